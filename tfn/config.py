@@ -1,0 +1,43 @@
+"""The only reader of the environment: at most eight knobs, read once at import.
+
+Every knob that a pass reads is part of the key of what the pass makes.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+def _cache_dir() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("TFN_CACHE_DIR") or Path(root) / "tfn")
+
+
+@dataclass
+class Config:
+    """Settings of the process; assign to a field to change it.
+
+    Attributes:
+        device: name of the default device: ``cpu``, ``python`` or ``null`` (TFN_DEVICE).
+        threads: worker threads of the CPU device; 0 means one per core (TFN_THREADS).
+        cache_dir: folder of compiled objects (TFN_CACHE_DIR).
+        disk_cache: whether compiled objects are kept on disk (TFN_DISK_CACHE).
+        memory_limit_bytes: largest sum of live buffers, 0 for no limit (TFN_MEMORY_LIMIT).
+        native_dispatch: calls through native builtins, else through ctypes (TFN_NATIVE_DISPATCH).
+    """
+
+    device: str = field(default_factory=lambda: os.environ.get("TFN_DEVICE", "cpu"))
+    threads: int = field(default_factory=lambda: int(os.environ.get("TFN_THREADS", "0")))
+    cache_dir: Path = field(default_factory=_cache_dir)
+    disk_cache: bool = field(default_factory=lambda: os.environ.get("TFN_DISK_CACHE", "1") != "0")
+    memory_limit_bytes: int = field(
+        default_factory=lambda: int(os.environ.get("TFN_MEMORY_LIMIT", "0"))
+    )
+    native_dispatch: bool = field(
+        default_factory=lambda: os.environ.get("TFN_NATIVE_DISPATCH", "1") != "0"
+    )
+
+
+config = Config()

@@ -1,0 +1,229 @@
+"""Element types: names, defaults, and JAX's promotion lattice with weak Python scalars.
+
+A dtype is a ``numpy.dtype`` everywhere inside tfn (bfloat16 comes from ml_dtypes).  What users
+write, ``tfn.numpy.float32``, is a `ScalarType`: it equals its dtype and, called, makes an array.
+
+Source: the lattice is the one of the JAX documentation, "Type promotion semantics".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tfn.errors import DTypeError
+
+DType = np.dtype[Any]
+
+
+class ScalarType:
+    """A public name of a dtype: ``float32 == x.dtype``, ``np.dtype(float32)``, ``float32(1)``."""
+
+    __slots__ = ("dtype", "make")
+    dtype: DType
+    make: Callable[[Any, DType], Any] | None
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = np.dtype(dtype)
+        self.make = None
+
+    def __call__(self, value: Any) -> Any:
+        assert self.make is not None, "the face plugs in the array constructor"
+        return self.make(value, self.dtype)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ScalarType):
+            return bool(self.dtype == other.dtype)
+        try:
+            return bool(self.dtype == np.dtype(other))  # type: ignore[call-overload]
+        except TypeError:
+            return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+    def __repr__(self) -> str:
+        return f"tfn.{self.dtype.name}"
+
+
+bool_ = ScalarType(np.bool_)
+int8, int16, int32, int64 = (ScalarType(f"int{n}") for n in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (ScalarType(f"uint{n}") for n in (8, 16, 32, 64))
+float16, float32, float64 = (ScalarType(f"float{n}") for n in (16, 32, 64))
+bfloat16 = ScalarType(ml_dtypes.bfloat16)
+
+SCALAR_TYPES = (
+    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
+    bfloat16, float16, float32, float64,
+)  # fmt: skip
+
+BOOL = bool_.dtype
+INT32, INT64, UINT32, UINT64 = int32.dtype, int64.dtype, uint32.dtype, uint64.dtype
+FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = float16.dtype, bfloat16.dtype, float32.dtype, float64.dtype
+
+DEFAULTS: dict[type, DType] = {bool: BOOL, int: INT32, float: FLOAT32}
+"""What a Python scalar becomes when nothing else says: 32 bits."""
+
+# fmt: off
+SHORT: dict[DType, str] = {
+    BOOL: "bool", int8.dtype: "i8", int16.dtype: "i16", INT32: "i32", INT64: "i64",
+    uint8.dtype: "u8", uint16.dtype: "u16", UINT32: "u32", UINT64: "u64",
+    BFLOAT16: "bf16", FLOAT16: "f16", FLOAT32: "f32", FLOAT64: "f64",
+}
+"""Short names, as jaxprs print them."""
+# fmt: on
+
+FLOATS = frozenset({BFLOAT16, FLOAT16, FLOAT32, FLOAT64})
+SIGNED = frozenset({int8.dtype, int16.dtype, INT32, INT64})
+UNSIGNED = frozenset({uint8.dtype, uint16.dtype, UINT32, UINT64})
+INTEGERS = SIGNED | UNSIGNED
+ALL = tuple(s.dtype for s in SCALAR_TYPES)
+
+
+def canonical(dtype: Any) -> DType:
+    """The numpy dtype that a user's dtype means.
+
+    Python's ``float``, ``int`` and ``bool`` mean the 32-bit defaults; an explicit 64-bit type is
+    honoured.
+
+    Raises:
+        DTypeError: if tfn has no such element type.
+
+    Example:
+        >>> canonical(float), canonical("int64")
+        (dtype('float32'), dtype('int64'))
+    """
+    if isinstance(dtype, np.dtype):
+        found = dtype
+    elif isinstance(dtype, ScalarType):
+        return dtype.dtype
+    elif isinstance(dtype, type) and dtype in DEFAULTS:
+        return DEFAULTS[dtype]
+    else:
+        try:
+            found = np.dtype(dtype)
+        except TypeError:
+            raise DTypeError(f"{dtype!r} is not a dtype", hint=_known()) from None
+    if found not in SHORT:
+        raise DTypeError(f"tfn has no arrays of {found.name}", hint=_known())
+    return found
+
+
+def _known() -> str:
+    return "the element types are " + ", ".join(d.name for d in ALL)
+
+
+# The lattice: each type points at the types just above it.  i*, f* are weak Python scalars.
+# fmt: off
+_ABOVE: dict[str, tuple[str, ...]] = {
+    "bool": ("i*",),
+    "i*": ("u8", "i8"),
+    "u8": ("i16", "u16"), "u16": ("i32", "u32"), "u32": ("i64", "u64"), "u64": ("f*",),
+    "i8": ("i16",), "i16": ("i32",), "i32": ("i64",), "i64": ("f*",),
+    "f*": ("bf16", "f16"), "bf16": ("f32",), "f16": ("f32",), "f32": ("f64",), "f64": (),
+}
+# fmt: on
+_LONG = {short: dtype for dtype, short in SHORT.items()}
+_WEAK = {"b": "bool", "i": "i*", "u": "i*", "f": "f*", "V": "f*"}
+
+
+def _up(node: str) -> frozenset[str]:
+    return frozenset({node}).union(*map(_up, _ABOVE[node]))
+
+
+_UPPER = {node: _up(node) for node in _ABOVE}
+
+
+def _join(nodes: frozenset[str]) -> str:
+    common = frozenset.intersection(*(_UPPER[node] for node in nodes))
+    return next(node for node in common if common <= _UPPER[node])
+
+
+def _node(dtype: DType, weak: bool) -> str:
+    return _WEAK[dtype.kind] if weak else SHORT[dtype]
+
+
+@lru_cache(maxsize=None)
+def promote(operands: tuple[tuple[DType, bool], ...]) -> tuple[DType, bool]:
+    """The least upper bound of (dtype, weak) pairs: JAX's lattice, associative and commutative.
+
+    Example:
+        >>> promote(((BFLOAT16, False), (FLOAT16, False)))
+        (dtype('float32'), False)
+    """
+    if len(set(operands)) == 1:
+        return operands[0]
+    if all(weak for _, weak in operands):
+        strong = _join(frozenset(SHORT[dtype] for dtype, _ in operands))
+        dtype = _LONG.get(strong) or (INT32 if strong == "i*" else FLOAT32)
+        return dtype, dtype != BOOL
+    node = _join(frozenset(_node(dtype, weak) for dtype, weak in operands))
+    if node == "i*":
+        return INT32, True
+    if node == "f*":  # an integer met a Python float
+        return FLOAT32, all(weak or dtype.kind in "bui" for dtype, weak in operands)
+    if node == "i64" and INT64 not in {d for d, _ in operands}:
+        return INT32, False  # uint32 with int32: the default width is kept
+    return _LONG[node], False
+
+
+def promote_types(a: Any, b: Any) -> DType:
+    """The dtype of an operation between strong `a` and `b`.
+
+    Example:
+        >>> promote_types("uint8", "int8")
+        dtype('int16')
+    """
+    return promote(((canonical(a), False), (canonical(b), False)))[0]
+
+
+def is_float(dtype: DType) -> bool:
+    """Whether values of this dtype have derivatives."""
+    return dtype in FLOATS
+
+
+_ABSTRACT = {
+    np.generic: frozenset(ALL), np.number: INTEGERS | FLOATS, np.integer: INTEGERS,
+    np.signedinteger: SIGNED, np.unsignedinteger: UNSIGNED, np.inexact: FLOATS,
+    np.floating: FLOATS, np.bool_: frozenset({BOOL}),
+}  # fmt: skip
+
+
+def issubdtype(dtype: Any, kind: Any) -> bool:
+    """Whether `dtype` belongs to `kind`, an abstract NumPy type or a dtype; knows bfloat16.
+
+    Example:
+        >>> issubdtype(bfloat16, np.floating)
+        True
+    """
+    if isinstance(kind, type) and kind in _ABSTRACT:
+        return canonical(dtype) in _ABSTRACT[kind]
+    return canonical(dtype) == canonical(kind)
+
+
+def finfo(dtype: Any) -> Any:
+    """Machine limits of a floating type (``ml_dtypes.finfo``, which knows bfloat16)."""
+    return ml_dtypes.finfo(canonical(dtype))
+
+
+def iinfo(dtype: Any) -> Any:
+    """Machine limits of an integer type (``numpy.iinfo``)."""
+    return np.iinfo(canonical(dtype))
+
+
+def lowest(dtype: DType) -> Any:
+    """The identity of `max`: -inf, the smallest integer, or False."""
+    if dtype in FLOATS:
+        return -np.inf
+    return False if dtype == BOOL else int(np.iinfo(dtype).min)
+
+
+def highest(dtype: DType) -> Any:
+    """The identity of `min`: inf, the largest integer, or True."""
+    if dtype in FLOATS:
+        return np.inf
+    return True if dtype == BOOL else int(np.iinfo(dtype).max)

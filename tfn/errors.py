@@ -1,0 +1,123 @@
+"""Every exception of the house.
+
+A message has four parts: what broke in the user's words, what was got, where (the user's own
+line), and a hint that mends it.  ``assert`` is kept for our own mistakes; what the user can do
+wrong raises a class of this file.
+"""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from pathlib import Path
+
+_HOUSE = str(Path(__file__).parent)
+
+
+def user_line() -> str:
+    """The innermost line on the stack that is not tfn's own, as ``train.py:31  y = x @ w``."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HOUSE):
+        if frame.f_back is None:
+            return ""
+        frame = frame.f_back
+    path, line = frame.f_code.co_filename, frame.f_lineno
+    text = linecache.getline(path, line).strip()
+    return f"{Path(path).name}:{line}" + (f"  {text}" if text else "")
+
+
+class TfnError(Exception):
+    """The root of tfn's exceptions: `what` broke, what was `got`, `where`, and a `hint`."""
+
+    def __init__(self, what: str, *, got: str = "", hint: str = "", where: str | None = None):
+        self.what, self.got, self.hint = what, got, hint
+        self.where = user_line() if where is None else where
+        parts = [what]
+        parts += [f"  got: {got}"] if got else []
+        parts += [f"  at: {self.where}"] if self.where else []
+        parts += [f"  hint: {hint}"] if hint else []
+        super().__init__("\n".join(parts))
+
+
+class ShapeError(TfnError, TypeError, ValueError):
+    """Shapes that do not fit together."""
+
+
+class DTypeError(TfnError, TypeError):
+    """An element type that the operation does not accept."""
+
+
+class ArgumentError(TfnError, TypeError, ValueError):
+    """An argument of a public function that it cannot take."""
+
+
+class AxisError(TfnError, ValueError, IndexError):
+    """An axis that the array does not have."""
+
+
+class OutOfBoundsError(TfnError, IndexError):
+    """A static index outside its axis."""
+
+
+class TreeError(TfnError, ValueError, TypeError):
+    """Two nested containers whose structures differ."""
+
+
+class GradientError(TfnError, TypeError):
+    """A function that has no gradient as asked: not scalar, not floating, not linear."""
+
+
+class ConcretizationTypeError(TfnError, TypeError):
+    """A value was needed while tracing, where only shape and dtype are known."""
+
+
+class TracerBoolConversionError(ConcretizationTypeError):
+    """``if``, ``while``, ``and``, ``or`` or ``not`` on a traced value."""
+
+
+class TracerIntegerConversionError(ConcretizationTypeError):
+    """A traced value used where Python needs an int, as in ``range(n)``."""
+
+
+class TracerArrayConversionError(ConcretizationTypeError):
+    """A traced value given to NumPy."""
+
+
+class NonConcreteBooleanIndexError(ConcretizationTypeError, IndexError):
+    """A traced boolean mask as an index, whose result would have no static shape."""
+
+
+class UnexpectedTracerError(TfnError):
+    """A traced value used after its trace has ended: it leaked out of its function."""
+
+
+class StaticArgumentError(TfnError, ValueError, TypeError):
+    """A static argument of `jit` that cannot be hashed."""
+
+
+class DeletedArrayError(TfnError, RuntimeError):
+    """An array used after it was donated or deleted."""
+
+
+class KeyReuseError(TfnError):
+    """A random key consumed twice."""
+
+
+class DeviceError(TfnError, RuntimeError):
+    """A device that cannot do what was asked, or is not there."""
+
+
+class CompileError(TfnError, RuntimeError):
+    """A program that could not be compiled for its target."""
+
+
+class SplitError(TfnError, ValueError):
+    """An opt-op that is not legal on this kernel."""
+
+
+class OutOfMemoryError(TfnError, MemoryError):
+    """A program whose buffers do not fit into the device's memory."""
+
+
+class ImmutableError(TfnError, TypeError):
+    """An attempt to change an array in place."""

@@ -1,0 +1,209 @@
+"""Execute at once, or record: the one decision.
+
+Every operation of the public face comes through `bind`.  If an operand belongs to a running
+trace, a node is recorded; otherwise the executor that the face has plugged in runs the op now.
+
+A trace is known when its inputs are concrete arrays (under `grad`, `jvp`, `vjp`, `linearize`
+outside `jit`): then any value in it can be computed when Python asks for it, and `if x > 0` works.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+from tfn.dtypes import DType
+from tfn.errors import UnexpectedTracerError, user_line
+from tfn.trace.jaxpr import Jaxpr, close
+from tfn.trace.op import Leaf, Op, Shape
+from tfn.trace.uop import UOp, substitute, walk
+
+
+class Trace:
+    """One run of a Python function on abstract values.
+
+    Attributes:
+        name: of the function, for messages.
+        depth: how many traces run around it.
+        live: whether the function is still running.
+        concretized: whether Python looked at a value, so that the graph depends on values.
+        captured: the leaf of each concrete array that met the trace, by identity.
+        memo: values already computed in a known trace.
+    """
+
+    __slots__ = ("name", "depth", "live", "concretized", "captured", "memo", "where")
+
+    def __init__(self, name: str, depth: int) -> None:
+        self.name, self.depth = name, depth
+        self.live, self.concretized = True, False
+        self.captured: dict[int, UOp] = {}
+        self.memo: dict[UOp, Any] = {}
+        self.where = user_line()
+
+
+class Value(Protocol):
+    """What the face's Array shows to this floor."""
+
+    shape: Shape
+    dtype: DType
+    uop: UOp | None  # None if concrete
+    trace: Trace | None  # None if concrete
+    known: bool  # whether it can be computed now
+
+
+class Face(Protocol):
+    """What the face plugs in."""
+
+    def asarray(self, value: Any) -> Any:
+        """A Value from whatever a user may pass."""
+
+    def wrap(self, uop: UOp, trace: Trace, known: bool, weak: bool = False) -> Any:
+        """A Value of a running trace."""
+
+    def execute(self, op: Op, arg: Any, operands: Sequence[Any]) -> Any:
+        """One op, now, on concrete Values."""
+
+    def call(self, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any]:
+        """A whole closed function, now, compiled, on concrete Values."""
+
+
+_FACE: list[Face] = []
+_LOCAL = threading.local()
+
+
+def plug(face: Face) -> None:
+    """Install the face; done once, by a visible line of ``tfn/__init__.py``."""
+    _FACE[:] = [face]
+
+
+def face() -> Face:
+    """The plugged face."""
+    return _FACE[0]
+
+
+def traces() -> list[Trace]:
+    """The traces that run in this thread, the outermost first."""
+    stack: list[Trace] | None = getattr(_LOCAL, "stack", None)
+    if stack is None:
+        stack = _LOCAL.stack = []
+    return stack
+
+
+@contextmanager
+def tracing(name: str) -> Iterator[Trace]:
+    """A trace that lives for the block."""
+    stack = traces()
+    trace = Trace(name, len(stack) + 1)
+    stack.append(trace)
+    try:
+        yield trace
+    finally:
+        stack.remove(trace)
+        trace.live = False
+        trace.captured.clear()
+
+
+def new_leaf(trace: Trace, shape: Shape, dtype: DType, name: str, value: Any = None,
+             weak: bool = False) -> Any:  # fmt: skip
+    """An input of a trace, as a Value; `value` is what stands behind it, if anything does."""
+    uop = UOp(Op.LEAF, (), Leaf(shape, dtype, value, name, trace))
+    known = value is not None and (value.trace is None or value.known)
+    return face().wrap(uop, trace, known, weak)
+
+
+def lift(value: Any, trace: Trace) -> UOp:
+    """The node of a value: its own, or the leaf of a captured array."""
+    if value.trace is not None:
+        check_live(value)
+        uop: UOp = value.uop
+        return uop
+    leaf = trace.captured.get(id(value))
+    if leaf is None:
+        leaf = UOp(Op.LEAF, (), Leaf(value.shape, value.dtype, value, "a captured array"))
+        trace.captured[id(value)] = leaf
+    return leaf
+
+
+def check_live(value: Any) -> None:
+    """Raise if the trace of a value has ended.
+
+    Raises:
+        UnexpectedTracerError: naming the function it leaked from.
+    """
+    if not value.trace.live:
+        raise UnexpectedTracerError(
+            f"a traced value was used after {value.trace.name} had returned: it leaked",
+            got=f"{value!r} from the trace of {value.trace.name} started at {value.trace.where}",
+            hint="return the value from the function instead of storing it elsewhere",
+        )
+
+
+def bind(op: Op, *operands: Any, arg: Any = None) -> Any:
+    """The op on Values: recorded if one of them is being traced, else executed."""
+    trace: Trace | None = None
+    known = True
+    for value in operands:
+        owner = value.trace
+        if owner is not None:
+            if not owner.live:
+                check_live(value)
+            if trace is None or owner.depth > trace.depth:
+                trace = owner
+            known = known and value.known
+    if trace is None:
+        return face().execute(op, arg, operands)
+    uop = UOp(op, tuple([v.uop if v.trace is not None else lift(v, trace) for v in operands]), arg)
+    return face().wrap(uop, trace, known)
+
+
+def innermost(values: Sequence[Any]) -> Trace | None:
+    """The deepest live trace among values, None if all are concrete."""
+    found: Trace | None = None
+    for value in values:
+        if value.trace is not None:
+            check_live(value)
+            if found is None or value.trace.depth > found.depth:
+                found = value.trace
+    return found
+
+
+def evaluate(outputs: Sequence[UOp], trace: Trace) -> list[Any]:
+    """The values of graphs over leaves that all have a value.
+
+    Inside an outer trace the leaves are replaced by what stands behind them, and nothing runs.
+    Otherwise the graph is compiled whole, or, if Python has looked at a value of `trace`, run
+    op by op, because such a graph is different each time.
+    """
+    used = [node for node in walk(outputs) if node.op is Op.LEAF]
+    outer = innermost([leaf.arg.value for leaf in used])
+    if outer is not None:
+        replace = {leaf: lift(leaf.arg.value, outer) for leaf in used}
+        known = {leaf: leaf.arg.value.trace is None or leaf.arg.value.known for leaf in used}
+        return [
+            face().wrap(new, outer, all(known[n] for n in walk([old]) if n.op is Op.LEAF))
+            for old, new in zip(outputs, substitute(outputs, replace), strict=True)
+        ]
+    if trace.concretized:
+        return [run_now(u, trace) for u in outputs]
+    jaxpr, captured = close(outputs, [])
+    return face().call(jaxpr, [leaf.arg.value for leaf in captured])
+
+
+def run_now(uop: UOp, trace: Trace) -> Any:
+    """The value of one node of a known trace, op by op, each node once."""
+    memo = trace.memo
+    for node in walk([uop], lambda node: node not in memo):
+        if node in memo:
+            continue
+        if node.op is Op.LEAF:
+            value = node.arg.value
+            memo[node] = value if value.trace is None else run_now(value.uop, value.trace)
+        elif node.op is Op.SORT or node.op is Op.TUPLE:
+            memo[node] = face().execute(node.op, node.arg, [memo[s] for s in node.src])
+        elif node.op is Op.GET:
+            memo[node] = memo[node.src[0]][node.arg]
+        else:
+            memo[node] = face().execute(node.op, node.arg, [memo[s] for s in node.src])
+    return memo[uop]

@@ -1,0 +1,216 @@
+"""Nodes made the convenient way: a movement that moves nothing returns its operand.
+
+Transforms and passes build graphs with these functions; they never promote and never broadcast
+unless their name says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from tfn.dtypes import FLOAT16, BFLOAT16, FLOAT32, INT32, DType, highest, lowest
+from tfn.trace.op import (
+    Conv, Dot, Gather, Iota, Op, Pad, Reduce, Scatter, Shape, Shrink, Sort,
+)  # fmt: skip
+from tfn.trace.uop import UOp, const
+
+
+def zeros(shape: Shape, dtype: DType) -> UOp:
+    """All zeros."""
+    return const(0, dtype, shape)
+
+
+def full_like(u: UOp, value: Any) -> UOp:
+    """A constant of the shape and dtype of `u`."""
+    return const(value, u.dtype, u.shape)
+
+
+def iota(shape: Shape, axis: int, dtype: DType = INT32) -> UOp:
+    """The coordinate along `axis` at every element of `shape`."""
+    line = UOp(Op.IOTA, (), Iota(shape[axis], dtype))
+    return broadcast_in_dim(line, shape, (axis,))
+
+
+def cast(u: UOp, dtype: DType) -> UOp:
+    """The values in another dtype; float to integer truncates and saturates, NaN becomes 0."""
+    return u if u.dtype == dtype else UOp(Op.CAST, (u,), dtype)
+
+
+def bitcast(u: UOp, dtype: DType) -> UOp:
+    """The same bits read as another dtype."""
+    return u if u.dtype == dtype else UOp(Op.BITCAST, (u,), dtype)
+
+
+def where(condition: UOp, x: UOp, y: UOp) -> UOp:
+    """`x` where the condition holds, else `y`."""
+    return x if x is y else UOp(Op.WHERE, (condition, x, y))
+
+
+def eq(x: UOp, y: UOp) -> UOp:
+    """Elementwise equality (``==`` on nodes is identity)."""
+    return UOp(Op.EQ, (x, y))
+
+
+def ne(x: UOp, y: UOp) -> UOp:
+    """Elementwise inequality; true on NaN."""
+    return UOp(Op.NE, (x, y))
+
+
+def maximum(x: UOp, y: UOp) -> UOp:
+    """The larger, NaN if either is NaN."""
+    return UOp(Op.MAX, (x, y))
+
+
+def minimum(x: UOp, y: UOp) -> UOp:
+    """The smaller, NaN if either is NaN."""
+    return UOp(Op.MIN, (x, y))
+
+
+def unary(op: Op, x: UOp) -> UOp:
+    """An elementwise op of one operand."""
+    return UOp(op, (x,))
+
+
+def reshape(u: UOp, shape: Shape) -> UOp:
+    """The same elements in row-major order under another shape."""
+    if u.shape == shape:
+        return u
+    if u.op is Op.RESHAPE:
+        return reshape(u.src[0], shape)
+    return UOp(Op.RESHAPE, (u,), shape)
+
+
+def permute(u: UOp, axes: Sequence[int]) -> UOp:
+    """Axes in another order: axis i of the result is axis ``axes[i]`` of `u`."""
+    order = tuple(axes)
+    return u if order == tuple(range(u.ndim)) else UOp(Op.PERMUTE, (u,), order)
+
+
+def moveaxis(u: UOp, source: int, to: int) -> UOp:
+    """One axis moved to another place."""
+    order = [axis for axis in range(u.ndim) if axis != source]
+    order.insert(to, source)
+    return permute(u, order)
+
+
+def expand(u: UOp, shape: Shape) -> UOp:
+    """Axes of size 1 repeated to the sizes of `shape`."""
+    if u.shape == shape:
+        return u
+    if u.op is Op.CONST:
+        return const(u.arg.value, u.dtype, shape)
+    return UOp(Op.EXPAND, (u,), shape)
+
+
+def broadcast_in_dim(u: UOp, shape: Shape, dims: Sequence[int]) -> UOp:
+    """Axis i of `u` becomes axis ``dims[i]`` of `shape`; the other axes repeat it."""
+    inner = [1] * len(shape)
+    for axis, dim in enumerate(dims):
+        inner[dim] = u.shape[axis]
+    return expand(reshape(u, tuple(inner)), shape)
+
+
+def broadcast_to(u: UOp, shape: Shape) -> UOp:
+    """NumPy's broadcasting: axes are matched from the right."""
+    return broadcast_in_dim(u, shape, range(len(shape) - u.ndim, len(shape)))
+
+
+def pad(u: UOp, low: Shape, high: Shape, interior: Shape | None = None,
+        value: UOp | None = None) -> UOp:  # fmt: skip
+    """Elements of `value` (zero) added before, after and between."""
+    interior = interior or (0,) * u.ndim
+    if not any(low) and not any(high) and not any(interior):
+        return u
+    value = zeros((), u.dtype) if value is None else value
+    return UOp(Op.PAD, (u, value), Pad(tuple(low), tuple(high), tuple(interior)))
+
+
+def shrink(u: UOp, start: Shape, stop: Shape, step: Shape | None = None) -> UOp:
+    """Elements start, start + step, ... below stop of each axis."""
+    step = step or (1,) * u.ndim
+    if not any(start) and tuple(stop) == u.shape and all(s == 1 for s in step):
+        return u
+    return UOp(Op.SHRINK, (u,), Shrink(tuple(start), tuple(stop), tuple(step)))
+
+
+def pad_or_crop(u: UOp, low: Shape, high: Shape, interior: Shape | None = None,
+                value: UOp | None = None) -> UOp:  # fmt: skip
+    """`pad` whose low and high may be negative: then elements are removed, after padding."""
+    grown = pad(u, tuple(max(n, 0) for n in low), tuple(max(n, 0) for n in high), interior, value)
+    start = tuple(max(-n, 0) for n in low)
+    stop = tuple(n + min(h, 0) for n, h in zip(grown.shape, high, strict=True))
+    return shrink(grown, start, stop)
+
+
+def flip(u: UOp, axes: Sequence[int]) -> UOp:
+    """Axes counted backwards."""
+    return UOp(Op.FLIP, (u,), tuple(sorted(axes))) if axes else u
+
+
+def concat(parts: Sequence[UOp], axis: int) -> UOp:
+    """Arrays joined along an axis."""
+    return parts[0] if len(parts) == 1 else UOp(Op.CONCAT, tuple(parts), axis)
+
+
+def reduce(u: UOp, op: Op, axes: Sequence[int], keepdims: bool = False) -> UOp:
+    """A monoid over axes, which vanish or, with `keepdims`, become size 1."""
+    axes = tuple(sorted(axes))
+    out = UOp(Op.REDUCE, (u,), Reduce(op, axes)) if axes else u
+    if keepdims:
+        return reshape(out, tuple(1 if i in axes else n for i, n in enumerate(u.shape)))
+    return out
+
+
+def add_up(u: UOp, axes: Sequence[int], keepdims: bool = False) -> UOp:
+    """The sum over axes."""
+    return reduce(u, Op.ADD, axes, keepdims)
+
+
+def identity(op: Op, dtype: DType) -> Any:
+    """What a monoid starts from."""
+    if op is Op.MAX:
+        return lowest(dtype)
+    if op is Op.MIN:
+        return highest(dtype)
+    return 1 if op is Op.MUL else 0
+
+
+def accumulator(dtype: DType) -> DType:
+    """The dtype in which sums of `dtype` are kept: 16-bit floats are summed in 32 bits."""
+    return FLOAT32 if dtype in (FLOAT16, BFLOAT16) else dtype
+
+
+def dot(a: UOp, b: UOp, contract: tuple[Sequence[int], Sequence[int]],
+        batch: tuple[Sequence[int], Sequence[int]] = ((), ()), dtype: DType | None = None) -> UOp:  # fmt: skip
+    """A contraction; the result is (batch, free axes of a, free axes of b)."""
+    arg = Dot(tuple(contract[0]), tuple(contract[1]), tuple(batch[0]), tuple(batch[1]),
+              dtype or a.dtype)  # fmt: skip
+    return UOp(Op.DOT, (a, b), arg)
+
+
+def conv(x: UOp, w: UOp, arg: Conv) -> UOp:
+    """A convolution of (batch, *space, channels) with (*window, channels, features)."""
+    return UOp(Op.CONV, (x, w), arg)
+
+
+def gather(operand: UOp, indices: UOp, sizes: Shape, batch: int = 0) -> UOp:
+    """Windows of the operand at clamped start points; see `op.Gather`."""
+    return UOp(Op.GATHER, (operand, indices), Gather(batch, tuple(sizes)))
+
+
+def scatter(operand: UOp, indices: UOp, updates: UOp, op: Op, batch: int = 0) -> UOp:
+    """Windows combined into the operand; see `op.Scatter`."""
+    return UOp(Op.SCATTER, (operand, indices, updates), Scatter(batch, op))
+
+
+def sort(operands: Sequence[UOp], keys: int = 1) -> list[UOp]:
+    """All operands sorted together along the last axis by the first `keys` of them."""
+    node = UOp(Op.SORT, tuple(operands), Sort(keys))
+    return [UOp(Op.GET, (node,), i) for i in range(len(operands))]
+
+
+def count(shape: Shape) -> int:
+    """The number of elements of a shape."""
+    return prod(shape)

@@ -1,0 +1,162 @@
+"""Closed functions: graphs over numbered parameters, and how they print.
+
+`close` turns graphs over leaves into a Jaxpr.  What a function captured - arrays, or values of an
+outer trace - becomes a parameter like the others, so two functions that differ only in names or
+in captured values close to the same object, and identity is the key of every later cache.
+
+    close([mul(leaf_x, leaf_w)], [leaf_x])  ->  { lambda ; a:f32[] b:f32[]. ... }, [leaf_w]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tfn.dtypes import SHORT
+from tfn.trace.op import Const, Function, Op, Param
+from tfn.trace.primitives import show
+from tfn.trace.uop import UOp, substitute, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Jaxpr:
+    """A FUNCTION node: `params` by position, one output or more; prints as JAX's jaxprs do.
+
+    Example:
+        >>> import tfn
+        >>> print(tfn.make_jaxpr(tfn.numpy.sin)(tfn.ShapeDtypeStruct((3,), "float32")))
+        { lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }
+    """
+
+    function: UOp
+
+    @property
+    def params(self) -> tuple[Param, ...]:
+        """Position, shape and dtype of each parameter."""
+        params: tuple[Param, ...] = self.function.arg.params
+        return params
+
+    @property
+    def outputs(self) -> tuple[UOp, ...]:
+        """The graphs of the results, over PARAM nodes."""
+        return self.function.src
+
+    def __str__(self) -> str:
+        return print_jaxpr(self)
+
+
+def param(p: Param) -> UOp:
+    """The node of a parameter."""
+    return UOp(Op.PARAM, (), p)
+
+
+def leaves(roots: Sequence[UOp]) -> list[UOp]:
+    """The LEAF nodes under the roots, in the order of first use."""
+    return [node for node in walk(roots) if node.op is Op.LEAF]
+
+
+def close(outputs: Sequence[UOp], inputs: Sequence[UOp]) -> tuple[Jaxpr, list[UOp]]:
+    """The closed function of `inputs`, then of what was captured; and the captured leaves.
+
+    A leaf that stands for the same array as another becomes the same parameter.
+    """
+    order: dict[UOp, int] = {leaf: i for i, leaf in enumerate(inputs)}
+    captured: list[UOp] = []
+    by_value: dict[int, int] = {}
+    for leaf in leaves(outputs):
+        if leaf in order:
+            continue
+        value = leaf.arg.value
+        position = by_value.get(id(value)) if value is not None else None
+        if position is None:
+            position = len(inputs) + len(captured)
+            captured.append(leaf)
+            if value is not None:
+                by_value[id(value)] = position
+        order[leaf] = position
+    first: dict[int, UOp] = {}
+    for leaf, position in order.items():
+        first.setdefault(position, leaf)
+    params = tuple(Param(i, first[i].shape, first[i].dtype) for i in range(len(first)))
+    replace = {leaf: param(params[i]) for leaf, i in order.items()}
+    return Jaxpr(function(substitute(outputs, replace), params)), captured
+
+
+def function(outputs: Sequence[UOp], params: tuple[Param, ...]) -> UOp:
+    """The FUNCTION node of graphs over parameters."""
+    return UOp(Op.FUNCTION, tuple(outputs), Function(params))
+
+
+def inline(jaxpr: Jaxpr, operands: Sequence[UOp]) -> list[UOp]:
+    """The outputs with the parameters replaced by operands."""
+    replace = {param(p): u for p, u in zip(jaxpr.params, operands, strict=True)}
+    return substitute(jaxpr.outputs, replace)
+
+
+def names() -> Iterator[str]:
+    """a, b, ..., z, aa, ab, ..."""
+    length = 1
+    while True:
+        for i in range(26**length):
+            yield "".join(chr(97 + i // 26**k % 26) for k in reversed(range(length)))
+        length += 1
+
+
+def print_jaxpr(jaxpr: Jaxpr) -> str:
+    """``{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }``, on several lines if long."""
+    fresh = names()
+    name: dict[UOp, str] = {param(p): next(fresh) for p in jaxpr.params}
+    head = " ".join(f"{name[param(p)]}:{show(param(p))}" for p in jaxpr.params)
+    lines = []
+    for node in walk(jaxpr.outputs):
+        if node in name:
+            continue
+        if node.op is Op.CONST and node.shape == ():
+            name[node] = literal(node.arg)
+        elif node.op in (Op.SORT, Op.TUPLE):
+            name[node] = next(fresh)
+            lines.append(f"{name[node]} = {equation(node, name)}")
+        else:
+            name[node] = next(fresh)
+            lines.append(f"{name[node]}:{show(node)} = {equation(node, name)}")
+    results = ", ".join(name[u] for u in jaxpr.outputs) + ("," if len(jaxpr.outputs) == 1 else "")
+    head = f"{{ lambda ; {head}." if head else "{ lambda ; ."
+    if len(lines) <= 1:
+        return f"{head} let {' '.join(lines)} in ({results}) }}".replace("let  in", "let in")
+    body = "\n".join("    " + line for line in lines)
+    return f"{head} let\n{body}\n  in ({results}) }}"
+
+
+def equation(node: UOp, name: dict[UOp, str]) -> str:
+    """The right side of one line: ``mul a b``, ``reshape[(3, 1)] a``."""
+    if node.op is Op.CONST:
+        return f"full[{node.shape}] {literal(node.arg)}"
+    arg = argument(node.arg)
+    sources = " ".join(name[s] for s in node.src)
+    return f"{node.op.value}{f'[{arg}]' if arg else ''} {sources}".rstrip()
+
+
+def literal(value: Const) -> str:
+    """A constant as Python writes it: ``1.0``, ``True``, ``nan``."""
+    number = value.value
+    if value.dtype.kind == "V":
+        number = np.float32(number)
+    return f"{number.item()!r}:{SHORT[value.dtype]}"
+
+
+def argument(arg: Any) -> str:
+    """The argument of an op in a print: field=value pairs, enum members by their names."""
+    if arg is None:
+        return ""
+    if hasattr(arg, "__dataclass_fields__"):
+        return ", ".join(f"{f}={argument(getattr(arg, f))}" for f in arg.__dataclass_fields__)
+    if isinstance(arg, Op):
+        return arg.value
+    if isinstance(arg, np.dtype):
+        return SHORT[arg]
+    if isinstance(arg, tuple):
+        return "(" + ",".join(argument(a) for a in arg) + ")"
+    return str(arg)

@@ -1,0 +1,352 @@
+"""The meaning of every op on plain NumPy: slow, obvious, and what all else is held against.
+
+`MEANING` has a row for each op of the JAXPR stage; `evaluate` runs a graph with it.  Sums of
+16-bit floats are kept in 32 bits and rounded once; integer division and modulo floor; division of
+an integer by zero gives zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tfn.dtypes import BOOL, FLOATS, UINT32
+from tfn.trace.build import accumulator, identity
+from tfn.trace.op import Conv, Dot, Gather, Op, Pad, Reduce, Scatter, Shrink, Sort
+from tfn.trace.uop import UOp, walk
+
+Value = npt.NDArray[Any]
+
+
+def _pointwise(scalar: Callable[[float], float]) -> Callable[[Any, Value], Value]:
+    def run(arg: Any, x: Value) -> Value:
+        flat = [scalar(float(v)) for v in x.ravel()]
+        return np.array(flat, np.float64).reshape(x.shape).astype(x.dtype)
+
+    return run
+
+
+def _numpy(ufunc: Callable[..., Any]) -> Callable[..., Value]:
+    return lambda arg, *operands: np.asarray(ufunc(*operands))
+
+
+def erf_inv(y: float) -> float:
+    """The inverse error function: Newton's method on ``math.erf``."""
+    if math.isnan(y) or abs(y) > 1:
+        return math.nan
+    if abs(y) == 1:
+        return math.copysign(math.inf, y)
+    # Giles 2010, "Approximating the erfinv function": a start good to three digits.
+    w = -math.log1p(-y * y)
+    x = math.copysign(math.sqrt(max(w - 2.5, 0.0)) + 0.9 if w > 5 else 0.0, y) or y * 0.8862269
+    for _ in range(60):
+        error = math.erfc(abs(x)) - (1 - abs(y)) if abs(y) > 0.5 else abs(y) - math.erf(abs(x))
+        slope = 2 / math.sqrt(math.pi) * math.exp(-x * x)
+        step = error / slope if slope else 0.0
+        step = max(-0.5, min(0.5, step))
+        x = math.copysign(abs(x) + step, y)
+        if abs(step) <= 1e-17 * abs(x):
+            break
+    return x
+
+
+def digamma(x: float) -> float:
+    """Recurrence up to 6, then the asymptotic series (DLMF 5.11.2); reflection below zero."""
+    if math.isnan(x) or x == -math.inf or (x <= 0 and x == math.floor(x)):
+        return math.nan if x != 0 else math.copysign(math.inf, -x)
+    if x == math.inf:
+        return math.inf
+    if x < 0:
+        return digamma(1 - x) - math.pi / math.tan(math.pi * x)
+    total = 0.0
+    while x < 10:
+        total -= 1 / x
+        x += 1
+    inverse = 1 / (x * x)
+    tail = inverse * (1 / 12 - inverse * (1 / 120 - inverse * (1 / 252 - inverse * (
+        1 / 240 - inverse * (1 / 132)))))  # fmt: skip
+    return total + math.log(x) - 0.5 / x - tail
+
+
+def _lgamma(x: float) -> float:
+    if math.isinf(x):
+        return math.inf
+    return math.inf if x <= 0 and x == math.floor(x) else math.lgamma(x)
+
+
+def _logistic(arg: Any, x: Value) -> Value:
+    wide = np.asarray(x, np.float64)
+    return np.asarray(1 / (1 + np.exp(-wide))).astype(x.dtype)
+
+
+def _rsqrt(arg: Any, x: Value) -> Value:
+    return np.asarray(1 / np.sqrt(np.asarray(x, np.float64))).astype(x.dtype)
+
+
+def _exp2(arg: Any, x: Value) -> Value:
+    return np.asarray(np.exp2(np.asarray(x, np.float64))).astype(x.dtype)
+
+
+def _sign(arg: Any, x: Value) -> Value:
+    return np.asarray(np.where(x == 0, x, np.sign(x))).astype(x.dtype)  # keeps -0.0
+
+
+def cast(dtype: Any, x: Value) -> Value:
+    """Float to integer truncates and saturates, NaN becomes 0; to bool is ``x != 0``."""
+    if x.dtype in FLOATS and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        wide = np.trunc(np.nan_to_num(np.asarray(x, np.float64), nan=0.0, posinf=np.inf,
+                                      neginf=-np.inf))  # fmt: skip
+        low, high = wide <= float(info.min), wide >= float(info.max)
+        inside = np.where(low | high, 0, wide).astype(dtype)
+        return np.where(low, info.min, np.where(high, info.max, inside)).astype(dtype)
+    if dtype == BOOL:
+        return np.asarray(x != 0)
+    return x.astype(dtype)
+
+
+def _divide(x: Value, y: Value) -> Value:
+    return np.asarray(np.where(y == 0, 0, np.floor_divide(x, np.where(y == 0, 1, y)))).astype(x.dtype)
+
+
+def _modulo(x: Value, y: Value) -> Value:
+    if x.dtype in FLOATS:
+        return np.asarray(np.mod(x, y))
+    return np.asarray(np.where(y == 0, 0, np.mod(x, np.where(y == 0, 1, y)))).astype(x.dtype)
+
+
+def _shift(left: bool) -> Callable[[Any, Value, Value], Value]:
+    def run(arg: Any, x: Value, n: Value) -> Value:
+        width = 8 * x.dtype.itemsize
+        count = n.astype(np.uint64) % width if n.dtype.kind == "u" else n % width
+        inside = (n >= 0) & (n < width) if n.dtype.kind == "i" else n < width
+        if left:
+            return np.asarray(np.where(inside, np.left_shift(x, count.astype(x.dtype)), 0)).astype(x.dtype)
+        out = np.where(x < 0, -1, 0) if x.dtype.kind == "i" else 0
+        return np.asarray(np.where(inside, np.right_shift(x, count.astype(x.dtype)), out)).astype(x.dtype)
+
+    return run
+
+
+def _fma(arg: Any, x: Value, y: Value, z: Value) -> Value:
+    wide = np.longdouble if x.dtype == np.float64 else np.float64
+    return np.asarray(x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(x.dtype)
+
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def threefry2x32(k0: Value, k1: Value, x0: Value, x1: Value) -> tuple[Value, Value]:
+    """Twenty rounds of Threefry-2x32.
+
+    Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
+    """
+    keys = (k0, k1, k0 ^ k1 ^ np.uint32(0x1BD11BDA))
+    x0, x1 = x0 + keys[0], x1 + keys[1]
+    for block in range(5):
+        for r in ROTATIONS[block % 2]:
+            x0 = x0 + x1
+            x1 = (x1 << np.uint32(r)) | (x1 >> np.uint32(32 - r))
+            x1 = x0 ^ x1
+        x0 = x0 + keys[(block + 1) % 3]
+        x1 = x1 + keys[(block + 2) % 3] + np.uint32(block + 1)
+    return x0, x1
+
+
+def _threefry(arg: int, *words: Value) -> Value:
+    return threefry2x32(*(np.asarray(w, UINT32) for w in words))[arg]
+
+
+def _pad(arg: Pad, x: Value, value: Value) -> Value:
+    shape = [n + low + high + between * max(n - 1, 0)
+             for n, low, high, between in zip(x.shape, arg.low, arg.high, arg.interior, strict=True)]  # fmt: skip
+    out = np.full(shape, value, x.dtype)
+    where = tuple(
+        slice(low, low + (n - 1) * (between + 1) + 1 if n else low, between + 1)
+        for n, low, between in zip(x.shape, arg.low, arg.interior, strict=True)
+    )
+    out[where] = x
+    return out
+
+
+def _shrink(arg: Shrink, x: Value) -> Value:
+    return x[tuple(map(slice, arg.start, arg.stop, arg.step))]
+
+
+REDUCTIONS: dict[Op, Any] = {
+    Op.ADD: np.add.reduce, Op.MUL: np.multiply.reduce,
+    Op.MAX: np.maximum.reduce, Op.MIN: np.minimum.reduce,
+}  # fmt: skip
+
+
+def reduce(arg: Reduce, x: Value) -> Value:
+    """A monoid over axes; an empty reduction gives the identity."""
+    wide = x.astype(accumulator(x.dtype)) if arg.op in (Op.ADD, Op.MUL) else x
+    start = np.asarray(identity(arg.op, x.dtype)).astype(wide.dtype)
+    if arg.op in (Op.MAX, Op.MIN) and x.dtype != BOOL:
+        out = REDUCTIONS[arg.op](wide, axis=arg.axes, initial=start)
+    else:
+        out = REDUCTIONS[arg.op](wide, axis=arg.axes, dtype=wide.dtype)
+    return np.asarray(out).astype(x.dtype)
+
+
+def dot(arg: Dot, a: Value, b: Value) -> Value:
+    """A contraction by einsum, summed in at least 32 bits."""
+    wide = accumulator(np.promote_types(a.dtype, arg.dtype) if a.dtype != arg.dtype else a.dtype)
+    letters = iter("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
+    name_a = [next(letters) for _ in a.shape]
+    name_b = [next(letters) for _ in b.shape]
+    for i, j in zip(arg.contract_a + arg.batch_a, arg.contract_b + arg.batch_b, strict=True):
+        name_b[j] = name_a[i]
+    out = [name_a[i] for i in arg.batch_a]
+    out += [c for i, c in enumerate(name_a) if i not in arg.batch_a + arg.contract_a]
+    out += [c for j, c in enumerate(name_b) if j not in arg.batch_b + arg.contract_b]
+    spec = f"{''.join(name_a)},{''.join(name_b)}->{''.join(out)}"
+    return np.asarray(np.einsum(spec, a.astype(wide), b.astype(wide))).astype(arg.dtype)
+
+
+def conv(arg: Conv, x: Value, w: Value) -> Value:
+    """A convolution as a loop over the window's places."""
+    wide = accumulator(x.dtype if x.dtype == arg.dtype else np.promote_types(x.dtype, arg.dtype))
+    x, w = x.astype(wide), w.astype(wide)
+    n, space = x.shape[0], x.shape[1:-1]
+    window, depth, features = w.shape[:-2], w.shape[-2], w.shape[-1]
+    zero = np.zeros((), wide)
+    low = tuple(max(p[0], 0) for p in arg.padding)
+    high = tuple(max(p[1], 0) for p in arg.padding)
+    interior = tuple(d - 1 for d in arg.dilation_x)
+    x = _pad(Pad((0, *low, 0), (0, *high, 0), (0, *interior, 0)), x, zero)
+    crop = tuple(slice(max(-lo, 0), size - max(-hi, 0))
+                 for (lo, hi), size in zip(arg.padding, x.shape[1:-1], strict=True))  # fmt: skip
+    x = x[(slice(None), *crop, slice(None))]
+    sizes = tuple(
+        max((have - ((k - 1) * d + 1 if k else 0)) // s + 1, 0)
+        for have, k, d, s in zip(x.shape[1:-1], window, arg.dilation_w, arg.strides, strict=True)
+    )
+    groups, batches = arg.groups, arg.batch_groups
+    per_group = features // (groups * batches)
+    out = np.zeros((n // batches, *sizes, features), wide)
+    del space
+    for place in np.ndindex(*window):
+        patch = x[(slice(None), *(
+            slice(p * d, p * d + (size - 1) * s + 1 if size else p * d, s)
+            for p, d, s, size in zip(place, arg.dilation_w, arg.strides, sizes, strict=True)
+        ), slice(None))]  # fmt: skip
+        for g in range(groups):
+            for b in range(batches):
+                f = slice((g * batches + b) * per_group, (g * batches + b + 1) * per_group)
+                rows = slice(b * (n // batches), (b + 1) * (n // batches))
+                out[..., f] += patch[rows][..., g * depth : (g + 1) * depth] @ w[place][:, f]
+    return out.astype(arg.dtype)
+
+
+def _starts(indices: Value, point: tuple[int, ...], batch: int) -> list[int]:
+    return [int(v) for v in indices[point]]
+
+
+def gather(arg: Gather, operand: Value, indices: Value) -> Value:
+    """Windows at clamped starts."""
+    out = np.empty(indices.shape[:-1] + arg.sizes, operand.dtype)
+    dims = operand.shape[arg.batch :]
+    for point in np.ndindex(*indices.shape[:-1]):
+        starts = _starts(indices, point, arg.batch)
+        starts = [min(max(s, 0), n - size) for s, n, size in zip(starts, dims, arg.sizes)]
+        window = tuple(slice(s, s + size) for s, size in zip(starts, arg.sizes))
+        out[point] = operand[point[: arg.batch] + window]
+    return out
+
+
+def scatter(arg: Scatter, operand: Value, indices: Value, updates: Value) -> Value:
+    """Windows combined in order; one that does not fit is dropped."""
+    out = operand.copy()
+    sizes = updates.shape[indices.ndim - 1 :]
+    dims = operand.shape[arg.batch :]
+    for point in np.ndindex(*indices.shape[:-1]):
+        starts = _starts(indices, point, arg.batch)
+        if any(not 0 <= s <= n - size for s, n, size in zip(starts, dims, sizes)):
+            continue
+        at = point[: arg.batch] + tuple(slice(s, s + size) for s, size in zip(starts, sizes))
+        if arg.op is Op.WHERE:
+            out[at] = updates[point]
+        else:
+            out[at] = MEANING[arg.op](None, out[at], updates[point])
+    return out
+
+
+def sort(arg: Sort, *operands: Value) -> tuple[Value, ...]:
+    """A stable lexicographic sort along the last axis, NaN last."""
+    order = np.lexsort(tuple(reversed([_sortable(x) for x in operands[: arg.keys]])), axis=-1)
+    return tuple(np.take_along_axis(x, order, axis=-1) for x in operands)
+
+
+def _sortable(x: Value) -> Value:
+    return x.astype(np.float64) if x.dtype in FLOATS else x
+
+
+# fmt: off
+MEANING: dict[Op, Callable[..., Any]] = {
+    Op.CONST: lambda arg: np.full(arg.shape, arg.value, arg.dtype),
+    Op.IOTA: lambda arg: np.arange(arg.size).astype(arg.dtype),
+
+    Op.NEG: _numpy(np.negative), Op.ABS: _numpy(np.abs), Op.SIGN: _sign,
+    Op.FLOOR: _numpy(np.floor), Op.CEIL: _numpy(np.ceil), Op.ROUND: _numpy(np.rint),
+    Op.NOT: _numpy(np.invert),
+    Op.EXP: _numpy(np.exp), Op.EXP2: _exp2, Op.EXPM1: _numpy(np.expm1),
+    Op.LOG: _numpy(np.log), Op.LOG2: _numpy(np.log2), Op.LOG1P: _numpy(np.log1p),
+    Op.SIN: _numpy(np.sin), Op.COS: _numpy(np.cos), Op.TAN: _numpy(np.tan),
+    Op.ASIN: _numpy(np.arcsin), Op.ACOS: _numpy(np.arccos), Op.ATAN: _numpy(np.arctan),
+    Op.SINH: _numpy(np.sinh), Op.COSH: _numpy(np.cosh), Op.TANH: _numpy(np.tanh),
+    Op.ASINH: _numpy(np.arcsinh), Op.ACOSH: _numpy(np.arccosh), Op.ATANH: _numpy(np.arctanh),
+    Op.LOGISTIC: _logistic, Op.SQRT: _numpy(np.sqrt), Op.RSQRT: _rsqrt, Op.CBRT: _numpy(np.cbrt),
+    Op.ERF: _pointwise(math.erf), Op.ERFC: _pointwise(math.erfc), Op.ERFINV: _pointwise(erf_inv),
+    Op.LGAMMA: _pointwise(_lgamma), Op.DIGAMMA: _pointwise(digamma),
+    Op.CAST: cast, Op.BITCAST: lambda arg, x: x.view(arg),
+
+    Op.ADD: _numpy(np.add), Op.SUB: _numpy(np.subtract), Op.MUL: _numpy(np.multiply),
+    Op.DIV: _numpy(np.true_divide), Op.FLOORDIV: lambda arg, x, y: _divide(x, y),
+    Op.MOD: lambda arg, x, y: _modulo(x, y), Op.POW: _numpy(np.power),
+    Op.ATAN2: _numpy(np.arctan2), Op.MAX: _numpy(np.maximum), Op.MIN: _numpy(np.minimum),
+    Op.AND: _numpy(np.bitwise_and), Op.OR: _numpy(np.bitwise_or), Op.XOR: _numpy(np.bitwise_xor),
+    Op.SHL: _shift(left=True), Op.SHR: _shift(left=False),
+    Op.LT: _numpy(np.less), Op.LE: _numpy(np.less_equal),
+    Op.EQ: _numpy(np.equal), Op.NE: _numpy(np.not_equal),
+    Op.WHERE: _numpy(np.where), Op.FMA: _fma, Op.THREEFRY: _threefry,
+
+    Op.RESHAPE: lambda arg, x: x.reshape(arg), Op.PERMUTE: lambda arg, x: x.transpose(arg),
+    Op.EXPAND: lambda arg, x: np.broadcast_to(x, arg), Op.PAD: _pad, Op.SHRINK: _shrink,
+    Op.FLIP: lambda arg, x: np.flip(x, arg),
+    Op.CONCAT: lambda arg, *xs: np.concatenate(xs, arg),
+
+    Op.REDUCE: reduce, Op.DOT: dot, Op.CONV: conv,
+    Op.GATHER: gather, Op.SCATTER: scatter, Op.SORT: sort,
+
+    Op.TUPLE: lambda arg, *xs: xs, Op.GET: lambda arg, xs: xs[arg],
+    Op.DETACH: lambda arg, x: x, Op.GBARRIER: lambda arg, x: x,
+}
+# fmt: on
+
+
+def evaluate(roots: Sequence[UOp], inputs: Mapping[UOp, Value]) -> list[Value]:
+    """The values of graphs, given those of their leaves or parameters.
+
+    Example:
+        >>> from tfn.trace.uop import const
+        >>> evaluate([const(2.0, np.dtype("float32")) * 3.0], {})
+        [array(6., dtype=float32)]
+    """
+    values: dict[UOp, Any] = dict(inputs)
+    with np.errstate(all="ignore"):
+        for node in walk(roots, lambda node: node not in inputs):
+            if node not in values:
+                values[node] = apply(node.op, node.arg, *(values[s] for s in node.src))
+    return [values[root] for root in roots]
+
+
+def apply(op: Op, arg: Any, *operands: Value) -> Any:
+    """One op on NumPy arrays."""
+    with np.errstate(all="ignore"):
+        return MEANING[op](arg, *operands)

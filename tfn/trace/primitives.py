@@ -1,0 +1,411 @@
+"""Per op: what it takes and what it gives.  A node that breaks a rule here cannot be made.
+
+`PRIMITIVES` is the one table of types.  `linear` names the operands in which an op is linear,
+which is what `transforms.transpose` may be asked to reverse: an op is transposable in any one of
+them while the others are fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Protocol
+
+from tfn.dtypes import BOOL, FLOATS, INT64, INTEGERS, SHORT, UINT32, DType
+from tfn.errors import AxisError, DTypeError, ShapeError
+from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, Op, Shape
+
+Type = tuple[Shape, DType]
+
+
+class Node(Protocol):
+    """What a type rule may see of a source."""
+
+    op: Op
+    src: tuple[Any, ...]
+    arg: Any
+    shape: Shape
+    dtype: DType
+
+
+Infer = Callable[[tuple[Node, ...], Any], Type]
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """The type rule of an op, and the operands in which it is linear."""
+
+    infer: Infer
+    linear: tuple[int, ...] = ()
+
+
+def show(node: Node) -> str:
+    """A value as an error message names it: ``f32[64,128]``."""
+    return f"{SHORT[node.dtype]}[{','.join(map(str, node.shape))}]"
+
+
+def _same(name: str, src: tuple[Node, ...]) -> None:
+    first = src[0]
+    for other in src[1:]:
+        if other.shape != first.shape:
+            raise ShapeError(
+                f"{name} needs operands of one shape", got=", ".join(map(show, src)),
+                hint="tfn.numpy broadcasts; tfn.lax does not",
+            )  # fmt: skip
+        if other.dtype != first.dtype:
+            raise DTypeError(
+                f"{name} needs operands of one dtype", got=", ".join(map(show, src)),
+                hint="tfn.numpy promotes; with tfn.lax use .astype",
+            )  # fmt: skip
+
+
+def _need(name: str, node: Node, allowed: frozenset[DType], words: str) -> None:
+    if node.dtype not in allowed:
+        raise DTypeError(f"{name} needs {words}", got=show(node))
+
+
+_BITS = INTEGERS | {BOOL}
+_NUMBERS = INTEGERS | FLOATS
+# fmt: off
+_KINDS: dict[Op, tuple[frozenset[DType], str]] = {
+    **dict.fromkeys(UNARY | BINARY, (FLOATS, "floating values")),
+    **dict.fromkeys((Op.NEG, Op.ABS, Op.SIGN, Op.ADD, Op.SUB), (_NUMBERS, "numbers")),
+    Op.MUL: (_NUMBERS, "numbers"),
+    Op.MOD: (_NUMBERS, "numbers"),
+    Op.FLOORDIV: (INTEGERS, "integers"),
+    **dict.fromkeys((Op.MAX, Op.MIN), (_NUMBERS | {BOOL}, "numbers or booleans")),
+    **dict.fromkeys((Op.NOT, Op.AND, Op.OR, Op.XOR), (_BITS, "integers or booleans")),
+    **dict.fromkeys((Op.SHL, Op.SHR), (INTEGERS, "integers")),
+}
+# fmt: on
+
+
+def _elementwise(op: Op) -> Infer:
+    name, (allowed, words) = op.value, _KINDS[op]
+
+    def infer(src: tuple[Node, ...], arg: Any) -> Type:
+        first = src[0]
+        if len(src) == 2:
+            other = src[1]
+            if other.shape != first.shape or other.dtype != first.dtype:
+                _same(name, src)
+        if first.dtype not in allowed:
+            _need(name, first, allowed, words)
+        return first.shape, first.dtype
+
+    return infer
+
+
+def _compare(src: tuple[Node, ...], arg: Any) -> Type:
+    _same("comparison", src)
+    return src[0].shape, BOOL
+
+
+def _const(src: tuple[Node, ...], arg: Any) -> Type:
+    return arg.shape, arg.dtype
+
+
+def _iota(src: tuple[Node, ...], arg: Any) -> Type:
+    return (arg.size,), arg.dtype
+
+
+def _same_as_first(src: tuple[Node, ...], arg: Any) -> Type:
+    return src[0].shape, src[0].dtype
+
+
+def _cast(src: tuple[Node, ...], arg: Any) -> Type:
+    return src[0].shape, arg
+
+
+def _bitcast(src: tuple[Node, ...], arg: Any) -> Type:
+    if src[0].dtype.itemsize != arg.itemsize:
+        raise DTypeError(
+            "bitcast needs two dtypes of one width", got=f"{show(src[0])} to {SHORT[arg]}"
+        )
+    return src[0].shape, arg
+
+
+def _where(src: tuple[Node, ...], arg: Any) -> Type:
+    condition, x, _ = src
+    _same("select", src[1:])
+    if condition.dtype != BOOL or condition.shape != x.shape:
+        raise ShapeError("select needs a bool condition of the operands' shape",
+                         got=", ".join(map(show, src)))  # fmt: skip
+    return x.shape, x.dtype
+
+
+def _fma(src: tuple[Node, ...], arg: Any) -> Type:
+    _same("fma", src)
+    _need("fma", src[0], FLOATS, "floating values")
+    return src[0].shape, src[0].dtype
+
+
+def _threefry(src: tuple[Node, ...], arg: Any) -> Type:
+    _same("threefry2x32", src)
+    _need("threefry2x32", src[0], frozenset({UINT32}), "uint32 words")
+    return src[0].shape, UINT32
+
+
+def _reshape(src: tuple[Node, ...], arg: Shape) -> Type:
+    if prod(src[0].shape) != prod(arg):
+        raise ShapeError(
+            f"reshape cannot turn {prod(src[0].shape)} elements into {prod(arg)}",
+            got=f"{show(src[0])} to shape {arg}",
+        )
+    return arg, src[0].dtype
+
+
+def _permute(src: tuple[Node, ...], arg: Shape) -> Type:
+    shape = src[0].shape
+    if sorted(arg) != list(range(len(shape))):
+        raise AxisError(f"transpose needs a permutation of the {len(shape)} axes", got=str(arg))
+    return tuple(shape[axis] for axis in arg), src[0].dtype
+
+
+def _expand(src: tuple[Node, ...], arg: Shape) -> Type:
+    shape = src[0].shape
+    if len(shape) != len(arg) or any(s not in (1, n) for s, n in zip(shape, arg, strict=True)):
+        raise ShapeError("broadcast needs axes of size 1 or of the new size",
+                         got=f"{show(src[0])} to shape {arg}")  # fmt: skip
+    return arg, src[0].dtype
+
+
+def _pad(src: tuple[Node, ...], arg: Any) -> Type:
+    x, value = src
+    assert min((0, *arg.low, *arg.high, *arg.interior)) == 0 and value.shape == (), arg
+    if value.dtype != x.dtype:
+        raise DTypeError("pad needs a value of the operand's dtype",
+                         got=f"{show(x)}, {show(value)}")  # fmt: skip
+    sizes = zip(x.shape, arg.low, arg.high, arg.interior, strict=True)
+    return tuple(n + low + high + between * max(n - 1, 0) for n, low, high, between in sizes), (
+        x.dtype
+    )
+
+
+def _shrink(src: tuple[Node, ...], arg: Any) -> Type:
+    shape = src[0].shape
+    cuts = list(zip(arg.start, arg.stop, arg.step, strict=True))
+    ok = len(cuts) == len(shape) and all(
+        0 <= start <= stop <= n and step >= 1
+        for n, (start, stop, step) in zip(shape, cuts, strict=True)
+    )
+    if not ok:
+        raise ShapeError(
+            "slice needs 0 <= start <= stop <= size and step >= 1 on every axis",
+            got=f"{show(src[0])} with start {arg.start}, stop {arg.stop}, step {arg.step}",
+        )
+    return tuple(-((start - stop) // step) for start, stop, step in cuts), src[0].dtype
+
+
+def _without(shape: Shape, axis: int) -> Shape:
+    return shape[:axis] + shape[axis + 1 :]
+
+
+def _concat(src: tuple[Node, ...], arg: int) -> Type:
+    first = src[0]
+    for other in src[1:]:
+        if _without(other.shape, arg) != _without(first.shape, arg):
+            raise ShapeError(f"concatenate needs equal shapes but for axis {arg}",
+                             got=", ".join(map(show, src)))  # fmt: skip
+        if other.dtype != first.dtype:
+            raise DTypeError("concatenate needs one dtype", got=", ".join(map(show, src)))
+    total = sum(s.shape[arg] for s in src)
+    return first.shape[:arg] + (total,) + first.shape[arg + 1 :], first.dtype
+
+
+def _reduce(src: tuple[Node, ...], arg: Any) -> Type:
+    x = src[0]
+    assert arg.op in MONOIDS, arg
+    _need("reduce", x, _NUMBERS | ({BOOL} if arg.op in (Op.MAX, Op.MIN) else set()), "numbers")
+    if any(not 0 <= axis < len(x.shape) for axis in arg.axes):
+        raise AxisError("reduce over an axis that is not there", got=f"{show(x)}, {arg.axes}")
+    return tuple(n for axis, n in enumerate(x.shape) if axis not in arg.axes), x.dtype
+
+
+def _dot(src: tuple[Node, ...], arg: Any) -> Type:
+    a, b = src
+    _same_dtype("dot_general", src)
+    pairs = [*zip(arg.contract_a, arg.contract_b, strict=True),
+             *zip(arg.batch_a, arg.batch_b, strict=True)]  # fmt: skip
+    for i, j in pairs:
+        if a.shape[i] != b.shape[j]:
+            raise ShapeError(
+                f"dot_general needs axis {i} of the first operand to equal axis {j} of the second",
+                got=f"{show(a)}, {show(b)}: {a.shape[i]} and {b.shape[j]}",
+            )
+    used_a, used_b = {*arg.contract_a, *arg.batch_a}, {*arg.contract_b, *arg.batch_b}
+    return (
+        tuple(a.shape[i] for i in arg.batch_a)
+        + tuple(n for i, n in enumerate(a.shape) if i not in used_a)
+        + tuple(n for i, n in enumerate(b.shape) if i not in used_b)
+    ), arg.dtype
+
+
+def _same_dtype(name: str, src: tuple[Node, ...]) -> None:
+    if src[0].dtype != src[1].dtype:
+        raise DTypeError(f"{name} needs operands of one dtype", got=", ".join(map(show, src)))
+    _need(name, src[0], _NUMBERS, "numbers")
+
+
+def conv_size(n: int, window: int, stride: int, padding: tuple[int, int],
+              dilation_x: int, dilation_w: int) -> int:  # fmt: skip
+    """How many places a window of a convolution has along one axis."""
+    inner = (n - 1) * dilation_x + 1 if n else 0
+    reach = (window - 1) * dilation_w + 1 if window else 0
+    return max((inner + sum(padding) - reach) // stride + 1, 0)
+
+
+def _conv(src: tuple[Node, ...], arg: Any) -> Type:
+    x, w = src
+    _same_dtype("conv", src)
+    batch, space, channels = x.shape[0], x.shape[1:-1], x.shape[-1]
+    window, depth, features = w.shape[:-2], w.shape[-2], w.shape[-1]
+    if len(space) != len(window) or len(space) != len(arg.strides):
+        raise ShapeError("conv needs as many window axes as space axes",
+                         got=f"{show(x)}, {show(w)}, strides {arg.strides}")  # fmt: skip
+    if depth * arg.groups != channels:
+        raise ShapeError(
+            f"conv needs {depth} x {arg.groups} group(s) = {depth * arg.groups} input channels",
+            got=f"{show(x)}, {show(w)}",
+        )
+    if features % arg.groups or features % arg.batch_groups or batch % arg.batch_groups:
+        raise ShapeError("conv needs its groups to divide features and batch",
+                         got=f"{show(x)}, {show(w)}, {arg.groups} groups")  # fmt: skip
+    sizes = tuple(
+        conv_size(*axis)
+        for axis in zip(space, window, arg.strides, arg.padding, arg.dilation_x, arg.dilation_w,
+                        strict=True)
+    )  # fmt: skip
+    return (batch // arg.batch_groups, *sizes, features), arg.dtype
+
+
+def _windows(name: str, operand: Node, indices: Node, batch: int, sizes: Shape) -> None:
+    dims = operand.shape[batch:]
+    k = indices.shape[-1] if indices.shape else 0
+    if indices.dtype not in INTEGERS:
+        raise DTypeError(f"{name} needs integer indices", got=show(indices))
+    ok = (
+        operand.shape[:batch] == indices.shape[:batch]
+        and len(indices.shape) > batch
+        and len(sizes) == len(dims)
+        and k <= len(dims)
+        and all(0 <= size <= n for size, n in zip(sizes, dims, strict=True))
+        and sizes[k:] == dims[k:]
+    )
+    if not ok:
+        raise ShapeError(f"{name} needs windows inside the operand",
+                         got=f"{show(operand)}, {show(indices)}, window {sizes}")  # fmt: skip
+
+
+def _gather(src: tuple[Node, ...], arg: Any) -> Type:
+    operand, indices = src
+    _windows("gather", operand, indices, arg.batch, arg.sizes)
+    return indices.shape[:-1] + arg.sizes, operand.dtype
+
+
+def _scatter(src: tuple[Node, ...], arg: Any) -> Type:
+    operand, indices, updates = src
+    sizes = updates.shape[len(indices.shape) - 1 :]
+    _windows("scatter", operand, indices, arg.batch, sizes)
+    if updates.shape[: len(indices.shape) - 1] != indices.shape[:-1]:
+        raise ShapeError("scatter needs one update for each index",
+                         got=", ".join(map(show, src)))  # fmt: skip
+    if updates.dtype != operand.dtype:
+        raise DTypeError("scatter needs updates of the operand's dtype",
+                         got=", ".join(map(show, src)))  # fmt: skip
+    return operand.shape, operand.dtype
+
+
+def _sort(src: tuple[Node, ...], arg: Any) -> Type:
+    if any(other.shape != src[0].shape for other in src) or not src[0].shape:
+        raise ShapeError("sort needs operands of one shape with at least one axis",
+                         got=", ".join(map(show, src)))  # fmt: skip
+    return (), BOOL
+
+
+def _nothing(src: tuple[Node, ...], arg: Any) -> Type:
+    return (), BOOL
+
+
+def _get(src: tuple[Node, ...], arg: int) -> Type:
+    value = src[0].src[arg]
+    return value.shape, value.dtype
+
+
+def _range(src: tuple[Node, ...], arg: Any) -> Type:
+    return (), INT64
+
+
+def _load(src: tuple[Node, ...], arg: Any) -> Type:
+    return src[1].shape, src[0].dtype
+
+
+def _lanes(src: tuple[Node, ...], arg: int) -> Type:
+    return (arg,), INT64
+
+
+def _splat(src: tuple[Node, ...], arg: int) -> Type:
+    return (arg,), src[0].dtype
+
+
+def _across(src: tuple[Node, ...], arg: Any) -> Type:
+    return (), src[0].dtype
+
+
+_EACH = (0, 1)
+# fmt: off
+PRIMITIVES: dict[Op, Primitive] = {
+    Op.CONST: Primitive(_const),
+    Op.PARAM: Primitive(_const),
+    Op.LEAF: Primitive(_const),
+    Op.IOTA: Primitive(_iota),
+
+    **{op: Primitive(_elementwise(op)) for op in UNARY | BINARY},
+    **{op: Primitive(_compare) for op in COMPARE},
+    Op.NEG: Primitive(_elementwise(Op.NEG), linear=(0,)),
+    Op.ADD: Primitive(_elementwise(Op.ADD), linear=_EACH),
+    Op.SUB: Primitive(_elementwise(Op.SUB), linear=_EACH),
+    Op.MUL: Primitive(_elementwise(Op.MUL), linear=_EACH),
+    Op.DIV: Primitive(_elementwise(Op.DIV), linear=(0,)),
+    Op.CAST: Primitive(_cast, linear=(0,)),
+    Op.BITCAST: Primitive(_bitcast),
+    Op.WHERE: Primitive(_where, linear=(1, 2)),
+    Op.FMA: Primitive(_fma),
+    Op.THREEFRY: Primitive(_threefry),
+
+    Op.RESHAPE: Primitive(_reshape, linear=(0,)),
+    Op.PERMUTE: Primitive(_permute, linear=(0,)),
+    Op.EXPAND: Primitive(_expand, linear=(0,)),
+    Op.PAD: Primitive(_pad, linear=_EACH),
+    Op.SHRINK: Primitive(_shrink, linear=(0,)),
+    Op.FLIP: Primitive(_same_as_first, linear=(0,)),
+    Op.CONCAT: Primitive(_concat, linear=(0,)),  # and in all that follow
+
+    Op.REDUCE: Primitive(_reduce, linear=(0,)),  # when its monoid is ADD
+    Op.DOT: Primitive(_dot, linear=_EACH),
+    Op.CONV: Primitive(_conv, linear=_EACH),
+    Op.GATHER: Primitive(_gather, linear=(0,)),
+    Op.SCATTER: Primitive(_scatter, linear=(0, 2)),  # when its op is ADD or WHERE
+    Op.SORT: Primitive(_sort),
+
+    Op.TUPLE: Primitive(_nothing),
+    Op.GET: Primitive(_get),
+    Op.FUNCTION: Primitive(_nothing),
+    Op.DETACH: Primitive(_same_as_first),
+    Op.GBARRIER: Primitive(_same_as_first, linear=(0,)),
+
+    Op.RANGE: Primitive(_range),
+    Op.LOAD: Primitive(_load),
+    Op.STORE: Primitive(_nothing),
+    Op.FOLD: Primitive(_same_as_first),
+    Op.SINK: Primitive(_nothing),
+
+    Op.LOOP: Primitive(_range),
+    Op.ACCUMULATOR: Primitive(_same_as_first),
+    Op.END: Primitive(_nothing),
+    Op.SPLAT: Primitive(_splat),
+    Op.LANES: Primitive(_lanes),
+    Op.ACROSS: Primitive(_across),
+}
+# fmt: on

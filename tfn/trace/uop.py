@@ -1,0 +1,223 @@
+"""The node: immutable, hash-consed, typed at birth.
+
+Two nodes with the same op, sources and argument are the same object, so equality is identity.
+Shape and dtype are derived from `primitives` when a node is made: a node that does not type
+cannot exist.  A UOp has operators only; everything else that can be done with one is a function.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from tfn.dtypes import DType
+from tfn.trace.op import Const, Op, Shape
+from tfn.trace.primitives import PRIMITIVES
+
+T = TypeVar("T")
+
+
+class _Entry(weakref.ref["UOp"]):
+    """A weak reference that knows under which key the table holds it."""
+
+    __slots__ = ("key",)
+    key: tuple[Any, ...]
+
+
+_TABLE: dict[tuple[Any, ...], _Entry] = {}
+
+
+def _forget(entry: _Entry, table: dict[tuple[Any, ...], _Entry] = _TABLE) -> None:
+    if table.get(entry.key) is entry:
+        del table[entry.key]
+
+
+class UOp:
+    """One operation on the values of its sources.
+
+    Attributes:
+        op: what is done.
+        src: the nodes it is done to.
+        arg: what else must be known, hashable.
+        shape: of the value; for TUPLE, SORT and FUNCTION the shape is empty and means nothing.
+        dtype: of the value.
+    """
+
+    __slots__ = ("op", "src", "arg", "shape", "dtype", "__weakref__")
+    op: Op
+    src: tuple[UOp, ...]
+    arg: Any
+    shape: Shape
+    dtype: DType
+
+    def __new__(cls, op: Op, src: tuple[UOp, ...] = (), arg: Any = None) -> UOp:
+        key = (op, src, arg)
+        entry = _TABLE.get(key)
+        if entry is not None:
+            found = entry()
+            if found is not None:
+                return found
+        self = object.__new__(cls)
+        shape, dtype = PRIMITIVES[op].infer(src, arg)
+        put = object.__setattr__
+        put(self, "op", op)
+        put(self, "src", src)
+        put(self, "arg", arg)
+        put(self, "shape", shape)
+        put(self, "dtype", dtype)
+        entry = _Entry(self, _forget)
+        entry.key = key
+        _TABLE[key] = entry
+        return self
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a UOp is immutable: cannot set {name}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return UOp, (self.op, self.src, self.arg)
+
+    def __deepcopy__(self, memo: Any) -> UOp:
+        return self
+
+    def __copy__(self) -> UOp:
+        return self
+
+    def __repr__(self) -> str:
+        arg = "" if self.arg is None else f" {self.arg}"
+        return f"<{self.op.value}{arg} {self.dtype}{list(self.shape)}>"
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    # Operators: both sides of one shape and dtype; a Python scalar takes those of the node.
+
+    def __neg__(self) -> UOp:
+        return UOp(Op.NEG, (self,))
+
+    def __invert__(self) -> UOp:
+        return UOp(Op.NOT, (self,))
+
+    def __add__(self, other: UOp | complex) -> UOp:
+        return UOp(Op.ADD, (self, _like(self, other)))
+
+    def __radd__(self, other: complex) -> UOp:
+        return UOp(Op.ADD, (_like(self, other), self))
+
+    def __sub__(self, other: UOp | complex) -> UOp:
+        return UOp(Op.SUB, (self, _like(self, other)))
+
+    def __rsub__(self, other: complex) -> UOp:
+        return UOp(Op.SUB, (_like(self, other), self))
+
+    def __mul__(self, other: UOp | complex) -> UOp:
+        return UOp(Op.MUL, (self, _like(self, other)))
+
+    def __rmul__(self, other: complex) -> UOp:
+        return UOp(Op.MUL, (_like(self, other), self))
+
+    def __truediv__(self, other: UOp | complex) -> UOp:
+        return UOp(Op.DIV, (self, _like(self, other)))
+
+    def __rtruediv__(self, other: complex) -> UOp:
+        return UOp(Op.DIV, (_like(self, other), self))
+
+    def __floordiv__(self, other: UOp | complex) -> UOp:
+        return UOp(Op.FLOORDIV, (self, _like(self, other)))
+
+    def __mod__(self, other: UOp | complex) -> UOp:
+        return UOp(Op.MOD, (self, _like(self, other)))
+
+    def __and__(self, other: UOp | complex) -> UOp:
+        return UOp(Op.AND, (self, _like(self, other)))
+
+    def __or__(self, other: UOp | complex) -> UOp:
+        return UOp(Op.OR, (self, _like(self, other)))
+
+    def __xor__(self, other: UOp | complex) -> UOp:
+        return UOp(Op.XOR, (self, _like(self, other)))
+
+    def __lshift__(self, other: UOp | complex) -> UOp:
+        return UOp(Op.SHL, (self, _like(self, other)))
+
+    def __rshift__(self, other: UOp | complex) -> UOp:
+        return UOp(Op.SHR, (self, _like(self, other)))
+
+    def __lt__(self, other: UOp | complex) -> UOp:
+        return UOp(Op.LT, (self, _like(self, other)))
+
+    def __le__(self, other: UOp | complex) -> UOp:
+        return UOp(Op.LE, (self, _like(self, other)))
+
+    def __gt__(self, other: UOp | complex) -> UOp:
+        return UOp(Op.LT, (_like(self, other), self))
+
+    def __ge__(self, other: UOp | complex) -> UOp:
+        return UOp(Op.LE, (_like(self, other), self))
+
+
+def const(value: Any, dtype: DType, shape: Shape = ()) -> UOp:
+    """A node that is `value` everywhere; wraps integers around as hardware does."""
+    if dtype.kind in "iu":
+        bits = int(value) & ((1 << (8 * dtype.itemsize)) - 1)
+    else:
+        bits = int(np.asarray(value).astype(dtype).view(f"u{dtype.itemsize}")[()])
+    return UOp(Op.CONST, (), Const(dtype, bits, shape))
+
+
+def _like(node: UOp, value: UOp | complex) -> UOp:
+    return value if isinstance(value, UOp) else const(value, node.dtype, node.shape)
+
+
+def walk(roots: Iterable[UOp], enter: Callable[[UOp], bool] | None = None) -> Iterator[UOp]:
+    """Every node under the roots, sources first, without recursion.
+
+    The body of a nested FUNCTION is not entered (roots are), nor what `enter` refuses.
+    """
+    seen: set[UOp] = set()
+    stack: list[tuple[UOp, bool]] = [(root, False) for root in reversed(list(roots))]
+    first = {root for root, _ in stack}
+    while stack:
+        node, ready = stack.pop()
+        if ready:
+            yield node
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            closed = node.op is Op.FUNCTION and node not in first
+            if not closed and (enter is None or enter(node)):
+                stack.extend((s, False) for s in reversed(node.src) if s not in seen)
+
+
+def rebuild(node: UOp, src: tuple[UOp, ...]) -> UOp:
+    """The same operation on other sources; the very same node if none has changed."""
+    return node if src == node.src else UOp(node.op, src, node.arg)
+
+
+def substitute(roots: Iterable[UOp], replace: Mapping[UOp, UOp]) -> list[UOp]:
+    """The roots with nodes replaced; what does not depend on them stays the same object."""
+    roots = list(roots)
+    new: dict[UOp, UOp] = dict(replace)
+    for node in walk(roots, lambda node: node not in replace):
+        if node not in new:
+            new[node] = rebuild(node, tuple(new.get(s, s) for s in node.src))
+    return [new[root] for root in roots]
+
+
+def table_size() -> int:
+    """How many nodes are alive."""
+    return len(_TABLE)
+
+
+def field(node: UOp, kind: type[T]) -> T:
+    """The argument of a node, as the class that its op is known to carry."""
+    return cast(T, node.arg)
