@@ -71,11 +71,7 @@ class Array:
         value: Array = bind.run_now(self.uop, self.trace)
         return value
 
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """A read-only NumPy view of the data, without a copy."""
-        found = self.concrete()
-        assert found.buffer is not None
-        return found.buffer.numpy(found.shape, found.dtype)
+    # The rest of the class is written beside the functions it calls: see `numpy.methods`.
 
 
 def _unknown(x: Array, need: str) -> tuple[str]:

@@ -1,0 +1,68 @@
+"""A Device is five parts, instantiated: name, target, compiler, memory, queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from tfn.dtypes import DType
+from tfn.hw.buffer import Buffer
+from tfn.lower.kernel import Program, Target
+from tfn.trace.op import Shape
+
+
+class Compiler(Protocol):
+    """Text to bytes, offline, for any target."""
+
+    def compile(self, text: str, target: Target) -> bytes:
+        """An object file from LLVM IR.  Raises CompileError."""
+
+
+class Memory(Protocol):
+    """Where buffers live."""
+
+    def allocate(self, size_bytes: int) -> Buffer:
+        """Uninitialised memory.  Raises OutOfMemoryError."""
+
+    def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
+        """The contents of a NumPy array, shared where possible."""
+
+    def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
+        """A read-only NumPy array of the contents.  Raises DeviceError if data cannot leave."""
+
+
+class Executable(Protocol):
+    """A program made ready to run on one device."""
+
+    def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
+        """Run it once."""
+
+
+class Queue(Protocol):
+    """What runs programs."""
+
+    def load(self, program: Program, objects: Mapping[str, bytes]) -> Executable:
+        """Make a program ready; `objects` holds the compiled text by symbol name."""
+
+    def synchronize(self) -> None:
+        """Wait until all that was started has finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """The five parts.
+
+    Attributes:
+        name: ``cpu``, ``python``, ``null``, ...
+        target: what code is generated for.
+        compiler: None for devices that run no code.
+    """
+
+    name: str
+    target: Target
+    compiler: Compiler | None
+    memory: Memory
+    queue: Queue

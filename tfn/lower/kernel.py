@@ -1,0 +1,123 @@
+"""The data that lowering hands to hardware: Target, Kernel, Program.
+
+A Kernel is one stage between GBARRIERs.  A Program is the whole computation: launches of kernels
+in order with the barriers between them, the plan of its memory, and the text of one function that
+runs it all.  A Target is what code is generated for; it is data, passed down.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from tfn.dtypes import DType
+from tfn.trace.op import Shape
+from tfn.trace.uop import UOp
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A machine that code is generated for.
+
+    Attributes:
+        triple, cpu, features: as LLVM names them.
+        vector_bytes: the width of a vector register.
+        vector_registers: how many there are.
+        l1_bytes, l2_bytes, l3_bytes: data caches; the last is shared by all cores.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int = 16
+    vector_registers: int = 16
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 512 << 10
+    l3_bytes: int = 8 << 20
+
+
+class Space(enum.Enum):
+    """Which memory an operand of a launch lives in."""
+
+    INPUT = "input"
+    OUTPUT = "output"
+    ARENA = "arena"
+
+    __hash__ = object.__hash__
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """Where an operand of a launch is: the index of an input or output, or an arena offset."""
+
+    space: Space
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One stage between GBARRIERs, lowered.
+
+    Its text defines ``void NAME(i64 begin, i64 end, ptr operands)``: it runs tiles begin to
+    end - 1 of its outermost parallel range on the buffers whose pointers `operands` holds.
+
+    Attributes:
+        name: symbol of the function; the same for the same body, options and target.
+        body: the SINK over ranges, after its splits.
+        opts: the opt-ops that were applied, in order, as text.
+        tiles: size of the parallel range, 1 if there is none.
+        text: LLVM IR.
+        work: estimated nanoseconds on one core.
+    """
+
+    name: str
+    body: UOp
+    opts: tuple[str, ...]
+    tiles: int
+    text: str
+    work: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A kernel run on operands.  `barrier`: what came before must be finished by all threads."""
+
+    kernel: Kernel
+    operands: tuple[Slot, ...]
+    barrier: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A whole computation: one native function with loops and barriers.
+
+    Its text defines ``void NAME(i64 thread, i64 threads, ptr buffers, ptr arena, ptr sync)``:
+    every thread calls it with the same `buffers` (pointers of the inputs, then of the outputs),
+    an arena of `arena_bytes`, and `sync_bytes` of zeroed memory for barriers and tile counters.
+
+    Attributes:
+        name: symbol of the function.
+        function: the FUNCTION node it was lowered from.
+        launches: kernels in order.
+        inputs, outputs: shape and dtype of each.
+        aliases: for an output that is just an input, which one; such outputs are not written.
+        arena_bytes, sync_bytes: memory it needs beside inputs and outputs.
+        text: LLVM IR of the driver; it declares the kernels' functions.
+        parallel: whether more than one thread is worth waking.
+    """
+
+    name: str
+    function: UOp
+    launches: tuple[Launch, ...]
+    inputs: tuple[tuple[Shape, DType], ...]
+    outputs: tuple[tuple[Shape, DType], ...]
+    aliases: tuple[tuple[int, int], ...]
+    arena_bytes: int
+    sync_bytes: int
+    text: str
+    parallel: bool
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The distinct kernels, in order of first use."""
+        return tuple({launch.kernel.name: launch.kernel for launch in self.launches}.values())

@@ -1,0 +1,116 @@
+"""The junction of the wings: a Jaxpr is lowered, compiled, loaded and run, each once.
+
+Caches: an op on given shapes and dtypes -> its Jaxpr; a Jaxpr -> the loaded program of a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfn import dtypes
+from tfn.array import Array
+from tfn.config import config
+from tfn.errors import ArgumentError, DeviceError
+from tfn.hw.device import Device, Executable
+from tfn.hw.python import python
+from tfn.lower.kernel import Program
+from tfn.trace import bind
+from tfn.trace.jaxpr import Jaxpr, function, param
+from tfn.trace.op import Op, Param
+from tfn.trace.uop import UOp
+
+MAKERS = {"python": python}
+_DEVICES: dict[str, Device] = {}
+_LOADED: dict[tuple[UOp, str], tuple[Program, Executable]] = {}
+_EAGER: dict[Any, Jaxpr] = {}
+
+
+def device() -> Device:
+    """The default device, made at first use."""
+    found = _DEVICES.get(config.device)
+    if found is None:
+        maker = MAKERS.get(config.device)
+        if maker is None:
+            raise DeviceError(f"there is no device {config.device!r}",
+                              hint="devices are " + ", ".join(MAKERS))  # fmt: skip
+        found = _DEVICES[config.device] = maker()
+    return found
+
+
+def load(jaxpr: Jaxpr) -> tuple[Program, Executable]:
+    """The program of a Jaxpr on the default device: lowered, compiled and loaded once."""
+    on = device()
+    key = (jaxpr.function, on.name)
+    found = _LOADED.get(key)
+    if found is None:
+        outputs = tuple((u.shape, u.dtype) for u in jaxpr.outputs)
+        inputs = tuple((p.shape, p.dtype) for p in jaxpr.params)
+        program = Program("main", jaxpr.function, (), inputs, outputs, (), 0, 0, "", False)
+        found = _LOADED[key] = program, on.queue.load(program, {})
+    return found
+
+
+def call(jaxpr: Jaxpr, operands: Sequence[Array]) -> list[Array]:
+    """A closed function, now, compiled whole, on concrete arrays."""
+    program, run = load(jaxpr)
+    memory = device().memory
+    outputs = [memory.allocate(int(np.prod(s, dtype=np.int64)) * d.itemsize) for s, d in program.outputs]
+    run([x.concrete().buffer for x in operands], outputs)  # type: ignore[misc]
+    return [Array(b, s, d) for b, (s, d) in zip(outputs, program.outputs)]
+
+
+def execute(op: Op, arg: Any, operands: Sequence[Array]) -> Any:
+    """One op, now, on concrete arrays; its program is cached by shapes and dtypes."""
+    key = (op, arg, tuple((x.shape, x.dtype) for x in operands))
+    jaxpr = _EAGER.get(key)
+    if jaxpr is None:
+        params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
+        node = UOp(op, tuple(map(param, params)), arg)
+        many = op in (Op.SORT, Op.TUPLE)
+        outputs = [UOp(Op.GET, (node,), i) for i in range(len(operands))] if many else [node]
+        jaxpr = _EAGER[key] = Jaxpr(function(outputs, params))
+    results = call(jaxpr, operands)
+    return results if op in (Op.SORT, Op.TUPLE) else results[0]
+
+
+def asarray(value: Any, dtype: Any = None) -> Array:
+    """An Array from an Array, a NumPy array or scalar, or a Python scalar (which is weak).
+
+    Raises:
+        ArgumentError: for anything else, lists included.
+    """
+    if isinstance(value, Array):
+        return value
+    wanted = None if dtype is None else dtypes.canonical(dtype)
+    if isinstance(value, (bool, int, float)):
+        kind = wanted or dtypes.DEFAULTS[type(value) if type(value) in dtypes.DEFAULTS else float]
+        data = np.asarray(value).astype(kind) if kind.kind != "i" else np.array(value, kind)
+        weak = wanted is None and not isinstance(value, bool)
+        return Array(device().memory.adopt(data), (), kind, weak)
+    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
+        data = np.asarray(value)
+        kind = wanted or dtypes.canonical(data.dtype)
+        data = np.ascontiguousarray(data.astype(kind, copy=False)).reshape(data.shape)
+        return Array(device().memory.adopt(data), data.shape, kind)
+    raise ArgumentError(f"{type(value).__name__} is not an array or a number", got=repr(value)[:80],
+                        hint="use tfn.numpy.array for lists")  # fmt: skip
+
+
+def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:
+    """An Array that is a value of a running trace."""
+    x = object.__new__(Array)
+    x.shape, x.dtype, x.weak_type, x.buffer = uop.shape, uop.dtype, weak, None
+    x.uop, x.trace, x.known = uop, trace, known
+    return x
+
+
+class Runner:
+    """What `bind` asks of the face."""
+
+    asarray = staticmethod(asarray)
+    wrap = staticmethod(wrap)
+    execute = staticmethod(execute)
+    call = staticmethod(call)
