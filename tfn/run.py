@@ -14,6 +14,7 @@ from tfn import dtypes
 from tfn.array import Array
 from tfn.config import config
 from tfn.errors import ArgumentError, DeviceError
+from tfn.hw.cpu.device import cpu
 from tfn.hw.device import Device, Executable
 from tfn.hw.python import python
 from tfn.lower.kernel import Program
@@ -22,7 +23,7 @@ from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import Op, Param
 from tfn.trace.uop import UOp
 
-MAKERS = {"python": python}
+MAKERS = {"cpu": cpu, "python": python}
 _DEVICES: dict[str, Device] = {}
 _LOADED: dict[tuple[UOp, str], tuple[Program, Executable]] = {}
 _EAGER: dict[Any, Jaxpr] = {}
@@ -49,7 +50,7 @@ def load(jaxpr: Jaxpr) -> tuple[Program, Executable]:
         outputs = tuple((u.shape, u.dtype) for u in jaxpr.outputs)
         inputs = tuple((p.shape, p.dtype) for p in jaxpr.params)
         program = Program("main", jaxpr.function, (), inputs, outputs, (), 0, 0, "", False)
-        found = _LOADED[key] = program, on.queue.load(program, {})
+        found = _LOADED[key] = program, on.load(program)
     return found
 
 
@@ -99,6 +100,12 @@ def asarray(value: Any, dtype: Any = None) -> Array:
                         hint="use tfn.numpy.array for lists")  # fmt: skip
 
 
+def read(x: Array) -> np.ndarray[Any, Any]:
+    """The data of a concrete Array, as a read-only NumPy array that shares its memory."""
+    assert x.buffer is not None
+    return device().memory.read(x.buffer, x.shape, x.dtype)
+
+
 def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:
     """An Array that is a value of a running trace."""
     x = object.__new__(Array)
@@ -111,6 +118,7 @@ class Runner:
     """What `bind` asks of the face."""
 
     asarray = staticmethod(asarray)
+    read = staticmethod(read)
     wrap = staticmethod(wrap)
     execute = staticmethod(execute)
     call = staticmethod(call)

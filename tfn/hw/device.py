@@ -66,3 +66,12 @@ class Device:
     compiler: Compiler | None
     memory: Memory
     queue: Queue
+
+    def load(self, program: Program) -> Executable:
+        """Compile the texts of a program and make it ready to run."""
+        if self.compiler is None:
+            return self.queue.load(program, {})
+        texts = {kernel.name: kernel.text for kernel in program.kernels}
+        texts[program.name] = program.text
+        objects = {name: self.compiler.compile(text, self.target) for name, text in texts.items()}
+        return self.queue.load(program, objects)

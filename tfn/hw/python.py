@@ -3,36 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import numpy as np
-
-from tfn.dtypes import DType
-from tfn.hw import buffer
 from tfn.hw.buffer import Buffer
 from tfn.hw.device import Device, Executable
+from tfn.hw.memory import HostMemory
 from tfn.lower.kernel import Program, Target
 from tfn.trace import oracle
-from tfn.trace.op import Op, Shape
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp
-
-
-class HostMemory:
-    """Plain memory of this process."""
-
-    def allocate(self, size_bytes: int) -> Buffer:
-        """Uninitialised memory."""
-        return buffer.allocate(size_bytes)
-
-    def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
-        """The array's own memory where it is aligned."""
-        return buffer.adopt(x)
-
-    def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
-        """A read-only view."""
-        view = buffer.view(shape, dtype)
-        view.flags.writeable = False
-        return view
 
 
 class OracleQueue:

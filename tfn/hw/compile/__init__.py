@@ -1,0 +1,6 @@
+"""Compilers: text to bytes, offline, for any target.
+
+In reading order:
+    cache: objects on disk.
+    llvm: LLVM IR to objects, through llvmlite.
+"""

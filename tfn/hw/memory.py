@@ -1,0 +1,208 @@
+"""Pooled memory of the host.
+
+Fresh pages are dear: the first touch of each costs more than the arithmetic of a streaming op.  So
+memory is asked from the system once, and comes back to a shelf when the last view of a buffer
+is gone.  Sizes are rounded up to classes, four in each doubling, so that shelves are found again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import threading
+from typing import Any
+
+import numpy as np
+
+from tfn.config import config
+from tfn.dtypes import DType
+from tfn.errors import OutOfMemoryError
+from tfn.hw.buffer import ALIGNMENT, Buffer
+from tfn.trace.op import Shape
+
+HUGE_BYTES = 2 << 20  # a huge page, and the size from which blocks ask for them
+SLAB_BYTES = 1 << 20  # blocks up to a quarter of this are cut from slabs, which are never returned
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_mmap, _munmap, _madvise = _libc.mmap, _libc.munmap, _libc.madvise
+_mmap.restype = ctypes.c_void_p
+_mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+_munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_FAILED = ctypes.c_void_p(-1).value
+
+
+def size_class(size_bytes: int) -> int:
+    """The size that is really allocated: 64 times 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ...
+
+    Example:
+        >>> size_class(1), size_class(600), size_class(1 << 20)
+        (64, 640, 1048576)
+    """
+    units = -(-size_bytes // ALIGNMENT) or 1
+    step = 1 << max((units - 1).bit_length() - 3, 0)
+    return -(-units // step) * step * ALIGNMENT
+
+
+def _physical_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+class _Lease:
+    """A block in use; when it dies, the block is back on its shelf."""
+
+    __slots__ = ("address", "block_bytes", "pool")
+
+    def __init__(self, address: int, block_bytes: int, pool: Pool) -> None:
+        self.address, self.block_bytes, self.pool = address, block_bytes, pool
+
+    def __del__(self) -> None:
+        self.pool.take_back(self.address, self.block_bytes)
+
+
+class Pool:
+    """Blocks by size class.
+
+    Attributes:
+        live_bytes: of the buffers in use, as rounded up.
+        peak_bytes: the most there ever were; may be set back.
+        kept_bytes: on the shelves.
+        keep_limit_bytes: above this, big blocks go back to the system.
+        asked: how many times the system was asked for memory.
+    """
+
+    def __init__(self, keep_limit_bytes: int | None = None) -> None:
+        self.live_bytes = self.peak_bytes = self.kept_bytes = self.asked = 0
+        self.keep_limit_bytes = (
+            _physical_bytes() // 4 if keep_limit_bytes is None else keep_limit_bytes
+        )
+        self._shelves: dict[int, list[int]] = {}
+        # Reentrant, because a garbage collection inside it may bring blocks back.
+        self._lock = threading.RLock()
+        os.register_at_fork(after_in_child=self._after_fork)
+
+    def _after_fork(self) -> None:
+        self._lock = threading.RLock()  # another thread, now gone, may have held it
+
+    def allocate(self, size_bytes: int) -> Buffer:
+        """Uninitialised memory, aligned to 64 bytes.
+
+        Raises:
+            OutOfMemoryError: if the system refuses, or `config.memory_limit_bytes` would be passed.
+        """
+        block_bytes = size_class(size_bytes)
+        limit = config.memory_limit_bytes
+        with self._lock:
+            if limit and self.live_bytes + block_bytes > limit:
+                raise OutOfMemoryError(
+                    f"{size_bytes:,} bytes do not fit: {self.live_bytes:,} of {limit:,} are in use",
+                    hint="delete arrays, donate arguments, or raise config.memory_limit_bytes",
+                )
+            shelf = self._shelves.get(block_bytes)
+            if shelf:
+                address = shelf.pop()
+                self.kept_bytes -= block_bytes
+            else:
+                address = self._ask(block_bytes)
+            self.live_bytes += block_bytes
+            if self.live_bytes > self.peak_bytes:
+                self.peak_bytes = self.live_bytes
+        return Buffer(address, size_bytes, _Lease(address, block_bytes, self), True)
+
+    def take_back(self, address: int, block_bytes: int) -> None:
+        """A block that nothing refers to any more; for its lease only."""
+        with self._lock:
+            self.live_bytes -= block_bytes
+            if block_bytes > SLAB_BYTES // 4 and (
+                self.kept_bytes + block_bytes > self.keep_limit_bytes
+            ):
+                _munmap(address, block_bytes)
+            else:
+                self._shelves.setdefault(block_bytes, []).append(address)
+                self.kept_bytes += block_bytes
+
+    def release(self) -> None:
+        """Return the big blocks on the shelves to the system."""
+        with self._lock:
+            for block_bytes, shelf in self._shelves.items():
+                while block_bytes > SLAB_BYTES // 4 and shelf:
+                    _munmap(shelf.pop(), block_bytes)
+                    self.kept_bytes -= block_bytes
+
+    def _ask(self, block_bytes: int) -> int:
+        """A block of new memory; small ones bring a shelf of their like."""
+        if block_bytes > SLAB_BYTES // 4:
+            return self._map(block_bytes)
+        count = SLAB_BYTES // block_bytes
+        start = self._map(SLAB_BYTES)
+        blocks = [start + i * block_bytes for i in reversed(range(count))]
+        shelf = self._shelves.setdefault(block_bytes, [])
+        shelf += blocks
+        self.kept_bytes += (count - 1) * block_bytes
+        return shelf.pop()
+
+    def _map(self, size_bytes: int) -> int:
+        """Pages from the system; huge ones, if it has any, for huge blocks."""
+        huge = size_bytes >= HUGE_BYTES
+        asked = size_bytes + HUGE_BYTES if huge else size_bytes
+        start = _mmap(
+            None, asked, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
+            -1, 0,
+        )  # fmt: skip
+        if start == _FAILED:
+            raise OutOfMemoryError(
+                f"the system has no {size_bytes:,} bytes left",
+                got=os.strerror(ctypes.get_errno()),
+                hint=f"{self.live_bytes:,} bytes are in use by arrays",
+            )
+        self.asked += 1
+        if not huge:
+            return int(start)
+        # A huge page must begin at a multiple of its size: what is before and after goes back.
+        page = mmap.PAGESIZE
+        first = -(-start // HUGE_BYTES) * HUGE_BYTES
+        last = -(-(first + size_bytes) // page) * page
+        if first > start:
+            _munmap(start, first - start)
+        if start + asked > last:
+            _munmap(last, start + asked - last)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            _madvise(first, size_bytes, mmap.MADV_HUGEPAGE)
+        return int(first)
+
+
+class HostMemory:
+    """Memory of this process.
+
+    Attributes:
+        pool: where blocks come from.
+    """
+
+    def __init__(self, pool: Pool | None = None) -> None:
+        self.pool = pool or Pool()
+
+    def allocate(self, size_bytes: int) -> Buffer:
+        """Uninitialised memory.
+
+        Raises:
+            OutOfMemoryError: if there is none.
+        """
+        return self.pool.allocate(size_bytes)
+
+    def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
+        """The memory of a NumPy array: shared if it is contiguous and aligned, else copied."""
+        address = x.__array_interface__["data"][0]
+        if address % ALIGNMENT == 0 and x.flags.c_contiguous and x.nbytes:
+            return Buffer(address, x.nbytes, x)
+        buffer = self.pool.allocate(x.nbytes)
+        if x.nbytes:
+            buffer.view(x.shape, x.dtype)[...] = x
+        return buffer
+
+    def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
+        """A read-only view, which keeps the memory alive."""
+        buffer.exclusive = False
+        view = buffer.view(shape, dtype)
+        view.flags.writeable = False
+        return view
