@@ -12,11 +12,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from tfn.dtypes import DType
 from tfn.errors import UnexpectedTracerError, user_line
-from tfn.trace.jaxpr import Jaxpr, close
+from tfn.trace.jaxpr import Jaxpr, close, inline, leaves
 from tfn.trace.op import Leaf, Op, Shape
 from tfn.trace.uop import UOp, substitute, walk
 
@@ -29,7 +29,7 @@ class Trace:
         depth: how many traces run around it.
         live: whether the function is still running.
         concretized: whether Python looked at a value, so that the graph depends on values.
-        captured: the leaf of each concrete array that met the trace, by identity.
+        captured: the leaf of each array from outside that met the trace, by identity.
         memo: values already computed in a known trace.
     """
 
@@ -38,7 +38,7 @@ class Trace:
     def __init__(self, name: str, depth: int) -> None:
         self.name, self.depth = name, depth
         self.live, self.concretized = True, False
-        self.captured: dict[int, UOp] = {}
+        self.captured: dict[int | UOp, UOp] = {}
         self.memo: dict[UOp, Any] = {}
         self.where = user_line()
 
@@ -48,6 +48,7 @@ class Value(Protocol):
 
     shape: Shape
     dtype: DType
+    weak_type: bool
     uop: UOp | None  # None if concrete
     trace: Trace | None  # None if concrete
     known: bool  # whether it can be computed now
@@ -58,6 +59,9 @@ class Face(Protocol):
 
     def asarray(self, value: Any) -> Any:
         """A Value from whatever a user may pass."""
+
+    def read(self, value: Any) -> Any:
+        """The data of a concrete Value, as a read-only NumPy array."""
 
     def wrap(self, uop: UOp, trace: Trace, known: bool, weak: bool = False) -> Any:
         """A Value of a running trace."""
@@ -114,15 +118,25 @@ def new_leaf(trace: Trace, shape: Shape, dtype: DType, name: str, value: Any = N
 
 
 def lift(value: Any, trace: Trace) -> UOp:
-    """The node of a value: its own, or the leaf of a captured array."""
-    if value.trace is not None:
-        check_live(value)
+    """The node of a value in a trace: its own, or the leaf of what was captured from outside.
+
+    A value of an outer trace is captured like a concrete array, so that the graph of a trace
+    ends at its own leaves and a transform never walks into the graphs around it.
+    """
+    owner = value.trace
+    if owner is trace:
         uop: UOp = value.uop
         return uop
-    leaf = trace.captured.get(id(value))
+    key: int | UOp = id(value)
+    if owner is not None:
+        check_live(value)
+        key = outer = value.uop
+        if outer.op is Op.CONST or outer.op is Op.IOTA:
+            return cast(UOp, outer)
+    leaf = trace.captured.get(key)
     if leaf is None:
         leaf = UOp(Op.LEAF, (), Leaf(value.shape, value.dtype, value, "a captured array"))
-        trace.captured[id(value)] = leaf
+        trace.captured[key] = leaf
     return leaf
 
 
@@ -154,7 +168,7 @@ def bind(op: Op, *operands: Any, arg: Any = None) -> Any:
             known = known and value.known
     if trace is None:
         return face().execute(op, arg, operands)
-    uop = UOp(op, tuple([v.uop if v.trace is not None else lift(v, trace) for v in operands]), arg)
+    uop = UOp(op, tuple([v.uop if v.trace is trace else lift(v, trace) for v in operands]), arg)
     return face().wrap(uop, trace, known)
 
 
@@ -169,26 +183,57 @@ def innermost(values: Sequence[Any]) -> Trace | None:
     return found
 
 
-def evaluate(outputs: Sequence[UOp], trace: Trace) -> list[Any]:
+def evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool] = ()) -> list[Any]:
     """The values of graphs over leaves that all have a value.
 
     Inside an outer trace the leaves are replaced by what stands behind them, and nothing runs.
     Otherwise the graph is compiled whole, or, if Python has looked at a value of `trace`, run
-    op by op, because such a graph is different each time.
+    op by op, because such a graph is different each time.  `weak` says which outputs are weak.
     """
-    used = [node for node in walk(outputs) if node.op is Op.LEAF]
+    weak = weak or (False,) * len(outputs)
+    used = leaves(outputs)
     outer = innermost([leaf.arg.value for leaf in used])
     if outer is not None:
         replace = {leaf: lift(leaf.arg.value, outer) for leaf in used}
-        known = {leaf: leaf.arg.value.trace is None or leaf.arg.value.known for leaf in used}
+        unknown = {n for n in used if n.arg.value.trace is not None and not n.arg.value.known}
+        if unknown:
+            for node in walk(outputs):
+                if not unknown.isdisjoint(node.src):
+                    unknown.add(node)
         return [
-            face().wrap(new, outer, all(known[n] for n in walk([old]) if n.op is Op.LEAF))
-            for old, new in zip(outputs, substitute(outputs, replace), strict=True)
+            face().wrap(new, outer, old not in unknown, is_weak)
+            for old, new, is_weak in zip(outputs, substitute(outputs, replace), weak, strict=True)
         ]
+    # An output that is an array already is that array, unless it must differ in weakness.
+    values = {
+        u: u.arg.value
+        for u, is_weak in zip(outputs, weak, strict=True)
+        if u.op is Op.LEAF and u.arg.value.weak_type == is_weak
+    }
+    rest = {u: is_weak for u, is_weak in zip(outputs, weak, strict=True) if u not in values}
     if trace.concretized:
-        return [run_now(u, trace) for u in outputs]
-    jaxpr, captured = close(outputs, [])
-    return face().call(jaxpr, [leaf.arg.value for leaf in captured])
+        values |= {u: run_now(u, trace) for u in rest}
+        trace.memo.clear()
+    elif rest:
+        jaxpr, captured = close(list(rest), [])
+        values |= zip(rest, face().call(jaxpr, [leaf.arg.value for leaf in captured]), strict=True)
+    for u, is_weak in rest.items():
+        if u.op is not Op.LEAF or values[u] is not u.arg.value:
+            values[u].weak_type = is_weak
+    return [values[u] for u in outputs]
+
+
+def call(jaxpr: Jaxpr, operands: Sequence[Any], weak: Sequence[bool]) -> list[Any]:
+    """A closed function on Values: inlined into the innermost trace among them, or run now."""
+    trace = innermost(operands)
+    if trace is None:
+        results = face().call(jaxpr, operands)
+        for value, is_weak in zip(results, weak, strict=True):
+            value.weak_type = is_weak
+        return results
+    known = all(value.trace is None or value.known for value in operands)
+    uops = inline(jaxpr, [lift(value, trace) for value in operands])
+    return [face().wrap(u, trace, known, w) for u, w in zip(uops, weak, strict=True)]
 
 
 def run_now(uop: UOp, trace: Trace) -> Any:
