@@ -16,6 +16,7 @@ from tfn.config import config
 from tfn.errors import ArgumentError, DeviceError
 from tfn.hw.cpu.device import cpu
 from tfn.hw.device import Device, Executable
+from tfn.hw.null import null
 from tfn.hw.python import python
 from tfn.lower.kernel import Program
 from tfn.trace import bind
@@ -23,7 +24,7 @@ from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import Op, Param
 from tfn.trace.uop import UOp
 
-MAKERS = {"cpu": cpu, "python": python}
+MAKERS = {"cpu": cpu, "python": python, "null": null}
 _DEVICES: dict[str, Device] = {}
 _LOADED: dict[tuple[UOp, str], tuple[Program, Executable]] = {}
 _EAGER: dict[Any, Jaxpr] = {}

@@ -24,7 +24,7 @@ class Buffer:
             written in place; false for memory shared with NumPy, in either direction.
     """
 
-    __slots__ = ("address", "size_bytes", "owner", "exclusive", "__weakref__")
+    __slots__ = ("__weakref__", "address", "exclusive", "owner", "size_bytes")
 
     def __init__(self, address: int, size_bytes: int, owner: Any, exclusive: bool = False) -> None:
         self.address, self.size_bytes = address, size_bytes
@@ -35,6 +35,6 @@ class Buffer:
         size_bytes = prod(shape) * dtype.itemsize
         if size_bytes == 0:
             return np.empty(shape, dtype)
-        memory = (ctypes.c_char * size_bytes).from_address(self.address)
-        memory._buffer = self  # type: ignore[attr-defined]  # the view's base keeps us alive
+        memory: Any = (ctypes.c_char * size_bytes).from_address(self.address)
+        memory.buffer = self  # the view's base keeps us alive
         return np.ndarray(shape, dtype, memory)

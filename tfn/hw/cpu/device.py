@@ -11,5 +11,5 @@ from tfn.hw.memory import HostMemory
 
 def cpu() -> Device:
     """This machine's cores as a device."""
-    memory = HostMemory()
-    return Device("cpu", host(), LlvmCompiler(), memory, CpuQueue(memory))
+    compiler, memory = LlvmCompiler(), HostMemory()
+    return Device("cpu", host(), compiler, memory, CpuQueue(compiler, memory))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +18,14 @@ from tfn.hw.compile.llvm import LOCK, binding
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class Code:
-    """A loaded function.
+    """Loaded functions.
 
     Attributes:
-        address: where it begins.
-        keeps: what must stay loaded while it may run.
+        addresses: where each begins.
+        keeps: what must stay loaded while they may run.
     """
 
-    address: int
+    addresses: Mapping[str, int]
     keeps: tuple[Any, ...]
 
 
@@ -39,30 +39,34 @@ class Loader:
             weakref.WeakValueDictionary()
         )
 
-    def load(self, name: str, data: bytes, imports: Mapping[str, Code] | None = None) -> Code:
-        """The function `name` of an object, which may call `imports` and the C library.
+    def load(
+        self, data: bytes, names: Sequence[str], imports: Mapping[str, Code] | None = None
+    ) -> Code:
+        """Functions of an object, which may call `imports` and the C library.
 
         Raises:
             CompileError: if a symbol is missing.
         """
         llvm = binding()
+        imports = imports or {}
         with LOCK:
             if self._jit is None:
                 self._jit = llvm.create_lljit_compiler(use_jit_link=True)
             builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
-            for symbol, code in (imports or {}).items():
-                builder.import_symbol(symbol, code.address)
-            builder.export_symbol(name)
+            for symbol, code in imports.items():
+                builder.import_symbol(symbol, code.addresses[symbol])
+            for name in names:
+                builder.export_symbol(name)
             try:
-                tracker = builder.link(self._jit, f"{name}.{next(self._numbers)}")
+                tracker = builder.link(self._jit, f"{names[0]}.{next(self._numbers)}")
             except RuntimeError as error:
-                raise CompileError(f"{name} cannot be linked", got=str(error).strip()) from None
-        return Code(tracker[name], (tracker, *(imports or {}).values()))
+                raise CompileError(f"{names[0]} cannot be linked", got=str(error).strip()) from None
+        return Code({name: tracker[name] for name in names}, (tracker, *imports.values()))
 
     def load_once(self, name: str, data: bytes) -> Code:
         """As `load`, but the same object is loaded only once."""
         with LOCK:
             found = self._loaded.get((name, data))
             if found is None:
-                found = self._loaded[name, data] = self.load(name, data)
+                found = self._loaded[name, data] = self.load(data, (name,))
             return found

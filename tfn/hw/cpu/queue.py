@@ -4,42 +4,107 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import cached_property
 
-from tfn.hw.buffer import Buffer
+from tfn.hw.buffer import ALIGNMENT, Buffer
+from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.cpu import runtime
 from tfn.hw.cpu.loader import Code, Loader
-from tfn.hw.device import Executable
+from tfn.hw.cpu.target import host
+from tfn.hw.cpu.threads import Threads
 from tfn.hw.memory import HostMemory
 from tfn.lower.kernel import Program
 
-_ENTRY = ctypes.CFUNCTYPE(
-    None, ctypes.c_int64, ctypes.c_int64, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_void_p
-)
+KEEP_BYTES = 1 << 20  # working memory up to this size stays with its program between calls
+_RUN = ctypes.CFUNCTYPE(
+    None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p
+)  # releases the interpreter's lock
+
+
+def patience_ns(program: Program) -> int:
+    """How long to wait for sleeping workers: less than they would save, and not for ever."""
+    work = sum(launch.kernel.work for launch in program.launches)
+    return min(max(work // 8, 2_000), 100_000)
+
+
+class CpuExecutable:
+    """A program linked with its kernels.
+
+    A call packs the addresses of the buffers and enters `runtime`'s native `run`; what that needs
+    to know of the program is packed once, into `call`.
+
+    Attributes:
+        code: keeps the program loaded.
+        call: what `runtime` reads: entry, offset and bytes of sync, patience.
+        work_bytes: arena and sync together.
+    """
+
+    __slots__ = ("_idle", "_memory", "_pack", "_pool", "_run", "call", "code", "work_bytes")
+
+    def __init__(
+        self,
+        program: Program,
+        code: Code,
+        run: Callable[..., None],
+        pool: Callable[[], int] | None,
+        memory: HostMemory,
+    ) -> None:
+        arena_bytes = -(-program.arena_bytes // ALIGNMENT) * ALIGNMENT
+        entry = code.addresses[program.name]
+        self.code, self.work_bytes = code, arena_bytes + program.sync_bytes
+        self.call = struct.pack("4Q", entry, arena_bytes, program.sync_bytes, patience_ns(program))
+        self._pack = struct.Struct(f"{len(program.inputs) + len(program.outputs)}Q").pack
+        self._run, self._pool, self._memory = run, pool, memory
+        self._idle: list[Buffer] = []  # working memory of no call; two calls never share
+
+    def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
+        """Run it once, and return when it has finished.
+
+        Raises:
+            OutOfMemoryError: before anything runs.
+        """
+        try:
+            work = self._idle.pop()
+        except IndexError:
+            work = self._memory.allocate(self.work_bytes)
+        buffers = self._pack(*[b.address for b in inputs], *[b.address for b in outputs])
+        self._run(self._pool() if self._pool else None, self.call, buffers, work.address)
+        if self.work_bytes <= KEEP_BYTES:
+            self._idle.append(work)
 
 
 class CpuQueue:
-    """Loads programs, and runs them at once in the caller's thread."""
+    """Runs programs at once: in the caller's thread, and on workers where they are worth it."""
 
-    def __init__(self, memory: HostMemory) -> None:
-        self.memory, self.loader = memory, Loader()
+    def __init__(self, compiler: LlvmCompiler, memory: HostMemory) -> None:
+        self.compiler, self.memory, self.loader = compiler, memory, Loader()
+        self._lock = threading.Lock()
 
-    def load(self, program: Program, objects: Mapping[str, bytes]) -> Executable:
-        """The program, linked with its kernels."""
+    @cached_property
+    def runtime(self) -> Code:
+        """The native part, compiled at first use."""
+        data = self.compiler.compile(runtime.text(), host())
+        return self.loader.load(data, ("run", "work", "stop"))
+
+    @cached_property
+    def threads(self) -> Threads:
+        """The workers."""
+        return Threads(self.runtime)
+
+    def load(self, program: Program, objects: Mapping[str, bytes]) -> CpuExecutable:
+        """The program, linked with its kernels.
+
+        Raises:
+            CompileError: if a symbol is missing.
+        """
         kernels = {k.name: self.loader.load_once(k.name, objects[k.name]) for k in program.kernels}
-        code = self.loader.load(program.name, objects[program.name], kernels)
-        entry = _ENTRY(code.address)
-        pack = struct.Struct(f"{len(program.inputs) + len(program.outputs)}Q").pack
-        arena_bytes = -(-program.arena_bytes // 64) * 64
-        work_bytes = arena_bytes + program.sync_bytes
-
-        def run(inputs: Sequence[Buffer], outputs: Sequence[Buffer], code: Code = code) -> None:
-            work = self.memory.allocate(work_bytes)
-            ctypes.memset(work.address + arena_bytes, 0, program.sync_bytes)
-            buffers = pack(*[b.address for b in inputs], *[b.address for b in outputs])
-            entry(0, 1, buffers, work.address, work.address + arena_bytes)
-
-        return run
+        code = self.loader.load(objects[program.name], (program.name,), kernels)
+        with self._lock:
+            run = _RUN(self.runtime.addresses["run"])
+            pool = self.threads.pool if program.parallel else None
+        return CpuExecutable(program, code, run, pool, self.memory)
 
     def synchronize(self) -> None:
         """Programs have finished when their call returns."""

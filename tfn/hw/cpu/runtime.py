@@ -1,0 +1,334 @@
+"""The threads' native part, as LLVM IR: how a program is run by whoever is there.
+
+Threads are SPMD: all who take part call the program's one function, each with its own number.
+The caller is number 0.  A job is offered at the gate; a worker joins by counting itself in; the
+caller closes the gate when all have joined or its patience ends, and only then is it settled how
+many threads run.  So a caller never waits for a worker that sleeps, and late ones miss one job.
+
+The gate is one word, so that joining and closing are single atomic steps:
+
+    bits 63..32  number of the job          (workers sleep on these: a futex)
+    bit  31      closed
+    bits 30..0   how many workers joined
+
+Waiting is a bounded spin, then yielding to other processes, then, for idle workers, sleep.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+
+POOL_BYTES = 512
+IDLE_NS = 200_000  # how long a worker stays awake after a job
+_FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
+_WAIT, _WAKE = 0 | 128, 1 | 128  # private to this process
+
+# What a thread does while it spins; and around a program: libraries loaded by Python may have
+# told a thread to flush denormal numbers, and results must not depend on who computes them.
+_PAUSE = {
+    "x86_64": "call void @llvm.x86.sse2.pause()",
+    "aarch64": 'call void asm sideeffect "isb", ""()',
+    "arm64": 'call void asm sideeffect "isb", ""()',
+}
+_X86_ENTER = """
+  %saved = alloca i32
+  %plain = alloca i32
+  call void @llvm.x86.sse.stmxcsr(ptr %saved)
+  store i32 8064, ptr %plain
+  call void @llvm.x86.sse.ldmxcsr(ptr %plain)"""
+_X86_LEAVE = "\n  call void @llvm.x86.sse.ldmxcsr(ptr %saved)"
+
+_FUTEX = """
+define void @sleep(ptr %pool, i64 %seen) {{
+  %word = getelementptr i8, ptr %pool, i64 {epoch_at}
+  %expected = trunc i64 %seen to i32
+  call i64 (i64, ...) @syscall(i64 {futex}, ptr %word, i32 {wait}, i32 %expected, ptr null)
+  ret void
+}}
+define void @wake(ptr %pool) {{
+  %word = getelementptr i8, ptr %pool, i64 {epoch_at}
+  call i64 (i64, ...) @syscall(i64 {futex}, ptr %word, i32 {wake}, i32 2147483647)
+  ret void
+}}
+declare i64 @syscall(i64, ...)
+"""
+_POLL = """
+define void @sleep(ptr %pool, i64 %seen) {{
+  call i32 @usleep(i32 100)
+  ret void
+}}
+define void @wake(ptr %pool) {{
+  ret void
+}}
+declare i32 @usleep(i32)
+"""
+
+# Words of a pool, each on a cache line of its own: gate 0, done 64, asleep 128, busy 192, stop
+# 256, workers 320; from 384 the job: entry, buffers, arena, sync.
+# Words of a call, which belongs to one program: entry 0, offset of sync in the working memory 8,
+# bytes of sync 16, patience in nanoseconds 24.
+_TEXT = """
+define void @enter(ptr %entry, i64 %thread, i64 %threads, ptr %buffers, ptr %arena,
+                   ptr %sync) {{{enter}
+  call void %entry(i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync){leave}
+  ret void
+}}
+
+define i64 @now() {{
+  %time = alloca [2 x i64]
+  call i32 @clock_gettime(i32 {clock}, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest_at = getelementptr i64, ptr %time, i64 1
+  %rest = load i64, ptr %rest_at
+  %whole = mul i64 %seconds, 1000000000
+  %sum = add i64 %whole, %rest
+  ret i64 %sum
+}}
+
+define void @spin(i64 %turn) {{
+entry:
+  br label %loop
+loop:
+  %i = phi i64 [0, %entry], [%next, %loop]
+  {pause}
+  %next = add i64 %i, 1
+  %again = icmp ult i64 %next, 16
+  br i1 %again, label %loop, label %after
+after:
+  %long = icmp ugt i64 %turn, 32
+  br i1 %long, label %yield, label %exit
+yield:
+  call i32 @sched_yield()
+  br label %exit
+exit:
+  ret void
+}}
+
+define void @run(ptr %pool, ptr %call, ptr %buffers, ptr %arena) {{
+entry:
+  %program = load ptr, ptr %call
+  %sync_offset_at = getelementptr i8, ptr %call, i64 8
+  %sync_offset = load i64, ptr %sync_offset_at
+  %sync = getelementptr i8, ptr %arena, i64 %sync_offset
+  %sync_bytes_at = getelementptr i8, ptr %call, i64 16
+  %sync_bytes = load i64, ptr %sync_bytes_at
+  call void @llvm.memset.p0.i64(ptr %sync, i8 0, i64 %sync_bytes, i1 false)
+  %none = icmp eq ptr %pool, null
+  br i1 %none, label %alone, label %ask
+ask:
+  %busy = getelementptr i8, ptr %pool, i64 192
+  %taken = cmpxchg ptr %busy, i32 0, i32 1 acquire monotonic
+  %mine = extractvalue {{i32, i1}} %taken, 1
+  br i1 %mine, label %offer, label %alone
+alone:
+  call void @enter(ptr %program, i64 0, i64 1, ptr %buffers, ptr %arena, ptr %sync)
+  ret void
+offer:
+  %done = getelementptr i8, ptr %pool, i64 64
+  store atomic i32 0, ptr %done monotonic, align 4
+  %job = getelementptr i8, ptr %pool, i64 384
+  store ptr %program, ptr %job
+  %job1 = getelementptr i8, ptr %job, i64 8
+  store ptr %buffers, ptr %job1
+  %job2 = getelementptr i8, ptr %job, i64 16
+  store ptr %arena, ptr %job2
+  %job3 = getelementptr i8, ptr %job, i64 24
+  store ptr %sync, ptr %job3
+  %workers_at = getelementptr i8, ptr %pool, i64 320
+  %workers = load i64, ptr %workers_at
+  %patience_at = getelementptr i8, ptr %call, i64 24
+  %patience = load i64, ptr %patience_at
+  %last = load atomic i64, ptr %pool monotonic, align 8
+  %number = lshr i64 %last, 32
+  %number1 = add i64 %number, 1
+  %open = shl i64 %number1, 32
+  store atomic i64 %open, ptr %pool seq_cst, align 8
+  %asleep_at = getelementptr i8, ptr %pool, i64 128
+  %asleep = load atomic i32, ptr %asleep_at seq_cst, align 4
+  %some = icmp ne i32 %asleep, 0
+  br i1 %some, label %call_them, label %await
+call_them:
+  call void @wake(ptr %pool)
+  br label %await
+await:
+  %begun = call i64 @now()
+  br label %joining
+joining:
+  %turn = phi i64 [0, %await], [%turn1, %patient]
+  %gate = load atomic i64, ptr %pool monotonic, align 8
+  %joined = and i64 %gate, 2147483647
+  %all = icmp uge i64 %joined, %workers
+  br i1 %all, label %close, label %missing
+missing:
+  %time = call i64 @now()
+  %waited = sub i64 %time, %begun
+  %late = icmp ugt i64 %waited, %patience
+  br i1 %late, label %close, label %patient
+patient:
+  call void @spin(i64 %turn)
+  %turn1 = add i64 %turn, 1
+  br label %joining
+close:
+  %final = atomicrmw or ptr %pool, i64 2147483648 seq_cst
+  %crew = and i64 %final, 2147483647
+  %threads = add i64 %crew, 1
+  call void @enter(ptr %program, i64 0, i64 %threads, ptr %buffers, ptr %arena, ptr %sync)
+  %crew32 = trunc i64 %crew to i32
+  br label %finishing
+finishing:
+  %turn2 = phi i64 [0, %close], [%turn3, %unfinished]
+  %finished = load atomic i32, ptr %done acquire, align 4
+  %ready = icmp eq i32 %finished, %crew32
+  br i1 %ready, label %exit, label %unfinished
+unfinished:
+  call void @spin(i64 %turn2)
+  %turn3 = add i64 %turn2, 1
+  br label %finishing
+exit:
+  store atomic i32 0, ptr %busy release, align 4
+  ret void
+}}
+
+define void @work(ptr %pool) {{
+entry:
+  %done = getelementptr i8, ptr %pool, i64 64
+  %asleep = getelementptr i8, ptr %pool, i64 128
+  %stop_at = getelementptr i8, ptr %pool, i64 256
+  %workers_at = getelementptr i8, ptr %pool, i64 320
+  %job = getelementptr i8, ptr %pool, i64 384
+  %job1 = getelementptr i8, ptr %job, i64 8
+  %job2 = getelementptr i8, ptr %job, i64 16
+  %job3 = getelementptr i8, ptr %job, i64 24
+  %first = load atomic i64, ptr %pool seq_cst, align 8
+  %first_number = lshr i64 %first, 32
+  br label %idle
+idle:
+  %seen = phi i64 [%first_number, %entry], [%number, %missed], [%number, %finish]
+  %since = call i64 @now()
+  br label %look
+look:
+  %turn = phi i64 [0, %idle], [%turn1, %spin], [0, %slept], [%turn, %beaten]
+  %gate = load atomic i64, ptr %pool acquire, align 8
+  %number = lshr i64 %gate, 32
+  %same = icmp eq i64 %number, %seen
+  br i1 %same, label %wait, label %offered
+wait:
+  %stop = load atomic i32, ptr %stop_at monotonic, align 4
+  %stopped = icmp ne i32 %stop, 0
+  br i1 %stopped, label %exit, label %stay
+stay:
+  %time = call i64 @now()
+  %waited = sub i64 %time, %since
+  %tired = icmp ugt i64 %waited, {idle_ns}
+  br i1 %tired, label %lie_down, label %spin
+spin:
+  call void @spin(i64 %turn)
+  %turn1 = add i64 %turn, 1
+  br label %look
+lie_down:
+  atomicrmw add ptr %asleep, i32 1 seq_cst
+  call void @sleep(ptr %pool, i64 %seen)
+  atomicrmw sub ptr %asleep, i32 1 seq_cst
+  br label %slept
+slept:
+  br label %look
+offered:
+  %bit = and i64 %gate, 2147483648
+  %closed = icmp ne i64 %bit, 0
+  %joined = and i64 %gate, 2147483647
+  %workers = load i64, ptr %workers_at
+  %full = icmp uge i64 %joined, %workers
+  %shut = or i1 %closed, %full
+  br i1 %shut, label %missed, label %join
+missed:
+  br label %idle
+join:
+  %wish = add i64 %gate, 1
+  %result = cmpxchg ptr %pool, i64 %gate, i64 %wish seq_cst monotonic
+  %won = extractvalue {{i64, i1}} %result, 1
+  br i1 %won, label %in, label %beaten
+beaten:
+  br label %look
+in:
+  %me = add i64 %joined, 1
+  br label %closing
+closing:
+  %turn2 = phi i64 [0, %in], [%turn3, %still_open]
+  %gate2 = load atomic i64, ptr %pool acquire, align 8
+  %bit2 = and i64 %gate2, 2147483648
+  %settled = icmp ne i64 %bit2, 0
+  br i1 %settled, label %go, label %still_open
+still_open:
+  call void @spin(i64 %turn2)
+  %turn3 = add i64 %turn2, 1
+  br label %closing
+go:
+  %crew = and i64 %gate2, 2147483647
+  %threads = add i64 %crew, 1
+  %program = load ptr, ptr %job
+  %buffers = load ptr, ptr %job1
+  %arena = load ptr, ptr %job2
+  %sync = load ptr, ptr %job3
+  call void @enter(ptr %program, i64 %me, i64 %threads, ptr %buffers, ptr %arena, ptr %sync)
+  br label %finish
+finish:
+  atomicrmw add ptr %done, i32 1 release
+  br label %idle
+exit:
+  ret void
+}}
+
+define i32 @stop(ptr %pool) {{
+entry:
+  %busy = getelementptr i8, ptr %pool, i64 192
+  %taken = cmpxchg ptr %busy, i32 0, i32 1 acquire monotonic
+  %mine = extractvalue {{i32, i1}} %taken, 1
+  br i1 %mine, label %end, label %refuse
+refuse:
+  ret i32 0
+end:
+  %stop_at = getelementptr i8, ptr %pool, i64 256
+  store atomic i32 1, ptr %stop_at seq_cst, align 4
+  %last = load atomic i64, ptr %pool monotonic, align 8
+  %number = lshr i64 %last, 32
+  %number1 = add i64 %number, 1
+  %empty = shl i64 %number1, 32
+  %closed = or i64 %empty, 2147483648
+  store atomic i64 %closed, ptr %pool seq_cst, align 8
+  call void @wake(ptr %pool)
+  ret i32 1
+}}
+
+declare i32 @sched_yield()
+declare i32 @clock_gettime(i32, ptr)
+"""
+
+
+def text() -> str:
+    """LLVM IR of the functions `run`, `work` and `stop` for this machine."""
+    machine = platform.machine()
+    linux = sys.platform == "linux" and machine in _FUTEX_NUMBERS
+    x86 = machine == "x86_64"
+    return (_TEXT + (_FUTEX if linux else _POLL)).format(
+        enter=_X86_ENTER if x86 else "", leave=_X86_LEAVE if x86 else "",
+        pause=_PAUSE.get(machine, ""), clock=time.CLOCK_MONOTONIC, idle_ns=IDLE_NS,
+        futex=_FUTEX_NUMBERS.get(machine, 0), wait=_WAIT, wake=_WAKE,
+        epoch_at=4 if sys.byteorder == "little" else 0,
+    )  # fmt: skip
+
+
+def cores() -> int:
+    """How many threads can run at once: the cores this process may use, less a container's cap."""
+    try:
+        count = len(os.sched_getaffinity(0))
+    except AttributeError:  # not on this system
+        count = os.cpu_count() or 1
+    try:
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = file.read().split()
+        return max(1, min(count, -(-int(quota) // int(period))))
+    except (OSError, ValueError):  # no cap
+        return count

@@ -1,0 +1,85 @@
+"""A device that runs nothing: programs are lowered and compiled for it, and their results are NaN.
+
+With it, all that happens before the hardware can be tested and timed anywhere.  Float outputs are
+filled with NaN and all others with 0xAB, never with zeros, which would look like results; and no
+data can be read back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tfn.dtypes import DType, is_float
+from tfn.errors import DeviceError
+from tfn.hw.buffer import Buffer
+from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.device import Device, Executable
+from tfn.hw.memory import HostMemory
+from tfn.lower.kernel import Program, Target
+from tfn.trace.op import Shape
+
+NULL_TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16)
+
+
+def fill(buffer: Buffer, shape: Shape, dtype: DType) -> None:
+    """NaN for floats, bytes of 0xAB for all else."""
+    if is_float(dtype):
+        buffer.view(shape, dtype)[...] = np.nan
+    else:
+        buffer.view((buffer.size_bytes,), np.dtype(np.uint8))[...] = 0xAB
+
+
+class NullMemory:
+    """Memory that can be written but not read."""
+
+    def __init__(self) -> None:
+        self._host = HostMemory()
+
+    def allocate(self, size_bytes: int) -> Buffer:
+        """Memory of the host.
+
+        Raises:
+            OutOfMemoryError: if there is none.
+        """
+        return self._host.allocate(size_bytes)
+
+    def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
+        """The contents of a NumPy array."""
+        return self._host.adopt(x)
+
+    def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> NoReturn:
+        """Nothing.
+
+        Raises:
+            DeviceError: always.
+        """
+        raise DeviceError(
+            "the null device has no data: it compiles programs but runs none",
+            hint="set TFN_DEVICE or config.device to cpu",
+        )
+
+
+class NullQueue:
+    """Fills outputs with what nobody takes for a result."""
+
+    def load(self, program: Program, objects: Mapping[str, bytes]) -> Executable:
+        """A function that runs nothing."""
+        aliased = dict(program.aliases)
+
+        def run(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
+            for i, (shape, dtype) in enumerate(program.outputs):
+                if i not in aliased:
+                    fill(outputs[i], shape, dtype)
+
+        return run
+
+    def synchronize(self) -> None:
+        """Nothing is ever under way."""
+
+
+def null() -> Device:
+    """The device."""
+    return Device("null", NULL_TARGET, LlvmCompiler(), NullMemory(), NullQueue())
