@@ -1,0 +1,273 @@
+"""Between which values an integer lies: interval analysis of index arithmetic.
+
+`Facts` knows, for each integer or boolean node, an interval that holds all its values, and whether
+it is exact: whether the arithmetic that makes it never wraps around, so that laws of Z are true of
+it.  A loop index is exact; a product of two loaded int64 is not.
+
+    r in [0, 5], s in [0, 3]:    r * 4 + s   in [0, 23]
+                                 (r * 4 + s) // 4   in [0, 5]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from tfn.dtypes import BOOL, INTEGERS, DType
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+Interval = tuple[int, int]
+_LIMITS: dict[DType, Interval] = {
+    BOOL: (0, 1),
+    **{d: (int(np.iinfo(d).min), int(np.iinfo(d).max)) for d in INTEGERS},
+}
+
+
+def integer(u: UOp) -> int:
+    """The value of an integer or boolean CONST."""
+    bits: int = u.arg.bits
+    if u.dtype.kind == "i" and bits >> (8 * u.dtype.itemsize - 1):
+        return bits - (1 << 8 * u.dtype.itemsize)
+    return bits
+
+
+def _hull(values: list[int]) -> Interval:
+    return min(values), max(values)
+
+
+def _add(u: UOp, x: Interval, y: Interval) -> Interval:
+    return x[0] + y[0], x[1] + y[1]
+
+
+def _sub(u: UOp, x: Interval, y: Interval) -> Interval:
+    return x[0] - y[1], x[1] - y[0]
+
+
+def _mul(u: UOp, x: Interval, y: Interval) -> Interval:
+    if x[0] >= 0 and y[0] >= 0:
+        return x[0] * y[0], x[1] * y[1]
+    return _hull([a * b for a in x for b in y])
+
+
+def _neg(u: UOp, x: Interval) -> Interval:
+    return -x[1], -x[0]
+
+
+def _abs(u: UOp, x: Interval) -> Interval:
+    return (0 if x[0] <= 0 <= x[1] else min(abs(x[0]), abs(x[1]))), max(abs(x[0]), abs(x[1]))
+
+
+def _floordiv(u: UOp, x: Interval, y: Interval) -> Interval:
+    if y[0] > 0 or y[1] < 0:
+        return _hull([a // b for a in x for b in y])
+    largest = max(abs(x[0]), abs(x[1]))
+    return -largest, largest  # the divisor may be anything, and by zero gives zero
+
+
+def _mod(u: UOp, x: Interval, y: Interval) -> Interval:
+    if y[0] > 0:
+        if y[0] == y[1] and x[0] // y[0] == x[1] // y[0]:
+            return x[0] % y[0], x[1] % y[0]
+        if x[0] >= 0:
+            return x if x[1] < y[0] else (0, min(x[1], y[1] - 1))
+        return 0, y[1] - 1
+    return (y[0] + 1 if y[0] < 0 else 0), (y[1] - 1 if y[1] > 0 else 0)
+
+
+def _max(u: UOp, x: Interval, y: Interval) -> Interval:
+    return max(x[0], y[0]), max(x[1], y[1])
+
+
+def _min(u: UOp, x: Interval, y: Interval) -> Interval:
+    return min(x[0], y[0]), min(x[1], y[1])
+
+
+def _ones(n: int) -> int:
+    return (1 << n.bit_length()) - 1
+
+
+def _and(u: UOp, x: Interval, y: Interval) -> Interval:
+    if u.dtype == BOOL:
+        return min(x[0], y[0]), min(x[1], y[1])
+    above = [i[1] for i in (x, y) if i[0] >= 0]
+    return (0, min(above)) if above else _LIMITS[u.dtype]
+
+
+def _or(u: UOp, x: Interval, y: Interval) -> Interval:
+    if x[0] >= 0 and y[0] >= 0:
+        return max(x[0], y[0]), _ones(x[1] | y[1])
+    return _LIMITS[u.dtype]
+
+
+def _xor(u: UOp, x: Interval, y: Interval) -> Interval:
+    if x[0] >= 0 and y[0] >= 0:
+        return (0, _ones(x[1] | y[1])) if x[0] != x[1] or y[0] != y[1] else (x[0] ^ y[0],) * 2
+    return _LIMITS[u.dtype]
+
+
+def _not(u: UOp, x: Interval) -> Interval:
+    if u.dtype == BOOL:
+        return 1 - x[1], 1 - x[0]
+    return (~x[1], ~x[0]) if u.dtype.kind == "i" else _LIMITS[u.dtype]
+
+
+def _shl(u: UOp, x: Interval, y: Interval) -> Interval:
+    width = 8 * u.dtype.itemsize
+    if y[0] < 0 or y[1] >= width:
+        return _LIMITS[u.dtype]
+    return _hull([a << b for a in x for b in y])
+
+
+def _shr(u: UOp, x: Interval, y: Interval) -> Interval:
+    if y[0] < 0 or y[1] >= 8 * u.dtype.itemsize:
+        return _LIMITS[u.dtype]
+    return _hull([a >> b for a in x for b in y])
+
+
+def _lt(u: UOp, x: Interval, y: Interval) -> Interval:
+    return int(x[1] < y[0]), int(x[0] < y[1])
+
+
+def _le(u: UOp, x: Interval, y: Interval) -> Interval:
+    return int(x[1] <= y[0]), int(x[0] <= y[1])
+
+
+def _eq(u: UOp, x: Interval, y: Interval) -> Interval:
+    return int(x[0] == x[1] == y[0] == y[1]), int(x[0] <= y[1] and y[0] <= x[1])
+
+
+def _ne(u: UOp, x: Interval, y: Interval) -> Interval:
+    low, high = _eq(u, x, y)
+    return 1 - high, 1 - low
+
+
+def _where(u: UOp, condition: Interval, x: Interval, y: Interval) -> Interval:
+    if condition[0] == condition[1]:
+        return x if condition[0] else y
+    return min(x[0], y[0]), max(x[1], y[1])
+
+
+def _cast(u: UOp, x: Interval) -> Interval:
+    if u.dtype == BOOL:
+        return int(x[0] > 0 or x[1] < 0), int(x != (0, 0))
+    low, high = _LIMITS[u.dtype]
+    return x if low <= x[0] and x[1] <= high else (low, high)
+
+
+def _same(u: UOp, x: Interval) -> Interval:
+    return x
+
+
+def _range(u: UOp) -> Interval:
+    return 0, max(u.arg.size - 1, 0)
+
+
+def _lanes(u: UOp) -> Interval:
+    return 0, u.arg - 1
+
+
+def _const(u: UOp) -> Interval:
+    value = integer(u)
+    return value, value
+
+
+# fmt: off
+INTERVAL: dict[Op, Callable[..., Interval]] = {
+    Op.CONST: _const, Op.RANGE: _range, Op.IOTA: _range, Op.LANES: _lanes,
+    Op.NEG: _neg, Op.ABS: _abs, Op.NOT: _not, Op.CAST: _cast,
+    Op.ADD: _add, Op.SUB: _sub, Op.MUL: _mul, Op.FLOORDIV: _floordiv, Op.MOD: _mod,
+    Op.MAX: _max, Op.MIN: _min, Op.AND: _and, Op.OR: _or, Op.XOR: _xor, Op.SHL: _shl, Op.SHR: _shr,
+    Op.LT: _lt, Op.LE: _le, Op.EQ: _eq, Op.NE: _ne, Op.WHERE: _where,
+    Op.RESHAPE: _same, Op.PERMUTE: _same, Op.EXPAND: _same, Op.SHRINK: _same, Op.FLIP: _same,
+    Op.DETACH: _same, Op.GBARRIER: _same, Op.SPLAT: _same,
+}
+"""The interval of a node from those of its sources, in Z; what is not here may be anything."""
+# fmt: on
+_FACT = tuple[int, int, bool]
+
+
+class Facts:
+    """What is known of nodes, each computed once.
+
+    Attributes:
+        given: intervals that are assumed of some nodes, beside what follows from their ops.
+    """
+
+    __slots__ = ("_known", "given")
+
+    def __init__(self, given: Mapping[UOp, Interval] | None = None) -> None:
+        self.given = given or {}
+        self._known: dict[UOp, _FACT] = {}
+
+    def interval(self, u: UOp) -> Interval:
+        """The smallest and the largest value that an integer or boolean node may have."""
+        found = self._known.get(u) or self._find(u)
+        return found[0], found[1]
+
+    def exact(self, u: UOp) -> bool:
+        """Whether no arithmetic in `u` wraps around: the laws of Z are true of it."""
+        return (self._known.get(u) or self._find(u))[2]
+
+    def holds(self, condition: UOp) -> bool:
+        """Whether a boolean node is true at every element."""
+        found = self._known.get(condition) or self._find(condition)
+        return found[0] == 1 and found[2]
+
+    def _find(self, u: UOp) -> _FACT:
+        known = self._known
+        stack = [u]
+        while stack:
+            node = stack[-1]
+            if node in known:
+                stack.pop()
+                continue
+            rule = INTERVAL.get(node.op)
+            if rule is None or any(s.dtype not in _LIMITS for s in node.src):
+                known[node] = self._narrowed(node, (*_LIMITS[node.dtype], True))
+                continue
+            waiting = [s for s in node.src if s not in known]
+            if waiting:
+                stack.extend(waiting)
+                continue
+            facts = [known[s] for s in node.src]
+            low, high = rule(node, *[f[:2] for f in facts])
+            least, most = _LIMITS[node.dtype]
+            if low < least or high > most:
+                fact = (least, most, False)
+            else:
+                fact = (low, high, _defined(node, facts))
+            known[node] = self._narrowed(node, fact)
+        return known[u]
+
+    def _narrowed(self, node: UOp, fact: _FACT) -> _FACT:
+        assumed = self.given.get(node)
+        if assumed is None:
+            return fact
+        return max(fact[0], assumed[0]), min(fact[1], assumed[1]), fact[2]
+
+
+def _defined(node: UOp, facts: list[_FACT]) -> bool:
+    """Whether arithmetic is that of Z: nothing wrapped around before, no divisor is zero."""
+    for fact in facts:
+        if not fact[2]:
+            return False
+    if node.op is Op.FLOORDIV or node.op is Op.MOD:
+        return facts[1][0] > 0 or facts[1][1] < 0
+    return True
+
+
+def bounds(u: UOp, env: Mapping[UOp, Interval] | None = None) -> Interval:
+    """The smallest and the largest value of an integer or boolean node.
+
+    `env` says what is known of some nodes beforehand.  Without anything known, a loaded value may
+    be any of its dtype.
+
+    Example:
+        >>> from tfn.trace.op import Range
+        >>> r = UOp(Op.RANGE, (), Range(0, 6))
+        >>> bounds(r * 4 - 1), bounds(r * 4 - 1, {r: (2, 3)})
+        ((-1, 19), (7, 11))
+    """
+    return Facts(env).interval(u)
