@@ -185,7 +185,6 @@ INTERVAL: dict[Op, Callable[..., Interval]] = {
 }
 """The interval of a node from those of its sources, in Z; what is not here may be anything."""
 # fmt: on
-_FACT = tuple[int, int, bool]
 
 
 class Facts:
@@ -195,67 +194,75 @@ class Facts:
         given: intervals that are assumed of some nodes, beside what follows from their ops.
     """
 
-    __slots__ = ("_known", "given")
+    __slots__ = ("_known", "_wrapping", "given")
 
     def __init__(self, given: Mapping[UOp, Interval] | None = None) -> None:
         self.given = given or {}
-        self._known: dict[UOp, _FACT] = {}
+        self._known: dict[UOp, Interval] = {}
+        self._wrapping: set[UOp] = set()
 
     def interval(self, u: UOp) -> Interval:
         """The smallest and the largest value that an integer or boolean node may have."""
-        found = self._known.get(u) or self._find(u)
-        return found[0], found[1]
+        return self._known.get(u) or self._find(u)
 
     def exact(self, u: UOp) -> bool:
         """Whether no arithmetic in `u` wraps around: the laws of Z are true of it."""
-        return (self._known.get(u) or self._find(u))[2]
+        if u not in self._known:
+            self._find(u)
+        return u not in self._wrapping
 
     def holds(self, condition: UOp) -> bool:
         """Whether a boolean node is true at every element."""
-        found = self._known.get(condition) or self._find(condition)
-        return found[0] == 1 and found[2]
+        return self.interval(condition)[0] == 1 and condition not in self._wrapping
 
-    def _find(self, u: UOp) -> _FACT:
-        known = self._known
+    def _find(self, u: UOp) -> Interval:
+        found = self._from_sources(u)
+        if found is not None:
+            return found
         stack = [u]
         while stack:
             node = stack[-1]
-            if node in known:
+            if node in self._known or self._from_sources(node) is not None:
                 stack.pop()
-                continue
-            rule = INTERVAL.get(node.op)
-            if rule is None or any(s.dtype not in _LIMITS for s in node.src):
-                known[node] = self._narrowed(node, (*_LIMITS[node.dtype], True))
-                continue
-            waiting = [s for s in node.src if s not in known]
-            if waiting:
-                stack.extend(waiting)
-                continue
-            facts = [known[s] for s in node.src]
-            low, high = rule(node, *[f[:2] for f in facts])
-            least, most = _LIMITS[node.dtype]
-            if low < least or high > most:
-                fact = (least, most, False)
             else:
-                fact = (low, high, _defined(node, facts))
-            known[node] = self._narrowed(node, fact)
-        return known[u]
+                stack.extend([s for s in node.src if s not in self._known])
+        return self._known[u]
 
-    def _narrowed(self, node: UOp, fact: _FACT) -> _FACT:
-        assumed = self.given.get(node)
-        if assumed is None:
-            return fact
-        return max(fact[0], assumed[0]), min(fact[1], assumed[1]), fact[2]
+    def _from_sources(self, node: UOp) -> Interval | None:
+        """The interval of a node; None while that of a source is not known."""
+        known, limits = self._known, _LIMITS[node.dtype]
+        rule = INTERVAL.get(node.op)
+        found = limits
+        if rule is not None:
+            sources = []
+            for s in node.src:
+                source = known.get(s)
+                if source is None:
+                    if s.dtype in _LIMITS:
+                        return None
+                    rule = None  # a comparison or a cast of floats
+                    break
+                sources.append(source)
+        if rule is not None:
+            found = rule(node, *sources)
+            if found[0] < limits[0] or found[1] > limits[1]:
+                found = limits
+                self._wrapping.add(node)
+            elif not self._within_z(node, sources):
+                self._wrapping.add(node)
+        if node in self.given:
+            low, high = self.given[node]
+            found = max(low, found[0]), min(high, found[1])
+        known[node] = found
+        return found
 
-
-def _defined(node: UOp, facts: list[_FACT]) -> bool:
-    """Whether arithmetic is that of Z: nothing wrapped around before, no divisor is zero."""
-    for fact in facts:
-        if not fact[2]:
+    def _within_z(self, node: UOp, sources: list[Interval]) -> bool:
+        """Whether nothing wrapped around before, and no divisor can be zero."""
+        if self._wrapping and not self._wrapping.isdisjoint(node.src):
             return False
-    if node.op is Op.FLOORDIV or node.op is Op.MOD:
-        return facts[1][0] > 0 or facts[1][1] < 0
-    return True
+        if node.op is Op.FLOORDIV or node.op is Op.MOD:
+            return sources[1][0] > 0 or sources[1][1] < 0
+        return True
 
 
 def bounds(u: UOp, env: Mapping[UOp, Interval] | None = None) -> Interval:

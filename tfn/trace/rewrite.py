@@ -21,7 +21,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from tfn.trace.op import Op
 from tfn.trace.pattern import Bindings, Law, builder, matcher
-from tfn.trace.uop import UOp, rebuild, walk
+from tfn.trace.uop import UOp, walk
 
 
 class Facts(Protocol):
@@ -124,14 +124,19 @@ def rewrite(
                 stack.append(better)
             continue
         if node.op is not Op.FUNCTION or node in first:
-            waiting = [s for s in node.src if s not in done]
+            changed = waiting = False
+            for s in node.src:
+                new = done.get(s)
+                if new is None:
+                    assert s not in becomes, f"a rule made {node} from itself"
+                    stack.append(s)
+                    waiting = True
+                elif new is not s:
+                    changed = True
             if waiting:
-                assert becomes.keys().isdisjoint(waiting), f"a rule made {node} from itself"
-                stack.extend(reversed(waiting))
                 continue
-            better = rebuild(node, tuple([done[s] for s in node.src]))
-            if better is not node:
-                becomes[node] = better
+            if changed:
+                becomes[node] = UOp(node.op, tuple([done[s] for s in node.src]), node.arg)
                 continue
         for rule in table.get(node.op, ()):
             better = rule.apply(node, facts)
