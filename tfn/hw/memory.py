@@ -11,6 +11,7 @@ import ctypes
 import mmap
 import os
 import threading
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from tfn.trace.op import Shape
 
 HUGE_BYTES = 2 << 20  # a huge page, and the size from which blocks ask for them
 SLAB_BYTES = 1 << 20  # blocks up to a quarter of this are cut from slabs, which are never returned
+SLAB_BLOCKS = 64  # the most blocks cut at once
+SMALL_BYTES = 256
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _mmap, _munmap, _madvise = _libc.mmap, _libc.munmap, _libc.madvise
@@ -33,6 +36,7 @@ _madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _FAILED = ctypes.c_void_p(-1).value
 
 
+@lru_cache(maxsize=4096)
 def size_class(size_bytes: int) -> int:
     """The size that is really allocated: 64 times 1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, ...
 
@@ -134,8 +138,8 @@ class Pool:
         """A block of new memory; small ones bring a shelf of their like."""
         if block_bytes > SLAB_BYTES // 4:
             return self._map(block_bytes)
-        count = SLAB_BYTES // block_bytes
-        start = self._map(SLAB_BYTES)
+        count = min(SLAB_BYTES // block_bytes, SLAB_BLOCKS)
+        start = self._map(count * block_bytes)
         blocks = [start + i * block_bytes for i in reversed(range(count))]
         shelf = self._shelves.setdefault(block_bytes, [])
         shelf += blocks
@@ -192,12 +196,15 @@ class HostMemory:
 
     def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
         """The memory of a NumPy array: shared if it is contiguous and aligned, else copied."""
+        if x.nbytes <= SMALL_BYTES:  # copied sooner than its address is asked for
+            buffer = self.pool.allocate(x.nbytes)
+            ctypes.memmove(buffer.address, x.tobytes(), x.nbytes)
+            return buffer
         address = x.__array_interface__["data"][0]
-        if address % ALIGNMENT == 0 and x.flags.c_contiguous and x.nbytes:
+        if address % ALIGNMENT == 0 and x.flags.c_contiguous:
             return Buffer(address, x.nbytes, x)
         buffer = self.pool.allocate(x.nbytes)
-        if x.nbytes:
-            buffer.view(x.shape, x.dtype)[...] = x
+        buffer.view(x.shape, x.dtype)[...] = x
         return buffer
 
     def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:

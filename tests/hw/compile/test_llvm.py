@@ -1,0 +1,149 @@
+"""LLVM IR to objects, offline, for any target."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+
+from tests.hw.programs import SCALE
+from tfn.config import config
+from tfn.errors import CompileError
+from tfn.hw.compile.llvm import Counts, LlvmCompiler
+from tfn.lower.kernel import Target
+
+# Each target and how its objects begin: ELF with its machine's number, WebAssembly, Mach-O, PTX.
+TARGETS = [
+    (Target("x86_64-unknown-linux-gnu", "x86-64-v3", ""), b"\x7fELF\x02\x01", 62),
+    (Target("x86_64-unknown-linux-gnu", "znver4", "+avx512f"), b"\x7fELF\x02\x01", 62),
+    (Target("aarch64-unknown-linux-gnu", "neoverse-v2", ""), b"\x7fELF\x02\x01", 183),
+    (Target("riscv64-unknown-linux-gnu", "generic-rv64", "+m,+f,+d,+v"), b"\x7fELF\x02\x01", 243),
+    (
+        Target("hexagon-unknown-linux-musl", "hexagonv68", "+hvxv68,+hvx-length128b"),
+        b"\x7fELF\x01\x01",
+        164,
+    ),
+    (Target("wasm32-unknown-unknown", "", "+simd128"), b"\0asm\x01", None),
+    (Target("arm64-apple-macosx14", "apple-m1", ""), b"\xcf\xfa\xed\xfe", None),
+    (Target("nvptx64-nvidia-cuda", "sm_90", "+ptx83"), b"//", None),
+]
+HOST_FREE = TARGETS[0][0]
+
+
+@pytest.fixture
+def compiler(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "cache_dir", tmp_path)
+    monkeypatch.setattr(config, "disk_cache", True)
+    return LlvmCompiler(verify=True)
+
+
+@pytest.mark.parametrize("target, start, machine", TARGETS, ids=lambda t: getattr(t, "cpu", ""))
+def test_every_target_compiles_offline(compiler, target, start, machine):
+    data = compiler.compile(SCALE, target)
+    assert data.startswith(start)
+    if machine is not None:
+        assert int.from_bytes(data[18:20], "little") == machine
+    assert b"scale" in data
+    assert compiler.compile(SCALE, target) == data
+
+
+def test_a_text_is_compiled_once(compiler, tmp_path):
+    data = compiler.compile(SCALE, HOST_FREE)
+    assert compiler.compile(SCALE, HOST_FREE) == data
+    assert compiler.counts == Counts(compiled=1, from_memory=1)
+    other = LlvmCompiler()
+    assert other.compile(SCALE, HOST_FREE) == data
+    assert other.counts == Counts(from_disk=1)
+
+
+def test_whatever_decides_the_object_is_in_the_key(compiler, monkeypatch):
+    keys = {
+        compiler.key(SCALE, HOST_FREE),
+        compiler.key(SCALE + " ", HOST_FREE),
+        LlvmCompiler(level=1).key(SCALE, HOST_FREE),
+        compiler.key(SCALE, replace(HOST_FREE, cpu="znver4")),
+        compiler.key(SCALE, replace(HOST_FREE, features="+avx512f")),
+        compiler.key(SCALE, replace(HOST_FREE, triple="aarch64-unknown-linux-gnu")),
+    }
+    monkeypatch.setattr("tfn.hw.compile.llvm.llvmlite_version", lambda: "0.99")
+    keys.add(compiler.key(SCALE, HOST_FREE))
+    assert len(keys) == 7
+    # What only the lowering reads does not: the text already differs where it matters.
+    assert compiler.key(SCALE, HOST_FREE) == compiler.key(SCALE, replace(HOST_FREE, l1_bytes=1))
+
+
+def test_without_the_disk_cache_nothing_is_written(compiler, tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "disk_cache", False)
+    compiler.compile(SCALE, HOST_FREE)
+    assert not list(tmp_path.iterdir())
+    assert LlvmCompiler().compile(SCALE, HOST_FREE)
+
+
+def test_objects_in_memory_are_bounded(compiler, monkeypatch):
+    monkeypatch.setattr("tfn.hw.compile.llvm.MEMORY_LIMIT_BYTES", 3000)
+    texts = [SCALE.replace("@scale", f"@scale{i}") for i in range(8)]
+    for text in texts:
+        compiler.compile(text, HOST_FREE)
+    compiler.compile(texts[-1], HOST_FREE)
+    compiler.compile(texts[0], HOST_FREE)
+    assert compiler.counts == Counts(compiled=8, from_memory=1, from_disk=1)
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("define void @f() {", "found end of file"),
+        ("define void @f() { %x = fadd float 1.0, i32 2 ret void }", "error"),
+        ("define void @f() { %x = add i32 %y, 1 ret void }", "undefined value"),
+        ("define i32 @f() { ret void }", "value doesn't match function result type"),
+    ],
+)
+def test_errors_are_what_llvm_says(compiler, text, says):
+    with pytest.raises(CompileError, match=says) as caught:
+        compiler.compile(text, HOST_FREE)
+    assert "x86_64-unknown-linux-gnu" in str(caught.value)
+    assert compiler.counts == Counts()
+
+
+def test_verifying_finds_what_parses_but_is_ill_formed(compiler):
+    text = """
+    define void @f(i1 %c) {
+      br i1 %c, label %a, label %b
+    a:
+      %x = add i32 1, 1
+      br label %b
+    b:
+      %y = add i32 %x, 1
+      ret void
+    }"""
+    with pytest.raises(CompileError, match="does not dominate"):
+        compiler.compile(text, HOST_FREE)
+
+
+def test_an_unknown_triple_is_an_error_with_a_hint(compiler):
+    with pytest.raises(CompileError, match=r"LLVM cannot make code for 'abacus'[\s\S]*hint"):
+        compiler.compile(SCALE, Target("abacus", "", ""))
+
+
+def test_threads_compile_at_once(compiler):
+    texts = [SCALE.replace("@scale", f"@scale{i % 5}") for i in range(20)]
+    found: dict[int, bytes] = {}
+
+    def work(i: int) -> None:
+        found[i] = compiler.compile(texts[i], HOST_FREE)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(found[i] == found[i % 5] for i in range(20))
+    assert compiler.counts == Counts(compiled=5, from_memory=15)
+
+
+def test_importing_the_compiler_does_not_import_llvmlite():
+    code = "import sys, tfn, tfn.hw.cpu.device; sys.exit('llvmlite' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], timeout=60).returncode == 0

@@ -1,0 +1,74 @@
+"""Objects to addresses."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+
+import pytest
+
+from tests.hw.programs import SCALE
+from tfn.errors import CompileError
+from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.cpu.loader import Loader
+from tfn.hw.cpu.target import host
+
+LIBRARY = """
+declare double @fmod(double, double)
+declare ptr @memset(ptr, i32, i64)
+define double @f(double %x) {
+  %y = frem double %x, 1.0e1
+  ret double %y
+}
+define void @zero(ptr %p, i64 %n) {
+  %q = call ptr @memset(ptr %p, i32 0, i64 %n)
+  ret void
+}
+@table = internal constant [4 x float] [float 1.0, float 2.0, float 4.0, float 8.0]
+define float @look(i64 %i) {
+  %at = getelementptr float, ptr @table, i64 %i
+  %x = load float, ptr %at
+  ret float %x
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def compiler():
+    return LlvmCompiler()
+
+
+def test_code_may_use_the_c_library_and_its_own_constants(compiler):
+    code = Loader().load(compiler.compile(LIBRARY, host()), ("f", "zero", "look"))
+    fmod = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(code.addresses["f"])
+    assert fmod(23.5) == 3.5
+    memory = ctypes.create_string_buffer(b"xxxx")
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(code.addresses["zero"])(
+        ctypes.addressof(memory), 3
+    )
+    assert memory.raw == b"\0\0\0x\0"
+    look = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_int64)(code.addresses["look"])
+    assert [look(i) for i in range(4)] == [1, 2, 4, 8]
+
+
+def test_an_object_is_loaded_once_and_leaves_with_its_last_user(compiler):
+    loader, data = Loader(), compiler.compile(SCALE, host())
+    first = loader.load_once("scale", data)
+    assert loader.load_once("scale", data) is first
+    address = first.addresses["scale"]
+    del first
+    gc.collect()
+    again = loader.load_once("scale", data)
+    assert again.addresses["scale"] and address
+    other = compiler.compile(SCALE.replace("3.0", "5.0"), host())
+    assert loader.load_once("scale", other) is not again
+
+
+def test_a_missing_symbol_is_an_error(compiler):
+    text = "declare void @nowhere()\ndefine void @main() {\n call void @nowhere()\n ret void\n}"
+    with pytest.raises(CompileError, match="main cannot be linked"):
+        Loader().load(compiler.compile(text, host()), ("main",))
+    with pytest.raises(CompileError, match="cannot be linked"):
+        Loader().load(compiler.compile(SCALE, host()), ("absent",))
+    with pytest.raises(CompileError, match="cannot be linked"):
+        Loader().load(b"not an object", ("main",))

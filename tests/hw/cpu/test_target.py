@@ -1,0 +1,45 @@
+"""What the host is said to be."""
+
+from __future__ import annotations
+
+import platform
+
+import pytest
+
+from tfn.hw.cpu.target import cache_bytes, host, vectors
+
+
+def test_the_host_is_described():
+    target = host()
+    assert target.triple.startswith(platform.machine()) or platform.machine() == "arm64"
+    assert target.cpu and target.vector_bytes in (16, 32, 64)
+    assert target.vector_registers in (16, 32)
+    assert 4 << 10 <= target.l1_bytes <= target.l2_bytes
+    assert host() is target
+
+
+@pytest.mark.parametrize(
+    "architecture, features, expected",
+    [
+        ("x86_64", {"avx512f": True, "avx": True, "sse2": True}, (64, 32)),
+        ("x86_64", {"avx512f": False, "avx": True, "sse2": True}, (32, 16)),
+        ("x86_64", {"sse2": True}, (16, 16)),
+        ("aarch64", {"neon": True}, (16, 32)),
+        ("sparc", {}, (16, 16)),
+    ],
+)
+def test_vectors(architecture, features, expected):
+    assert vectors(architecture, features) == expected
+
+
+def test_caches_are_read_as_linux_writes_them(tmp_path):
+    table = [("Data", "1", "48K"), ("Instruction", "1", "32K"), ("Unified", "2", "1024K"),
+             ("Unified", "3", "32M")]  # fmt: skip
+    for i, (kind, level, size) in enumerate(table):
+        folder = tmp_path / f"index{i}"
+        folder.mkdir()
+        for name, value in (("type", kind), ("level", level), ("size", size)):
+            (folder / name).write_text(value + "\n")
+    (tmp_path / "index9").mkdir()  # shows nothing
+    assert cache_bytes(tmp_path) == {1: 48 << 10, 2: 1 << 20, 3: 32 << 20}
+    assert cache_bytes(tmp_path / "absent") == {}

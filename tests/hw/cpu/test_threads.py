@@ -1,0 +1,172 @@
+"""Workers and the life of a process: its end, its children, its signals."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.hw.programs import summed
+from tfn.config import config
+from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.cpu import runtime
+from tfn.hw.cpu.device import cpu
+from tfn.lower.kernel import Target
+
+START = """
+import os, signal, sys, threading, time
+import numpy as np
+from tests.hw.cpu.test_queue import sums
+from tests.hw.programs import summed
+from tfn.config import config
+from tfn.hw.cpu.device import cpu
+
+config.threads = 3
+device = cpu()
+run = device.load(summed(50))
+x = np.ones(50 * 64, np.float32)
+expected = sums(device, run, x)[0]
+for _ in range(50):
+    sums(device, run, x)
+"""
+
+
+def process(code: str) -> str:
+    """What a fresh process prints; it must end well, in time, and say nothing else."""
+    done = subprocess.run(
+        [sys.executable, "-c", START + textwrap.dedent(code)],
+        cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+@pytest.mark.parametrize("wait", [0, 0.05], ids=["awake", "asleep"])
+def test_a_process_ends_while_workers_wait(wait):
+    assert process(f"time.sleep({wait}); print('end')") == "end\n"
+
+
+def test_a_process_ends_while_another_thread_runs_programs():
+    code = """
+    def forever():
+        while True:
+            sums(device, run, x)
+
+    threading.Thread(target=forever, daemon=True).start()
+    time.sleep(0.05)
+    print("end")
+    """
+    assert process(code) == "end\n"
+
+
+def test_programs_run_after_the_workers_were_sent_home():
+    code = """
+    device.queue.threads.close()
+    print(sums(device, run, x) == (expected, 1), threading.active_count())
+    """
+    assert process(code) == "True 1\n"
+
+
+def test_programs_run_at_exit():
+    code = """
+    import atexit
+    atexit.register(lambda: print(sums(device, run, x)[0] == expected))
+    """
+    assert process(code) == "True\n"
+
+
+def test_a_child_has_workers_of_its_own():
+    code = """
+    import warnings
+    warnings.simplefilter("ignore")  # that forking with threads is a risk is why this is tested
+    stop = threading.Event()
+
+    def busy():
+        while not stop.is_set():
+            sums(device, run, x)
+
+    other = threading.Thread(target=busy)
+    other.start()  # so that the fork may happen in the middle of a program
+    for _ in range(5):
+        child = os.fork()
+        if not child:
+            counts = [sums(device, run, x) for _ in range(300)]
+            right = all(bits == expected for bits, _ in counts)
+            again = device.load(summed(60))  # compiles, loads and runs something new
+            right = right and sums(device, again, np.ones(60 * 64, np.float32))[0] != 0
+            os._exit(0 if right and max(count for _, count in counts) > 1 else 1)
+        print(os.waitpid(child, 0)[1], sums(device, run, x)[0] == expected)
+    stop.set()
+    other.join()
+    """
+    assert process(code) == "0 True\n" * 5
+
+
+def test_an_interrupt_comes_after_the_program():
+    code = """
+    big = device.load(summed(400_000))
+    x = np.ones(400_000 * 64, np.float32)
+    whole = sums(device, big, x)[0]
+    main = threading.get_ident()
+    interrupted = 0
+    for i in range(10):
+        timer = threading.Timer(0.01 + 0.001 * i, signal.pthread_kill, (main, signal.SIGINT))
+        timer.start()
+        try:
+            while True:
+                assert sums(device, big, x)[0] == whole
+        except KeyboardInterrupt:
+            interrupted += 1
+        timer.join()
+    config.threads = 2
+    print(interrupted, sums(device, big, x)[0] == whole)
+    """
+    assert process(code) == "10 True\n"
+
+
+def test_every_thread_keeps_ieee_arithmetic():
+    """Libraries may make the calling thread flush denormal numbers; results stay the same."""
+    code = """
+    import ctypes
+    from tfn.hw.compile.llvm import LlvmCompiler
+    from tfn.hw.cpu.loader import Loader
+    from tfn.hw.cpu.target import host
+
+    tiny = np.full(50 * 64, 1e-42, np.float32)
+    if host().triple.startswith("x86_64"):
+        text = '''
+        declare void @llvm.x86.sse.ldmxcsr(ptr)
+        define void @flush(ptr %p) {
+          call void @llvm.x86.sse.ldmxcsr(ptr %p)
+          ret void
+        }'''
+        code = Loader().load(LlvmCompiler().compile(text, host()), ("flush",))
+        mode = ctypes.c_uint32(0x9FC0)  # flush to zero, denormals are zero
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.addresses["flush"])(ctypes.addressof(mode))
+    bits, _ = sums(device, run, tiny)
+    print(bits > 0)
+    """
+    assert process(code) == "True\n"
+
+
+def test_as_many_threads_as_cores_by_default(monkeypatch):
+    monkeypatch.setattr(config, "threads", 0)
+    device = cpu()
+    device.load(summed(3))
+    pool = device.queue.threads
+    assert pool.cores == runtime.cores() >= 1
+    assert (pool.pool() != 0) is (pool.cores > 1)
+    pool.close()
+    assert pool.pool() == 0
+
+
+def test_the_runtime_can_be_made_for_systems_without_futexes(monkeypatch):
+    monkeypatch.setattr(runtime.sys, "platform", "darwin")
+    monkeypatch.setattr(runtime.platform, "machine", lambda: "arm64")
+    text = runtime.text()
+    assert "usleep" in text and "syscall" not in text and "mxcsr" not in text
+    assert LlvmCompiler(verify=True).compile(text, Target("arm64-apple-macosx14", "apple-m1", ""))

@@ -1,0 +1,176 @@
+"""The pool: reuse, limits, figures, and lives."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tfn.config import config
+from tfn.dtypes import ALL, BFLOAT16, FLOAT32, INT32
+from tfn.errors import OutOfMemoryError
+from tfn.hw.memory import HUGE_BYTES, SLAB_BLOCKS, HostMemory, Pool, size_class
+
+
+def test_size_classes_grow_and_waste_at_most_a_quarter():
+    sizes = [size_class(n) for n in range(1, 20_000, 7)]
+    assert sizes == sorted(sizes)
+    for n in (1, 63, 64, 65, 1000, 4097, 1 << 20, (1 << 20) + 1, 123_456_789):
+        size = size_class(n)
+        assert size >= n and size % 64 == 0
+        assert size < n * 1.25 + 64
+        assert size_class(size) == size
+    assert size_class(0) == 64
+
+
+@pytest.mark.parametrize("size_bytes", [0, 1, 64, 1000, 300_000, 1 << 20, HUGE_BYTES + 1])
+def test_blocks_are_aligned_writable_and_reused(size_bytes):
+    pool = Pool()
+    buffer = pool.allocate(size_bytes)
+    address = buffer.address
+    assert buffer.size_bytes == size_bytes and address % 64 == 0
+    if size_bytes >= HUGE_BYTES:
+        assert address % HUGE_BYTES == 0
+    buffer.view((size_bytes,), np.dtype(np.uint8))[...] = 7
+    asked = pool.asked
+    del buffer
+    assert pool.live_bytes == 0 and pool.kept_bytes >= size_class(size_bytes)
+    assert pool.allocate(size_bytes).address == address
+    assert pool.asked == asked
+
+
+def test_live_buffers_never_overlap():
+    pool = Pool()
+    sizes = [1, 64, 65, 640, 5000, 70_000, 300_000, 3 << 20] * (SLAB_BLOCKS // 8 + 3)
+    buffers = [pool.allocate(n) for n in sizes]
+    spans = sorted((b.address, b.address + b.size_bytes) for b in buffers)
+    assert all(end <= start for (_, end), (start, _) in pairwise(spans))
+    assert pool.live_bytes == sum(map(size_class, sizes)) == pool.peak_bytes
+    del buffers
+    assert pool.live_bytes == 0
+
+
+def test_a_view_keeps_its_memory_alive():
+    pool = Pool()
+    view = pool.allocate(4000).view((1000,), FLOAT32)
+    view[...] = 1
+    assert pool.live_bytes == size_class(4000)
+    other = pool.allocate(4000).view((1000,), FLOAT32)
+    other[...] = 2
+    part = view[10:20].reshape(2, 5)
+    del view
+    gc.collect()
+    assert pool.live_bytes == 2 * size_class(4000)
+    assert (part == 1).all()
+    del part, other
+    gc.collect()
+    assert pool.live_bytes == 0
+
+
+def test_the_cap_on_kept_bytes_returns_big_blocks():
+    pool = Pool(keep_limit_bytes=5 << 20)
+    buffers = [pool.allocate(2 << 20) for _ in range(4)]
+    del buffers
+    assert pool.kept_bytes == 4 << 20
+    pool.release()
+    assert pool.kept_bytes == 0
+    asked = pool.asked
+    pool.allocate(2 << 20)
+    assert pool.asked == asked + 1
+
+
+def test_the_limit_is_named_before_anything_is_taken(monkeypatch):
+    pool = Pool()
+    monkeypatch.setattr(config, "memory_limit_bytes", 10_000)
+    first = pool.allocate(5000)
+    with pytest.raises(OutOfMemoryError, match=r"6,000 bytes do not fit: 5,120 of 10,000"):
+        pool.allocate(6000)
+    assert pool.live_bytes == 5120
+    del first
+    pool.allocate(6000)
+
+
+def test_the_system_refusing_is_an_error_of_ours():
+    with pytest.raises(OutOfMemoryError, match="the system has no"):
+        Pool().allocate(1 << 60)
+
+
+def test_peak_can_be_set_back():
+    pool = Pool()
+    pool.allocate(1 << 20)
+    assert (pool.live_bytes, pool.peak_bytes) == (0, 1 << 20)
+    pool.peak_bytes = 0
+    pool.allocate(1 << 10)
+    assert pool.peak_bytes == 1 << 10
+
+
+def test_blocks_that_return_during_a_collection_are_counted():
+    pool = Pool()
+    for _ in range(2000):
+        loop: list[object] = [pool.allocate(100)]
+        loop.append(loop)
+    del loop
+    gc.collect()
+    assert pool.live_bytes == 0
+
+
+def test_many_threads_share_a_pool():
+    pool, wrong = Pool(), []
+
+    def work(mark: int) -> None:
+        for i in range(300):
+            buffers = [pool.allocate(256) for _ in range(5)]
+            views = [b.view((64,), INT32) for b in buffers]
+            for view in views:
+                view[...] = mark * 1000 + i
+            wrong.extend(v for v in views if not (v == mark * 1000 + i).all())
+
+    threads = [threading.Thread(target=work, args=(mark,)) for mark in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong and pool.live_bytes == 0
+
+
+def aligned(size: int) -> np.ndarray:
+    raw = np.zeros(size + 16, np.float32)
+    start = -raw.ctypes.data % 64 // 4
+    return raw[start : start + size]
+
+
+def test_adopting_shares_what_is_aligned_and_copies_the_rest():
+    memory = HostMemory()
+    x = aligned(1000)
+    x[...] = np.arange(1000)
+    shared = memory.adopt(x)
+    assert shared.address == x.ctypes.data and not shared.exclusive
+    for y in (x[1:], x[::2], x[:960].reshape(96, 10).T, np.asfortranarray(x.reshape(10, 100))):
+        copied = memory.adopt(y)
+        assert copied.address % 64 == 0 and copied.exclusive
+        assert (copied.view(y.shape, FLOAT32) == y).all()
+        copied.view(y.shape, FLOAT32)[...] = -1
+    assert (x == np.arange(1000)).all()
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (7,), (13, 11)], ids=str)
+def test_what_is_adopted_is_read(shape, dtype):
+    memory = HostMemory()
+    x = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 5).astype(dtype)
+    back = memory.read(memory.adopt(x), shape, dtype)
+    assert back.dtype == dtype and back.shape == shape
+    assert back.tobytes() == x.tobytes()
+    assert not back.flags.writeable
+
+
+def test_only_memory_that_nobody_saw_is_exclusive():
+    memory = HostMemory()
+    buffer = memory.allocate(64)
+    assert buffer.exclusive
+    memory.read(buffer, (16,), FLOAT32)
+    assert not buffer.exclusive
+    assert memory.adopt(np.ones(3, BFLOAT16)).exclusive
