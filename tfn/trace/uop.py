@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -60,14 +61,13 @@ class UOp:
             found = entry()
             if found is not None:
                 return found
-        self = object.__new__(cls)
         shape, dtype = PRIMITIVES[op].infer(src, arg)
-        put = object.__setattr__
-        put(self, "op", op)
-        put(self, "src", src)
-        put(self, "arg", arg)
-        put(self, "shape", shape)
-        put(self, "dtype", dtype)
+        self = object.__new__(cls)
+        _put_op(self, op)
+        _put_src(self, src)
+        _put_arg(self, arg)
+        _put_shape(self, shape)
+        _put_dtype(self, dtype)
         entry = _Entry(self, _forget)
         entry.key = key
         _TABLE[key] = entry
@@ -165,12 +165,23 @@ class UOp:
         return UOp(Op.LE, (_like(self, other), self))
 
 
+# A node is made in 2 us, so its five fields are set by the shortest way past `__setattr__`.
+_put_op, _put_src, _put_arg, _put_shape, _put_dtype = (
+    UOp.__dict__[name].__set__ for name in ("op", "src", "arg", "shape", "dtype")
+)
+
+
 def const(value: Any, dtype: DType, shape: Shape = ()) -> UOp:
     """A node that is `value` everywhere; wraps integers around as hardware does."""
     if dtype.kind in "iu":
-        bits = int(value) & ((1 << (8 * dtype.itemsize)) - 1)
-    else:
-        bits = int(np.asarray(value).astype(dtype).view(f"u{dtype.itemsize}")[()])
+        return _integer(int(value), dtype, shape)
+    bits = int(np.asarray(value).astype(dtype).view(f"u{dtype.itemsize}")[()])
+    return UOp(Op.CONST, (), Const(dtype, bits, shape))
+
+
+@lru_cache(maxsize=1 << 12)  # index arithmetic asks for the same few numbers all the time
+def _integer(value: int, dtype: DType, shape: Shape) -> UOp:
+    bits = value & ((1 << (8 * dtype.itemsize)) - 1)
     return UOp(Op.CONST, (), Const(dtype, bits, shape))
 
 
