@@ -15,6 +15,7 @@ from tfn.errors import CompileError
 from tfn.hw.compile.llvm import Counts, LlvmCompiler
 from tfn.lower.kernel import Target
 
+HEXAGON = Target("hexagon-unknown-linux-musl", "hexagonv68", "+hvxv68,+hvx-length128b")
 # Each target and how its objects begin: ELF with its machine's number, WebAssembly, Mach-O, PTX.
 TARGETS = [
     (Target("x86_64-unknown-linux-gnu", "x86-64-v3", ""), b"\x7fELF\x02\x01", 62),

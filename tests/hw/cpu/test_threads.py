@@ -164,9 +164,21 @@ def test_as_many_threads_as_cores_by_default(monkeypatch):
     assert pool.pool() == 0
 
 
-def test_the_runtime_can_be_made_for_systems_without_futexes(monkeypatch):
-    monkeypatch.setattr(runtime.sys, "platform", "darwin")
-    monkeypatch.setattr(runtime.platform, "machine", lambda: "arm64")
+@pytest.mark.parametrize(
+    "system, machine, target, has, lacks",
+    [
+        ("darwin", "arm64", Target("arm64-apple-macosx14", "apple-m1", ""), "usleep", "syscall"),
+        ("linux", "aarch64", Target("aarch64-unknown-linux-gnu", "", ""), "i64 98", "mxcsr"),
+        ("linux", "x86_64", Target("x86_64-unknown-linux-gnu", "", ""), "i64 202", "usleep"),
+        ("linux", "riscv64", Target("riscv64-unknown-linux-gnu", "", "+a,+d"), "i64 98", "isb"),
+        ("freebsd", "x86_64", Target("x86_64-unknown-freebsd", "", ""), "mxcsr", "syscall"),
+    ],
+)
+def test_the_runtime_can_be_made_for_other_systems(
+    monkeypatch, system, machine, target, has, lacks
+):
+    monkeypatch.setattr(runtime.sys, "platform", system)
+    monkeypatch.setattr(runtime.platform, "machine", lambda: machine)
     text = runtime.text()
-    assert "usleep" in text and "syscall" not in text and "mxcsr" not in text
-    assert LlvmCompiler(verify=True).compile(text, Target("arm64-apple-macosx14", "apple-m1", ""))
+    assert has in text and lacks not in text
+    assert LlvmCompiler(verify=True).compile(text, target)

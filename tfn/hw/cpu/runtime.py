@@ -30,8 +30,8 @@ _WAIT, _WAKE = 0 | 128, 1 | 128  # private to this process
 # told a thread to flush denormal numbers, and results must not depend on who computes them.
 _PAUSE = {
     "x86_64": "call void @llvm.x86.sse2.pause()",
-    "aarch64": 'call void asm sideeffect "isb", ""()',
-    "arm64": 'call void asm sideeffect "isb", ""()',
+    "aarch64": "call void @llvm.aarch64.isb(i32 15)",
+    "arm64": "call void @llvm.aarch64.isb(i32 15)",
 }
 _X86_ENTER = """
   %saved = alloca i32
