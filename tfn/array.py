@@ -2,18 +2,25 @@
 
 A concrete Array holds a Buffer of a device.  A traced one holds the UOp that computes it and the
 trace it belongs to.  ``isinstance(x, tfn.Array)`` is true for both.
+
+What an Array can do beside holding a value is written in `tfn.numpy`; the methods here call it
+through `plug`, by one visible line of ``tfn/__init__.py``, since this file lies below it.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from tfn.dtypes import SHORT, DType
+from tfn.dtypes import INTEGERS, SHORT, DType, DTypeLike
 from tfn.errors import (
+    ArgumentError,
     ConcretizationTypeError,
     DeletedArrayError,
+    ImmutableError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
@@ -22,6 +29,40 @@ from tfn.hw.buffer import Buffer
 from tfn.trace import bind
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, walk
+
+Axes = int | Sequence[int] | None
+
+
+class Function(Protocol):
+    """A function of tfn.numpy."""
+
+    def __call__(self, *args: Any, **options: Any) -> Array:
+        """Arrays in, an Array out."""
+
+
+class Functions(Protocol):
+    """The namespace tfn.numpy, as far as this file knows it."""
+
+    def __getattr__(self, name: str) -> Function:
+        """A function by its name."""
+
+
+_PLUGGED: list[Functions] = []
+
+
+def plug(functions: Functions) -> None:
+    """Install the functions behind the methods; done once, by ``tfn/__init__.py``."""
+    _PLUGGED[:] = [functions]
+
+
+def _operator(name: str, swapped: bool = False) -> Callable[[Array, Any], Array]:
+    def method(self: Array, other: Any) -> Array:
+        if not isinstance(other, _OPERANDS):
+            return NotImplemented  # type: ignore[no-any-return]
+        function: Function = getattr(_PLUGGED[0], name)
+        return function(other, self) if swapped else function(self, other)
+
+    return method
 
 
 class Array:
@@ -33,7 +74,9 @@ class Array:
         weak_type: whether the dtype gives way to others, as that of a Python scalar does.
     """
 
-    __slots__ = ("shape", "dtype", "weak_type", "buffer", "uop", "trace", "known", "__weakref__")
+    __slots__ = ("__weakref__", "buffer", "dtype", "known", "shape", "trace", "uop", "weak_type")
+    __array_priority__ = 100  # so that NumPy's operators leave the work to ours
+    __hash__ = None  # type: ignore[assignment]  # ``==`` is elementwise
     shape: Shape
     dtype: DType
     weak_type: bool
@@ -46,7 +89,7 @@ class Array:
         self.shape, self.dtype, self.weak_type = shape, dtype, weak_type
         self.buffer, self.uop, self.trace, self.known = buffer, None, None, True
 
-    # What Python and NumPy may ask.
+    # The value.
 
     def concrete(self) -> Array:
         """This array with its data: itself, or the value of a known trace.
@@ -58,33 +101,445 @@ class Array:
         if self.trace is None:
             if self.buffer is None:
                 raise DeletedArrayError(
-                    f"this array has been deleted: {SHORT[self.dtype]}{list(self.shape)}",
+                    f"this array has been deleted: {_show(self)}",
                     hint="it was donated to a jitted function; use that function's result, or "
                     "leave donate_argnums out",
                 )
             return self
         bind.check_live(self)
         if not self.known:
-            raise ConcretizationTypeError(*_unknown(self, "its value"))
+            raise _unknown(self, ConcretizationTypeError, "its value", _STATIC)
         self.trace.concretized = True
         assert self.uop is not None
         value: Array = bind.run_now(self.uop, self.trace)
         return value
 
-    # The rest of the class is written beside the functions it calls: see `numpy.methods`.
+    def _data(self, error: type[ConcretizationTypeError], need: str, hint: str) -> Any:
+        """The value as a read-only NumPy array, or an error that says what needed it."""
+        if self.trace is not None and self.trace.live and not self.known:
+            raise _unknown(self, error, need, hint)
+        return bind.face().read(self.concrete())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        data = self._data(TracerArrayConversionError, "a NumPy array of its value", _NUMPY)
+        found: np.ndarray[Any, Any] = data if dtype is None else data.astype(dtype, copy=False)
+        return found.copy() if copy and found is data else found
+
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   dl_device: Any = None, copy: bool | None = None) -> Any:  # fmt: skip
+        data = self.__array__(copy=copy)
+        if max_version is None or max_version < (1, 0):
+            # Such consumers know no read-only memory; they are trusted not to write.
+            buffer = self.concrete().buffer
+            assert buffer is not None
+            return buffer.view(self.shape, self.dtype).__dlpack__()
+        return data.__dlpack__(max_version=max_version)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (1, 0)  # kDLCPU
+
+    def __array_namespace__(self, api_version: str | None = None) -> Any:
+        return _PLUGGED[0]
+
+    def _only(self, error: type[ConcretizationTypeError], need: str, hint: str) -> Any:
+        """The one element."""
+        if prod(self.shape) != 1:
+            raise ArgumentError(f"{need} needs an array of one element", got=_show(self),
+                                hint="reduce it first, as with .any(), .all() or .sum()")  # fmt: skip
+        return self._data(error, need, hint).reshape(())[()]
+
+    def __bool__(self) -> bool:
+        return bool(self._only(TracerBoolConversionError, "its truth", _BRANCH))
+
+    def __int__(self) -> int:
+        return int(self._only(ConcretizationTypeError, "int()", _CAST))
+
+    def __float__(self) -> float:
+        return float(self._only(ConcretizationTypeError, "float()", _CAST))
+
+    def __complex__(self) -> complex:
+        return complex(self._only(ConcretizationTypeError, "complex()", _CAST))
+
+    def __index__(self) -> int:
+        if self.dtype not in INTEGERS or self.shape:
+            raise ArgumentError("only an integer scalar can be used as an index", got=_show(self))
+        return int(self._only(TracerIntegerConversionError, "a Python integer", _INTEGER))
+
+    def item(self, *index: int) -> Any:
+        """The only element, or the one at `index`, as a Python scalar."""
+        chosen = self[index] if index else self
+        return chosen._only(ConcretizationTypeError, ".item()", _CAST).item()
+
+    def tolist(self) -> Any:
+        """Nested lists of Python scalars."""
+        return self._data(ConcretizationTypeError, ".tolist()", _STATIC).tolist()
+
+    def __repr__(self) -> str:
+        if self.trace is not None:
+            return f"Traced<{_show(self)} of {self.trace.name}>"
+        if self.buffer is None:
+            return f"Array(deleted, {_show(self)})"
+        end = f", dtype={self.dtype.name}" + (", weak_type=True" if self.weak_type else "") + ")"
+        data = bind.face().read(self)
+        if self.dtype.kind == "V":
+            data = data.astype(np.float32)
+        text = np.array2string(data, separator=", ", prefix="Array(", suffix=end)
+        shape = f", shape={self.shape}" if data.size == 0 and data.shape != (0,) else ""
+        return f"Array({text}{shape}{end}"
+
+    def __str__(self) -> str:
+        return repr(self) if self.trace is not None else str(self._data(*_PRINT))
+
+    def __format__(self, spec: str) -> str:
+        if not spec or self.shape:
+            return format(str(self), spec)
+        return format(self._data(*_PRINT).item(), spec)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        data = self._data(ConcretizationTypeError, "its value, to pickle it,", _STATIC)
+        return _unpickle, (np.array(data), self.weak_type)
+
+    def __copy__(self) -> Array:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Array:
+        return self if self.trace is not None else self.copy()
+
+    def block_until_ready(self) -> Array:
+        """This array, when its value has been computed.  Traced values are ready."""
+        return self if self.trace is not None else self.concrete()
+
+    def delete(self) -> None:
+        """Give the memory back now; the array cannot be used afterwards."""
+        self.buffer = None
+
+    def is_deleted(self) -> bool:
+        """Whether the memory was given back or donated."""
+        return self.trace is None and self.buffer is None
+
+    # The type.
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one element."""
+        return self.dtype.itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return prod(self.shape) * self.dtype.itemsize
+
+    # Elements.
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ArgumentError("a 0-d array has no length", got=_show(self))
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        if not self.shape:
+            raise ArgumentError("a 0-d array cannot be iterated", got=_show(self))
+        return (self[i] for i in range(self.shape[0]))
+
+    def __getitem__(self, index: Any) -> Array:
+        return _PLUGGED[0].getitem(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> NoReturn:
+        raise ImmutableError(
+            "arrays cannot be changed in place", got=_show(self),
+            hint="x = x.at[index].set(value) gives a new array; .at[index].add(value) adds to it",
+        )  # fmt: skip
+
+    @property
+    def at(self) -> At:
+        """New arrays with some elements changed: ``x.at[index].set(value)``."""
+        return At(self)
+
+    # fmt: off
+    __add__, __radd__ = _operator("add"), _operator("add", swapped=True)
+    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", swapped=True)
+    __mul__, __rmul__ = _operator("multiply"), _operator("multiply", swapped=True)
+    __truediv__, __rtruediv__ = _operator("divide"), _operator("divide", swapped=True)
+    __floordiv__, __rfloordiv__ = (
+        _operator("floor_divide"), _operator("floor_divide", swapped=True))
+    __mod__, __rmod__ = _operator("remainder"), _operator("remainder", swapped=True)
+    __pow__, __rpow__ = _operator("power"), _operator("power", swapped=True)
+    __matmul__, __rmatmul__ = _operator("matmul"), _operator("matmul", swapped=True)
+    __and__, __rand__ = _operator("bitwise_and"), _operator("bitwise_and", swapped=True)
+    __or__, __ror__ = _operator("bitwise_or"), _operator("bitwise_or", swapped=True)
+    __xor__, __rxor__ = _operator("bitwise_xor"), _operator("bitwise_xor", swapped=True)
+    __lshift__, __rlshift__ = _operator("left_shift"), _operator("left_shift", swapped=True)
+    __rshift__, __rrshift__ = _operator("right_shift"), _operator("right_shift", swapped=True)
+    __lt__, __le__ = _operator("less"), _operator("less_equal")
+    __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
+    __eq__, __ne__ = _operator("equal"), _operator("not_equal")  # type: ignore[assignment]
+    # fmt: on
+
+    def __divmod__(self, other: Any) -> tuple[Array, Array]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> tuple[Array, Array]:
+        return other // self, other % self
+
+    def __neg__(self) -> Array:
+        return _PLUGGED[0].negative(self)
+
+    def __pos__(self) -> Array:
+        return _PLUGGED[0].positive(self)
+
+    def __abs__(self) -> Array:
+        return _PLUGGED[0].abs(self)
+
+    def __invert__(self) -> Array:
+        return _PLUGGED[0].invert(self)
+
+    def __round__(self, decimals: int = 0) -> Array:
+        return _PLUGGED[0].round(self, decimals)
+
+    # The methods of NumPy's arrays; each is the function of tfn.numpy of the same name.
+
+    def astype(self, dtype: DTypeLike, copy: bool = False) -> Array:
+        """The values in another dtype."""
+        return _PLUGGED[0].astype(self, dtype, copy=copy)
+
+    def copy(self) -> Array:
+        """An array with memory of its own."""
+        return _PLUGGED[0].copy(self)
+
+    def reshape(self, *shape: Any, order: str = "C") -> Array:
+        """The elements in order under another shape, one size of which may be -1."""
+        return _PLUGGED[0].reshape(self, shape[0] if len(shape) == 1 else shape, order=order)
+
+    def ravel(self, order: str = "C") -> Array:
+        """All elements along one axis."""
+        return _PLUGGED[0].ravel(self, order=order)
+
+    def flatten(self, order: str = "C") -> Array:
+        """All elements along one axis."""
+        return _PLUGGED[0].ravel(self, order=order)
+
+    def transpose(self, *axes: Any) -> Array:
+        """Axes in another order, reversed if none is given."""
+        listed = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+        return _PLUGGED[0].transpose(self, listed or None)
+
+    @property
+    def T(self) -> Array:
+        """Axes in reverse order."""
+        return _PLUGGED[0].transpose(self)
+
+    @property
+    def mT(self) -> Array:
+        """The last two axes exchanged."""
+        return _PLUGGED[0].matrix_transpose(self)
+
+    def swapaxes(self, axis1: int, axis2: int) -> Array:
+        """Two axes exchanged."""
+        return _PLUGGED[0].swapaxes(self, axis1, axis2)
+
+    def squeeze(self, axis: Axes = None) -> Array:
+        """Without axes of size 1."""
+        return _PLUGGED[0].squeeze(self, axis)
+
+    def repeat(self, repeats: Any, axis: int | None = None) -> Array:
+        """Each element several times."""
+        return _PLUGGED[0].repeat(self, repeats, axis)
+
+    def take(self, indices: Any, axis: int | None = None, mode: str | None = None) -> Array:
+        """Elements at indices along an axis."""
+        return _PLUGGED[0].take(self, indices, axis, mode=mode)
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+        """The diagonal of two axes."""
+        return _PLUGGED[0].diagonal(self, offset, axis1, axis2)
+
+    def dot(self, other: Any) -> Array:
+        """The product as `tfn.numpy.dot` defines it."""
+        return _PLUGGED[0].dot(self, other)
+
+    def clip(self, min: Any = None, max: Any = None) -> Array:
+        """Values not below `min` and not above `max`."""
+        return _PLUGGED[0].clip(self, min, max)
+
+    def round(self, decimals: int = 0) -> Array:
+        """Rounded, halves to even."""
+        return _PLUGGED[0].round(self, decimals)
+
+    def sort(self, axis: int | None = -1, descending: bool = False) -> Array:
+        """Sorted along an axis, NaN last."""
+        return _PLUGGED[0].sort(self, axis, descending=descending)
+
+    def argsort(self, axis: int | None = -1, descending: bool = False) -> Array:
+        """The indices that sort."""
+        return _PLUGGED[0].argsort(self, axis, descending=descending)
+
+    def sum(self, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
+            **options: Any) -> Array:  # fmt: skip
+        """The sum over axes."""
+        return _PLUGGED[0].sum(self, axis, dtype, keepdims, **options)
+
+    def prod(self, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
+             **options: Any) -> Array:  # fmt: skip
+        """The product over axes."""
+        return _PLUGGED[0].prod(self, axis, dtype, keepdims, **options)
+
+    def mean(self, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
+             **options: Any) -> Array:  # fmt: skip
+        """The mean over axes."""
+        return _PLUGGED[0].mean(self, axis, dtype, keepdims, **options)
+
+    def var(self, axis: Axes = None, dtype: DTypeLike | None = None, ddof: int = 0,
+            keepdims: bool = False) -> Array:  # fmt: skip
+        """The variance over axes."""
+        return _PLUGGED[0].var(self, axis, dtype, ddof, keepdims)
+
+    def std(self, axis: Axes = None, dtype: DTypeLike | None = None, ddof: int = 0,
+            keepdims: bool = False) -> Array:  # fmt: skip
+        """The standard deviation over axes."""
+        return _PLUGGED[0].std(self, axis, dtype, ddof, keepdims)
+
+    def max(self, axis: Axes = None, keepdims: bool = False, **options: Any) -> Array:
+        """The largest over axes, NaN if there is one."""
+        return _PLUGGED[0].max(self, axis, keepdims, **options)
+
+    def min(self, axis: Axes = None, keepdims: bool = False, **options: Any) -> Array:
+        """The smallest over axes, NaN if there is one."""
+        return _PLUGGED[0].min(self, axis, keepdims, **options)
+
+    def any(self, axis: Axes = None, keepdims: bool = False) -> Array:
+        """Whether one element over axes is true."""
+        return _PLUGGED[0].any(self, axis, keepdims)
+
+    def all(self, axis: Axes = None, keepdims: bool = False) -> Array:
+        """Whether all elements over axes are true."""
+        return _PLUGGED[0].all(self, axis, keepdims)
+
+    def argmax(self, axis: int | None = None, keepdims: bool = False) -> Array:
+        """The first index of the largest."""
+        return _PLUGGED[0].argmax(self, axis, keepdims)
+
+    def argmin(self, axis: int | None = None, keepdims: bool = False) -> Array:
+        """The first index of the smallest."""
+        return _PLUGGED[0].argmin(self, axis, keepdims)
 
 
-def _unknown(x: Array, need: str) -> tuple[str]:
+ArrayLike = Array | np.ndarray[Any, Any] | np.generic | bool | int | float
+"""What functions of tfn.numpy take; lists are not among them, for they cost time per element."""
+
+_OPERANDS = (Array, bool, int, float, np.ndarray, np.generic, list, tuple)
+
+
+class At:
+    """``x.at``: takes the index."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __getitem__(self, index: Any) -> AtIndex:
+        return AtIndex(self.array, index)
+
+
+class AtIndex:
+    """``x.at[index]``: new arrays with the elements there changed.
+
+    An index given twice counts twice in `add`, `subtract`, `multiply`, `min` and `max`.  `mode`
+    says what an index outside the axis does: ``"drop"`` (the default) leaves the update out,
+    ``"clip"`` moves it to the border; for `get`, ``"clip"`` is the default and ``"fill"`` gives
+    `fill_value`, NaN if that is not said.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tnp.zeros(3).at[1].set(5)
+        Array([0., 5., 0.], dtype=float32)
+    """
+
+    __slots__ = ("array", "index")
+
+    def __init__(self, array: Array, index: Any) -> None:
+        self.array, self.index = array, index
+
+    def get(self, *, mode: str | None = None, fill_value: Any = None, **hints: bool) -> Array:
+        """The elements."""
+        return _PLUGGED[0].getitem(self.array, self.index, mode=mode, fill_value=fill_value)
+
+    def set(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
+        """The elements replaced."""
+        return _PLUGGED[0].update(self.array, self.index, values, "set", mode)
+
+    def add(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
+        """Values added."""
+        return _PLUGGED[0].update(self.array, self.index, values, "add", mode)
+
+    def subtract(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
+        """Values subtracted."""
+        return _PLUGGED[0].update(self.array, self.index, values, "subtract", mode)
+
+    def multiply(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
+        """Multiplied by values."""
+        return _PLUGGED[0].update(self.array, self.index, values, "multiply", mode)
+
+    def divide(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
+        """Divided by values."""
+        return _PLUGGED[0].update(self.array, self.index, values, "divide", mode)
+
+    def power(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
+        """Raised to values."""
+        return _PLUGGED[0].update(self.array, self.index, values, "power", mode)
+
+    def min(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
+        """The smaller of the element and the value."""
+        return _PLUGGED[0].update(self.array, self.index, values, "min", mode)
+
+    def max(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
+        """The larger of the element and the value."""
+        return _PLUGGED[0].update(self.array, self.index, values, "max", mode)
+
+    def apply(self, function: Callable[[Array], Array], *, mode: str | None = None,
+              **hints: bool) -> Array:  # fmt: skip
+        """The elements replaced by `function` of them."""
+        return self.set(function(self.get(mode=mode)), mode=mode)
+
+
+def _unpickle(data: np.ndarray[Any, Any], weak_type: bool) -> Array:
+    x: Array = bind.face().asarray(data)
+    x.weak_type = weak_type
+    return x
+
+
+def _show(x: Array) -> str:
+    return f"{SHORT[x.dtype]}[{','.join(map(str, x.shape))}]"
+
+
+def _unknown(x: Array, error: type[ConcretizationTypeError], need: str,
+             hint: str) -> ConcretizationTypeError:  # fmt: skip
     assert x.uop is not None and x.trace is not None
     names = dict.fromkeys(
         node.arg.name for node in walk([x.uop]) if node.op is Op.LEAF and node.arg.trace is not None
     )
-    depends = ", ".join(names) or "no argument"
-    return (
-        f"{need} is needed, but {x.trace.name} is being traced: only {SHORT[x.dtype]}"
-        f"{list(x.shape)} is known of it; it depends on {depends}",
+    depends = ", ".join(names)
+    return error(
+        f"{need} is needed, but while {x.trace.name} is being traced only the shape and dtype of "
+        "this value are known",
+        got=f"{x!r}" + (f", which depends on {depends}" if depends else ""),
+        hint=hint,
     )
 
 
-__all__ = ["Array"]
-_LATER = (TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError)
+_STATIC = "compute with tfn.numpy inside the function, or mark the argument static_argnums in jit"
+_NUMPY = "use the function of tfn.numpy instead of that of numpy"
+_BRANCH = "use tfn.numpy.where or tfn.lax.cond, or mark the argument static_argnums in jit"
+_CAST = "use .astype to change the dtype, or do this outside of the traced function"
+_INTEGER = "use tfn.lax.fori_loop or an array index, or mark the argument static_argnums in jit"
+_PRINT = (ConcretizationTypeError, "its text", "use tfn.debug.print inside traced functions")

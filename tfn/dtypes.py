@@ -9,7 +9,7 @@ Source: the lattice is the one of the JAX documentation, "Type promotion semanti
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import ml_dtypes
@@ -49,6 +49,9 @@ class ScalarType:
     def __repr__(self) -> str:
         return f"tfn.{self.dtype.name}"
 
+
+DTypeLike = str | type[Any] | DType | ScalarType
+"""What users may write for a dtype."""
 
 bool_ = ScalarType(np.bool_)
 int8, int16, int32, int64 = (ScalarType(f"int{n}") for n in (8, 16, 32, 64))
@@ -147,7 +150,7 @@ def _node(dtype: DType, weak: bool) -> str:
     return _WEAK[dtype.kind] if weak else SHORT[dtype]
 
 
-@lru_cache(maxsize=None)
+@cache
 def promote(operands: tuple[tuple[DType, bool], ...]) -> tuple[DType, bool]:
     """The least upper bound of (dtype, weak) pairs: JAX's lattice, associative and commutative.
 

@@ -107,8 +107,11 @@ def broadcast_prefix(prefix: Any, tree: Any, is_leaf: _IsLeaf = None) -> list[An
     try:
         return optree.broadcast_prefix(prefix, tree, is_leaf=is_leaf, namespace=NAMESPACE)
     except ValueError as error:
-        raise TreeError("a prefix does not fit the tree it stands for",
-                        got=f"{prefix!r} for {show(structure(tree))}", hint=str(error)) from None  # fmt: skip
+        raise TreeError(
+            "a prefix does not fit the tree it stands for",
+            got=f"{prefix!r} for {show(structure(tree))}",
+            hint=str(error),
+        ) from None
 
 
 def register_node(cls: C, flatten: Callable[[Any], tuple[Iterable[Any], Any]],

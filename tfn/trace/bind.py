@@ -57,7 +57,7 @@ class Value(Protocol):
 class Face(Protocol):
     """What the face plugs in."""
 
-    def asarray(self, value: Any) -> Any:
+    def asarray(self, value: Any, dtype: Any = None) -> Any:
         """A Value from whatever a user may pass."""
 
     def read(self, value: Any) -> Any:

@@ -1,0 +1,423 @@
+"""Arithmetic, one element at a time: operands are promoted and broadcast.
+
+Integers wrap around; floor division and remainder floor, so the remainder has the divisor's sign,
+and division by the integer zero gives zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, FLOATS, INT32, INTEGERS, DType
+from tfn.errors import ArgumentError
+from tfn.numpy.operands import (
+    apply,
+    array_of,
+    broadcast_shape,
+    fit,
+    need,
+    together,
+)
+from tfn.trace.bind import bind
+from tfn.trace.build import cast, eq, full_like, ne, unary
+from tfn.trace.build import maximum as larger
+from tfn.trace.build import where as choose
+from tfn.trace.op import Op, Shape
+from tfn.trace.uop import UOp
+
+NUMBERS = INTEGERS | FLOATS
+BITS = INTEGERS | {BOOL}
+
+
+def binary(op: Op, name: str, x: ArrayLike, y: ArrayLike, allowed: frozenset[DType],
+           words: str = "numbers") -> Array:  # fmt: skip
+    """An op of two operands on whatever a user may pass."""
+    if type(x) is Array and type(y) is Array and x.dtype is y.dtype and x.shape == y.shape:
+        if x.dtype not in allowed:
+            need(name, x.dtype, allowed, words)
+        result: Array = bind(op, x, y)
+        result.weak_type = x.weak_type and y.weak_type
+        return result
+    operands, dtype, weak = together(name, x, y)
+    need(name, dtype, allowed, words)
+    shape = broadcast_shape(name, operands[0].shape, operands[1].shape)
+    return apply(_binary, operands, op, dtype, shape, weak=weak)
+
+
+def _binary(x: UOp, y: UOp, op: Op, dtype: DType, shape: Shape) -> UOp:
+    return UOp(op, (fit(x, dtype, shape), fit(y, dtype, shape)))
+
+
+Body = Callable[..., UOp]
+
+
+def composed(body: Body, name: str, *values: ArrayLike, floating: bool = False) -> Array:
+    """``body(*nodes of one dtype and shape)`` on whatever a user may pass."""
+    operands, dtype, weak = together(name, *values, floating=floating)
+    shape = broadcast_shape(name, *[x.shape for x in operands])
+    return apply(_composed, operands, body, dtype, shape, weak=weak)
+
+
+def _composed(*operands_and_static: object) -> UOp:
+    *operands, body, dtype, shape = operands_and_static
+    fitted = [fit(u, dtype, shape) for u in operands]  # type: ignore[arg-type]
+    return body(*fitted)  # type: ignore[operator, no-any-return]
+
+
+def add(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The sum; of booleans, their or."""
+    if _both_bool(x, y):
+        return binary(Op.OR, "add", x, y, BITS)
+    return binary(Op.ADD, "add", x, y, NUMBERS)
+
+
+def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The difference.
+
+    Raises:
+        DTypeError: for booleans; use `bitwise_xor`.
+    """
+    return binary(Op.SUB, "subtract", x, y, NUMBERS)
+
+
+def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The product; of booleans, their and."""
+    if _both_bool(x, y):
+        return binary(Op.AND, "multiply", x, y, BITS)
+    return binary(Op.MUL, "multiply", x, y, NUMBERS)
+
+
+def _is_bool(x: ArrayLike) -> bool:
+    return x.dtype == BOOL if isinstance(x, (Array, np.ndarray, np.generic)) else type(x) is bool
+
+
+def _both_bool(x: ArrayLike, y: ArrayLike) -> bool:
+    return _is_bool(x) and _is_bool(y)
+
+
+def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The quotient, always floating.
+
+    Example:
+        >>> divide(1, 2)
+        Array(0.5, dtype=float32, weak_type=True)
+    """
+    if type(x) is Array and type(y) is Array and x.dtype in FLOATS:
+        return binary(Op.DIV, "divide", x, y, FLOATS)
+    return composed(_divide, "divide", x, y, floating=True)
+
+
+def _divide(x: UOp, y: UOp) -> UOp:
+    return x / y
+
+
+def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The quotient rounded towards minus infinity.
+
+    Example:
+        >>> floor_divide(-7, 2)
+        Array(-4, dtype=int32, weak_type=True)
+    """
+    return composed(_floor_divide, "floor_divide", x, y)
+
+
+def _floor_divide(x: UOp, y: UOp) -> UOp:
+    if x.dtype == BOOL:
+        return cast(_floor_divide(cast(x, INT32), cast(y, INT32)), BOOL)
+    if x.dtype not in FLOATS:
+        return x // y
+    # x - x % y is a multiple of y but for rounding, which the second rounding mends.
+    quotient = unary(Op.ROUND, (x - x % y) / y)
+    infinite = eq(unary(Op.ABS, x / y), full_like(x, np.inf))
+    return choose(infinite, x / y, choose(eq(y, full_like(y, 0)), x / y, quotient))
+
+
+def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """What floor division leaves; it has the sign of `y`.
+
+    Example:
+        >>> remainder(-7, 3)
+        Array(2, dtype=int32, weak_type=True)
+    """
+    return binary(Op.MOD, "remainder", x, y, NUMBERS)
+
+
+def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """What truncating division leaves; it has the sign of `x`."""
+    return composed(_fmod, "fmod", x, y)
+
+
+def _fmod(x: UOp, y: UOp) -> UOp:
+    left = unary(Op.ABS, x) % unary(Op.ABS, y)
+    return choose(x < 0, -left, left)
+
+
+def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
+    """Floor division and its remainder."""
+    return floor_divide(x, y), remainder(x, y)
+
+
+def power(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x to the power y.  A Python integer `y` becomes multiplications.
+
+    Raises:
+        ArgumentError: for an integer to a negative Python integer.
+    """
+    if type(y) is int and isinstance(x, (Array, np.ndarray)) and -64 <= y <= 64 and not _is_bool(x):
+        base = array_of("power", x)
+        if y < 0 and base.dtype not in FLOATS:
+            raise ArgumentError(f"integers cannot be raised to the power {y}",
+                                hint="convert the base to floats with .astype")  # fmt: skip
+        return apply(_integer_power, (base,), y, weak=base.weak_type)
+    return composed(_power, "power", x, y)
+
+
+def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """x to the power y in floating point."""
+    return composed(_power, "float_power", x, y, floating=True)
+
+
+def _integer_power(x: UOp, exponent: int) -> UOp:
+    if exponent < 0:
+        return full_like(x, 1) / _integer_power(x, -exponent)
+    result: UOp | None = None
+    square = x
+    while exponent:
+        if exponent & 1:
+            result = square if result is None else result * square
+        exponent >>= 1
+        if exponent:
+            square = square * square
+    return full_like(x, 1) if result is None else result
+
+
+def _power(x: UOp, y: UOp) -> UOp:
+    if x.dtype in FLOATS:
+        return UOp(Op.POW, (x, y))
+    if x.dtype == BOOL:
+        return choose(y, x, full_like(x, True))
+    # By squaring, one bit of the exponent at a time; a negative exponent counts as zero.
+    result, square = full_like(x, 1), x
+    bits = larger(y, full_like(y, 0))
+    for _ in range(8 * x.dtype.itemsize - (x.dtype.kind == "i")):
+        odd = ne(bits & 1, full_like(bits, 0))
+        result = choose(odd, result * square, result)
+        square, bits = square * square, bits >> 1
+    return result
+
+
+def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The larger, NaN if either is NaN."""
+    return binary(Op.MAX, "maximum", x, y, NUMBERS | {BOOL})
+
+
+def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The smaller, NaN if either is NaN."""
+    return binary(Op.MIN, "minimum", x, y, NUMBERS | {BOOL})
+
+
+def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The larger; where one is NaN, the other."""
+    return composed(_fmax, "fmax", x, y)
+
+
+def _fmax(x: UOp, y: UOp) -> UOp:
+    return choose(ne(x, x), y, choose(ne(y, y), x, UOp(Op.MAX, (x, y))))
+
+
+def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The smaller; where one is NaN, the other."""
+    return composed(_fmin, "fmin", x, y)
+
+
+def _fmin(x: UOp, y: UOp) -> UOp:
+    return choose(ne(x, x), y, choose(ne(y, y), x, UOp(Op.MIN, (x, y))))
+
+
+def arctan2(y: ArrayLike, x: ArrayLike, /) -> Array:
+    """The angle in radians of the point (x, y), between -pi and pi."""
+    return composed(_arctan2, "arctan2", y, x, floating=True)
+
+
+def _arctan2(y: UOp, x: UOp) -> UOp:
+    return UOp(Op.ATAN2, (y, x))
+
+
+def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """``sqrt(x**2 + y**2)`` without overflow on the way."""
+    return composed(_hypot, "hypot", x, y, floating=True)
+
+
+def _hypot(x: UOp, y: UOp) -> UOp:
+    x, y = unary(Op.ABS, x), unary(Op.ABS, y)
+    high, low = UOp(Op.MAX, (x, y)), UOp(Op.MIN, (x, y))
+    safe = choose(eq(high, full_like(high, 0)), full_like(high, 1), high)
+    ratio = low / safe
+    length = high * unary(Op.SQRT, ratio * ratio + 1)
+    infinite = full_like(x, np.inf)
+    return choose(eq(x, infinite) | eq(y, infinite), infinite, length)
+
+
+def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """``log(exp(x) + exp(y))`` without overflow on the way.
+
+    Example:
+        >>> logaddexp(1000.0, 1000.0)
+        Array(1000.6931, dtype=float32, weak_type=True)
+    """
+    return composed(_logaddexp, "logaddexp", x, y, floating=True)
+
+
+def _logaddexp(x: UOp, y: UOp) -> UOp:
+    high = UOp(Op.MAX, (x, y))
+    difference = x - y  # NaN if both are the same infinity, or either is NaN: then x + y says it
+    near = high + unary(Op.LOG1P, unary(Op.EXP, -unary(Op.ABS, difference)))
+    return choose(ne(difference, difference), x + y, near)
+
+
+def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """``log2(2**x + 2**y)`` without overflow on the way."""
+    return composed(_logaddexp2, "logaddexp2", x, y, floating=True)
+
+
+def _logaddexp2(x: UOp, y: UOp) -> UOp:
+    scale = float(np.log(2))
+    return _logaddexp(x * scale, y * scale) / scale
+
+
+def copysign(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The size of `x` with the sign of `y`."""
+    return composed(_copysign, "copysign", x, y, floating=True)
+
+
+def _copysign(x: UOp, y: UOp) -> UOp:
+    size = unary(Op.ABS, x)
+    return choose(signed(y), -size, size)
+
+
+def signed(x: UOp) -> UOp:
+    """Whether the sign bit of a float is set."""
+    integer = np.dtype(f"int{8 * x.dtype.itemsize}")
+    return UOp(Op.BITCAST, (x,), integer) < 0
+
+
+def negative(x: ArrayLike, /) -> Array:
+    """The value with its sign changed."""
+    return _plain(Op.NEG, "negative", x)
+
+
+def positive(x: ArrayLike, /) -> Array:
+    """The value itself."""
+    return array_of("positive", x)
+
+
+def _plain(op: Op, name: str, x: ArrayLike) -> Array:
+    x = array_of(name, x)
+    need(name, x.dtype, NUMBERS, "numbers")
+    result: Array = bind(op, x)
+    result.weak_type = x.weak_type
+    return result
+
+
+def abs(x: ArrayLike, /) -> Array:
+    """The value without its sign."""
+    x = array_of("abs", x)
+    return x if x.dtype == BOOL or x.dtype.kind == "u" else _plain(Op.ABS, "abs", x)
+
+
+def sign(x: ArrayLike, /) -> Array:
+    """-1, 0 or 1; NaN of NaN."""
+    return _plain(Op.SIGN, "sign", x)
+
+
+def square(x: ArrayLike, /) -> Array:
+    """x times x."""
+    x = array_of("square", x)
+    return multiply(x, x)
+
+
+def reciprocal(x: ArrayLike, /) -> Array:
+    """1 divided by x."""
+    return composed(_reciprocal, "reciprocal", x, floating=True)
+
+
+def _reciprocal(x: UOp) -> UOp:
+    return full_like(x, 1) / x
+
+
+def floor(x: ArrayLike, /) -> Array:
+    """The largest whole number that is not above x."""
+    return _whole(Op.FLOOR, "floor", x)
+
+
+def ceil(x: ArrayLike, /) -> Array:
+    """The smallest whole number that is not below x."""
+    return _whole(Op.CEIL, "ceil", x)
+
+
+def rint(x: ArrayLike, /) -> Array:
+    """The nearest whole number, halves to even; always floating."""
+    return composed(_rint, "rint", x, floating=True)
+
+
+def _rint(x: UOp) -> UOp:
+    return unary(Op.ROUND, x)
+
+
+def trunc(x: ArrayLike, /) -> Array:
+    """The whole part."""
+    x = array_of("trunc", x)
+    return apply(_trunc, (x,), weak=x.weak_type) if x.dtype in FLOATS else x
+
+
+def _trunc(x: UOp) -> UOp:
+    return choose(signed(x), unary(Op.CEIL, x), unary(Op.FLOOR, x))
+
+
+def round(x: ArrayLike, decimals: int = 0) -> Array:
+    """Rounded to a number of decimals, halves to even.
+
+    Example:
+        >>> round(2.5), round(0.125, 2)
+        (Array(2., dtype=float32, weak_type=True), Array(0.12, dtype=float32, weak_type=True))
+    """
+    x = array_of("round", x)
+    if x.dtype not in FLOATS and decimals >= 0:
+        return x
+    if not decimals:
+        return _plain(Op.ROUND, "round", x)
+    return apply(_round, (x,), decimals, weak=x.weak_type)
+
+
+def _round(x: UOp, decimals: int) -> UOp:
+    if x.dtype not in FLOATS:
+        step = 10**-decimals
+        return cast(unary(Op.ROUND, cast(x, np.dtype("float64")) / step) * step, x.dtype)
+    if decimals < 0:
+        return unary(Op.ROUND, x / float(10**-decimals)) * float(10**-decimals)
+    return unary(Op.ROUND, x * float(10**decimals)) / float(10**decimals)
+
+
+def _whole(op: Op, name: str, x: ArrayLike) -> Array:
+    x = array_of(name, x)
+    return _plain(op, name, x) if x.dtype in FLOATS else x
+
+
+def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
+    """Values not below `min` and not above `max`; NaN stays.
+
+    Example:
+        >>> clip(7, max=5)
+        Array(5, dtype=int32, weak_type=True)
+    """
+    x = array_of("clip", x)
+    if min is not None:
+        x = maximum(x, min)
+    return x if max is None else minimum(x, max)
+
+
+absolute, fabs, mod, true_divide, pow = abs, abs, remainder, divide, power
+atan2, fix = arctan2, trunc

@@ -1,0 +1,305 @@
+"""Comparisons, logic, bits and choice, one element at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, FLOATS, INTEGERS, DType, finfo, promote
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.arithmetic import BITS, binary, signed
+from tfn.numpy.operands import (
+    apply,
+    array_of,
+    broadcast_shape,
+    fit,
+    need,
+    numbers_as,
+    together,
+    type_of,
+    values_of,
+)
+from tfn.trace.bind import bind
+from tfn.trace.build import eq, full_like, ne, reduce, unary
+from tfn.trace.build import where as choose
+from tfn.trace.op import Op, Shape
+from tfn.trace.uop import UOp, const
+
+
+def compare(op: Op, name: str, x: ArrayLike, y: ArrayLike) -> Array:
+    """A comparison of whatever a user may pass; the result is boolean."""
+    if type(x) is Array and type(y) is Array and x.dtype is y.dtype and x.shape == y.shape:
+        result: Array = bind(op, x, y)
+        return result
+    operands, dtype, _ = together(name, x, y)
+    shape = broadcast_shape(name, operands[0].shape, operands[1].shape)
+    return apply(_compare, operands, op, dtype, shape)
+
+
+def _compare(x: UOp, y: UOp, op: Op, dtype: DType, shape: Shape) -> UOp:
+    return UOp(op, (fit(x, dtype, shape), fit(y, dtype, shape)))
+
+
+def less(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Whether x < y."""
+    return compare(Op.LT, "less", x, y)
+
+
+def less_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Whether x <= y."""
+    return compare(Op.LE, "less_equal", x, y)
+
+
+def greater(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Whether x > y."""
+    return compare(Op.LT, "greater", y, x)
+
+
+def greater_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Whether x >= y."""
+    return compare(Op.LE, "greater_equal", y, x)
+
+
+def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Whether x == y; NaN equals nothing."""
+    return compare(Op.EQ, "equal", x, y)
+
+
+def not_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Whether x != y."""
+    return compare(Op.NE, "not_equal", x, y)
+
+
+def truth(u: UOp) -> UOp:
+    """A node as booleans: whether it is not zero."""
+    return u if u.dtype == BOOL else ne(u, full_like(u, 0))
+
+
+def _logical(op: Op, name: str, x: ArrayLike, y: ArrayLike) -> Array:
+    operands = [array_of(name, v) for v in (x, y)]
+    shape = broadcast_shape(name, operands[0].shape, operands[1].shape)
+    return apply(_logic, operands, op, shape)
+
+
+def _logic(x: UOp, y: UOp, op: Op, shape: Shape) -> UOp:
+    return UOp(op, (fit(truth(x), BOOL, shape), fit(truth(y), BOOL, shape)))
+
+
+def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Whether both are true."""
+    return _logical(Op.AND, "logical_and", x, y)
+
+
+def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Whether one is true."""
+    return _logical(Op.OR, "logical_or", x, y)
+
+
+def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Whether exactly one is true."""
+    return _logical(Op.XOR, "logical_xor", x, y)
+
+
+def logical_not(x: ArrayLike, /) -> Array:
+    """Whether it is false."""
+    return apply(_not, (array_of("logical_not", x),))
+
+
+def _not(x: UOp) -> UOp:
+    return unary(Op.NOT, truth(x))
+
+
+def bitwise_and(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The bits set in both; logical on booleans."""
+    return binary(Op.AND, "bitwise_and", x, y, BITS, "integers or booleans")
+
+
+def bitwise_or(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The bits set in either; logical on booleans."""
+    return binary(Op.OR, "bitwise_or", x, y, BITS, "integers or booleans")
+
+
+def bitwise_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The bits that differ; logical on booleans."""
+    return binary(Op.XOR, "bitwise_xor", x, y, BITS, "integers or booleans")
+
+
+def invert(x: ArrayLike, /) -> Array:
+    """All bits turned; logical not on booleans."""
+    x = array_of("invert", x)
+    need("invert", x.dtype, BITS, "integers or booleans")
+    result: Array = bind(Op.NOT, x)
+    result.weak_type = x.weak_type
+    return result
+
+
+def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The bits moved up by y places."""
+    return binary(Op.SHL, "left_shift", x, y, INTEGERS, "integers")
+
+
+def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The bits moved down by y places; the sign stays."""
+    return binary(Op.SHR, "right_shift", x, y, INTEGERS, "integers")
+
+
+def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Array:
+    """`x` where the condition holds, else `y`.
+
+    Raises:
+        ArgumentError: if `x` or `y` is missing: the number of true elements is no static shape.
+
+    Example:
+        >>> where(True, 1.0, 2)
+        Array(1., dtype=float32, weak_type=True)
+    """
+    if x is None or y is None:
+        raise ArgumentError("where needs the values for both cases",
+                            hint="the shape of nonzero(condition) would depend on values")  # fmt: skip
+    test = array_of("where", condition)
+    given = values_of("where", x, y)
+    dtype, weak = promote(tuple([type_of(v) for v in given]))
+    operands = numbers_as([test, *given], dtype)
+    shape = broadcast_shape("where", *[v.shape for v in operands])
+    return apply(_where, operands, dtype, shape, weak=weak)
+
+
+def _where(condition: UOp, x: UOp, y: UOp, dtype: DType, shape: Shape) -> UOp:
+    return choose(fit(truth(condition), BOOL, shape), fit(x, dtype, shape), fit(y, dtype, shape))
+
+
+def select(conditions: list[Array], choices: list[ArrayLike], default: ArrayLike = 0) -> Array:
+    """The choice of the first condition that holds, else the default.
+
+    Raises:
+        ArgumentError: if there are not as many conditions as choices.
+    """
+    if len(conditions) != len(choices):
+        raise ArgumentError("select needs one choice for each condition",
+                            got=f"{len(conditions)} conditions, {len(choices)} choices")  # fmt: skip
+    result: ArrayLike = default
+    for condition, choice in zip(reversed(conditions), reversed(choices)):
+        result = where(condition, choice, result)
+    return array_of("select", result)
+
+
+def _test(name: str, x: ArrayLike, body: Callable[[UOp], UOp]) -> Array:
+    return apply(body, (array_of(name, x),))
+
+
+def isnan(x: ArrayLike, /) -> Array:
+    """Whether it is NaN."""
+    return _test("isnan", x, _isnan)
+
+
+def _isnan(x: UOp) -> UOp:
+    return ne(x, x)
+
+
+def isinf(x: ArrayLike, /) -> Array:
+    """Whether it is infinite."""
+    return _test("isinf", x, _isinf)
+
+
+def _isinf(x: UOp) -> UOp:
+    if x.dtype not in FLOATS:
+        return const(False, BOOL, x.shape)
+    return eq(unary(Op.ABS, x), full_like(x, np.inf))
+
+
+def isfinite(x: ArrayLike, /) -> Array:
+    """Whether it is neither infinite nor NaN."""
+    return _test("isfinite", x, _isfinite)
+
+
+def _isfinite(x: UOp) -> UOp:
+    if x.dtype not in FLOATS:
+        return const(True, BOOL, x.shape)
+    return unary(Op.ABS, x) < float(np.inf)
+
+
+def isposinf(x: ArrayLike, /) -> Array:
+    """Whether it is plus infinity."""
+    return equal(x, float(np.inf))
+
+
+def isneginf(x: ArrayLike, /) -> Array:
+    """Whether it is minus infinity."""
+    return equal(x, -float(np.inf))
+
+
+def signbit(x: ArrayLike, /) -> Array:
+    """Whether the sign is minus; true of -0.0."""
+    return _test("signbit", x, _signbit)
+
+
+def _signbit(x: UOp) -> UOp:
+    if x.dtype in FLOATS:
+        return signed(x)
+    return x < 0 if x.dtype.kind == "i" else const(False, BOOL, x.shape)
+
+
+def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0,
+               posinf: ArrayLike | None = None, neginf: ArrayLike | None = None) -> Array:  # fmt: skip
+    """NaN and infinities replaced, by 0 and the largest and smallest finite numbers."""
+    x = array_of("nan_to_num", x)
+    if x.dtype not in FLOATS:
+        return x
+    info = finfo(x.dtype)
+    x = where(isnan(x), nan, x)
+    x = where(isposinf(x), float(info.max) if posinf is None else posinf, x)
+    return where(isneginf(x), float(info.min) if neginf is None else neginf, x)
+
+
+def isclose(x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08,
+            equal_nan: bool = False) -> Array:  # fmt: skip
+    """Whether ``|x - y| <= atol + rtol * |y|``."""
+    operands, dtype, _ = together("isclose", x, y, floating=True)
+    shape = broadcast_shape("isclose", operands[0].shape, operands[1].shape)
+    limits = numbers_as([*operands, rtol, atol], dtype)
+    return apply(_isclose, limits, dtype, shape, bool(equal_nan))
+
+
+def _isclose(x: UOp, y: UOp, rtol: UOp, atol: UOp, dtype: DType, shape: Shape,
+             equal_nan: bool) -> UOp:  # fmt: skip
+    x, y, rtol, atol = (fit(u, dtype, shape) for u in (x, y, rtol, atol))
+    near = unary(Op.ABS, x - y) <= atol + rtol * unary(Op.ABS, y)
+    close = (near & _isfinite(x) & _isfinite(y)) | eq(x, y)
+    return close | (_isnan(x) & _isnan(y)) if equal_nan else close
+
+
+def allclose(x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08,
+             equal_nan: bool = False) -> Array:  # fmt: skip
+    """Whether all elements are close; see `isclose`."""
+    return apply(_all, (isclose(x, y, rtol, atol, equal_nan),))
+
+
+def _all(x: UOp) -> UOp:
+    return reduce(x, Op.MIN, range(x.ndim))
+
+
+def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Array:
+    """Whether two arrays have one shape and equal elements."""
+    x, y = array_of("array_equal", x), array_of("array_equal", y)
+    if x.shape != y.shape:
+        return array_of("array_equal", np.bool_(False))
+    same = equal(x, y)
+    if equal_nan:
+        same = logical_or(same, logical_and(isnan(x), isnan(y)))
+    return apply(_all, (same,))
+
+
+def array_equiv(x: ArrayLike, y: ArrayLike) -> Array:
+    """Whether two arrays are equal when broadcast; false if they cannot be."""
+    x, y = array_of("array_equiv", x), array_of("array_equiv", y)
+    try:
+        broadcast_shape("array_equiv", x.shape, y.shape)
+    except ShapeError:
+        return array_of("array_equiv", np.bool_(False))
+    return apply(_all, (equal(x, y),))
+
+
+bitwise_not, bitwise_invert = invert, invert
+bitwise_left_shift, bitwise_right_shift = left_shift, right_shift

@@ -1,0 +1,269 @@
+"""What users pass becomes values of one dtype and shape; what is done to them becomes one program.
+
+A function of tfn.numpy has two halves.  The outer half reads arguments: dtypes, axes, shapes.  The
+inner half, its body, builds nodes from nodes.  `apply` joins them: within a trace the body's nodes
+are recorded; otherwise they are compiled as one program, kept by body, shapes and dtypes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from operator import index as as_index
+from typing import Any
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, FLOAT32, FLOATS, SHORT, DType, canonical, promote
+from tfn.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from tfn.trace import bind
+from tfn.trace.build import broadcast_to, cast, reshape
+from tfn.trace.jaxpr import Jaxpr, function, param
+from tfn.trace.op import Op, Param, Shape
+from tfn.trace.uop import UOp, const
+
+Axes = int | Sequence[int] | None
+_PROGRAMS: dict[Any, Jaxpr] = {}
+
+
+def apply(body: Callable[..., UOp], operands: Sequence[Array], *static: Any,
+          weak: bool = False) -> Array:  # fmt: skip
+    """``body(*nodes, *static)`` on the operands, recorded or run now as one program.
+
+    `body` must be a function of a module, not a new one at each call: with the hashable `static`
+    it is the key under which the program is kept.
+    """
+    trace = bind.innermost(operands)
+    if trace is not None:
+        node = body(*[bind.lift(x, trace) for x in operands], *static)
+        traced: Array = bind.face().wrap(node, trace, all(x.known for x in operands), weak)
+        return traced
+    key = (body, static, tuple([(x.shape, x.dtype) for x in operands]))
+    jaxpr = _PROGRAMS.get(key)
+    if jaxpr is None:
+        params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
+        jaxpr = _PROGRAMS[key] = Jaxpr(function([body(*map(param, params), *static)], params))
+    result: Array = bind.face().call(jaxpr, operands)[0]
+    result.weak_type = weak
+    return result
+
+
+def alias(x: Array, shape: Shape, weak: bool = False) -> Array:
+    """The same elements in order under another shape, without a copy where nothing is traced."""
+    if x.trace is not None:
+        bind.check_live(x)
+        assert x.uop is not None
+        traced: Array = bind.face().wrap(reshape(x.uop, shape), x.trace, x.known, weak)
+        return traced
+    buffer = x.concrete().buffer
+    assert buffer is not None
+    return Array(buffer, shape, x.dtype, weak)
+
+
+def array_of(name: str, value: Any) -> Array:
+    """An argument as an Array.
+
+    Raises:
+        ArgumentError: for a list, a tuple, or what is not an array at all; `name` says where.
+    """
+    if isinstance(value, Array):
+        return value
+    if isinstance(value, (list, tuple)):
+        raise ArgumentError(
+            f"{name} needs arrays, not a {type(value).__name__}", got=repr(value)[:80],
+            hint=f"write tfn.numpy.array({repr(value)[:30]}): making an array of a list costs "
+            "time for each element",
+        )  # fmt: skip
+    try:
+        made: Array = bind.face().asarray(value)
+    except ArgumentError as error:
+        raise ArgumentError(f"{name} needs arrays or numbers, not {type(value).__name__}",
+                            got=error.got) from None  # fmt: skip
+    return made
+
+
+def scalar_kind(value: Any) -> DType | None:
+    """The weak dtype of a Python number, None for everything else."""
+    if isinstance(value, bool):
+        return BOOL
+    if isinstance(value, int):
+        return _INT
+    return FLOAT32 if isinstance(value, float) else None
+
+
+_INT = np.dtype("int32")
+
+
+def type_of(value: ArrayLike) -> tuple[DType, bool]:
+    """The (dtype, weak) of an Array or a Python number."""
+    if isinstance(value, Array):
+        return value.dtype, value.weak_type
+    kind = scalar_kind(value)
+    assert kind is not None, value
+    return kind, kind != BOOL
+
+
+def inexact(kind: tuple[DType, bool]) -> tuple[DType, bool]:
+    """What a function of real numbers computes in: integers and booleans become float32."""
+    return kind if kind[0] in FLOATS else (FLOAT32, kind[1])
+
+
+def values_of(name: str, *values: Any) -> list[Any]:
+    """Arguments as Arrays, but Python numbers left as they are."""
+    return [v if scalar_kind(v) is not None else array_of(name, v) for v in values]
+
+
+def numbers_as(values: Sequence[Any], dtype: DType) -> list[Array]:
+    """Python numbers among the values as scalars of `dtype`: constants of a trace, else operands.
+
+    An eager program takes them as operands, so that another number needs no other program.
+    """
+    trace = bind.innermost([v for v in values if isinstance(v, Array)])
+    return [v if isinstance(v, Array) else number_as(v, dtype, trace) for v in values]
+
+
+def number_as(value: Any, dtype: DType, trace: bind.Trace | None) -> Array:
+    """One Python number as a scalar of `dtype`.
+
+    Raises:
+        ArgumentError: for an integer that the dtype cannot hold.
+    """
+    if dtype.kind in "iu" and not _in_range(value, dtype):
+        raise ArgumentError(f"{value} does not fit into {dtype.name}",
+                            hint="convert the array to a wider dtype with .astype")  # fmt: skip
+    if trace is None:
+        made: Array = bind.face().asarray(value, dtype)
+    else:
+        made = bind.face().wrap(const(value, dtype), trace, True)
+    return made
+
+
+def _in_range(value: Any, dtype: DType) -> bool:
+    info = np.iinfo(dtype)
+    return bool(info.min <= value <= info.max)
+
+
+@lru_cache(maxsize=4096)
+def broadcast_shape(name: str, *shapes: Shape) -> Shape:
+    """The shape that NumPy's broadcasting gives.
+
+    Raises:
+        ShapeError: naming the operation and all shapes.
+    """
+    ndim = max(map(len, shapes), default=0)
+    padded = [(1,) * (ndim - len(shape)) + shape for shape in shapes]
+    out = []
+    for sizes in zip(*padded):
+        wanted = {n for n in sizes if n != 1}
+        if len(wanted) > 1:
+            listed = ", ".join(map(str, shapes))
+            raise ShapeError(f"{name} got incompatible shapes for broadcasting: {listed}")
+        out.append(wanted.pop() if wanted else 1)
+    return tuple(out)
+
+
+def fit(u: UOp, dtype: DType, shape: Shape) -> UOp:
+    """A node cast and broadcast."""
+    if u.op is Op.CONST and u.dtype == dtype:
+        return const(u.arg.value, dtype, shape)
+    return broadcast_to(cast(u, dtype), shape)
+
+
+def together(name: str, *values: Any, floating: bool = False) -> tuple[list[Array], DType, bool]:
+    """Arguments as Arrays, and the dtype and weakness they promote to."""
+    given = values_of(name, *values)
+    kind = promote(tuple([type_of(v) for v in given]))
+    dtype, weak = inexact(kind) if floating else kind
+    return numbers_as(given, dtype), dtype, weak
+
+
+def one_axis(name: str, axis: Any, ndim: int) -> int:
+    """An axis counted from the front.
+
+    Raises:
+        AxisError: if the array has no such axis.
+        ArgumentError: if it is not an integer.
+    """
+    try:
+        number = as_index(axis)
+    except TypeError:
+        raise ArgumentError(f"{name} needs an integer axis", got=repr(axis)) from None
+    if not -ndim <= number < ndim:
+        raise AxisError(f"{name} got axis {number} of an array that has {ndim} axes",
+                        hint=f"axes go from {-ndim} to {ndim - 1}" if ndim else "")  # fmt: skip
+    return number % ndim
+
+
+def some_axes(name: str, axis: Axes, ndim: int) -> tuple[int, ...]:
+    """Axes counted from the front, in order; None means all of them.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
+    """
+    if axis is None:
+        return tuple(range(ndim))
+    listed = axis if isinstance(axis, (tuple, list)) else (axis,)
+    found = tuple(one_axis(name, a, ndim) for a in listed)
+    if len(set(found)) != len(found):
+        raise AxisError(f"{name} got the same axis twice", got=str(axis))
+    return found
+
+
+def a_shape(name: str, shape: Any) -> Shape:
+    """A shape as a tuple of integers, from an integer or a sequence.
+
+    Raises:
+        ArgumentError: if a size is not an integer, or is negative.
+    """
+    listed = shape if isinstance(shape, (tuple, list)) else (shape,)
+    try:
+        sizes = tuple([as_index(n) for n in listed])
+    except TypeError:
+        raise ArgumentError(
+            f"{name} needs a shape of integers", got=repr(shape)[:80],
+            hint="shapes must be known while tracing: mark such an argument static in jit",
+        ) from None  # fmt: skip
+    if any(n < 0 for n in sizes):
+        raise ShapeError(f"{name} needs sizes that are not negative", got=str(sizes))
+    return sizes
+
+
+def need(name: str, dtype: DType, allowed: frozenset[DType], words: str) -> None:
+    """Raise DTypeError unless the dtype is among those allowed."""
+    if dtype not in allowed:
+        raise DTypeError(f"{name} needs {words}", got=SHORT[dtype])
+
+
+def shape(x: ArrayLike) -> Shape:
+    """The sizes of the axes."""
+    return array_of("shape", x).shape
+
+
+def ndim(x: ArrayLike) -> int:
+    """The number of axes."""
+    return array_of("ndim", x).ndim
+
+
+def size(x: ArrayLike, axis: int | None = None) -> int:
+    """The number of elements, or the size of an axis."""
+    x = array_of("size", x)
+    return x.size if axis is None else x.shape[one_axis("size", axis, x.ndim)]
+
+
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """The dtype that an operation on these arrays, numbers and dtypes gives.
+
+    Example:
+        >>> result_type(1.0, np.int8)
+        dtype('float32')
+    """
+    return promote(tuple([_kind_of(v) for v in arrays_and_dtypes]))[0]
+
+
+def _kind_of(value: Any) -> tuple[DType, bool]:
+    if isinstance(value, Array) or scalar_kind(value) is not None:
+        return type_of(value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return canonical(value.dtype), False
+    return canonical(value), isinstance(value, type) and value in (int, float)

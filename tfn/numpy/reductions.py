@@ -1,0 +1,398 @@
+"""Arrays to fewer axes: sums, extremes, means, counts, and where the extremes are.
+
+Sums of narrow integers are kept in 32 bits; sums of 16-bit floats are added up in 32 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tfn.array import Array, ArrayLike, Axes
+from tfn.dtypes import (
+    BOOL,
+    FLOATS,
+    INT32,
+    UINT32,
+    DType,
+    DTypeLike,
+    canonical,
+    highest,
+    lowest,
+)
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.logic import truth
+from tfn.numpy.operands import (
+    apply,
+    array_of,
+    broadcast_shape,
+    fit,
+    inexact,
+    number_as,
+    one_axis,
+    scalar_kind,
+    some_axes,
+)
+from tfn.trace import bind, build
+from tfn.trace.build import accumulator, cast, eq, expand, full_like, iota, ne, reshape, unary
+from tfn.trace.build import where as choose
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+Numbers = tuple[int, ...]
+
+
+def _reduction(
+    name: str,
+    op: Op,
+    x: ArrayLike,
+    axis: Axes,
+    dtype: DType,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    where: ArrayLike | None,
+    weak: bool,
+) -> Array:
+    x = array_of(name, x)
+    axes = some_axes(name, axis, x.ndim)
+    operands, has = [x], (initial is not None, where is not None)
+    if initial is not None:
+        start = _known_kind(name, initial, dtype, x)
+        operands.append(start)
+    if where is not None:
+        mask = array_of(name, where)
+        broadcast_shape(name, x.shape, mask.shape)
+        operands.append(mask)
+    return apply(_reduce, operands, op, axes, dtype, bool(keepdims), has, weak=weak)
+
+
+def _known_kind(name: str, value: ArrayLike, dtype: DType, x: Array) -> Array:
+    if scalar_kind(value) is not None:
+        return number_as(value, dtype, bind.innermost([x]))
+    return array_of(name, value)
+
+
+def _reduce(x: UOp, *rest: Any) -> UOp:
+    *extra, op, axes, dtype, keepdims, (has_initial, has_where) = rest
+    x = cast(x, dtype)
+    if has_where:
+        mask = fit(truth(extra[-1]), BOOL, x.shape)
+        x = choose(mask, x, full_like(x, build.identity(op, dtype)))
+    out = build.reduce(x, op, axes, keepdims)
+    return UOp(op, (out, fit(extra[0], dtype, out.shape))) if has_initial else out
+
+
+def _sum_dtype(x: Array, dtype: DTypeLike | None) -> DType:
+    if dtype is not None:
+        return canonical(dtype)
+    if x.dtype == BOOL or (x.dtype.kind == "i" and x.dtype.itemsize < 4):
+        return INT32
+    return UINT32 if x.dtype.kind == "u" and x.dtype.itemsize < 4 else x.dtype
+
+
+def sum(x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
+        *, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:  # fmt: skip
+    """The sum over axes; over all of them if none is named.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> sum(tnp.ones((2, 3)), axis=-1, keepdims=True).shape
+        (2, 1)
+    """
+    x = array_of("sum", x)
+    kind = _sum_dtype(x, dtype)
+    return _reduction("sum", Op.ADD, x, axis, kind, keepdims, initial, where, _weak(x, dtype))
+
+
+def _weak(x: Array, dtype: DTypeLike | None) -> bool:
+    return x.weak_type and dtype is None
+
+
+def prod(x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
+         *, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:  # fmt: skip
+    """The product over axes."""
+    x = array_of("prod", x)
+    kind = _sum_dtype(x, dtype)
+    return _reduction("prod", Op.MUL, x, axis, kind, keepdims, initial, where, _weak(x, dtype))
+
+
+def max(x: ArrayLike, axis: Axes = None, keepdims: bool = False,
+        *, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:  # fmt: skip
+    """The largest over axes, NaN if there is one.
+
+    Raises:
+        ShapeError: if there are no elements and no `initial`.
+    """
+    return _extreme("max", Op.MAX, x, axis, keepdims, initial, where)
+
+
+def min(x: ArrayLike, axis: Axes = None, keepdims: bool = False,
+        *, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:  # fmt: skip
+    """The smallest over axes, NaN if there is one.
+
+    Raises:
+        ShapeError: if there are no elements and no `initial`.
+    """
+    return _extreme("min", Op.MIN, x, axis, keepdims, initial, where)
+
+
+def _extreme(name: str, op: Op, x: ArrayLike, axis: Axes, keepdims: bool,
+             initial: ArrayLike | None, where: ArrayLike | None) -> Array:  # fmt: skip
+    x = array_of(name, x)
+    if initial is None:
+        _not_empty(name, x, some_axes(name, axis, x.ndim), "say what it is with initial=")
+        if where is not None:
+            raise ArgumentError(f"{name} with where= needs initial=",
+                                hint="it counts where the mask is false everywhere")  # fmt: skip
+    return _reduction(name, op, x, axis, x.dtype, keepdims, initial, where, x.weak_type)
+
+
+def _not_empty(name: str, x: Array, axes: Numbers, hint: str) -> None:
+    if 0 in [x.shape[a] for a in axes]:
+        raise ShapeError(f"{name} of no elements does not exist", got=str(x.shape), hint=hint)
+
+
+def any(x: ArrayLike, axis: Axes = None, keepdims: bool = False,
+        *, where: ArrayLike | None = None) -> Array:  # fmt: skip
+    """Whether one element over axes is true."""
+    return _truths("any", Op.MAX, x, axis, keepdims, where)
+
+
+def all(x: ArrayLike, axis: Axes = None, keepdims: bool = False,
+        *, where: ArrayLike | None = None) -> Array:  # fmt: skip
+    """Whether all elements over axes are true."""
+    return _truths("all", Op.MIN, x, axis, keepdims, where)
+
+
+def _truths(name: str, op: Op, x: ArrayLike, axis: Axes, keepdims: bool,
+            where: ArrayLike | None) -> Array:  # fmt: skip
+    return _reduction(name, op, x, axis, BOOL, keepdims, None, where, False)
+
+
+def count_nonzero(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+    """How many elements over axes are not zero."""
+    x = array_of("count_nonzero", x)
+    return apply(_count, (x,), some_axes("count_nonzero", axis, x.ndim), bool(keepdims))
+
+
+def _count(x: UOp, axes: Numbers, keepdims: bool) -> UOp:
+    return build.add_up(cast(truth(x), INT32), axes, keepdims)
+
+
+def mean(x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
+         *, where: ArrayLike | None = None) -> Array:  # fmt: skip
+    """The mean over axes, always floating; NaN of no elements.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> mean(tnp.arange(4))
+        Array(1.5, dtype=float32)
+    """
+    x = array_of("mean", x)
+    kind = _mean_dtype(x, dtype)
+    axes = some_axes("mean", axis, x.ndim)
+    if where is None:
+        return apply(_mean, (x,), axes, kind, bool(keepdims), weak=_weak(x, dtype))
+    mask = array_of("mean", where)
+    broadcast_shape("mean", x.shape, mask.shape)
+    return apply(_mean_where, (x, mask), axes, kind, bool(keepdims), weak=_weak(x, dtype))
+
+
+def _mean_dtype(x: Array, dtype: DTypeLike | None) -> DType:
+    return inexact((x.dtype, False))[0] if dtype is None else canonical(dtype)
+
+
+def _mean(x: UOp, axes: Numbers, dtype: DType, keepdims: bool) -> UOp:
+    wide = accumulator(dtype)
+    count = math.prod(x.shape[a] for a in axes)
+    total = build.add_up(cast(x, wide), axes, keepdims)
+    if dtype not in FLOATS:
+        return total // count if count else total
+    return cast(total / count, dtype)
+
+
+def _mean_where(x: UOp, mask: UOp, axes: Numbers, dtype: DType, keepdims: bool) -> UOp:
+    wide = accumulator(dtype)
+    inside = fit(truth(mask), BOOL, x.shape)
+    x = choose(inside, cast(x, wide), build.zeros(x.shape, wide))
+    count = build.add_up(cast(inside, wide), axes, keepdims)
+    return cast(build.add_up(x, axes, keepdims) / count, dtype)
+
+
+def average(x: ArrayLike, axis: Axes = None, weights: ArrayLike | None = None,
+            returned: bool = False, keepdims: bool = False) -> Any:  # fmt: skip
+    """The weighted mean; with `returned`, also the sum of the weights."""
+    x = array_of("average", x)
+    axes = some_axes("average", axis, x.ndim)
+    if weights is None:
+        result = mean(x, axis, keepdims=keepdims)
+        count = math.prod(x.shape[a] for a in axes)
+        return (result, apply(full_like, (result,), count)) if returned else result
+    w = array_of("average", weights)
+    thin = w.shape
+    if w.shape != x.shape:
+        if w.shape != tuple(x.shape[a] for a in axes) or axis is None:
+            raise ShapeError("average needs weights of the array's shape, or of its axes",
+                             got=f"{w.shape} for {x.shape}, axis {axis}")  # fmt: skip
+        thin = tuple(n if a in axes else 1 for a, n in enumerate(x.shape))
+    kind = inexact((x.dtype, False))[0]
+    result = apply(_average, (x, w), thin, axes, kind, bool(keepdims))
+    return (
+        (result, apply(_weight, (x, w), thin, axes, kind, bool(keepdims))) if returned else result
+    )
+
+
+def _weight(x: UOp, w: UOp, thin: Numbers, axes: Numbers, dtype: DType, keepdims: bool) -> UOp:
+    full = expand(reshape(cast(w, accumulator(dtype)), thin), x.shape)
+    return cast(build.add_up(full, axes, keepdims), dtype)
+
+
+def _average(x: UOp, w: UOp, thin: Numbers, axes: Numbers, dtype: DType, keepdims: bool) -> UOp:
+    wide = accumulator(dtype)
+    full = expand(reshape(cast(w, wide), thin), x.shape)
+    total = build.add_up(cast(x, wide) * full, axes, keepdims)
+    return cast(total / build.add_up(full, axes, keepdims), dtype)
+
+
+def var(x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, ddof: int = 0,
+        keepdims: bool = False, *, correction: int | None = None) -> Array:  # fmt: skip
+    """The variance over axes: the mean squared distance from the mean.
+
+    The sum of squares is divided by the number of elements less `ddof`.
+    """
+    x = array_of("var", x)
+    less = ddof if correction is None else correction
+    kind, axes = _mean_dtype(x, dtype), some_axes("var", axis, x.ndim)
+    return apply(_var, (x,), axes, kind, less, bool(keepdims), weak=_weak(x, dtype))
+
+
+def _var(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
+    wide = accumulator(dtype)
+    x = cast(x, wide)
+    away = x - expand(_mean(x, axes, wide, True), x.shape)
+    count = math.prod(x.shape[a] for a in axes) - less
+    total = build.add_up(away * away, axes, keepdims)
+    return cast(total / (count if count > 0 else math.nan if not count else 0.0), dtype)
+
+
+def std(x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, ddof: int = 0,
+        keepdims: bool = False, *, correction: int | None = None) -> Array:  # fmt: skip
+    """The standard deviation: the square root of the variance."""
+    x = array_of("std", x)
+    less = ddof if correction is None else correction
+    kind, axes = _mean_dtype(x, dtype), some_axes("std", axis, x.ndim)
+    return apply(_std, (x,), axes, kind, less, bool(keepdims), weak=_weak(x, dtype))
+
+
+def _std(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
+    return unary(Op.SQRT, _var(x, axes, dtype, less, keepdims))
+
+
+def ptp(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The largest less the smallest."""
+    return max(x, axis, keepdims) - min(x, axis, keepdims)
+
+
+def argmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The first index of the largest along an axis, or of the flat array; NaN counts as largest.
+
+    Raises:
+        ShapeError: if there are no elements.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> argmax(tnp.array([3, 9, 9]))
+        Array(1, dtype=int32)
+    """
+    return _arg("argmax", Op.MAX, x, axis, keepdims)
+
+
+def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The first index of the smallest along an axis, or of the flat array; NaN counts as smallest.
+
+    Raises:
+        ShapeError: if there are no elements.
+    """
+    return _arg("argmin", Op.MIN, x, axis, keepdims)
+
+
+def _arg(name: str, op: Op, x: ArrayLike, axis: int | None, keepdims: bool) -> Array:
+    x = array_of(name, x)
+    axes = some_axes(name, axis, x.ndim) if axis is None else (one_axis(name, axis, x.ndim),)
+    _not_empty(name, x, axes, "check the shape first")
+    return apply(_where_extreme, (x,), op, None if axis is None else axes[0], bool(keepdims))
+
+
+def _where_extreme(x: UOp, op: Op, axis: int | None, keepdims: bool) -> UOp:
+    ndim = x.ndim
+    if axis is None:
+        x, axis = reshape(x, (x.size,)), 0
+        return reshape(_first(x, op, 0), (1,) * ndim if keepdims else ())
+    found = _first(x, op, axis)
+    return found if keepdims else reshape(found, x.shape[:axis] + x.shape[axis + 1 :])
+
+
+def _first(x: UOp, op: Op, axis: int) -> UOp:
+    best = expand(build.reduce(x, op, (axis,), keepdims=True), x.shape)
+    hit = eq(x, best) | ne(x, x)
+    place = iota(x.shape, axis)
+    return build.reduce(choose(hit, place, full_like(place, x.shape[axis])), Op.MIN, (axis,), True)
+
+
+def nansum(x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None,
+           keepdims: bool = False) -> Array:  # fmt: skip
+    """The sum of what is not NaN."""
+    return sum(_instead_of_nan("nansum", x, 0), axis, dtype, keepdims)
+
+
+def nanprod(x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None,
+            keepdims: bool = False) -> Array:  # fmt: skip
+    """The product of what is not NaN."""
+    return prod(_instead_of_nan("nanprod", x, 1), axis, dtype, keepdims)
+
+
+def nanmax(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The largest of what is not NaN; NaN if nothing is left."""
+    return _nan_extreme("nanmax", Op.MAX, x, axis, keepdims)
+
+
+def nanmin(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The smallest of what is not NaN; NaN if nothing is left."""
+    return _nan_extreme("nanmin", Op.MIN, x, axis, keepdims)
+
+
+def nanmean(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The mean of what is not NaN."""
+    x = array_of("nanmean", x)
+    return mean(x, axis, keepdims=keepdims, where=apply(_is_number, (x,)))
+
+
+def _is_number(x: UOp) -> UOp:
+    return eq(x, x)
+
+
+def _instead_of_nan(name: str, x: ArrayLike, value: int) -> Array:
+    return apply(_replaced, (array_of(name, x),), value)
+
+
+def _replaced(x: UOp, value: int) -> UOp:
+    return choose(eq(x, x), x, full_like(x, value))
+
+
+def _nan_extreme(name: str, op: Op, x: ArrayLike, axis: Axes, keepdims: bool) -> Array:
+    x = array_of(name, x)
+    axes = some_axes(name, axis, x.ndim)
+    _not_empty(name, x, axes, "check the shape first")
+    return apply(_extreme_number, (x,), op, axes, bool(keepdims), weak=x.weak_type)
+
+
+def _extreme_number(x: UOp, op: Op, axes: Numbers, keepdims: bool) -> UOp:
+    worst = lowest(x.dtype) if op is Op.MAX else highest(x.dtype)
+    out = build.reduce(choose(eq(x, x), x, full_like(x, worst)), op, axes, keepdims)
+    if x.dtype not in FLOATS:
+        return out
+    some = build.reduce(eq(x, x), Op.MAX, axes, keepdims)
+    return choose(some, out, full_like(out, math.nan))
+
+
+amax, amin = max, min
