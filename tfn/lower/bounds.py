@@ -160,8 +160,10 @@ def _same(u: UOp, x: Interval) -> Interval:
     return x
 
 
-def _range(u: UOp) -> Interval:
-    return 0, max(u.arg.size - 1, 0)
+def _range(u: UOp, *limit: Interval) -> Interval:
+    """A range whose block may be cut short carries its limit as a source."""
+    last = u.arg.size - 1 if not limit else min(u.arg.size, limit[0][1]) - 1
+    return 0, max(last, 0)
 
 
 def _lanes(u: UOp) -> Interval:

@@ -100,8 +100,9 @@ def rewrite(
 ) -> list[UOp]:
     """The roots with every rule applied wherever it applies, sources first, each node once.
 
-    A result is rewritten in its turn.  Nested FUNCTION bodies are not entered.  `done` remembers
-    what nodes became from one call to the next; `hits` counts the uses of each rule by name.
+    A result is rewritten in its turn.  Nested FUNCTION bodies are not entered, nor the bound of a
+    RANGE: a range is a variable, and stays the one that its loop knows.  `done` remembers what
+    nodes became from one call to the next; `hits` counts the uses of each rule by name.
     """
     roots = list(roots)
     done = {} if done is None else done
@@ -123,7 +124,7 @@ def rewrite(
                 assert better not in becomes, f"rewriting {node} goes round in a circle"
                 stack.append(better)
             continue
-        if node.op is not Op.FUNCTION or node in first:
+        if node.op is not Op.RANGE and (node.op is not Op.FUNCTION or node in first):
             changed = waiting = False
             for s in node.src:
                 new = done.get(s)

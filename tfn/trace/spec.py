@@ -1,0 +1,128 @@
+"""Which graphs are legal at which stage: a table of ops, and of what each must look like.
+
+Tests run `check` after every pass, so that a pass which leaves something behind is named at once.
+
+    JAXPR    arrays: what tracing and transforms make
+    KERNELS  the same, cut by numbered barriers
+    RANGES   scalars over ranges: loads, stores, reductions
+    SPLIT    the same, with ranges split and given a place
+    LINEAR   a list in order: loops, vectors, loads and stores at offsets
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+
+from tfn.dtypes import BOOL, INT64
+from tfn.trace.op import ELEMENTWISE, MOVEMENT, Access, Fold, Op, Place, Range
+from tfn.trace.uop import UOp, walk
+
+
+class Stage(enum.Enum):
+    """How far a graph has come."""
+
+    JAXPR = "jaxpr"
+    KERNELS = "kernels"
+    RANGES = "ranges"
+    SPLIT = "split"
+    LINEAR = "linear"
+
+
+_COMPUTE = ELEMENTWISE - {Op.DETACH} | {Op.CONST, Op.PARAM}
+
+JAXPR_OPS = _COMPUTE | MOVEMENT | {
+    Op.IOTA, Op.REDUCE, Op.DOT, Op.CONV, Op.GATHER, Op.SCATTER, Op.SORT,
+    Op.TUPLE, Op.GET, Op.FUNCTION, Op.DETACH, Op.GBARRIER,
+}  # fmt: skip
+KERNELS_OPS = JAXPR_OPS - {Op.DETACH}
+RANGES_OPS = _COMPUTE | {
+    Op.RANGE, Op.LOAD, Op.STORE, Op.FOLD, Op.SINK,
+    Op.SORT, Op.TUPLE, Op.GET,  # a sort is a kernel of its own, written by hand
+}  # fmt: skip
+LINEAR_OPS = _COMPUTE | {
+    Op.LOAD, Op.STORE, Op.LOOP, Op.ACCUMULATOR, Op.END, Op.SPLAT, Op.LANES, Op.ACROSS,
+}  # fmt: skip
+
+OPS: dict[Stage, frozenset[Op]] = {
+    Stage.JAXPR: JAXPR_OPS,
+    Stage.KERNELS: KERNELS_OPS,
+    Stage.RANGES: RANGES_OPS,
+    Stage.SPLIT: RANGES_OPS,
+    Stage.LINEAR: LINEAR_OPS,
+}
+"""The ops that may appear at each stage."""
+
+
+def _numbered(u: UOp) -> bool:
+    return isinstance(u.arg, int) and u.arg >= 0
+
+
+def _address(u: UOp) -> bool:
+    return u.src[0].op is Op.PARAM and u.src[1].dtype == INT64
+
+
+def _load(u: UOp) -> bool:
+    return u.arg is None and _address(u) and all(gate.dtype == BOOL for gate in u.src[2:3])
+
+
+def _store(u: UOp) -> bool:
+    fits = u.src[2].dtype == u.src[0].dtype
+    return _address(u) and fits and all(gate.dtype == BOOL for gate in u.src[3:])
+
+
+def _fold(u: UOp) -> bool:
+    return isinstance(u.arg, Fold) and all(r.op is Op.RANGE for r in u.src[1:])
+
+
+def _whole_range(u: UOp) -> bool:
+    return isinstance(u.arg, Range) and u.arg.size > 1 and not u.src and u.arg.place is Place.LOOP
+
+
+def _range(u: UOp) -> bool:
+    return isinstance(u.arg, Range) and u.arg.size > 0 and len(u.src) <= 1
+
+
+def _sink(u: UOp) -> bool:
+    return all(s.op is Op.STORE for s in u.src)
+
+
+def _access(u: UOp) -> bool:
+    return _address(u) and isinstance(u.arg, Access)
+
+
+def _accumulator(u: UOp) -> bool:
+    return u.src[0].op is Op.LOOP
+
+
+_OVER_RANGES: dict[Op, Callable[[UOp], bool]] = {
+    Op.LOAD: _load, Op.STORE: _store, Op.FOLD: _fold, Op.SINK: _sink,
+}  # fmt: skip
+FORMS: dict[Stage, dict[Op, Callable[[UOp], bool]]] = {
+    Stage.JAXPR: {},
+    Stage.KERNELS: {Op.GBARRIER: _numbered},
+    Stage.RANGES: {**_OVER_RANGES, Op.RANGE: _whole_range},
+    Stage.SPLIT: {**_OVER_RANGES, Op.RANGE: _range},
+    Stage.LINEAR: {Op.LOAD: _access, Op.STORE: _access, Op.ACCUMULATOR: _accumulator},
+}
+"""What a node must look like at a stage, beside having an op of the stage."""
+
+
+def check(roots: Iterable[UOp], stage: Stage) -> None:
+    """Raise if a graph is not legal at a stage.
+
+    Raises:
+        AssertionError: naming the offending node.
+
+    Example:
+        >>> from tfn.trace.op import Param
+        >>> from tfn.dtypes import FLOAT32
+        >>> check([UOp(Op.PARAM, (), Param(0, (3,), FLOAT32)) * 2.0], Stage.JAXPR)
+    """
+    ops, forms = OPS[stage], FORMS[stage]
+    for node in walk(roots):
+        if node.op not in ops:
+            raise AssertionError(f"{node.op.name} is not legal at stage {stage.name}: {node}")
+        form = forms.get(node.op)
+        if form is not None and not form(node):
+            raise AssertionError(f"{node} is malformed at stage {stage.name}: {list(node.src)}")
