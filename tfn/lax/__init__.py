@@ -1,0 +1,63 @@
+"""Functions close to the language: no promotion, no broadcasting, one or few ops each.
+
+Files in reading order:
+    operand      what is accepted: arrays of one dtype, Python scalars that take it
+    elementwise  arithmetic, comparisons, functions, choices, casts
+    movement     shapes, slices, padding, joining, counting
+    contraction  dot, dot_general, convolutions
+    reduction    reductions over axes and windows, argmax, argmin
+    irregular    dynamic slices, sort, top_k, optimization_barrier
+    gather       gather and scatter in JAX's layouts
+"""
+
+# ruff: noqa: I001  (reading order)
+
+from tfn.lax.elementwise import (
+    neg as neg, abs as abs, sign as sign, floor as floor, ceil as ceil,
+    RoundingMethod as RoundingMethod, round as round, trunc as trunc, is_finite as is_finite,
+    exp as exp, exp2 as exp2, expm1 as expm1, log as log, log2 as log2, log1p as log1p,
+    sqrt as sqrt, rsqrt as rsqrt, cbrt as cbrt, square as square, reciprocal as reciprocal,
+    pow as pow, integer_pow as integer_pow, sin as sin, cos as cos, tan as tan, asin as asin,
+    acos as acos, atan as atan, atan2 as atan2, sinh as sinh, cosh as cosh, tanh as tanh,
+    asinh as asinh, acosh as acosh, atanh as atanh, logistic as logistic, erf as erf,
+    erfc as erfc, erf_inv as erf_inv, lgamma as lgamma, digamma as digamma, add as add,
+    sub as sub, mul as mul, div as div, rem as rem, max as max, min as min, clamp as clamp,
+    bitwise_not as bitwise_not, bitwise_and as bitwise_and, bitwise_or as bitwise_or,
+    bitwise_xor as bitwise_xor, shift_left as shift_left,
+    shift_right_arithmetic as shift_right_arithmetic, shift_right_logical as shift_right_logical,
+    eq as eq, ne as ne, lt as lt, le as le, gt as gt, ge as ge, select as select,
+    select_n as select_n, convert_element_type as convert_element_type,
+    bitcast_convert_type as bitcast_convert_type,
+)  # fmt: skip
+from tfn.lax.movement import (
+    full as full, full_like as full_like, iota as iota, broadcasted_iota as broadcasted_iota,
+    reshape as reshape, transpose as transpose, expand_dims as expand_dims, squeeze as squeeze,
+    collapse as collapse, broadcast as broadcast, broadcast_in_dim as broadcast_in_dim,
+    rev as rev, concatenate as concatenate, split as split, tile as tile, pad as pad,
+    slice as slice, slice_in_dim as slice_in_dim, index_in_dim as index_in_dim,
+)  # fmt: skip
+from tfn.lax.contraction import (
+    dot_general as dot_general, dot as dot, batch_matmul as batch_matmul,
+    ConvDimensionNumbers as ConvDimensionNumbers,
+    conv_dimension_numbers as conv_dimension_numbers, padtype_to_pads as padtype_to_pads,
+    conv_general_dilated as conv_general_dilated, conv as conv,
+    conv_with_general_padding as conv_with_general_padding, conv_transpose as conv_transpose,
+)  # fmt: skip
+from tfn.lax.reduction import (
+    reduce_sum as reduce_sum, reduce_prod as reduce_prod, reduce_max as reduce_max,
+    reduce_min as reduce_min, reduce_or as reduce_or, reduce_and as reduce_and, reduce as reduce,
+    argmax as argmax, argmin as argmin, reduce_window as reduce_window,
+)  # fmt: skip
+from tfn.lax.irregular import (
+    dynamic_slice as dynamic_slice, dynamic_update_slice as dynamic_update_slice,
+    dynamic_slice_in_dim as dynamic_slice_in_dim, dynamic_index_in_dim as dynamic_index_in_dim,
+    dynamic_update_slice_in_dim as dynamic_update_slice_in_dim,
+    dynamic_update_index_in_dim as dynamic_update_index_in_dim, sort as sort, top_k as top_k,
+    optimization_barrier as optimization_barrier,
+)  # fmt: skip
+from tfn.lax.gather import (
+    GatherScatterMode as GatherScatterMode, GatherDimensionNumbers as GatherDimensionNumbers,
+    ScatterDimensionNumbers as ScatterDimensionNumbers, gather as gather, scatter as scatter,
+    scatter_add as scatter_add, scatter_mul as scatter_mul, scatter_min as scatter_min,
+    scatter_max as scatter_max,
+)  # fmt: skip

@@ -1,0 +1,306 @@
+"""Sums of products: dot, dot_general, convolutions.
+
+A convolution is computed as (batch, *space, channels) with (*window, channels, features); other
+layouts are permuted to it and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tfn import dtypes
+from tfn.array import Array, ArrayLike
+from tfn.errors import ArgumentError, ShapeError
+from tfn.lax.movement import rev, transpose
+from tfn.lax.operand import array, show
+from tfn.trace.bind import bind
+from tfn.trace.op import Conv, Dot, Op, Shape
+
+Pairs = Sequence[tuple[int, int]]
+DotNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+
+
+def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: DotNumbers,
+                precision: Any = None, preferred_element_type: Any = None) -> Array:  # fmt: skip
+    """The sum of products over contracted axes, in step over batch axes.
+
+    The result has the batch axes, then the free axes of lhs, then those of rhs.  Products are
+    summed in at least 32 bits; `precision` is accepted and changes nothing.
+
+    Args:
+        dimension_numbers: ((contracted of lhs, of rhs), (batch axes of lhs, of rhs)).
+        preferred_element_type: dtype of the result, that of the operands if None.
+
+    Raises:
+        ShapeError, DTypeError: if paired axes or the dtypes differ.
+
+    Example:
+        >>> x = full((5, 2, 3), 1.0)
+        >>> dot_general(x, x, (((2,), (2,)), ((0,), (0,)))).shape
+        (5, 2, 2)
+    """
+    a, b = array(lhs), array(rhs)
+    (contract_a, contract_b), (batch_a, batch_b) = dimension_numbers
+    if len(contract_a) != len(contract_b) or len(batch_a) != len(batch_b):
+        raise ArgumentError("dot_general needs axes in pairs", got=str(dimension_numbers))
+    axes = (_axes(a, contract_a), _axes(b, contract_b), _axes(a, batch_a), _axes(b, batch_b))
+    out: Array = bind(Op.DOT, a, b, arg=Dot(*axes, _result(a, preferred_element_type)))
+    return out
+
+
+def _axes(x: Array, axes: Sequence[int]) -> Shape:
+    found = tuple(int(axis) for axis in axes)
+    if any(not 0 <= axis < len(x.shape) for axis in found):
+        raise ArgumentError("dot_general needs axes that are there", got=f"{show(x)}, {found}")
+    return found
+
+
+def _result(x: Array, preferred: Any) -> dtypes.DType:
+    return x.dtype if preferred is None else dtypes.canonical(preferred)
+
+
+def dot(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None,
+        preferred_element_type: Any = None) -> Array:  # fmt: skip
+    """The product of vectors or matrices: the last axis of lhs meets the first of rhs.
+
+    Raises:
+        ShapeError: for more than two axes, or sizes that differ.
+
+    Example:
+        >>> dot(full((2, 3), 1.0), full((3,), 2.0)).tolist()
+        [6.0, 6.0]
+    """
+    a, b = array(lhs), array(rhs)
+    if not 1 <= len(a.shape) <= 2 or not 1 <= len(b.shape) <= 2:
+        raise ShapeError("dot needs vectors or matrices", got=f"{show(a)}, {show(b)}",
+                         hint="use dot_general")  # fmt: skip
+    numbers = (((len(a.shape) - 1,), (0,)), ((), ()))
+    return dot_general(a, b, numbers, precision, preferred_element_type)
+
+
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array:
+    """Products of matrices, in step over all axes but the last two.
+
+    Example:
+        >>> batch_matmul(full((5, 2, 3), 1.0), full((5, 3, 4), 1.0)).shape
+        (5, 2, 4)
+    """
+    a, b = array(lhs), array(rhs)
+    n = len(a.shape)
+    batch = tuple(range(n - 2))
+    return dot_general(a, b, (((n - 1,), (n - 2,)), (batch, batch)), precision)
+
+
+# Convolutions.
+
+
+class ConvDimensionNumbers(NamedTuple):
+    """Where a layout keeps its axes.
+
+    Attributes:
+        lhs_spec: axes of (batch, channels, *space).
+        rhs_spec: axes of (features, channels, *window).
+        out_spec: axes of (batch, features, *space).
+    """
+
+    lhs_spec: Shape
+    rhs_spec: Shape
+    out_spec: Shape
+
+
+Layout = ConvDimensionNumbers | tuple[str, str, str] | None
+
+
+def conv_dimension_numbers(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
+                           dimension_numbers: Layout) -> ConvDimensionNumbers:  # fmt: skip
+    """A layout as axes; None means N, C, space with O, I, window.
+
+    Raises:
+        ArgumentError: unless each string names each axis once.
+
+    Example:
+        >>> conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 4), ("NHWC", "HWIO", "NHWC"))
+        ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
+    """
+    n = len(lhs_shape)
+    if isinstance(dimension_numbers, ConvDimensionNumbers):
+        return dimension_numbers
+    if dimension_numbers is None:
+        return ConvDimensionNumbers(*(tuple(range(n)),) * 3)
+    lhs, rhs, out = dimension_numbers
+    space = [letter for letter in rhs if letter not in "OI"]
+    ok = len(rhs_shape) == n and all(
+        len(spec) == n and set(spec) == {*pair, *space}
+        for spec, pair in ((lhs, "NC"), (rhs, "OI"), (out, "NC"))
+    )
+    if not ok:
+        raise ArgumentError(
+            f"a layout of {n} axes needs N, C, O, I and {n - 2} letters for space, each once",
+            got=str(dimension_numbers), hint='for example ("NHWC", "HWIO", "NHWC")',
+        )  # fmt: skip
+    return ConvDimensionNumbers(
+        *(tuple(spec.index(letter) for letter in (*pair, *space))
+          for spec, pair in ((lhs, "NC"), (rhs, "OI"), (out, "NC")))
+    )  # fmt: skip
+
+
+def padtype_to_pads(
+    in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int],
+    padding: str,
+) -> list[tuple[int, int]]:  # fmt: skip
+    """What 'SAME', 'SAME_LOWER' or 'VALID' means, as (low, high) per axis.
+
+    'SAME' gives ceil(size / stride) places; an odd element is padded at the end, with
+    'SAME_LOWER' at the beginning.
+
+    Raises:
+        ArgumentError: for another word.
+
+    Example:
+        >>> padtype_to_pads((8,), (3,), (2,), "SAME")
+        [(0, 1)]
+    """
+    word = padding.upper()
+    if word == "VALID":
+        return [(0, 0)] * len(in_shape)
+    if word not in ("SAME", "SAME_LOWER"):
+        raise ArgumentError("padding is 'SAME', 'SAME_LOWER', 'VALID' or pairs", got=repr(padding))
+    totals = [
+        max((-(-n // stride) - 1) * stride + window - n, 0)
+        for n, window, stride in zip(in_shape, window_shape, window_strides, strict=True)
+    ]
+    if word == "SAME":
+        return [(total // 2, total - total // 2) for total in totals]
+    return [(total - total // 2, total // 2) for total in totals]
+
+
+def dilated(window: Sequence[int], dilation: Sequence[int]) -> list[int]:
+    """How far a window reaches when its elements are spread."""
+    return [(n - 1) * d + 1 if n else 0 for n, d in zip(window, dilation, strict=True)]
+
+
+def conv_general_dilated(
+    lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str | Pairs,
+    lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Layout = None, feature_group_count: int = 1, batch_group_count: int = 1,
+    precision: Any = None, preferred_element_type: Any = None,
+) -> Array:  # fmt: skip
+    """A convolution (a cross-correlation: the window is not flipped) in any layout.
+
+    Args:
+        window_strides: steps of the window per axis of space.
+        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) per axis, which may be negative.
+        lhs_dilation: spreads the elements of lhs, which is what a transposed convolution does.
+        rhs_dilation: spreads those of the window.
+        dimension_numbers: layouts of lhs, rhs and result; NCHW, OIHW, NCHW if None.
+        feature_group_count: independent groups of channels.
+        batch_group_count: independent groups of the batch, each with features of its own.
+        preferred_element_type: dtype of the result, that of lhs if None.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: for operands or a layout that do not fit.
+
+    Example:
+        >>> x, w = full((1, 8, 8, 3), 1.0), full((3, 3, 3, 4), 1.0)
+        >>> layout = ("NHWC", "HWIO", "NHWC")
+        >>> conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=layout).shape
+        (1, 8, 8, 4)
+    """
+    x, w = array(lhs), array(rhs)
+    rank = len(x.shape) - 2
+    if rank < 0 or len(w.shape) != len(x.shape) or len(window_strides) != rank:
+        raise ShapeError("a convolution needs as many window axes and strides as space axes",
+                         got=f"{show(x)}, {show(w)}, strides {tuple(window_strides)}")  # fmt: skip
+    layout = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
+    x = transpose(x, (layout.lhs_spec[0], *layout.lhs_spec[2:], layout.lhs_spec[1]))
+    w = transpose(w, (*layout.rhs_spec[2:], layout.rhs_spec[1], layout.rhs_spec[0]))
+    spread_x = tuple(lhs_dilation or (1,) * rank)
+    spread_w = tuple(rhs_dilation or (1,) * rank)
+    if isinstance(padding, str):
+        if any(d != 1 for d in spread_x):
+            raise ArgumentError(
+                "a padding in words says nothing when lhs is dilated", got=repr(padding),
+                hint="give pairs, or use conv_transpose",
+            )  # fmt: skip
+        window = dilated(w.shape[:-2], spread_w)
+        padding = padtype_to_pads(x.shape[1:-1], window, window_strides, padding)
+    arg = Conv(tuple(window_strides), tuple((int(low), int(high)) for low, high in padding),
+               spread_x, spread_w, feature_group_count, batch_group_count,
+               _result(x, preferred_element_type))  # fmt: skip
+    out = bind(Op.CONV, x, w, arg=arg)
+    back = (layout.out_spec[0], *layout.out_spec[2:], layout.out_spec[1])
+    return transpose(out, sorted(range(rank + 2), key=back.__getitem__))
+
+
+def conv(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str,
+         precision: Any = None, preferred_element_type: Any = None) -> Array:  # fmt: skip
+    """A convolution in the layouts NCHW, OIHW, NCHW."""
+    return conv_general_dilated(lhs, rhs, window_strides, padding, precision=precision,
+                                preferred_element_type=preferred_element_type)  # fmt: skip
+
+
+def conv_with_general_padding(
+    lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str | Pairs,
+    lhs_dilation: Sequence[int] | None, rhs_dilation: Sequence[int] | None,
+    precision: Any = None, preferred_element_type: Any = None,
+) -> Array:  # fmt: skip
+    """A convolution in the layouts NCHW, OIHW, NCHW, with padding in pairs and dilations."""
+    return conv_general_dilated(lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation,
+                                precision=precision,
+                                preferred_element_type=preferred_element_type)  # fmt: skip
+
+
+_CHANNELS_LAST = {1: "H", 2: "HW", 3: "HWD"}
+
+
+def conv_transpose(
+    lhs: ArrayLike, rhs: ArrayLike, strides: Sequence[int], padding: str | Pairs,
+    rhs_dilation: Sequence[int] | None = None, dimension_numbers: Layout = None,
+    transpose_kernel: bool = False, precision: Any = None, preferred_element_type: Any = None,
+) -> Array:  # fmt: skip
+    """A convolution with a fractional stride, as decoders use it to grow an image.
+
+    Args:
+        padding: 'SAME' (size * stride places), 'VALID', or pairs for the dilated lhs.
+        dimension_numbers: as of `conv_general_dilated`; channels last if None.
+        transpose_kernel: flip the window and swap its channels and features, which makes this
+            the gradient of a convolution with the same kernel.
+
+    Example:
+        >>> x, w = full((1, 4, 4, 3), 1.0), full((3, 3, 3, 2), 1.0)
+        >>> conv_transpose(x, w, (2, 2), "SAME").shape
+        (1, 8, 8, 2)
+    """
+    x, w = array(lhs), array(rhs)
+    rank = len(x.shape) - 2
+    if dimension_numbers is None:
+        space = _CHANNELS_LAST[rank]
+        dimension_numbers = (f"N{space}C", f"{space}IO", f"N{space}C")
+    layout = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
+    window = [w.shape[axis] for axis in layout.rhs_spec[2:]]
+    spread = tuple(rhs_dilation or (1,) * rank)
+    if isinstance(padding, str):
+        padding = [_transposed_padding(k, s, padding)
+                   for k, s in zip(dilated(window, spread), strides, strict=True)]  # fmt: skip
+    if transpose_kernel:
+        w = rev(w, layout.rhs_spec[2:])
+        order = list(range(rank + 2))
+        features, channels = layout.rhs_spec[:2]
+        order[features], order[channels] = channels, features
+        w = transpose(w, order)
+    return conv_general_dilated(x, w, (1,) * rank, padding, strides, spread, layout,
+                                precision=precision,
+                                preferred_element_type=preferred_element_type)  # fmt: skip
+
+
+def _transposed_padding(window: int, stride: int, padding: str) -> tuple[int, int]:
+    if padding == "SAME":
+        total = window + stride - 2
+        low = window - 1 if stride > window - 1 else -(-total // 2)
+    elif padding == "VALID":
+        total = window + stride - 2 + max(window - stride, 0)
+        low = window - 1
+    else:
+        raise ArgumentError("padding is 'SAME', 'VALID' or pairs", got=repr(padding))
+    return low, total - low

@@ -1,0 +1,525 @@
+"""Arithmetic, comparisons and functions, element by element.
+
+Operands have one shape and one dtype.  Python scalars and scalar arrays are repeated.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from tfn import dtypes
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, FLOATS, INTEGERS, SIGNED, UNSIGNED
+from tfn.errors import ArgumentError, DTypeError
+from tfn.lax.operand import array, arrays, expand, scalar, show
+from tfn.trace.bind import bind
+from tfn.trace.op import Op
+
+
+def unary(op: Op, x: ArrayLike) -> Array:
+    """One op on one operand."""
+    out: Array = bind(op, array(x))
+    return out
+
+
+def binary(op: Op, x: ArrayLike, y: ArrayLike) -> Array:
+    """One op on two operands."""
+    out: Array = bind(op, *arrays(x, y))
+    return out
+
+
+def cast(x: Array, dtype: Any) -> Array:
+    """The values in a canonical dtype."""
+    return x if x.dtype == dtype else bind(Op.CAST, x, arg=dtype)
+
+
+# Sign and rounding.
+
+
+def neg(x: ArrayLike) -> Array:
+    """``-x``; wraps around on integers."""
+    return unary(Op.NEG, x)
+
+
+def abs(x: ArrayLike) -> Array:
+    """The magnitude."""
+    return unary(Op.ABS, x)
+
+
+def sign(x: ArrayLike) -> Array:
+    """-1, 0 or 1; keeps -0.0, and NaN stays NaN."""
+    return unary(Op.SIGN, x)
+
+
+def floor(x: ArrayLike) -> Array:
+    """The largest integer that is not larger."""
+    return unary(Op.FLOOR, x)
+
+
+def ceil(x: ArrayLike) -> Array:
+    """The smallest integer that is not smaller."""
+    return unary(Op.CEIL, x)
+
+
+class RoundingMethod(enum.IntEnum):
+    """Where `round` takes a half."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
+    """The nearest integer.
+
+    Example:
+        >>> round(2.5).tolist(), round(2.5, RoundingMethod.TO_NEAREST_EVEN).tolist()
+        (3.0, 2.0)
+    """
+    x = array(x)
+    if rounding_method == RoundingMethod.TO_NEAREST_EVEN:
+        return unary(Op.ROUND, x)
+    whole = trunc(x)
+    return select(ge(abs(sub(x, whole)), 0.5), add(whole, sign(x)), whole)
+
+
+def trunc(x: ArrayLike) -> Array:
+    """The integer part."""
+    x = array(x)
+    return select(lt(x, 0), ceil(x), floor(x))
+
+
+def is_finite(x: ArrayLike) -> Array:
+    """Whether a floating value is neither infinite nor NaN."""
+    return lt(abs(x), np.inf)
+
+
+# Exponentials, logarithms, powers.
+
+
+def exp(x: ArrayLike) -> Array:
+    """e to the power of x."""
+    return unary(Op.EXP, x)
+
+
+def exp2(x: ArrayLike) -> Array:
+    """2 to the power of x."""
+    return unary(Op.EXP2, x)
+
+
+def expm1(x: ArrayLike) -> Array:
+    """``exp(x) - 1``, accurate near zero."""
+    return unary(Op.EXPM1, x)
+
+
+def log(x: ArrayLike) -> Array:
+    """The natural logarithm."""
+    return unary(Op.LOG, x)
+
+
+def log2(x: ArrayLike) -> Array:
+    """The logarithm to base 2."""
+    return unary(Op.LOG2, x)
+
+
+def log1p(x: ArrayLike) -> Array:
+    """``log(1 + x)``, accurate near zero."""
+    return unary(Op.LOG1P, x)
+
+
+def sqrt(x: ArrayLike) -> Array:
+    """The square root."""
+    return unary(Op.SQRT, x)
+
+
+def rsqrt(x: ArrayLike) -> Array:
+    """``1 / sqrt(x)``."""
+    return unary(Op.RSQRT, x)
+
+
+def cbrt(x: ArrayLike) -> Array:
+    """The cube root, of negative values too."""
+    return unary(Op.CBRT, x)
+
+
+def square(x: ArrayLike) -> Array:
+    """``x * x``."""
+    x = array(x)
+    return mul(x, x)
+
+
+def reciprocal(x: ArrayLike) -> Array:
+    """``1 / x``."""
+    x = array(x)
+    return div(scalar(1, x), x)
+
+
+def pow(x: ArrayLike, y: ArrayLike) -> Array:
+    """x to the power y, which for floating x may be an integer array.
+
+    Raises:
+        DTypeError: for integer x; see `integer_pow`.
+    """
+    if isinstance(y, int) and not isinstance(y, bool):
+        return integer_pow(x, y)
+    x, y = arrays(x, y)
+    return binary(Op.POW, x, cast(y, x.dtype) if y.dtype in INTEGERS else y)
+
+
+def integer_pow(x: ArrayLike, y: int) -> Array:
+    """x to the power of a Python integer, by repeated squaring.
+
+    Raises:
+        ArgumentError: for a negative power of integers.
+
+    Example:
+        >>> integer_pow(3, 4).tolist()
+        81
+    """
+    x = array(x)
+    if y < 0 and x.dtype not in FLOATS:
+        raise ArgumentError("integers have no negative powers", got=f"{show(x)}, {y}")
+    n, out, power = -y if y < 0 else y, None, x
+    while n:
+        if n & 1:
+            out = power if out is None else mul(out, power)
+        n >>= 1
+        power = mul(power, power) if n else power
+    out = scalar(1, x) if out is None else out
+    return reciprocal(out) if y < 0 else out
+
+
+# Trigonometry.
+
+
+def sin(x: ArrayLike) -> Array:
+    """The sine of an angle in radians."""
+    return unary(Op.SIN, x)
+
+
+def cos(x: ArrayLike) -> Array:
+    """The cosine of an angle in radians."""
+    return unary(Op.COS, x)
+
+
+def tan(x: ArrayLike) -> Array:
+    """The tangent of an angle in radians."""
+    return unary(Op.TAN, x)
+
+
+def asin(x: ArrayLike) -> Array:
+    """The angle in [-pi/2, pi/2] with this sine."""
+    return unary(Op.ASIN, x)
+
+
+def acos(x: ArrayLike) -> Array:
+    """The angle in [0, pi] with this cosine."""
+    return unary(Op.ACOS, x)
+
+
+def atan(x: ArrayLike) -> Array:
+    """The angle in [-pi/2, pi/2] with this tangent."""
+    return unary(Op.ATAN, x)
+
+
+def atan2(y: ArrayLike, x: ArrayLike) -> Array:
+    """The angle in [-pi, pi] of the point (x, y)."""
+    return binary(Op.ATAN2, y, x)
+
+
+def sinh(x: ArrayLike) -> Array:
+    """The hyperbolic sine."""
+    return unary(Op.SINH, x)
+
+
+def cosh(x: ArrayLike) -> Array:
+    """The hyperbolic cosine."""
+    return unary(Op.COSH, x)
+
+
+def tanh(x: ArrayLike) -> Array:
+    """The hyperbolic tangent."""
+    return unary(Op.TANH, x)
+
+
+def asinh(x: ArrayLike) -> Array:
+    """The inverse of `sinh`."""
+    return unary(Op.ASINH, x)
+
+
+def acosh(x: ArrayLike) -> Array:
+    """The inverse of `cosh`, not negative."""
+    return unary(Op.ACOSH, x)
+
+
+def atanh(x: ArrayLike) -> Array:
+    """The inverse of `tanh`."""
+    return unary(Op.ATANH, x)
+
+
+# Special functions.
+
+
+def logistic(x: ArrayLike) -> Array:
+    """``1 / (1 + exp(-x))``."""
+    return unary(Op.LOGISTIC, x)
+
+
+def erf(x: ArrayLike) -> Array:
+    """The error function."""
+    return unary(Op.ERF, x)
+
+
+def erfc(x: ArrayLike) -> Array:
+    """``1 - erf(x)``, accurate for large x."""
+    return unary(Op.ERFC, x)
+
+
+def erf_inv(x: ArrayLike) -> Array:
+    """The inverse of `erf`."""
+    return unary(Op.ERFINV, x)
+
+
+def lgamma(x: ArrayLike) -> Array:
+    """The logarithm of the magnitude of the gamma function."""
+    return unary(Op.LGAMMA, x)
+
+
+def digamma(x: ArrayLike) -> Array:
+    """The derivative of `lgamma`."""
+    return unary(Op.DIGAMMA, x)
+
+
+# Two operands.
+
+
+def add(x: ArrayLike, y: ArrayLike) -> Array:
+    """``x + y``.
+
+    Raises:
+        ShapeError, DTypeError: unless both have one shape and dtype, as in all of tfn.lax.
+    """
+    return binary(Op.ADD, x, y)
+
+
+def sub(x: ArrayLike, y: ArrayLike) -> Array:
+    """``x - y``."""
+    return binary(Op.SUB, x, y)
+
+
+def mul(x: ArrayLike, y: ArrayLike) -> Array:
+    """``x * y``."""
+    return binary(Op.MUL, x, y)
+
+
+def div(x: ArrayLike, y: ArrayLike) -> Array:
+    """``x / y``; of integers the quotient towards zero, as hardware and JAX have it.
+
+    Example:
+        >>> div(-7, 2).tolist(), div(-7.0, 2.0).tolist()
+        (-3, -3.5)
+    """
+    x, y = arrays(x, y)
+    if x.dtype not in INTEGERS:
+        return binary(Op.DIV, x, y)
+    quotient = binary(Op.FLOORDIV, x, y)
+    if x.dtype in UNSIGNED:
+        return quotient
+    inexact = ne(binary(Op.MOD, x, y), 0)
+    rounded_down = bitwise_and(inexact, ne(lt(x, 0), lt(y, 0)))
+    return add(quotient, cast(rounded_down, x.dtype))
+
+
+def rem(x: ArrayLike, y: ArrayLike) -> Array:
+    """What `div` towards zero leaves: it has the sign of x.
+
+    Example:
+        >>> rem(-7, 2).tolist(), rem(-7.5, 2.0).tolist()
+        (-1, -1.5)
+    """
+    x, y = arrays(x, y)
+    if x.dtype in UNSIGNED:
+        return binary(Op.MOD, x, y)
+    if x.dtype in FLOATS:
+        size = binary(Op.MOD, abs(x), abs(y))
+        return select(lt(x, 0), neg(size), size)
+    floored = binary(Op.MOD, x, y)
+    other_sign = bitwise_and(ne(floored, 0), ne(lt(x, 0), lt(y, 0)))
+    return select(other_sign, sub(floored, y), floored)
+
+
+def max(x: ArrayLike, y: ArrayLike) -> Array:
+    """The larger; NaN if either is NaN."""
+    return binary(Op.MAX, x, y)
+
+
+def min(x: ArrayLike, y: ArrayLike) -> Array:
+    """The smaller; NaN if either is NaN."""
+    return binary(Op.MIN, x, y)
+
+
+def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
+    """x, but not below `min` nor above `max`.
+
+    Example:
+        >>> clamp(0.0, 1.5, 1.0).tolist()
+        1.0
+    """
+    x = array(x)
+    return binary(Op.MIN, binary(Op.MAX, x, min), max)
+
+
+# Bits.
+
+
+def bitwise_not(x: ArrayLike) -> Array:
+    """Every bit turned; logical on bool."""
+    return unary(Op.NOT, x)
+
+
+def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
+    """The bits that both have."""
+    return binary(Op.AND, x, y)
+
+
+def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
+    """The bits that either has."""
+    return binary(Op.OR, x, y)
+
+
+def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
+    """The bits in which the operands differ."""
+    return binary(Op.XOR, x, y)
+
+
+def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
+    """Bits moved y places up; nothing is left from the width on."""
+    return binary(Op.SHL, x, y)
+
+
+def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
+    """Bits moved y places down, the sign bit repeated."""
+    x, y = arrays(x, y)
+    if x.dtype in SIGNED:
+        return binary(Op.SHR, x, y)
+    signed = np.dtype(f"i{x.dtype.itemsize}")
+    moved = binary(Op.SHR, *(bind(Op.BITCAST, v, arg=signed) for v in (x, y)))
+    return bitcast_convert_type(moved, x.dtype)
+
+
+def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
+    """Bits moved y places down, zeros shifted in."""
+    x, y = arrays(x, y)
+    if x.dtype in UNSIGNED:
+        return binary(Op.SHR, x, y)
+    unsigned = np.dtype(f"u{x.dtype.itemsize}")
+    moved = binary(Op.SHR, *(bind(Op.BITCAST, v, arg=unsigned) for v in (x, y)))
+    return bitcast_convert_type(moved, x.dtype)
+
+
+# Comparisons.
+
+
+def eq(x: ArrayLike, y: ArrayLike) -> Array:
+    """``x == y``."""
+    return binary(Op.EQ, x, y)
+
+
+def ne(x: ArrayLike, y: ArrayLike) -> Array:
+    """``x != y``; true on NaN."""
+    return binary(Op.NE, x, y)
+
+
+def lt(x: ArrayLike, y: ArrayLike) -> Array:
+    """``x < y``."""
+    return binary(Op.LT, x, y)
+
+
+def le(x: ArrayLike, y: ArrayLike) -> Array:
+    """``x <= y``."""
+    return binary(Op.LE, x, y)
+
+
+def gt(x: ArrayLike, y: ArrayLike) -> Array:
+    """``x > y``."""
+    return binary(Op.LT, y, x)
+
+
+def ge(x: ArrayLike, y: ArrayLike) -> Array:
+    """``x >= y``."""
+    return binary(Op.LE, y, x)
+
+
+# Choices.
+
+
+def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
+    """`on_true` where `pred` holds, else `on_false`.
+
+    Example:
+        >>> select(True, 1.0, 2.0).tolist()
+        1.0
+    """
+    x, y = arrays(on_true, on_false)
+    condition = array(pred)
+    if condition.shape == ():
+        condition = expand(condition, x.shape)
+    out: Array = bind(Op.WHERE, condition, x, y)
+    return out
+
+
+def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
+    """The element of ``cases[which]``, for a boolean or integer `which`.
+
+    Raises:
+        ArgumentError: without cases, or with more than two for a boolean.
+
+    Example:
+        >>> select_n(False, 1.0, 2.0).tolist()
+        1.0
+    """
+    which = array(which)
+    if not cases or (which.dtype == BOOL and len(cases) > 2):
+        raise ArgumentError("select_n needs as many cases as `which` has values",
+                            got=f"{show(which)} and {len(cases)} cases")  # fmt: skip
+    first, *rest = arrays(*cases)
+    if which.dtype == BOOL:
+        return select(which, rest[0], first) if rest else first
+    for i, case in enumerate(rest, 1):
+        first = select(ge(which, i), case, first)
+    return first
+
+
+# Types.
+
+
+def convert_element_type(x: ArrayLike, new_dtype: Any) -> Array:
+    """The values in another dtype; float to integer truncates and saturates, NaN becomes 0.
+
+    Example:
+        >>> convert_element_type(2.7, "int8").tolist()
+        2
+    """
+    return cast(array(x), dtypes.canonical(new_dtype))
+
+
+def bitcast_convert_type(x: ArrayLike, new_dtype: Any) -> Array:
+    """The same bits read as another dtype of one width.
+
+    Raises:
+        DTypeError: if the widths differ.
+
+    Example:
+        >>> hex(bitcast_convert_type(1.0, "uint32").tolist())
+        '0x3f800000'
+    """
+    x, dtype = array(x), dtypes.canonical(new_dtype)
+    if x.dtype == dtype:
+        return x
+    if dtype == BOOL or x.dtype == BOOL:
+        raise DTypeError("bool has no bits to be read as another dtype",
+                         got=f"{show(x)} to {dtype.name}")  # fmt: skip
+    out: Array = bind(Op.BITCAST, x, arg=dtype)
+    return out

@@ -1,0 +1,361 @@
+"""Which element goes where: shapes, slices, padding, joining, and counting.
+
+Nothing here computes with elements.
+"""
+
+from __future__ import annotations
+
+import builtins
+import operator
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tfn import dtypes
+from tfn.array import Array, ArrayLike
+from tfn.errors import ArgumentError, OutOfBoundsError, ShapeError
+from tfn.lax.operand import Axes, array, axes_of, axis_of, expand, literal, scalar, shape_of, show
+from tfn.run import asarray, wrap
+from tfn.trace import bind as tracing
+from tfn.trace.bind import bind
+from tfn.trace.op import Iota, Op, Pad, Shape, Shrink
+from tfn.trace.uop import UOp
+
+# Arrays from nothing.
+
+
+def full(shape: int | Sequence[int], fill_value: ArrayLike, dtype: Any = None) -> Array:
+    """One value everywhere.
+
+    Example:
+        >>> full((2,), 7).tolist()
+        [7, 7]
+    """
+    shape = shape_of(shape)
+    if isinstance(fill_value, (bool, int, float)):
+        kind = dtypes.DEFAULTS[type(fill_value)] if dtype is None else dtypes.canonical(dtype)
+        return literal(fill_value, kind, shape)
+    return expand(_cast(array(fill_value), dtype), shape)
+
+
+def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: Any = None,
+              shape: Sequence[int] | None = None) -> Array:  # fmt: skip
+    """One value in the shape and dtype of `x`, unless others are given."""
+    x = array(x)
+    return full(
+        x.shape if shape is None else shape, fill_value, x.dtype if dtype is None else dtype
+    )
+
+
+def _cast(x: Array, dtype: Any) -> Array:
+    wanted = x.dtype if dtype is None else dtypes.canonical(dtype)
+    return x if x.dtype == wanted else bind(Op.CAST, x, arg=wanted)
+
+
+def iota(dtype: Any, size: int) -> Array:
+    """0, 1, ..., size - 1.
+
+    Example:
+        >>> iota("int32", 3).tolist()
+        [0, 1, 2]
+    """
+    kind, running = dtypes.canonical(dtype), tracing.traces()
+    if running:
+        return wrap(UOp(Op.IOTA, (), Iota(size, kind)), running[-1], True)
+    return asarray(np.arange(size).astype(kind))
+
+
+def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
+    """The coordinate along one axis, at every element of a shape.
+
+    Example:
+        >>> broadcasted_iota("int32", (2, 2), 0).tolist()
+        [[0, 0], [1, 1]]
+    """
+    shape = shape_of(shape)
+    return broadcast_in_dim(iota(dtype, shape[dimension]), shape, (dimension % len(shape),))
+
+
+# Shapes.
+
+
+def reshape(x: ArrayLike, new_sizes: int | Sequence[int],
+            dimensions: Sequence[int] | None = None) -> Array:  # fmt: skip
+    """The same elements in row-major order; with `dimensions`, after a transpose.
+
+    Raises:
+        ShapeError: if the numbers of elements differ.
+
+    Example:
+        >>> reshape(iota("int32", 4), (2, 2)).tolist()
+        [[0, 1], [2, 3]]
+    """
+    x = array(x) if dimensions is None else transpose(x, dimensions)
+    shape = shape_of(new_sizes)
+    return x if x.shape == shape else bind(Op.RESHAPE, x, arg=shape)
+
+
+def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:
+    """Axes in another order: axis i of the result is axis ``permutation[i]`` of x.
+
+    Raises:
+        AxisError: unless every axis is named once.
+    """
+    x, order = array(x), tuple(operator.index(a) for a in permutation)
+    return x if order == tuple(range(len(x.shape))) else bind(Op.PERMUTE, x, arg=order)
+
+
+def moveaxis(x: Array, source: int, to: int) -> Array:
+    """One axis moved to another place."""
+    order = [a for a in range(len(x.shape)) if a != axis_of(x, source)]
+    order.insert(axis_of(x, to), axis_of(x, source))
+    return transpose(x, order)
+
+
+def expand_dims(x: ArrayLike, dimensions: Sequence[int]) -> Array:
+    """Axes of size 1 at these places of the result.
+
+    Example:
+        >>> expand_dims(iota("int32", 3), (0, -1)).shape
+        (1, 3, 1)
+    """
+    x = array(x)
+    n = len(x.shape) + len(dimensions)
+    places = {operator.index(d) % n for d in dimensions}
+    if len(places) < len(dimensions):
+        raise ArgumentError("expand_dims needs different places", got=str(tuple(dimensions)))
+    sizes = iter(x.shape)
+    return reshape(x, tuple(1 if i in places else next(sizes) for i in range(n)))
+
+
+def squeeze(x: ArrayLike, dimensions: Axes = None) -> Array:
+    """Without these axes of size 1, or without all of them.
+
+    Raises:
+        ShapeError: if one of them has another size.
+    """
+    x = array(x)
+    ones = tuple(i for i, n in enumerate(x.shape) if n == 1)
+    axes = ones if dimensions is None else axes_of(x, dimensions)
+    if not set(axes) <= set(ones):
+        raise ShapeError("squeeze needs axes of size 1", got=f"{show(x)}, {dimensions}")
+    return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
+
+
+def collapse(x: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
+    """The axes from start to stop (not included) as one.
+
+    Example:
+        >>> collapse(full((2, 3, 4), 0), 0, 2).shape
+        (6, 4)
+    """
+    x = array(x)
+    low, high, _ = builtins.slice(start_dimension, stop_dimension).indices(len(x.shape))
+    return reshape(x, (*x.shape[:low], prod(x.shape[low:high]), *x.shape[high:]))
+
+
+def broadcast(x: ArrayLike, sizes: Sequence[int]) -> Array:
+    """New axes in front, along which x is repeated.
+
+    Example:
+        >>> broadcast(1.0, (2,)).tolist()
+        [1.0, 1.0]
+    """
+    x, sizes = array(x), shape_of(sizes)
+    dims = range(len(sizes), len(sizes) + len(x.shape))
+    return broadcast_in_dim(x, sizes + x.shape, tuple(dims))
+
+
+def broadcast_in_dim(x: ArrayLike, shape: Sequence[int],
+                     broadcast_dimensions: Sequence[int]) -> Array:  # fmt: skip
+    """Axis i of x becomes axis ``broadcast_dimensions[i]`` of the shape; the others repeat it.
+
+    Raises:
+        ShapeError: if an axis of x is neither 1 nor of the new size.
+
+    Example:
+        >>> broadcast_in_dim(iota("int32", 2), (2, 2), (0,)).tolist()
+        [[0, 0], [1, 1]]
+    """
+    x, shape, dims = array(x), shape_of(shape), tuple(broadcast_dimensions)
+    if (
+        len(dims) != len(x.shape)
+        or list(dims) != sorted(set(dims))
+        or not set(dims) <= set(range(len(shape)))
+    ):
+        raise ShapeError("broadcast_in_dim needs one rising place for each axis",
+                         got=f"{show(x)} to {shape} at {dims}")  # fmt: skip
+    inner = [1] * len(shape)
+    for axis, dim in enumerate(dims):
+        inner[dim] = x.shape[axis]
+    placed = reshape(x, inner)
+    return placed if placed.shape == shape else bind(Op.EXPAND, placed, arg=shape)
+
+
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
+    """Axes of size 1 in front, up to a number of axes."""
+    x = array(x)
+    return reshape(x, (1,) * (rank - len(x.shape)) + x.shape)
+
+
+def rev(x: ArrayLike, dimensions: Axes) -> Array:
+    """Axes counted backwards.
+
+    Example:
+        >>> rev(iota("int32", 3), (0,)).tolist()
+        [2, 1, 0]
+    """
+    x = array(x)
+    axes = axes_of(x, dimensions)
+    return bind(Op.FLIP, x, arg=axes) if axes else x
+
+
+# Joining and padding.
+
+
+def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
+    """Arrays joined along an axis.
+
+    Raises:
+        ArgumentError: if there are none.
+        ShapeError, DTypeError: if they differ elsewhere.
+
+    Example:
+        >>> concatenate([iota("int32", 2), iota("int32", 1)], 0).tolist()
+        [0, 1, 0]
+    """
+    parts = [array(x) for x in operands]
+    if not parts:
+        raise ArgumentError("concatenate needs at least one array")
+    axis = axis_of(parts[0], dimension)
+    return parts[0] if len(parts) == 1 else bind(Op.CONCAT, *parts, arg=axis)
+
+
+def split(x: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
+    """Consecutive pieces of these sizes.
+
+    Raises:
+        ShapeError: unless the sizes add up to that of the axis.
+
+    Example:
+        >>> [part.tolist() for part in split(iota("int32", 3), (1, 2))]
+        [[0], [1, 2]]
+    """
+    x, stop, pieces = array(x), 0, []
+    if sum(sizes) != x.shape[axis]:
+        raise ShapeError(f"split needs sizes that add up to {x.shape[axis]}",
+                         got=f"{show(x)}, {tuple(sizes)}")  # fmt: skip
+    for size in sizes:
+        pieces.append(slice_in_dim(x, stop, stop + size, axis=axis))
+        stop += size
+    return pieces
+
+
+def tile(x: ArrayLike, reps: Sequence[int]) -> Array:
+    """x repeated as a block along each axis.
+
+    Example:
+        >>> tile(iota("int32", 2), (2,)).tolist()
+        [0, 1, 0, 1]
+    """
+    x, reps = array(x), shape_of(reps)
+    paired = tuple(n for pair in zip(reps, x.shape, strict=True) for n in pair)
+    blocks = broadcast_in_dim(x, paired, tuple(range(1, len(paired), 2)))
+    return reshape(blocks, tuple(r * n for r, n in zip(reps, x.shape, strict=True)))
+
+
+def pad(x: ArrayLike, padding_value: ArrayLike,
+        padding_config: Sequence[tuple[int, int, int]]) -> Array:  # fmt: skip
+    """Elements added before, after and between, per axis: (low, high, interior).
+
+    Negative low and high remove elements, after those between have been added.
+
+    Raises:
+        ArgumentError: for a negative interior, or if more is removed than there is.
+
+    Example:
+        >>> pad(iota("int32", 3), 9, [(1, -1, 1)]).tolist()
+        [9, 0, 9, 1, 9]
+    """
+    x = array(x)
+    value = (scalar(padding_value, x, shape=()) if isinstance(padding_value, (bool, int, float))
+             else array(padding_value))  # fmt: skip
+    config = [(int(low), int(high), int(between)) for low, high, between in padding_config]
+    if len(config) != len(x.shape) or any(between < 0 for _, _, between in config):
+        raise ArgumentError("pad needs (low, high, interior >= 0) for each axis",
+                            got=f"{show(x)}, {config}")  # fmt: skip
+    added = Pad(tuple(max(low, 0) for low, _, _ in config),
+                tuple(max(high, 0) for _, high, _ in config),
+                tuple(between for _, _, between in config))  # fmt: skip
+    some = any((*added.low, *added.high, *added.interior))
+    grown: Array = bind(Op.PAD, x, value, arg=added) if some else x
+    start = tuple(max(-low, 0) for low, _, _ in config)
+    return slice(grown, start, [n + min(high, 0) for n, (_, high, _) in zip(grown.shape, config)])
+
+
+# Slices that are known when tracing.
+
+
+def slice(x: ArrayLike, start_indices: Sequence[int], limit_indices: Sequence[int],
+          strides: Sequence[int] | None = None) -> Array:  # fmt: skip
+    """Elements start, start + stride, ... below the limit of each axis.
+
+    Raises:
+        ShapeError: unless 0 <= start <= limit <= size and stride >= 1 on every axis.
+
+    Example:
+        >>> slice(iota("int32", 6), (1,), (6,), (2,)).tolist()
+        [1, 3, 5]
+    """
+    x, start, stop = array(x), _ints(start_indices), _ints(limit_indices)
+    step = _ints((1,) * len(x.shape) if strides is None else strides)
+    if not len(start) == len(stop) == len(step) == len(x.shape):
+        raise ShapeError("slice needs start, limit and stride for each axis",
+                         got=f"{show(x)}, {start}, {stop}, {step}")  # fmt: skip
+    if stop == x.shape and not any(start) and all(s == 1 for s in step):
+        return x
+    out: Array = bind(Op.SHRINK, x, arg=Shrink(start, stop, step))
+    return out
+
+
+def _ints(values: Sequence[int]) -> Shape:
+    return tuple(operator.index(v) for v in values)
+
+
+def slice_in_dim(x: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1,
+                 axis: int = 0) -> Array:  # fmt: skip
+    """`slice` along one axis; start and limit count from the end if negative.
+
+    Example:
+        >>> slice_in_dim(iota("int32", 6), -3, None).tolist()
+        [3, 4, 5]
+    """
+    x = array(x)
+    axis = axis_of(x, axis)
+    start, stop, step = [0] * len(x.shape), list(x.shape), [1] * len(x.shape)
+    size = x.shape[axis]
+    low = 0 if start_index is None else operator.index(start_index)
+    high = size if limit_index is None else operator.index(limit_index)
+    start[axis], stop[axis] = low + size * (low < 0), high + size * (high < 0)
+    step[axis] = stride
+    return slice(x, start, stop, step)
+
+
+def index_in_dim(x: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
+    """The elements at one coordinate of an axis.
+
+    Raises:
+        OutOfBoundsError: if the axis does not have it.
+
+    Example:
+        >>> index_in_dim(iota("int32", 3), -1, keepdims=False).tolist()
+        2
+    """
+    x, at = array(x), operator.index(index)
+    size = x.shape[axis_of(x, axis)]
+    if not -size <= at < size:
+        raise OutOfBoundsError(f"index {at} is outside an axis of size {size}", got=show(x))
+    out = slice_in_dim(x, at % size, at % size + 1, axis=axis)
+    return out if keepdims else squeeze(out, axis)

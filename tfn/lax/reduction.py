@@ -1,0 +1,247 @@
+"""Many elements to one: reductions over axes and over windows, argmax, argmin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfn import dtypes
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, FLOATS
+from tfn.errors import ArgumentError, DTypeError, ShapeError
+from tfn.lax import elementwise
+from tfn.lax.contraction import Pairs, dilated, padtype_to_pads
+from tfn.lax.movement import broadcast_in_dim, iota, pad, reshape, slice_in_dim
+from tfn.lax.operand import Axes, array, axes_of, axis_of, scalar, show
+from tfn.trace.bind import bind
+from tfn.trace.build import accumulator, identity
+from tfn.trace.op import Op, Reduce
+
+Computation = Callable[[Any, Any], Any]
+
+MONOID: dict[Computation, Op] = {
+    elementwise.add: Op.ADD, elementwise.mul: Op.MUL,
+    elementwise.max: Op.MAX, elementwise.min: Op.MIN,
+    elementwise.bitwise_or: Op.MAX, elementwise.bitwise_and: Op.MIN,
+}  # fmt: skip
+"""The functions that a reduction may be given; the bitwise ones for bool only."""
+
+
+def fold(op: Op, x: ArrayLike, axes: Axes) -> Array:
+    """A monoid over axes, which vanish."""
+    x = array(x)
+    found = axes_of(x, axes)
+    return bind(Op.REDUCE, x, arg=Reduce(op, found)) if found else x
+
+
+def reduce_sum(x: ArrayLike, axes: Axes = None) -> Array:
+    """The sum over axes; 16-bit floats are summed in 32 bits.
+
+    Example:
+        >>> reduce_sum(iota("int32", 4), (0,)).tolist()
+        6
+    """
+    return fold(Op.ADD, x, axes)
+
+
+def reduce_prod(x: ArrayLike, axes: Axes = None) -> Array:
+    """The product over axes."""
+    return fold(Op.MUL, x, axes)
+
+
+def reduce_max(x: ArrayLike, axes: Axes = None) -> Array:
+    """The largest element over axes, NaN if there is one; -inf or the smallest integer if none."""
+    return fold(Op.MAX, x, axes)
+
+
+def reduce_min(x: ArrayLike, axes: Axes = None) -> Array:
+    """The smallest element over axes, NaN if there is one; inf or the largest integer if none."""
+    return fold(Op.MIN, x, axes)
+
+
+def reduce_or(x: ArrayLike, axes: Axes = None) -> Array:
+    """Whether any element over axes is true.
+
+    Raises:
+        DTypeError: unless x is bool.
+    """
+    return fold(Op.MAX, _boolean(x), axes)
+
+
+def reduce_and(x: ArrayLike, axes: Axes = None) -> Array:
+    """Whether all elements over axes are true.
+
+    Raises:
+        DTypeError: unless x is bool.
+    """
+    return fold(Op.MIN, _boolean(x), axes)
+
+
+def _boolean(x: ArrayLike) -> Array:
+    x = array(x)
+    if x.dtype != BOOL:
+        raise DTypeError("reduce_and and reduce_or need booleans", got=show(x),
+                         hint="compare with zero first")  # fmt: skip
+    return x
+
+
+def monoid(computation: Computation, x: Array) -> Op:
+    """The op behind a function such as ``lax.max``.
+
+    Raises:
+        ArgumentError: for any other function.
+    """
+    found = MONOID.get(computation)
+    bitwise = computation in (elementwise.bitwise_or, elementwise.bitwise_and)
+    if found is None or (bitwise and x.dtype != BOOL):
+        raise ArgumentError(
+            "a reduction needs lax.add, mul, max, min, or on bool bitwise_or, bitwise_and",
+            got=f"{getattr(computation, '__name__', computation)} on {show(x)}",
+        )
+    return found
+
+
+def _begin(out: Array, init_value: ArrayLike, computation: Computation, op: Op) -> Array:
+    if isinstance(init_value, (bool, int, float)) and init_value == identity(op, out.dtype):
+        return out
+    combined: Array = computation(out, init_value)
+    return combined
+
+
+def reduce(
+    x: ArrayLike, init_value: ArrayLike, computation: Computation, dimensions: Axes
+) -> Array:
+    """``computation`` over axes, which is one of the functions that `MONOID` lists.
+
+    Example:
+        >>> reduce(iota("int32", 4), 0, elementwise.max, (0,)).tolist()
+        3
+    """
+    x = array(x)
+    op = monoid(computation, x)
+    return _begin(fold(op, x, dimensions), init_value, computation, op)
+
+
+# Where the largest is.
+
+
+def argmax(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
+    """The first coordinate of the largest element along an axis; of the first NaN if there is one.
+
+    Raises:
+        ShapeError: if the axis is empty.
+
+    Example:
+        >>> argmax(iota("int32", 3), 0).tolist()
+        2
+    """
+    return _where_best(Op.MAX, x, axis, index_dtype)
+
+
+def argmin(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
+    """The first coordinate of the smallest element along an axis; of the first NaN if any."""
+    return _where_best(Op.MIN, x, axis, index_dtype)
+
+
+def _where_best(op: Op, x: ArrayLike, axis: int, index_dtype: Any) -> Array:
+    x, dtype = array(x), dtypes.canonical(index_dtype)
+    axis = axis_of(x, axis)
+    if x.shape[axis] == 0:
+        raise ShapeError("argmax and argmin need an axis with elements", got=f"{show(x)}, {axis}")
+    kept = tuple(i for i in range(len(x.shape)) if i != axis)
+    best = elementwise.eq(x, broadcast_in_dim(fold(op, x, axis), x.shape, kept))
+    if x.dtype in FLOATS:  # the best of a row with NaN is NaN, and equals nothing
+        best = elementwise.bitwise_or(best, elementwise.ne(x, x))
+    places = broadcast_in_dim(iota(dtype, x.shape[axis]), x.shape, (axis,))
+    return fold(Op.MIN, elementwise.select(best, places, scalar(x.shape[axis] - 1, places)), axis)
+
+
+# Windows.
+
+UNROLLED = 8
+"""Up to this size a window is so many strided slices, which fuse; above it they are doubled."""
+
+
+def reduce_window(
+    x: ArrayLike, init_value: ArrayLike, computation: Computation,
+    window_dimensions: Sequence[int], window_strides: Sequence[int] | None,
+    padding: str | Pairs, base_dilation: Sequence[int] | None = None,
+    window_dilation: Sequence[int] | None = None,
+) -> Array:  # fmt: skip
+    """``computation`` over every place of a window; x is padded with `init_value`.
+
+    The window is a product of intervals, so it is folded one axis after the other.
+
+    Args:
+        computation: ``lax.add``, ``lax.max``, ``lax.min`` or ``lax.mul``.
+        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) per axis.
+        base_dilation: spreads the elements of x.
+        window_dilation: spreads those of the window.
+
+    Raises:
+        ArgumentError, ShapeError: for another computation, or sizes that do not fit.
+
+    Example:
+        >>> image = reshape(iota("float32", 4), (1, 2, 2, 1))
+        >>> window = (1, 2, 2, 1)
+        >>> reduce_window(image, -float("inf"), elementwise.max, window, window, "VALID").tolist()
+        [[[[3.0]]]]
+    """
+    x = array(x)
+    op, rank = monoid(computation, x), len(x.shape)
+    window, ones = tuple(window_dimensions), (1,) * rank
+    strides, spread = tuple(window_strides or ones), tuple(window_dilation or ones)
+    between = tuple(base_dilation or ones)
+    if not len(window) == len(strides) == len(spread) == len(between) == rank:
+        raise ShapeError("reduce_window needs a size, a stride and a dilation for each axis",
+                         got=f"{show(x)}, window {window}, strides {strides}")  # fmt: skip
+    reach = dilated(window, spread)
+    if isinstance(padding, str):
+        padding = padtype_to_pads(dilated(x.shape, between), reach, strides, padding)
+    config = [(low, high, d - 1) for (low, high), d in zip(padding, between, strict=True)]
+    dtype, x = x.dtype, pad(x, init_value, config)
+    if op in (Op.ADD, Op.MUL):
+        x = elementwise.cast(x, accumulator(dtype))
+    for axis in range(rank):
+        places = max((x.shape[axis] - reach[axis]) // strides[axis] + 1, 0)
+        x = _fold_windows(x, op, axis, window[axis], strides[axis], spread[axis], places)
+    return _begin(elementwise.cast(x, dtype), init_value, computation, op)
+
+
+def _fold_windows(x: Array, op: Op, axis: int, window: int, stride: int, spread: int,
+                  places: int) -> Array:  # fmt: skip
+    """Place i of the result holds the monoid of elements ``i * stride + j * spread``."""
+
+    def piece(x: Array, start: int) -> Array:
+        stop = start + (places - 1) * stride + 1 if places else start
+        return slice_in_dim(x, start, stop, stride, axis)
+
+    if places == 0 or window == 1:
+        return piece(x, 0)
+    if window <= UNROLLED:
+        out = piece(x, 0)
+        for j in range(1, window):
+            out = bind(op, out, piece(x, j * spread))
+        return out
+    if spread == 1 and (stride == window or places == 1):
+        rows = slice_in_dim(x, 0, places * window, axis=axis)
+        split = (*x.shape[:axis], places, window, *x.shape[axis + 1 :])
+        return fold(op, reshape(rows, split), axis + 1)
+    return piece(_doubled(x, op, axis, window, spread), 0)
+
+
+def _doubled(x: Array, op: Op, axis: int, window: int, spread: int) -> Array:
+    """Windows at every place, each from two of half the size: log(window) steps, not window."""
+    if window == 1:
+        return x
+    half = bind(Op.GBARRIER, _doubled(x, op, axis, window // 2, spread))
+    step = window // 2 * spread
+
+    def join(x: Array, shift: int, y: Array) -> Array:
+        size = min(x.shape[axis], y.shape[axis] - shift)
+        first = slice_in_dim(x, 0, size, axis=axis)
+        out: Array = bind(op, first, slice_in_dim(y, shift, shift + size, axis=axis))
+        return out
+
+    out = join(half, step, half)
+    return join(out, 2 * step, x) if window % 2 else out

@@ -1,0 +1,238 @@
+"""Random orders and random elements: permutation, choice, categorical."""
+
+from __future__ import annotations
+
+from math import ceil, log, prod
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import FLOAT32, FLOATS, INT32, UINT32, DType
+from tfn.errors import ArgumentError, DTypeError, ShapeError
+from tfn.numpy.operands import a_shape, apply, array_of, broadcast_shape, one_axis
+from tfn.random.distributions import ShapeLike, gumbel_body, integers, random_bits, unit
+from tfn.random.keys import KeyLike, split_words, words_of
+from tfn.trace import build
+from tfn.trace.op import Op, Shape
+from tfn.trace.uop import UOp, const
+
+# Inside programs: graphs over the words of a key.
+
+
+def shuffled(words: UOp, x: UOp, axis: int) -> UOp:
+    """Each line along an axis in a random order, by sorting with random keys.
+
+    Two equal keys would bias the order, so the sort is repeated with fresh keys until equal keys
+    in every round are unlikely: size**3 < 2**(32 * rounds).
+    """
+    rounds = ceil(3 * log(max(1, build.count(x.shape))) / log(np.iinfo(UINT32).max))
+    order = build.moveaxis(x, axis, x.ndim - 1)
+    for _ in range(rounds):
+        pair = split_words(words, (2,))
+        words, fresh = (build.reshape(build.shrink(pair, (i, 0), (i + 1, 2)), (2,)) for i in (0, 1))
+        keys = build.moveaxis(random_bits(fresh, x.shape, 32), axis, x.ndim - 1)
+        _, order = build.sort((keys, order))
+    return build.moveaxis(order, x.ndim - 1, axis)
+
+
+def random_order(words: UOp, size: int) -> UOp:
+    """0, ..., size - 1 in a random order."""
+    return shuffled(words, build.iota((size,), 0, INT32), 0)
+
+
+def permuted(words: UOp, x: UOp, axis: int) -> UOp:
+    """The slices along an axis in a random order."""
+    return taken(x, random_order(words, x.shape[axis]), axis)
+
+
+def taken(x: UOp, places: UOp, axis: int) -> UOp:
+    """The slices at these places of an axis, which becomes the axes of `places`."""
+    front = build.moveaxis(x, axis, 0)
+    starts = build.reshape(places, (*places.shape, 1))
+    picked = build.gather(front, starts, (1, *front.shape[1:]))
+    picked = build.reshape(picked, (*places.shape, *front.shape[1:]))
+    n = places.ndim
+    order = (*range(n, n + axis), *range(n), *range(n + axis, picked.ndim))
+    return build.permute(picked, order)
+
+
+def first_largest(u: UOp, axis: int) -> UOp:
+    """The first coordinate of the largest element along an axis."""
+    largest = build.expand(build.reduce(u, Op.MAX, (axis,), keepdims=True), u.shape)
+    places = build.iota(u.shape, axis, INT32)
+    beyond = build.full_like(places, u.shape[axis] - 1)
+    return build.reduce(build.where(build.eq(u, largest), places, beyond), Op.MIN, (axis,))
+
+
+def largest_places(u: UOp, count: int) -> UOp:
+    """The coordinates of the largest elements of each line, the largest first."""
+    last = (u.ndim - 1,)
+    places = build.flip(build.iota(u.shape, u.ndim - 1, INT32), last)
+    _, order = build.sort((build.flip(u, last), places))
+    best = build.flip(order, last)
+    return build.shrink(best, (0,) * u.ndim, (*u.shape[:-1], count))
+
+
+def categorical_body(words: UOp, logits: UOp, shape: Shape, axis: int) -> UOp:
+    """The largest of logits plus Gumbel noise: a draw with replacement for each place of shape."""
+    prefix = shape[: len(shape) - logits.ndim + 1]
+    lines = list(shape[len(prefix) :])
+    lines.insert(axis, logits.shape[axis])
+    noise = gumbel_body(words, (*prefix, *lines), logits.dtype)
+    return first_largest(noise + build.broadcast_to(logits, noise.shape), len(prefix) + axis)
+
+
+def distinct_body(words: UOp, logits: UOp, count: int, axis: int) -> UOp:
+    """The `count` largest of logits plus Gumbel noise: draws without replacement, in front."""
+    noisy = build.moveaxis(logits + gumbel_body(words, logits.shape, logits.dtype), axis,
+                           logits.ndim - 1)  # fmt: skip
+    return build.moveaxis(largest_places(noisy, count), noisy.ndim - 1, 0)
+
+
+def any_of(words: UOp, size: int, shape: Shape) -> UOp:
+    """Integers in [0, size), with replacement."""
+    return integers(words, const(0, INT32), const(size, UINT32), shape, INT32)
+
+
+def weighted(words: UOp, p: UOp, shape: Shape) -> UOp:
+    """Integers with probabilities p, with replacement: where a uniform float falls in their sum."""
+    total, step = p, 1
+    while step < p.shape[0]:  # each round doubles how many terms an element has summed up
+        total = total + build.pad_or_crop(total, (step,), (-step,))
+        step *= 2
+    r = build.broadcast_to(
+        build.reshape(build.shrink(total, (p.shape[0] - 1,), p.shape), ()), shape
+    ) * (1 - unit(words, shape, p.dtype))
+    wide = (*shape, p.shape[0])
+    below = build.broadcast_to(total, wide) < build.broadcast_in_dim(r, wide, range(len(shape)))
+    return build.add_up(build.cast(below, INT32), (len(shape),))
+
+
+def weighted_distinct(words: UOp, p: UOp, count: int) -> UOp:
+    """Different integers with probabilities p."""
+    return largest_places(gumbel_body(words, p.shape, p.dtype) + UOp(Op.LOG, (p,)), count)
+
+
+# The public functions.
+
+
+def permutation(key: KeyLike, x: int | ArrayLike, axis: int = 0,
+                independent: bool = False) -> Array:  # fmt: skip
+    """The slices of an array along an axis, or the first x integers, in a random order.
+
+    Args:
+        independent: order each line along the axis in a way of its own.
+
+    Raises:
+        AxisError: if the array does not have the axis.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> sorted(permutation(key(0), 5).tolist())
+        [0, 1, 2, 3, 4]
+    """
+    words = words_of("permutation", key)
+    if isinstance(x, int):
+        (size,) = a_shape("permutation", x)
+        return apply(random_order, [words], size)
+    values = array_of("permutation", x)
+    if not values.shape:
+        return apply(random_order, [words], int(values))
+    axis = one_axis("permutation", axis, len(values.shape))
+    body = shuffled if independent or len(values.shape) == 1 else permuted
+    return apply(body, [words, values], axis)
+
+
+def categorical(key: KeyLike, logits: ArrayLike, axis: int = -1, shape: ShapeLike | None = None,
+                replace: bool = True) -> Array:  # fmt: skip
+    """Coordinates along an axis with probabilities ``softmax(logits, axis)``.
+
+    Args:
+        shape: of the result, the last axes of which broadcast with those of logits without
+            `axis`; just those if None.
+        replace: whether a coordinate may be drawn more than once by the leading axes of shape.
+
+    Raises:
+        DTypeError: unless logits are floating.
+        ShapeError: if shape does not end as logits without `axis` do.
+        ArgumentError: if more different coordinates are asked for than there are.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> categorical(key(0), np.zeros((4, 3), "float32")).shape
+        (4,)
+    """
+    words, values = words_of("categorical", key), array_of("categorical", logits)
+    if values.dtype not in FLOATS:
+        raise DTypeError("categorical needs floating logits", got=values.dtype.name)
+    axis = one_axis("categorical", axis, len(values.shape))
+    lines = values.shape[:axis] + values.shape[axis + 1 :]
+    wanted = lines if shape is None else a_shape("categorical", shape)
+    if broadcast_shape("categorical", wanted, lines) != wanted:
+        raise ShapeError(
+            "categorical needs a shape that the logits broadcast to",
+            got=f"logits {values.shape} along axis {axis}, shape {wanted}",
+        )
+    if replace:
+        return apply(categorical_body, [words, values], wanted, axis)
+    count = prod(wanted[: len(wanted) - len(lines)])
+    if count > values.shape[axis]:
+        raise ArgumentError(f"only {values.shape[axis]} different coordinates can be drawn",
+                            got=f"shape {wanted}")  # fmt: skip
+    return apply(distinct_body, [words, values], count, axis).reshape(wanted)
+
+
+def choice(key: KeyLike, a: int | ArrayLike, shape: ShapeLike = (), replace: bool = True,
+           p: ArrayLike | None = None, axis: int = 0) -> Array:  # fmt: skip
+    """Slices of an array along an axis, or integers below a, drawn at random.
+
+    Args:
+        replace: whether one may be drawn more than once.
+        p: probability of each, uniform if None.
+
+    Raises:
+        ArgumentError: if there are none to draw from, or too few without replacement.
+        ShapeError: unless p has one probability for each.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> choice(key(0), 10, (3,), replace=False).shape
+        (3,)
+    """
+    words, sizes = words_of("choice", key), a_shape("choice", shape)
+    values = None if isinstance(a, int) else array_of("choice", a)
+    if values is None or not values.shape:
+        size, axis = int(a), 0
+        values = None
+    else:
+        axis = one_axis("choice", axis, len(values.shape))
+        size = values.shape[axis]
+    count = prod(sizes)
+    if count and (size <= 0 or (not replace and count > size)):
+        raise ArgumentError(f"{count} cannot be drawn from {size}", got=f"replace={replace}",
+                            hint="draw with replacement, or fewer")  # fmt: skip
+    if p is None and not replace and values is not None:
+        picked = permutation(key, values, axis)
+        picked = picked[(slice(None),) * axis + (slice(count),)]
+    else:
+        places = _places(words, size, sizes, replace, p)
+        if values is None:
+            return places.reshape(sizes)
+        picked = apply(taken, [values, places.reshape(sizes)], axis)
+    assert values is not None
+    return picked.reshape((*values.shape[:axis], *sizes, *values.shape[axis + 1 :]))
+
+
+def _places(words: Array, size: int, shape: Shape, replace: bool, p: ArrayLike | None) -> Array:
+    if p is None:
+        if replace:
+            return apply(any_of, [words], size, shape)
+        return apply(random_order, [words], size)[: prod(shape)]
+    weights = array_of("p", p)
+    if weights.shape != (size,):
+        raise ShapeError(f"choice needs a probability for each of {size}", got=str(weights.shape))
+    kind: DType = weights.dtype if weights.dtype in FLOATS else FLOAT32
+    weights = weights if weights.dtype == kind else weights.astype(kind)
+    if replace:
+        return apply(weighted, [words, weights], shape)
+    return apply(weighted_distinct, [words, weights], prod(shape))

@@ -1,0 +1,382 @@
+"""Random bits, and numbers with a distribution.
+
+Each element is a function of the key and of its place alone: 32 bits (or 64) of the hash of the
+place become an integer, or a float in [0, 1), and that what the distribution asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tfn import dtypes
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, FLOAT32, FLOATS, INT32, INTEGERS, UINT64, UNSIGNED, DType, DTypeLike
+from tfn.errors import ArgumentError, DTypeError
+from tfn.numpy.operands import a_shape, apply, array_of, broadcast_shape, numbers_as, scalar_kind
+from tfn.random.keys import SHIFT, KeyLike, counters, hash_pair, split_words, words_of
+from tfn.trace import build
+from tfn.trace.op import Op, Shape
+from tfn.trace.uop import UOp, const
+
+ShapeLike = int | Sequence[int]
+
+
+def unsigned(width: int) -> DType:
+    """The unsigned integer type of so many bits."""
+    return np.dtype(f"u{width // 8}")
+
+
+# Inside programs: graphs over the words of a key.
+
+
+def random_bits(words: UOp, shape: Shape, width: int) -> UOp:
+    """Unsigned integers of `width` bits, every value equally likely."""
+    first, second = hash_pair(words, *counters(shape))
+    if width == 64:
+        high, low = build.cast(first, UINT64), build.cast(second, UINT64)
+        return (high << SHIFT) | low
+    return build.cast(first ^ second, unsigned(width))
+
+
+def unit(words: UOp, shape: Shape, dtype: DType) -> UOp:
+    """Floats in [0, 1): random bits for the mantissa of a float in [1, 2), minus 1."""
+    info = dtypes.finfo(dtype)
+    width = 8 if info.nmant < 8 else info.bits
+    carrier = unsigned(info.bits)
+    bits = build.cast(random_bits(words, shape, width), carrier) >> (width - info.nmant)
+    one = int(np.array(1, dtype).view(carrier))
+    return build.bitcast(bits | one, dtype) - 1
+
+
+def between(words: UOp, low: UOp, high: UOp, shape: Shape, dtype: DType) -> UOp:
+    """Floats in [low, high)."""
+    low, high = build.broadcast_to(low, shape), build.broadcast_to(high, shape)
+    return build.maximum(low, unit(words, shape, dtype) * (high - low) + low)
+
+
+def normal_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
+    """The inverse of the normal distribution function at uniform floats in (-1, 1)."""
+    low = np.nextafter(np.array(-1, dtype), np.array(0, dtype))
+    u = between(words, const(low, dtype), const(1, dtype), shape, dtype)
+    return UOp(Op.ERFINV, (u,)) * float(np.array(np.sqrt(2), dtype))
+
+
+def truncated_body(words: UOp, lower: UOp, upper: UOp, shape: Shape, dtype: DType) -> UOp:
+    """`normal_body` on the part of (-1, 1) that lies between two bounds."""
+    root = float(np.array(np.sqrt(2), dtype))
+    u = between(words, UOp(Op.ERF, (lower / root,)), UOp(Op.ERF, (upper / root,)), shape, dtype)
+    low = build.broadcast_to(towards(lower, np.inf), shape)
+    high = build.broadcast_to(towards(upper, -np.inf), shape)
+    return build.minimum(build.maximum(UOp(Op.ERFINV, (u,)) * root, low), high)
+
+
+def towards(x: UOp, end: float) -> UOp:
+    """The next float in the direction of plus or minus infinity."""
+    x = UOp(Op.DETACH, (x,))
+    carrier = np.dtype(f"i{x.dtype.itemsize}")
+    bits = build.bitcast(x, carrier)
+    up = 1 if end > 0 else -1
+    moved = build.where(x > 0, bits + up, bits - up)  # magnitudes: bits count away from zero
+    smallest = np.nextafter(np.array(0, x.dtype), np.array(up, x.dtype))
+    beside_zero = build.full_like(x, smallest)
+    return build.where(
+        build.eq(x, build.full_like(x, 0)), beside_zero, build.bitcast(moved, x.dtype)
+    )
+
+
+def gumbel_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
+    """``-log(-log(u))``, u uniform and not zero."""
+    tiny = const(float(dtypes.finfo(dtype).tiny), dtype)
+    u = between(words, tiny, const(1, dtype), shape, dtype)
+    return -UOp(Op.LOG, (-UOp(Op.LOG, (u,)),))
+
+
+def exponential_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
+    """``-log(1 - u)``."""
+    return -UOp(Op.LOG1P, (-unit(words, shape, dtype),))
+
+
+def laplace_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
+    """A sign times ``log(1 - u)``."""
+    low = const(-1 + float(dtypes.finfo(dtype).epsneg), dtype)
+    u = between(words, low, const(1, dtype), shape, dtype)
+    return UOp(Op.SIGN, (u,)) * UOp(Op.LOG1P, (-UOp(Op.ABS, (u,)),))
+
+
+def integers(words: UOp, low: UOp, span: UOp, shape: Shape, dtype: DType) -> UOp:
+    """``low + r % span`` for a random r of twice as many bits; a span of 0 means all values."""
+    pair = split_words(words, (2,))
+    width = 8 * dtype.itemsize
+    keys = [build.reshape(build.shrink(pair, (i, 0), (i + 1, 2)), (2,)) for i in range(2)]
+    high, rest = (random_bits(k, shape, width) for k in keys)
+    power = _modulo(const(1 << (width // 2), span.dtype, span.shape), span)
+    power = build.broadcast_to(_modulo(power * power, span), shape)
+    span, low = build.broadcast_to(span, shape), build.broadcast_to(low, shape)
+    offset = _modulo(_modulo(high, span) * power + _modulo(rest, span), span)
+    return low + build.cast(offset, dtype)
+
+
+def _modulo(x: UOp, span: UOp) -> UOp:
+    return build.where(build.eq(span, build.full_like(span, 0)), x, x % span)
+
+
+def clipped(u: UOp, dtype: DType) -> UOp:
+    """Integers in another integer type: the nearest that it has."""
+    low = max(int(np.iinfo(dtype).min), int(np.iinfo(u.dtype).min))
+    high = min(int(np.iinfo(dtype).max), int(np.iinfo(u.dtype).max))
+    inside = build.minimum(build.maximum(u, build.full_like(u, low)), build.full_like(u, high))
+    return build.cast(inside, dtype)
+
+
+def integers_between(words: UOp, low: UOp, high: UOp, shape: Shape, dtype: DType) -> UOp:
+    """Integers in [low, high), or low if there are none."""
+    largest = clipped(const(int(np.iinfo(dtype).max), dtype), high.dtype)
+    beyond = build.broadcast_to(largest, high.shape) < high
+    common = broadcast_shape("randint", low.shape, high.shape)
+    low = build.broadcast_to(clipped(low, dtype), common)
+    high = build.broadcast_to(clipped(high, dtype), common)
+    carrier = unsigned(8 * dtype.itemsize)
+    span = build.cast(high, carrier) - build.cast(low, carrier)
+    empty = high <= low
+    span = build.where(empty, build.full_like(span, 1), span)
+    whole = build.broadcast_to(beyond, common) & ~empty
+    return integers(words, low, build.where(whole, span + 1, span), shape, dtype)
+
+
+# The public functions.
+
+
+def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = "uint32") -> Array:
+    """Unsigned integers, every value equally likely.
+
+    Raises:
+        DTypeError: unless `dtype` is an unsigned integer type.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bits(key(42), (2,)).tolist()
+        [2098992034, 2919706841]
+    """
+    kind = dtypes.canonical(dtype)
+    if kind not in UNSIGNED:
+        raise DTypeError("bits come as unsigned integers", got=kind.name)
+    words = words_of("bits", key)
+    return apply(random_bits, [words], a_shape("bits", shape), 8 * kind.itemsize)
+
+
+def _floating(name: str, dtype: DTypeLike) -> DType:
+    kind = dtypes.canonical(dtype)
+    if kind not in FLOATS:
+        raise DTypeError(f"{name} needs a floating dtype", got=kind.name)
+    return kind
+
+
+def _bounds(name: str, dtype: DType, shape: ShapeLike | None, *bounds: ArrayLike) -> tuple[
+    list[Array], Shape
+]:  # fmt: skip
+    """Bounds as arrays of a dtype, and the shape of the result."""
+    values = numbers_as(
+        [b if scalar_kind(b) is not None else array_of(name, b) for b in bounds], dtype
+    )
+    values = [v if v.dtype == dtype else v.astype(dtype) for v in values]
+    common = broadcast_shape(name, *[v.shape for v in values])
+    if shape is None:
+        return values, common
+    wanted = a_shape(name, shape)
+    if broadcast_shape(name, common, wanted) != wanted:
+        raise ArgumentError(f"{name} needs bounds that broadcast to its shape",
+                            got=f"bounds {common}, shape {wanted}")  # fmt: skip
+    return values, wanted
+
+
+def uniform(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float,
+            minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0) -> Array:  # fmt: skip
+    """Floats in [minval, maxval).
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> uniform(key(0), (3,)).round(4).tolist()  # doctest: +ELLIPSIS
+        [0.947..., 0.978..., 0.332...]
+    """
+    kind = _floating("uniform", dtype)
+    words = words_of("uniform", key)
+    if _is(minval, 0) and _is(maxval, 1):
+        return apply(unit, [words], a_shape("uniform", shape), kind)
+    values, sizes = _bounds("uniform", kind, shape, minval, maxval)
+    return apply(between, [words, *values], sizes, kind)
+
+
+def _is(value: ArrayLike, number: int) -> bool:
+    return isinstance(value, (int, float)) and value == number
+
+
+def normal(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float) -> Array:
+    """Floats with the standard normal distribution.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> normal(key(0), (2, 3)).shape
+        (2, 3)
+    """
+    kind = _floating("normal", dtype)
+    return apply(normal_body, [words_of("normal", key)], a_shape("normal", shape), kind)
+
+
+def truncated_normal(
+    key: KeyLike, lower: ArrayLike, upper: ArrayLike, shape: ShapeLike | None = None,
+    dtype: DTypeLike = float,
+) -> Array:  # fmt: skip
+    """Floats with the standard normal distribution, given that they lie in (lower, upper).
+
+    Args:
+        shape: of the result; that of the bounds, broadcast, if None.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bool((truncated_normal(key(0), -2.0, 2.0, (100,)) < 2.0).all())
+        True
+    """
+    kind = _floating("truncated_normal", dtype)
+    words = words_of("truncated_normal", key)
+    values, sizes = _bounds("truncated_normal", kind, shape, lower, upper)
+    return apply(truncated_body, [words, *values], sizes, kind)
+
+
+def gumbel(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float) -> Array:
+    """Floats with the standard Gumbel distribution.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind = _floating("gumbel", dtype)
+    return apply(gumbel_body, [words_of("gumbel", key)], a_shape("gumbel", shape), kind)
+
+
+def exponential(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float) -> Array:
+    """Floats with the exponential distribution of mean 1.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind = _floating("exponential", dtype)
+    words = words_of("exponential", key)
+    return apply(exponential_body, [words], a_shape("exponential", shape), kind)
+
+
+def laplace(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float) -> Array:
+    """Floats with the Laplace distribution of mean 0 and scale 1.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind = _floating("laplace", dtype)
+    return apply(laplace_body, [words_of("laplace", key)], a_shape("laplace", shape), kind)
+
+
+def bernoulli(key: KeyLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None) -> Array:
+    """Booleans that are true with probability p.
+
+    Args:
+        shape: of the result; that of p if None.
+
+    Raises:
+        DTypeError: unless p is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bernoulli(key(0), 0.3, (5,)).dtype
+        dtype('bool')
+    """
+    if isinstance(p, int):
+        raise DTypeError("bernoulli needs a floating probability", got=repr(p))
+    kind = FLOAT32 if isinstance(p, float) else _floating("bernoulli", array_of("p", p).dtype)
+    words = words_of("bernoulli", key)
+    (chance,), sizes = _bounds("bernoulli", kind, shape, p)
+    return apply(bernoulli_body, [words, chance], sizes, kind)
+
+
+def bernoulli_body(words: UOp, p: UOp, shape: Shape, dtype: DType) -> UOp:
+    """Whether a uniform float is less than p."""
+    return unit(words, shape, dtype) < build.broadcast_to(p, shape)
+
+
+def rademacher(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = int) -> Array:
+    """-1 or 1, equally likely.
+
+    Raises:
+        DTypeError: for a dtype that has no -1.
+    """
+    kind = dtypes.canonical(dtype)
+    if kind == BOOL or kind in UNSIGNED:
+        raise DTypeError("rademacher needs a signed dtype", got=kind.name)
+    words = words_of("rademacher", key)
+    return apply(rademacher_body, [words], a_shape("rademacher", shape), kind)
+
+
+def rademacher_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
+    """1 where a uniform float is less than a half, else -1."""
+    heads = unit(words, shape, FLOAT32) < 0.5
+    return build.where(heads, const(1, dtype, shape), const(-1, dtype, shape))
+
+
+def randint(key: KeyLike, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLike,
+            dtype: DTypeLike = int) -> Array:  # fmt: skip
+    """Integers in [minval, maxval); minval where there are none.
+
+    Twice as many bits as needed are drawn, so that the bias of the remainder is small.
+
+    Raises:
+        DTypeError: unless `dtype` and the bounds are integer.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> randint(key(0), (3,), 0, 10).shape
+        (3,)
+    """
+    kind = dtypes.canonical(dtype)
+    if kind not in INTEGERS:
+        raise DTypeError("randint needs an integer dtype", got=kind.name)
+    words, sizes = words_of("randint", key), a_shape("randint", shape)
+    drawn = INT32 if kind.itemsize < 4 else kind  # as JAX: narrow types are drawn from 32 bits
+    low, high = _limit(minval, kind, drawn, 0), _limit(maxval, kind, drawn, 1)
+    if isinstance(low, int) and isinstance(high, int):
+        least, most = int(np.iinfo(drawn).min), int(np.iinfo(drawn).max)
+        first, beyond = min(max(low, least), most), high > most
+        span = min(max(high, least), most) - first
+        span = span + beyond if span > 0 else 1
+        carrier = unsigned(8 * drawn.itemsize)
+        size = span % (1 << (8 * drawn.itemsize))
+        operands = [*numbers_as([first, words], drawn)[:1], *numbers_as([size, words], carrier)[:1]]
+        out = apply(integers, [words, *operands], sizes, drawn)
+    else:
+        bounds = [b if isinstance(b, Array) else _wide(b, words) for b in (low, high)]
+        broadcast_shape("randint", sizes, *[b.shape for b in bounds])
+        out = apply(integers_between, [words, *bounds], sizes, drawn)
+    return out if drawn == kind else out.astype(kind)
+
+
+def _limit(value: ArrayLike, kind: DType, drawn: DType, above: int) -> int | Array:
+    """A bound; clipped to a narrow type before it is widened, as JAX has it."""
+    narrow = drawn != kind
+    least, most = int(np.iinfo(kind).min), int(np.iinfo(kind).max) + above
+    if isinstance(value, int):
+        return min(max(value, least), most) if narrow else value
+    bound = array_of("randint", value)
+    if bound.dtype not in INTEGERS:
+        raise DTypeError("randint needs integer bounds", got=repr(value)[:80])
+    return bound.astype(drawn).clip(least, most) if narrow else bound
+
+
+def _wide(value: int, words: Array) -> Array:
+    return numbers_as([value, words], np.dtype("int64"))[0]

@@ -1,0 +1,323 @@
+"""Keys: the state of a random generator, as a value.
+
+A key is two 32-bit words.  `split` and `fold_in` make independent keys of one; nothing else
+remembers anything, so the same key always gives the same numbers, whatever the number of threads.
+
+Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"; the use of
+the words is JAX's "partitionable" mode, so that keys and bits agree with it exactly.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tfn import tree
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import INTEGERS, UINT32, UINT64
+from tfn.errors import ArgumentError, DTypeError
+from tfn.numpy.operands import a_shape, apply
+from tfn.run import asarray
+from tfn.trace import build
+from tfn.trace.op import Op, Shape
+from tfn.trace.uop import UOp
+
+SHIFT = 32
+_LARGEST = (1 << SHIFT) - 1
+
+
+class KeyType:
+    """The element type of keys; prints as ``key<fry>``."""
+
+    __slots__ = ()
+    name = "key<fry>"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+KEY_TYPE = KeyType()
+
+
+class Key:
+    """An array of keys: a scalar, or what `split` gives.  Immutable, and a node of pytrees.
+
+    Under `vmap`, `scan` and `jit` a Key is what its array of words is; keys have no arithmetic.
+
+    Attributes:
+        data: the words, uint32 with a last axis of size 2.
+
+    Example:
+        >>> first, second = split(key(0))
+        >>> first.shape, first.dtype
+        ((), key<fry>)
+    """
+
+    __slots__ = ("data",)
+    data: Array
+    __hash__ = None  # type: ignore[assignment]  # ``==`` is elementwise
+
+    def __init__(self, data: Array) -> None:
+        object.__setattr__(self, "data", data)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Key is immutable: cannot set {name}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Key, (self.data,)
+
+    @property
+    def dtype(self) -> KeyType:
+        """``key<fry>``."""
+        return KEY_TYPE
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of the axes, without that of the words."""
+        return self.data.shape[:-1]
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of keys."""
+        return prod(self.shape)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ArgumentError("a single key has no length", hint="split(key) gives two")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Key]:
+        if not self.shape:
+            raise ArgumentError("a single key cannot be iterated", hint="split(key) gives two")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __getitem__(self, index: Any) -> Key:
+        parts = index if isinstance(index, tuple) else (index,)
+        rest = () if any(part is Ellipsis for part in parts) else (Ellipsis,)
+        return Key(self.data[(*parts, *rest, slice(None))])
+
+    def __eq__(self, other: object) -> Any:
+        if not isinstance(other, Key):
+            return NotImplemented
+        return apply(_equal, [self.data, other.data])
+
+    def __repr__(self) -> str:
+        return f"Key(shape={self.shape}, dtype={self.dtype}, data={self.data!r})"
+
+    def reshape(self, *shape: Any) -> Key:
+        """The same keys in order under another shape."""
+        sizes = a_shape("reshape", shape[0] if len(shape) == 1 else shape)
+        return Key(self.data.reshape((*sizes, 2)))
+
+    def block_until_ready(self) -> Key:
+        """This key, when its words have been computed."""
+        self.data.block_until_ready()
+        return self
+
+
+tree.register_node(Key, lambda k: ((k.data,), None), lambda static, children: Key(*children))
+
+KeyLike = Key | Array
+"""A key, or its words: an array as the older `PRNGKey` makes it."""
+
+
+def _equal(a: UOp, b: UOp) -> UOp:
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    same = build.eq(build.broadcast_to(a, shape), build.broadcast_to(b, shape))
+    return build.reduce(same, Op.MIN, (len(shape) - 1,))
+
+
+def words_of(name: str, key: KeyLike) -> Array:
+    """The words of a single key, shape (2,).
+
+    Raises:
+        ArgumentError: for what is no key, or for an array of them.
+    """
+    data = key.data if isinstance(key, Key) else key
+    if not isinstance(data, Array) or data.dtype != UINT32 or data.shape[-1:] != (2,):
+        raise ArgumentError(f"{name} needs a key", got=repr(key)[:80],
+                            hint="make one with tfn.random.key(seed)")  # fmt: skip
+    if len(data.shape) != 1:
+        raise ArgumentError(f"{name} needs a single key", got=f"keys of shape {data.shape[:-1]}",
+                            hint="take one of them, or use tfn.vmap over them")  # fmt: skip
+    return data
+
+
+def _like(key: KeyLike, data: Array) -> Any:
+    return Key(data) if isinstance(key, Key) else data
+
+
+# Inside programs: graphs over the words.
+
+
+def counters(shape: Shape) -> tuple[UOp, UOp]:
+    """The place of each element in row-major order, as two 32-bit words."""
+    size = prod(shape)
+    if size <= _LARGEST:
+        low = build.reshape(build.iota((size,), 0, UINT32), shape)
+        return build.zeros(shape, UINT32), low
+    place = build.reshape(build.iota((size,), 0, UINT64), shape)
+    return build.cast(place >> SHIFT, UINT32), build.cast(place, UINT32)
+
+
+def hash_pair(words: UOp, high: UOp, low: UOp) -> tuple[UOp, UOp]:
+    """The two words that a key, shape (2,), makes of each counter."""
+    operands = (
+        build.broadcast_to(word(words, 0), low.shape),
+        build.broadcast_to(word(words, 1), low.shape), high, low,
+    )  # fmt: skip
+    return UOp(Op.THREEFRY, operands, 0), UOp(Op.THREEFRY, operands, 1)
+
+
+def word(words: UOp, i: int) -> UOp:
+    """One of the words, a scalar."""
+    return build.reshape(build.shrink(words, (i,), (i + 1,)), ())
+
+
+def join(first: UOp, second: UOp) -> UOp:
+    """Two words as the last axis of a key."""
+    last = (*first.shape, 1)
+    return build.concat([build.reshape(first, last), build.reshape(second, last)], first.ndim)
+
+
+def split_words(words: UOp, shape: Shape) -> UOp:
+    """The words of independent keys."""
+    return join(*hash_pair(words, *counters(shape)))
+
+
+def fold_words(words: UOp, number: UOp) -> UOp:
+    """The words of a key that depends on a number."""
+    return join(*hash_pair(words, *seed_pair(number)))
+
+
+def seed_words(seed: UOp) -> UOp:
+    """The words of a key made from a seed."""
+    return join(*seed_pair(seed))
+
+
+def seed_pair(seed: UOp) -> tuple[UOp, UOp]:
+    """The high and the low word of an integer; the high word of a 32-bit one is zero."""
+    if seed.dtype.itemsize < 8:
+        return build.zeros(seed.shape, UINT32), build.cast(seed, UINT32)
+    wide = build.cast(seed, UINT64)
+    return build.cast(wide >> SHIFT, UINT32), build.cast(wide, UINT32)
+
+
+# The public functions.
+
+
+def key(seed: ArrayLike) -> Key:
+    """A key from an integer, of which 64 bits are used.
+
+    Args:
+        seed: a Python integer, or an integer scalar array, which may be traced.
+
+    Raises:
+        DTypeError: for anything but an integer.
+        ArgumentError: for an integer of more than 64 bits, or for an array with axes.
+
+    Example:
+        >>> key_data(key(42)).tolist()
+        [0, 42]
+    """
+    return Key(PRNGKey(seed))
+
+
+def PRNGKey(seed: ArrayLike) -> Array:
+    """The words of `key`, as an array uint32[2]; every function here takes them as a key."""
+    if isinstance(seed, int) and not isinstance(seed, bool):
+        return apply(seed_words, [_integer(seed)])
+    number = asarray(seed)
+    if number.dtype not in INTEGERS:
+        raise DTypeError("a seed is an integer", got=repr(seed)[:80])
+    if number.shape:
+        raise ArgumentError("a seed is one integer", got=repr(seed)[:80],
+                            hint="use tfn.vmap(tfn.random.key) for many")  # fmt: skip
+    return apply(seed_words, [number])
+
+
+def _integer(value: int) -> Array:
+    """A Python integer as an unsigned scalar: 32 bits where they hold it, as JAX has it."""
+    if -(1 << 31) <= value <= _LARGEST:
+        return asarray(np.array(value & _LARGEST, UINT32))
+    if not -(1 << 63) <= value < 1 << 64:
+        raise ArgumentError("a seed has at most 64 bits", got=str(value))
+    return asarray(np.array(value & ((1 << 64) - 1), UINT64))
+
+
+def split(key: KeyLike, num: int | Sequence[int] = 2) -> Any:
+    """Independent keys: the first axis has `num` of them, or the first axes those of a shape.
+
+    Raises:
+        ArgumentError: unless `key` is a single key.
+
+    Example:
+        >>> first, second = split(key(0))
+        >>> key_data(second).tolist()
+        [928981903, 3453687069]
+    """
+    data = words_of("split", key)
+    return _like(key, apply(split_words, [data], a_shape("split", num)))
+
+
+def fold_in(key: KeyLike, data: ArrayLike) -> Any:
+    """A key that depends on a key and a number, as that of a step or a layer.
+
+    Args:
+        data: an integer, or an integer scalar array, which may be traced; 32 bits are used.
+
+    Raises:
+        DTypeError: unless `data` is an integer.
+
+    Example:
+        >>> key_data(fold_in(key(0), 7)).tolist()
+        [2716826189, 292468403]
+    """
+    words = words_of("fold_in", key)
+    if isinstance(data, int) and not isinstance(data, bool):
+        number = asarray(np.array(operator.index(data) & _LARGEST, UINT32))
+    else:
+        number = asarray(data)
+    if number.dtype not in INTEGERS or number.shape:
+        raise DTypeError("fold_in needs one integer", got=repr(data)[:80])
+    return _like(key, apply(fold_narrow, [words, number]))
+
+
+def fold_narrow(words: UOp, number: UOp) -> UOp:
+    """`fold_words` of the low 32 bits of a number."""
+    return fold_words(words, build.cast(number, UINT32))
+
+
+def key_data(keys: KeyLike) -> Array:
+    """The words: an array uint32[..., 2]."""
+    return keys.data if isinstance(keys, Key) else keys
+
+
+def wrap_key_data(key_bits_array: ArrayLike) -> Key:
+    """The keys with these words.
+
+    Raises:
+        ArgumentError: unless the array is uint32[..., 2].
+
+    Example:
+        >>> wrap_key_data(key_data(key(0))).shape
+        ()
+    """
+    data = asarray(key_bits_array)
+    if data.dtype != UINT32 or data.shape[-1:] != (2,):
+        raise ArgumentError("the words of keys are uint32[..., 2]", got=repr(data)[:80])
+    return Key(data)
+
+
+def clone(key: Key) -> Key:
+    """The same key once more, for use where a key is meant to be used twice."""
+    return key
