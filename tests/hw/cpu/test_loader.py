@@ -39,7 +39,7 @@ def compiler():
 
 
 def test_code_may_use_the_c_library_and_its_own_constants(compiler):
-    code = Loader().load(compiler.compile(LIBRARY, host()), ("f", "zero", "look"))
+    code = Loader(compiler).load(compiler.compile(LIBRARY, host()), ("f", "zero", "look"))
     fmod = ctypes.CFUNCTYPE(ctypes.c_double, ctypes.c_double)(code.addresses["f"])
     assert fmod(23.5) == 3.5
     memory = ctypes.create_string_buffer(b"xxxx")
@@ -52,7 +52,7 @@ def test_code_may_use_the_c_library_and_its_own_constants(compiler):
 
 
 def test_an_object_is_loaded_once_and_leaves_with_its_last_user(compiler):
-    loader, data = Loader(), compiler.compile(SCALE, host())
+    loader, data = Loader(compiler), compiler.compile(SCALE, host())
     first = loader.load_once("scale", data)
     assert loader.load_once("scale", data) is first
     address = first.addresses["scale"]
@@ -67,8 +67,8 @@ def test_an_object_is_loaded_once_and_leaves_with_its_last_user(compiler):
 def test_a_missing_symbol_is_an_error(compiler):
     text = "declare void @nowhere()\ndefine void @main() {\n call void @nowhere()\n ret void\n}"
     with pytest.raises(CompileError, match="main cannot be linked"):
-        Loader().load(compiler.compile(text, host()), ("main",))
+        Loader(compiler).load(compiler.compile(text, host()), ("main",))
     with pytest.raises(CompileError, match="cannot be linked"):
-        Loader().load(compiler.compile(SCALE, host()), ("absent",))
+        Loader(compiler).load(compiler.compile(SCALE, host()), ("absent",))
     with pytest.raises(CompileError, match="cannot be linked"):
-        Loader().load(b"not an object", ("main",))
+        Loader(compiler).load(b"not an object", ("main",))

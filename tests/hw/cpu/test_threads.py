@@ -132,8 +132,6 @@ def test_every_thread_keeps_ieee_arithmetic():
     """Libraries may make the calling thread flush denormal numbers; results stay the same."""
     code = """
     import ctypes
-    from tfn.hw.compile.llvm import LlvmCompiler
-    from tfn.hw.cpu.loader import Loader
     from tfn.hw.cpu.target import host
 
     tiny = np.full(50 * 64, 1e-42, np.float32)
@@ -144,7 +142,8 @@ def test_every_thread_keeps_ieee_arithmetic():
           call void @llvm.x86.sse.ldmxcsr(ptr %p)
           ret void
         }'''
-        code = Loader().load(LlvmCompiler().compile(text, host()), ("flush",))
+        loader = device.queue.loader
+        code = loader.load(device.compiler.compile(text, host()), ("flush",))
         mode = ctypes.c_uint32(0x9FC0)  # flush to zero, denormals are zero
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(code.addresses["flush"])(ctypes.addressof(mode))
     bits, _ = sums(device, run, tiny)

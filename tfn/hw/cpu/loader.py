@@ -10,10 +10,22 @@ import itertools
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache as once
+from functools import cached_property
 from typing import Any
 
 from tfn.errors import CompileError
-from tfn.hw.compile.llvm import LOCK, binding
+from tfn.hw.compile.llvm import LOCK, LlvmCompiler, binding
+from tfn.hw.cpu import support
+from tfn.hw.cpu.target import host
+
+_NUMBERS = itertools.count()  # a library's name cannot be used twice
+
+
+@once
+def _jit() -> Any:
+    """LLVM's linker, one for the process: code would vanish with it."""
+    return binding().create_lljit_compiler(use_jit_link=True)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -32,12 +44,16 @@ class Code:
 class Loader:
     """Links objects into this process, through LLVM's JITLink."""
 
-    def __init__(self) -> None:
-        self._jit: Any = None
-        self._numbers = itertools.count()  # a library's name cannot be used twice
+    def __init__(self, compiler: LlvmCompiler) -> None:
+        self.compiler = compiler
         self._loaded: weakref.WeakValueDictionary[tuple[str, bytes], Code] = (
             weakref.WeakValueDictionary()
         )
+
+    @cached_property
+    def support(self) -> Code:
+        """Conversions that the process may lack, loaded when code first calls one."""
+        return self.load(self.compiler.compile(support.TEXT, host()), support.NAMES)
 
     def load(
         self, data: bytes, names: Sequence[str], imports: Mapping[str, Code] | None = None
@@ -47,21 +63,21 @@ class Loader:
         Raises:
             CompileError: if a symbol is missing.
         """
-        llvm = binding()
-        imports = imports or {}
+        needs = dict(imports or {})
+        for symbol in support.NAMES:
+            if symbol.encode() in data and symbol not in names:
+                needs[symbol] = self.support
         with LOCK:
-            if self._jit is None:
-                self._jit = llvm.create_lljit_compiler(use_jit_link=True)
-            builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
-            for symbol, code in imports.items():
+            builder = binding().JITLibraryBuilder().add_object_img(data).add_current_process()
+            for symbol, code in needs.items():
                 builder.import_symbol(symbol, code.addresses[symbol])
             for name in names:
                 builder.export_symbol(name)
             try:
-                tracker = builder.link(self._jit, f"{names[0]}.{next(self._numbers)}")
+                tracker = builder.link(_jit(), f"{names[0]}.{next(_NUMBERS)}")
             except RuntimeError as error:
                 raise CompileError(f"{names[0]} cannot be linked", got=str(error).strip()) from None
-        return Code({name: tracker[name] for name in names}, (tracker, *imports.values()))
+        return Code({name: tracker[name] for name in names}, (tracker, *needs.values()))
 
     def load_once(self, name: str, data: bytes) -> Code:
         """As `load`, but the same object is loaded only once."""

@@ -41,13 +41,23 @@ class CpuExecutable:
         work_bytes: arena and sync together.
     """
 
-    __slots__ = ("_idle", "_memory", "_pack", "_pool", "_run", "call", "code", "work_bytes")
+    __slots__ = (
+        "_idle",
+        "_memory",
+        "_native",
+        "_pack",
+        "_pool",
+        "_run",
+        "call",
+        "code",
+        "work_bytes",
+    )
 
     def __init__(
         self,
         program: Program,
         code: Code,
-        run: Callable[..., None],
+        native: Code,
         pool: Callable[[], int] | None,
         memory: HostMemory,
     ) -> None:
@@ -56,7 +66,8 @@ class CpuExecutable:
         self.code, self.work_bytes = code, arena_bytes + program.sync_bytes
         self.call = struct.pack("4Q", entry, arena_bytes, program.sync_bytes, patience_ns(program))
         self._pack = struct.Struct(f"{len(program.inputs) + len(program.outputs)}Q").pack
-        self._run, self._pool, self._memory = run, pool, memory
+        self._native, self._run = native, _RUN(native.addresses["run"])
+        self._pool, self._memory = pool, memory
         self._idle: list[Buffer] = []  # working memory of no call; two calls never share
 
     def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
@@ -79,13 +90,13 @@ class CpuQueue:
     """Runs programs at once: in the caller's thread, and on workers where they are worth it."""
 
     def __init__(self, compiler: LlvmCompiler, memory: HostMemory) -> None:
-        self.compiler, self.memory, self.loader = compiler, memory, Loader()
+        self.memory, self.loader = memory, Loader(compiler)
         self._lock = threading.Lock()
 
     @cached_property
     def runtime(self) -> Code:
         """The native part, compiled at first use."""
-        data = self.compiler.compile(runtime.text(), host())
+        data = self.loader.compiler.compile(runtime.text(), host())
         return self.loader.load(data, ("run", "work", "stop"))
 
     @cached_property
@@ -102,9 +113,9 @@ class CpuQueue:
         kernels = {k.name: self.loader.load_once(k.name, objects[k.name]) for k in program.kernels}
         code = self.loader.load(objects[program.name], (program.name,), kernels)
         with self._lock:
-            run = _RUN(self.runtime.addresses["run"])
+            native = self.runtime
             pool = self.threads.pool if program.parallel else None
-        return CpuExecutable(program, code, run, pool, self.memory)
+        return CpuExecutable(program, code, native, pool, self.memory)
 
     def synchronize(self) -> None:
         """Programs have finished when their call returns."""
