@@ -3,4 +3,5 @@
 In reading order:
     cache: objects on disk.
     llvm: LLVM IR to objects, through llvmlite.
+    child: the same in another process, for what may abort.
 """

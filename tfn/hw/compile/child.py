@@ -1,0 +1,73 @@
+"""Compiling in another process, which LLVM may end.
+
+An instruction that a target lacks, or a feature that LLVM half knows, makes LLVM call abort().
+Where that may happen (targets nobody compiles for daily, a search that tries what comes) the text
+goes to a child with a deadline; its end is an error like any other.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+
+from tfn.errors import CompileError
+from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.lower.kernel import Target
+
+_MESSAGE_LINES = 3
+
+
+class ChildCompiler:
+    """A compiler whose every call is a process of its own, sharing the cache on disk.
+
+    Attributes:
+        level: LLVM's codegen level, 0 to 3.
+        timeout_seconds: after which the child is ended.
+    """
+
+    def __init__(self, level: int = 2, timeout_seconds: float = 60.0) -> None:
+        self.level, self.timeout_seconds = level, timeout_seconds
+
+    def compile(self, text: str, target: Target) -> bytes:
+        """An object file from LLVM IR.
+
+        Raises:
+            CompileError: with what LLVM said, also where it ended the process.
+        """
+        request = json.dumps({"text": text, "level": self.level, "target": asdict(target)})
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", __name__], input=request.encode(), capture_output=True,
+                timeout=self.timeout_seconds, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise CompileError(
+                f"compiling for {target.triple} took more than {self.timeout_seconds:g} seconds"
+            ) from None
+        if done.returncode == 0:
+            return done.stdout
+        said = [line for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+        raise CompileError(
+            f"LLVM cannot compile a text for {target.triple}",
+            got="\n       ".join(said[:_MESSAGE_LINES]) or f"exit status {done.returncode}",
+            hint="the text may need a feature that the target lacks",
+        )
+
+
+def main() -> int:
+    """The child: a request as JSON on standard input, the object on standard output."""
+    request = json.load(sys.stdin)
+    compiler = LlvmCompiler(request["level"], verify=True)
+    try:
+        data = compiler.compile(request["text"], Target(**request["target"]))
+    except CompileError as error:
+        sys.stderr.write(error.got)
+        return 1
+    sys.stdout.buffer.write(data)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
