@@ -15,7 +15,6 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cache as once
-from importlib.metadata import version
 from typing import Any
 
 from tfn.config import config
@@ -33,22 +32,30 @@ _BINDING: list[Any] = []
 
 
 def binding() -> Any:
-    """The module ``llvmlite.binding``, with all its targets ready."""
+    """The module ``llvmlite.binding``, ready for this machine's own target."""
     with LOCK:
         if not _BINDING:
             from llvmlite import binding as llvm
 
-            llvm.initialize_all_targets()
-            llvm.initialize_all_asmprinters()
+            llvm.initialize_native_target()
+            llvm.initialize_native_asmprinter()
             llvm.initialize_native_asmparser()
             _BINDING.append(llvm)
         return _BINDING[0]
 
 
 @once
+def _all_targets() -> None:
+    binding().initialize_all_targets()
+    binding().initialize_all_asmprinters()
+
+
+@once
 def llvmlite_version() -> str:
-    """As its package says, which is known without importing it."""
-    return version("llvmlite")
+    """Of the package alone: this does not load LLVM."""
+    import llvmlite
+
+    return str(llvmlite.__version__)
 
 
 @once
@@ -59,6 +66,8 @@ def machine(target: Target, level: int = 2) -> Any:
         CompileError: if LLVM does not know the triple.
     """
     llvm = binding()
+    if target.triple.split("-")[0] != llvm.get_process_triple().split("-")[0]:
+        _all_targets()
     # Code is loaded wherever there is room, so it must not depend on its address; linkers of
     # these two expect plain code.
     fixed = target.triple.startswith(("wasm", "hexagon"))
