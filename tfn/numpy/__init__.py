@@ -7,6 +7,9 @@ functions     exp, sin, sqrt and their like
 logic         comparisons, logic, bits, choice
 reductions    sums, extremes, means, and where the extremes are
 manipulation  shapes, orders, joins, splits, repetitions
+contraction   dot, matmul, einsum and their like
+indexing      x[...], x.at[...], take
+sorting       sort, argsort, and what follows from them
 """
 
 import numpy as _numpy
@@ -177,6 +180,39 @@ from tfn.numpy.arithmetic import (
 from tfn.numpy.arithmetic import (
     trunc as trunc,
 )
+from tfn.numpy.contraction import (
+    contract as contract,
+)
+from tfn.numpy.contraction import (
+    cross as cross,
+)
+from tfn.numpy.contraction import (
+    dot as dot,
+)
+from tfn.numpy.contraction import (
+    einsum as einsum,
+)
+from tfn.numpy.contraction import (
+    inner as inner,
+)
+from tfn.numpy.contraction import (
+    kron as kron,
+)
+from tfn.numpy.contraction import (
+    matmul as matmul,
+)
+from tfn.numpy.contraction import (
+    outer as outer,
+)
+from tfn.numpy.contraction import (
+    tensordot as tensordot,
+)
+from tfn.numpy.contraction import (
+    vdot as vdot,
+)
+from tfn.numpy.contraction import (
+    vecdot as vecdot,
+)
 from tfn.numpy.creation import (
     arange as arange,
 )
@@ -338,6 +374,27 @@ from tfn.numpy.functions import (
 )
 from tfn.numpy.functions import (
     tanh as tanh,
+)
+from tfn.numpy.indexing import (
+    getitem as getitem,
+)
+from tfn.numpy.indexing import (
+    ix_ as ix_,
+)
+from tfn.numpy.indexing import (
+    put_along_axis as put_along_axis,
+)
+from tfn.numpy.indexing import (
+    read_index as read_index,
+)
+from tfn.numpy.indexing import (
+    take as take,
+)
+from tfn.numpy.indexing import (
+    take_along_axis as take_along_axis,
+)
+from tfn.numpy.indexing import (
+    update as update,
 )
 from tfn.numpy.logic import (
     allclose as allclose,
@@ -632,6 +689,30 @@ from tfn.numpy.reductions import (
 )
 from tfn.numpy.reductions import (
     var as var,
+)
+from tfn.numpy.sorting import (
+    argsort as argsort,
+)
+from tfn.numpy.sorting import (
+    digitize as digitize,
+)
+from tfn.numpy.sorting import (
+    lexsort as lexsort,
+)
+from tfn.numpy.sorting import (
+    median as median,
+)
+from tfn.numpy.sorting import (
+    percentile as percentile,
+)
+from tfn.numpy.sorting import (
+    quantile as quantile,
+)
+from tfn.numpy.sorting import (
+    searchsorted as searchsorted,
+)
+from tfn.numpy.sorting import (
+    sort as sort,
 )
 
 ndarray = Array

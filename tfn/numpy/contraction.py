@@ -1,0 +1,347 @@
+"""Products that sum over axes: dot, matmul, tensordot, einsum."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from operator import index as as_index
+from typing import Any
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, INT32, DType, DTypeLike, canonical
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.operands import apply, array_of, broadcast_shape, some_axes, together
+from tfn.trace import build
+from tfn.trace.build import add_up, cast, expand, permute, reshape
+from tfn.trace.op import Dot, Op, Shape
+from tfn.trace.uop import UOp
+
+Numbers = tuple[int, ...]
+
+
+def contract(x: UOp, y: UOp, pairs: tuple[Numbers, Numbers], batch: tuple[Numbers, Numbers],
+             dtype: DType) -> UOp:  # fmt: skip
+    """A contraction of nodes of one dtype; booleans are combined by or of ands."""
+    if x.dtype == BOOL:
+        return cast(contract(cast(x, INT32), cast(y, INT32), pairs, batch, INT32), BOOL)
+    return UOp(Op.DOT, (x, y), Dot(*pairs, *batch, dtype))
+
+
+def _product(name: str, body: Callable[..., UOp], x: ArrayLike, y: ArrayLike, *static: Any,
+             dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+    operands, kind, weak = together(name, x, y)
+    wanted = kind if dtype is None else canonical(dtype)
+    return apply(body, operands, kind, wanted, *static, weak=weak and dtype is None)
+
+
+def dot(x: ArrayLike, y: ArrayLike, *, precision: Any = None,
+        preferred_element_type: DTypeLike | None = None) -> Array:  # fmt: skip
+    """The last axis of `x` with the last but one of `y`, the only one of a vector.
+
+    Raises:
+        ShapeError: if these axes differ in size.
+
+    Example:
+        >>> dot(np.float32([1, 2]), np.float32([3, 4]))
+        Array(11., dtype=float32)
+    """
+    x, y = array_of("dot", x), array_of("dot", y)
+    if x.ndim and y.ndim:
+        _fits("dot", x, y, x.ndim - 1, max(y.ndim - 2, 0))
+    return _product("dot", _dot, x, y, dtype=preferred_element_type)
+
+
+def _fits(name: str, x: Array, y: Array, i: int, j: int) -> None:
+    if x.shape[i] != y.shape[j]:
+        raise ShapeError(
+            f"{name} needs axis {i} of the first array to equal axis {j} of the second",
+            got=f"{x.shape} and {y.shape}: {x.shape[i]} and {y.shape[j]}",
+            hint="exchange axes with .T or .mT" if x.ndim == y.ndim == 2 else "",
+        )
+
+
+def _dot(x: UOp, y: UOp, dtype: DType, wanted: DType) -> UOp:
+    x, y = cast(x, dtype), cast(y, dtype)
+    if not x.ndim or not y.ndim:
+        shape = x.shape or y.shape
+        x, y = build.broadcast_to(x, shape), build.broadcast_to(y, shape)
+        return cast(x & y if dtype == BOOL else x * y, wanted)
+    return contract(x, y, ((x.ndim - 1,), (max(y.ndim - 2, 0),)), ((), ()), wanted)
+
+
+def matmul(x: ArrayLike, y: ArrayLike, *, precision: Any = None,
+           preferred_element_type: DTypeLike | None = None) -> Array:  # fmt: skip
+    """The matrix product ``x @ y``; axes before the last two are broadcast.
+
+    Raises:
+        ShapeError: if the inner sizes differ, or an operand is a scalar.
+    """
+    x, y = array_of("matmul", x), array_of("matmul", y)
+    if not x.ndim or not y.ndim:
+        raise ShapeError("matmul needs arrays, not scalars", got=f"{x.shape}, {y.shape}",
+                         hint="use * for a product with a scalar")  # fmt: skip
+    _fits("matmul", x, y, x.ndim - 1, max(y.ndim - 2, 0))
+    broadcast_shape("matmul", x.shape[:-2], y.shape[:-2])
+    return _product("matmul", _matmul, x, y, dtype=preferred_element_type)
+
+
+def _matmul(x: UOp, y: UOp, dtype: DType, wanted: DType) -> UOp:
+    x, y = cast(x, dtype), cast(y, dtype)
+    if y.ndim <= 2:
+        return contract(x, y, ((x.ndim - 1,), (max(y.ndim - 2, 0),)), ((), ()), wanted)
+    if x.ndim <= 2:  # y's batch axes come before x's row axis in the result
+        out = contract(x, y, ((x.ndim - 1,), (y.ndim - 2,)), ((), ()), wanted)
+        return build.moveaxis(out, 0, out.ndim - 2) if x.ndim == 2 else out
+    batch = broadcast_shape("matmul", x.shape[:-2], y.shape[:-2])
+    x = build.broadcast_to(x, (*batch, *x.shape[-2:]))
+    y = build.broadcast_to(y, (*batch, *y.shape[-2:]))
+    n = len(batch)
+    shared = tuple(range(n))
+    return contract(x, y, ((n + 1,), (n,)), (shared, shared), wanted)
+
+
+def tensordot(x: ArrayLike, y: ArrayLike, axes: Any = 2, *, precision: Any = None,
+              preferred_element_type: DTypeLike | None = None) -> Array:  # fmt: skip
+    """Sums over pairs of axes: the last n of `x` with the first n of `y`, or as listed.
+
+    Raises:
+        ShapeError: if paired axes differ in size.
+    """
+    x, y = array_of("tensordot", x), array_of("tensordot", y)
+    if isinstance(axes, (tuple, list)):
+        first = some_axes("tensordot", axes[0], x.ndim)
+        second = some_axes("tensordot", axes[1], y.ndim)
+    else:
+        count = as_index(axes)
+        if count > min(x.ndim, y.ndim):
+            raise ShapeError(f"tensordot over {count} axes needs as many in both arrays",
+                             got=f"{x.shape}, {y.shape}")  # fmt: skip
+        first, second = tuple(range(x.ndim - count, x.ndim)), tuple(range(count))
+    if len(first) != len(second):
+        raise ArgumentError("tensordot needs pairs of axes", got=str(axes))
+    for i, j in zip(first, second):
+        _fits("tensordot", x, y, i, j)
+    return _product("tensordot", _tensordot, x, y, first, second, dtype=preferred_element_type)
+
+
+def _tensordot(x: UOp, y: UOp, dtype: DType, wanted: DType, first: Numbers,
+               second: Numbers) -> UOp:  # fmt: skip
+    return contract(cast(x, dtype), cast(y, dtype), (first, second), ((), ()), wanted)
+
+
+def inner(x: ArrayLike, y: ArrayLike) -> Array:
+    """Sums over the last axis of both."""
+    x, y = array_of("inner", x), array_of("inner", y)
+    if not x.ndim or not y.ndim:
+        return dot(x, y)
+    _fits("inner", x, y, x.ndim - 1, y.ndim - 1)
+    return _product("inner", _tensordot, x, y, (x.ndim - 1,), (y.ndim - 1,))
+
+
+def outer(x: ArrayLike, y: ArrayLike) -> Array:
+    """All products of an element of `x` with one of `y`, both flattened."""
+    x, y = array_of("outer", x), array_of("outer", y)
+    return x.reshape(x.size, 1) * y.reshape(1, y.size)
+
+
+def vdot(x: ArrayLike, y: ArrayLike) -> Array:
+    """The sum of the products of all elements, both flattened."""
+    x, y = array_of("vdot", x), array_of("vdot", y)
+    return dot(x.reshape(x.size), y.reshape(y.size))
+
+
+def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Array:
+    """The sum of products along an axis; the others are broadcast."""
+    x, y = array_of("vecdot", x), array_of("vecdot", y)
+    return (x * y).sum(axis)
+
+
+def kron(x: ArrayLike, y: ArrayLike) -> Array:
+    """The Kronecker product: each element of `x` replaced by its product with `y`."""
+    x, y = array_of("kron", x), array_of("kron", y)
+    ndim = max(x.ndim, y.ndim)
+    a, b = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - y.ndim) + y.shape
+    left = x.reshape(tuple(n for size in a for n in (size, 1)))
+    right = y.reshape(tuple(n for size in b for n in (1, size)))
+    return (left * right).reshape(tuple(i * j for i, j in zip(a, b)))
+
+
+def cross(x: ArrayLike, y: ArrayLike, axis: int = -1) -> Array:
+    """The vector product of vectors of three along an axis.
+
+    Raises:
+        ShapeError: if the axis has another size.
+    """
+    x, y = array_of("cross", x), array_of("cross", y)
+    if x.shape[axis] != 3 or y.shape[axis] != 3:
+        raise ShapeError("cross needs vectors of 3", got=f"{x.shape}, {y.shape}, axis {axis}")
+    operands, dtype, weak = together("cross", x, y)
+    shape = broadcast_shape("cross", x.shape, y.shape)
+    return apply(_cross, operands, dtype, shape, axis % len(shape), weak=weak)
+
+
+def _cross(x: UOp, y: UOp, dtype: DType, shape: Shape, axis: int) -> UOp:
+    x, y = (build.broadcast_to(cast(u, dtype), shape) for u in (x, y))
+
+    def turned(u: UOp, by: int) -> UOp:
+        parts = [_slab(u, axis, (i + by) % 3) for i in range(3)]
+        return build.concat(parts, axis)
+
+    return turned(x, 1) * turned(y, 2) - turned(x, 2) * turned(y, 1)
+
+
+def _slab(u: UOp, axis: int, at: int) -> UOp:
+    start = tuple(at if a == axis else 0 for a in range(u.ndim))
+    stop = tuple(at + 1 if a == axis else n for a, n in enumerate(u.shape))
+    return build.shrink(u, start, stop)
+
+
+def einsum(subscripts: str, /, *operands: ArrayLike, precision: Any = None,
+           preferred_element_type: DTypeLike | None = None, optimize: Any = None) -> Array:  # fmt: skip
+    """Sums of products in Einstein's notation, such as ``"bij,bjk->bik"``.
+
+    A letter names an axis; letters missing after the arrow are summed over; ``...`` stands for
+    axes that are broadcast.  Several operands are contracted in an order that keeps the parts
+    small.
+
+    Raises:
+        ArgumentError: for subscripts that do not fit the operands.
+        ShapeError: if axes of one letter differ in size.
+
+    Example:
+        >>> einsum("ij->i", np.ones((2, 3), np.float32))
+        Array([3., 3.], dtype=float32)
+    """
+    if not isinstance(subscripts, str):
+        raise ArgumentError("einsum needs its subscripts as text", got=repr(subscripts)[:80])
+    arrays, dtype, weak = together("einsum", *operands)
+    names, out = _letters(subscripts.replace(" ", ""), tuple(x.ndim for x in arrays))
+    _sizes(subscripts, names, [x.shape for x in arrays])
+    wanted = dtype if preferred_element_type is None else canonical(preferred_element_type)
+    path = _path(names, out, tuple(x.shape for x in arrays))
+    weak = weak and preferred_element_type is None
+    return apply(_einsum, arrays, dtype, wanted, names, out, path, weak=weak)
+
+
+_DOTS = "0123456789"  # one digit for each axis under `...`, the last of them the last digit used
+
+
+@lru_cache(maxsize=1024)
+def _letters(subscripts: str, ndims: Numbers) -> tuple[tuple[str, ...], str]:
+    """Each operand's axes and the result's, one character an axis; digits stand for ``...``."""
+    left, arrow, right = subscripts.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ndims):
+        raise ArgumentError(f"einsum {subscripts!r} names {len(terms)} operands",
+                            got=f"{len(ndims)} operands")  # fmt: skip
+    hidden = [n - len(term.replace("...", "")) for term, n in zip(terms, ndims)]
+    dots = _DOTS[: max([own for term, own in zip(terms, hidden) if "..." in term], default=0)]
+    for term, own, n in zip(terms, hidden, ndims):
+        plain = term.replace("...", "", 1)
+        if own < 0 or (own and "..." not in term) or not (plain.isalpha() or not plain):
+            raise ArgumentError(f"einsum {subscripts!r} does not fit its operands",
+                                got=f"{term!r} for an array of {n} axes")  # fmt: skip
+    names = tuple(t.replace("...", dots[len(dots) - own :]) for t, own in zip(terms, hidden))
+    letters = "".join(names)
+    if arrow:
+        out = right.replace("...", dots)
+    else:
+        once = sorted(c for c in set(letters) if letters.count(c) == 1 and c.isalpha())
+        out = dots + "".join(once)
+    if len(set(out)) != len(out) or not set(dots) <= set(out) <= set(letters):
+        raise ArgumentError(
+            f"einsum {subscripts!r} has a result that does not follow from it",
+            hint="each letter after the arrow stands there once, and also before it; so does ...",
+        )
+    return names, out
+
+
+def _sizes(subscripts: str, names: tuple[str, ...], shapes: list[Shape]) -> None:
+    sizes: dict[str, int] = {}
+    for term, shape in zip(names, shapes):
+        for letter, n in zip(term, shape):
+            known = sizes.setdefault(letter, n)
+            if known == 1 and letter.isdigit():
+                sizes[letter] = n
+            elif known != n and not (n == 1 and letter.isdigit()):
+                raise ShapeError(f"einsum {subscripts!r} got two sizes for axis {letter!r}",
+                                 got=", ".join(map(str, shapes)))  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _path(names: tuple[str, ...], out: str, shapes: tuple[Shape, ...]) -> tuple[Numbers, ...]:
+    """Which operands to contract next, the result being put last."""
+    if len(names) <= 2:
+        return (tuple(range(len(names))),)
+    letters = dict.fromkeys("".join(names))
+    plain = {c: chr(97 + i) if i < 26 else chr(65 + i - 26) for i, c in enumerate(letters)}
+    spec = ",".join("".join(plain[c] for c in term) for term in names)
+    spec += "->" + "".join(plain[c] for c in out)
+    dummies = [np.broadcast_to(np.float32(0), shape) for shape in shapes]  # no memory
+    steps = np.einsum_path(spec, *dummies, optimize="greedy")[0][1:]
+    return tuple(tuple(step) for step in steps)
+
+
+def _einsum(*nodes_and_static: Any) -> UOp:
+    *nodes, dtype, wanted, names, out, path = nodes_and_static
+    parts = [(cast(u, dtype), term) for u, term in zip(nodes, names)]
+    for step in path:
+        chosen = [parts[i] for i in step]
+        parts = [part for i, part in enumerate(parts) if i not in step]
+        kept = set(out).union(*(term for _, term in parts))
+        u, term = chosen[0]
+        u, term = _alone(u, term, kept.union(*(other for _, other in chosen[1:])))
+        for v, other in chosen[1:]:
+            v, other = _alone(v, other, kept | set(term))
+            u, term = _pair(u, term, v, other, kept, dtype if parts else wanted)
+        parts.append((u, term))
+    u, term = parts[0]
+    return cast(permute(u, [term.index(c) for c in out]), wanted)
+
+
+def _alone(u: UOp, term: str, kept: set[str]) -> tuple[UOp, str]:
+    """Repeated letters become diagonals; letters that nobody else needs are summed over."""
+    for letter in dict.fromkeys(term):
+        while term.count(letter) > 1:
+            i = term.index(letter)
+            j = term.index(letter, i + 1)
+            same = build.eq(build.iota(u.shape, i), build.iota(u.shape, j))
+            u = _total(build.where(same, u, build.full_like(u, 0)), (j,))
+            term = term[:j] + term[j + 1 :]
+    lonely = tuple(i for i, c in enumerate(term) if c not in kept)
+    return _total(u, lonely), "".join(c for c in term if c in kept)
+
+
+def _total(u: UOp, axes: Numbers) -> UOp:
+    return build.reduce(u, Op.MAX, axes) if u.dtype == BOOL else add_up(u, axes)
+
+
+def _pair(x: UOp, a: str, y: UOp, b: str, kept: set[str], dtype: DType) -> tuple[UOp, str]:
+    """Two operands: shared letters are kept in step if needed later, else contracted."""
+    shared = [c for c in a if c in b]
+    for c in shared:  # an axis under `...` may be of size 1 in one of them
+        size = max(x.shape[a.index(c)], y.shape[b.index(c)])
+        x, y = _grown(x, a.index(c), size), _grown(y, b.index(c), size)
+    batch = [c for c in shared if c in kept]
+    summed = [c for c in shared if c not in kept]
+    term = "".join(batch + [c for c in a if c not in shared] + [c for c in b if c not in shared])
+    if not summed:
+        sizes = dict(zip(a + b, x.shape + y.shape))
+        shape = tuple(sizes[c] for c in term)
+        x, y = _spread(x, a, term, shape), _spread(y, b, term, shape)
+        return x & y if x.dtype == BOOL else x * y, term
+    pairs = tuple(a.index(c) for c in summed), tuple(b.index(c) for c in summed)
+    steps = tuple(a.index(c) for c in batch), tuple(b.index(c) for c in batch)
+    return contract(x, y, pairs, steps, dtype), term
+
+
+def _grown(u: UOp, axis: int, size: int) -> UOp:
+    return expand(u, (*u.shape[:axis], size, *u.shape[axis + 1 :]))
+
+
+def _spread(u: UOp, own: str, term: str, shape: Shape) -> UOp:
+    """Axes named `own` put where `term` has them."""
+    u = permute(u, [own.index(c) for c in term if c in own])
+    return expand(reshape(u, tuple(n if c in own else 1 for c, n in zip(term, shape))), shape)

@@ -1,0 +1,585 @@
+"""x[index] and x.at[index]: NumPy's indexing as one gather or scatter.
+
+An index is first read into a `Plan`, which says for each axis how it is walked:
+
+    whole     ``:``             the axis is part of every window
+    window    ``i`` or ``a:b``  a window of known size at a start
+    column    ``a:b:k``         single elements, at start, start + k, ...
+    point     an index array    single elements, at places only known when it runs
+
+Index arrays are broadcast together; they, and the columns, span the grid of gathered windows.
+Starts are operands of an eager program, so that ``x[i]`` and ``x[i:i + 8]`` with another ``i``
+need no other program; in a trace they are constants.  A static index outside its axis is an error;
+a dynamic one is moved to the border when reading, and left out when writing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import index as as_index
+from typing import Any
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, FLOATS, INT32, INT64, INTEGERS, SHORT, UINT32, UINT64, highest, lowest
+from tfn.errors import (
+    ArgumentError,
+    DTypeError,
+    NonConcreteBooleanIndexError,
+    OutOfBoundsError,
+    ShapeError,
+)
+from tfn.numpy.arithmetic import divide, negative, power
+from tfn.numpy.creation import arange
+from tfn.numpy.creation import full_like as filled_like
+from tfn.numpy.operands import (
+    alias,
+    apply,
+    array_of,
+    broadcast_shape,
+    number_as,
+    one_axis,
+    scalar_kind,
+)
+from tfn.trace import bind, build
+from tfn.trace.build import cast, concat, expand, flip, full_like, iota, permute, reshape, shrink
+from tfn.trace.op import Op, Shape
+from tfn.trace.uop import UOp, const
+
+Numbers = tuple[int, ...]
+MODES = ("clip", "fill", "drop", "promise_in_bounds", None)
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """How one axis of the array is walked; see the head of this file.
+
+    Attributes:
+        kind: "whole", "window", "column" or "point".
+        size: elements taken: of the window or the column, 1 of a point.
+        step: from one element of a column to the next.
+        slot: which start or which index array it uses.
+        kept: whether the axis appears in the result, which that of an integer does not.
+    """
+
+    kind: str
+    size: int
+    step: int = 1
+    slot: int = -1
+    kept: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An index, read.
+
+    Attributes:
+        walks: one for each axis of the array.
+        result: what the axes of the result are: an axis of the array, "new", or "grid" for all
+            axes of the broadcast index arrays.
+        grid: shape of the broadcast index arrays.
+    """
+
+    walks: tuple[Walk, ...]
+    result: tuple[int | str, ...]
+    grid: Shape
+
+    @property
+    def entries(self) -> list[int | str]:
+        """What each axis of the result is, the axes of the grid one by one."""
+        each = [f"grid{i}" for i in range(len(self.grid))]
+        return [e for entry in self.result for e in (each if entry == "grid" else [entry])]
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A Plan and what belongs to it but is not part of its key."""
+
+    plan: Plan
+    starts: Numbers
+    points: list[Array]
+
+
+def read_index(x: Array, index: Any, checked: bool = True) -> _Reading:
+    """An index of `x`, read; unless `checked`, integers may lie outside.
+
+    Raises:
+        OutOfBoundsError: if a static index is outside its axis, or there are too many.
+        ArgumentError: for what is no index.
+        NonConcreteBooleanIndexError: for a mask whose values are not known.
+    """
+    items = _completed(x, [_item(i) for i in _listed(index)])
+    spread = [_is_point(item, checked) for item in items]
+    if any(spread):  # beside index arrays, an integer is one of them
+        spread = [s or isinstance(item, int) for s, item in zip(spread, items)]
+    where_spread = [i for i, s in enumerate(spread) if s]
+    joined = not where_spread or where_spread[-1] - where_spread[0] + 1 == len(where_spread)
+    walks: list[Walk] = []
+    result: list[int | str] = [] if joined else ["grid"]
+    starts: list[int] = []
+    points: list[Any] = []
+    for item, pointed in zip(items, spread):
+        axis = len(walks)
+        if pointed:
+            if "grid" not in result:
+                result.append("grid")
+            for place in _places(x, item, axis, checked):
+                walks.append(Walk("point", 1, slot=len(points), kept=False))
+                points.append(place)
+        elif item is Ellipsis:  # only parts the index arrays before it from those after it
+            pass
+        elif item is None:
+            result.append("new")
+        elif isinstance(item, slice):
+            walks.append(_walk_slice(item, x.shape[axis], starts))
+            result.append(axis)
+        else:
+            walks.append(Walk("window", 1, slot=len(starts), kept=False))
+            starts.append(_inside(item, x.shape[axis], axis))
+    trace = bind.innermost([x, *[p for p in points if isinstance(p, Array)]])
+    arrays = [number_as(p, INT32, trace) if isinstance(p, int) else array_of("an index", p)
+              for p in points]  # fmt: skip
+    grid = broadcast_shape("indexing", *[p.shape for p in arrays])
+    plan = Plan(tuple(walks), tuple(result), grid)
+    return _Reading(plan, tuple(starts), arrays)
+
+
+def _listed(index: Any) -> Sequence[Any]:
+    return index if isinstance(index, tuple) else (index,)
+
+
+def _item(item: Any) -> Any:
+    """One item of an index: int, slice, None, Ellipsis, an integer array, or a known mask."""
+    if item is None or item is Ellipsis or isinstance(item, slice):
+        return item
+    if isinstance(item, Array):
+        if item.dtype in INTEGERS:
+            return item
+        if item.dtype == BOOL and not item.known:
+            raise NonConcreteBooleanIndexError(
+                "a traced mask cannot be an index: the result's shape would depend on values",
+                got=repr(item),
+                hint="tfn.numpy.where(mask, x, y) keeps the shape; so does x.at[mask].set(scalar)",
+            )
+        item = np.asarray(item) if item.dtype == BOOL else item
+    elif isinstance(item, list):
+        item = np.asarray(item) if item else np.zeros(0, np.int32)
+    if isinstance(item, (bool, np.bool_)):
+        item = np.asarray(item)
+    if isinstance(item, (np.ndarray, np.generic)) and item.dtype.kind in "iub":
+        return item if item.ndim or item.dtype == BOOL else int(item)
+    try:
+        return as_index(item)
+    except TypeError:
+        raise ArgumentError(
+            "an index is made of integers, slices, None, ..., and integer or boolean arrays",
+            got=f"{type(item).__name__}: {item!r}"[:80],
+        ) from None
+
+
+def _is_point(item: Any, checked: bool) -> bool:
+    return isinstance(item, (Array, np.ndarray)) or (not checked and isinstance(item, int))
+
+
+def _axes_of(item: Any) -> int:
+    """How many axes of the array an item uses."""
+    if item is None or item is Ellipsis:
+        return 0
+    return item.ndim if isinstance(item, np.ndarray) and item.dtype == BOOL else 1
+
+
+def _completed(x: Array, items: list[Any]) -> list[Any]:
+    """The items, with a slice for each axis that the index leaves out."""
+    used = sum(map(_axes_of, items))
+    dots = [i for i, item in enumerate(items) if item is Ellipsis]
+    if len(dots) > 1:
+        raise ArgumentError("an index may have one ellipsis", got=f"{len(dots)} of them")
+    if used > x.ndim:
+        raise OutOfBoundsError(f"{used} indices for an array of {x.ndim} axes", got=str(x.shape))
+    rest = [slice(None)] * (x.ndim - used)
+    at = dots[0] + 1 if dots else len(items)
+    return [*items[:at], *rest, *items[at:]]
+
+
+def _places(x: Array, item: Any, axis: int, checked: bool) -> list[Any]:
+    """The index arrays, one for each axis, that an item stands for."""
+    if isinstance(item, int):
+        return [_inside(item, x.shape[axis], axis) if checked else item]
+    if isinstance(item, np.ndarray):
+        if item.dtype == BOOL:
+            if item.shape != x.shape[axis : axis + item.ndim]:
+                raise ShapeError("a mask needs the shape of the axes that it is for",
+                                 got=f"mask {item.shape}, array {x.shape}, axis {axis}")  # fmt: skip
+            return [part.astype(np.int32) for part in np.atleast_1d(item).nonzero()][: item.ndim]
+        if checked and item.size:
+            _inside(int(item.min()), x.shape[axis], axis)
+            _inside(int(item.max()), x.shape[axis], axis)
+    if x.shape[axis] == 0 and item.size:
+        raise OutOfBoundsError(f"an index into axis {axis}, which is empty", got=str(x.shape))
+    return [item]
+
+
+def _inside(index: int, size: int, axis: int) -> int:
+    if not -size <= index < size:
+        raise OutOfBoundsError(
+            f"index {index} is outside of axis {axis}, which has {size} elements",
+            hint="x.at[index].get(mode='clip') or mode='fill' allows it",
+        )
+    return index % size
+
+
+def _walk_slice(item: slice, size: int, starts: list[int]) -> Walk:
+    try:
+        start, stop, step = item.indices(size)
+    except TypeError:
+        raise ArgumentError(
+            "a slice needs integers that are known while tracing", got=repr(item),
+            hint="tfn.lax.dynamic_slice takes a traced start and a fixed size",
+        ) from None  # fmt: skip
+    count = len(range(start, stop, step))
+    if count == size and step == 1:
+        return Walk("whole", size)
+    starts.append(start if count else 0)
+    kind = "window" if step == 1 or count < 2 else "column"
+    return Walk(kind, count, step, len(starts) - 1)
+
+
+# Reading.
+
+
+def getitem(x: ArrayLike, index: Any, *, mode: str | None = None,
+            fill_value: ArrayLike | None = None) -> Array:  # fmt: skip
+    """``x[index]``, or ``x.at[index].get(mode=..., fill_value=...)``.
+
+    Raises:
+        OutOfBoundsError: without a mode, if a static index is outside its axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> getitem(tnp.arange(6).reshape(2, 3), (-1, slice(None, None, -2)))
+        Array([5, 3], dtype=int32)
+    """
+    x = array_of("indexing", x)
+    _known_mode(mode)
+    reading = read_index(x, index, checked=mode is None)
+    plan, starts, points = reading.plan, reading.starts, reading.points
+    if points:
+        if mode in ("fill", "drop"):
+            fill = _fill(x, fill_value)
+            return apply(_filled, (x, fill, *points), plan, starts, weak=x.weak_type)
+        return apply(_taken, (x, *points), plan, starts, weak=x.weak_type)
+    if not starts:
+        return alias(x, _shape_of(plan), x.weak_type)
+    if x.trace is None and not any(walk.kind == "column" for walk in plan.walks):
+        begin = array_of(
+            "indexing", np.array(starts, np.int32 if max(starts) < 2**31 else np.int64)
+        )
+        return apply(_window, (x, begin), plan, weak=x.weak_type)
+    return apply(_cut, (x,), plan, starts, weak=x.weak_type)
+
+
+def _known_mode(mode: str | None) -> None:
+    if mode not in MODES:
+        raise ArgumentError(f"there is no index mode {mode!r}", hint="modes are clip, fill, drop")
+
+
+def _fill(x: Array, value: ArrayLike | None) -> Array:
+    if value is None:
+        if x.dtype in FLOATS:
+            value = float("nan")
+        else:
+            value = True if x.dtype == BOOL else lowest(x.dtype) or highest(x.dtype)
+    if scalar_kind(value) is not None:
+        return number_as(value, x.dtype, bind.innermost([x]))
+    return array_of("fill_value", value)
+
+
+def _shape_of(plan: Plan) -> Shape:
+    sizes: dict[int | str, int] = {"new": 1, **{a: w.size for a, w in enumerate(plan.walks)}}
+    sizes |= {f"grid{i}": n for i, n in enumerate(plan.grid)}
+    return tuple(sizes[e] for e in plan.entries)
+
+
+def _slabs(x: UOp, plan: Plan, starts: Numbers) -> UOp:
+    """The windows and columns cut out; axes of points stay whole, and none vanishes."""
+    begin, end, step, turned = [], [], [], []
+    for axis, (walk, size) in enumerate(zip(plan.walks, x.shape)):
+        first, last, by = 0, size, 1
+        if walk.kind in ("window", "column"):
+            first = starts[walk.slot]
+            last, by = first + (walk.size - 1) * walk.step, walk.step
+            if walk.step < 0 and walk.size > 1:
+                first, last, by = last, first, -walk.step
+                turned.append(axis)
+            last = max(first, last) + 1 if walk.size else first
+        begin.append(first)
+        end.append(last)
+        step.append(by if walk.size > 1 else 1)
+    return flip(shrink(x, tuple(begin), tuple(end), tuple(step)), turned)
+
+
+def _cut(x: UOp, plan: Plan, starts: Numbers) -> UOp:
+    return reshape(_slabs(x, plan, starts), _shape_of(plan))
+
+
+def _window(x: UOp, begin: UOp, plan: Plan) -> UOp:
+    """One window at a start that is only known when it runs."""
+    moving = [a for a, walk in enumerate(plan.walks) if walk.kind == "window"]
+    order = moving + [a for a in range(x.ndim) if a not in moving]
+    cut = build.gather(permute(x, order), begin, tuple(plan.walks[a].size for a in order))
+    return reshape(permute(cut, _inverse(order)), _shape_of(plan))
+
+
+def _inverse(order: Sequence[int]) -> list[int]:
+    return sorted(range(len(order)), key=order.__getitem__)
+
+
+def _taken(x: UOp, *rest: Any) -> UOp:
+    *points, plan, starts = rest
+    pointed = [a for a, walk in enumerate(plan.walks) if walk.kind == "point"]
+    others = [a for a in range(x.ndim) if a not in pointed]
+    slabs = permute(_slabs(x, plan, starts), pointed + others)
+    sizes = slabs.shape[len(pointed) :]
+    if not all(slabs.shape[: len(pointed)]):  # nothing to take: the grid is empty
+        found = build.zeros(plan.grid + sizes, x.dtype)
+    else:
+        indices = _stacked([_wrapped(u, x.shape[a]) for u, a in zip(points, pointed)], plan.grid)
+        found = build.gather(slabs, indices, (1,) * len(pointed) + sizes)
+        found = reshape(found, plan.grid + sizes)
+    have = [f"grid{i}" for i in range(len(plan.grid))] + others
+    order = [have.index(e) for e in plan.entries if e != "new"]
+    return reshape(permute(found, order), _shape_of(plan))
+
+
+def _wrapped(u: UOp, size: int) -> UOp:
+    """An index array as int32 or int64, its negative elements counted from the end."""
+    wide = u.dtype in (INT64, UINT32, UINT64)
+    u = cast(u, INT64 if wide else INT32)
+    return build.where(u < 0, u + size, u)
+
+
+def _stacked(columns: Sequence[UOp], grid: Shape) -> UOp:
+    """Index arrays broadcast to the grid, side by side along a new last axis."""
+    dtype = INT64 if any(u.dtype == INT64 for u in columns) else INT32
+    full = [build.broadcast_to(cast(u, dtype), grid) for u in columns]
+    return concat([reshape(u, (*grid, 1)) for u in full], len(grid))
+
+
+def _filled(x: UOp, fill: UOp, *rest: Any) -> UOp:
+    *points, plan, starts = rest
+    found = _taken(x, *rest)
+    inside: UOp | None = None
+    pointed = [a for a, walk in enumerate(plan.walks) if walk.kind == "point"]
+    for u, axis in zip(points, pointed):
+        at = build.broadcast_to(_wrapped(u, x.shape[axis]), plan.grid)
+        ok = (at >= 0) & (at < x.shape[axis])
+        inside = ok if inside is None else inside & ok
+    assert inside is not None
+    shape = found.shape
+    first = plan.result.index("grid")
+    thin = (1,) * first + plan.grid + (1,) * (len(shape) - first - len(plan.grid))
+    return build.where(expand(reshape(inside, thin), shape), found,
+                       build.broadcast_to(cast(fill, x.dtype), shape))  # fmt: skip
+
+
+# Writing.
+
+_COMBINE = {"set": Op.WHERE, "add": Op.ADD, "multiply": Op.MUL, "min": Op.MIN, "max": Op.MAX}
+
+
+def update(x: ArrayLike, index: Any, values: ArrayLike, how: str, mode: str | None = None) -> Array:
+    """``x.at[index].set(values)`` and its like; `how` is the name of the method.
+
+    Raises:
+        OutOfBoundsError: without a mode, if a static index is outside its axis.
+        DTypeError: for floats put into integers.
+    """
+    x = array_of("x.at", x)
+    _known_mode(mode)
+    values = _values(x, values)
+    if how == "subtract":
+        return update(x, index, negative(values), "add", mode)
+    if how == "divide":
+        return divide(x, update(filled_like(x, 1), index, values, "multiply", mode))
+    if how == "power":
+        return power(x, update(filled_like(x, 1), index, values, "multiply", mode))
+    op = _COMBINE[how]
+    if x.dtype == BOOL and op in (Op.ADD, Op.MUL):
+        raise DTypeError(f".at[].{how} needs numbers", got="bool",
+                         hint="use .max for or, .min for and")  # fmt: skip
+    mask = _mask(x, index)
+    if mask is not None and values.ndim <= x.ndim - mask.ndim:
+        broadcast_shape("x.at[mask]", values.shape, x.shape[mask.ndim :])
+        return apply(_masked, (x, values, mask), op, weak=x.weak_type)
+    reading = read_index(x, index, checked=mode is None)
+    plan, starts = reading.plan, reading.starts
+    shape = _shape_of(plan)
+    if broadcast_shape("x.at[index]", values.shape, shape) != shape:
+        raise ShapeError(f"x.at[index].{how} needs values that broadcast to the indexed shape",
+                         got=f"values {values.shape}, x[index] {shape}")  # fmt: skip
+    operands = [x, values, *reading.points]
+    if starts and bind.innermost(operands) is None:
+        operands.append(array_of("x.at", np.array(starts, np.int32)))
+        return apply(_updated, operands, plan, None, op, mode, weak=x.weak_type)
+    return apply(_updated, operands, plan, starts, op, mode, weak=x.weak_type)
+
+
+def _values(x: Array, values: ArrayLike) -> Array:
+    kind = scalar_kind(values)
+    if kind is None:
+        values = array_of("x.at", values)
+        kind = values.dtype
+    if kind in FLOATS and x.dtype not in FLOATS:
+        raise DTypeError("floats cannot be put into an array of integers",
+                         got=f"{SHORT[kind]} into {SHORT[x.dtype]}",
+                         hint="convert one of them with .astype")  # fmt: skip
+    if isinstance(values, Array):
+        return values
+    return number_as(values, x.dtype, bind.innermost([x]))
+
+
+def _mask(x: Array, index: Any) -> Array | None:
+    """The index, if it is one mask for the first axes of `x`."""
+    if isinstance(index, tuple) and len(index) == 1:
+        index = index[0]
+    if isinstance(index, (Array, np.ndarray)) and index.dtype == BOOL and index.ndim:
+        return array_of("x.at", index) if index.shape == x.shape[: index.ndim] else None
+    return None
+
+
+def _combine(op: Op, x: UOp, values: UOp) -> UOp:
+    return values if op is Op.WHERE else UOp(op, (x, values))
+
+
+def _masked(x: UOp, values: UOp, mask: UOp, op: Op) -> UOp:
+    inside = build.broadcast_in_dim(mask, x.shape, range(mask.ndim))
+    values = build.broadcast_to(cast(values, x.dtype), x.shape)
+    return build.where(inside, _combine(op, x, values), x)
+
+
+def _updated(x: UOp, values: UOp, *rest: Any) -> UOp:
+    *points, plan, starts, op, mode = rest
+    begin = points.pop() if starts is None else None
+    columns = [a for a, walk in enumerate(plan.walks) if walk.kind == "column"]
+    windows = [a for a, walk in enumerate(plan.walks) if walk.kind == "window"]
+    pointed = [a for a, walk in enumerate(plan.walks) if walk.kind == "point"]
+    wholes = [a for a, walk in enumerate(plan.walks) if walk.kind == "whole"]
+    values = build.broadcast_to(cast(values, x.dtype), _shape_of(plan))
+    if 0 in values.shape:
+        return x
+
+    # The values' axes in the order that a scatter has them: grid, columns, windows, wholes.
+    entries = [e for e in plan.entries if e != "new"]
+    values = reshape(values, tuple(n for n, e in zip(values.shape, plan.entries) if e != "new"))
+    order = [entries.index(f"grid{i}") for i in range(len(plan.grid))]
+    order += [entries.index(a) for a in (*columns, *windows, *wholes) if a in entries]
+    values = permute(values, order)
+
+    moving = pointed + columns + windows
+    order = moving + wholes
+    front = permute(x, order)
+    if not moving:
+        return _combine(op, x, values)
+    lines = tuple(plan.walks[a].size for a in columns)
+    grid = plan.grid + lines
+    parts = []
+    for u, axis in zip(points, pointed):
+        u = _wrapped(u, x.shape[axis])
+        if mode == "clip":
+            u = build.minimum(build.maximum(u, full_like(u, 0)), full_like(u, x.shape[axis] - 1))
+        parts.append(reshape(u, u.shape + (1,) * len(lines)))
+    for i, axis in enumerate(columns):
+        walk = plan.walks[axis]
+        steps = iota(grid, len(plan.grid) + i) * walk.step
+        parts.append(steps + build.broadcast_to(_start(starts, begin, walk.slot), grid))
+    parts += [_start(starts, begin, plan.walks[axis].slot) for axis in windows]
+    sizes = tuple(plan.walks[a].size if a in windows else 1 for a in moving)
+    values = reshape(values, grid + sizes + front.shape[len(moving) :])
+    return permute(build.scatter(front, _stacked(parts, grid), values, op), _inverse(order))
+
+
+def _start(starts: Numbers | None, begin: UOp | None, slot: int) -> UOp:
+    if starts is not None:
+        return const(starts[slot], INT32)
+    assert begin is not None
+    return reshape(shrink(begin, (slot,), (slot + 1,)), ())
+
+
+# Functions that index.
+
+
+def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None, *, mode: str | None = None,
+         fill_value: ArrayLike | None = None) -> Array:  # fmt: skip
+    """Elements at indices along an axis, or of the flat array.
+
+    An index outside gives NaN (mode "fill", the default), or the border (mode "clip"), or counts
+    around (mode "wrap").
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> take(tnp.array([1.0, 2.0]), tnp.array([1, 5, -1]))
+        Array([ 2., nan,  2.], dtype=float32)
+    """
+    x = array_of("take", x)
+    places = array_of("take", indices)
+    if places.dtype not in INTEGERS:
+        raise DTypeError("take needs integer indices", got=SHORT[places.dtype])
+    if axis is None:
+        x, axis = x.reshape(x.size), 0
+    axis = one_axis("take", axis, x.ndim)
+    if mode == "wrap":
+        places, mode = places % x.shape[axis], "clip"
+    index = (slice(None),) * axis + (places,)
+    return getitem(x, index, mode=mode or "fill", fill_value=fill_value)
+
+
+def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int | None = -1, *,
+                    mode: str | None = None, fill_value: ArrayLike | None = None) -> Array:  # fmt: skip
+    """For each place of the other axes, elements at indices along this one.
+
+    Raises:
+        ShapeError: if the other axes do not broadcast.
+    """
+    x, places = array_of("take_along_axis", x), array_of("take_along_axis", indices)
+    if places.dtype not in INTEGERS:
+        raise DTypeError("take_along_axis needs integer indices", got=SHORT[places.dtype])
+    if axis is None:
+        x, axis = x.reshape(x.size), 0
+    axis = one_axis("take_along_axis", axis, x.ndim)
+    if places.ndim != x.ndim:
+        raise ShapeError("take_along_axis needs indices with as many axes as the array",
+                         got=f"{x.shape}, indices {places.shape}")  # fmt: skip
+    others = [n for a, n in enumerate(x.shape) if a != axis]
+    broadcast_shape("take_along_axis", tuple(others),
+                    tuple(n for a, n in enumerate(places.shape) if a != axis))  # fmt: skip
+    index = tuple(places if a == axis else _counted(x, a) for a in range(x.ndim))
+    return getitem(x, index, mode=mode or "fill", fill_value=fill_value)
+
+
+def _counted(x: Array, axis: int) -> Array:
+    shape = tuple(x.shape[axis] if a == axis else 1 for a in range(x.ndim))
+    return arange(x.shape[axis]).reshape(shape)
+
+
+def put_along_axis(x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int) -> Array:
+    """A new array with elements at indices along an axis replaced."""
+    x, places = array_of("put_along_axis", x), array_of("put_along_axis", indices)
+    axis = one_axis("put_along_axis", axis, x.ndim)
+    index = tuple(places if a == axis else _counted(x, a) for a in range(x.ndim))
+    return update(x, index, values, "set", "drop")
+
+
+def ix_(*lines: ArrayLike) -> tuple[Array, ...]:
+    """Vectors shaped so that together they index a grid.
+
+    Raises:
+        ShapeError: if one has not exactly one axis.
+    """
+    given = [array_of("ix_", line) for line in lines]
+    if any(v.ndim != 1 for v in given):
+        raise ShapeError("ix_ needs vectors", got=", ".join(str(v.shape) for v in given))
+    return tuple(
+        v.reshape((1,) * i + (v.size,) + (1,) * (len(given) - i - 1)) for i, v in enumerate(given)
+    )
