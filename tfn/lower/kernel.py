@@ -100,7 +100,7 @@ class Program:
         function: the FUNCTION node it was lowered from.
         launches: kernels in order.
         inputs, outputs: shape and dtype of each.
-        aliases: for an output that is just an input, which one; such outputs are not written.
+        aliases: outputs that are just an input, or another output: they are not written.
         arena_bytes, sync_bytes: memory it needs beside inputs and outputs.
         text: LLVM IR of the driver; it declares the kernels' functions.
         parallel: whether more than one thread is worth waking.
@@ -111,7 +111,7 @@ class Program:
     launches: tuple[Launch, ...]
     inputs: tuple[tuple[Shape, DType], ...]
     outputs: tuple[tuple[Shape, DType], ...]
-    aliases: tuple[tuple[int, int], ...]
+    aliases: tuple[tuple[int, Slot], ...]
     arena_bytes: int
     sync_bytes: int
     text: str

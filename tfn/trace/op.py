@@ -330,3 +330,12 @@ class Fold:
     """A monoid over the ranges that follow the body among the sources."""
 
     op: Op
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How an ordered load or store meets memory: at base + offset + stride * lane."""
+
+    offset: int
+    lanes: int
+    stride: int

@@ -338,6 +338,8 @@ def _range(src: tuple[Node, ...], arg: Any) -> Type:
 
 
 def _load(src: tuple[Node, ...], arg: Any) -> Type:
+    if arg is not None and arg.lanes > 1 and arg.stride:
+        return (arg.lanes,), src[0].dtype
     return src[1].shape, src[0].dtype
 
 
@@ -402,7 +404,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.SINK: Primitive(_nothing),
 
     Op.LOOP: Primitive(_range),
-    Op.ACCUMULATOR: Primitive(_same_as_first),
+    Op.ACCUMULATOR: Primitive(lambda src, arg: (src[1].shape, src[1].dtype)),
     Op.END: Primitive(_nothing),
     Op.SPLAT: Primitive(_splat),
     Op.LANES: Primitive(_lanes),

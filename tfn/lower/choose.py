@@ -1,0 +1,294 @@
+"""Which opt-ops a kernel gets: an analytical model of the target, no search.
+
+Three decisions, in this order.  *Merge* neighbouring loops that every address steps through as
+one.  Choose the *vector axis*: for each candidate the model counts loads and stores, contiguous
+ones by the vector, others one by one, and takes the cheapest.  Choose the *register tile*: for a
+contraction the rows and vectors that waste least within the accumulators that the registers hold,
+for anything else enough independent vectors to hide latencies.  Then the outermost loop is shared
+among the threads, if there is enough to share.
+
+Nothing here depends on how many threads there are, so results do not either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tfn.lower import split
+from tfn.lower.affine import affine
+from tfn.lower.kernel import Target
+from tfn.lower.linearize import dependences
+from tfn.lower.split import Nest
+from tfn.trace.op import ELEMENTWISE, Op, Place
+from tfn.trace.uop import UOp, walk
+
+GATHER_COST = 1.0
+"""Nanoseconds for one element that is not next to its neighbour, against a vector's."""
+
+VECTOR_COST = 0.4
+ACROSS_COST = 4.0
+PARALLEL_NS = 10_000
+"""A kernel shorter than this stays on one thread: waking another costs about as much."""
+
+TILE_NS = 4_000
+SMALL_BODY = 24
+"""A body of at most so many operations is unrolled by four vectors, a longer one not."""
+
+
+def choose(n: Nest, target: Target) -> Nest:
+    """The nest with its loops merged, vectorised, tiled and shared."""
+    n = _merged(n)
+    model = Model(n, target)
+    in_order = {number for s in n.body.src if s.arg for number in s.arg}
+    lane = model.vector_axis(in_order)
+    contraction = next((f for f in split.folds(n.body) if model.contracts(f)), None)
+    if contraction is not None:
+        n = _tile(n, model, contraction, lane)
+    else:
+        n = _stream(n, model, lane, in_order)
+    n = _share(n, in_order)
+    return split.tidy(n)
+
+
+def work(n: Nest, target: Target) -> int:
+    """Estimated nanoseconds on one core."""
+    return int(Model(n, target).total())
+
+
+class Model:
+    """What is known of a nest before it is split.
+
+    Attributes:
+        lanes: elements of the widest dtype in a vector register.
+        accumulators: how many a register tile may use.
+    """
+
+    def __init__(self, n: Nest, target: Target) -> None:
+        self.nest, self.target = n, target
+        self.depends = dependences(n.body)
+        self.nodes = list(self.depends)
+        widths = [u.dtype.itemsize for u in self.nodes if u.op in (Op.LOAD, Op.FOLD)]
+        widths += [s.src[2].dtype.itemsize for s in n.body.src]
+        self.lanes = max(1, target.vector_bytes // max(4, *widths))
+        self.accumulators = 26 if target.vector_registers >= 32 else 12
+        self.access = [
+            (u, affine(u.src[1])[0], self._around(u)) for u in self.nodes if u.op in (Op.LOAD, Op.STORE)
+        ]
+
+    def _around(self, u: UOp) -> float:
+        """How many times a node is computed: once per value of the ranges it depends on."""
+        found = self.depends[u]
+        if u.op is Op.STORE:
+            found = tuple(set(found) | set(self.nest.loops))
+        return float(prod(r.arg.size for r in found))
+
+    def contracts(self, fold: UOp) -> bool:
+        """Whether a fold is a contraction: a sum of products of two values of unlike axes."""
+        body = fold.src[0]
+        if fold.arg.op is not Op.ADD or body.op is not Op.MUL:
+            return False
+        a, b = (set(self.depends[s]) for s in body.src)
+        inner = set(fold.src[1:])
+        return bool(inner & a & b) and bool(a - b - inner or b - a - inner)
+
+    def cost(self, lane: UOp | None) -> float:
+        """Nanoseconds of loads, stores and arithmetic if `lane` is the vector axis."""
+        total = 0.0
+        for u, terms, times in self.access:
+            lane_here = lane if lane in self.depends[u] or (u.op is Op.STORE) else None
+            lane_here = lane_here or self.own_lane(u)
+            stride = self._stride(u, terms, lane_here)
+            if lane_here is None:
+                total += times * VECTOR_COST
+            elif abs(stride) <= 1:
+                total += times * VECTOR_COST / self._filled(lane_here)
+            else:
+                total += times * GATHER_COST
+        for u in self.nodes:
+            if u.op in ELEMENTWISE or u.op is Op.FOLD:
+                lane_here = lane if lane in self.depends[u] else self.own_lane(u)
+                per = self._filled(lane_here) if lane_here is not None else 1.0
+                total += self._around(u) * 0.15 / per
+            if u.op is Op.FOLD:
+                outs = self._around(u)
+                times = outs * prod(r.arg.size for r in u.src[1:])
+                if lane in u.src[1:] or (lane not in self.depends[u] and self.own_lane(u.src[0])):
+                    total += outs * ACROSS_COST + times * 0.15 / self.lanes
+        return total
+
+    def _filled(self, lane: UOp) -> float:
+        """Elements per vector that are not waste."""
+        size = lane.arg.size
+        return max(size / -(-size // self.lanes), 1.0)
+
+    def _stride(self, u: UOp, terms: dict[UOp, int], lane: UOp | None) -> int:
+        if lane is None:
+            return 0
+        if any(t is not lane and lane in self.depends.get(t, ()) for t in terms):
+            return 2  # through a division or a loaded index: a gather
+        return terms.get(lane, 0)
+
+    def own_lane(self, u: UOp) -> UOp | None:
+        """The innermost reduced range among those that a node depends on."""
+        loops = set(self.nest.loops)
+        inner = [r for r in self.depends[u] if r not in loops]
+        return inner[-1] if inner else None
+
+    def vector_axis(self, in_order: set[int]) -> UOp | None:
+        """The loop to vectorise, or a reduced range; None if each fold has its own."""
+        loops = [r for r in self.nest.loops if r.arg.number not in in_order]
+        folds = [f for f in split.folds(self.nest.body) if set(loops) <= set(self.depends[f])]
+        inner = {r for f in folds for r in f.src[1:]}
+        candidates: list[UOp] = [*loops, *sorted(inner, key=lambda r: r.arg.number)]
+        if not candidates:
+            return None
+        return min(reversed(candidates), key=self.cost)
+
+    def total(self) -> float:
+        """The cost with the best vector axis."""
+        in_order = {number for s in self.nest.body.src if s.arg for number in s.arg}
+        return self.cost(self.vector_axis(in_order))
+
+
+def _merged(n: Nest) -> Nest:
+    """Neighbouring loops merged where addresses allow, outside and inside of folds."""
+    again = True
+    while again:
+        again = False
+        groups = [list(n.loops), *([*f.src[1:]] for f in split.folds(n.body))]
+        for group in groups:
+            for a, b in zip(group, group[1:]):
+                merged = split.merge(n, a, b)
+                if merged is not None:
+                    n, again = merged, True
+                    break
+            if again:
+                break
+    return n
+
+
+def _tile(n: Nest, model: Model, fold: UOp, lane: UOp | None) -> Nest:
+    """A contraction: rows by vectors in registers.
+
+    The loop over blocks of columns runs outside that over blocks of rows, so that one panel of the
+    second operand stays in the cache while the rows of the first stream by.
+    """
+    inner = set(fold.src[1:])
+    a, b = (set(model.depends[s]) for s in fold.src[0].src)
+    batch = [r for r in n.loops if r in a & b]
+    if lane is None or lane in inner:  # dot products: vectors along the reduced axis
+        columns = _largest([r for r in n.loops if r in b - a])
+        rows = _largest([r for r in n.loops if r in a - b])
+        height, width = _best_tile(rows, columns, 1, model.accumulators)
+        if lane is not None:
+            n, _ = split.tile(n, lane, 1, model.lanes)
+        if columns is not None:
+            n, columns, _ = split.split(n, columns, width, Place.UPCAST)
+    else:
+        rows = _largest([r for r in n.loops if r in (b - a if lane in a else a - b)])
+        height, width = _best_tile(rows, lane, model.lanes, model.accumulators)
+        n, columns = split.tile(n, lane, width, model.lanes)
+    if rows is not None:
+        n, _, _ = split.split(n, rows, height, Place.UPCAST)
+    return _ordered(n, [*batch, *([columns] if columns is not None else [])])
+
+
+def _largest(loops: list[UOp]) -> UOp | None:
+    return max(reversed(loops), key=lambda r: r.arg.size, default=None)
+
+
+def _best_tile(rows: UOp | None, columns: UOp | None, lanes: int, most: int) -> tuple[int, int]:
+    """Height and width of the tile that wastes least: work of full and partial tiles, and loads."""
+    m = rows.arg.size if rows is not None else 1
+    k = -(-columns.arg.size // lanes) if columns is not None else 1
+    best, found = float("inf"), (1, 1)
+    for width in range(1, min(k, 6) + 1):
+        for height in range(1, min(m, most // width) + 1):
+            cost = 0.0
+            for part_m, times_m in ((height, m // height), (m % height, 1 if m % height else 0)):
+                for part_k, times_k in ((width, k // width), (k % width, 1 if k % width else 0)):
+                    step = part_m * part_k + 0.35 * (part_m + part_k) + 1.0
+                    # too few sums in flight do not fill the pipeline
+                    cost += times_m * times_k * max(step, 8.0)
+            if cost < best:
+                best, found = cost, (height, width)
+    return found
+
+
+def _stream(n: Nest, model: Model, lane: UOp | None, in_order: set[int]) -> Nest:
+    """Everything else: a vector axis, and independent vectors along it."""
+    lanes = model.lanes
+    small = sum(u.op in ELEMENTWISE for u in model.nodes) <= SMALL_BODY
+    inner = {r for f in split.folds(n.body) for r in f.src[1:]}
+    if lane is not None and lane not in inner:
+        vectors = -(-lane.arg.size // lanes)
+        upcast = min(vectors, 4 if small else 1)
+        crossing = [r for r in n.loops if r is not lane and _unit(model, r) and not _unit(model, lane, True)]
+        if any(lane in model.depends[f] for f in split.folds(n.body)):
+            upcast = min(vectors, 4)
+        if crossing and r_splittable(crossing[-1], in_order):
+            # Rows of a transpose share cache lines: several at once.
+            n, _ = split.tile(n, lane, 1, lanes)
+            n, _, _ = split.split(n, crossing[-1], min(8, crossing[-1].arg.size), Place.UPCAST)
+        else:
+            n, _ = split.tile(n, lane, upcast, lanes)
+    for f in split.folds(n.body):
+        own = _fold_lane(n, model, f)
+        if own is not None:
+            vectors = -(-own.arg.size // lanes)
+            n, _ = split.tile(n, own, min(vectors, 4), lanes)
+    return _ordered(n)
+
+
+def r_splittable(r: UOp, in_order: set[int]) -> bool:
+    """Whether a loop may be unrolled: its iterations need no order."""
+    return r.arg.number not in in_order
+
+
+def _unit(model: Model, r: UOp, everywhere: bool = False) -> bool:
+    """Whether some access (or every one) steps by one along a range."""
+    strides = [abs(model._stride(u, terms, r)) for u, terms, _ in model.access if r in model.depends[u]]
+    return all(s == 1 for s in strides) if everywhere else any(s == 1 for s in strides)
+
+
+def _fold_lane(n: Nest, model: Model, fold: UOp) -> UOp | None:
+    """The reduced range to vectorise, if nothing around or in the fold is a vector already."""
+    ranges = [u for u in walk([fold]) if u.op is Op.RANGE]
+    loops = set(n.loops)
+    if any(r.arg.place is Place.LANE for r in ranges):
+        return None
+    del loops
+    free = [r for r in fold.src[1:] if r.arg.place is Place.LOOP and r.arg.size > 1]
+    return free[-1] if free else None
+
+
+def _ordered(n: Nest, first: Sequence[UOp] = ()) -> Nest:
+    """Loops, those of `first` outside; then single iterations, unrolled ranges and lanes."""
+    places = {Place.UPCAST: 2, Place.LANE: 3}
+    front = {r: i - len(first) for i, r in enumerate(first)}
+
+    def key(r: UOp) -> tuple[int, int]:
+        alone = r.arg.place is Place.LOOP and r.arg.size == 1
+        return 1 if alone else places.get(r.arg.place, 0), front.get(r, n.loops.index(r))
+
+    order = sorted(n.loops, key=key)
+    return split.reorder(n, order) if tuple(order) != n.loops else n
+
+
+def _share(n: Nest, in_order: set[int]) -> Nest:
+    """The outermost loops become one parallel loop with enough tiles for many threads."""
+    if not n.loops or n.loops[0].arg.place is not Place.LOOP:
+        return n
+    first = n.loops[0]
+    if first.arg.number in in_order:
+        return n
+    bounded = {r for u in n.loops for s in walk(u.src) for r in [s] if s.op is Op.RANGE}
+    while len(n.loops) > 1 and first.arg.size < 16:
+        second = n.loops[1]
+        whole = second.arg.place is Place.LOOP and not {first, second} & bounded
+        if not whole or second.arg.number in in_order or second.arg.size == 1:
+            break
+        n, first = split.fuse(n, first, second, Place.LOOP)
+    n, _ = split.place(n, first, Place.PARALLEL)
+    return n

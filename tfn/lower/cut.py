@@ -1,0 +1,383 @@
+"""Where kernels end: a GBARRIER is put on every value that must, or should, be materialised.
+
+Before -> after, for a layer whose activation is used twice::
+
+    d = dot a b;  e = add d c;  f = exp e;  g = reduce e
+    d = dot a b;  e = barrier[0] (add d c);  f = barrier[1] (exp e);  g = barrier[2] (reduce e)
+
+Barriers with one number are the outputs of one kernel.  *Legality* (`must`) says which values
+have to exist in memory; *policy* (`Uses.should`) says which are worth it.  A kernel is seen from
+its outputs: going up, every node learns along which axes of the kernel it is used.  A reduction
+joins the kernel if those axes are an outer prefix of the loops, so that it is computed once;
+otherwise it gets a barrier, and whatever elementwise work follows it goes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tfn.trace import build
+from tfn.trace.jaxpr import function as make_function
+from tfn.trace.op import ELEMENTWISE, Conv, Op, Reduce
+from tfn.trace.uop import UOp, rebuild, walk
+
+CONTRACTIONS = frozenset({Op.DOT, Op.CONV})
+REDUCTIONS = frozenset({Op.REDUCE}) | CONTRACTIONS
+OWN_KERNEL = frozenset({Op.SCATTER, Op.SORT})
+LEAVES = frozenset({Op.PARAM, Op.CONST, Op.IOTA})
+CHEAP = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.CAST, Op.SHRINK, Op.FLIP, Op.DETACH})
+
+MANY_PLACES = 9
+"""An elementwise value read at more places than this by one kernel is worth a buffer."""
+
+LONG_REDUCTION = 1 << 15
+"""Elements per output above which a reduction with few outputs is done in two stages."""
+
+FEW_OUTPUTS = 64
+STAGE_TILES = 64
+"""How many partial results the first of two stages makes: fixed, so that bits are, too."""
+
+Axis = tuple[object, ...]  # how one axis of a node is reached from its kernel
+Place = tuple[Axis, ...]
+
+
+def kernels(function: UOp) -> UOp:
+    """The function with numbered barriers: the stage KERNELS."""
+    outputs = _prepared(function.src)
+    barriers = must(outputs)
+    while True:
+        uses = Uses(outputs, barriers)
+        more = uses.should()
+        if not more:
+            break
+        barriers |= more
+    return _place(outputs, uses, function)
+
+
+def _prepared(outputs: Sequence[UOp]) -> list[UOp]:
+    """Contractions read unpadded operands, long reductions get two stages."""
+    new: dict[UOp, UOp] = {}
+    for node in walk(outputs):
+        made = rebuild(node, tuple(new[s] for s in node.src))
+        if made.op is Op.CONV:
+            made = pad_explicitly(made)
+        elif made.op is Op.REDUCE:
+            made = two_stages(made)
+        elif made.op in (Op.DETACH, Op.GBARRIER):
+            made = made if made.op is Op.GBARRIER else made.src[0]
+        new[node] = made
+    return [new[u] for u in outputs]
+
+
+def pad_explicitly(u: UOp) -> UOp:
+    """``conv x w`` with padding -> ``conv (pad x) w`` without, so that inner loops need no gates."""
+    arg: Conv = u.arg
+    if not any(map(any, arg.padding)) and all(d == 1 for d in arg.dilation_x):
+        return u
+    x, w = u.src
+    low = (0, *(p[0] for p in arg.padding), 0)
+    high = (0, *(p[1] for p in arg.padding), 0)
+    interior = (0, *(d - 1 for d in arg.dilation_x), 0)
+    none = len(arg.padding)
+    plain = Conv(arg.strides, ((0, 0),) * none, (1,) * none, arg.dilation_w, arg.groups,
+                 arg.batch_groups, arg.dtype)  # fmt: skip
+    return build.conv(build.pad_or_crop(x, low, high, interior), w, plain)
+
+
+def two_stages(u: UOp) -> UOp:
+    """A long reduction to few values -> partial results of fixed tiles, then theirs."""
+    arg: Reduce = u.arg
+    x = u.src[0]
+    kept = [axis for axis in range(x.ndim) if axis not in arg.axes]
+    outputs, size = build.count(u.shape), build.count([x.shape[a] for a in arg.axes])
+    if outputs > FEW_OUTPUTS or size < LONG_REDUCTION:
+        return u
+    # Split the outermost reduced axis that is long enough; its tiles stay contiguous.
+    axis = next((a for a in arg.axes if x.shape[a] >= STAGE_TILES), None)
+    if axis is None:
+        return u
+    n = x.shape[axis]
+    if len(arg.axes) == x.ndim:  # all of it: one line
+        x, axis, n, kept = build.reshape(x, (size,)), 0, size, []
+        axes: tuple[int, ...] = (0,)
+    else:
+        axes = arg.axes
+    step = -(-n // STAGE_TILES)
+    tiles = -(-n // step)
+    value = build.const(build.identity(arg.op, x.dtype), x.dtype)
+    grow = tuple(tiles * step - n if a == axis else 0 for a in range(x.ndim))
+    x = build.pad(x, (0,) * x.ndim, grow, None, value)
+    x = build.reshape(x, (*x.shape[:axis], tiles, step, *x.shape[axis + 1 :]))
+    inner = [axis + 1, *(a + (a > axis) for a in axes if a != axis)]
+    wide = build.accumulator(u.dtype) if arg.op in (Op.ADD, Op.MUL) else u.dtype
+    partial = UOp(Op.GBARRIER, (build.reduce(build.cast(x, wide), arg.op, inner),))
+    at = sum(1 for a in kept if a < axis)
+    return build.cast(build.reduce(partial, arg.op, [at]), u.dtype)
+
+
+def must(outputs: Iterable[UOp]) -> set[UOp]:
+    """Legality: outputs, users' barriers, and what kernels of their own read and write."""
+    outputs = list(outputs)
+    found = {u for u in outputs if u.op is not Op.PARAM}
+    for node in walk(outputs):
+        if node.op is Op.GBARRIER:
+            found.add(node)
+        elif node.op is Op.SCATTER:
+            found.add(node)
+        elif node.op is Op.SORT:
+            found.update(s for s in node.src if s.op is not Op.PARAM)
+        elif node.op is Op.GET:
+            found.add(node)
+    return found
+
+
+@dataclass
+class Uses:
+    """From which kernels each node is used, and along which axes; made once per trial."""
+
+    outputs: Sequence[UOp]
+    barriers: set[UOp]
+    kernel: dict[UOp, UOp] = field(default_factory=dict)  # of a barrier: the kernel's first
+    places: dict[UOp, dict[UOp, set[Place]]] = field(default_factory=dict)
+    consumers: dict[UOp, set[UOp]] = field(default_factory=dict)
+    feeds: dict[UOp, set[UOp]] = field(default_factory=dict)  # kernel -> kernels that read it
+    joined: dict[UOp, UOp] = field(default_factory=dict)  # a fused reduction -> its kernel
+    order: list[UOp] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.order = list(walk(self.outputs))
+        for node in reversed(self.order):
+            self._settle(node)
+
+    def _settle(self, node: UOp) -> None:
+        """All users of the node are known: is it a kernel's output, and what does it use?"""
+        if node in self.barriers:
+            readers = self.places.get(node, {})
+            first = self._same_loops(node, readers) or self._same_sort(node) or node
+            self.kernel[node] = first
+            for reader in readers:
+                if reader is not first:
+                    self.feeds.setdefault(first, set()).add(reader)
+            axes = tuple((i,) for i in range(node.ndim))
+            self.places[node] = {first: {axes}}
+            if node.op is Op.GET:
+                self.consumers.setdefault(node.src[0], set()).add(node)
+                self.places.setdefault(node.src[0], {}).setdefault(first, set()).add(())
+                return
+            if node.op in OWN_KERNEL:
+                for s in node.src:
+                    self._use(s, node, first, (("whole", id(s)),) * s.ndim)
+                return
+        for first, places in self.places.get(node, {}).items():
+            if node.op is Op.SORT:
+                for s in node.src:
+                    self._use(s, node, first, (("whole", id(s)),) * s.ndim)
+                continue
+            for place in places:
+                for index, s in enumerate(node.src):
+                    self._use(s, node, first, step(node, index, place))
+
+    def _use(self, source: UOp, node: UOp, first: UOp, place: Place) -> None:
+        self.consumers.setdefault(source, set()).add(node)
+        self.places.setdefault(source, {}).setdefault(first, set()).add(place)
+
+    def _same_loops(self, node: UOp, readers: dict[UOp, set[Place]]) -> UOp | None:
+        """A kernel with the loops of `node` that reads it element by element: join that one."""
+        same = {tuple((i,) for i in range(node.ndim))}
+        if node.op in OWN_KERNEL or node.op in (Op.GET, Op.GBARRIER):
+            return None
+        for first, places in readers.items():
+            alike = first.shape == node.shape and first.op not in OWN_KERNEL
+            if alike and first.op not in (Op.GET, Op.GBARRIER) and places == same:
+                others = [r for r in readers if r is not first]
+                if not any(self._reaches(other, first) for other in others):
+                    return first
+        return None
+
+    def _same_sort(self, node: UOp) -> UOp | None:
+        """The results of one sort come from one kernel."""
+        if node.op is not Op.GET:
+            return None
+        others = self.consumers.get(node.src[0], set())
+        return next((self.kernel[u] for u in others if u in self.kernel), None)
+
+    def _reaches(self, start: UOp, goal: UOp) -> bool:
+        seen, stack = {start}, [start]
+        while stack:
+            for reader in self.feeds.get(stack.pop(), ()):
+                if reader is goal:
+                    return True
+                if reader not in seen:
+                    seen.add(reader)
+                    stack.append(reader)
+        return False
+
+    def should(self) -> set[UOp]:
+        """Policy: what more is worth a barrier; empty when the cut is good."""
+        found: set[UOp] = set()
+        contraction: dict[UOp, UOp] = {}
+        prefixes: dict[UOp, list[frozenset[Axis]]] = {}
+        for node in reversed(self.order):
+            if node.op in REDUCTIONS and not self._joins(node, contraction, prefixes):
+                found.add(self._after(node))
+            elif node.op in CONTRACTIONS:
+                pass
+            elif node not in self.barriers and self._worth(node):
+                found.add(node)
+        for node in self.order:
+            if node.op in CONTRACTIONS:
+                found.update(filter(None, map(self._operand, node.src)))
+            elif node.op is Op.GATHER and self._computed(node.src[0]):
+                found.add(node.src[0])
+        return found - self.barriers
+
+    def _worth(self, node: UOp) -> bool:
+        """Elementwise values are computed again, unless one kernel reads them at many places."""
+        if node.op not in ELEMENTWISE or node.op is Op.CAST:
+            return False
+        return any(len(places) > MANY_PLACES for places in self.places.get(node, {}).values())
+
+    def _joins(self, node: UOp, contraction: dict[UOp, UOp],
+               prefixes: dict[UOp, list[frozenset[Axis]]]) -> bool:  # fmt: skip
+        """Whether a reduction can live inside the one kernel that uses it."""
+        kernels_ = self.places.get(node, {})
+        if node in self.barriers:
+            first = self.kernel[node]
+        elif len(kernels_) != 1:
+            return False
+        else:
+            first = next(iter(kernels_))
+        if len(kernels_[first]) != 1:
+            return False
+        axes = [axis for axis in next(iter(kernels_[first])) if axis != ()]
+        used = frozenset(axes)
+        if len(used) != len(axes) or any(len(axis) not in (1, 2) for axis in axes):
+            return False
+        outer = frozenset((i,) for i in range(first.ndim) if first.shape[i] != 1)
+        if node.op in CONTRACTIONS:
+            if used != outer or first in contraction or prefixes.get(first):
+                return False
+            contraction[first] = node
+            return True
+        if first in contraction or (outer and not used):
+            return False
+        chain = prefixes.setdefault(first, [])
+        inner = [axis for axis in used if len(axis) == 2]
+        if inner and (len({axis[0] for axis in inner}) > 1 or not self._inside(inner, used, first)):
+            return False
+        if any(not (used <= other or other <= used) for other in chain):
+            return False
+        outputs = frozenset(axis for axis in used if len(axis) == 1)
+        if not inner and outputs != frozenset(sorted(outer)[: len(outputs)]):
+            return False
+        chain.append(used)
+        return True
+
+    def _inside(self, inner: list[Axis], used: frozenset[Axis], first: UOp) -> bool:
+        """A reduction in the body of another: all loops around that one must be its own."""
+        owner = inner[0][0]
+        assert isinstance(owner, UOp)
+        around = next(iter(self.places[owner][first]))
+        if any(axis != () and axis not in used for axis in around):
+            return False
+        axes = sorted(int(str(axis[1])) for axis in inner)
+        longer = [a for a in owner.arg.axes if owner.src[0].shape[a] != 1]
+        return owner.op is Op.REDUCE and axes == sorted(longer)[: len(axes)]
+
+    def _after(self, node: UOp) -> UOp:
+        """The last elementwise value that a reduction alone leads to: its epilogue."""
+        while node not in self.barriers:
+            users = self.consumers.get(node, set())
+            if len(users) != 1:
+                break
+            user = next(iter(users))
+            alike = user.op in ELEMENTWISE and user.shape == node.shape
+            if not alike or user in self.barriers:
+                break
+            if any(self._computed(s) and self._holds_reduction(s) for s in user.src if s is not node):
+                break
+            node = user
+        return node
+
+    def _holds_reduction(self, node: UOp) -> bool:
+        return any(
+            n.op in REDUCTIONS for n in walk([node], lambda n: n not in self.barriers)
+        )
+
+    def _computed(self, node: UOp) -> bool:
+        """Whether reading the node means more than reading a buffer at another index."""
+        while node.op in CHEAP and node not in self.barriers:
+            node = node.src[0]
+        return node not in self.barriers and node.op not in LEAVES
+
+    def _operand(self, node: UOp) -> UOp | None:
+        """What an operand of a contraction, read many times, needs a barrier on, if anything."""
+        if not self._computed(node):
+            return None
+        while node.op in CHEAP and node.op is not Op.CAST and node not in self.barriers:
+            if node.op is Op.EXPAND or build.count(node.src[0].shape) <= build.count(node.shape):
+                node = node.src[0]
+            else:
+                break
+        return node
+
+
+def step(node: UOp, index: int, place: Place) -> Place:
+    """How the axes of a source are reached, given how those of the node are."""
+    source = node.src[index]
+    if node.op in ELEMENTWISE or node.op in (Op.GBARRIER,):
+        return place
+    if node.op is Op.PERMUTE:
+        out: list[Axis] = [()] * source.ndim
+        for i, axis in enumerate(node.arg):
+            out[axis] = place[i]
+        return tuple(out)
+    if node.op is Op.EXPAND:
+        return tuple(() if n == 1 else axis for n, axis in zip(source.shape, place, strict=True))
+    if node.op is Op.RESHAPE:
+        return _reshaped(node, source, place)
+    if node.op is Op.REDUCE:
+        inner = iter(place)
+        return tuple(
+            (() if n == 1 else (node, i)) if i in node.arg.axes else next(inner)
+            for i, n in enumerate(source.shape)
+        )
+    token = (node.op.value, index, node.arg, place)
+    if node.op in (Op.PAD, Op.SHRINK, Op.FLIP, Op.CONCAT) and source.ndim == node.ndim:
+        return tuple(
+            axis if n == m and node.op is not Op.FLIP else ("moved", i, token)
+            for i, (n, m, axis) in enumerate(zip(source.shape, node.shape, place, strict=True))
+        )
+    if node.op is Op.GATHER:
+        keep = node.arg.batch if index == 0 else source.ndim - 1
+        return tuple(
+            axis if i < keep else ("gathered", i, token)
+            for i, axis in enumerate((*place, *place)[: source.ndim])
+        ) if keep <= len(place) else (("gathered", 0, token),) * source.ndim
+    return tuple(("inside", i, token) for i in range(source.ndim))
+
+
+def _reshaped(node: UOp, source: UOp, place: Place) -> Place:
+    """Axes of size 1 come and go; any other regrouping hides the axes."""
+    there = [(n, axis) for n, axis in zip(node.shape, place, strict=True) if n != 1]
+    if [n for n, _ in there] != [n for n in source.shape if n != 1]:
+        return tuple(("regrouped", i, node.shape, place) for i in range(source.ndim))
+    axes = iter(axis for _, axis in there)
+    return tuple(() if n == 1 else next(axes) for n in source.shape)
+
+
+def _place(outputs: Sequence[UOp], uses: Uses, function: UOp) -> UOp:
+    """The graph with a numbered GBARRIER on each value that has one, kernels in running order."""
+    numbers: dict[UOp, int] = {}
+    for node in uses.order:
+        if node in uses.barriers:
+            numbers.setdefault(uses.kernel[node], len(numbers))
+    new: dict[UOp, UOp] = {}
+    for node in uses.order:
+        made = rebuild(node, tuple(new[s] for s in node.src))
+        if node in uses.barriers:
+            value = made.src[0] if made.op is Op.GBARRIER else made
+            made = UOp(Op.GBARRIER, (value,), numbers[uses.kernel[node]])
+        new[node] = made
+    return make_function([new[u] for u in outputs], function.arg.params)

@@ -1,0 +1,502 @@
+"""A nest becomes a list: loops opened and closed, scalars and vectors, in order.
+
+Nothing is unrolled in the graph.  The body is walked once for each coordinate that matters: the
+value of a node is remembered under the coordinates of the ranges that it depends on, and of those
+only, so what does not depend on an unrolled range is emitted once.  What depends on the vector
+axis is a vector; an address of stride 1 along it is a vector load, of stride 0 a scalar, anything
+else a gather.
+
+A value is placed in the innermost loop that it depends on, and nowhere deeper: loop-invariant code
+moves out by construction, and the statistics of a row sit at the row's level.
+
+A loop whose last block is not full is emitted twice: whole blocks first, then the rest with fewer
+coordinates and a constant mask.  Accumulators are values that a loop carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from tfn.dtypes import FLOATS, INT64
+from tfn.lower.affine import affine
+from tfn.lower.split import Nest
+from tfn.trace import build
+from tfn.trace.op import Access, Op, Param, Place
+from tfn.trace.uop import UOp, const, walk
+
+BEGIN = UOp(Op.PARAM, (), Param(-2, (), INT64))
+END = UOp(Op.PARAM, (), Param(-1, (), INT64))
+"""The tiles that one call of a kernel runs: parameters beside the buffers."""
+
+
+@dataclass(eq=False)
+class Scope:
+    """The instructions of one loop, or of the function."""
+
+    depth: int
+    items: list[UOp] = field(default_factory=list)
+
+
+def linearize(n: Nest) -> tuple[UOp, ...]:
+    """The instructions of a kernel in order: the stage LINEAR."""
+    emitter = Emitter(n)
+    emitter.loops(0)
+    return tuple(emitter.scope.items)
+
+
+class Emitter:
+    """The state of one kernel's emission.
+
+    Attributes:
+        root: the scope of the function; `scope` is the one being filled, in those of `outside`.
+        env: the value of each range at present: a loop counter, a constant, or lanes.
+        fixed: ranges whose value is a known integer at present, for bounds.
+        placed: the scope of each instruction.
+        values: what has been emitted, by node and the coordinates it depends on.
+    """
+
+    def __init__(self, n: Nest) -> None:
+        self.body = n.body
+        outer = [r for r in n.loops if r.arg.place in (Place.LOOP, Place.PARALLEL)]
+        self.outer = outer
+        self.inner = [r for r in n.loops if r not in outer]
+        self.root = self.scope = Scope(0)
+        self.outside: list[Scope] = []
+        self.env: dict[UOp, UOp] = {}
+        self.fixed: dict[UOp, int] = {}
+        self.placed: dict[UOp, Scope] = {}
+        self.values: dict[tuple[Any, ...], UOp] = {}
+        self.sums: dict[UOp, tuple[list[tuple[UOp, int]], int]] = {}
+        self.count = 0
+        self.depends = dependences(n.body)
+        self.written = {s.src[0] for s in n.body.src if s.arg is not None}
+        ranges = {*n.loops, *(u for u in self.depends if u.op is Op.RANGE)}
+        self.bounds = {r: [b for b in ranges if r in walk(b.src)] for r in ranges}
+
+    # Loops.
+
+    def full(self, r: UOp) -> int:
+        """Of how many iterations it is certain that the ranges bounded by `r` are full."""
+        size: int = r.arg.size
+        return size - 1 if self.bounds[r] else size
+
+    def trips(self, r: UOp) -> int:
+        """How many iterations a range has, where the ranges that bound it are known."""
+        size: int = r.arg.size
+        if not r.src:
+            return size
+        bound = self._integer(r.src[0])
+        return size if bound is None else max(0, min(size, bound))
+
+    def _integer(self, u: UOp) -> int | None:
+        """The value of a bound, None while it depends on a running loop (whose blocks are full)."""
+        values: dict[UOp, int] = {}
+        for node in walk([u]):
+            if node.op is Op.CONST:
+                values[node] = int(node.arg.value)
+            elif node.op is Op.RANGE:
+                if node not in self.fixed:
+                    return None
+                values[node] = self.fixed[node]
+            else:
+                values[node] = ARITHMETIC[node.op](*(values[s] for s in node.src))
+        return values[u]
+
+    def loops(self, level: int) -> None:
+        """Open the loops around the stores from `level` inwards, and store in the innermost."""
+        if level == len(self.outer):
+            self._stores()
+            return
+        r = self.outer[level]
+        inside: Callable[[], None] = lambda: self.loops(level + 1)
+        if r.arg.place is Place.PARALLEL:
+            self._parallel(r, inside)
+            return
+        full = self.full(r)
+        if full > 1 or (full == 1 and not self.bounds[r] and r.arg.size > 1):
+            self._loop(r, const(0, INT64), const(full, INT64), inside)
+        elif full == 1:
+            self._at(r, 0, inside)
+        if full < r.arg.size:
+            self._at(r, full, inside)
+
+    def _parallel(self, r: UOp, inside: Callable[[], None]) -> None:
+        full = self.full(r)
+        if full == r.arg.size:
+            self._loop(r, BEGIN, END, inside)
+            return
+        limit = const(full, INT64)
+        if full:
+            self._loop(r, BEGIN, self.add(build.minimum(END, limit)), inside)
+        self.fixed[r] = full
+        self._loop(r, self.add(build.maximum(BEGIN, limit)), END, inside)
+        del self.fixed[r]
+
+    def _at(self, r: UOp, value: int, inside: Callable[[], None]) -> None:
+        self.env[r], self.fixed[r] = const(value, INT64), value
+        inside()
+        del self.env[r], self.fixed[r]
+
+    def _loop(self, r: UOp, begin: UOp, end: UOp, inside: Callable[[], None]) -> None:
+        opened = self._open(begin, end)
+        self.env[r] = opened
+        inside()
+        del self.env[r]
+        self._close(opened, [], [])
+
+    def _open(self, begin: UOp, end: UOp) -> UOp:
+        self.count += 1
+        loop = UOp(Op.LOOP, (begin, end), self.count)
+        self.outside.append(self.scope)
+        self.scope = Scope(self.scope.depth + 1, [loop])
+        self.placed[loop] = self.scope
+        return loop
+
+    def _close(self, loop: UOp, carried: Sequence[UOp], following: Sequence[UOp]) -> None:
+        self.scope.items.append(UOp(Op.END, (loop, *carried, *following)))
+        inner, self.scope = self.scope, self.outside.pop()
+        self.scope.items.extend(inner.items)
+        for u in carried:  # after the loop they are values of the scope around it
+            self.placed[u] = self.scope
+
+    # Instructions.
+
+    def add(self, u: UOp) -> UOp:
+        """Place an instruction in the innermost loop that it depends on; constants need none."""
+        if u not in self.placed and u.op not in (Op.CONST, Op.PARAM, Op.LANES):
+            scope = max((self._of(s) for s in u.src), key=lambda s: s.depth, default=self.root)
+            self.placed[u] = scope
+            scope.items.append(u)
+        return u
+
+    def _of(self, u: UOp) -> Scope:
+        return self.placed.get(u, self.root)
+
+    def here(self, u: UOp) -> UOp:
+        """Place an instruction at the end of the loop that is open."""
+        self.placed[u] = self.scope
+        self.scope.items.append(u)
+        return u
+
+    def widen(self, u: UOp, lanes: int) -> UOp:
+        """A scalar in every lane; a vector as it is."""
+        if u.shape:
+            return u
+        if u.op is Op.CONST:
+            return const(u.arg.value, u.dtype, (lanes,))
+        return self.add(UOp(Op.SPLAT, (u,), lanes))
+
+    def alike(self, values: Sequence[UOp]) -> list[UOp]:
+        """Scalars widened if any value is a vector."""
+        lanes = next((v.shape[0] for v in values if v.shape), 0)
+        return [self.widen(v, lanes) for v in values] if lanes else list(values)
+
+    # Values.
+
+    def key(self, u: UOp) -> tuple[Any, ...]:
+        """The node and where the ranges that it depends on stand."""
+        env = self.env
+        return (u, *[env[r] for r in self.depends[u]])
+
+    def emit(self, u: UOp) -> UOp:
+        """The value of a node of the body, at the present coordinates."""
+        values = self.values
+        stack = [u]
+        while stack:
+            node = stack[-1]
+            key = self.key(node)
+            if key in values:
+                stack.pop()
+                continue
+            if node.op is Op.FOLD:
+                Folding(self, node).run()
+                stack.pop()
+                continue
+            waiting = [s for s in self._sources(node) if self.key(s) not in values]
+            if waiting:
+                stack.extend(reversed(waiting))
+                continue
+            stack.pop()
+            values[key] = self._emit(node)
+        return values[self.key(u)]
+
+    def _sources(self, node: UOp) -> Sequence[UOp]:
+        if node.op is Op.LOAD:
+            terms, _ = self.sum(node.src[1])
+            return [*(t for t, _ in terms if t.op is not Op.RANGE), *node.src[2:]]
+        return () if node.op in (Op.RANGE, Op.PARAM, Op.CONST) else node.src
+
+    def value(self, u: UOp) -> UOp:
+        """What has been emitted for a node."""
+        return self.values[self.key(u)]
+
+    def _emit(self, node: UOp) -> UOp:
+        if node.op in (Op.CONST, Op.PARAM):
+            return node
+        if node.op is Op.RANGE:
+            return self.env[node]
+        if node.op is Op.LOAD:
+            return self._load(node)
+        return self.add(UOp(node.op, tuple(self.alike([self.value(s) for s in node.src])), node.arg))
+
+    def sum(self, index: UOp) -> tuple[list[tuple[UOp, int]], int]:
+        """An address as terms and coefficients, once per node."""
+        found = self.sums.get(index)
+        if found is None:
+            terms, constant = affine(index)
+            found = self.sums[index] = list(terms.items()), constant
+        return found
+
+    def address(self, index: UOp) -> tuple[UOp, int, int, int]:
+        """Base (a scalar, or a vector to gather at), constant offset, lanes, stride."""
+        terms, offset = self.sum(index)
+        stride, lanes = 0, 1
+        scalars: list[tuple[UOp, int]] = []
+        vectors: list[tuple[UOp, int]] = []
+        for term, k in terms:
+            at = self.env[term] if term.op is Op.RANGE else self.value(term)
+            if at.op is Op.CONST:
+                offset += k * int(at.arg.value)
+            elif at.op is Op.LANES:
+                stride, lanes = k, at.arg
+            elif at.shape:
+                vectors.append((at, k))
+                lanes = at.shape[0]
+            else:
+                scalars.append((at, k))
+        scalars.sort(key=lambda pair: self._of(pair[0]).depth)
+        base = self._total(scalars)
+        if not vectors:
+            return base, offset, lanes, stride
+        if stride:
+            vectors.append((UOp(Op.LANES, (), lanes), stride))
+        wide = self.add(self.widen(base, lanes) + self._total(vectors))
+        return wide, offset, lanes, 0
+
+    def _total(self, terms: Sequence[tuple[UOp, int]]) -> UOp:
+        total: UOp | None = None
+        for at, k in terms:
+            part = at if k == 1 else self.add(at * k)
+            total = part if total is None else self.add(total + part)
+        return const(0, INT64) if total is None else total
+
+    def mask(self, node: UOp) -> UOp | None:
+        """Which lanes exist, if the node depends on lanes that do not all exist."""
+        for r in self.depends[node]:
+            lanes = self.env[r]
+            if lanes.op is Op.LANES and lanes.src:
+                return self.add(UOp(Op.LANES, (), lanes.arg) < self.widen(lanes.src[0], lanes.arg))
+        return None
+
+    def gate(self, node: UOp, given: UOp | None, lanes: int) -> UOp | None:
+        """The user's gate and the lanes that exist, as one."""
+        mask = self.mask(node) if lanes > 1 else None
+        if given is None:
+            return mask
+        gate = self.value(given)
+        if lanes > 1:
+            gate = self.widen(gate, lanes)
+            return gate if mask is None else self.add(gate & mask)
+        return gate
+
+    def _load(self, node: UOp) -> UOp:
+        given = node.src[2] if len(node.src) == 3 else None
+        base, offset, lanes, stride = self.address(node.src[1])
+        if given is not None and self.value(given).shape and lanes == 1:
+            lanes = self.value(given).shape[0]  # the same element under a vector of gates
+            base = self.widen(base, lanes)
+        gate = self.gate(node, given, lanes)
+        src = (node.src[0], base) if gate is None else (node.src[0], base, gate)
+        load = UOp(Op.LOAD, src, Access(offset, 1 if base.shape else lanes, stride))
+        return self.here(load) if node.src[0] in self.written else self.add(load)
+
+    # Stores.
+
+    def _stores(self) -> None:
+        for _ in self.coordinates(self.inner):
+            for store in self.body.src:
+                self._store(store)
+
+    def coordinates(self, ranges: Sequence[UOp]) -> Any:
+        """Set each combination of unrolled coordinates in turn, and the lanes that go with it."""
+        upcasts = [r for r in ranges if r.arg.place is Place.UPCAST]
+        lanes = [r for r in ranges if r.arg.place is Place.LANE]
+        for place in product(*(range(self.trips(r)) for r in upcasts)):
+            self.set(upcasts, place, lanes)
+            yield place
+        for r in (*upcasts, *lanes):
+            self.env.pop(r, None)
+            self.fixed.pop(r, None)
+
+    def set(self, upcasts: Sequence[UOp], place: Sequence[int], lanes: Sequence[UOp]) -> None:
+        """Fix unrolled ranges; the lanes that exist may depend on them."""
+        for r, i in zip(upcasts, place, strict=True):
+            self.env[r], self.fixed[r] = const(i, INT64), i
+        for r in lanes:
+            trips = self.trips(r)
+            src = () if trips == r.arg.size else (const(trips, INT64),)
+            self.env[r] = UOp(Op.LANES, src, r.arg.size)
+
+    def _store(self, store: UOp) -> None:
+        buffer, index, value = store.src[:3]
+        given = store.src[3] if len(store.src) == 4 else None
+        for u in (value, *self._sources(UOp(Op.LOAD, (buffer, index))), *store.src[3:]):
+            self.emit(u)
+        base, offset, lanes, stride = self.address(index)
+        found = self.value(value)
+        gate = self.gate(store, given, lanes)
+        if lanes > 1:
+            found = self.widen(found, lanes)
+        src = (buffer, base, found) if gate is None else (buffer, base, found, gate)
+        self.here(UOp(Op.STORE, src, Access(offset, 1 if base.shape else lanes, stride)))
+
+
+class Folding:
+    """One reduction, for all unrolled coordinates of the ranges around it at once.
+
+    Each coordinate has an accumulator, and each unrolled coordinate of the reduction's own ranges
+    another; these are combined as a tree when the loops have ended, and then the lanes.
+    """
+
+    def __init__(self, emitter: Emitter, node: UOp) -> None:
+        self.e, self.node = emitter, node
+        self.op: Op = node.arg.op
+        self.body, ranges = node.src[0], node.src[1:]
+        self.loops = [r for r in ranges if r.arg.place is Place.LOOP]
+        self.own = [r for r in ranges if r.arg.place is not Place.LOOP]
+        around = emitter.depends[node]
+        self.upcasts = [r for r in around if r.arg.place is Place.UPCAST]
+        self.lanes = [r for r in around if r.arg.place is Place.LANE]
+        lanes = self.lanes + [r for r in self.own if r.arg.place is Place.LANE]
+        self.width = lanes[0].arg.size if lanes else 0
+
+    def run(self) -> None:
+        """Emit the reduction in the loop it belongs to, and remember its value everywhere."""
+        e = self.e
+        scope = e.scope
+        counters = [e._of(e.env[r]) for r in e.depends[self.node] if r in e.env]
+        e.scope = max(counters, key=lambda s: s.depth, default=e.root)
+        here = {r: (e.env.get(r), e.fixed.get(r)) for r in (*self.upcasts, *self.lanes)}
+        places = list(product(*(range(e.trips(r)) for r in self.upcasts)))
+        shape = (self.width,) if self.width else ()
+        dtype = self.node.dtype
+        start = const(build.identity(self.op, dtype), dtype, shape)
+        self.start = start
+        sums: dict[tuple[Any, ...], UOp] = {}
+        for place in places:
+            e.set(self.upcasts, place, self.lanes)
+            most = [range(r.arg.size) for r in self.own if r.arg.place is Place.UPCAST]
+            sums.update({(place, i): start for i in product(*most)})
+        sums = self._level(0, sums)
+        for place in places:
+            e.set(self.upcasts, place, self.lanes)
+            parts = [value for (at, _), value in sums.items() if at == place]
+            e.values[e.key(self.node)] = self._across(parts)
+        for r, (env, fixed) in here.items():
+            _restore(e.env, r, env)
+            _restore(e.fixed, r, fixed)
+        e.scope = scope
+
+    def _level(self, level: int, sums: dict[Any, UOp]) -> dict[Any, UOp]:
+        """The sums after the loops from `level` inwards."""
+        e = self.e
+        if level == len(self.loops):
+            return self._accumulate(sums)
+        r = self.loops[level]
+        full = e.full(r)
+        if full > 1 or (full == 1 and not e.bounds[r] and r.arg.size > 1):
+            loop = e._open(const(0, INT64), const(full, INT64))
+            carried = {}
+            for i, (key, value) in enumerate(sums.items()):
+                u = UOp(Op.ACCUMULATOR, (loop, value), i)
+                carried[key] = e.here(u)
+            e.env[r] = loop
+            following = self._level(level + 1, dict(carried))
+            del e.env[r]
+            e._close(loop, list(carried.values()), list(following.values()))
+            sums = carried
+        elif full == 1:
+            sums = self._fixed(r, 0, level, sums)
+        if full < r.arg.size:
+            sums = self._fixed(r, full, level, sums)
+        return sums
+
+    def _fixed(self, r: UOp, value: int, level: int, sums: dict[Any, UOp]) -> dict[Any, UOp]:
+        e = self.e
+        e.env[r], e.fixed[r] = const(value, INT64), value
+        sums = self._level(level + 1, sums)
+        del e.env[r], e.fixed[r]
+        return sums
+
+    def _accumulate(self, sums: dict[Any, UOp]) -> dict[Any, UOp]:
+        e = self.e
+        out = dict(sums)
+        for place in dict.fromkeys(at for at, _ in sums):
+            e.set(self.upcasts, place, self.lanes)
+            for i in e.coordinates(self.own):
+                out[place, i] = self._add(out[place, i])
+        return out
+
+    def _add(self, total: UOp) -> UOp:
+        e = self.e
+        own_lane = next((r for r in self.own if r.arg.place is Place.LANE), None)
+        mask = e.mask(own_lane) if own_lane is not None else None
+        product_ = self.body.op is Op.MUL and self.body.dtype in FLOATS
+        if self.op is Op.ADD and product_ and mask is None:
+            x, y = (e.emit(s) for s in self.body.src)
+            x, y, total = e.alike([x, y, total])
+            return e.add(UOp(Op.FMA, (x, y, total)))
+        value = e.emit(self.body)
+        value, total = e.alike([value, total])
+        if mask is not None:
+            value = e.add(build.where(mask, value, self.start))
+        return e.add(UOp(self.op, (total, value)))
+
+    def _across(self, parts: list[UOp]) -> UOp:
+        e = self.e
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2])
+            odd = parts[len(parts) // 2 * 2 :]
+            parts = [e.add(UOp(self.op, pair)) for pair in pairs] + odd
+        if self.width and not self.lanes:
+            return e.add(UOp(Op.ACROSS, (parts[0],), self.op))
+        return parts[0]
+
+
+def _restore(table: dict[UOp, Any], r: UOp, old: Any) -> None:
+    if old is None:
+        table.pop(r, None)
+    else:
+        table[r] = old
+
+
+ARITHMETIC: dict[Op, Callable[[int, int], int]] = {
+    Op.ADD: lambda x, y: x + y,
+    Op.SUB: lambda x, y: x - y,
+    Op.MUL: lambda x, y: x * y,
+    Op.FLOORDIV: lambda x, y: x // y,
+}
+
+
+def dependences(body: UOp) -> dict[UOp, tuple[UOp, ...]]:
+    """For each node the ranges it depends on, in the order of their numbers."""
+    sets: dict[UOp, frozenset[UOp]] = {}
+    shared: dict[frozenset[UOp], tuple[UOp, ...]] = {}
+    out: dict[UOp, tuple[UOp, ...]] = {}
+    for node in walk([body]):
+        if node.op is Op.RANGE:
+            found = frozenset({node})
+        elif node.op is Op.FOLD:
+            found = sets[node.src[0]] - frozenset(node.src[1:])
+        elif len(node.src) == 1:
+            found = sets[node.src[0]]
+        else:
+            found = frozenset().union(*(sets[s] for s in node.src))
+        sets[node] = found
+        if found not in shared:
+            shared[found] = tuple(sorted(found, key=lambda r: r.arg.number))
+        out[node] = shared[found]
+    return out

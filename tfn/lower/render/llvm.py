@@ -1,0 +1,581 @@
+"""A kernel's instructions as LLVM IR text, one row per op.
+
+The text needs no optimisation passes: it is vectorised, unrolled and hoisted already.  A bool is
+an i1 in registers and a byte in memory; a bfloat16 is 16 bits that only casts understand.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tfn.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, FLOATS, UNSIGNED, DType
+from tfn.lower.linearize import BEGIN, END
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, const
+
+# fmt: off
+TYPES: dict[DType, str] = {
+    BOOL: "i1", BFLOAT16: "i16", FLOAT16: "half", FLOAT32: "float", FLOAT64: "double",
+    **{np.dtype(f"{sign}int{n}"): f"i{n}" for sign in ("", "u") for n in (8, 16, 32, 64)},
+}
+# fmt: on
+
+
+def scalar(dtype: DType) -> str:
+    """The type of a value in a register."""
+    return TYPES[dtype]
+
+
+def stored(dtype: DType) -> str:
+    """The type of a value in memory."""
+    return "i8" if dtype == BOOL else TYPES[dtype]
+
+
+def typed(u: UOp) -> str:
+    """The type of a node's value: a scalar or a vector."""
+    return vector(TYPES[u.dtype], u.shape)
+
+
+def vector(name: str, shape: tuple[int, ...]) -> str:
+    """A type in so many lanes."""
+    return f"<{shape[0]} x {name}>" if shape else name
+
+
+def literal(u: UOp) -> str:
+    """A constant: integers as they are, floats by the bits of a double."""
+    value, dtype = u.arg.value, u.dtype
+    if dtype == BOOL:
+        text = "true" if value else "false"
+    elif dtype == BFLOAT16:
+        text = str(u.arg.bits)
+    elif dtype == FLOAT16:
+        text = f"0xH{u.arg.bits:04X}"
+    elif dtype in FLOATS:
+        text = f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
+    else:
+        text = str(int(value))
+    return f"splat ({TYPES[dtype]} {text})" if u.shape else text
+
+
+def suffix(u: UOp) -> str:
+    """How an intrinsic is named for a type: ``v16f32``."""
+    kind = "f" if u.dtype in FLOATS and u.dtype != BFLOAT16 else "i"
+    bits = 1 if u.dtype == BOOL else 8 * u.dtype.itemsize
+    return f"{f'v{u.shape[0]}' if u.shape else ''}{kind}{bits}"
+
+
+class Writer:
+    """The text of one function as it grows.
+
+    Attributes:
+        lines: of the body.
+        names: of values.
+        block: the label of the present block.
+        declared: the intrinsics in use.
+    """
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.names: dict[UOp, str] = {BEGIN: "%begin", END: "%end"}
+        self.declared: dict[str, None] = {}
+        self.block = "entry"
+        self.count = 0
+        self.pointers: dict[tuple[str, UOp, UOp], str] = {}
+        self.opened: dict[UOp, tuple[int, str, str]] = {}
+
+    def __call__(self, u: UOp) -> str:
+        """How a value is written where it is used."""
+        name = self.names.get(u)
+        if name is None:
+            if u.op is Op.CONST:
+                name = literal(u)
+            elif u.op is Op.LANES:
+                name = "<" + ", ".join(f"i64 {i}" for i in range(u.arg)) + ">"
+            else:
+                raise AssertionError(f"{u} is used before it is made")
+            self.names[u] = name
+        return name
+
+    def fresh(self) -> str:
+        """A new name."""
+        self.count += 1
+        return f"%v{self.count}"
+
+    def let(self, text: str) -> str:
+        """A new name for the value of an instruction."""
+        name = self.fresh()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def intrinsic(self, name: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:
+        """The text of a call of an LLVM intrinsic, which is declared once."""
+        types = ", ".join(t.split(" align")[0] for t, _ in arguments)
+        self.declared[f"declare {result} @llvm.{name}({types})"] = None
+        values = ", ".join(f"{t} {v}" for t, v in arguments)
+        return f"call {result} @llvm.{name}({values})"
+
+    def pointer(self, buffer: UOp, base: UOp, offset: int) -> str:
+        """The address of an element; what is common to several is computed once per block."""
+        element = stored(buffer.dtype)
+        key = (self.block, buffer, base)
+        start = self.pointers.get(key)
+        if start is None:
+            start = self(buffer)
+            if base.op is not Op.CONST or base.arg.bits:
+                start = self.let(f"getelementptr {element}, ptr {start}, i64 {self(base)}")
+            self.pointers[key] = start
+        return self.let(f"getelementptr {element}, ptr {start}, i64 {offset}") if offset else start
+
+
+Row = Callable[[Writer, UOp], str]
+
+
+def kernel_text(name: str, items: Sequence[UOp]) -> str:
+    """``void NAME(i64 begin, i64 end, ptr operands)`` from instructions in order."""
+    w = Writer()
+    buffers = {s for u in items for s in u.src if s.op is Op.PARAM and s.arg.index >= 0}
+    for buffer in sorted(buffers, key=lambda u: u.arg.index):
+        slot = w.let(f"getelementptr ptr, ptr %operands, i64 {buffer.arg.index}")
+        w.names[buffer] = w.let(f"load ptr, ptr {slot}, align 8")
+    for u in items:
+        made = RENDER[u.op](w, u)
+        if made:
+            w.names[u] = made
+    body = "\n".join(w.lines)
+    declarations = "\n".join(sorted(w.declared))
+    return (
+        f"define void @{name}(i64 %begin, i64 %end, ptr noalias readonly %operands) #0 {{\n"
+        f"entry:\n{body}\n  ret void\n}}\n{declarations}\n"
+        'attributes #0 = { nounwind "no-builtins" }\n'
+    )
+
+
+# Loops.
+
+
+def _loop(w: Writer, u: UOp) -> str:
+    begin, end = u.src
+    number = u.arg
+    before = w.block
+    always = begin.op is Op.CONST and end.op is Op.CONST  # at least one iteration
+    w.lines.append(f"  br label %loop{number}")
+    w.lines.append(f"loop{number}:")
+    counter = f"%i{number}"
+    w.opened[u] = (len(w.lines), before, "bottom" if always else "top")
+    w.lines.append(f"  {counter} = phi i64 [ {w(begin)}, %{before} ]")
+    w.block = f"loop{number}"
+    if not always:  # such a loop carries nothing, so its test can stand here
+        w.names[u] = counter
+        w.lines.append(f"  %go{number} = icmp slt i64 {counter}, {w(end)}")
+        w.lines.append(f"  br i1 %go{number}, label %body{number}, label %exit{number}")
+        w.lines.append(f"body{number}:")
+        w.block = f"body{number}"
+    return counter
+
+
+def _accumulator(w: Writer, u: UOp) -> str:
+    loop, start = u.src
+    name = w.fresh()
+    w.opened[u] = (len(w.lines), w.opened[loop][1], "")
+    w.lines.append(f"  {name} = phi {typed(u)} [ {w(start)}, %{w.opened[loop][1]} ]")
+    return name
+
+
+def _end(w: Writer, u: UOp) -> str:
+    loop = u.src[0]
+    half = len(u.src) // 2
+    carried, following = u.src[1 : 1 + half], u.src[1 + half :]
+    number, (at, _, kind) = loop.arg, w.opened[loop]
+    step = w.let(f"add nsw i64 {w(loop)}, 1")
+    w.lines[at] += f", [ {step}, %{w.block} ]"
+    for acc, value in zip(carried, following, strict=True):
+        w.lines[w.opened[acc][0]] += f", [ {w(value)}, %{w.block} ]"
+    if kind == "bottom":
+        more = w.let(f"icmp slt i64 {step}, {w(loop.src[1])}")
+        w.lines.append(f"  br i1 {more}, label %loop{number}, label %exit{number}")
+        for acc, value in zip(carried, following, strict=True):
+            w.names[acc] = w(value)
+    else:
+        w.lines.append(f"  br label %loop{number}")
+    w.lines.append(f"exit{number}:")
+    w.block = f"exit{number}"
+    return ""
+
+
+# Memory.
+
+
+def _bytes_to_bools(w: Writer, u: UOp, name: str) -> str:
+    return w.let(f"icmp ne {vector('i8', u.shape)} {name}, zeroinitializer") if u.shape else w.let(
+        f"icmp ne i8 {name}, 0"
+    )
+
+
+def _load(w: Writer, u: UOp) -> str:
+    buffer, base = u.src[:2]
+    gate = w(u.src[2]) if len(u.src) == 3 else ""
+    element, size = stored(u.dtype), u.dtype.itemsize
+    kind = vector(element, u.shape)
+    access = u.arg
+    align = f"align {size}"
+    if base.shape or (u.shape and abs(access.stride) != 1):
+        name = _gather(w, u, kind, gate)
+    elif u.shape:
+        offset = access.offset - (access.lanes - 1 if access.stride < 0 else 0)
+        pointer = w.pointer(buffer, base, offset)
+        if gate:
+            mask = _reversed(w, f"<{access.lanes} x i1>", gate) if access.stride < 0 else gate
+            name = w.let(w.intrinsic(
+                f"masked.load.{_memory_suffix(u)}.p0", kind,
+                [(f"ptr {align}", pointer), (f"<{access.lanes} x i1>", mask), (kind, "zeroinitializer")],
+            ))  # fmt: skip
+        else:
+            name = w.let(f"load {kind}, ptr {pointer}, {align}")
+        if access.stride < 0:
+            name = _reversed(w, kind, name)
+    elif gate:
+        at = w.let(f"select i1 {gate}, i64 {_offset(w, base, access.offset)}, i64 0")
+        pointer = w.let(f"getelementptr {element}, ptr {w(buffer)}, i64 {at}")
+        found = w.let(f"load {kind}, ptr {pointer}, {align}")
+        name = w.let(f"select i1 {gate}, {kind} {found}, {kind} {_zero(u.dtype)}")
+    else:
+        name = w.let(f"load {kind}, ptr {w.pointer(buffer, base, access.offset)}, {align}")
+    return _bytes_to_bools(w, u, name) if u.dtype == BOOL else name
+
+
+def _zero(dtype: DType) -> str:
+    return "0.0" if dtype in FLOATS and dtype != BFLOAT16 else "0"
+
+
+def _offset(w: Writer, base: UOp, offset: int) -> str:
+    return w.let(f"add i64 {w(base)}, {offset}") if offset else w(base)
+
+
+def _memory_suffix(u: UOp) -> str:
+    kind = "f" if u.dtype in FLOATS and u.dtype != BFLOAT16 else "i"
+    return f"v{u.shape[0]}{kind}{8 * u.dtype.itemsize}"
+
+
+def _reversed(w: Writer, kind: str, name: str) -> str:
+    lanes = int(kind[1:].split(" ")[0])
+    order = ", ".join(f"i32 {lanes - 1 - i}" for i in range(lanes))
+    return w.let(f"shufflevector {kind} {name}, {kind} poison, <{lanes} x i32> <{order}>")
+
+
+def _addresses(w: Writer, u: UOp, lanes: int) -> str:
+    """A vector of pointers: at a vector of indices, or at a constant stride."""
+    buffer, base, access = u.src[0], u.src[1], u.arg
+    element = stored(buffer.dtype)
+    if base.shape:
+        start = w(buffer)
+        if access.offset:
+            start = w.let(f"getelementptr {element}, ptr {start}, i64 {access.offset}")
+        return w.let(f"getelementptr {element}, ptr {start}, <{lanes} x i64> {w(base)}")
+    start = w.pointer(buffer, base, access.offset)
+    steps = ", ".join(f"i64 {access.stride * i}" for i in range(lanes))
+    return w.let(f"getelementptr {element}, ptr {start}, <{lanes} x i64> <{steps}>")
+
+
+def _gather(w: Writer, u: UOp, kind: str, gate: str) -> str:
+    lanes = u.shape[0]
+    mask = gate or f"splat (i1 true)"
+    return w.let(w.intrinsic(
+        f"masked.gather.{_memory_suffix(u)}.v{lanes}p0", kind,
+        [(f"<{lanes} x ptr> align {u.dtype.itemsize}", _addresses(w, u, lanes)),
+         (f"<{lanes} x i1>", mask), (kind, "zeroinitializer")],
+    ))  # fmt: skip
+
+
+def _store(w: Writer, u: UOp) -> str:
+    buffer, base, value = u.src[:3]
+    gate = w(u.src[3]) if len(u.src) == 4 else ""
+    element, size = stored(value.dtype), value.dtype.itemsize
+    kind, found, access = vector(element, value.shape), w(value), u.arg
+    if value.dtype == BOOL:
+        found = w.let(f"zext {typed(value)} {found} to {kind}")
+    align = f"align {size}"
+    if base.shape or (value.shape and abs(access.stride) != 1):
+        lanes = value.shape[0]
+        w.lines.append("  " + w.intrinsic(
+            f"masked.scatter.{_memory_suffix(value)}.v{lanes}p0", "void",
+            [(kind, found), (f"<{lanes} x ptr> {align}", _addresses(w, u, lanes)),
+             (f"<{lanes} x i1>", gate or "splat (i1 true)")],
+        ))  # fmt: skip
+    elif value.shape:
+        lanes = access.lanes
+        offset = access.offset
+        if access.stride < 0:
+            offset -= lanes - 1
+            found = _reversed(w, kind, found)
+            gate = _reversed(w, f"<{lanes} x i1>", gate) if gate else ""
+        pointer = w.pointer(buffer, base, offset)
+        if gate:
+            w.lines.append("  " + w.intrinsic(
+                f"masked.store.{_memory_suffix(value)}.p0", "void",
+                [(kind, found), (f"ptr {align}", pointer), (f"<{lanes} x i1>", gate)],
+            ))  # fmt: skip
+        else:
+            w.lines.append(f"  store {kind} {found}, ptr {pointer}, {align}")
+    elif gate:
+        _gated_store(w, u, kind, found, gate, align)
+    else:
+        pointer = w.pointer(buffer, base, access.offset)
+        w.lines.append(f"  store {kind} {found}, ptr {pointer}, {align}")
+    return ""
+
+
+def _gated_store(w: Writer, u: UOp, kind: str, found: str, gate: str, align: str) -> None:
+    """A scalar store under a condition is a branch around it."""
+    w.count += 1
+    yes, done = f"yes{w.count}", f"done{w.count}"
+    w.lines.append(f"  br i1 {gate}, label %{yes}, label %{done}")
+    w.lines.append(f"{yes}:")
+    w.block = yes
+    pointer = w.pointer(u.src[0], u.src[1], u.arg.offset)
+    w.lines += [f"  store {kind} {found}, ptr {pointer}, {align}", f"  br label %{done}", f"{done}:"]
+    w.block = done
+
+
+# Values.
+
+
+def _splat(w: Writer, u: UOp) -> str:
+    kind, element = typed(u), scalar(u.dtype)
+    one = w.let(f"insertelement {kind} poison, {element} {w(u.src[0])}, i32 0")
+    return w.let(f"shufflevector {kind} {one}, {kind} poison, <{u.arg} x i32> zeroinitializer")
+
+
+def _across(w: Writer, u: UOp) -> str:
+    """The lanes as a tree: the upper half meets the lower, until one is left."""
+    value = u.src[0]
+    lanes, element = value.shape[0], scalar(u.dtype)
+    name = w(value)
+    while lanes > 1:
+        half = lanes // 2
+        kind, part = f"<{lanes} x {element}>", f"<{half} x {element}>"
+        low = ", ".join(f"i32 {i}" for i in range(half))
+        high = ", ".join(f"i32 {i + half}" for i in range(half))
+        a = w.let(f"shufflevector {kind} {name}, {kind} poison, <{half} x i32> <{low}>")
+        b = w.let(f"shufflevector {kind} {name}, {kind} poison, <{half} x i32> <{high}>")
+        name = _combine(w, u.arg, u.dtype, part, a, b, f"v{half}")
+        lanes = half
+    return w.let(f"extractelement <1 x {element}> {name}, i32 0")
+
+
+def _combine(w: Writer, op: Op, dtype: DType, kind: str, a: str, b: str, lanes: str) -> str:
+    if op in (Op.MAX, Op.MIN):
+        if dtype == BOOL:
+            return w.let(f"{'or' if op is Op.MAX else 'and'} {kind} {a}, {b}")
+        name = _EXTREME[op][_kind(dtype)]
+        letter = "f" if dtype in FLOATS else "i"
+        return w.let(w.intrinsic(f"{name}.{lanes}{letter}{8 * dtype.itemsize}", kind,
+                                 [(kind, a), (kind, b)]))  # fmt: skip
+    return w.let(f"{_ARITHMETIC[op][_kind(dtype)]} {kind} {a}, {b}")
+
+
+def _kind(dtype: DType) -> int:
+    """0 for floats, 1 for signed integers, 2 for unsigned ones and bool."""
+    return 0 if dtype in FLOATS else 2 if dtype in UNSIGNED or dtype == BOOL else 1
+
+
+# fmt: off
+_ARITHMETIC: dict[Op, tuple[str, str, str]] = {
+    Op.ADD: ("fadd", "add", "add"), Op.SUB: ("fsub", "sub", "sub"), Op.MUL: ("fmul", "mul", "mul"),
+    Op.DIV: ("fdiv", "sdiv", "udiv"), Op.AND: ("", "and", "and"), Op.OR: ("", "or", "or"),
+    Op.XOR: ("", "xor", "xor"), Op.SHL: ("", "shl", "shl"), Op.SHR: ("", "ashr", "lshr"),
+}
+_EXTREME: dict[Op, tuple[str, str, str]] = {
+    Op.MAX: ("maximum", "smax", "umax"), Op.MIN: ("minimum", "smin", "umin"),
+}
+_COMPARE: dict[Op, tuple[str, str, str]] = {
+    Op.LT: ("fcmp olt", "icmp slt", "icmp ult"), Op.LE: ("fcmp ole", "icmp sle", "icmp ule"),
+    Op.EQ: ("fcmp oeq", "icmp eq", "icmp eq"), Op.NE: ("fcmp une", "icmp ne", "icmp ne"),
+}
+_CALLS: dict[Op, str] = {
+    Op.FLOOR: "floor", Op.CEIL: "ceil", Op.ROUND: "roundeven", Op.SQRT: "sqrt", Op.ABS: "fabs",
+    Op.FMA: "fma",
+}
+# fmt: on
+
+
+def _arithmetic(w: Writer, u: UOp) -> str:
+    a, b = map(w, u.src)
+    return w.let(f"{_ARITHMETIC[u.op][_kind(u.dtype)]} {typed(u)} {a}, {b}")
+
+
+def _extreme(w: Writer, u: UOp) -> str:
+    a, b = map(w, u.src)
+    lanes = f"v{u.shape[0]}" if u.shape else ""
+    return _combine(w, u.op, u.dtype, typed(u), a, b, lanes)
+
+
+def _compare(w: Writer, u: UOp) -> str:
+    a, b = map(w, u.src)
+    return w.let(f"{_COMPARE[u.op][_kind(u.src[0].dtype)]} {typed(u.src[0])} {a}, {b}")
+
+
+def _call(w: Writer, u: UOp) -> str:
+    if u.op is Op.ABS and u.dtype not in FLOATS:
+        if _kind(u.dtype) == 2:
+            return w(u.src[0])
+        return w.let(w.intrinsic(f"abs.{suffix(u)}", typed(u), [(typed(u), w(u.src[0])), ("i1", "false")]))
+    values = [(typed(s), w(s)) for s in u.src]
+    return w.let(w.intrinsic(f"{_CALLS[u.op]}.{suffix(u)}", typed(u), values))
+
+
+def _neg(w: Writer, u: UOp) -> str:
+    kind, x = typed(u), w(u.src[0])
+    zero = "zeroinitializer" if u.shape else "0"
+    return w.let(f"fneg {kind} {x}" if u.dtype in FLOATS else f"sub {kind} {zero}, {x}")
+
+
+def _not(w: Writer, u: UOp) -> str:
+    ones = "true" if u.dtype == BOOL else "-1"
+    ones = f"splat ({scalar(u.dtype)} {ones})" if u.shape else ones
+    return w.let(f"xor {typed(u)} {w(u.src[0])}, {ones}")
+
+
+def _where(w: Writer, u: UOp) -> str:
+    condition, x, y = u.src
+    return w.let(f"select {typed(condition)} {w(condition)}, {typed(u)} {w(x)}, {typed(u)} {w(y)}")
+
+
+def _constant(u: UOp, value: int) -> str:
+    return f"splat ({scalar(u.dtype)} {value})" if u.shape else str(value)
+
+
+def _division(w: Writer, u: UOp) -> str:
+    """Floor division and modulo of integers: by zero 0, never a trap."""
+    x, y = u.src
+    kind, a, b = typed(u), w(x), w(y)
+    signed = _kind(u.dtype) == 1
+    one, zero, minus = _constant(u, 1), _constant(u, 0), _constant(u, -1)
+    safe = y.op is Op.CONST and y.arg.bits != 0 and (not signed or y.arg.value > 0)
+    bools = vector("i1", u.shape)
+    divisor = b
+    if not safe:
+        odd = w.let(f"icmp eq {kind} {b}, {zero}")
+        if signed:  # x // -1 overflows for the smallest x: it is -x, which wraps around
+            negative = w.let(f"icmp eq {kind} {b}, {minus}")
+            either = w.let(f"or {bools} {odd}, {negative}")
+        divisor = w.let(f"select {bools} {either if signed else odd}, {kind} {one}, {kind} {b}")
+    quotient = w.let(f"{'sdiv' if signed else 'udiv'} {kind} {a}, {divisor}")
+    product = w.let(f"mul {kind} {quotient}, {divisor}")
+    rest = w.let(f"sub {kind} {a}, {product}")
+    if signed:  # truncated -> floored
+        signs = w.let(f"xor {kind} {rest}, {divisor}")
+        unlike = w.let(f"icmp slt {kind} {signs}, {zero}")
+        some = w.let(f"icmp ne {kind} {rest}, {zero}")
+        wrong = w.let(f"and {bools} {unlike}, {some}")
+        if u.op is Op.MOD:
+            more = w.let(f"add {kind} {rest}, {divisor}")
+            rest = w.let(f"select {bools} {wrong}, {kind} {more}, {kind} {rest}")
+        else:
+            less = w.let(f"sub {kind} {quotient}, {one}")
+            quotient = w.let(f"select {bools} {wrong}, {kind} {less}, {kind} {quotient}")
+    if safe:
+        return rest if u.op is Op.MOD else quotient
+    if u.op is Op.MOD:
+        either = either if signed else odd
+        return w.let(f"select {bools} {either}, {kind} {zero}, {kind} {rest}")
+    if signed:
+        opposite = w.let(f"sub {kind} {zero}, {a}")
+        quotient = w.let(f"select {bools} {negative}, {kind} {opposite}, {kind} {quotient}")
+    return w.let(f"select {bools} {odd}, {kind} {zero}, {kind} {quotient}")
+
+
+def _mod(w: Writer, u: UOp) -> str:
+    if u.dtype not in FLOATS:
+        return _division(w, u)
+    return w.let(f"frem {typed(u)} {w(u.src[0])}, {w(u.src[1])}")
+
+
+def _bitcast(w: Writer, u: UOp) -> str:
+    source = u.src[0]
+    if typed(source) == typed(u):
+        return w(source)
+    return w.let(f"bitcast {typed(source)} {w(source)} to {typed(u)}")
+
+
+def _cast(w: Writer, u: UOp) -> str:
+    source = u.src[0]
+    a, b = source.dtype, u.dtype
+    x, from_, to = w(source), typed(source), typed(u)
+    if b == BOOL:
+        zero = "zeroinitializer" if u.shape else _zero(a)
+        return w.let(f"{'fcmp une' if a in FLOATS else 'icmp ne'} {from_} {x}, {zero}")
+    if BFLOAT16 in (a, b):
+        return _brain_cast(w, u)
+    if a in FLOATS and b in FLOATS:
+        return w.let(f"{'fpext' if b.itemsize > a.itemsize else 'fptrunc'} {from_} {x} to {to}")
+    if a in FLOATS:
+        return _to_integer(w, u)
+    if b in FLOATS:
+        return w.let(f"{'sitofp' if _kind(a) == 1 else 'uitofp'} {from_} {x} to {to}")
+    if TYPES[a] == TYPES[b]:
+        return x
+    if a != BOOL and b.itemsize < a.itemsize:
+        return w.let(f"trunc {from_} {x} to {to}")
+    return w.let(f"{'sext' if _kind(a) == 1 else 'zext'} {from_} {x} to {to}")
+
+
+def _brain_cast(w: Writer, u: UOp) -> str:
+    """bfloat16 is the upper half of a float32: widened by a shift, rounded to even by hand."""
+    source = u.src[0]
+    assert FLOAT32 in (source.dtype, u.dtype), "decompose goes through float32"
+    x = w(source)
+    half, word, real = (vector(t, u.shape) for t in ("i16", "i32", "float"))
+
+    def number(value: int) -> str:
+        return f"splat (i32 {value})" if u.shape else str(value)
+
+    if u.dtype == FLOAT32:
+        wide = w.let(f"zext {half} {x} to {word}")
+        return w.let(f"bitcast {word} {w.let(f'shl {word} {wide}, {number(16)}')} to {real}")
+    bits = w.let(f"bitcast {real} {x} to {word}")
+    upper = w.let(f"lshr {word} {bits}, {number(16)}")
+    odd = w.let(f"and {word} {upper}, {number(1)}")
+    rounded = w.let(f"add {word} {w.let(f'add {word} {bits}, {odd}')}, {number(0x7FFF)}")
+    quiet = w.let(f"or {word} {bits}, {number(0x400000)}")
+    nan = w.let(f"fcmp uno {real} {x}, {x}")
+    chosen = w.let(f"select {vector('i1', u.shape)} {nan}, {word} {quiet}, {word} {rounded}")
+    return w.let(f"trunc {word} {w.let(f'lshr {word} {chosen}, {number(16)}')} to {half}")
+
+
+def _to_integer(w: Writer, u: UOp) -> str:
+    """Truncate and saturate, NaN to 0; in selects, because LLVM's own form is not vectorised."""
+    source = u.src[0]
+    info, largest = np.iinfo(u.dtype), float(np.finfo(source.dtype).max)
+    kind, to, bools = typed(source), typed(u), vector("i1", u.shape)
+    x = w(source)
+
+    def number(value: float) -> str:
+        return literal(const(value, source.dtype, source.shape))
+
+    over = 2.0 ** int(info.max).bit_length()
+    above = w.let(f"fcmp oge {kind} {x}, {number(over if over <= largest else np.inf)}")
+    under = float(info.min) if float(info.min) >= -largest else -np.inf
+    below = w.let(f"fcmp ole {kind} {x}, {number(under)}")
+    ordered = w.let(f"fcmp ord {kind} {x}, {number(0.0)}")
+    outside = w.let(f"or {bools} {above}, {below}")
+    zero = number(0.0)
+    tame = w.let(f"select {bools} {outside}, {kind} {zero}, {kind} {x}")
+    tame = w.let(f"select {bools} {ordered}, {kind} {tame}, {kind} {zero}")
+    found = w.let(f"{'fptosi' if _kind(u.dtype) == 1 else 'fptoui'} {kind} {tame} to {to}")
+    found = w.let(f"select {bools} {above}, {to} {_constant(u, int(info.max))}, {to} {found}")
+    return w.let(f"select {bools} {below}, {to} {_constant(u, int(info.min))}, {to} {found}")
+
+
+# fmt: off
+RENDER: dict[Op, Row] = {
+    Op.LOOP: _loop, Op.ACCUMULATOR: _accumulator, Op.END: _end,
+    Op.LOAD: _load, Op.STORE: _store, Op.SPLAT: _splat, Op.ACROSS: _across,
+    **dict.fromkeys(_ARITHMETIC, _arithmetic), **dict.fromkeys(_EXTREME, _extreme),
+    **dict.fromkeys(_COMPARE, _compare), **dict.fromkeys(_CALLS, _call),
+    Op.NEG: _neg, Op.NOT: _not, Op.WHERE: _where, Op.FLOORDIV: _division, Op.MOD: _mod,
+    Op.CAST: _cast, Op.BITCAST: _bitcast,
+}
+# fmt: on

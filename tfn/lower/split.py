@@ -1,0 +1,219 @@
+"""Opt-ops: ranges split, merged and given a place.  Each is a substitution, and is recorded.
+
+A `Nest` is a kernel with its loops in order.  Every opt-op takes a nest and returns another that
+means the same; one that is not legal raises SplitError with the reason.  What was applied stands
+in `Nest.opts`, so that a kernel can be replayed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tfn.dtypes import INT64
+from tfn.errors import SplitError
+from tfn.lower.affine import affine
+from tfn.lower.simplify import simplify
+from tfn.trace.op import Op, Place, Range
+from tfn.trace.uop import UOp, const, rebuild, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A kernel's body and the order of the loops around its stores.
+
+    Attributes:
+        body: SINK of stores.
+        loops: the ranges of the stores, outermost first; a fold's ranges are in its sources.
+        opts: the opt-ops applied so far.
+    """
+
+    body: UOp
+    loops: tuple[UOp, ...]
+    opts: tuple[str, ...] = ()
+
+
+def nest(body: UOp) -> Nest:
+    """The loops of a kernel in the order of their numbers."""
+    inner = {r for node in walk([body]) if node.op is Op.FOLD for r in node.src[1:]}
+    loops = [n for n in walk([body]) if n.op is Op.RANGE and n not in inner]
+    return Nest(body, tuple(sorted(loops, key=lambda r: r.arg.number)))
+
+
+def ranges(body: UOp) -> list[UOp]:
+    """All ranges of a body."""
+    return [node for node in walk([body]) if node.op is Op.RANGE]
+
+
+def folds(body: UOp) -> list[UOp]:
+    """All reductions of a body, inner ones first."""
+    return [node for node in walk([body]) if node.op is Op.FOLD]
+
+
+def _fresh(body: UOp) -> int:
+    return 1 + max((r.arg.number for r in ranges(body)), default=-1)
+
+
+def _rewrite(n: Nest, values: Mapping[UOp, UOp], lists: Mapping[UOp, Sequence[UOp]],
+             note: str) -> Nest:  # fmt: skip
+    """The nest with ranges replaced: by values where they are used, by lists where they loop."""
+    new: dict[UOp, UOp] = {}
+    for node in walk([n.body]):
+        if node in values:
+            new[node] = values[node]
+        elif node.op is Op.FOLD:
+            inner = [new_r for r in node.src[1:] for new_r in lists.get(r, [new.get(r, r)])]
+            new[node] = rebuild(node, (new[node.src[0]], *inner))
+        else:
+            new[node] = rebuild(node, tuple(new[s] for s in node.src))
+    loops = tuple(new_r for r in n.loops for new_r in lists.get(r, [new.get(r, r)]))
+    return Nest(new[n.body], loops, (*n.opts, note))
+
+
+def split(n: Nest, r: UOp, amount: int, place: Place, outer: Place = Place.LOOP) -> tuple[Nest, UOp, UOp]:
+    """Cut a range into blocks::
+
+        for r in range(N): f(r)
+        ->  for a in range(ceil(N / amount)):  for b in range(amount): f(a * amount + b)
+
+    `b` gets `place`.  If `amount` does not divide N, `b` carries its bound, N - a * amount, as a
+    source, and runs no further.
+
+    Raises:
+        SplitError: if the amount is not positive, or the range does not run in its default place.
+    """
+    size = r.arg.size
+    if amount < 1 or r.arg.place is not Place.LOOP or r.src:
+        raise SplitError(f"cannot split {name(r)} by {amount}",
+                         hint="only whole loops are split, by positive amounts")  # fmt: skip
+    number = _fresh(n.body)
+    a = UOp(Op.RANGE, (), Range(number, -(-size // amount), outer))
+    bound = () if size % amount == 0 else (const(size, INT64) - a * amount,)
+    b = UOp(Op.RANGE, bound, Range(number + 1, amount, place))
+    note = f"split({name(r)}, {amount}, {place.value})"
+    return _rewrite(n, {r: a * amount + b}, {r: (a, b)}, note), a, b
+
+
+def tile(n: Nest, r: UOp, upcast: int, lanes: int) -> tuple[Nest, UOp]:
+    """Cut a range into blocks of `upcast` vectors::
+
+        for r in range(N): f(r)
+        ->  for a in range(ceil(N / (upcast * lanes))):
+                for b in range(upcast):          # unrolled
+                    for c in range(lanes):       # one vector
+                        f((a * upcast + b) * lanes + c)
+
+    Returns the nest and `a`.
+    """
+    size, block = r.arg.size, upcast * lanes
+    if r.arg.place is not Place.LOOP or r.src or block < 1:
+        raise SplitError(f"cannot tile {name(r)} by {upcast} x {lanes}")
+    number = _fresh(n.body)
+    a = UOp(Op.RANGE, (), Range(number, -(-size // block)))
+    left = const(size, INT64) - a * block
+    whole = size % block == 0
+    src_b = () if whole else ((left + (lanes - 1)) // lanes,)
+    b = UOp(Op.RANGE, src_b, Range(number + 1, upcast, Place.UPCAST))
+    src_c = () if whole else (left - b * lanes,)
+    c = UOp(Op.RANGE, src_c, Range(number + 2, lanes, Place.LANE))
+    note = f"tile({name(r)}, {upcast}, {lanes})"
+    return _rewrite(n, {r: a * block + b * lanes + c}, {r: (a, b, c)}, note), a
+
+
+def place(n: Nest, r: UOp, where: Place) -> tuple[Nest, UOp]:
+    """Give a loop another place, as it is."""
+    if r.src:
+        raise SplitError(f"cannot move {name(r)}: it is the inner part of a split")
+    new = UOp(Op.RANGE, (), Range(r.arg.number, r.arg.size, where))
+    return _rewrite(n, {r: new}, {r: (new,)}, f"place({name(r)}, {where.value})"), new
+
+
+def reorder(n: Nest, loops: Sequence[UOp]) -> Nest:
+    """Run the loops around the stores in another order, outermost first.
+
+    Raises:
+        SplitError: if it is no permutation, or an inner part would run outside its bound.
+    """
+    if set(loops) != set(n.loops) or len(loops) != len(n.loops):
+        raise SplitError("reorder needs each loop once")
+    for i, r in enumerate(loops):
+        for s in walk(r.src):
+            if s.op is Op.RANGE and s in loops[i:]:
+                raise SplitError(f"{name(r)} is bounded by {name(s)}, which must be outside it")
+    note = f"reorder({', '.join(map(name, loops))})"
+    return replace(n, loops=tuple(loops), opts=(*n.opts, note))
+
+
+def merge(n: Nest, a: UOp, b: UOp) -> Nest | None:
+    """Two neighbouring loops that every address steps through as one become one::
+
+        for a in range(A): for b in range(B): f(x[a * B + b])
+        ->  for m in range(A * B): f(x[m])
+
+    None if some use of them is not of that form.
+    """
+    pair = {a, b}
+    size = b.arg.size
+    for node in walk([n.body]):
+        if node.op in (Op.LOAD, Op.STORE):
+            terms, _ = affine(node.src[1])
+            if terms.get(a, 0) != terms.get(b, 0) * size:
+                return None
+            if any(t not in pair and not pair.isdisjoint(walk([t])) for t in terms):
+                return None
+        elif node.op is Op.FOLD and len(pair.intersection(node.src[1:])) == 1:
+            return None
+    if not pair.isdisjoint(_beside_addresses(n.body)):
+        return None
+    m = UOp(Op.RANGE, (), Range(_fresh(n.body), a.arg.size * size))
+    note = f"merge({name(a)}, {name(b)})"
+    return _rewrite(n, {a: const(0, INT64), b: m}, {a: (), b: (m,)}, note)
+
+
+def _beside_addresses(body: UOp) -> set[UOp]:
+    """Every node that is used for more than an address, or as a fold's own range."""
+    seen: set[UOp] = set()
+    stack = [body]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            if node.op is Op.FOLD:
+                stack.append(node.src[0])
+            else:
+                stack.extend(node.src[2:] if node.op in (Op.LOAD, Op.STORE) else node.src)
+    return seen
+
+
+def fuse(n: Nest, a: UOp, b: UOp, where: Place) -> tuple[Nest, UOp]:
+    """Two neighbouring loops become one that counts through both, by division::
+
+        for a in range(A): for b in range(B): f(a, b)
+        ->  for m in range(A * B): f(m // B, m % B)
+    """
+    if a.src or b.src or n.loops.index(b) != n.loops.index(a) + 1:
+        raise SplitError(f"cannot fuse {name(a)} and {name(b)}: they are not whole neighbours")
+    m = UOp(Op.RANGE, (), Range(_fresh(n.body), a.arg.size * b.arg.size, where))
+    note = f"fuse({name(a)}, {name(b)}, {where.value})"
+    values = {a: m // b.arg.size, b: m % b.arg.size}
+    return _rewrite(n, values, {a: (), b: (m,)}, note), m
+
+
+def tidy(n: Nest) -> Nest:
+    """Addresses simplified again, after splits have put sums where there were ranges."""
+    new: dict[UOp, UOp] = {}
+    for node in walk([n.body]):
+        src = tuple(new[s] for s in node.src)
+        if node.op in (Op.LOAD, Op.STORE) and _divides(src[1]):
+            src = (src[0], simplify(src[1]), *src[2:])
+        new[node] = rebuild(node, src)
+    return replace(n, body=new[n.body], loops=tuple(new.get(r, r) for r in n.loops))
+
+
+def _divides(index: UOp) -> bool:
+    return any(node.op in (Op.FLOORDIV, Op.MOD) for node in walk([index]))
+
+
+def name(r: UOp) -> str:
+    """A range as opt-ops and prints call it: ``r3``."""
+    return f"r{r.arg.number}"
