@@ -9,6 +9,21 @@ from tfn import run as run
 from tfn import tree as tree
 from tfn.array import Array as Array
 from tfn.trace import bind as _bind
+from tfn.transforms.grad import grad as grad
+from tfn.transforms.grad import stop_gradient as stop_gradient
+from tfn.transforms.grad import value_and_grad as value_and_grad
+from tfn.transforms.jacobian import hessian as hessian
+from tfn.transforms.jacobian import jacfwd as jacfwd
+from tfn.transforms.jacobian import jacrev as jacrev
+from tfn.transforms.jit import jit as jit
+from tfn.transforms.linearize import jvp as jvp
+from tfn.transforms.linearize import linear_transpose as linear_transpose
+from tfn.transforms.linearize import linearize as linearize
+from tfn.transforms.linearize import vjp as vjp
+from tfn.transforms.shapes import ShapeDtypeStruct as ShapeDtypeStruct
+from tfn.transforms.stage import eval_shape as eval_shape
+from tfn.transforms.stage import make_jaxpr as make_jaxpr
+from tfn.transforms.vmap import vmap as vmap
 
 _bind.plug(run.Runner())
 _array.plug(numpy)

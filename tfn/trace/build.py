@@ -79,6 +79,8 @@ def reshape(u: UOp, shape: Shape) -> UOp:
         return u
     if u.op is Op.RESHAPE:
         return reshape(u.src[0], shape)
+    if u.op is Op.CONST:
+        return const(u.arg.value, u.dtype, shape)
     return UOp(Op.RESHAPE, (u,), shape)
 
 

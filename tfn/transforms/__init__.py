@@ -1,0 +1,19 @@
+"""Functions turned into functions: derivatives, batching, compilation.
+
+Files, in reading order:
+
+- ``arguments``: what a user's function was given, and how messages name it
+- ``shapes``: `ShapeDtypeStruct`, the type of an array
+- ``record``: a user's function run once on fresh leaves
+- ``jvp``: forward mode: the table `JVP`
+- ``transpose``: reverse mode: the table `TRANSPOSE`
+- ``indexing``: what the rules of gather and scatter share
+- ``grad``: `grad`, `value_and_grad`, `stop_gradient`
+- ``linearize``: `jvp`, `linearize`, `vjp`, `linear_transpose`
+- ``batch``: one more axis: the table `BATCH`
+- ``jacobian``: `jacfwd`, `jacrev`, `hessian`
+- ``vmap``: `vmap`
+- ``static``: which arguments of a function are static, which are donated
+- ``jit``: `jit`: compiled whole, once for each kind of arguments
+- ``stage``: `make_jaxpr`, `eval_shape`
+"""

@@ -1,0 +1,194 @@
+"""What transforms say of a user's function: names of its arguments, checks of what it was given.
+
+Names of arguments are those the user wrote, with the path inside a nested container:
+``params['w'][0]``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tfn import tree
+from tfn.dtypes import FLOATS, SHORT
+from tfn.errors import ArgumentError, GradientError, TfnError
+from tfn.trace import bind
+
+Function = Callable[..., Any]
+Argnums = int | Sequence[int]
+
+
+def name_of(function: Function) -> str:
+    """How messages call a function."""
+    if isinstance(function, partial):
+        return name_of(function.func)
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def show(value: Any) -> str:
+    """A value as messages show it: ``f32[2,3]``."""
+    return f"{SHORT[value.dtype]}[{','.join(map(str, value.shape))}]"
+
+
+def parameter_names(function: Function, count: int) -> list[str]:
+    """The names under which a function takes its first `count` positional arguments."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # builtins without a signature
+        parameters = []
+    names: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}[{i}]" for i in range(count - len(names))]
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            names.append(parameter.name)
+    names += [f"argument {i}" for i in range(len(names), count)]
+    return names[:count]
+
+
+def leaf_name(function: Function, structure: tree.Structure, positions: Sequence[int],
+              i: int) -> str:  # fmt: skip
+    """What the user calls leaf `i` of the tuple of arguments at `positions`."""
+    accessor = structure.accessors()[i]
+    at = positions[accessor.path[0]]
+    return accessor[1:].codify(parameter_names(function, at + 1)[at])
+
+
+def argument_names(function: Function, structure: tree.Structure,
+                   positions: Sequence[int] | None = None) -> list[str]:  # fmt: skip
+    """What the user calls the leaves of ``(args, kwargs)``; the args stood at `positions`."""
+    count = structure.child(0).num_children if positions is None else len(positions)
+    at = range(count) if positions is None else positions
+    parameters = parameter_names(function, max(at, default=-1) + 1)
+    names = []
+    for accessor in structure.accessors():
+        kind, which = accessor.path[0], accessor.path[1]
+        names.append(accessor[2:].codify(str(which) if kind == 1 else parameters[at[which]]))
+    return names
+
+
+def as_value(leaf: Any, name: str | Callable[[], str]) -> Any:
+    """A leaf as a Value; its name may be made when it is needed.
+
+    Raises:
+        ArgumentError: naming the leaf, if it is not an array or a number.
+    """
+    try:
+        return bind.face().asarray(leaf)
+    except (TfnError, TypeError) as error:
+        if not isinstance(error, TypeError):
+            raise
+        raise ArgumentError(
+            f"{name if isinstance(name, str) else name()} is not an array or a number",
+            got=f"{type(leaf).__name__} {str(leaf)[:60]!r}",
+            hint="let jit take it as static (static_argnums, static_argnames), or close over it",
+        ) from None  # fmt: skip
+
+
+def results(out: Any, function: Function) -> tuple[list[Any], tree.Structure]:
+    """What a function returned, as Values.
+
+    Raises:
+        ArgumentError: naming the path of a result that is not an array or a number.
+    """
+    flat, structure = tree.flatten(out)
+
+    def name(i: int) -> str:
+        return f"the result{structure.accessors()[i].codify('')} of {name_of(function)}"
+
+    return [as_value(leaf, partial(name, i)) for i, leaf in enumerate(flat)], structure
+
+
+def choose(argnums: Argnums, count: int, what: str) -> list[int]:
+    """Positions among `count` positional arguments; negative ones count from the end.
+
+    Raises:
+        ArgumentError: for a position that is not there.
+    """
+    wanted = [argnums] if isinstance(argnums, int) else list(argnums)
+    if not all(isinstance(at, int) and -count <= at < count for at in wanted):
+        raise ArgumentError(
+            f"{what} needs argnums among the {count} positional argument(s)",
+            got=f"argnums={argnums!r}",
+            hint="an argument given by keyword has no position: pass it by position",
+        )
+    return [at % count for at in wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The leaves of some positional arguments, and the call that takes others in their place.
+
+    Only floating leaves can be replaced (`moving`); integers and booleans have no derivative.
+
+    Attributes:
+        values: the leaves as Values.
+        moving: which leaves are floating.
+        structure: of the tuple of chosen arguments.
+    """
+
+    function: Function
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    positions: Sequence[int]
+    leaves: list[Any]
+    values: list[Any]
+    moving: list[int]
+    structure: tree.Structure
+
+    @staticmethod
+    def of(function: Function, args: Sequence[Any], kwargs: dict[str, Any],
+           positions: Sequence[int]) -> Chosen:  # fmt: skip
+        """The leaves of the arguments at `positions`."""
+        leaves, structure = tree.flatten(tuple([args[at] for at in positions]))
+
+        def name(i: int) -> str:
+            return leaf_name(function, structure, positions, i)
+
+        values = [as_value(leaf, partial(name, i)) for i, leaf in enumerate(leaves)]
+        moving = [i for i, value in enumerate(values) if value.dtype in FLOATS]
+        return Chosen(function, args, kwargs, positions, leaves, values, moving, structure)
+
+    def name(self, i: int) -> str:
+        """What the user calls leaf `i`."""
+        return leaf_name(self.function, self.structure, self.positions, i)
+
+    @property
+    def inputs(self) -> list[Any]:
+        """The floating Values."""
+        return [self.values[i] for i in self.moving]
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the inputs, if an error may want them: when their values are unknown."""
+        if all(value.trace is None or value.known for value in self.values):
+            return []
+        return [self.name(i) for i in self.moving]
+
+    def call(self, inputs: Sequence[Any]) -> Any:
+        """The function with its floating leaves replaced."""
+        leaves = list(self.leaves)
+        for i, value in zip(self.moving, inputs, strict=True):
+            leaves[i] = value
+        args = list(self.args)
+        for at, arg in zip(self.positions, tree.unflatten(self.structure, leaves), strict=True):
+            args[at] = arg
+        return self.function(*args, **self.kwargs)
+
+    def require_floating(self, what: str) -> None:
+        """Refuse leaves without derivative.
+
+        Raises:
+            GradientError: naming the first of them.
+        """
+        fixed = [i for i in range(len(self.values)) if i not in set(self.moving)]
+        if fixed:
+            name = self.name(fixed[0])
+            raise GradientError(
+                f"{what} needs floating inputs, and {name} is not",
+                got=f"{name}: {show(self.values[fixed[0]])}",
+                hint="write 3.0 for 3, use .astype(float), or leave it out of argnums",
+            )

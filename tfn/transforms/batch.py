@@ -1,0 +1,155 @@
+"""One more axis: the table `BATCH`, one row per op.
+
+A batched value has its new axis in front.  A rule takes a node, its sources - batched or not -
+and which of them are batched, and gives the node with the new axis in front.
+
+    batch([x + w], {x: xs}, 3)  ->  [xs + broadcast(w)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tfn.dtypes import BOOL
+from tfn.trace.build import (
+    broadcast_in_dim,
+    conv,
+    dot,
+    expand,
+    flip,
+    gather,
+    moveaxis,
+    pad,
+    permute,
+    reduce,
+    reshape,
+    shrink,
+    where,
+)  # fmt: skip
+from tfn.trace.op import ELEMENTWISE, Op
+from tfn.trace.uop import UOp, const, walk
+
+Sources = Sequence[UOp]
+Rule = Callable[[UOp, Sources, Sequence[bool], int], UOp]
+
+
+def batch(outputs: Sequence[UOp], batched: Mapping[UOp, UOp], size: int) -> list[UOp | None]:
+    """The outputs over all lanes, None for those that are the same in every lane.
+
+    `batched` gives for some nodes, mostly leaves, what they are with the new axis in front.
+    """
+    known = dict(batched)
+    for node in walk(outputs):
+        if node in known or known.keys().isdisjoint(node.src):
+            continue
+        src, mapped = [known.get(s, s) for s in node.src], [s in known for s in node.src]
+        known[node] = BATCH[node.op](node, src, mapped, size)
+    return [known.get(u) for u in outputs]
+
+
+def spread(u: UOp, size: int) -> UOp:
+    """The same value in every lane."""
+    return broadcast_in_dim(u, (size, *u.shape), range(1, u.ndim + 1))
+
+
+def _aligned(rule: Callable[[UOp, Sources], UOp]) -> Rule:
+    """A rule that needs the new axis on every operand."""
+
+    def run(u: UOp, src: Sources, mapped: Sequence[bool], size: int) -> UOp:
+        return rule(u, [s if m else spread(s, size) for s, m in zip(src, mapped, strict=True)])
+
+    return run
+
+
+def _same(u: UOp, src: Sources) -> UOp:
+    return UOp(u.op, tuple(src), u.arg)
+
+
+def _pad(u: UOp, src: Sources, mapped: Sequence[bool], size: int) -> UOp:
+    x, value = src[0] if mapped[0] else spread(src[0], size), src[1]
+    amounts = ((0, *u.arg.low), (0, *u.arg.high), (0, *u.arg.interior))
+    if not mapped[1]:
+        return pad(x, *amounts, value)
+    is_x = pad(const(True, BOOL, x.shape), *amounts)
+    return where(is_x, pad(x, *amounts), broadcast_in_dim(value, is_x.shape, (0,)))
+
+
+def _shrink(u: UOp, src: Sources) -> UOp:
+    return shrink(src[0], (0, *u.arg.start), (src[0].shape[0], *u.arg.stop), (1, *u.arg.step))
+
+
+def _up(axes: Sequence[int], by: bool = True) -> tuple[int, ...]:
+    return tuple(axis + by for axis in axes)
+
+
+def _dot(u: UOp, src: Sources, mapped: Sequence[bool], size: int) -> UOp:
+    """In both operands it is a batch axis, in one a free axis."""
+    (a, b), (on_a, on_b), arg = src, mapped, u.arg
+    both = (0,) if on_a and on_b else ()
+    contract = _up(arg.contract_a, on_a), _up(arg.contract_b, on_b)
+    axes = both + _up(arg.batch_a, on_a), both + _up(arg.batch_b, on_b)
+    out = dot(a, b, contract, axes, arg.dtype)
+    if both:
+        return out
+    free_a = u.src[0].ndim - len(arg.contract_a) - len(arg.batch_a)
+    return moveaxis(out, len(arg.batch_a) + (0 if on_a else free_a), 0)
+
+
+def _conv(u: UOp, src: Sources, mapped: Sequence[bool], size: int) -> UOp:
+    """Lanes become more images, more features, or, in both operands, more groups."""
+    (x, w), (on_x, on_w), arg = src, mapped, u.arg
+    (n, *space, channels), (*window, depth, features) = u.src[0].shape, u.src[1].shape
+    rank, parts = len(space), arg.groups * arg.batch_groups
+    if on_x and on_w:
+        x = reshape(moveaxis(x, 0, rank + 1), (n, *space, size * channels))
+        w = reshape(moveaxis(w, 0, rank + 1), (*window, depth, size * features))
+        out = conv(x, w, replace(arg, groups=size * arg.groups))
+        return moveaxis(reshape(out, (*u.shape[:-1], size, features)), rank + 1, 0)
+    if on_x:
+        x = reshape(x, (size, arg.batch_groups, n // arg.batch_groups, *space, channels))
+        x = reshape(moveaxis(x, 0, 1), (size * n, *space, channels))
+        return reshape(conv(x, w, arg), (size, *u.shape))
+    w = reshape(w, (size, *window, depth, parts, features // parts))
+    w = reshape(moveaxis(w, 0, rank + 2), (*window, depth, size * features))
+    out = reshape(conv(x, w, arg), (*u.shape[:-1], parts, size, features // parts))
+    return reshape(moveaxis(out, rank + 2, 0), (size, *u.shape))
+
+
+def _gather(u: UOp, src: Sources, mapped: Sequence[bool], size: int) -> UOp:
+    (operand, indices), (on_operand, on_indices), arg = src, mapped, u.arg
+    if not on_operand:  # the table stays one table: lanes are more points
+        out = gather(operand, moveaxis(indices, 0, arg.batch), arg.sizes, arg.batch)
+        return moveaxis(out, arg.batch, 0)
+    indices = indices if on_indices else spread(indices, size)
+    return gather(operand, indices, arg.sizes, arg.batch + 1)
+
+
+def _more_batch(u: UOp, src: Sources) -> UOp:
+    return UOp(u.op, tuple(src), replace(u.arg, batch=u.arg.batch + 1))
+
+
+# fmt: off
+BATCH: dict[Op, Rule] = {
+    **dict.fromkeys(ELEMENTWISE, _aligned(_same)),
+
+    Op.RESHAPE: _aligned(lambda u, src: reshape(src[0], (src[0].shape[0], *u.arg))),
+    Op.PERMUTE: _aligned(lambda u, src: permute(src[0], (0, *_up(u.arg)))),
+    Op.EXPAND: _aligned(lambda u, src: expand(src[0], (src[0].shape[0], *u.arg))),
+    Op.PAD: _pad,
+    Op.SHRINK: _aligned(_shrink),
+    Op.FLIP: _aligned(lambda u, src: flip(src[0], _up(u.arg))),
+    Op.CONCAT: _aligned(lambda u, src: UOp(Op.CONCAT, tuple(src), u.arg + 1)),
+
+    Op.REDUCE: _aligned(lambda u, src: reduce(src[0], u.arg.op, _up(u.arg.axes))),
+    Op.DOT: _dot,
+    Op.CONV: _conv,
+    Op.GATHER: _gather,
+    Op.SCATTER: _aligned(_more_batch),
+    Op.SORT: _aligned(_same),
+
+    Op.TUPLE: _aligned(_same),
+    Op.GET: _aligned(_same),
+    Op.GBARRIER: _aligned(_same),
+}
+# fmt: on

@@ -1,0 +1,132 @@
+"""Gradients: `grad`, `value_and_grad`, `stop_gradient`.
+
+A function is recorded on fresh leaves, `jvp.push` gives the graph of its tangent,
+`transpose.pull` walks that graph backwards, and value and gradients are computed together.  What
+a function closes over has no tangent, so nested derivatives cannot be confused.
+
+    grad(f)  =  pull . push . record
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from tfn import tree
+from tfn.dtypes import FLOATS
+from tfn.errors import GradientError
+from tfn.trace import bind
+from tfn.trace.build import zeros
+from tfn.trace.op import Leaf, Op
+from tfn.trace.uop import UOp, const
+from tfn.transforms.arguments import Argnums, Chosen, Function, choose, name_of
+from tfn.transforms.jvp import push
+from tfn.transforms.record import Recording, record
+from tfn.transforms.transpose import pull
+
+
+def variable(like: Any, value: Any = None) -> UOp:
+    """A fresh leaf of the shape and dtype of a value, for its tangent or cotangent."""
+    return UOp(Op.LEAF, (), Leaf(like.shape, like.dtype, value))
+
+
+def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = False,
+                   allow_int: bool = False) -> Function:  # fmt: skip
+    """A function that returns the value of a scalar function and its gradient.
+
+    Args:
+        argnums: which positional argument, or a tuple of which; a tuple gives a tuple.
+        has_aux: whether the function returns (value, aux); then so does the first result.
+        allow_int: whether integer leaves are accepted; their gradient is None.
+
+    Raises:
+        GradientError: if the value is not a floating scalar, or an argument is not floating.
+
+    Example:
+        >>> value, slope = value_and_grad(lambda x: x * x)(3.0)
+        >>> float(value), float(slope)
+        (9.0, 6.0)
+    """
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        chosen = Chosen.of(function, args, kwargs, choose(argnums, len(args), "grad"))
+        if not allow_int:
+            chosen.require_floating("grad")
+        inputs = chosen.inputs
+        recorded = record(function, chosen.call, inputs, chosen.names, has_aux=has_aux)
+        y = _scalar(recorded, function)
+        tangents = {x: variable(x) for x in recorded.inputs}
+        cts = pull(push([y], tangents), list(tangents.values()), [const(1, y.dtype)])
+        slopes = [zeros(x.shape, x.dtype) if ct is None else ct for x, ct in zip(inputs, cts)]
+        extra = recorded.traced_aux
+        weak = [*recorded.weak, *(x.weak_type for x in inputs), *(False for _ in extra)]
+        (value,), slopes, extra = recorded.evaluate([y], slopes, extra, weak=weak)
+        gradient = fill(chosen, argnums, slopes)
+        return ((value, recorded.fill_aux(extra)) if has_aux else value), gradient
+
+    return run
+
+
+def grad(function: Function, argnums: Argnums = 0, has_aux: bool = False,
+         allow_int: bool = False) -> Function:  # fmt: skip
+    """A function that returns the gradient of a scalar function; see `value_and_grad`.
+
+    With `has_aux` it returns (gradient, aux).
+
+    Example:
+        >>> float(grad(grad(lambda x: x * x * x))(2.0))
+        12.0
+    """
+    both = value_and_grad(function, argnums, has_aux, allow_int)
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        value, gradient = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return run
+
+
+def fill(chosen: Chosen, argnums: Argnums, results: list[Any]) -> Any:
+    """One result per floating leaf, in the structure of the chosen arguments."""
+    flat: list[Any] = [None] * len(chosen.values)
+    for i, result in zip(chosen.moving, results, strict=True):
+        flat[i] = result
+    filled = tree.unflatten(chosen.structure, flat)
+    return filled[0] if isinstance(argnums, int) else filled
+
+
+def _scalar(recorded: Recording, function: Function) -> UOp:
+    one = len(recorded.outputs) == 1 and recorded.structure.is_leaf()
+    y = recorded.outputs[0] if one else None
+    if y is None or y.shape != ():
+        got = f"shape {y.shape}" if y is not None else f"the tree {tree.show(recorded.structure)}"
+        raise GradientError(
+            f"grad needs a scalar result, and that of {name_of(function)} is not", got=got,
+            hint="sum or average it; if there is more to return, use has_aux=True; for the "
+            "derivative of every element use jacrev, or vmap(grad(f))",
+        )  # fmt: skip
+    if y.dtype not in FLOATS:
+        raise GradientError(
+            f"grad needs a floating result, and that of {name_of(function)} is not",
+            got=y.dtype.name, hint="integers and booleans have no derivative",
+        )  # fmt: skip
+    return y
+
+
+def stop_gradient(x: Any) -> Any:
+    """The same values, which derivatives take for constants.  `x` may be nested.
+
+    Example:
+        >>> float(grad(lambda x: x * stop_gradient(x))(3.0))
+        3.0
+    """
+
+    def stop(leaf: Any) -> Any:
+        value = bind.face().asarray(leaf)
+        if value.trace is None or value.dtype not in FLOATS:
+            return value
+        return bind.bind(Op.DETACH, value)
+
+    return tree.map(stop, x)

@@ -1,0 +1,133 @@
+"""All derivatives at once: `jacfwd`, `jacrev`, `hessian`.
+
+A tangent, or cotangent, that is a leaf of the graph is batched over a basis: columns, or rows, of
+the Jacobian are lanes of one program.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tfn import tree
+from tfn.dtypes import FLOATS
+from tfn.errors import GradientError
+from tfn.trace.build import cast, count, eq, iota, moveaxis, reshape, zeros
+from tfn.trace.uop import UOp
+from tfn.transforms.arguments import Argnums, Chosen, Function, choose, name_of
+from tfn.transforms.batch import batch
+from tfn.transforms.grad import fill, variable
+from tfn.transforms.jvp import push
+from tfn.transforms.record import Recording, record
+from tfn.transforms.transpose import pull
+
+Blocks = Callable[[list[UOp], list[UOp]], list[list[UOp]]]
+
+
+def _basis(x: UOp) -> UOp:
+    """The unit vectors of the shape of `x`, one a row."""
+    n = count(x.shape)
+    unit = eq(iota((n, n), 0), iota((n, n), 1))
+    return reshape(cast(unit, x.dtype), (n, *x.shape))
+
+
+def _forward(outputs: list[UOp], inputs: list[UOp]) -> list[list[UOp]]:
+    """Columns: one direction for each element of an input."""
+    blocks: list[list[UOp]] = [[] for _ in outputs]
+    for x in inputs:
+        dx = variable(x)
+        slopes = push(outputs, {x: dx})
+        lanes = iter(batch([u for u in slopes if u is not None], {dx: _basis(x)}, count(x.shape)))
+        for y, u, row in zip(outputs, slopes, blocks, strict=True):
+            found = None if u is None else next(lanes)
+            shape = y.shape + x.shape
+            if found is None:
+                row.append(zeros(shape, y.dtype))
+            else:
+                row.append(reshape(moveaxis(found, 0, y.ndim), shape))
+    return blocks
+
+
+def _reverse(outputs: list[UOp], inputs: list[UOp]) -> list[list[UOp]]:
+    """Rows: one cotangent for each element of an output."""
+    moving = {x: variable(x) for x in inputs}
+    blocks = []
+    for y, slope in zip(outputs, push(outputs, moving), strict=True):
+        ct = variable(y)
+        cts = pull([slope], list(moving.values()), [ct])
+        lanes = iter(batch([u for u in cts if u is not None], {ct: _basis(y)}, count(y.shape)))
+        row = []
+        for x, u in zip(inputs, cts, strict=True):
+            found = None if u is None else next(lanes)
+            shape = y.shape + x.shape
+            row.append(zeros(shape, x.dtype) if found is None else reshape(found, shape))
+        blocks.append(row)
+    return blocks
+
+
+def _jacobian(name: str, blocks: Blocks, function: Function, argnums: Argnums,
+              has_aux: bool) -> Function:  # fmt: skip
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        chosen = Chosen.of(function, args, kwargs, choose(argnums, len(args), name))
+        chosen.require_floating(name)
+        recorded = record(function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
+        _require_floating(name, recorded, function)
+        found = blocks(recorded.outputs, recorded.inputs)
+        *rows, extra = recorded.evaluate(*found, recorded.traced_aux)
+        jacobian = tree.unflatten(recorded.structure, [fill(chosen, argnums, row) for row in rows])
+        return (jacobian, recorded.fill_aux(extra)) if has_aux else jacobian
+
+    return run
+
+
+def _require_floating(name: str, recorded: Recording, function: Function) -> None:
+    fixed = [u.dtype.name for u in recorded.outputs if u.dtype not in FLOATS]
+    if fixed:
+        raise GradientError(f"{name} needs floating results from {name_of(function)}",
+                            got=", ".join(fixed), hint="return integers as aux")  # fmt: skip
+
+
+def jacfwd(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+    """The Jacobian, column by column: for functions with more results than arguments.
+
+    The result has the structure of the function's result, with the structure of the arguments in
+    place of each leaf, and arrays of shape ``result.shape + argument.shape``.
+
+    Raises:
+        GradientError: if an argument or a result is not floating.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> jacfwd(lambda x: x * x)(tnp.array([1.0, 2.0])).tolist()
+        [[2.0, 0.0], [0.0, 4.0]]
+    """
+    return _jacobian("jacfwd", _forward, function, argnums, has_aux)
+
+
+def jacrev(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+    """The Jacobian, row by row: for functions with fewer results than arguments.
+
+    The result is that of `jacfwd`.
+
+    Raises:
+        GradientError: if an argument or a result is not floating.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> jacrev(lambda x: (x * x).sum())(tnp.array([1.0, 2.0])).tolist()
+        [2.0, 4.0]
+    """
+    return _jacobian("jacrev", _reverse, function, argnums, has_aux)
+
+
+def hessian(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+    """The second derivatives: `jacfwd` of `jacrev`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> hessian(lambda x: (x * x * x).sum())(tnp.array([1.0, 2.0])).tolist()
+        [[6.0, 0.0], [0.0, 12.0]]
+    """
+    return jacfwd(jacrev(function, argnums, has_aux), argnums, has_aux)

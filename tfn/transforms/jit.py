@@ -1,0 +1,245 @@
+"""`jit`: a function compiled whole, once for each kind of arguments.
+
+A call flattens its arguments, looks up their types, and runs the program found there.  On a miss
+the function is recorded, closed into a Jaxpr, and kept.  What it closed over - arrays, or values
+of an outer trace - became operands; with values of an outer trace nothing is kept, since the next
+call may close over others.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tfn import tree
+from tfn.dtypes import SHORT
+from tfn.errors import ArgumentError
+from tfn.trace import bind
+from tfn.trace.jaxpr import Jaxpr, close
+from tfn.transforms.arguments import (
+    Argnums,
+    Function,
+    argument_names,
+    as_value,
+    name_of,
+)
+from tfn.transforms.record import record
+from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.static import Names, Selection, Split
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A function closed over given kinds of arguments.
+
+    Attributes:
+        jaxpr: its parameters are the leaves of the arguments, then what was captured.
+        captured: the Values it closed over.
+        structure: of the result.
+        weak: which results have a weak dtype.
+    """
+
+    jaxpr: Jaxpr
+    captured: tuple[Any, ...]
+    structure: tree.Structure
+    weak: tuple[bool, ...]
+
+    def finish(self, results: list[Any]) -> Any:
+        """The results of the program as the function returned them."""
+        if True in self.weak:
+            for value, weak in zip(results, self.weak, strict=True):
+                value.weak_type = weak
+        return tree.unflatten(self.structure, results)
+
+    @property
+    def out_info(self) -> Any:
+        """The types of the results, as a tree of `ShapeDtypeStruct`."""
+        results = zip(self.jaxpr.outputs, self.weak, strict=True)
+        return tree.unflatten(
+            self.structure, [ShapeDtypeStruct(u.shape, u.dtype, w) for u, w in results]
+        )
+
+
+def closed(function: Function, call: Callable[[Sequence[Any]], Any], kinds: Sequence[Any],
+           names: Sequence[str]) -> Traced:  # fmt: skip
+    """The closed function of leaves of these types."""
+    recorded = record(function, call, kinds, names, known=False)
+    jaxpr, captured = close(recorded.outputs, recorded.inputs)
+    values = tuple(leaf.arg.value for leaf in captured)
+    return Traced(jaxpr, values, recorded.structure, tuple(recorded.weak))
+
+
+class CacheInfo(NamedTuple):
+    """What a jitted function keeps: how many entries, how many misses, and why the last one."""
+
+    entries: int
+    misses: int
+    last_miss: str
+
+
+def jit(function: Function | None = None, *, static_argnums: Argnums = (),
+        static_argnames: Names = (), donate_argnums: Argnums = (),
+        donate_argnames: Names = ()) -> Any:  # fmt: skip
+    """Compile a function whole, once for each shape, dtype and structure of its arguments.
+
+    Usable as ``@jit``, ``@jit(static_argnames="n")`` and ``jit(f, ...)``, on functions and on
+    methods.  The function must be pure: it runs as Python only when it is traced.
+
+    Args:
+        static_argnums, static_argnames: arguments that are Python values; they must be hashable,
+            and each new value is a new program.
+        donate_argnums, donate_argnames: arguments whose arrays are given away: they are deleted
+            after the call.
+
+    Raises:
+        StaticArgumentError: for a static argument that cannot be hashed.
+        ArgumentError: for an argument or result that is not an array, a number or a tree of them.
+
+    Example:
+        >>> @jit
+        ... def double(x):
+        ...     return 2 * x
+        >>> float(double(3.0))
+        6.0
+    """
+    options = static_argnums, static_argnames, donate_argnums, donate_argnames
+    if function is None:
+        return lambda f: Jitted(f, *options)
+    if not callable(function):
+        raise ArgumentError("jit needs a function", got=repr(function))
+    return Jitted(function, *options)
+
+
+class Jitted:
+    """What `jit` returns: a function with a cache of programs."""
+
+    def __init__(self, function: Function, static_argnums: Argnums = (),
+                 static_argnames: Names = (), donate_argnums: Argnums = (),
+                 donate_argnames: Names = ()) -> None:  # fmt: skip
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.static = Selection.of(function, static_argnums, static_argnames)
+        self.donated = Selection.of(function, donate_argnums, donate_argnames)
+        self._names: dict[Any, list[str]] = {}
+        self.clear_cache()
+
+    def clear_cache(self) -> None:
+        """Forget every program."""
+        self._entries: dict[Any, Traced] = {}
+        self._misses, self._last_miss = 0, ""
+
+    def cache_info(self) -> CacheInfo:
+        """How many programs are kept, and why the last one was new."""
+        return CacheInfo(len(self._entries), self._misses, self._last_miss)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Traced:
+        """The closed function for these arguments; `ShapeDtypeStruct` will do for an array."""
+        split = self.static.split(self.function, args, kwargs)
+        leaves, structure = tree.flatten(split.dynamic)
+        names = self._names_of(split, structure)
+        kinds = [
+            x if isinstance(x, ShapeDtypeStruct) else as_value(x, name)
+            for x, name in zip(leaves, names, strict=True)
+        ]
+        return self._find(split, structure, kinds, names)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """The types of the results for these arguments; nothing is computed."""
+        return self.trace(*args, **kwargs).out_info
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result, from the program for arguments of this kind."""
+        if self.static:
+            split = self.static.split(self.function, args, kwargs)
+            leaves, structure = tree.flatten(split.dynamic)
+            statics = split.statics
+        else:
+            split, statics = None, ()
+            leaves, structure = tree.flatten((args, kwargs))
+        try:
+            kinds = tuple([(x.shape, x.dtype, x.weak_type, x.trace) for x in leaves])
+            entry = self._entries.get((structure, statics, kinds))
+        except AttributeError:  # numbers, or arrays of NumPy
+            entry = None
+        if entry is None:
+            return self._slow(split or Split((args, kwargs)), leaves, structure, args, kwargs)
+        results = bind.face().call(entry.jaxpr, [*leaves, *entry.captured])
+        if self.donated:
+            self._donate(args, kwargs)
+        return entry.finish(results)
+
+    def _slow(self, split: Split, leaves: list[Any], structure: tree.Structure,
+              args: Any, kwargs: Any) -> Any:  # fmt: skip
+        """A call that is new, has leaves to convert, or belongs to an outer trace."""
+        names = self._names_of(split, structure)
+        values = [
+            as_value(x, functools.partial(names.__getitem__, i)) for i, x in enumerate(leaves)
+        ]
+        entry = self._find(split, structure, values, names)
+        operands = [*values, *entry.captured]
+        now = bind.innermost(operands) is None
+        results = bind.call(entry.jaxpr, operands, entry.weak)
+        if now and self.donated:
+            self._donate(args, kwargs)
+        return tree.unflatten(entry.structure, results)
+
+    def _find(self, split: Split, structure: tree.Structure, values: Sequence[Any],
+              names: list[str]) -> Traced:  # fmt: skip
+        """The entry for these types, traced if it is not there."""
+        key = structure, split.statics, tuple((v.shape, v.dtype, v.weak_type, None) for v in values)
+        entry = self._entries.get(key)
+        if entry is None:
+
+            def call(leaves: Sequence[Any]) -> Any:
+                args, kwargs = split.join(tree.unflatten(structure, leaves))
+                return self.function(*args, **kwargs)
+
+            entry = closed(self.function, call, values, names)
+            self._misses += 1
+            self._last_miss = _why(key, next(reversed(self._entries), None), names)
+            if all(value.trace is None for value in entry.captured):
+                self._entries[key] = entry
+        return entry
+
+    def _names_of(self, split: Split, structure: tree.Structure) -> list[str]:
+        key = structure, split.positions
+        if key not in self._names:
+            self._names[key] = argument_names(self.function, structure, split.positions)
+        return self._names[key]
+
+    def _donate(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        given = [args[at] for at in self.donated.positions if at < len(args)]
+        given += [kwargs[name] for name in self.donated.names if name in kwargs]
+        for leaf in tree.leaves(given):
+            if bind.face().asarray(leaf) is leaf:
+                leaf.delete()
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jit of {name_of(self.function)}>"
+
+
+def _why(key: Any, before: Any, names: Sequence[str]) -> str:
+    """What a new key has that the last one had not."""
+    if before is None:
+        return "the first call"
+    if key[0] != before[0]:
+        return f"the structure {tree.show(key[0])} instead of {tree.show(before[0])}"
+    changes = []
+    for (at, _, new), (_, _, old) in zip(key[1], before[1]):
+        if new != old or type(new) is not type(old):
+            changes.append(f"static argument {at}: {new!r} instead of {old!r}")
+    for name, new, old in zip(names, key[2], before[2]):
+        if new != old:
+            changes.append(f"{name}: {_show_type(new)} instead of {_show_type(old)}")
+    return "; ".join(changes) or "the static arguments were passed in another way"
+
+
+def _show_type(kind: Any) -> str:
+    shape, dtype, weak, _ = kind
+    return f"{SHORT[dtype]}[{','.join(map(str, shape))}]" + (" (weak)" if weak else "")

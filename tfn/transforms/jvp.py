@@ -1,0 +1,329 @@
+"""Forward mode: the table `JVP`, one row per op.
+
+A rule takes a node and the tangents of its sources, None for zero, and gives the tangent of the
+node.  What a rule builds is made of the same ops, so derivatives of every order come from the one
+table.  A tangent has the shape and dtype of its primal; SORT and TUPLE have a tuple of them.
+
+    push([sin(x)], {x: dx})  ->  [dx * cos(x)]
+
+Where a derivative does not exist, these are JAX's choices: equal shares among the ties of max and
+min, 0 for abs, sign and rounding, and infinities where the slope is infinite.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from tfn.dtypes import FLOATS
+from tfn.trace.build import (
+    accumulator,
+    add_up,
+    cast,
+    concat,
+    eq,
+    expand,
+    full_like,
+    gather,
+    iota,
+    permute,
+    reshape,
+    scatter,
+    shrink,
+    sort,
+    unary,
+    where,
+    zeros,
+)  # fmt: skip
+from tfn.trace.op import COMPARE, Op, Shape
+from tfn.trace.uop import UOp, walk
+from tfn.transforms.indexing import at
+
+Tangents = Sequence[Any]
+Rule = Callable[[UOp, Tangents], Any]
+
+
+def push(outputs: Sequence[UOp], tangents: Mapping[UOp, UOp]) -> list[UOp | None]:
+    """The tangents of outputs, None where they are zero, from those of some nodes."""
+    known: dict[UOp, Any] = dict(tangents)
+    for node in walk(outputs):
+        if node in known:
+            continue
+        for s in node.src:
+            if s in known:
+                dy = JVP[node.op](node, [known.get(s) for s in node.src])
+                if dy is not None:
+                    known[node] = dy
+                break
+    return [known.get(u) for u in outputs]
+
+
+def add(a: UOp | None, b: UOp | None) -> UOp | None:
+    """A sum in which None is zero."""
+    if a is None:
+        return b
+    return a if b is None else a + b
+
+
+def _filled(dx: UOp | None, x: UOp) -> UOp:
+    return zeros(x.shape, x.dtype) if dx is None else dx
+
+
+# Shapes of rules: a row gives only the formula.
+
+
+def _one(slope: Callable[[UOp, UOp, UOp], UOp]) -> Rule:
+    """A function of one operand: ``slope(dx, x, y)``."""
+    return lambda y, d: slope(d[0], y.src[0], y)
+
+
+def _two(left: Callable[[UOp, UOp, UOp, UOp], UOp],
+         right: Callable[[UOp, UOp, UOp, UOp], UOp]) -> Rule:  # fmt: skip
+    """A function of two operands: the sum of ``left(da, a, b, y)`` and ``right(db, a, b, y)``."""
+
+    def rule(y: UOp, d: Tangents) -> UOp | None:
+        (a, b), (da, db) = y.src, d
+        return add(None if da is None else left(da, a, b, y),
+                   None if db is None else right(db, a, b, y))  # fmt: skip
+
+    return rule
+
+
+def _same(y: UOp, d: Tangents) -> UOp:
+    """A linear op of one operand does to the tangent what it does to the value."""
+    return UOp(y.op, (d[0],), y.arg)
+
+
+def _bilinear(y: UOp, d: Tangents) -> UOp | None:
+    (a, b), (da, db) = y.src, d
+    return add(None if da is None else UOp(y.op, (da, b), y.arg),
+               None if db is None else UOp(y.op, (a, db), y.arg))  # fmt: skip
+
+
+def _jointly(y: UOp, d: Tangents) -> UOp:
+    """A linear op of all its operands together."""
+    return UOp(y.op, tuple(map(_filled, d, y.src)), y.arg)
+
+
+def _zero(y: UOp, d: Tangents) -> None:
+    """Piecewise constant, integer, or held fixed."""
+
+
+# Elementwise rules that are more than a formula.
+
+
+def _share(a: UOp, b: UOp, y: UOp) -> UOp:
+    """How much of the tangent of max or min comes from `a`: ties are split in two."""
+    one = full_like(y, 1)
+    return where(eq(a, y), where(eq(b, y), full_like(y, 0.5), one), full_like(y, 0))
+
+
+def _power_base(da: UOp, a: UOp, b: UOp, y: UOp) -> UOp:
+    zero = eq(b, full_like(b, 0))
+    exponent = where(zero, full_like(b, 1), b - 1)
+    return da * where(zero, full_like(b, 0), b * UOp(Op.POW, (a, exponent)))
+
+
+def _power_exponent(db: UOp, a: UOp, b: UOp, y: UOp) -> UOp:
+    return db * (unary(Op.LOG, where(eq(a, full_like(a, 0)), full_like(a, 1), a)) * y)
+
+
+def trigamma(x: UOp) -> UOp:
+    """The derivative of digamma: ten steps of the recurrence, then the asymptotic series.
+
+    Source: DLMF 5.15.5, 5.15.6 (reflection, for x < 1/2) and 5.15.8.
+    """
+    low = x < 0.5
+    z = where(low, 1 - x, x)
+    total = full_like(x, 0)
+    for k in range(10):
+        step = z + k
+        total = total + 1 / (step * step)
+    z = z + 10
+    w = 1 / (z * z)
+    series = full_like(x, 0)
+    for bernoulli in (7 / 6, -691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6):
+        series = (series + bernoulli) * w
+    total = total + (1 / z + w * 0.5 + series / z)
+    sine = math.pi / unary(Op.SIN, math.pi * where(low, x, full_like(x, 0.25)))
+    return where(low, sine * sine - total, total)
+
+
+def _select(y: UOp, d: Tangents) -> UOp:
+    return where(y.src[0], _filled(d[1], y), _filled(d[2], y))
+
+
+def _cast(y: UOp, d: Tangents) -> UOp | None:
+    return cast(d[0], y.dtype) if y.dtype in FLOATS else None
+
+
+def _fma(y: UOp, d: Tangents) -> UOp | None:
+    (a, b, _), (da, db, dc) = y.src, d
+    product = add(None if da is None else da * b, None if db is None else a * db)
+    return add(product, dc)
+
+
+# Reductions, irregular access, structure.
+
+
+def _extreme(y: UOp, x: UOp, dx: UOp) -> UOp:
+    """The mean of the tangents at all places where the extreme is taken."""
+    kept = tuple(1 if axis in y.arg.axes else n for axis, n in enumerate(x.shape))
+    hit = eq(x, expand(reshape(y, kept), x.shape))
+    total = add_up(where(hit, dx, full_like(dx, 0)), y.arg.axes)
+    return total / add_up(cast(hit, x.dtype), y.arg.axes)
+
+
+def _product(y: UOp, x: UOp, dx: UOp) -> UOp:
+    """The product rule over a tree of halves, right also where factors are zero."""
+    axes: Shape = y.arg.axes
+    order = [axis for axis in range(x.ndim) if axis not in axes] + list(axes)
+    count = prod(x.shape[axis] for axis in axes)
+    wide, line = accumulator(x.dtype), (*y.shape, count)
+    x, dx = (reshape(permute(cast(u, wide), order), line) for u in (x, dx))
+    while count > 1:
+        half = count // 2
+        (a, b, rest), (da, db, dr) = (_split(u, half) for u in (x, dx))
+        x, dx = concat([a * b, *rest], -1 % x.ndim), concat([da * b + a * db, *dr], -1 % x.ndim)
+        count -= half
+    return cast(reshape(dx, y.shape), y.dtype) if count else zeros(y.shape, y.dtype)
+
+
+def _split(u: UOp, half: int) -> tuple[UOp, UOp, list[UOp]]:
+    """Two halves of the last axis, and what is left over."""
+    low, shape = (0,) * (u.ndim - 1), u.shape[:-1]
+    cuts = [shrink(u, (*low, i * half), (*shape, (i + 1) * half)) for i in range(2)]
+    rest = [shrink(u, (*low, 2 * half), u.shape)] if u.shape[-1] > 2 * half else []
+    return cuts[0], cuts[1], rest
+
+
+_REDUCE: dict[Op, Callable[[UOp, UOp, UOp], UOp]] = {
+    Op.ADD: lambda y, x, dx: UOp(Op.REDUCE, (dx,), y.arg),
+    Op.MUL: _product,
+    Op.MAX: _extreme,
+    Op.MIN: _extreme,
+}
+
+
+def _gather(y: UOp, d: Tangents) -> UOp:
+    return UOp(Op.GATHER, (d[0], y.src[1]), y.arg)
+
+
+def _scatter_linear(y: UOp, dx: UOp, du: UOp) -> UOp:
+    return UOp(Op.SCATTER, (dx, y.src[1], du), y.arg)
+
+
+def _scatter_product(y: UOp, dx: UOp, du: UOp) -> UOp:
+    """Each update times all others of its place, zeros counted apart so that nothing is 0 / 0.
+
+    Second derivatives between several updates of one place of which one is zero are left out.
+    """
+    (x, indices, u), batch = y.src, y.arg.batch
+    zero = eq(u, full_like(u, 0))
+    factor = where(zero, full_like(u, 1), u)
+    product = at(scatter(x, indices, factor, Op.MUL, batch), indices, u, batch)
+    zeros_here = scatter(full_like(x, 0), indices, cast(zero, u.dtype), Op.ADD, batch)
+    others = at(zeros_here, indices, u, batch) - cast(zero, u.dtype)
+    alone = where(eq(others, full_like(u, 0)), product / factor, full_like(u, 0))
+    scaled = dx * scatter(full_like(x, 1), indices, u, Op.MUL, batch)
+    return scatter(scaled, indices, du * alone, Op.ADD, batch)
+
+
+def _scatter_extreme(y: UOp, dx: UOp, du: UOp) -> UOp:
+    """Equal shares among the operand and the updates that tie."""
+    (x, indices, u), batch = y.src, y.arg.batch
+    mine = eq(x, y)
+    theirs = eq(u, at(y, indices, u, batch))
+    ties = scatter(cast(mine, x.dtype), indices, cast(theirs, x.dtype), Op.ADD, batch)
+    kept, given = where(mine, dx, full_like(x, 0)), where(theirs, du, full_like(u, 0))
+    return scatter(kept, indices, given, Op.ADD, batch) / ties
+
+
+_SCATTER: dict[Op, Callable[[UOp, UOp, UOp], UOp]] = {
+    Op.ADD: _scatter_linear,
+    Op.WHERE: _scatter_linear,
+    Op.MUL: _scatter_product,
+    Op.MAX: _scatter_extreme,
+    Op.MIN: _scatter_extreme,
+}
+
+
+def _sort(y: UOp, d: Tangents) -> tuple[UOp | None, ...]:
+    """The tangents in the order of the keys, which a carried count remembers."""
+    shape, keys = y.src[0].shape, y.arg.keys
+    last = len(shape) - 1
+    order = sort([*y.src[:keys], iota(shape, last)], keys)[-1]
+    indices = reshape(order, (*shape, 1))
+    return tuple(None if t is None else reshape(gather(t, indices, (1,), last), shape) for t in d)
+
+
+SLOPE_OF_ERF = 2 / math.sqrt(math.pi)
+
+# fmt: off
+JVP: dict[Op, Rule] = {
+    Op.NEG: _same,
+    Op.ABS: _one(lambda dx, x, y: dx * unary(Op.SIGN, x)),
+    Op.EXP: _one(lambda dx, x, y: dx * y),
+    Op.EXP2: _one(lambda dx, x, y: dx * (y * math.log(2))),
+    Op.EXPM1: _one(lambda dx, x, y: dx * (y + 1)),
+    Op.LOG: _one(lambda dx, x, y: dx / x),
+    Op.LOG2: _one(lambda dx, x, y: dx / (x * math.log(2))),
+    Op.LOG1P: _one(lambda dx, x, y: dx / (x + 1)),
+    Op.SIN: _one(lambda dx, x, y: dx * unary(Op.COS, x)),
+    Op.COS: _one(lambda dx, x, y: dx * -unary(Op.SIN, x)),
+    Op.TAN: _one(lambda dx, x, y: dx * (y * y + 1)),
+    Op.ASIN: _one(lambda dx, x, y: dx * unary(Op.RSQRT, 1 - x * x)),
+    Op.ACOS: _one(lambda dx, x, y: dx * -unary(Op.RSQRT, 1 - x * x)),
+    Op.ATAN: _one(lambda dx, x, y: dx / (x * x + 1)),
+    Op.SINH: _one(lambda dx, x, y: dx * unary(Op.COSH, x)),
+    Op.COSH: _one(lambda dx, x, y: dx * unary(Op.SINH, x)),
+    Op.TANH: _one(lambda dx, x, y: dx * ((1 + y) * (1 - y))),
+    Op.ASINH: _one(lambda dx, x, y: dx * unary(Op.RSQRT, x * x + 1)),
+    Op.ACOSH: _one(lambda dx, x, y: dx * unary(Op.RSQRT, (x - 1) * (x + 1))),
+    Op.ATANH: _one(lambda dx, x, y: dx / ((1 - x) * (1 + x))),
+    Op.LOGISTIC: _one(lambda dx, x, y: dx * (y * (1 - y))),
+    Op.SQRT: _one(lambda dx, x, y: dx * (0.5 / y)),
+    Op.RSQRT: _one(lambda dx, x, y: dx * (y / x * -0.5)),
+    Op.CBRT: _one(lambda dx, x, y: dx / (y * y * 3)),
+    Op.ERF: _one(lambda dx, x, y: dx * (unary(Op.EXP, -(x * x)) * SLOPE_OF_ERF)),
+    Op.ERFC: _one(lambda dx, x, y: dx * (unary(Op.EXP, -(x * x)) * -SLOPE_OF_ERF)),
+    Op.ERFINV: _one(lambda dx, x, y: dx * (unary(Op.EXP, y * y) * (1 / SLOPE_OF_ERF))),
+    Op.LGAMMA: _one(lambda dx, x, y: dx * unary(Op.DIGAMMA, x)),
+    Op.DIGAMMA: _one(lambda dx, x, y: dx * trigamma(x)),
+    Op.CAST: _cast,
+    **dict.fromkeys((Op.SIGN, Op.FLOOR, Op.CEIL, Op.ROUND, Op.NOT, Op.BITCAST, Op.DETACH), _zero),
+
+    Op.ADD: _two(lambda da, a, b, y: da, lambda db, a, b, y: db),
+    Op.SUB: _two(lambda da, a, b, y: da, lambda db, a, b, y: -db),
+    Op.MUL: _two(lambda da, a, b, y: da * b, lambda db, a, b, y: a * db),
+    Op.DIV: _two(lambda da, a, b, y: da / b, lambda db, a, b, y: -(db / b) * y),
+    Op.MOD: _two(lambda da, a, b, y: da, lambda db, a, b, y: db * -unary(Op.FLOOR, a / b)),
+    Op.POW: _two(_power_base, _power_exponent),
+    Op.ATAN2: _two(lambda da, a, b, y: da * (b / (a * a + b * b)),
+                   lambda db, a, b, y: db * (-a / (a * a + b * b))),
+    **dict.fromkeys((Op.MAX, Op.MIN), _two(lambda da, a, b, y: da * _share(a, b, y),
+                                           lambda db, a, b, y: db * _share(b, a, y))),
+    **dict.fromkeys((Op.FLOORDIV, Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR, *COMPARE), _zero),
+
+    Op.WHERE: _select,
+    Op.FMA: _fma,
+    Op.THREEFRY: _zero,
+
+    **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SHRINK, Op.FLIP), _same),
+    Op.PAD: _jointly,
+    Op.CONCAT: _jointly,
+
+    Op.REDUCE: lambda y, d: _REDUCE[y.arg.op](y, y.src[0], d[0]),
+    Op.DOT: _bilinear,
+    Op.CONV: _bilinear,
+    Op.GATHER: _gather,
+    Op.SCATTER: lambda y, d: _SCATTER[y.arg.op](y, _filled(d[0], y), _filled(d[2], y.src[2])),
+    Op.SORT: _sort,
+
+    Op.TUPLE: lambda y, d: tuple(d),
+    Op.GET: lambda y, d: d[0][y.arg],
+    Op.GBARRIER: _same,
+}
+# fmt: on

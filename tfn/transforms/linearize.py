@@ -1,0 +1,302 @@
+"""Derivatives as linear maps: `jvp`, `linearize`, `vjp`, `linear_transpose`.
+
+`linearize` and `vjp` record a function once, compute its value together with the intermediate
+values that the derivative needs, and return a `LinearMap` over those, to be called many times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tfn import tree
+from tfn.dtypes import FLOATS
+from tfn.errors import ArgumentError, DTypeError, GradientError, ShapeError, TreeError
+from tfn.trace import bind
+from tfn.trace.build import zeros
+from tfn.trace.jaxpr import Jaxpr, close, leaves
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, substitute, walk
+from tfn.transforms.arguments import Chosen, Function, as_value, name_of, show
+from tfn.transforms.grad import variable
+from tfn.transforms.jvp import push
+from tfn.transforms.record import Recording, record
+from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.transpose import pull
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """The type of the tangents, or cotangents, of a tree of values of types `slots`."""
+
+    structure: tree.Structure
+    slots: tuple[ShapeDtypeStruct, ...]
+    role: str  # tangent or cotangent
+
+    def check(self, vectors: Any) -> list[Any]:
+        """One Value per floating slot, None for zero.
+
+        None stands for the vector of integers, and for zero.
+
+        Raises:
+            TreeError, ShapeError, DTypeError: naming the leaf that differs.
+        """
+        try:
+            flat = self.structure.flatten_up_to(vectors)
+        except ValueError as error:
+            got = tree.show(tree.structure(vectors))
+            raise TreeError(
+                f"the {self.role}s must have the structure of their values",
+                got=f"{got} instead of {tree.show(self.structure)}",
+                hint=str(error),
+            ) from None
+        found = [self._fit(i, leaf) for i, leaf in enumerate(flat)]
+        return [x for x, slot in zip(found, self.slots, strict=True) if slot.floating]
+
+    @property
+    def weak(self) -> list[bool]:
+        """Weakness of each floating slot."""
+        return [slot.weak_type for slot in self.slots if slot.floating]
+
+    def _name(self, i: int) -> str:
+        path = self.structure.accessors()[i].codify("")
+        return f"the {self.role}{f' at {path}' if path else ''}"
+
+    def _fit(self, i: int, leaf: Any) -> Any:
+        slot = self.slots[i]
+        nothing = getattr(getattr(leaf, "dtype", None), "itemsize", 1) == 0  # JAX's float0
+        if leaf is None or (nothing and not slot.floating):
+            return None
+        value = as_value(leaf, lambda: self._name(i))
+        if not slot.floating:
+            raise DTypeError(f"{self._name(i)} belongs to a value of {slot.dtype}, which has none",
+                             got=show(value), hint="pass None there")  # fmt: skip
+        if value.shape != slot.shape:
+            raise ShapeError(f"{self._name(i)} must have the shape of its value",
+                             got=f"{show(value)} for {show(slot)}")  # fmt: skip
+        if value.dtype != slot.dtype:
+            if not value.weak_type:
+                raise DTypeError(
+                    f"{self._name(i)} must have the dtype of its value",
+                    got=f"{show(value)} for {show(slot)}",
+                    hint="use .astype",
+                )
+            value = bind.bind(Op.CAST, value, arg=slot.dtype)
+        return value
+
+    def build(self, values: Sequence[Any]) -> Any:
+        """The tree of one Value per floating slot; None elsewhere."""
+        rest = iter(values)
+        return tree.unflatten(
+            self.structure, [next(rest) if s.floating else None for s in self.slots]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class LinearMap:
+    """A linear function of trees of arrays, to be called many times; itself a pytree.
+
+    Attributes:
+        residuals: the arrays it was linearized at.
+        jaxpr: the closed function of vectors and residuals.
+        takes: the vectors it takes.
+        gives: the vectors it gives.
+        single: whether it takes one tree instead of one per argument.
+    """
+
+    residuals: tuple[Any, ...]
+    jaxpr: Jaxpr
+    takes: Vectors
+    gives: Vectors
+    single: bool
+
+    def __call__(self, *vectors: Any) -> Any:
+        """The vectors that these are mapped to."""
+        if self.single and len(vectors) != 1:
+            raise ArgumentError("a vjp function takes one cotangent", got=f"{len(vectors)}",
+                                hint="if the function returns a tuple, pass a tuple")  # fmt: skip
+        given = self.takes.check(vectors[0] if self.single else vectors)
+        slots = [slot for slot in self.takes.slots if slot.floating]
+        filled = [
+            bind.face().asarray(np.zeros(slot.shape, slot.dtype)) if x is None else x
+            for x, slot in zip(given, slots, strict=True)
+        ]
+        results = bind.call(self.jaxpr, [*filled, *self.residuals], self.gives.weak)
+        return self.gives.build(results)
+
+
+tree.register_node(
+    LinearMap,
+    lambda f: (f.residuals, (f.jaxpr, f.takes, f.gives, f.single)),
+    lambda static, residuals: LinearMap(tuple(residuals), *static),
+)
+
+_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP})
+_NUMBERS = frozenset({Op.CONST, Op.IOTA})
+
+
+def residuals(outputs: Sequence[UOp], inputs: Sequence[UOp]) -> list[UOp]:
+    """The nodes that graphs need beside what is linear in the inputs.
+
+    Constants are made again and views taken again, so that nothing is kept twice.
+    """
+    linear = dict.fromkeys(inputs)
+    for node in walk(outputs):
+        if not linear.keys().isdisjoint(node.src):
+            linear[node] = None
+    found: dict[UOp, None] = {}
+    seen: set[UOp] = set()
+    waiting = [u for u in outputs if u not in linear]
+    waiting += [s for node in linear for s in node.src if s not in linear]
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.op in _VIEWS:
+            waiting.extend(node.src)
+        elif node.op not in _NUMBERS:
+            found[node] = None
+    return list(found)
+
+
+def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any],
+        has_aux: bool = False) -> Any:  # fmt: skip
+    """The value of a function and its derivative along a direction.
+
+    Returns:
+        (value, tangent), or (value, tangent, aux) with `has_aux`.  The tangent of an integer is
+        None.
+
+    Raises:
+        TreeError, ShapeError, DTypeError: for tangents unlike their primals.
+
+    Example:
+        >>> value, slope = jvp(lambda x: x * x, (3.0,), (1.0,))
+        >>> float(value), float(slope)
+        (9.0, 6.0)
+    """
+    for name, given in (("primals", primals), ("tangents", tangents)):
+        if not isinstance(given, (tuple, list)):
+            raise ArgumentError(f"jvp needs {name} as a tuple, one for each argument",
+                                got=type(given).__name__, hint=f"write ({name[:-1]},)")  # fmt: skip
+    chosen = Chosen.of(function, primals, {}, range(len(primals)))
+    given = _tangents_of(chosen).check(tuple(tangents))
+    directions = [None if dx is None else variable(dx, dx) for dx in given]
+    recorded = record(function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
+    moving = {x: dx for x, dx in zip(recorded.inputs, directions, strict=True) if dx is not None}
+    slopes = _floating(push(recorded.outputs, moving), recorded.outputs)
+    extra, gives = recorded.traced_aux, _vectors_of(recorded, "tangent")
+    weak = [*recorded.weak, *gives.weak, *(False for _ in extra)]
+    values, found, extra = recorded.evaluate(recorded.outputs, slopes, extra, weak=weak)
+    result = tree.unflatten(recorded.structure, values), gives.build(found)
+    return (*result, recorded.fill_aux(extra)) if has_aux else result
+
+
+def linearize(function: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """The value of a function and its derivative as a function of the direction.
+
+    Returns:
+        (value, derivative), or (value, derivative, aux) with `has_aux`; the derivative takes one
+        tangent for each argument.
+
+    Example:
+        >>> value, slope = linearize(lambda x: x * x, 3.0)
+        >>> float(slope(1.0)), float(slope(2.0))
+        (6.0, 12.0)
+    """
+    chosen = Chosen.of(function, primals, {}, range(len(primals)))
+    recorded = record(function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
+    directions = [variable(x) for x in recorded.inputs]
+    moving = dict(zip(recorded.inputs, directions, strict=True))
+    slopes = _floating(push(recorded.outputs, moving), recorded.outputs)
+    takes, gives = _tangents_of(chosen), _vectors_of(recorded, "tangent")
+    return _with_map(recorded, slopes, directions, takes, gives, False, has_aux)
+
+
+def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
+    """The value of a function, and the function from cotangents of it to those of the arguments.
+
+    Returns:
+        (value, pullback), or (value, pullback, aux) with `has_aux`; the pullback gives a tuple,
+        one cotangent for each argument, None for integers.
+
+    Example:
+        >>> value, pullback = vjp(lambda x, y: x * y, 3.0, 4.0)
+        >>> [float(ct) for ct in pullback(1.0)]
+        [4.0, 3.0]
+    """
+    chosen = Chosen.of(function, primals, {}, range(len(primals)))
+    recorded = record(function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
+    moving = {x: variable(x) for x in recorded.inputs}
+    takes = _vectors_of(recorded, "cotangent")
+    gives = Vectors(chosen.structure, _tangents_of(chosen).slots, "cotangent")
+    live = [u for u in recorded.outputs if u.dtype in FLOATS]
+    cts = [variable(u) for u in live]
+    slopes = pull(push(live, moving), list(moving.values()), cts)
+    return _with_map(recorded, _floating(slopes, recorded.inputs), cts, takes, gives, True, has_aux)
+
+
+def linear_transpose(function: Function, *primals: Any) -> LinearMap:
+    """The transpose of a linear function; of `primals` only shapes and dtypes count.
+
+    Raises:
+        GradientError: if the function is not linear.
+
+    Example:
+        >>> transposed = linear_transpose(lambda x: 2.0 * x, 1.0)
+        >>> [float(ct) for ct in transposed(3.0)]
+        [6.0]
+    """
+    chosen = Chosen.of(function, primals, {}, range(len(primals)))
+    chosen.require_floating("linear_transpose")
+    names = [chosen.name(i) for i in chosen.moving]
+    recorded = record(function, chosen.call, chosen.inputs, names, known=False)
+    takes = _vectors_of(recorded, "cotangent")
+    gives = Vectors(chosen.structure, _tangents_of(chosen).slots, "cotangent")
+    cts = [variable(u) for u in recorded.outputs if u.dtype in FLOATS]
+    live = [u for u in recorded.outputs if u.dtype in FLOATS]
+    found = _floating(pull(live, recorded.inputs, cts), recorded.inputs)
+    left = [u for u in leaves(found) if u in recorded.inputs]
+    if left:
+        raise GradientError(f"{name_of(function)} is not linear in its arguments", hint="use vjp")
+    jaxpr, captured = close(found, cts)
+    return LinearMap(tuple(leaf.arg.value for leaf in captured), jaxpr, takes, gives, True)
+
+
+def _with_map(recorded: Recording, slopes: Sequence[UOp], inputs: Sequence[UOp], takes: Vectors,
+              gives: Vectors, single: bool, has_aux: bool) -> Any:  # fmt: skip
+    """The value, the linear map of graphs over their residuals, and aux."""
+    kept, extra = residuals(slopes, inputs), recorded.traced_aux
+    weak = [*recorded.weak, *(False for _ in (*kept, *extra))]
+    values, stored, extra = recorded.evaluate(recorded.outputs, kept, extra, weak=weak)
+    places = {u: variable(u) for u in kept}
+    jaxpr, captured = close(substitute(slopes, places), [*inputs, *places.values()])
+    assert not captured
+    value = tree.unflatten(recorded.structure, values)
+    linear = LinearMap(tuple(stored), jaxpr, takes, gives, single)
+    return (value, linear, recorded.fill_aux(extra)) if has_aux else (value, linear)
+
+
+def _tangents_of(chosen: Chosen) -> Vectors:
+    return Vectors(chosen.structure, tuple(map(ShapeDtypeStruct.of, chosen.values)), "tangent")
+
+
+def _vectors_of(recorded: Recording, role: str) -> Vectors:
+    slots = (
+        ShapeDtypeStruct(u.shape, u.dtype, w)
+        for u, w in zip(recorded.outputs, recorded.weak, strict=True)
+    )
+    return Vectors(recorded.structure, tuple(slots), role)
+
+
+def _floating(found: Sequence[UOp | None], likes: Sequence[UOp]) -> list[UOp]:
+    """What was found for floating values, zeros where nothing was."""
+    return [
+        zeros(like.shape, like.dtype) if u is None else u
+        for u, like in zip(found, likes, strict=True)
+        if like.dtype in FLOATS
+    ]

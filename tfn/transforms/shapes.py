@@ -1,0 +1,53 @@
+"""The type of an array, for tracing without data: `ShapeDtypeStruct`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tfn.dtypes import FLOATS, DType, canonical
+from tfn.errors import ShapeError
+from tfn.trace.op import Shape
+
+
+@dataclass(frozen=True)
+class ShapeDtypeStruct:
+    """Shape, dtype and weakness of an array, without its elements.
+
+    Example:
+        >>> ShapeDtypeStruct((2, 3), "float32").size
+        6
+    """
+
+    shape: Shape
+    dtype: DType
+    weak_type: bool = False
+
+    def __post_init__(self) -> None:
+        try:
+            shape = tuple(int(n) for n in self.shape)
+        except TypeError:
+            raise ShapeError("a shape is a tuple of integers", got=repr(self.shape)) from None
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "dtype", canonical(self.dtype))
+
+    @staticmethod
+    def of(value: Any) -> ShapeDtypeStruct:
+        """The type of a Value."""
+        return ShapeDtypeStruct(value.shape, value.dtype, value.weak_type)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return prod(self.shape)
+
+    @property
+    def floating(self) -> bool:
+        """Whether such arrays have derivatives."""
+        return self.dtype in FLOATS

@@ -1,0 +1,165 @@
+"""`vmap`: a function of one element becomes a function of many.
+
+The function is recorded on leaves without the mapped axis; `batch.batch` then puts the axis in
+front of everything that depends on them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from tfn import tree
+from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
+from tfn.trace.build import moveaxis
+from tfn.trace.uop import UOp
+from tfn.transforms.arguments import Function, argument_names, as_value, name_of, show
+from tfn.transforms.batch import batch, spread
+from tfn.transforms.grad import variable
+from tfn.transforms.record import Recording, record
+from tfn.transforms.shapes import ShapeDtypeStruct
+
+
+def vmap(function: Function, in_axes: Any = 0, out_axes: Any = 0, axis_name: None = None,
+         axis_size: int | None = None) -> Function:  # fmt: skip
+    """Map a function over an axis of its arguments.
+
+    Args:
+        in_axes: the mapped axis of each argument: an integer, None for an argument that is the
+            same for all, or a tuple of these, or of trees that begin like the arguments.
+            Arguments given by keyword are mapped over axis 0.
+        out_axes: where the axis goes in the results; None for a result that is not mapped.
+        axis_size: the size of the axis, needed if nothing is mapped.
+
+    Raises:
+        ShapeError: if mapped axes differ in size, naming each argument.
+        AxisError: for an axis that an argument does not have.
+        ArgumentError: if nothing is mapped, or a mapped result has out_axes None.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> vmap(lambda x, y: x * y, in_axes=(0, None))(tnp.arange(3), 2).tolist()
+        [0, 2, 4]
+    """
+    if axis_name is not None:
+        raise ArgumentError("vmap has no named axes", got=f"axis_name={axis_name!r}",
+                            hint="leave it out, and reduce over the axis after vmap")  # fmt: skip
+
+    @functools.lru_cache(maxsize=64)
+    def names_of(structure: tree.Structure) -> list[str]:
+        return argument_names(function, structure)
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = tree.flatten((args, kwargs))
+        axes = _prefix("in_axes", _as_tuple(in_axes), args) + [0] * len(tree.leaves(kwargs))
+        names = names_of(structure)
+        mapped = [
+            _Mapped(i, names[i], leaves[i], axis) for i, axis in enumerate(axes) if axis is not None
+        ]
+        size = _size(mapped, axis_size, function)
+
+        def call(inputs: Sequence[Any]) -> Any:
+            filled = list(leaves)
+            for m, x in zip(mapped, inputs, strict=True):
+                filled[m.at] = x
+            new_args, new_kwargs = tree.unflatten(structure, filled)
+            return function(*new_args, **new_kwargs)
+
+        recorded = record(function, call, [m.element for m in mapped], [m.name for m in mapped],
+                          known=False)  # fmt: skip
+        lanes = {
+            x: moveaxis(variable(m.value, m.value), m.axis, 0)
+            for x, m in zip(recorded.inputs, mapped, strict=True)
+        }
+        outputs = _outputs(recorded, batch(recorded.outputs, lanes, size), out_axes, size)
+        (values,) = recorded.evaluate(outputs, weak=recorded.weak)
+        return tree.unflatten(recorded.structure, values)
+
+    return run
+
+
+class _Mapped:
+    """A leaf of the arguments that is mapped: its place, name, value and axis."""
+
+    __slots__ = ("at", "axis", "element", "name", "size", "value")
+
+    def __init__(self, at: int, name: str, leaf: Any, axis: int) -> None:
+        self.at, self.name, self.value = at, name, as_value(leaf, name)
+        shape = self.value.shape
+        if not -len(shape) <= axis < len(shape):
+            raise AxisError(
+                f"vmap cannot map {name} over axis {axis}", got=f"{name}: {show(self.value)}",
+                hint="use None in in_axes for an argument that is the same for all",
+            )  # fmt: skip
+        self.axis = axis % len(shape)
+        self.size = shape[self.axis]
+        rest = shape[: self.axis] + shape[self.axis + 1 :]
+        self.element = ShapeDtypeStruct(rest, self.value.dtype, self.value.weak_type)
+
+
+def _as_tuple(in_axes: Any) -> Any:
+    return tuple(in_axes) if type(in_axes) is list else in_axes
+
+
+def _prefix(what: str, prefix: Any, full: Any) -> list[int | None]:
+    """One axis for each leaf of `full`."""
+    axes, structure = tree.flatten(prefix, is_leaf=lambda x: x is None)
+    try:
+        parts = structure.flatten_up_to(full)
+    except ValueError as error:
+        raise TreeError(
+            f"{what} of vmap does not fit {'the arguments' if what == 'in_axes' else 'the result'}",
+            got=f"{what}={prefix!r} for {tree.show(tree.structure(full))}", hint=str(error),
+        ) from None  # fmt: skip
+    for axis in axes:
+        if axis is not None and type(axis) is not int:
+            raise ArgumentError(f"{what} of vmap takes integers and None", got=repr(axis))
+    return [a for a, part in zip(axes, parts, strict=True) for _ in tree.leaves(part)]
+
+
+def _size(mapped: Sequence[_Mapped], axis_size: int | None, function: Function) -> int:
+    sizes: list[int] = [m.size for m in mapped]
+    if axis_size is not None:
+        sizes.append(axis_size)
+    if not sizes:
+        raise ArgumentError(
+            f"vmap of {name_of(function)} has no mapped axis",
+            hint="map at least one argument in in_axes, or give axis_size",
+        )
+    if len(set(sizes)) > 1:
+        lines = [f"{m.name}: axis {m.axis} of {show(m.value)} has size {m.size}" for m in mapped]
+        lines += [] if axis_size is None else [f"axis_size={axis_size}"]
+        usual = Counter(sizes).most_common(1)[0][0]
+        odd = ", ".join(m.name for m in mapped if m.size != usual) or "axis_size"
+        raise ShapeError(
+            f"vmap of {name_of(function)} needs mapped axes of one size", got="; ".join(lines),
+            hint=f"the odd one is {odd}; give it another axis in in_axes, or None",
+        )  # fmt: skip
+    return sizes[0]
+
+
+def _outputs(recorded: Recording, lanes: Sequence[UOp | None], out_axes: Any,
+             size: int) -> list[UOp]:  # fmt: skip
+    """The graphs over all lanes, with the axis where `out_axes` wants it."""
+    numbers = tree.unflatten(recorded.structure, range(len(lanes)))
+    axes = _prefix("out_axes", out_axes, numbers)
+    outputs = []
+    for i, (u, lane, axis) in enumerate(zip(recorded.outputs, lanes, axes, strict=True)):
+        path = recorded.structure.accessors()[i].codify("") if axis is None or lane is None else ""
+        if axis is None and lane is not None:
+            raise ArgumentError(
+                f"the result{path} of vmap differs from lane to lane, so out_axes=None cannot hold",
+                hint="give the axis a place in out_axes, or reduce over it",
+            )
+        if axis is None:
+            outputs.append(u)
+            continue
+        full = spread(u, size) if lane is None else lane
+        if not -full.ndim <= axis < full.ndim:
+            raise AxisError(f"vmap cannot put the mapped axis at {axis} of the result{path}",
+                            got=f"{full.ndim} axes")  # fmt: skip
+        outputs.append(moveaxis(full, 0, axis % full.ndim))
+    return outputs
