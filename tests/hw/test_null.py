@@ -11,6 +11,7 @@ from tests.hw.programs import scale, summed
 from tfn.dtypes import ALL, BFLOAT16, BOOL, FLOAT32, is_float
 from tfn.errors import CompileError, DeviceError
 from tfn.hw.null import fill, null
+from tfn.lower.kernel import Slot, Space
 
 
 def test_results_are_nan_and_cannot_be_read():
@@ -27,7 +28,7 @@ def test_results_are_nan_and_cannot_be_read():
 
 def test_an_output_that_is_an_input_is_left_alone():
     device = null()
-    run = device.load(replace(scale(4), aliases=((0, 0),)))
+    run = device.load(replace(scale(4), aliases=((0, Slot(Space.INPUT, 0)),)))
     x = device.memory.adopt(np.ones(4, np.float32))
     run([x], [x])
     assert (x.view((4,), FLOAT32) == 1).all()

@@ -11,10 +11,8 @@ import pytest
 
 from tests.hw.programs import summed
 from tfn.config import config
-from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu import runtime
 from tfn.hw.cpu.device import cpu
-from tfn.lower.kernel import Target
 
 START = """
 import os, signal, sys, threading, time
@@ -161,23 +159,3 @@ def test_as_many_threads_as_cores_by_default(monkeypatch):
     assert (pool.pool() != 0) is (pool.cores > 1)
     pool.close()
     assert pool.pool() == 0
-
-
-@pytest.mark.parametrize(
-    "system, machine, target, has, lacks",
-    [
-        ("darwin", "arm64", Target("arm64-apple-macosx14", "apple-m1", ""), "usleep", "syscall"),
-        ("linux", "aarch64", Target("aarch64-unknown-linux-gnu", "", ""), "i64 98", "mxcsr"),
-        ("linux", "x86_64", Target("x86_64-unknown-linux-gnu", "", ""), "i64 202", "usleep"),
-        ("linux", "riscv64", Target("riscv64-unknown-linux-gnu", "", "+a,+d"), "i64 98", "isb"),
-        ("freebsd", "x86_64", Target("x86_64-unknown-freebsd", "", ""), "mxcsr", "syscall"),
-    ],
-)
-def test_the_runtime_can_be_made_for_other_systems(
-    monkeypatch, system, machine, target, has, lacks
-):
-    monkeypatch.setattr(runtime.sys, "platform", system)
-    monkeypatch.setattr(runtime.platform, "machine", lambda: machine)
-    text = runtime.text()
-    assert has in text and lacks not in text
-    assert LlvmCompiler(verify=True).compile(text, target)

@@ -1,0 +1,59 @@
+"""A device is its parts."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, dataclass, field
+
+import pytest
+
+from tests.hw.programs import summed
+from tfn.hw.device import Device
+from tfn.hw.memory import HostMemory
+from tfn.lower.kernel import Program, Target
+
+TARGET = Target("abacus", "", "")
+
+
+@dataclass
+class Notes:
+    """A compiler and a queue that note what they are asked."""
+
+    said: list[object] = field(default_factory=list)
+
+    def compile(self, text: str, target: Target) -> bytes:
+        assert target is TARGET
+        self.said.append(text)
+        return text.encode()
+
+    def load(self, program: Program, objects: dict[str, bytes]) -> object:
+        self.said.append(objects)
+        return print
+
+    def synchronize(self) -> None:
+        self.said.append("synchronize")
+
+
+def test_loading_compiles_every_text_and_hands_over_the_objects():
+    notes, program = Notes(), summed(3)
+    device = Device("abacus", TARGET, notes, HostMemory(), notes)
+    assert device.load(program) is print
+    *texts, objects = notes.said
+    partial, total = program.kernels
+    assert texts == [partial.text, total.text, program.text]
+    assert objects == {
+        "partial": partial.text.encode(),
+        "total": total.text.encode(),
+        "summed": program.text.encode(),
+    }
+
+
+def test_a_device_that_runs_no_code_compiles_none():
+    notes = Notes()
+    Device("abacus", TARGET, None, HostMemory(), notes).load(summed(3))
+    assert notes.said == [{}]
+
+
+def test_a_device_is_data():
+    device = Device("abacus", TARGET, None, HostMemory(), Notes())
+    with pytest.raises(FrozenInstanceError):
+        device.name = "other"
