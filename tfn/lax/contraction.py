@@ -36,8 +36,9 @@ def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: DotNumbers,
         ShapeError, DTypeError: if paired axes or the dtypes differ.
 
     Example:
-        >>> x = full((5, 2, 3), 1.0)
-        >>> dot_general(x, x, (((2,), (2,)), ((0,), (0,)))).shape
+        >>> from tfn import lax
+        >>> x = lax.full((5, 2, 3), 1.0)
+        >>> lax.dot_general(x, x, (((2,), (2,)), ((0,), (0,)))).shape
         (5, 2, 2)
     """
     a, b = array(lhs), array(rhs)
@@ -68,7 +69,8 @@ def dot(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None,
         ShapeError: for more than two axes, or sizes that differ.
 
     Example:
-        >>> dot(full((2, 3), 1.0), full((3,), 2.0)).tolist()
+        >>> from tfn import lax
+        >>> lax.dot(lax.full((2, 3), 1.0), lax.full((3,), 2.0)).tolist()
         [6.0, 6.0]
     """
     a, b = array(lhs), array(rhs)
@@ -83,7 +85,8 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
     """Products of matrices, in step over all axes but the last two.
 
     Example:
-        >>> batch_matmul(full((5, 2, 3), 1.0), full((5, 3, 4), 1.0)).shape
+        >>> from tfn import lax
+        >>> lax.batch_matmul(lax.full((5, 2, 3), 1.0), lax.full((5, 3, 4), 1.0)).shape
         (5, 2, 4)
     """
     a, b = array(lhs), array(rhs)
@@ -202,9 +205,10 @@ def conv_general_dilated(
         ShapeError, DTypeError, ArgumentError: for operands or a layout that do not fit.
 
     Example:
-        >>> x, w = full((1, 8, 8, 3), 1.0), full((3, 3, 3, 4), 1.0)
+        >>> from tfn import lax
+        >>> x, w = lax.full((1, 8, 8, 3), 1.0), lax.full((3, 3, 3, 4), 1.0)
         >>> layout = ("NHWC", "HWIO", "NHWC")
-        >>> conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=layout).shape
+        >>> lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=layout).shape
         (1, 8, 8, 4)
     """
     x, w = array(lhs), array(rhs)
@@ -268,8 +272,9 @@ def conv_transpose(
             the gradient of a convolution with the same kernel.
 
     Example:
-        >>> x, w = full((1, 4, 4, 3), 1.0), full((3, 3, 3, 2), 1.0)
-        >>> conv_transpose(x, w, (2, 2), "SAME").shape
+        >>> from tfn import lax
+        >>> x, w = lax.full((1, 4, 4, 3), 1.0), lax.full((3, 3, 3, 2), 1.0)
+        >>> lax.conv_transpose(x, w, (2, 2), "SAME").shape
         (1, 8, 8, 2)
     """
     x, w = array(lhs), array(rhs)

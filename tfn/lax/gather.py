@@ -16,7 +16,7 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, SIGNED, DType, highest, lowest
 from tfn.errors import ArgumentError, ShapeError
 from tfn.lax import elementwise
-from tfn.lax.movement import broadcast_in_dim, index_in_dim, reshape, transpose
+from tfn.lax.movement import broadcast_in_dim, concatenate, index_in_dim, reshape, transpose
 from tfn.lax.operand import array, literal, scalar, show
 from tfn.trace.bind import bind
 from tfn.trace.op import Gather, Op, Scatter, Shape
@@ -31,7 +31,7 @@ class GatherScatterMode(enum.Enum):
 
     @staticmethod
     def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
-        """A mode from its name; None and "drop" mean FILL_OR_DROP.
+        """A mode from its name; "drop", and None in a scatter, mean FILL_OR_DROP.
 
         Raises:
             ArgumentError: for another name.
@@ -120,6 +120,21 @@ def _layout(
     return _Layout(order, (*front, len(indices.shape) - 1), windows, tuple(dropped), len(batch_a))
 
 
+def _anchored(
+    operand: Array, indices: Array, sizes: Sequence[int], moved: Shape, in_step: Shape
+) -> tuple[Array, Shape]:
+    """The indices, and the axes they move, with a start of 0 where a window is cut short."""
+    short = tuple(
+        a for a, (size, n) in enumerate(zip(sizes, operand.shape, strict=True))
+        if size < n and a not in (*moved, *in_step)
+    )  # fmt: skip
+    if not short:
+        return indices, tuple(moved)
+    shape = (*indices.shape[:-1], len(short))
+    zeros = literal(0, indices.dtype, shape, [operand, indices])
+    return concatenate([indices, zeros], len(shape) - 1), (*moved, *short)
+
+
 def _inverse(order: Sequence[int]) -> Shape:
     return tuple(sorted(range(len(order)), key=order.__getitem__))
 
@@ -148,7 +163,7 @@ def _clamped(operand: Array, indices: Array, sizes: Shape, batch: int) -> Array:
     for k in range(indices.shape[-1]):
         start = index_in_dim(indices, k, axis=-1)
         columns.append(elementwise.clamp(0, start, operand.shape[batch + k] - sizes[k]))
-    return bind(Op.CONCAT, *columns, arg=len(indices.shape) - 1) if columns else indices
+    return concatenate(columns, len(indices.shape) - 1) if columns else indices
 
 
 def _fill(dtype: DType) -> Any:
@@ -167,7 +182,7 @@ def gather(
     Args:
         start_indices: the last axis holds one start per axis in `start_index_map`.
         slice_sizes: of the window, per axis of the operand.
-        mode: what a window that does not fit gives: see `GatherScatterMode`.
+        mode: what a window that does not fit gives, see `GatherScatterMode`; None means CLIP.
         fill_value: for mode "fill"; NaN, the smallest signed or largest unsigned integer if None.
 
     Raises:
@@ -184,11 +199,12 @@ def gather(
     numbers = dimension_numbers
     gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     in_step = numbers.operand_batching_dims, numbers.start_indices_batching_dims
-    layout = _layout(x, at, numbers.offset_dims, gone, numbers.start_index_map, *in_step)
+    at, moved = _anchored(x, at, slice_sizes, numbers.start_index_map, in_step[0])
+    layout = _layout(x, at, numbers.offset_dims, gone, moved, *in_step)
     x, at = transpose(x, layout.operand), transpose(at, layout.indices)
     sizes = tuple(slice_sizes[a] for a in layout.operand[layout.batch :])
     out = bind(Op.GATHER, x, at, arg=Gather(layout.batch, sizes))
-    how = GatherScatterMode.from_any(mode)
+    how = GatherScatterMode.CLIP if mode is None else GatherScatterMode.from_any(mode)
     if how is GatherScatterMode.FILL_OR_DROP:
         value = _fill(x.dtype) if fill_value is None else fill_value
         fits = _fits(x, at, sizes, layout.batch)
@@ -204,13 +220,14 @@ def _scatter(
 ) -> Array:  # fmt: skip
     x, at, new = array(operand), array(scatter_indices), array(updates)
     gone = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
-    moved = numbers.scatter_dims_to_operand_dims
     in_step = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
+    kept = iter([new.shape[a] for a in sorted(numbers.update_window_dims)])
+    window = [1 if a in gone else next(kept) for a in range(len(x.shape))]
+    at, moved = _anchored(x, at, window, numbers.scatter_dims_to_operand_dims, in_step[0])
     layout = _layout(x, at, numbers.update_window_dims, gone, moved, *in_step)
     x, at = transpose(x, layout.operand), transpose(at, layout.indices)
+    sizes = tuple(window[a] for a in layout.operand[layout.batch :])
     new = transpose(new, layout.windows)
-    kept = iter(new.shape[len(at.shape) - 1 :])
-    sizes = tuple(1 if a in layout.dropped else next(kept) for a in layout.operand[layout.batch :])
     new = reshape(new, (*new.shape[: len(at.shape) - 1], *sizes))
     if GatherScatterMode.from_any(mode) is GatherScatterMode.CLIP:
         at = _clamped(x, at, sizes, layout.batch)

@@ -168,7 +168,7 @@ def reduce_window(
     padding: str | Pairs, base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Array:  # fmt: skip
-    """``computation`` over every place of a window; x is padded with `init_value`.
+    """``computation`` over every place of a window; x is padded with what changes nothing.
 
     The window is a product of intervals, so it is folded one axis after the other.
 
@@ -199,7 +199,7 @@ def reduce_window(
     if isinstance(padding, str):
         padding = padtype_to_pads(dilated(x.shape, between), reach, strides, padding)
     config = [(low, high, d - 1) for (low, high), d in zip(padding, between, strict=True)]
-    dtype, x = x.dtype, pad(x, init_value, config)
+    dtype, x = x.dtype, pad(x, identity(op, x.dtype), config)
     if op in (Op.ADD, Op.MUL):
         x = elementwise.cast(x, accumulator(dtype))
     for axis in range(rank):

@@ -1,0 +1,155 @@
+"""Contractions against einsum, and convolutions against the definition as a loop."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tfn import lax
+from tfn.errors import ArgumentError, DTypeError, ShapeError
+from tfn.lax.contraction import Layout
+
+RANDOM = np.random.default_rng(0)
+NHWC = ("NHWC", "HWIO", "NHWC")
+
+
+def normal(*shape: int) -> np.ndarray:
+    return RANDOM.normal(size=shape).astype(np.float32)
+
+
+def test_dot_general() -> None:
+    a, b = normal(3, 4, 5), normal(5, 3, 6)
+    out = lax.dot_general(a, b, (((2,), (0,)), ((0,), (1,))))
+    np.testing.assert_allclose(out, np.einsum("bij,jbk->bik", a, b), rtol=1e-5, atol=1e-5)
+    wide = lax.dot_general(a.astype(np.float16), b.astype(np.float16), (((2,), (0,)), ((0,), (1,))),
+                           preferred_element_type=np.float32)  # fmt: skip
+    assert wide.dtype == np.float32
+
+
+def test_dot() -> None:
+    a, b = normal(3, 4), normal(4, 5)
+    np.testing.assert_allclose(lax.dot(a, b), a @ b, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(lax.dot(a, b[:, 0]), a @ b[:, 0], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(lax.dot(a[0], b[:, 0]), a[0] @ b[:, 0], rtol=1e-5, atol=1e-5)
+    x, y = normal(2, 3, 4), normal(2, 4, 5)
+    np.testing.assert_allclose(lax.batch_matmul(x, y), x @ y, rtol=1e-5, atol=1e-5)
+    with pytest.raises(ShapeError, match="vectors or matrices"):
+        lax.dot(x, y)
+    with pytest.raises(ShapeError, match="4 and 3"):
+        lax.dot(a, a)
+    with pytest.raises(DTypeError):
+        lax.dot(a, b.astype(np.float64))
+
+
+def naive(x: np.ndarray, w: np.ndarray, strides: tuple[int, ...],
+          padding: list[tuple[int, int]]) -> np.ndarray:  # fmt: skip
+    """The sum over the window at every place, NHWC and HWIO, with zeros around."""
+    x = np.pad(x, [(0, 0), *padding, (0, 0)])
+    sizes = [(x.shape[i + 1] - w.shape[i]) // strides[i] + 1 for i in range(2)]
+    out = np.zeros((x.shape[0], *sizes, w.shape[-1]))
+    for i, j in itertools.product(*map(range, sizes)):
+        top, left = i * strides[0], j * strides[1]
+        patch = x[:, top : top + w.shape[0], left : left + w.shape[1]]
+        out[:, i, j] = np.tensordot(patch, w, 3)
+    return out
+
+
+@pytest.mark.parametrize("strides", [(1, 1), (2, 3)])
+@pytest.mark.parametrize(
+    ("padding", "pairs"),
+    [("VALID", [(0, 0), (0, 0)]), ([(1, 2), (0, 3)], [(1, 2), (0, 3)])],
+    ids=["valid", "pairs"],
+)
+def test_conv(strides: tuple[int, int], padding: object, pairs: list[tuple[int, int]]) -> None:
+    x, w = normal(2, 7, 6, 3), normal(3, 2, 3, 5)
+    out = lax.conv_general_dilated(x, w, strides, padding, dimension_numbers=NHWC)  # type: ignore[arg-type]
+    np.testing.assert_allclose(out, naive(x, w, strides, pairs), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "window", "strides", "same", "lower"),
+    [
+        ((8,), (3,), (1,), [(1, 1)], [(1, 1)]),
+        ((8,), (3,), (2,), [(0, 1)], [(1, 0)]),
+        ((7,), (2,), (3,), [(0, 1)], [(1, 0)]),
+        ((5,), (1,), (2,), [(0, 0)], [(0, 0)]),
+    ],
+)
+def test_padding_in_words(
+    sizes: tuple[int], window: tuple[int], strides: tuple[int], same: object, lower: object
+) -> None:
+    assert lax.padtype_to_pads(sizes, window, strides, "SAME") == same
+    assert lax.padtype_to_pads(sizes, window, strides, "SAME_LOWER") == lower
+    assert lax.padtype_to_pads(sizes, window, strides, "VALID") == [(0, 0)]
+
+
+@pytest.mark.parametrize(
+    "layout", [None, ("NCHW", "OIHW", "NCHW"), ("NCHW", "HWIO", "NHWC"), ("HWNC", "OHWI", "CWHN")]
+)
+def test_layouts(layout: Layout) -> None:
+    x, w = normal(2, 5, 6, 3), normal(2, 3, 3, 4)
+    expected = naive(x, w, (1, 2), [(0, 0), (0, 0)])
+    lhs, rhs, out = layout if isinstance(layout, tuple) else ("NCHW", "OIHW", "NCHW")
+    put = lambda v, have, want: v.transpose([have.index(c) for c in want])
+    got = lax.conv_general_dilated(
+        put(x, "NHWC", lhs), put(w, "HWIO", rhs), (1, 2), "VALID", dimension_numbers=layout
+    )
+    np.testing.assert_allclose(got, put(expected, "NHWC", out), rtol=1e-4, atol=1e-5)
+
+
+def test_dilations_are_zeros_between() -> None:
+    x, w = normal(1, 4, 5, 2), normal(2, 3, 2, 3)
+    spread_w = np.zeros((3, 7, 2, 3), np.float32)
+    spread_w[::2, ::3] = w
+    pads = [(2, 2), (3, 3)]
+    out = lax.conv_general_dilated(x, w, (1, 1), pads, rhs_dilation=(2, 3), dimension_numbers=NHWC)
+    np.testing.assert_allclose(out, naive(x, spread_w, (1, 1), pads), rtol=1e-4, atol=1e-5)
+    spread_x = np.zeros((1, 7, 13, 2), np.float32)
+    spread_x[:, ::2, ::3] = x
+    out = lax.conv_general_dilated(x, w, (1, 1), pads, (2, 3), dimension_numbers=NHWC)
+    np.testing.assert_allclose(out, naive(spread_x, w, (1, 1), pads), rtol=1e-4, atol=1e-5)
+
+
+def test_groups() -> None:
+    x, w = normal(2, 5, 5, 4), normal(3, 3, 2, 6)
+    out = lax.conv_general_dilated(x, w, (1, 1), "VALID", dimension_numbers=NHWC,
+                                   feature_group_count=2)  # fmt: skip
+    halves = [naive(x[..., 2 * g : 2 * g + 2], w[..., 3 * g : 3 * g + 3], (1, 1), [(0, 0)] * 2)
+              for g in range(2)]  # fmt: skip
+    np.testing.assert_allclose(out, np.concatenate(halves, -1), rtol=1e-4, atol=1e-5)
+    w = normal(3, 3, 4, 6)
+    out = lax.conv_general_dilated(x, w, (1, 1), "VALID", dimension_numbers=NHWC,
+                                   batch_group_count=2)  # fmt: skip
+    halves = [
+        naive(x[g : g + 1], w[..., 3 * g : 3 * g + 3], (1, 1), [(0, 0)] * 2) for g in range(2)
+    ]
+    np.testing.assert_allclose(out, np.concatenate(halves, -1), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_conv_transpose_is_the_transpose(padding: str, stride: int) -> None:
+    """``<conv(x), y> == <x, conv_transpose(y)>`` with the same kernel."""
+    size = 4 * stride if padding == "SAME" else (4 - 1) * stride + max(3, stride)
+    x, y, w = normal(1, size, 2), normal(1, 4, 5), normal(3, 2, 5)
+    layout = ("NHC", "HIO", "NHC")
+    forward = lax.conv_general_dilated(x, w, (stride,), padding, dimension_numbers=layout)
+    back = lax.conv_transpose(y, w, (stride,), padding, transpose_kernel=True)
+    assert forward.shape == y.shape
+    assert back.shape == x.shape
+    left, right = np.vdot(np.asarray(forward), y), np.vdot(x, np.asarray(back))
+    np.testing.assert_allclose(left, right, rtol=1e-4)
+
+
+def test_conv_refuses() -> None:
+    x, w = normal(1, 5, 5, 3), normal(3, 3, 3, 4)
+    with pytest.raises(ArgumentError, match="layout of 4 axes"):
+        lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWD"))
+    with pytest.raises(ArgumentError, match="padding is"):
+        lax.conv_general_dilated(x, w, (1, 1), "FULL", dimension_numbers=NHWC)
+    with pytest.raises(ArgumentError, match="when lhs is dilated"):
+        lax.conv_general_dilated(x, w, (1, 1), "SAME", (2, 2), dimension_numbers=NHWC)
+    with pytest.raises(ShapeError, match="strides"):
+        lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=NHWC)
+    with pytest.raises(ShapeError, match="input channels"):
+        lax.conv_general_dilated(x, w[:, :, :2], (1, 1), "SAME", dimension_numbers=NHWC)

@@ -1,0 +1,124 @@
+"""Functions of elements against NumPy, and where the two mean different things."""
+
+import numpy as np
+import pytest
+
+from tfn import lax
+from tfn.errors import ArgumentError, DTypeError
+
+F = np.array([-2.5, -1.0, -0.0, 0.0, 0.3, 1.0, 2.5, 100.0], np.float32)
+EVERYWHERE = {
+    "neg": np.negative, "abs": np.abs, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc,
+    "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "sin": np.sin, "cos": np.cos,
+    "tan": np.tan, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
+    "asinh": np.arcsinh, "cbrt": np.cbrt, "square": np.square,
+}  # fmt: skip
+POSITIVE = {
+    "log": np.log, "log2": np.log2, "log1p": np.log1p, "sqrt": np.sqrt, "reciprocal": np.reciprocal,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+}  # fmt: skip
+INSIDE = {"asin": np.arcsin, "acos": np.arccos, "atanh": np.arctanh}
+CASES = [
+    *((name, f, F) for name, f in EVERYWHERE.items()),
+    *((name, f, np.array([0.1, 1, 7], np.float32)) for name, f in POSITIVE.items()),
+    *((name, f, np.array([-0.9, 0, 0.5], np.float32)) for name, f in INSIDE.items()),
+    ("acosh", np.arccosh, np.array([1, 3, 9], np.float32)),
+]
+
+
+@pytest.mark.parametrize(("name", "reference", "x"), CASES, ids=[case[0] for case in CASES])
+def test_functions(name: str, reference: np.ufunc, x: np.ndarray) -> None:
+    with np.errstate(over="ignore"):
+        expected = reference(x.astype(np.float64)).astype(np.float32)
+    np.testing.assert_allclose(getattr(lax, name)(x), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_special_functions() -> None:
+    x = np.array([-0.5, 0.0, 0.7], np.float32)
+    np.testing.assert_allclose(lax.erf(x), [-0.5204999, 0.0, 0.6778012], rtol=1e-6)
+    np.testing.assert_allclose(lax.erfc(x), [1.5204999, 1.0, 0.3221988], rtol=1e-6)
+    np.testing.assert_allclose(lax.erf_inv(lax.erf(x)), x, rtol=1e-5)
+    np.testing.assert_allclose(lax.lgamma(np.float32(5)), np.log(24), rtol=1e-6)
+    np.testing.assert_allclose(lax.digamma(np.float32(1)), -0.5772157, rtol=1e-6)
+    np.testing.assert_allclose(lax.logistic(x), 1 / (1 + np.exp(-x)), rtol=1e-6)
+
+
+def test_division_of_integers_goes_towards_zero() -> None:
+    x = np.array([-7, -6, -1, 0, 1, 7], np.int8)
+    y = np.array([2, -4, 3, 5, -2, -3], np.int8)
+    np.testing.assert_array_equal(lax.div(x, y), [-3, 1, 0, 0, 0, -2])
+    np.testing.assert_array_equal(lax.rem(x, y), [-1, -2, -1, 0, 1, 1])
+    np.testing.assert_array_equal(lax.div(np.uint8(250), np.uint8(7)), 35)
+    np.testing.assert_array_equal(lax.rem(np.uint8(250), np.uint8(7)), 5)
+
+
+def test_remainder_of_floats_has_the_sign_of_the_dividend() -> None:
+    x, y = np.array([-7.5, 7.5, -6], np.float32), np.array([2, -2, 4], np.float32)
+    np.testing.assert_array_equal(lax.rem(x, y), np.fmod(x, y))
+
+
+def test_round_takes_halves_away_from_zero() -> None:
+    x = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.49999997, 8388609, np.inf], np.float32)
+    np.testing.assert_array_equal(lax.round(x), [-3, -2, -1, 1, 2, 3, 0, 8388609, np.inf])
+    even = lax.round(x, lax.RoundingMethod.TO_NEAREST_EVEN)
+    np.testing.assert_array_equal(even, np.rint(x))
+
+
+def test_nan_and_infinity() -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 1], np.float32)
+    np.testing.assert_array_equal(lax.is_finite(x), np.isfinite(x))
+    np.testing.assert_array_equal(lax.max(x, 0.0), np.maximum(x, 0))
+    np.testing.assert_array_equal(lax.clamp(-1.0, x, 1.0), [np.nan, 1, -1, 1])
+    np.testing.assert_array_equal(lax.ne(x, x), [True, False, False, False])
+
+
+@pytest.mark.parametrize("n", [-3, -1, 0, 1, 2, 5, 10])
+def test_integer_pow(n: int) -> None:
+    x = np.array([-1.5, 0.5, 2.0], np.float32)
+    np.testing.assert_allclose(lax.integer_pow(x, n), x.astype(np.float64) ** n, rtol=1e-5)
+    np.testing.assert_allclose(lax.pow(x, n), x.astype(np.float64) ** n, rtol=1e-5)
+
+
+def test_pow() -> None:
+    x = np.array([0.5, 2, 3], np.float32)
+    np.testing.assert_allclose(lax.pow(x, 2.5), x**2.5, rtol=1e-6)
+    np.testing.assert_allclose(lax.pow(x, np.array([1, 2, 3])), [0.5, 4, 27], rtol=1e-6)
+    with pytest.raises(ArgumentError, match="no negative powers"):
+        lax.integer_pow(np.arange(3), -1)
+
+
+def test_bits() -> None:
+    x = np.array([-8, 7], np.int8)
+    np.testing.assert_array_equal(lax.shift_right_arithmetic(x, 1), [-4, 3])
+    np.testing.assert_array_equal(lax.shift_right_logical(x, 1), [124, 3])
+    np.testing.assert_array_equal(lax.shift_right_arithmetic(x.view(np.uint8), 1), [252, 3])
+    np.testing.assert_array_equal(lax.shift_left(x, 9), [0, 0])
+    np.testing.assert_array_equal(lax.bitwise_xor(x, lax.bitwise_not(x)), [-1, -1])
+
+
+def test_select_and_select_n() -> None:
+    x, y = np.arange(3.0), -np.arange(3.0)
+    np.testing.assert_array_equal(lax.select(np.array([True, False, True]), x, y), [0, -1, 2])
+    np.testing.assert_array_equal(lax.select(True, x, y), x)
+    np.testing.assert_array_equal(lax.select_n(np.array([0, 2, 1]), x, y, x + 9), [0, 10, -2])
+    np.testing.assert_array_equal(lax.select_n(np.array([True, False, True]), x, y), [0, 1, -2])
+    with pytest.raises(ArgumentError, match="as many cases"):
+        lax.select_n(np.array([True]), x, x, x)
+
+
+def test_convert() -> None:
+    x = np.array([-1.7, 300.2, np.nan], np.float32)
+    np.testing.assert_array_equal(lax.convert_element_type(x, "uint8"), [0, 255, 0])
+    assert lax.convert_element_type(1, float).dtype == np.float32
+    bits = lax.bitcast_convert_type(np.float32(1), np.int32)
+    assert bits.tolist() == 0x3F800000
+    with pytest.raises(DTypeError, match="one width"):
+        lax.bitcast_convert_type(np.float32(1), np.int64)
+
+
+@pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge"])
+def test_comparisons(name: str) -> None:
+    x, y = np.array([1, 2, 3]), np.array([2, 2, 2])
+    expected = getattr(np.ndarray, f"__{name}__")(x, y)
+    np.testing.assert_array_equal(getattr(lax, name)(x, y), expected)
+    np.testing.assert_array_equal(getattr(lax, name)(x, 2), expected)

@@ -1,0 +1,100 @@
+"""Dynamic slices, sorting, top_k against NumPy."""
+
+import numpy as np
+import pytest
+
+import tfn
+from tfn import lax
+from tfn.errors import ArgumentError, DTypeError, ShapeError
+
+X = np.arange(20, dtype=np.float32).reshape(4, 5)
+
+
+def starts(at: tuple[int, ...], as_arrays: bool) -> list[object]:
+    return [np.int32(i) if as_arrays else i for i in at]
+
+
+@pytest.mark.parametrize("as_arrays", [False, True])
+@pytest.mark.parametrize(("at", "fits"), [((0, 0), (0, 0)), ((2, 1), (2, 1)), ((9, 9), (2, 2)),
+                                          ((-1, -9), (2, 0)), ((-3, -4), (1, 1))])  # fmt: skip
+def test_starts_wrap_once_and_are_clamped(at: tuple[int, int], fits: tuple[int, int],
+                                          as_arrays: bool) -> None:  # fmt: skip
+    given = [tfn.numpy.asarray(i) for i in at] if as_arrays else list(at)
+    i, j = fits
+    block = X[i : i + 2, j : j + 3]
+    np.testing.assert_array_equal(lax.dynamic_slice(X, given, (2, 3)), block)
+    np.testing.assert_array_equal(lax.dynamic_slice(X, np.array(at), (2, 3)), block)
+    expected = X.copy()
+    expected[i : i + 2, j : j + 3] = -1
+    update = np.full((2, 3), -1, np.float32)
+    np.testing.assert_array_equal(lax.dynamic_update_slice(X, update, given), expected)
+
+
+def test_mixed_and_wide_starts() -> None:
+    at = (0, tfn.numpy.asarray(np.uint32(2**32 - 1)))  # would be -1 in 32 bits
+    np.testing.assert_array_equal(lax.dynamic_slice(X, at, (1, 2)), X[:1, 3:])
+
+
+def test_along_one_axis() -> None:
+    at = tfn.numpy.asarray(2)
+    np.testing.assert_array_equal(lax.dynamic_slice_in_dim(X, at, 2, 1), X[:, 2:4])
+    np.testing.assert_array_equal(lax.dynamic_index_in_dim(X, at, 0, keepdims=False), X[2])
+    out = lax.dynamic_update_index_in_dim(X, X[0], at, 0)
+    np.testing.assert_array_equal(out[2], X[0])
+    out = lax.dynamic_update_slice_in_dim(X, X[:, :1], at, 1)
+    np.testing.assert_array_equal(out[:, 2], X[:, 0])
+
+
+def test_slices_of_scalars_and_nothing() -> None:
+    assert lax.dynamic_slice(np.float32(3), (), ()).tolist() == 3
+    assert lax.dynamic_update_slice(np.float32(3), np.float32(4), ()).tolist() == 4
+    assert lax.dynamic_slice(X, (1, 1), (0, 2)).shape == (0, 2)
+
+
+def test_slices_refuse() -> None:
+    with pytest.raises(ShapeError, match="fits into it"):
+        lax.dynamic_slice(X, (0, 0), (5, 1))
+    with pytest.raises(ShapeError, match="for each axis"):
+        lax.dynamic_slice(X, (0,), (1, 1))
+    with pytest.raises(DTypeError, match="scalar integer"):
+        lax.dynamic_slice(X, [tfn.numpy.asarray(1.5), 0], (1, 1))
+    with pytest.raises(DTypeError, match="one dtype"):
+        lax.dynamic_update_slice(X, np.ones((1, 1), np.int32), (0, 0))
+
+
+def test_sort_is_stable_and_puts_nan_last() -> None:
+    x = np.array([[3, 1, 2, 1, np.nan, -np.inf, 3], [0, -0.0, 5, 5, np.nan, 1, 2]], np.float32)
+    np.testing.assert_array_equal(lax.sort(x), np.sort(x))
+    np.testing.assert_array_equal(lax.sort(x, 0), np.sort(x, 0))
+    keys, order = lax.sort((x, np.broadcast_to(np.arange(7), (2, 7))), num_keys=1)
+    np.testing.assert_array_equal(order, np.argsort(x, kind="stable"))
+    np.testing.assert_array_equal(keys, np.sort(x))
+
+
+def test_sort_by_two_keys() -> None:
+    a, b, c = np.array([1, 0, 1, 0]), np.array([3.0, 2, 1, 5]), np.arange(4)
+    assert [x.tolist() for x in lax.sort((a, b, c), num_keys=2)] == [
+        [0, 0, 1, 1], [2, 5, 1, 3], [1, 3, 2, 0],
+    ]  # fmt: skip
+    with pytest.raises(ArgumentError, match="at least one key"):
+        lax.sort((a, b), num_keys=3)
+
+
+def test_top_k() -> None:
+    x = np.array([[1, 3, 3, 2], [np.nan, 5, 1, 5]], np.float32)
+    values, places = lax.top_k(x, 3)
+    np.testing.assert_array_equal(values, [[3, 3, 2], [np.nan, 5, 5]])
+    np.testing.assert_array_equal(places, [[1, 2, 3], [0, 1, 3]])
+    values, places = lax.top_k(np.array([-(2**31), 7, -1], np.int32), 3)
+    assert (values.tolist(), places.tolist()) == ([7, -1, -(2**31)], [1, 2, 0])
+    values, _ = lax.top_k(x, 1, axis=0)
+    np.testing.assert_array_equal(values, [[np.nan, 5, 3, 5]])
+    assert lax.top_k(x, 0)[0].shape == (2, 0)
+    with pytest.raises(ArgumentError, match="0 <= k <= 4"):
+        lax.top_k(x, 5)
+
+
+def test_optimization_barrier_changes_nothing() -> None:
+    out = lax.optimization_barrier({"a": X, "b": (X[0], None)})
+    np.testing.assert_array_equal(out["a"], X)
+    assert out["b"][1] is None

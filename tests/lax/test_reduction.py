@@ -1,0 +1,107 @@
+"""Reductions over axes and windows against NumPy."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from tfn import lax
+from tfn.errors import ArgumentError, DTypeError, ShapeError
+
+X = np.random.default_rng(1).normal(size=(3, 10, 12)).astype(np.float32)
+
+
+def test_axes() -> None:
+    np.testing.assert_allclose(lax.reduce_sum(X, (0, 2)), X.sum((0, 2)), rtol=1e-4, atol=1e-5)
+    np.testing.assert_array_equal(lax.reduce_max(X, (1,)), X.max(1))
+    np.testing.assert_array_equal(lax.reduce_min(X), X.min())
+    np.testing.assert_allclose(lax.reduce_prod(X[:, :3], (1,)), X[:, :3].prod(1), rtol=1e-5)
+    np.testing.assert_array_equal(lax.reduce_or(X > 2, (1,)), (X > 2).any(1))
+    np.testing.assert_array_equal(lax.reduce_and(X > -2, (1,)), (X > -2).all(1))
+    np.testing.assert_array_equal(lax.reduce(X, 0.0, lax.max, (0,)), np.maximum(X.max(0), 0))
+    assert lax.reduce_max(np.zeros((0,), np.float32)).tolist() == -np.inf
+    with pytest.raises(DTypeError, match="need booleans"):
+        lax.reduce_or(np.arange(3))
+    with pytest.raises(ArgumentError, match=r"lax\.add, mul, max, min"):
+        lax.reduce(X, 0.0, lax.sub, (0,))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int8, np.uint16, np.bool_])
+def test_argmax_takes_the_first(dtype: type) -> None:
+    x = np.array([[3, 1, 3, 0], [0, 0, 0, 0], [1, 2, 2, 5]], dtype)
+    for axis in (0, 1, -1):
+        np.testing.assert_array_equal(lax.argmax(x, axis), x.argmax(axis))
+        np.testing.assert_array_equal(lax.argmin(x, axis), x.argmin(axis))
+
+
+def test_argmax_takes_the_first_nan() -> None:
+    x = np.array([[1, np.nan, 5, np.nan], [np.nan] * 4, [-np.inf] * 4], np.float32)
+    np.testing.assert_array_equal(lax.argmax(x, 1, np.int64), [1, 0, 0])
+    np.testing.assert_array_equal(lax.argmin(x, 1), [1, 0, 0])
+    assert lax.argmax(x, 1, np.int64).dtype == np.int64
+    with pytest.raises(ShapeError, match="axis with elements"):
+        lax.argmax(np.zeros((0,), np.float32), 0)
+
+
+def windows(x: np.ndarray, fold: Callable[..., np.ndarray], pad: float, window: tuple[int, ...],
+            strides: tuple[int, ...], pads: list[tuple[int, int]], spread: tuple[int, ...]
+            ) -> np.ndarray:  # fmt: skip
+    x = np.pad(x, pads, constant_values=pad)
+    reach = [(w - 1) * d + 1 for w, d in zip(window, spread)]
+    view = np.lib.stride_tricks.sliding_window_view(x, reach)
+    view = view[tuple(slice(None, None, s) for s in strides)]
+    view = view[(..., *(slice(None, None, d) for d in spread))]
+    return fold(view, axis=tuple(range(x.ndim, 2 * x.ndim)))
+
+
+CASES = [
+    ((1, 2, 2), (1, 2, 2), (1, 1, 1)),
+    ((1, 3, 2), (1, 2, 1), (1, 1, 1)),
+    ((2, 9, 10), (1, 1, 1), (1, 1, 1)),
+    ((1, 3, 2), (1, 2, 1), (1, 2, 3)),
+    ((1, 10, 12), (1, 1, 1), (1, 1, 1)),
+    ((1, 9, 1), (1, 9, 1), (1, 1, 1)),
+]
+FOLDS = {
+    "max": (lax.max, np.max, -np.inf),
+    "min": (lax.min, np.min, np.inf),
+    "add": (lax.add, np.sum, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize(("window", "strides", "spread"), CASES)
+def test_reduce_window(name: str, window: tuple[int, ...], strides: tuple[int, ...],
+                       spread: tuple[int, ...]) -> None:  # fmt: skip
+    computation, fold, pad = FOLDS[name]
+    for pads in ([(0, 0)] * 3, [(0, 0), (1, 2), (2, 0)]):
+        expected = windows(X, fold, pad, window, strides, pads, spread)
+        out = lax.reduce_window(X, pad, computation, window, strides, pads, window_dilation=spread)
+        np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_reduce_window_in_words() -> None:
+    ones = np.ones((1, 5, 5, 1), np.float32)
+    window, strides = (1, 3, 3, 1), (1, 2, 2, 1)
+    same = lax.reduce_window(ones, 0.0, lax.add, window, strides, "SAME")
+    np.testing.assert_array_equal(same[0, :, :, 0], [[4, 6, 4], [6, 9, 6], [4, 6, 4]])
+    assert lax.reduce_window(ones, 1.5, lax.add, window, strides, "VALID").tolist()[0][0][0] == [
+        10.5
+    ]
+    assert lax.reduce_window(ones, 0.0, lax.add, (1, 6, 1, 1), None, "VALID").shape == (1, 0, 5, 1)
+
+
+def test_reduce_window_keeps_nan_and_integers() -> None:
+    x = np.array([1, np.nan, 3, 4], np.float32)
+    np.testing.assert_array_equal(
+        lax.reduce_window(x, -np.inf, lax.max, (2,), (2,), "VALID"), [np.nan, 4]
+    )
+    i = np.array([-5, -7, -9], np.int8)
+    np.testing.assert_array_equal(lax.reduce_window(i, -128, lax.max, (2,), (2,), "SAME"), [-5, -9])
+
+
+def test_reduce_window_refuses() -> None:
+    with pytest.raises(ShapeError, match="for each axis"):
+        lax.reduce_window(X, 0.0, lax.add, (2, 2), (1, 1), "VALID")
+    with pytest.raises(ArgumentError, match="a reduction needs"):
+        lax.reduce_window(X, 0.0, lambda a, b: a, (1, 2, 2), None, "VALID")
