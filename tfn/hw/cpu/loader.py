@@ -15,9 +15,10 @@ from functools import cached_property
 from typing import Any
 
 from tfn.errors import CompileError
-from tfn.hw.compile.llvm import LOCK, LlvmCompiler, binding
+from tfn.hw.compile.llvm import LOCK, binding
 from tfn.hw.cpu import support
 from tfn.hw.cpu.target import host
+from tfn.hw.device import Compiler
 
 _NUMBERS = itertools.count()  # a library's name cannot be used twice
 
@@ -44,7 +45,7 @@ class Code:
 class Loader:
     """Links objects into this process, through LLVM's JITLink."""
 
-    def __init__(self, compiler: LlvmCompiler) -> None:
+    def __init__(self, compiler: Compiler) -> None:
         self.compiler = compiler
         self._loaded: weakref.WeakValueDictionary[tuple[str, bytes], Code] = (
             weakref.WeakValueDictionary()

@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from tfn.hw.buffer import ALIGNMENT, Buffer
-from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu import runtime
 from tfn.hw.cpu.loader import Code, Loader
 from tfn.hw.cpu.target import host
 from tfn.hw.cpu.threads import Threads
+from tfn.hw.device import Compiler
 from tfn.hw.memory import HostMemory
 from tfn.lower.kernel import Program
 
@@ -89,7 +89,7 @@ class CpuExecutable:
 class CpuQueue:
     """Runs programs at once: in the caller's thread, and on workers where they are worth it."""
 
-    def __init__(self, compiler: LlvmCompiler, memory: HostMemory) -> None:
+    def __init__(self, compiler: Compiler, memory: HostMemory) -> None:
         self.memory, self.loader = memory, Loader(compiler)
         self._lock = threading.Lock()
 
