@@ -125,8 +125,14 @@ class Array:
         found: np.ndarray[Any, Any] = data if dtype is None else data.astype(dtype, copy=False)
         return found.copy() if copy and found is data else found
 
-    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
-                   dl_device: Any = None, copy: bool | None = None) -> Any:  # fmt: skip
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: Any = None,
+        copy: bool | None = None,
+    ) -> Any:
         data = self.__array__(copy=copy)
         if max_version is None or max_version < (1, 0):
             # Such consumers know no read-only memory; they are trusted not to write.
@@ -144,8 +150,11 @@ class Array:
     def _only(self, error: type[ConcretizationTypeError], need: str, hint: str) -> Any:
         """The one element."""
         if prod(self.shape) != 1:
-            raise ArgumentError(f"{need} needs an array of one element", got=_show(self),
-                                hint="reduce it first, as with .any(), .all() or .sum()")  # fmt: skip
+            raise ArgumentError(
+                f"{need} needs an array of one element",
+                got=_show(self),
+                hint="reduce it first, as with .any(), .all() or .sum()",
+            )
         return self._data(error, need, hint).reshape(())[()]
 
     def __bool__(self) -> bool:
@@ -256,9 +265,10 @@ class Array:
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
         raise ImmutableError(
-            "arrays cannot be changed in place", got=_show(self),
+            "arrays cannot be changed in place",
+            got=_show(self),
             hint="x = x.at[index].set(value) gives a new array; .at[index].add(value) adds to it",
-        )  # fmt: skip
+        )
 
     @property
     def at(self) -> At:
@@ -383,28 +393,53 @@ class Array:
         """The indices that sort."""
         return _PLUGGED[0].argsort(self, axis, descending=descending)
 
-    def sum(self, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
-            **options: Any) -> Array:  # fmt: skip
+    def sum(
+        self,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
+        **options: Any,
+    ) -> Array:
         """The sum over axes."""
         return _PLUGGED[0].sum(self, axis, dtype, keepdims, **options)
 
-    def prod(self, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
-             **options: Any) -> Array:  # fmt: skip
+    def prod(
+        self,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
+        **options: Any,
+    ) -> Array:
         """The product over axes."""
         return _PLUGGED[0].prod(self, axis, dtype, keepdims, **options)
 
-    def mean(self, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
-             **options: Any) -> Array:  # fmt: skip
+    def mean(
+        self,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
+        **options: Any,
+    ) -> Array:
         """The mean over axes."""
         return _PLUGGED[0].mean(self, axis, dtype, keepdims, **options)
 
-    def var(self, axis: Axes = None, dtype: DTypeLike | None = None, ddof: int = 0,
-            keepdims: bool = False) -> Array:  # fmt: skip
+    def var(
+        self,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        ddof: int = 0,
+        keepdims: bool = False,
+    ) -> Array:
         """The variance over axes."""
         return _PLUGGED[0].var(self, axis, dtype, ddof, keepdims)
 
-    def std(self, axis: Axes = None, dtype: DTypeLike | None = None, ddof: int = 0,
-            keepdims: bool = False) -> Array:  # fmt: skip
+    def std(
+        self,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        ddof: int = 0,
+        keepdims: bool = False,
+    ) -> Array:
         """The standard deviation over axes."""
         return _PLUGGED[0].std(self, axis, dtype, ddof, keepdims)
 
@@ -506,8 +541,9 @@ class AtIndex:
         """The larger of the element and the value."""
         return _PLUGGED[0].update(self.array, self.index, values, "max", mode)
 
-    def apply(self, function: Callable[[Array], Array], *, mode: str | None = None,
-              **hints: bool) -> Array:  # fmt: skip
+    def apply(
+        self, function: Callable[[Array], Array], *, mode: str | None = None, **hints: bool
+    ) -> Array:
         """The elements replaced by `function` of them."""
         return self.set(function(self.get(mode=mode)), mode=mode)
 
@@ -522,8 +558,9 @@ def _show(x: Array) -> str:
     return f"{SHORT[x.dtype]}[{','.join(map(str, x.shape))}]"
 
 
-def _unknown(x: Array, error: type[ConcretizationTypeError], need: str,
-             hint: str) -> ConcretizationTypeError:  # fmt: skip
+def _unknown(
+    x: Array, error: type[ConcretizationTypeError], need: str, hint: str
+) -> ConcretizationTypeError:
     assert x.uop is not None and x.trace is not None
     names = dict.fromkeys(
         node.arg.name for node in walk([x.uop]) if node.op is Op.LEAF and node.arg.trace is not None

@@ -32,6 +32,7 @@ class ScalarType:
         self.make = None
 
     def __call__(self, value: Any) -> Any:
+        """The value as an array of this dtype."""
         assert self.make is not None, "the face plugs in the array constructor"
         return self.make(value, self.dtype)
 
@@ -210,7 +211,7 @@ def issubdtype(dtype: Any, kind: Any) -> bool:
 
 def finfo(dtype: Any) -> Any:
     """Machine limits of a floating type (``ml_dtypes.finfo``, which knows bfloat16)."""
-    return ml_dtypes.finfo(canonical(dtype))
+    return ml_dtypes.finfo(canonical(dtype))  # type: ignore[no-untyped-call]
 
 
 def iinfo(dtype: Any) -> Any:

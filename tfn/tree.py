@@ -1,11 +1,13 @@
 """Nested containers, flattened and rebuilt: pytrees with JAX's conventions, on optree.
 
 None is an empty node, dict keys are sorted, tuples, lists, namedtuples, OrderedDict, defaultdict
-and deque are nodes; other classes become nodes by registration.
+and deque are nodes; other classes become nodes by registration.  A path names a leaf as a user
+would write it: ``['layers'][0].weight``.
 """
 
 from __future__ import annotations
 
+import builtins
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
@@ -15,8 +17,9 @@ import optree
 
 from tfn.errors import TreeError
 
-C = TypeVar("C", bound=type)
+C = TypeVar("C", bound=type[Any])
 Structure = optree.PyTreeSpec
+Path = optree.PyTreeAccessor
 NAMESPACE = "tfn"
 _IsLeaf = Callable[[Any], bool] | None
 
@@ -32,8 +35,18 @@ def flatten(tree: Any, is_leaf: _IsLeaf = None) -> tuple[list[Any], Structure]:
 
 
 def unflatten(structure: Structure, values: Iterable[Any]) -> Any:
-    """The tree of a structure with these leaves."""
-    return optree.tree_unflatten(structure, values)
+    """The tree of a structure with these leaves.
+
+    Raises:
+        TreeError: if there are too few or too many.
+    """
+    listed = list(values)
+    if len(listed) != structure.num_leaves:
+        raise TreeError(
+            f"a tree of {structure.num_leaves} leaves cannot be made of {len(listed)}",
+            got=show(structure),
+        )
+    return optree.tree_unflatten(structure, listed)
 
 
 def leaves(tree: Any, is_leaf: _IsLeaf = None) -> list[Any]:
@@ -47,41 +60,105 @@ def structure(tree: Any, is_leaf: _IsLeaf = None) -> Structure:
 
 
 def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf = None) -> Any:
-    """A tree of ``f(leaf, *leaves at the same place of the others)``.
+    """A tree of ``f(leaf, *subtrees at the same place of the others)``.
 
     Raises:
-        TreeError: if a structure of `rest` does not begin like that of `tree`.
+        TreeError: naming the path, if a structure of `rest` does not begin like that of `tree`.
 
     Example:
         >>> map(lambda x, y: x + y, {"a": 1}, {"a": 2})
         {'a': 3}
     """
+    values, spec = flatten(tree, is_leaf)
+    others = [_flatten_like(spec, tree, other, is_leaf) for other in rest]
+    return optree.tree_unflatten(spec, [f(*xs) for xs in zip(values, *others)])
+
+
+def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf = None) -> Any:
+    """Like `map`, but `f` also takes the path of the leaf, as its first argument."""
+    pairs, spec = flatten_with_path(tree, is_leaf)
+    others = [_flatten_like(spec, tree, other, is_leaf) for other in rest]
+    return optree.tree_unflatten(spec, [f(*pair, *xs) for pair, *xs in zip(pairs, *others)])
+
+
+def flatten_with_path(
+    tree: Any, is_leaf: _IsLeaf = None
+) -> tuple[list[tuple[Path, Any]], Structure]:
+    """(path, leaf) pairs in order, and the structure.
+
+    Example:
+        >>> [(keystr(path), leaf) for path, leaf in flatten_with_path({"a": [5]})[0]]
+        [("['a'][0]", 5)]
+    """
+    found, values, spec = optree.tree_flatten_with_accessor(
+        tree, is_leaf=is_leaf, namespace=NAMESPACE
+    )
+    return list(zip(found, values)), spec
+
+
+def leaves_with_path(tree: Any, is_leaf: _IsLeaf = None) -> list[tuple[Path, Any]]:
+    """(path, leaf) pairs in order."""
+    return flatten_with_path(tree, is_leaf)[0]
+
+
+def keystr(path: Path, *, simple: bool = False, separator: str = "") -> str:
+    """A path as text: ``['a'][0]``, or if `simple` the bare keys between separators."""
+    return separator.join(str(e.entry) if simple else e.codify("") for e in path)
+
+
+def _flatten_like(spec: Structure, tree: Any, other: Any, is_leaf: _IsLeaf) -> list[Any]:
     try:
-        return optree.tree_map(f, tree, *rest, is_leaf=is_leaf, namespace=NAMESPACE)
-    except ValueError as error:
-        first = structure(tree, is_leaf)
-        for other in rest:
-            if structure(other, is_leaf) != first:
-                raise TreeError("tree.map needs trees of one structure",
-                                got=f"{show(first)} and {show(structure(other, is_leaf))}",
-                                hint=str(error)) from None  # fmt: skip
-        raise
+        return spec.flatten_up_to(other)
+    except (ValueError, TypeError) as error:
+        where, expected, got = _difference(tree, other, "tree", is_leaf) or ("tree", str(error), "")
+        raise TreeError(
+            "tree.map needs trees of one structure",
+            got=f"at {where}: {expected}" + (f" and {got}" if got else ""),
+        ) from None
 
 
-def reduce(f: Callable[[Any, Any], Any], tree: Any, *initial: Any) -> Any:
+def _difference(tree: Any, other: Any, path: str, is_leaf: _IsLeaf) -> tuple[str, str, str] | None:
+    """Where the second tree first leaves the structure of the first, and what each has there."""
+    if optree.tree_is_leaf(tree, is_leaf=is_leaf, namespace=NAMESPACE):
+        return None
+    if type(tree) is not type(other):
+        return path, type(tree).__name__, type(other).__name__
+    if isinstance(tree, dict) and tree.keys() != other.keys():
+        return path, f"keys {list(tree)}", f"keys {list(other)}"
+    mine = optree.tree_flatten_one_level(tree, is_leaf=is_leaf, namespace=NAMESPACE)
+    theirs = optree.tree_flatten_one_level(other, namespace=NAMESPACE)
+    if len(mine.children) != len(theirs.children):
+        kind = type(tree).__name__
+        return path, f"{kind} of {len(mine.children)}", f"{kind} of {len(theirs.children)}"
+    if mine.metadata != theirs.metadata:
+        return path, f"static {mine.metadata!r}", f"static {theirs.metadata!r}"
+    for entry, a, b in zip(mine.entries, mine.children, theirs.children):
+        named = mine.path_entry_type(entry, mine.type, mine.kind).codify(path)
+        found = _difference(a, b, named, is_leaf)
+        if found is not None:
+            return found
+    return None
+
+
+def reduce(f: Callable[[Any, Any], Any], tree: Any, *initial: Any, is_leaf: _IsLeaf = None) -> Any:
     """The leaves folded from the left."""
-    return functools.reduce(f, leaves(tree), *initial)
+    return functools.reduce(f, leaves(tree, is_leaf), *initial)
 
 
-def all(tree: Any) -> bool:
+def all(tree: Any, *, is_leaf: _IsLeaf = None) -> bool:
     """Whether every leaf is true."""
-    import builtins
-
-    return builtins.all(leaves(tree))
+    return builtins.all(leaves(tree, is_leaf))
 
 
-def transpose(outer: Structure, inner: Structure, tree: Any) -> Any:
-    """A tree of structure `outer` with trees `inner` as leaves, turned inside out."""
+def transpose(outer: Structure, inner: Structure | None, tree: Any) -> Any:
+    """A tree of structure `outer` with trees `inner` as leaves, turned inside out.
+
+    Example:
+        >>> transpose(structure([0, 0]), structure({"a": 0}), [{"a": 1}, {"a": 2}])
+        {'a': [1, 2]}
+    """
+    if inner is None:
+        inner = structure(outer.flatten_up_to(tree)[0])
     return optree.tree_transpose(outer, inner, tree)
 
 
@@ -96,6 +173,19 @@ def show(spec: Structure) -> str:
     text = str(spec)
     inside = text[text.index("(") + 1 : -1]
     return inside.removesuffix(f", namespace={NAMESPACE!r}")
+
+
+def broadcast(prefix: Any, tree: Any, is_leaf: _IsLeaf = None) -> Any:
+    """A tree of the structure of `tree` with the leaves of its prefix, repeated.
+
+    Raises:
+        TreeError: if `prefix` is not a prefix of the tree.
+
+    Example:
+        >>> broadcast([1, 2], [{"a": 0, "b": 0}, 3])
+        [{'a': 1, 'b': 1}, 2]
+    """
+    return unflatten(structure(tree, is_leaf), broadcast_prefix(prefix, tree, is_leaf))
 
 
 def broadcast_prefix(prefix: Any, tree: Any, is_leaf: _IsLeaf = None) -> list[Any]:
@@ -114,22 +204,29 @@ def broadcast_prefix(prefix: Any, tree: Any, is_leaf: _IsLeaf = None) -> list[An
         ) from None
 
 
-def register_node(cls: C, flatten: Callable[[Any], tuple[Iterable[Any], Any]],
-                  unflatten: Callable[[Any, Sequence[Any]], Any]) -> C:  # fmt: skip
+def register_node(
+    cls: C,
+    flatten: Callable[[Any], tuple[Iterable[Any], Any]],
+    unflatten: Callable[[Any, Sequence[Any]], Any],
+) -> C:
     """Make a class a node: `flatten(x)` gives (children, static), `unflatten(static, children)`."""
     optree.register_pytree_node(
-        cls, flatten, lambda static, children: unflatten(static, children), namespace=NAMESPACE
+        cls,
+        flatten,
+        lambda static, children: unflatten(static, list(children)),
+        namespace=NAMESPACE,
     )
     return cls
 
 
 def register_node_class(cls: C) -> C:
     """Make a class with ``tree_flatten`` and ``tree_unflatten`` (a classmethod) a node."""
-    return register_node(cls, lambda x: x.tree_flatten(), cls.tree_unflatten)  # type: ignore[attr-defined]
+    return register_node(cls, lambda x: x.tree_flatten(), cls.tree_unflatten)
 
 
-def register_dataclass(cls: C, data_fields: Sequence[str] | None = None,
-                       meta_fields: Sequence[str] = ()) -> C:  # fmt: skip
+def register_dataclass(
+    cls: C, data_fields: Sequence[str] | None = None, meta_fields: Sequence[str] = ()
+) -> C:
     """Make a dataclass a node: data fields are children, meta fields belong to the structure.
 
     Without `data_fields`, a field is meta if its metadata say ``static=True``, else data.
@@ -143,13 +240,49 @@ def register_dataclass(cls: C, data_fields: Sequence[str] | None = None,
         return tuple(getattr(x, n) for n in data), tuple(getattr(x, n) for n in meta)
 
     def make(static: Any, children: Iterable[Any]) -> Any:
-        x = object.__new__(cls)
+        x: Any = object.__new__(cls)
         for n, v in (*zip(data, children), *zip(meta, static)):
             object.__setattr__(x, n, v)
         return x
 
     optree.register_pytree_node(
-        cls, lambda x: (*take(x), data), make, path_entry_type=optree.GetAttrEntry,
+        cls,
+        lambda x: (*take(x), data),
+        make,
+        path_entry_type=optree.GetAttrEntry,
         namespace=NAMESPACE,
-    )  # fmt: skip
+    )
     return cls
+
+
+def register_static(cls: C) -> C:
+    """Make a class a node without children: its instances, hashable, belong to the structure."""
+    return register_node(cls, lambda x: ((), x), lambda x, _: x)
+
+
+class Partial:
+    """A function with some arguments given, which are its children: a callable pytree.
+
+    Example:
+        >>> map(lambda x: x * 10, Partial(pow, 2))(3)
+        8000
+    """
+
+    __slots__ = ("args", "func", "keywords")
+
+    def __init__(self, func: Callable[..., Any], *args: Any, **keywords: Any) -> None:
+        self.func, self.args, self.keywords = func, args, keywords
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """The function with these arguments after the given ones."""
+        return self.func(*self.args, *args, **self.keywords, **keywords)
+
+    def __repr__(self) -> str:
+        return f"Partial({self.func!r}, *{self.args!r}, **{self.keywords!r})"
+
+
+register_node(
+    Partial,
+    lambda p: ((p.args, p.keywords), p.func),
+    lambda func, children: Partial(func, *children[0], **children[1]),
+)

@@ -32,8 +32,9 @@ NUMBERS = INTEGERS | FLOATS
 BITS = INTEGERS | {BOOL}
 
 
-def binary(op: Op, name: str, x: ArrayLike, y: ArrayLike, allowed: frozenset[DType],
-           words: str = "numbers") -> Array:  # fmt: skip
+def binary(
+    op: Op, name: str, x: ArrayLike, y: ArrayLike, allowed: frozenset[DType], words: str = "numbers"
+) -> Array:
     """An op of two operands on whatever a user may pass."""
     if type(x) is Array and type(y) is Array and x.dtype is y.dtype and x.shape == y.shape:
         if x.dtype not in allowed:
@@ -169,8 +170,10 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
     if type(y) is int and isinstance(x, (Array, np.ndarray)) and -64 <= y <= 64 and not _is_bool(x):
         base = array_of("power", x)
         if y < 0 and base.dtype not in FLOATS:
-            raise ArgumentError(f"integers cannot be raised to the power {y}",
-                                hint="convert the base to floats with .astype")  # fmt: skip
+            raise ArgumentError(
+                f"integers cannot be raised to the power {y}",
+                hint="convert the base to floats with .astype",
+            )
         return apply(_integer_power, (base,), y, weak=base.weak_type)
     return composed(_power, "power", x, y)
 

@@ -21,23 +21,35 @@ from tfn.trace.uop import UOp
 Numbers = tuple[int, ...]
 
 
-def contract(x: UOp, y: UOp, pairs: tuple[Numbers, Numbers], batch: tuple[Numbers, Numbers],
-             dtype: DType) -> UOp:  # fmt: skip
+def contract(
+    x: UOp, y: UOp, pairs: tuple[Numbers, Numbers], batch: tuple[Numbers, Numbers], dtype: DType
+) -> UOp:
     """A contraction of nodes of one dtype; booleans are combined by or of ands."""
     if x.dtype == BOOL:
         return cast(contract(cast(x, INT32), cast(y, INT32), pairs, batch, INT32), BOOL)
     return UOp(Op.DOT, (x, y), Dot(*pairs, *batch, dtype))
 
 
-def _product(name: str, body: Callable[..., UOp], x: ArrayLike, y: ArrayLike, *static: Any,
-             dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+def _product(
+    name: str,
+    body: Callable[..., UOp],
+    x: ArrayLike,
+    y: ArrayLike,
+    *static: Any,
+    dtype: DTypeLike | None = None,
+) -> Array:
     operands, kind, weak = together(name, x, y)
     wanted = kind if dtype is None else canonical(dtype)
     return apply(body, operands, kind, wanted, *static, weak=weak and dtype is None)
 
 
-def dot(x: ArrayLike, y: ArrayLike, *, precision: Any = None,
-        preferred_element_type: DTypeLike | None = None) -> Array:  # fmt: skip
+def dot(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """The last axis of `x` with the last but one of `y`, the only one of a vector.
 
     Raises:
@@ -71,8 +83,13 @@ def _dot(x: UOp, y: UOp, dtype: DType, wanted: DType) -> UOp:
     return contract(x, y, ((x.ndim - 1,), (max(y.ndim - 2, 0),)), ((), ()), wanted)
 
 
-def matmul(x: ArrayLike, y: ArrayLike, *, precision: Any = None,
-           preferred_element_type: DTypeLike | None = None) -> Array:  # fmt: skip
+def matmul(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """The matrix product ``x @ y``; axes before the last two are broadcast.
 
     Raises:
@@ -80,8 +97,11 @@ def matmul(x: ArrayLike, y: ArrayLike, *, precision: Any = None,
     """
     x, y = array_of("matmul", x), array_of("matmul", y)
     if not x.ndim or not y.ndim:
-        raise ShapeError("matmul needs arrays, not scalars", got=f"{x.shape}, {y.shape}",
-                         hint="use * for a product with a scalar")  # fmt: skip
+        raise ShapeError(
+            "matmul needs arrays, not scalars",
+            got=f"{x.shape}, {y.shape}",
+            hint="use * for a product with a scalar",
+        )
     _fits("matmul", x, y, x.ndim - 1, max(y.ndim - 2, 0))
     broadcast_shape("matmul", x.shape[:-2], y.shape[:-2])
     return _product("matmul", _matmul, x, y, dtype=preferred_element_type)
@@ -102,8 +122,14 @@ def _matmul(x: UOp, y: UOp, dtype: DType, wanted: DType) -> UOp:
     return contract(x, y, ((n + 1,), (n,)), (shared, shared), wanted)
 
 
-def tensordot(x: ArrayLike, y: ArrayLike, axes: Any = 2, *, precision: Any = None,
-              preferred_element_type: DTypeLike | None = None) -> Array:  # fmt: skip
+def tensordot(
+    x: ArrayLike,
+    y: ArrayLike,
+    axes: Any = 2,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """Sums over pairs of axes: the last n of `x` with the first n of `y`, or as listed.
 
     Raises:
@@ -116,8 +142,10 @@ def tensordot(x: ArrayLike, y: ArrayLike, axes: Any = 2, *, precision: Any = Non
     else:
         count = as_index(axes)
         if count > min(x.ndim, y.ndim):
-            raise ShapeError(f"tensordot over {count} axes needs as many in both arrays",
-                             got=f"{x.shape}, {y.shape}")  # fmt: skip
+            raise ShapeError(
+                f"tensordot over {count} axes needs as many in both arrays",
+                got=f"{x.shape}, {y.shape}",
+            )
         first, second = tuple(range(x.ndim - count, x.ndim)), tuple(range(count))
     if len(first) != len(second):
         raise ArgumentError("tensordot needs pairs of axes", got=str(axes))
@@ -126,8 +154,7 @@ def tensordot(x: ArrayLike, y: ArrayLike, axes: Any = 2, *, precision: Any = Non
     return _product("tensordot", _tensordot, x, y, first, second, dtype=preferred_element_type)
 
 
-def _tensordot(x: UOp, y: UOp, dtype: DType, wanted: DType, first: Numbers,
-               second: Numbers) -> UOp:  # fmt: skip
+def _tensordot(x: UOp, y: UOp, dtype: DType, wanted: DType, first: Numbers, second: Numbers) -> UOp:
     return contract(cast(x, dtype), cast(y, dtype), (first, second), ((), ()), wanted)
 
 
@@ -198,8 +225,14 @@ def _slab(u: UOp, axis: int, at: int) -> UOp:
     return build.shrink(u, start, stop)
 
 
-def einsum(subscripts: str, /, *operands: ArrayLike, precision: Any = None,
-           preferred_element_type: DTypeLike | None = None, optimize: Any = None) -> Array:  # fmt: skip
+def einsum(
+    subscripts: str,
+    /,
+    *operands: ArrayLike,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+    optimize: Any = None,
+) -> Array:
     """Sums of products in Einstein's notation, such as ``"bij,bjk->bik"``.
 
     A letter names an axis; letters missing after the arrow are summed over; ``...`` stands for
@@ -234,15 +267,18 @@ def _letters(subscripts: str, ndims: Numbers) -> tuple[tuple[str, ...], str]:
     left, arrow, right = subscripts.partition("->")
     terms = left.split(",")
     if len(terms) != len(ndims):
-        raise ArgumentError(f"einsum {subscripts!r} names {len(terms)} operands",
-                            got=f"{len(ndims)} operands")  # fmt: skip
+        raise ArgumentError(
+            f"einsum {subscripts!r} names {len(terms)} operands", got=f"{len(ndims)} operands"
+        )
     hidden = [n - len(term.replace("...", "")) for term, n in zip(terms, ndims)]
     dots = _DOTS[: max([own for term, own in zip(terms, hidden) if "..." in term], default=0)]
     for term, own, n in zip(terms, hidden, ndims):
         plain = term.replace("...", "", 1)
         if own < 0 or (own and "..." not in term) or not (plain.isalpha() or not plain):
-            raise ArgumentError(f"einsum {subscripts!r} does not fit its operands",
-                                got=f"{term!r} for an array of {n} axes")  # fmt: skip
+            raise ArgumentError(
+                f"einsum {subscripts!r} does not fit its operands",
+                got=f"{term!r} for an array of {n} axes",
+            )
     names = tuple(t.replace("...", dots[len(dots) - own :]) for t, own in zip(terms, hidden))
     letters = "".join(names)
     if arrow:
@@ -266,8 +302,10 @@ def _sizes(subscripts: str, names: tuple[str, ...], shapes: list[Shape]) -> None
             if known == 1 and letter.isdigit():
                 sizes[letter] = n
             elif known != n and not (n == 1 and letter.isdigit()):
-                raise ShapeError(f"einsum {subscripts!r} got two sizes for axis {letter!r}",
-                                 got=", ".join(map(str, shapes)))  # fmt: skip
+                raise ShapeError(
+                    f"einsum {subscripts!r} got two sizes for axis {letter!r}",
+                    got=", ".join(map(str, shapes)),
+                )
 
 
 @lru_cache(maxsize=1024)

@@ -46,8 +46,9 @@ def make(body: Callable[..., UOp], *static: Any, weak: bool = False) -> Array:
     return result
 
 
-def array(object: Any, dtype: DTypeLike | None = None, copy: bool = True, order: str = "K",
-          ndmin: int = 0) -> Array:  # fmt: skip
+def array(
+    object: Any, dtype: DTypeLike | None = None, copy: bool = True, order: str = "K", ndmin: int = 0
+) -> Array:
     """An array of a number, a NumPy array, an Array, or nested lists of these.
 
     Python numbers become 32 bits wide; NumPy arrays keep their dtype.
@@ -75,8 +76,9 @@ def array(object: Any, dtype: DTypeLike | None = None, copy: bool = True, order:
     return made
 
 
-def asarray(object: Any, dtype: DTypeLike | None = None, order: str = "K", *,
-            copy: bool | None = None) -> Array:  # fmt: skip
+def asarray(
+    object: Any, dtype: DTypeLike | None = None, order: str = "K", *, copy: bool | None = None
+) -> Array:
     """Like `array`, but without a copy where that is possible.
 
     Example:
@@ -101,17 +103,19 @@ def _of_list(listed: Sequence[Any], dtype: DType | None) -> Array:
         except ValueError:
             data = np.array(None)
         if data.dtype.kind not in "biufV":
-            raise ArgumentError("array needs lists of numbers, all rows of one length",
-                                got=repr(listed)[:80])  # fmt: skip
+            raise ArgumentError(
+                "array needs lists of numbers, all rows of one length", got=repr(listed)[:80]
+            )
         made: Array = bind.face().asarray(_narrow(data, flat, dtype))
         return made
     parts = [_of_list(v, dtype) if isinstance(v, (list, tuple)) else v for v in listed]
     operands, kind, weak = together("array", *parts)
     first = operands[0].shape
     if any(x.shape != first for x in operands):
-        raise ShapeError("array needs parts of one shape",
-                         got=", ".join(str(x.shape) for x in operands))  # fmt: skip
-    return apply(_stack, operands, 0, kind, weak=weak)
+        raise ShapeError(
+            "array needs parts of one shape", got=", ".join(str(x.shape) for x in operands)
+        )
+    return apply(stacked, operands, 0, kind, weak=weak)
 
 
 def _flatten(listed: Any) -> Any:
@@ -132,16 +136,19 @@ def _narrow(data: np.ndarray[Any, Any], flat: list[Any], dtype: DType | None) ->
     if dtype.kind in "iu" and data.size and data.dtype.kind in "iu":
         info = np.iinfo(dtype)
         if int(data.min()) < info.min or int(data.max()) > info.max:
-            raise ArgumentError(f"array got integers that do not fit into {dtype.name}",
-                                got=f"from {data.min()} to {data.max()}",
-                                hint="say dtype='int64'")  # fmt: skip
+            raise ArgumentError(
+                f"array got integers that do not fit into {dtype.name}",
+                got=f"from {data.min()} to {data.max()}",
+                hint="say dtype='int64'",
+            )
     return oracle.cast(dtype, data) if dtype in FLOATS or data.dtype.kind != "f" else data
 
 
-def _stack(*parts_and_static: Any) -> UOp:
+def stacked(*parts_and_static: Any) -> UOp:
+    """Nodes of one shape joined along a new axis; the axis and the dtype come last."""
     *parts, axis, dtype = parts_and_static
     shape = parts[0].shape
-    grown = shape[:axis] + (1,) + shape[axis:]
+    grown = (*shape[:axis], 1, *shape[axis:])
     return concat([reshape(cast(u, dtype), grown) for u in parts], axis)
 
 
@@ -213,8 +220,9 @@ def empty(shape: Any, dtype: DTypeLike | None = None) -> Array:
     return zeros(shape, dtype)
 
 
-def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None,
-              shape: Any = None) -> Array:  # fmt: skip
+def full_like(
+    x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None
+) -> Array:
     """One value everywhere, in the shape and dtype of `x`."""
     kind, sizes = _like("full_like", x, dtype, shape)
     return full(sizes, fill_value, kind)
@@ -286,8 +294,15 @@ def _arange(size: int, first: Any, by: Any, dtype: DType) -> UOp:
     return cast(line + first if first else line, dtype)
 
 
-def linspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True,
-             retstep: bool = False, dtype: DTypeLike | None = None, axis: int = 0) -> Any:  # fmt: skip
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`; with `retstep`, also their distance.
 
     Example:
@@ -311,8 +326,16 @@ def _distance(start: UOp, stop: UOp, parts: int, dtype: DType, shape: Shape) -> 
     return (stop - start) / (parts if parts else math.nan)
 
 
-def _linspace(start: UOp, stop: UOp, count: int, endpoint: bool, dtype: DType, wanted: DType,
-              shape: Shape, axis: int) -> UOp:  # fmt: skip
+def _linspace(
+    start: UOp,
+    stop: UOp,
+    count: int,
+    endpoint: bool,
+    dtype: DType,
+    wanted: DType,
+    shape: Shape,
+    axis: int,
+) -> UOp:
     sizes = (count, *shape)
     parts = max(count - endpoint, 1)
     at = iota(sizes, 0, dtype if dtype in (FLOAT32, FLOAT64) else FLOAT32) / parts
@@ -325,8 +348,14 @@ def _linspace(start: UOp, stop: UOp, count: int, endpoint: bool, dtype: DType, w
     return cast(moveaxis(line, 0, axis % len(sizes)), wanted)
 
 
-def logspace(start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True,
-             base: float = 10.0, dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+def logspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    base: float = 10.0,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Numbers whose logarithms are evenly spaced."""
     exponents = linspace(start, stop, num, endpoint)
     result = apply(_to_the_power, (exponents,), float(base))

@@ -31,9 +31,7 @@ from tfn.errors import (
     OutOfBoundsError,
     ShapeError,
 )
-from tfn.numpy.arithmetic import divide, negative, power
 from tfn.numpy.creation import arange
-from tfn.numpy.creation import full_like as filled_like
 from tfn.numpy.operands import (
     alias,
     apply,
@@ -44,9 +42,9 @@ from tfn.numpy.operands import (
     scalar_kind,
 )
 from tfn.trace import bind, build
-from tfn.trace.build import cast, concat, expand, flip, full_like, iota, permute, reshape, shrink
-from tfn.trace.op import Op, Shape
-from tfn.trace.uop import UOp, const
+from tfn.trace.build import cast, concat, expand, flip, permute, reshape, shrink
+from tfn.trace.op import Shape
+from tfn.trace.uop import UOp
 
 Numbers = tuple[int, ...]
 MODES = ("clip", "fill", "drop", "promise_in_bounds", None)
@@ -139,8 +137,10 @@ def read_index(x: Array, index: Any, checked: bool = True) -> _Reading:
             walks.append(Walk("window", 1, slot=len(starts), kept=False))
             starts.append(_inside(item, x.shape[axis], axis))
     trace = bind.innermost([x, *[p for p in points if isinstance(p, Array)]])
-    arrays = [number_as(p, INT32, trace) if isinstance(p, int) else array_of("an index", p)
-              for p in points]  # fmt: skip
+    arrays = [
+        number_as(p, INT32, trace) if isinstance(p, int) else array_of("an index", p)
+        for p in points
+    ]
     grid = broadcast_shape("indexing", *[p.shape for p in arrays])
     plan = Plan(tuple(walks), tuple(result), grid)
     return _Reading(plan, tuple(starts), arrays)
@@ -166,11 +166,11 @@ def _item(item: Any) -> Any:
         item = np.asarray(item) if item.dtype == BOOL else item
     elif isinstance(item, list):
         item = np.asarray(item) if item else np.zeros(0, np.int32)
-    if isinstance(item, (bool, np.bool_)):
-        item = np.asarray(item)
-    if isinstance(item, (np.ndarray, np.generic)) and item.dtype.kind in "iub":
-        return item if item.ndim or item.dtype == BOOL else int(item)
+    if isinstance(item, (np.ndarray, np.generic)) and item.dtype.kind in "iub" and item.ndim:
+        return item
     try:
+        if isinstance(item, (bool, np.bool_)):  # NumPy's meaning of it, a new axis, helps nobody
+            raise TypeError
         return as_index(item)
     except TypeError:
         raise ArgumentError(
@@ -210,9 +210,11 @@ def _places(x: Array, item: Any, axis: int, checked: bool) -> list[Any]:
     if isinstance(item, np.ndarray):
         if item.dtype == BOOL:
             if item.shape != x.shape[axis : axis + item.ndim]:
-                raise ShapeError("a mask needs the shape of the axes that it is for",
-                                 got=f"mask {item.shape}, array {x.shape}, axis {axis}")  # fmt: skip
-            return [part.astype(np.int32) for part in np.atleast_1d(item).nonzero()][: item.ndim]
+                raise ShapeError(
+                    "a mask needs the shape of the axes that it is for",
+                    got=f"mask {item.shape}, array {x.shape}, axis {axis}",
+                )
+            return [part.astype(np.int32) for part in item.nonzero()]
         if checked and item.size:
             _inside(int(item.min()), x.shape[axis], axis)
             _inside(int(item.max()), x.shape[axis], axis)
@@ -235,9 +237,10 @@ def _walk_slice(item: slice, size: int, starts: list[int]) -> Walk:
         start, stop, step = item.indices(size)
     except TypeError:
         raise ArgumentError(
-            "a slice needs integers that are known while tracing", got=repr(item),
+            "a slice needs integers that are known while tracing",
+            got=repr(item),
             hint="tfn.lax.dynamic_slice takes a traced start and a fixed size",
-        ) from None  # fmt: skip
+        ) from None
     count = len(range(start, stop, step))
     if count == size and step == 1:
         return Walk("whole", size)
@@ -246,11 +249,9 @@ def _walk_slice(item: slice, size: int, starts: list[int]) -> Walk:
     return Walk(kind, count, step, len(starts) - 1)
 
 
-# Reading.
-
-
-def getitem(x: ArrayLike, index: Any, *, mode: str | None = None,
-            fill_value: ArrayLike | None = None) -> Array:  # fmt: skip
+def getitem(
+    x: ArrayLike, index: Any, *, mode: str | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """``x[index]``, or ``x.at[index].get(mode=..., fill_value=...)``.
 
     Raises:
@@ -262,7 +263,7 @@ def getitem(x: ArrayLike, index: Any, *, mode: str | None = None,
         Array([5, 3], dtype=int32)
     """
     x = array_of("indexing", x)
-    _known_mode(mode)
+    check_mode(mode)
     reading = read_index(x, index, checked=mode is None)
     plan, starts, points = reading.plan, reading.starts, reading.points
     if points:
@@ -271,7 +272,7 @@ def getitem(x: ArrayLike, index: Any, *, mode: str | None = None,
             return apply(_filled, (x, fill, *points), plan, starts, weak=x.weak_type)
         return apply(_taken, (x, *points), plan, starts, weak=x.weak_type)
     if not starts:
-        return alias(x, _shape_of(plan), x.weak_type)
+        return alias(x, shape_of(plan), x.weak_type)
     if x.trace is None and not any(walk.kind == "column" for walk in plan.walks):
         begin = array_of(
             "indexing", np.array(starts, np.int32 if max(starts) < 2**31 else np.int64)
@@ -280,7 +281,8 @@ def getitem(x: ArrayLike, index: Any, *, mode: str | None = None,
     return apply(_cut, (x,), plan, starts, weak=x.weak_type)
 
 
-def _known_mode(mode: str | None) -> None:
+def check_mode(mode: str | None) -> None:
+    """Raise ArgumentError unless there is such a mode."""
     if mode not in MODES:
         raise ArgumentError(f"there is no index mode {mode!r}", hint="modes are clip, fill, drop")
 
@@ -296,7 +298,8 @@ def _fill(x: Array, value: ArrayLike | None) -> Array:
     return array_of("fill_value", value)
 
 
-def _shape_of(plan: Plan) -> Shape:
+def shape_of(plan: Plan) -> Shape:
+    """The shape of the result."""
     sizes: dict[int | str, int] = {"new": 1, **{a: w.size for a, w in enumerate(plan.walks)}}
     sizes |= {f"grid{i}": n for i, n in enumerate(plan.grid)}
     return tuple(sizes[e] for e in plan.entries)
@@ -321,7 +324,7 @@ def _slabs(x: UOp, plan: Plan, starts: Numbers) -> UOp:
 
 
 def _cut(x: UOp, plan: Plan, starts: Numbers) -> UOp:
-    return reshape(_slabs(x, plan, starts), _shape_of(plan))
+    return reshape(_slabs(x, plan, starts), shape_of(plan))
 
 
 def _window(x: UOp, begin: UOp, plan: Plan) -> UOp:
@@ -329,10 +332,11 @@ def _window(x: UOp, begin: UOp, plan: Plan) -> UOp:
     moving = [a for a, walk in enumerate(plan.walks) if walk.kind == "window"]
     order = moving + [a for a in range(x.ndim) if a not in moving]
     cut = build.gather(permute(x, order), begin, tuple(plan.walks[a].size for a in order))
-    return reshape(permute(cut, _inverse(order)), _shape_of(plan))
+    return reshape(permute(cut, inverse(order)), shape_of(plan))
 
 
-def _inverse(order: Sequence[int]) -> list[int]:
+def inverse(order: Sequence[int]) -> list[int]:
+    """The permutation that undoes this one."""
     return sorted(range(len(order)), key=order.__getitem__)
 
 
@@ -345,22 +349,22 @@ def _taken(x: UOp, *rest: Any) -> UOp:
     if not all(slabs.shape[: len(pointed)]):  # nothing to take: the grid is empty
         found = build.zeros(plan.grid + sizes, x.dtype)
     else:
-        indices = _stacked([_wrapped(u, x.shape[a]) for u, a in zip(points, pointed)], plan.grid)
+        indices = side_by_side([wrapped(u, x.shape[a]) for u, a in zip(points, pointed)], plan.grid)
         found = build.gather(slabs, indices, (1,) * len(pointed) + sizes)
         found = reshape(found, plan.grid + sizes)
     have = [f"grid{i}" for i in range(len(plan.grid))] + others
     order = [have.index(e) for e in plan.entries if e != "new"]
-    return reshape(permute(found, order), _shape_of(plan))
+    return reshape(permute(found, order), shape_of(plan))
 
 
-def _wrapped(u: UOp, size: int) -> UOp:
+def wrapped(u: UOp, size: int) -> UOp:
     """An index array as int32 or int64, its negative elements counted from the end."""
     wide = u.dtype in (INT64, UINT32, UINT64)
     u = cast(u, INT64 if wide else INT32)
     return build.where(u < 0, u + size, u)
 
 
-def _stacked(columns: Sequence[UOp], grid: Shape) -> UOp:
+def side_by_side(columns: Sequence[UOp], grid: Shape) -> UOp:
     """Index arrays broadcast to the grid, side by side along a new last axis."""
     dtype = INT64 if any(u.dtype == INT64 for u in columns) else INT32
     full = [build.broadcast_to(cast(u, dtype), grid) for u in columns]
@@ -368,150 +372,31 @@ def _stacked(columns: Sequence[UOp], grid: Shape) -> UOp:
 
 
 def _filled(x: UOp, fill: UOp, *rest: Any) -> UOp:
-    *points, plan, starts = rest
+    *points, plan, _ = rest
     found = _taken(x, *rest)
     inside: UOp | None = None
     pointed = [a for a, walk in enumerate(plan.walks) if walk.kind == "point"]
     for u, axis in zip(points, pointed):
-        at = build.broadcast_to(_wrapped(u, x.shape[axis]), plan.grid)
+        at = build.broadcast_to(wrapped(u, x.shape[axis]), plan.grid)
         ok = (at >= 0) & (at < x.shape[axis])
         inside = ok if inside is None else inside & ok
     assert inside is not None
     shape = found.shape
     first = plan.result.index("grid")
     thin = (1,) * first + plan.grid + (1,) * (len(shape) - first - len(plan.grid))
-    return build.where(expand(reshape(inside, thin), shape), found,
-                       build.broadcast_to(cast(fill, x.dtype), shape))  # fmt: skip
+    return build.where(
+        expand(reshape(inside, thin), shape), found, build.broadcast_to(cast(fill, x.dtype), shape)
+    )
 
 
-# Writing.
-
-_COMBINE = {"set": Op.WHERE, "add": Op.ADD, "multiply": Op.MUL, "min": Op.MIN, "max": Op.MAX}
-
-
-def update(x: ArrayLike, index: Any, values: ArrayLike, how: str, mode: str | None = None) -> Array:
-    """``x.at[index].set(values)`` and its like; `how` is the name of the method.
-
-    Raises:
-        OutOfBoundsError: without a mode, if a static index is outside its axis.
-        DTypeError: for floats put into integers.
-    """
-    x = array_of("x.at", x)
-    _known_mode(mode)
-    values = _values(x, values)
-    if how == "subtract":
-        return update(x, index, negative(values), "add", mode)
-    if how == "divide":
-        return divide(x, update(filled_like(x, 1), index, values, "multiply", mode))
-    if how == "power":
-        return power(x, update(filled_like(x, 1), index, values, "multiply", mode))
-    op = _COMBINE[how]
-    if x.dtype == BOOL and op in (Op.ADD, Op.MUL):
-        raise DTypeError(f".at[].{how} needs numbers", got="bool",
-                         hint="use .max for or, .min for and")  # fmt: skip
-    mask = _mask(x, index)
-    if mask is not None and values.ndim <= x.ndim - mask.ndim:
-        broadcast_shape("x.at[mask]", values.shape, x.shape[mask.ndim :])
-        return apply(_masked, (x, values, mask), op, weak=x.weak_type)
-    reading = read_index(x, index, checked=mode is None)
-    plan, starts = reading.plan, reading.starts
-    shape = _shape_of(plan)
-    if broadcast_shape("x.at[index]", values.shape, shape) != shape:
-        raise ShapeError(f"x.at[index].{how} needs values that broadcast to the indexed shape",
-                         got=f"values {values.shape}, x[index] {shape}")  # fmt: skip
-    operands = [x, values, *reading.points]
-    if starts and bind.innermost(operands) is None:
-        operands.append(array_of("x.at", np.array(starts, np.int32)))
-        return apply(_updated, operands, plan, None, op, mode, weak=x.weak_type)
-    return apply(_updated, operands, plan, starts, op, mode, weak=x.weak_type)
-
-
-def _values(x: Array, values: ArrayLike) -> Array:
-    kind = scalar_kind(values)
-    if kind is None:
-        values = array_of("x.at", values)
-        kind = values.dtype
-    if kind in FLOATS and x.dtype not in FLOATS:
-        raise DTypeError("floats cannot be put into an array of integers",
-                         got=f"{SHORT[kind]} into {SHORT[x.dtype]}",
-                         hint="convert one of them with .astype")  # fmt: skip
-    if isinstance(values, Array):
-        return values
-    return number_as(values, x.dtype, bind.innermost([x]))
-
-
-def _mask(x: Array, index: Any) -> Array | None:
-    """The index, if it is one mask for the first axes of `x`."""
-    if isinstance(index, tuple) and len(index) == 1:
-        index = index[0]
-    if isinstance(index, (Array, np.ndarray)) and index.dtype == BOOL and index.ndim:
-        return array_of("x.at", index) if index.shape == x.shape[: index.ndim] else None
-    return None
-
-
-def _combine(op: Op, x: UOp, values: UOp) -> UOp:
-    return values if op is Op.WHERE else UOp(op, (x, values))
-
-
-def _masked(x: UOp, values: UOp, mask: UOp, op: Op) -> UOp:
-    inside = build.broadcast_in_dim(mask, x.shape, range(mask.ndim))
-    values = build.broadcast_to(cast(values, x.dtype), x.shape)
-    return build.where(inside, _combine(op, x, values), x)
-
-
-def _updated(x: UOp, values: UOp, *rest: Any) -> UOp:
-    *points, plan, starts, op, mode = rest
-    begin = points.pop() if starts is None else None
-    columns = [a for a, walk in enumerate(plan.walks) if walk.kind == "column"]
-    windows = [a for a, walk in enumerate(plan.walks) if walk.kind == "window"]
-    pointed = [a for a, walk in enumerate(plan.walks) if walk.kind == "point"]
-    wholes = [a for a, walk in enumerate(plan.walks) if walk.kind == "whole"]
-    values = build.broadcast_to(cast(values, x.dtype), _shape_of(plan))
-    if 0 in values.shape:
-        return x
-
-    # The values' axes in the order that a scatter has them: grid, columns, windows, wholes.
-    entries = [e for e in plan.entries if e != "new"]
-    values = reshape(values, tuple(n for n, e in zip(values.shape, plan.entries) if e != "new"))
-    order = [entries.index(f"grid{i}") for i in range(len(plan.grid))]
-    order += [entries.index(a) for a in (*columns, *windows, *wholes) if a in entries]
-    values = permute(values, order)
-
-    moving = pointed + columns + windows
-    order = moving + wholes
-    front = permute(x, order)
-    if not moving:
-        return _combine(op, x, values)
-    lines = tuple(plan.walks[a].size for a in columns)
-    grid = plan.grid + lines
-    parts = []
-    for u, axis in zip(points, pointed):
-        u = _wrapped(u, x.shape[axis])
-        if mode == "clip":
-            u = build.minimum(build.maximum(u, full_like(u, 0)), full_like(u, x.shape[axis] - 1))
-        parts.append(reshape(u, u.shape + (1,) * len(lines)))
-    for i, axis in enumerate(columns):
-        walk = plan.walks[axis]
-        steps = iota(grid, len(plan.grid) + i) * walk.step
-        parts.append(steps + build.broadcast_to(_start(starts, begin, walk.slot), grid))
-    parts += [_start(starts, begin, plan.walks[axis].slot) for axis in windows]
-    sizes = tuple(plan.walks[a].size if a in windows else 1 for a in moving)
-    values = reshape(values, grid + sizes + front.shape[len(moving) :])
-    return permute(build.scatter(front, _stacked(parts, grid), values, op), _inverse(order))
-
-
-def _start(starts: Numbers | None, begin: UOp | None, slot: int) -> UOp:
-    if starts is not None:
-        return const(starts[slot], INT32)
-    assert begin is not None
-    return reshape(shrink(begin, (slot,), (slot + 1,)), ())
-
-
-# Functions that index.
-
-
-def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None, *, mode: str | None = None,
-         fill_value: ArrayLike | None = None) -> Array:  # fmt: skip
+def take(
+    x: ArrayLike,
+    indices: ArrayLike,
+    axis: int | None = None,
+    *,
+    mode: str | None = None,
+    fill_value: ArrayLike | None = None,
+) -> Array:
     """Elements at indices along an axis, or of the flat array.
 
     An index outside gives NaN (mode "fill", the default), or the border (mode "clip"), or counts
@@ -535,8 +420,14 @@ def take(x: ArrayLike, indices: ArrayLike, axis: int | None = None, *, mode: str
     return getitem(x, index, mode=mode or "fill", fill_value=fill_value)
 
 
-def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int | None = -1, *,
-                    mode: str | None = None, fill_value: ArrayLike | None = None) -> Array:  # fmt: skip
+def take_along_axis(
+    x: ArrayLike,
+    indices: ArrayLike,
+    axis: int | None = -1,
+    *,
+    mode: str | None = None,
+    fill_value: ArrayLike | None = None,
+) -> Array:
     """For each place of the other axes, elements at indices along this one.
 
     Raises:
@@ -549,26 +440,22 @@ def take_along_axis(x: ArrayLike, indices: ArrayLike, axis: int | None = -1, *,
         x, axis = x.reshape(x.size), 0
     axis = one_axis("take_along_axis", axis, x.ndim)
     if places.ndim != x.ndim:
-        raise ShapeError("take_along_axis needs indices with as many axes as the array",
-                         got=f"{x.shape}, indices {places.shape}")  # fmt: skip
+        raise ShapeError(
+            "take_along_axis needs indices with as many axes as the array",
+            got=f"{x.shape}, indices {places.shape}",
+        )
     others = [n for a, n in enumerate(x.shape) if a != axis]
-    broadcast_shape("take_along_axis", tuple(others),
-                    tuple(n for a, n in enumerate(places.shape) if a != axis))  # fmt: skip
-    index = tuple(places if a == axis else _counted(x, a) for a in range(x.ndim))
+    broadcast_shape(
+        "take_along_axis", tuple(others), tuple(n for a, n in enumerate(places.shape) if a != axis)
+    )
+    index = tuple(places if a == axis else counted(x, a) for a in range(x.ndim))
     return getitem(x, index, mode=mode or "fill", fill_value=fill_value)
 
 
-def _counted(x: Array, axis: int) -> Array:
+def counted(x: Array, axis: int) -> Array:
+    """The coordinates of an axis, shaped to broadcast with the array."""
     shape = tuple(x.shape[axis] if a == axis else 1 for a in range(x.ndim))
     return arange(x.shape[axis]).reshape(shape)
-
-
-def put_along_axis(x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int) -> Array:
-    """A new array with elements at indices along an axis replaced."""
-    x, places = array_of("put_along_axis", x), array_of("put_along_axis", indices)
-    axis = one_axis("put_along_axis", axis, x.ndim)
-    index = tuple(places if a == axis else _counted(x, a) for a in range(x.ndim))
-    return update(x, index, values, "set", "drop")
 
 
 def ix_(*lines: ArrayLike) -> tuple[Array, ...]:

@@ -156,8 +156,10 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
         Array(1., dtype=float32, weak_type=True)
     """
     if x is None or y is None:
-        raise ArgumentError("where needs the values for both cases",
-                            hint="the shape of nonzero(condition) would depend on values")  # fmt: skip
+        raise ArgumentError(
+            "where needs the values for both cases",
+            hint="the shape of nonzero(condition) would depend on values",
+        )
     test = array_of("where", condition)
     given = values_of("where", x, y)
     dtype, weak = promote(tuple([type_of(v) for v in given]))
@@ -177,8 +179,10 @@ def select(conditions: list[Array], choices: list[ArrayLike], default: ArrayLike
         ArgumentError: if there are not as many conditions as choices.
     """
     if len(conditions) != len(choices):
-        raise ArgumentError("select needs one choice for each condition",
-                            got=f"{len(conditions)} conditions, {len(choices)} choices")  # fmt: skip
+        raise ArgumentError(
+            "select needs one choice for each condition",
+            got=f"{len(conditions)} conditions, {len(choices)} choices",
+        )
     result: ArrayLike = default
     for condition, choice in zip(reversed(conditions), reversed(choices)):
         result = where(condition, choice, result)
@@ -241,8 +245,13 @@ def _signbit(x: UOp) -> UOp:
     return x < 0 if x.dtype.kind == "i" else const(False, BOOL, x.shape)
 
 
-def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0,
-               posinf: ArrayLike | None = None, neginf: ArrayLike | None = None) -> Array:  # fmt: skip
+def nan_to_num(
+    x: ArrayLike,
+    copy: bool = True,
+    nan: ArrayLike = 0.0,
+    posinf: ArrayLike | None = None,
+    neginf: ArrayLike | None = None,
+) -> Array:
     """NaN and infinities replaced, by 0 and the largest and smallest finite numbers."""
     x = array_of("nan_to_num", x)
     if x.dtype not in FLOATS:
@@ -253,8 +262,9 @@ def nan_to_num(x: ArrayLike, copy: bool = True, nan: ArrayLike = 0.0,
     return where(isneginf(x), float(info.min) if neginf is None else neginf, x)
 
 
-def isclose(x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08,
-            equal_nan: bool = False) -> Array:  # fmt: skip
+def isclose(
+    x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Array:
     """Whether ``|x - y| <= atol + rtol * |y|``."""
     operands, dtype, _ = together("isclose", x, y, floating=True)
     shape = broadcast_shape("isclose", operands[0].shape, operands[1].shape)
@@ -262,16 +272,18 @@ def isclose(x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08
     return apply(_isclose, limits, dtype, shape, bool(equal_nan))
 
 
-def _isclose(x: UOp, y: UOp, rtol: UOp, atol: UOp, dtype: DType, shape: Shape,
-             equal_nan: bool) -> UOp:  # fmt: skip
+def _isclose(
+    x: UOp, y: UOp, rtol: UOp, atol: UOp, dtype: DType, shape: Shape, equal_nan: bool
+) -> UOp:
     x, y, rtol, atol = (fit(u, dtype, shape) for u in (x, y, rtol, atol))
     near = unary(Op.ABS, x - y) <= atol + rtol * unary(Op.ABS, y)
     close = (near & _isfinite(x) & _isfinite(y)) | eq(x, y)
     return close | (_isnan(x) & _isnan(y)) if equal_nan else close
 
 
-def allclose(x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08,
-             equal_nan: bool = False) -> Array:  # fmt: skip
+def allclose(
+    x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
+) -> Array:
     """Whether all elements are close; see `isclose`."""
     return apply(_all, (isclose(x, y, rtol, atol, equal_nan),))
 

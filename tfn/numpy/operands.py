@@ -27,8 +27,9 @@ Axes = int | Sequence[int] | None
 _PROGRAMS: dict[Any, Jaxpr] = {}
 
 
-def apply(body: Callable[..., UOp], operands: Sequence[Array], *static: Any,
-          weak: bool = False) -> Array:  # fmt: skip
+def apply(
+    body: Callable[..., UOp], operands: Sequence[Array], *static: Any, weak: bool = False
+) -> Array:
     """``body(*nodes, *static)`` on the operands, recorded or run now as one program.
 
     `body` must be a function of a module, not a new one at each call: with the hashable `static`
@@ -71,15 +72,17 @@ def array_of(name: str, value: Any) -> Array:
         return value
     if isinstance(value, (list, tuple)):
         raise ArgumentError(
-            f"{name} needs arrays, not a {type(value).__name__}", got=repr(value)[:80],
+            f"{name} needs arrays, not a {type(value).__name__}",
+            got=repr(value)[:80],
             hint=f"write tfn.numpy.array({repr(value)[:30]}): making an array of a list costs "
             "time for each element",
-        )  # fmt: skip
+        )
     try:
         made: Array = bind.face().asarray(value)
     except ArgumentError as error:
-        raise ArgumentError(f"{name} needs arrays or numbers, not {type(value).__name__}",
-                            got=error.got) from None  # fmt: skip
+        raise ArgumentError(
+            f"{name} needs arrays or numbers, not {type(value).__name__}", got=error.got
+        ) from None
     return made
 
 
@@ -130,8 +133,10 @@ def number_as(value: Any, dtype: DType, trace: bind.Trace | None) -> Array:
         ArgumentError: for an integer that the dtype cannot hold.
     """
     if dtype.kind in "iu" and not _in_range(value, dtype):
-        raise ArgumentError(f"{value} does not fit into {dtype.name}",
-                            hint="convert the array to a wider dtype with .astype")  # fmt: skip
+        raise ArgumentError(
+            f"{value} does not fit into {dtype.name}",
+            hint="convert the array to a wider dtype with .astype",
+        )
     if trace is None:
         made: Array = bind.face().asarray(value, dtype)
     else:
@@ -190,8 +195,10 @@ def one_axis(name: str, axis: Any, ndim: int) -> int:
     except TypeError:
         raise ArgumentError(f"{name} needs an integer axis", got=repr(axis)) from None
     if not -ndim <= number < ndim:
-        raise AxisError(f"{name} got axis {number} of an array that has {ndim} axes",
-                        hint=f"axes go from {-ndim} to {ndim - 1}" if ndim else "")  # fmt: skip
+        raise AxisError(
+            f"{name} got axis {number} of an array that has {ndim} axes",
+            hint=f"axes go from {-ndim} to {ndim - 1}" if ndim else "",
+        )
     return number % ndim
 
 
@@ -221,9 +228,10 @@ def a_shape(name: str, shape: Any) -> Shape:
         sizes = tuple([as_index(n) for n in listed])
     except TypeError:
         raise ArgumentError(
-            f"{name} needs a shape of integers", got=repr(shape)[:80],
+            f"{name} needs a shape of integers",
+            got=repr(shape)[:80],
             hint="shapes must be known while tracing: mark such an argument static in jit",
-        ) from None  # fmt: skip
+        ) from None
     if any(n < 0 for n in sizes):
         raise ShapeError(f"{name} needs sizes that are not negative", got=str(sizes))
     return sizes

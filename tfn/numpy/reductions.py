@@ -90,8 +90,15 @@ def _sum_dtype(x: Array, dtype: DTypeLike | None) -> DType:
     return UINT32 if x.dtype.kind == "u" and x.dtype.itemsize < 4 else x.dtype
 
 
-def sum(x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
-        *, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:  # fmt: skip
+def sum(
+    x: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    *,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """The sum over axes; over all of them if none is named.
 
     Example:
@@ -108,16 +115,29 @@ def _weak(x: Array, dtype: DTypeLike | None) -> bool:
     return x.weak_type and dtype is None
 
 
-def prod(x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
-         *, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:  # fmt: skip
+def prod(
+    x: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    *,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """The product over axes."""
     x = array_of("prod", x)
     kind = _sum_dtype(x, dtype)
     return _reduction("prod", Op.MUL, x, axis, kind, keepdims, initial, where, _weak(x, dtype))
 
 
-def max(x: ArrayLike, axis: Axes = None, keepdims: bool = False,
-        *, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:  # fmt: skip
+def max(
+    x: ArrayLike,
+    axis: Axes = None,
+    keepdims: bool = False,
+    *,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """The largest over axes, NaN if there is one.
 
     Raises:
@@ -126,8 +146,14 @@ def max(x: ArrayLike, axis: Axes = None, keepdims: bool = False,
     return _extreme("max", Op.MAX, x, axis, keepdims, initial, where)
 
 
-def min(x: ArrayLike, axis: Axes = None, keepdims: bool = False,
-        *, initial: ArrayLike | None = None, where: ArrayLike | None = None) -> Array:  # fmt: skip
+def min(
+    x: ArrayLike,
+    axis: Axes = None,
+    keepdims: bool = False,
+    *,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """The smallest over axes, NaN if there is one.
 
     Raises:
@@ -136,14 +162,23 @@ def min(x: ArrayLike, axis: Axes = None, keepdims: bool = False,
     return _extreme("min", Op.MIN, x, axis, keepdims, initial, where)
 
 
-def _extreme(name: str, op: Op, x: ArrayLike, axis: Axes, keepdims: bool,
-             initial: ArrayLike | None, where: ArrayLike | None) -> Array:  # fmt: skip
+def _extreme(
+    name: str,
+    op: Op,
+    x: ArrayLike,
+    axis: Axes,
+    keepdims: bool,
+    initial: ArrayLike | None,
+    where: ArrayLike | None,
+) -> Array:
     x = array_of(name, x)
     if initial is None:
         _not_empty(name, x, some_axes(name, axis, x.ndim), "say what it is with initial=")
         if where is not None:
-            raise ArgumentError(f"{name} with where= needs initial=",
-                                hint="it counts where the mask is false everywhere")  # fmt: skip
+            raise ArgumentError(
+                f"{name} with where= needs initial=",
+                hint="it counts where the mask is false everywhere",
+            )
     return _reduction(name, op, x, axis, x.dtype, keepdims, initial, where, x.weak_type)
 
 
@@ -152,20 +187,23 @@ def _not_empty(name: str, x: Array, axes: Numbers, hint: str) -> None:
         raise ShapeError(f"{name} of no elements does not exist", got=str(x.shape), hint=hint)
 
 
-def any(x: ArrayLike, axis: Axes = None, keepdims: bool = False,
-        *, where: ArrayLike | None = None) -> Array:  # fmt: skip
+def any(
+    x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, where: ArrayLike | None = None
+) -> Array:
     """Whether one element over axes is true."""
     return _truths("any", Op.MAX, x, axis, keepdims, where)
 
 
-def all(x: ArrayLike, axis: Axes = None, keepdims: bool = False,
-        *, where: ArrayLike | None = None) -> Array:  # fmt: skip
+def all(
+    x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, where: ArrayLike | None = None
+) -> Array:
     """Whether all elements over axes are true."""
     return _truths("all", Op.MIN, x, axis, keepdims, where)
 
 
-def _truths(name: str, op: Op, x: ArrayLike, axis: Axes, keepdims: bool,
-            where: ArrayLike | None) -> Array:  # fmt: skip
+def _truths(
+    name: str, op: Op, x: ArrayLike, axis: Axes, keepdims: bool, where: ArrayLike | None
+) -> Array:
     return _reduction(name, op, x, axis, BOOL, keepdims, None, where, False)
 
 
@@ -179,8 +217,14 @@ def _count(x: UOp, axes: Numbers, keepdims: bool) -> UOp:
     return build.add_up(cast(truth(x), INT32), axes, keepdims)
 
 
-def mean(x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
-         *, where: ArrayLike | None = None) -> Array:  # fmt: skip
+def mean(
+    x: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
     """The mean over axes, always floating; NaN of no elements.
 
     Example:
@@ -219,8 +263,13 @@ def _mean_where(x: UOp, mask: UOp, axes: Numbers, dtype: DType, keepdims: bool) 
     return cast(build.add_up(x, axes, keepdims) / count, dtype)
 
 
-def average(x: ArrayLike, axis: Axes = None, weights: ArrayLike | None = None,
-            returned: bool = False, keepdims: bool = False) -> Any:  # fmt: skip
+def average(
+    x: ArrayLike,
+    axis: Axes = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    keepdims: bool = False,
+) -> Any:
     """The weighted mean; with `returned`, also the sum of the weights."""
     x = array_of("average", x)
     axes = some_axes("average", axis, x.ndim)
@@ -232,8 +281,10 @@ def average(x: ArrayLike, axis: Axes = None, weights: ArrayLike | None = None,
     thin = w.shape
     if w.shape != x.shape:
         if w.shape != tuple(x.shape[a] for a in axes) or axis is None:
-            raise ShapeError("average needs weights of the array's shape, or of its axes",
-                             got=f"{w.shape} for {x.shape}, axis {axis}")  # fmt: skip
+            raise ShapeError(
+                "average needs weights of the array's shape, or of its axes",
+                got=f"{w.shape} for {x.shape}, axis {axis}",
+            )
         thin = tuple(n if a in axes else 1 for a, n in enumerate(x.shape))
     kind = inexact((x.dtype, False))[0]
     result = apply(_average, (x, w), thin, axes, kind, bool(keepdims))
@@ -254,8 +305,15 @@ def _average(x: UOp, w: UOp, thin: Numbers, axes: Numbers, dtype: DType, keepdim
     return cast(total / build.add_up(full, axes, keepdims), dtype)
 
 
-def var(x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, ddof: int = 0,
-        keepdims: bool = False, *, correction: int | None = None) -> Array:  # fmt: skip
+def var(
+    x: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    correction: int | None = None,
+) -> Array:
     """The variance over axes: the mean squared distance from the mean.
 
     The sum of squares is divided by the number of elements less `ddof`.
@@ -275,8 +333,15 @@ def _var(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
     return cast(total / (count if count > 0 else math.nan if not count else 0.0), dtype)
 
 
-def std(x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, ddof: int = 0,
-        keepdims: bool = False, *, correction: int | None = None) -> Array:  # fmt: skip
+def std(
+    x: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    correction: int | None = None,
+) -> Array:
     """The standard deviation: the square root of the variance."""
     x = array_of("std", x)
     less = ddof if correction is None else correction
@@ -339,14 +404,16 @@ def _first(x: UOp, op: Op, axis: int) -> UOp:
     return build.reduce(choose(hit, place, full_like(place, x.shape[axis])), Op.MIN, (axis,), True)
 
 
-def nansum(x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None,
-           keepdims: bool = False) -> Array:  # fmt: skip
+def nansum(
+    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Array:
     """The sum of what is not NaN."""
     return sum(_instead_of_nan("nansum", x, 0), axis, dtype, keepdims)
 
 
-def nanprod(x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None,
-            keepdims: bool = False) -> Array:  # fmt: skip
+def nanprod(
+    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Array:
     """The product of what is not NaN."""
     return prod(_instead_of_nan("nanprod", x, 1), axis, dtype, keepdims)
 

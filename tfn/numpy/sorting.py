@@ -22,8 +22,9 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 
-def sort(x: ArrayLike, axis: int | None = -1, *, descending: bool = False,
-         stable: bool = True) -> Array:  # fmt: skip
+def sort(
+    x: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
+) -> Array:
     """Sorted along an axis, or flattened if it is None; NaN comes last, or first if descending.
 
     Example:
@@ -35,8 +36,9 @@ def sort(x: ArrayLike, axis: int | None = -1, *, descending: bool = False,
     return apply(_sorted, (x,), axis, bool(descending), weak=x.weak_type)
 
 
-def argsort(x: ArrayLike, axis: int | None = -1, *, descending: bool = False,
-            stable: bool = True) -> Array:  # fmt: skip
+def argsort(
+    x: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
+) -> Array:
     """The indices that sort; equal elements keep their order."""
     x, axis = _line("argsort", x, axis)
     return apply(_order, (x,), axis, bool(descending))
@@ -75,8 +77,9 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
     if not given:
         raise ArgumentError("lexsort needs at least one key")
     if any(key.shape != given[0].shape for key in given):
-        raise ShapeError("lexsort needs keys of one shape",
-                         got=", ".join(str(key.shape) for key in given))  # fmt: skip
+        raise ShapeError(
+            "lexsort needs keys of one shape", got=", ".join(str(key.shape) for key in given)
+        )
     return apply(_lexical, given[::-1], one_axis("lexsort", axis, given[0].ndim))
 
 
@@ -93,15 +96,27 @@ def median(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Arr
     return quantile(x, 0.5, axis, keepdims=keepdims)
 
 
-def percentile(x: ArrayLike, q: ArrayLike, axis: int | None = None, *, method: str = "linear",
-               keepdims: bool = False) -> Array:  # fmt: skip
+def percentile(
+    x: ArrayLike,
+    q: ArrayLike,
+    axis: int | None = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Array:
     """The value below which `q` percent of the elements lie; see `quantile`."""
     percents = array_of("percentile", q)
     return quantile(x, percents / 100, axis, method=method, keepdims=keepdims)
 
 
-def quantile(x: ArrayLike, q: ArrayLike, axis: int | None = None, *, method: str = "linear",
-             keepdims: bool = False) -> Array:  # fmt: skip
+def quantile(
+    x: ArrayLike,
+    q: ArrayLike,
+    axis: int | None = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Array:
     """The value below which a fraction `q` of the elements lies, NaN if one is NaN.
 
     Axes of `q` come first in the result.  Methods between two elements: linear, lower, higher,
@@ -117,20 +132,28 @@ def quantile(x: ArrayLike, q: ArrayLike, axis: int | None = None, *, method: str
         Array(1., dtype=float32)
     """
     if method not in ("linear", "lower", "higher", "nearest", "midpoint"):
-        raise ArgumentError(f"quantile knows no method {method!r}",
-                            hint="methods are linear, lower, higher, nearest, midpoint")  # fmt: skip
+        raise ArgumentError(
+            f"quantile knows no method {method!r}",
+            hint="methods are linear, lower, higher, nearest, midpoint",
+        )
     whole = array_of("quantile", x)
     line, at = _line("quantile", whole, axis)
     if not line.shape[at]:
         raise ShapeError("quantile of no elements does not exist", got=str(whole.shape))
     dtype = inexact((line.dtype, False))[0]
-    fraction = number_as(q, dtype, bind.innermost([line])) if scalar_kind(q) is not None else (
-        array_of("quantile", q))  # fmt: skip
+    fraction = (
+        number_as(q, dtype, bind.innermost([line]))
+        if scalar_kind(q) is not None
+        else (array_of("quantile", q))
+    )
     result = apply(_quantile, (line, fraction), at, dtype, method)
     if not keepdims:
         return result
-    sizes = (1,) * whole.ndim if axis is None else tuple(
-        1 if a == at else n for a, n in enumerate(whole.shape))  # fmt: skip
+    sizes = (
+        (1,) * whole.ndim
+        if axis is None
+        else tuple(1 if a == at else n for a, n in enumerate(whole.shape))
+    )
     return result.reshape(fraction.shape + sizes)
 
 

@@ -1,0 +1,171 @@
+"""x.at[index]: new arrays with some elements changed, as one scatter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, FLOATS, INT32, SHORT
+from tfn.errors import (
+    DTypeError,
+    ShapeError,
+)
+from tfn.numpy.arithmetic import divide, negative, power
+from tfn.numpy.creation import full_like as filled_like
+from tfn.numpy.indexing import (
+    check_mode,
+    counted,
+    inverse,
+    read_index,
+    shape_of,
+    side_by_side,
+    wrapped,
+)
+from tfn.numpy.operands import (
+    apply,
+    array_of,
+    broadcast_shape,
+    number_as,
+    one_axis,
+    scalar_kind,
+)
+from tfn.trace import bind, build
+from tfn.trace.build import cast, full_like, iota, permute, reshape, shrink
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, const
+
+Numbers = tuple[int, ...]
+_COMBINE = {"set": Op.WHERE, "add": Op.ADD, "multiply": Op.MUL, "min": Op.MIN, "max": Op.MAX}
+
+
+def update(x: ArrayLike, index: Any, values: ArrayLike, how: str, mode: str | None = None) -> Array:
+    """``x.at[index].set(values)`` and its like; `how` is the name of the method.
+
+    Raises:
+        OutOfBoundsError: without a mode, if a static index is outside its axis.
+        DTypeError: for floats put into integers.
+    """
+    x = array_of("x.at", x)
+    check_mode(mode)
+    values = _values(x, values)
+    if how == "subtract":
+        return update(x, index, negative(values), "add", mode)
+    if how == "divide":
+        return divide(x, update(filled_like(x, 1), index, values, "multiply", mode))
+    if how == "power":
+        return power(x, update(filled_like(x, 1), index, values, "multiply", mode))
+    op = _COMBINE[how]
+    if x.dtype == BOOL and op in (Op.ADD, Op.MUL):
+        raise DTypeError(
+            f".at[].{how} needs numbers", got="bool", hint="use .max for or, .min for and"
+        )
+    mask = _mask(x, index)
+    if mask is not None and values.ndim <= x.ndim - mask.ndim:
+        broadcast_shape("x.at[mask]", values.shape, x.shape[mask.ndim :])
+        return apply(_masked, (x, values, mask), op, weak=x.weak_type)
+    reading = read_index(x, index, checked=mode is None)
+    plan, starts = reading.plan, reading.starts
+    shape = shape_of(plan)
+    if broadcast_shape("x.at[index]", values.shape, shape) != shape:
+        raise ShapeError(
+            f"x.at[index].{how} needs values that broadcast to the indexed shape",
+            got=f"values {values.shape}, x[index] {shape}",
+        )
+    operands = [x, values, *reading.points]
+    if starts and bind.innermost(operands) is None:
+        operands.append(array_of("x.at", np.array(starts, np.int32)))
+        return apply(_updated, operands, plan, None, op, mode, weak=x.weak_type)
+    return apply(_updated, operands, plan, starts, op, mode, weak=x.weak_type)
+
+
+def _values(x: Array, values: ArrayLike) -> Array:
+    kind = scalar_kind(values)
+    if kind is None:
+        values = array_of("x.at", values)
+        kind = values.dtype
+    if kind in FLOATS and x.dtype not in FLOATS:
+        raise DTypeError(
+            "floats cannot be put into an array of integers",
+            got=f"{SHORT[kind]} into {SHORT[x.dtype]}",
+            hint="convert one of them with .astype",
+        )
+    if isinstance(values, Array):
+        return values
+    return number_as(values, x.dtype, bind.innermost([x]))
+
+
+def _mask(x: Array, index: Any) -> Array | None:
+    """The index, if it is one mask for the first axes of `x`."""
+    if isinstance(index, tuple) and len(index) == 1:
+        index = index[0]
+    if isinstance(index, (Array, np.ndarray)) and index.dtype == BOOL and index.ndim:
+        return array_of("x.at", index) if index.shape == x.shape[: index.ndim] else None
+    return None
+
+
+def _combine(op: Op, x: UOp, values: UOp) -> UOp:
+    return values if op is Op.WHERE else UOp(op, (x, values))
+
+
+def _masked(x: UOp, values: UOp, mask: UOp, op: Op) -> UOp:
+    inside = build.broadcast_in_dim(mask, x.shape, range(mask.ndim))
+    values = build.broadcast_to(cast(values, x.dtype), x.shape)
+    return build.where(inside, _combine(op, x, values), x)
+
+
+def _updated(x: UOp, values: UOp, *rest: Any) -> UOp:
+    *points, plan, starts, op, mode = rest
+    begin = points.pop() if starts is None else None
+    columns = [a for a, walk in enumerate(plan.walks) if walk.kind == "column"]
+    windows = [a for a, walk in enumerate(plan.walks) if walk.kind == "window"]
+    pointed = [a for a, walk in enumerate(plan.walks) if walk.kind == "point"]
+    wholes = [a for a, walk in enumerate(plan.walks) if walk.kind == "whole"]
+    values = build.broadcast_to(cast(values, x.dtype), shape_of(plan))
+    if 0 in values.shape:
+        return x
+
+    # The values' axes in the order that a scatter has them: grid, columns, windows, wholes.
+    entries = [e for e in plan.entries if e != "new"]
+    values = reshape(values, tuple(n for n, e in zip(values.shape, plan.entries) if e != "new"))
+    order = [entries.index(f"grid{i}") for i in range(len(plan.grid))]
+    order += [entries.index(a) for a in (*columns, *windows, *wholes) if a in entries]
+    values = permute(values, order)
+
+    moving = pointed + columns + windows
+    order = moving + wholes
+    front = permute(x, order)
+    if not moving:
+        return _combine(op, x, values)
+    lines = tuple(plan.walks[a].size for a in columns)
+    grid = plan.grid + lines
+    parts = []
+    for u, axis in zip(points, pointed):
+        u = wrapped(u, x.shape[axis])
+        if mode == "clip":
+            u = build.minimum(build.maximum(u, full_like(u, 0)), full_like(u, x.shape[axis] - 1))
+        parts.append(reshape(u, u.shape + (1,) * len(lines)))
+    for i, axis in enumerate(columns):
+        walk = plan.walks[axis]
+        steps = iota(grid, len(plan.grid) + i) * walk.step
+        parts.append(steps + build.broadcast_to(_start(starts, begin, walk.slot), grid))
+    parts += [_start(starts, begin, plan.walks[axis].slot) for axis in windows]
+    sizes = tuple(plan.walks[a].size if a in windows else 1 for a in moving)
+    values = reshape(values, grid + sizes + front.shape[len(moving) :])
+    return permute(build.scatter(front, side_by_side(parts, grid), values, op), inverse(order))
+
+
+def _start(starts: Numbers | None, begin: UOp | None, slot: int) -> UOp:
+    if starts is not None:
+        return const(starts[slot], INT32)
+    assert begin is not None
+    return reshape(shrink(begin, (slot,), (slot + 1,)), ())
+
+
+def put_along_axis(x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int) -> Array:
+    """A new array with elements at indices along an axis replaced."""
+    x, places = array_of("put_along_axis", x), array_of("put_along_axis", indices)
+    axis = one_axis("put_along_axis", axis, x.ndim)
+    index = tuple(places if a == axis else counted(x, a) for a in range(x.ndim))
+    return update(x, index, values, "set", "drop")
