@@ -133,8 +133,23 @@ def _shift(left: bool) -> Callable[[Any, Value, Value], Value]:
 
 
 def _fma(arg: Any, x: Value, y: Value, z: Value) -> Value:
-    wide = np.longdouble if x.dtype == np.float64 else np.float64
-    return np.asarray(x.astype(wide) * y.astype(wide) + z.astype(wide)).astype(x.dtype)
+    if x.dtype != np.float64:
+        return np.asarray(x.astype(np.float64) * y.astype(np.float64) + z).astype(x.dtype)
+    # Halves of 26 and 27 bits have products that are exact in 64 bits; the sum is compensated.
+    wide = np.longdouble
+    halves = []
+    for v in (x, y):
+        head = (v.view(np.int64) & ~((1 << 27) - 1)).view(np.float64)
+        halves.append((head.astype(wide), (v - head).astype(wide)))
+    (a, b), (c, d) = halves
+    total: Value = z.astype(wide)
+    lost: Value = np.zeros(z.shape, wide)
+    for term in (a * c, a * d, b * c, b * d):
+        longer = total + term
+        back = longer - total
+        total, lost = longer, lost + ((total - (longer - back)) + (term - back))
+    rounded = np.asarray(total + lost).astype(np.float64)
+    return np.asarray(np.where(np.isfinite(total), rounded, x * y + z))
 
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
