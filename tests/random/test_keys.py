@@ -1,0 +1,122 @@
+"""Keys: the values JAX gives, and arrays of keys that behave like arrays."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import tfn
+from tfn import random
+from tfn.errors import ArgumentError, DTypeError
+
+
+def data(key: random.Key) -> list[object]:
+    words: list[object] = random.key_data(key).tolist()
+    return words
+
+
+@pytest.mark.parametrize(
+    ("seed", "words"),
+    [(0, [0, 0]), (42, [0, 42]), (-1, [0, 4294967295]), (2**32 - 1, [0, 4294967295]),
+     (2**40 + 5, [256, 5]), (-(2**40), [4294967040, 0])],
+)  # fmt: skip
+def test_seeds(seed: int, words: list[int]) -> None:
+    assert data(random.key(seed)) == words
+    assert random.PRNGKey(seed).tolist() == words
+
+
+def test_seeds_that_are_arrays() -> None:
+    assert data(random.key(np.int32(-1))) == [0, 4294967295]
+    assert data(random.key(np.uint64(2**40 + 5))) == [256, 5]
+    assert data(random.key(np.int64(-1))) == [4294967295, 4294967295]
+
+
+def test_split_and_fold_in_give_the_values_of_jax() -> None:
+    key = random.key(0)
+    assert data(random.split(key)) == [[1797259609, 2579123966], [928981903, 3453687069]]
+    assert data(random.fold_in(key, 7)) == [2716826189, 292468403]
+    key = random.key(7)
+    assert data(random.split(key, (2, 2))) == [
+        [[3625411723, 1954958720], [195045567, 4062205631]],
+        [[966301609, 1948237315], [276534068, 1641862660]],
+    ]
+    assert data(random.fold_in(key, 2**32 - 1)) == [3658129989, 1719350670]
+    assert data(random.fold_in(key, np.int32(-1))) == [3658129989, 1719350670]
+    assert random.split(key, 0).shape == (0,)
+
+
+def test_words_as_keys_give_words() -> None:
+    words = random.PRNGKey(0)
+    assert isinstance(words, tfn.Array)
+    assert random.split(words).tolist() == data(random.split(random.key(0)))
+    assert random.fold_in(words, 7).tolist() == [2716826189, 292468403]
+    assert data(random.wrap_key_data(words)) == [0, 0]
+    np.testing.assert_array_equal(random.bits(words, (3,)), random.bits(random.key(0), (3,)))
+
+
+def test_a_key_is_an_array_of_keys() -> None:
+    keys = random.split(random.key(1), (3, 2))
+    assert (keys.shape, keys.ndim, keys.size, len(keys)) == ((3, 2), 2, 6, 3)
+    assert str(keys.dtype) == "key<fry>"
+    assert "shape=(3, 2)" in repr(keys)
+    assert keys[0].shape == (2,)
+    assert keys[1, 1].shape == ()
+    assert keys[..., 0].shape == (3,)
+    assert keys[::2].shape == (2, 2)
+    assert keys[None].shape == (1, 3, 2)
+    assert data(keys[2, 1]) == data(keys)[2][1]  # type: ignore[index]
+    assert keys.reshape(6).shape == keys.reshape((6,)).shape == (6,)
+    assert [k.shape for k in keys] == [(2,)] * 3
+    first, second = random.split(keys[0, 0])
+    assert np.asarray(first == second).tolist() is False
+    assert np.asarray(keys[0] == keys).tolist() == [[True, True], [False, False], [False, False]]
+    with pytest.raises(IndexError, match="indices"):
+        keys[0, 0, 0]
+
+
+def test_a_key_is_immutable_and_can_be_copied() -> None:
+    key = random.key(3)
+    with pytest.raises(AttributeError):
+        key.data = None
+    with pytest.raises(TypeError):
+        hash(key)
+    for same in (pickle.loads(pickle.dumps(key)), copy.deepcopy(key), random.clone(key)):
+        assert data(same) == [0, 3]
+
+
+def test_a_key_is_a_node_of_pytrees() -> None:
+    tree = {"key": random.key(5), "x": 1}
+    leaves, structure = tfn.tree.flatten(tree)
+    assert leaves[0].shape == (2,)
+    assert data(tfn.tree.unflatten(structure, leaves)["key"]) == [0, 5]
+
+
+@pytest.mark.parametrize(
+    "operation", [lambda k: k + 1, lambda k: -k, lambda k: k * k, lambda k: k < k]
+)
+def test_keys_have_no_arithmetic(operation: object) -> None:
+    with pytest.raises(TypeError):
+        operation(random.key(0))  # type: ignore[operator]
+
+
+def test_refusals() -> None:
+    key = random.key(0)
+    with pytest.raises(ArgumentError, match="needs a single key"):
+        random.normal(random.split(key))
+    with pytest.raises(ArgumentError, match="needs a key"):
+        random.normal(0)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="single key cannot be iterated"):
+        iter(key)
+    with pytest.raises(ArgumentError, match="no length"):
+        len(key)
+    with pytest.raises(DTypeError, match="seed is an integer"):
+        random.key(1.5)
+    with pytest.raises(ArgumentError, match="at most 64 bits"):
+        random.key(2**64)
+    with pytest.raises(ArgumentError, match="one integer"):
+        random.key(np.arange(2))
+    with pytest.raises(DTypeError, match="fold_in needs one integer"):
+        random.fold_in(key, 0.5)
+    with pytest.raises(ArgumentError, match="words of keys"):
+        random.wrap_key_data(np.zeros(3, np.uint32))
