@@ -6,6 +6,7 @@ Caches: an op on given shapes and dtypes -> its Jaxpr; a Jaxpr -> the loaded pro
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,13 @@ from tfn import dtypes
 from tfn.array import Array
 from tfn.config import config
 from tfn.errors import ArgumentError, DeviceError
+from tfn.hw.buffer import Buffer
 from tfn.hw.cpu.device import cpu
 from tfn.hw.device import Device, Executable
 from tfn.hw.null import null
 from tfn.hw.python import python
-from tfn.lower.kernel import Program
+from tfn.lower.kernel import Program, Space
+from tfn.lower.pipeline import lower
 from tfn.trace import bind
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import Op, Param
@@ -48,9 +51,7 @@ def load(jaxpr: Jaxpr) -> tuple[Program, Executable]:
     key = (jaxpr.function, on.name)
     found = _LOADED.get(key)
     if found is None:
-        outputs = tuple((u.shape, u.dtype) for u in jaxpr.outputs)
-        inputs = tuple((p.shape, p.dtype) for p in jaxpr.params)
-        program = Program("main", jaxpr.function, (), inputs, outputs, (), 0, 0, "", False)
+        program = lower(jaxpr, on.target)
         found = _LOADED[key] = program, on.load(program)
     return found
 
@@ -59,8 +60,16 @@ def call(jaxpr: Jaxpr, operands: Sequence[Array]) -> list[Array]:
     """A closed function, now, compiled whole, on concrete arrays."""
     program, run = load(jaxpr)
     memory = device().memory
-    outputs = [memory.allocate(int(np.prod(s, dtype=np.int64)) * d.itemsize) for s, d in program.outputs]
-    run([x.concrete().buffer for x in operands], outputs)  # type: ignore[misc]
+    inputs: list[Buffer] = [x.concrete().buffer for x in operands]  # type: ignore[misc]
+    shared = dict(program.aliases)
+    outputs: list[Buffer] = []
+    for i, (shape, dtype) in enumerate(program.outputs):
+        slot = shared.get(i)
+        if slot is None:
+            outputs.append(memory.allocate(prod(shape) * dtype.itemsize))
+        else:
+            outputs.append((inputs if slot.space is Space.INPUT else outputs)[slot.at])
+    run(inputs, outputs)
     return [Array(b, s, d) for b, (s, d) in zip(outputs, program.outputs)]
 
 

@@ -27,6 +27,7 @@ GATHER_COST = 1.0
 """Nanoseconds for one element that is not next to its neighbour, against a vector's."""
 
 VECTOR_COST = 0.4
+REUSE = 8
 ACROSS_COST = 4.0
 PARALLEL_NS = 10_000
 """A kernel shorter than this stays on one thread: waking another costs about as much."""
@@ -40,7 +41,7 @@ def choose(n: Nest, target: Target) -> Nest:
     """The nest with its loops merged, vectorised, tiled and shared."""
     n = _merged(n)
     model = Model(n, target)
-    in_order = {number for s in n.body.src if s.arg for number in s.arg}
+    in_order = split.in_order(n.body)
     lane = model.vector_axis(in_order)
     contraction = next((f for f in split.folds(n.body) if model.contracts(f)), None)
     if contraction is not None:
@@ -77,11 +78,19 @@ class Model:
         ]
 
     def _around(self, u: UOp) -> float:
-        """How many times a node is computed: once per value of the ranges it depends on."""
-        found = self.depends[u]
+        """How many times a node is computed.
+
+        A value goes into every loop it depends on.  What is loaded for a reduction comes again
+        for each register tile, which is taken to be of eight rows.
+        """
+        found, loops = set(self.depends[u]), set(self.nest.loops)
+        inner = found - loops
         if u.op is Op.STORE:
-            found = tuple(set(found) | set(self.nest.loops))
-        return float(prod(r.arg.size for r in found))
+            return float(prod(r.arg.size for r in found | loops))
+        times = prod(r.arg.size for r in found)
+        if u.op is Op.LOAD and inner:
+            times = max(times, prod(r.arg.size for r in inner | loops) / REUSE)
+        return float(times)
 
     def contracts(self, fold: UOp) -> bool:
         """Whether a fold is a contraction: a sum of products of two values of unlike axes."""
@@ -135,7 +144,7 @@ class Model:
         inner = [r for r in self.depends[u] if r not in loops]
         return inner[-1] if inner else None
 
-    def vector_axis(self, in_order: set[int]) -> UOp | None:
+    def vector_axis(self, in_order: frozenset[int]) -> UOp | None:
         """The loop to vectorise, or a reduced range; None if each fold has its own."""
         loops = [r for r in self.nest.loops if r.arg.number not in in_order]
         folds = [f for f in split.folds(self.nest.body) if set(loops) <= set(self.depends[f])]
@@ -147,8 +156,7 @@ class Model:
 
     def total(self) -> float:
         """The cost with the best vector axis."""
-        in_order = {number for s in self.nest.body.src if s.arg for number in s.arg}
-        return self.cost(self.vector_axis(in_order))
+        return self.cost(self.vector_axis(split.in_order(self.nest.body)))
 
 
 def _merged(n: Nest) -> Nest:
@@ -216,7 +224,7 @@ def _best_tile(rows: UOp | None, columns: UOp | None, lanes: int, most: int) -> 
     return found
 
 
-def _stream(n: Nest, model: Model, lane: UOp | None, in_order: set[int]) -> Nest:
+def _stream(n: Nest, model: Model, lane: UOp | None, in_order: frozenset[int]) -> Nest:
     """Everything else: a vector axis, and independent vectors along it."""
     lanes = model.lanes
     small = sum(u.op in ELEMENTWISE for u in model.nodes) <= SMALL_BODY
@@ -227,23 +235,18 @@ def _stream(n: Nest, model: Model, lane: UOp | None, in_order: set[int]) -> Nest
         crossing = [r for r in n.loops if r is not lane and _unit(model, r) and not _unit(model, lane, True)]
         if any(lane in model.depends[f] for f in split.folds(n.body)):
             upcast = min(vectors, 4)
-        if crossing and r_splittable(crossing[-1], in_order):
+        if crossing and crossing[-1].arg.number not in in_order:
             # Rows of a transpose share cache lines: several at once.
             n, _ = split.tile(n, lane, 1, lanes)
             n, _, _ = split.split(n, crossing[-1], min(8, crossing[-1].arg.size), Place.UPCAST)
         else:
             n, _ = split.tile(n, lane, upcast, lanes)
     for f in split.folds(n.body):
-        own = _fold_lane(n, model, f)
+        own = _fold_lane(f)
         if own is not None:
             vectors = -(-own.arg.size // lanes)
             n, _ = split.tile(n, own, min(vectors, 4), lanes)
-    return _ordered(n)
-
-
-def r_splittable(r: UOp, in_order: set[int]) -> bool:
-    """Whether a loop may be unrolled: its iterations need no order."""
-    return r.arg.number not in in_order
+    return _ordered(n, [r for r in n.loops if r.arg.number not in in_order])
 
 
 def _unit(model: Model, r: UOp, everywhere: bool = False) -> bool:
@@ -252,13 +255,10 @@ def _unit(model: Model, r: UOp, everywhere: bool = False) -> bool:
     return all(s == 1 for s in strides) if everywhere else any(s == 1 for s in strides)
 
 
-def _fold_lane(n: Nest, model: Model, fold: UOp) -> UOp | None:
+def _fold_lane(fold: UOp) -> UOp | None:
     """The reduced range to vectorise, if nothing around or in the fold is a vector already."""
-    ranges = [u for u in walk([fold]) if u.op is Op.RANGE]
-    loops = set(n.loops)
-    if any(r.arg.place is Place.LANE for r in ranges):
+    if any(u.op is Op.RANGE and u.arg.place is Place.LANE for u in walk([fold])):
         return None
-    del loops
     free = [r for r in fold.src[1:] if r.arg.place is Place.LOOP and r.arg.size > 1]
     return free[-1] if free else None
 
@@ -276,7 +276,7 @@ def _ordered(n: Nest, first: Sequence[UOp] = ()) -> Nest:
     return split.reorder(n, order) if tuple(order) != n.loops else n
 
 
-def _share(n: Nest, in_order: set[int]) -> Nest:
+def _share(n: Nest, in_order: frozenset[int]) -> Nest:
     """The outermost loops become one parallel loop with enough tiles for many threads."""
     if not n.loops or n.loops[0].arg.place is not Place.LOOP:
         return n

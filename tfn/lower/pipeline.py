@@ -37,7 +37,7 @@ PASSES = (
     Pass("cut",       lambda u, target: cut.kernels(u),          "JAXPR",   "KERNELS"),
     Pass("ranges",    lambda u, target: ranges.stages(u),        "KERNELS", "RANGES"),
     # From here on, for each kernel.
-    Pass("decompose", lambda u, target: decompose.kernel(u),     "RANGES",  "RANGES"),
+    Pass("decompose", lambda u, target: decompose.decompose([u])[0], "RANGES",  "RANGES"),
     Pass("split",     lambda u, target: choose.choose(split.nest(u), target), "RANGES", "SPLIT"),
     Pass("linearize", lambda n, target: linearize.linearize(n),  "SPLIT",   "LINEAR"),
 )

@@ -50,6 +50,11 @@ def folds(body: UOp) -> list[UOp]:
     return [node for node in walk([body]) if node.op is Op.FOLD]
 
 
+def in_order(body: UOp) -> frozenset[int]:
+    """The numbers of ranges whose iterations must happen in order."""
+    return frozenset(number for store in body.src for number in store.arg or ())
+
+
 def _fresh(body: UOp) -> int:
     return 1 + max((r.arg.number for r in ranges(body)), default=-1)
 
@@ -70,6 +75,11 @@ def _rewrite(n: Nest, values: Mapping[UOp, UOp], lists: Mapping[UOp, Sequence[UO
     return Nest(new[n.body], loops, (*n.opts, note))
 
 
+def _whole(n: Nest, r: UOp) -> bool:
+    """Whether a range may be cut: nothing has been done to it, and its order does not matter."""
+    return r.arg.place is Place.LOOP and not r.src and r.arg.number not in in_order(n.body)
+
+
 def split(n: Nest, r: UOp, amount: int, place: Place, outer: Place = Place.LOOP) -> tuple[Nest, UOp, UOp]:
     """Cut a range into blocks::
 
@@ -83,9 +93,9 @@ def split(n: Nest, r: UOp, amount: int, place: Place, outer: Place = Place.LOOP)
         SplitError: if the amount is not positive, or the range does not run in its default place.
     """
     size = r.arg.size
-    if amount < 1 or r.arg.place is not Place.LOOP or r.src:
+    if amount < 1 or not _whole(n, r):
         raise SplitError(f"cannot split {name(r)} by {amount}",
-                         hint="only whole loops are split, by positive amounts")  # fmt: skip
+                         hint="only whole loops without an order are split, by positive amounts")  # fmt: skip
     number = _fresh(n.body)
     a = UOp(Op.RANGE, (), Range(number, -(-size // amount), outer))
     bound = () if size % amount == 0 else (const(size, INT64) - a * amount,)
@@ -106,7 +116,7 @@ def tile(n: Nest, r: UOp, upcast: int, lanes: int) -> tuple[Nest, UOp]:
     Returns the nest and `a`.
     """
     size, block = r.arg.size, upcast * lanes
-    if r.arg.place is not Place.LOOP or r.src or block < 1:
+    if block < 1 or not _whole(n, r):
         raise SplitError(f"cannot tile {name(r)} by {upcast} x {lanes}")
     number = _fresh(n.body)
     a = UOp(Op.RANGE, (), Range(number, -(-size // block)))
@@ -154,6 +164,8 @@ def merge(n: Nest, a: UOp, b: UOp) -> Nest | None:
     """
     pair = {a, b}
     size = b.arg.size
+    if any(r.arg.number in in_order(n.body) for r in pair):
+        return None
     for node in walk([n.body]):
         if node.op in (Op.LOAD, Op.STORE):
             terms, _ = affine(node.src[1])

@@ -1,0 +1,120 @@
+"""After every pass: is the graph legal at its stage, and does it still mean the same?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfn.lower.kernel import Target
+from tfn.lower.pipeline import PASSES, Pass
+from tfn.lower.ranges import Stage as RangesStage
+from tfn.lower.split import Nest
+from tfn.trace import interpreter, oracle
+from tfn.trace.jaxpr import Jaxpr, param
+from tfn.trace.op import Op, Place
+from tfn.trace.spec import Stage, check
+from tfn.trace.uop import UOp
+
+HOST = Target("x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32)
+SMALL = Target("x86_64-unknown-linux-gnu", "x86-64", "", 16, 16)
+
+
+def check_passes(
+    jaxpr: Jaxpr,
+    inputs: Sequence[Any],
+    target: Target = HOST,
+    passes: Sequence[Pass] = PASSES,
+    tolerance: float = 1e-5,
+) -> list[RangesStage]:
+    """Run the passes one by one, with the spec and the oracle after each.
+
+    Raises AssertionError naming the pass that broke something.
+    """
+    params = [param(p) for p in jaxpr.params]
+    env = dict(zip(params, inputs, strict=True))
+    want = oracle.evaluate(jaxpr.outputs, env)
+    check(jaxpr.outputs, Stage.JAXPR)
+
+    cut, ranges, *rest = passes
+    function = cut.run(jaxpr.function, target)
+    _checked(cut, function.src, Stage.KERNELS)
+    _same(cut, want, oracle.evaluate(function.src, env), tolerance)
+
+    stages: list[RangesStage] = ranges.run(function, target)
+    values: list[Any] = [stage.body for stage in stages]
+    for stage in stages:
+        _checked(ranges, [stage.body], Stage.RANGES)
+    _same(ranges, want, _run(function, stages, values, env), tolerance)
+    tiles = [1] * len(values)
+    for step in rest:
+        tiles = [_tiles(v) if isinstance(v, Nest) else t for v, t in zip(values, tiles, strict=True)]
+        values = [v if _sort(v) else step.run(v, target) for v in values]
+        after = Stage[step.after]
+        for v in values:
+            if not _sort(v):
+                _checked(step, list(v) if isinstance(v, tuple) else [_body(v)], after)
+        _same(step, want, _run(function, stages, values, env, tiles), tolerance)
+    return stages
+
+
+def _sort(value: Any) -> bool:
+    return isinstance(value, UOp) and value.op is Op.TUPLE
+
+
+def _body(value: Any) -> UOp:
+    return value.body if isinstance(value, Nest) else value
+
+
+def _checked(step: Pass, roots: Sequence[UOp], stage: Stage) -> None:
+    try:
+        check(roots, stage)
+    except AssertionError as error:
+        raise AssertionError(f"pass {step.name!r} left an illegal graph: {error}") from None
+
+
+def _same(step: Pass, want: Sequence[Any], got: Sequence[Any], tolerance: float) -> None:
+    for i, (w, g) in enumerate(zip(want, got, strict=True)):
+        w, g = np.asarray(w).astype(np.float64), np.asarray(g).astype(np.float64)
+        if not np.allclose(w, g, rtol=tolerance, atol=tolerance, equal_nan=True):
+            raise AssertionError(
+                f"pass {step.name!r} changed the meaning of output {i}: {w} -> {g}"
+            )
+
+
+def _run(
+    function: UOp, stages: Sequence[RangesStage], values: Sequence[Any], env: dict[UOp, Any], tiles: Sequence[int] = (),
+) -> list[Any]:
+    memory: dict[UOp, Any] = {u: np.array(x).reshape(-1) for u, x in env.items()}
+    for i, (stage, value) in enumerate(zip(stages, values, strict=True)):
+        for u in stage.operands:
+            if u not in memory:
+                memory[u] = np.full(int(np.prod(u.shape)), 113, u.dtype)
+        buffers = [memory[u] for u in stage.operands]
+        if _sort(value):
+            _run_sort(stage, buffers)
+        elif isinstance(value, tuple):
+            if tiles[i] > 1:
+                interpreter.instructions(value, 0, tiles[i] // 2, buffers)
+            interpreter.instructions(value, tiles[i] // 2, tiles[i], buffers)
+        else:
+            interpreter.nest(_body(value), buffers)
+    return [memory.get(u, np.zeros(0, u.dtype)).reshape(u.shape) for u in function.src]
+
+
+def _tiles(n: Nest) -> int:
+    """How many tiles the outermost loop has, if threads share it."""
+    shared = bool(n.loops) and n.loops[0].arg.place is Place.PARALLEL
+    return n.loops[0].arg.size if shared else 1
+
+
+def _run_sort(stage: RangesStage, buffers: Sequence[Any]) -> None:
+    outputs = stage.body.src
+    node = outputs[0].src[0]
+    first = stage.written
+    rows = [b.reshape(u.shape) for b, u in zip(buffers[first:], node.src, strict=True)]
+    results = oracle.sort(node.arg, *rows)
+    for output, buffer in zip(outputs, buffers, strict=False):
+        buffer[:] = results[output.arg].reshape(-1)
+

@@ -1,0 +1,194 @@
+"""Programs through every pass: legal and of one meaning after each, whatever their shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.lower.check_passes import HOST, SMALL, check_passes
+from tfn.dtypes import FLOAT32, INT32
+from tfn.lower import pipeline
+from tfn.trace import build
+from tfn.trace.jaxpr import Jaxpr, function
+from tfn.trace.op import Conv, Op, Param
+from tfn.trace.uop import UOp, const
+
+Maker = Callable[[], tuple[list[UOp], list[UOp]]]
+
+
+def p(index: int, *shape: int, dtype: np.dtype = FLOAT32) -> UOp:
+    return UOp(Op.PARAM, (), Param(index, shape, dtype))
+
+
+def jaxpr(outputs: list[UOp], params: list[UOp]) -> Jaxpr:
+    return Jaxpr(function(outputs, tuple(u.arg for u in params)))
+
+
+def inputs(params: list[UOp]) -> list[np.ndarray]:
+    random = np.random.default_rng(0)
+    return [
+        random.standard_normal(u.shape).astype(u.dtype) if u.dtype.kind == "f"
+        else random.integers(0, 5, u.shape).astype(u.dtype)
+        for u in params
+    ]  # fmt: skip
+
+
+def softmax(x: UOp) -> UOp:
+    top = build.reduce(x, Op.MAX, (x.ndim - 1,), keepdims=True)
+    e = build.unary(Op.ABS, x - build.expand(top, x.shape))  # any elementwise op would do
+    total = build.add_up(e, (x.ndim - 1,), keepdims=True)
+    return e / build.expand(total, x.shape)
+
+
+def conv(x: UOp, w: UOp, stride: int = 1, padding: tuple[int, int] = (0, 0), dilation: int = 1,
+         groups: int = 1, batch_groups: int = 1) -> UOp:  # fmt: skip
+    arg = Conv((stride, stride), (padding, padding), (1, 1), (dilation, dilation), groups,
+               batch_groups, x.dtype)  # fmt: skip
+    return build.conv(x, w, arg)
+
+
+def matmul(a: UOp, b: UOp) -> UOp:
+    return build.dot(a, b, ((1,), (0,)))
+
+
+X, Y = p(0, 7, 13), p(1, 7, 13)
+# fmt: off
+PROGRAMS: dict[str, tuple[list[UOp], list[UOp]]] = {
+    "add": ([X + Y], [X, Y]),
+    "same output twice": ([X + Y, X + Y, X], [X, Y]),
+    "scalar": ([p(0) * 3.0], [p(0)]),
+    "empty": ([p(0, 0, 4) + 1.0, build.add_up(p(0, 0, 4), (0,))], [p(0, 0, 4)]),
+    "constant": ([const(2.0, FLOAT32, (3, 5))], []),
+    "iota": ([build.iota((3, 5), 1)], []),
+    "transpose": ([build.permute(X, (1, 0)) * 2.0], [X]),
+    "transpose of a prime": ([build.permute(p(0, 2, 3, 37), (2, 0, 1))], [p(0, 2, 3, 37)]),
+    "reshape": ([build.reshape(build.permute(X, (1, 0)), (7, 13))], [X]),
+    "flip": ([build.flip(X, (0, 1))], [X]),
+    "slice": ([build.shrink(X, (0, 1), (7, 12), (2, 3))], [X]),
+    "pad": ([build.pad(X, (1, 2), (0, 3), (1, 2))], [X]),
+    "concatenate": ([build.concat([X, Y, X], 0), build.concat([X, Y], 1)], [X, Y]),
+    "sums": ([build.add_up(X, axes) for axes in ((0,), (1,), (0, 1))], [X]),
+    "extremes": ([build.reduce(X, Op.MAX, (1,)), build.reduce(X, Op.MIN, (0,))], [X]),
+    "product": ([build.reduce(X, Op.MUL, (1,))], [X]),
+    "long sum": ([build.add_up(p(0, 40_001), (0,))], [p(0, 40_001)]),
+    "long columns": ([build.add_up(p(0, 33_000, 3), (0,))], [p(0, 33_000, 3)]),
+    "softmax": ([softmax(p(0, 5, 37))], [p(0, 5, 37)]),
+    "loss": ([build.add_up(softmax(p(0, 5, 11)), (0, 1))], [p(0, 5, 11)]),
+    "matmul": ([matmul(p(0, 9, 70), p(1, 70, 37))], [p(0, 9, 70), p(1, 70, 37)]),
+    "matmul nt": ([build.dot(p(0, 9, 70), p(1, 37, 70), ((1,), (1,)))], [p(0, 9, 70), p(1, 37, 70)]),
+    "matmul tn": ([build.dot(p(0, 70, 9), p(1, 70, 37), ((0,), (0,)))], [p(0, 70, 9), p(1, 70, 37)]),
+    "matvec": ([build.dot(p(0, 70), p(1, 70, 37), ((0,), (0,)))], [p(0, 70), p(1, 70, 37)]),
+    "inner": ([build.dot(p(0, 70), p(1, 70), ((0,), (0,)))], [p(0, 70), p(1, 70)]),
+    "outer": ([build.dot(p(0, 7), p(1, 19), ((), ()))], [p(0, 7), p(1, 19)]),
+    "batched": ([build.dot(p(0, 3, 5, 7), p(1, 3, 7, 18), ((2,), (1,)), ((0,), (0,)))],
+                [p(0, 3, 5, 7), p(1, 3, 7, 18)]),
+    "layer": ([softmax(matmul(p(0, 9, 20), p(1, 20, 17)) + build.broadcast_to(p(2, 17), (9, 17)))],
+              [p(0, 9, 20), p(1, 20, 17), p(2, 17)]),
+    "conv": ([conv(p(0, 2, 6, 6, 3), p(1, 3, 3, 3, 18))], [p(0, 2, 6, 6, 3), p(1, 3, 3, 3, 18)]),
+    "conv, padded and strided": ([conv(p(0, 2, 7, 6, 3), p(1, 3, 2, 3, 5), 2, (1, 2))],
+                                 [p(0, 2, 7, 6, 3), p(1, 3, 2, 3, 5)]),
+    "conv, dilated": ([conv(p(0, 1, 9, 9, 2), p(1, 3, 3, 2, 4), 1, (1, 1), 2)],
+                      [p(0, 1, 9, 9, 2), p(1, 3, 3, 2, 4)]),
+    "conv, grouped": ([conv(p(0, 2, 5, 5, 6), p(1, 2, 2, 3, 8), groups=2)],
+                      [p(0, 2, 5, 5, 6), p(1, 2, 2, 3, 8)]),
+    "conv, batch grouped": ([conv(p(0, 4, 5, 5, 3), p(1, 2, 2, 3, 8), batch_groups=2)],
+                            [p(0, 4, 5, 5, 3), p(1, 2, 2, 3, 8)]),
+    "depthwise": ([conv(p(0, 1, 6, 6, 20), p(1, 3, 3, 1, 20), groups=20)],
+                  [p(0, 1, 6, 6, 20), p(1, 3, 3, 1, 20)]),
+    "gather": ([build.gather(p(0, 11, 6), p(1, 5, 1, dtype=INT32), (1, 6))],
+               [p(0, 11, 6), p(1, 5, 1, dtype=INT32)]),
+    "take along": ([build.gather(p(0, 5, 3), p(1, 5, 1, dtype=INT32), (1,), batch=1)],
+                   [p(0, 5, 3), p(1, 5, 1, dtype=INT32)]),
+    **{
+        f"scatter {op.value}": (
+            [build.scatter(p(0, 4, 6), p(1, 9, 1, dtype=INT32), p(2, 9, 1, 6), op)],
+            [p(0, 4, 6), p(1, 9, 1, dtype=INT32), p(2, 9, 1, 6)],
+        )
+        for op in (Op.ADD, Op.MUL, Op.MAX, Op.WHERE)
+    },
+    "scatter of points": (
+        [build.scatter(const(0.0, FLOAT32, (7,)), p(0, 5, 1, dtype=INT32), p(1, 5, 1), Op.ADD)],
+        [p(0, 5, 1, dtype=INT32), p(1, 5, 1)]),
+    "sort": (build.sort([p(0, 3, 17), build.iota((3, 17), 1)]), [p(0, 3, 17)]),
+    "barrier": ([UOp(Op.GBARRIER, (X + Y,)) * 2.0], [X, Y]),
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_pass_keeps_the_meaning(name: str, target: object) -> None:
+    outputs, params = PROGRAMS[name]
+    check_passes(jaxpr(outputs, params), inputs(params), target, tolerance=2e-3)
+
+
+def test_a_planted_wrong_pass_is_named() -> None:
+    outputs, params = PROGRAMS["softmax"]
+    for i, step in enumerate(pipeline.PASSES[2:], start=2):
+        if step.name == "linearize":
+            continue
+
+        def broken(value: object, target: object, step: pipeline.Pass = step) -> object:
+            made = step.run(value, target)
+            body = made if isinstance(made, UOp) else made.body
+            store = body.src[0]
+            wrong = UOp(Op.STORE, (store.src[0], store.src[1], store.src[2] * 2.0), store.arg)
+            body = UOp(Op.SINK, (wrong,))
+            return body if isinstance(made, UOp) else replace(made, body=body)
+
+        passes = list(pipeline.PASSES)
+        passes[i] = replace(step, run=broken)
+        with pytest.raises(AssertionError, match=f"pass '{step.name}' changed the meaning"):
+            check_passes(jaxpr(outputs, params), inputs(params), passes=passes)
+
+
+def launches(*outputs: UOp, params: list[UOp]) -> int:
+    return len(pipeline.lower(jaxpr(list(outputs), params), HOST).launches)
+
+
+def test_fusion_is_the_rule() -> None:
+    x, w, b = p(0, 32, 64), p(1, 64, 48), p(2, 48)
+    assert launches(softmax(x), params=[x]) == 1
+    dense = matmul(x, w) + build.broadcast_to(b, (32, 48))
+    assert launches(build.maximum(dense, const(0.0, FLOAT32, dense.shape)), params=[x, w, b]) == 1
+    m, v, g = p(0, 50, 20), p(1, 50, 20), p(2, 50, 20)
+    m2, v2 = m * 0.9 + g * 0.1, v * 0.99 + g * g * 0.01
+    step = m2 / (build.unary(Op.SQRT, v2) + 1e-8)
+    assert launches(m2, v2, step, params=[m, v, g]) == 1
+    assert launches(build.add_up(softmax(x), (0, 1)), params=[x]) == 1
+
+
+def test_a_gradient_is_fused_into_its_update() -> None:
+    x, dy, w = p(0, 32, 64), p(1, 32, 48), p(2, 64, 48)
+    gradient = build.dot(x, dy, ((0,), (0,)))
+    assert launches(w - gradient * 0.1, params=[x, dy, w]) == 1
+
+
+def test_equal_kernels_are_lowered_once() -> None:
+    x, ws = p(0, 16, 32), [p(i + 1, 32, 32) for i in range(6)]
+    y = x
+    for w in ws:
+        y = build.maximum(matmul(y, w), const(0.0, FLOAT32, y.shape))
+    program = pipeline.lower(jaxpr([y], [x, *ws]), HOST)
+    assert len(program.launches) == 6
+    assert len(program.kernels) == 1
+
+
+def test_code_does_not_grow_with_shapes() -> None:
+    def lines(n: int) -> int:
+        x, w = p(0, n, n), p(1, n, n)
+        program = pipeline.lower(jaxpr([matmul(x, w)], [x, w]), HOST)
+        return sum(k.text.count("\n") for k in program.kernels)
+
+    assert lines(2039) <= 1.2 * lines(251)  # primes: every tail is there
+
+
+def test_the_arena_is_reused() -> None:
+    x, w = p(0, 64, 64), p(1, 64, 64)
+    y = x
+    for _ in range(10):
+        y = matmul(y, w)
+    assert pipeline.lower(jaxpr([y], [x, w]), HOST).arena_bytes == 2 * 64 * 64 * 4

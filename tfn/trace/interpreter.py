@@ -1,0 +1,189 @@
+"""The oracle inside kernels: what a nest over ranges, and a list in order, mean on NumPy.
+
+`nest` gives every range an axis and evaluates a body on all of them at once; only ranges whose
+order matters are stepped through one by one.  `instructions` walks a list as a machine would.
+Buffers are flat arrays; stores change them in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from tfn.trace.build import identity
+from tfn.trace.op import Op
+from tfn.trace.oracle import MEANING, REDUCTIONS, Value, apply
+from tfn.trace.uop import UOp, walk
+
+
+def nest(sink: UOp, buffers: Sequence[Value]) -> None:
+    """Run the stores of a kernel over ranges (stages RANGES and SPLIT), one after the other."""
+    for store in sink.src:
+        ranges = [u for u in walk([store]) if u.op is Op.RANGE]
+        stepped = [r for r in ranges if r.arg.number in (store.arg or ())]
+        for place in product(*(range(r.arg.size) for r in stepped)):
+            _Grid(ranges, dict(zip(stepped, place, strict=True)), buffers).store(store)
+
+
+class _Grid:
+    """All values of the free ranges at once: each is an axis, and NumPy broadcasts the rest."""
+
+    def __init__(self, ranges: Sequence[UOp], fixed: dict[UOp, int], buffers: Sequence[Value]):
+        self.free = [r for r in ranges if r not in fixed]
+        self.axis = {r: i for i, r in enumerate(self.free)}
+        self.fixed, self.buffers = fixed, buffers
+        self.values: dict[UOp, Any] = {}
+
+    def grid(self, r: UOp) -> Value:
+        """The values of a range along its axis."""
+        if r in self.fixed:
+            return np.array(self.fixed[r], np.int64)
+        shape = [1] * len(self.free)
+        shape[self.axis[r]] = r.arg.size
+        return np.arange(r.arg.size).reshape(shape)
+
+    def evaluate(self, root: UOp) -> Value:
+        """The value of a node at every point of the grid."""
+        for node in walk([root]):
+            if node not in self.values:
+                self.values[node] = self._value(node)
+        found: Value = self.values[root]
+        return found
+
+    def _value(self, node: UOp) -> Any:
+        values = [self.values[s] for s in node.src]
+        if node.op is Op.PARAM:
+            return None
+        if node.op is Op.CONST:
+            return np.array(node.arg.value)
+        if node.op is Op.RANGE:
+            return self.grid(node)
+        if node.op is Op.LOAD:
+            return self._load(node, values)
+        if node.op is Op.FOLD:
+            return self._fold(node, values[0])
+        return apply(node.op, node.arg, *values)
+
+    def valid(self, ranges: Sequence[UOp]) -> Value:
+        """Where ranges with a bound still run."""
+        out: Value = np.array(True)
+        for r in ranges:
+            if r.src:
+                out = out & (self.values[r] < self.values[r.src[0]])
+        return out
+
+    def _load(self, node: UOp, values: list[Any]) -> Value:
+        buffer, index = self.buffers[node.src[0].arg.index], values[1]
+        found = buffer[np.clip(index, 0, max(len(buffer) - 1, 0))]
+        if len(values) == 3:
+            found = np.where(values[2], found, np.zeros((), buffer.dtype))
+        return np.asarray(found)
+
+    def _fold(self, node: UOp, body: Value) -> Value:
+        axes = tuple(self.axis[r] for r in node.src[1:])
+        shape = list(np.shape(body)) or [1] * len(self.free)
+        for r, axis in zip(node.src[1:], axes, strict=True):
+            shape[axis] = r.arg.size
+        start = np.asarray(identity(node.arg.op, node.dtype)).astype(node.dtype)
+        mask = self.valid(node.src[1:])
+        body = np.broadcast_to(np.where(mask, body, start), np.broadcast_shapes(shape, mask.shape))
+        return np.asarray(REDUCTIONS[node.arg.op](body, axis=axes, keepdims=True)).astype(node.dtype)
+
+    def store(self, store: UOp) -> None:
+        """Write the value wherever the bounds and the gate allow."""
+        index, value = self.evaluate(store.src[1]), self.evaluate(store.src[2])
+        mask = self.valid([u for u in self.values if u.op is Op.RANGE and u in walk([store.src[1]])])
+        if len(store.src) == 4:
+            mask = mask & self.evaluate(store.src[3])
+        loops = [r for r in walk([store.src[1]]) if r.op is Op.RANGE]
+        shape = np.broadcast_shapes(*(self.grid(r).shape for r in loops), mask.shape, value.shape)
+        index, value, mask = (np.broadcast_to(x, shape) for x in (index, value, mask))
+        self.buffers[store.src[0].arg.index][index[mask]] = value[mask]
+
+
+def instructions(items: Sequence[UOp], begin: int, end: int, buffers: Sequence[Value]) -> None:
+    """Run tiles `begin` to ``end - 1`` of a kernel in order (stage LINEAR)."""
+    machine = _Machine(items, buffers)
+    machine.values.update({u: np.int64(begin if u.arg.index == -2 else end)
+                           for u in walk(items) if u.op is Op.PARAM and u.arg.index < 0})  # fmt: skip
+    machine.run()
+
+
+class _Machine:
+    """One thread."""
+
+    def __init__(self, items: Sequence[UOp], buffers: Sequence[Value]) -> None:
+        self.items, self.buffers = items, buffers
+        self.values: dict[UOp, Any] = {}
+        self.ends = {u.src[0]: i for i, u in enumerate(items) if u.op is Op.END}
+
+    def run(self) -> None:
+        """Go through the list, back to the head of a loop while it runs."""
+        i = 0
+        heads: dict[UOp, int] = {}
+        while i < len(self.items):
+            u = self.items[i]
+            if u.op is Op.LOOP:
+                heads[u] = i
+                self.values[u] = self._get(u.src[0])
+                for acc in self._carried(u):
+                    self.values[acc] = self._get(acc.src[1])
+                if self.values[u] >= self._get(u.src[1]):
+                    i = self.ends[u]
+            elif u.op is Op.END:
+                i = self._end(u, i, heads[u.src[0]])
+            elif u.op is Op.STORE:
+                self._store(u)
+            elif u.op is not Op.ACCUMULATOR:
+                self.values[u] = self._value(u)
+            i += 1
+
+    def _carried(self, loop: UOp) -> tuple[UOp, ...]:
+        end = self.items[self.ends[loop]]
+        return end.src[1 : 1 + len(end.src) // 2]
+
+    def _end(self, u: UOp, i: int, head: int) -> int:
+        loop, carried = u.src[0], self._carried(u.src[0])
+        following = [self._get(s) for s in u.src[1 + len(carried) :]]
+        self.values.update(zip(carried, following, strict=True))
+        self.values[loop] = self.values[loop] + 1
+        return head if self.values[loop] < self._get(loop.src[1]) else i
+
+    def _get(self, u: UOp) -> Any:
+        if u.op is Op.CONST:
+            return MEANING[Op.CONST](u.arg)
+        if u.op is Op.LANES:
+            return np.arange(u.arg)
+        return self.values[u]
+
+    def _value(self, u: UOp) -> Any:
+        if u.op is Op.LOAD:
+            return self._load(u)
+        values = [self._get(s) for s in u.src]
+        if u.op is Op.SPLAT:
+            return np.full(u.arg, values[0], u.dtype)
+        if u.op is Op.ACROSS:
+            return np.asarray(REDUCTIONS[u.arg](values[0])).astype(u.dtype)
+        return apply(u.op, u.arg, *map(np.asarray, values))
+
+    def _place(self, u: UOp) -> Any:
+        access = u.arg
+        index = self._get(u.src[1]) + access.offset
+        return index + access.stride * np.arange(access.lanes) if access.lanes > 1 else index
+
+    def _load(self, u: UOp) -> Any:
+        buffer, index = self.buffers[u.src[0].arg.index], self._place(u)
+        if len(u.src) == 2:
+            return buffer[index]
+        gate = self._get(u.src[2])
+        return np.where(gate, buffer[np.where(gate, index, 0)], np.zeros((), buffer.dtype))
+
+    def _store(self, u: UOp) -> None:
+        buffer, index, value = self.buffers[u.src[0].arg.index], self._place(u), self._get(u.src[2])
+        if len(u.src) == 4:
+            gate = self._get(u.src[3])
+            index, value = np.asarray(index)[gate], np.asarray(value)[gate]
+        buffer[index] = value
