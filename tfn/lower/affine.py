@@ -53,7 +53,7 @@ def affine(u: UOp) -> tuple[Terms, int]:
             stack.append((src[1], k * integer(src[0])))
         elif op is Op.NEG:
             stack.append((src[0], -k))
-        elif op is Op.SHL and src[1].op is Op.CONST:
+        elif op is Op.SHL and src[1].op is Op.CONST and 0 <= integer(src[1]) < 64:
             stack.append((src[0], k << integer(src[1])))
         else:
             terms[node] = terms.get(node, 0) + k

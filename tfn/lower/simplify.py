@@ -33,7 +33,7 @@ zero, ones = const(0, INT.dtype), const(-1, INT.dtype)
 n = hole("n", INDEX)
 e, f = hole("e", INDEX, constant=True), hole("f", INDEX, constant=True)
 x, y, g = hole("x", FLOAT), hole("y", FLOAT), hole("g", FLOAT, constant=True)
-one, minus_zero = const(1.0, FLOAT.dtype), const(-0.0, FLOAT.dtype)
+one, minus_one, minus_zero = (const(v, FLOAT.dtype) for v in (1.0, -1.0, -0.0))
 
 
 def _choices(sort: Sort) -> tuple[Law, ...]:
@@ -108,14 +108,14 @@ LAWS: tuple[Law, ...] = (
     law("xor-true",       b ^ yes,                 ~b,                    BITS),
     law("xor-false",      b ^ no,                  b,                     BITS),
     law("not-not-bits",   ~(~b),                   b,                     BITS),
-    law("where-bits",     where(b, yes, no),       b,                     BITS),
-    law("where-not-bits", where(b, no, yes),       ~b,                    BITS),
+    law("where-bool",     where(b, yes, no),       b,                     BITS),
+    law("where-not-bool", where(b, no, yes),       ~b,                    BITS),
 
     law("constant-add-float", g + x,               x + g,                 FLOAT),
     law("constant-mul-float", g * x,               x * g,                 FLOAT),
     law("mul-one-float",  x * one,                 x,                     FLOAT),
     law("div-one-float",  x / one,                 x,                     FLOAT),
-    law("mul-minus-one",  x * -one,                -x,                    FLOAT),
+    law("mul-minus-one",  x * minus_one,             -x,                    FLOAT),
     law("add-minus-zero", x + minus_zero,          x,                     FLOAT),
     law("sub-plus-zero",  x - 0.0,                 x,                     FLOAT),
     law("minus-zero-sub", minus_zero - x,          -x,                    FLOAT),

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tfn.dtypes import BOOL, FLOAT32, FLOATS, INT32, INT64, INTEGERS, SIGNED, DType
+from tfn.dtypes import BOOL, FLOAT32, FLOATS, INT32, INT64, INTEGERS, DType
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const, walk
 
@@ -40,10 +40,9 @@ class Sort:
 
 INDEX = Sort("INDEX", INT64, frozenset({INT64}), unbounded=True)
 INT = Sort("INT", INT32, INTEGERS)
-SIGNED_INT = Sort("SIGNED_INT", INT32, SIGNED)
 FLOAT = Sort("FLOAT", FLOAT32, FLOATS)
 BITS = Sort("BITS", BOOL, frozenset({BOOL}))
-SORTS = (INDEX, INT, SIGNED_INT, FLOAT, BITS)
+SORTS = (INDEX, INT, FLOAT, BITS)
 
 
 @dataclass(frozen=True, slots=True)

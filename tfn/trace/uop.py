@@ -175,7 +175,8 @@ def const(value: Any, dtype: DType, shape: Shape = ()) -> UOp:
     """A node that is `value` everywhere; wraps integers around as hardware does."""
     if dtype.kind in "iu":
         return _integer(int(value), dtype, shape)
-    bits = int(np.asarray(value).astype(dtype).view(f"u{dtype.itemsize}")[()])
+    with np.errstate(over="ignore"):  # what is too large is infinite
+        bits = int(np.asarray(value).astype(dtype).view(f"u{dtype.itemsize}")[()])
     return UOp(Op.CONST, (), Const(dtype, bits, shape))
 
 
@@ -194,19 +195,22 @@ def walk(roots: Iterable[UOp], enter: Callable[[UOp], bool] | None = None) -> It
 
     The body of a nested FUNCTION is not entered (roots are), nor what `enter` refuses.
     """
+    first = list(roots)
     seen: set[UOp] = set()
-    stack: list[tuple[UOp, bool]] = [(root, False) for root in reversed(list(roots))]
-    first = {root for root, _ in stack}
+    stack = first[::-1]
     while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
-        elif node not in seen:
+        node = stack[-1]
+        if node not in seen:
+            opened = node.op is not Op.FUNCTION or node in first
+            if opened and (enter is None or enter(node)):
+                for s in node.src[::-1]:
+                    if s not in seen:
+                        stack.append(s)
+                if stack[-1] is not node:
+                    continue
             seen.add(node)
-            stack.append((node, True))
-            closed = node.op is Op.FUNCTION and node not in first
-            if not closed and (enter is None or enter(node)):
-                stack.extend((s, False) for s in reversed(node.src) if s not in seen)
+            yield node
+        stack.pop()
 
 
 def rebuild(node: UOp, src: tuple[UOp, ...]) -> UOp:
@@ -214,13 +218,18 @@ def rebuild(node: UOp, src: tuple[UOp, ...]) -> UOp:
     return node if src == node.src else UOp(node.op, src, node.arg)
 
 
-def substitute(roots: Iterable[UOp], replace: Mapping[UOp, UOp]) -> list[UOp]:
-    """The roots with nodes replaced; what does not depend on them stays the same object."""
+def substitute(roots: Iterable[UOp], replace: Mapping[UOp, UOp],
+               order: Iterable[UOp] | None = None) -> list[UOp]:  # fmt: skip
+    """The roots with nodes replaced; what does not depend on them stays the same object.
+
+    `order` may give the nodes under the roots, sources first, if they are known.
+    """
     roots = list(roots)
     new: dict[UOp, UOp] = dict(replace)
-    for node in walk(roots, lambda node: node not in replace):
+    for node in order or walk(roots, lambda node: node not in replace):
         if node not in new:
-            new[node] = rebuild(node, tuple(new.get(s, s) for s in node.src))
+            src = tuple([new[s] if s in new else s for s in node.src])
+            new[node] = rebuild(node, src)
     return [new[root] for root in roots]
 
 

@@ -1,0 +1,97 @@
+"""Index expressions for tests: drawn, and evaluated at every point of their ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from tfn.dtypes import INT64
+from tfn.trace.build import where
+from tfn.trace.op import Op, Range
+from tfn.trace.oracle import MEANING
+from tfn.trace.uop import UOp, const, walk
+
+
+def ranged(number: int, size: int) -> UOp:
+    """A loop variable."""
+    return UOp(Op.RANGE, (), Range(number, size))
+
+
+RANGES = (ranged(0, 4), ranged(1, 3), ranged(2, 6))
+DIVISORS = st.sampled_from([1, 2, 3, 4, 6, 12, 24])
+FACTORS = st.sampled_from([-2, -1, 0, 1, 2, 3, 4, 6, 12])
+
+
+OPS = [Op.ADD, Op.ADD, Op.SUB, Op.MUL, Op.FLOORDIV, Op.MOD, Op.MAX, Op.MIN, Op.WHERE]
+COMPARISONS = [Op.LT, Op.LE, Op.EQ, Op.NE]
+LOGIC = [Op.AND, Op.OR, Op.XOR, Op.NOT]
+
+
+def index(value: int) -> UOp:
+    """A constant of index arithmetic."""
+    return const(value, INT64)
+
+
+@st.composite
+def indices(draw: st.DrawFn, depth: int = 4) -> UOp:
+    """An index expression, at most `depth` operations deep."""
+    if depth == 0 or draw(st.integers(0, 4)) == 0:
+        return draw(st.one_of(st.sampled_from(RANGES), st.integers(-7, 13).map(index)))
+    op = draw(st.sampled_from(OPS))
+    x = draw(indices(depth - 1))
+    if op is Op.MUL:
+        return x * draw(FACTORS)
+    if op in (Op.FLOORDIV, Op.MOD):
+        return UOp(op, (x, index(draw(DIVISORS))))
+    y = draw(indices(depth - 1))
+    return where(draw(gates(depth - 1)), x, y) if op is Op.WHERE else UOp(op, (x, y))
+
+
+@st.composite
+def gates(draw: st.DrawFn, depth: int = 4) -> UOp:
+    """A condition on index expressions."""
+    op = draw(st.sampled_from([*COMPARISONS, *LOGIC] if depth > 1 else COMPARISONS))
+    if op is Op.NOT:
+        return ~draw(gates(depth - 1))
+    parts = gates(depth - 1) if op in LOGIC else indices(max(depth - 1, 0))
+    return UOp(op, (draw(parts), draw(parts)))
+
+
+def at_every_point(u: UOp, ranges: Sequence[UOp] = RANGES) -> Any:
+    """The values of an expression, one for each point of its ranges."""
+    grid = np.meshgrid(*(np.arange(r.arg.size, dtype=np.int64) for r in ranges), indexing="ij")
+    values: dict[UOp, Any] = dict(zip(ranges, grid))
+    for node in walk([u]):
+        if node.op is Op.CONST:
+            values[node] = np.full(grid[0].shape, node.arg.value)
+        elif node not in values:
+            values[node] = MEANING[node.op](node.arg, *(values[s] for s in node.src))
+    return values[u]
+
+
+def flatten(place: Sequence[UOp], shape: Sequence[int]) -> UOp:
+    """The row-major position of a place."""
+    position = index(0)
+    for i, n in zip(place, shape, strict=True):
+        position = position * n + i
+    return position
+
+
+def unflatten(position: UOp, shape: Sequence[int]) -> list[UOp]:
+    """The place at a row-major position."""
+    place = []
+    for n in reversed(shape):
+        place.append(position % n)
+        position = position // n
+    return place[::-1]
+
+
+def reshaped(*shapes: tuple[int, ...]) -> list[UOp]:
+    """Where an element of the last shape is in the first, going through all between."""
+    place: list[UOp] = [ranged(i, n) for i, n in enumerate(shapes[-1])]
+    for outer, inner in zip(reversed(shapes[:-1]), reversed(shapes[1:]), strict=True):
+        place = unflatten(flatten(place, inner), outer)
+    return place
