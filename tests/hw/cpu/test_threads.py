@@ -113,8 +113,8 @@ def test_an_interrupt_comes_after_the_program():
     interrupted = 0
     for i in range(10):
         timer = threading.Timer(0.01 + 0.001 * i, signal.pthread_kill, (main, signal.SIGINT))
-        timer.start()
         try:
+            timer.start()
             while True:
                 assert sums(device, big, x)[0] == whole
         except KeyboardInterrupt:
