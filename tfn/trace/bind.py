@@ -16,7 +16,7 @@ from typing import Any, Protocol, cast
 
 from tfn.dtypes import DType
 from tfn.errors import UnexpectedTracerError, user_line
-from tfn.trace.jaxpr import Jaxpr, close, inline, leaves
+from tfn.trace.jaxpr import Jaxpr, close, inline
 from tfn.trace.op import Leaf, Op, Shape
 from tfn.trace.uop import UOp, substitute, walk
 
@@ -191,18 +191,21 @@ def evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool] = ()) ->
     op by op, because such a graph is different each time.  `weak` says which outputs are weak.
     """
     weak = weak or (False,) * len(outputs)
-    used = leaves(outputs)
+    order = list(walk(outputs))
+    used = [node for node in order if node.op is Op.LEAF]
     outer = innermost([leaf.arg.value for leaf in used])
     if outer is not None:
         replace = {leaf: lift(leaf.arg.value, outer) for leaf in used}
         unknown = {n for n in used if n.arg.value.trace is not None and not n.arg.value.known}
         if unknown:
-            for node in walk(outputs):
+            for node in order:
                 if not unknown.isdisjoint(node.src):
                     unknown.add(node)
         return [
             face().wrap(new, outer, old not in unknown, is_weak)
-            for old, new, is_weak in zip(outputs, substitute(outputs, replace), weak, strict=True)
+            for old, new, is_weak in zip(
+                outputs, substitute(outputs, replace, order), weak, strict=True
+            )
         ]
     # An output that is an array already is that array, unless it must differ in weakness.
     values = {

@@ -66,8 +66,9 @@ def close(outputs: Sequence[UOp], inputs: Sequence[UOp]) -> tuple[Jaxpr, list[UO
     order: dict[UOp, int] = {leaf: i for i, leaf in enumerate(inputs)}
     captured: list[UOp] = []
     by_value: dict[int, int] = {}
-    for leaf in leaves(outputs):
-        if leaf in order:
+    nodes = list(walk(outputs))
+    for leaf in nodes:
+        if leaf.op is not Op.LEAF or leaf in order:
             continue
         value = leaf.arg.value
         position = by_value.get(id(value)) if value is not None else None
@@ -82,7 +83,7 @@ def close(outputs: Sequence[UOp], inputs: Sequence[UOp]) -> tuple[Jaxpr, list[UO
         first.setdefault(position, leaf)
     params = tuple(Param(i, first[i].shape, first[i].dtype) for i in range(len(first)))
     replace = {leaf: param(params[i]) for leaf, i in order.items()}
-    return Jaxpr(function(substitute(outputs, replace), params)), captured
+    return Jaxpr(function(substitute(outputs, replace, nodes), params)), captured
 
 
 def function(outputs: Sequence[UOp], params: tuple[Param, ...]) -> UOp:
