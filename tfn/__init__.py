@@ -27,3 +27,4 @@ from tfn.transforms.vmap import vmap as vmap
 
 _bind.plug(run.Runner())
 _array.plug(numpy)
+dtypes.plug(numpy.asarray)

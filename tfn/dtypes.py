@@ -81,6 +81,14 @@ SHORT: dict[DType, str] = {
 """Short names, as jaxprs print them."""
 # fmt: on
 
+
+
+def plug(make: Callable[[Any, DType], Any]) -> None:
+    """Let a called name of a dtype make an array; done once, by ``tfn/__init__.py``."""
+    for name in SCALAR_TYPES:
+        name.make = make
+
+
 FLOATS = frozenset({BFLOAT16, FLOAT16, FLOAT32, FLOAT64})
 SIGNED = frozenset({int8.dtype, int16.dtype, INT32, INT64})
 UNSIGNED = frozenset({uint8.dtype, uint16.dtype, UINT32, UINT64})

@@ -1,13 +1,10 @@
 """x[index] and x.at[index] against NumPy, over generated indices."""
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import tfn
 import tfn.numpy as tnp
-from tfn.errors import ArgumentError, DTypeError, ImmutableError, OutOfBoundsError, ShapeError
 
 SHAPES = [(7,), (1,), (0,), (3, 5), (2, 3, 4), (4, 1, 3)]
 

@@ -202,7 +202,7 @@ def reduce(arg: Reduce, x: Value) -> Value:
     """A monoid over axes; an empty reduction gives the identity."""
     wide = x.astype(accumulator(x.dtype)) if arg.op in (Op.ADD, Op.MUL) else x
     start = np.asarray(identity(arg.op, x.dtype)).astype(wide.dtype)
-    if arg.op in (Op.MAX, Op.MIN) and x.dtype != BOOL:
+    if arg.op in (Op.MAX, Op.MIN):
         out = REDUCTIONS[arg.op](wide, axis=arg.axes, initial=start)
     else:
         out = REDUCTIONS[arg.op](wide, axis=arg.axes, dtype=wide.dtype)

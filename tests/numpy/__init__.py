@@ -1,0 +1,1 @@
+"""The face in the manner of NumPy, file by file."""

@@ -1,0 +1,148 @@
+"""Arithmetic against NumPy: values, dtypes, broadcasting, the borders of each dtype."""
+
+import numpy as np
+import pytest
+
+import tfn.numpy as tnp
+from tests.numpy.values import FLOATS, INTEGERS, NUMBERS, close, kind, sample
+from tfn.errors import ArgumentError, DTypeError, ShapeError
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of the reference
+
+BINARY = ["add", "subtract", "multiply", "maximum", "minimum"]
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+@pytest.mark.parametrize("function", BINARY)
+def test_binary_as_numpy(function, name):
+    x, y = sample(name, (17,), 1), sample(name, (17,), 2)
+    got = getattr(tnp, function)(x, y)
+    assert got.dtype == kind(name) and not got.weak_type
+    close(got, getattr(np, function)(x, y))
+
+
+@pytest.mark.parametrize("shapes", [((), (3,)), ((2, 1), (1, 5)), ((0, 1), (3,)), ((7, 1, 2), (5, 1))])
+def test_broadcasting(shapes):
+    x, y = (sample("float32", s, i, special=False) for i, s in enumerate(shapes))
+    close(tnp.add(x, y), x + y)
+    close(tnp.divide(x, y), x / y)
+
+
+def test_broadcasting_error_names_both_shapes():
+    with pytest.raises(ShapeError) as caught:
+        tnp.ones(3) + tnp.ones(4)
+    assert caught.value.what == "add got incompatible shapes for broadcasting: (3,), (4,)"
+    assert "tnp.ones(3) + tnp.ones(4)" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integer_division_floors_and_zero_gives_zero(name):
+    x, y = sample(name, (40,), 3), sample(name, (40,), 4)
+    if np.iinfo(kind(name)).min < 0:
+        y = np.where((x == np.iinfo(kind(name)).min) & (y == -1), 1, y).astype(name)
+    safe = np.where(y == 0, 1, y).astype(name)
+    close(tnp.floor_divide(x, y), np.where(y == 0, 0, x // safe))
+    close(tnp.remainder(x, y), np.where(y == 0, 0, x % safe))
+    close(tnp.divide(x, y), (x.astype(np.float32) / y.astype(np.float32)))
+
+
+@pytest.mark.parametrize("name", ["float32", "float64"])
+def test_float_division(name):
+    x, y = sample(name, (90,), 5), sample(name, (90,), 6)
+    close(tnp.divide(x, y), x / y)
+    close(tnp.remainder(x, y), np.remainder(x, y), 4)
+    finite = np.isfinite(x) & np.isfinite(y)
+    close(tnp.floor_divide(x, y)[finite], np.floor_divide(x, y)[finite])
+    close(tnp.fmod(x, y)[finite], np.fmod(x, y)[finite], 4)
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("function", [
+    "negative", "abs", "sign", "square", "floor", "ceil", "trunc", "rint", "reciprocal", "round",
+])  # fmt: skip
+def test_unary_of_floats(function, name):
+    x = sample(name, (30,), 7)
+    got = getattr(tnp, function)(x)
+    assert got.dtype == kind(name)
+    close(got, getattr(np, function)(x))
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+@pytest.mark.parametrize("function", ["negative", "abs", "sign", "square", "floor", "ceil", "trunc"])
+def test_unary_of_integers(function, name):
+    x = sample(name, (30,), 8)
+    got = getattr(tnp, function)(x)
+    assert got.dtype == kind(name)
+    close(got, getattr(np, function)(x))
+
+
+@pytest.mark.parametrize("function", [
+    "arctan2", "hypot", "logaddexp", "logaddexp2", "copysign", "fmax", "fmin", "float_power",
+])  # fmt: skip
+def test_two_floats(function):
+    x, y = sample("float64", (60,), 9), sample("float64", (60,), 10)
+    close(getattr(tnp, function)(x, y), getattr(np, function)(x, y), 16)
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 7, -1, -2, 10])
+def test_power_by_a_python_integer(exponent):
+    x = sample("float32", (20,), 11)
+    close(tnp.asarray(x) ** exponent, x.astype(np.float64) ** exponent, 8)
+    if exponent >= 0:
+        n = np.arange(-4, 5, dtype=np.int32)
+        got = tnp.asarray(n) ** exponent
+        assert got.dtype == np.int32
+        close(got, n**exponent)
+
+
+@pytest.mark.parametrize("name", ["int8", "int32", "uint8", "uint32", "int64"])
+def test_power_of_integer_arrays_wraps(name):
+    x = np.arange(9).astype(name)
+    y = (np.arange(9) * 3).astype(name)
+    close(tnp.power(x, y), np.power(x, y))
+
+
+def test_power_of_floats_and_errors():
+    x = np.float32([0.5, 2, 3])
+    close(tnp.power(x, 0.5), np.sqrt(x))
+    close(tnp.power(2.0, x), 2.0**x)
+    with pytest.raises(ArgumentError, match="integers cannot be raised to the power -2"):
+        tnp.arange(3) ** -2
+
+
+def test_booleans():
+    x, y = np.array([True, True, False]), np.array([True, False, False])
+    close(tnp.add(x, y), x + y)
+    close(tnp.multiply(x, y), x * y)
+    assert tnp.add(x, y).dtype == bool and tnp.add(x, 1).dtype == np.int32
+    with pytest.raises(DTypeError, match="subtract needs numbers"):
+        tnp.subtract(x, y)
+    with pytest.raises(DTypeError, match="negative needs numbers"):
+        -tnp.asarray(x)
+
+
+def test_clip_keeps_nan():
+    x = np.float32([-5, 0.5, 5, np.nan])
+    close(tnp.clip(x, -1, 1), np.clip(x, -1, 1))
+    close(tnp.clip(x, max=0), np.clip(x, None, 0))
+    assert tnp.clip(tnp.arange(3), 1, None).dtype == np.int32
+
+
+def test_rounding_to_decimals():
+    x = np.float64([1.25, -1.35, 12345.678, 0.5, 1.5, 2.5])
+    close(tnp.round(x, 1), np.round(x, 1))
+    close(tnp.round(x, -2), np.round(x, -2))
+    close(tnp.round(np.int32([149, 150, -151]), -2), np.round(np.int32([149, 150, -151]), -2))
+
+
+def test_python_numbers_out_of_range_are_errors():
+    with pytest.raises(ArgumentError, match="300 does not fit into int8"):
+        tnp.int8(1) + 300
+
+
+def test_divmod():
+    x = tnp.array([-7, 7, 8])
+    for got, want in zip(divmod(x, 3), np.divmod(np.asarray(x), 3)):
+        close(got, want)
+    for got, want in zip(divmod(20, x), np.divmod(20, np.asarray(x))):
+        close(got, want)

@@ -1,0 +1,41 @@
+"""Functions of real numbers against NumPy in double precision."""
+
+import numpy as np
+import pytest
+
+import tfn.numpy as tnp
+from tests.numpy.values import FLOATS, close, kind, sample
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+FUNCTIONS = """exp exp2 expm1 log log2 log10 log1p sqrt cbrt sin cos tan arcsin arccos arctan sinh
+cosh tanh arcsinh arccosh arctanh deg2rad rad2deg""".split()
+
+
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_as_numpy(function, name):
+    x = sample(name, (31,), 1)
+    got = getattr(tnp, function)(x)
+    assert got.dtype == kind(name)
+    close(got, getattr(np, function)(x.astype(np.float64)), 4)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_integers_become_float32(function):
+    x = np.arange(-3, 4, dtype=np.int64)
+    got = getattr(tnp, function)(x)
+    assert got.dtype == np.float32 and not got.weak_type
+    close(got, getattr(np, function)(x.astype(np.float64)), 8)
+    assert getattr(tnp, function)(True).dtype == np.float32
+    assert getattr(tnp, function)(1).weak_type
+
+
+def test_sinc():
+    x = np.float32([0, 0.5, -1.5, 3.25, 1e-30])
+    close(tnp.sinc(x), np.sinc(x.astype(np.float64)), 8)
+    assert abs(float(tnp.sinc(2.0))) < 1e-6  # sin of a rounded multiple of pi
+
+
+def test_array_api_names():
+    assert tnp.acos is tnp.arccos and tnp.atanh is tnp.arctanh and tnp.atan2 is tnp.arctan2

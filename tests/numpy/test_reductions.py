@@ -1,0 +1,141 @@
+"""Reductions against NumPy: axes, dtypes, NaN, what is empty."""
+
+import numpy as np
+import pytest
+
+import tfn.numpy as tnp
+from tests.numpy.values import ALL, FLOATS, INTEGERS, close, kind, sample
+from tfn.errors import ArgumentError, AxisError, ShapeError
+
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+AXES = [None, 0, -1, (0, 2), (1,), ()]
+SUMS = {
+    "bool": "int32", "int8": "int32", "int16": "int32", "uint8": "uint32", "uint16": "uint32",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("axis", AXES)
+@pytest.mark.parametrize("function", ["sum", "prod", "max", "min", "mean", "var", "std"])
+def test_axes(function, axis):
+    x = sample("float64", (3, 5, 2), 1, special=False)
+    for keepdims in (False, True):
+        got = getattr(tnp, function)(x, axis=axis, keepdims=keepdims)
+        close(got, getattr(np, function)(x, axis=axis, keepdims=keepdims), 32)
+        method = getattr(tnp.asarray(x), function)(axis=axis, keepdims=keepdims)
+        close(method, np.asarray(got))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1, (0, 1)])
+def test_truths_and_counts(axis):
+    x = np.array([[0, 1, np.nan], [0, 0, 0]], np.float32)
+    for function in ("any", "all", "count_nonzero"):
+        close(getattr(tnp, function)(x, axis=axis), getattr(np, function)(x, axis=axis))
+    close(tnp.any(np.zeros((0, 2)), axis=0), np.zeros(2, bool))
+    close(tnp.all(np.zeros((0, 2)), axis=0), np.ones(2, bool))
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_dtypes_of_sums(name):
+    x = sample(name, (40,), 2, special=False)
+    got = tnp.sum(x)
+    assert got.dtype == kind(SUMS.get(name, name)) == tnp.prod(x).dtype
+    close(got, np.sum(x.astype(got.dtype if name in ("bool", *INTEGERS) else np.float64)), 64)
+    assert tnp.sum(x, dtype="float32").dtype == np.float32
+    assert tnp.mean(x).dtype == (kind(name) if name in FLOATS else np.float32)
+    assert tnp.max(x).dtype == kind(name)
+
+
+def test_small_floats_are_summed_in_32_bits():
+    x = np.full(4096, 0.1, np.float16)
+    close(tnp.sum(x), np.float16(x.astype(np.float32).sum()), 1)
+    close(tnp.mean(x), np.float16(0.1), 1)
+    close(tnp.var(np.full(1000, 300, np.float16)), np.float16(0))
+
+
+@pytest.mark.parametrize("name", ["float16", "float32", "int8", "uint32", "bool"])
+@pytest.mark.parametrize("function", ["max", "min", "argmax", "argmin"])
+def test_extremes(function, name):
+    x = sample(name, (4, 11), 3)
+    for axis in (None, 0, 1, -1):
+        close(getattr(tnp, function)(x, axis=axis), getattr(np, function)(x, axis=axis))
+        close(getattr(tnp, function)(x, axis=axis, keepdims=True),
+              getattr(np, function)(x, axis=axis, keepdims=True))  # fmt: skip
+
+
+def test_extremes_propagate_nan_and_the_first_wins():
+    x = np.float32([1, np.nan, 3, np.nan])
+    assert np.isnan(tnp.max(x)) and np.isnan(tnp.min(x))
+    assert tnp.argmax(x) == 1 == tnp.argmin(x)
+    assert tnp.argmax(np.int32([2, 7, 7])) == 1
+    assert tnp.argmax(np.float32([-np.inf, -np.inf])) == 0
+
+
+def test_without_elements():
+    empty = tnp.zeros((0, 3))
+    close(tnp.sum(empty), np.float32(0))
+    close(tnp.prod(empty, axis=0), np.ones(3, np.float32))
+    assert np.isnan(tnp.mean(empty)) and tnp.max(empty, axis=1).shape == (0,)
+    for function in (tnp.max, tnp.min, tnp.argmax):
+        with pytest.raises(ShapeError, match="of no elements does not exist"):
+            function(empty)
+    close(tnp.max(empty, initial=5.0), np.float32(5))
+
+
+def test_where_and_initial():
+    x = sample("float32", (4, 5), 4, special=False)
+    mask = x > 0
+    close(tnp.sum(x, axis=1, where=mask, initial=2.0), np.sum(x, axis=1, where=mask, initial=2), 8)
+    close(tnp.max(x, where=mask, initial=-3.0), np.max(x, where=mask, initial=-3))
+    close(tnp.mean(x, axis=0, where=mask[:, :1]), np.mean(x, axis=0, where=mask[:, :1]), 8)
+    with pytest.raises(ArgumentError, match="needs initial="):
+        tnp.max(x, where=mask)
+
+
+def test_variance_less_degrees_of_freedom():
+    x = sample("float32", (6,), 5, special=False)
+    close(tnp.var(x, ddof=1), np.var(x.astype(np.float64), ddof=1), 8)
+    close(tnp.std(x, correction=2), np.std(x.astype(np.float64), ddof=2), 8)
+    assert np.isnan(tnp.var(x[:1], ddof=1))
+
+
+def test_averages():
+    x = sample("float32", (3, 4), 6, special=False)
+    w = np.float32([1, 2, 3, 4])
+    close(tnp.average(x, axis=1, weights=w), np.average(x, axis=1, weights=w), 8)
+    got, total = tnp.average(x, weights=x * x, returned=True)
+    close(got, np.average(x, weights=x * x), 16)
+    close(total, (x * x).sum(), 16)
+    close(tnp.average(x, axis=0), x.mean(0), 8)
+    with pytest.raises(ShapeError, match="weights"):
+        tnp.average(x, axis=0, weights=w)
+
+
+def test_reductions_that_skip_nan():
+    x = np.array([[1, np.nan, -2], [np.nan, np.nan, np.nan], [5, 0, 7]], np.float32)
+    close(tnp.nansum(x, axis=1), np.nansum(x, axis=1))
+    close(tnp.nanprod(x), np.nanprod(x))
+    close(tnp.nanmax(x[::2], axis=1), np.nanmax(x[::2], axis=1))
+    assert np.isnan(np.asarray(tnp.nanmin(x, axis=1))[1])
+    close(tnp.nanmean(x[::2], axis=1), np.nanmean(x[::2], axis=1))
+    close(tnp.nansum(np.arange(3, dtype=np.int32)), np.int32(3))
+
+
+def test_peak_to_peak():
+    x = sample("int32", (3, 4), 7, special=False)
+    close(tnp.ptp(x, axis=0), np.ptp(x, axis=0))
+
+
+def test_axis_errors_name_the_function():
+    with pytest.raises(AxisError, match="sum got axis 2 of an array that has 2 axes"):
+        tnp.sum(tnp.ones((2, 3)), axis=2)
+    with pytest.raises(AxisError, match="max got the same axis twice"):
+        tnp.max(tnp.ones((2, 3)), axis=(0, -2))
+    with pytest.raises(ArgumentError, match="sum needs an integer axis"):
+        tnp.sum(tnp.ones((2, 3)), axis=0.5)
+
+
+def test_weak_types_survive():
+    x = tnp.asarray(2.0)
+    assert x.weak_type and x.sum().weak_type and x.mean().weak_type and x.max().weak_type
+    assert not x.sum(dtype="float32").weak_type
