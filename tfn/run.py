@@ -105,7 +105,11 @@ def asarray(value: Any, dtype: Any = None) -> Array:
     wanted = None if dtype is None else dtypes.canonical(dtype)
     if isinstance(value, (bool, int, float)):
         kind = wanted or dtypes.DEFAULTS[type(value) if type(value) in dtypes.DEFAULTS else float]
-        data = np.asarray(value).astype(kind) if kind.kind != "i" else np.array(value, kind)
+        try:
+            data = np.asarray(value).astype(kind) if kind.kind != "i" else np.array(value, kind)
+        except OverflowError:
+            raise ArgumentError(f"{value} does not fit into {kind.name}",
+                                hint="say dtype='int64'") from None  # fmt: skip
         weak = wanted is None and not isinstance(value, bool)
         return Array(device().memory.adopt(data), (), kind, weak)
     if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):

@@ -21,7 +21,9 @@ def test_binary_as_numpy(function, name):
     close(got, getattr(np, function)(x, y))
 
 
-@pytest.mark.parametrize("shapes", [((), (3,)), ((2, 1), (1, 5)), ((0, 1), (3,)), ((7, 1, 2), (5, 1))])
+@pytest.mark.parametrize(
+    "shapes", [((), (3,)), ((2, 1), (1, 5)), ((0, 1), (3,)), ((7, 1, 2), (5, 1))]
+)
 def test_broadcasting(shapes):
     x, y = (sample("float32", s, i, special=False) for i, s in enumerate(shapes))
     close(tnp.add(x, y), x + y)
@@ -57,9 +59,21 @@ def test_float_division(name):
 
 
 @pytest.mark.parametrize("name", FLOATS)
-@pytest.mark.parametrize("function", [
-    "negative", "abs", "sign", "square", "floor", "ceil", "trunc", "rint", "reciprocal", "round",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "function",
+    [
+        "negative",
+        "abs",
+        "sign",
+        "square",
+        "floor",
+        "ceil",
+        "trunc",
+        "rint",
+        "reciprocal",
+        "round",
+    ],
+)
 def test_unary_of_floats(function, name):
     x = sample(name, (30,), 7)
     got = getattr(tnp, function)(x)
@@ -68,7 +82,9 @@ def test_unary_of_floats(function, name):
 
 
 @pytest.mark.parametrize("name", INTEGERS)
-@pytest.mark.parametrize("function", ["negative", "abs", "sign", "square", "floor", "ceil", "trunc"])
+@pytest.mark.parametrize(
+    "function", ["negative", "abs", "sign", "square", "floor", "ceil", "trunc"]
+)
 def test_unary_of_integers(function, name):
     x = sample(name, (30,), 8)
     got = getattr(tnp, function)(x)
@@ -76,9 +92,19 @@ def test_unary_of_integers(function, name):
     close(got, getattr(np, function)(x))
 
 
-@pytest.mark.parametrize("function", [
-    "arctan2", "hypot", "logaddexp", "logaddexp2", "copysign", "fmax", "fmin", "float_power",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "function",
+    [
+        "arctan2",
+        "hypot",
+        "logaddexp",
+        "logaddexp2",
+        "copysign",
+        "fmax",
+        "fmin",
+        "float_power",
+    ],
+)
 def test_two_floats(function):
     x, y = sample("float64", (60,), 9), sample("float64", (60,), 10)
     close(getattr(tnp, function)(x, y), getattr(np, function)(x, y), 16)

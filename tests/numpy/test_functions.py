@@ -8,8 +8,13 @@ from tests.numpy.values import FLOATS, close, kind, sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
-FUNCTIONS = """exp exp2 expm1 log log2 log10 log1p sqrt cbrt sin cos tan arcsin arccos arctan sinh
-cosh tanh arcsinh arccosh arctanh deg2rad rad2deg""".split()
+# fmt: off
+FUNCTIONS = [
+    "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "cbrt", "sin", "cos",
+    "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh", "arcsinh", "arccosh",
+    "arctanh", "deg2rad", "rad2deg",
+]
+# fmt: on
 
 
 @pytest.mark.parametrize("name", FLOATS)

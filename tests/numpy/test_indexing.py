@@ -40,10 +40,18 @@ def indices(draw, shape, advanced):
             items.append(mask if mask.sum() == (grid[-1] if grid else 1) else slice(None))
         else:
             part = draw(st.sampled_from([grid, grid[-1:], ()]))
-            items.append(np.array(draw(st.lists(st.integers(-size, size - 1),
-                                                min_size=int(np.prod(part)),
-                                                max_size=int(np.prod(part)))),
-                                  np.int32).reshape(part))  # fmt: skip
+            items.append(
+                np.array(
+                    draw(
+                        st.lists(
+                            st.integers(-size, size - 1),
+                            min_size=int(np.prod(part)),
+                            max_size=int(np.prod(part)),
+                        )
+                    ),
+                    np.int32,
+                ).reshape(part)
+            )
         axis += 1
     return tuple(items)
 

@@ -52,7 +52,9 @@ def test_logic_of_mixed_dtypes(function):
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("function", ["isnan", "isinf", "isfinite", "signbit", "isposinf", "isneginf"])
+@pytest.mark.parametrize(
+    "function", ["isnan", "isinf", "isfinite", "signbit", "isposinf", "isneginf"]
+)
 def test_kinds_of_numbers(function, name):
     x = sample(name, (17,), 7)
     if name == "bfloat16":

@@ -11,8 +11,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 AXES = [None, 0, -1, (0, 2), (1,), ()]
 SUMS = {
-    "bool": "int32", "int8": "int32", "int16": "int32", "uint8": "uint32", "uint16": "uint32",
-}  # fmt: skip
+    "bool": "int32",
+    "int8": "int32",
+    "int16": "int32",
+    "uint8": "uint32",
+    "uint16": "uint32",
+}
 
 
 @pytest.mark.parametrize("axis", AXES)
@@ -59,8 +63,10 @@ def test_extremes(function, name):
     x = sample(name, (4, 11), 3)
     for axis in (None, 0, 1, -1):
         close(getattr(tnp, function)(x, axis=axis), getattr(np, function)(x, axis=axis))
-        close(getattr(tnp, function)(x, axis=axis, keepdims=True),
-              getattr(np, function)(x, axis=axis, keepdims=True))  # fmt: skip
+        close(
+            getattr(tnp, function)(x, axis=axis, keepdims=True),
+            getattr(np, function)(x, axis=axis, keepdims=True),
+        )
 
 
 def test_extremes_propagate_nan_and_the_first_wins():

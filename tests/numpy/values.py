@@ -19,7 +19,7 @@ def sample(name, shape=(17,), seed=0, special=True):
     """Values of a dtype: some ordinary, and, if wanted and there is room, its special ones."""
     dtype = kind(name)
     random = np.random.default_rng(seed)
-    if dtype == bool:
+    if dtype.kind == "b":
         return random.random(shape) < 0.5
     if dtype.kind in "iu":
         info = np.iinfo(dtype)
@@ -42,5 +42,9 @@ def close(got, want, ulps=2):
         return
     eps = float(dtypes.finfo(got.dtype).eps)
     tiny = float(dtypes.finfo(got.dtype).tiny)
-    np.testing.assert_allclose(got.astype(np.float64), want.astype(got.dtype).astype(np.float64),
-                               rtol=ulps * eps, atol=tiny)  # fmt: skip
+    np.testing.assert_allclose(
+        got.astype(np.float64),
+        want.astype(got.dtype).astype(np.float64),
+        rtol=ulps * eps,
+        atol=tiny,
+    )

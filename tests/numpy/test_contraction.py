@@ -1,0 +1,189 @@
+"""Products against NumPy, over shapes with and without batch axes."""
+
+import numpy as np
+import pytest
+
+import tfn.numpy as tnp
+from tests.numpy.values import close, sample
+from tfn.errors import ArgumentError, ShapeError
+
+
+def make(*shape, name="float64", seed=0):
+    return sample(name, shape, seed + len(shape), special=False)
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ((3,), (3,)),
+        ((2, 3), (3,)),
+        ((3,), (3, 4)),
+        ((2, 3), (3, 4)),
+        ((5, 2, 3), (3, 4)),
+        ((2, 3), (5, 3, 4)),
+        ((5, 2, 3), (5, 3, 4)),
+        ((3,), (5, 3, 4)),
+        ((5, 2, 3), (3,)),
+        ((7, 1, 2, 3), (5, 3, 1)),
+        ((0, 3), (3, 2)),
+        ((2, 0), (0, 3)),
+        ((1, 1), (1, 1)),
+    ],
+)
+def test_matmul_and_dot(shapes):
+    x, y = make(*shapes[0]), make(*shapes[1], seed=1)
+    close(tnp.matmul(x, y), np.matmul(x, y), 32)
+    close(tnp.asarray(x) @ y, x @ y, 32)
+    close(x @ tnp.asarray(y), x @ y, 32)
+    close(tnp.dot(x, y), np.dot(x, y), 32)
+    if shapes[0][-1] == shapes[1][-1]:
+        close(tnp.inner(x, y), np.inner(x, y), 32)
+
+
+def test_scalars():
+    close(tnp.dot(2.0, make(3)), 2 * make(3))
+    close(tnp.inner(make(2, 2), 3), make(2, 2) * 3)
+    with pytest.raises(ShapeError, match="matmul needs arrays, not scalars"):
+        tnp.matmul(2.0, tnp.ones(2))
+
+
+def test_errors_name_the_axes():
+    with pytest.raises(ShapeError) as caught:
+        tnp.ones((64, 128)) @ tnp.ones((64, 10))
+    assert caught.value.got == "(64, 128) and (64, 10): 128 and 64"
+    assert ".T" in caught.value.hint
+    with pytest.raises(
+        ShapeError, match=r"matmul got incompatible shapes for broadcasting: \(2,\)"
+    ):
+        tnp.ones((2, 3, 4)) @ tnp.ones((5, 4, 3))
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "bool", "bfloat16", "int64"])
+def test_dtypes(name):
+    x, y = make(4, 3, name=name), make(3, 5, name=name, seed=2)
+    got = tnp.matmul(x, y)
+    assert got.dtype == x.dtype
+    wide = np.float64 if name == "bfloat16" else x.dtype
+    close(got, (x.astype(wide) @ y.astype(wide)).astype(x.dtype))
+
+
+def test_preferred_element_type():
+    x = make(4, 300, name="bfloat16")
+    got = tnp.matmul(x, x.T, preferred_element_type="float32")
+    assert got.dtype == np.float32
+    close(got, x.astype(np.float64) @ x.T.astype(np.float64), 64)
+    assert tnp.matmul(np.ones((2, 2), np.int8), np.ones((2, 2), np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("axes", [0, 1, 2, ([0], [1]), ((2, 0), (1, 2)), (-1, 0)])
+def test_tensordot(axes):
+    x = make(3, 4, 5)
+    y = (
+        {0: make(2), 1: make(5, 2), 2: make(4, 5, 2)}.get(axes)
+        if isinstance(axes, int)
+        else (
+            {"([0], [1])": make(2, 3), "((2, 0), (1, 2))": make(2, 5, 3), "(-1, 0)": make(5, 2)}[
+                str(axes)
+            ]
+        )
+    )
+    close(tnp.tensordot(x, y, axes), np.tensordot(x, y, axes), 32)
+
+
+def test_other_products():
+    x, y = make(2, 3), make(4, 5)
+    close(tnp.outer(x, y), np.outer(x, y))
+    close(tnp.vdot(x, x), np.vdot(x, x), 8)
+    close(tnp.kron(x, y), np.kron(x, y))
+    close(tnp.kron(x[0], y), np.kron(x[0], y))
+    close(tnp.cross(make(4, 3), make(3)), np.cross(make(4, 3), make(3)), 64)
+    close(tnp.vecdot(x, x[:1]), (x * x[:1]).sum(-1), 8)
+
+
+SIZES = dict(zip("abcdefg", (2, 3, 5, 4, 1, 6, 2)))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "ab->ba",
+        "ab->",
+        "ab->b",
+        "ab",
+        "ba",
+        "aa->a",
+        "aa->",
+        "aab->b",
+        "aga->g",
+        "ab,bc->ac",
+        "ab,bc",
+        "abc,abd->acd",
+        "abc,cd,db->a",
+        "ab,ab->ab",
+        "ab,cd->abcd",
+        "a,b,c->abc",
+        "ab,ab->",
+        "ab,b->a",
+        "abc,ca->b",
+        "ab,ac,ad->bcd",
+        "...a->...",
+        "...ab,...bc->...ac",
+        "a...,a...->...",
+        "...,...",
+        "ab,bc,cd,de->ae",
+        "a,a,a->",
+        ",a->a",
+        "aab,b->a",
+    ],
+)
+def test_einsum(spec):
+    operands = []
+    for i, term in enumerate(spec.split("->")[0].split(",")):
+        shape = tuple(
+            n for c in term.replace("...", "!") for n in ((2, 3) if c == "!" else (SIZES[c],))
+        )
+        operands.append(make(*shape, seed=i))
+    if spec == "...a->...":
+        operands = [make(4, 2)]
+    got = tnp.einsum(spec, *operands)
+    close(got, np.einsum(spec, *operands), 256)
+
+
+def test_einsum_broadcasts_under_dots():
+    x, y = make(1, 2, 3), make(4, 3, 5)
+    y = make(4, 3, 5)
+    close(tnp.einsum("...ij,...jk->...ik", x, y), np.einsum("...ij,...jk->...ik", x, y), 32)
+    close(
+        tnp.einsum("...ij,jk", make(2, 2, 3), make(3, 5)),
+        np.einsum("...ij,jk", make(2, 2, 3), make(3, 5)),
+        32,
+    )
+
+
+def test_einsum_dtypes():
+    x = make(3, 4, name="int8")
+    assert tnp.einsum("ij->i", x).dtype == np.int8
+    b = x > 0
+    close(tnp.einsum("ij,kj->ik", b, b), np.einsum("ij,kj->ik", b, b))
+    assert tnp.einsum("ij,jk", x, x.T, preferred_element_type="int32").dtype == np.int32
+
+
+@pytest.mark.parametrize(
+    "spec, count",
+    [
+        ("ij,jk->ik", 1),
+        ("ijk->i", 1),
+        ("ij->ii", 1),
+        ("ij->k", 1),
+        ("...ij->ij", 1),
+        ("i1->i", 1),
+    ],
+)
+def test_einsum_errors(spec, count):
+    with pytest.raises(ArgumentError, match="einsum"):
+        tnp.einsum(spec, *[tnp.ones((2, 2) if "..." not in spec else (2, 2, 2))] * count)
+
+
+def test_einsum_names_the_axis_whose_sizes_differ():
+    with pytest.raises(ShapeError, match="einsum 'ij,jk->ik' got two sizes for axis 'j'"):
+        tnp.einsum("ij,jk->ik", tnp.ones((2, 3)), tnp.ones((4, 5)))

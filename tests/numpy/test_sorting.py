@@ -1,0 +1,73 @@
+"""Sorting and what follows from it, against NumPy."""
+
+import numpy as np
+import pytest
+
+import tfn.numpy as tnp
+from tests.numpy.values import close, sample
+from tfn.errors import ArgumentError, ShapeError
+
+
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "int8", "uint32", "bool"])
+def test_sort(name):
+    x = sample(name, (4, 11), 1)
+    wide = x.astype(np.float32) if name == "bfloat16" else x
+    for axis in (0, 1, -1, None):
+        got = tnp.sort(x, axis)
+        assert got.dtype == x.dtype
+        close(got, np.sort(wide, axis).astype(x.dtype))
+        down = tnp.sort(x, axis, descending=True)
+        close(down, np.flip(np.sort(wide, axis), -1 if axis is None else axis).astype(x.dtype))
+
+
+def test_argsort_is_stable():
+    x = np.int32([[3, 1, 3, 0, 1], [2, 2, 2, 1, 1]])
+    for axis in (0, 1, None):
+        close(tnp.argsort(x, axis), np.argsort(x, axis, kind="stable").astype(np.int32))
+    close(tnp.argsort(x, descending=True), np.int32([[0, 2, 1, 4, 3], [0, 1, 2, 3, 4]]))
+    assert tnp.argsort(x).dtype == np.int32
+
+
+def test_lexsort():
+    a, b = np.int32([1, 1, 0, 0, 2]), np.float32([3, 2, 2, 1, 0])
+    close(tnp.lexsort((b, a)), np.lexsort((b, a)).astype(np.int32))
+    with pytest.raises(ArgumentError, match="at least one key"):
+        tnp.lexsort(())
+
+
+@pytest.mark.parametrize("method", ["linear", "lower", "higher", "nearest", "midpoint"])
+def test_quantiles(method):
+    x = sample("float32", (5, 6), 2, special=False)
+    q = np.float32([0, 0.1, 0.5, 0.99, 1])
+    for axis in (None, 0, 1):
+        close(tnp.quantile(x, q, axis, method=method), np.quantile(x, q, axis, method=method), 16)
+    close(
+        tnp.quantile(x, 0.3, 1, keepdims=True),
+        np.quantile(x, np.float32(0.3), 1, keepdims=True),
+        16,
+    )
+    close(tnp.percentile(x, 25), np.percentile(x, 25), 16)
+
+
+def test_median():
+    x = sample("float32", (4, 7), 3, special=False)
+    for axis in (None, 0, 1):
+        close(tnp.median(x, axis), np.median(x, axis), 4)
+    assert np.isnan(tnp.median(np.float32([1, np.nan, 3])))
+    assert tnp.median(np.int32([1, 2])) == 1.5
+    with pytest.raises(ShapeError, match="quantile of no elements"):
+        tnp.median(tnp.zeros(0))
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_searchsorted(side):
+    a = np.float32([-1, 0, 0, 2, 5, np.nan])
+    v = np.float32([[-2, 0, 1], [5, 9, np.nan]])
+    close(tnp.searchsorted(a, v, side), np.searchsorted(a, v, side).astype(np.int32))
+    close(tnp.searchsorted(np.arange(4), 2, side), np.int32(np.searchsorted(np.arange(4), 2, side)))
+    close(
+        tnp.digitize(v[0], a[:5], side == "left"),
+        np.digitize(v[0], a[:5], side == "left").astype(np.int32),
+    )
+    with pytest.raises(ArgumentError, match="side"):
+        tnp.searchsorted(a, v, "middle")
