@@ -9,6 +9,9 @@ from tfn import run as run
 from tfn import tree as tree
 from tfn.array import Array as Array
 from tfn.trace import bind as _bind
+from tfn.transfer import block_until_ready as block_until_ready
+from tfn.transfer import device_get as device_get
+from tfn.transfer import device_put as device_put
 from tfn.transforms.grad import grad as grad
 from tfn.transforms.grad import stop_gradient as stop_gradient
 from tfn.transforms.grad import value_and_grad as value_and_grad

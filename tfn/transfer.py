@@ -1,0 +1,42 @@
+"""Values to and from devices, and waiting for them: whole trees at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tfn import run, tree
+
+
+def device_put(x: Any) -> Any:
+    """A tree with arrays and numbers on the default device.
+
+    Example:
+        >>> device_put({"w": np.ones(2, "float32")})
+        {'w': Array([1., 1.], dtype=float32)}
+    """
+    return tree.map(run.asarray, x)
+
+
+def device_get(x: Any) -> Any:
+    """A tree with NumPy arrays, read-only and not copied, in place of arrays.
+
+    Raises:
+        TracerArrayConversionError: for a traced array, which has no data.
+    """
+    return tree.map(np.asarray, x)
+
+
+def block_until_ready(x: Any) -> Any:
+    """The tree itself, once every array in it has been computed.
+
+    Example:
+        >>> block_until_ready((1, None))
+        (1, None)
+    """
+    for leaf in tree.leaves(x):
+        wait = getattr(leaf, "block_until_ready", None)
+        if wait is not None:
+            wait()
+    return x
