@@ -31,3 +31,5 @@ from tfn.transforms.vmap import vmap as vmap
 _bind.plug(run.Runner())
 _array.plug(numpy)
 dtypes.plug(numpy.asarray)
+
+from tfn import nn as nn  # noqa: E402  (a guest: it needs the face above)

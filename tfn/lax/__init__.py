@@ -61,3 +61,4 @@ from tfn.lax.gather import (
     scatter_add as scatter_add, scatter_mul as scatter_mul, scatter_min as scatter_min,
     scatter_max as scatter_max,
 )  # fmt: skip
+from tfn.transforms.grad import stop_gradient as stop_gradient

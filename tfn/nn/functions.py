@@ -1,0 +1,254 @@
+"""Functions of activations: plain functions of arrays, to be composed, differentiated, jitted.
+
+Integers become float32, as everywhere in tfn.numpy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tfn import lax
+from tfn import numpy as jnp
+from tfn.array import Array, ArrayLike
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int, Shaped
+
+Axes = int | Sequence[int] | None
+
+
+def _floating(x: ArrayLike) -> Array:
+    x = jnp.asarray(x)
+    return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(float)
+
+
+# Activations, element by element.
+
+
+def relu(x: Shaped[Array, ...]) -> Shaped[Array, ...]:
+    """The positive part; NaN passes, and the derivative at 0 is 0.
+
+    Example:
+        >>> relu(jnp.array([-1.0, 0.0, 2.0])).tolist()
+        [0.0, 0.0, 2.0]
+    """
+    x = jnp.asarray(x)
+    return jnp.where(x <= 0, jnp.zeros_like(x), x)
+
+
+def relu6(x: Float[Array, ...]) -> Float[Array, ...]:
+    """`relu`, at most 6."""
+    return jnp.minimum(relu(x), 6)
+
+
+def leaky_relu(x: Float[Array, ...], negative_slope: ArrayLike = 0.01) -> Float[Array, ...]:
+    """x where it is not negative, else x times a small slope."""
+    x = _floating(x)
+    return jnp.where(x >= 0, x, negative_slope * x)
+
+
+def elu(x: Float[Array, ...], alpha: ArrayLike = 1.0) -> Float[Array, ...]:
+    """x where it is positive, else ``alpha * (exp(x) - 1)``.
+
+    Source: Clevert, Unterthiner, Hochreiter 2015, arXiv:1511.07289.
+    """
+    x = _floating(x)
+    positive = x > 0
+    # The other branch is not evaluated where exp would overflow, so its gradient is not NaN.
+    return jnp.where(positive, x, alpha * jnp.expm1(jnp.where(positive, 0.0, x)))
+
+
+def celu(x: Float[Array, ...], alpha: ArrayLike = 1.0) -> Float[Array, ...]:
+    """`elu` with a derivative that is continuous for every alpha.
+
+    Source: Barron 2017, arXiv:1704.07483.
+    """
+    x = _floating(x)
+    return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
+
+
+def selu(x: Float[Array, ...]) -> Float[Array, ...]:
+    """`elu` scaled so that activations keep mean 0 and variance 1.
+
+    Source: Klambauer, Unterthiner, Mayr, Hochreiter 2017, arXiv:1706.02515.
+    """
+    return 1.0507009873554805 * elu(x, 1.6732632423543772)
+
+
+def gelu(x: Float[Array, ...], approximate: bool = True) -> Float[Array, ...]:
+    """x times the probability that a standard normal number is below x.
+
+    Args:
+        approximate: use tanh instead of erf; the two differ by at most 0.0005.
+
+    Source: Hendrycks, Gimpel 2016, arXiv:1606.08415.
+
+    Example:
+        >>> round(gelu(jnp.array(1.0)).item(), 4), round(gelu(jnp.array(1.0), False).item(), 4)
+        (0.8412, 0.8413)
+    """
+    x = _floating(x)
+    if approximate:
+        inner = math.sqrt(2 / math.pi) * (x + 0.044715 * (x * x * x))
+        return x * (0.5 * (1.0 + jnp.tanh(inner)))
+    return 0.5 * x * lax.erfc(-x * math.sqrt(0.5))
+
+
+def sigmoid(x: Float[Array, ...]) -> Float[Array, ...]:
+    """``1 / (1 + exp(-x))``."""
+    return lax.logistic(_floating(x))
+
+
+def log_sigmoid(x: Float[Array, ...]) -> Float[Array, ...]:
+    """The logarithm of `sigmoid`, finite for all finite x."""
+    return -softplus(-_floating(x))
+
+
+def silu(x: Float[Array, ...]) -> Float[Array, ...]:
+    """``x * sigmoid(x)``."""
+    x = _floating(x)
+    return x * sigmoid(x)
+
+
+swish = silu
+
+
+def mish(x: Float[Array, ...]) -> Float[Array, ...]:
+    """``x * tanh(softplus(x))``.
+
+    Source: Misra 2019, arXiv:1908.08681.
+    """
+    x = _floating(x)
+    return x * jnp.tanh(softplus(x))
+
+
+def softplus(x: Float[Array, ...]) -> Float[Array, ...]:
+    """``log(1 + exp(x))``, without overflow."""
+    return jnp.logaddexp(x, 0.0)
+
+
+def soft_sign(x: Float[Array, ...]) -> Float[Array, ...]:
+    """``x / (1 + |x|)``."""
+    x = _floating(x)
+    return x / (1 + jnp.abs(x))
+
+
+def tanh(x: Float[Array, ...]) -> Float[Array, ...]:
+    """The hyperbolic tangent."""
+    return jnp.tanh(x)
+
+
+def hard_tanh(x: Float[Array, ...]) -> Float[Array, ...]:
+    """x between -1 and 1."""
+    x = _floating(x)
+    return jnp.where(x > 1, 1.0, jnp.where(x < -1, -1.0, x))
+
+
+def glu(x: Float[Array, ...], axis: int = -1) -> Float[Array, ...]:
+    """The first half along an axis times the sigmoid of the second.
+
+    Raises:
+        ArgumentError: if the axis cannot be halved.
+    """
+    value, gate = jnp.split(x, 2, axis)
+    return value * sigmoid(gate)
+
+
+# Over an axis.
+
+
+def softmax(x: Float[Array, ...], axis: Axes = -1,
+            where: Bool[Array, ...] | None = None) -> Float[Array, ...]:  # fmt: skip
+    """Positive numbers that add up to 1 along an axis, in the proportion of ``exp(x)``.
+
+    Args:
+        where: which elements take part; the others get 0.
+
+    Example:
+        >>> softmax(jnp.array([0.0, 0.0])).tolist()
+        [0.5, 0.5]
+    """
+    x = _masked(_floating(x), where)
+    powers = jnp.exp(x - lax.stop_gradient(jnp.max(x, axis, keepdims=True)))
+    return powers / jnp.sum(powers, axis, keepdims=True)
+
+
+def log_softmax(x: Float[Array, ...], axis: Axes = -1,
+                where: Bool[Array, ...] | None = None) -> Float[Array, ...]:  # fmt: skip
+    """The logarithm of `softmax`, without its rounding to 0.
+
+    Example:
+        >>> log_softmax(jnp.array([0.0, -200.0])).tolist()
+        [0.0, -200.0]
+    """
+    x = _masked(_floating(x), where)
+    shifted: Array = x - lax.stop_gradient(jnp.max(x, axis, keepdims=True))
+    return shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis, keepdims=True))
+
+
+def _masked(x: Array, where: Array | None) -> Array:
+    return x if where is None else jnp.where(where, x, -jnp.inf)
+
+
+def logsumexp(x: Float[Array, ...], axis: Axes = None, keepdims: bool = False,
+              where: Bool[Array, ...] | None = None) -> Float[Array, ...]:  # fmt: skip
+    """``log(sum(exp(x)))``, without overflow.
+
+    Example:
+        >>> logsumexp(jnp.array([1000.0, 1000.0])).item() - 1000
+        0.693...
+    """
+    x = _masked(_floating(x), where)
+    largest = jnp.max(x, axis, keepdims=True)
+    largest = lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
+    out = jnp.log(jnp.sum(jnp.exp(x - largest), axis, keepdims=True)) + largest
+    return out if keepdims else jnp.squeeze(out, _axes(axis, x.ndim))
+
+
+def _axes(axis: Axes, ndim: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(ndim))
+    return (axis,) if isinstance(axis, int) else tuple(axis)
+
+
+def standardize(
+    x: Float[Array, ...], axis: Axes = -1, mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None, epsilon: ArrayLike = 1e-5,
+    where: Bool[Array, ...] | None = None,
+) -> Float[Array, ...]:  # fmt: skip
+    """x less its mean, divided by its standard deviation along an axis.
+
+    Args:
+        mean, variance: to be used instead of those of x.
+        epsilon: added to the variance.
+        where: which elements mean and variance are taken over.
+
+    Example:
+        >>> standardize(jnp.array([1.0, 3.0]), epsilon=0.0).tolist()
+        [-1.0, 1.0]
+    """
+    x = _floating(x)
+    if mean is None:
+        mean = jnp.mean(x, axis, keepdims=True, where=where)
+    centred = x - mean
+    if variance is None:
+        variance = jnp.mean(jnp.square(centred), axis, keepdims=True, where=where)
+    return centred * lax.rsqrt(jnp.asarray(variance) + epsilon)
+
+
+def one_hot(x: Int[Array, ...], num_classes: int, dtype: Any = float,
+            axis: int = -1) -> Shaped[Array, ...]:  # fmt: skip
+    """A new axis with 1 at the coordinate that x gives and 0 elsewhere; all 0 if it is outside.
+
+    Example:
+        >>> one_hot(jnp.array([1, 3]), 3).tolist()
+        [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    x = jnp.asarray(x)
+    place = axis % (x.ndim + 1)
+    shape = [1] * (x.ndim + 1)
+    shape[place] = num_classes
+    classes = jnp.arange(num_classes, dtype=x.dtype).reshape(shape)
+    return (jnp.expand_dims(x, place) == classes).astype(dtype)
