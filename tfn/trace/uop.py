@@ -55,6 +55,7 @@ class UOp:
     dtype: DType
 
     def __new__(cls, op: Op, src: tuple[UOp, ...] = (), arg: Any = None) -> UOp:
+        """The node, which may exist already; raises what the type rule of `op` raises."""
         key = (op, src, arg)
         entry = _TABLE.get(key)
         if entry is not None:
@@ -70,14 +71,19 @@ class UOp:
         _put_dtype(self, dtype)
         entry = _Entry(self, _forget)
         entry.key = key
-        _TABLE[key] = entry
+        other = _TABLE.setdefault(key, entry)  # another thread may have been faster
+        if other is not entry:
+            found = other()
+            if found is not None:
+                return found
+            _TABLE[key] = entry
         return self
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a UOp is immutable: cannot set {name}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return UOp, (self.op, self.src, self.arg)
+        return _from_rows, (_to_rows(self),)
 
     def __deepcopy__(self, memo: Any) -> UOp:
         return self
@@ -188,6 +194,34 @@ def _integer(value: int, dtype: DType, shape: Shape) -> UOp:
 
 def _like(node: UOp, value: UOp | complex) -> UOp:
     return value if isinstance(value, UOp) else const(value, node.dtype, node.shape)
+
+
+_Rows = list[tuple[Op, tuple[int, ...], Any]]
+
+
+def _to_rows(root: UOp) -> _Rows:
+    """A graph as a list, nested functions too: pickle would recurse along its edges."""
+    place: dict[UOp, int] = {}
+    rows: _Rows = []
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        waiting = [s for s in node.src if s not in place]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        stack.pop()
+        if node not in place:
+            place[node] = len(rows)
+            rows.append((node.op, tuple([place[s] for s in node.src]), node.arg))
+    return rows
+
+
+def _from_rows(rows: _Rows) -> UOp:
+    nodes: list[UOp] = []
+    for op, src, arg in rows:
+        nodes.append(UOp(op, tuple([nodes[i] for i in src]), arg))
+    return nodes[-1]
 
 
 def walk(roots: Iterable[UOp], enter: Callable[[UOp], bool] | None = None) -> Iterator[UOp]:

@@ -1,0 +1,62 @@
+"""What may appear at which stage."""
+
+from __future__ import annotations
+
+import pytest
+
+from tfn.dtypes import BOOL, FLOAT32, INT64
+from tfn.trace.build import dot, reshape
+from tfn.trace.op import Access, Fold, Leaf, Op, Param, Place, Range
+from tfn.trace.spec import FORMS, OPS, Stage, check
+from tfn.trace.uop import UOp, const
+
+buffer, out = (UOp(Op.PARAM, (), Param(i, (24,), FLOAT32)) for i in range(2))
+r, s = (UOp(Op.RANGE, (), Range(i, 4)) for i in range(2))
+load = UOp(Op.LOAD, (buffer, r * 4 + s))
+total = UOp(Op.FOLD, (load, s), Fold(Op.ADD))
+store = UOp(Op.STORE, (out, r, total))
+sink = UOp(Op.SINK, (store,))
+
+
+def test_every_op_has_a_stage():
+    assert frozenset().union(*OPS.values()) | {Op.LEAF} == frozenset(Op)
+    assert set(OPS) == set(FORMS) == set(Stage)
+    assert all(set(FORMS[stage]) <= OPS[stage] for stage in Stage)
+
+
+def test_graphs_at_their_stage():
+    x = UOp(Op.PARAM, (), Param(0, (4, 6), FLOAT32))
+    check([dot(x, reshape(x, (6, 4)), ((1,), (0,)))], Stage.JAXPR)
+    check([UOp(Op.GBARRIER, (x,), 0)], Stage.KERNELS)
+    check([sink], Stage.RANGES)
+    check([sink], Stage.SPLIT)
+    check([UOp(Op.LOAD, (buffer, const(0, INT64)), Access(0, 1, 1))], Stage.LINEAR)
+
+
+def split_range():
+    return UOp(Op.RANGE, (const(9, INT64) - r * 4,), Range(7, 4, Place.LANE))
+
+
+@pytest.mark.parametrize(
+    ("root", "stage", "words"),
+    [
+        (sink, Stage.JAXPR, "RANGE is not legal at stage JAXPR"),
+        (reshape(buffer, (4, 6)), Stage.RANGES, "RESHAPE is not legal at stage RANGES"),
+        (UOp(Op.LEAF, (), Leaf((), FLOAT32)), Stage.JAXPR, "LEAF is not legal"),
+        (UOp(Op.GBARRIER, (buffer,)), Stage.KERNELS, "malformed at stage KERNELS"),
+        (split_range(), Stage.RANGES, "malformed at stage RANGES"),
+        (UOp(Op.LOAD, (load, r)), Stage.RANGES, "malformed"),
+        (UOp(Op.FOLD, (load, r + s), Fold(Op.ADD)), Stage.RANGES, "malformed"),
+        (UOp(Op.SINK, (load,)), Stage.SPLIT, "malformed"),
+        (UOp(Op.STORE, (out, r, const(True, BOOL))), Stage.RANGES, "malformed"),
+        (load, Stage.LINEAR, "RANGE is not legal at stage LINEAR"),
+        (UOp(Op.LOAD, (buffer, const(0, INT64))), Stage.LINEAR, "malformed at stage LINEAR"),
+    ],
+)
+def test_what_does_not_belong_is_named(root, stage, words):
+    with pytest.raises(AssertionError, match=words):
+        check([root], stage)
+
+
+def test_ranges_with_a_bound_belong_to_split():
+    check([split_range()], Stage.SPLIT)
