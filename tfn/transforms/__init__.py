@@ -2,8 +2,8 @@
 
 Files, in reading order:
 
-- ``arguments``: what a user's function was given, and how messages name it
 - ``shapes``: `ShapeDtypeStruct`, the type of an array
+- ``arguments``: what a user's function was given, and how messages name it
 - ``record``: a user's function run once on fresh leaves
 - ``jvp``: forward mode: the table `JVP`
 - ``transpose``: reverse mode: the table `TRANSPOSE`

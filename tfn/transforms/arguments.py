@@ -16,6 +16,7 @@ from tfn import tree
 from tfn.dtypes import FLOATS, SHORT
 from tfn.errors import ArgumentError, GradientError, TfnError
 from tfn.trace import bind
+from tfn.transforms.shapes import ShapeDtypeStruct
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]
@@ -141,14 +142,19 @@ class Chosen:
 
     @staticmethod
     def of(function: Function, args: Sequence[Any], kwargs: dict[str, Any],
-           positions: Sequence[int]) -> Chosen:  # fmt: skip
-        """The leaves of the arguments at `positions`."""
+           positions: Sequence[int], types: bool = False) -> Chosen:  # fmt: skip
+        """The leaves of the arguments at `positions`; with `types`, some may be mere types."""
         leaves, structure = tree.flatten(tuple([args[at] for at in positions]))
 
         def name(i: int) -> str:
             return leaf_name(function, structure, positions, i)
 
-        values = [as_value(leaf, partial(name, i)) for i, leaf in enumerate(leaves)]
+        values = [
+            leaf
+            if types and isinstance(leaf, ShapeDtypeStruct)
+            else as_value(leaf, partial(name, i))
+            for i, leaf in enumerate(leaves)
+        ]
         moving = [i for i, value in enumerate(values) if value.dtype in FLOATS]
         return Chosen(function, args, kwargs, positions, leaves, values, moving, structure)
 

@@ -25,6 +25,7 @@ from tfn.transforms.arguments import (
     argument_names,
     as_value,
     name_of,
+    parameter_names,
 )
 from tfn.transforms.record import record
 from tfn.transforms.shapes import ShapeDtypeStruct
@@ -199,7 +200,7 @@ class Jitted:
 
             entry = closed(self.function, call, values, names)
             self._misses += 1
-            self._last_miss = _why(key, next(reversed(self._entries), None), names)
+            self._last_miss = _why(self.function, key, next(reversed(self._entries), None), names)
             if all(value.trace is None for value in entry.captured):
                 self._entries[key] = entry
         return entry
@@ -224,7 +225,7 @@ class Jitted:
         return f"<jit of {name_of(self.function)}>"
 
 
-def _why(key: Any, before: Any, names: Sequence[str]) -> str:
+def _why(function: Function, key: Any, before: Any, names: Sequence[str]) -> str:
     """What a new key has that the last one had not."""
     if before is None:
         return "the first call"
@@ -233,7 +234,8 @@ def _why(key: Any, before: Any, names: Sequence[str]) -> str:
     changes = []
     for (at, _, new), (_, _, old) in zip(key[1], before[1]):
         if new != old or type(new) is not type(old):
-            changes.append(f"static argument {at}: {new!r} instead of {old!r}")
+            name = parameter_names(function, at + 1)[at] if isinstance(at, int) else at
+            changes.append(f"static argument {name}: {new!r} instead of {old!r}")
     for name, new, old in zip(names, key[2], before[2]):
         if new != old:
             changes.append(f"{name}: {_show_type(new)} instead of {_show_type(old)}")

@@ -251,7 +251,7 @@ def linear_transpose(function: Function, *primals: Any) -> LinearMap:
         >>> [float(ct) for ct in transposed(3.0)]
         [6.0]
     """
-    chosen = Chosen.of(function, primals, {}, range(len(primals)))
+    chosen = Chosen.of(function, primals, {}, range(len(primals)), types=True)
     chosen.require_floating("linear_transpose")
     names = [chosen.name(i) for i in chosen.moving]
     recorded = record(function, chosen.call, chosen.inputs, names, known=False)

@@ -146,12 +146,16 @@ def _outputs(recorded: Recording, lanes: Sequence[UOp | None], out_axes: Any,
     """The graphs over all lanes, with the axis where `out_axes` wants it."""
     numbers = tree.unflatten(recorded.structure, range(len(lanes)))
     axes = _prefix("out_axes", out_axes, numbers)
+
+    def path(i: int) -> str:
+        return recorded.structure.accessors()[i].codify("")
+
     outputs = []
     for i, (u, lane, axis) in enumerate(zip(recorded.outputs, lanes, axes, strict=True)):
-        path = recorded.structure.accessors()[i].codify("") if axis is None or lane is None else ""
         if axis is None and lane is not None:
             raise ArgumentError(
-                f"the result{path} of vmap differs from lane to lane, so out_axes=None cannot hold",
+                f"the result{path(i)} of vmap differs from lane to lane",
+                got="out_axes=None",
                 hint="give the axis a place in out_axes, or reduce over it",
             )
         if axis is None:
@@ -159,7 +163,7 @@ def _outputs(recorded: Recording, lanes: Sequence[UOp | None], out_axes: Any,
             continue
         full = spread(u, size) if lane is None else lane
         if not -full.ndim <= axis < full.ndim:
-            raise AxisError(f"vmap cannot put the mapped axis at {axis} of the result{path}",
+            raise AxisError(f"vmap cannot put the mapped axis at {axis} of the result{path(i)}",
                             got=f"{full.ndim} axes")  # fmt: skip
         outputs.append(moveaxis(full, 0, axis % full.ndim))
     return outputs

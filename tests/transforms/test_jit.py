@@ -1,0 +1,260 @@
+"""jit: what it accepts, what it keeps, when it traces again, and what is refused."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tfn.errors import (
+    ArgumentError,
+    ConcretizationTypeError,
+    DeletedArrayError,
+    StaticArgumentError,
+    TfnError,
+    UnexpectedTracerError,
+)
+
+
+class Counted:
+    """A function that counts how often Python runs it."""
+
+    def __init__(self, function: Any) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.count = function, 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.count += 1
+        return self.function(*args, **kwargs)
+
+
+def test_trees_keywords_and_kinds_of_numbers() -> None:
+    @tfn.jit
+    def f(p: dict[str, Any], x: Any, *rest: Any, scale: Any = 1.0) -> Any:
+        return {"y": p["w"] * x * scale, "rest": rest, "none": None}
+
+    found = f({"w": np.ones(3, np.float32)}, 2, 3.0, True, scale=tnp.float32(4.0))
+    assert found["y"].tolist() == [8, 8, 8] and found["none"] is None
+    assert isinstance(found["rest"], tuple) and found["rest"][1].dtype == bool
+    assert isinstance(found["rest"][0], tfn.Array)
+
+
+def test_one_trace_for_each_kind_of_arguments() -> None:
+    f = Counted(lambda x: x * 2)
+    g = tfn.jit(f)
+    for x in (tnp.ones(3), tnp.zeros(3), np.ones(3, np.float32)):
+        g(x)
+    assert f.count == 1
+    g(tnp.ones(4))
+    g(tnp.ones(3, "int32"))
+    g(1.0)  # weak
+    g(tnp.float32(1.0))
+    g([tnp.ones(3)][0])
+    assert f.count == 5
+    assert g.cache_info() == (5, 5, "x: f32[] instead of f32[] (weak)")
+    g.clear_cache()
+    g(tnp.ones(3))
+    assert f.count == 6 and g.cache_info() == (1, 1, "the first call")
+
+
+def test_why_it_traced_again() -> None:
+    @functools.partial(tfn.jit, static_argnames="n")
+    def f(p: Any, n: int = 0) -> Any:
+        return p
+
+    f({"w": 1.0}, 3)
+    f({"w": tnp.ones((2, 3))}, 3)
+    assert f.cache_info().last_miss == "p['w']: f32[2,3] instead of f32[] (weak)"
+    f({"w": tnp.ones((2, 3))}, 4)
+    assert f.cache_info().last_miss == "static argument n: 4 instead of 3"
+    f({"v": tnp.ones((2, 3))}, 4)
+    assert "{'v': *}" in f.cache_info().last_miss
+
+
+def test_static_arguments() -> None:
+    f = Counted(lambda x, n, flag=False, *, mode="a": x * n if flag else (x, n, mode)[0])
+    g = tfn.jit(f, static_argnums=(1,), static_argnames=("flag", "mode"))
+    assert float(g(2.0, 3, flag=True)) == 6 and float(g(2.0, 3, True)) == 6
+    g(5.0, 3, True)
+    assert f.count == 2  # by position and by keyword
+    g(2.0, 3.0, True)  # 3 == 3.0, but they are not the same
+    g(2.0, n=3, flag=True, mode="b")
+    assert f.count == 4
+    assert float(tfn.jit(lambda n, x: x * n, static_argnums=-2)(3, 2.0)) == 6
+    assert float(tfn.jit(lambda *args: args[1] * args[0], static_argnums=0)(3, 2.0)) == 6
+
+
+def test_decorator_forms_and_methods() -> None:
+    class Model:
+        def __init__(self, scale: float) -> None:
+            self.scale = scale
+
+        @functools.partial(tfn.jit, static_argnums=0)
+        def by_identity(self, x: Any) -> Any:
+            return x * self.scale
+
+        @tfn.jit(static_argnames=("self",))
+        def by_name(self, x: Any) -> Any:
+            """Documented."""
+            return x * self.scale
+
+    model = Model(3.0)
+    assert float(model.by_identity(2.0)) == 6 and float(model.by_name(x=2.0)) == 6
+    assert model.by_name.__doc__ == "Documented." and model.by_name.cache_info().entries == 1
+    assert repr(Model.by_name) == "<jit of by_name>"
+    assert float(tfn.jit(functools.partial(lambda a, b: a - b, b=1.0))(3.0)) == 2
+
+
+def test_closures() -> None:
+    weights = tnp.arange(3.0)
+    f = tfn.jit(lambda x: x * weights)
+    assert f(2.0).tolist() == [0, 2, 4]
+    jaxpr = f.trace(2.0).jaxpr
+    assert len(jaxpr.params) == 2  # the array is an operand, not a constant
+    assert tfn.jit(lambda x: x * (weights + 1))(1.0).tolist() == [1, 2, 3]
+
+    def outer(x: Any) -> Any:
+        inner = tfn.jit(lambda y: x * y)
+        first = inner(2.0)
+        assert inner.cache_info().entries == 0  # it closed over a value of this trace
+        return first
+
+    assert float(tfn.grad(outer)(3.0)) == 2 and float(tfn.jit(outer)(3.0)) == 6
+    assert tfn.vmap(outer)(tnp.arange(3.0)).tolist() == [0, 2, 4]
+
+
+def test_nested_is_inlined_and_traced_once() -> None:
+    inner = Counted(lambda x: tnp.sin(x))
+    jitted = tfn.jit(inner)
+
+    @tfn.jit
+    def outer(x: Any) -> Any:
+        return jitted(x) + jitted(x + 1)
+
+    np.testing.assert_allclose(float(outer(0.5)), np.sin(0.5) + np.sin(1.5), rtol=1e-6)
+    jitted(0.5), tfn.grad(jitted)(0.5)
+    assert inner.count == 1
+    assert "sin" in str(outer.trace(0.5).jaxpr)
+
+
+def test_results_that_were_not_traced() -> None:
+    constant = tnp.ones(2)
+    f = tfn.jit(lambda x: (x, 1, 2.5, np.arange(2), constant, True, None))
+    x, one, half, numbers, same, true, none = f(tnp.float32(3.0))
+    assert all(isinstance(v, tfn.Array) for v in (x, one, half, numbers, same, true))
+    assert one.weak_type and half.weak_type and not same.weak_type and not true.weak_type
+    assert numbers.dtype == np.int64 and same.tolist() == [1, 1] and none is None
+    assert float(x) == 3
+
+
+def test_weak_types_are_kept() -> None:
+    assert tfn.jit(lambda x: x * 2)(3.0).weak_type
+    assert not tfn.jit(lambda x: x * 2)(tnp.float32(3.0)).weak_type
+    assert tfn.jit(lambda x: x * 2)(3).dtype == np.int32
+
+
+def test_donation() -> None:
+    f = tfn.jit(lambda state, x: {"a": state["a"] + x}, donate_argnums=0)
+    state, x = {"a": tnp.ones(3)}, tnp.ones(3)
+    for _ in range(2):  # traced, then from the cache
+        old, state = state, f(state, x)
+        with pytest.raises(DeletedArrayError, match=r"deleted: f32\[3\]"):
+            old["a"] + 1
+    assert state["a"].tolist() == [3, 3, 3] and x.tolist() == [1, 1, 1]
+    by_name = tfn.jit(lambda x, y: x + y, donate_argnames="y")
+    by_name(x, y=state["a"])
+    assert state["a"].is_deleted() and not x.is_deleted()
+    kept = tnp.ones(3)
+    assert tfn.grad(lambda s: f({"a": kept * s}, x)["a"].sum())(2.0) == 3
+    assert tfn.jit(lambda s: f({"a": kept}, s)["a"])(x).tolist() == [2, 2, 2]
+    assert not kept.is_deleted()  # inside a trace nothing is given away
+
+
+def test_a_deleted_argument_is_refused() -> None:
+    f = tfn.jit(lambda x: x, donate_argnums=0)
+    x = tnp.ones(2)
+    f(x)
+    with pytest.raises(DeletedArrayError):
+        f(x)
+
+
+def test_shapes_without_data() -> None:
+    f = (
+        tfn.jit(lambda x, n: (x @ x.T, n), static_argnums=1)
+        if False
+        else tfn.jit(lambda x: x @ x.T)
+    )
+    found = f.eval_shape(tfn.ShapeDtypeStruct((3, 4), "float32"))
+    assert found == tfn.ShapeDtypeStruct((3, 3), np.dtype("float32"))
+    traced = f.trace(tnp.ones((3, 4)))
+    assert traced.out_info == found and f.cache_info().entries == 1
+
+
+def test_an_error_keeps_nothing() -> None:
+    @tfn.jit
+    def f(x: Any) -> Any:
+        raise RuntimeError("mine")
+
+    with pytest.raises(RuntimeError, match="mine"):
+        f(1.0)
+    assert f.cache_info().entries == 0 and not tfn.trace.bind.traces()
+
+
+def test_leaks_are_found() -> None:
+    kept: list[Any] = []
+    tfn.jit(lambda x: kept.append(x))(1.0)
+    with pytest.raises(UnexpectedTracerError, match="<lambda> had returned"):
+        tfn.jit(lambda x: x)(kept[0])
+    with pytest.raises(UnexpectedTracerError):
+        tfn.jit(lambda: kept[0] + 1)()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            lambda: tfn.jit(lambda x, sizes: x, static_argnums=1)(1.0, [1, 2]),
+            StaticArgumentError,
+            "the static argument sizes of <lambda> cannot be hashed\n  got: list [1, 2]",
+        ),
+        (
+            lambda: tfn.jit(lambda x, *, sizes: x, static_argnames="sizes")(1.0, sizes={}),
+            StaticArgumentError,
+            "the static argument sizes of <lambda> cannot be hashed\n  got: dict {}",
+        ),
+        (
+            lambda: tfn.jit(lambda x: x, static_argnames="y"),
+            ArgumentError,
+            "<lambda> has no argument 'y'",
+        ),
+        (
+            lambda: tfn.jit(lambda x: x, static_argnums=3),
+            ArgumentError,
+            "<lambda> has no argument 3",
+        ),
+        (
+            lambda: tfn.jit(lambda x, config: x)(1.0, {"name": ["tanh"]}),
+            ArgumentError,
+            "config['name'][0] is not an array or a number\n  got: str 'tanh'",
+        ),
+        (
+            lambda: tfn.jit(lambda x: {"out": [x, "text"]})(1.0),
+            ArgumentError,
+            "the result['out'][1] of <lambda> is not an array or a number\n  got: str 'text'",
+        ),
+        (
+            lambda: tfn.jit(lambda n: tnp.zeros(3)[: int(n)])(2),
+            ConcretizationTypeError,
+            "int() is needed, but while <lambda> is being traced",
+        ),
+        (lambda: tfn.jit(3), ArgumentError, "jit needs a function\n  got: 3"),
+    ],
+)
+def test_errors(call: Any, error: type[TfnError], message: str) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    assert str(caught.value).startswith(message)
