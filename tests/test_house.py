@@ -1,0 +1,240 @@
+"""The house keeps its plan: floors, files, words and tables, read from the source with `ast`."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tfn.trace.op import ELEMENTWISE, Op
+from tfn.trace.oracle import MEANING
+from tfn.trace.primitives import PRIMITIVES
+from tfn.trace.spec import JAXPR_OPS
+
+ROOT = Path(__file__).parents[1]
+HOUSE = sorted((ROOT / "tfn").rglob("*.py"))
+GUESTS = sorted((ROOT / "examples").rglob("*.py"))
+FILES = [*HOUSE, *GUESTS]
+LONGEST = 500
+
+GROUND = {"errors", "dtypes", "config", "tree"}
+# fmt: off
+MAY_IMPORT = {
+    "ground":     {"ground"},
+    "trace":      {"ground", "trace"},
+    "transforms": {"ground", "trace", "transforms"},
+    "lower":      {"ground", "trace", "lower", "kernel"},
+    "kernel":     {"ground", "trace"},
+    "hw":         {"ground", "trace", "kernel", "hw"},
+    "face":       {"ground", "trace", "transforms", "lower", "kernel", "hw", "face", "nn"},
+    "nn":         {"ground", "face", "nn"},
+    "examples":   {"ground", "face", "nn", "examples"},
+}
+"""Floors: what each room may import.  `kernel` is the one file of `lower` that `hw` sees."""
+# fmt: on
+
+OWNED = {"z3", "llvmlite", "ray", "mpi4py"}
+"""Heavy optional packages: the one file that owns one may import it inside a function."""
+
+BASES = {"Protocol", "Enum", "IntEnum", "Exception", "NamedTuple", "TypedDict", "Generic"}
+"""What may be subclassed everywhere."""
+
+EXCEPTIONS = {
+    "tfn/trace/uop.py": {"ref"},  # weakref.ref has no other way to carry its key
+    "tfn/hw": {"Structure"},  # ctypes has no other way to lay out a struct
+    "tfn/errors.py": {"TypeError", "ValueError", "IndexError", "RuntimeError", "MemoryError"},
+}
+"""What else may be subclassed, and where."""
+
+UNMIRRORED = {"tests/test_house.py"}
+"""Tests of no one file."""
+
+
+def name(path: Path) -> str:
+    """A file as people write it: ``tfn/trace/uop.py``."""
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(), name(path))
+
+
+def every(files: list[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("path", files, ids=name)
+
+
+def room(path: Path) -> str:
+    """The room that a file belongs to."""
+    parts = path.relative_to(ROOT).parts
+    if parts[0] != "tfn":
+        return parts[0]
+    if parts[1:] == ("lower", "kernel.py"):
+        return "kernel"
+    if len(parts) == 2:
+        return "ground" if path.stem in GROUND else "face"
+    return parts[1] if parts[1] in MAY_IMPORT else "face"
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
+    """Each import with the dotted name it asks for; ``from a import b`` asks for a.b."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports name the whole path"
+            for alias in node.names:
+                yield node, f"{node.module}.{alias.name}"
+
+
+@cache
+def target(dotted: str) -> Path | None:
+    """The file of the house that an import means; None for other packages."""
+    parts = dotted.split(".")
+    if parts[0] != "tfn":
+        return None
+    for end in (len(parts), len(parts) - 1):
+        base = ROOT.joinpath(*parts[:end])
+        for found in (base.with_suffix(".py"), base / "__init__.py"):
+            if end and found.exists():
+                return found
+    raise AssertionError(f"{dotted} is not in the house")
+
+
+def uses(path: Path) -> set[Path]:
+    found = {target(dotted) for _, dotted in imports(parsed(path))}
+    return {other for other in found if other is not None and other != path}
+
+
+@every(FILES)
+def test_imports_go_down(path: Path) -> None:
+    allowed = MAY_IMPORT[room(path)]
+    wrong = [name(other) for other in uses(path) if room(other) not in allowed]
+    assert not wrong, f"{name(path)} ({room(path)}) may not import {wrong}"
+
+
+def test_no_file_imports_itself_through_others() -> None:
+    state: dict[Path, bool] = {}  # False while its imports are being followed
+    for start in FILES:
+        stack = [(start, iter(sorted(uses(start))))] if start not in state else []
+        state.setdefault(start, False)
+        while stack:
+            path, rest = stack[-1]
+            other = next(rest, None)
+            if other is None:
+                state[path] = True
+                stack.pop()
+            elif other not in state:
+                state[other] = False
+                stack.append((other, iter(sorted(uses(other)))))
+            elif not state[other]:
+                circle = [name(p) for p, _ in stack]
+                raise AssertionError(f"imports in a circle: {circle} -> {name(other)}")
+
+
+@every(FILES)
+def test_imports_stand_at_the_top(path: Path) -> None:
+    inner = [n for n in ast.walk(parsed(path)) if isinstance(n, (ast.FunctionDef, ast.Lambda))]
+    late = {d for f in inner for _, d in imports(f) if d.split(".")[0] not in OWNED}
+    assert not late, f"{name(path)} imports {sorted(late)} inside a function"
+
+
+def test_each_heavy_package_has_one_owner() -> None:
+    for package in OWNED:
+        owners = [name(p) for p in FILES
+                  for _, d in imports(parsed(p)) if d.split(".")[0] == package]  # fmt: skip
+        assert len(set(owners)) <= 1, f"{package} is imported by {set(owners)}"
+
+
+@every(FILES)
+def test_nothing_is_subclassed(path: Path) -> None:
+    allowed = set(BASES)
+    for place, bases in EXCEPTIONS.items():
+        if name(path).startswith(place):
+            allowed |= bases
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.ClassDef):
+            for base in node.bases:
+                base = base.value if isinstance(base, ast.Subscript) else base
+                last = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "?")
+                mine = path.name == "errors.py" and last.endswith("Error")
+                assert last in allowed or mine, f"{node.name} of {name(path)} subclasses {last}"
+
+
+@every([path for path in HOUSE if path.name != "config.py"])
+def test_only_config_reads_the_environment(path: Path) -> None:
+    for node in ast.walk(parsed(path)):
+        if isinstance(node, ast.Attribute):
+            assert node.attr not in ("environ", "getenv"), f"line {node.lineno}"
+        if isinstance(node, ast.ImportFrom) and node.module == "os":
+            assert not {"environ", "getenv"} & {alias.name for alias in node.names}
+
+
+@every([path for path in HOUSE if path.name == "__init__.py" and path.parent.name != "tfn"])
+def test_a_package_names_its_files(path: Path) -> None:
+    text = ast.get_docstring(parsed(path)) or ""
+    named = re.findall(r"^\s*(?:- )?`{0,2}(\w+)`{0,2}:?\s", text, re.MULTILINE)
+    files = {f.stem for f in path.parent.glob("*.py")} - {"__init__"}
+    files |= {f.parent.name for f in path.parent.glob("*/__init__.py")}
+    for file in files:
+        assert named.count(file) == 1, f"{name(path)} must name {file} once, with its purpose"
+
+
+def test_every_folder_is_a_package() -> None:
+    for path in HOUSE:
+        assert (path.parent / "__init__.py").exists(), name(path.parent)
+
+
+@every(FILES)
+def test_everything_public_has_a_docstring(path: Path) -> None:
+    tree = parsed(path)
+    assert ast.get_docstring(tree), f"{name(path)} does not say what it is for"
+    missing = [node.name for node in public(tree) if not ast.get_docstring(node)]
+    assert not missing, f"{name(path)}: no docstring for {missing}"
+
+
+def public(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.ClassDef]:
+    """Public functions, classes, and methods of such classes; not the types of overloads."""
+    bodies = [tree.body]
+    bodies += [n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name[0] != "_"]
+    for node in (node for body in bodies for node in body):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name[0] != "_":
+            kinds = {getattr(decorator, "id", "") for decorator in node.decorator_list}
+            if "overload" not in kinds:
+                yield node
+
+
+@every(FILES)
+def test_files_are_short(path: Path) -> None:
+    lines = path.read_text().count("\n")
+    assert lines <= LONGEST, f"{name(path)} has {lines} lines"
+
+
+@every(FILES)
+def test_nothing_is_left_to_do(path: Path) -> None:
+    assert not re.search(r"\b(TODO|FIXME|XXX|HACK)\b", path.read_text())
+
+
+def test_tests_mirror_the_house() -> None:
+    wanted = {
+        f"tests/{path.parent.relative_to(ROOT / 'tfn').as_posix()}/test_{path.stem}.py".replace(
+            "/./", "/"
+        )
+        for path in HOUSE
+        if path.name != "__init__.py"
+    } | {f"tests/examples/test_{path.stem}.py" for path in GUESTS if path.name != "__init__.py"}
+    found = {name(path) for path in (ROOT / "tests").rglob("test_*.py")} - UNMIRRORED
+    assert not wanted - found, f"files without tests: {sorted(wanted - found)}"
+    assert not found - wanted, f"tests without a file: {sorted(found - wanted)}"
+
+
+def test_tables_are_total() -> None:
+    assert set(PRIMITIVES) == set(Op), "primitives.PRIMITIVES"
+    bound = {Op.PARAM, Op.FUNCTION}  # given from outside; a function is called, not computed
+    assert set(MEANING) == JAXPR_OPS - bound, "oracle.MEANING"
+    assert set(MEANING) >= ELEMENTWISE

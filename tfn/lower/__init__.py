@@ -1,0 +1,19 @@
+"""From a graph to a program: each pass makes the next stage of one language.
+
+Files in reading order:
+    kernel      what is handed to hardware: Target, Kernel, Launch, Program
+    pipeline    the passes as one table
+    cut         where kernels end: barriers on what must, or should, be materialised
+    ranges      every axis becomes a range, and movement becomes arithmetic on indices
+    simplify    index arithmetic, gates and values made smaller: laws and folds
+    divmod      division and remainder by constants, which reshapes leave behind
+    affine      an index as a sum of coefficients times terms
+    bounds      between which values an integer lies
+    split       opt-ops: ranges split, merged and given a place
+    choose      which opt-ops, for which target
+    decompose   operations that a target lacks, in terms of those it has
+    mathlib     elementary functions from what every processor has
+    linearize   loops, scalars and vectors in order
+    render      the text of each target
+    plan        one arena for all intermediates, and the program that runs the kernels
+"""

@@ -1,0 +1,15 @@
+"""The one language of the house: graphs of operations on arrays, and what they mean.
+
+Files in reading order:
+    op           the closed list of operations, one meaning each, and their arguments
+    primitives   per operation: what it takes, what it gives, in which operands it is linear
+    uop          the node: immutable, made once, typed at birth; walks and substitution
+    build        nodes made the convenient way
+    jaxpr        closed functions, and how they print
+    bind         execute at once, or record: the one decision
+    oracle       the meaning of every operation on plain NumPy
+    interpreter  the meaning of kernels, on plain NumPy too
+    spec         which graphs are legal at which stage
+    pattern      laws as data: holes, matching, printing
+    rewrite      the driver that applies laws and named folds
+"""
