@@ -175,8 +175,9 @@ class Array:
         return int(self._only(TracerIntegerConversionError, "a Python integer", _INTEGER))
 
     def item(self, *index: int) -> Any:
-        """The only element, or the one at `index`, as a Python scalar."""
-        chosen = self[index] if index else self
+        """The only element, or the one at `index`, as a Python scalar; one number counts flat."""
+        flat = len(index) == 1 and self.ndim != 1
+        chosen = self.reshape(-1)[index] if flat else self[index] if index else self
         return chosen._only(ConcretizationTypeError, ".item()", _CAST).item()
 
     def tolist(self) -> Any:

@@ -11,7 +11,9 @@ joining       arrays joined, cut, repeated, shifted and padded
 contraction   dot, matmul, einsum and their like
 indexing      x[...], take
 updates       x.at[...]
+cumulative    running sums and products, differences
 sorting       sort, argsort, and what follows from them
+sets          where, which and how many: nonzero, unique, bincount
 """
 
 # ruff: noqa: I001  (one line for each name would hide the order)
@@ -85,9 +87,9 @@ from tfn.numpy.manipulation import (
 )
 from tfn.numpy.joining import (
     append as append, array_split as array_split, column_stack as column_stack,
-    concatenate as concatenate, dstack as dstack, hsplit as hsplit, hstack as hstack,
-    pad as pad, repeat as repeat, roll as roll, split as split, stack as stack, tile as tile,
-    unstack as unstack, vsplit as vsplit, vstack as vstack,
+    concat as concat, concatenate as concatenate, dstack as dstack, hsplit as hsplit,
+    hstack as hstack, pad as pad, repeat as repeat, roll as roll, split as split,
+    stack as stack, tile as tile, unstack as unstack, vsplit as vsplit, vstack as vstack,
 )
 from tfn.numpy.contraction import (
     contract as contract, cross as cross, dot as dot, einsum as einsum, inner as inner,
@@ -100,9 +102,17 @@ from tfn.numpy.indexing import (
 from tfn.numpy.updates import (
     put_along_axis as put_along_axis, update as update,
 )
+from tfn.numpy.cumulative import (
+    cumprod as cumprod, cumsum as cumsum, cumulative_prod as cumulative_prod,
+    cumulative_sum as cumulative_sum, diff as diff,
+)
 from tfn.numpy.sorting import (
     argsort as argsort, digitize as digitize, lexsort as lexsort, median as median,
     percentile as percentile, quantile as quantile, searchsorted as searchsorted, sort as sort,
+)
+from tfn.numpy.sets import (
+    argwhere as argwhere, bincount as bincount, flatnonzero as flatnonzero, isin as isin,
+    nonzero as nonzero, unique as unique,
 )
 
 ndarray = Array

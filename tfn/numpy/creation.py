@@ -23,7 +23,6 @@ from tfn.numpy.operands import (
     array_of,
     broadcast_shape,
     fit,
-    number_as,
     scalar_kind,
     together,
 )
@@ -92,7 +91,8 @@ def _of_one(value: Any, dtype: DType) -> Array:
     kind = scalar_kind(value)
     if kind is None:
         return array_of("array", value)
-    return number_as(value, dtype if kind == dtype or kind.kind != "f" else kind, None)
+    made: Array = bind.face().asarray(value, dtype if kind == dtype or kind.kind != "f" else kind)
+    return made
 
 
 def _of_list(listed: Sequence[Any], dtype: DType | None) -> Array:

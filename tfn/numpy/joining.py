@@ -24,7 +24,8 @@ from tfn.numpy.operands import (
     together,
 )
 from tfn.trace import bind, build
-from tfn.trace.build import cast, concat, shrink
+from tfn.trace.build import cast, shrink
+from tfn.trace.build import concat as joined
 from tfn.trace.build import pad as padded
 from tfn.trace.build import reshape as reshaped
 from tfn.trace.uop import UOp
@@ -57,6 +58,9 @@ def concatenate(
     return apply(_joined, operands, axis, kind, weak=weak)
 
 
+concat = concatenate
+
+
 def _several(name: str, arrays: Any, dtype: DTypeLike | None) -> tuple[list[Array], DType, bool]:
     listed = list(arrays)
     if not listed:
@@ -67,7 +71,7 @@ def _several(name: str, arrays: Any, dtype: DTypeLike | None) -> tuple[list[Arra
 
 def _joined(*parts_and_static: Any) -> UOp:
     *parts, axis, dtype = parts_and_static
-    return concat([cast(u, dtype) for u in parts], axis)
+    return joined([cast(u, dtype) for u in parts], axis)
 
 
 def stack(
@@ -309,5 +313,5 @@ def _rolled(x: UOp, moves: tuple[tuple[int, int], ...]) -> UOp:
     for axis, shift in moves:
         if shift:
             cut = x.shape[axis] - shift
-            x = concat([section(x, axis, cut, x.shape[axis]), section(x, axis, 0, cut)], axis)
+            x = joined([section(x, axis, cut, x.shape[axis]), section(x, axis, 0, cut)], axis)
     return x

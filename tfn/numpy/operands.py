@@ -7,6 +7,7 @@ are recorded; otherwise they are compiled as one program, kept by body, shapes a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import index as as_index
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tfn.array import Array, ArrayLike
+from tfn.config import config
 from tfn.dtypes import BOOL, FLOAT32, FLOATS, SHORT, DType, canonical, promote
 from tfn.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from tfn.trace import bind
@@ -138,9 +140,15 @@ def number_as(value: Any, dtype: DType, trace: bind.Trace | None) -> Array:
             hint="convert the array to a wider dtype with .astype",
         )
     if trace is None:
-        made: Array = bind.face().asarray(value, dtype)
-    else:
-        made = bind.face().wrap(const(value, dtype), trace, True)
+        return _scalar(value, math.copysign(1, value), dtype, config.device)
+    made: Array = bind.face().wrap(const(value, dtype), trace, True)
+    return made
+
+
+@lru_cache(maxsize=1024)
+def _scalar(value: Any, sign: float, dtype: DType, device: str) -> Array:
+    """A number as an operand, kept since the same ones come again; 0.0 is not -0.0."""
+    made: Array = bind.face().asarray(value, dtype)
     return made
 
 

@@ -82,7 +82,8 @@ def _reduce(x: UOp, *rest: Any) -> UOp:
     return UOp(op, (out, fit(extra[0], dtype, out.shape))) if has_initial else out
 
 
-def _sum_dtype(x: Array, dtype: DTypeLike | None) -> DType:
+def sum_dtype(x: Array, dtype: DTypeLike | None) -> DType:
+    """The dtype in which a sum is kept: 32 bits at least for integers."""
     if dtype is not None:
         return canonical(dtype)
     if x.dtype == BOOL or (x.dtype.kind == "i" and x.dtype.itemsize < 4):
@@ -107,7 +108,7 @@ def sum(
         (2, 1)
     """
     x = array_of("sum", x)
-    kind = _sum_dtype(x, dtype)
+    kind = sum_dtype(x, dtype)
     return _reduction("sum", Op.ADD, x, axis, kind, keepdims, initial, where, _weak(x, dtype))
 
 
@@ -126,7 +127,7 @@ def prod(
 ) -> Array:
     """The product over axes."""
     x = array_of("prod", x)
-    kind = _sum_dtype(x, dtype)
+    kind = sum_dtype(x, dtype)
     return _reduction("prod", Op.MUL, x, axis, kind, keepdims, initial, where, _weak(x, dtype))
 
 

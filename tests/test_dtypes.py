@@ -1,0 +1,112 @@
+"""Element types: the promotion lattice against a record of JAX's, names, limits."""
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tfn.numpy as tnp
+from tfn import dtypes
+from tfn.errors import DTypeError
+
+# What jax 0.10.2 gives for each pair, of 32-bit types as by default, of 64-bit types with x64 on;
+# i* and f* are weak, as Python's numbers are.
+# fmt: off
+NAMES = "b1 u1 u2 u4 u8 i1 i2 i4 i8 bf f2 f4 f8 i* f*".split()  # noqa: SIM905
+TABLE = """
+    b1 b1 u1 u2 u4 u8 i1 i2 i4 i8 bf f2 f4 f8 i* f*
+    u1 u1 u1 u2 u4 u8 i2 i2 i4 i8 bf f2 f4 f8 u1 f*
+    u2 u2 u2 u2 u4 u8 i4 i4 i4 i8 bf f2 f4 f8 u2 f*
+    u4 u4 u4 u4 u4 u8 i4 i4 i4 i8 bf f2 f4 f8 u4 f*
+    u8 u8 u8 u8 u8 u8 f* f* f* f* bf f2 f4 f8 u8 f*
+    i1 i1 i2 i4 i4 f* i1 i2 i4 i8 bf f2 f4 f8 i1 f*
+    i2 i2 i2 i4 i4 f* i2 i2 i4 i8 bf f2 f4 f8 i2 f*
+    i4 i4 i4 i4 i4 f* i4 i4 i4 i8 bf f2 f4 f8 i4 f*
+    i8 i8 i8 i8 i8 f* i8 i8 i8 i8 bf f2 f4 f8 i8 f*
+    bf bf bf bf bf bf bf bf bf bf bf f4 f4 f8 bf bf
+    f2 f2 f2 f2 f2 f2 f2 f2 f2 f2 f4 f2 f4 f8 f2 f2
+    f4 f4 f4 f4 f4 f4 f4 f4 f4 f4 f4 f4 f4 f8 f4 f4
+    f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8
+    i* i* u1 u2 u4 u8 i1 i2 i4 i8 bf f2 f4 f8 i* f*
+    f* f* f* f* f* f* f* f* f* f* bf f2 f4 f8 f* f*
+"""
+# fmt: on
+WEAK = {"i*": (dtypes.INT32, True), "f*": (dtypes.FLOAT32, True)}
+
+
+def kind(name):
+    if name in WEAK:
+        return WEAK[name]
+    return (np.dtype(ml_dtypes.bfloat16) if name == "bf" else np.dtype(name), False)
+
+
+def rows():
+    for line in TABLE.strip().splitlines():
+        first, *results = line.split()
+        yield from ((first, second, result) for second, result in zip(NAMES, results, strict=True))
+
+
+@pytest.mark.parametrize("first, second, result", list(rows()))
+def test_promotion_of_pairs_is_that_of_jax(first, second, result):
+    assert dtypes.promote((kind(first), kind(second))) == kind(result)
+
+
+def test_promotion_is_commutative_and_associative():
+    names = [
+        n for n in NAMES if n not in ("u4", "u8")
+    ]  # whose joins with signed are cut to 32 bits
+    for a, b, c in itertools.product(names, repeat=3):
+        both = dtypes.promote((kind(a), kind(b)))
+        assert both == dtypes.promote((kind(b), kind(a)))
+        left = dtypes.promote((both, kind(c)))
+        right = dtypes.promote((kind(a), dtypes.promote((kind(b), kind(c)))))
+        assert left == right == dtypes.promote((kind(a), kind(b), kind(c)))
+
+
+@pytest.mark.parametrize("first, second, result", list(rows())[::3])
+def test_arrays_promote_so(first, second, result):
+    def value(name):
+        return {"i*": 1, "f*": 1.0}.get(name) or tnp.ones((), kind(name)[0])
+
+    got = tnp.maximum(value(first), value(second))
+    assert (got.dtype, got.weak_type) == kind(result)
+
+
+def test_canonical():
+    assert [dtypes.canonical(t) for t in (bool, int, float)] == ["bool", "int32", "float32"]
+    assert dtypes.canonical("int64") == np.int64 == dtypes.canonical(np.int64)
+    assert dtypes.canonical(dtypes.bfloat16) == ml_dtypes.bfloat16
+    with pytest.raises(DTypeError, match="tfn has no arrays of complex128"):
+        dtypes.canonical(complex)
+    with pytest.raises(DTypeError, match="'nonsense' is not a dtype"):
+        dtypes.canonical("nonsense")
+
+
+def test_names_equal_their_dtypes():
+    assert tnp.float32 == np.dtype("float32") == tnp.float32
+    assert np.dtype("float32") == tnp.float32 and tnp.ones(1).dtype == tnp.float32
+    assert tnp.float32 != np.float64 and tnp.float32 != "no dtype"
+    assert np.dtype(tnp.bfloat16) == ml_dtypes.bfloat16
+    assert {tnp.int8: 1}[dtypes.canonical("int8")] == 1
+    assert repr(tnp.bfloat16) == "tfn.bfloat16"
+
+
+def test_kinds_of_dtypes():
+    assert tnp.issubdtype(tnp.bfloat16, tnp.floating) and tnp.issubdtype("uint8", tnp.integer)
+    assert not tnp.issubdtype("uint8", tnp.signedinteger) and tnp.issubdtype("int8", tnp.number)
+    assert tnp.issubdtype(bool, np.bool_) and not tnp.issubdtype(bool, tnp.number)
+    assert tnp.issubdtype(tnp.float32, "float32")
+
+
+def test_limits():
+    assert tnp.finfo("bfloat16").eps == 0.0078125 and tnp.finfo(float).bits == 32
+    assert tnp.iinfo("uint8").max == 255
+    assert dtypes.lowest(dtypes.INT32) == -(2**31) and dtypes.highest(dtypes.FLOAT16) == np.inf
+    assert dtypes.lowest(dtypes.BOOL) is False and dtypes.highest(dtypes.BOOL) is True
+
+
+def test_result_types():
+    assert tnp.promote_types("uint8", "int8") == np.int16
+    assert tnp.result_type(1.0, np.int8(1)) == np.float32
+    assert tnp.result_type(tnp.ones(1, "float16"), 1.0, np.int64) == np.float16

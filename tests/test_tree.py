@@ -1,0 +1,161 @@
+"""Pytrees: JAX's conventions, paths, registration, and the errors that name a place."""
+
+import collections
+import dataclasses
+import pickle
+from typing import NamedTuple
+
+import pytest
+
+from tfn import tree
+from tfn.errors import TreeError
+
+
+class Point(NamedTuple):
+    x: object
+    y: object
+
+
+@tree.register_dataclass
+@dataclasses.dataclass
+class Layer:
+    weight: object
+    size: int = dataclasses.field(metadata={"static": True})
+
+
+@tree.register_node_class
+class Pair:
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    def tree_flatten(self):
+        return (self.a, self.b), "static"
+
+    @classmethod
+    def tree_unflatten(cls, static, children):
+        assert static == "static"
+        return cls(*children)
+
+
+@tree.register_static
+@dataclasses.dataclass(frozen=True)
+class Mode:
+    name: str
+
+
+ORDERED = collections.OrderedDict([("z", 5), ("y", 6)])
+DEFAULT = collections.defaultdict(int, {"k": 7})
+EVERYTHING = {"b": [1, (2, None)], "a": Point(3, 4), "c": ORDERED, "d": DEFAULT}
+
+
+def test_order_of_leaves_and_round_trip():
+    leaves, structure = tree.flatten(EVERYTHING)
+    assert leaves == [3, 4, 1, 2, 5, 6, 7]
+    again = tree.unflatten(structure, leaves)
+    assert again == EVERYTHING and list(again["c"]) == ["z", "y"]
+    assert isinstance(again["a"], Point) and again["d"].default_factory is int
+
+
+def test_none_is_an_empty_node():
+    assert tree.leaves(None) == [] and tree.leaves([None, 1]) == [1]
+    assert tree.map(lambda x: x + 1, [None, 1]) == [None, 2]
+    assert tree.leaves([None, 1], is_leaf=lambda x: x is None) == [None, 1]
+
+
+def test_empty_containers_and_bare_leaves():
+    assert tree.leaves([{}, (), []]) == [] and tree.leaves(3) == [3]
+    assert tree.structure({}) != tree.structure([])
+
+
+def test_registered_classes():
+    layer = tree.map(lambda x: x * 2, Layer(3, 4))
+    assert layer == Layer(6, 4)
+    assert tree.structure(Layer(1, 4)) != tree.structure(Layer(1, 5))
+    pair = tree.map(lambda x: -x, Pair(1, [2]))
+    assert isinstance(pair, Pair) and (pair.a, pair.b) == (-1, [-2])
+    assert tree.leaves(Mode("x")) == []
+    assert tree.unflatten(tree.structure(Mode("x")), []) == Mode("x")
+    assert tree.structure(Mode("x")) != tree.structure(Mode("y"))
+
+
+def test_dataclass_with_named_fields():
+    @dataclasses.dataclass
+    class Both:
+        a: int
+        b: int
+
+    tree.register_dataclass(Both, ["b"], ["a"])
+    assert tree.leaves(Both(1, 2)) == [2]
+
+
+def test_paths():
+    assert tree.paths(EVERYTHING) == [
+        "['a'].x", "['a'].y", "['b'][0]", "['b'][1][0]", "['c']['z']", "['c']['y']", "['d']['k']",
+    ]  # fmt: skip
+    assert tree.paths({"x": Layer([1], 2)}) == ["['x'].weight[0]"] and tree.paths(3) == [""]
+    pairs, _ = tree.flatten_with_path({"a": [5]})
+    assert [(tree.keystr(path), leaf) for path, leaf in pairs] == [("['a'][0]", 5)]
+    assert tree.keystr(pairs[0][0], simple=True, separator="/") == "a/0"
+    assert tree.map_with_path(lambda p, x, y: (tree.keystr(p), x + y), {"a": 1}, {"a": 2}) == {
+        "a": ("['a']", 3)
+    }
+
+
+def test_map_takes_subtrees_of_the_others():
+    assert tree.map(lambda x, y: (x, y), {"a": 1}, {"a": [2, 3]}) == {"a": (1, [2, 3])}
+
+
+@pytest.mark.parametrize("first, other, got", [
+    ({"a": 1}, {"b": 1}, "at tree: keys ['a'] and keys ['b']"),
+    ([1, 2], [1], "at tree: list of 2 and list of 1"),
+    ({"k": [1, (2,)]}, {"k": [1, 2]}, "at tree['k'][1]: tuple and int"),
+    (Point(1, [2]), Point(1, 2), "at tree.y: list and int"),
+    ([1, None], [1, 2], "at tree[1]: NoneType and int"),
+    ({"m": Layer(1, 2)}, {"m": Layer(1, 3)}, "at tree['m']: static (2,) and static (3,)"),
+])  # fmt: skip
+def test_map_names_the_path_of_a_difference(first, other, got):
+    with pytest.raises(TreeError) as caught:
+        tree.map(lambda x, y: x, first, other)
+    assert caught.value.what == "tree.map needs trees of one structure"
+    assert caught.value.got == got
+
+
+def test_errors_of_the_function_are_its_own():
+    with pytest.raises(ValueError, match="invalid literal"):
+        tree.map(lambda x, y: int("x"), [1], [[2]])
+
+
+def test_unflatten_counts():
+    with pytest.raises(TreeError, match="a tree of 2 leaves cannot be made of 1"):
+        tree.unflatten(tree.structure([1, 2]), [1])
+
+
+def test_prefixes():
+    assert tree.broadcast_prefix([1, 2], [{"a": 0, "b": 0}, 3]) == [1, 1, 2]
+    assert tree.broadcast([1, 2], [{"a": 0, "b": 0}, 3]) == [{"a": 1, "b": 1}, 2]
+    with pytest.raises(TreeError, match="prefix"):
+        tree.broadcast_prefix([1, 2], [1, 2, 3])
+
+
+def test_folds_and_transposition():
+    assert tree.reduce(lambda x, y: x + y, {"a": 1, "b": [2, 3]}) == 6
+    assert tree.reduce(lambda x, y: x + y, [], 10) == 10
+    assert tree.all([True, 1]) and not tree.all([True, 0]) and tree.all([])
+    outer, inner = tree.structure([0, 0]), tree.structure({"a": 0})
+    assert tree.transpose(outer, inner, [{"a": 1}, {"a": 2}]) == {"a": [1, 2]}
+    assert tree.transpose(outer, None, [{"a": 1}, {"a": 2}]) == {"a": [1, 2]}
+
+
+def test_structures_hash_pickle_and_print():
+    structure = tree.structure(EVERYTHING)
+    assert pickle.loads(pickle.dumps(structure)) == structure
+    assert hash(structure) == hash(tree.structure(EVERYTHING))
+    assert tree.show(tree.structure({"a": 1, "b": (2, 3)})) == "{'a': *, 'b': (*, *)}"
+    assert "Layer" in tree.show(tree.structure(Layer(1, 2)))
+
+
+def test_partial_is_a_callable_tree():
+    p = tree.Partial(pow, 2, mod=None)
+    assert p(10) == 1024 and tree.leaves(p) == [2]
+    assert tree.map(lambda x: x + 1, p)(2) == 9
+    assert "Partial" in repr(p)

@@ -1,0 +1,160 @@
+"""Running sums and products, and differences.
+
+A long axis is cut into blocks.  Within a block each element is the reduction of those up to it;
+the reductions of whole blocks are accumulated the same way and then put before the next block.
+"""
+
+from __future__ import annotations
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import DType, DTypeLike, canonical
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.joining import section
+from tfn.numpy.operands import apply, array_of, one_axis
+from tfn.numpy.reductions import sum_dtype
+from tfn.trace import build
+from tfn.trace.build import accumulator, cast, expand, iota, moveaxis, pad, reshape, shrink
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+BLOCK = 64
+
+
+def cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
+    """The sums of all elements up to each, along an axis or of the flat array.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> cumsum(tnp.array([1, 2, 3]))
+        Array([1, 3, 6], dtype=int32)
+    """
+    return _accumulate("cumsum", Op.ADD, x, axis, dtype)
+
+
+def cumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
+    """The products of all elements up to each, along an axis or of the flat array."""
+    return _accumulate("cumprod", Op.MUL, x, axis, dtype)
+
+
+def cumulative_sum(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
+    """The sums of all elements up to each; with `include_initial` beginning with a zero.
+
+    Raises:
+        ArgumentError: if the axis is not said and there are several.
+    """
+    return _from_initial("cumulative_sum", Op.ADD, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
+    """The products of all elements up to each; with `include_initial` beginning with a one.
+
+    Raises:
+        ArgumentError: if the axis is not said and there are several.
+    """
+    return _from_initial("cumulative_prod", Op.MUL, x, axis, dtype, include_initial)
+
+
+def _from_initial(
+    name: str,
+    op: Op,
+    x: ArrayLike,
+    axis: int | None,
+    dtype: DTypeLike | None,
+    include_initial: bool,
+) -> Array:
+    x = array_of(name, x)
+    if axis is None and x.ndim != 1:
+        raise ArgumentError(f"{name} needs an axis unless the array has one", got=str(x.shape))
+    at = one_axis(name, 0 if axis is None else axis, x.ndim)
+    out = _accumulate(name, op, x, at, dtype)
+    return apply(_with_initial, (out,), op, at) if include_initial else out
+
+
+def _with_initial(x: UOp, op: Op, axis: int) -> UOp:
+    low = tuple(int(a == axis) for a in range(x.ndim))
+    start = build.full_like(build.zeros((), x.dtype), build.identity(op, x.dtype))
+    return pad(x, low, (0,) * x.ndim, value=start)
+
+
+def _accumulate(
+    name: str, op: Op, x: ArrayLike, axis: int | None, dtype: DTypeLike | None
+) -> Array:
+    x = array_of(name, x)
+    kind = sum_dtype(x, None) if dtype is None else canonical(dtype)
+    if axis is None:
+        x, axis = x.reshape(x.size), 0
+    axis = one_axis(name, axis, x.ndim)
+    return apply(_running, (x,), op, axis, kind, weak=x.weak_type and dtype is None)
+
+
+def _running(x: UOp, op: Op, axis: int, dtype: DType) -> UOp:
+    line = moveaxis(cast(x, accumulator(dtype)), axis, x.ndim - 1)
+    return cast(moveaxis(running(line, op), x.ndim - 1, axis), dtype)
+
+
+def running(x: UOp, op: Op) -> UOp:
+    """The reduction of all elements up to each, along the last axis."""
+    size, batch = x.shape[-1], x.shape[:-1]
+    if size <= BLOCK:
+        return _within(x, op)
+    count = -(-size // BLOCK)
+    none = (0,) * len(batch)
+    start = build.full_like(build.zeros((), x.dtype), build.identity(op, x.dtype))
+    full = pad(x, (*none, 0), (*none, count * BLOCK - size), value=start)
+    blocks = _within(reshape(full, (*batch, count, BLOCK)), op)
+    totals = reshape(section(blocks, len(batch) + 1, BLOCK - 1, BLOCK), (*batch, count))
+    before = pad(running(totals, op), (*none, 1), (*none, 0), value=start)
+    before = section(before, len(batch), 0, count)
+    joined = UOp(op, (expand(reshape(before, (*batch, count, 1)), blocks.shape), blocks))
+    return shrink(reshape(joined, full.shape), (0,) * x.ndim, x.shape)
+
+
+def _within(x: UOp, op: Op) -> UOp:
+    size = x.shape[-1]
+    shape = (*x.shape, size)  # the last axis is what is reduced, the one before where it ends
+    spread = expand(reshape(x, (*x.shape[:-1], 1, size)), shape)
+    inside = iota(shape, len(shape) - 1) <= iota(shape, len(shape) - 2)
+    kept = build.where(inside, spread, build.full_like(spread, build.identity(op, x.dtype)))
+    return build.reduce(kept, op, (len(shape) - 1,))
+
+
+def diff(x: ArrayLike, n: int = 1, axis: int = -1) -> Array:
+    """Each element less the one before it, `n` times over.
+
+    Raises:
+        ShapeError: if the array has no axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> diff(tnp.array([1, 4, 9]))
+        Array([3, 5], dtype=int32)
+    """
+    x = array_of("diff", x)
+    if not x.ndim:
+        raise ShapeError("diff needs an array with an axis")
+    if n < 0:
+        raise ArgumentError("diff needs a number of times that is not negative", got=str(n))
+    at = one_axis("diff", axis, x.ndim)
+    return apply(_difference, (x,), min(n, x.shape[at]), at, weak=x.weak_type)
+
+
+def _difference(x: UOp, n: int, axis: int) -> UOp:
+    for _ in range(n):
+        size = x.shape[axis]
+        after, before = section(x, axis, 1, size), section(x, axis, 0, size - 1)
+        x = build.ne(after, before) if x.dtype.kind == "b" else after - before
+    return x
