@@ -1,9 +1,9 @@
 """`jit`: a function compiled whole, once for each kind of arguments.
 
-A call flattens its arguments, looks up their types, and runs the program found there.  On a miss
-the function is recorded, closed into a Jaxpr, and kept.  What it closed over - arrays, or values
-of an outer trace - became operands; with values of an outer trace nothing is kept, since the next
-call may close over others.
+A call looks up the kinds of its arguments - shape, dtype, weakness - and runs the program found
+there.  On a miss the function is recorded, closed into a Jaxpr, and kept.  What it closed over,
+arrays or values of an outer trace, became operands; with values of an outer trace nothing is
+kept, since the next call may close over others.
 """
 
 from __future__ import annotations
@@ -41,19 +41,21 @@ class Traced:
         captured: the Values it closed over.
         structure: of the result.
         weak: which results have a weak dtype.
+        single: whether the result is one array.
     """
 
     jaxpr: Jaxpr
     captured: tuple[Any, ...]
     structure: tree.Structure
     weak: tuple[bool, ...]
+    single: bool
 
     def finish(self, results: list[Any]) -> Any:
         """The results of the program as the function returned them."""
         if True in self.weak:
             for value, weak in zip(results, self.weak, strict=True):
                 value.weak_type = weak
-        return tree.unflatten(self.structure, results)
+        return results[0] if self.single else tree.unflatten(self.structure, results)
 
     @property
     def out_info(self) -> Any:
@@ -70,7 +72,8 @@ def closed(function: Function, call: Callable[[Sequence[Any]], Any], kinds: Sequ
     recorded = record(function, call, kinds, names, known=False)
     jaxpr, captured = close(recorded.outputs, recorded.inputs)
     values = tuple(leaf.arg.value for leaf in captured)
-    return Traced(jaxpr, values, recorded.structure, tuple(recorded.weak))
+    structure = recorded.structure
+    return Traced(jaxpr, values, structure, tuple(recorded.weak), structure.is_leaf())
 
 
 class CacheInfo(NamedTuple):
@@ -124,12 +127,14 @@ class Jitted:
         self.function = function
         self.static = Selection.of(function, static_argnums, static_argnames)
         self.donated = Selection.of(function, donate_argnums, donate_argnames)
+        self._plain = not self.static and not self.donated
         self._names: dict[Any, list[str]] = {}
         self.clear_cache()
 
     def clear_cache(self) -> None:
         """Forget every program."""
         self._entries: dict[Any, Traced] = {}
+        self._of_arrays: dict[Any, Traced] = {}  # the same, by the kinds of arguments alone
         self._misses, self._last_miss = 0, ""
 
     def cache_info(self) -> CacheInfo:
@@ -153,39 +158,38 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result, from the program for arguments of this kind."""
-        if self.static:
-            split = self.static.split(self.function, args, kwargs)
-            leaves, structure = tree.flatten(split.dynamic)
-            statics = split.statics
-        else:
-            split, statics = None, ()
-            leaves, structure = tree.flatten((args, kwargs))
         try:
-            kinds = tuple([(x.shape, x.dtype, x.weak_type, x.trace) for x in leaves])
+            if self._of_arrays and not kwargs:
+                kinds = tuple([(x.shape, x.dtype, x.weak_type, x.trace) for x in args])
+                entry = self._of_arrays.get(kinds)
+                if entry is not None:
+                    return entry.finish(bind.face().call(entry.jaxpr, [*args, *entry.captured]))
+        except AttributeError:  # something else than arrays is among the arguments
+            pass
+        return self._call(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call of any kind: with trees or numbers, new, or within an outer trace."""
+        split = self.static.split(self.function, args, kwargs) if self.static else None
+        dynamic, statics = (split.dynamic, split.statics) if split else ((args, kwargs), ())
+        values, structure = tree.flatten(dynamic)
+        try:
+            kinds = tuple([(x.shape, x.dtype, x.weak_type, x.trace) for x in values])
             entry = self._entries.get((structure, statics, kinds))
         except AttributeError:  # numbers, or arrays of NumPy
             entry = None
         if entry is None:
-            return self._slow(split or Split((args, kwargs)), leaves, structure, args, kwargs)
-        results = bind.face().call(entry.jaxpr, [*leaves, *entry.captured])
+            split = split or Split((args, kwargs))
+            names = self._names_of(split, structure)
+            values = [as_value(x, name) for x, name in zip(values, names, strict=True)]
+            entry = self._find(split, structure, values, names)
+            if bind.innermost([*values, *entry.captured]) is not None:
+                results = bind.call(entry.jaxpr, [*values, *entry.captured], entry.weak)
+                return tree.unflatten(entry.structure, results)
+        result = entry.finish(bind.face().call(entry.jaxpr, [*values, *entry.captured]))
         if self.donated:
             self._donate(args, kwargs)
-        return entry.finish(results)
-
-    def _slow(self, split: Split, leaves: list[Any], structure: tree.Structure,
-              args: Any, kwargs: Any) -> Any:  # fmt: skip
-        """A call that is new, has leaves to convert, or belongs to an outer trace."""
-        names = self._names_of(split, structure)
-        values = [
-            as_value(x, functools.partial(names.__getitem__, i)) for i, x in enumerate(leaves)
-        ]
-        entry = self._find(split, structure, values, names)
-        operands = [*values, *entry.captured]
-        now = bind.innermost(operands) is None
-        results = bind.call(entry.jaxpr, operands, entry.weak)
-        if now and self.donated:
-            self._donate(args, kwargs)
-        return tree.unflatten(entry.structure, results)
+        return result
 
     def _find(self, split: Split, structure: tree.Structure, values: Sequence[Any],
               names: list[str]) -> Traced:  # fmt: skip
@@ -203,6 +207,8 @@ class Jitted:
             self._last_miss = _why(self.function, key, next(reversed(self._entries), None), names)
             if all(value.trace is None for value in entry.captured):
                 self._entries[key] = entry
+                if self._plain and structure == tree.structure(((0,) * len(values), {})):
+                    self._of_arrays[key[2]] = entry
         return entry
 
     def _names_of(self, split: Split, structure: tree.Structure) -> list[str]:
