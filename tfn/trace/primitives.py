@@ -159,7 +159,8 @@ def _reshape(src: tuple[Node, ...], arg: Shape) -> Type:
 def _permute(src: tuple[Node, ...], arg: Shape) -> Type:
     shape = src[0].shape
     if sorted(arg) != list(range(len(shape))):
-        raise AxisError(f"transpose needs a permutation of the {len(shape)} axes", got=str(arg))
+        raise AxisError(f"transpose needs a permutation of the {len(shape)} axes",
+                        got=f"{show(src[0])}, axes {arg}")  # fmt: skip
     return tuple(shape[axis] for axis in arg), src[0].dtype
 
 
@@ -211,7 +212,7 @@ def _concat(src: tuple[Node, ...], arg: int) -> Type:
         if other.dtype != first.dtype:
             raise DTypeError("concatenate needs one dtype", got=", ".join(map(show, src)))
     total = sum(s.shape[arg] for s in src)
-    return first.shape[:arg] + (total,) + first.shape[arg + 1 :], first.dtype
+    return (*first.shape[:arg], total, *first.shape[arg + 1 :]), first.dtype
 
 
 def _reduce(src: tuple[Node, ...], arg: Any) -> Type:

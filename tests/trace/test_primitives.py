@@ -1,0 +1,200 @@
+"""What each op takes and gives; what it refuses, in words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tfn.dtypes import ALL, BOOL, FLOAT32, FLOAT64, FLOATS, INT32, INTEGERS, UINT32
+from tfn.errors import AxisError, DTypeError, ShapeError, TfnError
+from tfn.trace.op import (
+    BINARY,
+    COMPARE,
+    UNARY,
+    Conv,
+    Dot,
+    Gather,
+    Op,
+    Pad,
+    Param,
+    Reduce,
+    Scatter,
+    Shrink,
+    Sort,
+)  # fmt: skip
+from tfn.trace.oracle import evaluate
+from tfn.trace.primitives import PRIMITIVES, conv_size, show
+from tfn.trace.uop import UOp
+
+
+def p(shape=(), dtype=FLOAT32, index=0):
+    return UOp(Op.PARAM, (), Param(index, shape, dtype))
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("op", sorted(UNARY | BINARY | COMPARE, key=lambda op: op.value),
+                         ids=lambda op: op.value)  # fmt: skip
+def test_what_types_has_that_type(op, dtype):
+    """The oracle is the judge: its result has the shape and dtype that were promised."""
+    src = [p((2,), dtype, i) for i in range(1 if op in UNARY else 2)]
+    try:
+        node = UOp(op, tuple(src))
+    except DTypeError:
+        assert dtype in INTEGERS | {BOOL} or op in (Op.NOT, Op.AND, Op.OR, Op.XOR, Op.SHL,
+                                                    Op.SHR, Op.FLOORDIV)  # fmt: skip
+        return
+    got = evaluate([node], {u: np.ones(2).astype(dtype) for u in src})[0]
+    assert (got.shape, got.dtype) == (node.shape, node.dtype)
+    assert node.dtype == (BOOL if op in COMPARE else dtype)
+
+
+def refuse(op, src, arg=None):
+    with pytest.raises(TfnError) as caught:
+        UOp(op, tuple(src), arg)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("op", "src", "arg", "kind", "words"),
+    [
+        (Op.ADD, [p((2,)), p((3,))], None, ShapeError, "add needs operands of one shape"),
+        (Op.ADD, [p(), p((), INT32)], None, DTypeError, "add needs operands of one dtype"),
+        (Op.ADD, [p((), BOOL), p((), BOOL)], None, DTypeError, "add needs numbers"),
+        (Op.DIV, [p((), INT32), p((), INT32)], None, DTypeError, "div needs floating"),
+        (Op.SIN, [p((), INT32)], None, DTypeError, "sin needs floating values"),
+        (Op.FLOORDIV, [p(), p()], None, DTypeError, "floor_divide needs integers"),
+        (Op.AND, [p(), p()], None, DTypeError, "and needs integers or booleans"),
+        (Op.SHL, [p((), BOOL), p((), BOOL)], None, DTypeError, "shift_left needs integers"),
+        (Op.LT, [p((2,)), p()], None, ShapeError, "comparison needs operands of one shape"),
+        (Op.WHERE, [p(), p(), p()], None, ShapeError, "bool condition"),
+        (Op.WHERE, [p((), BOOL), p(), p((), FLOAT64)], None, DTypeError, "one dtype"),
+        (Op.FMA, [p((), INT32)] * 3, None, DTypeError, "fma needs floating values"),
+        (Op.THREEFRY, [p((), INT32)] * 4, 0, DTypeError, "uint32 words"),
+        (Op.BITCAST, [p()], FLOAT64, DTypeError, "one width"),
+        (Op.RESHAPE, [p((2, 3))], (5,), ShapeError, "cannot turn 6 elements into 5"),
+        (Op.PERMUTE, [p((2, 3))], (0, 0), AxisError, "permutation of the 2 axes"),
+        (Op.EXPAND, [p((2,))], (3,), ShapeError, "axes of size 1"),
+        (Op.PAD, [p((2,)), p((), INT32)], Pad((1,), (0,), (0,)), DTypeError, "operand's dtype"),
+        (Op.SHRINK, [p((2,))], Shrink((0,), (3,), (1,)), ShapeError, "0 <= start <= stop"),
+        (Op.SHRINK, [p((2,))], Shrink((0,), (2,), (0,)), ShapeError, "step >= 1"),
+        (Op.CONCAT, [p((2, 3)), p((3, 2))], 0, ShapeError, "but for axis 0"),
+        (Op.CONCAT, [p((2,)), p((2,), INT32)], 0, DTypeError, "one dtype"),
+        (Op.REDUCE, [p((2,))], Reduce(Op.ADD, (1,)), AxisError, "not there"),
+        (Op.REDUCE, [p((2,), BOOL)], Reduce(Op.ADD, (0,)), DTypeError, "needs numbers"),
+        (Op.DOT, [p((2, 3)), p((2, 3))], Dot((1,), (0,), (), (), FLOAT32), ShapeError,
+         "needs axis 1 of the first operand to equal axis 0 of the second"),
+        (Op.DOT, [p((3,)), p((3,), INT32)], Dot((0,), (0,), (), (), FLOAT32), DTypeError,
+         "one dtype"),
+        (Op.CONV, [p((1, 5, 2)), p((3, 3, 4))],
+         Conv((1,), ((0, 0),), (1,), (1,), 1, 1, FLOAT32), ShapeError, "3 input channels"),
+        (Op.CONV, [p((1, 5, 2)), p((3, 3, 2, 4))],
+         Conv((1,), ((0, 0),), (1,), (1,), 1, 1, FLOAT32), ShapeError, "as many window axes"),
+        (Op.GATHER, [p((4,)), p((2, 1))], Gather(0, (1,)), DTypeError, "integer indices"),
+        (Op.GATHER, [p((4,)), p((2, 1), INT32)], Gather(0, (5,)), ShapeError, "windows inside"),
+        (Op.SCATTER, [p((4,)), p((2, 1), INT32), p((3, 1))], Scatter(0, Op.ADD), ShapeError,
+         "one update for each index"),
+        (Op.SORT, [p((2,)), p((3,))], Sort(1), ShapeError, "one shape"),
+        (Op.SORT, [p()], Sort(1), ShapeError, "at least one axis"),
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_is_refused_in_words(op, src, arg, kind, words):
+    error = refuse(op, src, arg)
+    assert isinstance(error, kind)
+    assert words in str(error)
+    assert any(show(s) in error.got for s in src)
+    assert "test_primitives.py" in error.where  # the user's line
+
+
+def test_a_refusal_shows_what_was_got():
+    error = refuse(Op.ADD, [p((64, 128)), p((64, 10))])
+    assert error.got == "f32[64,128], f32[64,10]"
+    assert error.hint == "tfn.numpy broadcasts; tfn.lax does not"
+
+
+@pytest.mark.parametrize(
+    ("u", "shape"),
+    [
+        (UOp(Op.PAD, (p((2, 0)), p()), Pad((1, 1), (0, 2), (3, 3))), (6, 3)),
+        (UOp(Op.SHRINK, (p((7,)),), Shrink((1,), (7,), (2,))), (3,)),
+        (UOp(Op.SHRINK, (p((7,)),), Shrink((2,), (2,), (5,))), (0,)),
+        (UOp(Op.DOT, (p((5, 2, 3)), p((4, 5, 3))), Dot((2,), (2,), (0,), (1,), FLOAT32)),
+         (5, 2, 4)),
+        (UOp(Op.CONV, (p((2, 9, 7, 4)), p((3, 3, 2, 6))),
+             Conv((2, 1), ((1, 1), (0, 0)), (1, 1), (1, 2), 2, 1, FLOAT32)), (2, 5, 3, 6)),
+        (UOp(Op.GATHER, (p((3, 5, 6)), p((3, 8, 1), INT32)), Gather(1, (2, 6))), (3, 8, 2, 6)),
+    ],
+)  # fmt: skip
+def test_shapes_that_need_thought(u, shape):
+    assert u.shape == shape
+
+
+@pytest.mark.parametrize("n", [0, 1, 5, 7])
+@pytest.mark.parametrize("window", [1, 3])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("padding", [(0, 0), (1, 2)])
+@pytest.mark.parametrize("dilation", [(1, 1), (2, 1), (1, 2), (3, 2)])
+def test_places_of_a_window(n, window, stride, padding, dilation):
+    have = max((n - 1) * dilation[0] + 1, 0) + sum(padding)
+    reach = (window - 1) * dilation[1] + 1
+    places = sum(1 for at in range(0, have, stride) if at + reach <= have)
+    assert conv_size(n, window, stride, padding, *dilation) == places
+
+
+def test_names_of_types():
+    assert show(p((2, 3), UINT32)) == "u32[2,3]"
+    assert show(p()) == "f32[]"
+
+
+RNG = np.random.default_rng(0)
+MANY = {Op.CONCAT: 2, Op.WHERE: 3, Op.FMA: 3}
+LINEAR_ARGS = {
+    Op.CAST: FLOAT64, Op.RESHAPE: (3, 2), Op.PERMUTE: (1, 0), Op.EXPAND: (2, 3),
+    Op.SHRINK: Shrink((0, 1), (2, 3), (1, 1)), Op.FLIP: (1,), Op.CONCAT: 0,
+    Op.REDUCE: Reduce(Op.ADD, (0,)), Op.DOT: Dot((0,), (0,), (), (), FLOAT64),
+    Op.PAD: Pad((1, 0), (0, 2), (1, 0)), Op.CONV: Conv((1,), ((1, 0),), (1,), (1,), 1, 1, FLOAT64),
+    Op.GATHER: Gather(0, (1, 3)), Op.SCATTER: Scatter(0, Op.ADD),
+}  # fmt: skip
+
+
+def _operands(op):
+    """A legal set of operands for each linear op, in float64."""
+    square = p((2, 3), FLOAT64, 0), p((2, 3), FLOAT64, 1)
+    special = {
+        Op.WHERE: (p((2, 3), BOOL, 2), *square),
+        Op.PAD: (square[0], p((), FLOAT64, 1)),
+        Op.CONV: (p((1, 4, 2), FLOAT64, 0), p((2, 2, 3), FLOAT64, 1)),
+        Op.GATHER: (square[0], p((4, 1), INT32, 1)),
+        Op.SCATTER: (square[0], p((4, 1), INT32, 1), p((4, 1, 3), FLOAT64, 2)),
+    }
+    binary = op in BINARY or op in (Op.DOT, Op.CONCAT)
+    return special.get(op) or (square if binary else square[:1])
+
+
+@pytest.mark.parametrize(
+    "op",
+    [op for op, row in PRIMITIVES.items() if row.linear and op is not Op.GBARRIER],
+    ids=lambda op: op.value,
+)
+def test_linear_ops_are_linear_where_they_say_so(op):
+    src = _operands(op)
+    node = UOp(op, src, LINEAR_ARGS.get(op))
+
+    def draw(u):
+        if u.dtype == INT32:
+            return RNG.integers(0, 2, u.shape).astype(np.int32)
+        return RNG.random(u.shape) < 0.5 if u.dtype == BOOL else RNG.normal(size=u.shape)
+
+    fixed = {u: draw(u) for u in src}
+    for place in PRIMITIVES[op].linear:
+        a, b = draw(src[place]), draw(src[place])
+        run = lambda v, place=place: evaluate([node], {**fixed, src[place]: v})[0]
+        zero = run(np.zeros_like(a))
+        assert np.allclose(run(a + 2 * b) - zero, (run(a) - zero) + 2 * (run(b) - zero))
+        together = op in (Op.PAD, Op.CONCAT, Op.WHERE, Op.ADD, Op.SUB, Op.SCATTER)
+        assert together or not zero.any()
+
+
+def test_every_float_op_is_for_all_floats():
+    for dtype in FLOATS:
+        for op in UNARY - {Op.NOT}:
+            assert UOp(op, (p((), dtype),)).dtype == dtype
