@@ -36,8 +36,8 @@ def eval_shape(function: Function, *args: Any, **kwargs: Any) -> Any:
     """The types of a function's results, as a tree of `ShapeDtypeStruct`; nothing is computed.
 
     Example:
-        >>> import tfn.numpy as tnp
-        >>> eval_shape(tnp.sum, ShapeDtypeStruct((3, 4), "float32")).shape
+        >>> import tfn
+        >>> eval_shape(tfn.numpy.sum, tfn.ShapeDtypeStruct((3, 4), "float32")).shape
         ()
     """
     return Jitted(function).eval_shape(*args, **kwargs)
