@@ -15,7 +15,16 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOATS, DType
-from tfn.lower.mathlib import errors, exponential, hyperbolic, inverse, logarithm, power
+from tfn.lower.mathlib import (
+    errors,
+    exponential,
+    gamma,
+    hyperbolic,
+    inverse,
+    logarithm,
+    power,
+    remainder,
+)
 from tfn.lower.mathlib import trigonometric as circle
 from tfn.lower.mathlib.floats import divide, magnitude, with_sign
 from tfn.trace.build import bitcast, cast, maximum, minimum, where
@@ -64,7 +73,9 @@ def shift(node: UOp, x: UOp, count: UOp) -> UOp:
 
 def _in_range(count: UOp, width: int) -> bool:
     if count.op is Op.AND:
-        return any(_in_range(s, width) for s in count.src if s.op is Op.CONST)
+        return any(_in_range(s, width) for s in count.src)
+    if count.op is Op.XOR:  # a width is a power of two
+        return all(_in_range(s, width) for s in count.src)
     return count.op is Op.CONST and 0 <= int(count.arg.value) < width
 
 
@@ -90,6 +101,11 @@ def threefry(node: UOp, *words: UOp) -> UOp:
     return result
 
 
+def modulo(node: UOp, x: UOp, y: UOp) -> UOp:
+    """Modulo: of integers basic, of floats exact."""
+    return remainder.modulo(x, y) if x.dtype in FLOATS else rebuild(node, (x, y))
+
+
 def convert(node: UOp, x: UOp) -> UOp:
     """A cast; to and from 16-bit floats by way of float32."""
     if x.dtype == node.dtype or FLOAT32 in (x.dtype, node.dtype):
@@ -110,6 +126,7 @@ DECOMPOSE: dict[Op, Rule] = {
     Op.CAST: convert,
     Op.SIGN: sign,
     Op.RSQRT: rsqrt,
+    Op.MOD: modulo,
     Op.SHL: shift,
     Op.SHR: shift,
     Op.THREEFRY: threefry,
@@ -138,6 +155,8 @@ DECOMPOSE: dict[Op, Rule] = {
     Op.ERF: function(errors.erf),
     Op.ERFC: function(errors.erfc),
     Op.ERFINV: function(errors.erf_inv),
+    Op.LGAMMA: function(gamma.lgamma),
+    Op.DIGAMMA: function(gamma.digamma),
 }
 """What becomes of an op, given the node and its new sources."""
 # fmt: on

@@ -73,9 +73,11 @@ def digamma(x: float) -> float:
 
 
 def _lgamma(x: float) -> float:
-    if math.isinf(x):
+    if math.isinf(x) or (x <= 0 and x == math.floor(x)):
         return math.inf
-    return math.inf if x <= 0 and x == math.floor(x) else math.lgamma(x)
+    if x > 1e300:  # math.lgamma would raise on overflow
+        return x * (math.log(x) - 1)
+    return math.lgamma(x)
 
 
 def _logistic(arg: Any, x: Value) -> Value:
@@ -110,7 +112,8 @@ def cast(dtype: Any, x: Value) -> Value:
 
 
 def _divide(x: Value, y: Value) -> Value:
-    return np.asarray(np.where(y == 0, 0, np.floor_divide(x, np.where(y == 0, 1, y)))).astype(x.dtype)
+    one = np.where(y == 0, 1, y)
+    return np.asarray(np.where(y == 0, 0, np.floor_divide(x, one))).astype(x.dtype)
 
 
 def _modulo(x: Value, y: Value) -> Value:
@@ -120,14 +123,13 @@ def _modulo(x: Value, y: Value) -> Value:
 
 
 def _shift(left: bool) -> Callable[[Any, Value, Value], Value]:
+    how = np.left_shift if left else np.right_shift
+
     def run(arg: Any, x: Value, n: Value) -> Value:
         width = 8 * x.dtype.itemsize
-        count = n.astype(np.uint64) % width if n.dtype.kind == "u" else n % width
-        inside = (n >= 0) & (n < width) if n.dtype.kind == "i" else n < width
-        if left:
-            return np.asarray(np.where(inside, np.left_shift(x, count.astype(x.dtype)), 0)).astype(x.dtype)
-        out = np.where(x < 0, -1, 0) if x.dtype.kind == "i" else 0
-        return np.asarray(np.where(inside, np.right_shift(x, count.astype(x.dtype)), out)).astype(x.dtype)
+        inside = (n >= 0) & (n < width)
+        far = np.where((x < 0) & (not left), -1, 0)  # what is left of x when all bits have gone
+        return np.where(inside, how(x, np.where(inside, n, 0)), far.astype(x.dtype)).astype(x.dtype)
 
     return run
 
@@ -177,8 +179,8 @@ def _threefry(arg: int, *words: Value) -> Value:
 
 
 def _pad(arg: Pad, x: Value, value: Value) -> Value:
-    shape = [n + low + high + between * max(n - 1, 0)
-             for n, low, high, between in zip(x.shape, arg.low, arg.high, arg.interior, strict=True)]  # fmt: skip
+    sizes = zip(x.shape, arg.low, arg.high, arg.interior, strict=True)
+    shape = [n + low + high + between * max(n - 1, 0) for n, low, high, between in sizes]
     out = np.full(shape, value, x.dtype)
     where = tuple(
         slice(low, low + (n - 1) * (between + 1) + 1 if n else low, between + 1)
@@ -228,7 +230,7 @@ def conv(arg: Conv, x: Value, w: Value) -> Value:
     """A convolution as a loop over the window's places."""
     wide = accumulator(x.dtype if x.dtype == arg.dtype else np.promote_types(x.dtype, arg.dtype))
     x, w = x.astype(wide), w.astype(wide)
-    n, space = x.shape[0], x.shape[1:-1]
+    n = x.shape[0]
     window, depth, features = w.shape[:-2], w.shape[-2], w.shape[-1]
     zero = np.zeros((), wide)
     low = tuple(max(p[0], 0) for p in arg.padding)
@@ -245,7 +247,6 @@ def conv(arg: Conv, x: Value, w: Value) -> Value:
     groups, batches = arg.groups, arg.batch_groups
     per_group = features // (groups * batches)
     out = np.zeros((n // batches, *sizes, features), wide)
-    del space
     for place in np.ndindex(*window):
         patch = x[(slice(None), *(
             slice(p * d, p * d + (size - 1) * s + 1 if size else p * d, s)
@@ -259,17 +260,13 @@ def conv(arg: Conv, x: Value, w: Value) -> Value:
     return out.astype(arg.dtype)
 
 
-def _starts(indices: Value, point: tuple[int, ...], batch: int) -> list[int]:
-    return [int(v) for v in indices[point]]
-
-
 def gather(arg: Gather, operand: Value, indices: Value) -> Value:
     """Windows at clamped starts."""
     out = np.empty(indices.shape[:-1] + arg.sizes, operand.dtype)
     dims = operand.shape[arg.batch :]
     for point in np.ndindex(*indices.shape[:-1]):
-        starts = _starts(indices, point, arg.batch)
-        starts = [min(max(s, 0), n - size) for s, n, size in zip(starts, dims, arg.sizes)]
+        room = [n - size for n, size in zip(dims, arg.sizes)]
+        starts = [min(max(int(s), 0), most) for s, most in zip(indices[point], room)]
         window = tuple(slice(s, s + size) for s, size in zip(starts, arg.sizes))
         out[point] = operand[point[: arg.batch] + window]
     return out
@@ -281,7 +278,7 @@ def scatter(arg: Scatter, operand: Value, indices: Value, updates: Value) -> Val
     sizes = updates.shape[indices.ndim - 1 :]
     dims = operand.shape[arg.batch :]
     for point in np.ndindex(*indices.shape[:-1]):
-        starts = _starts(indices, point, arg.batch)
+        starts = [int(s) for s in indices[point]]
         if any(not 0 <= s <= n - size for s, n, size in zip(starts, dims, sizes)):
             continue
         at = point[: arg.batch] + tuple(slice(s, s + size) for s, size in zip(starts, sizes))

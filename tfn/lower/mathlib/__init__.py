@@ -8,7 +8,9 @@ reduction      an angle as a multiple of pi / 2 and a rest
 trigonometric  sin, cos, tan
 inverse        asin, acos, atan, atan2
 power          pow, cbrt
+remainder      modulo of floats
 errors         erf, erfc, erf_inv
+gamma          lgamma, digamma
 
 Every function takes float32 or float64 nodes of any shape and gives nodes over NEG, ABS, FLOOR,
 ROUND, SQRT, ADD, SUB, MUL, DIV, FMA, MAX, MIN, bit operations, comparisons, WHERE, CAST, BITCAST

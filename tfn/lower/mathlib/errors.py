@@ -26,7 +26,7 @@ from tfn.lower.mathlib.floats import (
     where,
     with_sign,
 )  # fmt: skip
-from tfn.lower.mathlib.logarithm import split, tail, with_exponent
+from tfn.lower.mathlib.logarithm import log1p_inside, split, tail, with_exponent
 from tfn.trace.build import cast
 from tfn.trace.uop import UOp, const
 
@@ -146,12 +146,17 @@ def erfc(x: UOp) -> UOp:
 def erf_inv(x: UOp) -> UOp:
     """The inverse of `erf`; infinite at -1 and 1, NaN beyond.
 
+    float32 rounds x**2 first, as XLA does, and so agrees with JAX's in 99 of 100 bit patterns;
+    float64 does not round it, and is more accurate near the ends.
+
     Source: M. Giles 2010, "Approximating the erfinv function", coefficients included.
     """
-    k, _, m = split(fma(-x, x, 1.0))
-    f = m - 1.0
-    w = -with_exponent(cast(k, x.dtype), f + tail(f))
-    p = _giles32(w) if x.dtype == FLOAT32 else _giles64(w)
+    if x.dtype == FLOAT32:
+        p = _giles32(-log1p_inside(-(x * x)))
+    else:
+        k, _, m = split(fma(-x, x, 1.0))
+        f = m - 1.0
+        p = _giles64(-with_exponent(cast(k, x.dtype), f + tail(f)))
     positive = magnitude(x)
     return where(positive < 1.0, p * x, where(equal(positive, 1.0), x * INFINITY, NAN))
 

@@ -11,6 +11,7 @@ from tfn.lower.mathlib.floats import (
     bits,
     equal,
     fma,
+    horner,
     magnitude,
     root,
     top_bit,
@@ -63,8 +64,12 @@ def asin(x: UOp) -> UOp:
     positive = magnitude(x)
     small = positive < 0.5
     argument = where(small, positive, root(fma(positive, -0.5, 0.5)))
-    y = odd_polynomial(argument, ASIN[x.dtype])
-    return with_sign(where(small, y, _turned(0.5, y + y)), x)
+    square = argument * argument
+    rest = argument * (square * horner(square, ASIN[x.dtype]))
+    high, low = PI[x.dtype]
+    near = argument + rest
+    far = (0.5 * high - (argument + argument)) - (rest + rest - 0.5 * low)
+    return with_sign(where(small, near, far), x)
 
 
 def acos(x: UOp) -> UOp:

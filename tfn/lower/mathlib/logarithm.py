@@ -28,6 +28,7 @@ from tfn.lower.mathlib.floats import (
     where,
 )  # fmt: skip
 from tfn.trace.build import cast
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 # fmt: off
@@ -101,9 +102,16 @@ def log2(x: UOp) -> UOp:
 
 
 def log1p(x: UOp) -> UOp:
-    """``log(1 + x)``: what rounding took from 1 + x is given back to f."""
+    """``log(1 + x)``; -inf at -1, NaN below."""
+    return keep_tiny(x, special(x + 1.0, log1p_inside(x)))
+
+
+def log1p_inside(x: UOp) -> UOp:
+    """`log1p` of a finite x above -1: what rounding took from 1 + x is given back to f."""
     u = x + 1.0
     k, placed, m = split(u)
     lost = x - (u - 1.0)
-    f = fma(lost, unbits(const(form(x).one, k.dtype, k.shape) - placed), m - 1.0)
-    return keep_tiny(x, special(u, with_exponent(cast(k, x.dtype), f + tail(f))))
+    inverse = const(form(x).one, k.dtype, k.shape) - placed  # the bits of 2**-k
+    inverse = UOp(Op.MAX, (inverse, const(0, k.dtype, k.shape)))
+    f = fma(lost, unbits(inverse), m - 1.0)
+    return with_exponent(cast(k, x.dtype), f + tail(f))

@@ -3,16 +3,20 @@
 2 x / pi modulo 4 is wanted with many digits behind the point, however large x is.  Of the binary
 digits of 2 / pi only a window matters: those before it make multiples of 4, those behind it are
 too small.  float32: x is split by size into classes; each class has its window, cut into pieces
-short enough that the products with x are exact, and WHERE selects the pieces.
+short enough that the products with x are exact, and WHERE selects the pieces.  float64: a funnel
+of shifts takes 192 bits of the window, and a product of integers is exact anyway.
 
 Source: M. Payne, R. Hanek 1983, "Radian reduction for trigonometric functions", for the window.
 """
 
 from __future__ import annotations
 
-from tfn.dtypes import FLOAT64, INT32, INT64
-from tfn.lower.mathlib.floats import FORMATS, fma, magnitude, where
+from itertools import pairwise
+
+from tfn.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT64
+from tfn.lower.mathlib.floats import FORMATS, bits, fma, magnitude, where
 from tfn.trace.build import bitcast, cast
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 PI = 3.141592653589793
@@ -39,6 +43,14 @@ def window(shift: int, sizes: tuple[int, ...]) -> list[float]:
         pieces.append(head / (1 << INVERSE_PI_BITS))
         rest -= head
     return pieces
+
+
+def reduce(x: UOp) -> tuple[UOp, UOp]:
+    """|x| = n pi / 2 + r with |r| <= pi / 4: r in float64, and n modulo 4 in its low bits.
+
+    n is an integer of the width of x.
+    """
+    return reduce32(x) if x.dtype == FLOAT32 else reduce64(x)
 
 
 FIRST, SPACING = 50, 27  # class j holds |x| < 2**(50 + 27 j), all multiples of 2**(27 j)
@@ -74,3 +86,67 @@ def _pieces(j: int) -> list[float]:
     shift = SPACING * j
     head, *rest = window(shift + 1, (27, 28, 60))
     return [piece * 2.0**-shift for piece in (head - 4.0 if head >= 2.0 else head, *rest)]
+
+
+WORDS = 20  # 2 / pi behind 54 zeros, in words of 64 bits
+LIMIT = 0.78  # below pi / 4 there is nothing to reduce
+
+
+def reduce64(x: UOp) -> tuple[UOp, UOp]:
+    """|x| = n pi / 2 + r with |r| <= pi / 4: r, and n modulo 4 in its low bits.
+
+    x is float64, m * 2**(e - 53) with an integer m below 2**53.  m times the 192 bits of
+    ``2**(e - 53) * 2 / pi`` that start at the weight 2, modulo 2**192, is a fixed-point number:
+    two bits of n, then the remainder with an error of 2**-126, of which 2**-62 may be zeros.
+    """
+    word = bits(magnitude(x))
+    exponent = UOp(Op.MAX, (word >> 52, const(1022, INT64, x.shape))) - 1022
+    fraction = (1 << 52) - 1
+    m = bitcast((word & fraction) | (fraction + 1), UINT64)
+    window_high, window_middle, window_low = _funnel(exponent)
+    m_high, m_low = m >> 32, m & LOW_HALF
+    # The sum of three products, 64 bits apart: only the upper two words are wanted.
+    low = _product_high(m_high, m_low, window_low)
+    middle = m * window_middle + low
+    carry = cast(middle < low, UINT64)
+    high = m * window_high + _product_high(m_high, m_low, window_middle) + carry
+    n = bitcast((high + (1 << 61)) >> 62, INT64)
+    head = bitcast((high << 2) | (middle >> 62), INT64)
+    rest = bitcast((middle << 2) >> 1, INT64)
+    turns = fma(cast(rest, FLOAT64), 2.0**-63, cast(head, FLOAT64))
+    turns = fma(x, 0.0, turns)  # NaN from infinity
+    small = magnitude(x) < LIMIT
+    angle = where(small, magnitude(x), turns * (PI / 2 * 2.0**-64))
+    return angle, where(small, const(0, INT64, x.shape), n)
+
+
+LOW_HALF = (1 << 32) - 1
+
+
+def _product_high(m_high: UOp, m_low: UOp, y: UOp) -> UOp:
+    """The upper word of a product; m is below 2**53, so that the inner sums do not overflow."""
+    y_high, y_low = y >> 32, y & LOW_HALF
+    inner = m_low * y_high + ((m_low * y_low) >> 32)
+    outer = m_high * y_low + (inner & LOW_HALF)
+    return m_high * y_high + (inner >> 32) + (outer >> 32)
+
+
+def _funnel(start: UOp) -> tuple[UOp, UOp, UOp]:
+    """192 bits of the words of 2 / pi from bit `start` on.
+
+    Whole words first, by 16, 8, 4, 2, 1: each step keeps only what the later ones can reach.
+    """
+    head = INVERSE_PI >> (INVERSE_PI_BITS - 64 * WORDS + 54)
+    words = [const(head >> (64 * (WORDS - 1 - i)), UINT64, start.shape) for i in range(WORDS)]
+    for step in (16, 8, 4, 2, 1):
+        far = cast(start & (64 * step), BOOL)
+        words = [
+            where(far, words[i + step], word) if i + step < len(words) else word
+            for i, word in enumerate(words[: step + 3])
+        ]
+    left = bitcast(start, UINT64) & 63
+    right = left ^ 63
+    first, second, third = (
+        (word << left) | ((after >> 1) >> right) for word, after in pairwise(words)
+    )
+    return first, second, third

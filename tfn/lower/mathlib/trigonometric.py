@@ -16,7 +16,7 @@ from tfn.lower.mathlib.floats import (
     where,
 )  # fmt: skip
 from tfn.lower.mathlib.hyperbolic import odd_polynomial
-from tfn.lower.mathlib.reduction import reduce32
+from tfn.lower.mathlib.reduction import reduce
 from tfn.trace.build import cast
 from tfn.trace.uop import UOp
 
@@ -45,7 +45,7 @@ def _both(angle: UOp, dtype: DType) -> tuple[UOp, UOp]:
 
 def _wave(x: UOp, ahead: int) -> tuple[UOp, UOp]:
     """The bits of the sine of ``|x| + ahead pi / 2`` without its sign; and a word with the sign."""
-    angle, n = reduce32(x)
+    angle, n = reduce(x)
     n = n + ahead if ahead else n
     sine, cosine = _both(cast(angle, x.dtype), x.dtype)
     y = where(cast(n & 1, BOOL), cosine, sine)
@@ -69,7 +69,7 @@ def tan(x: UOp) -> UOp:
 
     float32 divides in float64, because here three roundings would add up.
     """
-    angle, n = reduce32(x)
+    angle, n = reduce(x)
     sine, cosine = _both(angle, x.dtype)
     odd = cast(n & 1, BOOL)
     y = cast(where(odd, cosine, sine) / where(odd, sine, cosine), x.dtype)
