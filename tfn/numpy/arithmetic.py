@@ -254,9 +254,17 @@ def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
     return composed(_hypot, "hypot", x, y, floating=True)
 
 
+def _ordered(x: UOp, y: UOp) -> tuple[UOp, UOp]:
+    """The larger and the smaller, chosen whole: a function of both that is smooth and symmetric
+    keeps its derivatives where they tie, which MAX and MIN would halve.
+    """
+    first = x >= y
+    return choose(first, x, y), choose(first, y, x)
+
+
 def _hypot(x: UOp, y: UOp) -> UOp:
     x, y = unary(Op.ABS, x), unary(Op.ABS, y)
-    high, low = UOp(Op.MAX, (x, y)), UOp(Op.MIN, (x, y))
+    high, low = _ordered(x, y)
     safe = choose(eq(high, full_like(high, 0)), full_like(high, 1), high)
     ratio = low / safe
     length = high * unary(Op.SQRT, ratio * ratio + 1)
@@ -275,9 +283,9 @@ def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def _logaddexp(x: UOp, y: UOp) -> UOp:
-    high = UOp(Op.MAX, (x, y))
+    high, low = _ordered(x, y)
     difference = x - y  # NaN if both are the same infinity, or either is NaN: then x + y says it
-    near = high + unary(Op.LOG1P, unary(Op.EXP, -unary(Op.ABS, difference)))
+    near = high + unary(Op.LOG1P, unary(Op.EXP, low - high))
     return choose(ne(difference, difference), x + y, near)
 
 

@@ -7,7 +7,7 @@ table.  A tangent has the shape and dtype of its primal; SORT and TUPLE have a t
     push([sin(x)], {x: dx})  ->  [dx * cos(x)]
 
 Where a derivative does not exist, these are JAX's choices: equal shares among the ties of max and
-min, 0 for abs, sign and rounding, and infinities where the slope is infinite.
+min, 1 for abs at zero, 0 for sign and rounding, and infinities where the slope is infinite.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ SLOPE_OF_ERF = 2 / math.sqrt(math.pi)
 # fmt: off
 JVP: dict[Op, Rule] = {
     Op.NEG: _same,
-    Op.ABS: _one(lambda dx, x, y: dx * unary(Op.SIGN, x)),
+    Op.ABS: _one(lambda dx, x, y: where(x >= 0, dx, -dx)),
     Op.EXP: _one(lambda dx, x, y: dx * y),
     Op.EXP2: _one(lambda dx, x, y: dx * (y * math.log(2))),
     Op.EXPM1: _one(lambda dx, x, y: dx * (y + 1)),
