@@ -26,6 +26,7 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, INT32, INT64, INTEGERS, SHORT, UINT32, UINT64, highest, lowest
 from tfn.errors import (
     ArgumentError,
+    ConcretizationTypeError,
     DTypeError,
     NonConcreteBooleanIndexError,
     OutOfBoundsError,
@@ -235,8 +236,9 @@ def _inside(index: int, size: int, axis: int) -> int:
 def _walk_slice(item: slice, size: int, starts: list[int]) -> Walk:
     try:
         start, stop, step = item.indices(size)
-    except TypeError:
-        raise ArgumentError(
+    except TypeError as error:
+        known = not isinstance(error, ConcretizationTypeError)
+        raise (ArgumentError if known else ConcretizationTypeError)(
             "a slice needs integers that are known while tracing",
             got=repr(item),
             hint="tfn.lax.dynamic_slice takes a traced start and a fixed size",

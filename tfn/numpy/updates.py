@@ -68,7 +68,7 @@ def update(x: ArrayLike, index: Any, values: ArrayLike, how: str, mode: str | No
     reading = read_index(x, index, checked=mode is None)
     plan, starts = reading.plan, reading.starts
     shape = shape_of(plan)
-    if broadcast_shape("x.at[index]", values.shape, shape) != shape:
+    if broadcast_shape(f"x.at[index].{how}", values.shape, shape) != shape:
         raise ShapeError(
             f"x.at[index].{how} needs values that broadcast to the indexed shape",
             got=f"values {values.shape}, x[index] {shape}",
