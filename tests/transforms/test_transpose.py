@@ -77,3 +77,11 @@ def test_zero_cotangents_are_none() -> None:
 def test_an_input_may_be_an_output() -> None:
     x, ct = leaf(np.ones(3)), leaf(np.ones(3))
     assert pull([x, x], [x], [ct, ct]) == [ct + ct]
+
+
+def test_a_matmul_needs_no_permutation() -> None:
+    a, b, ct = leaf(np.zeros((2, 3))), leaf(np.zeros((3, 4))), leaf(np.zeros((2, 4)))
+    for x in (a, b):
+        dx = leaf(np.zeros(x.shape))
+        (back,) = pull(push([build.dot(a, b, ((1,), (0,)))], {x: dx}), [dx], [ct])
+        assert back is not None and back.op is Op.DOT and back.shape == x.shape

@@ -136,20 +136,27 @@ def _reduce(u: UOp, ct: UOp, i: int) -> UOp:
 
 
 def _dot(u: UOp, ct: UOp, i: int) -> UOp:
-    """The cotangent meets the other operand over that one's free axes."""
+    """The cotangent meets the other operand over that one's free axes, in the order that gives
+    the axes of this operand: ct @ b.T for the first of a @ b, a.T @ ct for the second.
+    """
     arg, x, other = u.arg, u.src[i], u.src[1 - i]
     sides = [(arg.contract_a, arg.batch_a), (arg.contract_b, arg.batch_b)]
     (contract, batch), (contract_other, batch_other) = sides[i], sides[1 - i]
     free = [n for n in range(x.ndim) if n not in (*contract, *batch)]
     free_other = [n for n in range(other.ndim) if n not in (*contract_other, *batch_other)]
     first = len(batch) + (len(free) if i == 0 else 0)
-    wide = promote_types(ct.dtype, other.dtype)
-    out = dot(cast(ct, wide), cast(other, wide),
-              (range(first, first + len(free_other)), free_other),
-              (range(len(batch)), batch_other), x.dtype)  # fmt: skip
-    # The axes of the result are those of x in another order.
+    meeting = range(first, first + len(free_other)), free_other
+    steps = range(len(batch)), batch_other
     partners = dict(zip(contract_other, contract, strict=True))
-    return permute(out, _inverse([*batch, *free, *(partners[n] for n in sorted(partners))]))
+    summed = [partners[n] for n in sorted(partners)]
+    wide = promote_types(ct.dtype, other.dtype)
+    ct, other = cast(ct, wide), cast(other, wide)
+    if i == 0:
+        out, order = dot(ct, other, meeting, steps, x.dtype), [*batch, *free, *summed]
+    else:
+        out = dot(other, ct, meeting[::-1], steps[::-1], x.dtype)
+        order = [*batch, *summed, *free]
+    return permute(out, _inverse(order))
 
 
 def _conv(u: UOp, ct: UOp, i: int) -> UOp:
