@@ -7,17 +7,18 @@ wrong raises a class of this file.
 
 from __future__ import annotations
 
+import contextlib
 import linecache
 import sys
 from pathlib import Path
 
-_HOUSE = str(Path(__file__).parent)
+_NOT_THE_USERS = (str(Path(__file__).parent), contextlib.__file__)
 
 
 def user_line() -> str:
     """The innermost line on the stack that is not tfn's own, as ``train.py:31  y = x @ w``."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_HOUSE):
+    while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
         if frame.f_back is None:
             return ""
         frame = frame.f_back
