@@ -10,6 +10,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tfn import tree
@@ -27,6 +28,14 @@ def name_of(function: Function) -> str:
     if isinstance(function, partial):
         return name_of(function.func)
     return getattr(function, "__name__", None) or type(function).__name__
+
+
+def where(function: Function) -> str:
+    """A function and the line it begins on: ``loss (train.py:29)``."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    if code is None:
+        return name_of(function)
+    return f"{name_of(function)} ({Path(code.co_filename).name}:{code.co_firstlineno})"
 
 
 def show(value: Any) -> str:

@@ -54,7 +54,7 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
         if not allow_int:
             chosen.require_floating("grad")
         inputs = chosen.inputs
-        recorded = record(function, chosen.call, inputs, chosen.names, has_aux=has_aux)
+        recorded = record("grad", function, chosen.call, inputs, chosen.names, has_aux=has_aux)
         y = _scalar(recorded, function)
         tangents = {x: variable(x) for x in recorded.inputs}
         cts = pull(push([y], tangents), list(tangents.values()), [const(1, y.dtype)])

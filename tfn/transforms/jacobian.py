@@ -72,7 +72,7 @@ def _jacobian(name: str, blocks: Blocks, function: Function, argnums: Argnums,
     def run(*args: Any, **kwargs: Any) -> Any:
         chosen = Chosen.of(function, args, kwargs, choose(argnums, len(args), name))
         chosen.require_floating(name)
-        recorded = record(function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
+        recorded = record(name, function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
         _require_floating(name, recorded, function)
         found = blocks(recorded.outputs, recorded.inputs)
         *rows, extra = recorded.evaluate(*found, recorded.traced_aux)

@@ -69,7 +69,7 @@ class Traced:
 def closed(function: Function, call: Callable[[Sequence[Any]], Any], kinds: Sequence[Any],
            names: Sequence[str]) -> Traced:  # fmt: skip
     """The closed function of leaves of these types."""
-    recorded = record(function, call, kinds, names, known=False)
+    recorded = record("jit", function, call, kinds, names, known=False)
     jaxpr, captured = close(recorded.outputs, recorded.inputs)
     values = tuple(leaf.arg.value for leaf in captured)
     structure = recorded.structure

@@ -186,7 +186,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any],
     chosen = Chosen.of(function, primals, {}, range(len(primals)))
     given = _tangents_of(chosen).check(tuple(tangents))
     directions = [None if dx is None else variable(dx, dx) for dx in given]
-    recorded = record(function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
+    recorded = record("jvp", function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
     moving = {x: dx for x, dx in zip(recorded.inputs, directions, strict=True) if dx is not None}
     slopes = _floating(push(recorded.outputs, moving), recorded.outputs)
     extra, gives = recorded.traced_aux, _vectors_of(recorded, "tangent")
@@ -209,7 +209,9 @@ def linearize(function: Function, *primals: Any, has_aux: bool = False) -> Any:
         (6.0, 12.0)
     """
     chosen = Chosen.of(function, primals, {}, range(len(primals)))
-    recorded = record(function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
+    recorded = record(
+        "linearize", function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux
+    )
     directions = [variable(x) for x in recorded.inputs]
     moving = dict(zip(recorded.inputs, directions, strict=True))
     slopes = _floating(push(recorded.outputs, moving), recorded.outputs)
@@ -230,7 +232,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
         [4.0, 3.0]
     """
     chosen = Chosen.of(function, primals, {}, range(len(primals)))
-    recorded = record(function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
+    recorded = record("vjp", function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
     moving = {x: variable(x) for x in recorded.inputs}
     takes = _vectors_of(recorded, "cotangent")
     gives = Vectors(chosen.structure, _tangents_of(chosen).slots, "cotangent")
@@ -254,7 +256,7 @@ def linear_transpose(function: Function, *primals: Any) -> LinearMap:
     chosen = Chosen.of(function, primals, {}, range(len(primals)), types=True)
     chosen.require_floating("linear_transpose")
     names = [chosen.name(i) for i in chosen.moving]
-    recorded = record(function, chosen.call, chosen.inputs, names, known=False)
+    recorded = record("linear_transpose", function, chosen.call, chosen.inputs, names, known=False)
     takes = _vectors_of(recorded, "cotangent")
     gives = Vectors(chosen.structure, _tangents_of(chosen).slots, "cotangent")
     cts = [variable(u) for u in recorded.outputs if u.dtype in FLOATS]

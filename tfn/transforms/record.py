@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfn import tree
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, TfnError
 from tfn.trace import bind
 from tfn.trace.uop import UOp
-from tfn.transforms.arguments import Function, name_of, results
+from tfn.transforms.arguments import Function, name_of, results, where
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +58,7 @@ class Recording:
 
 
 def record(
+    what: str,
     function: Function,
     call: Callable[[list[Any]], Any],
     values: Sequence[Any],
@@ -67,7 +68,8 @@ def record(
 ) -> Recording:
     """Run ``call`` on a leaf for each of `values`, of which only shape, dtype and weakness count.
 
-    With `known`, the values stand behind the leaves, so that Python may look at them.
+    `what` is the transform, for the note that an error of tfn gets on its way through.  With
+    `known`, the values stand behind the leaves, so that Python may look at them.
 
     Raises:
         ArgumentError: for results that are not arrays, or without the pair that aux needs.
@@ -78,7 +80,11 @@ def record(
             bind.new_leaf(trace, v.shape, v.dtype, name, v if known else None, v.weak_type)
             for v, name in zip(values, names, strict=True)
         ]
-        out = call(leaves)
+        try:
+            out = call(leaves)
+        except TfnError as error:
+            error.add_note(f"  while: {what} traced {where(function)}")
+            raise
         aux: Any = None
         if has_aux:
             if not isinstance(out, (tuple, list)) or len(out) != 2:

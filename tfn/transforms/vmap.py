@@ -68,8 +68,8 @@ def vmap(function: Function, in_axes: Any = 0, out_axes: Any = 0, axis_name: Non
             new_args, new_kwargs = tree.unflatten(structure, filled)
             return function(*new_args, **new_kwargs)
 
-        recorded = record(function, call, [m.element for m in mapped], [m.name for m in mapped],
-                          known=False)  # fmt: skip
+        elements, labels = [m.element for m in mapped], [m.name for m in mapped]
+        recorded = record("vmap", function, call, elements, labels, known=False)
         lanes = {
             x: moveaxis(variable(m.value, m.value), m.axis, 0)
             for x, m in zip(recorded.inputs, mapped, strict=True)
