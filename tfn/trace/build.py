@@ -10,10 +10,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tfn.dtypes import FLOAT16, BFLOAT16, FLOAT32, INT32, DType, highest, lowest
-from tfn.trace.op import (
-    Conv, Dot, Gather, Iota, Op, Pad, Reduce, Scatter, Shape, Shrink, Sort,
-)  # fmt: skip
+from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32, DType, highest, lowest
+from tfn.trace.op import Conv, Dot, Gather, Iota, Op, Pad, Reduce, Scatter, Shape, Shrink, Sort
 from tfn.trace.uop import UOp, const
 
 
@@ -185,7 +183,8 @@ def accumulator(dtype: DType) -> DType:
 
 
 def dot(a: UOp, b: UOp, contract: tuple[Sequence[int], Sequence[int]],
-        batch: tuple[Sequence[int], Sequence[int]] = ((), ()), dtype: DType | None = None) -> UOp:  # fmt: skip
+        batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
+        dtype: DType | None = None) -> UOp:  # fmt: skip
     """A contraction; the result is (batch, free axes of a, free axes of b)."""
     arg = Dot(tuple(contract[0]), tuple(contract[1]), tuple(batch[0]), tuple(batch[1]),
               dtype or a.dtype)  # fmt: skip

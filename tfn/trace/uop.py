@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
+from math import copysign
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -181,14 +182,28 @@ def const(value: Any, dtype: DType, shape: Shape = ()) -> UOp:
     """A node that is `value` everywhere; wraps integers around as hardware does."""
     if dtype.kind in "iu":
         return _integer(int(value), dtype, shape)
-    with np.errstate(over="ignore"):  # what is too large is infinite
-        bits = int(np.asarray(value).astype(dtype).view(f"u{dtype.itemsize}")[()])
+    if type(value) is float:
+        return _float(value, copysign(1.0, value), dtype, shape)
+    return _rounded(value, dtype, shape)
+
+
+# Index arithmetic and derivatives ask for the same few numbers all the time.
+
+
+@lru_cache(maxsize=1 << 12)
+def _integer(value: int, dtype: DType, shape: Shape) -> UOp:
+    bits = value & ((1 << (8 * dtype.itemsize)) - 1)
     return UOp(Op.CONST, (), Const(dtype, bits, shape))
 
 
-@lru_cache(maxsize=1 << 12)  # index arithmetic asks for the same few numbers all the time
-def _integer(value: int, dtype: DType, shape: Shape) -> UOp:
-    bits = value & ((1 << (8 * dtype.itemsize)) - 1)
+@lru_cache(maxsize=1 << 12)
+def _float(value: float, sign: float, dtype: DType, shape: Shape) -> UOp:
+    return _rounded(value, dtype, shape)  # `sign` tells -0.0 from 0.0 in the cache
+
+
+def _rounded(value: Any, dtype: DType, shape: Shape) -> UOp:
+    with np.errstate(over="ignore"):  # what is too large is infinite
+        bits = int(np.asarray(value).astype(dtype).view(f"u{dtype.itemsize}")[()])
     return UOp(Op.CONST, (), Const(dtype, bits, shape))
 
 
