@@ -16,7 +16,7 @@ import numpy as np
 
 from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOATS, DType
 from tfn.lower.mathlib import (
-    errors,
+    erf,
     exponential,
     gamma,
     hyperbolic,
@@ -152,9 +152,9 @@ DECOMPOSE: dict[Op, Rule] = {
     Op.LOGISTIC: function(hyperbolic.logistic),
     Op.CBRT: function(power.cbrt),
     Op.POW: function(power.pow),
-    Op.ERF: function(errors.erf),
-    Op.ERFC: function(errors.erfc),
-    Op.ERFINV: function(errors.erf_inv),
+    Op.ERF: function(erf.erf),
+    Op.ERFC: function(erf.erfc),
+    Op.ERFINV: function(erf.erf_inv),
     Op.LGAMMA: function(gamma.lgamma),
     Op.DIGAMMA: function(gamma.digamma),
 }

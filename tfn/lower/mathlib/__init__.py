@@ -9,7 +9,7 @@ trigonometric  sin, cos, tan
 inverse        asin, acos, atan, atan2
 power          pow, cbrt
 remainder      modulo of floats
-errors         erf, erfc, erf_inv
+erf            erf, erfc, erf_inv
 gamma          lgamma, digamma
 
 Every function takes float32 or float64 nodes of any shape and gives nodes over NEG, ABS, FLOOR,

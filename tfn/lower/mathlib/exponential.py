@@ -21,7 +21,7 @@ from tfn.lower.mathlib.floats import (
     horner,
     keep_tiny,
     power_of_two,
-)  # fmt: skip
+)
 from tfn.trace.uop import UOp
 
 LOG2_E = 1.4426950408889634
@@ -69,13 +69,9 @@ def reduced(x: UOp) -> tuple[UOp, UOp]:
     return bits(shifted), fma(n, -low, fma(n, -high, x))
 
 
-def exp_scaled(x: UOp, factor: float = 1.0, low: UOp | None = None) -> Scaled:
-    """``factor * exp(x + low)`` not yet put together.
-
-    x must be in `RANGE`, factor a power of two, and low of the size of x's rounding error.
-    """
+def exp_scaled(x: UOp, factor: float = 1.0) -> Scaled:
+    """``factor * exp(x)`` not yet put together; x must be in `RANGE`, factor a power of two."""
     n, r = reduced(x)
-    r = r if low is None else r + low
     return Scaled(n, horner(r, [factor * c for c in (*EXP[x.dtype], 1.0, 1.0)]))
 
 

@@ -109,12 +109,12 @@ def digamma(x: UOp) -> UOp:
     reflected = x < 0.5
     z = where(reflected, 1.0 - x, x)
     near = z < ASYMPTOTIC_FROM
-    large = where(near, z + 8.0, z)
+    large = where(near, z + 9.0, z)
     inverse = divide(1.0, large)
     square = inverse * inverse
     tail = fma(square, horner(square, ASYMPTOTIC[x.dtype]), 0.5 * inverse)
     value = log(large) - tail
-    value = where(near, value - _eight_inverses(z), value)
+    value = where(near, (value - _eight_inverses(z)) - divide(1.0, z), value)
     r = x - nearest(x)
     cotangent = horner(r * r, COS_PI[x.dtype]) / odd_polynomial(r, SIN_PI[x.dtype])
     pole = (x < 0.0) & equal(r, 0.0)
@@ -123,12 +123,12 @@ def digamma(x: UOp) -> UOp:
 
 
 def _eight_inverses(z: UOp) -> UOp:
-    """``1 / z + 1 / (z + 1) + ... + 1 / (z + 7)`` as one fraction.
+    """``1 / (z + 1) + 1 / (z + 2) + ... + 1 / (z + 8)`` as one fraction.
 
-    With u = z (z + 7), the terms k and 7 - k add up to (2 z + 7) / (u + k (7 - k)).
+    With u = z (z + 9), the terms k and 9 - k add up to (2 z + 9) / (u + k (9 - k)).
     """
-    u = z * (z + 7.0)
-    a, b = u * (u + 6.0), (u + 10.0) * (u + 12.0)
+    u = z * (z + 9.0)
+    a, b = (u + 8.0) * (u + 20.0), (u + 14.0) * (u + 18.0)
     twice = u + u
-    numerator = fma(twice + 6.0, b, (twice + 22.0) * a)
-    return (z + z + 7.0) * numerator / (a * b)
+    numerator = fma(twice + 28.0, b, (twice + 32.0) * a)
+    return (z + z + 9.0) * numerator / (a * b)

@@ -12,7 +12,7 @@ from tfn.lower.mathlib.exponential import (
     assemble,
     assemble_small,
     exp_scaled,
-)  # fmt: skip
+)
 from tfn.lower.mathlib.floats import (
     Coefficients,
     at_least,
@@ -24,7 +24,7 @@ from tfn.lower.mathlib.floats import (
     root,
     where,
     with_sign,
-)  # fmt: skip
+)
 from tfn.lower.mathlib.logarithm import log1p
 from tfn.trace.uop import UOp, const
 
@@ -66,13 +66,9 @@ def half_exp(x: UOp) -> UOp:
 def sinh(x: UOp) -> UOp:
     """The hyperbolic sine."""
     grown = half_exp(x)
-    large = with_sign(grown - divide(0.25, grown), x)
-    return where(magnitude(x) < 1.0, signed(odd_polynomial(x, SINH[x.dtype]), x), large)
-
-
-def signed(y: UOp, x: UOp) -> UOp:
-    """The magnitude of y with the sign of x."""
-    return with_sign(magnitude(y), x)
+    positive = magnitude(x)
+    small = odd_polynomial(positive, SINH[x.dtype])
+    return with_sign(where(positive < 1.0, small, grown - divide(0.25, grown)), x)
 
 
 def cosh(x: UOp) -> UOp:

@@ -18,7 +18,7 @@ from tfn.lower.mathlib.floats import (
     unbits,
     where,
     with_sign,
-)  # fmt: skip
+)
 from tfn.lower.mathlib.hyperbolic import odd_polynomial
 from tfn.trace.build import maximum, minimum
 from tfn.trace.uop import UOp, const
@@ -83,16 +83,12 @@ def acos(x: UOp) -> UOp:
     return where(small, _turned(0.5, signed), where(x < 0.0, _turned(1.0, far), far))
 
 
-def _octant(low: UOp, high: UOp) -> UOp:
-    """``atan(low / high)`` for 0 <= low <= high, not both zero."""
-    return odd_polynomial(low / high, ATAN[low.dtype])
-
-
 def atan(x: UOp) -> UOp:
     """The inverse tangent; beyond 1 by ``pi/2 - atan(1 / |x|)``."""
     positive = magnitude(x)
     steep = const(1.0, x.dtype, x.shape) < positive
-    y = _octant(where(steep, 1.0, positive), where(steep, positive, 1.0))
+    slope = where(steep, 1.0, positive) / where(steep, positive, 1.0)
+    y = odd_polynomial(slope, ATAN[x.dtype])
     return with_sign(where(steep, _turned(0.5, y), y), x)
 
 

@@ -26,7 +26,7 @@ from tfn.lower.mathlib.floats import (
     keep_tiny,
     unbits,
     where,
-)  # fmt: skip
+)
 from tfn.trace.build import cast
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const

@@ -14,7 +14,7 @@ from tfn.lower.mathlib.floats import (
     top_bit,
     unbits,
     where,
-)  # fmt: skip
+)
 from tfn.lower.mathlib.hyperbolic import odd_polynomial
 from tfn.lower.mathlib.reduction import reduce
 from tfn.trace.build import cast

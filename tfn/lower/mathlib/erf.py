@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from tfn.dtypes import FLOAT32, FLOAT64
 from tfn.lower.mathlib.exponential import (
+    EXP,
     Scaled,
     assemble,
     assemble_small,
     exp_scaled,
-)  # fmt: skip
+    reduced,
+)
 from tfn.lower.mathlib.floats import (
     INFINITY,
     NAN,
@@ -25,7 +27,7 @@ from tfn.lower.mathlib.floats import (
     root,
     where,
     with_sign,
-)  # fmt: skip
+)
 from tfn.lower.mathlib.logarithm import log1p_inside, split, tail, with_exponent
 from tfn.trace.build import cast
 from tfn.trace.uop import UOp, const
@@ -59,21 +61,20 @@ LOG_ERFC: Coefficients = {  # log(erfc(x)) on [0.9, 4] and [0.95, 6]: 6e-11, 2e-
     ),
 }
 ERF_ONE = {FLOAT32: 4.0, FLOAT64: 6.0}  # beyond it erf is 1
-# (1 + 2 x) exp(x**2) erfc(x) in q = (x - k) / (x + k): 1e-8 with k = 2, 1e-17 with k = 4
+# (1 + x) exp(x**2) erfc(x) in q = (x - k) / (x + k): 2e-8 with k = 2, 2e-17 with k = 4
 ERFC: Coefficients = {
     FLOAT32: (
-        -0.00039944478, -0.0012279971, 0.0013133036, 0.008630091, -0.00806014, -0.054203883,
-        0.16405542, -0.16603146, -0.09276398, 1.2769784,
+        -0.00014888175, -0.0005856492, 0.00019604506, 0.0038910287, -0.0005418873, -0.025235595,
+        0.04253989, 0.037813358, -0.259975, 0.766187,
     ),
     FLOAT64: (
-        -1.8001385319506534e-09, -1.364990268075893e-08, -7.842047909730801e-09,
-        1.1515997609302654e-07, 6.28882431172309e-08, -8.347656144002502e-07,
-        3.0127336990760903e-07, 5.717498104636648e-06, -1.122482157676697e-05,
-        -2.4402953638439993e-05, 0.0001506222902240026, -0.0001992555796188337,
-        -0.0007577733614514001, 0.005031969770625639, -0.016197734054715047,
-        0.037167515560699665, -0.06633036581203962, 0.09373283499691462,
-        -0.10103906603632351, 0.06809705425473354, 0.015379652102620139,
-        -0.13962111684056286, 1.2329951186255526,
+        -4.129693456968666e-09, -5.761143824135842e-09, 4.508149983765394e-08,
+        4.237527467559847e-08, -3.6383068428869635e-07, 1.2134168588380216e-08,
+        2.6511191390738113e-06, -4.142982861000268e-06, -1.3151954601389164e-05,
+        6.403439604485947e-05, -6.013642236396792e-05, -0.00038976788081322017,
+        0.0021164215013317043, -0.006068735160753996, 0.0121617847639648,
+        -0.017515654651710906, 0.015312509678535787, 0.003962055681526314,
+        -0.04808038122128414, 0.11704966551043824, -0.1993445828003673, 0.6849972881253069,
     ),
 }
 ERFC_MIDDLE = {FLOAT32: 2.0, FLOAT64: 4.0}
@@ -129,8 +130,10 @@ def erf(x: UOp) -> UOp:
 def erfc(x: UOp) -> UOp:
     """``1 - erf(x)`` with a small relative error down to the smallest denormal.
 
+    x**2 is kept in two parts; with 1 + x as factor the polynomial stays between 1/2 and 1.
+
     Source: M. M. Shepherd, J. G. Laframboise 1981, "Chebyshev approximation of
-    (1 + 2x) exp(x**2) erfc x", for the form; x**2 is kept in two parts.
+    (1 + 2x) exp(x**2) erfc x", for the form.
     """
     positive = at_most(magnitude(x), ERFC_ZERO[x.dtype])
     middle = ERFC_MIDDLE[x.dtype]
@@ -138,8 +141,11 @@ def erfc(x: UOp) -> UOp:
     q = (positive - middle) * inverse
     q = fma(inverse, fma(-positive, q, fma(q + 1.0, -middle, positive)), q)  # rounded once
     square = positive * positive
-    n, fraction = exp_scaled(-square, low=-fma(positive, positive, -square))
-    y = assemble(Scaled(n, fraction * horner(q, ERFC[x.dtype]) / fma(positive, 2.0, 1.0)))
+    n, r = reduced(-square)
+    r = r - fma(positive, positive, -square)
+    less_one = r * horner(r, (*EXP[x.dtype], 1.0))
+    factor = horner(q, ERFC[x.dtype]) / (positive + 1.0)
+    y = assemble(Scaled(n, fma(factor, less_one, factor)))
     return where(x < 0.0, 2.0 - y, y)
 
 
