@@ -15,20 +15,19 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from tfn.dtypes import INTEGERS, SHORT, DType, DTypeLike
+from tfn.dtypes import INTEGERS, DType, DTypeLike
 from tfn.errors import (
     ArgumentError,
     ConcretizationTypeError,
-    DeletedArrayError,
     ImmutableError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
 )
 from tfn.hw.buffer import Buffer
-from tfn.trace import bind
-from tfn.trace.op import Op, Shape
-from tfn.trace.uop import UOp, walk
+from tfn.trace import bind, unknown
+from tfn.trace.op import Shape
+from tfn.trace.uop import UOp
 
 Axes = int | Sequence[int] | None
 
@@ -100,15 +99,11 @@ class Array:
         """
         if self.trace is None:
             if self.buffer is None:
-                raise DeletedArrayError(
-                    f"this array has been deleted: {_show(self)}",
-                    hint="it was donated to a jitted function; use that function's result, or "
-                    "leave donate_argnums out",
-                )
+                raise unknown.deleted(self)
             return self
         bind.check_live(self)
         if not self.known:
-            raise _unknown(self, ConcretizationTypeError, "its value", _STATIC)
+            raise unknown.error(self, ConcretizationTypeError, "its value", unknown.STATIC)
         self.trace.concretized = True
         assert self.uop is not None
         value: Array = bind.run_now(self.uop, self.trace)
@@ -117,11 +112,11 @@ class Array:
     def _data(self, error: type[ConcretizationTypeError], need: str, hint: str) -> Any:
         """The value as a read-only NumPy array, or an error that says what needed it."""
         if self.trace is not None and self.trace.live and not self.known:
-            raise _unknown(self, error, need, hint)
+            raise unknown.error(self, error, need, hint)
         return bind.face().read(self.concrete())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        data = self._data(TracerArrayConversionError, "a NumPy array of its value", _NUMPY)
+        data = self._data(TracerArrayConversionError, "a NumPy array of its value", unknown.NUMPY)
         found: np.ndarray[Any, Any] = data if dtype is None else data.astype(dtype, copy=False)
         return found.copy() if copy and found is data else found
 
@@ -151,44 +146,41 @@ class Array:
         """The one element."""
         if prod(self.shape) != 1:
             raise ArgumentError(
-                f"{need} needs an array of one element",
-                got=_show(self),
-                hint="reduce it first, as with .any(), .all() or .sum()",
+                f"{need} needs an array of one element", got=unknown.show(self), hint="reduce it"
             )
         return self._data(error, need, hint).reshape(())[()]
 
     def __bool__(self) -> bool:
-        return bool(self._only(TracerBoolConversionError, "its truth", _BRANCH))
+        return bool(self._only(TracerBoolConversionError, "its truth", unknown.BRANCH))
 
     def __int__(self) -> int:
-        return int(self._only(ConcretizationTypeError, "int()", _CAST))
+        return int(self._only(ConcretizationTypeError, "int()", unknown.CAST))
 
     def __float__(self) -> float:
-        return float(self._only(ConcretizationTypeError, "float()", _CAST))
-
-    def __complex__(self) -> complex:
-        return complex(self._only(ConcretizationTypeError, "complex()", _CAST))
+        return float(self._only(ConcretizationTypeError, "float()", unknown.CAST))
 
     def __index__(self) -> int:
         if self.dtype not in INTEGERS or self.shape:
-            raise ArgumentError("only an integer scalar can be used as an index", got=_show(self))
-        return int(self._only(TracerIntegerConversionError, "a Python integer", _INTEGER))
+            raise ArgumentError(
+                "only an integer scalar can be used as an index", got=unknown.show(self)
+            )
+        return int(self._only(TracerIntegerConversionError, "a Python integer", unknown.INTEGER))
 
     def item(self, *index: int) -> Any:
         """The only element, or the one at `index`, as a Python scalar; one number counts flat."""
         flat = len(index) == 1 and self.ndim != 1
         chosen = self.reshape(-1)[index] if flat else self[index] if index else self
-        return chosen._only(ConcretizationTypeError, ".item()", _CAST).item()
+        return chosen._only(ConcretizationTypeError, ".item()", unknown.CAST).item()
 
     def tolist(self) -> Any:
         """Nested lists of Python scalars."""
-        return self._data(ConcretizationTypeError, ".tolist()", _STATIC).tolist()
+        return self._data(ConcretizationTypeError, ".tolist()", unknown.STATIC).tolist()
 
     def __repr__(self) -> str:
         if self.trace is not None:
-            return f"Traced<{_show(self)} of {self.trace.name}>"
+            return f"Traced<{unknown.show(self)} of {self.trace.name}>"
         if self.buffer is None:
-            return f"Array(deleted, {_show(self)})"
+            return f"Array(deleted, {unknown.show(self)})"
         end = f", dtype={self.dtype.name}" + (", weak_type=True" if self.weak_type else "") + ")"
         data = bind.face().read(self)
         if self.dtype.kind == "V":
@@ -198,15 +190,19 @@ class Array:
         return f"Array({text}{shape}{end}"
 
     def __str__(self) -> str:
-        return repr(self) if self.trace is not None else str(self._data(*_PRINT))
+        return (
+            repr(self)
+            if self.trace is not None
+            else str(self._data(ConcretizationTypeError, "its text", unknown.PRINT))
+        )
 
     def __format__(self, spec: str) -> str:
         if not spec or self.shape:
             return format(str(self), spec)
-        return format(self._data(*_PRINT).item(), spec)
+        return format(self._data(ConcretizationTypeError, "its text", unknown.PRINT).item(), spec)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        data = self._data(ConcretizationTypeError, "its value, to pickle it,", _STATIC)
+        data = self._data(ConcretizationTypeError, "its value, to pickle it,", unknown.STATIC)
         return _unpickle, (np.array(data), self.weak_type)
 
     def __copy__(self) -> Array:
@@ -253,23 +249,20 @@ class Array:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise ArgumentError("a 0-d array has no length", got=_show(self))
+            raise ArgumentError("a 0-d array has no length", got=unknown.show(self))
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Array]:
         if not self.shape:
-            raise ArgumentError("a 0-d array cannot be iterated", got=_show(self))
+            raise ArgumentError("a 0-d array cannot be iterated", got=unknown.show(self))
         return (self[i] for i in range(self.shape[0]))
 
     def __getitem__(self, index: Any) -> Array:
         return _PLUGGED[0].getitem(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        raise ImmutableError(
-            "arrays cannot be changed in place",
-            got=_show(self),
-            hint="x = x.at[index].set(value) gives a new array; .at[index].add(value) adds to it",
-        )
+        cure = "x = x.at[index].set(value) gives a new array"
+        raise ImmutableError("arrays cannot be changed in place", got=unknown.show(self), hint=cure)
 
     @property
     def at(self) -> At:
@@ -317,7 +310,7 @@ class Array:
     def __round__(self, decimals: int = 0) -> Array:
         return _PLUGGED[0].round(self, decimals)
 
-    # The methods of NumPy's arrays; each is the function of tfn.numpy of the same name.
+    # What follows is the function of tfn.numpy of the same name.
 
     def astype(self, dtype: DTypeLike, copy: bool = False) -> Array:
         """The values in another dtype."""
@@ -335,9 +328,7 @@ class Array:
         """All elements along one axis."""
         return _PLUGGED[0].ravel(self, order=order)
 
-    def flatten(self, order: str = "C") -> Array:
-        """All elements along one axis."""
-        return _PLUGGED[0].ravel(self, order=order)
+    flatten = ravel
 
     def transpose(self, *axes: Any) -> Array:
         """Axes in another order, reversed if none is given."""
@@ -394,53 +385,28 @@ class Array:
         """The indices that sort."""
         return _PLUGGED[0].argsort(self, axis, descending=descending)
 
-    def sum(
-        self,
-        axis: Axes = None,
-        dtype: DTypeLike | None = None,
-        keepdims: bool = False,
-        **options: Any,
-    ) -> Array:
+    def sum(self, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
+            **options: Any) -> Array:  # fmt: skip
         """The sum over axes."""
         return _PLUGGED[0].sum(self, axis, dtype, keepdims, **options)
 
-    def prod(
-        self,
-        axis: Axes = None,
-        dtype: DTypeLike | None = None,
-        keepdims: bool = False,
-        **options: Any,
-    ) -> Array:
+    def prod(self, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
+             **options: Any) -> Array:  # fmt: skip
         """The product over axes."""
         return _PLUGGED[0].prod(self, axis, dtype, keepdims, **options)
 
-    def mean(
-        self,
-        axis: Axes = None,
-        dtype: DTypeLike | None = None,
-        keepdims: bool = False,
-        **options: Any,
-    ) -> Array:
+    def mean(self, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
+             **options: Any) -> Array:  # fmt: skip
         """The mean over axes."""
         return _PLUGGED[0].mean(self, axis, dtype, keepdims, **options)
 
-    def var(
-        self,
-        axis: Axes = None,
-        dtype: DTypeLike | None = None,
-        ddof: int = 0,
-        keepdims: bool = False,
-    ) -> Array:
+    def var(self, axis: Axes = None, dtype: DTypeLike | None = None, ddof: int = 0,
+            keepdims: bool = False) -> Array:  # fmt: skip
         """The variance over axes."""
         return _PLUGGED[0].var(self, axis, dtype, ddof, keepdims)
 
-    def std(
-        self,
-        axis: Axes = None,
-        dtype: DTypeLike | None = None,
-        ddof: int = 0,
-        keepdims: bool = False,
-    ) -> Array:
+    def std(self, axis: Axes = None, dtype: DTypeLike | None = None, ddof: int = 0,
+            keepdims: bool = False) -> Array:  # fmt: skip
         """The standard deviation over axes."""
         return _PLUGGED[0].std(self, axis, dtype, ddof, keepdims)
 
@@ -473,6 +439,14 @@ ArrayLike = Array | np.ndarray[Any, Any] | np.generic | bool | int | float
 """What functions of tfn.numpy take; lists are not among them, for they cost time per element."""
 
 _OPERANDS = (Array, bool, int, float, np.ndarray, np.generic, list, tuple)
+
+
+def _update(how: str) -> Callable[..., Array]:
+    def method(self: AtIndex, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
+        return _PLUGGED[0].update(self.array, self.index, values, how, mode)
+
+    method.__doc__ = f"The array with its elements at the index changed: {how}."
+    return method
 
 
 class At:
@@ -510,41 +484,11 @@ class AtIndex:
         """The elements."""
         return _PLUGGED[0].getitem(self.array, self.index, mode=mode, fill_value=fill_value)
 
-    def set(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
-        """The elements replaced."""
-        return _PLUGGED[0].update(self.array, self.index, values, "set", mode)
+    set, add, subtract = _update("set"), _update("add"), _update("subtract")
+    multiply, divide, power = _update("multiply"), _update("divide"), _update("power")
+    min, max = _update("min"), _update("max")
 
-    def add(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
-        """Values added."""
-        return _PLUGGED[0].update(self.array, self.index, values, "add", mode)
-
-    def subtract(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
-        """Values subtracted."""
-        return _PLUGGED[0].update(self.array, self.index, values, "subtract", mode)
-
-    def multiply(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
-        """Multiplied by values."""
-        return _PLUGGED[0].update(self.array, self.index, values, "multiply", mode)
-
-    def divide(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
-        """Divided by values."""
-        return _PLUGGED[0].update(self.array, self.index, values, "divide", mode)
-
-    def power(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
-        """Raised to values."""
-        return _PLUGGED[0].update(self.array, self.index, values, "power", mode)
-
-    def min(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
-        """The smaller of the element and the value."""
-        return _PLUGGED[0].update(self.array, self.index, values, "min", mode)
-
-    def max(self, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
-        """The larger of the element and the value."""
-        return _PLUGGED[0].update(self.array, self.index, values, "max", mode)
-
-    def apply(
-        self, function: Callable[[Array], Array], *, mode: str | None = None, **hints: bool
-    ) -> Array:
+    def apply(self, function: Callable[[Array], Array], *, mode: str | None = None) -> Array:
         """The elements replaced by `function` of them."""
         return self.set(function(self.get(mode=mode)), mode=mode)
 
@@ -553,31 +497,3 @@ def _unpickle(data: np.ndarray[Any, Any], weak_type: bool) -> Array:
     x: Array = bind.face().asarray(data)
     x.weak_type = weak_type
     return x
-
-
-def _show(x: Array) -> str:
-    return f"{SHORT[x.dtype]}[{','.join(map(str, x.shape))}]"
-
-
-def _unknown(
-    x: Array, error: type[ConcretizationTypeError], need: str, hint: str
-) -> ConcretizationTypeError:
-    assert x.uop is not None and x.trace is not None
-    names = dict.fromkeys(
-        node.arg.name for node in walk([x.uop]) if node.op is Op.LEAF and node.arg.trace is not None
-    )
-    depends = ", ".join(names)
-    return error(
-        f"{need} is needed, but while {x.trace.name} is being traced only the shape and dtype of "
-        "this value are known",
-        got=f"{x!r}" + (f", which depends on {depends}" if depends else ""),
-        hint=hint,
-    )
-
-
-_STATIC = "compute with tfn.numpy inside the function, or mark the argument static_argnums in jit"
-_NUMPY = "use the function of tfn.numpy instead of that of numpy"
-_BRANCH = "use tfn.numpy.where or tfn.lax.cond, or mark the argument static_argnums in jit"
-_CAST = "use .astype to change the dtype, or do this outside of the traced function"
-_INTEGER = "use tfn.lax.fori_loop or an array index, or mark the argument static_argnums in jit"
-_PRINT = (ConcretizationTypeError, "its text", "use tfn.debug.print inside traced functions")

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tfn.array import Array, ArrayLike
+from tfn.array import Axes as Axes
 from tfn.config import config
 from tfn.dtypes import BOOL, FLOAT32, FLOATS, SHORT, DType, canonical, promote
 from tfn.errors import ArgumentError, AxisError, DTypeError, ShapeError
@@ -25,7 +26,6 @@ from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import Op, Param, Shape
 from tfn.trace.uop import UOp, const
 
-Axes = int | Sequence[int] | None
 _PROGRAMS: dict[Any, Jaxpr] = {}
 
 

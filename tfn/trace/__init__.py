@@ -7,6 +7,7 @@ Files in reading order:
     build        nodes made the convenient way
     jaxpr        closed functions, and how they print
     bind         execute at once, or record: the one decision
+    unknown      what to say when Python needs a value that is not there
     oracle       the meaning of every operation on plain NumPy
     interpreter  the meaning of kernels, on plain NumPy too
     spec         which graphs are legal at which stage

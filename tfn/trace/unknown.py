@@ -1,0 +1,52 @@
+"""What to say when Python needs a value that is not there, and how the user can mend it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfn.dtypes import SHORT
+from tfn.errors import ConcretizationTypeError, DeletedArrayError
+from tfn.trace.op import Op
+from tfn.trace.uop import walk
+
+STATIC = "compute with tfn.numpy inside the function, or mark the argument static_argnums in jit"
+NUMPY = "use the function of tfn.numpy instead of that of numpy"
+BRANCH = "use tfn.numpy.where or tfn.lax.cond, or mark the argument static_argnums in jit"
+CAST = "use .astype to change the dtype, or do this outside of the traced function"
+INTEGER = "use tfn.lax.fori_loop or an array index, or mark the argument static_argnums in jit"
+PRINT = "use tfn.debug.print inside traced functions"
+
+
+def show(value: Any) -> str:
+    """A value as messages name it: ``f32[64,128]``."""
+    return f"{SHORT[value.dtype]}[{','.join(map(str, value.shape))}]"
+
+
+def deleted(value: Any) -> DeletedArrayError:
+    """The error that a use of a deleted array deserves."""
+    return DeletedArrayError(
+        f"this array has been deleted: {show(value)}",
+        hint="it was donated to a jitted function; use that function's result, or "
+        "leave donate_argnums out",
+    )
+
+
+def error(
+    value: Any, kind: type[ConcretizationTypeError], need: str, hint: str
+) -> ConcretizationTypeError:
+    """The error that a use of a traced value deserves: which function, which arguments, what cure.
+
+    `need` says what was asked for, as in "its truth".
+    """
+    names = dict.fromkeys(
+        node.arg.name
+        for node in walk([value.uop])
+        if node.op is Op.LEAF and node.arg.trace is not None
+    )
+    depends = f", which depends on {', '.join(names)}" if names else ""
+    return kind(
+        f"{need} is needed, but while {value.trace.name} is being traced only the shape and dtype "
+        "of this value are known",
+        got=f"{value!r}{depends}",
+        hint=hint,
+    )
