@@ -11,6 +11,7 @@ Source: M. Payne, R. Hanek 1983, "Radian reduction for trigonometric functions",
 
 from __future__ import annotations
 
+from functools import lru_cache
 from itertools import pairwise
 
 from tfn.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT64
@@ -81,6 +82,7 @@ def reduce32(x: UOp) -> tuple[UOp, UOp]:
     return quarters * (PI / 2), cast(first + second, INT32)
 
 
+@lru_cache
 def _pieces(j: int) -> list[float]:
     """The window of class j, for 2 / pi, and as if x were divided by 2**(27 j)."""
     shift = SPACING * j
