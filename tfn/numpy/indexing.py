@@ -17,12 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from operator import index as as_index
 from typing import Any
 
 import numpy as np
 
 from tfn.array import Array, ArrayLike
+from tfn.config import config
 from tfn.dtypes import BOOL, FLOATS, INT32, INT64, INTEGERS, SHORT, UINT32, UINT64, highest, lowest
 from tfn.errors import (
     ArgumentError,
@@ -265,6 +267,9 @@ def getitem(
         Array([5, 3], dtype=int32)
     """
     x = array_of("indexing", x)
+    if type(index) is int and mode is None and x.trace is None and x.shape:  # the way of loops
+        start = _inside(index, x.shape[0], 0)
+        return apply(_row, (x, starts_operand((start,), config.device)), weak=x.weak_type)
     check_mode(mode)
     reading = read_index(x, index, checked=mode is None)
     plan, starts, points = reading.plan, reading.starts, reading.points
@@ -276,11 +281,20 @@ def getitem(
     if not starts:
         return alias(x, shape_of(plan), x.weak_type)
     if x.trace is None and not any(walk.kind == "column" for walk in plan.walks):
-        begin = array_of(
-            "indexing", np.array(starts, np.int32 if max(starts) < 2**31 else np.int64)
-        )
+        begin = starts_operand(starts, config.device)
         return apply(_window, (x, begin), plan, weak=x.weak_type)
     return apply(_cut, (x,), plan, starts, weak=x.weak_type)
+
+
+@lru_cache(maxsize=4096)
+def starts_operand(starts: Numbers, device: str) -> Array:
+    """Starts of windows as an operand, kept since loops come back to the same ones."""
+    wide = max(starts) > np.iinfo(np.int32).max
+    return array_of("indexing", np.array(starts, np.int64 if wide else np.int32))
+
+
+def _row(x: UOp, begin: UOp) -> UOp:
+    return reshape(build.gather(x, begin, (1, *x.shape[1:])), x.shape[1:])
 
 
 def check_mode(mode: str | None) -> None:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOATS, INT32, SHORT
+from tfn.config import config
+from tfn.dtypes import BOOL, FLOATS, INT32, INT64, SHORT
 from tfn.errors import (
     DTypeError,
     ShapeError,
@@ -21,6 +22,7 @@ from tfn.numpy.indexing import (
     read_index,
     shape_of,
     side_by_side,
+    starts_operand,
     wrapped,
 )
 from tfn.numpy.operands import (
@@ -75,7 +77,7 @@ def update(x: ArrayLike, index: Any, values: ArrayLike, how: str, mode: str | No
         )
     operands = [x, values, *reading.points]
     if starts and bind.innermost(operands) is None:
-        operands.append(array_of("x.at", np.array(starts, np.int32)))
+        operands.append(starts_operand(starts, config.device))
         return apply(_updated, operands, plan, None, op, mode, weak=x.weak_type)
     return apply(_updated, operands, plan, starts, op, mode, weak=x.weak_type)
 
@@ -158,7 +160,7 @@ def _updated(x: UOp, values: UOp, *rest: Any) -> UOp:
 
 def _start(starts: Numbers | None, begin: UOp | None, slot: int) -> UOp:
     if starts is not None:
-        return const(starts[slot], INT32)
+        return const(starts[slot], INT32 if starts[slot] < 2**31 else INT64)
     assert begin is not None
     return reshape(shrink(begin, (slot,), (slot + 1,)), ())
 
