@@ -39,7 +39,7 @@ SMALL_BODY = 24
 
 def choose(n: Nest, target: Target) -> Nest:
     """The nest with its loops merged, vectorised, tiled and shared."""
-    n = _merged(n)
+    n = _merged(split.reorder_folds(n, _distances(Model(n, target))))
     model = Model(n, target)
     in_order = split.in_order(n.body)
     lane = model.vector_axis(in_order)
@@ -186,15 +186,15 @@ def _tile(n: Nest, model: Model, fold: UOp, lane: UOp | None) -> Nest:
     a, b = (set(model.depends[s]) for s in fold.src[0].src)
     batch = [r for r in n.loops if r in a & b]
     if lane is None or lane in inner:  # dot products: vectors along the reduced axis
-        columns = _largest([r for r in n.loops if r in b - a])
-        rows = _largest([r for r in n.loops if r in a - b])
+        columns = _near([r for r in n.loops if r in b - a], model)
+        rows = _near([r for r in n.loops if r in a - b], model)
         height, width = _best_tile(rows, columns, 1, model.accumulators)
         if lane is not None:
             n, _ = split.tile(n, lane, 1, model.lanes)
         if columns is not None:
             n, columns, _ = split.split(n, columns, width, Place.UPCAST)
     else:
-        rows = _largest([r for r in n.loops if r in (b - a if lane in a else a - b)])
+        rows = _near([r for r in n.loops if r in (b - a if lane in a else a - b)], model)
         height, width = _best_tile(rows, lane, model.lanes, model.accumulators)
         n, columns = split.tile(n, lane, width, model.lanes)
     if rows is not None:
@@ -202,8 +202,25 @@ def _tile(n: Nest, model: Model, fold: UOp, lane: UOp | None) -> Nest:
     return _ordered(n, [*batch, *([columns] if columns is not None else [])])
 
 
-def _largest(loops: list[UOp]) -> UOp | None:
-    return max(reversed(loops), key=lambda r: r.arg.size, default=None)
+def _near(loops: list[UOp], model: Model) -> UOp | None:
+    """The loop for the other side of a register tile: long enough, and with close neighbours.
+
+    Rows far apart in memory each want their own page and cache sets.
+    """
+
+    distance = _distances(model)
+    long = [r for r in loops if r.arg.size >= min(6, max(r.arg.size for r in loops))]
+    return min(long, key=lambda r: distance.get(r, 0), default=None)
+
+
+def _distances(model: Model) -> dict[UOp, int]:
+    """For each range the longest step in memory that one iteration makes, in elements."""
+    out: dict[UOp, int] = {}
+    for u, terms, _ in model.access:
+        for r, k in terms.items():
+            if u.op is Op.LOAD:
+                out[r] = max(out.get(r, 0), abs(k))
+    return out
 
 
 def _best_tile(rows: UOp | None, columns: UOp | None, lanes: int, most: int) -> tuple[int, int]:

@@ -15,11 +15,12 @@ otherwise it gets a barrier, and whatever elementwise work follows it goes with 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from tfn.lower.kernel import Target
 from tfn.trace import build
 from tfn.trace.jaxpr import function as make_function
-from tfn.trace.op import ELEMENTWISE, Conv, Op, Reduce
+from tfn.trace.op import ELEMENTWISE, Conv, Dot, Op, Reduce
 from tfn.trace.uop import UOp, rebuild, walk
 
 CONTRACTIONS = frozenset({Op.DOT, Op.CONV})
@@ -38,13 +39,20 @@ FEW_OUTPUTS = 64
 STAGE_TILES = 64
 """How many partial results the first of two stages makes: fixed, so that bits are, too."""
 
-Axis = tuple[object, ...]  # how one axis of a node is reached from its kernel
+MOVED, REGROUPED = "moved", "regrouped"
+Axis = tuple[object, ...]
+"""How an axis of a node is reached.
+
+(axis of the kernel,); (reduction, its axis); REGROUPED: by a reshape of the kernel's axes, so that
+each element is reached once; or MOVED: in any other way.
+"""
+
 Place = tuple[Axis, ...]
 
 
-def kernels(function: UOp) -> UOp:
+def kernels(function: UOp, target: Target) -> UOp:
     """The function with numbered barriers: the stage KERNELS."""
-    outputs = _prepared(function.src)
+    outputs = _prepared(function.src, target)
     barriers = must(outputs)
     while True:
         uses = Uses(outputs, barriers)
@@ -55,13 +63,15 @@ def kernels(function: UOp) -> UOp:
     return _place(outputs, uses, function)
 
 
-def _prepared(outputs: Sequence[UOp]) -> list[UOp]:
-    """Contractions read unpadded operands, long reductions get two stages."""
+def _prepared(outputs: Sequence[UOp], target: Target) -> list[UOp]:
+    """Contractions read unpadded operands, long reductions and contractions get two stages."""
     new: dict[UOp, UOp] = {}
     for node in walk(outputs):
         made = rebuild(node, tuple(new[s] for s in node.src))
         if made.op is Op.CONV:
-            made = pad_explicitly(made)
+            made = long_conv(pad_explicitly(made), target)
+        elif made.op is Op.DOT:
+            made = long_dot(made, target)
         elif made.op is Op.REDUCE:
             made = two_stages(made)
         elif made.op in (Op.DETACH, Op.GBARRIER):
@@ -83,6 +93,59 @@ def pad_explicitly(u: UOp) -> UOp:
     plain = Conv(arg.strides, ((0, 0),) * none, (1,) * none, arg.dilation_w, arg.groups,
                  arg.batch_groups, arg.dtype)  # fmt: skip
     return build.conv(build.pad_or_crop(x, low, high, interior), w, plain)
+
+
+def _pieces(u: UOp, axis_size: int, target: Target) -> int:
+    """In how many pieces to sum a contraction, so that a piece of its operands fits the cache.
+
+    Worth it where each of many register tiles would stream both operands from memory again, and
+    the partial results are small beside them.
+    """
+    read = sum(build.count(s.shape) * s.dtype.itemsize for s in u.src)
+    written = build.count(u.shape) * build.accumulator(u.dtype).itemsize
+    wanted = -(-2 * read // target.l2_bytes)
+    if wanted < 2 or written * 16 > read or axis_size < 2:
+        return 1
+    divisors = [n for n in range(2, axis_size + 1) if axis_size % n == 0]
+    return next((n for n in divisors if n >= wanted), axis_size)
+
+
+def long_dot(u: UOp, target: Target) -> UOp:
+    """``dot a b`` over a long axis -> partial products of pieces of it, summed."""
+    arg: Dot = u.arg
+    a, b = u.src
+    if not arg.contract_a or arg.batch_a:
+        return u
+    i, j = arg.contract_a[0], arg.contract_b[0]
+    pieces = _pieces(u, a.shape[i], target)
+    if pieces == 1:
+        return u
+    step = a.shape[i] // pieces
+    a = build.reshape(a, (*a.shape[:i], pieces, step, *a.shape[i + 1 :]))
+    b = build.reshape(b, (*b.shape[:j], pieces, step, *b.shape[j + 1 :]))
+    contract = (
+        [k + (k >= i) for k in arg.contract_a], [k + (k >= j) for k in arg.contract_b]
+    )  # fmt: skip
+    partial = build.dot(a, b, contract, ((i,), (j,)), build.accumulator(arg.dtype))
+    return build.cast(build.add_up(UOp(Op.GBARRIER, (partial,)), (0,)), u.dtype)
+
+
+def long_conv(u: UOp, target: Target) -> UOp:
+    """The same for a convolution over many channels, as one with groups of channels."""
+    arg: Conv = u.arg
+    x, w = u.src
+    pieces = 1 if arg.groups > 1 or arg.batch_groups > 1 else _pieces(u, x.shape[-1], target)
+    if pieces == 1:
+        return u
+    *window, depth, features = w.shape
+    step, n = depth // pieces, len(window)
+    w = build.reshape(w, (*window, pieces, step, features))
+    w = build.permute(w, (*range(n), n + 1, n, n + 2))
+    w = build.reshape(w, (*window, step, pieces * features))
+    wide = build.accumulator(arg.dtype)
+    partial = build.conv(x, w, replace(arg, groups=pieces, dtype=wide))
+    partial = build.reshape(partial, (*u.shape[:-1], pieces, features))
+    return build.cast(build.add_up(UOp(Op.GBARRIER, (partial,)), (u.ndim - 1,)), u.dtype)
 
 
 def two_stages(u: UOp) -> UOp:
@@ -144,6 +207,7 @@ class Uses:
     feeds: dict[UOp, set[UOp]] = field(default_factory=dict)  # kernel -> kernels that read it
     joined: dict[UOp, UOp] = field(default_factory=dict)  # a fused reduction -> its kernel
     order: list[UOp] = field(default_factory=list)
+    elsewhere: dict[tuple[object, ...], int] = field(default_factory=dict)  # other index maps
 
     def __post_init__(self) -> None:
         self.order = list(walk(self.outputs))
@@ -176,11 +240,13 @@ class Uses:
                 continue
             for place in places:
                 for index, s in enumerate(node.src):
-                    self._use(s, node, first, step(node, index, place))
+                    self._use(s, node, first, self._step(node, index, place))
 
     def _use(self, source: UOp, node: UOp, first: UOp, place: Place) -> None:
         self.consumers.setdefault(source, set()).add(node)
-        self.places.setdefault(source, {}).setdefault(first, set()).add(place)
+        places = self.places.setdefault(source, {}).setdefault(first, set())
+        if len(places) <= MANY_PLACES:  # more than many is just many
+            places.add(place)
 
     def _same_loops(self, node: UOp, readers: dict[UOp, set[Place]]) -> UOp | None:
         """A kernel with the loops of `node` that reads it element by element: join that one."""
@@ -212,6 +278,49 @@ class Uses:
                     seen.add(reader)
                     stack.append(reader)
         return False
+
+    def _step(self, node: UOp, index: int, place: Place) -> Place:
+        """How the axes of a source are reached, given how those of the node are."""
+        source = node.src[index]
+        if node.op in ELEMENTWISE or node.op is Op.GBARRIER:
+            return place
+        if node.op is Op.PERMUTE:
+            out: list[Axis] = [()] * source.ndim
+            for i, axis in enumerate(node.arg):
+                out[axis] = place[i]
+            return tuple(out)
+        if node.op is Op.EXPAND:
+            return tuple(() if n == 1 else axis for n, axis in zip(source.shape, place))
+        if node.op is Op.REDUCE:
+            inner = iter(place)
+            return tuple(
+                (() if n == 1 else (node, i)) if i in node.arg.axes else next(inner)
+                for i, n in enumerate(source.shape)
+            )
+        if node.op is Op.RESHAPE:
+            kept = [(n, axis) for n, axis in zip(node.shape, place) if n != 1]
+            if [n for n, _ in kept] == [n for n in source.shape if n != 1]:
+                axes = iter(axis for _, axis in kept)
+                return tuple(() if n == 1 else next(axes) for n in source.shape)
+            if all(axis == () or len(axis) == 1 for axis in place):
+                return tuple((REGROUPED, i, place) for i in range(source.ndim))
+        same = self._same_axes(node, index)
+        where = self.elsewhere.setdefault((node.op, index, node.arg, place), len(self.elsewhere))
+        return tuple(
+            place[i] if i in same else (MOVED, i, where) for i in range(source.ndim)
+        )
+
+    def _same_axes(self, node: UOp, index: int) -> frozenset[int]:
+        """Axes of a source that are axes of the node, untouched."""
+        source = node.src[index]
+        if node.op in (Op.PAD, Op.SHRINK, Op.CONCAT) and source.ndim == node.ndim:
+            pairs = enumerate(zip(source.shape, node.shape))
+            return frozenset(i for i, (n, m) in pairs if n == m)
+        if node.op is Op.FLIP:
+            return frozenset(range(node.ndim)) - frozenset(node.arg)
+        if node.op is Op.GATHER:
+            return frozenset(range(node.arg.batch if index == 0 else source.ndim - 1))
+        return frozenset()
 
     def should(self) -> set[UOp]:
         """Policy: what more is worth a barrier; empty when the cut is good."""
@@ -250,9 +359,12 @@ class Uses:
             first = next(iter(kernels_))
         if len(kernels_[first]) != 1:
             return False
-        axes = [axis for axis in next(iter(kernels_[first])) if axis != ()]
+        place = next(iter(kernels_[first]))
+        axes = [axis for axis in place if axis != ()]
+        if axes and axes[0][0] == REGROUPED and node.op in CONTRACTIONS:
+            axes = [axis for axis in axes[0][2] if axis != ()]  # type: ignore[attr-defined]
         used = frozenset(axes)
-        if len(used) != len(axes) or any(len(axis) not in (1, 2) for axis in axes):
+        if len(used) != len(axes) or any(axis[0] in (MOVED, REGROUPED) for axis in axes):
             return False
         outer = frozenset((i,) for i in range(first.ndim) if first.shape[i] != 1)
         if node.op in CONTRACTIONS:
@@ -321,50 +433,6 @@ class Uses:
             else:
                 break
         return node
-
-
-def step(node: UOp, index: int, place: Place) -> Place:
-    """How the axes of a source are reached, given how those of the node are."""
-    source = node.src[index]
-    if node.op in ELEMENTWISE or node.op in (Op.GBARRIER,):
-        return place
-    if node.op is Op.PERMUTE:
-        out: list[Axis] = [()] * source.ndim
-        for i, axis in enumerate(node.arg):
-            out[axis] = place[i]
-        return tuple(out)
-    if node.op is Op.EXPAND:
-        return tuple(() if n == 1 else axis for n, axis in zip(source.shape, place, strict=True))
-    if node.op is Op.RESHAPE:
-        return _reshaped(node, source, place)
-    if node.op is Op.REDUCE:
-        inner = iter(place)
-        return tuple(
-            (() if n == 1 else (node, i)) if i in node.arg.axes else next(inner)
-            for i, n in enumerate(source.shape)
-        )
-    token = (node.op.value, index, node.arg, place)
-    if node.op in (Op.PAD, Op.SHRINK, Op.FLIP, Op.CONCAT) and source.ndim == node.ndim:
-        return tuple(
-            axis if n == m and node.op is not Op.FLIP else ("moved", i, token)
-            for i, (n, m, axis) in enumerate(zip(source.shape, node.shape, place, strict=True))
-        )
-    if node.op is Op.GATHER:
-        keep = node.arg.batch if index == 0 else source.ndim - 1
-        return tuple(
-            axis if i < keep else ("gathered", i, token)
-            for i, axis in enumerate((*place, *place)[: source.ndim])
-        ) if keep <= len(place) else (("gathered", 0, token),) * source.ndim
-    return tuple(("inside", i, token) for i in range(source.ndim))
-
-
-def _reshaped(node: UOp, source: UOp, place: Place) -> Place:
-    """Axes of size 1 come and go; any other regrouping hides the axes."""
-    there = [(n, axis) for n, axis in zip(node.shape, place, strict=True) if n != 1]
-    if [n for n, _ in there] != [n for n in source.shape if n != 1]:
-        return tuple(("regrouped", i, node.shape, place) for i in range(source.ndim))
-    axes = iter(axis for _, axis in there)
-    return tuple(() if n == 1 else next(axes) for n in source.shape)
 
 
 def _place(outputs: Sequence[UOp], uses: Uses, function: UOp) -> UOp:

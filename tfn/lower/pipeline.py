@@ -34,7 +34,7 @@ class Pass:
 
 # fmt: off
 PASSES = (
-    Pass("cut",       lambda u, target: cut.kernels(u),          "JAXPR",   "KERNELS"),
+    Pass("cut",       lambda u, target: cut.kernels(u, target),  "JAXPR",   "KERNELS"),
     Pass("ranges",    lambda u, target: ranges.stages(u),        "KERNELS", "RANGES"),
     # From here on, for each kernel.
     Pass("decompose", lambda u, target: decompose.decompose([u])[0], "RANGES",  "RANGES"),

@@ -154,6 +154,23 @@ def reorder(n: Nest, loops: Sequence[UOp]) -> Nest:
     return replace(n, loops=tuple(loops), opts=(*n.opts, note))
 
 
+def reorder_folds(n: Nest, distance: Mapping[UOp, int]) -> Nest:
+    """Let reductions step through memory with the longest strides outside::
+
+        for a: for b: sum += x[b * 100 + a]    ->    for b: for a: sum += x[b * 100 + a]
+    """
+    new: dict[UOp, UOp] = {}
+    for node in walk([n.body]):
+        src = tuple(new[s] for s in node.src)
+        if node.op is Op.FOLD:
+            inner = sorted(node.src[1:], key=lambda r: -distance.get(r, 0))
+            src = (src[0], *(new[r] for r in inner))
+        new[node] = rebuild(node, src)
+    if new[n.body] is n.body:
+        return n
+    return replace(n, body=new[n.body], opts=(*n.opts, "reorder_folds()"))
+
+
 def merge(n: Nest, a: UOp, b: UOp) -> Nest | None:
     """Two neighbouring loops that every address steps through as one become one::
 
