@@ -77,7 +77,7 @@ def test_building_follows_dtype_and_shape():
     ("one", "text"),
     [
         (law("mod-mod", (x % c) % c, x % c, where=c > 0, over=INDEX),
-         "x % c % c -> x % c  where c > 0  over INDEX"),
+         "(x % c) % c -> x % c  where c > 0  over INDEX"),
         (law("split", x // c * c + x % c, x, INDEX), "(x // c) * c + x % c -> x  over INDEX"),
         (law("neg", -(x + y), -x - y, INDEX), "-(x + y) -> -x - y  over INDEX"),
         (law("less", ~(x < y), y <= x, INDEX), "~(x < y) -> y <= x  over INDEX"),

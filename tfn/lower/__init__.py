@@ -15,5 +15,6 @@ Files in reading order:
     mathlib     elementary functions from what every processor has
     linearize   loops, scalars and vectors in order
     render      the text of each target
-    plan        one arena for all intermediates, and the program that runs the kernels
+    plan        one arena for all intermediates
+    print       how each stage looks to a person
 """

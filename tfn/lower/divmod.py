@@ -103,7 +103,7 @@ def recombine(terms: Terms, constant: int) -> tuple[Terms, int]:
     for low in [t for t in terms if t.op is Op.MOD and t.src[1].op is Op.CONST]:
         k = terms.get(low, 0)
         n = integer(low.src[1])
-        if k == 0 or n <= 0:
+        if k == 0 or n <= 1:
             continue
         y = low.src[0]
         high = _quotient(y, n)

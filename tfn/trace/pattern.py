@@ -1,6 +1,6 @@
 """A law is data: two graphs over holes, the condition under which they are equal, and its sort.
 
-    law("mod-mod", (x % c) % d, x % d, where=(c > 0) & (d > 0) & eq(c % d, 0), over=INDEX)
+    law("mod-mod", (x % c) % d, x % d, where=(c > 0) & (d > 0) & (c % d < 1), over=INDEX)
 
 A hole is a leaf that stands for any value of its sort, or for any constant.  The same data is run
 (`matcher`, `builder`), printed, and proved: the tests give every law to z3 over its sort.  Sorts
@@ -173,14 +173,14 @@ def builder(pattern: UOp, over: Sort) -> Builder:
 
 
 # fmt: off
-_INFIX = {
+INFIX = {
     Op.OR: ("|", 1), Op.XOR: ("^", 2), Op.AND: ("&", 3),
     Op.EQ: ("==", 4), Op.NE: ("!=", 4), Op.LT: ("<", 4), Op.LE: ("<=", 4),
     Op.SHL: ("<<", 5), Op.SHR: (">>", 5),
     Op.ADD: ("+", 6), Op.SUB: ("-", 6),
     Op.MUL: ("*", 7), Op.DIV: ("/", 7), Op.FLOORDIV: ("//", 7), Op.MOD: ("%", 7),
 }
-_PREFIX = {Op.NEG: "-", Op.NOT: "~"}
+PREFIX = {Op.NEG: "-", Op.NOT: "~"}
 # fmt: on
 
 
@@ -198,14 +198,14 @@ def _infix(u: UOp, around: int) -> str:
         return f"r{u.arg.number}"
     if u.op is Op.LT and u.src[0].op is Op.CONST:
         return _wrap(f"{_infix(u.src[1], 5)} > {_infix(u.src[0], 5)}", 4, around)
-    if u.op in _INFIX:
-        symbol, level = _INFIX[u.op]
+    if u.op in INFIX:
+        symbol, level = INFIX[u.op]
         left, right = u.src
-        mixed = level == 7 and left.op in _INFIX and left.op is not u.op  # reads wrong unless told
+        mixed = level == 7 and left.op in INFIX and not left.op is u.op is Op.MUL  # reads wrong
         text = f"{_infix(left, level + mixed)} {symbol} {_infix(right, level + 1)}"
         return _wrap(text, level, around)
-    if u.op in _PREFIX:
-        return f"{_PREFIX[u.op]}{_infix(u.src[0], 8)}"
+    if u.op in PREFIX:
+        return f"{PREFIX[u.op]}{_infix(u.src[0], 8)}"
     return f"{u.op.value}({', '.join(_infix(s, 0) for s in u.src)})"
 
 

@@ -277,7 +277,7 @@ def substitute(roots: Iterable[UOp], replace: Mapping[UOp, UOp],
     new: dict[UOp, UOp] = dict(replace)
     for node in order or walk(roots, lambda node: node not in replace):
         if node not in new:
-            src = tuple([new[s] if s in new else s for s in node.src])
+            src = tuple([new.get(s, s) for s in node.src])
             new[node] = rebuild(node, src)
     return [new[root] for root in roots]
 
