@@ -166,6 +166,14 @@ def test_python_numbers_out_of_range_are_errors():
         tnp.int8(1) + 300
 
 
+def test_there_are_no_complex_numbers():
+    x = np.float32([1, -2])
+    close(tnp.conj(x), x)
+    close(tnp.real(x), x)
+    close(tnp.imag(x), 0 * np.abs(x))
+    assert not tnp.iscomplexobj(x) and tnp.isrealobj(x)
+
+
 def test_divmod():
     x = tnp.array([-7, 7, 8])
     for got, want in zip(divmod(x, 3), np.divmod(np.asarray(x), 3)):

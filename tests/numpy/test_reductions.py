@@ -123,6 +123,10 @@ def test_reductions_that_skip_nan():
     close(tnp.nanprod(x), np.nanprod(x))
     close(tnp.nanmax(x[::2], axis=1), np.nanmax(x[::2], axis=1))
     assert np.isnan(np.asarray(tnp.nanmin(x, axis=1))[1])
+    for function in ("nanvar", "nanstd"):
+        for axis in (None, 1):
+            got = getattr(tnp, function)(x[::2], axis=axis, ddof=1, keepdims=True)
+            close(got, getattr(np, function)(x[::2], axis=axis, ddof=1, keepdims=True), 8)
     close(tnp.nanmean(x[::2], axis=1), np.nanmean(x[::2], axis=1))
     close(tnp.nansum(np.arange(3, dtype=np.int32)), np.int32(3))
 

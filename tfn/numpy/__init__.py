@@ -14,6 +14,8 @@ updates       x.at[...]
 cumulative    running sums and products, differences
 sorting       sort, argsort, and what follows from them
 sets          where, which and how many: nonzero, unique, bincount
+grids         coordinates of triangles, diagonals and grids
+sampled       interpolation, integrals, polynomials, covariance
 """
 
 # ruff: noqa: I001  (one line for each name would hide the order)
@@ -39,14 +41,15 @@ from tfn.numpy.creation import (
 )
 from tfn.numpy.arithmetic import (
     abs as abs, absolute as absolute, add as add, arctan2 as arctan2, atan2 as atan2,
-    ceil as ceil, clip as clip, copysign as copysign, divide as divide, divmod as divmod,
-    fabs as fabs, fix as fix, float_power as float_power, floor as floor,
-    floor_divide as floor_divide, fmax as fmax, fmin as fmin, fmod as fmod, hypot as hypot,
-    logaddexp as logaddexp, logaddexp2 as logaddexp2, maximum as maximum, minimum as minimum,
-    mod as mod, multiply as multiply, negative as negative, positive as positive, pow as pow,
-    power as power, reciprocal as reciprocal, remainder as remainder, rint as rint,
-    round as round, sign as sign, square as square, subtract as subtract,
-    true_divide as true_divide, trunc as trunc,
+    ceil as ceil, clip as clip, conj as conj, conjugate as conjugate, copysign as copysign,
+    divide as divide, divmod as divmod, fabs as fabs, fix as fix, float_power as float_power,
+    floor as floor, floor_divide as floor_divide, fmax as fmax, fmin as fmin, fmod as fmod,
+    hypot as hypot, imag as imag, logaddexp as logaddexp, logaddexp2 as logaddexp2,
+    maximum as maximum, minimum as minimum, mod as mod, multiply as multiply,
+    negative as negative, positive as positive, pow as pow, power as power, real as real,
+    reciprocal as reciprocal, remainder as remainder, rint as rint, round as round,
+    sign as sign, square as square, subtract as subtract, true_divide as true_divide,
+    trunc as trunc,
 )
 from tfn.numpy.functions import (
     acos as acos, acosh as acosh, arccos as arccos, arccosh as arccosh, arcsin as arcsin,
@@ -62,8 +65,9 @@ from tfn.numpy.logic import (
     bitwise_left_shift as bitwise_left_shift, bitwise_not as bitwise_not,
     bitwise_or as bitwise_or, bitwise_right_shift as bitwise_right_shift,
     bitwise_xor as bitwise_xor, equal as equal, greater as greater,
-    greater_equal as greater_equal, invert as invert, isclose as isclose, isfinite as isfinite,
-    isinf as isinf, isnan as isnan, isneginf as isneginf, isposinf as isposinf,
+    greater_equal as greater_equal, invert as invert, isclose as isclose,
+    iscomplexobj as iscomplexobj, isfinite as isfinite, isinf as isinf, isnan as isnan,
+    isneginf as isneginf, isposinf as isposinf, isrealobj as isrealobj,
     left_shift as left_shift, less as less, less_equal as less_equal,
     logical_and as logical_and, logical_not as logical_not, logical_or as logical_or,
     logical_xor as logical_xor, nan_to_num as nan_to_num, not_equal as not_equal,
@@ -73,7 +77,8 @@ from tfn.numpy.reductions import (
     all as all, amax as amax, amin as amin, any as any, argmax as argmax, argmin as argmin,
     average as average, count_nonzero as count_nonzero, max as max, mean as mean, min as min,
     nanmax as nanmax, nanmean as nanmean, nanmin as nanmin, nanprod as nanprod,
-    nansum as nansum, prod as prod, ptp as ptp, std as std, sum as sum, var as var,
+    nanstd as nanstd, nansum as nansum, nanvar as nanvar, prod as prod, ptp as ptp, std as std,
+    sum as sum, var as var,
 )
 from tfn.numpy.manipulation import (
     atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d,
@@ -97,7 +102,8 @@ from tfn.numpy.contraction import (
     vecdot as vecdot,
 )
 from tfn.numpy.indexing import (
-    getitem as getitem, ix_ as ix_, take as take, take_along_axis as take_along_axis,
+    getitem as getitem, ix_ as ix_, starts_operand as starts_operand, take as take,
+    take_along_axis as take_along_axis,
 )
 from tfn.numpy.updates import (
     put_along_axis as put_along_axis, update as update,
@@ -114,8 +120,17 @@ from tfn.numpy.sets import (
     argwhere as argwhere, bincount as bincount, flatnonzero as flatnonzero, isin as isin,
     nonzero as nonzero, unique as unique,
 )
+from tfn.numpy.grids import (
+    diag_indices as diag_indices, indices as indices, ravel_multi_index as ravel_multi_index,
+    tril_indices as tril_indices, triu_indices as triu_indices, unravel_index as unravel_index,
+)
+from tfn.numpy.sampled import (
+    cov as cov, interp as interp, polyval as polyval, trapezoid as trapezoid,
+)
 
 ndarray = Array
+dtype = _numpy.dtype
+bool = bool_
 pi, e, inf, nan, newaxis = _numpy.pi, _numpy.e, _numpy.inf, _numpy.nan, None
 euler_gamma = _numpy.euler_gamma
 generic, number, integer, signedinteger, unsignedinteger, inexact, floating = (

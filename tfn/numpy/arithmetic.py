@@ -339,6 +339,25 @@ def abs(x: ArrayLike, /) -> Array:
     return x if x.dtype == BOOL or x.dtype.kind == "u" else _plain(Op.ABS, "abs", x)
 
 
+def conj(x: ArrayLike, /) -> Array:
+    """The value itself: there are no complex numbers."""
+    return array_of("conj", x)
+
+
+def real(x: ArrayLike, /) -> Array:
+    """The value itself: there are no complex numbers."""
+    return array_of("real", x)
+
+
+def imag(x: ArrayLike, /) -> Array:
+    """Zero: there are no complex numbers."""
+    return apply(_zero, (array_of("imag", x),))
+
+
+def _zero(x: UOp) -> UOp:
+    return full_like(x, 0)
+
+
 def sign(x: ArrayLike, /) -> Array:
     """-1, 0 or 1; NaN of NaN."""
     return _plain(Op.SIGN, "sign", x)
@@ -430,5 +449,6 @@ def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = 
     return x if max is None else minimum(x, max)
 
 
+conjugate = conj
 absolute, fabs, mod, true_divide, pow = abs, abs, remainder, divide, power
 atan2, fix = arctan2, trunc

@@ -234,6 +234,16 @@ def isneginf(x: ArrayLike, /) -> Array:
     return equal(x, -float(np.inf))
 
 
+def iscomplexobj(x: object) -> bool:
+    """Whether the dtype is complex: never."""
+    return False
+
+
+def isrealobj(x: object) -> bool:
+    """Whether the dtype is not complex: always."""
+    return True
+
+
 def signbit(x: ArrayLike, /) -> Array:
     """Whether the sign is minus; true of -0.0."""
     return _test("signbit", x, _signbit)

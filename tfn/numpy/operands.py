@@ -183,8 +183,21 @@ def fit(u: UOp, dtype: DType, shape: Shape) -> UOp:
     return broadcast_to(cast(u, dtype), shape)
 
 
+def _takes(number: Any, dtype: DType, floating: bool) -> bool:
+    """Whether a Python number beside an array of `dtype` becomes one of that dtype."""
+    if dtype in FLOATS:
+        return type(number) is float or type(number) is int
+    return type(number) is int and dtype != BOOL and not floating
+
+
 def together(name: str, *values: Any, floating: bool = False) -> tuple[list[Array], DType, bool]:
     """Arguments as Arrays, and the dtype and weakness they promote to."""
+    if len(values) == 2:  # the common case, an array and a number that takes its dtype
+        x, y = values
+        if type(x) is Array and _takes(y, x.dtype, floating):
+            return [x, number_as(y, x.dtype, x.trace)], x.dtype, x.weak_type
+        if type(y) is Array and _takes(x, y.dtype, floating):
+            return [number_as(x, y.dtype, y.trace), y], y.dtype, y.weak_type
     given = values_of(name, *values)
     kind = promote(tuple([type_of(v) for v in given]))
     dtype, weak = inexact(kind) if floating else kind

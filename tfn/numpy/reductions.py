@@ -435,6 +435,37 @@ def nanmean(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
     return mean(x, axis, keepdims=keepdims, where=apply(_is_number, (x,)))
 
 
+def nanvar(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Array:
+    """The variance of what is not NaN."""
+    x = array_of("nanvar", x)
+    kind, axes = _mean_dtype(x, None), some_axes("nanvar", axis, x.ndim)
+    return apply(_nanvar, (x,), axes, kind, ddof, bool(keepdims))
+
+
+def _nanvar(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
+    wide = accumulator(dtype)
+    x = cast(x, wide)
+    number = eq(x, x)
+    x = choose(number, x, full_like(x, 0))
+    count = build.add_up(cast(number, wide), axes, True)
+    mean = build.add_up(x, axes, True) / count
+    away = choose(number, x - expand(mean, x.shape), full_like(x, 0))
+    total = build.add_up(away * away, axes, True) / (count - less)
+    shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
+    return cast(total if keepdims else reshape(total, shape), dtype)
+
+
+def nanstd(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Array:
+    """The standard deviation of what is not NaN."""
+    x = array_of("nanstd", x)
+    kind, axes = _mean_dtype(x, None), some_axes("nanstd", axis, x.ndim)
+    return apply(_nanstd, (x,), axes, kind, ddof, bool(keepdims))
+
+
+def _nanstd(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
+    return unary(Op.SQRT, _nanvar(x, axes, dtype, less, keepdims))
+
+
 def _is_number(x: UOp) -> UOp:
     return eq(x, x)
 

@@ -1,0 +1,38 @@
+"""Coordinates against NumPy."""
+
+import numpy as np
+import pytest
+
+import tfn.numpy as tnp
+from tests.numpy.values import close
+from tfn.errors import ArgumentError, DTypeError
+
+
+@pytest.mark.parametrize("k", [-2, 0, 1])
+@pytest.mark.parametrize("m", [None, 2, 5])
+def test_triangles(k, m):
+    for function in ("tril_indices", "triu_indices"):
+        for got, want in zip(getattr(tnp, function)(3, k, m), getattr(np, function)(3, k, m)):
+            close(got, want.astype(np.int32))
+
+
+def test_diagonals_and_grids():
+    for got, want in zip(tnp.diag_indices(3, 3), np.diag_indices(3, 3), strict=True):
+        close(got, want.astype(np.int32))
+    for shape in [(2, 3), (4,), (1, 0, 2)]:
+        close(tnp.indices(shape), np.indices(shape).astype(np.int32))
+        for got, want in zip(tnp.indices(shape, True), np.indices(shape, sparse=True), strict=True):
+            close(got, want.astype(np.int32))
+
+
+def test_flat_indices():
+    flat = np.array([[0, 5], [23, 11]], np.int32)
+    found = tnp.unravel_index(flat, (2, 3, 4))
+    for got, want in zip(found, np.unravel_index(flat, (2, 3, 4)), strict=True):
+        close(got, want.astype(np.int32))
+    close(tnp.ravel_multi_index(found, (2, 3, 4)), flat)
+    assert [int(i) for i in tnp.unravel_index(-1, (2, 3))] == [1, 2]
+    with pytest.raises(DTypeError, match="unravel_index needs integers"):
+        tnp.unravel_index(1.0, (2,))
+    with pytest.raises(ArgumentError, match="one index array for each axis"):
+        tnp.ravel_multi_index(found, (2, 3))

@@ -1,0 +1,45 @@
+"""Interpolation, integrals, polynomials, covariance against NumPy."""
+
+import numpy as np
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tests.numpy.values import close, sample
+from tfn.errors import ShapeError
+
+Y = sample("float64", (3, 5), 1, special=False)
+
+
+def test_interp():
+    xp, fp = np.float64([0, 1, 3, 4]), np.float64([1, -1, 5, 5])
+    x = np.float64([[-1, 0, 0.25], [1, 2.9, 7]])
+    close(tnp.interp(x, xp, fp), np.interp(x, xp, fp), 8)
+    assert tfn.grad(lambda x: tnp.interp(x, xp, fp))(2.0) == 3
+    with pytest.raises(ShapeError, match="two points at least"):
+        tnp.interp(x, xp[:1], fp[:1])
+
+
+def test_trapezoid():
+    x = np.float64([0, 1, 3, 4, 10])
+    for axis in (0, 1):
+        close(tnp.trapezoid(Y, dx=0.5, axis=axis), np.trapezoid(Y, dx=0.5, axis=axis), 32)
+    close(tnp.trapezoid(Y, x), np.trapezoid(Y, x), 32)
+    close(tnp.trapezoid(Y, Y * Y), np.trapezoid(Y, Y * Y), 64)
+    close(tnp.trapezoid(Y[:, :0]), np.zeros(3))
+    with pytest.raises(ShapeError, match="trapezoid needs places"):
+        tnp.trapezoid(Y, x[:3])
+
+
+def test_polyval():
+    for p in (np.float64([2, -1, 3]), np.float64([5]), np.zeros(0)):
+        close(tnp.polyval(p, Y), np.polyval(p, Y), 8)
+    close(tnp.polyval(np.int32([1, 2]), 3), np.int32(5))
+    with pytest.raises(ShapeError, match="vector of coefficients"):
+        tnp.polyval(Y, 1.0)
+
+
+def test_covariance():
+    close(tnp.cov(Y), np.cov(Y), 64)
+    close(tnp.cov(Y, rowvar=False, ddof=0), np.cov(Y, rowvar=False, ddof=0), 64)
+    close(tnp.cov(Y[0]), np.cov(Y[0]), 64)

@@ -1,0 +1,99 @@
+"""Coordinates: index arrays of triangles, diagonals and grids, and flat indices taken apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import INT32, INT64, INTEGERS, SHORT
+from tfn.errors import ArgumentError, DTypeError
+from tfn.numpy.creation import make
+from tfn.numpy.operands import a_shape, apply, array_of
+from tfn.trace.build import cast, concat, iota, reshape
+from tfn.trace.op import Shape
+from tfn.trace.uop import UOp
+
+
+def _known(lines: Any) -> tuple[Array, ...]:
+    return tuple(array_of("indices", line.astype(np.int32)) for line in lines)
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Row and column of each element at or below the k-th diagonal of an n by m matrix."""
+    rows, columns = _known(np.tril_indices(n, k, m))
+    return rows, columns
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Row and column of each element at or above the k-th diagonal of an n by m matrix."""
+    rows, columns = _known(np.triu_indices(n, k, m))
+    return rows, columns
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
+    """The coordinates of the main diagonal of an array of size `n` along each of `ndim` axes."""
+    return _known([np.arange(n)] * ndim)
+
+
+def indices(dimensions: Any, sparse: bool = False) -> Any:
+    """The coordinates of every element, one array for each axis, along a new first axis.
+
+    If `sparse`, a tuple of arrays that broadcast to them.
+    """
+    shape = a_shape("indices", dimensions)
+    if sparse:
+        return tuple(make(_line, len(shape), axis, n) for axis, n in enumerate(shape))
+    return make(_coordinates, shape)
+
+
+def _line(ndim: int, axis: int, size: int) -> UOp:
+    return iota(tuple(size if a == axis else 1 for a in range(ndim)), axis)
+
+
+def _coordinates(shape: Shape) -> UOp:
+    each = [reshape(iota(shape, axis), (1, *shape)) for axis in range(len(shape))]
+    return concat(each, 0) if each else cast(iota((0,), 0), INT32)
+
+
+def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
+    """The coordinates of flat indices in an array of a shape; negative ones count from the end.
+
+    Raises:
+        DTypeError: unless the indices are integers.
+
+    Example:
+        >>> [int(i) for i in unravel_index(5, (2, 3))]
+        [1, 2]
+    """
+    flat = array_of("unravel_index", indices)
+    if flat.dtype not in INTEGERS:
+        raise DTypeError("unravel_index needs integers", got=SHORT[flat.dtype])
+    sizes = a_shape("unravel_index", shape)
+    return tuple(apply(_coordinate, (flat,), sizes, axis) for axis in range(len(sizes)))
+
+
+def _coordinate(flat: UOp, shape: Shape, axis: int) -> UOp:
+    dtype = flat.dtype if flat.dtype in (INT32, INT64) else INT32
+    step = int(np.prod(shape[axis + 1 :], dtype=np.int64))
+    return (cast(flat, dtype) // max(step, 1)) % max(shape[axis], 1)
+
+
+def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
+    """The flat indices of coordinates in an array of a shape.
+
+    Raises:
+        ArgumentError: unless there is one index array for each axis.
+    """
+    sizes = a_shape("ravel_multi_index", dims)
+    lines = [array_of("ravel_multi_index", line) for line in multi_index]
+    if len(lines) != len(sizes) or not lines:
+        raise ArgumentError(
+            "ravel_multi_index needs one index array for each axis",
+            got=f"{len(lines)} index arrays, shape {sizes}",
+        )
+    flat = lines[0]
+    for line, n in zip(lines[1:], sizes[1:]):
+        flat = flat * n + line
+    return flat
