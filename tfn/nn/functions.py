@@ -172,7 +172,7 @@ def softmax(x: Float[Array, ...], axis: Axes = -1,
     """
     x = _masked(_floating(x), where)
     powers = jnp.exp(x - lax.stop_gradient(jnp.max(x, axis, keepdims=True)))
-    return powers / jnp.sum(powers, axis, keepdims=True)
+    return _unmasked(powers / jnp.sum(powers, axis, keepdims=True), where, 0.0)
 
 
 def log_softmax(x: Float[Array, ...], axis: Axes = -1,
@@ -185,11 +185,17 @@ def log_softmax(x: Float[Array, ...], axis: Axes = -1,
     """
     x = _masked(_floating(x), where)
     shifted: Array = x - lax.stop_gradient(jnp.max(x, axis, keepdims=True))
-    return shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis, keepdims=True))
+    out = shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis, keepdims=True))
+    return _unmasked(out, where, -jnp.inf)
 
 
 def _masked(x: Array, where: Array | None) -> Array:
     return x if where is None else jnp.where(where, x, -jnp.inf)
+
+
+def _unmasked(out: Array, where: Array | None, value: float) -> Array:
+    """A row without any element that takes part would be NaN."""
+    return out if where is None else jnp.where(where, out, value)
 
 
 def logsumexp(x: Float[Array, ...], axis: Axes = None, keepdims: bool = False,

@@ -1,0 +1,135 @@
+"""Activations against their definitions: far out, at their kinks, with NaN, and their gradients."""
+
+import math
+
+import numpy as np
+import pytest
+
+import tfn
+from tfn import nn
+from tfn import numpy as jnp
+
+X = np.array([-1000, -50, -3, -0.5, -0.0, 0.0, 0.3, 2.5, 6.5, 90], np.float32)
+
+
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return np.exp(-np.logaddexp(0, -x))
+
+
+DEFINITIONS = {
+    "relu": lambda x: np.maximum(x, 0),
+    "relu6": lambda x: np.clip(x, 0, 6),
+    "leaky_relu": lambda x: np.where(x >= 0, x, 0.01 * x),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    "celu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
+    "sigmoid": sigmoid,
+    "log_sigmoid": lambda x: -np.logaddexp(0, -x),
+    "silu": lambda x: x * sigmoid(x),
+    "mish": lambda x: x * np.tanh(np.logaddexp(x, 0)),
+    "softplus": lambda x: np.logaddexp(x, 0),
+    "soft_sign": lambda x: x / (1 + np.abs(x)),
+    "tanh": np.tanh,
+    "hard_tanh": lambda x: np.clip(x, -1, 1),
+}
+
+
+@pytest.mark.parametrize("name", DEFINITIONS)
+def test_activations(name: str) -> None:
+    out = getattr(nn, name)(X)
+    expected = DEFINITIONS[name](X.astype(np.float64))
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
+    slopes = np.asarray(tfn.grad(lambda x: getattr(nn, name)(x).sum())(jnp.asarray(X)))
+    assert np.isfinite(slopes).all()
+
+
+@pytest.mark.parametrize("name", [n for n in DEFINITIONS if n != "hard_tanh"])
+def test_nan_passes(name: str) -> None:
+    assert math.isnan(getattr(nn, name)(np.float32(np.nan)).item())
+
+
+def test_relu_has_no_slope_at_zero() -> None:
+    slope = tfn.grad(nn.relu)
+    assert [slope(x).item() for x in (-1.0, 0.0, 1.0)] == [0, 0, 1]
+    assert nn.relu(np.array([-1, 2])).tolist() == [0, 2]
+
+
+def test_gelu() -> None:
+    x = np.array([-4, -1, 0, 0.5, 3], np.float32)
+    exact = [v * 0.5 * math.erfc(-v / math.sqrt(2)) for v in x.tolist()]
+    np.testing.assert_allclose(nn.gelu(x, approximate=False), exact, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(nn.gelu(x), exact, atol=1e-3)
+
+
+def test_selu_and_glu() -> None:
+    np.testing.assert_allclose(nn.selu(np.float32(2)), 2.1014020, rtol=1e-6)
+    np.testing.assert_allclose(nn.selu(np.float32(-1e3)), -1.7580993, rtol=1e-6)
+    x = np.arange(6, dtype=np.float32)
+    np.testing.assert_allclose(nn.glu(x), x[:3] * sigmoid(x[3:]), rtol=1e-6)
+
+
+LOGITS = np.random.default_rng(3).normal(size=(4, 7)).astype(np.float32) * 3
+
+
+@pytest.mark.parametrize("axis", [-1, 0, (0, 1)])
+def test_softmax(axis: int) -> None:
+    powers = np.exp(LOGITS.astype(np.float64))
+    expected = powers / powers.sum(axis, keepdims=True)
+    np.testing.assert_allclose(nn.softmax(LOGITS, axis), expected, rtol=1e-5)
+    np.testing.assert_allclose(nn.log_softmax(LOGITS, axis), np.log(expected), rtol=1e-5, atol=1e-5)
+    total = np.log(powers.sum(axis))
+    np.testing.assert_allclose(nn.logsumexp(LOGITS, axis), total, rtol=1e-5)
+    kept = nn.logsumexp(LOGITS, axis, keepdims=True)
+    assert kept.shape == powers.sum(axis, keepdims=True).shape
+
+
+def test_softmax_far_out() -> None:
+    x = np.array([1e4, -1e4, 0], np.float32)
+    np.testing.assert_array_equal(nn.softmax(x), [1, 0, 0])
+    np.testing.assert_array_equal(nn.log_softmax(x), [0, -2e4, -1e4])
+    assert nn.logsumexp(np.full(3, -np.inf, np.float32)).item() == -np.inf
+    assert nn.logsumexp(np.array([np.inf, 0], np.float32)).item() == np.inf
+
+
+def test_softmax_of_some() -> None:
+    where = np.array([[True, False, True], [False, False, False]])
+    x = np.array([[0.0, 50.0, 0.0], [1, 2, 3]], np.float32)
+    np.testing.assert_array_equal(nn.softmax(x, where=where), [[0.5, 0, 0.5], [0, 0, 0]])
+    out = np.asarray(nn.log_softmax(x, where=where))
+    np.testing.assert_allclose(out, [[np.log(0.5), -np.inf, np.log(0.5)], [-np.inf] * 3], rtol=1e-6)
+
+
+def test_gradient_of_softmax() -> None:
+    ct = np.arange(7, dtype=np.float32)
+    slope = tfn.grad(lambda x: (nn.softmax(x) * ct).sum())(jnp.asarray(LOGITS[0]))
+    p = np.asarray(nn.softmax(LOGITS[0]))
+    np.testing.assert_allclose(slope, p * (ct - (p * ct).sum()), rtol=1e-4, atol=1e-6)
+    slope = tfn.grad(lambda x: (nn.log_softmax(x) * ct).sum())(jnp.asarray(LOGITS[0]))
+    np.testing.assert_allclose(slope, ct - p * ct.sum(), rtol=1e-4, atol=1e-5)
+
+
+def test_standardize() -> None:
+    out = np.asarray(nn.standardize(LOGITS, axis=0, epsilon=0.0))
+    np.testing.assert_allclose(out.mean(0), np.zeros(7), atol=1e-6)
+    np.testing.assert_allclose(out.std(0), np.ones(7), rtol=1e-5)
+    given = nn.standardize(LOGITS, mean=1.0, variance=4.0, epsilon=0.0)
+    np.testing.assert_allclose(given, (LOGITS - 1) / 2, rtol=1e-5)
+    where = np.arange(7) < 3
+    some = nn.standardize(LOGITS, where=where)
+    np.testing.assert_allclose(some[:, :3], nn.standardize(LOGITS[:, :3]), rtol=1e-4, atol=1e-5)
+
+
+def test_one_hot() -> None:
+    x = np.array([[0, 3], [-1, 2]])
+    expected = (x[..., None] == np.arange(3)).astype(np.float32)
+    np.testing.assert_array_equal(nn.one_hot(x, 3), expected)
+    first = nn.one_hot(x, 3, dtype=np.int8, axis=0)
+    assert first.dtype == np.int8
+    np.testing.assert_array_equal(first, np.moveaxis(expected, -1, 0))
+    assert nn.one_hot(np.array(1), 0).shape == (0,)
+
+
+def test_functions_are_traced() -> None:
+    for function in (nn.relu, nn.gelu, nn.softmax, nn.log_softmax, nn.silu, nn.standardize):
+        x = jnp.asarray(LOGITS)
+        np.testing.assert_allclose(tfn.jit(function)(x), function(x), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(tfn.vmap(function)(x), function(x), rtol=1e-5, atol=1e-6)

@@ -1,0 +1,50 @@
+"""Losses against their definitions."""
+
+import numpy as np
+import pytest
+
+import tfn
+from tfn import nn
+from tfn import numpy as jnp
+from tfn.errors import ArgumentError
+
+RANDOM = np.random.default_rng(4)
+LOGITS = RANDOM.normal(size=(5, 3)).astype(np.float32)
+CLASSES = np.array([0, 2, 1, 1, 0])
+
+
+def test_cross_entropies_agree() -> None:
+    powers = np.exp(LOGITS)
+    expected = -np.log(powers / powers.sum(-1, keepdims=True))[np.arange(5), CLASSES]
+    by_class = nn.softmax_cross_entropy_with_integer_labels(LOGITS, CLASSES)
+    np.testing.assert_allclose(by_class, expected, rtol=1e-5)
+    by_probability = nn.softmax_cross_entropy(LOGITS, nn.one_hot(CLASSES, 3))
+    np.testing.assert_allclose(by_probability, expected, rtol=1e-5)
+
+
+def test_gradient_is_softmax_less_labels() -> None:
+    def loss(x: tfn.Array) -> tfn.Array:
+        return nn.softmax_cross_entropy_with_integer_labels(x, CLASSES).sum()
+
+    expected = np.asarray(nn.softmax(LOGITS)) - np.eye(3)[CLASSES]
+    np.testing.assert_allclose(tfn.grad(loss)(jnp.asarray(LOGITS)), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_labels_are_checked() -> None:
+    with pytest.raises(ArgumentError, match="one for each row"):
+        nn.softmax_cross_entropy_with_integer_labels(LOGITS, CLASSES[:3])
+    with pytest.raises(ArgumentError, match="labels are integers"):
+        nn.softmax_cross_entropy_with_integer_labels(LOGITS, LOGITS[:, 0])
+
+
+def test_binary_cross_entropy() -> None:
+    x, y = np.array([-2.0, 0.5, 100], np.float32), np.array([0, 1, 0.25], np.float32)
+    expected = np.logaddexp(0, x) - x * y
+    np.testing.assert_allclose(nn.sigmoid_binary_cross_entropy(x, y), expected, rtol=1e-5)
+
+
+def test_squares_and_huber() -> None:
+    x = np.array([-3.0, 0.5, 2], np.float32)
+    np.testing.assert_allclose(nn.squared_error(x, 1.0), [16, 0.25, 1])
+    np.testing.assert_allclose(nn.l2_loss(x), [4.5, 0.125, 2])
+    np.testing.assert_allclose(nn.huber_loss(x, delta=1.0), [2.5, 0.125, 1.5])
