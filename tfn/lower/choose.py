@@ -258,8 +258,8 @@ def _stream(n: Nest, model: Model, lane: UOp | None, in_order: frozenset[int]) -
             n, _, _ = split.split(n, crossing[-1], min(8, crossing[-1].arg.size), Place.UPCAST)
         else:
             n, _ = split.tile(n, lane, upcast, lanes)
-    for f in split.folds(n.body):
-        own = _fold_lane(f)
+    for i in range(len(split.folds(n.body))):
+        own = _fold_lane(split.folds(n.body)[i])  # as it is now: a fold in it may have got lanes
         if own is not None:
             vectors = -(-own.arg.size // lanes)
             n, _ = split.tile(n, own, min(vectors, 4), lanes)
