@@ -303,7 +303,7 @@ def _concat(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type:
 def _fold(op: Op, body: UOp, ranges: Sequence[UOp], dtype: Any) -> UOp:
     """A reduction over ranges, kept in at least 32 bits; without ranges it is its body."""
     loops = [r for r in ranges if r.op is Op.RANGE]
-    wide = build.accumulator(body.dtype) if op in (Op.ADD, Op.MUL) else body.dtype
+    wide = build.accumulator(body.dtype)  # also of max and min: processors compare no bfloat16
     if loops:
         body = UOp(Op.FOLD, (build.cast(body, wide), *loops), Fold(op))
     return build.cast(body, dtype)
