@@ -82,7 +82,6 @@ SHORT: dict[DType, str] = {
 # fmt: on
 
 
-
 def plug(make: Callable[[Any, DType], Any]) -> None:
     """Let a called name of a dtype make an array; done once, by ``tfn/__init__.py``."""
     for name in SCALAR_TYPES:
