@@ -8,6 +8,8 @@ from tfn import random as random
 from tfn import run as run
 from tfn import tree as tree
 from tfn.array import Array as Array
+from tfn.lower.kernel import Target as Target
+from tfn.show import show as show
 from tfn.trace import bind as _bind
 from tfn.transfer import block_until_ready as block_until_ready
 from tfn.transfer import device_get as device_get

@@ -1,0 +1,43 @@
+"""What all tests share: how hypothesis searches, and golden files.
+
+A plain run draws the same few examples every time; ``--hypothesis-profile=search`` draws many new
+ones.  ``--update-golden`` writes what a golden test got, to be read like code before it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile(
+    "same", derandomize=True, database=None, deadline=None, max_examples=20, print_blob=True
+)
+settings.register_profile("search", deadline=None, max_examples=300)
+settings.load_profile("same")
+
+GOLDEN = Path(__file__).parent / "golden"
+Golden = Callable[[str, str], None]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write golden files anew")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Compare a text with a file under tests/golden, or write it."""
+    update = request.config.getoption("--update-golden")
+
+    def check(name: str, text: str) -> None:
+        path = GOLDEN / name
+        text = text.rstrip() + "\n"
+        if update:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        assert path.exists(), f"{path} is missing: run pytest --update-golden and read it"
+        assert text == path.read_text(), f"{name} changed: if it should, pytest --update-golden"
+
+    return check
