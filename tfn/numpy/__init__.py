@@ -16,6 +16,7 @@ sorting       sort, argsort, and what follows from them
 sets          where, which and how many: nonzero, unique, bincount
 grids         coordinates of triangles, diagonals and grids
 sampled       interpolation, integrals, polynomials, covariance
+linalg        norms, powers and chains of matrices
 """
 
 # ruff: noqa: I001  (one line for each name would hide the order)
@@ -127,6 +128,7 @@ from tfn.numpy.grids import (
 from tfn.numpy.sampled import (
     cov as cov, interp as interp, polyval as polyval, trapezoid as trapezoid,
 )
+from tfn.numpy import linalg as linalg
 
 ndarray = Array
 dtype = _numpy.dtype
