@@ -1,0 +1,38 @@
+# One line each: `make mnist` trains a network, `make test` passes every test.
+# Both make a virtual environment first, in $(VENV), and install what they need into it.
+
+PYTHON ?= python3
+VENV ?= .venv
+PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: mnist tour test lint bench clean
+
+mnist: $(VENV)/.base
+	@$(VENV)/bin/python examples/mnist.py $(ARGS)
+
+tour: $(VENV)/.base
+	@$(VENV)/bin/python examples/tour.py
+
+test: $(VENV)/.dev
+	@$(VENV)/bin/python -m pytest -n 2 $(ARGS)
+
+lint: $(VENV)/.dev
+	@$(VENV)/bin/ruff check
+	@$(VENV)/bin/ruff format --check
+	@$(VENV)/bin/mypy
+
+bench: $(VENV)/.base
+	@$(VENV)/bin/python benchmarks/run.py $(ARGS)
+
+$(VENV)/.base: pyproject.toml
+	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "tfn needs Python 3.11 or later"'
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	@$(PIP) install --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info
