@@ -103,7 +103,8 @@ MODELS = {
 
 def logits_of(network: Any, pixels: tfn.Array) -> tfn.Array:
     """What the network says of images, uint8[n, 28, 28]."""
-    return network(pixels.reshape(pixels.shape[0], -1).astype(float) / 255)
+    logits: tfn.Array = network(pixels.reshape(pixels.shape[0], -1).astype(float) / 255)
+    return logits
 
 
 def loss_of(network: Any, images: Images) -> tfn.Array:
@@ -142,7 +143,8 @@ def make_step(optimizer: optim.GradientTransformation, batch_size: int) -> Calla
         updates, state = optimizer.update(slopes, state, network)
         return optim.apply_updates(network, updates), state, loss
 
-    return tfn.jit(step, donate_argnums=(0, 1))
+    compiled: Callable[..., Any] = tfn.jit(step, donate_argnums=(0, 1))
+    return compiled
 
 
 def progress_bar(console: Console, shown: bool) -> Progress:

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+import tfn
 from tfn import lax
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax.contraction import Layout
@@ -153,3 +154,36 @@ def test_conv_refuses() -> None:
         lax.conv_general_dilated(x, w, (1,), "SAME", dimension_numbers=NHWC)
     with pytest.raises(ShapeError, match="input channels"):
         lax.conv_general_dilated(x, w[:, :, :2], (1, 1), "SAME", dimension_numbers=NHWC)
+
+
+@pytest.mark.parametrize("groups", [{}, {"feature_group_count": 2}, {"batch_group_count": 2}])
+def test_gradients_of_conv_are_its_adjoints(groups: dict[str, int]) -> None:
+    """A convolution is linear in each operand: ``<conv(x, w), ct> == <x, dx> == <w, dw>``."""
+    x, w = normal(2, 7, 8, 4), normal(3, 2, 4 // groups.get("feature_group_count", 1), 6)
+
+    def conv(x: object, w: object) -> tfn.Array:
+        return lax.conv_general_dilated(
+            x, w, (2, 1), [(1, 2), (-1, 3)], None, (1, 2), NHWC, **groups
+        )  # type: ignore[arg-type]
+
+    y = np.asarray(conv(x, w))
+    ct = normal(*y.shape)
+    dx, dw = tfn.grad(lambda x, w: (conv(x, w) * ct).sum(), argnums=(0, 1))(
+        *map(tfn.numpy.asarray, (x, w))
+    )
+    np.testing.assert_allclose(np.vdot(x, dx), np.vdot(y, ct), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(np.vdot(w, dw), np.vdot(y, ct), rtol=1e-3, atol=1e-3)
+    dy = tfn.jvp(lambda x: conv(x, w), (tfn.numpy.asarray(x),), (tfn.numpy.asarray(x),))[1]
+    np.testing.assert_allclose(dy, y, rtol=1e-4, atol=1e-4)
+
+
+def test_conv_is_mapped() -> None:
+    x, w = normal(3, 2, 5, 5, 2), normal(3, 2, 2, 2, 4)
+    conv = lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=NHWC)
+    both = tfn.vmap(conv)(x, w)
+    images = tfn.vmap(conv, in_axes=(0, None))(x, w[0])
+    kernels = tfn.vmap(conv, in_axes=(None, 0))(x[0], w)
+    for i in range(3):
+        np.testing.assert_allclose(both[i], conv(x[i], w[i]), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(images[i], conv(x[i], w[0]), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(kernels[i], conv(x[0], w[i]), rtol=1e-4, atol=1e-5)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import tfn
 from tfn import lax
 from tfn.errors import ArgumentError, ShapeError
 
@@ -87,3 +88,15 @@ def test_refusals() -> None:
         lax.gather(X, ROWS, TAKE_ROWS, (1, 6, 7), mode="wrap")
     with pytest.raises(ShapeError, match="one coordinate per moved axis"):
         lax.gather(X, np.zeros((4, 2), int), TAKE_ROWS, (1, 6, 7))
+
+
+def test_gradient_of_gather_adds_up() -> None:
+    numbers = lax.GatherDimensionNumbers((), (0,), (0,))
+    at = np.array([[1], [1], [5]])
+    x = tfn.numpy.asarray(np.zeros(3, np.float32))
+    clip = tfn.grad(lambda x: lax.gather(x, at, numbers, (1,), mode="clip").sum())(x)
+    np.testing.assert_array_equal(clip, [0, 2, 1])
+    fill = tfn.grad(lambda x: lax.gather(x, at, numbers, (1,), mode="fill", fill_value=0.0).sum())(
+        x
+    )
+    np.testing.assert_array_equal(fill, [0, 2, 0])

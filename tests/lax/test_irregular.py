@@ -98,3 +98,31 @@ def test_optimization_barrier_changes_nothing() -> None:
     out = lax.optimization_barrier({"a": X, "b": (X[0], None)})
     np.testing.assert_array_equal(out["a"], X)
     assert out["b"][1] is None
+
+
+def test_slices_are_traced_differentiated_and_mapped() -> None:
+    x = tfn.numpy.asarray(X)
+    row = tfn.jit(lambda x, i: lax.dynamic_index_in_dim(x, i, 0, keepdims=False))
+    np.testing.assert_array_equal(row(x, 2), X[2])
+    slope = tfn.grad(lambda x: lax.dynamic_slice(x, (tfn.numpy.asarray(3), 1), (2, 2)).sum())(x)
+    expected = np.zeros_like(X)
+    expected[2:4, 1:3] = 1
+    np.testing.assert_array_equal(slope, expected)
+    update = tfn.numpy.ones((1, 2))
+    put = lambda x, u, i: (lax.dynamic_update_slice(x, u, (i, 0)) ** 2).sum()
+    dx, du = tfn.grad(put, argnums=(0, 1))(x, update, 1)
+    expected = 2 * X
+    expected[1, :2] = 0
+    np.testing.assert_array_equal(dx, expected)
+    np.testing.assert_array_equal(du, [[2, 2]])
+    mapped = tfn.vmap(lambda i: lax.dynamic_slice_in_dim(x, i, 2, 1))(np.array([0, 3, 9]))
+    np.testing.assert_array_equal(mapped, np.stack([X[:, :2], X[:, 3:], X[:, 3:]]))
+
+
+def test_sort_and_top_k_are_differentiated() -> None:
+    x = tfn.numpy.asarray(np.array([3.0, 1, 2], np.float32))
+    weights = np.array([10, 20, 30], np.float32)
+    slope = tfn.grad(lambda x: (lax.sort(x) * weights).sum())(x)
+    np.testing.assert_array_equal(slope, [30, 10, 20])
+    slope = tfn.grad(lambda x: lax.top_k(x, 2)[0].sum())(x)
+    np.testing.assert_array_equal(slope, [1, 0, 1])

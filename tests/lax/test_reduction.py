@@ -5,6 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import tfn
 from tfn import lax
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 
@@ -105,3 +106,35 @@ def test_reduce_window_refuses() -> None:
         lax.reduce_window(X, 0.0, lax.add, (2, 2), (1, 1), "VALID")
     with pytest.raises(ArgumentError, match="a reduction needs"):
         lax.reduce_window(X, 0.0, lambda a, b: a, (1, 2, 2), None, "VALID")
+
+
+@pytest.mark.parametrize(("window", "strides", "spread"), CASES)
+def test_gradient_of_window_sums(window: tuple[int, ...], strides: tuple[int, ...],
+                                 spread: tuple[int, ...]) -> None:  # fmt: skip
+    """``<sums(x), ct> == <x, gradient>``, for sums are linear."""
+
+    def sums(x: tfn.Array) -> tfn.Array:
+        return lax.reduce_window(x, 0.0, lax.add, window, strides, "SAME", window_dilation=spread)
+
+    ct = np.random.default_rng(2).normal(size=sums(X).shape).astype(np.float32)
+    slope = tfn.grad(lambda x: (sums(x) * ct).sum())(tfn.numpy.asarray(X))
+    np.testing.assert_allclose(np.vdot(sums(X), ct), np.vdot(X, slope), rtol=1e-3)
+
+
+def test_gradient_of_window_maxima() -> None:
+    x = np.random.default_rng(5).permutation(36).astype(np.float32).reshape(6, 6)
+    slope = tfn.grad(
+        lambda x: lax.reduce_window(x, -np.inf, lax.max, (3, 3), (1, 1), "VALID").sum()
+    )(tfn.numpy.asarray(x))
+    expected = np.zeros((6, 6))
+    for i, j in np.ndindex(4, 4):
+        a, b = np.unravel_index(x[i : i + 3, j : j + 3].argmax(), (3, 3))
+        expected[i + a, j + b] += 1
+    np.testing.assert_array_equal(slope, expected)
+
+
+def test_reductions_are_mapped() -> None:
+    rows = tfn.numpy.asarray(X[0])
+    maxima = lambda x: lax.reduce_window(x, -np.inf, lax.max, (2,), (2,), "VALID")
+    np.testing.assert_array_equal(tfn.vmap(maxima)(rows), X[0].reshape(10, 6, 2).max(-1))
+    np.testing.assert_array_equal(tfn.vmap(lambda x: lax.argmax(x, 0))(rows), X[0].argmax(-1))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import tfn
 from tfn import random
 from tfn.errors import ArgumentError, DTypeError
 
@@ -164,3 +165,15 @@ def test_refusals() -> None:
         random.rademacher(KEY, (), "uint8")
     with pytest.raises(ArgumentError, match="broadcast to its shape"):
         random.uniform(KEY, (2,), minval=np.zeros((3, 2), np.float32))
+
+
+def test_gradients_reach_the_bounds() -> None:
+    def draw(low: tfn.Array, high: tfn.Array) -> tfn.Array:
+        return random.uniform(KEY, (), minval=low, maxval=high)
+
+    u = random.uniform(KEY).item()
+    low, high = tfn.grad(draw, argnums=(0, 1))(2.0, 5.0)
+    np.testing.assert_allclose([low, high], [1 - u, u], rtol=1e-5)
+    slope = tfn.grad(lambda upper: random.truncated_normal(KEY, -1.0, upper))(1.0)
+    assert np.isfinite(slope.item())
+    assert slope.item() > 0

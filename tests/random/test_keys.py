@@ -120,3 +120,33 @@ def test_refusals() -> None:
         random.fold_in(key, 0.5)
     with pytest.raises(ArgumentError, match="words of keys"):
         random.wrap_key_data(np.zeros(3, np.uint32))
+
+
+def test_keys_go_through_transforms() -> None:
+    keys = random.split(random.key(3), 4)
+    each = [random.normal(key, (2,)) for key in keys]
+    mapped = tfn.vmap(lambda key: random.normal(key, (2,)))(keys)
+    np.testing.assert_array_equal(mapped, each)
+    assert tfn.vmap(random.split)(keys).shape == (4, 2)
+    folded = tfn.vmap(random.fold_in, in_axes=(None, 0))(keys[0], np.arange(3))
+    assert data(folded[2]) == data(random.fold_in(keys[0], 2))
+
+    @tfn.jit
+    def step(key: random.Key, seed: tfn.Array) -> tuple[random.Key, tfn.Array]:
+        first, second = random.split(key)
+        return first, random.bits(second, (2,)) ^ random.bits(random.key(seed), (2,))
+
+    key, bits = step(keys[1], 5)
+    first, second = random.split(keys[1])
+    assert isinstance(key, random.Key)
+    assert data(key) == data(first)
+    expected = random.bits(second, (2,)) ^ random.bits(random.key(5), (2,))
+    np.testing.assert_array_equal(bits, expected)
+
+
+def test_values_do_not_depend_on_being_mapped_or_compiled() -> None:
+    key = random.key(8)
+    for sample in (random.uniform, random.normal, random.bits, random.permutation):
+        alone = sample(key, 7) if sample is random.permutation else sample(key, (7,))
+        compiled = tfn.jit(lambda k, f=sample: f(k, 7))(key)
+        np.testing.assert_array_equal(compiled, alone)
