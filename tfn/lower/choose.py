@@ -250,8 +250,6 @@ def _stream(n: Nest, model: Model, lane: UOp | None, in_order: frozenset[int]) -
         vectors = -(-lane.arg.size // lanes)
         upcast = min(vectors, 4 if small else 1)
         crossing = [r for r in n.loops if r is not lane and _unit(model, r) and not _unit(model, lane, True)]
-        if any(lane in model.depends[f] for f in split.folds(n.body)):
-            upcast = min(vectors, 4)
         if crossing and crossing[-1].arg.number not in in_order:
             # Rows of a transpose share cache lines: several at once.
             n, _ = split.tile(n, lane, 1, lanes)
@@ -262,7 +260,7 @@ def _stream(n: Nest, model: Model, lane: UOp | None, in_order: frozenset[int]) -
         own = _fold_lane(split.folds(n.body)[i])  # as it is now: a fold in it may have got lanes
         if own is not None:
             vectors = -(-own.arg.size // lanes)
-            n, _ = split.tile(n, own, min(vectors, 4), lanes)
+            n, _ = split.tile(n, own, min(vectors, 4 if small else 1), lanes)
     return _ordered(n, [r for r in n.loops if r.arg.number not in in_order])
 
 

@@ -15,12 +15,14 @@ otherwise it gets a barrier, and whatever elementwise work follows it goes with 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from tfn.lower.decompose import BASIC
 from tfn.lower.kernel import Target
+from tfn.lower.prepare import prepare
 from tfn.trace import build
 from tfn.trace.jaxpr import function as make_function
-from tfn.trace.op import ELEMENTWISE, Conv, Dot, Op, Reduce
+from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, rebuild, walk
 
 CONTRACTIONS = frozenset({Op.DOT, Op.CONV})
@@ -32,12 +34,11 @@ CHEAP = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.CAST, Op.SHRINK, Op.FLI
 MANY_PLACES = 9
 """An elementwise value read at more places than this by one kernel is worth a buffer."""
 
-LONG_REDUCTION = 1 << 15
-"""Elements per output above which a reduction with few outputs is done in two stages."""
+LARGE = 1500
+"""Instructions in a body above which a kernel is cut: LLVM's time grows faster than its input."""
 
-FEW_OUTPUTS = 64
-STAGE_TILES = 64
-"""How many partial results the first of two stages makes: fixed, so that bits are, too."""
+COSTLY = 60
+"""Instructions behind a value that two kernels want, from which on it is kept, not made twice."""
 
 MOVED, REGROUPED = "moved", "regrouped"
 Axis = tuple[object, ...]
@@ -52,131 +53,27 @@ Place = tuple[Axis, ...]
 
 def kernels(function: UOp, target: Target) -> UOp:
     """The function with numbered barriers: the stage KERNELS."""
-    outputs = _prepared(function.src, target)
+    outputs = prepare(function.src, target)
     barriers = must(outputs)
+    apart: set[UOp] = set()
     while True:
-        uses = Uses(outputs, barriers)
-        more = uses.should()
+        uses = Uses(outputs, barriers, apart)
+        barriers |= (more := uses.should())
+        if not more:
+            barriers |= (more := uses.too_large())
+            apart |= more
         if not more:
             break
-        barriers |= more
     return _place(outputs, uses, function)
 
 
-def _prepared(outputs: Sequence[UOp], target: Target) -> list[UOp]:
-    """Contractions read unpadded operands, long reductions and contractions get two stages."""
-    new: dict[UOp, UOp] = {}
-    for node in walk(outputs):
-        made = rebuild(node, tuple(new[s] for s in node.src))
-        if made.op is Op.CONV:
-            made = long_conv(pad_explicitly(made), target)
-        elif made.op is Op.DOT:
-            made = long_dot(made, target)
-        elif made.op is Op.REDUCE:
-            made = two_stages(made)
-        elif made.op in (Op.DETACH, Op.GBARRIER):
-            made = made if made.op is Op.GBARRIER else made.src[0]
-        new[node] = made
-    return [new[u] for u in outputs]
-
-
-def pad_explicitly(u: UOp) -> UOp:
-    """``conv x w`` with padding -> ``conv (pad x) w`` without, so that inner loops need no gates."""
-    arg: Conv = u.arg
-    if not any(map(any, arg.padding)) and all(d == 1 for d in arg.dilation_x):
-        return u
-    x, w = u.src
-    low = (0, *(p[0] for p in arg.padding), 0)
-    high = (0, *(p[1] for p in arg.padding), 0)
-    interior = (0, *(d - 1 for d in arg.dilation_x), 0)
-    none = len(arg.padding)
-    plain = Conv(arg.strides, ((0, 0),) * none, (1,) * none, arg.dilation_w, arg.groups,
-                 arg.batch_groups, arg.dtype)  # fmt: skip
-    return build.conv(build.pad_or_crop(x, low, high, interior), w, plain)
-
-
-def _pieces(u: UOp, axis_size: int, target: Target) -> int:
-    """In how many pieces to sum a contraction, so that a piece of its operands fits the cache.
-
-    Worth it where each of many register tiles would stream both operands from memory again, and
-    the partial results are small beside them.
-    """
-    read = sum(build.count(s.shape) * s.dtype.itemsize for s in u.src)
-    written = build.count(u.shape) * build.accumulator(u.dtype).itemsize
-    wanted = -(-2 * read // target.l2_bytes)
-    if wanted < 2 or written * 16 > read or axis_size < 2:
-        return 1
-    divisors = [n for n in range(2, axis_size + 1) if axis_size % n == 0]
-    return next((n for n in divisors if n >= wanted), axis_size)
-
-
-def long_dot(u: UOp, target: Target) -> UOp:
-    """``dot a b`` over a long axis -> partial products of pieces of it, summed."""
-    arg: Dot = u.arg
-    a, b = u.src
-    if not arg.contract_a or arg.batch_a:
-        return u
-    i, j = arg.contract_a[0], arg.contract_b[0]
-    pieces = _pieces(u, a.shape[i], target)
-    if pieces == 1:
-        return u
-    step = a.shape[i] // pieces
-    a = build.reshape(a, (*a.shape[:i], pieces, step, *a.shape[i + 1 :]))
-    b = build.reshape(b, (*b.shape[:j], pieces, step, *b.shape[j + 1 :]))
-    contract = (
-        [k + (k >= i) for k in arg.contract_a], [k + (k >= j) for k in arg.contract_b]
-    )  # fmt: skip
-    partial = build.dot(a, b, contract, ((i,), (j,)), build.accumulator(arg.dtype))
-    return build.cast(build.add_up(UOp(Op.GBARRIER, (partial,)), (0,)), u.dtype)
-
-
-def long_conv(u: UOp, target: Target) -> UOp:
-    """The same for a convolution over many channels, as one with groups of channels."""
-    arg: Conv = u.arg
-    x, w = u.src
-    pieces = 1 if arg.groups > 1 or arg.batch_groups > 1 else _pieces(u, x.shape[-1], target)
-    if pieces == 1:
-        return u
-    *window, depth, features = w.shape
-    step, n = depth // pieces, len(window)
-    w = build.reshape(w, (*window, pieces, step, features))
-    w = build.permute(w, (*range(n), n + 1, n, n + 2))
-    w = build.reshape(w, (*window, step, pieces * features))
-    wide = build.accumulator(arg.dtype)
-    partial = build.conv(x, w, replace(arg, groups=pieces, dtype=wide))
-    partial = build.reshape(partial, (*u.shape[:-1], pieces, features))
-    return build.cast(build.add_up(UOp(Op.GBARRIER, (partial,)), (u.ndim - 1,)), u.dtype)
-
-
-def two_stages(u: UOp) -> UOp:
-    """A long reduction to few values -> partial results of fixed tiles, then theirs."""
-    arg: Reduce = u.arg
-    x = u.src[0]
-    kept = [axis for axis in range(x.ndim) if axis not in arg.axes]
-    outputs, size = build.count(u.shape), build.count([x.shape[a] for a in arg.axes])
-    if outputs > FEW_OUTPUTS or size < LONG_REDUCTION:
-        return u
-    # Split the outermost reduced axis that is long enough; its tiles stay contiguous.
-    axis = next((a for a in arg.axes if x.shape[a] >= STAGE_TILES), None)
-    if axis is None:
-        return u
-    n = x.shape[axis]
-    if len(arg.axes) == x.ndim:  # all of it: one line
-        x, axis, n, kept = build.reshape(x, (size,)), 0, size, []
-        axes: tuple[int, ...] = (0,)
-    else:
-        axes = arg.axes
-    step = -(-n // STAGE_TILES)
-    tiles = -(-n // step)
-    value = build.const(build.identity(arg.op, x.dtype), x.dtype)
-    grow = tuple(tiles * step - n if a == axis else 0 for a in range(x.ndim))
-    x = build.pad(x, (0,) * x.ndim, grow, None, value)
-    x = build.reshape(x, (*x.shape[:axis], tiles, step, *x.shape[axis + 1 :]))
-    inner = [axis + 1, *(a + (a > axis) for a in axes if a != axis)]
-    wide = build.accumulator(u.dtype) if arg.op in (Op.ADD, Op.MUL) else u.dtype
-    partial = UOp(Op.GBARRIER, (build.reduce(build.cast(x, wide), arg.op, inner),))
-    at = sum(1 for a in kept if a < axis)
-    return build.cast(build.reduce(partial, arg.op, [at]), u.dtype)
+def weight(node: UOp) -> int:
+    """About how many instructions an op becomes."""
+    if node.op not in ELEMENTWISE:
+        return 0
+    if node.op is Op.THREEFRY:
+        return 110
+    return 1 if node.op in BASIC else 35
 
 
 def must(outputs: Iterable[UOp]) -> set[UOp]:
@@ -201,16 +98,21 @@ class Uses:
 
     outputs: Sequence[UOp]
     barriers: set[UOp]
+    apart: set[UOp]  # barriers that end a kernel which would be too large
     kernel: dict[UOp, UOp] = field(default_factory=dict)  # of a barrier: the kernel's first
     places: dict[UOp, dict[UOp, set[Place]]] = field(default_factory=dict)
     consumers: dict[UOp, set[UOp]] = field(default_factory=dict)
     feeds: dict[UOp, set[UOp]] = field(default_factory=dict)  # kernel -> kernels that read it
     joined: dict[UOp, UOp] = field(default_factory=dict)  # a fused reduction -> its kernel
     order: list[UOp] = field(default_factory=list)
+    behind: dict[UOp, int] = field(default_factory=dict)  # instructions on the longest way to it
     elsewhere: dict[tuple[object, ...], int] = field(default_factory=dict)  # other index maps
 
     def __post_init__(self) -> None:
         self.order = list(walk(self.outputs))
+        for node in self.order:
+            deepest = max((self.behind[s] for s in node.src if s not in self.barriers), default=0)
+            self.behind[node] = weight(node) + deepest
         for node in reversed(self.order):
             self._settle(node)
 
@@ -251,7 +153,7 @@ class Uses:
     def _same_loops(self, node: UOp, readers: dict[UOp, set[Place]]) -> UOp | None:
         """A kernel with the loops of `node` that reads it element by element: join that one."""
         same = {tuple((i,) for i in range(node.ndim))}
-        if node.op in OWN_KERNEL or node.op in (Op.GET, Op.GBARRIER):
+        if node.op in OWN_KERNEL or node.op in (Op.GET, Op.GBARRIER) or node in self.apart:
             return None
         for first, places in readers.items():
             alike = first.shape == node.shape and first.op not in OWN_KERNEL
@@ -342,10 +244,50 @@ class Uses:
         return found - self.barriers
 
     def _worth(self, node: UOp) -> bool:
-        """Elementwise values are computed again, unless one kernel reads them at many places."""
+        """Elementwise values are computed again, unless that is often, or dear, and avoidable."""
         if node.op not in ELEMENTWISE or node.op is Op.CAST:
             return False
-        return any(len(places) > MANY_PLACES for places in self.places.get(node, {}).values())
+        kernels_ = self.places.get(node, {})
+        if any(len(places) > MANY_PLACES for places in kernels_.values()):
+            return True
+        if len(kernels_) < 2 or self.behind[node] < COSTLY:
+            return False
+        users = (self.places.get(u, {}) for u in self.consumers.get(node, ()))
+        return all(used.keys() != kernels_.keys() for used in users)  # here the ways part
+
+    def too_large(self) -> set[UOp]:
+        """Where kernels with too many instructions are cut: across the fewest live values."""
+        members: dict[UOp, list[UOp]] = {}
+        for node in self.order:
+            for first in self.places.get(node, {}):
+                members.setdefault(first, []).append(node)
+        found: set[UOp] = set()
+        for nodes in members.values():
+            if sum(map(weight, nodes)) > LARGE:
+                found |= self._narrowest(nodes)
+        return found
+
+    def _narrowest(self, nodes: list[UOp]) -> set[UOp]:
+        """Cuts of a long body into parts between half of and all that is allowed."""
+        inside = set(nodes)
+        last = {s: i for i, node in enumerate(nodes) for s in node.src if s in inside}
+        found: set[UOp] = set()
+        live: set[UOp] = set()
+        best: set[UOp] = set()
+        total = since = 0
+        for i, node in enumerate(nodes):
+            total, since = total + weight(node), since + weight(node)
+            live = {u for u in live if last[u] > i}
+            if last.get(node, -1) > i and node not in self.barriers and node.op not in LEAVES:
+                live.add(node)
+            if total > LARGE and best:
+                found |= best
+                live -= best
+                total, best = since, set()
+            plain = bool(live) and all(u.op in ELEMENTWISE for u in live)
+            if total > LARGE // 2 and plain and (not best or len(live) <= len(best)):
+                best, since = set(live), 0
+        return found
 
     def _joins(self, node: UOp, contraction: dict[UOp, UOp],
                prefixes: dict[UOp, list[frozenset[Axis]]]) -> bool:  # fmt: skip

@@ -487,22 +487,6 @@ def _division(w: Writer, u: UOp) -> str:
     return w.let(f"select {bools} {odd}, {kind} {zero}, {kind} {quotient}")
 
 
-def _mod(w: Writer, u: UOp) -> str:
-    if u.dtype not in FLOATS:
-        return _division(w, u)
-    # frem has the sign of the dividend: the divisor is added where the signs differ.
-    kind, bools = typed(u), vector("i1", u.shape)
-    x, y, zero = w(u.src[0]), w(u.src[1]), literal(const(0.0, u.dtype, u.shape))
-    rest = w.let(f"frem {kind} {x}, {y}")
-    more = w.let(f"fadd {kind} {rest}, {y}")
-    rest_below, y_below = (w.let(f"fcmp olt {kind} {v}, {zero}") for v in (rest, y))
-    unlike = w.let(f"xor {bools} {rest_below}, {y_below}")
-    none = w.let(f"fcmp oeq {kind} {rest}, {zero}")
-    signed = w.let(w.intrinsic(f"copysign.{suffix(u)}", kind, [(kind, zero), (kind, y)]))
-    fixed = w.let(f"select {bools} {unlike}, {kind} {more}, {kind} {rest}")
-    return w.let(f"select {bools} {none}, {kind} {signed}, {kind} {fixed}")
-
-
 def _bitcast(w: Writer, u: UOp) -> str:
     source = u.src[0]
     if typed(source) == typed(u):
@@ -585,7 +569,7 @@ RENDER: dict[Op, Row] = {
     Op.LOAD: _load, Op.STORE: _store, Op.SPLAT: _splat, Op.ACROSS: _across,
     **dict.fromkeys(_ARITHMETIC, _arithmetic), **dict.fromkeys(_EXTREME, _extreme),
     **dict.fromkeys(_COMPARE, _compare), **dict.fromkeys(_CALLS, _call),
-    Op.NEG: _neg, Op.NOT: _not, Op.WHERE: _where, Op.FLOORDIV: _division, Op.MOD: _mod,
+    Op.NEG: _neg, Op.NOT: _not, Op.WHERE: _where, Op.FLOORDIV: _division, Op.MOD: _division,
     Op.CAST: _cast, Op.BITCAST: _bitcast,
 }
 # fmt: on

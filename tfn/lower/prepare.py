@@ -1,0 +1,140 @@
+"""The function made ready for the cut: what must be said with arrays, not with loops.
+
+Padding of convolutions becomes a value of its own, so that inner loops need no gates.  Long
+reductions and contractions with few results are done in two stages: pieces that fit the cache,
+each with partial results, then their sum.  The pieces depend on shapes and target alone, never on
+threads, so neither do the bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tfn.lower.kernel import Target
+from tfn.trace import build
+from tfn.trace.op import Conv, Dot, Op, Reduce
+from tfn.trace.uop import UOp, rebuild, walk
+
+LONG_REDUCTION = 1 << 15
+"""Elements per output above which a reduction with few outputs is done in two stages."""
+
+FEW_OUTPUTS = 64
+STAGE_TILES = 64
+"""How many partial results the first of two stages makes: fixed, so that bits are, too."""
+
+
+def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
+    """Contractions read unpadded operands, long reductions and contractions get two stages."""
+    new: dict[UOp, UOp] = {}
+    for node in walk(outputs):
+        made = rebuild(node, tuple(new[s] for s in node.src))
+        if made.op is Op.CONV:
+            made = long_conv(pad_explicitly(made), target)
+        elif made.op is Op.DOT:
+            made = long_dot(made, target)
+        elif made.op is Op.REDUCE:
+            made = two_stages(made)
+        elif made.op in (Op.DETACH, Op.GBARRIER):
+            made = made if made.op is Op.GBARRIER else made.src[0]
+        new[node] = made
+    return [new[u] for u in outputs]
+
+
+def pad_explicitly(u: UOp) -> UOp:
+    """``conv x w`` with padding -> ``conv (pad x) w`` without, so that inner loops need no gates."""
+    arg: Conv = u.arg
+    if not any(map(any, arg.padding)) and all(d == 1 for d in arg.dilation_x):
+        return u
+    x, w = u.src
+    low = (0, *(p[0] for p in arg.padding), 0)
+    high = (0, *(p[1] for p in arg.padding), 0)
+    interior = (0, *(d - 1 for d in arg.dilation_x), 0)
+    none = len(arg.padding)
+    plain = Conv(arg.strides, ((0, 0),) * none, (1,) * none, arg.dilation_w, arg.groups,
+                 arg.batch_groups, arg.dtype)  # fmt: skip
+    return build.conv(build.pad_or_crop(x, low, high, interior), w, plain)
+
+
+def _pieces(u: UOp, axis_size: int, target: Target) -> int:
+    """In how many pieces to sum a contraction, so that a piece of its operands fits the cache.
+
+    Worth it where each of many register tiles would stream both operands from memory again, and
+    the partial results are small beside them.
+    """
+    read = sum(build.count(s.shape) * s.dtype.itemsize for s in u.src)
+    written = build.count(u.shape) * build.accumulator(u.dtype).itemsize
+    wanted = -(-2 * read // target.l2_bytes)
+    if wanted < 2 or written * 16 > read or axis_size < 2:
+        return 1
+    divisors = [n for n in range(2, axis_size + 1) if axis_size % n == 0]
+    return next((n for n in divisors if n >= wanted), axis_size)
+
+
+def long_dot(u: UOp, target: Target) -> UOp:
+    """``dot a b`` over a long axis -> partial products of pieces of it, summed."""
+    arg: Dot = u.arg
+    a, b = u.src
+    if not arg.contract_a or arg.batch_a:
+        return u
+    i, j = arg.contract_a[0], arg.contract_b[0]
+    pieces = _pieces(u, a.shape[i], target)
+    if pieces == 1:
+        return u
+    step = a.shape[i] // pieces
+    a = build.reshape(a, (*a.shape[:i], pieces, step, *a.shape[i + 1 :]))
+    b = build.reshape(b, (*b.shape[:j], pieces, step, *b.shape[j + 1 :]))
+    contract = (
+        [k + (k >= i) for k in arg.contract_a], [k + (k >= j) for k in arg.contract_b]
+    )  # fmt: skip
+    partial = build.dot(a, b, contract, ((i,), (j,)), build.accumulator(arg.dtype))
+    return build.cast(build.add_up(UOp(Op.GBARRIER, (partial,)), (0,)), u.dtype)
+
+
+def long_conv(u: UOp, target: Target) -> UOp:
+    """The same for a convolution over many channels, as one with groups of channels."""
+    arg: Conv = u.arg
+    x, w = u.src
+    pieces = 1 if arg.groups > 1 or arg.batch_groups > 1 else _pieces(u, x.shape[-1], target)
+    if pieces == 1:
+        return u
+    *window, depth, features = w.shape
+    step, n = depth // pieces, len(window)
+    w = build.reshape(w, (*window, pieces, step, features))
+    w = build.permute(w, (*range(n), n + 1, n, n + 2))
+    w = build.reshape(w, (*window, step, pieces * features))
+    wide = build.accumulator(arg.dtype)
+    partial = build.conv(x, w, replace(arg, groups=pieces, dtype=wide))
+    partial = build.reshape(partial, (*u.shape[:-1], pieces, features))
+    return build.cast(build.add_up(UOp(Op.GBARRIER, (partial,)), (u.ndim - 1,)), u.dtype)
+
+
+def two_stages(u: UOp) -> UOp:
+    """A long reduction to few values -> partial results of fixed tiles, then theirs."""
+    arg: Reduce = u.arg
+    x = u.src[0]
+    kept = [axis for axis in range(x.ndim) if axis not in arg.axes]
+    outputs, size = build.count(u.shape), build.count([x.shape[a] for a in arg.axes])
+    if outputs > FEW_OUTPUTS or size < LONG_REDUCTION:
+        return u
+    # Split the outermost reduced axis that is long enough; its tiles stay contiguous.
+    axis = next((a for a in arg.axes if x.shape[a] >= STAGE_TILES), None)
+    if axis is None:
+        return u
+    n = x.shape[axis]
+    if len(arg.axes) == x.ndim:  # all of it: one line
+        x, axis, n, kept = build.reshape(x, (size,)), 0, size, []
+        axes: tuple[int, ...] = (0,)
+    else:
+        axes = arg.axes
+    step = -(-n // STAGE_TILES)
+    tiles = -(-n // step)
+    value = build.const(build.identity(arg.op, x.dtype), x.dtype)
+    grow = tuple(tiles * step - n if a == axis else 0 for a in range(x.ndim))
+    x = build.pad(x, (0,) * x.ndim, grow, None, value)
+    x = build.reshape(x, (*x.shape[:axis], tiles, step, *x.shape[axis + 1 :]))
+    inner = [axis + 1, *(a + (a > axis) for a in axes if a != axis)]
+    wide = build.accumulator(u.dtype) if arg.op in (Op.ADD, Op.MUL) else u.dtype
+    partial = UOp(Op.GBARRIER, (build.reduce(build.cast(x, wide), arg.op, inner),))
+    at = sum(1 for a in kept if a < axis)
+    return build.cast(build.reduce(partial, arg.op, [at]), u.dtype)
