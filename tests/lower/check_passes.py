@@ -49,7 +49,9 @@ def check_passes(
     _same(ranges, want, _run(function, stages, values, env), tolerance)
     tiles = [1] * len(values)
     for step in rest:
-        tiles = [_tiles(v) if isinstance(v, Nest) else t for v, t in zip(values, tiles, strict=True)]
+        tiles = [
+            _tiles(v) if isinstance(v, Nest) else t for v, t in zip(values, tiles, strict=True)
+        ]
         values = [v if _sort(v) else step.run(v, target) for v in values]
         after = Stage[step.after]
         for v in values:
@@ -84,7 +86,11 @@ def _same(step: Pass, want: Sequence[Any], got: Sequence[Any], tolerance: float)
 
 
 def _run(
-    function: UOp, stages: Sequence[RangesStage], values: Sequence[Any], env: dict[UOp, Any], tiles: Sequence[int] = (),
+    function: UOp,
+    stages: Sequence[RangesStage],
+    values: Sequence[Any],
+    env: dict[UOp, Any],
+    tiles: Sequence[int] = (),
 ) -> list[Any]:
     memory: dict[UOp, Any] = {u: np.array(x).reshape(-1) for u, x in env.items()}
     for i, (stage, value) in enumerate(zip(stages, values, strict=True)):
@@ -117,4 +123,3 @@ def _run_sort(stage: RangesStage, buffers: Sequence[Any]) -> None:
     results = oracle.sort(node.arg, *rows)
     for output, buffer in zip(outputs, buffers, strict=False):
         buffer[:] = results[output.arg].reshape(-1)
-

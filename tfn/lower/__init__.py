@@ -3,6 +3,7 @@
 Files in reading order:
     kernel      what is handed to hardware: Target, Kernel, Launch, Program
     pipeline    the passes as one table
+    prepare     what must be said with arrays before the cut: padding, long sums in pieces
     cut         where kernels end: barriers on what must, or should, be materialised
     ranges      every axis becomes a range, and movement becomes arithmetic on indices
     simplify    index arithmetic, gates and values made smaller: laws and folds
@@ -10,6 +11,7 @@ Files in reading order:
     affine      an index as a sum of coefficients times terms
     bounds      between which values an integer lies
     split       opt-ops: ranges split, merged and given a place
+    depends     which ranges a value depends on
     choose      which opt-ops, for which target
     decompose   operations that a target lacks, in terms of those it has
     mathlib     elementary functions from what every processor has

@@ -13,12 +13,13 @@ Nothing here depends on how many threads there are, so results do not either.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 
 from tfn.lower import split
 from tfn.lower.affine import affine
+from tfn.lower.depends import dependences
 from tfn.lower.kernel import Target
-from tfn.lower.linearize import dependences
 from tfn.lower.split import Nest
 from tfn.trace.op import ELEMENTWISE, Op, Place
 from tfn.trace.uop import UOp, walk
@@ -74,7 +75,9 @@ class Model:
         self.lanes = max(1, target.vector_bytes // max(4, *widths))
         self.accumulators = 26 if target.vector_registers >= 32 else 12
         self.access = [
-            (u, affine(u.src[1])[0], self._around(u)) for u in self.nodes if u.op in (Op.LOAD, Op.STORE)
+            (u, affine(u.src[1])[0], self._around(u))
+            for u in self.nodes
+            if u.op in (Op.LOAD, Op.STORE)
         ]
 
     def _around(self, u: UOp) -> float:
@@ -128,7 +131,7 @@ class Model:
 
     def _filled(self, lane: UOp) -> float:
         """Elements per vector that are not waste."""
-        size = lane.arg.size
+        size: int = lane.arg.size
         return max(size / -(-size // self.lanes), 1.0)
 
     def _stride(self, u: UOp, terms: dict[UOp, int], lane: UOp | None) -> int:
@@ -166,7 +169,7 @@ def _merged(n: Nest) -> Nest:
         again = False
         groups = [list(n.loops), *([*f.src[1:]] for f in split.folds(n.body))]
         for group in groups:
-            for a, b in zip(group, group[1:]):
+            for a, b in pairwise(group):
                 merged = split.merge(n, a, b)
                 if merged is not None:
                     n, again = merged, True
@@ -249,7 +252,9 @@ def _stream(n: Nest, model: Model, lane: UOp | None, in_order: frozenset[int]) -
     if lane is not None and lane not in inner:
         vectors = -(-lane.arg.size // lanes)
         upcast = min(vectors, 4 if small else 1)
-        crossing = [r for r in n.loops if r is not lane and _unit(model, r) and not _unit(model, lane, True)]
+        crossing = [
+            r for r in n.loops if r is not lane and _unit(model, r) and not _unit(model, lane, True)
+        ]
         if crossing and crossing[-1].arg.number not in in_order:
             # Rows of a transpose share cache lines: several at once.
             n, _ = split.tile(n, lane, 1, lanes)
@@ -266,7 +271,9 @@ def _stream(n: Nest, model: Model, lane: UOp | None, in_order: frozenset[int]) -
 
 def _unit(model: Model, r: UOp, everywhere: bool = False) -> bool:
     """Whether some access (or every one) steps by one along a range."""
-    strides = [abs(model._stride(u, terms, r)) for u, terms, _ in model.access if r in model.depends[u]]
+    strides = [
+        abs(model._stride(u, terms, r)) for u, terms, _ in model.access if r in model.depends[u]
+    ]
     return all(s == 1 for s in strides) if everywhere else any(s == 1 for s in strides)
 
 

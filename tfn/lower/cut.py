@@ -81,9 +81,7 @@ def must(outputs: Iterable[UOp]) -> set[UOp]:
     outputs = list(outputs)
     found = {u for u in outputs if u.op is not Op.PARAM}
     for node in walk(outputs):
-        if node.op is Op.GBARRIER:
-            found.add(node)
-        elif node.op is Op.SCATTER:
+        if node.op is Op.GBARRIER or node.op is Op.SCATTER:
             found.add(node)
         elif node.op is Op.SORT:
             found.update(s for s in node.src if s.op is not Op.PARAM)
@@ -208,9 +206,7 @@ class Uses:
                 return tuple((REGROUPED, i, place) for i in range(source.ndim))
         same = self._same_axes(node, index)
         where = self.elsewhere.setdefault((node.op, index, node.arg, place), len(self.elsewhere))
-        return tuple(
-            place[i] if i in same else (MOVED, i, where) for i in range(source.ndim)
-        )
+        return tuple(place[i] if i in same else (MOVED, i, where) for i in range(source.ndim))
 
     def _same_axes(self, node: UOp, index: int) -> frozenset[int]:
         """Axes of a source that are axes of the node, untouched."""
@@ -328,7 +324,7 @@ class Uses:
         chain.append(used)
         return True
 
-    def _inside(self, inner: list[Axis], used: frozenset[Axis], first: UOp) -> bool:
+    def _inside(self, inner: Sequence[Axis], used: frozenset[Axis], first: UOp) -> bool:
         """A reduction in the body of another: all loops around that one must be its own."""
         owner = inner[0][0]
         assert isinstance(owner, UOp)
@@ -349,15 +345,15 @@ class Uses:
             alike = user.op in ELEMENTWISE and user.shape == node.shape
             if not alike or user in self.barriers:
                 break
-            if any(self._computed(s) and self._holds_reduction(s) for s in user.src if s is not node):
+            if any(
+                self._computed(s) and self._holds_reduction(s) for s in user.src if s is not node
+            ):
                 break
             node = user
         return node
 
     def _holds_reduction(self, node: UOp) -> bool:
-        return any(
-            n.op in REDUCTIONS for n in walk([node], lambda n: n not in self.barriers)
-        )
+        return any(n.op in REDUCTIONS for n in walk([node], lambda n: n not in self.barriers))
 
     def _computed(self, node: UOp) -> bool:
         """Whether reading the node means more than reading a buffer at another index."""

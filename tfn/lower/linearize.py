@@ -22,6 +22,7 @@ from typing import Any
 
 from tfn.dtypes import FLOATS, INT64
 from tfn.lower.affine import affine
+from tfn.lower.depends import dependences
 from tfn.lower.split import Nest
 from tfn.trace import build
 from tfn.trace.op import Access, Op, Param, Place
@@ -240,7 +241,9 @@ class Emitter:
             return self.env[node]
         if node.op is Op.LOAD:
             return self._load(node)
-        return self.add(UOp(node.op, tuple(self.alike([self.value(s) for s in node.src])), node.arg))
+        return self.add(
+            UOp(node.op, tuple(self.alike([self.value(s) for s in node.src])), node.arg)
+        )
 
     def sum(self, index: UOp) -> tuple[list[tuple[UOp, int]], int]:
         """An address as terms and coefficients, once per node."""
@@ -479,24 +482,3 @@ ARITHMETIC: dict[Op, Callable[[int, int], int]] = {
     Op.MUL: lambda x, y: x * y,
     Op.FLOORDIV: lambda x, y: x // y,
 }
-
-
-def dependences(body: UOp) -> dict[UOp, tuple[UOp, ...]]:
-    """For each node the ranges it depends on, in the order of their numbers."""
-    sets: dict[UOp, frozenset[UOp]] = {}
-    shared: dict[frozenset[UOp], tuple[UOp, ...]] = {}
-    out: dict[UOp, tuple[UOp, ...]] = {}
-    for node in walk([body]):
-        if node.op is Op.RANGE:
-            found = frozenset({node})
-        elif node.op is Op.FOLD:
-            found = sets[node.src[0]] - frozenset(node.src[1:])
-        elif len(node.src) == 1:
-            found = sets[node.src[0]]
-        else:
-            found = frozenset().union(*(sets[s] for s in node.src))
-        sets[node] = found
-        if found not in shared:
-            shared[found] = tuple(sorted(found, key=lambda r: r.arg.number))
-        out[node] = shared[found]
-    return out

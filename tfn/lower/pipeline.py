@@ -63,7 +63,9 @@ def lower(jaxpr: Jaxpr, target: Target) -> Program:
     memory = plan.Memory()
     for stage, made in zip(stages, kernels, strict=True):
         slots = [_slot(u, outputs, offsets) for u in stage.operands]
-        barrier = memory.must_wait(slots, [plan.size_bytes(u) for u in stage.operands], stage.written)
+        barrier = memory.must_wait(
+            slots, [plan.size_bytes(u) for u in stage.operands], stage.written
+        )
         launches.append(Launch(made, tuple(slots), barrier))
     inputs = tuple((p.shape, p.dtype) for p in jaxpr.params)
     text = driver.driver_text("@", launches, len(inputs))

@@ -14,7 +14,7 @@ from dataclasses import replace
 from tfn.lower.kernel import Target
 from tfn.trace import build
 from tfn.trace.op import Conv, Dot, Op, Reduce
-from tfn.trace.uop import UOp, rebuild, walk
+from tfn.trace.uop import UOp, const, rebuild, walk
 
 LONG_REDUCTION = 1 << 15
 """Elements per output above which a reduction with few outputs is done in two stages."""
@@ -42,7 +42,7 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
 
 
 def pad_explicitly(u: UOp) -> UOp:
-    """``conv x w`` with padding -> ``conv (pad x) w`` without, so that inner loops need no gates."""
+    """``conv x w`` with padding -> ``conv (pad x) w``: then inner loops need no gates."""
     arg: Conv = u.arg
     if not any(map(any, arg.padding)) and all(d == 1 for d in arg.dilation_x):
         return u
@@ -114,7 +114,7 @@ def two_stages(u: UOp) -> UOp:
     arg: Reduce = u.arg
     x = u.src[0]
     kept = [axis for axis in range(x.ndim) if axis not in arg.axes]
-    outputs, size = build.count(u.shape), build.count([x.shape[a] for a in arg.axes])
+    outputs, size = build.count(u.shape), build.count(tuple(x.shape[a] for a in arg.axes))
     if outputs > FEW_OUTPUTS or size < LONG_REDUCTION:
         return u
     # Split the outermost reduced axis that is long enough; its tiles stay contiguous.
@@ -129,7 +129,7 @@ def two_stages(u: UOp) -> UOp:
         axes = arg.axes
     step = -(-n // STAGE_TILES)
     tiles = -(-n // step)
-    value = build.const(build.identity(arg.op, x.dtype), x.dtype)
+    value = const(build.identity(arg.op, x.dtype), x.dtype)
     grow = tuple(tiles * step - n if a == axis else 0 for a in range(x.ndim))
     x = build.pad(x, (0,) * x.ndim, grow, None, value)
     x = build.reshape(x, (*x.shape[:axis], tiles, step, *x.shape[axis + 1 :]))

@@ -25,7 +25,8 @@ from tfn.trace.uop import UOp, const, walk
 
 Index = tuple[UOp, ...]
 Demand = tuple[UOp, Index, UOp | None]
-Rule = Callable[["Walker", UOp, Index, UOp | None], Generator[Demand, UOp, UOp]]
+Steps = Generator[Demand, UOp, UOp]
+Rule = Callable[["Walker", UOp, Index, UOp | None], Steps]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,8 @@ class Walker:
     def finish(self, stores: Sequence[tuple[UOp, UOp, Index]]) -> Stage:
         """The stage that stores values at indices of barriers."""
         nodes = [
-            UOp(Op.STORE, (self.buffer(b), flat(b.shape, index), value)) for b, value, index in stores
+            UOp(Op.STORE, (self.buffer(b), flat(b.shape, index), value))
+            for b, value, index in stores
         ]
         return Stage(UOp(Op.SINK, tuple(nodes)), tuple(self.operands), len(self.barriers))
 
@@ -136,7 +138,7 @@ class Walker:
         """The node at an index, as a scalar over ranges."""
         answers = self.answers
         goal = (node, index, gate)
-        stack: list[tuple[Demand, Generator[Demand, UOp, UOp]]] = []
+        stack: list[tuple[Demand, Steps]] = []
         if goal not in answers:
             stack.append((goal, self._rule(goal)))
         send: UOp | None = None
@@ -153,7 +155,7 @@ class Walker:
                 stack.append((wanted, self._rule(wanted)))
         return answers[goal]
 
-    def _rule(self, demand: Demand) -> Generator[Demand, UOp, UOp]:
+    def _rule(self, demand: Demand) -> Steps:
         node, index, gate = demand
         if node.op is Op.PARAM or (node.op is Op.GBARRIER and node not in self.barriers):
             return _load(self, node, index, gate)
@@ -191,34 +193,34 @@ def _inside(index: UOp, low: int, high: int) -> UOp | None:
     return None if gate is const(True, BOOL) else gate
 
 
-def _load(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
+def _load(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     src = (walker.buffer(node), flat(node.shape, index))
     return UOp(Op.LOAD, src if gate is None else (*src, gate))
     yield  # a generator like the others
 
 
-def _elementwise(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
+def _elementwise(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     values = []
     for s in node.src:
         values.append((yield s, index, gate))
     return UOp(node.op, tuple(values), node.arg)
 
 
-def _same(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
+def _same(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     return (yield node.src[0], index, gate)
 
 
-def _const(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
+def _const(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     return const(node.arg.value, node.dtype)
     yield
 
 
-def _iota(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
+def _iota(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     return build.cast(index[0], node.dtype)
     yield
 
 
-def _reshape(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
+def _reshape(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     source = node.src[0]
     ones = [i for n, i in zip(node.shape, index, strict=True) if n != 1]
     if [n for n in node.shape if n != 1] == [n for n in source.shape if n != 1]:
@@ -229,25 +231,27 @@ def _reshape(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type
     return (yield source, new, gate)
 
 
-def _permute(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
+def _permute(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     new: list[UOp] = list(index)
     for i, axis in enumerate(node.arg):
         new[axis] = index[i]
     return (yield node.src[0], tuple(new), gate)
 
 
-def _expand(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
+def _expand(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     source = node.src[0]
     zero = const(0, INT64)
     return (yield source, tuple(zero if n == 1 else i for n, i in zip(source.shape, index)), gate)
 
 
-def _shrink(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
-    new = (simplify(i * step + start) for i, start, step in zip(index, node.arg.start, node.arg.step))
+def _shrink(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
+    new = (
+        simplify(i * step + start) for i, start, step in zip(index, node.arg.start, node.arg.step)
+    )
     return (yield node.src[0], tuple(new), gate)
 
 
-def _flip(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
+def _flip(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     new = tuple(
         simplify(const(n - 1, INT64) - i) if axis in node.arg else i
         for axis, (n, i) in enumerate(zip(node.shape, index))
@@ -255,7 +259,7 @@ def _flip(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: i
     return (yield node.src[0], new, gate)
 
 
-def _pad(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
+def _pad(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     source, value = node.src
     new: list[UOp] = []
     inside: UOp | None = None
@@ -279,7 +283,7 @@ def _pad(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ig
     return build.where(inside, found, outside)
 
 
-def _concat(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
+def _concat(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     axis = node.arg
     at, end = index[axis], 0
     pieces: list[tuple[UOp | None, UOp]] = []
@@ -309,7 +313,7 @@ def _fold(op: Op, body: UOp, ranges: Sequence[UOp], dtype: Any) -> UOp:
     return build.cast(body, dtype)
 
 
-def _reduce(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
+def _reduce(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     source = node.src[0]
     if 0 in source.shape:
         return const(build.identity(node.arg.op, node.dtype), node.dtype)
@@ -329,7 +333,7 @@ def _multiply(a: UOp, b: UOp, dtype: Any) -> UOp:
     return build.cast(a, wide) * build.cast(b, wide)
 
 
-def _dot(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
+def _dot(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     a, b = node.src
     arg = node.arg
     if 0 in a.shape or 0 in b.shape:
@@ -349,7 +353,7 @@ def _dot(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ig
     return _fold(Op.ADD, _multiply(x, y, node.dtype), inner, node.dtype)
 
 
-def _conv(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
+def _conv(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     x, w = node.src
     arg = node.arg
     if 0 in x.shape or 0 in w.shape:
@@ -373,7 +377,7 @@ def _conv(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: i
     return _fold(Op.ADD, _multiply(a, b, node.dtype), [*window, depth], node.dtype)
 
 
-def _gather(walker: Walker, node: UOp, index: Index, gate: UOp | None):  # type: ignore[no-untyped-def]
+def _gather(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     operand, indices = node.src
     batch, points = node.arg.batch, indices.ndim - 1
     at = index[:points]
@@ -445,9 +449,7 @@ def _sorted(barriers: Sequence[UOp]) -> Stage:
     scratch = const(0, UINT32, (2 * build.count(node.src[0].shape),))
     operands = (*barriers, UOp(Op.GBARRIER, (scratch,), barriers[0].arg), *node.src)
     first = len(barriers) + 1
-    params = [
-        UOp(Op.PARAM, (), Param(first + i, s.shape, s.dtype)) for i, s in enumerate(node.src)
-    ]
+    params = [UOp(Op.PARAM, (), Param(first + i, s.shape, s.dtype)) for i, s in enumerate(node.src)]
     sort = UOp(Op.SORT, tuple(params), node.arg)
     outputs = tuple(UOp(Op.GET, (sort,), b.src[0].arg) for b in barriers)
     return Stage(UOp(Op.TUPLE, outputs), operands, first)

@@ -80,7 +80,9 @@ def _whole(n: Nest, r: UOp) -> bool:
     return r.arg.place is Place.LOOP and not r.src and r.arg.number not in in_order(n.body)
 
 
-def split(n: Nest, r: UOp, amount: int, place: Place, outer: Place = Place.LOOP) -> tuple[Nest, UOp, UOp]:
+def split(
+    n: Nest, r: UOp, amount: int, place: Place, outer: Place = Place.LOOP
+) -> tuple[Nest, UOp, UOp]:
     """Cut a range into blocks::
 
         for r in range(N): f(r)
@@ -94,8 +96,10 @@ def split(n: Nest, r: UOp, amount: int, place: Place, outer: Place = Place.LOOP)
     """
     size = r.arg.size
     if amount < 1 or not _whole(n, r):
-        raise SplitError(f"cannot split {name(r)} by {amount}",
-                         hint="only whole loops without an order are split, by positive amounts")  # fmt: skip
+        raise SplitError(
+            f"cannot split {name(r)} by {amount}",
+            hint="only whole loops without an order are split, by positive amounts",
+        )
     number = _fresh(n.body)
     a = UOp(Op.RANGE, (), Range(number, -(-size // amount), outer))
     bound = () if size % amount == 0 else (const(size, INT64) - a * amount,)
@@ -157,7 +161,7 @@ def reorder(n: Nest, loops: Sequence[UOp]) -> Nest:
 def reorder_folds(n: Nest, distance: Mapping[UOp, int]) -> Nest:
     """Let reductions step through memory with the longest strides outside::
 
-        for a: for b: sum += x[b * 100 + a]    ->    for b: for a: sum += x[b * 100 + a]
+    for a: for b: sum += x[b * 100 + a]    ->    for b: for a: sum += x[b * 100 + a]
     """
     new: dict[UOp, UOp] = {}
     for node in walk([n.body]):
@@ -217,8 +221,8 @@ def _beside_addresses(body: UOp) -> set[UOp]:
 def fuse(n: Nest, a: UOp, b: UOp, where: Place) -> tuple[Nest, UOp]:
     """Two neighbouring loops become one that counts through both, by division::
 
-        for a in range(A): for b in range(B): f(a, b)
-        ->  for m in range(A * B): f(m // B, m % B)
+    for a in range(A): for b in range(B): f(a, b)
+    ->  for m in range(A * B): f(m // B, m % B)
     """
     if a.src or b.src or n.loops.index(b) != n.loops.index(a) + 1:
         raise SplitError(f"cannot fuse {name(a)} and {name(b)}: they are not whole neighbours")

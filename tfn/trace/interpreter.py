@@ -90,12 +90,16 @@ class _Grid:
         start = np.asarray(identity(node.arg.op, node.dtype)).astype(node.dtype)
         mask = self.valid(node.src[1:])
         body = np.broadcast_to(np.where(mask, body, start), np.broadcast_shapes(shape, mask.shape))
-        return np.asarray(REDUCTIONS[node.arg.op](body, axis=axes, keepdims=True)).astype(node.dtype)
+        return np.asarray(REDUCTIONS[node.arg.op](body, axis=axes, keepdims=True)).astype(
+            node.dtype
+        )
 
     def store(self, store: UOp) -> None:
         """Write the value wherever the bounds and the gate allow."""
         index, value = self.evaluate(store.src[1]), self.evaluate(store.src[2])
-        mask = self.valid([u for u in self.values if u.op is Op.RANGE and u in walk([store.src[1]])])
+        mask = self.valid(
+            [u for u in self.values if u.op is Op.RANGE and u in walk([store.src[1]])]
+        )
         if len(store.src) == 4:
             mask = mask & self.evaluate(store.src[3])
         loops = [r for r in walk([store.src[1]]) if r.op is Op.RANGE]
@@ -107,8 +111,9 @@ class _Grid:
 def instructions(items: Sequence[UOp], begin: int, end: int, buffers: Sequence[Value]) -> None:
     """Run tiles `begin` to ``end - 1`` of a kernel in order (stage LINEAR)."""
     machine = _Machine(items, buffers)
-    machine.values.update({u: np.int64(begin if u.arg.index == -2 else end)
-                           for u in walk(items) if u.op is Op.PARAM and u.arg.index < 0})  # fmt: skip
+    for u in walk(items):
+        if u.op is Op.PARAM and u.arg.index < 0:
+            machine.values[u] = np.int64(begin if u.arg.index == -2 else end)
     machine.run()
 
 

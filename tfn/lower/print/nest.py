@@ -29,7 +29,7 @@ from dataclasses import dataclass, field, replace
 
 from tfn.dtypes import INT64, SHORT
 from tfn.lower.bounds import integer
-from tfn.lower.linearize import dependences
+from tfn.lower.depends import dependences
 from tfn.lower.print.expression import Text, literal, operation
 from tfn.lower.simplify import simplify
 from tfn.lower.split import Nest, in_order

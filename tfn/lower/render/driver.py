@@ -82,7 +82,8 @@ def driver_text(name: str, launches: Sequence[Launch], inputs: int) -> str:
     declared = {launch.kernel.name for launch in launches}
     body = "\n".join(lines)
     return (
-        f"define void @{name}(i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync) #1 {{\n"
+        f"define void @{name}"
+        "(i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync) #1 {\n"
         f"entry:\n{body}\n  ret void\n}}\n"
         + "\n".join(f"declare void @{kernel}(i64, i64, ptr) #1" for kernel in sorted(declared))
         + BARRIER

@@ -103,7 +103,11 @@ def kernel(body: UOp) -> Kernel:
     for i in range(total):
         slot = t.let(f"getelementptr ptr, ptr %operands, i64 {i}")
         buffers.append(t.let(f"load ptr, ptr {slot}, align 8"))
-    outputs, scratch, operands = buffers[: len(wanted)], buffers[len(wanted)], buffers[len(wanted) + 1 :]
+    outputs, scratch, operands = (
+        buffers[: len(wanted)],
+        buffers[len(wanted)],
+        buffers[len(wanted) + 1 :],
+    )
     t.do("%counts = alloca [256 x i64], align 64")
     t.do("%sum = alloca i64, align 8")
     row = t.open("%begin", "%end")
@@ -171,4 +175,3 @@ def _by_digit(t: _Text, dtype: DType, key: str, byte: int, here: str, there: str
     t.store("i32", index, there, position)
     t.store("i64", t.let(f"add i64 {position}, 1"), "%counts", found)
     t.close(each)
-
