@@ -14,7 +14,7 @@ from tfn import dtypes
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, INTEGERS, SIGNED, UNSIGNED
 from tfn.errors import ArgumentError, DTypeError
-from tfn.lax.operand import array, arrays, expand, scalar, show
+from tfn.lax.operand import array, arrays, expand, scalar, show, together
 from tfn.trace.bind import bind
 from tfn.trace.op import Op
 
@@ -27,8 +27,7 @@ def unary(op: Op, x: ArrayLike) -> Array:
 
 def binary(op: Op, x: ArrayLike, y: ArrayLike) -> Array:
     """One op on two operands."""
-    out: Array = bind(op, *arrays(x, y))
-    return out
+    return together(op, *arrays(x, y))
 
 
 def cast(x: Array, dtype: Any) -> Array:
@@ -187,7 +186,7 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
             out = power if out is None else mul(out, power)
         n >>= 1
         power = mul(power, power) if n else power
-    out = scalar(1, x) if out is None else out
+    out = expand(scalar(1, x), x.shape) if out is None else out
     return reciprocal(out) if y < 0 else out
 
 
@@ -463,11 +462,7 @@ def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
         1.0
     """
     x, y = arrays(on_true, on_false)
-    condition = array(pred)
-    if condition.shape == ():
-        condition = expand(condition, x.shape)
-    out: Array = bind(Op.WHERE, condition, x, y)
-    return out
+    return together(Op.WHERE, array(pred), x, y)
 
 
 def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:

@@ -24,7 +24,8 @@ from tfn.lax.movement import (
     squeeze,
 )
 from tfn.lax.movement import slice as static_slice
-from tfn.lax.operand import array, axis_of, literal, shape_of, show
+from tfn.lax.operand import array, literal, show
+from tfn.numpy.operands import a_shape, one_axis
 from tfn.trace.bind import bind
 from tfn.trace.op import Gather, Op, Scatter, Shape, Sort
 
@@ -44,7 +45,7 @@ def dynamic_slice(x: ArrayLike, start_indices: Starts, slice_sizes: Sequence[int
         >>> dynamic_slice(broadcasted_iota("int32", (4,), 0), (3,), (2,)).tolist()
         [2, 3]
     """
-    x, sizes = array(x), shape_of(slice_sizes)
+    x, sizes = array(x), a_shape("dynamic_slice", slice_sizes)
     if len(sizes) != len(x.shape) or any(s > n for s, n in zip(sizes, x.shape, strict=True)):
         raise ShapeError("dynamic_slice needs a size for each axis, that fits into it",
                          got=f"{show(x)}, sizes {sizes}")  # fmt: skip
@@ -130,7 +131,7 @@ def dynamic_slice_in_dim(x: ArrayLike, start_index: ArrayLike, slice_size: int,
                          axis: int = 0) -> Array:  # fmt: skip
     """`dynamic_slice` along one axis, with all of the others."""
     x = array(x)
-    axis = axis_of(x, axis)
+    axis = one_axis("dynamic_slice_in_dim", axis, len(x.shape))
     sizes = (*x.shape[:axis], slice_size, *x.shape[axis + 1 :])
     return dynamic_slice(x, _along(x, axis, start_index), sizes)
 
@@ -151,14 +152,15 @@ def dynamic_update_slice_in_dim(x: ArrayLike, update: ArrayLike, start_index: Ar
                                 axis: int) -> Array:  # fmt: skip
     """`dynamic_update_slice` along one axis."""
     x = array(x)
-    return dynamic_update_slice(x, update, _along(x, axis_of(x, axis), start_index))
+    axis = one_axis("dynamic_update_slice_in_dim", axis, len(x.shape))
+    return dynamic_update_slice(x, update, _along(x, axis, start_index))
 
 
 def dynamic_update_index_in_dim(x: ArrayLike, update: ArrayLike, index: ArrayLike,
                                 axis: int) -> Array:  # fmt: skip
     """x with the elements at one coordinate of an axis replaced."""
     x, update = array(x), array(update)
-    axis = axis_of(x, axis)
+    axis = one_axis("dynamic_update_index_in_dim", axis, len(x.shape))
     if len(update.shape) < len(x.shape):
         update = reshape(update, (*update.shape[:axis], 1, *update.shape[axis:]))
     return dynamic_update_slice_in_dim(x, update, index, axis)
@@ -193,7 +195,7 @@ def sort(operand: ArrayLike | Sequence[ArrayLike], dimension: int = -1, is_stabl
     if not 1 <= num_keys <= len(xs):
         raise ArgumentError("sort needs at least one key among its operands",
                             got=f"{len(xs)} operands, num_keys={num_keys}")  # fmt: skip
-    axis = axis_of(xs[0], dimension)
+    axis = one_axis("sort", dimension, len(xs[0].shape))
     moved = [moveaxis(x, axis, -1) for x in xs]
     out = tuple(moveaxis(x, -1, axis) for x in _sorted(moved, num_keys))
     return out if many else out[0]
@@ -220,7 +222,7 @@ def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
         ([3.0, 2.0], [1, 2])
     """
     x = array(x)
-    axis = axis_of(x, axis)
+    axis = one_axis("top_k", axis, len(x.shape))
     if not 0 <= k <= x.shape[axis]:
         raise ArgumentError(f"top_k needs 0 <= k <= {x.shape[axis]}", got=f"{show(x)}, k={k}")
     # A stable ascending sort of the reversed row, reversed, is a stable descending one.

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError, OutOfBoundsError, ShapeError
-from tfn.lax.operand import Axes, array, axes_of, axis_of, expand, literal, scalar, shape_of, show
-from tfn.run import asarray, wrap
-from tfn.trace import bind as tracing
+from tfn.lax.operand import array, expand, literal, scalar, show
+from tfn.numpy.creation import make
+from tfn.numpy.operands import Axes, a_shape, one_axis, some_axes
 from tfn.trace.bind import bind
 from tfn.trace.op import Iota, Op, Pad, Shape, Shrink
 from tfn.trace.uop import UOp
@@ -33,7 +31,7 @@ def full(shape: int | Sequence[int], fill_value: ArrayLike, dtype: Any = None) -
         >>> full((2,), 7).tolist()
         [7, 7]
     """
-    shape = shape_of(shape)
+    shape = a_shape("full", shape)
     if isinstance(fill_value, (bool, int, float)):
         kind = dtypes.DEFAULTS[type(fill_value)] if dtype is None else dtypes.canonical(dtype)
         return literal(fill_value, kind, shape)
@@ -61,10 +59,11 @@ def iota(dtype: Any, size: int) -> Array:
         >>> iota("int32", 3).tolist()
         [0, 1, 2]
     """
-    kind, running = dtypes.canonical(dtype), tracing.traces()
-    if running:
-        return wrap(UOp(Op.IOTA, (), Iota(size, kind)), running[-1], True)
-    return asarray(np.arange(size).astype(kind))
+    return make(_iota, size, dtypes.canonical(dtype))
+
+
+def _iota(size: int, dtype: dtypes.DType) -> UOp:
+    return UOp(Op.IOTA, (), Iota(size, dtype))
 
 
 def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
@@ -74,7 +73,7 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
         >>> broadcasted_iota("int32", (2, 2), 0).tolist()
         [[0, 0], [1, 1]]
     """
-    shape = shape_of(shape)
+    shape = a_shape("broadcasted_iota", shape)
     return broadcast_in_dim(iota(dtype, shape[dimension]), shape, (dimension % len(shape),))
 
 
@@ -93,7 +92,7 @@ def reshape(x: ArrayLike, new_sizes: int | Sequence[int],
         [[0, 1], [2, 3]]
     """
     x = array(x) if dimensions is None else transpose(x, dimensions)
-    shape = shape_of(new_sizes)
+    shape = a_shape("reshape", new_sizes)
     return x if x.shape == shape else bind(Op.RESHAPE, x, arg=shape)
 
 
@@ -109,8 +108,9 @@ def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:
 
 def moveaxis(x: Array, source: int, to: int) -> Array:
     """One axis moved to another place."""
-    order = [a for a in range(len(x.shape)) if a != axis_of(x, source)]
-    order.insert(axis_of(x, to), axis_of(x, source))
+    source, to = source % len(x.shape), to % len(x.shape)
+    order = [a for a in range(len(x.shape)) if a != source]
+    order.insert(to, source)
     return transpose(x, order)
 
 
@@ -138,7 +138,7 @@ def squeeze(x: ArrayLike, dimensions: Axes = None) -> Array:
     """
     x = array(x)
     ones = tuple(i for i, n in enumerate(x.shape) if n == 1)
-    axes = ones if dimensions is None else axes_of(x, dimensions)
+    axes = ones if dimensions is None else some_axes("squeeze", dimensions, len(x.shape))
     if not set(axes) <= set(ones):
         raise ShapeError("squeeze needs axes of size 1", got=f"{show(x)}, {dimensions}")
     return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
@@ -163,7 +163,7 @@ def broadcast(x: ArrayLike, sizes: Sequence[int]) -> Array:
         >>> broadcast(1.0, (2,)).tolist()
         [1.0, 1.0]
     """
-    x, sizes = array(x), shape_of(sizes)
+    x, sizes = array(x), a_shape("broadcast", sizes)
     dims = range(len(sizes), len(sizes) + len(x.shape))
     return broadcast_in_dim(x, sizes + x.shape, tuple(dims))
 
@@ -179,7 +179,8 @@ def broadcast_in_dim(x: ArrayLike, shape: Sequence[int],
         >>> broadcast_in_dim(iota("int32", 2), (2, 2), (0,)).tolist()
         [[0, 0], [1, 1]]
     """
-    x, shape, dims = array(x), shape_of(shape), tuple(broadcast_dimensions)
+    x, shape = array(x), a_shape("broadcast_in_dim", shape)
+    dims = tuple(broadcast_dimensions)
     if (
         len(dims) != len(x.shape)
         or list(dims) != sorted(set(dims))
@@ -208,7 +209,7 @@ def rev(x: ArrayLike, dimensions: Axes) -> Array:
         [2, 1, 0]
     """
     x = array(x)
-    axes = axes_of(x, dimensions)
+    axes = tuple(sorted(some_axes("rev", dimensions, len(x.shape))))
     return bind(Op.FLIP, x, arg=axes) if axes else x
 
 
@@ -229,7 +230,7 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
     parts = [array(x) for x in operands]
     if not parts:
         raise ArgumentError("concatenate needs at least one array")
-    axis = axis_of(parts[0], dimension)
+    axis = one_axis("concatenate", dimension, len(parts[0].shape))
     return parts[0] if len(parts) == 1 else bind(Op.CONCAT, *parts, arg=axis)
 
 
@@ -260,7 +261,7 @@ def tile(x: ArrayLike, reps: Sequence[int]) -> Array:
         >>> tile(iota("int32", 2), (2,)).tolist()
         [0, 1, 0, 1]
     """
-    x, reps = array(x), shape_of(reps)
+    x, reps = array(x), a_shape("tile", reps)
     paired = tuple(n for pair in zip(reps, x.shape, strict=True) for n in pair)
     blocks = broadcast_in_dim(x, paired, tuple(range(1, len(paired), 2)))
     return reshape(blocks, tuple(r * n for r, n in zip(reps, x.shape, strict=True)))
@@ -280,8 +281,8 @@ def pad(x: ArrayLike, padding_value: ArrayLike,
         [9, 0, 9, 1, 9]
     """
     x = array(x)
-    value = (scalar(padding_value, x, shape=()) if isinstance(padding_value, (bool, int, float))
-             else array(padding_value))  # fmt: skip
+    number = isinstance(padding_value, (bool, int, float))
+    value = scalar(padding_value, x) if number else array(padding_value)
     config = [(int(low), int(high), int(between)) for low, high, between in padding_config]
     if len(config) != len(x.shape) or any(between < 0 for _, _, between in config):
         raise ArgumentError("pad needs (low, high, interior >= 0) for each axis",
@@ -333,7 +334,7 @@ def slice_in_dim(x: ArrayLike, start_index: int | None, limit_index: int | None,
         [3, 4, 5]
     """
     x = array(x)
-    axis = axis_of(x, axis)
+    axis = one_axis("slice_in_dim", axis, len(x.shape))
     start, stop, step = [0] * len(x.shape), list(x.shape), [1] * len(x.shape)
     size = x.shape[axis]
     low = 0 if start_index is None else operator.index(start_index)
@@ -354,7 +355,7 @@ def index_in_dim(x: ArrayLike, index: int, axis: int = 0, keepdims: bool = True)
         2
     """
     x, at = array(x), operator.index(index)
-    size = x.shape[axis_of(x, axis)]
+    size = x.shape[one_axis("index_in_dim", axis, len(x.shape))]
     if not -size <= at < size:
         raise OutOfBoundsError(f"index {at} is outside an axis of size {size}", got=show(x))
     out = slice_in_dim(x, at % size, at % size + 1, axis=axis)

@@ -1,26 +1,26 @@
 """What a function of lax accepts: arrays of one dtype, and Python scalars that take it.
 
-Nothing is promoted here.  A Python scalar takes dtype and shape of the array beside it: inside a
-trace it becomes a constant of the program, outside an operand, so that new values never recompile.
+Nothing is promoted here.  A Python scalar takes the dtype of the array beside it, and a scalar is
+repeated to its shape; apart from that, shapes and dtypes must be equal.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
-from typing import Any, SupportsIndex
+from typing import Any
 
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import SHORT, DType
-from tfn.errors import ArgumentError, AxisError, DTypeError
-from tfn.run import asarray, wrap
+from tfn.errors import DTypeError
+from tfn.numpy.creation import make
+from tfn.numpy.operands import apply, number_as
+from tfn.run import asarray
 from tfn.trace import bind as tracing
-from tfn.trace.bind import Trace, bind
+from tfn.trace.bind import bind
+from tfn.trace.build import broadcast_to
 from tfn.trace.op import Op, Shape
-from tfn.trace.uop import const
-
-Axes = int | Sequence[int] | None
+from tfn.trace.uop import UOp, const
 
 _RANK = {bool: 0, int: 1, float: 2}
 
@@ -30,64 +30,30 @@ def show(x: Array) -> str:
     return f"{SHORT[x.dtype]}[{','.join(map(str, x.shape))}]"
 
 
-def literal(
-    value: Any, dtype: DType, shape: Shape = (), near: Sequence[Array] | None = None
-) -> Array:
-    """`value` everywhere: a constant of the trace of `near`, or an array made now.
-
-    Without `near`, it belongs to the innermost trace that runs.
-    """
-    trace: Trace | None
-    if near is None:
-        running = tracing.traces()
-        trace = running[-1] if running else None
-    else:
-        trace = tracing.innermost(near)
-    if trace is not None:
-        return wrap(const(value, dtype, shape), trace, True)
-    return expand(asarray(value, dtype), shape)
-
-
-def expand(x: Array, shape: Shape) -> Array:
-    """A scalar repeated to a shape."""
-    if shape == x.shape:
-        return x
-    ones: Array = bind(Op.RESHAPE, x, arg=(1,) * len(shape))
-    return ones if ones.shape == shape else bind(Op.EXPAND, ones, arg=shape)
-
-
 def array(x: ArrayLike) -> Array:
     """One operand; a Python scalar takes its default dtype."""
     return asarray(x)
 
 
 def arrays(*values: ArrayLike) -> list[Array]:
-    """Operands, of which Python scalars take the dtype and shape of the first array.
-
-    A scalar array is repeated to the shape of the others.
+    """Operands, of which Python scalars take the dtype of the first array.
 
     Raises:
         DTypeError: if a Python scalar has no value in that dtype.
     """
-    given = [asarray(v) if not isinstance(v, (bool, int, float)) else v for v in values]
+    given = [v if isinstance(v, (bool, int, float)) else asarray(v) for v in values]
     known = [v for v in given if isinstance(v, Array)]
-    if not known:
-        kind = max((type(v) for v in values), key=lambda t: _RANK.get(t, 2))
-        return [asarray(v, dtypes.DEFAULTS.get(kind, dtypes.FLOAT32)) for v in values]
-    widest = max(known, key=lambda x: len(x.shape))
-    return [
-        _repeat(v, widest.shape) if isinstance(v, Array) else scalar(v, widest, known[0].dtype)
-        for v in given
-    ]
+    if known:
+        return [v if isinstance(v, Array) else scalar(v, known[0]) for v in given]
+    kind = max((type(v) for v in values), key=lambda t: _RANK.get(t, 2))
+    return [asarray(v, dtypes.DEFAULTS.get(kind, dtypes.FLOAT32)) for v in values]
 
 
-def _repeat(x: Array, shape: Shape) -> Array:
-    return expand(x, shape) if x.shape == () else x
+def scalar(value: Any, like: Array, dtype: DType | None = None) -> Array:
+    """A Python scalar with the dtype of `like`, unless another is given.
 
-
-def scalar(value: ArrayLike, like: Array, dtype: DType | None = None,
-           shape: Shape | None = None) -> Array:  # fmt: skip
-    """A Python scalar with the dtype and the shape of `like`, unless others are given.
+    Inside the trace of `like` it is a constant of the program; outside it is an operand, so that
+    new values never recompile.
 
     Raises:
         DTypeError: if the scalar has no value in that dtype.
@@ -99,43 +65,43 @@ def scalar(value: ArrayLike, like: Array, dtype: DType | None = None,
             f"{value!r} has no value in {dtype.name}", got=f"{show(like)} and {value!r}",
             hint="tfn.lax does not promote: cast the array, or use tfn.numpy",
         )  # fmt: skip
-    return literal(value, dtype, like.shape if shape is None else shape, [like])
+    return number_as(value, dtype, tracing.innermost([like]))
 
 
-def shape_of(shape: int | Sequence[SupportsIndex]) -> Shape:
-    """A shape as a tuple of ints.
-
-    Raises:
-        ArgumentError: if a size is negative.
-    """
-    sizes = (shape,) if isinstance(shape, int) else shape
-    found = tuple(operator.index(n) for n in sizes)
-    if any(n < 0 for n in found):
-        raise ArgumentError("sizes of axes cannot be negative", got=str(found))
-    return found
+def together(op: Op, *operands: Array) -> Array:
+    """An elementwise op; scalars are repeated to the shape of the others."""
+    shape = max((x.shape for x in operands), key=len)
+    if any(x.shape != shape and x.shape == () for x in operands):
+        return apply(_repeated, operands, op, shape)
+    out: Array = bind(op, *operands)
+    return out
 
 
-def axis_of(x: Array, axis: int) -> int:
-    """An axis counted from the left.
-
-    Raises:
-        AxisError: if the array does not have it.
-    """
-    n = len(x.shape)
-    if not -n <= axis < n:
-        raise AxisError(f"there is no axis {axis}", got=show(x))
-    return axis % n
+def _repeated(*operands_and_static: Any) -> UOp:
+    *operands, op, shape = operands_and_static
+    return UOp(op, tuple(repeated(u, shape) if u.shape == () else u for u in operands))
 
 
-def axes_of(x: Array, axes: Axes) -> Shape:
-    """Axes counted from the left, in order; None means all.
+def repeated(u: UOp, shape: Shape) -> UOp:
+    """A scalar node everywhere in a shape."""
+    if u.op is Op.CONST:
+        return const(u.arg.value, u.dtype, shape)
+    return broadcast_to(u, shape)
 
-    Raises:
-        AxisError: if the array does not have one of them, or one is named twice.
-    """
-    if axes is None:
-        return tuple(range(len(x.shape)))
-    found = sorted(axis_of(x, a) for a in ((axes,) if isinstance(axes, int) else axes))
-    if len(set(found)) != len(found):
-        raise AxisError("an axis is named twice", got=f"{show(x)}, {axes}")
-    return tuple(found)
+
+def expand(x: Array, shape: Shape) -> Array:
+    """A scalar everywhere in a shape."""
+    return x if x.shape == shape else apply(repeated, [x], shape)
+
+
+def literal(
+    value: Any, dtype: DType, shape: Shape = (), near: Sequence[Array] | None = None
+) -> Array:
+    """`value` everywhere, in the trace of `near`, or else in the innermost trace that runs."""
+    if near is None:
+        return make(_constant, value, dtype, shape)
+    return expand(number_as(value, dtype, tracing.innermost(near)), shape)
+
+
+def _constant(value: Any, dtype: DType, shape: Shape) -> UOp:
+    return const(value, dtype, shape)

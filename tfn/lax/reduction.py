@@ -12,7 +12,8 @@ from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import elementwise
 from tfn.lax.contraction import Pairs, dilated, padtype_to_pads
 from tfn.lax.movement import broadcast_in_dim, iota, pad, reshape, slice_in_dim
-from tfn.lax.operand import Axes, array, axes_of, axis_of, scalar, show
+from tfn.lax.operand import array, scalar, show
+from tfn.numpy.operands import Axes, one_axis, some_axes
 from tfn.trace.bind import bind
 from tfn.trace.build import accumulator, identity
 from tfn.trace.op import Op, Reduce
@@ -30,7 +31,7 @@ MONOID: dict[Computation, Op] = {
 def fold(op: Op, x: ArrayLike, axes: Axes) -> Array:
     """A monoid over axes, which vanish."""
     x = array(x)
-    found = axes_of(x, axes)
+    found = tuple(sorted(some_axes("a reduction", axes, len(x.shape))))
     return bind(Op.REDUCE, x, arg=Reduce(op, found)) if found else x
 
 
@@ -145,7 +146,7 @@ def argmin(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
 
 def _where_best(op: Op, x: ArrayLike, axis: int, index_dtype: Any) -> Array:
     x, dtype = array(x), dtypes.canonical(index_dtype)
-    axis = axis_of(x, axis)
+    axis = one_axis("argmax" if op is Op.MAX else "argmin", axis, len(x.shape))
     if x.shape[axis] == 0:
         raise ShapeError("argmax and argmin need an axis with elements", got=f"{show(x)}, {axis}")
     kept = tuple(i for i in range(len(x.shape)) if i != axis)
