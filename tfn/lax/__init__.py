@@ -2,7 +2,8 @@
 
 Files in reading order:
     operand      what is accepted: arrays of one dtype, Python scalars that take it
-    elementwise  arithmetic, comparisons, functions, choices, casts
+    functions    exp, sin, erf and their like
+    elementwise  arithmetic, comparisons, bits, choices, casts
     movement     shapes, slices, padding, joining, counting
     contraction  dot, dot_general, convolutions
     reduction    reductions over axes and windows, argmax, argmin
@@ -12,18 +13,20 @@ Files in reading order:
 
 # ruff: noqa: I001  (reading order)
 
+from tfn.lax.functions import (
+    exp as exp, exp2 as exp2, expm1 as expm1, log as log, log2 as log2, log1p as log1p,
+    sqrt as sqrt, rsqrt as rsqrt, cbrt as cbrt, sin as sin, cos as cos, tan as tan, asin as asin,
+    acos as acos, atan as atan, atan2 as atan2, sinh as sinh, cosh as cosh, tanh as tanh,
+    asinh as asinh, acosh as acosh, atanh as atanh, logistic as logistic, erf as erf,
+    erfc as erfc, erf_inv as erf_inv, lgamma as lgamma, digamma as digamma,
+)  # fmt: skip
 from tfn.lax.elementwise import (
     neg as neg, abs as abs, sign as sign, floor as floor, ceil as ceil,
     RoundingMethod as RoundingMethod, round as round, trunc as trunc, is_finite as is_finite,
-    exp as exp, exp2 as exp2, expm1 as expm1, log as log, log2 as log2, log1p as log1p,
-    sqrt as sqrt, rsqrt as rsqrt, cbrt as cbrt, square as square, reciprocal as reciprocal,
-    pow as pow, integer_pow as integer_pow, sin as sin, cos as cos, tan as tan, asin as asin,
-    acos as acos, atan as atan, atan2 as atan2, sinh as sinh, cosh as cosh, tanh as tanh,
-    asinh as asinh, acosh as acosh, atanh as atanh, logistic as logistic, erf as erf,
-    erfc as erfc, erf_inv as erf_inv, lgamma as lgamma, digamma as digamma, add as add,
-    sub as sub, mul as mul, div as div, rem as rem, max as max, min as min, clamp as clamp,
-    bitwise_not as bitwise_not, bitwise_and as bitwise_and, bitwise_or as bitwise_or,
-    bitwise_xor as bitwise_xor, shift_left as shift_left,
+    square as square, reciprocal as reciprocal, pow as pow, integer_pow as integer_pow,
+    add as add, sub as sub, mul as mul, div as div, rem as rem, max as max, min as min,
+    clamp as clamp, bitwise_not as bitwise_not, bitwise_and as bitwise_and,
+    bitwise_or as bitwise_or, bitwise_xor as bitwise_xor, shift_left as shift_left,
     shift_right_arithmetic as shift_right_arithmetic, shift_right_logical as shift_right_logical,
     eq as eq, ne as ne, lt as lt, le as le, gt as gt, ge as ge, select as select,
     select_n as select_n, convert_element_type as convert_element_type,

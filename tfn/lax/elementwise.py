@@ -1,4 +1,4 @@
-"""Arithmetic, comparisons and functions, element by element.
+"""Arithmetic, comparisons, bits, choices and casts, element by element.
 
 Operands have one shape and one dtype.  Python scalars and scalar arrays are repeated.
 """
@@ -14,15 +14,10 @@ from tfn import dtypes
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, INTEGERS, SIGNED, UNSIGNED
 from tfn.errors import ArgumentError, DTypeError
+from tfn.lax.functions import unary
 from tfn.lax.operand import array, arrays, expand, scalar, show, together
 from tfn.trace.bind import bind
 from tfn.trace.op import Op
-
-
-def unary(op: Op, x: ArrayLike) -> Array:
-    """One op on one operand."""
-    out: Array = bind(op, array(x))
-    return out
 
 
 def binary(op: Op, x: ArrayLike, y: ArrayLike) -> Array:
@@ -95,52 +90,7 @@ def is_finite(x: ArrayLike) -> Array:
     return lt(abs(x), np.inf)
 
 
-# Exponentials, logarithms, powers.
-
-
-def exp(x: ArrayLike) -> Array:
-    """e to the power of x."""
-    return unary(Op.EXP, x)
-
-
-def exp2(x: ArrayLike) -> Array:
-    """2 to the power of x."""
-    return unary(Op.EXP2, x)
-
-
-def expm1(x: ArrayLike) -> Array:
-    """``exp(x) - 1``, accurate near zero."""
-    return unary(Op.EXPM1, x)
-
-
-def log(x: ArrayLike) -> Array:
-    """The natural logarithm."""
-    return unary(Op.LOG, x)
-
-
-def log2(x: ArrayLike) -> Array:
-    """The logarithm to base 2."""
-    return unary(Op.LOG2, x)
-
-
-def log1p(x: ArrayLike) -> Array:
-    """``log(1 + x)``, accurate near zero."""
-    return unary(Op.LOG1P, x)
-
-
-def sqrt(x: ArrayLike) -> Array:
-    """The square root."""
-    return unary(Op.SQRT, x)
-
-
-def rsqrt(x: ArrayLike) -> Array:
-    """``1 / sqrt(x)``."""
-    return unary(Op.RSQRT, x)
-
-
-def cbrt(x: ArrayLike) -> Array:
-    """The cube root, of negative values too."""
-    return unary(Op.CBRT, x)
+# Powers.
 
 
 def square(x: ArrayLike) -> Array:
@@ -188,107 +138,6 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
         power = mul(power, power) if n else power
     out = expand(scalar(1, x), x.shape) if out is None else out
     return reciprocal(out) if y < 0 else out
-
-
-# Trigonometry.
-
-
-def sin(x: ArrayLike) -> Array:
-    """The sine of an angle in radians."""
-    return unary(Op.SIN, x)
-
-
-def cos(x: ArrayLike) -> Array:
-    """The cosine of an angle in radians."""
-    return unary(Op.COS, x)
-
-
-def tan(x: ArrayLike) -> Array:
-    """The tangent of an angle in radians."""
-    return unary(Op.TAN, x)
-
-
-def asin(x: ArrayLike) -> Array:
-    """The angle in [-pi/2, pi/2] with this sine."""
-    return unary(Op.ASIN, x)
-
-
-def acos(x: ArrayLike) -> Array:
-    """The angle in [0, pi] with this cosine."""
-    return unary(Op.ACOS, x)
-
-
-def atan(x: ArrayLike) -> Array:
-    """The angle in [-pi/2, pi/2] with this tangent."""
-    return unary(Op.ATAN, x)
-
-
-def atan2(y: ArrayLike, x: ArrayLike) -> Array:
-    """The angle in [-pi, pi] of the point (x, y)."""
-    return binary(Op.ATAN2, y, x)
-
-
-def sinh(x: ArrayLike) -> Array:
-    """The hyperbolic sine."""
-    return unary(Op.SINH, x)
-
-
-def cosh(x: ArrayLike) -> Array:
-    """The hyperbolic cosine."""
-    return unary(Op.COSH, x)
-
-
-def tanh(x: ArrayLike) -> Array:
-    """The hyperbolic tangent."""
-    return unary(Op.TANH, x)
-
-
-def asinh(x: ArrayLike) -> Array:
-    """The inverse of `sinh`."""
-    return unary(Op.ASINH, x)
-
-
-def acosh(x: ArrayLike) -> Array:
-    """The inverse of `cosh`, not negative."""
-    return unary(Op.ACOSH, x)
-
-
-def atanh(x: ArrayLike) -> Array:
-    """The inverse of `tanh`."""
-    return unary(Op.ATANH, x)
-
-
-# Special functions.
-
-
-def logistic(x: ArrayLike) -> Array:
-    """``1 / (1 + exp(-x))``."""
-    return unary(Op.LOGISTIC, x)
-
-
-def erf(x: ArrayLike) -> Array:
-    """The error function."""
-    return unary(Op.ERF, x)
-
-
-def erfc(x: ArrayLike) -> Array:
-    """``1 - erf(x)``, accurate for large x."""
-    return unary(Op.ERFC, x)
-
-
-def erf_inv(x: ArrayLike) -> Array:
-    """The inverse of `erf`."""
-    return unary(Op.ERFINV, x)
-
-
-def lgamma(x: ArrayLike) -> Array:
-    """The logarithm of the magnitude of the gamma function."""
-    return unary(Op.LGAMMA, x)
-
-
-def digamma(x: ArrayLike) -> Array:
-    """The derivative of `lgamma`."""
-    return unary(Op.DIGAMMA, x)
 
 
 # Two operands.
