@@ -262,7 +262,7 @@ def _stream(n: Nest, model: Model, lane: UOp | None, in_order: frozenset[int]) -
         else:
             n, _ = split.tile(n, lane, upcast, lanes)
     for i in range(len(split.folds(n.body))):
-        own = _fold_lane(split.folds(n.body)[i])  # as it is now: a fold in it may have got lanes
+        own = _fold_lane(n, split.folds(n.body)[i])  # as it is now: a fold in it may have got lanes
         if own is not None:
             vectors = -(-own.arg.size // lanes)
             n, _ = split.tile(n, own, min(vectors, 4 if small else 1), lanes)
@@ -277,11 +277,24 @@ def _unit(model: Model, r: UOp, everywhere: bool = False) -> bool:
     return all(s == 1 for s in strides) if everywhere else any(s == 1 for s in strides)
 
 
-def _fold_lane(fold: UOp) -> UOp | None:
-    """The reduced range to vectorise, if nothing around or in the fold is a vector already."""
-    if any(u.op is Op.RANGE and u.arg.place is Place.LANE for u in walk([fold])):
+def _fold_lane(n: Nest, fold: UOp) -> UOp | None:
+    """The reduced range to vectorise: no value may depend on two vector axes.
+
+    So there is none inside of a vector axis, nor where a reduction within, which has its own,
+    depends on the range.
+    """
+    depends = dependences(n.body)
+    if any(r.arg.place is Place.LANE for r in depends[fold]):
         return None
-    free = [r for r in fold.src[1:] if r.arg.place is Place.LOOP and r.arg.size > 1]
+    vectors = [
+        u for u in walk([fold.src[0]])
+        if u.op is Op.FOLD and any(r.arg.place is Place.LANE for r in u.src[1:])
+    ]  # fmt: skip
+    taken = {r for u in vectors for r in depends[u]}
+    free = [
+        r for r in fold.src[1:]
+        if r.arg.place is Place.LOOP and r.arg.size > 1 and r not in taken
+    ]  # fmt: skip
     return free[-1] if free else None
 
 
