@@ -1,0 +1,48 @@
+"""Instructions in order: every name is made before it is used, loops are indented and closed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tests.lower.check_passes import HOST, SMALL
+from tfn.show import View
+
+PROGRAMS = {
+    "sum": (lambda x: x.sum(axis=1), (5, 37)),
+    "product": (lambda x, w: x @ w, (9, 13), (13, 21)),
+    "padded": (lambda x: tnp.pad(x, ((1, 2), (0, 3))), (4, 5)),
+    "gathered": (lambda x: x[tnp.array([2, 0])] * 2, (4, 5)),
+}
+
+
+@pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_names_come_before_their_uses(program: str, target: tfn.Target) -> None:
+    f, *shapes = PROGRAMS[program]
+    view = _view(f, shapes, target)
+    for stage in view.stages:
+        known: set[str] = set()
+        for line in view.linear(stage.body, [f"b_{i}" for i in range(9)]).splitlines():
+            line = re.sub(r":\w+", "", line, count=1)  # the type
+            made = re.match(r" *(?:loop )?([isv]\d+) ", line)
+            used = set(re.findall(r"\b[isv]\d+\b", line[made.end() if made else 0 :]))
+            assert used <= known, line
+            if made:
+                known.add(made[1])
+
+
+def test_a_sum_in_full() -> None:
+    view = _view(lambda x: x.sum(axis=1), [(4, 8)], SMALL)
+    text = view.linear(view.stages[0].body, ["b", "a"])
+    assert re.search(r"v\d+:f32 = add across v\d+", text)
+    assert re.search(r"store b\[i1\] = v\d+", text)
+
+
+def _view(f: Any, shapes: Any, target: tfn.Target) -> View:
+    args = [tfn.ShapeDtypeStruct(shape, "float32") for shape in shapes]
+    return View(tfn.make_jaxpr(f)(*args), target)
