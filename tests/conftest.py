@@ -26,6 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files anew")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Workers must agree on an order, and parameters drawn from a set have none.
+    items.sort(key=lambda item: (str(item.path), item.location[1] or 0, item.name))
+
+
 @pytest.fixture
 def golden(request: pytest.FixtureRequest) -> Golden:
     """Compare a text with a file under tests/golden, or write it."""
