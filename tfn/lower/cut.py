@@ -40,12 +40,12 @@ LARGE = 1500
 COSTLY = 60
 """Instructions behind a value that two kernels want, from which on it is kept, not made twice."""
 
-MOVED, REGROUPED = "moved", "regrouped"
+MOVED, REGROUPED, WHOLE = "moved", "regrouped", "whole"
 Axis = tuple[object, ...]
 """How an axis of a node is reached.
 
 (axis of the kernel,); (reduction, its axis); REGROUPED: by a reshape of the kernel's axes, so that
-each element is reached once; or MOVED: in any other way.
+each element is reached once; WHOLE: by a scatter or a sort; or MOVED: in any other way.
 """
 
 Place = tuple[Axis, ...]
@@ -131,12 +131,12 @@ class Uses:
                 return
             if node.op in OWN_KERNEL:
                 for s in node.src:
-                    self._use(s, node, first, (("whole", id(s)),) * s.ndim)
+                    self._use(s, node, first, ((WHOLE, id(s)),) * s.ndim)
                 return
         for first, places in self.places.get(node, {}).items():
             if node.op is Op.SORT:
                 for s in node.src:
-                    self._use(s, node, first, (("whole", id(s)),) * s.ndim)
+                    self._use(s, node, first, ((WHOLE, id(s)),) * s.ndim)
                 continue
             for place in places:
                 for index, s in enumerate(node.src):
@@ -302,7 +302,7 @@ class Uses:
         if axes and axes[0][0] == REGROUPED and node.op in CONTRACTIONS:
             axes = [axis for axis in axes[0][2] if axis != ()]  # type: ignore[attr-defined]
         used = frozenset(axes)
-        if len(used) != len(axes) or any(axis[0] in (MOVED, REGROUPED) for axis in axes):
+        if len(used) != len(axes) or any(axis[0] in (MOVED, REGROUPED, WHOLE) for axis in axes):
             return False
         outer = frozenset((i,) for i in range(first.ndim) if first.shape[i] != 1)
         if node.op in CONTRACTIONS:
