@@ -256,9 +256,9 @@ def _stream(n: Nest, model: Model, lane: UOp | None, in_order: frozenset[int]) -
             r for r in n.loops if r is not lane and _unit(model, r) and not _unit(model, lane, True)
         ]
         if crossing and crossing[-1].arg.number not in in_order:
-            # Rows of a transpose share cache lines: several at once.
+            # A transpose: squares of vectors, turned in registers.
             n, _ = split.tile(n, lane, 1, lanes)
-            n, _, _ = split.split(n, crossing[-1], min(8, crossing[-1].arg.size), Place.UPCAST)
+            n, _, _ = split.split(n, crossing[-1], min(lanes, crossing[-1].arg.size), Place.UPCAST)
         else:
             n, _ = split.tile(n, lane, upcast, lanes)
     for i in range(len(split.folds(n.body))):

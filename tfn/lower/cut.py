@@ -6,10 +6,12 @@ Before -> after, for a layer whose activation is used twice::
     d = dot a b;  e = barrier[0] (add d c);  f = barrier[1] (exp e);  g = barrier[2] (reduce e)
 
 Barriers with one number are the outputs of one kernel.  *Legality* (`must`) says which values
-have to exist in memory; *policy* (`Uses.should`) says which are worth it.  A kernel is seen from
-its outputs: going up, every node learns along which axes of the kernel it is used.  A reduction
-joins the kernel if those axes are an outer prefix of the loops, so that it is computed once;
-otherwise it gets a barrier, and whatever elementwise work follows it goes with it.
+have to exist in memory; *policy* (the methods of `Uses`) says which are worth it, one question
+after the other, until none has anything to add.
+
+A kernel is seen from its outputs: going up, every node learns along which axes of the kernel it is
+used.  A reduction joins the kernel if those axes are an outer prefix of the loops, so that it is
+computed once; otherwise it gets a barrier, and whatever elementwise work follows it goes with it.
 """
 
 from __future__ import annotations
@@ -37,6 +39,9 @@ MANY_PLACES = 9
 LARGE = 1500
 """Instructions in a body above which a kernel is cut: LLVM's time grows faster than its input."""
 
+EPILOGUE = 32
+"""Instructions that may follow a contraction in its kernel: its registers are full already."""
+
 COSTLY = 60
 """Instructions behind a value that two kernels want, from which on it is kept, not made twice."""
 
@@ -58,12 +63,13 @@ def kernels(function: UOp, target: Target) -> UOp:
     apart: set[UOp] = set()
     while True:
         uses = Uses(outputs, barriers, apart)
-        barriers |= (more := uses.should())
+        more = uses.operands() or uses.reductions() or uses.manifold() or uses.dear()
         if not more:
-            barriers |= (more := uses.too_large())
+            more = uses.too_large()
             apart |= more
         if not more:
             break
+        barriers |= more
     return _place(outputs, uses, function)
 
 
@@ -220,18 +226,9 @@ class Uses:
             return frozenset(range(node.arg.batch if index == 0 else source.ndim - 1))
         return frozenset()
 
-    def should(self) -> set[UOp]:
-        """Policy: what more is worth a barrier; empty when the cut is good."""
+    def operands(self) -> set[UOp]:
+        """What contractions and gathers read many times exists in memory."""
         found: set[UOp] = set()
-        contraction: dict[UOp, UOp] = {}
-        prefixes: dict[UOp, list[frozenset[Axis]]] = {}
-        for node in reversed(self.order):
-            if node.op in REDUCTIONS and not self._joins(node, contraction, prefixes):
-                found.add(self._after(node))
-            elif node.op in CONTRACTIONS:
-                pass
-            elif node not in self.barriers and self._worth(node):
-                found.add(node)
         for node in self.order:
             if node.op in CONTRACTIONS:
                 found.update(filter(None, map(self._operand, node.src)))
@@ -239,17 +236,35 @@ class Uses:
                 found.add(node.src[0])
         return found - self.barriers
 
-    def _worth(self, node: UOp) -> bool:
-        """Elementwise values are computed again, unless that is often, or dear, and avoidable."""
-        if node.op not in ELEMENTWISE or node.op is Op.CAST:
-            return False
-        kernels_ = self.places.get(node, {})
-        if any(len(places) > MANY_PLACES for places in kernels_.values()):
-            return True
-        if len(kernels_) < 2 or self.behind[node] < COSTLY:
-            return False
-        users = (self.places.get(u, {}) for u in self.consumers.get(node, ()))
-        return all(used.keys() != kernels_.keys() for used in users)  # here the ways part
+    def reductions(self) -> set[UOp]:
+        """What cannot be computed once inside its user's loops is kept, with its epilogue."""
+        found: set[UOp] = set()
+        contraction: dict[UOp, UOp] = {}
+        prefixes: dict[UOp, list[frozenset[Axis]]] = {}
+        for node in reversed(self.order):
+            if node.op in REDUCTIONS and not self._joins(node, contraction, prefixes):
+                found.add(self._after(node))
+        return found - self.barriers
+
+    def manifold(self) -> set[UOp]:
+        """Elementwise values that one kernel wants at many places."""
+        return {
+            node
+            for node in self.order
+            if node.op in ELEMENTWISE and node.op is not Op.CAST and node not in self.barriers
+            and any(len(places) > MANY_PLACES for places in self.places.get(node, {}).values())
+        }  # fmt: skip
+
+    def dear(self) -> set[UOp]:
+        """Values of many instructions that several kernels want: kept where their ways part."""
+        found: set[UOp] = set()
+        for node in self.order:
+            kernels_ = self.places.get(node, {})
+            if len(kernels_) > 1 and self.behind[node] >= COSTLY and node.op in ELEMENTWISE:
+                users = (self.places.get(u, {}) for u in self.consumers.get(node, ()))
+                if all(used.keys() != kernels_.keys() for used in users):
+                    found.add(node)
+        return found - self.barriers
 
     def too_large(self) -> set[UOp]:
         """Where kernels with too many instructions are cut: across the fewest live values."""
@@ -258,10 +273,14 @@ class Uses:
             for first in self.places.get(node, {}):
                 members.setdefault(first, []).append(node)
         found: set[UOp] = set()
-        for nodes in members.values():
-            if sum(map(weight, nodes)) > LARGE:
+        for first, nodes in members.items():
+            nodes = [u for u in nodes if u.size >= first.size]
+            total = sum(map(weight, nodes))
+            if total > LARGE:
                 found |= self._narrowest(nodes)
-        return found
+            elif total > EPILOGUE:
+                found |= {self._after(u) for u in nodes if u.op in CONTRACTIONS} - self.apart
+        return found - set(self.outputs)
 
     def _narrowest(self, nodes: list[UOp]) -> set[UOp]:
         """Cuts of a long body into parts between half of and all that is allowed."""
@@ -337,13 +356,15 @@ class Uses:
 
     def _after(self, node: UOp) -> UOp:
         """The last elementwise value that a reduction alone leads to: its epilogue."""
+        left = EPILOGUE
         while node not in self.barriers:
             users = self.consumers.get(node, set())
             if len(users) != 1:
                 break
             user = next(iter(users))
+            left -= weight(user)
             alike = user.op in ELEMENTWISE and user.shape == node.shape
-            if not alike or user in self.barriers:
+            if not alike or user in self.barriers or left < 0:
                 break
             if any(
                 self._computed(s) and self._holds_reduction(s) for s in user.src if s is not node

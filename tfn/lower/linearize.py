@@ -312,9 +312,36 @@ class Emitter:
             lanes = self.value(given).shape[0]  # the same element under a vector of gates
             base = self.widen(base, lanes)
         gate = self.gate(node, given, lanes)
+        if gate is None and not base.shape and abs(stride) > 1:
+            across = self._crossing(node, lanes)
+            if across is not None:
+                return self._transposed(node, across, base, offset, stride)
         src = (node.src[0], base) if gate is None else (node.src[0], base, gate)
         load = UOp(Op.LOAD, src, Access(offset, 1 if base.shape else lanes, stride))
         return self.here(load) if node.src[0] in self.written else self.add(load)
+
+    def _crossing(self, node: UOp, lanes: int) -> UOp | None:
+        """An unrolled range that steps by one where the lanes do not: then blocks are square."""
+        terms, _ = self.sum(node.src[1])
+        for r, k in terms:
+            square = r.op is Op.RANGE and r.arg.place is Place.UPCAST and r.arg.size == lanes
+            if square and k == 1 and self.trips(r) == lanes:
+                return r
+        return None
+
+    def _transposed(self, node: UOp, across: UOp, base: UOp, offset: int, stride: int) -> UOp:
+        """All coordinates of `across` at once: vectors along it, turned in registers."""
+        here, lanes = self.env[across], across.arg.size
+        start = offset - int(here.arg.value)
+        rows = [
+            self.add(UOp(Op.LOAD, (node.src[0], base), Access(start + i * stride, lanes, 1)))
+            for i in range(lanes)
+        ]
+        for i, column in enumerate(transpose(rows, self.add)):
+            self.env[across] = const(i, INT64)
+            self.values[self.key(node)] = column
+        self.env[across] = here
+        return self.values[self.key(node)]
 
     # Stores.
 
@@ -474,6 +501,20 @@ def _restore(table: dict[UOp, Any], r: UOp, old: Any) -> None:
         table.pop(r, None)
     else:
         table[r] = old
+
+
+def transpose(rows: Sequence[UOp], add: Callable[[UOp], UOp]) -> list[UOp]:
+    """A square of vectors, turned: each step swaps blocks of twice the size across the diagonal."""
+    rows, n, d = list(rows), len(rows), 1
+    while d < n:
+        low = tuple(n + j - d if j & d else j for j in range(n))
+        high = tuple(n + j if j & d else j + d for j in range(n))
+        for i in range(n):
+            if not i & d:
+                pair = (rows[i], rows[i + d])
+                rows[i], rows[i + d] = (add(UOp(Op.SHUFFLE, pair, order)) for order in (low, high))
+        d *= 2
+    return rows
 
 
 ARITHMETIC: dict[Op, Callable[[int, int], int]] = {

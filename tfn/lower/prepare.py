@@ -31,8 +31,9 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
         made = rebuild(node, tuple(new[s] for s in node.src))
         if made.op is Op.CONV:
             made = long_conv(pad_explicitly(made), target)
+            made = packed(made, 16)
         elif made.op is Op.DOT:
-            made = long_dot(made, target)
+            made = packed(long_dot(made, target), 16)
         elif made.op is Op.REDUCE:
             made = two_stages(made)
         elif made.op in (Op.DETACH, Op.GBARRIER):
@@ -54,6 +55,55 @@ def pad_explicitly(u: UOp) -> UOp:
     plain = Conv(arg.strides, ((0, 0),) * none, (1,) * none, arg.dilation_w, arg.groups,
                  arg.batch_groups, arg.dtype)  # fmt: skip
     return build.conv(build.pad_or_crop(x, low, high, interior), w, plain)
+
+
+def contiguous_axis(u: UOp) -> int | None:
+    """The axis of a value along which its memory will step by one, None if that is not known."""
+    if u.op is Op.PERMUTE:
+        inner = contiguous_axis(u.src[0])
+        return None if inner is None else u.arg.index(inner)
+    if u.op in (Op.SHRINK, Op.FLIP, Op.CAST):
+        return contiguous_axis(u.src[0])
+    if u.op is Op.RESHAPE and contiguous_axis(u.src[0]) != _last(u.src[0]):
+        return None
+    return _last(u)
+
+
+def _last(u: UOp) -> int:
+    return max((i for i, n in enumerate(u.shape) if n > 1), default=0)
+
+
+def packed(u: UOp, worth: int) -> UOp:
+    """The second operand of a contraction, copied so that its free axis steps by one::
+
+        dot[contract (1, 1)] a b    ->    dot[contract (1, 0)] a (barrier (transpose b))
+
+    Vectors run along that axis.  The copy costs a pass over the operand, which each of many rows
+    then reads; with less than `worth` rows or columns it is left as it is.
+    """
+    if u.op not in (Op.DOT, Op.CONV):
+        return u
+    a, b = u.src
+    if u.op is Op.CONV:
+        order = tuple(range(b.ndim))
+        rows, columns = build.count(u.shape[:-1]), b.shape[-1]
+    else:
+        free = [i for i in range(b.ndim) if i not in u.arg.batch_b + u.arg.contract_b]
+        order = (*u.arg.batch_b, *u.arg.contract_b, *free)
+        columns = build.count(tuple(b.shape[i] for i in free))
+        rows = build.count(u.shape) // max(
+            columns * build.count(tuple(b.shape[i] for i in u.arg.batch_b)), 1
+        )
+    inner = contiguous_axis(b)
+    if inner == order[-1] or min(rows, columns) < worth:
+        return u
+    b = UOp(Op.GBARRIER, (build.permute(b, order),))
+    if u.op is Op.CONV:
+        return rebuild(u, (a, b))
+    batch, contract = len(u.arg.batch_b), len(u.arg.contract_b)
+    arg = replace(u.arg, batch_b=tuple(range(batch)),
+                  contract_b=tuple(range(batch, batch + contract)))  # fmt: skip
+    return UOp(Op.DOT, (a, b), arg)
 
 
 def _pieces(u: UOp, axis_size: int, target: Target) -> int:

@@ -170,6 +170,8 @@ class _Machine:
         values = [self._get(s) for s in u.src]
         if u.op is Op.SPLAT:
             return np.full(u.arg, values[0], u.dtype)
+        if u.op is Op.SHUFFLE:
+            return np.concatenate(values)[list(u.arg)]
         if u.op is Op.ACROSS:
             return np.asarray(REDUCTIONS[u.arg](values[0])).astype(u.dtype)
         return apply(u.op, u.arg, *map(np.asarray, values))

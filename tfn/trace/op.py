@@ -110,6 +110,9 @@ class Op(enum.Enum):
     TUPLE = "tuple"
     GET = "get"  # one value of a tuple
     FUNCTION = "function"  # a closed function: outputs over numbered parameters
+    SCAN = "scan"  # a function repeated a known number of times, over slices
+    WHILE = "while"  # a function repeated while another one holds
+    COND = "cond"  # one of several functions, chosen by an index
     DETACH = "stop_gradient"
     GBARRIER = "optimization_barrier"  # the value is materialised: all loops are closed
 
@@ -126,6 +129,7 @@ class Op(enum.Enum):
     END = "end"  # closes a loop with the next values of its accumulators
     SPLAT = "splat"  # a scalar in every lane
     LANES = "lanes"  # 0, 1, ..., width - 1
+    SHUFFLE = "shuffle"  # lanes picked from two vectors, by their numbers
     ACROSS = "across"  # a reduction over the lanes
 
     __hash__ = object.__hash__  # identity; Enum's own hash is slow Python
@@ -149,6 +153,10 @@ ELEMENTWISE = UNARY | COMPARE | BINARY | frozenset({
 MOVEMENT = frozenset({
     Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP, Op.CONCAT,
 })
+LOOPS = frozenset({Op.SCAN, Op.WHILE, Op.COND})
+"""Control flow: the ops whose sources include functions."""
+SEVERAL = frozenset({Op.SORT, Op.TUPLE}) | LOOPS
+"""The ops that have several results, each taken by a GET; see `primitives.results`."""
 MONOIDS = (Op.ADD, Op.MUL, Op.MAX, Op.MIN)
 """The reductions: associative, with an identity.  On bool, MAX is any and MIN is all."""
 # fmt: on
@@ -303,6 +311,43 @@ class Function:
     """The parameters of a closed function and the name it prints under."""
 
     params: tuple[Param, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A body (consts, carries, slices) -> (carries, slices) repeated over the slices of arrays.
+
+    Sources: the body, consts, first carries, arrays whose first axis is `length`.  Results: last
+    carries, arrays of the slices that the body gave.  With `reverse` the last slice comes first.
+    """
+
+    length: int
+    reverse: bool
+    consts: int
+    carries: int
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """A body (body consts, carries) -> carries while a condition (cond consts, carries) holds.
+
+    Sources: the condition, the body, cond consts, body consts, first carries.  Results: last
+    carries.
+    """
+
+    cond_consts: int
+    body_consts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cond:
+    """One of several functions of the same operands.
+
+    Sources: an int32 index, which is clamped, the functions, the operands.  Results: those of
+    the chosen function.
+    """
+
+    branches: int
 
 
 class Place(enum.Enum):

@@ -409,6 +409,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.END: Primitive(_nothing),
     Op.SPLAT: Primitive(_splat),
     Op.LANES: Primitive(_lanes),
+    Op.SHUFFLE: Primitive(lambda src, arg: ((len(arg),), src[0].dtype)),
     Op.ACROSS: Primitive(_across),
 }
 # fmt: on

@@ -41,7 +41,8 @@ RANGES_OPS = _COMPUTE | {
     Op.SORT, Op.TUPLE, Op.GET,  # a sort is a kernel of its own, written by hand
 }  # fmt: skip
 LINEAR_OPS = _COMPUTE | {
-    Op.LOAD, Op.STORE, Op.LOOP, Op.ACCUMULATOR, Op.END, Op.SPLAT, Op.LANES, Op.ACROSS,
+    Op.LOAD, Op.STORE, Op.LOOP, Op.ACCUMULATOR, Op.END, Op.SPLAT, Op.LANES, Op.SHUFFLE,
+    Op.ACROSS,
 }  # fmt: skip
 
 OPS: dict[Stage, frozenset[Op]] = {

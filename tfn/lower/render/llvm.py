@@ -240,6 +240,13 @@ def _splat(w: Writer, u: UOp) -> str:
     return w.let(f"shufflevector {kind} {one}, {kind} poison, <{u.arg} x i32> zeroinitializer")
 
 
+def _shuffle(w: Writer, u: UOp) -> str:
+    kind = typed(u.src[0])
+    order = ", ".join(f"i32 {i}" for i in u.arg)
+    a, b = map(w, u.src)
+    return w.let(f"shufflevector {kind} {a}, {kind} {b}, <{len(u.arg)} x i32> <{order}>")
+
+
 def _across(w: Writer, u: UOp) -> str:
     """The lanes as a tree: the upper half meets the lower, until one is left."""
     value = u.src[0]
@@ -460,7 +467,8 @@ def _to_integer(w: Writer, u: UOp) -> str:
 # fmt: off
 RENDER: dict[Op, Row] = {
     Op.LOOP: _loop, Op.ACCUMULATOR: _accumulator, Op.END: _end,
-    Op.LOAD: _load, Op.STORE: _store, Op.SPLAT: _splat, Op.ACROSS: _across,
+    Op.LOAD: _load, Op.STORE: _store, Op.SPLAT: _splat, Op.SHUFFLE: _shuffle,
+    Op.ACROSS: _across,
     **dict.fromkeys(_ARITHMETIC, _arithmetic), **dict.fromkeys(_EXTREME, _extreme),
     **dict.fromkeys(_COMPARE, _compare), **dict.fromkeys(_CALLS, _call),
     Op.NEG: _neg, Op.NOT: _not, Op.WHERE: _where, Op.FLOORDIV: _division, Op.MOD: _division,
