@@ -429,6 +429,7 @@ def _scattered(barrier: UOp) -> list[Stage]:
         place[axis] = simplify(start + place[axis])
     position = flat(node.shape, (*at[:batch], *place))
     value = walker.value(updates, at, None)
+    inside = _every_time(inside, at[batch:points], (position, value))
     buffer = walker.buffer(barrier)
     if node.arg.op is not Op.WHERE:
         old = UOp(Op.LOAD, (buffer, position) if inside is None else (buffer, position, inside))
@@ -436,6 +437,16 @@ def _scattered(barrier: UOp) -> list[Stage]:
     src = (buffer, position, value)
     store = UOp(Op.STORE, src if inside is None else (*src, inside), _in_order(at[batch:points]))
     return [copied, Stage(UOp(Op.SINK, (store,)), tuple(walker.operands), 1)]
+
+
+def _every_time(gate: UOp | None, index: Index, used: Sequence[UOp]) -> UOp | None:
+    """A gate that holds on to ranges on which nothing else depends: equal updates count each."""
+    found = set(walk([*used, *([] if gate is None else [gate])]))
+    for r in index:
+        if r.op is Op.RANGE and r not in found:
+            always = r < r.arg.size
+            gate = always if gate is None else gate & always
+    return gate
 
 
 def _in_order(index: Index) -> tuple[int, ...]:
