@@ -23,8 +23,9 @@ from tfn.hw.python import python
 from tfn.lower.kernel import Program, Space
 from tfn.lower.pipeline import lower
 from tfn.trace import bind
+from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr, function, param
-from tfn.trace.op import Op, Param
+from tfn.trace.op import SEVERAL, Op, Param
 from tfn.trace.uop import UOp
 
 MAKERS = {"cpu": cpu, "python": python, "null": null}
@@ -87,11 +88,10 @@ def execute(op: Op, arg: Any, operands: Sequence[Array]) -> Any:
     if jaxpr is None:
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
         node = UOp(op, tuple(map(param, params)), arg)
-        many = op in (Op.SORT, Op.TUPLE)
-        outputs = [UOp(Op.GET, (node,), i) for i in range(len(operands))] if many else [node]
+        outputs = several(node) if op in SEVERAL else [node]
         jaxpr = _EAGER[key] = Jaxpr(function(outputs, params))
     results = call(jaxpr, operands)
-    return results if op in (Op.SORT, Op.TUPLE) else results[0]
+    return results if op in SEVERAL else results[0]
 
 
 def asarray(value: Any, dtype: Any = None) -> Array:

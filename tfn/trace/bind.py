@@ -16,8 +16,8 @@ from typing import Any, Protocol, cast
 
 from tfn.dtypes import DType
 from tfn.errors import UnexpectedTracerError, user_line
-from tfn.trace.jaxpr import Jaxpr, close, inline
-from tfn.trace.op import Leaf, Op, Shape
+from tfn.trace.jaxpr import Jaxpr, alone, close, inline
+from tfn.trace.op import SEVERAL, Leaf, Op, Shape
 from tfn.trace.uop import UOp, substitute, walk
 
 
@@ -248,8 +248,11 @@ def run_now(uop: UOp, trace: Trace) -> Any:
         if node.op is Op.LEAF:
             value = node.arg.value
             memo[node] = value if value.trace is None else run_now(value.uop, value.trace)
-        elif node.op is Op.SORT or node.op is Op.TUPLE:
-            memo[node] = face().execute(node.op, node.arg, [memo[s] for s in node.src])
+        elif node.op is Op.FUNCTION:
+            continue
+        elif node.op in SEVERAL:
+            jaxpr, operands = alone(node)
+            memo[node] = face().call(jaxpr, [memo[s] for s in operands])
         elif node.op is Op.GET:
             memo[node] = memo[node.src[0]][node.arg]
         else:

@@ -11,7 +11,23 @@ from math import prod
 from typing import Any
 
 from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32, DType, highest, lowest
-from tfn.trace.op import Conv, Dot, Gather, Iota, Op, Pad, Reduce, Scatter, Shape, Shrink, Sort
+from tfn.trace.op import (
+    Cond,
+    Conv,
+    Dot,
+    Gather,
+    Iota,
+    Op,
+    Pad,
+    Reduce,
+    Scan,
+    Scatter,
+    Shape,
+    Shrink,
+    Sort,
+    While,
+)  # fmt: skip
+from tfn.trace.primitives import results
 from tfn.trace.uop import UOp, const
 
 
@@ -208,8 +224,31 @@ def scatter(operand: UOp, indices: UOp, updates: UOp, op: Op, batch: int = 0) ->
 
 def sort(operands: Sequence[UOp], keys: int = 1) -> list[UOp]:
     """All operands sorted together along the last axis by the first `keys` of them."""
-    node = UOp(Op.SORT, tuple(operands), Sort(keys))
-    return [UOp(Op.GET, (node,), i) for i in range(len(operands))]
+    return several(UOp(Op.SORT, tuple(operands), Sort(keys)))
+
+
+def several(node: UOp) -> list[UOp]:
+    """All results of a node that has several."""
+    return [UOp(Op.GET, (node,), i) for i in range(len(results(node)))]
+
+
+def scan(body: UOp, consts: Sequence[UOp], carries: Sequence[UOp], arrays: Sequence[UOp],
+         length: int, reverse: bool = False) -> list[UOp]:  # fmt: skip
+    """A function repeated over slices: last carries, then arrays of slices; see `op.Scan`."""
+    arg = Scan(length, reverse, len(consts), len(carries))
+    return several(UOp(Op.SCAN, (body, *consts, *carries, *arrays), arg))
+
+
+def repeat_while(cond: UOp, body: UOp, cond_consts: Sequence[UOp], body_consts: Sequence[UOp],
+                 carries: Sequence[UOp]) -> list[UOp]:  # fmt: skip
+    """A function repeated while another one holds: the last carries; see `op.While`."""
+    arg = While(len(cond_consts), len(body_consts))
+    return several(UOp(Op.WHILE, (cond, body, *cond_consts, *body_consts, *carries), arg))
+
+
+def choose(index: UOp, branches: Sequence[UOp], operands: Sequence[UOp]) -> list[UOp]:
+    """The results of the function that the index chooses; see `op.Cond`."""
+    return several(UOp(Op.COND, (index, *branches, *operands), Cond(len(branches))))
 
 
 def count(shape: Shape) -> int:

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from tfn.dtypes import SHORT
-from tfn.trace.op import Const, Function, Op, Param
+from tfn.trace.build import several
+from tfn.trace.op import SEVERAL, Const, Function, Op, Param
 from tfn.trace.primitives import show
 from tfn.trace.uop import UOp, substitute, walk
 
@@ -97,6 +98,17 @@ def inline(jaxpr: Jaxpr, operands: Sequence[UOp]) -> list[UOp]:
     return substitute(jaxpr.outputs, replace)
 
 
+def alone(node: UOp) -> tuple[Jaxpr, list[UOp]]:
+    """The closed function of one op, which gives all its results; and its operands."""
+    operands = [s for s in node.src if s.op is not Op.FUNCTION]
+    params = [Param(i, s.shape, s.dtype) for i, s in enumerate(operands)]
+    given = iter(params)
+    src = tuple(s if s.op is Op.FUNCTION else param(next(given)) for s in node.src)
+    made = UOp(node.op, src, node.arg)
+    outputs = several(made) if node.op in SEVERAL else [made]
+    return Jaxpr(function(outputs, tuple(params))), operands
+
+
 def names() -> Iterator[str]:
     """a, b, ..., z, aa, ab, ..."""
     length = 1
@@ -113,11 +125,11 @@ def print_jaxpr(jaxpr: Jaxpr) -> str:
     head = " ".join(f"{name[param(p)]}:{show(param(p))}" for p in jaxpr.params)
     lines = []
     for node in walk(jaxpr.outputs):
-        if node in name:
+        if node in name or node.op is Op.FUNCTION:
             continue
         if node.op is Op.CONST and node.shape == ():
             name[node] = literal(node.arg)
-        elif node.op in (Op.SORT, Op.TUPLE):
+        elif node.op in SEVERAL:
             name[node] = next(fresh)
             lines.append(f"{name[node]} = {equation(node, name)}")
         else:
@@ -127,16 +139,23 @@ def print_jaxpr(jaxpr: Jaxpr) -> str:
     head = f"{{ lambda ; {head}." if head else "{ lambda ; ."
     if len(lines) <= 1:
         return f"{head} let {' '.join(lines)} in ({results}) }}".replace("let  in", "let in")
-    body = "\n".join("    " + line for line in lines)
+    body = "\n".join("    " + line.replace("\n", "\n    ") for line in lines)
     return f"{head} let\n{body}\n  in ({results}) }}"
 
 
 def equation(node: UOp, name: dict[UOp, str]) -> str:
-    """The right side of one line: ``mul a b``, ``reshape[(3, 1)] a``."""
+    """The right side of one line: ``mul a b``, ``reshape[(3, 1)] a``.
+
+    The functions among the sources of a loop stand inside the brackets, on lines of their own.
+    """
     if node.op is Op.CONST:
         return f"full[{node.shape}] {literal(node.arg)}"
     arg = argument(node.arg)
-    sources = " ".join(name[s] for s in node.src)
+    bodies = [print_jaxpr(Jaxpr(s)) for s in node.src if s.op is Op.FUNCTION]
+    if bodies:
+        inside = ",\n".join([arg, *bodies]).replace("\n", "\n  ")
+        arg = f"\n  {inside}\n"
+    sources = " ".join(name[s] for s in node.src if s.op is not Op.FUNCTION)
     return f"{node.op.value}{f'[{arg}]' if arg else ''} {sources}".rstrip()
 
 

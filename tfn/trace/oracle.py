@@ -16,7 +16,20 @@ import numpy.typing as npt
 
 from tfn.dtypes import BOOL, FLOATS, UINT32
 from tfn.trace.build import accumulator, identity
-from tfn.trace.op import Conv, Dot, Gather, Op, Pad, Reduce, Scatter, Shrink, Sort
+from tfn.trace.op import (
+    Cond,
+    Conv,
+    Dot,
+    Gather,
+    Op,
+    Pad,
+    Reduce,
+    Scan,
+    Scatter,
+    Shrink,
+    Sort,
+    While,
+)  # fmt: skip
 from tfn.trace.uop import UOp, walk
 
 Value = npt.NDArray[Any]
@@ -295,6 +308,40 @@ def sort(arg: Sort, *operands: Value) -> tuple[Value, ...]:
     return tuple(np.take_along_axis(x, order, axis=-1) for x in operands)
 
 
+def call(function: UOp, operands: Sequence[Value]) -> list[Value]:
+    """The results of a closed function."""
+    params = [UOp(Op.PARAM, (), p) for p in function.arg.params]
+    return evaluate(function.src, dict(zip(params, operands, strict=True)))
+
+
+def scan(arg: Scan, body: UOp, *operands: Value) -> list[Value]:
+    """One call of the body after the other; what it gives for each slice is stacked."""
+    end = arg.consts + arg.carries
+    consts, carries, arrays = operands[: arg.consts], operands[arg.consts : end], operands[end:]
+    stacks = [np.empty((arg.length, *u.shape), u.dtype) for u in body.src[arg.carries :]]
+    for i in range(arg.length)[:: -1 if arg.reverse else 1]:
+        found = call(body, [*consts, *carries, *(x[i] for x in arrays)])
+        carries = tuple(found[: arg.carries])
+        for stack, value in zip(stacks, found[arg.carries :], strict=True):
+            stack[i] = value
+    return [*carries, *stacks]
+
+
+def repeat_while(arg: While, cond: UOp, body: UOp, *operands: Value) -> list[Value]:
+    """One call of the body after the other, while the condition holds."""
+    n, end = arg.cond_consts, arg.cond_consts + arg.body_consts
+    carries = list(operands[end:])
+    while call(cond, [*operands[:n], *carries])[0]:
+        carries = call(body, [*operands[n:end], *carries])
+    return carries
+
+
+def choose(arg: Cond, index: Value, *src: Any) -> list[Value]:
+    """The branch that the index, clamped, chooses; the others are not evaluated."""
+    branch: UOp = src[min(max(int(index), 0), arg.branches - 1)]
+    return call(branch, src[arg.branches :])
+
+
 def _sortable(x: Value) -> Value:
     return x.astype(np.float64) if x.dtype in FLOATS else x
 
@@ -337,6 +384,7 @@ MEANING: dict[Op, Callable[..., Any]] = {
     Op.GATHER: gather, Op.SCATTER: scatter, Op.SORT: sort,
 
     Op.TUPLE: lambda arg, *xs: xs, Op.GET: lambda arg, xs: xs[arg],
+    Op.SCAN: scan, Op.WHILE: repeat_while, Op.COND: choose,
     Op.DETACH: lambda arg, x: x, Op.GBARRIER: lambda arg, x: x,
 }
 # fmt: on
@@ -353,7 +401,9 @@ def evaluate(roots: Sequence[UOp], inputs: Mapping[UOp, Value]) -> list[Value]:
     values: dict[UOp, Any] = dict(inputs)
     with np.errstate(all="ignore"):
         for node in walk(roots, lambda node: node not in inputs):
-            if node not in values:
+            if node.op is Op.FUNCTION:
+                values[node] = node
+            elif node not in values:
                 values[node] = apply(node.op, node.arg, *(values[s] for s in node.src))
     return [values[root] for root in roots]
 

@@ -7,12 +7,12 @@ them while the others are fixed.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
 
-from tfn.dtypes import BOOL, FLOATS, INT64, INTEGERS, SHORT, UINT32, DType
+from tfn.dtypes import BOOL, FLOATS, INT32, INT64, INTEGERS, SHORT, UINT32, DType
 from tfn.errors import AxisError, DTypeError, ShapeError
 from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, Op, Shape
 
@@ -330,8 +330,64 @@ def _nothing(src: tuple[Node, ...], arg: Any) -> Type:
 
 
 def _get(src: tuple[Node, ...], arg: int) -> Type:
-    value = src[0].src[arg]
-    return value.shape, value.dtype
+    return results(src[0])[arg]
+
+
+def _types(nodes: Sequence[Node]) -> tuple[Type, ...]:
+    return tuple((u.shape, u.dtype) for u in nodes)
+
+
+def _takes(function: Node) -> tuple[Type, ...]:
+    """The types of a function's parameters."""
+    return _types(function.arg.params)
+
+
+def _scan(src: tuple[Node, ...], arg: Any) -> Type:
+    body, first = src[0], 1 + arg.consts
+    carries, arrays = src[first : first + arg.carries], src[first + arg.carries :]
+    assert all(x.shape[0] == arg.length for x in arrays), (arg, arrays)
+    slices = tuple((x.shape[1:], x.dtype) for x in arrays)
+    assert _takes(body) == _types(src[1 : first + arg.carries]) + slices, (arg, src)
+    assert _types(body.src[: arg.carries]) == _types(carries), (arg, src)
+    return (), BOOL
+
+
+def _while(src: tuple[Node, ...], arg: Any) -> Type:
+    (cond, body), operands = src[:2], src[2:]
+    carries = _types(operands[arg.cond_consts + arg.body_consts :])
+    assert _takes(cond) == _types(operands[: arg.cond_consts]) + carries, (arg, src)
+    assert _takes(body) == _types(operands[arg.cond_consts :]), (arg, src)
+    assert _types(cond.src) == (((), BOOL),) and _types(body.src) == carries, (arg, src)
+    return (), BOOL
+
+
+def _cond(src: tuple[Node, ...], arg: Any) -> Type:
+    branches, operands = src[1 : 1 + arg.branches], src[1 + arg.branches :]
+    assert _types(src[:1]) == (((), INT32),) and branches, (arg, src)
+    assert all(_takes(f) == _types(operands) for f in branches), (arg, src)
+    assert all(_types(f.src) == _types(branches[0].src) for f in branches), (arg, src)
+    return (), BOOL
+
+
+def _scan_results(u: Node) -> tuple[Type, ...]:
+    found, n = _types(u.src[0].src), u.arg.carries
+    return found[:n] + tuple(((u.arg.length, *shape), dtype) for shape, dtype in found[n:])
+
+
+RESULTS: dict[Op, Callable[[Node], tuple[Type, ...]]] = {
+    Op.SORT: lambda u: _types(u.src),
+    Op.TUPLE: lambda u: _types(u.src),
+    Op.SCAN: _scan_results,
+    Op.WHILE: lambda u: _types(u.src[1].src),
+    Op.COND: lambda u: _types(u.src[1].src),
+}
+"""For each op of `op.SEVERAL`, the types of what it gives."""
+
+
+def results(node: Node) -> tuple[Type, ...]:
+    """The (shape, dtype) of each result of a node; most ops have one."""
+    rule = RESULTS.get(node.op)
+    return ((node.shape, node.dtype),) if rule is None else rule(node)
 
 
 def _range(src: tuple[Node, ...], arg: Any) -> Type:
@@ -393,6 +449,9 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.SORT: Primitive(_sort),
 
     Op.TUPLE: Primitive(_nothing),
+    Op.SCAN: Primitive(_scan),  # linear where its body is
+    Op.WHILE: Primitive(_while),
+    Op.COND: Primitive(_cond),
     Op.GET: Primitive(_get),
     Op.FUNCTION: Primitive(_nothing),
     Op.DETACH: Primitive(_same_as_first),

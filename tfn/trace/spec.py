@@ -33,7 +33,7 @@ _COMPUTE = ELEMENTWISE - {Op.DETACH} | {Op.CONST, Op.PARAM}
 
 JAXPR_OPS = _COMPUTE | MOVEMENT | {
     Op.IOTA, Op.REDUCE, Op.DOT, Op.CONV, Op.GATHER, Op.SCATTER, Op.SORT,
-    Op.TUPLE, Op.GET, Op.FUNCTION, Op.DETACH, Op.GBARRIER,
+    Op.TUPLE, Op.GET, Op.FUNCTION, Op.SCAN, Op.WHILE, Op.COND, Op.DETACH, Op.GBARRIER,
 }  # fmt: skip
 KERNELS_OPS = JAXPR_OPS - {Op.DETACH}
 RANGES_OPS = _COMPUTE | {
@@ -121,7 +121,10 @@ def check(roots: Iterable[UOp], stage: Stage) -> None:
         >>> check([UOp(Op.PARAM, (), Param(0, (3,), FLOAT32)) * 2.0], Stage.JAXPR)
     """
     ops, forms = OPS[stage], FORMS[stage]
+    roots = list(roots)
     for node in walk(roots):
+        if node.op is Op.FUNCTION and node not in roots:
+            check(node.src, stage)
         if node.op not in ops:
             raise AssertionError(f"{node.op.name} is not legal at stage {stage.name}: {node}")
         form = forms.get(node.op)

@@ -44,7 +44,7 @@ class UOp:
         op: what is done.
         src: the nodes it is done to.
         arg: what else must be known, hashable.
-        shape: of the value; for TUPLE, SORT and FUNCTION the shape is empty and means nothing.
+        shape: of the value; of a FUNCTION, and where there are several results, it is empty.
         dtype: of the value.
     """
 
@@ -277,7 +277,8 @@ def substitute(roots: Iterable[UOp], replace: Mapping[UOp, UOp],
     new: dict[UOp, UOp] = dict(replace)
     for node in order or walk(roots, lambda node: node not in replace):
         if node not in new:
-            src = tuple([new.get(s, s) for s in node.src])
+            closed = node.op is Op.FUNCTION and node not in roots  # its parameters are its own
+            src = node.src if closed else tuple([new.get(s, s) for s in node.src])
             new[node] = rebuild(node, src)
     return [new[root] for root in roots]
 

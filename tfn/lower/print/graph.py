@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 
 from tfn.lower.ranges import Stage
 from tfn.trace.jaxpr import equation, literal, names, param
-from tfn.trace.op import Op
+from tfn.trace.op import SEVERAL, Op
 from tfn.trace.primitives import show
 from tfn.trace.uop import UOp, walk
 
@@ -70,7 +70,7 @@ class Graph:
         name = self.names[node]
         if node.op is Op.GBARRIER:
             return f"{name}:{show(node)} = barrier {self.names[node.src[0]]}"
-        kind = "" if node.op in (Op.SORT, Op.TUPLE) else f":{show(node)}"
+        kind = "" if node.op in SEVERAL else f":{show(node)}"
         return f"{name}{kind} = {equation(node, self.names)}"
 
     def typed(self, node: UOp) -> str:
