@@ -52,7 +52,7 @@ EXCEPTIONS = {
 }
 """What else may be subclassed, and where."""
 
-UNMIRRORED = {"tests/test_house.py", "tests/test_readme.py"}
+UNMIRRORED = {f"tests/test_{name}.py" for name in ("house", "readme", "programs")}
 """Tests of no one file."""
 
 
@@ -224,17 +224,21 @@ def test_nothing_is_left_to_do(path: Path) -> None:
 
 
 def test_tests_mirror_the_house() -> None:
-    wanted = {
-        f"tests/{path.parent.relative_to(ROOT / 'tfn').as_posix()}/test_{path.stem}.py".replace(
-            "/./", "/"
+    """A file `x.py` has a `test_x.py`, or its package `y/` has a `test_y.py` for all its files."""
+
+    def mirror(path: Path) -> str:
+        return name(
+            (ROOT / "tests" / path.relative_to(ROOT / "tfn")).with_name(f"test_{path.stem}.py")
         )
-        for path in HOUSE
-        if path.name != "__init__.py"
-    }
+
+    files = {path: mirror(path) for path in HOUSE if path.name != "__init__.py"}
+    packages = {path: mirror(path.parent) for path in files if path.parent != ROOT / "tfn"}
     guests = {f"tests/examples/test_{path.stem}.py" for path in GUESTS}
     found = {name(path) for path in (ROOT / "tests").rglob("test_*.py")} - UNMIRRORED
-    assert not wanted - found, f"files without tests: {sorted(wanted - found)}"
-    assert not found - wanted - guests, f"tests without a file: {sorted(found - wanted)}"
+    missing = {file for path, file in files.items() if not {file, packages.get(path)} & found}
+    assert not missing, f"files without tests: {sorted(missing)}"
+    extra = found - set(files.values()) - set(packages.values()) - guests
+    assert not extra, f"tests without a file: {sorted(extra)}"
 
 
 def test_tables_are_total() -> None:
