@@ -94,8 +94,7 @@ def packed(u: UOp, worth: int) -> UOp:
         rows = build.count(u.shape) // max(
             columns * build.count(tuple(b.shape[i] for i in u.arg.batch_b)), 1
         )
-    inner = contiguous_axis(b)
-    if inner == order[-1] or min(rows, columns) < worth:
+    if min(rows, columns) < worth or contiguous_axis(b) == order[-1]:
         return u
     b = UOp(Op.GBARRIER, (build.permute(b, order),))
     if u.op is Op.CONV:
