@@ -61,7 +61,7 @@ def _as_it_is(jaxpr: Jaxpr) -> Program:
     """A program without code, for a device that evaluates functions."""
     inputs = tuple((p.shape, p.dtype) for p in jaxpr.params)
     outputs = tuple((u.shape, u.dtype) for u in jaxpr.outputs)
-    return Program("main", jaxpr.function, (), inputs, outputs, (), 0, 0, "", False)
+    return Program("main", jaxpr.function, (), 0, inputs, outputs, (), 0, 0, "", False)
 
 
 def call(jaxpr: Jaxpr, operands: Sequence[Array]) -> list[Array]:

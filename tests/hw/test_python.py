@@ -19,7 +19,7 @@ def test_a_program_is_its_function_evaluated():
     shapes = tuple((u.shape, u.dtype) for u in outputs)
     inputs = tuple((p.shape, p.dtype) for p in params)
     device = python()
-    program = Program("main", function(outputs, params), (), inputs, shapes, (), 0, 0, "", False)
+    program = Program("main", function(outputs, params), (), 0, inputs, shapes, (), 0, 0, "", False)
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     b = a + 1
     out = [device.memory.allocate(48), device.memory.allocate(12)]

@@ -24,12 +24,13 @@ from tfn.lower.kernel import Target
 from tfn.lower.prepare import prepare
 from tfn.trace import build
 from tfn.trace.jaxpr import function as make_function
-from tfn.trace.op import ELEMENTWISE, Op
+from tfn.trace.op import ELEMENTWISE, LOOPS, SEVERAL, Op
 from tfn.trace.uop import UOp, rebuild, walk
 
 CONTRACTIONS = frozenset({Op.DOT, Op.CONV})
 REDUCTIONS = frozenset({Op.REDUCE}) | CONTRACTIONS
-OWN_KERNEL = frozenset({Op.SCATTER, Op.SORT})
+OWN_KERNEL = frozenset({Op.SCATTER, Op.SORT}) | LOOPS
+SEVERAL_RESULTS = SEVERAL - {Op.TUPLE}
 LEAVES = frozenset({Op.PARAM, Op.CONST, Op.IOTA})
 CHEAP = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.CAST, Op.SHRINK, Op.FLIP, Op.DETACH})
 
@@ -89,8 +90,8 @@ def must(outputs: Iterable[UOp]) -> set[UOp]:
     for node in walk(outputs):
         if node.op is Op.GBARRIER or node.op is Op.SCATTER:
             found.add(node)
-        elif node.op is Op.SORT:
-            found.update(s for s in node.src if s.op is not Op.PARAM)
+        elif node.op in SEVERAL_RESULTS:
+            found.update(s for s in node.src if s.op not in (Op.PARAM, Op.FUNCTION))
         elif node.op is Op.GET:
             found.add(node)
     return found
@@ -113,9 +114,10 @@ class Uses:
     elsewhere: dict[tuple[object, ...], int] = field(default_factory=dict)  # other index maps
 
     def __post_init__(self) -> None:
-        self.order = list(walk(self.outputs))
+        self.order = [u for u in walk(self.outputs) if u.op is not Op.FUNCTION]
         for node in self.order:
-            deepest = max((self.behind[s] for s in node.src if s not in self.barriers), default=0)
+            kept = self.barriers
+            deepest = max((self.behind.get(s, 0) for s in node.src if s not in kept), default=0)
             self.behind[node] = weight(node) + deepest
         for node in reversed(self.order):
             self._settle(node)
@@ -124,7 +126,7 @@ class Uses:
         """All users of the node are known: is it a kernel's output, and what does it use?"""
         if node in self.barriers:
             readers = self.places.get(node, {})
-            first = self._same_loops(node, readers) or self._same_sort(node) or node
+            first = self._same_loops(node, readers) or self._same_source(node) or node
             self.kernel[node] = first
             for reader in readers:
                 if reader is not first:
@@ -140,7 +142,7 @@ class Uses:
                     self._use(s, node, first, ((WHOLE, id(s)),) * s.ndim)
                 return
         for first, places in self.places.get(node, {}).items():
-            if node.op is Op.SORT:
+            if node.op in SEVERAL_RESULTS:
                 for s in node.src:
                     self._use(s, node, first, ((WHOLE, id(s)),) * s.ndim)
                 continue
@@ -149,6 +151,8 @@ class Uses:
                     self._use(s, node, first, self._step(node, index, place))
 
     def _use(self, source: UOp, node: UOp, first: UOp, place: Place) -> None:
+        if source.op is Op.FUNCTION:
+            return
         self.consumers.setdefault(source, set()).add(node)
         places = self.places.setdefault(source, {}).setdefault(first, set())
         if len(places) <= MANY_PLACES:  # more than many is just many
@@ -167,8 +171,8 @@ class Uses:
                     return first
         return None
 
-    def _same_sort(self, node: UOp) -> UOp | None:
-        """The results of one sort come from one kernel."""
+    def _same_source(self, node: UOp) -> UOp | None:
+        """The results of one sort, loop or branch are made together."""
         if node.op is not Op.GET:
             return None
         others = self.consumers.get(node.src[0], set())
@@ -402,7 +406,7 @@ def _place(outputs: Sequence[UOp], uses: Uses, function: UOp) -> UOp:
             numbers.setdefault(uses.kernel[node], len(numbers))
     new: dict[UOp, UOp] = {}
     for node in uses.order:
-        made = rebuild(node, tuple(new[s] for s in node.src))
+        made = rebuild(node, tuple(new.get(s, s) for s in node.src))
         if node in uses.barriers:
             value = made.src[0] if made.op is Op.GBARRIER else made
             made = UOp(Op.GBARRIER, (value,), numbers[uses.kernel[node]])

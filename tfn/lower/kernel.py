@@ -8,6 +8,7 @@ runs it all.  A Target is what code is generated for; it is data, passed down.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tfn.dtypes import DType
@@ -48,10 +49,18 @@ class Space(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """Where an operand of a launch is: the index of an input or output, or an arena offset."""
+    """Where an operand of a launch is.
+
+    Attributes:
+        at: the index of an input or output, or a position in the arena in bytes.
+        offset: bytes from there, for a slice of an array.
+        steps: loops that move it, by their number, and how many bytes each iteration.
+    """
 
     space: Space
     at: int
+    offset: int = 0
+    steps: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +97,50 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """Steps repeated, with a barrier after each iteration.
+
+    Attributes:
+        number: what the slots that it moves call it.
+        trips: how often, or None: while `condition` holds.
+        head: steps that compute the condition, before each iteration.
+        condition: a byte, not zero to go on.
+        barrier: whether what came before must be finished by all threads.
+    """
+
+    number: int
+    trips: int | None
+    head: tuple[Step, ...]
+    condition: Slot | None
+    body: tuple[Step, ...]
+    barrier: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """One of several lists of steps, by an int32 index that is clamped; a barrier comes after."""
+
+    index: Slot
+    ways: tuple[tuple[Step, ...], ...]
+    barrier: bool
+
+
+Step = Launch | Loop | Branch
+
+
+def flatten(steps: Iterable[Step]) -> Iterator[Launch]:
+    """All launches, in the order of their text."""
+    for step in steps:
+        if isinstance(step, Launch):
+            yield step
+        elif isinstance(step, Loop):
+            yield from flatten((*step.head, *step.body))
+        else:
+            for way in step.ways:
+                yield from flatten(way)
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A whole computation: one native function with loops and barriers.
 
@@ -98,7 +151,8 @@ class Program:
     Attributes:
         name: symbol of the function.
         function: the FUNCTION node it was lowered from.
-        launches: kernels in order.
+        steps: launches of kernels in order, loops of them, branches.
+        work: estimated nanoseconds on one core.
         inputs, outputs: shape and dtype of each.
         aliases: outputs that are just an input, or another output: they are not written.
         arena_bytes, sync_bytes: memory it needs beside inputs and outputs.
@@ -108,7 +162,8 @@ class Program:
 
     name: str
     function: UOp
-    launches: tuple[Launch, ...]
+    steps: tuple[Step, ...]
+    work: int
     inputs: tuple[tuple[Shape, DType], ...]
     outputs: tuple[tuple[Shape, DType], ...]
     aliases: tuple[tuple[int, Slot], ...]
@@ -116,6 +171,11 @@ class Program:
     sync_bytes: int
     text: str
     parallel: bool
+
+    @property
+    def launches(self) -> tuple[Launch, ...]:
+        """All launches, those in loops and branches included, in the order of their text."""
+        return tuple(flatten(self.steps))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

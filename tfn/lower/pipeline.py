@@ -13,9 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tfn.lower import choose, cut, decompose, linearize, plan, ranges, split
-from tfn.lower.kernel import Kernel, Launch, Program, Slot, Space, Target
-from tfn.lower.ranges import Stage
+from tfn.lower import choose, cut, decompose, linearize, ranges, schedule, split
+from tfn.lower.kernel import Kernel, Program, Slot, Space, Target, flatten
 from tfn.lower.render import driver, llvm, sort
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op, Place
@@ -48,40 +47,25 @@ _KERNELS: dict[tuple[UOp, Target], Kernel] = {}
 
 def lower(jaxpr: Jaxpr, target: Target) -> Program:
     """The program of a closed function, for a target; no device is needed."""
-    function = PASSES[0].run(jaxpr.function, target)
-    stages: list[Stage] = PASSES[1].run(function, target)
-    kernels = [kernel(stage.body, target) for stage in stages]
-    outputs: dict[UOp, int] = {}
     aliases: list[tuple[int, Slot]] = []
-    for i, value in enumerate(function.src):
-        if value.op is Op.PARAM:
-            aliases.append((i, Slot(Space.INPUT, value.arg.index)))
-        elif outputs.setdefault(value, i) != i:
-            aliases.append((i, Slot(Space.OUTPUT, outputs[value])))
-    offsets, arena_bytes = plan.arena(plan.lives(stages, set(outputs)))
-    launches: list[Launch] = []
-    memory = plan.Memory()
-    for stage, made in zip(stages, kernels, strict=True):
-        slots = [_slot(u, outputs, offsets) for u in stage.operands]
-        barrier = memory.must_wait(
-            slots, [plan.size_bytes(u) for u in stage.operands], stage.written
-        )
-        launches.append(Launch(made, tuple(slots), barrier))
+    first: dict[UOp, int] = {}
+    for i, u in enumerate(jaxpr.outputs):
+        if u.op is Op.PARAM:
+            aliases.append((i, Slot(Space.INPUT, u.arg.index)))
+        elif first.setdefault(u, i) != i:
+            aliases.append((i, Slot(Space.OUTPUT, first[u])))
+    own = [i not in dict(aliases) for i in range(len(jaxpr.outputs))]
+    steps, arena_bytes, work = schedule.schedule(jaxpr.function, target, kernel, own)
     inputs = tuple((p.shape, p.dtype) for p in jaxpr.params)
-    text = driver.driver_text("@", launches, len(inputs))
+    launches = tuple(flatten(steps))
+    text = driver.driver_text("@", steps, len(inputs))
     name = "p" + hashlib.sha256(text.encode()).hexdigest()[:20]
     return Program(
-        name, jaxpr.function, tuple(launches), inputs,
+        name, jaxpr.function, steps, work, inputs,
         tuple((u.shape, u.dtype) for u in jaxpr.outputs), tuple(aliases),
         arena_bytes, driver.sync_bytes(launches), text.replace("@@", f"@{name}"),
-        sum(k.work for k in kernels if k.tiles > 1) > choose.PARALLEL_NS,
+        work > choose.PARALLEL_NS and any(launch.kernel.tiles > 1 for launch in launches),
     )  # fmt: skip
-
-
-def _slot(u: UOp, outputs: dict[UOp, int], offsets: dict[UOp, int]) -> Slot:
-    if u.op is Op.PARAM:
-        return Slot(Space.INPUT, u.arg.index)
-    return Slot(Space.OUTPUT, outputs[u]) if u in outputs else Slot(Space.ARENA, offsets[u])
 
 
 def kernel(body: UOp, target: Target) -> Kernel:

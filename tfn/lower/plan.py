@@ -7,48 +7,43 @@ the highest end, and is known before anything runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from tfn.lower.kernel import Slot, Space
-from tfn.lower.ranges import Stage
+from tfn.lower.kernel import Space
 from tfn.trace.build import count
-from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 ALIGNMENT = 64
+Key = TypeVar("Key", bound=Hashable)
+Extent = tuple[Space, int, int]
+"""Memory from a position to another: bytes of the arena, or whole inputs and outputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """From the launch that makes a value to the last that uses it, inclusive."""
+    """From the position that makes a value to the last that uses it, inclusive."""
 
     size_bytes: int
     first: int
     last: int
 
 
+def rounded(size_bytes: int) -> int:
+    """Bytes rounded up to whole cache lines."""
+    return -(-size_bytes // ALIGNMENT) * ALIGNMENT
+
+
 def size_bytes(node: UOp) -> int:
     """Bytes of a value, rounded up to whole cache lines."""
-    return -(-count(node.shape) * node.dtype.itemsize // ALIGNMENT) * ALIGNMENT
+    return rounded(count(node.shape) * node.dtype.itemsize)
 
 
-def lives(stages: Sequence[Stage], kept: set[UOp]) -> dict[UOp, Life]:
-    """The lifetime of each intermediate value; those in `kept` have places of their own."""
-    out: dict[UOp, Life] = {}
-    for i, stage in enumerate(stages):
-        for node in stage.operands:
-            if node.op is Op.PARAM or node in kept:
-                continue
-            first = out[node].first if node in out else i
-            out[node] = Life(size_bytes(node), first, i)
-    return out
-
-
-def arena(values: Mapping[UOp, Life]) -> tuple[dict[UOp, int], int]:
+def arena(values: Mapping[Key, Life]) -> tuple[dict[Key, int], int]:
     """The offset of each value, and the size of the arena in bytes."""
     placed: list[tuple[int, int, Life]] = []
-    offsets: dict[UOp, int] = {}
+    offsets: dict[Key, int] = {}
     for node, life in sorted(values.items(), key=lambda item: (-item[1].size_bytes, item[1].first)):
         busy = sorted(
             (start, end) for start, end, other in placed
@@ -68,21 +63,24 @@ class Memory:
     """What the launches since the last barrier have read and written."""
 
     def __init__(self) -> None:
-        self.touched: list[tuple[Space, int, int, bool]] = []
+        self.touched: list[tuple[Extent, bool]] = []
 
-    def must_wait(self, slots: Sequence[Slot], sizes: Sequence[int], written: int) -> bool:
+    def clear(self) -> bool:
+        """A barrier: forget what has been touched; whether there was anything."""
+        some = bool(self.touched)
+        self.touched = []
+        return some
+
+    def must_wait(self, extents: Sequence[Extent], written: int) -> bool:
         """Note a launch whose first operands are written; whether a barrier must come before it.
 
         Two launches must not run at once if one writes what the other touches.
         """
-        new = []
-        for i, (slot, size) in enumerate(zip(slots, sizes, strict=True)):
-            end = slot.at + (size if slot.space is Space.ARENA else 1)
-            new.append((slot.space, slot.at, end, i < written))
+        new = [(extent, i < written) for i, extent in enumerate(extents)]
         conflict = any(
             space is other and start < stop and begin < end and (writes or wrote)
-            for space, start, end, writes in new
-            for other, begin, stop, wrote in self.touched
+            for (space, start, end), writes in new
+            for (other, begin, stop), wrote in self.touched
         )
         self.touched = new if conflict else self.touched + new
         return conflict

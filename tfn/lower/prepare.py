@@ -28,7 +28,8 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
     """Contractions read unpadded operands, long reductions and contractions get two stages."""
     new: dict[UOp, UOp] = {}
     for node in walk(outputs):
-        made = rebuild(node, tuple(new[s] for s in node.src))
+        closed = node.op is Op.FUNCTION
+        made = node if closed else rebuild(node, tuple(new[s] for s in node.src))
         if made.op is Op.CONV:
             made = long_conv(pad_explicitly(made), target)
             made = packed(made, 16)

@@ -13,14 +13,14 @@ there is.  Padding gates the loads beneath it, so nothing is read out of bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tfn.dtypes import BOOL, INT64, UINT32
 from tfn.lower.simplify import simplify
 from tfn.trace import build
-from tfn.trace.op import ELEMENTWISE, Fold, Op, Param, Range
+from tfn.trace.op import ELEMENTWISE, LOOPS, Fold, Op, Param, Range
 from tfn.trace.uop import UOp, const, walk
 
 Index = tuple[UOp, ...]
@@ -44,7 +44,20 @@ class Stage:
     written: int
 
 
-def stages(function: UOp) -> list[Stage]:
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A loop or branch, which is no kernel: the node, and barriers on those results it needs."""
+
+    node: UOp
+    barriers: tuple[UOp, ...]
+
+    @property
+    def operands(self) -> tuple[UOp, ...]:
+        """What it writes and reads."""
+        return (*self.barriers, *(s for s in self.node.src if s.op is not Op.FUNCTION))
+
+
+def stages(function: UOp) -> list[Stage | Region]:
     """The kernels of a function with barriers, in an order in which they can run."""
     members: dict[int, list[UOp]] = {}
     for node in walk(function.src):
@@ -54,7 +67,7 @@ def stages(function: UOp) -> list[Stage]:
     return [stage for number in _running_order(made) for stage in made[number]]
 
 
-def _running_order(made: dict[int, list[Stage]]) -> list[int]:
+def _running_order(made: Mapping[int, Sequence[Stage | Region]]) -> list[int]:
     needs = {
         number: sorted({u.arg for s in group for u in s.operands if u.op is Op.GBARRIER} - {number})
         for number, group in made.items()
@@ -75,8 +88,10 @@ def _running_order(made: dict[int, list[Stage]]) -> list[int]:
     return order
 
 
-def _stages(barriers: Sequence[UOp]) -> list[Stage]:
+def _stages(barriers: Sequence[UOp]) -> Sequence[Stage | Region]:
     first = barriers[0].src[0]
+    if first.op is Op.GET and first.src[0].op in LOOPS:
+        return [Region(first.src[0], tuple(barriers))]
     if build.count(first.shape) == 0:
         return []
     if first.op is Op.GET:

@@ -25,8 +25,7 @@ _RUN = ctypes.CFUNCTYPE(
 
 def patience_ns(program: Program) -> int:
     """How long to wait for sleeping workers: less than they would save, and not for ever."""
-    work = sum(launch.kernel.work for launch in program.launches)
-    return min(max(work // 8, 2_000), 100_000)
+    return min(max(program.work // 8, 2_000), 100_000)
 
 
 class CpuExecutable:

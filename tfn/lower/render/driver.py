@@ -9,9 +9,9 @@ starts: a generation, a count of arrivals, and one counter per launch.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from tfn.lower.kernel import Launch, Slot, Space
+from tfn.lower.kernel import Branch, Launch, Loop, Slot, Space, Step, flatten
 
 SPINS = 4000
 COUNTERS_AT = 128
@@ -60,27 +60,23 @@ done:
   ret void
 }}
 declare i32 @sched_yield() #1
+declare i32 @llvm.smax.i32(i32, i32)
+declare i32 @llvm.smin.i32(i32, i32)
 """
 
 
-def driver_text(name: str, launches: Sequence[Launch], inputs: int) -> str:
+def driver_text(name: str, steps: Sequence[Step], inputs: int) -> str:
     """``void NAME(i64 thread, i64 threads, ptr buffers, ptr arena, ptr sync)``."""
-    lines: list[str] = []
+    launches = list(flatten(steps))
+    driver = Driver(inputs, {id(launch): i for i, launch in enumerate(launches)})
     most = max((len(launch.operands) for launch in launches), default=1)
-    lines.append(f"  %operands = alloca [{most} x ptr], align 8")
-    lines.append("  %alone = icmp eq i64 %threads, 1")
-    before = "entry"
-    for i, launch in enumerate(launches):
-        if launch.barrier:
-            lines.append("  call void @barrier(i64 %threads, ptr %sync)")
-        for k, slot in enumerate(launch.operands):
-            pointer = _slot(lines, f"{i}.{k}", slot, inputs)
-            at = f"%at{i}.{k}"
-            lines.append(f"  {at} = getelementptr ptr, ptr %operands, i64 {k}")
-            lines.append(f"  store ptr {pointer}, ptr {at}, align 8")
-        before = _launch(lines, i, launch, before)
+    driver.lines.append(f"  %operands = alloca [{most} x ptr], align 8")
+    driver.lines.append("  %alone = icmp eq i64 %threads, 1")
+    for i in range(len(launches)):
+        driver.lines += [f"  %round{i} = alloca i64, align 8", f"  store i64 0, ptr %round{i}"]
+    driver.steps(steps)
     declared = {launch.kernel.name for launch in launches}
-    body = "\n".join(lines)
+    body = "\n".join(driver.lines)
     return (
         f"define void @{name}"
         "(i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync) #1 {\n"
@@ -91,38 +87,147 @@ def driver_text(name: str, launches: Sequence[Launch], inputs: int) -> str:
     )
 
 
-def _slot(lines: list[str], tag: str, slot: Slot, inputs: int) -> str:
-    """The pointer of an operand."""
-    if slot.space is Space.ARENA:
-        lines.append(f"  %p{tag} = getelementptr i8, ptr %arena, i64 {slot.at}")
-    else:
-        index = slot.at + (inputs if slot.space is Space.OUTPUT else 0)
-        lines.append(f"  %s{tag} = getelementptr ptr, ptr %buffers, i64 {index}")
-        lines.append(f"  %p{tag} = load ptr, ptr %s{tag}, align 8")
-    return f"%p{tag}"
+class Driver:
+    """The body of the function as it grows.
 
+    Attributes:
+        inputs: how many buffers come before those of the outputs.
+        numbers: of the launches, for their tile counters.
+        block: the label of the present block.
+        counters: the present iteration of each open loop.
+    """
 
-def _launch(lines: list[str], i: int, launch: Launch, before: str) -> str:
-    """All tiles at once if there is one thread, else chunk by chunk."""
-    kernel = launch.kernel
-    chunk = max(1, -(-kernel.tiles // CHUNKS))
-    counter = COUNTERS_AT + COUNTER_BYTES * i
-    lines += [
-        f"  br i1 %alone, label %whole{i}, label %take{i}",
-        f"whole{i}:",
-        f"  call void @{kernel.name}(i64 0, i64 {kernel.tiles}, ptr %operands)",
-        f"  br label %done{i}",
-        f"take{i}:",
-        f"  %counter{i} = getelementptr i8, ptr %sync, i64 {counter}",
-        f"  %begin{i} = atomicrmw add ptr %counter{i}, i64 {chunk} monotonic",
-        f"  %some{i} = icmp slt i64 %begin{i}, {kernel.tiles}",
-        f"  br i1 %some{i}, label %run{i}, label %done{i}",
-        f"run{i}:",
-        f"  %most{i} = add i64 %begin{i}, {chunk}",
-        f"  %over{i} = icmp sgt i64 %most{i}, {kernel.tiles}",
-        f"  %end{i} = select i1 %over{i}, i64 {kernel.tiles}, i64 %most{i}",
-        f"  call void @{kernel.name}(i64 %begin{i}, i64 %end{i}, ptr %operands)",
-        f"  br label %take{i}",
-        f"done{i}:",
-    ]
-    return f"done{i}"
+    def __init__(self, inputs: int, numbers: Mapping[int, int]) -> None:
+        self.inputs, self.numbers = inputs, numbers
+        self.lines: list[str] = []
+        self.block = "entry"
+        self.count = 0
+        self.counters: dict[int, str] = {}
+
+    def let(self, text: str) -> str:
+        """A new name for the value of an instruction."""
+        self.count += 1
+        self.lines.append(f"  %v{self.count} = {text}")
+        return f"%v{self.count}"
+
+    def go(self, label: str) -> None:
+        """Begin a block, which the one before falls into."""
+        self.lines += [f"  br label %{label}", f"{label}:"]
+        self.block = label
+
+    def barrier(self) -> None:
+        """Wait for all threads."""
+        self.lines.append("  call void @barrier(i64 %threads, ptr %sync)")
+
+    def steps(self, steps: Sequence[Step]) -> None:
+        """Steps in order."""
+        for step in steps:
+            if step.barrier:
+                self.barrier()
+            if isinstance(step, Launch):
+                self.launch(step)
+            elif isinstance(step, Loop):
+                self.loop(step)
+            else:
+                self.branch(step)
+
+    def pointer(self, slot: Slot) -> str:
+        """The address of an operand, in the present iteration of the loops that move it."""
+        if slot.space is Space.ARENA:
+            start = self.let(f"getelementptr i8, ptr %arena, i64 {slot.at + slot.offset}")
+        else:
+            index = slot.at + (self.inputs if slot.space is Space.OUTPUT else 0)
+            start = self.let(
+                f"load ptr, ptr {self.let(f'getelementptr ptr, ptr %buffers, i64 {index}')}"
+            )
+            if slot.offset:
+                start = self.let(f"getelementptr i8, ptr {start}, i64 {slot.offset}")
+        for number, size in slot.steps:
+            moved = self.let(f"mul i64 {self.counters[number]}, {size}")
+            start = self.let(f"getelementptr i8, ptr {start}, i64 {moved}")
+        return start
+
+    def launch(self, launch: Launch) -> None:
+        """All tiles at once if there is one thread, else chunk by chunk.
+
+        Each round of a launch in a loop goes on counting where the last one stopped: every thread
+        has taken one chunk too many, so the rounds begin at fixed distances.
+        """
+        for k, slot in enumerate(launch.operands):
+            pointer = self.pointer(slot)
+            at = self.let(f"getelementptr ptr, ptr %operands, i64 {k}")
+            self.lines.append(f"  store ptr {pointer}, ptr {at}, align 8")
+        kernel, i = launch.kernel, self.numbers[id(launch)]
+        chunk = max(1, -(-kernel.tiles // CHUNKS))
+        chunks = -(-kernel.tiles // chunk)
+        self.lines += [
+            f"  br i1 %alone, label %whole{i}, label %share{i}",
+            f"whole{i}:",
+            f"  call void @{kernel.name}(i64 0, i64 {kernel.tiles}, ptr %operands)",
+            f"  br label %done{i}",
+            f"share{i}:",
+            f"  %counter{i} = getelementptr i8, ptr %sync, i64 {COUNTERS_AT + COUNTER_BYTES * i}",
+            f"  %start{i} = load i64, ptr %round{i}",
+            f"  %taken{i} = add i64 %threads, {chunks}",
+            f"  %length{i} = mul i64 %taken{i}, {chunk}",
+            f"  %next{i} = add i64 %start{i}, %length{i}",
+            f"  store i64 %next{i}, ptr %round{i}",
+            f"  br label %take{i}",
+            f"take{i}:",
+            f"  %got{i} = atomicrmw add ptr %counter{i}, i64 {chunk} monotonic",
+            f"  %begin{i} = sub i64 %got{i}, %start{i}",
+            f"  %some{i} = icmp slt i64 %begin{i}, {kernel.tiles}",
+            f"  br i1 %some{i}, label %run{i}, label %done{i}",
+            f"run{i}:",
+            f"  %most{i} = add i64 %begin{i}, {chunk}",
+            f"  %over{i} = icmp sgt i64 %most{i}, {kernel.tiles}",
+            f"  %end{i} = select i1 %over{i}, i64 {kernel.tiles}, i64 %most{i}",
+            f"  call void @{kernel.name}(i64 %begin{i}, i64 %end{i}, ptr %operands)",
+            f"  br label %take{i}",
+            f"done{i}:",
+        ]
+        self.block = f"done{i}"
+
+    def loop(self, loop: Loop) -> None:
+        """Head, test, body, barrier, and back."""
+        n = loop.number
+        before = self.block
+        self.lines += [f"  br label %loop{n}", f"loop{n}:"]
+        at = len(self.lines)
+        self.lines.append(f"  %i{n} = phi i64 [ 0, %{before} ]")
+        self.block, self.counters[n] = f"loop{n}", f"%i{n}"
+        if loop.condition is None:
+            go_on = self.let(f"icmp slt i64 %i{n}, {loop.trips}")
+        else:
+            self.steps(loop.head)
+            self.barrier()
+            byte = self.let(f"load i8, ptr {self.pointer(loop.condition)}")
+            go_on = self.let(f"icmp ne i8 {byte}, 0")
+        self.lines += [f"  br i1 {go_on}, label %body{n}, label %exit{n}", f"body{n}:"]
+        self.block = f"body{n}"
+        self.steps(loop.body)
+        self.barrier()
+        step = self.let(f"add i64 %i{n}, 1")
+        self.lines[at] += f", [ {step}, %{self.block} ]"
+        self.lines += [f"  br label %loop{n}", f"exit{n}:"]
+        self.block = f"exit{n}"
+        del self.counters[n]
+
+    def branch(self, branch: Branch) -> None:
+        """The way that the index names; beyond the ends, the first or last."""
+        last = len(branch.ways) - 1
+        index = self.let(f"load i32, ptr {self.pointer(branch.index)}")
+        index = self.let(f"call i32 @llvm.smax.i32(i32 {index}, i32 0)")
+        index = self.let(f"call i32 @llvm.smin.i32(i32 {index}, i32 {last})")
+        self.count += 1
+        tag = self.count
+        cases = " ".join(f"i32 {i}, label %way{tag}.{i}" for i in range(last + 1))
+        self.lines.append(f"  switch i32 {index}, label %way{tag}.0 [ {cases} ]")
+        for i, way in enumerate(branch.ways):
+            self.lines.append(f"way{tag}.{i}:")
+            self.block = f"way{tag}.{i}"
+            self.steps(way)
+            self.lines.append(f"  br label %join{tag}")
+        self.lines.append(f"join{tag}:")
+        self.block = f"join{tag}"
+        self.barrier()

@@ -1,0 +1,373 @@
+"""The steps of a program: kernels in order, loops around them, branches between them.
+
+A function becomes a list of steps.  SCAN, WHILE and COND are not kernels: their bodies are
+functions, so they are cut and scheduled like any other, with their parameters bound to places in
+memory instead of values.
+
+    scan body (c, x) -> (c', y)      for i in range(n):  kernels of the body on
+                                       c   the carry's place, the same in every iteration
+                                       x   the slice i of the array
+                                       y   the slice i of the result
+
+A new carry is written straight over the old one if nothing needs that any more: every other reader
+has run before, and the kernel that writes it reads it only where it writes.  Otherwise it gets a
+place of its own and is copied at the end of the iteration.
+
+Where a place is, and whether a barrier is needed, is decided when all lifetimes are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tfn.dtypes import INT64, DType
+from tfn.lower import cut, plan, ranges
+from tfn.lower.kernel import Branch, Kernel, Launch, Loop, Slot, Space, Step, Target
+from tfn.lower.ranges import Region, Stage
+from tfn.trace.build import count
+from tfn.trace.op import Op, Param, Range, Shape
+from tfn.trace.primitives import results
+from tfn.trace.uop import UOp, const, walk
+
+
+@dataclass(frozen=True, eq=False)
+class Room:
+    """Memory for a value: an input or output of the program, or a part of the arena."""
+
+    space: Space
+    at: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """A value in a room: all of it, or the slice that loops have come to."""
+
+    room: Room
+    offset: int = 0
+    steps: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass
+class Planned:
+    """A step whose places are still rooms."""
+
+    kernel: Kernel | None = None
+    operands: tuple[Ref, ...] = ()
+    written: int = 0
+    loop: Loop | None = None
+    condition: Ref | None = None
+    head: Sequence[Planned] = ()
+    body: Sequence[Planned] = ()
+    index: Ref | None = None
+    ways: Sequence[Sequence[Planned]] = ()
+
+
+class Scheduler:
+    """The state of one program's scheduling.
+
+    Attributes:
+        lives: when each room of the arena is in use, by position in the text.
+        now: the present position.
+        loops: loops made so far.
+    """
+
+    def __init__(self, target: Target, kernel: Callable[[UOp, Target], Kernel]) -> None:
+        self.target, self.kernel = target, kernel
+        self.lives: dict[Room, plan.Life] = {}
+        self.now = self.loops = 0
+
+    # Rooms.
+
+    def room(self, shape: Shape, dtype: DType) -> Ref:
+        """A new part of the arena."""
+        return Ref(Room(Space.ARENA, 0, plan.rounded(count(shape) * dtype.itemsize)))
+
+    def touch(self, *refs: Ref) -> None:
+        """The rooms are in use at the present position."""
+        for ref in refs:
+            if ref.room.space is Space.ARENA:
+                life = self.lives.get(ref.room)
+                first = self.now if life is None else life.first
+                self.lives[ref.room] = plan.Life(ref.room.size_bytes, first, self.now)
+
+    def keep(self, since: int) -> None:
+        """What was alive before a loop, and used in it, lives until its end."""
+        for room, life in self.lives.items():
+            if life.first < since <= life.last:
+                self.lives[room] = replace(life, last=self.now)
+
+    # Functions.
+
+    def function(self, function: UOp, params: Sequence[Ref], targets: Sequence[Ref | None],
+                 carried: int = 0) -> tuple[list[Planned], list[Ref]]:  # fmt: skip
+        """The steps of a function, and where its outputs are.
+
+        An output with a target is put there.  The first `carried` outputs are written over the
+        parameters that `targets` names for them where that is safe, and copied there otherwise.
+        """
+        cut_ = cut.kernels(function, self.target)
+        found = ranges.stages(cut_)
+        refs = {UOp(Op.PARAM, (), p): ref for p, ref in zip(function.arg.params, params)}
+        late: list[int] = []
+        for i, (value, target) in enumerate(zip(cut_.src, targets, strict=True)):
+            direct = target is not None and value not in refs
+            if direct and i < carried:
+                direct = in_place(found, cut_, i, refs, target)
+            if direct:
+                assert target is not None
+                refs[value] = target
+            elif target is not None and refs.get(value) != target:
+                late.append(i)
+        steps: list[Planned] = []
+        for stage in found:
+            if isinstance(stage, Region):
+                steps += self.region(stage, refs)
+            else:
+                steps.append(self.stage(stage, refs))
+        for i in late:
+            refs.setdefault(cut_.src[i], self._room(cut_.src[i]))
+        held: dict[int, Ref] = {}
+        for i in late:  # carries may change places: all are read before any is written
+            if i < carried and cut_.src[i].op is Op.PARAM:
+                held[i] = self._room(cut_.src[i])
+                steps += self.copy(cut_.src[i], refs[cut_.src[i]], held[i])
+        for i in late:
+            to = targets[i]
+            assert to is not None
+            steps += self.copy(cut_.src[i], held.get(i, refs[cut_.src[i]]), to)
+        outputs = [t if t is not None else refs[u] for u, t in zip(cut_.src, targets, strict=True)]
+        return steps, outputs
+
+    def _room(self, u: UOp) -> Ref:
+        return self.room(u.shape, u.dtype)
+
+    def stage(self, stage: Stage, refs: dict[UOp, Ref]) -> Planned:
+        """The launch of one kernel."""
+        for u in stage.operands:
+            if u not in refs:
+                refs[u] = self._room(u)
+        operands = tuple(refs[u] for u in stage.operands)
+        return self._launch(stage.body, operands, stage.written)
+
+    def _launch(self, body: UOp, operands: tuple[Ref, ...], written: int) -> Planned:
+        self.touch(*operands)
+        self.now += 1
+        return Planned(self.kernel(body, self.target), operands, written)
+
+    def copy(self, like: UOp, source: Ref, target: Ref) -> list[Planned]:
+        """A copy of a value, as a kernel like any other."""
+        size = count(like.shape)
+        if size == 0 or source == target:
+            return []
+        i = UOp(Op.RANGE, (), Range(0, size)) if size > 1 else const(0, INT64)
+        to, from_ = (UOp(Op.PARAM, (), Param(k, (size,), like.dtype)) for k in (0, 1))
+        store = UOp(Op.STORE, (to, i, UOp(Op.LOAD, (from_, i))))
+        return [self._launch(UOp(Op.SINK, (store,)), (target, source), 1)]
+
+    # Loops and branches.
+
+    def region(self, region: Region, refs: dict[UOp, Ref]) -> list[Planned]:
+        """The steps of a SCAN, WHILE or COND."""
+        node = region.node
+        out = {b.src[0].arg: b for b in region.barriers}
+        places: list[Ref] = []
+        for i, (shape, dtype) in enumerate(results(node)):
+            whole = i in out or node.op is not Op.SCAN or i < node.arg.carries
+            ref = refs.get(out[i]) if i in out else None
+            ref = ref or self.room(shape if whole else shape[1:], dtype)
+            places.append(ref)
+            if i in out:
+                refs[out[i]] = ref
+        operands = [refs[s] if s.op is not Op.FUNCTION else None for s in node.src]
+        return REGIONS[node.op](self, node, operands, places, out.keys())
+
+    def _start(self, node: UOp, first: int, operands: Sequence[Ref | None],
+               places: Sequence[Ref]) -> list[Planned]:  # fmt: skip
+        """Carries in the places where they will stay."""
+        steps: list[Planned] = []
+        for s, source, target in zip(node.src[first:], operands[first:], places):
+            assert source is not None
+            steps += self.copy(s, source, target)
+        return steps
+
+    def scan(self, node: UOp, operands: Sequence[Any], places: Sequence[Ref],
+             wanted: Any) -> list[Planned]:  # fmt: skip
+        """A loop with a fixed number of iterations."""
+        arg = node.arg
+        first = 1 + arg.consts
+        steps = self._start(node, first, operands, places[: arg.carries])
+        if arg.length == 0:
+            return steps
+        self.loops += 1
+        number, since = self.loops, self.now
+
+        def slice_of(ref: Ref, shape: Shape, dtype: DType) -> Ref:
+            size = count(shape[1:]) * dtype.itemsize
+            start, each = ((arg.length - 1) * size, -size) if arg.reverse else (0, size)
+            return Ref(ref.room, ref.offset + start, (*ref.steps, (number, each)))
+
+        types = results(node)
+        arrays = node.src[first + arg.carries :]
+        slices = [
+            slice_of(ref, s.shape, s.dtype)
+            for s, ref in zip(arrays, operands[first + arg.carries :], strict=True)
+        ]
+        targets = list(places[: arg.carries])
+        for i in range(arg.carries, len(types)):
+            targets.append(slice_of(places[i], *types[i]) if i in wanted else places[i])
+        self.touch(*places)
+        params = [*operands[1:first], *places[: arg.carries], *slices]
+        body, _ = self.function(node.src[0], params, targets, carried=arg.carries)
+        self.touch(*places)
+        self.keep(since)
+        self.now += 1
+        loop = Loop(number, arg.length, (), None, (), False)
+        return [*steps, Planned(loop=loop, body=body)]
+
+    def repeat(self, node: UOp, operands: Sequence[Any], places: Sequence[Ref],
+               wanted: Any) -> list[Planned]:  # fmt: skip
+        """A loop while a condition holds."""
+        arg = node.arg
+        first = 2 + arg.cond_consts + arg.body_consts
+        steps = self._start(node, first, operands, places)
+        self.loops += 1
+        number, since = self.loops, self.now
+        self.touch(*places)
+        cond, body = node.src[:2]
+        head, held = self.function(cond, [*operands[2 : 2 + arg.cond_consts], *places], [None])
+        inside, _ = self.function(
+            body, [*operands[2 + arg.cond_consts : first], *places], places, carried=len(places)
+        )
+        self.touch(*places, *held)
+        self.keep(since)
+        self.now += 1
+        loop = Loop(number, None, (), None, (), False)
+        return [*steps, Planned(loop=loop, condition=held[0], head=head, body=inside)]
+
+    def choose(self, node: UOp, operands: Sequence[Any], places: Sequence[Ref],
+               wanted: Any) -> list[Planned]:  # fmt: skip
+        """A branch."""
+        branches = node.src[1 : 1 + node.arg.branches]
+        params = operands[1 + node.arg.branches :]
+        since = self.now
+        self.touch(operands[0], *places)
+        ways = [self.function(f, params, places)[0] for f in branches]
+        self.touch(*places)
+        self.keep(since)
+        self.now += 1
+        return [Planned(index=operands[0], ways=ways)]
+
+
+REGIONS: dict[Op, Callable[..., list[Planned]]] = {
+    Op.SCAN: Scheduler.scan,
+    Op.WHILE: Scheduler.repeat,
+    Op.COND: Scheduler.choose,
+}
+
+
+def in_place(found: Sequence[Stage | Region], function: UOp, output: int, refs: dict[UOp, Ref],
+             target: Ref | None) -> bool:  # fmt: skip
+    """Whether an output may be written over the parameter that lives in the same place."""
+    value = function.src[output]
+    old = next((u for u, ref in refs.items() if u.op is Op.PARAM and ref == target), None)
+    if old is None:
+        return True
+    if old in function.src or list(function.src).count(value) > 1:
+        return False
+    readers = [i for i, stage in enumerate(found) if old in _reads(stage)]
+    writer = next(i for i, stage in enumerate(found) if value in _writes(stage))
+    if any(i > writer for i in readers):
+        return False
+    stage = found[writer]
+    if writer not in readers:
+        return True
+    if isinstance(stage, Region) or stage.body.op is not Op.SINK:
+        return False
+    mine, others = stage.operands.index(value), stage.operands.index(old)
+    writes = [s for s in stage.body.src if s.src[0].arg.index == mine]
+    loads = [u for u in walk([stage.body]) if u.op is Op.LOAD and u.src[0].arg.index == others]
+    alone = all(s.op is Op.STORE and s.arg is None for s in stage.body.src)
+    inside = {u for f in walk([stage.body]) if f.op is Op.FOLD for u in walk(f.src[:1])}
+    return alone and all(u.src[1] is writes[0].src[1] and u not in inside for u in loads)
+
+
+def _reads(stage: Stage | Region) -> Sequence[UOp]:
+    return stage.node.src if isinstance(stage, Region) else stage.operands[stage.written :]
+
+
+def _writes(stage: Stage | Region) -> Sequence[UOp]:
+    return stage.barriers if isinstance(stage, Region) else stage.operands[: stage.written]
+
+
+# Places and barriers.
+
+
+class Placer:
+    """Rooms become slots, and steps get their barriers."""
+
+    def __init__(self, offsets: dict[Room, int]) -> None:
+        self.offsets = offsets
+
+    def slot(self, ref: Ref) -> Slot:
+        """Where a reference is."""
+        room = ref.room
+        if room.space is Space.ARENA:
+            return Slot(Space.ARENA, self.offsets[room] + ref.offset, 0, ref.steps)
+        return Slot(room.space, room.at, ref.offset, ref.steps)
+
+    def steps(self, planned: Sequence[Planned], memory: plan.Memory) -> tuple[Step, ...]:
+        """Steps in order; `memory` knows what has happened since the last barrier."""
+        return tuple(self._step(p, memory) for p in planned)
+
+    def _step(self, p: Planned, memory: plan.Memory) -> Step:
+        if p.kernel is not None:
+            slots = tuple(map(self.slot, p.operands))
+            rooms = [self._extent(ref) for ref in p.operands]
+            return Launch(p.kernel, slots, memory.must_wait(rooms, p.written))
+        barrier = memory.clear()
+        if p.loop is not None:
+            head = self.steps(p.head, plan.Memory())
+            body = self.steps(p.body, plan.Memory())
+            condition = None if p.condition is None else self.slot(p.condition)
+            return replace(p.loop, head=head, condition=condition, body=body, barrier=barrier)
+        assert p.index is not None
+        ways = tuple(self.steps(way, plan.Memory()) for way in p.ways)
+        return Branch(self.slot(p.index), ways, barrier)
+
+    def _extent(self, ref: Ref) -> plan.Extent:
+        """The memory of a whole room: slices are not told apart."""
+        room = ref.room
+        if room.space is Space.ARENA:
+            at = self.offsets[room]
+            return room.space, at, at + room.size_bytes
+        return room.space, room.at, room.at + 1
+
+
+def schedule(function: UOp, target: Target, kernel: Callable[[UOp, Target], Kernel],
+             outputs: Sequence[bool]) -> tuple[tuple[Step, ...], int, int]:  # fmt: skip
+    """Steps of a whole function, bytes of its arena, and its estimated work in nanoseconds.
+
+    `outputs` says which outputs are written; the others are inputs or other outputs.
+    """
+    scheduler = Scheduler(target, kernel)
+    params = [Ref(Room(Space.INPUT, i, 0)) for i in range(len(function.arg.params))]
+    targets = [Ref(Room(Space.OUTPUT, i, 0)) if own else None for i, own in enumerate(outputs)]
+    planned, _ = scheduler.function(function, params, targets)
+    offsets, arena_bytes = plan.arena(scheduler.lives)
+    return Placer(offsets).steps(planned, plan.Memory()), arena_bytes, work(planned)
+
+
+def work(planned: Sequence[Planned]) -> int:
+    """Nanoseconds: loops by their trips, an unknown number of them taken for a hundred."""
+    total = 0
+    for p in planned:
+        if p.kernel is not None:
+            total += p.kernel.work
+        elif p.loop is not None:
+            total += (p.loop.trips or 100) * (work(p.head) + work(p.body))
+        else:
+            total += max(work(way) for way in p.ways)
+    return total
