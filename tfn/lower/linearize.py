@@ -160,6 +160,8 @@ class Emitter:
         self.scope.items.append(UOp(Op.END, (loop, *carried, *following)))
         inner, self.scope = self.scope, self.outside.pop()
         self.scope.items.extend(inner.items)
+        for u in inner.items:  # asked for again, it is another value: accumulators have moved on
+            self.placed.pop(u, None)
         for u in carried:  # after the loop they are values of the scope around it
             self.placed[u] = self.scope
 
