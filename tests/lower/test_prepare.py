@@ -1,0 +1,141 @@
+"""What is said with arrays before the cut: the same values, and work in pieces that fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.lower.check_passes import HOST
+from tests.lower.graphs import by_definition, draw, inputs, matmul, p, same
+from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32
+from tfn.lower.prepare import (
+    FEW_OUTPUTS,
+    LONG_REDUCTION,
+    STAGE_TILES,
+    pad_explicitly,
+    prepare,
+    two_stages,
+)
+from tfn.trace import build
+from tfn.trace.op import Conv, Op
+from tfn.trace.uop import UOp, walk
+
+
+def ops(outputs: list[UOp], op: Op) -> list[UOp]:
+    return [u for u in walk(outputs) if u.op is op]
+
+
+def conv(x: UOp, w: UOp, stride: int = 1, padding: tuple[int, int] = (0, 0), spread: int = 1,
+         groups: int = 1) -> UOp:  # fmt: skip
+    arg = Conv((stride,) * 2, (padding,) * 2, (spread,) * 2, (1, 1), groups, 1, x.dtype)
+    return build.conv(x, w, arg)
+
+
+@pytest.mark.parametrize("padding", [(0, 0), (1, 2), (-1, 0), (-1, 2)])
+@pytest.mark.parametrize("spread", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_padding_becomes_a_value(padding: tuple[int, int], spread: int, stride: int) -> None:
+    u = conv(p(0, 2, 6, 5, 3), p(1, 2, 3, 3, 4), stride, padding, spread)
+    made = pad_explicitly(u)
+    assert not any(map(any, made.arg.padding)) and made.arg.dilation_x == (1, 1)
+    assert made.shape == u.shape
+    values = inputs([u])
+    same(by_definition([made], values)[0], by_definition([u], values)[0], 1e-5, 1e-5)
+    assert pad_explicitly(made) is made
+
+
+@pytest.mark.parametrize("op", [Op.ADD, Op.MAX, Op.MIN, Op.MUL])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((LONG_REDUCTION + 1,), (0,)), ((3, LONG_REDUCTION), (1,)), ((40_001, 2), (0,)),
+     ((210, 211), (0, 1)), ((3, 200, 5, 200), (1, 3)), ((STAGE_TILES, 5, 103), (0, 2))],
+)  # fmt: skip
+def test_long_reductions_in_two_stages(op: Op, shape: tuple[int, ...], axes: tuple[int]) -> None:
+    u = build.reduce(p(0, *shape), op, axes)
+    made = two_stages(u)
+    value = draw(shape, FLOAT32)
+    if op is Op.MUL:
+        value = np.exp(value * 1e-3).astype(np.float32)
+    same(by_definition([made], [value])[0], by_definition([u], [value])[0], 1e-3, 1e-2)
+    long = np.prod([shape[a] for a in axes]) >= LONG_REDUCTION
+    assert (made is not u) == long
+    if long:
+        (partial,) = ops([made], Op.GBARRIER)
+        assert partial.size <= STAGE_TILES * u.size
+
+
+@pytest.mark.parametrize("shape", [(LONG_REDUCTION - 1,), (FEW_OUTPUTS + 1, LONG_REDUCTION)])
+def test_short_reductions_and_many_are_left_alone(shape: tuple[int, ...]) -> None:
+    u = build.add_up(p(0, *shape), (len(shape) - 1,))
+    assert two_stages(u) is u
+
+
+@pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16, INT32], ids=lambda d: d.name)
+def test_partial_sums_are_kept_wide(dtype: np.dtype) -> None:
+    """16-bit sums are rounded once, at the end."""
+    made = two_stages(build.add_up(p(0, 40_000, dtype=dtype), (0,)))
+    (partial,) = ops([made], Op.GBARRIER)
+    assert partial.dtype == build.accumulator(dtype) and made.dtype == dtype
+    ones = np.ones(40_000, dtype)
+    assert float(by_definition([made], [ones])[0]) == float(np.float32(40_000).astype(dtype))
+
+
+def test_long_contractions_in_pieces() -> None:
+    u = matmul(p(0, 8, 65536), p(1, 65536, 16))
+    (made,) = prepare([u], HOST)
+    batched = [d for d in ops([made], Op.DOT) if d.arg.batch_a]
+    assert batched, "the pieces are a batch"
+    pieces = batched[0].shape[0]
+    assert 65536 % pieces == 0
+    small = matmul(p(0, 8, 6), p(1, 6, 4))
+    assert prepare([small], HOST) == [small]
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16], ids=lambda d: d.name)
+def test_pieces_of_contractions_mean_the_same(dtype: np.dtype) -> None:
+    tiny = HOST.__class__(HOST.triple, HOST.cpu, "", 64, 32, 1 << 8, 1 << 10, 1 << 12)
+    graphs = [
+        matmul(p(0, 3, 1024, dtype=dtype), p(1, 1024, 2, dtype=dtype)),
+        build.dot(p(0, 1024, 3, dtype=dtype), p(1, 2, 1024, dtype=dtype), ((0,), (1,))),
+        build.dot(p(0, 4, 512, dtype=dtype), p(1, 512, 4, dtype=dtype), ((0, 1), (1, 0))),
+        conv(p(0, 1, 3, 3, 1024, dtype=dtype), p(1, 2, 2, 1024, 2, dtype=dtype), padding=(1, 0)),
+    ]
+    for u in graphs:
+        made = prepare([u], tiny)
+        assert made != [u]
+        values = inputs([u])
+        step = 1e-2 if dtype == BFLOAT16 else 1e-4
+        same(by_definition(made, values)[0], by_definition([u], values)[0], step, step * 10)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (40, 1), (33, 20), (17, 64)])
+def test_contractions_of_every_layout_mean_the_same(shape: tuple[int, int]) -> None:
+    """Also those whose second operand is copied to be contiguous."""
+    m, n = shape
+    graphs = [
+        build.dot(p(0, m, 19), p(1, n, 19), ((1,), (1,))),
+        build.dot(p(0, 19, m), p(1, n, 19), ((0,), (1,))),
+        build.dot(p(0, 3, m, 19), p(1, 3, n, 19), ((2,), (2,)), ((0,), (0,))),
+        build.dot(p(0, m, 19), p(1, n, 3, 19), ((1,), (2,))),
+        build.dot(p(0, m, 19, 2), p(1, n, 2, 19), ((1, 2), (2, 1))),
+        build.dot(p(0, m, 19), build.permute(p(1, 19, n), (1, 0)), ((1,), (1,))),
+        build.dot(p(0, m, 19), build.flip(p(1, n, 19), (0,)), ((1,), (1,))),
+        build.dot(p(0, m), p(1, n), ((), ())),
+    ]
+    for u in graphs:
+        made = prepare([u], HOST)
+        values = inputs([u])
+        same(by_definition(made, values)[0], by_definition([u], values)[0], 1e-4, 1e-4)
+
+
+def test_contractions_with_scalars() -> None:
+    for a, b in (((), ()), ((40,), ()), ((), (40,))):
+        u = build.dot(p(0, *a), p(1, *b), ((), ()))
+        values = inputs([u])
+        same(by_definition(prepare([u], HOST), values)[0], by_definition([u], values)[0])
+
+
+def test_what_only_stops_gradients_is_gone_and_what_users_place_stays() -> None:
+    x = p(0, 3)
+    barrier = UOp(Op.GBARRIER, (x + 1.0,))
+    assert prepare([UOp(Op.DETACH, (x,)) * 2.0, barrier], HOST) == [x * 2.0, barrier]
