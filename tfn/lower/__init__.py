@@ -15,8 +15,11 @@ Files in reading order:
     choose      which opt-ops, for which target
     decompose   operations that a target lacks, in terms of those it has
     mathlib     elementary functions from what every processor has
+    scopes      instructions in the loops they belong to
+    shuffle     values moved between lanes
     linearize   loops, scalars and vectors in order
     render      the text of each target
+    schedule    the steps of a program: kernels, loops and branches, and where their values are
     plan        one arena for all intermediates
     print       how each stage looks to a person
 """

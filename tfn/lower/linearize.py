@@ -16,13 +16,14 @@ coordinates and a constant mask.  Accumulators are values that a loop carries.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
 from tfn.dtypes import FLOATS, INT64
 from tfn.lower.affine import affine
 from tfn.lower.depends import dependences
+from tfn.lower.scopes import Scopes
+from tfn.lower.shuffle import transpose
 from tfn.lower.split import Nest
 from tfn.trace import build
 from tfn.trace.op import Access, Op, Param, Place
@@ -33,29 +34,20 @@ END = UOp(Op.PARAM, (), Param(-1, (), INT64))
 """The tiles that one call of a kernel runs: parameters beside the buffers."""
 
 
-@dataclass(eq=False)
-class Scope:
-    """The instructions of one loop, or of the function."""
-
-    depth: int
-    items: list[UOp] = field(default_factory=list)
-
-
 def linearize(n: Nest) -> tuple[UOp, ...]:
     """The instructions of a kernel in order: the stage LINEAR."""
     emitter = Emitter(n)
     emitter.loops(0)
-    return tuple(emitter.scope.items)
+    return tuple(emitter.code.scope.items)
 
 
 class Emitter:
     """The state of one kernel's emission.
 
     Attributes:
-        root: the scope of the function; `scope` is the one being filled, in those of `outside`.
+        code: the instructions so far, loop by loop.
         env: the value of each range at present: a loop counter, a constant, or lanes.
         fixed: ranges whose value is a known integer at present, for bounds.
-        placed: the scope of each instruction.
         values: what has been emitted, by node and the coordinates it depends on.
     """
 
@@ -64,14 +56,12 @@ class Emitter:
         outer = [r for r in n.loops if r.arg.place in (Place.LOOP, Place.PARALLEL)]
         self.outer = outer
         self.inner = [r for r in n.loops if r not in outer]
-        self.root = self.scope = Scope(0)
-        self.outside: list[Scope] = []
+        self.code = Scopes()
+        self.add, self.here = self.code.add, self.code.here
         self.env: dict[UOp, UOp] = {}
         self.fixed: dict[UOp, int] = {}
-        self.placed: dict[UOp, Scope] = {}
         self.values: dict[tuple[Any, ...], UOp] = {}
         self.sums: dict[UOp, tuple[list[tuple[UOp, int]], int]] = {}
-        self.count = 0
         self.depends = dependences(n.body)
         self.written = {s.src[0] for s in n.body.src if s.arg is not None}
         ranges = {*n.loops, *(u for u in self.depends if u.op is Op.RANGE)}
@@ -142,47 +132,13 @@ class Emitter:
         del self.env[r], self.fixed[r]
 
     def _loop(self, r: UOp, begin: UOp, end: UOp, inside: Callable[[], None]) -> None:
-        opened = self._open(begin, end)
+        opened = self.code.open(begin, end)
         self.env[r] = opened
         inside()
         del self.env[r]
-        self._close(opened, [], [])
-
-    def _open(self, begin: UOp, end: UOp) -> UOp:
-        self.count += 1
-        loop = UOp(Op.LOOP, (begin, end), self.count)
-        self.outside.append(self.scope)
-        self.scope = Scope(self.scope.depth + 1, [loop])
-        self.placed[loop] = self.scope
-        return loop
-
-    def _close(self, loop: UOp, carried: Sequence[UOp], following: Sequence[UOp]) -> None:
-        self.scope.items.append(UOp(Op.END, (loop, *carried, *following)))
-        inner, self.scope = self.scope, self.outside.pop()
-        self.scope.items.extend(inner.items)
-        for u in inner.items:  # asked for again, it is another value: accumulators have moved on
-            self.placed.pop(u, None)
-        for u in carried:  # after the loop they are values of the scope around it
-            self.placed[u] = self.scope
+        self.code.close(opened, [], [])
 
     # Instructions.
-
-    def add(self, u: UOp) -> UOp:
-        """Place an instruction in the innermost loop that it depends on; constants need none."""
-        if u not in self.placed and u.op not in (Op.CONST, Op.PARAM, Op.LANES):
-            scope = max((self._of(s) for s in u.src), key=lambda s: s.depth, default=self.root)
-            self.placed[u] = scope
-            scope.items.append(u)
-        return u
-
-    def _of(self, u: UOp) -> Scope:
-        return self.placed.get(u, self.root)
-
-    def here(self, u: UOp) -> UOp:
-        """Place an instruction at the end of the loop that is open."""
-        self.placed[u] = self.scope
-        self.scope.items.append(u)
-        return u
 
     def widen(self, u: UOp, lanes: int) -> UOp:
         """A scalar in every lane; a vector as it is."""
@@ -272,7 +228,7 @@ class Emitter:
                 lanes = at.shape[0]
             else:
                 scalars.append((at, k))
-        scalars.sort(key=lambda pair: self._of(pair[0]).depth)
+        scalars.sort(key=lambda pair: self.code.of(pair[0]).depth)
         base = self._total(scalars)
         if not vectors:
             return base, offset, lanes, stride
@@ -408,9 +364,9 @@ class Folding:
     def run(self) -> None:
         """Emit the reduction in the loop it belongs to, and remember its value everywhere."""
         e = self.e
-        scope = e.scope
-        counters = [e._of(e.env[r]) for r in e.depends[self.node] if r in e.env]
-        e.scope = max(counters, key=lambda s: s.depth, default=e.root)
+        scope = e.code.scope
+        counters = [e.code.of(e.env[r]) for r in e.depends[self.node] if r in e.env]
+        e.code.scope = max(counters, key=lambda s: s.depth, default=e.code.root)
         here = {r: (e.env.get(r), e.fixed.get(r)) for r in (*self.upcasts, *self.lanes)}
         places = list(product(*(range(e.trips(r)) for r in self.upcasts)))
         shape = (self.width,) if self.width else ()
@@ -430,7 +386,7 @@ class Folding:
         for r, (env, fixed) in here.items():
             _restore(e.env, r, env)
             _restore(e.fixed, r, fixed)
-        e.scope = scope
+        e.code.scope = scope
 
     def _level(self, level: int, sums: dict[Any, UOp]) -> dict[Any, UOp]:
         """The sums after the loops from `level` inwards."""
@@ -440,7 +396,7 @@ class Folding:
         r = self.loops[level]
         full = e.full(r)
         if full > 1 or (full == 1 and not e.bounds[r] and r.arg.size > 1):
-            loop = e._open(const(0, INT64), const(full, INT64))
+            loop = e.code.open(const(0, INT64), const(full, INT64))
             carried = {}
             for i, (key, value) in enumerate(sums.items()):
                 u = UOp(Op.ACCUMULATOR, (loop, value), i)
@@ -448,7 +404,7 @@ class Folding:
             e.env[r] = loop
             following = self._level(level + 1, dict(carried))
             del e.env[r]
-            e._close(loop, list(carried.values()), list(following.values()))
+            e.code.close(loop, list(carried.values()), list(following.values()))
             sums = carried
         elif full == 1:
             sums = self._fixed(r, 0, level, sums)
@@ -503,20 +459,6 @@ def _restore(table: dict[UOp, Any], r: UOp, old: Any) -> None:
         table.pop(r, None)
     else:
         table[r] = old
-
-
-def transpose(rows: Sequence[UOp], add: Callable[[UOp], UOp]) -> list[UOp]:
-    """A square of vectors, turned: each step swaps blocks of twice the size across the diagonal."""
-    rows, n, d = list(rows), len(rows), 1
-    while d < n:
-        low = tuple(n + j - d if j & d else j for j in range(n))
-        high = tuple(n + j if j & d else j + d for j in range(n))
-        for i in range(n):
-            if not i & d:
-                pair = (rows[i], rows[i + d])
-                rows[i], rows[i + d] = (add(UOp(Op.SHUFFLE, pair, order)) for order in (low, high))
-        d *= 2
-    return rows
 
 
 ARITHMETIC: dict[Op, Callable[[int, int], int]] = {

@@ -9,7 +9,7 @@ starts: a generation, a count of arrivals, and one counter per launch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tfn.lower.kernel import Branch, Launch, Loop, Slot, Space, Step, flatten
 
@@ -72,7 +72,8 @@ def driver_text(name: str, steps: Sequence[Step], inputs: int) -> str:
     most = max((len(launch.operands) for launch in launches), default=1)
     driver.lines.append(f"  %operands = alloca [{most} x ptr], align 8")
     driver.lines.append("  %alone = icmp eq i64 %threads, 1")
-    for i in range(len(launches)):
+    for launch in repeated(steps):
+        i = driver.numbers[id(launch)]
         driver.lines += [f"  %round{i} = alloca i64, align 8", f"  store i64 0, ptr %round{i}"]
     driver.steps(steps)
     declared = {launch.kernel.name for launch in launches}
@@ -85,6 +86,16 @@ def driver_text(name: str, steps: Sequence[Step], inputs: int) -> str:
         + BARRIER
         + 'attributes #1 = { nounwind "no-builtins" }\n'
     )
+
+
+def repeated(steps: Sequence[Step]) -> Iterator[Launch]:
+    """The launches that stand in loops."""
+    for step in steps:
+        if isinstance(step, Loop):
+            yield from flatten([step])
+        elif isinstance(step, Branch):
+            for way in step.ways:
+                yield from repeated(way)
 
 
 class Driver:
@@ -148,18 +159,13 @@ class Driver:
         return start
 
     def launch(self, launch: Launch) -> None:
-        """All tiles at once if there is one thread, else chunk by chunk.
-
-        Each round of a launch in a loop goes on counting where the last one stopped: every thread
-        has taken one chunk too many, so the rounds begin at fixed distances.
-        """
+        """All tiles at once if there is one thread, else chunk by chunk."""
         for k, slot in enumerate(launch.operands):
             pointer = self.pointer(slot)
             at = self.let(f"getelementptr ptr, ptr %operands, i64 {k}")
             self.lines.append(f"  store ptr {pointer}, ptr {at}, align 8")
         kernel, i = launch.kernel, self.numbers[id(launch)]
         chunk = max(1, -(-kernel.tiles // CHUNKS))
-        chunks = -(-kernel.tiles // chunk)
         self.lines += [
             f"  br i1 %alone, label %whole{i}, label %share{i}",
             f"whole{i}:",
@@ -167,15 +173,13 @@ class Driver:
             f"  br label %done{i}",
             f"share{i}:",
             f"  %counter{i} = getelementptr i8, ptr %sync, i64 {COUNTERS_AT + COUNTER_BYTES * i}",
-            f"  %start{i} = load i64, ptr %round{i}",
-            f"  %taken{i} = add i64 %threads, {chunks}",
-            f"  %length{i} = mul i64 %taken{i}, {chunk}",
-            f"  %next{i} = add i64 %start{i}, %length{i}",
-            f"  store i64 %next{i}, ptr %round{i}",
+        ]
+        start = self._round(i, chunk, -(-kernel.tiles // chunk)) if self.counters else "0"
+        self.lines += [
             f"  br label %take{i}",
             f"take{i}:",
             f"  %got{i} = atomicrmw add ptr %counter{i}, i64 {chunk} monotonic",
-            f"  %begin{i} = sub i64 %got{i}, %start{i}",
+            f"  %begin{i} = sub i64 %got{i}, {start}",
             f"  %some{i} = icmp slt i64 %begin{i}, {kernel.tiles}",
             f"  br i1 %some{i}, label %run{i}, label %done{i}",
             f"run{i}:",
@@ -187,6 +191,17 @@ class Driver:
             f"done{i}:",
         ]
         self.block = f"done{i}"
+
+    def _round(self, i: int, chunk: int, chunks: int) -> str:
+        """Where the tile counter of a launch in a loop begins this time.
+
+        It goes on counting where the last round stopped: every thread has taken one chunk too
+        many, so the rounds begin at fixed distances.
+        """
+        start = self.let(f"load i64, ptr %round{i}")
+        length = self.let(f"mul i64 {self.let(f'add i64 %threads, {chunks}')}, {chunk}")
+        self.lines.append(f"  store i64 {self.let(f'add i64 {start}, {length}')}, ptr %round{i}")
+        return start
 
     def loop(self, loop: Loop) -> None:
         """Head, test, body, barrier, and back."""
