@@ -26,6 +26,7 @@ from tfn.errors import (
 )
 from tfn.hw.buffer import Buffer
 from tfn.trace import bind, unknown
+from tfn.trace.kind import Kind, kind_of
 from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
 
@@ -71,22 +72,26 @@ class Array:
         shape: sizes of the axes.
         dtype: a ``numpy.dtype``.
         weak_type: whether the dtype gives way to others, as that of a Python scalar does.
+        kind: shape and dtype as one object; None if traced.
     """
 
-    __slots__ = ("__weakref__", "buffer", "dtype", "known", "shape", "trace", "uop", "weak_type")
+    __slots__ = ("__weakref__", "buffer", "dtype", "kind", "known", "shape", "trace", "uop",
+                 "weak_type")  # fmt: skip  # filled by `tfn.hw.cpu.native` too
     __array_priority__ = 100  # so that NumPy's operators leave the work to ours
     __hash__ = None  # type: ignore[assignment]  # ``==`` is elementwise
     shape: Shape
     dtype: DType
     weak_type: bool
+    kind: Kind | None
     buffer: Buffer | None  # None if traced or deleted
-    uop: UOp | None  # None if concrete
+    uop: UOp | None  # None if concrete, like the trace
     trace: bind.Trace | None
     known: bool  # whether a traced value can be computed now
 
     def __init__(self, buffer: Buffer, shape: Shape, dtype: DType, weak_type: bool = False) -> None:
         self.shape, self.dtype, self.weak_type = shape, dtype, weak_type
-        self.buffer, self.uop, self.trace, self.known = buffer, None, None, True
+        self.kind, self.buffer, self.known = kind_of(shape, dtype), buffer, True
+        self.uop = self.trace = None
 
     # The value.
 
@@ -145,9 +150,8 @@ class Array:
     def _only(self, error: type[ConcretizationTypeError], need: str, hint: str) -> Any:
         """The one element."""
         if prod(self.shape) != 1:
-            raise ArgumentError(
-                f"{need} needs an array of one element", got=unknown.show(self), hint="reduce it"
-            )
+            raise ArgumentError(f"{need} needs an array of one element", got=unknown.show(self),
+                                hint="reduce it")  # fmt: skip
         return self._data(error, need, hint).reshape(())[()]
 
     def __bool__(self) -> bool:
@@ -161,9 +165,8 @@ class Array:
 
     def __index__(self) -> int:
         if self.dtype not in INTEGERS or self.shape:
-            raise ArgumentError(
-                "only an integer scalar can be used as an index", got=unknown.show(self)
-            )
+            problem = "only an integer scalar can be used as an index"
+            raise ArgumentError(problem, got=unknown.show(self))
         return int(self._only(TracerIntegerConversionError, "a Python integer", unknown.INTEGER))
 
     def item(self, *index: int) -> Any:
@@ -190,11 +193,9 @@ class Array:
         return f"Array({text}{shape}{end}"
 
     def __str__(self) -> str:
-        return (
-            repr(self)
-            if self.trace is not None
-            else str(self._data(ConcretizationTypeError, "its text", unknown.PRINT))
-        )
+        if self.trace is not None:
+            return repr(self)
+        return str(self._data(ConcretizationTypeError, "its text", unknown.PRINT))
 
     def __format__(self, spec: str) -> str:
         if not spec or self.shape:
@@ -248,9 +249,9 @@ class Array:
     # Elements.
 
     def __len__(self) -> int:
-        if not self.shape:
-            raise ArgumentError("a 0-d array has no length", got=unknown.show(self))
-        return self.shape[0]
+        if self.shape:
+            return self.shape[0]
+        raise ArgumentError("a 0-d array has no length", got=unknown.show(self))
 
     def __iter__(self) -> Iterator[Array]:
         if not self.shape:
@@ -261,8 +262,8 @@ class Array:
         return _PLUGGED[0].getitem(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        cure = "x = x.at[index].set(value) gives a new array"
-        raise ImmutableError("arrays cannot be changed in place", got=unknown.show(self), hint=cure)
+        raise ImmutableError("arrays cannot be changed in place", got=unknown.show(self),
+                             hint="x = x.at[index].set(value) gives a new array")  # fmt: skip
 
     @property
     def at(self) -> At:

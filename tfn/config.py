@@ -6,8 +6,12 @@ Every knob that a pass reads is part of the key of what the pass makes.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+_WATCHERS: list[Callable[[], None]] = []
 
 
 def _cache_dir() -> Path:
@@ -39,5 +43,16 @@ class Config:
         default_factory=lambda: os.environ.get("TFN_NATIVE_DISPATCH", "1") != "0"
     )
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+        for watcher in _WATCHERS:
+            watcher()
+
 
 config = Config()
+
+
+def watch(watcher: Callable[[], None]) -> None:
+    """Call a function now and after every change of `config`, for those who cannot read it."""
+    _WATCHERS.append(watcher)
+    watcher()

@@ -17,21 +17,25 @@ from tfn.config import config
 from tfn.errors import ArgumentError, DeviceError
 from tfn.hw.buffer import Buffer
 from tfn.hw.cpu.device import cpu
+from tfn.hw.cpu.dispatch import Given, Made
+from tfn.hw.cpu.queue import CpuExecutable, CpuQueue
 from tfn.hw.device import Device, Executable
 from tfn.hw.null import null
 from tfn.hw.python import python
 from tfn.lower.kernel import Program, Space
 from tfn.lower.pipeline import lower
 from tfn.trace import bind
+from tfn.trace.bind import Door
 from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr, function, param
+from tfn.trace.kind import kind_of
 from tfn.trace.op import SEVERAL, Op, Param
 from tfn.trace.uop import UOp
 
 MAKERS = {"cpu": cpu, "python": python, "null": null}
 _DEVICES: dict[str, Device] = {}
 _LOADED: dict[tuple[UOp, str], tuple[Program, Executable]] = {}
-_EAGER: dict[Any, Jaxpr] = {}
+_EAGER: dict[Any, tuple[Jaxpr, Door | None]] = {}  # by op, its argument, kinds of operands
 
 
 def device() -> Device:
@@ -42,7 +46,10 @@ def device() -> Device:
         if maker is None:
             raise DeviceError(f"there is no device {config.device!r}",
                               hint="devices are " + ", ".join(MAKERS))  # fmt: skip
-        found = _DEVICES[config.device] = maker()
+        found = maker()
+        if isinstance(found.queue, CpuQueue) and found.queue.dispatch:
+            found.queue.dispatch.serve(Array)
+        _DEVICES[config.device] = found
     return found
 
 
@@ -81,16 +88,49 @@ def call(jaxpr: Jaxpr, operands: Sequence[Array]) -> list[Array]:
     return [Array(b, s, d) for b, (s, d) in zip(outputs, program.outputs)]
 
 
+def door(jaxpr: Jaxpr, takes: Sequence[Any], gives: Any, given: Sequence[bool | None],
+         made: Sequence[bool], captured: Sequence[Array] = (),
+         donated: frozenset[int] = frozenset()) -> Door | None:  # fmt: skip
+    """A native function that runs a Jaxpr on arguments as they are; see `bind.Face`."""
+    if config.device != "cpu" or not config.native_dispatch:
+        return None
+    program, run = load(jaxpr)
+    if not isinstance(run, CpuExecutable):
+        return None
+    asked = (*given, *[None] * len(captured))
+    rows = [
+        Given(kind_of(*kind), weak, i in donated)
+        for i, (kind, weak) in enumerate(zip(program.inputs, asked, strict=True))
+    ]
+    shared = {
+        i: slot.at if slot.space is Space.INPUT else len(rows) + slot.at
+        for i, slot in program.aliases
+    }
+    outputs = [
+        Made(kind_of(shape, dtype), weak, prod(shape) * dtype.itemsize, shared.get(i, -1))
+        for i, ((shape, dtype), weak) in enumerate(zip(program.outputs, made, strict=True))
+    ]
+    return run.door(rows, outputs, takes, gives, captured)
+
+
 def execute(op: Op, arg: Any, operands: Sequence[Array]) -> Any:
     """One op, now, on concrete arrays; its program is cached by shapes and dtypes."""
-    key = (op, arg, tuple((x.shape, x.dtype) for x in operands))
-    jaxpr = _EAGER.get(key)
+    key = op, arg, tuple([x.kind for x in operands])
+    jaxpr, enter = _EAGER.get(key, (None, None))
+    if enter is not None:
+        result = enter(*operands)
+        if result is not NotImplemented:
+            return result
     if jaxpr is None:
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
         node = UOp(op, tuple(map(param, params)), arg)
-        outputs = several(node) if op in SEVERAL else [node]
-        jaxpr = _EAGER[key] = Jaxpr(function(outputs, params))
+        jaxpr = Jaxpr(function(several(node) if op in SEVERAL else [node], params))
     results = call(jaxpr, operands)
+    if enter is None:
+        takes, gives = range(len(operands)), range(len(results))
+        door_of = list(gives) if op in SEVERAL else 0
+        enter = door(jaxpr, takes, door_of, [None] * len(takes), [False] * len(gives))
+        _EAGER[key] = jaxpr, enter
     return results if op in SEVERAL else results[0]
 
 
@@ -130,7 +170,7 @@ def read(x: Array) -> np.ndarray[Any, Any]:
 def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:
     """An Array that is a value of a running trace."""
     x = object.__new__(Array)
-    x.shape, x.dtype, x.weak_type, x.buffer = uop.shape, uop.dtype, weak, None
+    x.shape, x.dtype, x.weak_type, x.kind, x.buffer = uop.shape, uop.dtype, weak, None, None
     x.uop, x.trace, x.known = uop, trace, known
     return x
 
@@ -143,3 +183,4 @@ class Runner:
     wrap = staticmethod(wrap)
     execute = staticmethod(execute)
     call = staticmethod(call)
+    door = staticmethod(door)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tfn import run, tree
+from tfn.array import Array
 
 
 def device_put(x: Any) -> Any:
@@ -29,14 +30,13 @@ def device_get(x: Any) -> Any:
 
 
 def block_until_ready(x: Any) -> Any:
-    """The tree itself, once every array in it has been computed.
+    """The tree itself, once all that was started has finished.
 
     Example:
         >>> block_until_ready((1, None))
         (1, None)
     """
-    for leaf in tree.leaves(x):
-        wait = getattr(leaf, "block_until_ready", None)
-        if wait is not None:
-            wait()
+    if type(x) is Array:
+        return x.block_until_ready()
+    run.device().queue.synchronize()
     return x

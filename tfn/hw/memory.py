@@ -11,8 +11,9 @@ import ctypes
 import mmap
 import os
 import threading
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -49,8 +50,49 @@ def size_class(size_bytes: int) -> int:
     return -(-units // step) * step * ALIGNMENT
 
 
-def _physical_bytes() -> int:
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+def keep_limit() -> int:
+    """How many bytes to keep for later: a quarter of the machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
+
+
+def over_limit(size_bytes: int, live_bytes: int, limit: int) -> OutOfMemoryError:
+    """The error for a buffer that would pass `config.memory_limit_bytes`."""
+    return OutOfMemoryError(
+        f"{size_bytes:,} bytes do not fit: {live_bytes:,} of {limit:,} are in use",
+        hint="delete arrays, donate arguments, or raise config.memory_limit_bytes",
+    )
+
+
+def pages(size_bytes: int, live_bytes: int) -> int:
+    """The address of new pages from the system; huge ones, if it has any, for huge blocks.
+
+    Raises:
+        OutOfMemoryError: if it refuses, saying that `live_bytes` are in use.
+    """
+    huge = size_bytes >= HUGE_BYTES
+    asked = size_bytes + HUGE_BYTES if huge else size_bytes
+    start = _mmap(
+        None, asked, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0
+    )
+    if start == _FAILED:
+        raise OutOfMemoryError(
+            f"the system has no {size_bytes:,} bytes left",
+            got=os.strerror(ctypes.get_errno()),
+            hint=f"{live_bytes:,} bytes are in use by arrays",
+        )
+    if not huge:
+        return int(start)
+    # A huge page must begin at a multiple of its size: what is before and after goes back.
+    page = mmap.PAGESIZE
+    first = -(-start // HUGE_BYTES) * HUGE_BYTES
+    last = -(-(first + size_bytes) // page) * page
+    if first > start:
+        _munmap(start, first - start)
+    if start + asked > last:
+        _munmap(last, start + asked - last)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        _madvise(first, size_bytes, mmap.MADV_HUGEPAGE)
+    return int(first)
 
 
 class _Lease:
@@ -78,9 +120,7 @@ class Pool:
 
     def __init__(self, keep_limit_bytes: int | None = None) -> None:
         self.live_bytes = self.peak_bytes = self.kept_bytes = self.asked = 0
-        self.keep_limit_bytes = (
-            _physical_bytes() // 4 if keep_limit_bytes is None else keep_limit_bytes
-        )
+        self.keep_limit_bytes = keep_limit() if keep_limit_bytes is None else keep_limit_bytes
         self._shelves: dict[int, list[int]] = {}
         # Reentrant, because a garbage collection inside it may bring blocks back.
         self._lock = threading.RLock()
@@ -99,10 +139,7 @@ class Pool:
         limit = config.memory_limit_bytes
         with self._lock:
             if limit and self.live_bytes + block_bytes > limit:
-                raise OutOfMemoryError(
-                    f"{size_bytes:,} bytes do not fit: {self.live_bytes:,} of {limit:,} are in use",
-                    hint="delete arrays, donate arguments, or raise config.memory_limit_bytes",
-                )
+                raise over_limit(size_bytes, self.live_bytes, limit)
             shelf = self._shelves.get(block_bytes)
             if shelf:
                 address = shelf.pop()
@@ -136,44 +173,23 @@ class Pool:
 
     def _ask(self, block_bytes: int) -> int:
         """A block of new memory; small ones bring a shelf of their like."""
+        self.asked += 1
         if block_bytes > SLAB_BYTES // 4:
-            return self._map(block_bytes)
+            return pages(block_bytes, self.live_bytes)
         count = min(SLAB_BYTES // block_bytes, SLAB_BLOCKS)
-        start = self._map(count * block_bytes)
+        start = pages(count * block_bytes, self.live_bytes)
         blocks = [start + i * block_bytes for i in reversed(range(count))]
         shelf = self._shelves.setdefault(block_bytes, [])
         shelf += blocks
         self.kept_bytes += (count - 1) * block_bytes
         return shelf.pop()
 
-    def _map(self, size_bytes: int) -> int:
-        """Pages from the system; huge ones, if it has any, for huge blocks."""
-        huge = size_bytes >= HUGE_BYTES
-        asked = size_bytes + HUGE_BYTES if huge else size_bytes
-        start = _mmap(
-            None, asked, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS,
-            -1, 0,
-        )  # fmt: skip
-        if start == _FAILED:
-            raise OutOfMemoryError(
-                f"the system has no {size_bytes:,} bytes left",
-                got=os.strerror(ctypes.get_errno()),
-                hint=f"{self.live_bytes:,} bytes are in use by arrays",
-            )
-        self.asked += 1
-        if not huge:
-            return int(start)
-        # A huge page must begin at a multiple of its size: what is before and after goes back.
-        page = mmap.PAGESIZE
-        first = -(-start // HUGE_BYTES) * HUGE_BYTES
-        last = -(-(first + size_bytes) // page) * page
-        if first > start:
-            _munmap(start, first - start)
-        if start + asked > last:
-            _munmap(last, start + asked - last)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
-            _madvise(first, size_bytes, mmap.MADV_HUGEPAGE)
-        return int(first)
+
+class Blocks(Protocol):
+    """A pool, in Python or native."""
+
+    def allocate(self, size_bytes: int) -> Buffer:
+        """Uninitialised memory.  Raises OutOfMemoryError."""
 
 
 class HostMemory:
@@ -181,29 +197,27 @@ class HostMemory:
 
     Attributes:
         pool: where blocks come from.
+        wrap: makes a buffer of (address, size in bytes, owner).
+        allocate: gives uninitialised memory, or raises OutOfMemoryError.
     """
 
-    def __init__(self, pool: Pool | None = None) -> None:
-        self.pool = pool or Pool()
-
-    def allocate(self, size_bytes: int) -> Buffer:
-        """Uninitialised memory.
-
-        Raises:
-            OutOfMemoryError: if there is none.
-        """
-        return self.pool.allocate(size_bytes)
+    def __init__(
+        self, pool: Blocks | None = None, wrap: Callable[[int, int, Any], Buffer] = Buffer
+    ) -> None:
+        self.pool: Any = Pool() if pool is None else pool
+        self.allocate: Callable[[int], Buffer] = self.pool.allocate
+        self.wrap = wrap
 
     def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
         """The memory of a NumPy array: shared if it is contiguous and aligned, else copied."""
         if x.nbytes <= SMALL_BYTES:  # copied sooner than its address is asked for
-            buffer = self.pool.allocate(x.nbytes)
+            buffer = self.allocate(x.nbytes)
             ctypes.memmove(buffer.address, x.tobytes(), x.nbytes)
             return buffer
         address = x.__array_interface__["data"][0]
         if address % ALIGNMENT == 0 and x.flags.c_contiguous:
-            return Buffer(address, x.nbytes, x)
-        buffer = self.pool.allocate(x.nbytes)
+            return self.wrap(address, x.nbytes, x)
+        buffer = self.allocate(x.nbytes)
         buffer.view(x.shape, x.dtype)[...] = x
         return buffer
 

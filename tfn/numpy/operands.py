@@ -26,7 +26,7 @@ from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import Op, Param, Shape
 from tfn.trace.uop import UOp, const
 
-_PROGRAMS: dict[Any, Jaxpr] = {}
+_PROGRAMS: dict[Any, tuple[Jaxpr, bind.Door | None]] = {}  # by body, static, weak, kinds
 
 
 def apply(
@@ -37,18 +37,25 @@ def apply(
     `body` must be a function of a module, not a new one at each call: with the hashable `static`
     it is the key under which the program is kept.
     """
+    key = body, static, weak, tuple([x.kind for x in operands])
+    jaxpr, enter = _PROGRAMS.get(key, (None, None))
+    if enter is not None:
+        result: Array = enter(*operands)
+        if result is not NotImplemented:
+            return result
     trace = bind.innermost(operands)
     if trace is not None:
         node = body(*[bind.lift(x, trace) for x in operands], *static)
         traced: Array = bind.face().wrap(node, trace, all(x.known for x in operands), weak)
         return traced
-    key = (body, static, tuple([(x.shape, x.dtype) for x in operands]))
-    jaxpr = _PROGRAMS.get(key)
     if jaxpr is None:
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
-        jaxpr = _PROGRAMS[key] = Jaxpr(function([body(*map(param, params), *static)], params))
-    result: Array = bind.face().call(jaxpr, operands)[0]
+        jaxpr = Jaxpr(function([body(*map(param, params), *static)], params))
+    result = bind.face().call(jaxpr, operands)[0]
     result.weak_type = weak
+    if enter is None:
+        door = bind.face().door(jaxpr, range(len(operands)), 0, [None] * len(operands), [weak])
+        _PROGRAMS[key] = jaxpr, door
     return result
 
 

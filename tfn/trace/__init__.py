@@ -4,6 +4,7 @@ Files in reading order:
     op           the closed list of operations, one meaning each, and their arguments
     primitives   per operation: what it takes, what it gives, in which operands it is linear
     uop          the node: immutable, made once, typed at birth; walks and substitution
+    kind         shape and dtype as one object: what caches ask first
     build        nodes made the convenient way
     jaxpr        closed functions, and how they print
     bind         execute at once, or record: the one decision

@@ -10,13 +10,14 @@ outside `jit`): then any value in it can be computed when Python asks for it, an
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, cast
 
 from tfn.dtypes import DType
 from tfn.errors import UnexpectedTracerError, user_line
 from tfn.trace.jaxpr import Jaxpr, alone, close, inline
+from tfn.trace.kind import Kind
 from tfn.trace.op import SEVERAL, Leaf, Op, Shape
 from tfn.trace.uop import UOp, substitute, walk
 
@@ -49,9 +50,13 @@ class Value(Protocol):
     shape: Shape
     dtype: DType
     weak_type: bool
+    kind: Kind | None  # shape and dtype as one object; None if traced
     uop: UOp | None  # None if concrete
     trace: Trace | None  # None if concrete
     known: bool  # whether it can be computed now
+
+
+Door = Callable[..., Any]
 
 
 class Face(Protocol):
@@ -71,6 +76,17 @@ class Face(Protocol):
 
     def call(self, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any]:
         """A whole closed function, now, compiled, on concrete Values."""
+
+    def door(self, jaxpr: Jaxpr, takes: Sequence[Any], gives: Any, given: Sequence[bool | None],
+             made: Sequence[bool], captured: Sequence[Any] = (),
+             donated: frozenset[int] = frozenset()) -> Door | None:  # fmt: skip
+        """The same as a native function of the arguments as they are, where there can be one.
+
+        `takes` and `gives` are the arguments and the result, with numbers of parameters and of
+        outputs for Values; `given` and `made` say which are weak, None for either; `captured` are
+        the last parameters, and those of the numbers `donated` lose their memory.  It answers
+        NotImplemented, and has done nothing, if its arguments are not as described.
+        """
 
 
 _FACE: list[Face] = []

@@ -4,6 +4,10 @@ A call looks up the kinds of its arguments - shape, dtype, weakness - and runs t
 there.  On a miss the function is recorded, closed into a Jaxpr, and kept.  What it closed over,
 arrays or values of an outer trace, became operands; with values of an outer trace nothing is
 kept, since the next call may close over others.
+
+Where the device has native calls, a program gets doors: one that takes the arguments as the user
+passes them, tried first, and one that takes the list of leaves, for what is static, passed by
+name, or of classes that only Python can take apart.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from tfn.dtypes import SHORT
 from tfn.errors import ArgumentError
 from tfn.trace import bind
 from tfn.trace.jaxpr import Jaxpr, close
+from tfn.trace.kind import kind_of
 from tfn.transforms.arguments import (
     Argnums,
     Function,
@@ -30,6 +35,9 @@ from tfn.transforms.arguments import (
 from tfn.transforms.record import record
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.static import Names, Selection, Split
+
+MOST_DOORS = 8
+"""How many are tried one after the other before a call is looked up in a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,14 @@ def closed(function: Function, call: Callable[[Sequence[Any]], Any], kinds: Sequ
     values = tuple(leaf.arg.value for leaf in captured)
     structure = recorded.structure
     return Traced(jaxpr, values, structure, tuple(recorded.weak), structure.is_leaf())
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A function closed over kinds of arguments, and the door that takes the list of them."""
+
+    traced: Traced
+    door: bind.Door | None = None
 
 
 class CacheInfo(NamedTuple):
@@ -127,14 +143,13 @@ class Jitted:
         self.function = function
         self.static = Selection.of(function, static_argnums, static_argnames)
         self.donated = Selection.of(function, donate_argnums, donate_argnames)
-        self._plain = not self.static and not self.donated
         self._names: dict[Any, list[str]] = {}
         self.clear_cache()
 
     def clear_cache(self) -> None:
         """Forget every program."""
-        self._entries: dict[Any, Traced] = {}
-        self._of_arrays: dict[Any, Traced] = {}  # the same, by the kinds of arguments alone
+        self._entries: dict[Any, Entry] = {}
+        self._doors: list[bind.Door] = []  # which take arguments as they are passed
         self._misses, self._last_miss = 0, ""
 
     def cache_info(self) -> CacheInfo:
@@ -150,7 +165,7 @@ class Jitted:
             x if isinstance(x, ShapeDtypeStruct) else as_value(x, name)
             for x, name in zip(leaves, names, strict=True)
         ]
-        return self._find(split, structure, kinds, names)
+        return self._find(split, structure, kinds, names).traced
 
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """The types of the results for these arguments; nothing is computed."""
@@ -158,43 +173,47 @@ class Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result, from the program for arguments of this kind."""
-        try:
-            if self._of_arrays and not kwargs:
-                kinds = tuple([(x.shape, x.dtype, x.weak_type, x.trace) for x in args])
-                entry = self._of_arrays.get(kinds)
-                if entry is not None:
-                    return entry.finish(bind.face().call(entry.jaxpr, [*args, *entry.captured]))
-        except AttributeError:  # something else than arrays is among the arguments
-            pass
+        if not kwargs:
+            for door in self._doors:
+                result = door(*args)
+                if result is not NotImplemented:
+                    return result
         return self._call(args, kwargs)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A call of any kind: with trees or numbers, new, or within an outer trace."""
-        split = self.static.split(self.function, args, kwargs) if self.static else None
-        dynamic, statics = (split.dynamic, split.statics) if split else ((args, kwargs), ())
-        values, structure = tree.flatten(dynamic)
+        """A call of any kind: with numbers or static arguments, new, or within an outer trace."""
+        split = self.static.split(self.function, args, kwargs)
+        values, structure = tree.flatten(split.dynamic)
         try:
-            kinds = tuple([(x.shape, x.dtype, x.weak_type, x.trace) for x in values])
-            entry = self._entries.get((structure, statics, kinds))
+            kinds = tuple([(x.kind, x.weak_type) for x in values])
+            entry = self._entries.get((structure, split.statics, kinds))
         except AttributeError:  # numbers, or arrays of NumPy
             entry = None
         if entry is None:
-            split = split or Split((args, kwargs))
             names = self._names_of(split, structure)
             values = [as_value(x, name) for x, name in zip(values, names, strict=True)]
             entry = self._find(split, structure, values, names)
-            if bind.innermost([*values, *entry.captured]) is not None:
-                results = bind.call(entry.jaxpr, [*values, *entry.captured], entry.weak)
-                return tree.unflatten(entry.structure, results)
-        result = entry.finish(bind.face().call(entry.jaxpr, [*values, *entry.captured]))
+        traced = entry.traced
+        if entry.door is not None:
+            results = entry.door(values)
+            if results is not NotImplemented:
+                return results[0] if traced.single else tree.unflatten(traced.structure, results)
+        operands = [*values, *traced.captured]
+        if bind.innermost(operands) is not None:
+            results = bind.call(traced.jaxpr, operands, traced.weak)
+            return tree.unflatten(traced.structure, results)
+        result = traced.finish(bind.face().call(traced.jaxpr, operands))
+        if entry.door is None:
+            self._open(entry, split, structure, values)
         if self.donated:
             self._donate(args, kwargs)
         return result
 
     def _find(self, split: Split, structure: tree.Structure, values: Sequence[Any],
-              names: list[str]) -> Traced:  # fmt: skip
+              names: list[str]) -> Entry:  # fmt: skip
         """The entry for these types, traced if it is not there."""
-        key = structure, split.statics, tuple((v.shape, v.dtype, v.weak_type, None) for v in values)
+        kinds = tuple([(kind_of(v.shape, v.dtype), v.weak_type) for v in values])
+        key = structure, split.statics, kinds
         entry = self._entries.get(key)
         if entry is None:
 
@@ -202,14 +221,29 @@ class Jitted:
                 args, kwargs = split.join(tree.unflatten(structure, leaves))
                 return self.function(*args, **kwargs)
 
-            entry = closed(self.function, call, values, names)
+            entry = Entry(closed(self.function, call, values, names))
             self._misses += 1
             self._last_miss = _why(self.function, key, next(reversed(self._entries), None), names)
-            if all(value.trace is None for value in entry.captured):
+            if all(value.trace is None for value in entry.traced.captured):
                 self._entries[key] = entry
-                if self._plain and structure == tree.structure(((0,) * len(values), {})):
-                    self._of_arrays[key[2]] = entry
         return entry
+
+    def _open(self, entry: Entry, split: Split, structure: tree.Structure,
+              values: Sequence[Any]) -> None:  # fmt: skip
+        """Make the doors of an entry, if the device has any."""
+        traced, numbers = entry.traced, list(range(len(values)))
+        given, opens = [x.weak_type for x in values], bind.face().door
+        args, kwargs = tree.unflatten(structure, numbers)
+        places = range(len(args)) if split.positions is None else split.positions
+        donated = tree.leaves([x for at, x in zip(places, args) if at in self.donated.positions])
+        donated += tree.leaves([x for name, x in kwargs.items() if name in self.donated.names])
+        common = given, traced.weak, traced.captured, frozenset(donated)
+        entry.door = opens(traced.jaxpr, [numbers], list(range(len(traced.weak))), *common)
+        if entry.door is not None and not split.statics and not kwargs:
+            gives = tree.unflatten(traced.structure, range(len(traced.weak)))
+            door = opens(traced.jaxpr, args, gives, *common)
+            if door is not None:
+                self._doors = [door, *self._doors[: MOST_DOORS - 1]]
 
     def _names_of(self, split: Split, structure: tree.Structure) -> list[str]:
         key = structure, split.positions
@@ -249,5 +283,5 @@ def _why(function: Function, key: Any, before: Any, names: Sequence[str]) -> str
 
 
 def _show_type(kind: Any) -> str:
-    shape, dtype, weak, _ = kind
+    (shape, dtype), weak = (kind[0].shape, kind[0].dtype), kind[1]
     return f"{SHORT[dtype]}[{','.join(map(str, shape))}]" + (" (weak)" if weak else "")

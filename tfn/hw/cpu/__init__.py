@@ -6,6 +6,10 @@ In reading order:
     loader: objects to addresses.
     runtime: what threads do, as LLVM IR.
     threads: the workers.
+    native: buffers in native code, and the words it knows, as LLVM IR.
+    trees: arguments taken apart, results put together, as LLVM IR.
+    entry: the body of every compiled function, as LLVM IR.
+    dispatch: compiled functions as builtins: native code meets the interpreter.
     queue: programs ready to run.
     device: the five parts together.
 """

@@ -7,17 +7,19 @@ import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from tfn.hw.buffer import ALIGNMENT, Buffer
 from tfn.hw.cpu import runtime
+from tfn.hw.cpu.dispatch import Dispatch, Door, Given, Made
 from tfn.hw.cpu.loader import Code, Loader
 from tfn.hw.cpu.target import host
 from tfn.hw.cpu.threads import Threads
-from tfn.hw.device import Compiler
 from tfn.hw.memory import HostMemory
-from tfn.lower.kernel import Program
+from tfn.lower.kernel import Launch, Program
 
 KEEP_BYTES = 1 << 20  # working memory up to this size stays with its program between calls
+LONG_NS = 5_000  # a program that runs longer lets other Python threads run
 _RUN = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p
 )  # releases the interpreter's lock
@@ -38,9 +40,11 @@ class CpuExecutable:
         code: keeps the program loaded.
         call: what `runtime` reads: entry, offset and bytes of sync, patience.
         work_bytes: arena and sync together.
+        long: whether others should run meanwhile.
     """
 
     __slots__ = (
+        "_dispatch",
         "_idle",
         "_memory",
         "_native",
@@ -49,6 +53,7 @@ class CpuExecutable:
         "_run",
         "call",
         "code",
+        "long",
         "work_bytes",
     )
 
@@ -59,14 +64,17 @@ class CpuExecutable:
         native: Code,
         pool: Callable[[], int] | None,
         memory: HostMemory,
+        dispatch: Dispatch | None,
     ) -> None:
         arena_bytes = -(-program.arena_bytes // ALIGNMENT) * ALIGNMENT
         entry = code.addresses[program.name]
         self.code, self.work_bytes = code, arena_bytes + program.sync_bytes
         self.call = struct.pack("4Q", entry, arena_bytes, program.sync_bytes, patience_ns(program))
+        endless = any(not isinstance(step, Launch) for step in program.steps)
+        self.long = pool is not None or endless or program.work > LONG_NS
         self._pack = struct.Struct(f"{len(program.inputs) + len(program.outputs)}Q").pack
         self._native, self._run = native, _RUN(native.addresses["run"])
-        self._pool, self._memory = pool, memory
+        self._pool, self._memory, self._dispatch = pool, memory, dispatch
         self._idle: list[Buffer] = []  # working memory of no call; two calls never share
 
     def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
@@ -84,12 +92,28 @@ class CpuExecutable:
         if self.work_bytes <= KEEP_BYTES:
             self._idle.append(work)
 
+    def door(self, given: Sequence[Given], made: Sequence[Made], takes: Sequence[Any], gives: Any,
+             captured: Sequence[Any]) -> Door | None:  # fmt: skip
+        """A builtin that runs the program; None if there can be none.  See `Dispatch.door`."""
+        if self._dispatch is None:
+            return None
+        words = {
+            "run": self._native.addresses["run"],
+            "call": ctypes.cast(ctypes.c_char_p(self.call), ctypes.c_void_p).value or 0,
+            "pool": id(self._pool) if self._pool else 0,
+            "work_bytes": self.work_bytes,
+            "long": self.long,
+        }
+        return self._dispatch.door(words, self, given, made, takes, gives, captured)
+
 
 class CpuQueue:
     """Runs programs at once: in the caller's thread, and on workers where they are worth it."""
 
-    def __init__(self, compiler: Compiler, memory: HostMemory) -> None:
-        self.memory, self.loader = memory, Loader(compiler)
+    def __init__(
+        self, loader: Loader, memory: HostMemory, dispatch: Dispatch | None = None
+    ) -> None:
+        self.loader, self.memory, self.dispatch = loader, memory, dispatch
         self._lock = threading.Lock()
 
     @cached_property
@@ -114,7 +138,7 @@ class CpuQueue:
         with self._lock:
             native = self.runtime
             pool = self.threads.pool if program.parallel else None
-        return CpuExecutable(program, code, native, pool, self.memory)
+        return CpuExecutable(program, code, native, pool, self.memory, self.dispatch)
 
     def synchronize(self) -> None:
         """Programs have finished when their call returns."""

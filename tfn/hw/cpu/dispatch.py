@@ -1,0 +1,365 @@
+"""Compiled functions as builtins of the interpreter: its own types and tables, made with ctypes.
+
+`native` says what a call does; here its code meets Python.  A `Dispatch` owns the type of native
+buffers, the pool that they come from, and makes a `Door` for each program: a builtin that takes
+the arguments of a user's function as they are and returns its results.
+
+Interpreters that keep objects in another way have no doors: see `supported`.
+
+Source: Python/C API reference, "Type objects" (PyType_FromSpec) and "Common object structures"
+(PyMethodDef, PyMemberDef); the slots' numbers are part of the stable ABI.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import sys
+import sysconfig
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from tfn.config import config, watch
+from tfn.hw.buffer import ALIGNMENT, Buffer
+from tfn.hw.cpu import native
+from tfn.hw.cpu.loader import Code
+from tfn.hw.memory import SLAB_BLOCKS, SLAB_BYTES, keep_limit, over_limit, pages, size_class
+
+Door = Callable[..., Any]
+"""A builtin; it answers NotImplemented, and has done nothing, if its arguments do not fit."""
+
+MOST_ARRAYS = 4096  # arguments and results of a door: their addresses lie on the stack
+SYMBOLS = ("state", "dealloc", "adopt", "provide", "allocate", "send_home", "call")
+_UNLIMITED = (1 << 63) - 1
+_FASTCALL = 0x80
+_DEALLOC, _MEMBERS = 52, 72  # slots of a type
+_NOT_CALLABLE = 1 << 7  # a flag of a type
+_UNSIGNED, _SIZE, _OBJECT, _BOOL = 18, 19, 6, 14  # types of members
+
+
+class _Member(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t),
+                ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]  # fmt: skip
+
+
+class _Slot(ctypes.Structure):
+    _fields_ = [("slot", ctypes.c_int), ("value", ctypes.c_void_p)]
+
+
+class _Spec(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int),
+                ("flags", ctypes.c_uint), ("slots", ctypes.c_void_p)]  # fmt: skip
+
+
+class _Method(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p),
+                ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]  # fmt: skip
+
+
+def supported() -> bool:
+    """Whether this interpreter keeps objects as `native` thinks: a CPython with its lock."""
+    return (
+        sys.implementation.name == "cpython"
+        and sys.version_info < (3, 14)
+        and not sysconfig.get_config_var("Py_GIL_DISABLED")
+        and not hasattr(sys, "gettotalrefcount")  # a debug build chains all objects
+        and object.__basicsize__ == native.ADDRESS
+        and sys.byteorder == "little"
+        and os.name == "posix"
+    )
+
+
+def _for_ever(*values: Any) -> None:
+    """Keep what native code refers to until the process ends: longer than any Python name."""
+    for value in values:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
+
+
+def _builtin(name: str, address: int, owner: Any = None) -> Door:
+    """A function of the interpreter, with `owner` as its self."""
+    return _bound(_method(name, address), owner)
+
+
+def _method(name: str, address: int) -> _Method:
+    method = _Method(name.encode(), address, _FASTCALL, None)
+    _for_ever(method)
+    return method
+
+
+def _bound(method: _Method, owner: Any) -> Door:
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype = ctypes.py_object
+    make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+    made: Door = make(ctypes.addressof(method), owner, None)
+    return made
+
+
+def _buffer_type(dealloc: int) -> type:
+    """The type of native buffers, with the attributes of `Buffer`."""
+    rows = (
+        (b"address", _UNSIGNED, native.ADDRESS, 1),
+        (b"size_bytes", _SIZE, native.SIZE, 1),
+        (b"owner", _OBJECT, native.OWNER, 1),
+        (b"exclusive", _BOOL, native.EXCLUSIVE, 0),
+    )
+    members = (_Member * (len(rows) + 1))(*[_Member(*row, None) for row in rows])
+    slots = (_Slot * 3)(
+        _Slot(_DEALLOC, dealloc), _Slot(_MEMBERS, ctypes.cast(members, ctypes.c_void_p))
+    )
+    spec = _Spec(
+        b"tfn.hw.cpu.Buffer", native.BUFFER_BYTES, 0, _NOT_CALLABLE, ctypes.addressof(slots)
+    )
+    make = ctypes.pythonapi.PyType_FromSpec
+    make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p]
+    made: type = make(ctypes.addressof(spec))
+    made.view = Buffer.view  # type: ignore[attr-defined]
+    _for_ever(made, members, slots, spec)
+    return made
+
+
+@lru_cache(maxsize=4096)
+def shelf_of(size_bytes: int) -> tuple[int, int]:
+    """The bytes of the block that holds so many, and the number of its shelf.
+
+    Example:
+        >>> shelf_of(100), shelf_of(1 << 20)
+        ((128, 2), (1048576, 52))
+    """
+    block_bytes = size_class(size_bytes)
+    units = block_bytes // ALIGNMENT
+    doublings = max((units - 1).bit_length() - 3, 0)
+    return block_bytes, doublings * 4 + (units >> doublings)
+
+
+def offsets(kind: type, names: Sequence[str]) -> list[int]:
+    """Where instances of a class keep its slots: found by looking.
+
+    Example:
+        >>> class Pair:
+        ...     __slots__ = ("a", "b")
+        >>> offsets(Pair, ["a", "b"])
+        [16, 24]
+    """
+    found = []
+    x: Any = object.__new__(kind)
+    words = (ctypes.c_size_t * (kind.__basicsize__ // 8)).from_address(id(x))
+    for name in names:
+        mark = object()
+        setattr(x, name, mark)
+        found.append(8 * list(words).index(id(mark)))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a door asks of an argument's array: kind and weakness by identity, None for any.
+
+    `donated` says whether the array loses its buffer.
+    """
+
+    kind: Any
+    weak: bool | None = None
+    donated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """An array that a door makes: its kind, weakness, and bytes, or the buffer that it shares.
+
+    `alias` counts the buffers of the inputs, then of the outputs.
+    """
+
+    kind: Any
+    weak: bool
+    size_bytes: int
+    alias: int = -1
+
+
+def encode(tree: Any, words: list[int]) -> bool:
+    """Write a tree of dicts with names as keys, lists, tuples, None and numbers of leaves.
+
+    Returns:
+        Whether there is nothing else in it.
+    """
+    if type(tree) is int:
+        words += native.LEAF, tree
+    elif tree is None:
+        words.append(native.NOTHING)
+    elif type(tree) is list or type(tree) is tuple:
+        words += native.LIST if type(tree) is list else native.TUPLE, len(tree)
+        return all(encode(child, words) for child in tree)
+    elif type(tree) is dict and all(type(key) is str for key in tree):
+        words += native.DICT, len(tree)
+        for key, child in tree.items():
+            words.append(id(key))
+            if not encode(child, words):
+                return False
+    else:
+        return False
+    return True
+
+
+class Dispatch:
+    """The native side of one device.
+
+    Attributes:
+        pool: where its buffers come from.
+        adopt: makes a buffer of (address, size in bytes, owner).
+    """
+
+    def __init__(self, code: Code) -> None:
+        self._code, self._serves = code, False
+        count = len(native.STATE) + native.SHELVES
+        self._state = (ctypes.c_int64 * count).from_address(code.addresses["state"])
+        self._at = {name: at for at, name in enumerate(native.STATE)}
+        for name, value in (("none", None), ("true", True), ("refusal", NotImplemented),
+                            ("list_type", list), ("tuple_type", tuple), ("dict_type", dict),
+                            ("buffer_type", _buffer_type(code.addresses["dealloc"]))):  # fmt: skip
+            self[name] = id(value)
+        self.adopt: Callable[[int, int, Any], Buffer] = _builtin("adopt", code.addresses["adopt"])
+        self.pool = Pool(self, code)
+        self._call = _method("call", code.addresses["call"])
+        _for_ever(code, self)  # objects may outlive every name of theirs
+        watch(self.configure)
+
+    def __getitem__(self, name: str) -> int:
+        """A word of the native state."""
+        return self._state[self._at[name]]
+
+    def __setitem__(self, name: str, value: int) -> None:
+        self._state[self._at[name]] = value
+
+    def shelf(self, number: int) -> int:
+        """The address of a shelf."""
+        return ctypes.addressof(self._state) + 8 * (len(native.STATE) + number)
+
+    def configure(self) -> None:
+        """Do as `config` says, which native code does not read."""
+        self["enabled"] = config.native_dispatch and config.device == "cpu"
+        self["limit"] = config.memory_limit_bytes or _UNLIMITED
+
+    def serve(self, array: type) -> None:
+        """Take and make instances of this class, which has the slots named in `STATE`."""
+        names = [name for name in native.STATE if name.startswith("at_")]
+        found = offsets(array, [name.removeprefix("at_") for name in names])
+        for name, at in zip(names, found, strict=True):
+            self[name] = at
+        self["array_type"] = id(array)
+        _for_ever(array)
+        self._serves = True
+
+    def door(self, words: dict[str, int], keep: Any, given: Sequence[Given],
+             made: Sequence[Made], takes: Sequence[Any], gives: Any,
+             captured: Sequence[Any]) -> Door | None:  # fmt: skip
+        """A builtin that runs a program; None if it cannot be, for the trees or their size.
+
+        Args:
+            words: the words of the plan that describe the program.
+            keep: what must stay loaded.
+            given, made: a row for each input and output of the program.
+            takes: the arguments of the builtin, with numbers of inputs for arrays.
+            gives: its result, with numbers of outputs for arrays.
+            captured: the arrays of the last inputs, which are no arguments.
+        """
+        take: list[int] = []
+        give: list[int] = []
+        fits = all(encode(tree, take) for tree in takes) and encode(gives, give)
+        if not self._serves or not fits or len(given) + len(made) > MOST_ARRAYS:
+            return None
+        parts = {
+            "takes": take,
+            "gives": give,
+            "captured": [id(x) for x in captured],
+            "input_rows": [
+                word
+                for row in given
+                for word in (id(row.kind), 0 if row.weak is None else id(row.weak), row.donated)
+            ],
+            "output_rows": [word for row in made for word in self._output(row)],
+        }
+        words |= {"arguments": len(takes), "leaves": len(given) - len(captured),
+                  "inputs": len(given), "outputs": len(made)}  # fmt: skip
+        block, shelf = shelf_of(words["work_bytes"])
+        words |= {"work_block": block, "work_shelf": self.shelf(shelf)}
+        plan = (ctypes.c_int64 * (len(native.PLAN) + sum(map(len, parts.values()))))()
+        at, start = len(native.PLAN), ctypes.addressof(plan)
+        for part, content in parts.items():
+            words[part] = start + 8 * at
+            at += len(content)
+        listed = [words[word] for word in native.PLAN]
+        for at, word in enumerate(itertools.chain(listed, *parts.values())):
+            plan[at] = word
+        everything = (plan, keep, given, made, takes, gives, captured)
+        return _bound(self._call, self.adopt(start, ctypes.sizeof(plan), everything))
+
+    def _output(self, row: Made) -> tuple[int, ...]:
+        block, shelf = shelf_of(row.size_bytes)
+        return (self.shelf(shelf), block, row.size_bytes, row.alias, id(row.kind),
+                id(row.kind.shape), id(row.kind.dtype), id(row.weak))  # fmt: skip
+
+
+def _figure(word: str) -> Any:
+    """An attribute that is a word of the native state."""
+
+    def read(pool: Pool) -> int:
+        return pool.state[word]
+
+    def write(pool: Pool, value: int) -> None:
+        pool.state[word] = value
+
+    return property(read, write)
+
+
+class Pool:
+    """Blocks by size class, kept by native code.
+
+    Attributes:
+        state: where native code counts.
+        live_bytes, peak_bytes, kept_bytes, keep_limit_bytes, asked: as `tfn.hw.memory.Pool` says.
+    """
+
+    live_bytes, peak_bytes, kept_bytes = _figure("live"), _figure("peak"), _figure("kept")
+    keep_limit_bytes = _figure("keep_limit")
+
+    def __init__(self, state: Dispatch, code: Code) -> None:
+        self.state, self.asked = state, 0
+        self._take = _builtin("allocate", code.addresses["allocate"])
+        self._provide = _builtin("provide", code.addresses["provide"])
+        self._send_home = _builtin("send_home", code.addresses["send_home"])
+        state["keep_limit"], state["big"] = keep_limit(), SLAB_BYTES // 4
+
+    def allocate(self, size_bytes: int) -> Buffer:
+        """Uninitialised memory, aligned to 64 bytes.
+
+        Raises:
+            OutOfMemoryError: if the system refuses, or `config.memory_limit_bytes` would be passed.
+        """
+        place = shelf_of(size_bytes)
+        while True:  # others may take what we bring
+            found: Buffer | None = self._take(size_bytes, *place)
+            if found is not None:
+                return found
+            limit = config.memory_limit_bytes
+            if limit and self.live_bytes + place[0] > limit:
+                raise over_limit(size_bytes, self.live_bytes, limit)
+            self._bring(*place)
+
+    def _bring(self, block_bytes: int, shelf: int) -> None:
+        """New memory for a shelf; small blocks come many at once."""
+        big = block_bytes > SLAB_BYTES // 4
+        count = 1 if big else min(SLAB_BYTES // block_bytes, SLAB_BLOCKS)
+        start = pages(count * block_bytes, self.live_bytes)
+        self.asked += 1
+        for i in reversed(range(count)):
+            self._provide(start + i * block_bytes, block_bytes, shelf)
+
+    def release(self) -> None:
+        """Return the big blocks on the shelves to the system."""
+        for doublings in range(10, 44):
+            for units in (5, 6, 7, 8):
+                block_bytes = units * ALIGNMENT << doublings
+                if block_bytes > SLAB_BYTES // 4:
+                    self._send_home(*shelf_of(block_bytes))

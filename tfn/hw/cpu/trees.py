@@ -1,0 +1,270 @@
+"""Trees in native code, as LLVM IR: arguments are taken apart, results put together.
+
+A tree is described by words, which a cursor reads: see `tfn.hw.cpu.native`.  Its containers are
+lists, tuples, and dicts with strings as keys, of exactly these types; for others there is Python.
+"""
+
+from __future__ import annotations
+
+TEXT = """
+define i64 @word(ptr %cursor) {{
+  %at = load ptr, ptr %cursor
+  %word = load i64, ptr %at
+  %next = getelementptr i64, ptr %at, i64 1
+  store ptr %next, ptr %cursor
+  ret i64 %word
+}}
+
+define i1 @is(ptr %object, ptr %type) {{
+  %type_at = getelementptr i8, ptr %object, i64 8
+  %found = load ptr, ptr %type_at
+  %same = icmp eq ptr %found, %type
+  ret i1 %same
+}}
+
+; The leaves of a tree, each to its place; false if it is not the tree that the code describes.
+define i1 @gather(ptr %object, ptr %cursor, ptr %leaves) {{
+entry:
+  %code = call i64 @word(ptr %cursor)
+  switch i64 %code, label %leaf [i64 {NOTHING}, label %nothing i64 {LIST}, label %list
+                                 i64 {TUPLE}, label %tuple i64 {DICT}, label %dict]
+leaf:
+  %at = call i64 @word(ptr %cursor)
+  %place = getelementptr ptr, ptr %leaves, i64 %at
+  store ptr %object, ptr %place
+  ret i1 true
+nothing:
+  %none = load ptr, ptr {none}
+  %is_none = icmp eq ptr %object, %none
+  ret i1 %is_none
+list:
+  %list_type = load ptr, ptr {list_type}
+  %is_list = call i1 @is(ptr %object, ptr %list_type)
+  br i1 %is_list, label %list_size, label %differs
+list_size:
+  %list_wants = call i64 @word(ptr %cursor)
+  %list_has = call i64 @PyList_Size(ptr %object)
+  %list_same = icmp eq i64 %list_wants, %list_has
+  br i1 %list_same, label %list_loop, label %differs
+list_loop:
+  %i = phi i64 [0, %list_size], [%i1, %list_next]
+  %list_end = icmp eq i64 %i, %list_has
+  br i1 %list_end, label %fits, label %list_item
+list_item:
+  %item = call ptr @PyList_GetItem(ptr %object, i64 %i)
+  %item_gone = icmp eq ptr %item, null
+  br i1 %item_gone, label %gone, label %list_inside
+list_inside:
+  %item_fits = call i1 @gather(ptr %item, ptr %cursor, ptr %leaves)
+  br i1 %item_fits, label %list_next, label %differs
+list_next:
+  %i1 = add i64 %i, 1
+  br label %list_loop
+tuple:
+  %tuple_type = load ptr, ptr {tuple_type}
+  %is_tuple = call i1 @is(ptr %object, ptr %tuple_type)
+  br i1 %is_tuple, label %tuple_size, label %differs
+tuple_size:
+  %tuple_wants = call i64 @word(ptr %cursor)
+  %tuple_has = call i64 @PyTuple_Size(ptr %object)
+  %tuple_same = icmp eq i64 %tuple_wants, %tuple_has
+  br i1 %tuple_same, label %tuple_loop, label %differs
+tuple_loop:
+  %j = phi i64 [0, %tuple_size], [%j1, %tuple_next]
+  %tuple_end = icmp eq i64 %j, %tuple_has
+  br i1 %tuple_end, label %fits, label %tuple_item
+tuple_item:
+  %member = call ptr @PyTuple_GetItem(ptr %object, i64 %j)
+  %member_fits = call i1 @gather(ptr %member, ptr %cursor, ptr %leaves)
+  br i1 %member_fits, label %tuple_next, label %differs
+tuple_next:
+  %j1 = add i64 %j, 1
+  br label %tuple_loop
+dict:
+  %dict_type = load ptr, ptr {dict_type}
+  %is_dict = call i1 @is(ptr %object, ptr %dict_type)
+  br i1 %is_dict, label %dict_size, label %differs
+dict_size:
+  %dict_wants = call i64 @word(ptr %cursor)
+  %dict_has = call i64 @PyDict_Size(ptr %object)
+  %dict_same = icmp eq i64 %dict_wants, %dict_has
+  br i1 %dict_same, label %dict_loop, label %differs
+dict_loop:
+  %k = phi i64 [0, %dict_size], [%k1, %dict_next]
+  %dict_end = icmp eq i64 %k, %dict_has
+  br i1 %dict_end, label %fits, label %dict_item
+dict_item:
+  %key_word = call i64 @word(ptr %cursor)
+  %key = inttoptr i64 %key_word to ptr
+  %value = call ptr @PyDict_GetItemWithError(ptr %object, ptr %key)
+  %missing = icmp eq ptr %value, null
+  br i1 %missing, label %gone, label %dict_inside
+dict_inside:
+  %value_fits = call i1 @gather(ptr %value, ptr %cursor, ptr %leaves)
+  br i1 %value_fits, label %dict_next, label %differs
+dict_next:
+  %k1 = add i64 %k, 1
+  br label %dict_loop
+gone:
+  call void @PyErr_Clear()
+  ret i1 false
+differs:
+  ret i1 false
+fits:
+  ret i1 true
+}}
+
+; A new array, which takes the reference to its buffer; null with an error set.
+define ptr @array(ptr %row, ptr %block_place) {{
+  %type = load ptr, ptr {array_type}
+  %array = call ptr @PyType_GenericAlloc(ptr %type, i64 0)
+  %failed = icmp eq ptr %array, null
+  br i1 %failed, label %exit, label %fill
+fill:
+  %block = load ptr, ptr %block_place
+  store ptr null, ptr %block_place
+  %at_buffer = load i64, ptr {at_buffer}
+  %buffer_at = getelementptr i8, ptr %array, i64 %at_buffer
+  store ptr %block, ptr %buffer_at
+  %kind_in = getelementptr i64, ptr %row, i64 {out_kind}
+  %kind = load ptr, ptr %kind_in
+  %at_kind = load i64, ptr {at_kind}
+  call void @set(ptr %array, i64 %at_kind, ptr %kind)
+  %shape_in = getelementptr i64, ptr %row, i64 {out_shape}
+  %shape = load ptr, ptr %shape_in
+  %at_shape = load i64, ptr {at_shape}
+  call void @set(ptr %array, i64 %at_shape, ptr %shape)
+  %dtype_in = getelementptr i64, ptr %row, i64 {out_dtype}
+  %dtype = load ptr, ptr %dtype_in
+  %at_dtype = load i64, ptr {at_dtype}
+  call void @set(ptr %array, i64 %at_dtype, ptr %dtype)
+  %weak_in = getelementptr i64, ptr %row, i64 {out_weak}
+  %weak = load ptr, ptr %weak_in
+  %at_weak = load i64, ptr {at_weak_type}
+  call void @set(ptr %array, i64 %at_weak, ptr %weak)
+  %true = load ptr, ptr {true}
+  %at_known = load i64, ptr {at_known}
+  call void @set(ptr %array, i64 %at_known, ptr %true)
+  %none = load ptr, ptr {none}
+  %at_uop = load i64, ptr {at_uop}
+  call void @set(ptr %array, i64 %at_uop, ptr %none)
+  %at_trace = load i64, ptr {at_trace}
+  call void @set(ptr %array, i64 %at_trace, ptr %none)
+  br label %exit
+exit:
+  ret ptr %array
+}}
+
+define void @set(ptr %object, i64 %at, ptr %value) {{
+  %place = getelementptr i8, ptr %object, i64 %at
+  store ptr %value, ptr %place
+  call void @Py_IncRef(ptr %value)
+  ret void
+}}
+
+; The tree of the results, each made where it belongs; null with an error set.
+define ptr @build(ptr %cursor, ptr %rows, ptr %blocks) {{
+entry:
+  %code = call i64 @word(ptr %cursor)
+  switch i64 %code, label %leaf [i64 {NOTHING}, label %nothing i64 {LIST}, label %list
+                                 i64 {TUPLE}, label %tuple i64 {DICT}, label %dict]
+leaf:
+  %at = call i64 @word(ptr %cursor)
+  %row_number = mul i64 %at, {output_words}
+  %row = getelementptr i64, ptr %rows, i64 %row_number
+  %place = getelementptr ptr, ptr %blocks, i64 %at
+  %array = call ptr @array(ptr %row, ptr %place)
+  ret ptr %array
+nothing:
+  %none = call ptr @nothing()
+  ret ptr %none
+list:
+  %list_size = call i64 @word(ptr %cursor)
+  %new_list = call ptr @PyList_New(i64 %list_size)
+  %no_list = icmp eq ptr %new_list, null
+  br i1 %no_list, label %failed, label %list_loop
+list_loop:
+  %i = phi i64 [0, %list], [%i1, %list_next]
+  %list_end = icmp eq i64 %i, %list_size
+  br i1 %list_end, label %list_done, label %list_item
+list_item:
+  %item = call ptr @build(ptr %cursor, ptr %rows, ptr %blocks)
+  %no_item = icmp eq ptr %item, null
+  br i1 %no_item, label %list_failed, label %list_next
+list_next:
+  call i32 @PyList_SetItem(ptr %new_list, i64 %i, ptr %item)
+  %i1 = add i64 %i, 1
+  br label %list_loop
+list_failed:
+  call void @Py_DecRef(ptr %new_list)
+  ret ptr null
+list_done:
+  ret ptr %new_list
+tuple:
+  %tuple_size = call i64 @word(ptr %cursor)
+  %new_tuple = call ptr @PyTuple_New(i64 %tuple_size)
+  %no_tuple = icmp eq ptr %new_tuple, null
+  br i1 %no_tuple, label %failed, label %tuple_loop
+tuple_loop:
+  %j = phi i64 [0, %tuple], [%j1, %tuple_next]
+  %tuple_end = icmp eq i64 %j, %tuple_size
+  br i1 %tuple_end, label %tuple_done, label %tuple_item
+tuple_item:
+  %member = call ptr @build(ptr %cursor, ptr %rows, ptr %blocks)
+  %no_member = icmp eq ptr %member, null
+  br i1 %no_member, label %tuple_failed, label %tuple_next
+tuple_next:
+  call i32 @PyTuple_SetItem(ptr %new_tuple, i64 %j, ptr %member)
+  %j1 = add i64 %j, 1
+  br label %tuple_loop
+tuple_failed:
+  call void @Py_DecRef(ptr %new_tuple)
+  ret ptr null
+tuple_done:
+  ret ptr %new_tuple
+dict:
+  %dict_size = call i64 @word(ptr %cursor)
+  %new_dict = call ptr @PyDict_New()
+  %no_dict = icmp eq ptr %new_dict, null
+  br i1 %no_dict, label %failed, label %dict_loop
+dict_loop:
+  %k = phi i64 [0, %dict], [%k1, %dict_next]
+  %dict_end = icmp eq i64 %k, %dict_size
+  br i1 %dict_end, label %dict_done, label %dict_item
+dict_item:
+  %key_word = call i64 @word(ptr %cursor)
+  %key = inttoptr i64 %key_word to ptr
+  %value = call ptr @build(ptr %cursor, ptr %rows, ptr %blocks)
+  %no_value = icmp eq ptr %value, null
+  br i1 %no_value, label %dict_failed, label %dict_insert
+dict_insert:
+  %status = call i32 @PyDict_SetItem(ptr %new_dict, ptr %key, ptr %value)
+  call void @Py_DecRef(ptr %value)
+  %stuck = icmp ne i32 %status, 0
+  br i1 %stuck, label %dict_failed, label %dict_next
+dict_next:
+  %k1 = add i64 %k, 1
+  br label %dict_loop
+dict_failed:
+  call void @Py_DecRef(ptr %new_dict)
+  ret ptr null
+dict_done:
+  ret ptr %new_dict
+failed:
+  ret ptr null
+}}
+
+declare i64 @PyList_Size(ptr)
+declare ptr @PyList_GetItem(ptr, i64)
+declare ptr @PyList_New(i64)
+declare i32 @PyList_SetItem(ptr, i64, ptr)
+declare i64 @PyTuple_Size(ptr)
+declare ptr @PyTuple_GetItem(ptr, i64)
+declare ptr @PyTuple_New(i64)
+declare i32 @PyTuple_SetItem(ptr, i64, ptr)
+declare i64 @PyDict_Size(ptr)
+declare ptr @PyDict_GetItemWithError(ptr, ptr)
+declare ptr @PyDict_New()
+declare i32 @PyDict_SetItem(ptr, ptr, ptr)
+declare void @PyErr_Clear()
+"""

@@ -1,0 +1,36 @@
+"""What every cache asks of an array first: its shape and dtype, as one object.
+
+There is one Kind for each pair, so that kinds are compared, and found in tables, by identity.
+"""
+
+from __future__ import annotations
+
+from tfn.dtypes import DType
+from tfn.trace.op import Shape
+
+
+class Kind:
+    """A shape and a dtype; made by `kind_of` alone."""
+
+    __slots__ = ("dtype", "shape")
+
+    def __init__(self, shape: Shape, dtype: DType) -> None:
+        self.shape, self.dtype = shape, dtype
+
+    def __repr__(self) -> str:
+        return f"Kind({self.shape}, {self.dtype})"
+
+
+_KINDS: dict[tuple[Shape, DType], Kind] = {}
+
+
+def kind_of(shape: Shape, dtype: DType) -> Kind:
+    """The kind of a shape and a dtype, always the same object.
+
+    Example:
+        >>> import numpy as np
+        >>> kind_of((2, 3), np.dtype("int32")) is kind_of((2, 3), np.dtype("int32"))
+        True
+    """
+    key = shape, dtype
+    return _KINDS.get(key) or _KINDS.setdefault(key, Kind(shape, dtype))
