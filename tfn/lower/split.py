@@ -2,13 +2,14 @@
 
 A `Nest` is a kernel with its loops in order.  Every opt-op takes a nest and returns another that
 means the same; one that is not legal raises SplitError with the reason.  What was applied stands
-in `Nest.opts`, so that a kernel can be replayed.
+in `Nest.opts`, and `replay` does it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tfn.dtypes import INT64
 from tfn.errors import SplitError
@@ -75,21 +76,25 @@ def _rewrite(n: Nest, values: Mapping[UOp, UOp], lists: Mapping[UOp, Sequence[UO
     return Nest(new[n.body], loops, (*n.opts, note))
 
 
+def _bounding(n: Nest) -> set[UOp]:
+    """The ranges that decide how far others run."""
+    return {u for r in {*ranges(n.body), *n.loops} for u in walk(r.src) if u.op is Op.RANGE}
+
+
 def _whole(n: Nest, r: UOp) -> bool:
     """Whether a range may be cut: nothing has been done to it, and its order does not matter."""
-    return r.arg.place is Place.LOOP and not r.src and r.arg.number not in in_order(n.body)
+    plain = r.arg.place is Place.LOOP and not r.src and r not in _bounding(n)
+    return plain and r.arg.number not in in_order(n.body)
 
 
-def split(
-    n: Nest, r: UOp, amount: int, place: Place, outer: Place = Place.LOOP
-) -> tuple[Nest, UOp, UOp]:
+def split(n: Nest, r: UOp, amount: int, place: Place) -> tuple[Nest, UOp, UOp]:
     """Cut a range into blocks::
 
         for r in range(N): f(r)
         ->  for a in range(ceil(N / amount)):  for b in range(amount): f(a * amount + b)
 
     `b` gets `place`.  If `amount` does not divide N, `b` carries its bound, N - a * amount, as a
-    source, and runs no further.
+    source, and runs no further; then it must be unrolled or a vector.
 
     Raises:
         SplitError: if the amount is not positive, or the range does not run in its default place.
@@ -100,8 +105,13 @@ def split(
             f"cannot split {name(r)} by {amount}",
             hint="only whole loops without an order are split, by positive amounts",
         )
+    if size % amount and place not in (Place.UPCAST, Place.LANE):
+        raise SplitError(
+            f"cannot split {name(r)} by {amount} into loops: {size % amount} of {size} are left",
+            hint="take an amount that divides it, or unroll the inner part",
+        )
     number = _fresh(n.body)
-    a = UOp(Op.RANGE, (), Range(number, -(-size // amount), outer))
+    a = UOp(Op.RANGE, (), Range(number, -(-size // amount)))
     bound = () if size % amount == 0 else (const(size, INT64) - a * amount,)
     b = UOp(Op.RANGE, bound, Range(number + 1, amount, place))
     note = f"split({name(r)}, {amount}, {place.value})"
@@ -118,10 +128,16 @@ def tile(n: Nest, r: UOp, upcast: int, lanes: int) -> tuple[Nest, UOp]:
                         f((a * upcast + b) * lanes + c)
 
     Returns the nest and `a`.
+
+    Raises:
+        SplitError: as `split` does.
     """
     size, block = r.arg.size, upcast * lanes
-    if block < 1 or not _whole(n, r):
-        raise SplitError(f"cannot tile {name(r)} by {upcast} x {lanes}")
+    if min(upcast, lanes) < 1 or not _whole(n, r):
+        raise SplitError(
+            f"cannot tile {name(r)} by {upcast} x {lanes}",
+            hint="only whole loops without an order are tiled, by positive amounts",
+        )
     number = _fresh(n.body)
     a = UOp(Op.RANGE, (), Range(number, -(-size // block)))
     left = const(size, INT64) - a * block
@@ -135,9 +151,15 @@ def tile(n: Nest, r: UOp, upcast: int, lanes: int) -> tuple[Nest, UOp]:
 
 
 def place(n: Nest, r: UOp, where: Place) -> tuple[Nest, UOp]:
-    """Give a loop another place, as it is."""
+    """Give a loop another place, as it is.
+
+    Raises:
+        SplitError: for the inner part of a split, or a loop whose iterations have an order.
+    """
     if r.src:
         raise SplitError(f"cannot move {name(r)}: it is the inner part of a split")
+    if r.arg.number in in_order(n.body):
+        raise SplitError(f"cannot move {name(r)}: its iterations must happen in order")
     new = UOp(Op.RANGE, (), Range(r.arg.number, r.arg.size, where))
     return _rewrite(n, {r: new}, {r: (new,)}, f"place({name(r)}, {where.value})"), new
 
@@ -146,10 +168,14 @@ def reorder(n: Nest, loops: Sequence[UOp]) -> Nest:
     """Run the loops around the stores in another order, outermost first.
 
     Raises:
-        SplitError: if it is no permutation, or an inner part would run outside its bound.
+        SplitError: if it is no permutation, if an inner part would run outside its bound, or if
+            iterations that have an order would get another.
     """
     if set(loops) != set(n.loops) or len(loops) != len(n.loops):
         raise SplitError("reorder needs each loop once")
+    ordered = [r for r in n.loops if r.arg.number in in_order(n.body)]
+    if [r for r in loops if r in ordered] != ordered:
+        raise SplitError(f"{', '.join(map(name, ordered))} must stay in this order")
     for i, r in enumerate(loops):
         for s in walk(r.src):
             if s.op is Op.RANGE and s in loops[i:]:
@@ -164,15 +190,18 @@ def reorder_folds(n: Nest, distance: Mapping[UOp, int]) -> Nest:
     for a: for b: sum += x[b * 100 + a]    ->    for b: for a: sum += x[b * 100 + a]
     """
     new: dict[UOp, UOp] = {}
+    order: list[UOp] = []
     for node in walk([n.body]):
         src = tuple(new[s] for s in node.src)
         if node.op is Op.FOLD:
             inner = sorted(node.src[1:], key=lambda r: -distance.get(r, 0))
+            order += inner
             src = (src[0], *(new[r] for r in inner))
         new[node] = rebuild(node, src)
     if new[n.body] is n.body:
         return n
-    return replace(n, body=new[n.body], opts=(*n.opts, "reorder_folds()"))
+    note = f"reorder_folds({', '.join(map(name, dict.fromkeys(order)))})"
+    return replace(n, body=new[n.body], opts=(*n.opts, note))
 
 
 def merge(n: Nest, a: UOp, b: UOp) -> Nest | None:
@@ -185,7 +214,7 @@ def merge(n: Nest, a: UOp, b: UOp) -> Nest | None:
     """
     pair = {a, b}
     size = b.arg.size
-    if any(r.arg.number in in_order(n.body) for r in pair):
+    if not (_whole(n, a) and _whole(n, b)):
         return None
     for node in walk([n.body]):
         if node.op in (Op.LOAD, Op.STORE):
@@ -223,13 +252,54 @@ def fuse(n: Nest, a: UOp, b: UOp, where: Place) -> tuple[Nest, UOp]:
 
     for a in range(A): for b in range(B): f(a, b)
     ->  for m in range(A * B): f(m // B, m % B)
+
+    Raises:
+        SplitError: if they are not, or if iterations of one have an order.
     """
-    if a.src or b.src or n.loops.index(b) != n.loops.index(a) + 1:
+    neighbours = {a, b} <= set(n.loops) and n.loops.index(b) == n.loops.index(a) + 1
+    if not neighbours or not _whole(n, a) or not _whole(n, b):
         raise SplitError(f"cannot fuse {name(a)} and {name(b)}: they are not whole neighbours")
     m = UOp(Op.RANGE, (), Range(_fresh(n.body), a.arg.size * b.arg.size, where))
     note = f"fuse({name(a)}, {name(b)}, {where.value})"
     values = {a: m // b.arg.size, b: m % b.arg.size}
     return _rewrite(n, values, {a: (), b: (m,)}, note), m
+
+
+def replay(n: Nest, opts: Sequence[str]) -> Nest:
+    """Apply opt-ops as another nest of the same body has recorded them.
+
+    Raises:
+        SplitError: if one is unknown, or its ranges are not there, or it is refused.
+    """
+    for opt in opts:
+        head, _, rest = opt.removesuffix(")").partition("(")
+        words = [word.strip() for word in rest.split(",") if word.strip()]
+        known = {name(r): r for r in (*n.loops, *ranges(n.body))}
+        lost = [word for word in words if word[0] == "r" and word not in known]
+        if head not in _REPLAY or lost:
+            raise SplitError(f"cannot replay {opt}", got="loops " + ", ".join(known))
+        n = _REPLAY[head](n, [known.get(word, word) for word in words])
+    return n
+
+
+def _merged(n: Nest, a: UOp, b: UOp) -> Nest:
+    made = merge(n, a, b)
+    if made is None:
+        raise SplitError(f"cannot merge {name(a)} and {name(b)}: they are not one")
+    return made
+
+
+# fmt: off
+_REPLAY: dict[str, Callable[[Nest, Sequence[Any]], Nest]] = {
+    "split":         lambda n, words: split(n, words[0], int(words[1]), Place(words[2]))[0],
+    "tile":          lambda n, words: tile(n, words[0], int(words[1]), int(words[2]))[0],
+    "place":         lambda n, words: place(n, words[0], Place(words[1]))[0],
+    "reorder":       reorder,
+    "reorder_folds": lambda n, rs: reorder_folds(n, {r: -i for i, r in enumerate(rs)}),
+    "merge":         lambda n, words: _merged(n, *words),
+    "fuse":          lambda n, words: fuse(n, words[0], words[1], Place(words[2]))[0],
+}
+# fmt: on
 
 
 def tidy(n: Nest) -> Nest:
