@@ -5,6 +5,8 @@ Files in reading order:
     pipeline    the passes as one table
     prepare     what must be said with arrays before the cut: padding, long sums in pieces
     cut         where kernels end: barriers on what must, or should, be materialised
+    walker      one kernel walked from its outputs: values at indices
+    recurrence  small loops inside of one kernel
     ranges      every axis becomes a range, and movement becomes arithmetic on indices
     simplify    index arithmetic, gates and values made smaller: laws and folds
     divmod      division and remainder by constants, which reshapes leave behind
@@ -15,6 +17,7 @@ Files in reading order:
     choose      which opt-ops, for which target
     decompose   operations that a target lacks, in terms of those it has
     mathlib     elementary functions from what every processor has
+    carry       loops that carry values: reductions and recurrences
     scopes      instructions in the loops they belong to
     shuffle     values moved between lanes
     linearize   loops, scalars and vectors in order

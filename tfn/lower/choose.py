@@ -71,7 +71,7 @@ class Model:
         self.depends = dependences(n.body)
         self.nodes = list(self.depends)
         widths = [u.dtype.itemsize for u in self.nodes if u.op in (Op.LOAD, Op.FOLD)]
-        widths += [s.src[2].dtype.itemsize for s in n.body.src]
+        widths += [u.src[2].dtype.itemsize for u in self.nodes if u.op is Op.STORE]
         self.lanes = max(1, target.vector_bytes // max(4, *widths))
         self.accumulators = 26 if target.vector_registers >= 32 else 12
         self.access = [

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tfn.lower.decompose import BASIC
+from tfn.lower.decompose import weight
 from tfn.lower.kernel import Target
 from tfn.lower.prepare import prepare
 from tfn.trace import build
@@ -72,15 +72,6 @@ def kernels(function: UOp, target: Target) -> UOp:
             break
         barriers |= more
     return _place(outputs, uses, function)
-
-
-def weight(node: UOp) -> int:
-    """About how many instructions an op becomes."""
-    if node.op not in ELEMENTWISE:
-        return 0
-    if node.op is Op.THREEFRY:
-        return 110
-    return 1 if node.op in BASIC else 35
 
 
 def must(outputs: Iterable[UOp]) -> set[UOp]:

@@ -190,3 +190,12 @@ def _widen(x: UOp) -> UOp:
     if x.op is Op.CONST:
         return const(float(x.arg.value), FLOAT32, x.shape)
     return cast(x, FLOAT32)
+
+
+def weight(node: UOp) -> int:
+    """About how many instructions an op becomes."""
+    if node.op not in ELEMENTWISE:
+        return 0
+    if node.op is Op.THREEFRY:
+        return 110
+    return 1 if node.op in BASIC else 35

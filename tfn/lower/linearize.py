@@ -19,8 +19,9 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
-from tfn.dtypes import FLOATS, INT64
+from tfn.dtypes import INT64
 from tfn.lower.affine import affine
+from tfn.lower.carry import Folding, Recurring
 from tfn.lower.depends import dependences
 from tfn.lower.scopes import Scopes
 from tfn.lower.shuffle import transpose
@@ -63,7 +64,7 @@ class Emitter:
         self.values: dict[tuple[Any, ...], UOp] = {}
         self.sums: dict[UOp, tuple[list[tuple[UOp, int]], int]] = {}
         self.depends = dependences(n.body)
-        self.written = {s.src[0] for s in n.body.src if s.arg is not None}
+        self.written = {s.src[0] for s in n.body.src if s.op is Op.STORE and s.arg is not None}
         ranges = {*n.loops, *(u for u in self.depends if u.op is Op.RANGE)}
         self.bounds = {r: [b for b in ranges if r in walk(b.src)] for r in ranges}
 
@@ -304,9 +305,13 @@ class Emitter:
     # Stores.
 
     def _stores(self) -> None:
+        plain = [u for u in self.body.src if u.op is Op.STORE]
         for _ in self.coordinates(self.inner):
-            for store in self.body.src:
-                self._store(store)
+            for store in plain:
+                self.store(store)
+        for u in self.body.src:
+            if u.op is Op.RECUR:
+                Recurring(self, u).run(self.inner)
 
     def coordinates(self, ranges: Sequence[UOp]) -> Any:
         """Set each combination of unrolled coordinates in turn, and the lanes that go with it."""
@@ -328,7 +333,8 @@ class Emitter:
             src = () if trips == r.arg.size else (const(trips, INT64),)
             self.env[r] = UOp(Op.LANES, src, r.arg.size)
 
-    def _store(self, store: UOp) -> None:
+    def store(self, store: UOp) -> None:
+        """Emit a store at the end of the open loop."""
         buffer, index, value = store.src[:3]
         given = store.src[3] if len(store.src) == 4 else None
         for u in (value, *self._sources(UOp(Op.LOAD, (buffer, index))), *store.src[3:]):
@@ -340,125 +346,6 @@ class Emitter:
             found = self.widen(found, lanes)
         src = (buffer, base, found) if gate is None else (buffer, base, found, gate)
         self.here(UOp(Op.STORE, src, Access(offset, 1 if base.shape else lanes, stride)))
-
-
-class Folding:
-    """One reduction, for all unrolled coordinates of the ranges around it at once.
-
-    Each coordinate has an accumulator, and each unrolled coordinate of the reduction's own ranges
-    another; these are combined as a tree when the loops have ended, and then the lanes.
-    """
-
-    def __init__(self, emitter: Emitter, node: UOp) -> None:
-        self.e, self.node = emitter, node
-        self.op: Op = node.arg.op
-        self.body, ranges = node.src[0], node.src[1:]
-        self.loops = [r for r in ranges if r.arg.place is Place.LOOP]
-        self.own = [r for r in ranges if r.arg.place is not Place.LOOP]
-        around = emitter.depends[node]
-        self.upcasts = [r for r in around if r.arg.place is Place.UPCAST]
-        self.lanes = [r for r in around if r.arg.place is Place.LANE]
-        lanes = self.lanes + [r for r in self.own if r.arg.place is Place.LANE]
-        self.width = lanes[0].arg.size if lanes else 0
-
-    def run(self) -> None:
-        """Emit the reduction in the loop it belongs to, and remember its value everywhere."""
-        e = self.e
-        scope = e.code.scope
-        counters = [e.code.of(e.env[r]) for r in e.depends[self.node] if r in e.env]
-        e.code.scope = max(counters, key=lambda s: s.depth, default=e.code.root)
-        here = {r: (e.env.get(r), e.fixed.get(r)) for r in (*self.upcasts, *self.lanes)}
-        places = list(product(*(range(e.trips(r)) for r in self.upcasts)))
-        shape = (self.width,) if self.width else ()
-        dtype = self.node.dtype
-        start = const(build.identity(self.op, dtype), dtype, shape)
-        self.start = start
-        sums: dict[tuple[Any, ...], UOp] = {}
-        for place in places:
-            e.set(self.upcasts, place, self.lanes)
-            most = [range(r.arg.size) for r in self.own if r.arg.place is Place.UPCAST]
-            sums.update({(place, i): start for i in product(*most)})
-        sums = self._level(0, sums)
-        for place in places:
-            e.set(self.upcasts, place, self.lanes)
-            parts = [value for (at, _), value in sums.items() if at == place]
-            e.values[e.key(self.node)] = self._across(parts)
-        for r, (env, fixed) in here.items():
-            _restore(e.env, r, env)
-            _restore(e.fixed, r, fixed)
-        e.code.scope = scope
-
-    def _level(self, level: int, sums: dict[Any, UOp]) -> dict[Any, UOp]:
-        """The sums after the loops from `level` inwards."""
-        e = self.e
-        if level == len(self.loops):
-            return self._accumulate(sums)
-        r = self.loops[level]
-        full = e.full(r)
-        if full > 1 or (full == 1 and not e.bounds[r] and r.arg.size > 1):
-            loop = e.code.open(const(0, INT64), const(full, INT64))
-            carried = {}
-            for i, (key, value) in enumerate(sums.items()):
-                u = UOp(Op.ACCUMULATOR, (loop, value), i)
-                carried[key] = e.here(u)
-            e.env[r] = loop
-            following = self._level(level + 1, dict(carried))
-            del e.env[r]
-            e.code.close(loop, list(carried.values()), list(following.values()))
-            sums = carried
-        elif full == 1:
-            sums = self._fixed(r, 0, level, sums)
-        if full < r.arg.size:
-            sums = self._fixed(r, full, level, sums)
-        return sums
-
-    def _fixed(self, r: UOp, value: int, level: int, sums: dict[Any, UOp]) -> dict[Any, UOp]:
-        e = self.e
-        e.env[r], e.fixed[r] = const(value, INT64), value
-        sums = self._level(level + 1, sums)
-        del e.env[r], e.fixed[r]
-        return sums
-
-    def _accumulate(self, sums: dict[Any, UOp]) -> dict[Any, UOp]:
-        e = self.e
-        out = dict(sums)
-        for place in dict.fromkeys(at for at, _ in sums):
-            e.set(self.upcasts, place, self.lanes)
-            for i in e.coordinates(self.own):
-                out[place, i] = self._add(out[place, i])
-        return out
-
-    def _add(self, total: UOp) -> UOp:
-        e = self.e
-        own_lane = next((r for r in self.own if r.arg.place is Place.LANE), None)
-        mask = e.mask(own_lane) if own_lane is not None else None
-        product_ = self.body.op is Op.MUL and self.body.dtype in FLOATS
-        if self.op is Op.ADD and product_ and mask is None:
-            x, y = (e.emit(s) for s in self.body.src)
-            x, y, total = e.alike([x, y, total])
-            return e.add(UOp(Op.FMA, (x, y, total)))
-        value = e.emit(self.body)
-        value, total = e.alike([value, total])
-        if mask is not None:
-            value = e.add(build.where(mask, value, self.start))
-        return e.add(UOp(self.op, (total, value)))
-
-    def _across(self, parts: list[UOp]) -> UOp:
-        e = self.e
-        while len(parts) > 1:
-            pairs = zip(parts[::2], parts[1::2])
-            odd = parts[len(parts) // 2 * 2 :]
-            parts = [e.add(UOp(self.op, pair)) for pair in pairs] + odd
-        if self.width and not self.lanes:
-            return e.add(UOp(Op.ACROSS, (parts[0],), self.op))
-        return parts[0]
-
-
-def _restore(table: dict[UOp, Any], r: UOp, old: Any) -> None:
-    if old is None:
-        table.pop(r, None)
-    else:
-        table[r] = old
 
 
 ARITHMETIC: dict[Op, Callable[[int, int], int]] = {

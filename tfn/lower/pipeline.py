@@ -16,6 +16,7 @@ from typing import Any
 from tfn.lower import choose, cut, decompose, linearize, ranges, schedule, split
 from tfn.lower.kernel import Kernel, Program, Slot, Space, Target, flatten
 from tfn.lower.render import driver, llvm, sort
+from tfn.lower.schedule import Schedule
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op, Place
 from tfn.trace.uop import UOp
@@ -47,24 +48,40 @@ _KERNELS: dict[tuple[UOp, Target], Kernel] = {}
 
 def lower(jaxpr: Jaxpr, target: Target) -> Program:
     """The program of a closed function, for a target; no device is needed."""
-    aliases: list[tuple[int, Slot]] = []
+    return program(jaxpr, scheduled(jaxpr, target))
+
+
+def aliases(jaxpr: Jaxpr) -> tuple[tuple[int, Slot], ...]:
+    """Outputs that are an input, or another output."""
+    found: list[tuple[int, Slot]] = []
     first: dict[UOp, int] = {}
     for i, u in enumerate(jaxpr.outputs):
         if u.op is Op.PARAM:
-            aliases.append((i, Slot(Space.INPUT, u.arg.index)))
+            found.append((i, Slot(Space.INPUT, u.arg.index)))
         elif first.setdefault(u, i) != i:
-            aliases.append((i, Slot(Space.OUTPUT, first[u])))
-    own = [i not in dict(aliases) for i in range(len(jaxpr.outputs))]
-    steps, arena_bytes, work = schedule.schedule(jaxpr.function, target, kernel, own)
+            found.append((i, Slot(Space.OUTPUT, first[u])))
+    return tuple(found)
+
+
+def scheduled(jaxpr: Jaxpr, target: Target) -> Schedule:
+    """The steps of a closed function, with a place for every value."""
+    shared = dict(aliases(jaxpr))
+    own = [i not in shared for i in range(len(jaxpr.outputs))]
+    return schedule.schedule(jaxpr.function, target, kernel, own)
+
+
+def program(jaxpr: Jaxpr, plan: Schedule) -> Program:
+    """The steps with the driver that runs them."""
+    steps = plan.steps
     inputs = tuple((p.shape, p.dtype) for p in jaxpr.params)
     launches = tuple(flatten(steps))
     text = driver.driver_text("@", steps, len(inputs))
     name = "p" + hashlib.sha256(text.encode()).hexdigest()[:20]
     return Program(
-        name, jaxpr.function, steps, work, inputs,
-        tuple((u.shape, u.dtype) for u in jaxpr.outputs), tuple(aliases),
-        arena_bytes, driver.sync_bytes(launches), text.replace("@@", f"@{name}"),
-        work > choose.PARALLEL_NS and any(launch.kernel.tiles > 1 for launch in launches),
+        name, jaxpr.function, steps, plan.work, inputs,
+        tuple((u.shape, u.dtype) for u in jaxpr.outputs), aliases(jaxpr),
+        plan.arena_bytes, driver.sync_bytes(launches), text.replace("@@", f"@{name}"),
+        plan.work > choose.PARALLEL_NS and any(launch.kernel.tiles > 1 for launch in launches),
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ Where a place is, and whether a barrier is needed, is decided when all lifetimes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -52,17 +52,52 @@ class Ref:
 
 @dataclass
 class Planned:
-    """A step whose places are still rooms."""
+    """A step whose places are still rooms.
 
+    Attributes:
+        at: its position in the text, which lifetimes count in.
+        stage: what it was made from; a copy has none.
+    """
+
+    at: int
+    stage: Stage | Region | None = None
     kernel: Kernel | None = None
     operands: tuple[Ref, ...] = ()
     written: int = 0
     loop: Loop | None = None
     condition: Ref | None = None
-    head: Sequence[Planned] = ()
-    body: Sequence[Planned] = ()
+    head: Frame | None = None
+    body: Frame | None = None
     index: Ref | None = None
-    ways: Sequence[Sequence[Planned]] = ()
+    ways: Sequence[Frame] = ()
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A function as it is scheduled: with its barriers, in steps, and where each value is."""
+
+    function: UOp
+    steps: Sequence[Planned]
+    refs: Mapping[UOp, Ref]
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A whole function, scheduled.
+
+    Attributes:
+        steps: what runs.
+        arena_bytes: memory beside inputs and outputs.
+        work: estimated nanoseconds on one core.
+        frame: the same steps with what they were made from, for those who print them.
+        lives: when each room of the arena is in use, by position.
+    """
+
+    steps: tuple[Step, ...]
+    arena_bytes: int
+    work: int
+    frame: Frame
+    lives: Mapping[Room, plan.Life]
 
 
 class Scheduler:
@@ -102,8 +137,8 @@ class Scheduler:
     # Functions.
 
     def function(self, function: UOp, params: Sequence[Ref], targets: Sequence[Ref | None],
-                 carried: int = 0) -> tuple[list[Planned], list[Ref]]:  # fmt: skip
-        """The steps of a function, and where its outputs are.
+                 carried: int = 0) -> Frame:  # fmt: skip
+        """The steps of a function.
 
         An output with a target is put there.  The first `carried` outputs are written over the
         parameters that `targets` names for them where that is safe, and copied there otherwise.
@@ -138,8 +173,7 @@ class Scheduler:
             to = targets[i]
             assert to is not None
             steps += self.copy(cut_.src[i], held.get(i, refs[cut_.src[i]]), to)
-        outputs = [t if t is not None else refs[u] for u, t in zip(cut_.src, targets, strict=True)]
-        return steps, outputs
+        return Frame(cut_, steps, refs)
 
     def _room(self, u: UOp) -> Ref:
         return self.room(u.shape, u.dtype)
@@ -150,12 +184,13 @@ class Scheduler:
             if u not in refs:
                 refs[u] = self._room(u)
         operands = tuple(refs[u] for u in stage.operands)
-        return self._launch(stage.body, operands, stage.written)
+        return self._launch(stage.body, operands, stage.written, stage)
 
-    def _launch(self, body: UOp, operands: tuple[Ref, ...], written: int) -> Planned:
+    def _launch(self, body: UOp, operands: tuple[Ref, ...], written: int,
+                stage: Stage | None = None) -> Planned:  # fmt: skip
         self.touch(*operands)
         self.now += 1
-        return Planned(self.kernel(body, self.target), operands, written)
+        return Planned(self.now - 1, stage, self.kernel(body, self.target), operands, written)
 
     def copy(self, like: UOp, source: Ref, target: Ref) -> list[Planned]:
         """A copy of a value, as a kernel like any other."""
@@ -182,7 +217,11 @@ class Scheduler:
             if i in out:
                 refs[out[i]] = ref
         operands = [refs[s] if s.op is not Op.FUNCTION else None for s in node.src]
-        return REGIONS[node.op](self, node, operands, places, out.keys())
+        steps = REGIONS[node.op](self, node, operands, places, out.keys())
+        for step in steps:
+            if step.kernel is None:  # not one of the copies before it
+                step.stage = region
+        return steps
 
     def _start(self, node: UOp, first: int, operands: Sequence[Ref | None],
                places: Sequence[Ref]) -> list[Planned]:  # fmt: skip
@@ -220,12 +259,12 @@ class Scheduler:
             targets.append(slice_of(places[i], *types[i]) if i in wanted else places[i])
         self.touch(*places)
         params = [*operands[1:first], *places[: arg.carries], *slices]
-        body, _ = self.function(node.src[0], params, targets, carried=arg.carries)
+        body = self.function(node.src[0], params, targets, carried=arg.carries)
         self.touch(*places)
         self.keep(since)
         self.now += 1
         loop = Loop(number, arg.length, (), None, (), False)
-        return [*steps, Planned(loop=loop, body=body)]
+        return [*steps, Planned(self.now - 1, loop=loop, body=body)]
 
     def repeat(self, node: UOp, operands: Sequence[Any], places: Sequence[Ref],
                wanted: Any) -> list[Planned]:  # fmt: skip
@@ -237,15 +276,16 @@ class Scheduler:
         number, since = self.loops, self.now
         self.touch(*places)
         cond, body = node.src[:2]
-        head, held = self.function(cond, [*operands[2 : 2 + arg.cond_consts], *places], [None])
-        inside, _ = self.function(
+        head = self.function(cond, [*operands[2 : 2 + arg.cond_consts], *places], [None])
+        held = head.refs[head.function.src[0]]
+        inside = self.function(
             body, [*operands[2 + arg.cond_consts : first], *places], places, carried=len(places)
         )
-        self.touch(*places, *held)
+        self.touch(*places, held)
         self.keep(since)
         self.now += 1
         loop = Loop(number, None, (), None, (), False)
-        return [*steps, Planned(loop=loop, condition=held[0], head=head, body=inside)]
+        return [*steps, Planned(self.now - 1, loop=loop, condition=held, head=head, body=inside)]
 
     def choose(self, node: UOp, operands: Sequence[Any], places: Sequence[Ref],
                wanted: Any) -> list[Planned]:  # fmt: skip
@@ -254,11 +294,11 @@ class Scheduler:
         params = operands[1 + node.arg.branches :]
         since = self.now
         self.touch(operands[0], *places)
-        ways = [self.function(f, params, places)[0] for f in branches]
+        ways = [self.function(f, params, places) for f in branches]
         self.touch(*places)
         self.keep(since)
         self.now += 1
-        return [Planned(index=operands[0], ways=ways)]
+        return [Planned(self.now - 1, index=operands[0], ways=ways)]
 
 
 REGIONS: dict[Op, Callable[..., list[Planned]]] = {
@@ -287,11 +327,15 @@ def in_place(found: Sequence[Stage | Region], function: UOp, output: int, refs: 
     if isinstance(stage, Region) or stage.body.op is not Op.SINK:
         return False
     mine, others = stage.operands.index(value), stage.operands.index(old)
-    writes = [s for s in stage.body.src if s.src[0].arg.index == mine]
+    writes = [s for s in stage.body.src if s.op is Op.STORE and s.src[0].arg.index == mine]
     loads = [u for u in walk([stage.body]) if u.op is Op.LOAD and u.src[0].arg.index == others]
     alone = all(s.op is Op.STORE and s.arg is None for s in stage.body.src)
     inside = {u for f in walk([stage.body]) if f.op is Op.FOLD for u in walk(f.src[:1])}
-    return alone and all(u.src[1] is writes[0].src[1] and u not in inside for u in loads)
+    return (
+        alone
+        and bool(writes)
+        and all(u.src[1] is writes[0].src[1] and u not in inside for u in loads)
+    )
 
 
 def _reads(stage: Stage | Region) -> Sequence[UOp]:
@@ -318,9 +362,9 @@ class Placer:
             return Slot(Space.ARENA, self.offsets[room] + ref.offset, 0, ref.steps)
         return Slot(room.space, room.at, ref.offset, ref.steps)
 
-    def steps(self, planned: Sequence[Planned], memory: plan.Memory) -> tuple[Step, ...]:
+    def steps(self, frame: Frame | None, memory: plan.Memory) -> tuple[Step, ...]:
         """Steps in order; `memory` knows what has happened since the last barrier."""
-        return tuple(self._step(p, memory) for p in planned)
+        return tuple(self._step(p, memory) for p in frame.steps) if frame else ()
 
     def _step(self, p: Planned, memory: plan.Memory) -> Step:
         if p.kernel is not None:
@@ -347,23 +391,24 @@ class Placer:
 
 
 def schedule(function: UOp, target: Target, kernel: Callable[[UOp, Target], Kernel],
-             outputs: Sequence[bool]) -> tuple[tuple[Step, ...], int, int]:  # fmt: skip
-    """Steps of a whole function, bytes of its arena, and its estimated work in nanoseconds.
+             outputs: Sequence[bool]) -> Schedule:  # fmt: skip
+    """A whole function, in steps, with places.
 
     `outputs` says which outputs are written; the others are inputs or other outputs.
     """
     scheduler = Scheduler(target, kernel)
     params = [Ref(Room(Space.INPUT, i, 0)) for i in range(len(function.arg.params))]
     targets = [Ref(Room(Space.OUTPUT, i, 0)) if own else None for i, own in enumerate(outputs)]
-    planned, _ = scheduler.function(function, params, targets)
+    frame = scheduler.function(function, params, targets)
     offsets, arena_bytes = plan.arena(scheduler.lives)
-    return Placer(offsets).steps(planned, plan.Memory()), arena_bytes, work(planned)
+    steps = Placer(offsets).steps(frame, plan.Memory())
+    return Schedule(steps, arena_bytes, work(frame), frame, scheduler.lives)
 
 
-def work(planned: Sequence[Planned]) -> int:
+def work(frame: Frame | None) -> int:
     """Nanoseconds: loops by their trips, an unknown number of them taken for a hundred."""
     total = 0
-    for p in planned:
+    for p in frame.steps if frame else ():
         if p.kernel is not None:
             total += p.kernel.work
         elif p.loop is not None:

@@ -33,10 +33,10 @@ class Scopes:
         self.placed: dict[UOp, Scope] = {}
         self.count = 0
 
-    def open(self, begin: UOp, end: UOp) -> UOp:
-        """A new loop in the present scope; gives its counter."""
+    def open(self, begin: UOp, *end: UOp) -> UOp:
+        """A new loop in the present scope, without an end if it has a LEAVE; gives its counter."""
         self.count += 1
-        loop = UOp(Op.LOOP, (begin, end), self.count)
+        loop = UOp(Op.LOOP, (begin, *end), self.count)
         self.outside.append(self.scope)
         self.scope = Scope(self.scope.depth + 1, [loop])
         self.placed[loop] = self.scope

@@ -37,6 +37,7 @@ class Nest:
 def nest(body: UOp) -> Nest:
     """The loops of a kernel in the order of their numbers."""
     inner = {r for node in walk([body]) if node.op is Op.FOLD for r in node.src[1:]}
+    inner |= {u.src[0] for u in body.src if u.op is Op.RECUR}
     loops = [n for n in walk([body]) if n.op is Op.RANGE and n not in inner]
     return Nest(body, tuple(sorted(loops, key=lambda r: r.arg.number)))
 
@@ -53,7 +54,8 @@ def folds(body: UOp) -> list[UOp]:
 
 def in_order(body: UOp) -> frozenset[int]:
     """The numbers of ranges whose iterations must happen in order."""
-    return frozenset(number for store in body.src for number in store.arg or ())
+    found = {number for u in body.src if u.op is Op.STORE for number in u.arg or ()}
+    return frozenset(found | {u.src[0].arg.number for u in body.src if u.op is Op.RECUR})
 
 
 def _fresh(body: UOp) -> int:
@@ -242,7 +244,7 @@ def _beside_addresses(body: UOp) -> set[UOp]:
             seen.add(node)
             if node.op is Op.FOLD:
                 stack.append(node.src[0])
-            else:
+            elif node.op is not Op.CARRY:
                 stack.extend(node.src[2:] if node.op in (Op.LOAD, Op.STORE) else node.src)
     return seen
 

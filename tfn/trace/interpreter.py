@@ -21,11 +21,42 @@ from tfn.trace.uop import UOp, walk
 
 def nest(sink: UOp, buffers: Sequence[Value]) -> None:
     """Run the stores of a kernel over ranges (stages RANGES and SPLIT), one after the other."""
-    for store in sink.src:
+    for recurrence in (u for u in sink.src if u.op is Op.RECUR):
+        _recur(recurrence, buffers)
+    for store in (u for u in sink.src if u.op is Op.STORE):
         ranges = [u for u in walk([store]) if u.op is Op.RANGE]
         stepped = [r for r in ranges if r.arg.number in (store.arg or ())]
         for place in product(*(range(r.arg.size) for r in stepped)):
             _Grid(ranges, dict(zip(stepped, place, strict=True)), buffers).store(store)
+
+
+def _recur(node: UOp, buffers: Sequence[Value]) -> None:
+    """One iteration after the other, each on the whole grid."""
+    arg, r = node.arg, node.src[0]
+    n = arg.carries
+    ranges = [u for u in walk([node]) if u.op is Op.RANGE]
+    carries = {u.arg.number: u for u in walk([node]) if u.op is Op.CARRY}
+    rest = node.src[1 + 2 * n :]
+    condition, rest = (rest[0], rest[1:]) if arg.conditional else (None, rest)
+    grid = _Grid(ranges, {r: 0}, buffers)
+    now = [grid.evaluate(u) for u in node.src[1 : 1 + n]]
+
+    def at(i: int) -> _Grid:
+        grid = _Grid(ranges, {r: i}, buffers)
+        grid.values.update({u: now[k] for k, u in carries.items()})
+        return grid
+
+    i = 0
+    while condition is not None or i < r.arg.size:
+        grid = at(i)
+        if condition is not None and not np.all(grid.evaluate(condition)):
+            break
+        following = [grid.evaluate(u) for u in node.src[1 + n : 1 + 2 * n]]
+        for store in rest[: arg.stores]:
+            grid.store(store)
+        now, i = following, i + 1
+    for store in rest[arg.stores :]:
+        at(i).store(store)
 
 
 class _Grid:
@@ -136,8 +167,11 @@ class _Machine:
                 self.values[u] = self._get(u.src[0])
                 for acc in self._carried(u):
                     self.values[acc] = self._get(acc.src[1])
-                if self.values[u] >= self._get(u.src[1]):
+                if len(u.src) == 2 and self.values[u] >= self._get(u.src[1]):
                     i = self.ends[u]
+            elif u.op is Op.LEAVE:
+                if not self._get(u.src[1]):
+                    i = self.ends[u.src[0]]
             elif u.op is Op.END:
                 i = self._end(u, i, heads[u.src[0]])
             elif u.op is Op.STORE:
@@ -155,7 +189,7 @@ class _Machine:
         following = [self._get(s) for s in u.src[1 + len(carried) :]]
         self.values.update(zip(carried, following, strict=True))
         self.values[loop] = self.values[loop] + 1
-        return head if self.values[loop] < self._get(loop.src[1]) else i
+        return head if len(loop.src) == 1 or self.values[loop] < self._get(loop.src[1]) else i
 
     def _get(self, u: UOp) -> Any:
         if u.op is Op.CONST:

@@ -121,11 +121,14 @@ class Op(enum.Enum):
     LOAD = "load"  # an element of a buffer; the gate, if any, says when
     STORE = "store"
     FOLD = "fold"  # a reduction over ranges
-    SINK = "sink"  # the stores of one kernel
+    CARRY = "carry"  # a value that goes from one iteration of a recurrence to the next
+    RECUR = "recur"  # a recurrence over a range: first values, next values, stores
+    SINK = "sink"  # the stores and recurrences of one kernel
 
     # In order, over vectors (stage LINEAR).
     LOOP = "loop"  # opens a loop: its value is the counter
     ACCUMULATOR = "accumulator"  # a value that the loop carries
+    LEAVE = "leave"  # ends a loop unless a condition holds
     END = "end"  # closes a loop with the next values of its accumulators
     SPLAT = "splat"  # a scalar in every lane
     LANES = "lanes"  # 0, 1, ..., width - 1
@@ -375,6 +378,28 @@ class Fold:
     """A monoid over the ranges that follow the body among the sources."""
 
     op: Op
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """One of the values that a recurrence carries, by number; its sources are where it varies."""
+
+    number: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Recur:
+    """A loop in a kernel that carries values.
+
+    Sources: the range, the carries at first, the same in the next iteration, the condition to go
+    on if it is `conditional`, stores of each iteration, as many as `stores`, and stores of the
+    last carries, whose values are CARRY nodes.
+    """
+
+    carries: int
+    stores: int
+    conditional: bool
 
 
 @dataclass(frozen=True, slots=True)

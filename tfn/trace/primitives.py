@@ -461,10 +461,13 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.LOAD: Primitive(_load),
     Op.STORE: Primitive(_nothing),
     Op.FOLD: Primitive(_same_as_first),
+    Op.CARRY: Primitive(lambda src, arg: ((), arg.dtype)),
+    Op.RECUR: Primitive(_nothing),
     Op.SINK: Primitive(_nothing),
 
     Op.LOOP: Primitive(_range),
     Op.ACCUMULATOR: Primitive(lambda src, arg: (src[1].shape, src[1].dtype)),
+    Op.LEAVE: Primitive(_nothing),
     Op.END: Primitive(_nothing),
     Op.SPLAT: Primitive(_splat),
     Op.LANES: Primitive(_lanes),

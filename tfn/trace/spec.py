@@ -37,11 +37,11 @@ JAXPR_OPS = _COMPUTE | MOVEMENT | {
 }  # fmt: skip
 KERNELS_OPS = JAXPR_OPS - {Op.DETACH}
 RANGES_OPS = _COMPUTE | {
-    Op.RANGE, Op.LOAD, Op.STORE, Op.FOLD, Op.SINK,
+    Op.RANGE, Op.LOAD, Op.STORE, Op.FOLD, Op.CARRY, Op.RECUR, Op.SINK,
     Op.SORT, Op.TUPLE, Op.GET,  # a sort is a kernel of its own, written by hand
 }  # fmt: skip
 LINEAR_OPS = _COMPUTE | {
-    Op.LOAD, Op.STORE, Op.LOOP, Op.ACCUMULATOR, Op.END, Op.SPLAT, Op.LANES, Op.SHUFFLE,
+    Op.LOAD, Op.STORE, Op.LOOP, Op.ACCUMULATOR, Op.LEAVE, Op.END, Op.SPLAT, Op.LANES, Op.SHUFFLE,
     Op.ACROSS,
 }  # fmt: skip
 
@@ -85,7 +85,7 @@ def _range(u: UOp) -> bool:
 
 
 def _sink(u: UOp) -> bool:
-    return all(s.op is Op.STORE for s in u.src)
+    return all(s.op in (Op.STORE, Op.RECUR) for s in u.src)
 
 
 def _access(u: UOp) -> bool:

@@ -42,19 +42,18 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
 
 
 def _loop(w: Writer, u: UOp) -> str:
-    begin, end = u.src
-    number = u.arg
-    before = w.block
-    always = begin.op is Op.CONST and end.op is Op.CONST  # at least one iteration
+    begin, number, before = u.src[0], u.arg, w.block
+    always = all(s.op is Op.CONST for s in u.src)  # at least one iteration, or until LEAVE
     w.lines.append(f"  br label %loop{number}")
     w.lines.append(f"loop{number}:")
     counter = f"%i{number}"
-    w.opened[u] = (len(w.lines), before, "bottom" if always else "top")
+    kind = "endless" if len(u.src) == 1 else "bottom" if always else "top"
+    w.opened[u] = (len(w.lines), before, kind)
     w.lines.append(f"  {counter} = phi i64 [ {w(begin)}, %{before} ]")
     w.block = f"loop{number}"
     if not always:  # such a loop carries nothing, so its test can stand here
         w.names[u] = counter
-        w.lines.append(f"  %go{number} = icmp slt i64 {counter}, {w(end)}")
+        w.lines.append(f"  %go{number} = icmp slt i64 {counter}, {w(u.src[1])}")
         w.lines.append(f"  br i1 %go{number}, label %body{number}, label %exit{number}")
         w.lines.append(f"body{number}:")
         w.block = f"body{number}"
@@ -69,6 +68,14 @@ def _accumulator(w: Writer, u: UOp) -> str:
     return name
 
 
+def _leave(w: Writer, u: UOp) -> str:
+    loop, going = u.src
+    w.lines.append(f"  br i1 {w(going)}, label %stay{loop.arg}, label %exit{loop.arg}")
+    w.lines.append(f"stay{loop.arg}:")
+    w.block = f"stay{loop.arg}"
+    return ""
+
+
 def _end(w: Writer, u: UOp) -> str:
     loop = u.src[0]
     half = len(u.src) // 2
@@ -81,8 +88,7 @@ def _end(w: Writer, u: UOp) -> str:
     if kind == "bottom":
         more = w.let(f"icmp slt i64 {step}, {w(loop.src[1])}")
         w.lines.append(f"  br i1 {more}, label %loop{number}, label %exit{number}")
-        for acc, value in zip(carried, following, strict=True):
-            w.names[acc] = w(value)
+        w.names.update(zip(carried, [w(value) for value in following], strict=True))
     else:
         w.lines.append(f"  br label %loop{number}")
     w.lines.append(f"exit{number}:")
@@ -466,7 +472,8 @@ def _to_integer(w: Writer, u: UOp) -> str:
 
 # fmt: off
 RENDER: dict[Op, Row] = {
-    Op.LOOP: _loop, Op.ACCUMULATOR: _accumulator, Op.END: _end,
+    Op.LOOP: _loop, Op.ACCUMULATOR: _accumulator, Op.LEAVE: _leave,
+    Op.END: _end,
     Op.LOAD: _load, Op.STORE: _store, Op.SPLAT: _splat, Op.SHUFFLE: _shuffle,
     Op.ACROSS: _across,
     **dict.fromkeys(_ARITHMETIC, _arithmetic), **dict.fromkeys(_EXTREME, _extreme),

@@ -1,0 +1,215 @@
+"""Loops that carry values: reductions, and recurrences.
+
+Both emit their loop once for all unrolled coordinates around it, with an accumulator for each, so
+that independent sums run side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any, Protocol
+
+from tfn.dtypes import FLOATS, INT64
+from tfn.lower.scopes import Scopes
+from tfn.trace import build
+from tfn.trace.op import Op, Place
+from tfn.trace.uop import UOp, const
+
+
+class Emitter(Protocol):
+    """What is used of `linearize.Emitter`; see there."""
+
+    code: Scopes
+    env: dict[UOp, UOp]
+    fixed: dict[UOp, int]
+    values: dict[tuple[Any, ...], UOp]
+    depends: dict[UOp, tuple[UOp, ...]]
+    bounds: dict[UOp, list[UOp]]
+
+    def emit(self, u: UOp) -> UOp: ...  # noqa: D102
+    def key(self, u: UOp) -> tuple[Any, ...]: ...  # noqa: D102
+    def mask(self, node: UOp) -> UOp | None: ...  # noqa: D102
+    def full(self, r: UOp) -> int: ...  # noqa: D102
+    def trips(self, r: UOp) -> int: ...  # noqa: D102
+    def widen(self, u: UOp, lanes: int) -> UOp: ...  # noqa: D102
+    def alike(self, values: Sequence[UOp]) -> list[UOp]: ...  # noqa: D102
+    def store(self, store: UOp) -> None: ...  # noqa: D102
+    def coordinates(self, ranges: Sequence[UOp]) -> Iterable[Any]: ...  # noqa: D102
+    def set(  # noqa: D102
+        self, upcasts: Sequence[UOp], place: Sequence[int], lanes: Sequence[UOp]
+    ) -> None: ...
+
+
+class Folding:
+    """One reduction, for all unrolled coordinates of the ranges around it at once.
+
+    Each coordinate has an accumulator, and each unrolled coordinate of the reduction's own ranges
+    another; these are combined as a tree when the loops have ended, and then the lanes.
+    """
+
+    def __init__(self, emitter: Emitter, node: UOp) -> None:
+        self.e, self.node = emitter, node
+        self.op: Op = node.arg.op
+        self.body, ranges = node.src[0], node.src[1:]
+        self.loops = [r for r in ranges if r.arg.place is Place.LOOP]
+        self.own = [r for r in ranges if r.arg.place is not Place.LOOP]
+        around = emitter.depends[node]
+        self.upcasts = [r for r in around if r.arg.place is Place.UPCAST]
+        self.lanes = [r for r in around if r.arg.place is Place.LANE]
+        lanes = self.lanes + [r for r in self.own if r.arg.place is Place.LANE]
+        self.width = lanes[0].arg.size if lanes else 0
+
+    def run(self) -> None:
+        """Emit the reduction in the loop it belongs to, and remember its value everywhere."""
+        e = self.e
+        scope = e.code.scope
+        counters = [e.code.of(e.env[r]) for r in e.depends[self.node] if r in e.env]
+        e.code.scope = max(counters, key=lambda s: s.depth, default=e.code.root)
+        here = {r: (e.env.get(r), e.fixed.get(r)) for r in (*self.upcasts, *self.lanes)}
+        places = list(product(*(range(e.trips(r)) for r in self.upcasts)))
+        shape = (self.width,) if self.width else ()
+        dtype = self.node.dtype
+        start = const(build.identity(self.op, dtype), dtype, shape)
+        self.start = start
+        sums: dict[tuple[Any, ...], UOp] = {}
+        for place in places:
+            e.set(self.upcasts, place, self.lanes)
+            most = [range(r.arg.size) for r in self.own if r.arg.place is Place.UPCAST]
+            sums.update({(place, i): start for i in product(*most)})
+        sums = self._level(0, sums)
+        for place in places:
+            e.set(self.upcasts, place, self.lanes)
+            parts = [value for (at, _), value in sums.items() if at == place]
+            e.values[e.key(self.node)] = self._across(parts)
+        for r, (env, fixed) in here.items():
+            _restore(e.env, r, env)
+            _restore(e.fixed, r, fixed)
+        e.code.scope = scope
+
+    def _level(self, level: int, sums: dict[Any, UOp]) -> dict[Any, UOp]:
+        """The sums after the loops from `level` inwards."""
+        e = self.e
+        if level == len(self.loops):
+            return self._accumulate(sums)
+        r = self.loops[level]
+        full = e.full(r)
+        if full > 1 or (full == 1 and not e.bounds[r] and r.arg.size > 1):
+            loop = e.code.open(const(0, INT64), const(full, INT64))
+            carried = {}
+            for i, (key, value) in enumerate(sums.items()):
+                u = UOp(Op.ACCUMULATOR, (loop, value), i)
+                carried[key] = e.code.here(u)
+            e.env[r] = loop
+            following = self._level(level + 1, dict(carried))
+            del e.env[r]
+            e.code.close(loop, list(carried.values()), list(following.values()))
+            sums = carried
+        elif full == 1:
+            sums = self._fixed(r, 0, level, sums)
+        if full < r.arg.size:
+            sums = self._fixed(r, full, level, sums)
+        return sums
+
+    def _fixed(self, r: UOp, value: int, level: int, sums: dict[Any, UOp]) -> dict[Any, UOp]:
+        e = self.e
+        e.env[r], e.fixed[r] = const(value, INT64), value
+        sums = self._level(level + 1, sums)
+        del e.env[r], e.fixed[r]
+        return sums
+
+    def _accumulate(self, sums: dict[Any, UOp]) -> dict[Any, UOp]:
+        e = self.e
+        out = dict(sums)
+        for place in dict.fromkeys(at for at, _ in sums):
+            e.set(self.upcasts, place, self.lanes)
+            for i in e.coordinates(self.own):
+                out[place, i] = self._add(out[place, i])
+        return out
+
+    def _add(self, total: UOp) -> UOp:
+        e = self.e
+        own_lane = next((r for r in self.own if r.arg.place is Place.LANE), None)
+        mask = e.mask(own_lane) if own_lane is not None else None
+        product_ = self.body.op is Op.MUL and self.body.dtype in FLOATS
+        if self.op is Op.ADD and product_ and mask is None:
+            x, y = (e.emit(s) for s in self.body.src)
+            x, y, total = e.alike([x, y, total])
+            return e.code.add(UOp(Op.FMA, (x, y, total)))
+        value = e.emit(self.body)
+        value, total = e.alike([value, total])
+        if mask is not None:
+            value = e.code.add(build.where(mask, value, self.start))
+        return e.code.add(UOp(self.op, (total, value)))
+
+    def _across(self, parts: list[UOp]) -> UOp:
+        e = self.e
+        while len(parts) > 1:
+            pairs = zip(parts[::2], parts[1::2])
+            odd = parts[len(parts) // 2 * 2 :]
+            parts = [e.code.add(UOp(self.op, pair)) for pair in pairs] + odd
+        if self.width and not self.lanes:
+            return e.code.add(UOp(Op.ACROSS, (parts[0],), self.op))
+        return parts[0]
+
+
+class Recurring:
+    """A recurrence: one loop, whose accumulators are the carries at every unrolled coordinate."""
+
+    def __init__(self, emitter: Emitter, node: UOp) -> None:
+        self.e = emitter
+        arg = node.arg
+        n, self.range = arg.carries, node.src[0]
+        self.first, self.next = node.src[1 : 1 + n], node.src[1 + n : 1 + 2 * n]
+        rest = node.src[1 + 2 * n :]
+        self.condition = rest[0] if arg.conditional else None
+        rest = rest[1:] if arg.conditional else rest
+        self.stores, self.last = rest[: arg.stores], rest[arg.stores :]
+        self.carries: dict[int, UOp] = {
+            u.arg.number: u for u in emitter.depends if u.op is Op.CARRY
+        }
+
+    def run(self, around: Sequence[UOp]) -> None:
+        """Emit it, for all coordinates of the unrolled ranges around."""
+        e, r = self.e, self.range
+        starts: dict[int, list[UOp]] = {}
+        for _ in e.coordinates(around):
+            for i, carry in self.carries.items():
+                starts.setdefault(i, []).append(self._wide(carry, e.emit(self.first[i])))
+        ends = () if self.condition is not None else (const(r.arg.size, INT64),)
+        loop = e.code.open(const(0, INT64), *ends)
+        e.env[r] = loop
+        carried: dict[tuple[Any, ...], UOp] = {}
+        for at, _ in enumerate(e.coordinates(around)):
+            for i, carry in self.carries.items():
+                key = e.key(carry)
+                if key not in carried:
+                    u = UOp(Op.ACCUMULATOR, (loop, starts[i][at]), len(carried))
+                    carried[key] = e.values[key] = e.code.here(u)
+        if self.condition is not None:
+            for _ in e.coordinates(around):
+                going = e.emit(self.condition)
+            e.code.here(UOp(Op.LEAVE, (loop, going)))
+        following: dict[tuple[Any, ...], UOp] = {}
+        for _ in e.coordinates(around):
+            for i, carry in self.carries.items():
+                following[e.key(carry)] = self._wide(carry, e.emit(self.next[i]))
+            for store in self.stores:
+                e.store(store)
+        e.code.close(loop, list(carried.values()), [following[key] for key in carried])
+        for _ in e.coordinates(around):
+            for store in self.last:
+                e.store(store)
+        del e.env[r]
+
+    def _wide(self, carry: UOp, value: UOp) -> UOp:
+        """A value of a carry, as a vector where that varies along the lanes."""
+        lanes = [r for r in self.e.depends[carry] if r.arg.place is Place.LANE]
+        return self.e.widen(value, lanes[0].arg.size) if lanes else value
+
+
+def _restore(table: dict[UOp, Any], r: UOp, old: Any) -> None:
+    if old is None:
+        table.pop(r, None)
+    else:
+        table[r] = old
