@@ -143,6 +143,8 @@ def asarray(value: Any, dtype: Any = None) -> Array:
     if isinstance(value, Array):
         return value
     wanted = None if dtype is None else dtypes.canonical(dtype)
+    if isinstance(value, np.ndarray):
+        return _adopt(value, wanted)
     if isinstance(value, (bool, int, float)):
         kind = wanted or dtypes.DEFAULTS[type(value) if type(value) in dtypes.DEFAULTS else float]
         try:
@@ -152,13 +154,20 @@ def asarray(value: Any, dtype: Any = None) -> Array:
                                 hint="say dtype='int64'") from None  # fmt: skip
         weak = wanted is None and not isinstance(value, bool)
         return Array(device().memory.adopt(data), (), kind, weak)
-    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
-        data = np.asarray(value)
-        kind = wanted or dtypes.canonical(data.dtype)
-        data = np.ascontiguousarray(data.astype(kind, copy=False)).reshape(data.shape)
-        return Array(device().memory.adopt(data), data.shape, kind)
+    if hasattr(value, "__array__"):
+        return _adopt(np.asarray(value), wanted)
     raise ArgumentError(f"{type(value).__name__} is not an array or a number", got=repr(value)[:80],
                         hint="use tfn.numpy.array for lists")  # fmt: skip
+
+
+def _adopt(data: np.ndarray[Any, Any], wanted: dtypes.DType | None) -> Array:
+    """An Array of NumPy's data, in the dtype wanted if any, else in their own."""
+    kind = wanted or dtypes.canonical(data.dtype)
+    if data.dtype != kind:
+        data = data.astype(kind)
+    if not data.flags.c_contiguous:
+        data = np.ascontiguousarray(data)
+    return Array(device().memory.adopt(data), data.shape, kind)
 
 
 def read(x: Array) -> np.ndarray[Any, Any]:

@@ -151,6 +151,16 @@ class Pool:
                 self.peak_bytes = self.live_bytes
         return Buffer(address, size_bytes, _Lease(address, block_bytes, self), True)
 
+    def copy(self, data: bytes) -> Buffer:
+        """Memory that begins with these bytes.
+
+        Raises:
+            OutOfMemoryError: as `allocate`.
+        """
+        buffer = self.allocate(len(data))
+        ctypes.memmove(buffer.address, data, len(data))
+        return buffer
+
     def take_back(self, address: int, block_bytes: int) -> None:
         """A block that nothing refers to any more; for its lease only."""
         with self._lock:
@@ -191,6 +201,9 @@ class Blocks(Protocol):
     def allocate(self, size_bytes: int) -> Buffer:
         """Uninitialised memory.  Raises OutOfMemoryError."""
 
+    def copy(self, data: bytes) -> Buffer:
+        """Memory that begins with these bytes.  Raises OutOfMemoryError."""
+
 
 class HostMemory:
     """Memory of this process.
@@ -211,9 +224,8 @@ class HostMemory:
     def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
         """The memory of a NumPy array: shared if it is contiguous and aligned, else copied."""
         if x.nbytes <= SMALL_BYTES:  # copied sooner than its address is asked for
-            buffer = self.allocate(x.nbytes)
-            ctypes.memmove(buffer.address, x.tobytes(), x.nbytes)
-            return buffer
+            copied: Buffer = self.pool.copy(x.tobytes())
+            return copied
         address = x.__array_interface__["data"][0]
         if address % ALIGNMENT == 0 and x.flags.c_contiguous:
             return self.wrap(address, x.nbytes, x)

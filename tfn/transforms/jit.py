@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 from tfn import tree
 from tfn.dtypes import SHORT
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, TfnError
 from tfn.trace import bind
 from tfn.trace.jaxpr import Jaxpr, close
 from tfn.trace.kind import kind_of
@@ -186,12 +186,12 @@ class Jitted:
         values, structure = tree.flatten(split.dynamic)
         try:
             kinds = tuple([(x.kind, x.weak_type) for x in values])
-            entry = self._entries.get((structure, split.statics, kinds))
         except AttributeError:  # numbers, or arrays of NumPy
-            entry = None
-        if entry is None:
+            values = self._values(values, split, structure)
+            kinds = tuple([(x.kind, x.weak_type) for x in values])
+        entry = self._entries.get((structure, split.statics, kinds))
+        if entry is None:  # new, or within an outer trace
             names = self._names_of(split, structure)
-            values = [as_value(x, name) for x, name in zip(values, names, strict=True)]
             entry = self._find(split, structure, values, names)
         traced = entry.traced
         if entry.door is not None:
@@ -208,6 +208,13 @@ class Jitted:
         if self.donated:
             self._donate(args, kwargs)
         return result
+
+    def _values(self, leaves: Sequence[Any], split: Split, structure: tree.Structure) -> list[Any]:
+        try:
+            return [bind.face().asarray(x) for x in leaves]
+        except (TfnError, TypeError):  # again, to say where it stands
+            names = self._names_of(split, structure)
+            return [as_value(x, name) for x, name in zip(leaves, names, strict=True)]
 
     def _find(self, split: Split, structure: tree.Structure, values: Sequence[Any],
               names: list[str]) -> Entry:  # fmt: skip
@@ -231,17 +238,24 @@ class Jitted:
     def _open(self, entry: Entry, split: Split, structure: tree.Structure,
               values: Sequence[Any]) -> None:  # fmt: skip
         """Make the doors of an entry, if the device has any."""
-        traced, numbers = entry.traced, list(range(len(values)))
-        given, opens = [x.weak_type for x in values], bind.face().door
-        args, kwargs = tree.unflatten(structure, numbers)
-        places = range(len(args)) if split.positions is None else split.positions
-        donated = tree.leaves([x for at, x in zip(places, args) if at in self.donated.positions])
-        donated += tree.leaves([x for name, x in kwargs.items() if name in self.donated.names])
-        common = given, traced.weak, traced.captured, frozenset(donated)
-        entry.door = opens(traced.jaxpr, [numbers], list(range(len(traced.weak))), *common)
-        if entry.door is not None and not split.statics and not kwargs:
-            gives = tree.unflatten(traced.structure, range(len(traced.weak)))
-            door = opens(traced.jaxpr, args, gives, *common)
+        traced, opens = entry.traced, bind.face().door
+        args, kwargs = structure.children()
+        places = split.positions or range(args.num_children)
+        chosen = [at in self.donated.positions for at in places]
+        chosen += [name in self.donated.names for name in kwargs.entries()]
+        sizes = [part.num_leaves for part in (*args.children(), *kwargs.children())]
+        gone = [is_gone for is_gone, size in zip(chosen, sizes, strict=True) for _ in range(size)]
+        common = (
+            [x.weak_type for x in values], traced.weak, traced.captured,
+            frozenset([i for i, is_gone in enumerate(gone) if is_gone]),
+        )  # fmt: skip
+        numbers = range(len(traced.weak))
+        entry.door = opens(traced.jaxpr, [list(range(len(values)))], list(numbers), *common)
+        direct = not split.statics and not kwargs.num_leaves
+        if entry.door and direct and _is_plain(structure) and _is_plain(traced.structure):
+            takes, _ = tree.unflatten(structure, range(len(values)))
+            gives = tree.unflatten(traced.structure, numbers)
+            door = opens(traced.jaxpr, takes, gives, *common)
             if door is not None:
                 self._doors = [door, *self._doors[: MOST_DOORS - 1]]
 
@@ -263,6 +277,14 @@ class Jitted:
 
     def __repr__(self) -> str:
         return f"<jit of {name_of(self.function)}>"
+
+
+def _is_plain(structure: tree.Structure) -> bool:
+    """Whether a tree can be taken apart without the code of any class of the user."""
+    return structure.type in _PLAIN and all(map(_is_plain, structure.children()))
+
+
+_PLAIN = {None, type(None), tuple, list, dict}  # a leaf has no type
 
 
 def _why(function: Function, key: Any, before: Any, names: Sequence[str]) -> str:

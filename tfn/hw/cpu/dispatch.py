@@ -31,6 +31,7 @@ from tfn.hw.memory import SLAB_BLOCKS, SLAB_BYTES, keep_limit, over_limit, pages
 Door = Callable[..., Any]
 """A builtin; it answers NotImplemented, and has done nothing, if its arguments do not fit."""
 
+DEEPEST = 100  # containers within each other in a tree
 MOST_ARRAYS = 4096  # arguments and results of a door: their addresses lie on the stack
 SYMBOLS = ("state", "dealloc", "adopt", "provide", "allocate", "send_home", "call")
 _UNLIMITED = (1 << 63) - 1
@@ -178,24 +179,26 @@ class Made:
     alias: int = -1
 
 
-def encode(tree: Any, words: list[int]) -> bool:
+def encode(tree: Any, words: list[int], depth: int = 0) -> bool:
     """Write a tree of dicts with names as keys, lists, tuples, None and numbers of leaves.
 
     Returns:
-        Whether there is nothing else in it.
+        Whether there is nothing else in it, and it is not too deep for the stack.
     """
+    if depth > DEEPEST:
+        return False
     if type(tree) is int:
         words += native.LEAF, tree
     elif tree is None:
         words.append(native.NOTHING)
     elif type(tree) is list or type(tree) is tuple:
         words += native.LIST if type(tree) is list else native.TUPLE, len(tree)
-        return all(encode(child, words) for child in tree)
+        return all(encode(child, words, depth + 1) for child in tree)
     elif type(tree) is dict and all(type(key) is str for key in tree):
         words += native.DICT, len(tree)
         for key, child in tree.items():
             words.append(id(key))
-            if not encode(child, words):
+            if not encode(child, words, depth + 1):
                 return False
     else:
         return False
@@ -330,6 +333,18 @@ class Pool:
         self._provide = _builtin("provide", code.addresses["provide"])
         self._send_home = _builtin("send_home", code.addresses["send_home"])
         state["keep_limit"], state["big"] = keep_limit(), SLAB_BYTES // 4
+
+    def copy(self, data: bytes) -> Buffer:
+        """Memory that begins with these bytes.
+
+        Raises:
+            OutOfMemoryError: as `allocate`.
+        """
+        found: Buffer | None = self._take(len(data), *shelf_of(len(data)), data)
+        if found is None:
+            found = self.allocate(len(data))
+            ctypes.memmove(found.address, data, len(data))
+        return found
 
     def allocate(self, size_bytes: int) -> Buffer:
         """Uninitialised memory, aligned to 64 bytes.

@@ -304,7 +304,6 @@ exit:
   ret void
 }}
 
-declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare ptr @PyObject_CallNoArgs(ptr)
 declare ptr @PyLong_AsVoidPtr(ptr)
 declare ptr @PyEval_SaveThread()

@@ -203,17 +203,29 @@ exit:
   ret ptr null
 }}
 
-; allocate(size, block_bytes, shelf): a buffer, or None if there is none at hand.
+; allocate(size, block_bytes, shelf[, bytes]): a buffer, with these contents if any are given; or
+; None if there is none at hand.
 define ptr @allocate(ptr %self, ptr %arguments, i64 %count) {{
   %size = call i64 @integer(ptr %arguments, i64 0)
   %block_bytes = call i64 @integer(ptr %arguments, i64 1)
   %shelf = call ptr @shelf(ptr %arguments, i64 2)
   %buffer = call ptr @take(ptr %shelf, i64 %block_bytes, i64 %size)
   %failed = icmp eq ptr %buffer, null
-  br i1 %failed, label %none, label %exit
+  br i1 %failed, label %none, label %taken
 none:
   %answer = call ptr @nothing()
   ret ptr %answer
+taken:
+  %filled = icmp eq i64 %count, 4
+  br i1 %filled, label %fill, label %exit
+fill:
+  %address_at = getelementptr i8, ptr %buffer, i64 {ADDRESS}
+  %address = load ptr, ptr %address_at
+  %data_place = getelementptr ptr, ptr %arguments, i64 3
+  %data = load ptr, ptr %data_place
+  %bytes = call ptr @PyBytes_AsString(ptr %data)
+  call void @llvm.memcpy.p0.p0.i64(ptr %address, ptr %bytes, i64 %size, i1 false)
+  br label %exit
 exit:
   ret ptr %buffer
 }}
@@ -250,6 +262,8 @@ declare void @Py_DecRef(ptr)
 declare void @PyObject_Free(ptr)
 declare ptr @PyType_GenericAlloc(ptr, i64)
 declare i64 @PyLong_AsSsize_t(ptr)
+declare ptr @PyBytes_AsString(ptr)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i32 @munmap(ptr, i64)
 """
 
