@@ -1,0 +1,187 @@
+"""Which opt-ops a kernel gets: vector axis, register tile and threads, for two targets."""
+
+from __future__ import annotations
+
+from math import prod
+
+import pytest
+from hypothesis import given, settings
+
+from tests.lower.check_passes import HOST, SMALL
+from tests.lower.drawn import graphs
+from tests.lower.graphs import jaxpr, matmul, p, softmax
+from tfn.config import config
+from tfn.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32, DType
+from tfn.lower import choose, cut, decompose, ranges
+from tfn.lower.depends import dependences
+from tfn.lower.kernel import Target
+from tfn.lower.pipeline import lower
+from tfn.lower.split import Nest, in_order, nest
+from tfn.trace import build
+from tfn.trace.op import Op, Place
+from tfn.trace.uop import UOp, walk
+
+LANES = {HOST: 16, SMALL: 4}
+both_targets = pytest.mark.parametrize("target", LANES, ids=["wide", "narrow"])
+
+
+def chosen(target: Target, *outputs: UOp) -> list[Nest]:
+    found = ranges.stages(cut.kernels(jaxpr(outputs).function, target))
+    return [
+        choose.choose(nest(decompose.decompose([s.body])[0]), target)
+        for s in found if isinstance(s, ranges.Stage) and s.body.op is Op.SINK
+    ]  # fmt: skip
+
+
+def only(target: Target, *outputs: UOp) -> Nest:
+    (found,) = chosen(target, *outputs)
+    return found
+
+
+def places(n: Nest) -> list[tuple[Place, int]]:
+    """The loops around the stores: where and how long."""
+    return [(r.arg.place, r.arg.size) for r in n.loops]
+
+
+def folded(n: Nest) -> list[list[tuple[Place, int]]]:
+    """The loops of each reduction."""
+    return [
+        [(r.arg.place, r.arg.size) for r in u.src[1:]]
+        for u in walk([n.body]) if u.op is Op.FOLD
+    ]  # fmt: skip
+
+
+def lanes(n: Nest) -> list[UOp]:
+    return [
+        u for u in (*n.loops, *walk([n.body])) if u.op is Op.RANGE and u.arg.place is Place.LANE
+    ]
+
+
+def size_of(n: Nest, where: Place) -> int:
+    return prod(r.arg.size for r in n.loops if r.arg.place is where)
+
+
+@both_targets
+def test_elementwise_work_is_one_long_loop(target: Target) -> None:
+    n = only(target, p(0, 50, 40, 30) * 2.0)
+    wide = LANES[target]
+    blocks = -(-60_000 // (4 * wide))
+    assert places(n) == [(Place.PARALLEL, blocks), (Place.UPCAST, 4), (Place.LANE, wide)]
+
+
+@both_targets
+def test_a_row_beside_a_matrix_keeps_its_axis(target: Target) -> None:
+    n = only(target, p(0, 33, 70) + build.broadcast_to(p(1, 70), (33, 70)))
+    (lane,) = set(lanes(n))
+    stores = [u for u in walk([n.body]) if u.op is Op.STORE]
+    assert lane is n.loops[-1] and lane in walk([stores[0].src[1]])
+    assert size_of(n, Place.PARALLEL) >= 33
+
+
+@both_targets
+def test_rows_are_summed_along_the_vector_and_columns_across_it(target: Target) -> None:
+    rows = only(target, build.add_up(p(0, 50, 300), (1,)))
+    assert (Place.LANE, LANES[target]) in folded(rows)[0]
+    assert Place.LANE not in [where for where, _ in places(rows)]
+    columns = only(target, build.add_up(p(0, 300, 50), (0,)))
+    assert (Place.LANE, LANES[target]) in places(columns)
+    assert folded(columns) == [[(Place.LOOP, 300)]]
+
+
+@both_targets
+def test_a_product_is_tiled_into_registers(target: Target) -> None:
+    n = only(target, matmul(p(0, 128, 64), p(1, 64, 256)))
+    upcast = size_of(n, Place.UPCAST)
+    most = 26 if target is HOST else 12
+    assert most // 2 < upcast <= most
+    assert (Place.LANE, LANES[target]) in places(n)
+    assert folded(n) == [[(Place.LOOP, 64)]]
+    assert n.loops[0].arg.place is Place.PARALLEL
+
+
+@both_targets
+@pytest.mark.parametrize("shape", [(1, 64, 256), (256, 64, 1), (2, 3, 5), (1, 1, 1), (7, 300, 2)])
+def test_a_tile_is_no_larger_than_the_product(target: Target, shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    found = only(target, matmul(p(0, m, k), p(1, k, n)))
+    assert size_of(found, Place.UPCAST) <= m * n
+
+
+@both_targets
+def test_the_statistics_of_a_row_and_the_row_share_its_loop(target: Target) -> None:
+    n = only(target, softmax(p(0, 100, 333)))
+    assert places(n)[0] == (Place.PARALLEL, 100)
+    assert len(set(lanes(n))) == 3  # of the largest, of the sum, of the row: one at a time
+
+
+@both_targets
+def test_a_transpose_takes_several_rows_at_once(target: Target) -> None:
+    n = only(target, build.permute(p(0, 100, 200), (1, 0)) * 2.0)
+    assert size_of(n, Place.LANE) == LANES[target]
+    assert 1 < size_of(n, Place.UPCAST) <= LANES[target]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wide"), [(FLOAT64, 8), (FLOAT32, 16), (INT32, 16), (BFLOAT16, 16)]
+)
+def test_lanes_are_those_of_the_widest_value(dtype: DType, wide: int) -> None:
+    x = p(0, 1000, dtype=dtype)
+    assert size_of(only(HOST, x + x), Place.LANE) == wide
+
+
+def test_updates_in_order_stay_in_order() -> None:
+    x, at, u = p(0, 400, 60), p(1, 90, 1, dtype=INT32), p(2, 90, 1, 60)
+    _, n = chosen(HOST, build.scatter(x, at, u, Op.ADD))
+    ordered = [r for r in n.loops if r.arg.number in in_order(n.body)]
+    assert [(r.arg.place, r.arg.size) for r in ordered] == [(Place.LOOP, 90)]
+    assert lanes(n)
+
+
+def test_large_bodies_are_not_unrolled() -> None:
+    x = p(0, 4096)
+    small, large = only(HOST, x * 2.0), only(HOST, build.unary(Op.LGAMMA, x))
+    assert size_of(small, Place.UPCAST) == 4 and size_of(large, Place.UPCAST) == 1
+
+
+def test_short_outer_loops_become_one_that_feeds_threads() -> None:
+    x = p(0, 3, 5, 7, 40)
+    n = only(HOST, build.permute(x, (2, 1, 0, 3)) * 2.0)
+    assert n.loops[0].arg.place is Place.PARALLEL and n.loops[0].arg.size >= 16
+
+
+@given(graphs())
+@settings(max_examples=60)
+def test_what_holds_of_every_choice(outputs: list[UOp]) -> None:
+    for target in LANES:
+        for n in chosen(target, *outputs):
+            shared = [r for r in n.loops if r.arg.place is Place.PARALLEL]
+            assert not shared or shared == [n.loops[0]]
+            ordered = in_order(n.body)
+            assert all(r.arg.place is Place.LOOP for r in n.loops if r.arg.number in ordered)
+            kinds = [r.arg.place for r in n.loops]
+            inner = [k for k in kinds if k in (Place.UPCAST, Place.LANE)]
+            assert kinds[len(kinds) - len(inner) :] == inner, "registers are innermost"
+            assert size_of(n, Place.UPCAST) <= 32
+            for u, around in dependences(n.body).items():
+                assert sum(r.arg.place is Place.LANE for r in around) <= 1, u
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, w = p(0, 65, 70), p(1, 70, 90)
+    graph = jaxpr([softmax(matmul(x, w)), build.add_up(p(2, 100_000), (0,))])
+    found = set()
+    for threads in (1, 2, 64):
+        monkeypatch.setattr(config, "threads", threads)
+        program = lower(graph, HOST)
+        found.add((program.text, *(k.text for k in program.kernels)))
+    assert len(found) == 1
+
+
+def test_more_work_takes_longer() -> None:
+    def work(*outputs: UOp) -> int:
+        (stage,) = ranges.stages(cut.kernels(jaxpr(outputs).function, HOST))
+        return choose.work(nest(stage.body), HOST)
+
+    assert work(p(0, 10_000) * 2.0) < work(p(0, 20_000) * 2.0) < work(p(0, 10_000, 20) * 2.0)
+    assert work(matmul(p(0, 64, 64), p(1, 64, 64))) < work(matmul(p(0, 64, 64), p(1, 64, 256)))
+    assert work(p(0, 100, 100) * 2.0) < work(build.permute(p(0, 100, 100), (1, 0)) * 2.0)
