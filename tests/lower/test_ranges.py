@@ -14,7 +14,8 @@ from tests.lower.graphs import by_definition, draw, inputs, jaxpr, matmul, p, pa
 from tfn.dtypes import FLOAT32, INT32, INT64
 from tfn.lower import cut, split
 from tfn.lower.print import nest as picture
-from tfn.lower.ranges import Stage, flat, stages, unflat
+from tfn.lower.ranges import Stage, stages
+from tfn.lower.walker import flat, unflat
 from tfn.trace import build, interpreter
 from tfn.trace.interpreter import _Grid
 from tfn.trace.op import Conv, Op, Range

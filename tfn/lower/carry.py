@@ -27,18 +27,35 @@ class Emitter(Protocol):
     depends: dict[UOp, tuple[UOp, ...]]
     bounds: dict[UOp, list[UOp]]
 
-    def emit(self, u: UOp) -> UOp: ...  # noqa: D102
-    def key(self, u: UOp) -> tuple[Any, ...]: ...  # noqa: D102
-    def mask(self, node: UOp) -> UOp | None: ...  # noqa: D102
-    def full(self, r: UOp) -> int: ...  # noqa: D102
-    def trips(self, r: UOp) -> int: ...  # noqa: D102
-    def widen(self, u: UOp, lanes: int) -> UOp: ...  # noqa: D102
-    def alike(self, values: Sequence[UOp]) -> list[UOp]: ...  # noqa: D102
-    def store(self, store: UOp) -> None: ...  # noqa: D102
-    def coordinates(self, ranges: Sequence[UOp]) -> Iterable[Any]: ...  # noqa: D102
-    def set(  # noqa: D102
-        self, upcasts: Sequence[UOp], place: Sequence[int], lanes: Sequence[UOp]
-    ) -> None: ...
+    def emit(self, u: UOp) -> UOp:
+        """The value of a node, emitted if it has not been."""
+
+    def key(self, u: UOp) -> tuple[Any, ...]:
+        """The node and where the ranges that it depends on stand."""
+
+    def mask(self, node: UOp) -> UOp | None:
+        """Which lanes exist."""
+
+    def full(self, r: UOp) -> int:
+        """Iterations in which all that `r` bounds is full."""
+
+    def trips(self, r: UOp) -> int:
+        """Iterations of a range at present."""
+
+    def widen(self, u: UOp, lanes: int) -> UOp:
+        """A scalar in every lane."""
+
+    def alike(self, values: Sequence[UOp]) -> list[UOp]:
+        """Scalars widened if any value is a vector."""
+
+    def store(self, store: UOp) -> None:
+        """Emit a store."""
+
+    def coordinates(self, ranges: Sequence[UOp]) -> Iterable[Any]:
+        """Set each combination of unrolled coordinates in turn."""
+
+    def set(self, upcasts: Sequence[UOp], place: Sequence[int], lanes: Sequence[UOp]) -> None:
+        """Fix unrolled ranges."""
 
 
 class Folding:
