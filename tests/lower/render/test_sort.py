@@ -1,0 +1,104 @@
+"""The kernel of a sort: every dtype, every kind of float, stable, by several keys."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.lower.graphs import Value, by_definition, on_cores, p, same
+from tfn.dtypes import ALL, BFLOAT16, BOOL, FLOAT32, FLOATS, INT32, INTEGERS, DType, highest, lowest
+from tfn.lower import pipeline
+from tfn.lower.render.sort import kernel
+from tfn.trace import build
+from tfn.trace.op import Op, Sort
+from tfn.trace.uop import UOp
+
+SIZES = (1, 2, 3, 17, 255, 256, 257, 1000)
+
+
+def draw(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> Value:
+    """Few different values, so that many are equal, and all that is special."""
+    random = np.random.default_rng(seed)
+    if dtype == BOOL:
+        return random.integers(0, 2, shape).astype(bool)
+    if dtype in INTEGERS:
+        special = [lowest(dtype), highest(dtype), 0, 1, 2, 127]
+    else:
+        special = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 100.0, -100.0, np.inf, -np.inf, np.nan, -np.nan]
+    return np.array(special, dtype)[random.integers(0, len(special), shape)]
+
+
+def check(outputs: list[UOp], values: list[Value]) -> list[Value]:
+    """Sorted as defined; of floats also the sign of each zero, so that stability shows."""
+    found = on_cores(outputs, values)
+    for got, want in zip(found, by_definition(outputs, values), strict=True):
+        same(got, want)
+        if got.dtype in FLOATS:
+            number = got == got
+            assert (np.signbit(got) == np.signbit(want))[number].all()
+    return found
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=lambda d: d.name)
+def test_every_dtype_at_every_size(dtype: DType) -> None:
+    for n in SIZES:
+        keys = p(0, 2, n, dtype=dtype)
+        check(build.sort([keys, build.iota((2, n), 1)]), [draw((2, n), dtype, n)])
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=lambda d: d.name)
+def test_random_bits(dtype: DType) -> None:
+    bits = np.random.default_rng(1).integers(0, 256, 500 * dtype.itemsize, np.uint8)
+    values = (bits[:500] & 1).astype(bool) if dtype == BOOL else bits.view(dtype)
+    check(build.sort([p(0, 500, dtype=dtype), build.iota((500,), 0)]), [values])
+
+
+def test_equal_keys_keep_their_order() -> None:
+    keys = draw((3, 1000), INT32, 5)
+    _, order = check(build.sort([p(0, 3, 1000, dtype=INT32), build.iota((3, 1000), 1)]), [keys])
+    assert np.array_equal(order, np.argsort(keys, axis=1, kind="stable"))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
+def test_every_nan_comes_last_and_zeros_are_equal(dtype: DType) -> None:
+    x = np.array([np.nan, 0.0, -np.nan, -0.0, np.inf, 0.0, -np.inf, -0.0], dtype)
+    keys, order = check(build.sort([p(0, 8, dtype=dtype), build.iota((8,), 0)]), [x])
+    assert order.tolist() == [6, 1, 3, 5, 7, 4, 0, 2]
+    assert np.signbit(keys.astype(np.float64))[1:5].tolist() == [False, True, False, True]
+
+
+@pytest.mark.parametrize("keys", [1, 2, 3])
+def test_several_keys_in_their_order_and_what_goes_with_them(keys: int) -> None:
+    shape = (4, 100)
+    dtypes = (INT32, FLOAT32, BFLOAT16, BOOL)
+    operands = [p(i, *shape, dtype=d) for i, d in enumerate(dtypes)] + [build.iota(shape, 1)]
+    values = [draw(shape, d, i) for i, d in enumerate(dtypes)]
+    check(build.sort(operands, keys), values)
+
+
+def test_only_wanted_results_are_written() -> None:
+    keys, order = build.sort([p(0, 5, 30), build.iota((5, 30), 1)])
+    x = draw((5, 30), FLOAT32)
+    check([order], [x])
+    check([keys * 2.0], [x])
+    check([order, keys, order + 1], [x])
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 5), (5, 0), (1, 1), (2, 1, 3)])
+def test_odd_shapes(shape: tuple[int, ...]) -> None:
+    check(build.sort([p(0, *shape)]), [draw(shape, FLOAT32)])
+
+
+def test_operands_that_are_computed() -> None:
+    x = p(0, 6, 40)
+    check(build.sort([build.flip(x, (1,)) * -1.0, build.permute(build.permute(x, (1, 0)), (1, 0))]),
+          [draw((6, 40), FLOAT32)])  # fmt: skip
+
+
+def test_each_row_is_a_tile_of_its_own() -> None:
+    src = tuple(UOp(Op.PARAM, (), p(i + 3, 7, 30).arg) for i in range(2))
+    node = UOp(Op.SORT, src, Sort(1))
+    made = kernel(UOp(Op.TUPLE, tuple(UOp(Op.GET, (node,), i) for i in range(2))))
+    assert made.tiles == 7
+    assert made.name in made.text
+    assert pipeline.kernel(made.body, pipeline.Target("", "", "")).text == made.text
