@@ -1,4 +1,4 @@
-"""Pictures of every stage: golden files for six programs, and graphs too deep for recursion."""
+"""Pictures of every stage: golden files for ten programs, and graphs too deep for recursion."""
 
 from __future__ import annotations
 
@@ -47,6 +47,26 @@ def mlp_gradient(w1: Any, w2: Any, x: Any, y: Any) -> Any:
     return tfn.grad(loss, argnums=(0, 1))(w1, w2)
 
 
+def rnn(w: Any, u: Any, h: Any, xs: Any) -> Any:
+    def cell(h: Any, x: Any) -> Any:
+        h = tnp.tanh(h @ w + x @ u)
+        return h, h
+
+    return tfn.lax.scan(cell, h, xs)
+
+
+def newton(a: Any) -> Any:
+    return tfn.lax.while_loop(lambda s: abs(s * s - a).max() > 1e-4, lambda s: (s + a / s) / 2, a)
+
+
+def average(xs: Any, decay: Any) -> Any:
+    return tfn.lax.scan(lambda c, x: (c * decay + x, c), decay, xs)
+
+
+def choice(which: Any, x: Any) -> Any:
+    return tfn.lax.switch(which, [lambda x: x, lambda x: x * 2, tnp.sin], x)
+
+
 def embedding_gradient(table: Any, tokens: Any) -> Any:
     return tfn.grad(lambda t: (t[tokens] ** 2).sum())(table)
 
@@ -60,6 +80,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "embedding-gradient": (
         embedding_gradient, (floats(10, 4), tfn.ShapeDtypeStruct((6,), "int32"))
     ),
+    "scan-rnn": (rnn, (floats(4, 4), floats(3, 4), floats(4), floats(5, 3))),
+    "while-newton": (newton, (floats(6),)),
+    "scan-average": (average, (floats(10, 6), floats(6))),
+    "switch": (choice, (tfn.ShapeDtypeStruct((), "int32"), floats(6))),
 }  # fmt: skip
 
 
@@ -115,6 +139,14 @@ def test_a_picture_is_its_text() -> None:
     (lambda x: x + 1, (floats(),)),  # no loops
     (lambda x: tnp.sort(x), (floats(3, 4),)),  # no ranges
     (lambda x: x.sum(axis=0) @ x.T, (floats(5, 7),)),
+    (lambda x: tfn.lax.scan(lambda c, _: (c @ x, None), x, None, length=0), (floats(3, 3),)),
+    (lambda x: tfn.lax.scan(lambda c, s: ((c[1] @ x, c[0]), s[::-1]), (x, x), x, reverse=True),
+     (floats(3, 3),)),
+    (lambda x: tfn.lax.fori_loop(0, 3, lambda i, c: tfn.lax.fori_loop(
+        0, 4, lambda j, d: tfn.lax.cond(i < j, lambda d: d @ d, lambda d: d + i, d), c), x),
+     (floats(3, 3),)),  # loops and branches in a loop
+    (lambda x: tfn.lax.while_loop(lambda c: c[0] < 9, lambda c: (c[0] + 1, c[1] * x), (0, x)),
+     (floats(3),)),
 ])  # fmt: skip
 def test_odd_programs_print_at_every_stage(stage: str, f: Any, args: Any) -> None:
     show(f, *args, at=stage, target=TARGET)

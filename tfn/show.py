@@ -23,7 +23,8 @@ from tfn.lower import pipeline, split
 from tfn.lower.kernel import Program, Target
 from tfn.lower.print import instructions, memory, nest, stages
 from tfn.lower.print.graph import Graph
-from tfn.lower.ranges import Stage
+from tfn.lower.ranges import Region, Stage
+from tfn.lower.schedule import Schedule
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -50,26 +51,29 @@ class View:
         self.jaxpr, self.target = jaxpr, target
 
     @cached_property
-    def cut(self) -> UOp:
-        """The function with barriers."""
-        function: UOp = pipeline.PASSES[0].run(self.jaxpr.function, self.target)
-        return function
+    def stages(self) -> Sequence[Stage | Region]:
+        """Its kernels over ranges, its loops and its branches."""
+        return self.inside(self.jaxpr.function)[1]
 
-    @cached_property
-    def stages(self) -> Sequence[Stage]:
-        """Its kernels over ranges."""
-        found: list[Stage] = pipeline.PASSES[1].run(self.cut, self.target)
-        return found
+    def inside(self, function: UOp) -> tuple[UOp, Sequence[Stage | Region]]:
+        """A function with barriers, the whole or one in a loop, and its kernels over ranges."""
+        made: UOp = pipeline.PASSES[0].run(function, self.target)
+        return made, pipeline.PASSES[1].run(made, self.target)
 
     @cached_property
     def graph(self) -> Graph:
         """Its equations by kernel, and the names of values."""
-        return Graph(self.cut, self.stages)
+        return Graph(self.jaxpr.function, self.inside)
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """Its steps, with a place for every value."""
+        return pipeline.scheduled(self.jaxpr, self.target)
 
     @cached_property
     def program(self) -> Program:
         """All of it lowered."""
-        return pipeline.lower(self.jaxpr, self.target)
+        return pipeline.program(self.jaxpr, self.schedule)
 
     def after(self, name: str, body: UOp) -> Any:
         """A kernel's body after the pass of this name."""
@@ -83,7 +87,7 @@ class View:
     def kernels(self, picture: Callable[[UOp, Sequence[str]], str]) -> str:
         """A picture of every kernel; a sort has only one."""
         return stages.stages(
-            self.stages, self.graph,
+            self.graph,
             lambda body, names: (stages.sort if body.op is Op.TUPLE else picture)(body, names),
         )  # fmt: skip
 
@@ -113,7 +117,7 @@ STAGES: dict[str, Callable[[View], str]] = {
     "linear": lambda view: view.kernels(view.linear),
     "llvm": View.llvm,
     "driver": lambda view: view.program.text.rstrip(),
-    "memory": lambda view: memory.memory(view.program, view.stages, view.graph),
+    "memory": lambda view: memory.memory(view.program, view.schedule, view.graph),
 }
 
 

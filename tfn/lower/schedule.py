@@ -91,6 +91,7 @@ class Schedule:
         work: estimated nanoseconds on one core.
         frame: the same steps with what they were made from, for those who print them.
         lives: when each room of the arena is in use, by position.
+        offsets: where each of them is.
     """
 
     steps: tuple[Step, ...]
@@ -98,6 +99,7 @@ class Schedule:
     work: int
     frame: Frame
     lives: Mapping[Room, plan.Life]
+    offsets: Mapping[Room, int]
 
 
 class Scheduler:
@@ -402,7 +404,7 @@ def schedule(function: UOp, target: Target, kernel: Callable[[UOp, Target], Kern
     frame = scheduler.function(function, params, targets)
     offsets, arena_bytes = plan.arena(scheduler.lives)
     steps = Placer(offsets).steps(frame, plan.Memory())
-    return Schedule(steps, arena_bytes, work(frame), frame, scheduler.lives)
+    return Schedule(steps, arena_bytes, work(frame), frame, scheduler.lives, offsets)
 
 
 def work(frame: Frame | None) -> int:

@@ -46,3 +46,17 @@ def test_a_sum_in_full() -> None:
 def _view(f: Any, shapes: Any, target: tfn.Target) -> View:
     args = [tfn.ShapeDtypeStruct(shape, "float32") for shape in shapes]
     return View(tfn.make_jaxpr(f)(*args), target)
+
+
+def test_a_recurrence_ends_by_its_length_or_by_a_condition() -> None:
+    def counted(x: Any) -> Any:
+        return tfn.lax.fori_loop(0, 9, lambda i, c: c * 2, x)
+
+    def asked(x: Any) -> Any:
+        return tfn.lax.while_loop(lambda c: c < 9, lambda c: c * 2, x)
+
+    for f, shape, head in ((counted, (4,), "0..9:"), (asked, (), "0..:")):
+        view = _view(f, [shape], SMALL)
+        assert len(view.stages) == 1
+        text = view.linear(view.stages[0].body, ["b", "a", "c"])
+        assert head in text and ("leave unless" in text) == (f is asked)

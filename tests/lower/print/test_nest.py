@@ -38,7 +38,18 @@ PROGRAMS = {
     "turned": (lambda x: x[::-1, ::2].T, (4, 5)),
     "scalar": (lambda x: (x * x).sum(), (4, 5)),
     "scattered": (lambda x: x.at[tnp.array([2, 0, 2])].add(1.0), (4, 5)),
-}
+    "recurrence": (
+        lambda xs, c: tfn.lax.scan(lambda s, x: ((s[1], s[0] * c + x), s[0]), (c, c * 2), xs),
+        (6, 5), (5,),
+    ),
+    "backwards": (
+        lambda xs: tfn.lax.scan(lambda s, x: (s + x, s * x), xs[0], xs[1:], reverse=True), (6, 5)
+    ),
+    "while": (
+        lambda x: tfn.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * x), (0, x)),
+        (5,),
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("chosen", [False, True], ids=["ranges", "splits"])

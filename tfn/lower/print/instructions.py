@@ -85,11 +85,15 @@ class Writer:
         self.line(f"store {self.address(u)} = {self.name(u.src[2])}{gate}")
 
     def loop(self, u: UOp) -> None:
-        """``loop i1 in 0..8:``."""
+        """``loop i1 in 0..8:``, or ``loop i1 in 0..:`` if it is left by a condition."""
         name = self.names[u] = f"i{u.arg}"
-        begin, end = map(self.name, u.src)
-        self.line(f"loop {name} in {begin}..{end}:")
+        begin, *end = map(self.name, u.src)
+        self.line(f"loop {name} in {begin}..{''.join(end)}:")
         self.depth += 1
+
+    def leave(self, u: UOp) -> None:
+        """``leave unless v3``."""
+        self.line(f"leave unless {self.name(u.src[1])}")
 
     def accumulator(self, u: UOp) -> None:
         """A value that a loop carries."""
@@ -113,5 +117,6 @@ def typed(u: UOp) -> str:
 
 WRITE: dict[Op, Callable[[Writer, UOp], None]] = {
     Op.LOAD: Writer.load, Op.STORE: Writer.store, Op.LOOP: Writer.loop,
-    Op.ACCUMULATOR: Writer.accumulator, Op.END: Writer.end, Op.ACROSS: Writer.across,
+    Op.ACCUMULATOR: Writer.accumulator, Op.LEAVE: Writer.leave, Op.END: Writer.end,
+    Op.ACROSS: Writer.across,
 }  # fmt: skip

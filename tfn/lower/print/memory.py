@@ -1,60 +1,209 @@
-"""The launches of a program and the plan of its memory, as two tables.
+"""The steps of a program and the plan of its memory, as two tables.
 
-    launch  waits  kernel  writes      reads
-    0              0       c:f32[4,8]  a:f32[4,8]
-    1       yes    1       d:f32[]     c:f32[4,8]
+    launch  waits  kernel                  writes      reads
+    0              0                       d:f32[4,8]  a:f32[4,8]
+    1              copy                    e:f32[8]    b:f32[8]
+            yes    scan 1, for i1 in 4     e in place
+      2              1.0                   g:f32[8]    e:f32[8], f:f32[8]
 
-    value       bytes  place    launches
-    c:f32[4,8]  128    arena 0  0-1
+    value       bytes  place             launches
+    d:f32[4,8]  128    arena 0           0-2
+    f:f32[8]    32     arena 0 + 32*i1   2
 
-``waits``: all threads finish what came before first.  Values of the arena share bytes if no launch
-uses both.
+``waits``: all threads finish what came before first; they also do at the end of each iteration,
+and of a branch.  What a loop carries is ``in place`` if its next value is written over it.  Values
+of the arena share bytes if no launch uses both; what a loop uses is kept until it ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from tfn.lower.kernel import Program, Slot
-from tfn.lower.plan import size_bytes
+from tfn.lower.kernel import Branch, Launch, Loop, Program, Space, Step
 from tfn.lower.print.graph import Graph
-from tfn.lower.ranges import Stage
+from tfn.lower.print.stages import TITLES
+from tfn.lower.ranges import Region
+from tfn.lower.schedule import Frame, Planned, Ref, Room, Schedule
 from tfn.trace.build import count
+from tfn.trace.jaxpr import param
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 FEW = 4
 """Names in one cell of a table."""
 
+Row = tuple[str, str, str, str, str]
 
-def memory(program: Program, stages: Sequence[Stage], graph: Graph) -> str:
-    """The tables of a program; `stages` are its launches before they were lowered."""
-    launches, slots = [], dict[UOp, Slot]()
-    lives: dict[UOp, list[int]] = {}
-    for i, (launch, stage) in enumerate(zip(program.launches, stages, strict=True)):
-        slots.update(zip(stage.operands, launch.operands, strict=True))
-        for u in stage.operands:
-            lives.setdefault(u, []).append(i)
-        names = [graph.typed(u) for u in stage.operands]
-        launches.append((
-            str(i), "yes" if launch.barrier else "", str(stage.operands[0].arg),
-            few(names[: stage.written]), few(names[stage.written :]),
-        ))  # fmt: skip
-    values = [
-        (
-            graph.typed(u),
-            str(count(u.shape) * u.dtype.itemsize),
-            f"{slot.space.value} {slot.at}",
-            span(lives[u]),
-        )
-        for u, slot in slots.items()
-    ]
-    apart = sum(size_bytes(u) for u, slot in slots.items() if slot.space.value == "arena")
+
+def memory(program: Program, schedule: Schedule, graph: Graph) -> str:
+    """The tables of a program; `schedule` is what it was made from."""
+    tables = Tables(schedule, graph)
+    tables.steps(program.steps, schedule.frame, graph, 0)
     return "\n\n".join([
-        table(("launch", "waits", "kernel", "writes", "reads"), launches),
-        table(("value", "bytes", "place", "launches"), values),
-        f"arena: {program.arena_bytes} bytes ({apart} if nothing were shared); "
+        table(("launch", "waits", "kernel", "writes", "reads"), tables.rows),
+        table(("value", "bytes", "place", "launches"), tuple(tables.value_rows())),
+        f"arena: {program.arena_bytes} bytes "
+        f"({sum(life.size_bytes for life in schedule.lives.values())} if nothing were shared); "
         f"barriers and counters: {program.sync_bytes} bytes",
     ])  # fmt: skip
+
+
+class Tables:
+    """The state of one print.
+
+    Attributes:
+        rows: of the first table.
+        values: name -> the value, where it is.
+        used: the numbers of the launches that use a room.
+        positions: of the launches, in the sense of lifetimes.
+        carried: the place of what a loop carries -> its name.
+    """
+
+    def __init__(self, schedule: Schedule, graph: Graph) -> None:
+        self.lives, self.offsets = schedule.lives, schedule.offsets
+        self.rows: list[Row] = []
+        self.values: dict[str, tuple[UOp, Ref]] = {}
+        self.used: dict[Room, list[int]] = {}
+        self.positions: list[int] = []
+        self.carried = dict(_carried(schedule.frame, graph))
+
+    def steps(self, steps: Sequence[Step], frame: Frame, graph: Graph, depth: int) -> None:
+        """The rows of a list of steps."""
+        for step, planned in zip(steps, frame.steps, strict=True):
+            if isinstance(step, Launch):
+                self.launch(step, planned, frame, graph, depth)
+            else:
+                self.region(step, planned, frame, graph, depth)
+
+    def row(self, depth: int, launch: str, waits: bool, kernel: str, writes: str = "",
+            reads: str = "") -> None:  # fmt: skip
+        """One row, indented by loops."""
+        indent = "  " * depth
+        self.rows.append(
+            (f"{indent}{launch}", "yes" if waits else "", indent + kernel, writes, reads)
+        )
+
+    def see(self, graph: Graph, u: UOp, ref: Ref) -> None:
+        """A value for the second table."""
+        self.values.setdefault(graph.typed(u), (u, ref))
+
+    def launch(self, step: Launch, planned: Planned, frame: Frame, graph: Graph,
+               depth: int) -> None:  # fmt: skip
+        """A kernel, or a copy of what a loop carries or a branch gives."""
+        number = len(self.positions)
+        self.positions.append(planned.at)
+        for ref in planned.operands:
+            self.used.setdefault(ref.room, []).append(number)
+        stage, written = planned.stage, planned.written
+        if stage is None:
+            target, source = planned.operands
+            name = self.carried.get(target) or self.named(target, frame, graph)
+            names = [name, self.named(source, frame, graph)]
+            kernel = "copy"
+        else:
+            for u, ref in zip(stage.operands, planned.operands, strict=True):
+                self.see(graph, u, ref)
+            names = [graph.typed(u) for u in stage.operands]
+            kernel = graph.number(stage.operands[0].arg)
+        self.row(depth, str(number), step.barrier, kernel, few(names[:written]),
+                 few(names[written:]))  # fmt: skip
+
+    def named(self, ref: Ref, frame: Frame, graph: Graph) -> str:
+        """What a copy reads or writes: a value, a slice of a result, or a carry held back."""
+        for u, other in frame.refs.items():
+            if other == ref:
+                self.see(graph, u, ref)
+                return graph.typed(u)
+        rooms = (name for name, (_, other) in self.values.items() if other.room is ref.room)
+        return next(rooms, "held back")
+
+    def region(self, step: Loop | Branch, planned: Planned, frame: Frame, graph: Graph,
+               depth: int) -> None:  # fmt: skip
+        """A loop or branch, and what is in it."""
+        region = planned.stage
+        assert isinstance(region, Region)
+        node = region.node
+        for u in region.operands:
+            if u in frame.refs:
+                self.see(graph, u, frame.refs[u])
+        title = f"{node.op.value} {graph.number(region.operands[0].arg)}"
+        inner = graph.inner[node]
+        if isinstance(step, Branch):
+            index = next(s for s in node.src if s.op is not Op.FUNCTION)
+            self.row(depth, "", step.barrier, f"{title}, by {graph.name(index)}")
+            parts = list(zip(step.ways, planned.ways, inner, strict=True))
+        else:
+            many = f"for i{step.number} in {step.trips}" if step.trips else f"i{step.number} counts"
+            self.row(depth, "", step.barrier, f"{title}, {many}", few(_kept(planned, inner[-1])))
+            frames = [(step.head, planned.head), (step.body, planned.body)]
+            parts = [
+                (s, f, g) for (s, f), g in zip([p for p in frames if p[1]], inner, strict=True) if f
+            ]
+        for title, (steps, body, names) in zip(TITLES[node.op](node), parts, strict=True):
+            if title:
+                self.row(depth + 1, "", False, title)
+            for p in body.function.arg.params:
+                self.see(names, param(p), body.refs[param(p)])
+            self.steps(steps, body, names, depth + (2 if title else 1))
+
+    def value_rows(self) -> Iterator[tuple[str, str, str, str]]:
+        """The second table."""
+        for name, (u, ref) in self.values.items():
+            size = str(count(u.shape) * u.dtype.itemsize)
+            yield name, size, self.place(ref), self.launches(ref.room)
+
+    def place(self, ref: Ref) -> str:
+        """``arena 64``, ``input 1 + 32*i1``: where a value is, at iteration i1 of that loop."""
+        room = ref.room
+        if room.space is Space.ARENA:
+            text = f"arena {self.offsets[room] + ref.offset}"
+        else:
+            text = f"{room.space.value} {room.at}" + (f" + {ref.offset}" if ref.offset else "")
+        for number, size in ref.steps:
+            text += f" {'-' if size < 0 else '+'} {abs(size)}*i{number}"
+        return text
+
+    def launches(self, room: Room) -> str:
+        """From the first launch to the last in which a room is in use."""
+        life = self.lives.get(room)
+        if life is None:
+            numbers = self.used.get(room, [])
+        else:
+            numbers = [i for i, at in enumerate(self.positions) if life.first <= at <= life.last]
+        return span(numbers) if numbers else ""
+
+
+def _carries(node: UOp, function: UOp) -> list[UOp]:
+    """The parameters of a loop's body that it carries, in the order of its first results."""
+    params = [param(p) for p in function.arg.params]
+    if node.op is Op.SCAN:
+        return params[node.arg.consts : node.arg.consts + node.arg.carries]
+    return params[node.arg.body_consts :]
+
+
+def _carried(frame: Frame, graph: Graph) -> Iterator[tuple[Ref, str]]:
+    """The place and the name of all that is carried by loops."""
+    for planned in frame.steps:
+        if not isinstance(planned.stage, Region):
+            continue
+        node = planned.stage.node
+        frames = [f for f in (planned.head, planned.body, *planned.ways) if f is not None]
+        if planned.body is not None:
+            names = graph.inner[node][-1]
+            for u in _carries(node, planned.body.function):
+                yield planned.body.refs[u], names.typed(u)
+        for inner, names in zip(frames, graph.inner[node], strict=True):
+            yield from _carried(inner, names)
+
+
+def _kept(planned: Planned, graph: Graph) -> list[str]:
+    """How each value that a loop carries gets its next one."""
+    assert isinstance(planned.stage, Region) and planned.body is not None
+    function, refs = planned.body.function, planned.body.refs
+    return [
+        f"{graph.name(u)} {'in place' if refs[following] == refs[u] else 'copied'}"
+        for u, following in zip(_carries(planned.stage.node, function), function.src)
+    ]
 
 
 def few(names: Sequence[str]) -> str:

@@ -17,7 +17,13 @@ Before -> after, for the rows of a softmax::
 After `choose` a loop opens with the place of its range: ``parallel`` (threads share it), ``upcast``
 (unrolled, each coordinate in registers of its own) or ``lane`` (one vector).  The coordinates of
 those last two exist at the same time, so a reduction written inside them is run once for them all.
-Loops of a single iteration are left out.
+Loops of a single iteration are left out.  A recurrence is a loop in order; what it carries gets its
+next values in one line::
+
+    v0:f32 = a[r0]
+    for r1 in 10:  # in order
+      b[r1 * 4 + r0] = v0
+      v0 = v0 * 0.5 + c[r1 * 4 + r0]
 """
 
 from __future__ import annotations
@@ -105,6 +111,7 @@ class Writer:
         texts: what is written where a node is used: an expression, or a name.
         uses: how often each node is used.
         pure: nodes that are arithmetic on ranges alone.
+        endless: the ranges of recurrences that end by a condition.
     """
 
     def __init__(self, n: Nest, buffers: Sequence[str]) -> None:
@@ -115,10 +122,15 @@ class Writer:
         self.scopes: dict[UOp, Scope] = {}
         self.texts: dict[UOp, Text] = {}
         self.pure: set[UOp] = set()
+        self.endless: set[UOp] = set()
         self.count = 0
         self.innermost = self._chain(self.root, n.loops)
         nodes = list(walk([n.body, *n.loops]))
         self.uses = Counter(s for node in nodes for s in node.src)
+        for node in nodes:
+            if node.op is Op.RECUR:
+                self._chain(Scope(self.innermost.depth, None), node.src[:1])
+                self.endless.update(node.src[:1] if node.arg.conditional else ())
         for node in reversed(nodes):  # a fold before the folds in its body
             if node.op is Op.FOLD:
                 self._chain(Scope(self._scope(node).depth, None), node.src[1:])
@@ -137,10 +149,13 @@ class Writer:
         around = (self.scopes[r] for r in self.depends.get(node, ()))
         return max(around, key=lambda scope: scope.depth, default=self.root)
 
+    def _fresh(self) -> str:
+        self.count += 1
+        return f"v{self.count - 1}"
+
     def _let(self, node: UOp, text: str) -> str:
         """A line that gives a value a name."""
-        name = f"v{self.count}"
-        self.count += 1
+        name = self._fresh()
         self._scope(node).items.append(f"{name}:{SHORT[node.dtype]} = {text}")
         return name
 
@@ -182,14 +197,38 @@ class Writer:
         self.scopes[node.src[-1]].items.append(step)
         self.texts[node] = Text(name)
 
+    def carry(self, node: UOp) -> None:
+        """A name, which the recurrence gives its values."""
+        self.texts[node] = Text(self._fresh())
+
+    def recur(self, node: UOp) -> None:
+        """``v0 = first``, the loop with its stores and ``v0 = next``, then the last stores."""
+        arg, r, n = node.arg, node.src[0], node.arg.carries
+        carries = {u.arg.number: u for u in self.uses if u.op is Op.CARRY and u.src[0] is r}
+        stores = node.src[1 + 2 * n + arg.conditional :]
+        around, inside = self.innermost.items, self.scopes[r].items
+        steps = []
+        for i, u in sorted(carries.items()):
+            name, first, following = (self.texts[v].text for v in (u, *node.src[1 + i :: n][:2]))
+            around.append(f"{name}:{SHORT[u.dtype]} = {first}")
+            steps += [(name, following)] if name != following else []
+        if arg.conditional:
+            inside.append(f"if not ({self.texts[node.src[1 + 2 * n]].text}): break")
+        inside += [self.texts[s].text for s in stores[: arg.stores]]
+        if steps:
+            inside.append(" = ".join(", ".join(side) for side in zip(*steps)))
+        around.append(self.scopes[r])
+        around += [self.texts[s].text for s in stores[arg.stores :]]
+
     def store(self, node: UOp) -> None:
-        """``b[r0] = value``, in the innermost loop."""
+        """``b[r0] = value``."""
         buffer, index, value, *gate = (self.texts[s].text for s in node.src)
         line = f"{buffer}[{index}] = {value}"
-        self.innermost.items.append(f"if {gate[0]}: {line}" if gate else line)
+        self.texts[node] = Text(f"if {gate[0]}: {line}" if gate else line)
 
     def sink(self, node: UOp) -> None:
-        """The stores are written already."""
+        """The stores, in the innermost loop; recurrences have written theirs."""
+        self.innermost.items += [self.texts[s].text for s in node.src if s.op is Op.STORE]
 
     def text(self) -> str:
         """The lines, indented by loop."""
@@ -208,6 +247,8 @@ class Writer:
         return "\n".join(lines)
 
     def _header(self, r: UOp) -> str:
+        if r in self.endless:
+            return "while True:"
         place = r.arg.place
         word = "for" if place is Place.LOOP else place.value
         size = f"min({r.arg.size}, {self.texts[r.src[0]].text})" if r.src else str(r.arg.size)
@@ -218,5 +259,5 @@ class Writer:
 UPDATES = {Op.ADD: "+=", Op.MUL: "*="}
 WRITE: dict[Op, Callable[[Writer, UOp], None]] = {
     Op.PARAM: Writer.buffer, Op.LOAD: Writer.load, Op.FOLD: Writer.fold,
-    Op.STORE: Writer.store, Op.SINK: Writer.sink,
+    Op.CARRY: Writer.carry, Op.RECUR: Writer.recur, Op.STORE: Writer.store, Op.SINK: Writer.sink,
 }  # fmt: skip

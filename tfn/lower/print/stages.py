@@ -4,16 +4,25 @@ kernel 0: c:f32[4,8] <- a:f32[4,8]
   ...
 kernel 1: d:f32[4,8] <- c:f32[4,8]
   the same as kernel 0
+
+Loops and branches have headings of their own, and what is in them is indented:
+
+scan 2, 10 times: e:f32[8] <- d:f32[10,8], b:f32[8]
+  carry f:f32[8]: first b, then h, at last e
+  slice g:f32[8] of d
+
+  kernel 2.0: h:f32[8] <- f:f32[8], g:f32[8]
+    ...
 """
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 from tfn.lower.print.graph import Graph
-from tfn.lower.ranges import Stage
+from tfn.lower.ranges import Region
+from tfn.trace.jaxpr import param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
@@ -23,27 +32,88 @@ WIDTH = 100
 Picture = Callable[[UOp, Sequence[str]], str]
 
 
-def stages(found: Sequence[Stage], graph: Graph, picture: Picture) -> str:
+def stages(graph: Graph, picture: Picture) -> str:
     """`picture(body, names of its parameters)` for each distinct kernel, in running order."""
-    blocks: list[str] = []
-    first: dict[UOp, str] = {}
-    seen: dict[Any, int] = {}
-    for stage in found:
+    return "\n\n".join(_blocks(graph, picture, {}))
+
+
+def _blocks(graph: Graph, picture: Picture, first: dict[UOp, str]) -> Iterator[str]:
+    """What stands between empty lines: kernels, the headings of loops, and what is in those."""
+    parts: dict[int, int] = {}
+    for stage in graph.stages:
         number = stage.operands[0].arg
-        part = seen[number] = seen.get(number, 0) + 1
-        title = f"kernel {number}" + (f", part {part}" if part > 1 else "")
-        written = ", ".join(map(graph.typed, stage.operands[: stage.written]))
-        read = ", ".join(map(graph.typed, stage.operands[stage.written :]))
+        if isinstance(stage, Region):
+            yield "\n  ".join([heading(stage, graph), *notes(stage, graph)])
+            titles = TITLES[stage.node.op](stage.node)
+            for title, inner in zip(titles, graph.inner[stage.node], strict=True):
+                gives = ", ".join(map(inner.name, inner.function.src))
+                if title:
+                    yield textwrap.indent(f"{title}: gives {gives}", "  ")
+                for block in _blocks(inner, picture, first):
+                    yield textwrap.indent(block, "    " if title else "  ")
+            continue
+        part = parts[number] = parts.get(number, 0) + 1
+        title = f"kernel {graph.number(number)}" + (f", part {part}" if part > 1 else "")
         body = (
             f"the same as {first[stage.body]}"
             if stage.body in first
             else (picture(stage.body, [graph.name(u) for u in stage.operands]))
         )
         first.setdefault(stage.body, title)
-        head = f"{title}: {written}" + (f" <- {read}" if read else "")
-        lines = [textwrap.fill(head, WIDTH, subsequent_indent="    "), *body.split("\n")]
-        blocks.append("\n  ".join(lines))
-    return "\n\n".join(blocks)
+        written, read = stage.operands[: stage.written], stage.operands[stage.written :]
+        yield "\n  ".join([_arrow(title, graph, written, read), *body.split("\n")])
+
+
+def _arrow(title: str, graph: Graph, written: Sequence[UOp], read: Sequence[UOp]) -> str:
+    """``title: what is written <- what is read``."""
+    head = f"{title}: {', '.join(map(graph.typed, written))}"
+    if read:
+        head += f" <- {', '.join(map(graph.typed, dict.fromkeys(read)))}"
+    return textwrap.fill(head, WIDTH, subsequent_indent="    ")
+
+
+def heading(region: Region, graph: Graph) -> str:
+    """A loop or branch: how often or which way, what it writes and reads."""
+    node = region.node
+    how = ""
+    if node.op is Op.SCAN:
+        how = f", {node.arg.length} times" + (", from the last slice" if node.arg.reverse else "")
+    title = f"{node.op.value} {graph.number(region.operands[0].arg)}{how}"
+    return _arrow(title, graph, region.barriers, region.operands[len(region.barriers) :])
+
+
+def notes(region: Region, graph: Graph) -> Iterator[str]:
+    """One line for each value that a loop carries, takes a slice of, or makes slice by slice."""
+    node = region.node
+    if node.op is Op.COND:
+        index = next(s for s in node.src if s.op is not Op.FUNCTION)
+        yield f"by {graph.name(index)}, clamped to 0..{node.arg.branches - 1}"
+        return
+    body = graph.inner[node][-1]
+    function, arg = body.function, node.arg
+    operands = [s for s in node.src if s.op is not Op.FUNCTION]
+    before = arg.consts if node.op is Op.SCAN else arg.cond_consts + arg.body_consts
+    carries = arg.carries if node.op is Op.SCAN else len(operands) - before
+    moved = function.arg.params[len(function.arg.params) - (len(operands) - before) :]
+    out = {b.src[0].arg: graph.name(b) for b in region.barriers}
+    for i, (p, source) in enumerate(zip(moved, operands[before:], strict=True)):
+        name, given = body.typed(param(p)), graph.name(source)
+        if i < carries:
+            last = f", at last {out[i]}" if i in out else ""
+            yield f"carry {name}: first {given}, then {body.name(function.src[i])}{last}"
+        else:
+            yield f"slice {name} of {given}"
+    for i, u in enumerate(function.src[carries:], carries):
+        if i in out:
+            yield f"slices {body.typed(u)} make {out[i]}"
+
+
+TITLES: dict[Op, Callable[[UOp], Sequence[str]]] = {
+    Op.SCAN: lambda node: ("",),
+    Op.WHILE: lambda node: ("condition", "body"),
+    Op.COND: lambda node: [f"case {i}" for i in range(node.arg.branches)],
+}
+"""What the functions of a loop or branch are called."""
 
 
 def sort(body: UOp, buffers: Sequence[str]) -> str:
