@@ -34,6 +34,9 @@ PARALLEL_NS = 10_000
 """A kernel shorter than this stays on one thread: waking another costs about as much."""
 
 TILE_NS = 4_000
+LONG = 1 << 14
+"""A reduced range of so many elements is read in two streams."""
+
 SMALL_BODY = 24
 """A body of at most so many operations is unrolled by four vectors, a longer one not."""
 
@@ -264,6 +267,10 @@ def _stream(n: Nest, model: Model, lane: UOp | None, in_order: frozenset[int]) -
     for i in range(len(split.folds(n.body))):
         own = _fold_lane(n, split.folds(n.body)[i])  # as it is now: a fold in it may have got lanes
         if own is not None:
+            if small and own.arg.size >= LONG and own.arg.size % (8 * lanes) == 0:
+                # Two streams keep more of memory's requests in flight than one.
+                n, half, own = split.split(n, own, own.arg.size // 2, Place.LOOP)
+                n, _ = split.place(n, half, Place.UPCAST)
             vectors = -(-own.arg.size // lanes)
             n, _ = split.tile(n, own, min(vectors, 4 if small else 1), lanes)
     return _ordered(n, [r for r in n.loops if r.arg.number not in in_order])

@@ -11,12 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tfn.dtypes import INT64
+from tfn.dtypes import INT32, INT64, UINT32, DType
 from tfn.errors import SplitError
 from tfn.lower.affine import affine
 from tfn.lower.simplify import simplify
 from tfn.trace.op import Op, Place, Range
 from tfn.trace.uop import UOp, const, rebuild, walk
+
+NARROW = frozenset({INT32, UINT32})
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,14 +307,33 @@ _REPLAY: dict[str, Callable[[Nest, Sequence[Any]], Nest]] = {
 
 
 def tidy(n: Nest) -> Nest:
-    """Addresses simplified again, after splits have put sums where there were ranges."""
+    """What splits have left behind, made smaller.
+
+    Addresses are simplified again, where there are sums now in place of ranges.  A position that
+    is wanted as a narrower integer is computed as one: wrapping around, it is the same.
+    """
     new: dict[UOp, UOp] = {}
     for node in walk([n.body]):
         src = tuple(new[s] for s in node.src)
         if node.op in (Op.LOAD, Op.STORE) and _divides(src[1]):
             src = (src[0], simplify(src[1]), *src[2:])
-        new[node] = rebuild(node, src)
+        if node.op is Op.CAST and node.dtype in NARROW and src[0].dtype == INT64:
+            new[node] = _narrow(src[0], node.dtype)
+        else:
+            new[node] = rebuild(node, src)
     return replace(n, body=new[n.body], loops=tuple(new.get(r, r) for r in n.loops))
+
+
+def _narrow(u: UOp, dtype: DType) -> UOp:
+    """The cast of a sum as the sum of casts."""
+    terms, constant = affine(u)
+    total: UOp | None = const(constant, dtype) if constant or not terms else None
+    for term, k in terms.items():
+        part = UOp(Op.CAST, (term,), dtype)
+        part = part if k == 1 else part * const(k, dtype)
+        total = part if total is None else part + total
+    assert total is not None
+    return total
 
 
 def _divides(index: UOp) -> bool:
