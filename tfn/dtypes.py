@@ -120,7 +120,9 @@ def canonical(dtype: Any) -> DType:
         except TypeError:
             raise DTypeError(f"{dtype!r} is not a dtype", hint=_known()) from None
     if found not in SHORT:
-        raise DTypeError(f"tfn has no arrays of {found.name}", hint=_known())
+        found = found.newbyteorder("=")  # data from elsewhere; here it is turned around
+        if found not in SHORT:
+            raise DTypeError(f"tfn has no arrays of {found.name}", hint=_known())
     return found
 
 
