@@ -1,0 +1,98 @@
+"""The junction: devices, what becomes an array, and what is compiled once."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn.numpy as tnp
+from tfn import Array, run
+from tfn.config import config
+from tfn.dtypes import ALL, FLOAT32, INT32
+from tfn.errors import ArgumentError, DeviceError, DTypeError
+from tfn.trace.jaxpr import Jaxpr, function, param
+from tfn.trace.op import Op, Param
+
+
+def test_devices_are_made_once_and_named(monkeypatch: Any) -> None:
+    for name in ("cpu", "python", "null"):
+        monkeypatch.setattr(config, "device", name)
+        assert run.device() is run.device() and run.device().name == name
+    monkeypatch.setattr(config, "device", "abacus")
+    with pytest.raises(DeviceError, match="abacus"):
+        run.device()
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "weak"),
+    [(True, "bool", False), (3, "int32", True), (2.5, "float32", True), (np.float64(2), "float64",
+     False), (np.int8(3), "int8", False)],
+    ids=str,
+)  # fmt: skip
+def test_numbers(value: Any, dtype: str, weak: bool) -> None:
+    x = run.asarray(value)
+    assert (x.shape, x.dtype, x.weak_type) == ((), np.dtype(dtype), weak or isinstance(value, float)
+        and type(value) is not float) and x.item() == value  # fmt: skip
+    y = run.asarray(value, "float16")
+    assert y.dtype == np.float16 and not y.weak_type and y.item() == float(value)
+
+
+def test_numbers_that_do_not_fit() -> None:
+    with pytest.raises(ArgumentError, match="does not fit"):
+        run.asarray(1 << 40)
+    assert run.asarray(1 << 40, "int64").item() == 1 << 40
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        assert run.asarray(1e300).item() == float("inf")
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (40, 7)], ids=str)
+def test_numpy_arrays_keep_shape_dtype_and_values(shape: Any, dtype: Any) -> None:
+    data = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 7).astype(dtype)
+    for each in (data, data.T, data[..., ::-1] if shape else data):
+        x = run.asarray(each)
+        assert x.shape == each.shape and x.dtype == dtype and not x.weak_type
+        assert np.asarray(x).tobytes() == np.ascontiguousarray(each).tobytes()
+
+
+def test_what_is_no_array() -> None:
+    with pytest.raises(ArgumentError, match="list is not an array"):
+        run.asarray([1, 2])
+    with pytest.raises(DTypeError):
+        run.asarray(np.zeros(2, complex))
+    x = run.asarray(1.0)
+    assert run.asarray(x) is x
+
+
+def test_an_op_of_several_results_and_one_of_no_operands() -> None:
+    keys = tnp.asarray(np.array([3, 1, 2], np.float32))
+    for _ in range(3):
+        assert tnp.argsort(keys).tolist() == [1, 2, 0]
+        assert tnp.arange(4).tolist() == [0, 1, 2, 3]
+
+
+def test_doors_are_for_the_cpu_alone(monkeypatch: Any) -> None:
+    x = Param(0, (3,), FLOAT32)
+    jaxpr = Jaxpr(function([param(x) + param(x)], (x,)))
+    monkeypatch.setattr(config, "device", "python")
+    assert run.door(jaxpr, [0], 0, [None], [False]) is None
+    monkeypatch.setattr(config, "device", "cpu")
+    assert run.call(jaxpr, [tnp.ones(3)])[0].tolist() == [2, 2, 2]
+    monkeypatch.setattr(config, "native_dispatch", False)
+    assert run.door(jaxpr, [0], 0, [None], [False]) is None
+
+
+def test_values_of_other_devices_are_taken(monkeypatch: Any) -> None:
+    arrays = []
+    for name in ("python", "cpu"):
+        monkeypatch.setattr(config, "device", name)
+        arrays.append(tnp.asarray(np.ones(3, np.int32)))
+    for name in ("python", "cpu"):
+        monkeypatch.setattr(config, "device", name)
+        for _ in range(3):
+            found: Array = run.execute(Op.ADD, None, arrays)
+            assert found.tolist() == [2, 2, 2] and found.dtype == INT32

@@ -1,0 +1,34 @@
+"""Whole trees to a device and back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tfn.errors import DeletedArrayError, TracerArrayConversionError
+
+
+def test_there_and_back() -> None:
+    tree = {"w": np.arange(3, dtype=np.float32), "n": [1, None, True]}
+    there = tfn.device_put(tree)
+    assert isinstance(there["w"], tfn.Array) and there["n"][0].weak_type
+    back = tfn.device_get(there)
+    assert isinstance(back["w"], np.ndarray) and back["w"].tolist() == [0, 1, 2]
+    assert back["n"][1] is None and back["n"][2].dtype == bool and not back["w"].flags.writeable
+
+
+def test_traced_arrays_have_no_data() -> None:
+    with pytest.raises(TracerArrayConversionError):
+        tfn.jit(lambda x: tfn.device_get([x]))(tnp.ones(2))
+
+
+def test_waiting_gives_the_tree_itself() -> None:
+    x = tnp.ones(3) * 2
+    tree = {"x": x, "other": [1, "text", None]}
+    assert tfn.block_until_ready(tree) is tree and tfn.block_until_ready(x) is x
+    assert tfn.jit(tfn.block_until_ready)(x).tolist() == [2, 2, 2]
+    x.delete()
+    with pytest.raises(DeletedArrayError):
+        tfn.block_until_ready(x)
