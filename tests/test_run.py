@@ -28,14 +28,20 @@ def test_devices_are_made_once_and_named(monkeypatch: Any) -> None:
 
 @pytest.mark.parametrize(
     ("value", "dtype", "weak"),
-    [(True, "bool", False), (3, "int32", True), (2.5, "float32", True), (np.float64(2), "float64",
-     False), (np.int8(3), "int8", False)],
-    ids=str,
-)  # fmt: skip
+    [
+        (True, "bool", False),
+        (3, "int32", True),
+        (2.5, "float32", True),
+        (np.float64(2.5), "float32", True),  # a Python float too
+        (np.float32(2.5), "float32", False),
+        (np.int8(3), "int8", False),
+    ],
+    ids=repr,
+)
 def test_numbers(value: Any, dtype: str, weak: bool) -> None:
     x = run.asarray(value)
-    assert (x.shape, x.dtype, x.weak_type) == ((), np.dtype(dtype), weak or isinstance(value, float)
-        and type(value) is not float) and x.item() == value  # fmt: skip
+    assert x.shape == () and x.dtype == np.dtype(dtype) and x.weak_type == weak
+    assert x.item() == value
     y = run.asarray(value, "float16")
     assert y.dtype == np.float16 and not y.weak_type and y.item() == float(value)
 
@@ -52,7 +58,7 @@ def test_numbers_that_do_not_fit() -> None:
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (40, 7)], ids=str)
 def test_numpy_arrays_keep_shape_dtype_and_values(shape: Any, dtype: Any) -> None:
-    data = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 7).astype(dtype)
+    data = np.array(np.arange(np.prod(shape, dtype=int)).reshape(shape) % 7, dtype)
     for each in (data, data.T, data[..., ::-1] if shape else data):
         x = run.asarray(each)
         assert x.shape == each.shape and x.dtype == dtype and not x.weak_type

@@ -12,7 +12,19 @@ import pytest
 from tfn.config import config
 from tfn.dtypes import ALL, BFLOAT16, FLOAT32, INT32
 from tfn.errors import OutOfMemoryError
+from tfn.hw.cpu.device import cpu
 from tfn.hw.memory import HUGE_BYTES, SLAB_BLOCKS, HostMemory, Pool, size_class
+
+
+@pytest.fixture(params=["python", "native"])
+def pool(request):
+    """A pool of either make, that nobody else uses."""
+    return Pool() if request.param == "python" else cpu().memory.pool
+
+
+@pytest.fixture(params=["python", "native"])
+def memory(request):
+    return HostMemory() if request.param == "python" else cpu().memory
 
 
 def test_size_classes_grow_and_waste_at_most_a_quarter():
@@ -27,8 +39,7 @@ def test_size_classes_grow_and_waste_at_most_a_quarter():
 
 
 @pytest.mark.parametrize("size_bytes", [0, 1, 64, 1000, 300_000, 1 << 20, HUGE_BYTES + 1])
-def test_blocks_are_aligned_writable_and_reused(size_bytes):
-    pool = Pool()
+def test_blocks_are_aligned_writable_and_reused(pool, size_bytes):
     buffer = pool.allocate(size_bytes)
     address = buffer.address
     assert buffer.size_bytes == size_bytes and address % 64 == 0
@@ -42,8 +53,7 @@ def test_blocks_are_aligned_writable_and_reused(size_bytes):
     assert pool.asked == asked
 
 
-def test_live_buffers_never_overlap():
-    pool = Pool()
+def test_live_buffers_never_overlap(pool):
     sizes = [1, 64, 65, 640, 5000, 70_000, 300_000, 3 << 20] * (SLAB_BLOCKS // 8 + 3)
     buffers = [pool.allocate(n) for n in sizes]
     spans = sorted((b.address, b.address + b.size_bytes) for b in buffers)
@@ -53,8 +63,7 @@ def test_live_buffers_never_overlap():
     assert pool.live_bytes == 0
 
 
-def test_a_view_keeps_its_memory_alive():
-    pool = Pool()
+def test_a_view_keeps_its_memory_alive(pool):
     view = pool.allocate(4000).view((1000,), FLOAT32)
     view[...] = 1
     assert pool.live_bytes == size_class(4000)
@@ -70,8 +79,8 @@ def test_a_view_keeps_its_memory_alive():
     assert pool.live_bytes == 0
 
 
-def test_the_cap_on_kept_bytes_returns_big_blocks():
-    pool = Pool(keep_limit_bytes=5 << 20)
+def test_the_cap_on_kept_bytes_returns_big_blocks(pool):
+    pool.keep_limit_bytes = 5 << 20
     buffers = [pool.allocate(2 << 20) for _ in range(4)]
     del buffers
     assert pool.kept_bytes == 4 << 20
@@ -82,8 +91,7 @@ def test_the_cap_on_kept_bytes_returns_big_blocks():
     assert pool.asked == asked + 1
 
 
-def test_the_limit_is_named_before_anything_is_taken(monkeypatch):
-    pool = Pool()
+def test_the_limit_is_named_before_anything_is_taken(pool, monkeypatch):
     monkeypatch.setattr(config, "memory_limit_bytes", 10_000)
     first = pool.allocate(5000)
     with pytest.raises(OutOfMemoryError, match=r"6,000 bytes do not fit: 5,120 of 10,000"):
@@ -93,13 +101,12 @@ def test_the_limit_is_named_before_anything_is_taken(monkeypatch):
     pool.allocate(6000)
 
 
-def test_the_system_refusing_is_an_error_of_ours():
+def test_the_system_refusing_is_an_error_of_ours(pool):
     with pytest.raises(OutOfMemoryError, match="the system has no"):
-        Pool().allocate(1 << 60)
+        pool.allocate(1 << 60)
 
 
-def test_peak_can_be_set_back():
-    pool = Pool()
+def test_peak_can_be_set_back(pool):
     pool.allocate(1 << 20)
     assert (pool.live_bytes, pool.peak_bytes) == (0, 1 << 20)
     pool.peak_bytes = 0
@@ -107,8 +114,7 @@ def test_peak_can_be_set_back():
     assert pool.peak_bytes == 1 << 10
 
 
-def test_blocks_that_return_during_a_collection_are_counted():
-    pool = Pool()
+def test_blocks_that_return_during_a_collection_are_counted(pool):
     for _ in range(2000):
         loop: list[object] = [pool.allocate(100)]
         loop.append(loop)
@@ -117,8 +123,8 @@ def test_blocks_that_return_during_a_collection_are_counted():
     assert pool.live_bytes == 0
 
 
-def test_many_threads_share_a_pool():
-    pool, wrong = Pool(), []
+def test_many_threads_share_a_pool(pool):
+    wrong = []
 
     def work(mark: int) -> None:
         for i in range(300):
@@ -142,8 +148,7 @@ def aligned(size: int) -> np.ndarray:
     return raw[start : start + size]
 
 
-def test_adopting_shares_what_is_aligned_and_copies_the_rest():
-    memory = HostMemory()
+def test_adopting_shares_what_is_aligned_and_copies_the_rest(memory):
     x = aligned(1000)
     x[...] = np.arange(1000)
     shared = memory.adopt(x)
@@ -158,8 +163,7 @@ def test_adopting_shares_what_is_aligned_and_copies_the_rest():
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (7,), (13, 11)], ids=str)
-def test_what_is_adopted_is_read(shape, dtype):
-    memory = HostMemory()
+def test_what_is_adopted_is_read(memory, shape, dtype):
     x = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 5).astype(dtype)
     back = memory.read(memory.adopt(x), shape, dtype)
     assert back.dtype == dtype and back.shape == shape
@@ -167,8 +171,7 @@ def test_what_is_adopted_is_read(shape, dtype):
     assert not back.flags.writeable
 
 
-def test_only_memory_that_nobody_saw_is_exclusive():
-    memory = HostMemory()
+def test_only_memory_that_nobody_saw_is_exclusive(memory):
     buffer = memory.allocate(64)
     assert buffer.exclusive
     memory.read(buffer, (16,), FLOAT32)

@@ -122,6 +122,7 @@ class Pool:
         self.live_bytes = self.peak_bytes = self.kept_bytes = self.asked = 0
         self.keep_limit_bytes = keep_limit() if keep_limit_bytes is None else keep_limit_bytes
         self._shelves: dict[int, list[int]] = {}
+        self._big, self._return = SLAB_BYTES // 4, _munmap  # still here when the process ends
         # Reentrant, because a garbage collection inside it may bring blocks back.
         self._lock = threading.RLock()
         os.register_at_fork(after_in_child=self._after_fork)
@@ -165,10 +166,9 @@ class Pool:
         """A block that nothing refers to any more; for its lease only."""
         with self._lock:
             self.live_bytes -= block_bytes
-            if block_bytes > SLAB_BYTES // 4 and (
-                self.kept_bytes + block_bytes > self.keep_limit_bytes
-            ):
-                _munmap(address, block_bytes)
+            too_much = self.kept_bytes + block_bytes > self.keep_limit_bytes
+            if block_bytes > self._big and too_much:
+                self._return(address, block_bytes)
             else:
                 self._shelves.setdefault(block_bytes, []).append(address)
                 self.kept_bytes += block_bytes

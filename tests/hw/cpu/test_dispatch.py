@@ -1,0 +1,171 @@
+"""Native code meets the interpreter: tables, types, and the switch to do without."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tests.hw.doors import Toy, device, door, numbers, toy
+from tfn import run
+from tfn.config import config
+from tfn.errors import DeletedArrayError, OutOfMemoryError
+from tfn.hw import memory
+from tfn.hw.cpu import native
+from tfn.hw.cpu.device import cpu
+from tfn.hw.cpu.dispatch import encode, offsets, shelf_of, supported
+from tfn.numpy import operands
+
+
+def test_every_size_has_a_shelf_of_its_own() -> None:
+    sizes = sorted({memory.size_class(int(1.1**i)) for i in range(330)})
+    shelves = [shelf_of(size) for size in sizes]
+    assert [block for block, _ in shelves] == sizes
+    numbers = [number for _, number in shelves]
+    assert numbers == sorted(set(numbers)) and numbers[-1] < native.SHELVES
+
+
+def test_slots_are_found_where_they_are() -> None:
+    names = ["kind", "buffer", "known"]
+    found = offsets(Toy, names)
+    assert len(set(found)) == 3 and all(16 <= at < Toy.__basicsize__ for at in found)
+    assert sorted(names, key=lambda name: found[names.index(name)]) == sorted(names)
+
+
+def test_words_of_a_tree() -> None:
+    words: list[int] = []
+    assert encode([0, (None, 1), {"a": 2}], words)
+    assert words == [native.LIST, 3, native.LEAF, 0, native.TUPLE, 2, native.NOTHING, native.LEAF,
+                     1, native.DICT, 1, words[-3], native.LEAF, 2]  # fmt: skip
+    assert not encode({1: 0}, []) and not encode([0.5], []) and not encode({"a": {2}}, [])
+
+
+def test_devices_are_apart() -> None:
+    one, other = device(), device()
+    assert door(one)(toy(other)) is NotImplemented
+    assert numbers(one, door(one)(toy(one))) == [3] * 5
+
+
+def test_an_interpreter_without_doors(monkeypatch: Any) -> None:
+    monkeypatch.setattr(sys.implementation, "name", "pypy")
+    assert not supported()
+    plain: Any = cpu()
+    assert plain.queue.dispatch is None and isinstance(plain.memory.pool, memory.Pool)
+
+
+@pytest.fixture(params=["doors", "ctypes"])
+def way(request: Any, monkeypatch: Any) -> str:
+    """Both ways of the real device, behind the one switch."""
+    monkeypatch.setattr(config, "device", "cpu")
+    monkeypatch.setattr(run, "_DEVICES", {})
+    monkeypatch.setattr(run, "_LOADED", {})
+    monkeypatch.setattr(run, "_EAGER", {})
+    monkeypatch.setattr(operands, "_PROGRAMS", {})
+    monkeypatch.setattr(config, "native_dispatch", request.param == "doors")
+    found: str = request.param
+    return found
+
+
+def test_both_ways_do_the_same(way: str) -> None:
+    f = tfn.jit(lambda x, y: {"sum": x + y, "same": x, "both": (y * 2, y * 2)})
+    x, y = tnp.arange(5.0), tnp.ones(5)
+    for _ in range(3):
+        found = f(x, y)
+        assert found["sum"].tolist() == [1, 2, 3, 4, 5] and found["same"].tolist() == x.tolist()
+        assert found["both"][0].tolist() == found["both"][1].tolist() == [2] * 5
+        assert tnp.sin(x * 2 + 0.5).tolist() == pytest.approx(np.sin(np.arange(5) * 2 + 0.5))
+    assert len(f._doors) == (way == "doors")
+
+
+def test_both_ways_donate_and_delete(way: str) -> None:
+    f = tfn.jit(lambda state, x: ({"w": state["w"] + x}, x), donate_argnums=0)
+    state, x = {"w": tnp.ones(3)}, tnp.ones(3)
+    for i in range(4):
+        old = state["w"]
+        state, _ = f(state, x)
+        assert old.is_deleted() and state["w"].tolist() == [i + 2] * 3
+        with pytest.raises(DeletedArrayError):
+            f({"w": old}, x)
+    x.delete()
+    with pytest.raises(DeletedArrayError):
+        x + 1
+    with pytest.raises(DeletedArrayError):
+        f(state, x)
+
+
+def test_both_ways_keep_weak_types(way: str) -> None:
+    f = tfn.jit(lambda x: (x * 2, x.astype("float32")))
+    for _ in range(3):
+        assert [y.weak_type for y in f(1.5)] == [True, False]
+        assert [y.weak_type for y in f(tnp.float32(1.5))] == [False, False]
+    for _ in range(3):
+        assert (tnp.asarray(1) + 2).weak_type and not (tnp.ones(2) + 2).weak_type
+
+
+def test_both_ways_respect_the_limit_of_memory(way: str, monkeypatch: Any) -> None:
+    f, x = tfn.jit(lambda x: x + 1), tnp.zeros(1 << 18)
+    f(x)
+    monkeypatch.setattr(config, "memory_limit_bytes", 1 << 19)
+    with pytest.raises(OutOfMemoryError):
+        f(x)
+    monkeypatch.setattr(config, "memory_limit_bytes", 0)
+    assert f(x)[0] == 1
+
+
+def test_many_threads_share_a_function(way: str) -> None:
+    f, wrong = tfn.jit(lambda x, y: (x + y, [x * y])), []
+
+    def work(mark: int) -> None:
+        for size in (3, 3, 3, 4 + mark):
+            x, y = tnp.full(size, float(mark)), tnp.full(size, 2.0)
+            for _ in range(30):
+                total, [product] = f(x, y)
+                if total.tolist() != [mark + 2] * size or product.tolist() != [mark * 2] * size:
+                    wrong.append(mark)
+
+    threads = [threading.Thread(target=work, args=(mark,)) for mark in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_a_deleted_capture_is_an_error(way: str) -> None:
+    w = tnp.ones(3)
+    f = tfn.jit(lambda x: x * w)
+    assert f(tnp.ones(3)).tolist() == f(tnp.ones(3)).tolist() == [1, 1, 1]
+    w.delete()
+    with pytest.raises(DeletedArrayError):
+        f(tnp.ones(3))
+
+
+PROGRAM = """
+import os, sys
+import tfn, tfn.numpy as tnp
+f = tfn.jit(lambda t: {"b": t["a"] + 1, "c": [t["a"] * 2]})
+x = tnp.ones(8)
+kept = [f({"a": x}) for _ in range(200)]
+child = os.fork()
+if child == 0:
+    assert f({"a": x})["b"].tolist() == [2.0] * 8 and (x @ x).item() == 8
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+cycle = [kept]
+cycle.append(cycle)
+"""
+
+
+@pytest.mark.parametrize("switch", ["0", "1"])
+def test_a_process_forks_and_ends_in_peace(switch: str) -> None:
+    environment = os.environ | {"TFN_NATIVE_DISPATCH": switch, "TFN_DEVICE": "cpu"}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True,
+                          text=True, timeout=60)  # fmt: skip
+    assert done.returncode == 0 and not done.stderr, done.stderr

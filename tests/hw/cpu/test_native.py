@@ -1,0 +1,90 @@
+"""Native buffers: their attributes, their ends, and the text that they are made of."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.hw.doors import device
+from tfn.dtypes import FLOAT32
+from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.cpu import native
+from tfn.hw.cpu.target import host
+
+
+@pytest.fixture(scope="module")
+def memory() -> Any:
+    return device().memory
+
+
+def test_the_text_is_well_formed(monkeypatch: Any) -> None:
+    monkeypatch.setattr("tfn.config.config.disk_cache", False)
+    assert LlvmCompiler(verify=True).compile(native.text(), host())
+
+
+def test_a_buffer_is_what_python_expects(memory: Any) -> None:
+    buffer = memory.allocate(100)
+    assert buffer.size_bytes == 100 and buffer.address % 64 == 0
+    assert buffer.owner is None and buffer.exclusive is True
+    buffer.exclusive = False
+    assert buffer.exclusive is False
+    with pytest.raises(AttributeError):
+        buffer.address = 0
+    with pytest.raises(TypeError):
+        type(buffer)()
+    view = buffer.view((25,), FLOAT32)
+    view[...] = 3
+    del buffer
+    assert (view == 3).all()
+
+
+def test_a_dead_buffer_comes_back_as_new(memory: Any) -> None:
+    buffer = memory.allocate(100)
+    buffer.exclusive = False
+    address, identity = buffer.address, id(buffer)
+    del buffer
+    again = memory.allocate(70)
+    assert (again.address, id(again), again.size_bytes) == (address, identity, 70)
+    assert again.exclusive and sys.getrefcount(again) == 2
+
+
+def test_an_adopted_buffer_lets_its_owner_go(memory: Any) -> None:
+    class Owner:
+        pass
+
+    data, owner = np.zeros(16, np.float32), Owner()
+    alive = weakref.ref(owner)
+    before = sys.getrefcount(owner)
+    buffer = memory.wrap(data.ctypes.data, 64, owner)
+    assert buffer.owner is owner and not buffer.exclusive
+    live = memory.pool.live_bytes
+    view = buffer.view((16,), FLOAT32)
+    del buffer, owner
+    gc.collect()
+    assert alive() is not None and before
+    del view
+    gc.collect()
+    assert alive() is None and memory.pool.live_bytes == live
+
+
+def test_the_type_is_counted(memory: Any) -> None:
+    """Each buffer that exists refers to its type, those on shelves included."""
+    data = np.zeros(16, np.float32)
+    kind = type(memory.allocate(64))
+    before = sys.getrefcount(kind)
+    buffers = [memory.wrap(data.ctypes.data, 64, data) for _ in range(10)]
+    assert sys.getrefcount(kind) == before + 10
+    del buffers
+    assert sys.getrefcount(kind) == before
+
+
+def test_bytes_are_copied(memory: Any) -> None:
+    for data in (b"", b"x", bytes(range(200))):
+        buffer = memory.pool.copy(data)
+        assert buffer.size_bytes == len(data)
+        assert bytes(buffer.view((len(data),), np.dtype(np.uint8))) == data

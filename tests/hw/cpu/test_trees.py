@@ -1,0 +1,120 @@
+"""Trees in native code: what Python's containers become, and what comes back."""
+
+from __future__ import annotations
+
+import sys
+from collections import OrderedDict, namedtuple
+from functools import cache
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.hw.doors import device, door, numbers, toy
+from tfn import tree
+from tfn.dtypes import FLOAT32
+
+Pair = namedtuple("Pair", "a b")
+shapes = st.recursive(
+    st.just(0) | st.none(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(st.sampled_from("abcdef"), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@pytest.fixture(scope="module")
+def on() -> Any:
+    return the_device()
+
+
+def filled(shape: Any, leaves: Any) -> Any:
+    """A tree with its leaves replaced, in its own order; None is no leaf."""
+    if shape is None:
+        return None
+    if isinstance(shape, dict):
+        return {key: filled(child, leaves) for key, child in shape.items()}
+    if isinstance(shape, (list, tuple)):
+        return type(shape)([filled(child, leaves) for child in shape])
+    return next(leaves)
+
+
+def shown(x: Any) -> Any:
+    """A tree with the first number of each array."""
+    return tree.map(lambda leaf: leaf.buffer.view((5,), FLOAT32)[0].item(), x)
+
+
+@cache
+def the_device() -> Any:
+    return device()
+
+
+@given(st.lists(shapes, max_size=3), st.randoms(use_true_random=False))
+def test_any_tree_goes_in_and_any_comes_out(arguments: list[Any], random: Any) -> None:
+    on = the_device()
+    count = len(tree.leaves(arguments))
+    order = random.sample(range(count), count)
+    takes, gives = filled(arguments, iter(range(count))), filled(arguments, iter(order))
+    enter = door(on, takes, gives, count=count)
+    xs = [toy(on, i + 1) for i in range(count)]
+    live = on.memory.pool.live_bytes
+    for _ in range(3):
+        found = enter(*filled(arguments, iter(xs)))
+        if found is NotImplemented:  # an empty shelf
+            spare = [on.memory.allocate(20) for _ in range(count)]
+            del spare
+            found = enter(*filled(arguments, iter(xs)))
+        assert shown(found) == filled(arguments, iter([3.0 * (i + 1) for i in order]))
+    del found
+    assert on.memory.pool.live_bytes == live
+
+
+def test_dicts_keep_the_order_of_the_result_and_take_any(on: Any) -> None:
+    enter = door(on, [{"a": 0, "b": 1}], {"z": 1, "y": 0}, count=2)
+    found = enter({"b": toy(on, 2), "a": toy(on, 1)})
+    assert list(found) == ["z", "y"]
+    assert [numbers(on, y)[0] for y in found.values()] == [6, 3]
+
+
+def test_other_containers_are_refused(on: Any) -> None:
+    x = toy(on)
+    enter = door(on, [[0, (1,), {"a": 2}, None]], [0, 1, 2], count=3)
+    assert enter([x, (x,), {"a": x}, None]) is not NotImplemented
+    for other in (
+        [x, (x,), {"b": x}, None], [x, (x,), {"a": x, "b": x}, None], [x, (x,), {}, None],
+        [x, [x], {"a": x}, None], [x, (x, x), {"a": x}, None], [x, (), {"a": x}, None],
+        [x, (x,), {"a": x}], [x, (x,), {"a": x}, None, None], [x, (x,), {"a": x}, x],
+        (x, (x,), {"a": x}, None), [x, (x,), OrderedDict(a=x), None], x, None, 3,
+        [x, (x,), {1: x}, None], [x, x, x, x], [[x], (x,), {"a": x}, None],
+    ):  # fmt: skip
+        assert enter(other) is NotImplemented
+    assert sys.exc_info() == (None, None, None)
+
+
+def test_a_key_that_cannot_be_compared_is_no_error_of_ours(on: Any) -> None:
+    class Bad:
+        def __hash__(self) -> int:
+            return hash("a")
+
+        def __eq__(self, other: object) -> bool:
+            raise RuntimeError("no")
+
+    enter = door(on, [{"a": 0}])
+    assert enter({Bad(): toy(on)}) is NotImplemented
+
+
+@pytest.mark.parametrize("takes", [(Pair(0, 0),), ({1: 0},), (OrderedDict(a=0),), (1.5,)], ids=str)
+def test_what_has_no_door(on: Any, takes: Any) -> None:
+    assert door(on, takes) is None
+
+
+def test_no_door_is_too_deep_or_too_wide(on: Any) -> None:
+    deep: Any = 0
+    for _ in range(2000):
+        deep = [deep]
+    assert door(on, [deep]) is None
+    assert door(on, [list(range(3000))], list(range(3000)), count=3000) is None

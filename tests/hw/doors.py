@@ -1,0 +1,95 @@
+"""A device that serves a class of arrays of the tests' own, and doors to a program."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tests.hw.programs import scale
+from tfn.dtypes import FLOAT32
+from tfn.hw.cpu.device import cpu
+from tfn.hw.cpu.dispatch import Given, Made
+from tfn.hw.cpu.queue import CpuQueue
+from tfn.hw.device import Device
+from tfn.lower.kernel import Launch, Program, Slot, Space
+from tfn.trace.build import zeros
+from tfn.trace.jaxpr import function
+from tfn.trace.kind import Kind, kind_of
+
+SIZE = 5
+KIND = kind_of((SIZE,), FLOAT32)
+
+
+class Toy:
+    """What native code needs of an array."""
+
+    __slots__ = ("buffer", "dtype", "kind", "known", "shape", "trace", "uop", "weak_type")
+
+
+def device() -> Device:
+    """A CPU of its own, so that its figures are not moved by others."""
+    made = cpu()
+    assert isinstance(made.queue, CpuQueue) and made.queue.dispatch is not None
+    made.queue.dispatch.serve(Toy)
+    return made
+
+
+def toy(on: Device, value: float = 1, weak: bool = False, kind: Kind = KIND) -> Toy:
+    """An array filled with a number."""
+    x = Toy()
+    x.kind, x.weak_type, x.shape, x.dtype = kind, weak, kind.shape, kind.dtype
+    x.uop, x.trace, x.known = None, None, True
+    x.buffer = on.memory.adopt(np.full(kind.shape, value, kind.dtype))
+    return x
+
+
+def numbers(on: Device, x: Toy) -> list[float]:
+    """The elements."""
+    found: list[float] = on.memory.read(x.buffer, x.shape, x.dtype).tolist()
+    return found
+
+
+def scaled(count: int = 1, kind: Kind = KIND, **changes: Any) -> Program:
+    """``[x * 3 for x in xs]`` for as many arrays."""
+    kernel = scale(1).kernels[0]
+    steps = tuple(
+        Launch(kernel, (Slot(Space.INPUT, i), Slot(Space.OUTPUT, i)), False) for i in range(count)
+    )
+    body = "".join(
+        f"""
+  %in{i} = getelementptr ptr, ptr %buffers, i64 {i}
+  %out{i} = getelementptr ptr, ptr %buffers, i64 {count + i}
+  %x{i} = load ptr, ptr %in{i}
+  %y{i} = load ptr, ptr %out{i}
+  store ptr %x{i}, ptr %operands
+  store ptr %y{i}, ptr %second
+  call void @scale(i64 0, i64 {kind.shape[0]}, ptr %operands)"""
+        for i in range(count)
+    )
+    text = f"""
+declare void @scale(i64, i64, ptr)
+define void @main(i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync) {{
+  %operands = alloca [2 x ptr]
+  %second = getelementptr ptr, ptr %operands, i64 1{body}
+  ret void
+}}
+"""
+    program = Program(
+        "main", function([zeros(kind.shape, FLOAT32)] * count, ()), steps, 100,
+        ((kind.shape, FLOAT32),) * count, ((kind.shape, FLOAT32),) * count, (), 0, 0, text, False,
+    )  # fmt: skip
+    return replace(program, **changes)
+
+
+def door(on: Device, takes: Any = (0,), gives: Any = 0, count: int = 1, weak: bool | None = False,
+         donated: bool = False, captured: Any = (), kind: Kind = KIND,
+         **changes: Any) -> Any:  # fmt: skip
+    """A door to `scaled`."""
+    given = [Given(kind, weak, donated)] * (count - len(captured))
+    given += [Given(kind)] * len(captured)
+    program = scaled(count, kind, **changes)
+    aliases = {i: slot.at for i, slot in program.aliases}
+    made = [Made(kind, False, 4 * kind.shape[0], aliases.get(i, -1)) for i in range(count)]
+    return on.load(program).door(given, made, takes, gives, captured)  # type: ignore[attr-defined]
