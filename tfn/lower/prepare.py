@@ -16,6 +16,9 @@ from tfn.trace import build
 from tfn.trace.op import Conv, Dot, Op, Reduce
 from tfn.trace.uop import UOp, const, rebuild, walk
 
+LINES, LONG_LINE, FEW_ROWS = 8, 1024, 2
+"""Lines of a matrix that a product with a vector reads side by side, and from what length on."""
+
 LONG_REDUCTION = 1 << 15
 """Elements per output above which a reduction with few outputs is done in two stages."""
 
@@ -121,6 +124,18 @@ def _pieces(u: UOp, axis_size: int, target: Target) -> int:
     return next((n for n in divisors if n >= wanted), axis_size)
 
 
+def _streams(u: UOp, axis: int) -> int:
+    """Pieces of a product with few rows and long lines: so many lines are read side by side.
+
+    Each is then read to its end, as the processor foresees, and not in short stretches of all.
+    """
+    arg: Dot = u.arg
+    a, b = u.src
+    rows = build.count(tuple(n for i, n in enumerate(a.shape) if i not in arg.contract_a))
+    lines = b.ndim == 2 and axis == 0 and b.shape[1] >= LONG_LINE
+    return b.shape[0] // LINES if rows <= FEW_ROWS and lines and b.shape[0] % LINES == 0 else 0
+
+
 def long_dot(u: UOp, target: Target) -> UOp:
     """``dot a b`` over a long axis -> partial products of pieces of it, summed."""
     arg: Dot = u.arg
@@ -128,7 +143,7 @@ def long_dot(u: UOp, target: Target) -> UOp:
     if not arg.contract_a or arg.batch_a:
         return u
     i, j = arg.contract_a[0], arg.contract_b[0]
-    pieces = _pieces(u, a.shape[i], target)
+    pieces = _streams(u, j) or _pieces(u, a.shape[i], target)
     if pieces == 1:
         return u
     step = a.shape[i] // pieces
