@@ -218,6 +218,9 @@ class Scheduler:
             places.append(ref)
             if i in out:
                 refs[out[i]] = ref
+        for s in node.src:
+            if count(s.shape) == 0:  # no kernel makes it, and none reads it
+                refs.setdefault(s, self._room(s))
         operands = [refs[s] if s.op is not Op.FUNCTION else None for s in node.src]
         steps = REGIONS[node.op](self, node, operands, places, out.keys())
         for step in steps:
