@@ -14,7 +14,8 @@ import numpy as np
 
 from tfn.dtypes import FLOAT64, INT32
 from tfn.trace import build, oracle
-from tfn.trace.op import Conv, Leaf, Op, Reduce, Shrink
+from tfn.trace.jaxpr import function, param
+from tfn.trace.op import Conv, Leaf, Op, Param, Reduce, Shrink
 from tfn.trace.uop import UOp
 
 Graph = Callable[..., UOp]
@@ -132,6 +133,49 @@ def _tuple(a: UOp, b: UOp) -> UOp:
     return UOp(Op.GET, (both,), 0) * UOp(Op.GET, (both,), 1)
 
 
+def _function(f: Graph, *types: tuple[tuple[int, ...], Any]) -> UOp:
+    """The FUNCTION that a Python function of nodes builds."""
+    params = tuple(Param(i, shape, dtype) for i, (shape, dtype) in enumerate(types))
+    return function(f(*map(param, params)), params)
+
+
+VECTOR = ((3,), FLOAT64)
+
+
+def _scan(reverse: bool) -> Graph:
+    """Consts, carries and slices that move, a carry that does not, and results of all kinds."""
+
+    def graph(w: UOp, c: UOp, xs: UOp) -> UOp:
+        def body(w: UOp, i: UOp, c: UOp, x: UOp) -> list[UOp]:
+            scale = build.broadcast_to(as_float(i), c.shape)
+            moved = UOp(Op.SIN, (w * c + x,)) + scale
+            return [i + 1, moved, moved * c, i, x * x]
+
+        step = _function(body, VECTOR, ((), INT32), VECTOR, VECTOR)
+        zero = build.zeros((), INT32)
+        _, last, products, counts, squares = build.scan(step, [w], [zero, c], [xs], 4, reverse)
+        weights = build.broadcast_in_dim(as_float(counts), (4, 3), (0,))
+        return last + build.add_up(products * weights + squares, (0,))
+
+    return graph
+
+
+def _while(y: UOp, x: UOp) -> UOp:
+    """Doubling integers: what moves stays outside, since there is no reverse mode inside."""
+    cond = _function(lambda n: [n < 100], ((), INT32))
+    body = _function(lambda n: [n * 2], ((), INT32))
+    (last,) = build.repeat_while(cond, body, [], [], [x])
+    return y * build.broadcast_to(as_float(last), y.shape)
+
+
+def _cond(x: UOp, y: UOp, index: UOp) -> UOp:
+    f = _function(lambda x, y: [UOp(Op.SIN, (x,)) * y, x], VECTOR, VECTOR)
+    g = _function(lambda x, y: [UOp(Op.EXP, (y,)) * x * x, y], VECTOR, VECTOR)
+    h = _function(lambda x, y: [build.full_like(x, 2), build.full_like(x, 3)], VECTOR, VECTOR)
+    first, second = build.choose(index, [f, g, h], [x, y])
+    return first * second
+
+
 WORDS = RNG.integers(0, 2**32, (4, 5), dtype=np.uint32)
 POINTS = np.array([[0], [2], [2], [9], [-1]], np.int32)  # with a tie, and two outside
 PAIRS = np.array([[[0, 1], [2, 0]], [[1, 1], [1, 5]]], np.int32)
@@ -224,6 +268,11 @@ CASES = [
          (integers(3, 3, 5),)),
     Case("tuple", Op.TUPLE, _tuple, (normal(5), normal(5))),
     Case("get", Op.GET, _tuple, (normal(5), normal(5))),
+    Case("scan", Op.SCAN, _scan(False), (normal(3), normal(3), normal(4, 3))),
+    Case("scan reverse", Op.SCAN, _scan(True), (normal(3), normal(3), normal(4, 3))),
+    Case("while", Op.WHILE, _while, (normal(3),), (np.array(3, np.int32),)),
+    *(Case(f"cond {i}", Op.COND, _cond, (normal(3), normal(3)), (np.array(i, np.int32),))
+      for i in (-1, 1, 2)),
     Case("barrier", Op.GBARRIER, lambda x: UOp(Op.GBARRIER, (x * x,)), (normal(5),)),
 ]
 # fmt: on

@@ -13,7 +13,7 @@ from tests.transforms.test_jvp import LEAVES
 from tfn.trace import build
 from tfn.trace.spec import JAXPR_OPS
 from tfn.trace.uop import UOp
-from tfn.transforms.batch import BATCH, batch, spread
+from tfn.transforms.batch import BATCH, batch
 from tfn.transforms.jvp import push
 from tfn.transforms.transpose import pull
 
@@ -33,6 +33,8 @@ def lanes(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.stack([value, ~value, value])
     if value.dtype.kind == "f":
         return np.stack([value, value * 0.9, value * 1.05])
+    if value.ndim == 0:
+        return np.stack([value, value + 1, value * 2])
     return np.stack([value, value[::-1], np.roll(value, 1)])
 
 
@@ -41,7 +43,7 @@ def check(outputs: list[UOp], values: dict[UOp, Any], mapped: list[UOp]) -> None
     many = {u: lanes(values[u]) for u in mapped}
     batched = {u: leaf(many[u]) for u in mapped}
     found = batch(outputs, batched, SIZE)
-    full = [spread(u, SIZE) if b is None else b for u, b in zip(outputs, found)]
+    full = [b.full(SIZE) for b in found]
     together = run(full, values | {batched[u]: many[u] for u in mapped})
     apart = [run(outputs, values | {u: many[u][i] for u in mapped}) for i in range(SIZE)]
     for one, singles in zip(together, zip(*apart)):
@@ -75,11 +77,11 @@ def test_derivatives_equal_a_stack(case: Case) -> None:
 def test_what_does_not_depend_stays_single() -> None:
     x, y = leaf(np.ones(2)), leaf(np.ones(2))
     xs = leaf(np.ones((SIZE, 2)))
-    assert batch([y * 2.0, x], {x: xs}, SIZE) == [None, xs]
+    assert batch([y * 2.0, x], {x: xs}, SIZE) == [(y * 2.0, False), (xs, True)]
 
 
 def test_a_table_shared_by_all_lanes_is_not_copied() -> None:
     table, index = leaf(np.ones((100, 8))), leaf(np.zeros((5, 1), np.int32))
     many = leaf(np.zeros((SIZE, 5, 1), np.int32))
-    (rows,) = batch([build.gather(table, index, (1, 8))], {index: many}, SIZE)
-    assert rows is not None and rows.src == (table, many)
+    ((rows, _),) = batch([build.gather(table, index, (1, 8))], {index: many}, SIZE)
+    assert rows.src == (table, many)

@@ -9,6 +9,10 @@ Files in reading order:
     reduction    reductions over axes and windows, argmax, argmin
     irregular    dynamic slices, sort, top_k, optimization_barrier
     gather       gather and scatter in JAX's layouts
+    closed       a user's function as part of a loop or a branch
+    loops        scan, while_loop, fori_loop, map
+    branches     cond, switch
+    associative  associative_scan
 """
 
 # ruff: noqa: I001  (reading order)
@@ -64,4 +68,9 @@ from tfn.lax.gather import (
     scatter_add as scatter_add, scatter_mul as scatter_mul, scatter_min as scatter_min,
     scatter_max as scatter_max,
 )  # fmt: skip
+from tfn.lax.loops import (
+    scan as scan, while_loop as while_loop, fori_loop as fori_loop, map as map,
+)  # fmt: skip
+from tfn.lax.branches import cond as cond, switch as switch
+from tfn.lax.associative import associative_scan as associative_scan
 from tfn.transforms.grad import stop_gradient as stop_gradient

@@ -32,15 +32,18 @@ class Trace:
         concretized: whether Python looked at a value, so that the graph depends on values.
         captured: the leaf of each array from outside that met the trace, by identity.
         memo: values already computed in a known trace.
+        inner: the trace of a branch that runs inside: it records what is done to values of this
+            trace too, so that it is done only if the branch is chosen.
     """
 
-    __slots__ = ("name", "depth", "live", "concretized", "captured", "memo", "where")
+    __slots__ = ("name", "depth", "live", "concretized", "captured", "memo", "inner", "where")
 
     def __init__(self, name: str, depth: int) -> None:
         self.name, self.depth = name, depth
         self.live, self.concretized = True, False
         self.captured: dict[int | UOp, UOp] = {}
         self.memo: dict[UOp, Any] = {}
+        self.inner: Trace | None = None
         self.where = user_line()
 
 
@@ -77,6 +80,9 @@ class Face(Protocol):
     def call(self, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any]:
         """A whole closed function, now, compiled, on concrete Values."""
 
+    def footprint(self, jaxpr: Jaxpr) -> Any:
+        """The memory that a run takes, known before it runs."""
+
     def door(self, jaxpr: Jaxpr, takes: Sequence[Any], gives: Any, given: Sequence[bool | None],
              made: Sequence[bool], captured: Sequence[Any] = (),
              donated: frozenset[int] = frozenset()) -> Door | None:  # fmt: skip
@@ -112,15 +118,20 @@ def traces() -> list[Trace]:
 
 
 @contextmanager
-def tracing(name: str) -> Iterator[Trace]:
-    """A trace that lives for the block."""
+def tracing(name: str, branch: bool = False) -> Iterator[Trace]:
+    """A trace that lives for the block; see `Trace.inner` for that of a branch."""
     stack = traces()
     trace = Trace(name, len(stack) + 1)
+    before = [(outer, outer.inner) for outer in stack] if branch else []
+    for outer, _ in before:
+        outer.inner = trace
     stack.append(trace)
     try:
         yield trace
     finally:
         stack.remove(trace)
+        for outer, inner in before:
+            outer.inner = inner
         trace.live = False
         trace.captured.clear()
 
@@ -184,19 +195,21 @@ def bind(op: Op, *operands: Any, arg: Any = None) -> Any:
             known = known and value.known
     if trace is None:
         return face().execute(op, arg, operands)
+    if trace.inner is not None:
+        trace = trace.inner
     uop = UOp(op, tuple([v.uop if v.trace is trace else lift(v, trace) for v in operands]), arg)
     return face().wrap(uop, trace, known)
 
 
 def innermost(values: Sequence[Any]) -> Trace | None:
-    """The deepest live trace among values, None if all are concrete."""
+    """The deepest live trace among values, or the branch inside it; None if all are concrete."""
     found: Trace | None = None
     for value in values:
         if value.trace is not None:
             check_live(value)
             if found is None or value.trace.depth > found.depth:
                 found = value.trace
-    return found
+    return found if found is None or found.inner is None else found.inner
 
 
 def evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool] = ()) -> list[Any]:

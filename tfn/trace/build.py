@@ -133,6 +133,11 @@ def broadcast_to(u: UOp, shape: Shape) -> UOp:
     return broadcast_in_dim(u, shape, range(len(shape) - u.ndim, len(shape)))
 
 
+def spread(u: UOp, size: int) -> UOp:
+    """The same value everywhere along a new first axis."""
+    return broadcast_in_dim(u, (size, *u.shape), range(1, u.ndim + 1))
+
+
 def pad(u: UOp, low: Shape, high: Shape, interior: Shape | None = None,
         value: UOp | None = None) -> UOp:  # fmt: skip
     """Elements of `value` (zero) added before, after and between."""

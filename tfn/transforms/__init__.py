@@ -5,6 +5,10 @@ Files, in reading order:
 - ``shapes``: `ShapeDtypeStruct`, the type of an array
 - ``arguments``: what a user's function was given, and how messages name it
 - ``record``: a user's function run once on fresh leaves
+- ``body``: the functions inside loops and branches, opened and closed again
+- ``scan``: the rows of SCAN in the three tables that follow
+- ``iterate``: the rows of WHILE
+- ``branch``: the rows of COND
 - ``jvp``: forward mode: the table `JVP`
 - ``transpose``: reverse mode: the table `TRANSPOSE`
 - ``indexing``: what the rules of gather and scatter share

@@ -1,7 +1,8 @@
 """One more axis: the table `BATCH`, one row per op.
 
 A batched value has its new axis in front.  A rule takes a node, its sources - batched or not -
-and which of them are batched, and gives the node with the new axis in front.
+and which of them are batched, and gives the node with the new axis in front.  Of a node with
+several results it gives `Lanes` for each; GET takes one of them.
 
     batch([x + w], {x: xs}, 3)  ->  [xs + broadcast(w)]
 """
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from tfn.dtypes import BOOL
 from tfn.trace.build import (
@@ -24,39 +27,48 @@ from tfn.trace.build import (
     permute,
     reduce,
     reshape,
+    several,
     shrink,
+    spread,
     where,
 )  # fmt: skip
 from tfn.trace.op import ELEMENTWISE, Op
-from tfn.trace.uop import UOp, const, walk
+from tfn.trace.uop import UOp, const, rebuild, walk
+from tfn.transforms import branch, iterate, scan
+from tfn.transforms.body import Lanes
 
 Sources = Sequence[UOp]
-Rule = Callable[[UOp, Sources, Sequence[bool], int], UOp]
+Rule = Callable[[UOp, Any, Sequence[bool], int], Any]
 
 
-def batch(outputs: Sequence[UOp], batched: Mapping[UOp, UOp], size: int) -> list[UOp | None]:
-    """The outputs over all lanes, None for those that are the same in every lane.
+def batch(outputs: Sequence[UOp], batched: Mapping[UOp, UOp], size: int) -> list[Lanes]:
+    """The outputs over all lanes, or as they are where they are the same in every lane.
 
     `batched` gives for some nodes, mostly leaves, what they are with the new axis in front.
     """
-    known = dict(batched)
+    known: dict[UOp, Any] = dict(batched)
+    same: dict[UOp, UOp] = {}  # what is made anew but has no new axis: some results of loops
     for node in walk(outputs):
-        if node in known or known.keys().isdisjoint(node.src):
+        if node in known or node.op is Op.FUNCTION:
             continue
-        src, mapped = [known.get(s, s) for s in node.src], [s in known for s in node.src]
-        known[node] = BATCH[node.op](node, src, mapped, size)
-    return [known.get(u) for u in outputs]
+        mapped = [s in known for s in node.src]
+        if True not in mapped:
+            if not same.keys().isdisjoint(node.src):
+                same[node] = rebuild(node, tuple([same.get(s, s) for s in node.src]))
+            continue
+        src = [known[s] if m else same.get(s, s) for s, m in zip(node.src, mapped)]
+        made = BATCH[node.op](node, src, mapped, size)
+        if isinstance(made, Lanes):
+            (known if made.many else same)[node] = made.graph
+        else:
+            known[node] = made
+    return [Lanes(known[u], True) if u in known else Lanes(same.get(u, u), False) for u in outputs]
 
 
-def spread(u: UOp, size: int) -> UOp:
-    """The same value in every lane."""
-    return broadcast_in_dim(u, (size, *u.shape), range(1, u.ndim + 1))
-
-
-def _aligned(rule: Callable[[UOp, Sources], UOp]) -> Rule:
+def _aligned(rule: Callable[[UOp, Sources], Any]) -> Rule:
     """A rule that needs the new axis on every operand."""
 
-    def run(u: UOp, src: Sources, mapped: Sequence[bool], size: int) -> UOp:
+    def run(u: UOp, src: Sources, mapped: Sequence[bool], size: int) -> Any:
         return rule(u, [s if m else spread(s, size) for s, m in zip(src, mapped, strict=True)])
 
     return run
@@ -146,10 +158,13 @@ BATCH: dict[Op, Rule] = {
     Op.CONV: _conv,
     Op.GATHER: _gather,
     Op.SCATTER: _aligned(_more_batch),
-    Op.SORT: _aligned(_same),
+    Op.SORT: _aligned(lambda u, src: [Lanes(y, True) for y in several(_same(u, src))]),
 
-    Op.TUPLE: _aligned(_same),
-    Op.GET: _aligned(_same),
+    Op.TUPLE: lambda u, src, mapped, size: list(map(Lanes, src, mapped)),
+    Op.GET: lambda u, src, mapped, size: src[0][u.arg],
+    Op.SCAN: partial(scan.batch_rule, batch),
+    Op.WHILE: partial(iterate.batch_rule, batch),
+    Op.COND: partial(branch.batch_rule, batch),
     Op.GBARRIER: _aligned(_same),
 }
 # fmt: on

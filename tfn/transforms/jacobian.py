@@ -38,9 +38,10 @@ def _forward(outputs: list[UOp], inputs: list[UOp]) -> list[list[UOp]]:
     for x in inputs:
         dx = variable(x)
         slopes = push(outputs, {x: dx})
-        lanes = iter(batch([u for u in slopes if u is not None], {dx: _basis(x)}, count(x.shape)))
+        size = count(x.shape)
+        lanes = iter(batch([u for u in slopes if u is not None], {dx: _basis(x)}, size))
         for y, u, row in zip(outputs, slopes, blocks, strict=True):
-            found = None if u is None else next(lanes)
+            found = None if u is None else next(lanes).full(size)
             shape = y.shape + x.shape
             if found is None:
                 row.append(zeros(shape, y.dtype))
@@ -56,10 +57,11 @@ def _reverse(outputs: list[UOp], inputs: list[UOp]) -> list[list[UOp]]:
     for y, slope in zip(outputs, push(outputs, moving), strict=True):
         ct = variable(y)
         cts = pull([slope], list(moving.values()), [ct])
-        lanes = iter(batch([u for u in cts if u is not None], {ct: _basis(y)}, count(y.shape)))
+        size = count(y.shape)
+        lanes = iter(batch([u for u in cts if u is not None], {ct: _basis(y)}, size))
         row = []
         for x, u in zip(inputs, cts, strict=True):
-            found = None if u is None else next(lanes)
+            found = None if u is None else next(lanes).full(size)
             shape = y.shape + x.shape
             row.append(zeros(shape, x.dtype) if found is None else reshape(found, shape))
         blocks.append(row)

@@ -2,7 +2,7 @@
 
 A rule takes a node and the tangents of its sources, None for zero, and gives the tangent of the
 node.  What a rule builds is made of the same ops, so derivatives of every order come from the one
-table.  A tangent has the shape and dtype of its primal; SORT and TUPLE have a tuple of them.
+table.  A tangent has the shape and dtype of its primal; several results have a tuple of them.
 
     push([sin(x)], {x: dx})  ->  [dx * cos(x)]
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -39,6 +40,7 @@ from tfn.trace.build import (
 )  # fmt: skip
 from tfn.trace.op import COMPARE, Op, Shape
 from tfn.trace.uop import UOp, walk
+from tfn.transforms import branch, iterate, scan
 from tfn.transforms.indexing import at
 
 Tangents = Sequence[Any]
@@ -324,6 +326,9 @@ JVP: dict[Op, Rule] = {
 
     Op.TUPLE: lambda y, d: tuple(d),
     Op.GET: lambda y, d: d[0][y.arg],
+    Op.SCAN: partial(scan.jvp, push),
+    Op.WHILE: partial(iterate.jvp, push),
+    Op.COND: partial(branch.jvp, push),
     Op.GBARRIER: _same,
 }
 # fmt: on

@@ -19,8 +19,9 @@ from tfn.trace import bind
 from tfn.trace.build import zeros
 from tfn.trace.jaxpr import Jaxpr, close, leaves
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, substitute, walk
+from tfn.trace.uop import UOp, substitute
 from tfn.transforms.arguments import Chosen, Function, as_value, name_of, show
+from tfn.transforms.body import residuals
 from tfn.transforms.grad import variable
 from tfn.transforms.jvp import push
 from tfn.transforms.record import Recording, record
@@ -133,34 +134,6 @@ tree.register_node(
     lambda f: (f.residuals, (f.jaxpr, f.takes, f.gives, f.single)),
     lambda static, residuals: LinearMap(tuple(residuals), *static),
 )
-
-_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP})
-_NUMBERS = frozenset({Op.CONST, Op.IOTA})
-
-
-def residuals(outputs: Sequence[UOp], inputs: Sequence[UOp]) -> list[UOp]:
-    """The nodes that graphs need beside what is linear in the inputs.
-
-    Constants are made again and views taken again, so that nothing is kept twice.
-    """
-    linear = dict.fromkeys(inputs)
-    for node in walk(outputs):
-        if not linear.keys().isdisjoint(node.src):
-            linear[node] = None
-    found: dict[UOp, None] = {}
-    seen: set[UOp] = set()
-    waiting = [u for u in outputs if u not in linear]
-    waiting += [s for node in linear for s in node.src if s not in linear]
-    while waiting:
-        node = waiting.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node.op in _VIEWS:
-            waiting.extend(node.src)
-        elif node.op not in _NUMBERS:
-            found[node] = None
-    return list(found)
 
 
 def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any],

@@ -65,17 +65,19 @@ def record(
     names: Sequence[str] = (),
     known: bool = True,
     has_aux: bool = False,
+    branch: bool = False,
 ) -> Recording:
     """Run ``call`` on a leaf for each of `values`, of which only shape, dtype and weakness count.
 
     `what` is the transform, for the note that an error of tfn gets on its way through.  With
-    `known`, the values stand behind the leaves, so that Python may look at them.
+    `known`, the values stand behind the leaves, so that Python may look at them.  A `branch`
+    records what is done to values of outer traces too.
 
     Raises:
         ArgumentError: for results that are not arrays, or without the pair that aux needs.
     """
     names = names or ("",) * len(values)
-    with bind.tracing(name_of(function)) as trace:
+    with bind.tracing(name_of(function), branch) as trace:
         leaves = [
             bind.new_leaf(trace, v.shape, v.dtype, name, v if known else None, v.weak_type)
             for v, name in zip(values, names, strict=True)

@@ -10,6 +10,8 @@ backwards with it; with `jvp.push` before, that is the gradient.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NoReturn
 
 from tfn.dtypes import promote_types
 from tfn.errors import GradientError
@@ -30,11 +32,13 @@ from tfn.trace.build import (
     zeros,
 )  # fmt: skip
 from tfn.trace.op import Conv, Op, Shape
-from tfn.trace.primitives import PRIMITIVES
+from tfn.trace.primitives import PRIMITIVES, results
 from tfn.trace.uop import UOp, walk
+from tfn.transforms import branch, iterate, scan
 from tfn.transforms.indexing import at, clamped, inside, last
 
 Rule = Callable[[UOp, UOp, int], UOp]
+RuleOfSeveral = Callable[[UOp, Sequence[UOp | None], Sequence[int]], Sequence[UOp | None]]
 
 
 def pull(outputs: Sequence[UOp | None], inputs: Sequence[UOp],
@@ -53,20 +57,34 @@ def pull(outputs: Sequence[UOp | None], inputs: Sequence[UOp],
             linear.add(node)
             order.append(node)
     found: dict[UOp, UOp] = {}
+    parts: dict[UOp, list[UOp | None]] = {}  # of the nodes that have several results
+
+    def arrive(u: UOp, ct: UOp) -> None:
+        found[u] = found[u] + ct if u in found else ct
+
     for u, ct in arriving:
         if u in linear:
-            found[u] = found[u] + ct if u in found else ct
+            arrive(u, ct)
     for node in reversed(order):
+        src = node.src
+        moving = [i for i, s in enumerate(src) if s in linear]
+        if node in parts:
+            back = SEVERAL_RESULTS[node.op](node, parts.pop(node), moving)
+            for i, part in zip(moving, back, strict=True):
+                if part is not None:
+                    arrive(src[i], part)
+            continue
         arrived = found.pop(node, None)
         if arrived is None:
             continue
-        src = node.src
-        moving = [i for i, s in enumerate(src) if s in linear]
+        if node.op is Op.GET:
+            cts_of = parts.setdefault(src[0], [None] * len(results(src[0])))
+            cts_of[node.arg] = arrived
+            continue
         _check(node, moving)
         rule = TRANSPOSE[node.op]
         for i in moving:
-            ct = rule(node, arrived, i)
-            found[src[i]] = found[src[i]] + ct if src[i] in found else ct
+            arrive(src[i], rule(node, arrived, i))
     return [found.get(x) for x in inputs]
 
 
@@ -77,9 +95,13 @@ def _check(node: UOp, moving: Sequence[int]) -> None:
     allowed = range(len(node.src)) if node.op is Op.CONCAT else PRIMITIVES[node.op].linear
     squared = node.op in _PRODUCTS and len(moving) > 1
     if squared or any(i not in allowed for i in moving):
-        raise GradientError(f"{node.op.value} is not linear in what is to be transposed",
-                            got=f"operand(s) {moving} of {node!r} depend on the input",
-                            hint="transpose a linear function, or use vjp")  # fmt: skip
+        _not_linear(node, (), moving)
+
+
+def _not_linear(node: UOp, cts: Sequence[UOp | None], moving: Sequence[int]) -> NoReturn:
+    raise GradientError(f"{node.op.value} is not linear in what is to be transposed",
+                        got=f"operand(s) {moving} of {node!r} depend on the input",
+                        hint="transpose a linear function, or use vjp")  # fmt: skip
 
 
 # Movement.
@@ -272,4 +294,12 @@ TRANSPOSE: dict[Op, Rule] = {
     Op.SCATTER: _scatter,
     Op.GBARRIER: lambda u, ct, i: UOp(Op.GBARRIER, (ct,)),
 }
+SEVERAL_RESULTS: dict[Op, RuleOfSeveral] = {
+    Op.SORT: _not_linear,
+    Op.TUPLE: lambda u, cts, moving: [cts[i] for i in moving],
+    Op.SCAN: partial(scan.transpose, pull),
+    Op.WHILE: iterate.transpose,
+    Op.COND: partial(branch.transpose, pull),
+}
+"""The rows of ops with several results, which serve all moving operands together."""
 # fmt: on

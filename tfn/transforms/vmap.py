@@ -16,7 +16,8 @@ from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
 from tfn.trace.build import moveaxis
 from tfn.trace.uop import UOp
 from tfn.transforms.arguments import Function, argument_names, as_value, name_of, show
-from tfn.transforms.batch import batch, spread
+from tfn.transforms.batch import batch
+from tfn.transforms.body import Lanes
 from tfn.transforms.grad import variable
 from tfn.transforms.record import Recording, record
 from tfn.transforms.shapes import ShapeDtypeStruct
@@ -141,7 +142,7 @@ def _size(mapped: Sequence[_Mapped], axis_size: int | None, function: Function) 
     return sizes[0]
 
 
-def _outputs(recorded: Recording, lanes: Sequence[UOp | None], out_axes: Any,
+def _outputs(recorded: Recording, lanes: Sequence[Lanes], out_axes: Any,
              size: int) -> list[UOp]:  # fmt: skip
     """The graphs over all lanes, with the axis where `out_axes` wants it."""
     numbers = tree.unflatten(recorded.structure, range(len(lanes)))
@@ -151,17 +152,17 @@ def _outputs(recorded: Recording, lanes: Sequence[UOp | None], out_axes: Any,
         return recorded.structure.accessors()[i].codify("")
 
     outputs = []
-    for i, (u, lane, axis) in enumerate(zip(recorded.outputs, lanes, axes, strict=True)):
-        if axis is None and lane is not None:
+    for i, (lane, axis) in enumerate(zip(lanes, axes, strict=True)):
+        if axis is None and lane.many:
             raise ArgumentError(
                 f"the result{path(i)} of vmap differs from lane to lane",
                 got="out_axes=None",
                 hint="give the axis a place in out_axes, or reduce over it",
             )
         if axis is None:
-            outputs.append(u)
+            outputs.append(lane.graph)
             continue
-        full = spread(u, size) if lane is None else lane
+        full = lane.full(size)
         if not -full.ndim <= axis < full.ndim:
             raise AxisError(f"vmap cannot put the mapped axis at {axis} of the result{path(i)}",
                             got=f"{full.ndim} axes")  # fmt: skip

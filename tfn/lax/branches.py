@@ -1,0 +1,108 @@
+"""One of several functions: `cond`, `switch`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfn import tree
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, INT32, INTEGERS
+from tfn.errors import ArgumentError, DTypeError, ShapeError
+from tfn.lax.closed import closed, perform, same_results, shared, values
+from tfn.lax.elementwise import clamp, convert_element_type, ne
+from tfn.lax.operand import array, show
+from tfn.trace.build import cast, choose
+from tfn.trace.jaxpr import function
+from tfn.transforms.arguments import name_of
+from tfn.transforms.shapes import ShapeDtypeStruct
+
+
+def cond(pred: ArrayLike, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
+         *operands: Any) -> Any:  # fmt: skip
+    """``true_fun(*operands)`` if `pred` holds, else ``false_fun(*operands)``.
+
+    Only one of them runs.  Under `vmap` with a predicate that differs from lane to lane both run
+    and each lane selects; what the other branch did there, NaN too, has no influence, on
+    derivatives neither.
+
+    Args:
+        pred: a scalar; a number holds unless it is zero.
+        operands: trees of arrays.  What the functions close over is passed on as well.
+
+    Raises:
+        ShapeError: if `pred` is not a scalar.
+        TreeError, DTypeError: if the branches return different structures or types.
+
+    Example:
+        >>> float(cond(True, lambda x: x + 1, lambda x: x * 10, 2.0))
+        3.0
+    """
+    _callable("cond", (true_fun, false_fun))
+    p = _scalar("the predicate of cond", pred)
+    if p.trace is None:
+        return (true_fun if bool(p) else false_fun)(*operands)
+    holds = p if p.dtype == BOOL else ne(p, 0)
+    return _choose("cond", convert_element_type(holds, INT32), (false_fun, true_fun), operands)
+
+
+def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """``branches[index](*operands)``; an index outside is clamped.
+
+    Raises:
+        ArgumentError: if there is no branch.
+        ShapeError, DTypeError: if `index` is not an integer scalar, or as for `cond`.
+
+    Example:
+        >>> [float(switch(i, [lambda x: x, lambda x: -x], 3.0)) for i in (-1, 0, 1, 2)]
+        [3.0, 3.0, -3.0, -3.0]
+    """
+    functions = tuple(branches)
+    _callable("switch", functions)
+    if not functions:
+        raise ArgumentError("switch needs at least one branch")
+    i = _scalar("the index of switch", index)
+    if i.dtype not in INTEGERS:
+        raise DTypeError("the index of switch must be an integer", got=show(i),
+                         hint="for a predicate use cond")  # fmt: skip
+    if len(functions) == 1:
+        return functions[0](*operands)
+    last = len(functions) - 1
+    if i.trace is None:
+        return functions[min(max(int(i), 0), last)](*operands)
+    return _choose("switch", convert_element_type(clamp(0, i, last), INT32), functions, operands)
+
+
+def _callable(what: str, functions: Sequence[Any]) -> None:
+    for f in functions:
+        if not callable(f):
+            raise ArgumentError(f"{what} needs functions as branches", got=repr(f)[:60],
+                                hint="pass the operands after the functions")  # fmt: skip
+
+
+def _scalar(what: str, value: ArrayLike) -> Array:
+    x = array(value)
+    if x.shape != ():
+        raise ShapeError(f"{what} must be a scalar", got=show(x),
+                         hint="reduce it with .any() or .all(), or use tfn.numpy.where "
+                         "to choose element by element")  # fmt: skip
+    return x
+
+
+def _choose(what: str, index: Array, functions: Sequence[Callable[..., Any]],
+            operands: tuple[Any, ...]) -> Any:  # fmt: skip
+    given, _, structure = values("operands", operands)
+    types = [ShapeDtypeStruct.of(v) for v in given]
+    branches = [closed(what, f, types, structure, branch=True) for f in functions]
+    wanted = same_results(f"{what} ({', '.join(map(name_of, functions))})", functions, branches)
+    made, captured = shared(branches)
+    made = [
+        function([cast(u, t.dtype) for u, t in zip(f.src, wanted, strict=True)], f.arg.params)
+        for f in made
+    ]
+    results = perform(
+        lambda nodes: choose(nodes[0], made, nodes[1:]),
+        [index, *captured, *given],
+        [t.weak_type for t in wanted],
+    )
+    return tree.unflatten(branches[0].structure, results)

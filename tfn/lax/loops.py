@@ -1,0 +1,329 @@
+"""Functions repeated: `scan`, `while_loop`, `fori_loop`, `map`.
+
+The body is traced once, whatever the number of repetitions, and the loop runs as one program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfn import tree
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, INTEGERS, promote_types
+from tfn.errors import ArgumentError, DTypeError, ShapeError
+from tfn.lax.closed import Closed, closed, inlined, perform, settle, values
+from tfn.lax.elementwise import convert_element_type
+from tfn.lax.movement import concatenate, reshape, slice_in_dim
+from tfn.lax.operand import array
+from tfn.trace import build
+from tfn.trace.jaxpr import function, param
+from tfn.trace.op import Param
+from tfn.trace.uop import UOp
+from tfn.transforms.arguments import name_of, show
+from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.vmap import vmap
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> Any:
+    """Carry a value along the first axis of `xs`.
+
+    In Python::
+
+        ys = []
+        for x in xs:
+            carry, y = f(carry, x)
+            ys.append(y)
+        return carry, stack(ys)
+
+    Args:
+        f: takes a carry and a slice of `xs`, gives a carry of the same type and a slice of ys.
+        init: the first carry, a tree of arrays.
+        xs: a tree of arrays of one length along their first axis; None if there are none.
+        length: the number of steps, needed if there are no `xs`.
+        reverse: begin with the last slice; ys keep the order of xs.
+        unroll: how many steps to write out in one turn of the loop; True for all of them.
+
+    Returns:
+        The last carry, and ys.
+
+    Raises:
+        ShapeError: if lengths differ, naming each array.
+        TreeError, DTypeError: if the body changes the structure or a type of the carry.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> total, sums = scan(lambda c, x: (c + x, c + x), 0, tnp.arange(4))
+        >>> int(total), sums.tolist()
+        (6, [0, 1, 3, 6])
+    """
+    arrays, names, over = values("xs", xs)
+    steps = _length(arrays, names, length)
+    start, paths, structure = values("carry", init)
+    slices = [ShapeDtypeStruct(x.shape[1:], x.dtype, x.weak_type) for x in arrays]
+    where = f"scan ({name_of(f)})"
+
+    def close_body(types: list[ShapeDtypeStruct]) -> tuple[Closed, tree.Structure]:
+        both = tree.unflatten(structure, types), tree.unflatten(over, slices)
+        body = closed("scan", f, [*types, *slices], tree.structure(both))
+        found = body.structure
+        if found.type is not tuple or found.num_children != 2:
+            raise ArgumentError(
+                f"the body of {where} must return a pair (carry, y)", got=tree.show(found),
+                hint="return (carry, None) if there is nothing to stack",
+            )  # fmt: skip
+        return body, found.child(0)
+
+    first, body, made = settle(where, start, paths, structure, close_body)
+    count = _unroll(unroll, steps)
+    weak = body.weak
+
+    def make(nodes: list[UOp]) -> list[UOp]:
+        consts, rest = nodes[: len(body.captured)], nodes[len(body.captured) :]
+        carries, stacked = rest[: len(first)], rest[len(first) :]
+        return _scan(made, consts, carries, stacked, steps, reverse, count)
+
+    results = perform(make, [*body.captured, *first, *arrays], weak)
+    carry, ys = results[: len(first)], results[len(first) :]
+    return tree.unflatten(structure, carry), tree.unflatten(body.structure.child(1), ys)
+
+
+def _length(arrays: Sequence[Array], names: Sequence[str], length: int | None) -> int:
+    for x, name in zip(arrays, names):
+        if not x.shape:
+            raise ShapeError("scan goes along the first axis, and a scalar has none",
+                             got=f"{name}: {show(x)}",
+                             hint="put what all steps share into the carry, or close over it",
+                             )  # fmt: skip
+    sizes = {x.shape[0] for x in arrays} | (set() if length is None else {int(length)})
+    if len(sizes) > 1:
+        got = [f"{name}: {show(x)}" for name, x in zip(names, arrays)]
+        got += [] if length is None else [f"length={length}"]
+        raise ShapeError("scan needs arrays of one length along their first axis",
+                         got=", ".join(got))  # fmt: skip
+    if not sizes:
+        raise ArgumentError("scan needs arrays to go along, or a length",
+                            hint="give length=, the number of steps")  # fmt: skip
+    (found,) = sizes
+    if found < 0:
+        raise ArgumentError("scan needs a length that is not negative", got=str(found))
+    return found
+
+
+def _unroll(unroll: int | bool, steps: int) -> int:
+    if isinstance(unroll, bool):
+        return max(steps, 1) if unroll else 1
+    if unroll < 0:
+        raise ArgumentError("scan needs unroll >= 1, or a bool", got=repr(unroll))
+    return max(min(int(unroll), steps), 1)
+
+
+def _scan(body: UOp, consts: Sequence[UOp], carries: Sequence[UOp], arrays: Sequence[UOp],
+          steps: int, reverse: bool, unroll: int) -> list[UOp]:  # fmt: skip
+    """A scan of blocks of `unroll` steps; those that fill no block are written out beside it."""
+    if unroll == 1:
+        return build.scan(body, consts, carries, arrays, steps, reverse)
+    turns, left = divmod(steps, unroll)
+    middle, n = steps - left, len(carries)
+    block = _block(body, len(consts), n, unroll, reverse)
+    blocks = [build.reshape(_cut(x, 0, middle), (turns, unroll, *x.shape[1:])) for x in arrays]
+    rest = [_cut(x, middle, steps) for x in arrays]
+
+    def over_blocks(state: Sequence[UOp]) -> list[UOp]:
+        found = build.scan(block, consts, state, blocks, turns, reverse)
+        return found[:n] + [build.reshape(y, (middle, *y.shape[2:])) for y in found[n:]]
+
+    def over_rest(state: Sequence[UOp]) -> list[UOp]:
+        return inlined(_block(body, len(consts), n, left, reverse), [*consts, *state, *rest])
+
+    if not left:
+        return over_blocks(carries)
+    if reverse:
+        late = over_rest(carries)
+        early = over_blocks(late[:n])
+    else:
+        early = over_blocks(carries)
+        late = over_rest(early[:n])
+    last = early[:n] if reverse else late[:n]
+    return last + [build.concat(ys, 0) for ys in zip(early[n:], late[n:], strict=True)]
+
+
+def _cut(x: UOp, start: int, stop: int) -> UOp:
+    return build.shrink(x, (start, *[0] * (x.ndim - 1)), (stop, *x.shape[1:]))
+
+
+def _block(body: UOp, consts: int, carries: int, steps: int, reverse: bool) -> UOp:
+    """A body that takes several slices at once, and does their steps one after the other."""
+    types, end = body.arg.params, consts + carries
+    params = types[:end] + tuple(Param(p.index, (steps, *p.shape), p.dtype) for p in types[end:])
+    nodes = [param(p) for p in params]
+    state, rows = nodes[consts:end], list[list[UOp]]()
+    for i in range(steps)[:: -1 if reverse else 1]:
+        slices = [build.reshape(_cut(x, i, i + 1), x.shape[1:]) for x in nodes[end:]]
+        found = inlined(body, [*nodes[:consts], *state, *slices])
+        state = found[:carries]
+        rows.append([build.reshape(y, (1, *y.shape)) for y in found[carries:]])
+    ordered = rows[::-1] if reverse else rows
+    return function([*state, *(build.concat(ys, 0) for ys in zip(*ordered, strict=True))], params)
+
+
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any],
+               init_val: Any) -> Any:  # fmt: skip
+    """Apply a body to a value while a condition of it holds.
+
+    In Python::
+
+        while cond_fun(val):
+            val = body_fun(val)
+        return val
+
+    The number of steps is not known beforehand, so there is no reverse mode: use `scan`, or
+    `fori_loop` with static bounds.  Under `vmap` it runs until every lane has finished.
+
+    Raises:
+        ShapeError, DTypeError: if the condition is not a boolean scalar, or the body changes a
+            type of the value.
+        TreeError: if the body changes its structure.
+
+    Example:
+        >>> int(while_loop(lambda n: n < 100, lambda n: n * 2, 3))
+        192
+    """
+    start, paths, structure = values("value", init_val)
+    where = f"while_loop ({name_of(body_fun)})"
+    outer = tree.structure((tree.unflatten(structure, start),))
+
+    def close_body(types: list[ShapeDtypeStruct]) -> tuple[Closed, tree.Structure]:
+        body = closed("while_loop", body_fun, types, outer)
+        return body, body.structure
+
+    first, body, made = settle(where, start, paths, structure, close_body)
+    types = [ShapeDtypeStruct(v.shape, v.dtype, w) for v, w in zip(first, body.weak, strict=True)]
+    test = closed("while_loop cond", cond_fun, types, outer)
+    if not test.structure.is_leaf() or test.types[0].shape or test.types[0].dtype != BOOL:
+        got = ", ".join(show(t) for t in test.types)
+        raise (ShapeError if any(t.shape for t in test.types) else DTypeError)(
+            f"the condition of while_loop ({name_of(cond_fun)}) must be one boolean scalar",
+            got=got or "nothing", hint="compare, and reduce with .any() or .all()",
+        )  # fmt: skip
+    a, b = len(test.captured), len(body.captured)
+
+    def make(nodes: list[UOp]) -> list[UOp]:
+        consts, more, carries = nodes[:a], nodes[a : a + b], nodes[a + b :]
+        return build.repeat_while(test.function, made, consts, more, carries)
+
+    results = perform(make, [*test.captured, *body.captured, *first], body.weak)
+    return tree.unflatten(structure, results)
+
+
+def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Any, Any], Any],
+              init_val: Any, *, unroll: int | bool | None = None) -> Any:  # fmt: skip
+    """Apply ``val = body_fun(i, val)`` for i from `lower` to ``upper - 1``.
+
+    If the bounds are known while tracing, it is a `scan` and has a reverse mode; else it is a
+    `while_loop`.
+
+    Args:
+        lower, upper: integers; `body_fun` gets i in their dtype.
+        unroll: as for `scan`; only with known bounds.
+
+    Raises:
+        DTypeError: if a bound is not an integer scalar; else as for `scan`.
+
+    Example:
+        >>> int(fori_loop(1, 5, lambda i, total: total * i, 1))
+        24
+    """
+    low, high = _bound("lower", lower), _bound("upper", upper)
+    dtype = promote_types(low.dtype, high.dtype)
+    start, paths, structure = values("value", init_val)
+    where = f"fori_loop ({name_of(body_fun)})"
+    counter = ShapeDtypeStruct((), dtype, low.weak_type and high.weak_type)
+
+    def close_body(types: list[ShapeDtypeStruct]) -> tuple[Closed, tree.Structure]:
+        arguments = tree.structure((0, tree.unflatten(structure, types)))
+        body = closed("fori_loop", body_fun, [counter, *types], arguments)
+        return body, body.structure
+
+    first, body, made = settle(where, start, paths, structure, close_body)
+    n = len(body.captured)
+    i = param(made.arg.params[n])
+    step = function([i + 1, *made.src], made.arg.params)
+    low, high = convert_element_type(low, dtype), convert_element_type(high, dtype)
+
+    def forward(nodes: list[UOp]) -> list[UOp]:
+        steps = max(int(high) - int(low), 0)
+        consts, carries = nodes[:n], nodes[n:]
+        return _scan(step, consts, carries, [], steps, False, _unroll(unroll or 1, steps))[1:]
+
+    def unknown(nodes: list[UOp]) -> list[UOp]:
+        end, consts, carries = nodes[0], nodes[1 : 1 + n], nodes[1 + n :]
+        params = tuple(Param(k, u.shape, u.dtype) for k, u in enumerate([end, *carries]))
+        test = function([param(params[1]) < param(params[0])], params)
+        return build.repeat_while(test, step, [end], consts, carries)[1:]
+
+    if low.trace is None and high.trace is None:
+        results = perform(forward, [*body.captured, low, *first], body.weak)
+    elif unroll not in (None, 1, False):
+        raise ArgumentError("fori_loop can only be unrolled if its bounds are known",
+                            got=f"unroll={unroll}")  # fmt: skip
+    else:
+        results = perform(unknown, [high, *body.captured, low, *first], body.weak)
+    return tree.unflatten(structure, results)
+
+
+def _bound(name: str, value: ArrayLike) -> Array:
+    x = array(value)
+    if x.shape or x.dtype not in INTEGERS:
+        raise DTypeError(f"fori_loop needs an integer scalar as {name}", got=show(x),
+                         hint="for another condition use while_loop")  # fmt: skip
+    return x
+
+
+def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """Apply a function to each slice along the first axis, one after the other, and stack.
+
+    With `batch_size` as many slices at a time go through `vmap`: less memory than `vmap` over all
+    of them, and less time than one by one.
+
+    Raises:
+        ShapeError: if lengths differ, naming each array.
+        ArgumentError: if there are no arrays, or `batch_size` is not positive.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> map(lambda x: x * x, tnp.arange(4)).tolist()
+        [0, 1, 4, 9]
+    """
+
+    def step(carry: None, x: Any) -> tuple[None, Any]:
+        return None, f(x)
+
+    if batch_size is None:
+        return scan(step, None, xs)[1]
+    if batch_size < 1:
+        raise ArgumentError("map needs batch_size >= 1", got=str(batch_size))
+    arrays, names, structure = values("xs", xs)
+    steps = _length(arrays, names, None)
+    turns, left = divmod(steps, batch_size)
+    middle = steps - left
+
+    def part(start: int, stop: int, shape: tuple[int, ...]) -> Any:
+        cut = [slice_in_dim(x, start, stop) for x in arrays]
+        return tree.unflatten(structure, [reshape(x, (*shape, *x.shape[1:])) for x in cut])
+
+    if not turns:
+        return vmap(f)(xs)
+    blocks = map(vmap(f), part(0, middle, (turns, batch_size)))
+    whole = tree.map(lambda y: reshape(y, (middle, *y.shape[2:])), blocks)
+    if not left:
+        return whole
+    rest = vmap(f)(part(middle, steps, (left,)))
+    return tree.map(lambda a, b: concatenate([a, b], 0), whole, rest)
