@@ -171,7 +171,7 @@ class Scheduler:
             if i < carried and cut_.src[i].op is Op.PARAM:
                 held[i] = self._room(cut_.src[i])
                 steps += self.copy(cut_.src[i], refs[cut_.src[i]], held[i])
-        for i in late:
+        for i in sorted(late, key=lambda i: i < carried):  # slices may be of old carries
             to = targets[i]
             assert to is not None
             steps += self.copy(cut_.src[i], held.get(i, refs[cut_.src[i]]), to)
