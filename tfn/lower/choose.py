@@ -21,6 +21,7 @@ from tfn.lower.affine import affine
 from tfn.lower.depends import dependences
 from tfn.lower.kernel import Target
 from tfn.lower.split import Nest
+from tfn.lower.tile import accumulators, best_tile
 from tfn.trace.op import ELEMENTWISE, Op, Place
 from tfn.trace.uop import UOp, walk
 
@@ -76,7 +77,7 @@ class Model:
         widths = [u.dtype.itemsize for u in self.nodes if u.op in (Op.LOAD, Op.FOLD)]
         widths += [u.src[2].dtype.itemsize for u in self.nodes if u.op is Op.STORE]
         self.lanes = max(1, target.vector_bytes // max(4, *widths))
-        self.accumulators = 26 if target.vector_registers >= 32 else 12
+        self.accumulators = accumulators(target)
         self.access = [
             (u, affine(u.src[1])[0], self._around(u))
             for u in self.nodes
@@ -140,9 +141,14 @@ class Model:
     def _stride(self, u: UOp, terms: dict[UOp, int], lane: UOp | None) -> int:
         if lane is None:
             return 0
-        if any(t is not lane and lane in self.depends.get(t, ()) for t in terms):
-            return 2  # through a division or a loaded index: a gather
-        return terms.get(lane, 0)
+        within = terms.get(lane, 0)
+        for t, k in terms.items():
+            if t is not lane and lane in self.depends.get(t, ()):
+                block = t.op in (Op.MOD, Op.FLOORDIV) and t.src[0] is lane
+                if not block or t.src[1].op is not Op.CONST or t.src[1].arg.value % self.lanes:
+                    return 2  # through a division or a loaded index: a gather
+                within += k if t.op is Op.MOD else 0  # in panels, of whole vectors
+        return within
 
     def own_lane(self, u: UOp) -> UOp | None:
         """The innermost reduced range among those that a node depends on."""
@@ -194,18 +200,23 @@ def _tile(n: Nest, model: Model, fold: UOp, lane: UOp | None) -> Nest:
     if lane is None or lane in inner:  # dot products: vectors along the reduced axis
         columns = _near([r for r in n.loops if r in b - a], model)
         rows = _near([r for r in n.loops if r in a - b], model)
-        height, width = _best_tile(rows, columns, 1, model.accumulators)
+        height, width = best_tile(_size(rows), _size(columns), model.accumulators)
         if lane is not None:
             n, _ = split.tile(n, lane, 1, model.lanes)
         if columns is not None:
             n, columns, _ = split.split(n, columns, width, Place.UPCAST)
     else:
         rows = _near([r for r in n.loops if r in (b - a if lane in a else a - b)], model)
-        height, width = _best_tile(rows, lane, model.lanes, model.accumulators)
+        vectors = -(-lane.arg.size // model.lanes)
+        height, width = best_tile(_size(rows), vectors, model.accumulators)
         n, columns = split.tile(n, lane, width, model.lanes)
     if rows is not None:
         n, _, _ = split.split(n, rows, height, Place.UPCAST)
     return _ordered(n, [*batch, *([columns] if columns is not None else [])])
+
+
+def _size(r: UOp | None) -> int:
+    return 1 if r is None else int(r.arg.size)
 
 
 def _near(loops: list[UOp], model: Model) -> UOp | None:
@@ -227,24 +238,6 @@ def _distances(model: Model) -> dict[UOp, int]:
             if u.op is Op.LOAD:
                 out[r] = max(out.get(r, 0), abs(k))
     return out
-
-
-def _best_tile(rows: UOp | None, columns: UOp | None, lanes: int, most: int) -> tuple[int, int]:
-    """Height and width of the tile that wastes least: work of full and partial tiles, and loads."""
-    m = rows.arg.size if rows is not None else 1
-    k = -(-columns.arg.size // lanes) if columns is not None else 1
-    best, found = float("inf"), (1, 1)
-    for width in range(1, min(k, 6) + 1):
-        for height in range(1, min(m, most // width) + 1):
-            cost = 0.0
-            for part_m, times_m in ((height, m // height), (m % height, 1 if m % height else 0)):
-                for part_k, times_k in ((width, k // width), (k % width, 1 if k % width else 0)):
-                    step = part_m * part_k + 0.35 * (part_m + part_k) + 1.0
-                    # too few sums in flight do not fill the pipeline
-                    cost += times_m * times_k * max(step, 8.0)
-            if cost < best:
-                best, found = cost, (height, width)
-    return found
 
 
 def _stream(n: Nest, model: Model, lane: UOp | None, in_order: frozenset[int]) -> Nest:

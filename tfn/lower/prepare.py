@@ -12,12 +12,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tfn.lower.kernel import Target
+from tfn.lower.tile import accumulators, best_tile
 from tfn.trace import build
 from tfn.trace.op import Conv, Dot, Op, Reduce
 from tfn.trace.uop import UOp, const, rebuild, walk
 
 LINES, LONG_LINE, FEW_ROWS = 8, 1024, 2
 """Lines of a matrix that a product with a vector reads side by side, and from what length on."""
+
+MANY_ROWS = 64
+"""Rows from which on a large second operand is worth a copy into panels."""
 
 LONG_REDUCTION = 1 << 15
 """Elements per output above which a reduction with few outputs is done in two stages."""
@@ -37,7 +41,7 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
             made = long_conv(pad_explicitly(made), target)
             made = packed(made, 16)
         elif made.op is Op.DOT:
-            made = packed(long_dot(made, target), 16)
+            made = panels(packed(long_dot(made, target), 16), target)
         elif made.op is Op.REDUCE:
             made = two_stages(made)
         elif made.op in (Op.DETACH, Op.GBARRIER):
@@ -106,6 +110,34 @@ def packed(u: UOp, worth: int) -> UOp:
     batch, contract = len(u.arg.batch_b), len(u.arg.contract_b)
     arg = replace(u.arg, batch_b=tuple(range(batch)),
                   contract_b=tuple(range(batch, batch + contract)))  # fmt: skip
+    return UOp(Op.DOT, (a, b), arg)
+
+
+def panels(u: UOp, target: Target) -> UOp:
+    """A large second operand, copied into panels as wide as the register tile::
+
+        dot a b, b: f32[K, N]   ->   dot a (view of (barrier of b as f32[N / W, K, W]))
+
+    Lines of a panel follow each other in memory; in the operand they lie N apart, often at a power
+    of two, where few of them fit into the cache together.
+    """
+    if u.op is not Op.DOT:
+        return u
+    a, b = u.src
+    arg: Dot = u.arg
+    rows = build.count(u.shape) // max(b.shape[-1], 1)
+    large = build.count(b.shape) * b.dtype.itemsize >= 4 * target.l2_bytes
+    if b.ndim != 2 or arg.contract_b != (0,) or not large or min(rows, b.shape[1]) < MANY_ROWS:
+        return u
+    lines, columns = b.shape
+    lanes = target.vector_bytes // max(4, b.dtype.itemsize)
+    _, vectors = best_tile(rows, -(-columns // lanes), accumulators(target))
+    width = vectors * lanes
+    count = -(-columns // width)
+    b = build.pad(b, (0, 0), (0, count * width - columns))
+    b = build.permute(build.reshape(b, (lines, count, width)), (1, 0, 2))
+    b = build.permute(UOp(Op.GBARRIER, (b,)), (1, 0, 2))
+    b = build.shrink(build.reshape(b, (lines, count * width)), (0, 0), (lines, columns))
     return UOp(Op.DOT, (a, b), arg)
 
 

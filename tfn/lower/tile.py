@@ -1,0 +1,36 @@
+"""The register tile of a contraction: how many rows by how many vectors."""
+
+from __future__ import annotations
+
+from tfn.lower.kernel import Target
+
+
+def accumulators(target: Target) -> int:
+    """How many vector registers a tile may keep sums in; the others hold operands."""
+    return 26 if target.vector_registers >= 32 else 12
+
+
+def best_tile(rows: int, vectors: int, most: int) -> tuple[int, int]:
+    """The height and width that waste least.
+
+    The cost of a step is its multiplications, a share of its loads, and a constant; full tiles and
+    the partial ones at the edges are counted alike.  Any tile that fills the registers is about as
+    fast as any other, so the edges decide.
+
+    Example:
+        >>> best_tile(512, 32, 26)
+        (6, 4)
+    """
+    best, found = float("inf"), (1, 1)
+    for width in range(1, min(vectors, 6) + 1):
+        for height in range(1, min(rows, most // width) + 1):
+            cost = 0.0
+            for part_m, times_m in ((height, rows // height), (rows % height, 1)):
+                for part_k, times_k in ((width, vectors // width), (vectors % width, 1)):
+                    if part_m and part_k:
+                        step = part_m * part_k + 0.35 * (part_m + part_k) + 1.0
+                        # too few sums in flight do not fill the pipeline
+                        cost += times_m * times_k * max(step, 8.0)
+            if cost < best:
+                best, found = cost, (height, width)
+    return found
