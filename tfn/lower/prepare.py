@@ -121,13 +121,12 @@ def panels(u: UOp, target: Target) -> UOp:
     Lines of a panel follow each other in memory; in the operand they lie N apart, often at a power
     of two, where few of them fit into the cache together.
     """
-    if u.op is not Op.DOT:
+    if u.op is not Op.DOT or u.arg.contract_b != (0,) or u.src[1].ndim != 2:
         return u
     a, b = u.src
-    arg: Dot = u.arg
-    rows = build.count(u.shape) // max(b.shape[-1], 1)
+    rows = build.count(u.shape) // max(b.shape[1], 1)
     large = build.count(b.shape) * b.dtype.itemsize >= 4 * target.l2_bytes
-    if b.ndim != 2 or arg.contract_b != (0,) or not large or min(rows, b.shape[1]) < MANY_ROWS:
+    if not large or min(rows, b.shape[1]) < MANY_ROWS:
         return u
     lines, columns = b.shape
     lanes = target.vector_bytes // max(4, b.dtype.itemsize)
@@ -138,7 +137,7 @@ def panels(u: UOp, target: Target) -> UOp:
     b = build.permute(build.reshape(b, (lines, count, width)), (1, 0, 2))
     b = build.permute(UOp(Op.GBARRIER, (b,)), (1, 0, 2))
     b = build.shrink(build.reshape(b, (lines, count * width)), (0, 0), (lines, columns))
-    return UOp(Op.DOT, (a, b), arg)
+    return UOp(Op.DOT, (a, b), u.arg)
 
 
 def _pieces(u: UOp, axis_size: int, target: Target) -> int:
