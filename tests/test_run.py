@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tfn
 import tfn.numpy as tnp
 from tfn import Array, run
 from tfn.config import config
 from tfn.dtypes import ALL, FLOAT32, INT32
-from tfn.errors import ArgumentError, DeviceError, DTypeError
+from tfn.errors import ArgumentError, DeviceError, DTypeError, OutOfMemoryError
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import Op, Param
 
@@ -102,3 +103,30 @@ def test_values_of_other_devices_are_taken(monkeypatch: Any) -> None:
         for _ in range(3):
             found: Array = run.execute(Op.ADD, None, arrays)
             assert found.tolist() == [2, 2, 2] and found.dtype == INT32
+
+
+def test_the_memory_of_a_run_is_known_before_it(monkeypatch: Any) -> None:
+    """And is what the pool then counts."""
+    monkeypatch.setattr(config, "device", "cpu")
+    f = tfn.jit(lambda x, y: (tnp.sort(x * 2).sum() + y, y, x))
+    x, y = tnp.ones(4096), tnp.ones(3)
+    found = f.memory_analysis(x, tfn.ShapeDtypeStruct((3,), "float32"))
+    assert found.argument_bytes == 4 * 4096 + 12 and found.alias_bytes == 12 + 4 * 4096
+    assert found.output_bytes == 12 and found.temporary_bytes >= 4 * 4096
+    assert found.peak_bytes == found.argument_bytes + 12 + found.temporary_bytes
+    keep = f(x, y)
+    pool: Any = run.device().memory.pool  # type: ignore[attr-defined]
+    pool.peak_bytes = before = pool.live_bytes
+    keep = f(x, y)
+    assert keep and found.new_bytes <= pool.peak_bytes - before <= 1.25 * found.new_bytes + 256
+
+
+def test_what_does_not_fit_is_said_before_anything_runs(monkeypatch: Any) -> None:
+    monkeypatch.setattr(config, "device", "cpu")
+    f, x = tfn.jit(lambda x: (x + 1, x + 2), donate_argnums=0), tnp.ones(1 << 16)
+    pool: Any = run.device().memory.pool  # type: ignore[attr-defined]
+    live = pool.live_bytes
+    monkeypatch.setattr(config, "memory_limit_bytes", live + (1 << 18) + 1000)
+    with pytest.raises(OutOfMemoryError, match=r"524,\d+ bytes do not fit"):
+        f(x)
+    assert pool.live_bytes == live and not x.is_deleted()

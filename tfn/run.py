@@ -22,7 +22,7 @@ from tfn.hw.cpu.queue import CpuExecutable, CpuQueue
 from tfn.hw.device import Device, Executable
 from tfn.hw.null import null
 from tfn.hw.python import python
-from tfn.lower.kernel import Program, Space
+from tfn.lower.kernel import Footprint, Program, Space
 from tfn.lower.pipeline import lower
 from tfn.trace import bind
 from tfn.trace.bind import Door
@@ -72,9 +72,15 @@ def _as_it_is(jaxpr: Jaxpr) -> Program:
 
 
 def call(jaxpr: Jaxpr, operands: Sequence[Array]) -> list[Array]:
-    """A closed function, now, compiled whole, on concrete arrays."""
+    """A closed function, now, compiled whole, on concrete arrays.
+
+    Raises:
+        OutOfMemoryError: before anything runs.
+    """
     program, run = load(jaxpr)
     memory = device().memory
+    if config.memory_limit_bytes:
+        memory.check_room(program.footprint.new_bytes)
     inputs: list[Buffer] = [x.concrete().buffer for x in operands]  # type: ignore[misc]
     shared = dict(program.aliases)
     outputs: list[Buffer] = []
@@ -86,6 +92,11 @@ def call(jaxpr: Jaxpr, operands: Sequence[Array]) -> list[Array]:
             outputs.append((inputs if slot.space is Space.INPUT else outputs)[slot.at])
     run(inputs, outputs)
     return [Array(b, s, d) for b, (s, d) in zip(outputs, program.outputs)]
+
+
+def footprint(jaxpr: Jaxpr) -> Footprint:
+    """The memory that a run takes on the default device, known before it runs."""
+    return load(jaxpr)[0].footprint
 
 
 def door(jaxpr: Jaxpr, takes: Sequence[Any], gives: Any, given: Sequence[bool | None],
@@ -106,8 +117,15 @@ def door(jaxpr: Jaxpr, takes: Sequence[Any], gives: Any, given: Sequence[bool | 
         i: slot.at if slot.space is Space.INPUT else len(rows) + slot.at
         for i, slot in program.aliases
     }
+    over = {i: at for i, at in program.overwrites if at in donated - set(shared.values())}
     outputs = [
-        Made(kind_of(shape, dtype), weak, prod(shape) * dtype.itemsize, shared.get(i, -1))
+        Made(
+            kind_of(shape, dtype),
+            weak,
+            prod(shape) * dtype.itemsize,
+            shared.get(i, -1),
+            over.get(i, -1),
+        )
         for i, ((shape, dtype), weak) in enumerate(zip(program.outputs, made, strict=True))
     ]
     return run.door(rows, outputs, takes, gives, captured)
@@ -193,3 +211,4 @@ class Runner:
     execute = staticmethod(execute)
     call = staticmethod(call)
     door = staticmethod(door)
+    footprint = staticmethod(footprint)

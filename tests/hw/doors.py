@@ -84,12 +84,15 @@ define void @main(i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync
 
 
 def door(on: Device, takes: Any = (0,), gives: Any = 0, count: int = 1, weak: bool | None = False,
-         donated: bool = False, captured: Any = (), kind: Kind = KIND,
+         donated: bool = False, captured: Any = (), kind: Kind = KIND, over: int = -1,
          **changes: Any) -> Any:  # fmt: skip
     """A door to `scaled`."""
     given = [Given(kind, weak, donated)] * (count - len(captured))
     given += [Given(kind)] * len(captured)
     program = scaled(count, kind, **changes)
     aliases = {i: slot.at for i, slot in program.aliases}
-    made = [Made(kind, False, 4 * kind.shape[0], aliases.get(i, -1)) for i in range(count)]
+    made = [
+        Made(kind, False, 4 * kind.shape[0], aliases.get(i, -1), over if i == 0 else -1)
+        for i in range(count)
+    ]
     return on.load(program).door(given, made, takes, gives, captured)  # type: ignore[attr-defined]

@@ -27,6 +27,9 @@ class Memory(Protocol):
     def allocate(self, size_bytes: int) -> Buffer:
         """Uninitialised memory.  Raises OutOfMemoryError."""
 
+    def check_room(self, size_bytes: int) -> None:
+        """Raise OutOfMemoryError if so much more would pass the limit."""
+
     def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
         """The contents of a NumPy array, shared where possible."""
 

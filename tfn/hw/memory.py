@@ -221,6 +221,16 @@ class HostMemory:
         self.allocate: Callable[[int], Buffer] = self.pool.allocate
         self.wrap = wrap
 
+    def check_room(self, size_bytes: int) -> None:
+        """Whether so much more would pass `config.memory_limit_bytes`.
+
+        Raises:
+            OutOfMemoryError: if it would.
+        """
+        limit, live_bytes = config.memory_limit_bytes, self.pool.live_bytes
+        if limit and live_bytes + size_bytes > limit:
+            raise over_limit(size_bytes, live_bytes, limit)
+
     def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
         """The memory of a NumPy array: shared if it is contiguous and aligned, else copied."""
         if x.nbytes <= SMALL_BYTES:  # copied sooner than its address is asked for

@@ -46,6 +46,14 @@ class NullMemory:
         """
         return self._host.allocate(size_bytes)
 
+    def check_room(self, size_bytes: int) -> None:
+        """Whether so much more would pass the limit.
+
+        Raises:
+            OutOfMemoryError: if it would.
+        """
+        self._host.check_room(size_bytes)
+
     def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
         """The contents of a NumPy array."""
         return self._host.adopt(x)

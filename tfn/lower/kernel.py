@@ -10,6 +10,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
 
 from tfn.dtypes import DType
 from tfn.trace.op import Shape
@@ -140,6 +142,32 @@ def flatten(steps: Iterable[Step]) -> Iterator[Launch]:
                 yield from flatten(way)
 
 
+class Footprint(NamedTuple):
+    """The memory of one run of a program, known before it runs.
+
+    Attributes:
+        argument_bytes: of the inputs, which exist already.
+        output_bytes: of the outputs that are written.
+        alias_bytes: of the outputs that share the memory of an input or of another output.
+        temporary_bytes: of what lives only meanwhile.
+    """
+
+    argument_bytes: int
+    output_bytes: int
+    alias_bytes: int
+    temporary_bytes: int
+
+    @property
+    def new_bytes(self) -> int:
+        """What a run adds to the memory in use."""
+        return self.output_bytes + self.temporary_bytes
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most that is in use at once, the arguments included."""
+        return self.argument_bytes + self.new_bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A whole computation: one native function with loops and barriers.
@@ -158,6 +186,8 @@ class Program:
         arena_bytes, sync_bytes: memory it needs beside inputs and outputs.
         text: LLVM IR of the driver; it declares the kernels' functions.
         parallel: whether more than one thread is worth waking.
+        overwrites: outputs that may be written to the memory of an input, if that is given away:
+            (output, input) of one size, where no element is read after it has been written.
     """
 
     name: str
@@ -171,6 +201,19 @@ class Program:
     sync_bytes: int
     text: str
     parallel: bool
+    overwrites: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def footprint(self) -> Footprint:
+        """How much memory one run takes."""
+        shared = dict(self.aliases)
+        sizes = [prod(shape) * dtype.itemsize for shape, dtype in self.outputs]
+        return Footprint(
+            sum(prod(shape) * dtype.itemsize for shape, dtype in self.inputs),
+            sum(size for i, size in enumerate(sizes) if i not in shared),
+            sum(size for i, size in enumerate(sizes) if i in shared),
+            self.arena_bytes + self.sync_bytes,
+        )
 
     @property
     def launches(self) -> tuple[Launch, ...]:

@@ -171,6 +171,16 @@ class Jitted:
         """The types of the results for these arguments; nothing is computed."""
         return self.trace(*args, **kwargs).out_info
 
+    def memory_analysis(self, *args: Any, **kwargs: Any) -> Any:
+        """The memory that a call with these arguments takes: a `Footprint`; nothing runs.
+
+        Example:
+            >>> import numpy as np
+            >>> jit(lambda x: x + 1).memory_analysis(np.zeros(256, "float32")).output_bytes
+            1024
+        """
+        return bind.face().footprint(self.trace(*args, **kwargs).jaxpr)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result, from the program for arguments of this kind."""
         if not kwargs:

@@ -220,3 +220,27 @@ def test_an_error_of_the_pool_is_raised_and_leaves_nothing(on: Any, monkeypatch:
         enter(x)
     assert (sys.getrefcount(x), sys.getrefcount(x.buffer)) == counts
     assert on.memory.pool.live_bytes == live and x.buffer.size_bytes <= size_class(1)
+
+
+def test_a_donated_buffer_becomes_that_of_the_result(on: Any) -> None:
+    enter = door(on, (0, 1), [0, 1], count=2, donated=True, over=0)
+    x, other = toy(on, 2), toy(on, 5)
+    address, live = x.buffer.address, on.memory.pool.live_bytes
+    y, z = enter(x, other)
+    assert y.buffer.address == address and x.buffer is None and y.buffer.exclusive
+    count = sys.getrefcount(y.buffer)
+    assert on.memory.pool.live_bytes == live and count == 2
+    assert numbers(on, y) == [6] * SIZE and numbers(on, z) == [15] * SIZE
+
+
+def test_a_buffer_that_others_have_is_not_overwritten(on: Any) -> None:
+    enter = door(on, (0, 1), [0, 1], count=2, donated=True, over=0)
+    x, seen, kept = toy(on, 2), toy(on, 3), toy(on, 4)
+    data, second = on.memory.read(seen.buffer, (SIZE,), FLOAT32), toy(on)
+    second.buffer = kept.buffer
+    for first, value in ((x, 2), (seen, 3), (kept, 4)):
+        old = first.buffer
+        y, _ = enter(first, x if first is x else toy(on))
+        assert y.buffer is not old and old.view((SIZE,), FLOAT32).tolist() == [value] * SIZE
+        assert numbers(on, y) == [3 * value] * SIZE and first.buffer is None
+    assert data.tolist() == [3] * SIZE and numbers(on, second) == [4] * SIZE

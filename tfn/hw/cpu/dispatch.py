@@ -168,15 +168,20 @@ class Given:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """An array that a door makes: its kind, weakness, and bytes, or the buffer that it shares.
+    """An array that a door makes.
 
-    `alias` counts the buffers of the inputs, then of the outputs.
+    Attributes:
+        kind, weak: what it will be.
+        size_bytes: how much memory it gets,
+        alias: unless it shares this buffer, counted over inputs, then outputs,
+        over: or takes that of this input, which is donated, where nobody else has it.
     """
 
     kind: Any
     weak: bool
     size_bytes: int
     alias: int = -1
+    over: int = -1
 
 
 def encode(tree: Any, words: list[int], depth: int = 0) -> bool:
@@ -284,7 +289,8 @@ class Dispatch:
             "output_rows": [word for row in made for word in self._output(row)],
         }
         words |= {"arguments": len(takes), "leaves": len(given) - len(captured),
-                  "inputs": len(given), "outputs": len(made)}  # fmt: skip
+                  "inputs": len(given), "outputs": len(made),
+                  "counted": len(given) if any(row.over >= 0 for row in made) else 0}  # fmt: skip
         block, shelf = shelf_of(words["work_bytes"])
         words |= {"work_block": block, "work_shelf": self.shelf(shelf)}
         plan = (ctypes.c_int64 * (len(native.PLAN) + sum(map(len, parts.values()))))()
@@ -300,8 +306,8 @@ class Dispatch:
 
     def _output(self, row: Made) -> tuple[int, ...]:
         block, shelf = shelf_of(row.size_bytes)
-        return (self.shelf(shelf), block, row.size_bytes, row.alias, id(row.kind),
-                id(row.kind.shape), id(row.kind.dtype), id(row.weak))  # fmt: skip
+        return (self.shelf(shelf), block, row.size_bytes, row.alias, row.over,
+                id(row.kind), id(row.kind.shape), id(row.kind.dtype), id(row.weak))  # fmt: skip
 
 
 def _figure(word: str) -> Any:

@@ -120,6 +120,9 @@ checked:
 prepare:
   %output_rows_at = getelementptr i64, ptr %plan, i64 {plan_output_rows}
   %output_rows = load ptr, ptr %output_rows_at
+  %counted_at = getelementptr i64, ptr %plan, i64 {plan_counted}
+  %counted = load i64, ptr %counted_at
+  call void @hold(ptr %blocks, i64 %counted)
   br label %allocating
 allocating:
   %o = phi i64 [0, %prepare], [%o1, %allocated]
@@ -131,9 +134,28 @@ output:
   %alias_at = getelementptr i64, ptr %output_row, i64 {out_alias}
   %alias = load i64, ptr %alias_at
   %aliased = icmp sge i64 %alias, 0
-  br i1 %aliased, label %share, label %fresh
+  br i1 %aliased, label %share, label %may_overwrite
+
+; A buffer that is given away becomes that of a result, if it has one owner and was passed once:
+; then it is counted once for its array, and once because it is held.
+may_overwrite:
+  %over_at = getelementptr i64, ptr %output_row, i64 {out_over}
+  %over = load i64, ptr %over_at
+  %some = icmp sge i64 %over, 0
+  br i1 %some, label %overwrite, label %fresh
+overwrite:
+  %old_at = getelementptr ptr, ptr %blocks, i64 %over
+  %old = load ptr, ptr %old_at
+  %references = load i64, ptr %old
+  %twice = icmp eq i64 %references, 2
+  %exclusive_at = getelementptr i8, ptr %old, i64 {EXCLUSIVE}
+  %exclusive_byte = load i8, ptr %exclusive_at
+  %exclusive = icmp ne i8 %exclusive_byte, 0
+  %free = and i1 %twice, %exclusive
+  br i1 %free, label %share, label %fresh
 share:
-  %shared_at = getelementptr ptr, ptr %blocks, i64 %alias
+  %source = phi i64 [%alias, %output], [%over, %overwrite]
+  %shared_at = getelementptr ptr, ptr %blocks, i64 %source
   %shared = load ptr, ptr %shared_at
   call void @Py_IncRef(ptr %shared)
   br label %allocated
@@ -181,6 +203,7 @@ start:
   %run = load ptr, ptr %run_at
   %call_at = getelementptr i64, ptr %plan, i64 {plan_call}
   %call = load ptr, ptr %call_at
+  call void @release(ptr %blocks, i64 %counted)
   br i1 %long, label %slowly, label %quickly
 quickly:
   call void %run(ptr null, ptr %call, ptr %addresses, ptr %arena)
@@ -263,6 +286,7 @@ abandon:
 undo:
   %made = phi i64 [%o, %fresh], [%outputs, %take_work]
   call void @release(ptr %results, i64 %made)
+  call void @release(ptr %blocks, i64 %counted)
   br label %refuse
 refuse:
   %refusal = load ptr, ptr {refusal}

@@ -28,12 +28,13 @@ STATE = (
 
 PLAN = (
     "run", "call", "pool", "arguments", "leaves", "inputs", "outputs", "work_bytes",
-    "work_block", "work_shelf", "long", "takes", "gives", "input_rows", "captured", "output_rows",
+    "work_block", "work_shelf", "long", "counted", "takes", "gives", "input_rows",
+    "captured", "output_rows",
 )  # fmt: skip
 """The words of a plan in order."""
 
 INPUT_ROW = ("kind", "weak", "donated")
-OUTPUT_ROW = ("shelf", "block", "size", "alias", "kind", "shape", "dtype", "weak")
+OUTPUT_ROW = ("shelf", "block", "size", "alias", "over", "kind", "shape", "dtype", "weak")
 
 LEAF, NOTHING, LIST, TUPLE, DICT = range(5)
 """How trees are written in `takes` and `gives`: LEAF i; NOTHING; LIST n and TUPLE n, then n trees;
