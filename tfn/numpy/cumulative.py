@@ -1,8 +1,4 @@
-"""Running sums and products, and differences.
-
-A long axis is cut into blocks.  Within a block each element is the reduction of those up to it;
-the reductions of whole blocks are accumulated the same way and then put before the next block.
-"""
+"""Running sums and products, which are scans, and differences."""
 
 from __future__ import annotations
 
@@ -13,11 +9,10 @@ from tfn.numpy.joining import section
 from tfn.numpy.operands import apply, array_of, one_axis
 from tfn.numpy.reductions import sum_dtype
 from tfn.trace import build
-from tfn.trace.build import accumulator, cast, expand, iota, moveaxis, pad, reshape, shrink
-from tfn.trace.op import Op
+from tfn.trace.build import accumulator, cast, moveaxis, pad
+from tfn.trace.jaxpr import function, param
+from tfn.trace.op import Op, Param
 from tfn.trace.uop import UOp
-
-BLOCK = 64
 
 
 def cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
@@ -102,34 +97,17 @@ def _accumulate(
 
 
 def _running(x: UOp, op: Op, axis: int, dtype: DType) -> UOp:
-    line = moveaxis(cast(x, accumulator(dtype)), axis, x.ndim - 1)
-    return cast(moveaxis(running(line, op), x.ndim - 1, axis), dtype)
+    line = moveaxis(cast(x, accumulator(dtype)), axis, 0)
+    return cast(moveaxis(running(line, op), 0, axis), dtype)
 
 
 def running(x: UOp, op: Op) -> UOp:
-    """The reduction of all elements up to each, along the last axis."""
-    size, batch = x.shape[-1], x.shape[:-1]
-    if size <= BLOCK:
-        return _within(x, op)
-    count = -(-size // BLOCK)
-    none = (0,) * len(batch)
-    start = build.full_like(build.zeros((), x.dtype), build.identity(op, x.dtype))
-    full = pad(x, (*none, 0), (*none, count * BLOCK - size), value=start)
-    blocks = _within(reshape(full, (*batch, count, BLOCK)), op)
-    totals = reshape(section(blocks, len(batch) + 1, BLOCK - 1, BLOCK), (*batch, count))
-    before = pad(running(totals, op), (*none, 1), (*none, 0), value=start)
-    before = section(before, len(batch), 0, count)
-    joined = UOp(op, (expand(reshape(before, (*batch, count, 1)), blocks.shape), blocks))
-    return shrink(reshape(joined, full.shape), (0,) * x.ndim, x.shape)
-
-
-def _within(x: UOp, op: Op) -> UOp:
-    size = x.shape[-1]
-    shape = (*x.shape, size)  # the last axis is what is reduced, the one before where it ends
-    spread = expand(reshape(x, (*x.shape[:-1], 1, size)), shape)
-    inside = iota(shape, len(shape) - 1) <= iota(shape, len(shape) - 2)
-    kept = build.where(inside, spread, build.full_like(spread, build.identity(op, x.dtype)))
-    return build.reduce(kept, op, (len(shape) - 1,))
+    """The reduction of all elements up to each, along the first axis: a scan of its monoid."""
+    shape, dtype = x.shape[1:], x.dtype
+    params = (Param(0, shape, dtype), Param(1, shape, dtype))
+    total = UOp(op, (param(params[0]), param(params[1])))
+    start = build.full_like(build.zeros(shape, dtype), build.identity(op, dtype))
+    return build.scan(function([total, total], params), [], [start], [x], x.shape[0])[1]
 
 
 def diff(x: ArrayLike, n: int = 1, axis: int = -1) -> Array:
