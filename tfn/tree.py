@@ -234,7 +234,7 @@ def register_dataclass(
     if data_fields is None:
         meta_fields = [f.name for f in fields(cls) if f.metadata.get("static", False)]
         data_fields = [f.name for f in fields(cls) if f.name not in meta_fields]
-    data, meta = tuple(data_fields), tuple(meta_fields)
+    FIELDS[cls] = data, meta = tuple(data_fields), tuple(meta_fields)
 
     def take(x: Any) -> tuple[tuple[Any, ...], Any]:
         return tuple(getattr(x, n) for n in data), tuple(getattr(x, n) for n in meta)
@@ -253,6 +253,25 @@ def register_dataclass(
         namespace=NAMESPACE,
     )
     return cls
+
+
+FIELDS: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+"""The data fields and the meta fields of registered dataclasses."""
+
+
+def is_open(spec: Structure) -> bool:
+    """Whether trees of a structure consist of items and fields, with no code to take them apart.
+
+    Example:
+        >>> is_open(structure({"a": [1, None]})), is_open(structure(Partial(print, 1)))
+        (True, False)
+    """
+    kind = spec.type
+    known = kind in _OPEN or kind in FIELDS or optree.is_namedtuple_class(kind)
+    return known and builtins.all(is_open(child) for child in spec.children())
+
+
+_OPEN = {None, type(None), tuple, list, dict}  # a leaf has no type
 
 
 def register_static(cls: C) -> C:

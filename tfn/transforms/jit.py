@@ -262,7 +262,7 @@ class Jitted:
         numbers = range(len(traced.weak))
         entry.door = opens(traced.jaxpr, [list(range(len(values)))], list(numbers), *common)
         direct = not split.statics and not kwargs.num_leaves
-        if entry.door and direct and _is_plain(structure) and _is_plain(traced.structure):
+        if entry.door and direct and tree.is_open(structure) and tree.is_open(traced.structure):
             takes, _ = tree.unflatten(structure, range(len(values)))
             gives = tree.unflatten(traced.structure, numbers)
             door = opens(traced.jaxpr, takes, gives, *common)
@@ -287,14 +287,6 @@ class Jitted:
 
     def __repr__(self) -> str:
         return f"<jit of {name_of(self.function)}>"
-
-
-def _is_plain(structure: tree.Structure) -> bool:
-    """Whether a tree can be taken apart without the code of any class of the user."""
-    return structure.type in _PLAIN and all(map(_is_plain, structure.children()))
-
-
-_PLAIN = {None, type(None), tuple, list, dict}  # a leaf has no type
 
 
 def _why(function: Function, key: Any, before: Any, names: Sequence[str]) -> str:

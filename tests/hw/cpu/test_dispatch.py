@@ -42,8 +42,8 @@ def test_slots_are_found_where_they_are() -> None:
 def test_words_of_a_tree() -> None:
     words: list[int] = []
     assert encode([0, (None, 1), {"a": 2}], words)
-    assert words == [native.LIST, 3, native.LEAF, 0, native.TUPLE, 2, native.NOTHING, native.LEAF,
-                     1, native.DICT, 1, words[-3], native.LEAF, 2]  # fmt: skip
+    assert words == [native.LIST, 3, native.LEAF, 0, native.TUPLE, id(tuple), 2, native.NOTHING,
+                     native.LEAF, 1, native.DICT, 1, words[-3], native.LEAF, 2]  # fmt: skip
     assert not encode({1: 0}, []) and not encode([0.5], []) and not encode({"a": {2}}, [])
 
 

@@ -22,11 +22,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import optree
+
 from tfn.config import config, watch
 from tfn.hw.buffer import ALIGNMENT, Buffer
 from tfn.hw.cpu import native
 from tfn.hw.cpu.loader import Code
 from tfn.hw.memory import SLAB_BLOCKS, SLAB_BYTES, keep_limit, over_limit, pages, size_class
+from tfn.tree import FIELDS
 
 Door = Callable[..., Any]
 """A builtin; it answers NotImplemented, and has done nothing, if its arguments do not fit."""
@@ -34,6 +37,7 @@ Door = Callable[..., Any]
 DEEPEST = 100  # containers within each other in a tree
 MOST_ARRAYS = 4096  # arguments and results of a door: their addresses lie on the stack
 SYMBOLS = ("state", "dealloc", "adopt", "provide", "allocate", "send_home", "call")
+TUPLE_NEW = tuple.__new__  # kept here: each look at the attribute makes a new object
 _UNLIMITED = (1 << 63) - 1
 _FASTCALL = 0x80
 _DEALLOC, _MEMBERS = 52, 72  # slots of a type
@@ -185,28 +189,40 @@ class Made:
 
 
 def encode(tree: Any, words: list[int], depth: int = 0) -> bool:
-    """Write a tree of dicts with names as keys, lists, tuples, None and numbers of leaves.
+    """Write a tree whose leaves are numbers, as `native` reads it.
 
     Returns:
-        Whether there is nothing else in it, and it is not too deep for the stack.
+        Whether that could be done: no other containers are in it, and it fits on the stack.
     """
+    kind = type(tree)
+    children: list[tuple[tuple[int, ...], Any]] = []
     if depth > DEEPEST:
         return False
-    if type(tree) is int:
+    if kind is int:
         words += native.LEAF, tree
     elif tree is None:
         words.append(native.NOTHING)
-    elif type(tree) is list or type(tree) is tuple:
-        words += native.LIST if type(tree) is list else native.TUPLE, len(tree)
-        return all(encode(child, words, depth + 1) for child in tree)
-    elif type(tree) is dict and all(type(key) is str for key in tree):
+    elif kind is list:
+        words += native.LIST, len(tree)
+        children = [((), child) for child in tree]
+    elif kind is tuple or optree.is_namedtuple_instance(tree):
+        words += native.TUPLE, id(kind), len(tree)
+        children = [((), child) for child in tree]
+    elif kind is dict and all(type(key) is str for key in tree):
         words += native.DICT, len(tree)
-        for key, child in tree.items():
-            words.append(id(key))
-            if not encode(child, words, depth + 1):
-                return False
+        children = [((id(key),), child) for key, child in tree.items()]
+    elif kind in FIELDS:
+        data, meta = FIELDS[kind]
+        words += native.FIELDS, id(kind), len(meta)
+        words += [word for name in meta for word in (id(name), id(getattr(tree, name)))]
+        words.append(len(data))
+        children = [((id(name),), getattr(tree, name)) for name in data]
     else:
         return False
+    for key, child in children:
+        words += key
+        if not encode(child, words, depth + 1):
+            return False
     return True
 
 
@@ -225,12 +241,13 @@ class Dispatch:
         self._at = {name: at for at, name in enumerate(native.STATE)}
         for name, value in (("none", None), ("true", True), ("refusal", NotImplemented),
                             ("list_type", list), ("tuple_type", tuple), ("dict_type", dict),
+                            ("tuple_new", TUPLE_NEW),
                             ("buffer_type", _buffer_type(code.addresses["dealloc"]))):  # fmt: skip
             self[name] = id(value)
         self.adopt: Callable[[int, int, Any], Buffer] = _builtin("adopt", code.addresses["adopt"])
         self.pool = Pool(self, code)
         self._call = _method("call", code.addresses["call"])
-        _for_ever(code, self)  # objects may outlive every name of theirs
+        _for_ever(code, self, TUPLE_NEW)  # objects may outlive every name of theirs
         watch(self.configure)
 
     def __getitem__(self, name: str) -> int:

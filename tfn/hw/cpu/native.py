@@ -20,7 +20,7 @@ ADDRESS, SIZE, OWNER, BLOCK, NEXT, SHELF, EXCLUSIVE, BUFFER_BYTES = 16, 24, 32, 
 SHELVES = 256
 STATE = (
     "enabled", "live", "peak", "kept", "keep_limit", "limit", "big", "buffer_type", "array_type",
-    "list_type", "tuple_type", "dict_type", "none", "true", "refusal",
+    "list_type", "tuple_type", "tuple_new", "dict_type", "none", "true", "refusal",
     "at_kind", "at_weak_type", "at_buffer", "at_shape", "at_dtype", "at_uop", "at_trace",
     "at_known",
 )  # fmt: skip
@@ -36,9 +36,10 @@ PLAN = (
 INPUT_ROW = ("kind", "weak", "donated")
 OUTPUT_ROW = ("shelf", "block", "size", "alias", "over", "kind", "shape", "dtype", "weak")
 
-LEAF, NOTHING, LIST, TUPLE, DICT = range(5)
-"""How trees are written in `takes` and `gives`: LEAF i; NOTHING; LIST n and TUPLE n, then n trees;
-DICT n, then n times a key and a tree."""
+LEAF, NOTHING, LIST, TUPLE, DICT, FIELDS = range(6)
+"""How trees are written in `takes` and `gives`: LEAF i; NOTHING; LIST n, then n trees; TUPLE class
+n, then n trees; DICT n, then n times a key and a tree; FIELDS class, then m and m times a name and
+a fixed value, then n and n times a name and a tree."""
 
 _BUFFERS = """
 @state = global [{words} x i64] zeroinitializer, align 64
@@ -281,7 +282,7 @@ def text() -> str:
     names |= {f"out_{name}": at for at, name in enumerate(OUTPUT_ROW)}
     return (_BUFFERS + trees.TEXT + entry.TEXT).format(
         ADDRESS=ADDRESS, SIZE=SIZE, OWNER=OWNER, BLOCK=BLOCK, NEXT=NEXT, SHELF=SHELF,
-        EXCLUSIVE=EXCLUSIVE, NOTHING=NOTHING, LIST=LIST, TUPLE=TUPLE, DICT=DICT,
+        EXCLUSIVE=EXCLUSIVE, NOTHING=NOTHING, LIST=LIST, TUPLE=TUPLE, DICT=DICT, FIELDS=FIELDS,
         words=len(STATE) + SHELVES, shelves=word(len(STATE)),
         input_words=len(INPUT_ROW), output_words=len(OUTPUT_ROW), **names,
     )  # fmt: skip

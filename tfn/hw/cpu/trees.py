@@ -1,7 +1,8 @@
 """Trees in native code, as LLVM IR: arguments are taken apart, results put together.
 
 A tree is described by words, which a cursor reads: see `tfn.hw.cpu.native`.  Its containers are
-lists, tuples, and dicts with strings as keys, of exactly these types; for others there is Python.
+lists, tuples, named ones too, dicts with strings as keys, and dataclasses registered as trees, of
+exactly these types; for others there is Python.
 """
 
 from __future__ import annotations
@@ -13,6 +14,28 @@ define i64 @word(ptr %cursor) {{
   %next = getelementptr i64, ptr %at, i64 1
   store ptr %next, ptr %cursor
   ret i64 %word
+}}
+
+define ptr @pointer(ptr %cursor) {{
+  %word = call i64 @word(ptr %cursor)
+  %pointer = inttoptr i64 %word to ptr
+  ret ptr %pointer
+}}
+
+; A field that the object holds, borrowed from it; null with or without an error set.
+define ptr @field(ptr %object, ptr %name) {{
+  %value = call ptr @PyObject_GetAttr(ptr %object, ptr %name)
+  %missing = icmp eq ptr %value, null
+  br i1 %missing, label %none, label %found
+found:
+  %references = load i64, ptr %value
+  call void @Py_DecRef(ptr %value)
+  %held = icmp ugt i64 %references, 1
+  br i1 %held, label %exit, label %none
+none:
+  ret ptr null
+exit:
+  ret ptr %value
 }}
 
 define i1 @is(ptr %object, ptr %type) {{
@@ -27,7 +50,8 @@ define i1 @gather(ptr %object, ptr %cursor, ptr %leaves) {{
 entry:
   %code = call i64 @word(ptr %cursor)
   switch i64 %code, label %leaf [i64 {NOTHING}, label %nothing i64 {LIST}, label %list
-                                 i64 {TUPLE}, label %tuple i64 {DICT}, label %dict]
+                                 i64 {TUPLE}, label %tuple i64 {DICT}, label %dict
+                                 i64 {FIELDS}, label %fields]
 leaf:
   %at = call i64 @word(ptr %cursor)
   %place = getelementptr ptr, ptr %leaves, i64 %at
@@ -61,7 +85,7 @@ list_next:
   %i1 = add i64 %i, 1
   br label %list_loop
 tuple:
-  %tuple_type = load ptr, ptr {tuple_type}
+  %tuple_type = call ptr @pointer(ptr %cursor)
   %is_tuple = call i1 @is(ptr %object, ptr %tuple_type)
   br i1 %is_tuple, label %tuple_size, label %differs
 tuple_size:
@@ -94,8 +118,7 @@ dict_loop:
   %dict_end = icmp eq i64 %k, %dict_has
   br i1 %dict_end, label %fits, label %dict_item
 dict_item:
-  %key_word = call i64 @word(ptr %cursor)
-  %key = inttoptr i64 %key_word to ptr
+  %key = call ptr @pointer(ptr %cursor)
   %value = call ptr @PyDict_GetItemWithError(ptr %object, ptr %key)
   %missing = icmp eq ptr %value, null
   br i1 %missing, label %gone, label %dict_inside
@@ -105,6 +128,44 @@ dict_inside:
 dict_next:
   %k1 = add i64 %k, 1
   br label %dict_loop
+fields:
+  %class = call ptr @pointer(ptr %cursor)
+  %is_class = call i1 @is(ptr %object, ptr %class)
+  br i1 %is_class, label %statics, label %differs
+statics:
+  %statics_count = call i64 @word(ptr %cursor)
+  br label %static_loop
+static_loop:
+  %m = phi i64 [0, %statics], [%m1, %static_next]
+  %static_end = icmp eq i64 %m, %statics_count
+  br i1 %static_end, label %members, label %static_item
+static_item:
+  %static_name = call ptr @pointer(ptr %cursor)
+  %static_wanted = call ptr @pointer(ptr %cursor)
+  %static_found = call ptr @field(ptr %object, ptr %static_name)
+  %static_same = icmp eq ptr %static_wanted, %static_found
+  br i1 %static_same, label %static_next, label %gone
+static_next:
+  %m1 = add i64 %m, 1
+  br label %static_loop
+members:
+  %members_count = call i64 @word(ptr %cursor)
+  br label %member_loop
+member_loop:
+  %f = phi i64 [0, %members], [%f1, %member_next]
+  %member_end = icmp eq i64 %f, %members_count
+  br i1 %member_end, label %fits, label %member_item
+member_item:
+  %name = call ptr @pointer(ptr %cursor)
+  %field = call ptr @field(ptr %object, ptr %name)
+  %field_gone = icmp eq ptr %field, null
+  br i1 %field_gone, label %gone, label %member_inside
+member_inside:
+  %field_fits = call i1 @gather(ptr %field, ptr %cursor, ptr %leaves)
+  br i1 %field_fits, label %member_next, label %differs
+member_next:
+  %f1 = add i64 %f, 1
+  br label %member_loop
 gone:
   call void @PyErr_Clear()
   ret i1 false
@@ -167,7 +228,8 @@ define ptr @build(ptr %cursor, ptr %rows, ptr %blocks) {{
 entry:
   %code = call i64 @word(ptr %cursor)
   switch i64 %code, label %leaf [i64 {NOTHING}, label %nothing i64 {LIST}, label %list
-                                 i64 {TUPLE}, label %tuple i64 {DICT}, label %dict]
+                                 i64 {TUPLE}, label %tuple i64 {DICT}, label %dict
+                                 i64 {FIELDS}, label %fields]
 leaf:
   %at = call i64 @word(ptr %cursor)
   %row_number = mul i64 %at, {output_words}
@@ -201,6 +263,7 @@ list_failed:
 list_done:
   ret ptr %new_list
 tuple:
+  %tuple_type = call ptr @pointer(ptr %cursor)
   %tuple_size = call i64 @word(ptr %cursor)
   %new_tuple = call ptr @PyTuple_New(i64 %tuple_size)
   %no_tuple = icmp eq ptr %new_tuple, null
@@ -221,7 +284,17 @@ tuple_failed:
   call void @Py_DecRef(ptr %new_tuple)
   ret ptr null
 tuple_done:
+  %plain_type = load ptr, ptr {tuple_type}
+  %plain = icmp eq ptr %tuple_type, %plain_type
+  br i1 %plain, label %tuple_plain, label %tuple_named
+tuple_plain:
   ret ptr %new_tuple
+tuple_named:
+  %maker = load ptr, ptr {tuple_new}
+  %named = call ptr (ptr, ...) @PyObject_CallFunctionObjArgs(
+      ptr %maker, ptr %tuple_type, ptr %new_tuple, ptr null)
+  call void @Py_DecRef(ptr %new_tuple)
+  ret ptr %named
 dict:
   %dict_size = call i64 @word(ptr %cursor)
   %new_dict = call ptr @PyDict_New()
@@ -232,8 +305,7 @@ dict_loop:
   %dict_end = icmp eq i64 %k, %dict_size
   br i1 %dict_end, label %dict_done, label %dict_item
 dict_item:
-  %key_word = call i64 @word(ptr %cursor)
-  %key = inttoptr i64 %key_word to ptr
+  %key = call ptr @pointer(ptr %cursor)
   %value = call ptr @build(ptr %cursor, ptr %rows, ptr %blocks)
   %no_value = icmp eq ptr %value, null
   br i1 %no_value, label %dict_failed, label %dict_insert
@@ -250,6 +322,52 @@ dict_failed:
   ret ptr null
 dict_done:
   ret ptr %new_dict
+fields:
+  %class = call ptr @pointer(ptr %cursor)
+  %object = call ptr @PyType_GenericAlloc(ptr %class, i64 0)
+  %no_object = icmp eq ptr %object, null
+  br i1 %no_object, label %failed, label %statics
+statics:
+  %statics_count = call i64 @word(ptr %cursor)
+  br label %static_loop
+static_loop:
+  %m = phi i64 [0, %statics], [%m1, %static_next]
+  %static_end = icmp eq i64 %m, %statics_count
+  br i1 %static_end, label %members, label %static_item
+static_item:
+  %static_name = call ptr @pointer(ptr %cursor)
+  %static = call ptr @pointer(ptr %cursor)
+  %static_status = call i32 @PyObject_GenericSetAttr(ptr %object, ptr %static_name, ptr %static)
+  %static_stuck = icmp ne i32 %static_status, 0
+  br i1 %static_stuck, label %fields_failed, label %static_next
+static_next:
+  %m1 = add i64 %m, 1
+  br label %static_loop
+members:
+  %members_count = call i64 @word(ptr %cursor)
+  br label %member_loop
+member_loop:
+  %f = phi i64 [0, %members], [%f1, %member_next]
+  %member_end = icmp eq i64 %f, %members_count
+  br i1 %member_end, label %fields_done, label %member_item
+member_item:
+  %name = call ptr @pointer(ptr %cursor)
+  %field = call ptr @build(ptr %cursor, ptr %rows, ptr %blocks)
+  %no_field = icmp eq ptr %field, null
+  br i1 %no_field, label %fields_failed, label %member_insert
+member_insert:
+  %field_status = call i32 @PyObject_GenericSetAttr(ptr %object, ptr %name, ptr %field)
+  call void @Py_DecRef(ptr %field)
+  %field_stuck = icmp ne i32 %field_status, 0
+  br i1 %field_stuck, label %fields_failed, label %member_next
+member_next:
+  %f1 = add i64 %f, 1
+  br label %member_loop
+fields_failed:
+  call void @Py_DecRef(ptr %object)
+  ret ptr null
+fields_done:
+  ret ptr %object
 failed:
   ret ptr null
 }}
@@ -266,5 +384,8 @@ declare i64 @PyDict_Size(ptr)
 declare ptr @PyDict_GetItemWithError(ptr, ptr)
 declare ptr @PyDict_New()
 declare i32 @PyDict_SetItem(ptr, ptr, ptr)
+declare ptr @PyObject_GetAttr(ptr, ptr)
+declare i32 @PyObject_GenericSetAttr(ptr, ptr, ptr)
+declare ptr @PyObject_CallFunctionObjArgs(ptr, ...)
 declare void @PyErr_Clear()
 """
