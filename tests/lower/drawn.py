@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from tests.lower.graphs import matmul, p
 from tfn.dtypes import BOOL, FLOAT32, INT32
 from tfn.trace import build
+from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 Draw = st.DrawFn
+Step = Callable[[Draw, list[UOp]], UOp]
 SIZES = (1, 1, 2, 3, 5, 7, 17, 33)
 LARGEST = 3_000
 
@@ -207,14 +209,97 @@ def _layer(draw: Draw, pool: list[UOp]) -> UOp:
     return build.unary(Op.TANH, matmul(x, w))
 
 
-STEPS: tuple[Callable[[Draw, list[UOp]], UOp], ...] = (
+STEPS: tuple[Step, ...] = (
     _unary, _binary, _binary, _integers, _where, _reshape, _permute, _expand, _pad, _shrink, _flip,
     _concat, _reduce, _reduce, _count, _dot, _gather, _scatter, _sort, _softmax, _layer,
 )  # fmt: skip
+ELEMENTWISE: tuple[Step, ...] = (_unary, _binary, _binary, _integers, _where)
+
+
+# Control flow.
+
+
+def _inner(draw: Draw, operands: list[UOp]) -> tuple[list[UOp], list[UOp]]:
+    """The parameters of a body of operands, and what it computes, which may be nothing."""
+    own = [p(i, *u.shape, dtype=u.dtype) for i, u in enumerate(operands)]
+    pool = list(own)
+    steps = ELEMENTWISE if draw(st.integers(0, 2)) else STEPS
+    for _ in range(draw(st.integers(0, 4))):
+        pool.append(draw(st.sampled_from(steps))(draw, pool))
+    return own, pool
+
+
+def _body(own: list[UOp], outputs: list[UOp]) -> UOp:
+    return function(outputs, tuple(u.arg for u in own))
+
+
+def _next(draw: Draw, pool: list[UOp], carry: UOp) -> UOp:
+    """The next value of a carry, which does not grow: often that of another one."""
+    kind = carry.shape, carry.dtype
+    others = [u for u in pool if u.op is Op.PARAM and (u.shape, u.dtype) == kind]
+    if draw(st.integers(0, 2)) == 0:
+        return draw(st.sampled_from(others))
+    found = _like(draw, pool, carry.shape, carry.dtype)
+    if carry.dtype == FLOAT32:
+        return build.unary(Op.TANH, found + 0.5 * carry)
+    return found % 7 if carry.dtype == INT32 else found
+
+
+def _some_of(draw: Draw, pool: list[UOp], most: int) -> list[UOp]:
+    return draw(st.lists(st.sampled_from(pool), max_size=most))
+
+
+def _rows(u: UOp, length: int) -> UOp:
+    """Different rows like one value."""
+    rows = build.broadcast_in_dim(u, (length, *u.shape), range(1, u.ndim + 1))
+    if u.dtype == BOOL:
+        return rows
+    return rows + build.cast(build.iota(rows.shape, 0), u.dtype) if length else rows
+
+
+def _scan(draw: Draw, pool: list[UOp]) -> UOp:
+    length, reverse = draw(st.sampled_from([0, 1, 2, 3, 5])), draw(st.booleans())
+    consts, carries = _some_of(draw, pool, 2), [*_some_of(draw, pool, 1), _some(draw, pool)]
+    slices = [u for u in _some_of(draw, pool, 2) if prod(u.shape) * length <= LARGEST]
+    arrays = [_rows(u, length) for u in slices]
+    own, made = _inner(draw, [*consts, *carries, *slices])
+    kept = own[len(consts) : len(consts) + len(carries)]
+    given = [u for u in _some_of(draw, made, 2) if prod(u.shape) * length <= LARGEST]
+    outputs = [*(_next(draw, made, u) for u in kept), *given]
+    found = build.scan(_body(own, outputs), consts, carries, arrays, length, reverse)
+    pool += [u for u in found if 0 not in u.shape]
+    return found[0]
+
+
+def _while(draw: Draw, pool: list[UOp]) -> UOp:
+    consts, carries = _some_of(draw, pool, 2), [_some(draw, pool), *_some_of(draw, pool, 1)]
+    limit = _like(draw, pool, (), INT32) % 5
+    count = const(0, INT32)
+    own = [p(i, *u.shape, dtype=u.dtype) for i, u in enumerate([limit, count, *carries])]
+    cond = _body(own, [own[1] < own[0]])
+    own, made = _inner(draw, [*consts, count, *carries])
+    kept = own[len(consts) + 1 :]
+    outputs = [own[len(consts)] + 1, *(_next(draw, made, u) for u in kept)]
+    found = build.repeat_while(cond, _body(own, outputs), [limit], consts, [count, *carries])
+    pool += found
+    return found[1]
+
+
+def _cond(draw: Draw, pool: list[UOp]) -> UOp:
+    operands = [*_some_of(draw, pool, 2), _some(draw, pool, FLOAT32)]
+    like = operands[-1]
+    branches = []
+    for _ in range(draw(st.integers(1, 3))):
+        own, made = _inner(draw, operands)
+        branches.append(_body(own, [_next(draw, made, p(len(operands) - 1, *like.shape))]))
+    return build.choose(_like(draw, pool, (), INT32) - 1, branches, operands)[0]
+
+
+LOOPS: tuple[Step, ...] = (_scan, _scan, _while, _cond)
 
 
 @st.composite
-def graphs(draw: Draw, most: int = 12, steps: tuple[Callable[[Draw, list[UOp]], UOp], ...] = STEPS,
+def graphs(draw: Draw, most: int = 12, steps: tuple[Step, ...] = STEPS,
            outputs: int = 3) -> list[UOp]:  # fmt: skip
     """A few outputs over parameters 0, 1, ... that are float32, float32, int32 and bool."""
     shapes = st.lists(st.sampled_from(SIZES), max_size=3).map(tuple)

@@ -11,14 +11,13 @@ from hypothesis import given, settings
 from tests.lower.check_passes import HOST
 from tests.lower.drawn import graphs
 from tests.lower.graphs import by_definition, draw, inputs, jaxpr, matmul, p, params, same
-from tfn.dtypes import FLOAT32, INT32, INT64
+from tfn.dtypes import FLOAT32, INT32
 from tfn.lower import cut, split
 from tfn.lower.print import nest as picture
 from tfn.lower.ranges import Stage, stages
-from tfn.lower.walker import flat, unflat
 from tfn.trace import build, interpreter
 from tfn.trace.interpreter import _Grid
-from tfn.trace.op import Conv, Op, Range
+from tfn.trace.op import Conv, Op
 from tfn.trace.spec import Stage as SpecStage
 from tfn.trace.spec import check
 from tfn.trace.uop import UOp, const, walk
@@ -97,16 +96,6 @@ def run(outputs: list[UOp], values: list[np.ndarray]) -> list[np.ndarray]:
             memory.setdefault(u, np.full(u.size, 113, u.dtype))
         interpreter.nest(stage.body, [memory[u] for u in stage.operands])
     return [memory.get(u, np.zeros(0, u.dtype)).reshape(u.shape) for u in function.src]
-
-
-def test_positions() -> None:
-    i, j = (UOp(Op.RANGE, (), Range(n, size)) for n, size in enumerate((5, 7)))
-    assert flat((5, 7), (i, j)) is i * 7 + j
-    assert flat((), ()) is const(0, INT64)
-    assert flat((5, 1), (i, const(0, INT64))) is i
-    assert unflat((5, 7), flat((5, 7), (i, j))) == (i, j)
-    assert unflat((35,), flat((5, 7), (i, j))) == (i * 7 + j,)
-    assert unflat((1, 5, 1), i) == (const(0, INT64), i, const(0, INT64))
 
 
 # What nests look like: each is to be read.
