@@ -1,232 +1,99 @@
-"""Race tfn against JAX and PyTorch, where they are installed.
+"""Race tfn against JAX, PyTorch and NumPy, where they are installed.
 
-    python benchmarks/run.py                     a table, one core
-    python benchmarks/run.py --only mm512 --seconds 2 --json out.json
+    python benchmarks/run.py                     all rows, one core, a table
+    python benchmarks/run.py --only mm512,calls  some rows, or groups of them
+    python benchmarks/run.py --json out.json --chart out.png
 
 Each row is one program, given to all contestants with the same inputs.  Every contestant runs in
 its own process, on one core.  They take turns, so that a busy machine hits all alike.  What counts
 is CPU time, the median over repeats, and the ratio to the fastest peer.  Results are compared
-before anything is timed.
+before anything is timed.  The cold starts, at the end, are fresh processes, of those who compile.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import importlib.util
-import itertools
 import json
 import os
+import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from functional import programs
+from imperative import numpy, pytorch
+from rich.console import Console
+from rich.table import Table
+from rows import ROWS, Inputs, Step, leaves
 
-CONTESTANTS = ("tfn", "jax", "torch")
-SIZES = (784, 512, 512, 10)
-CONVOLUTIONS = ((5, 5, 1, 32), (5, 5, 32, 32), (3, 3, 32, 64), (3, 3, 64, 64))
-
-Step = Callable[[], Any]
-"""One run of a program: it returns its result as NumPy arrays can read it, computed."""
-
-
-def normal(seed: int, *shape: int, scale: float = 1.0) -> np.ndarray[Any, Any]:
-    """Inputs that are the same for all."""
-    random = np.random.default_rng(seed)
-    return random.standard_normal(shape, dtype=np.float32) * np.float32(scale)
-
-
-def dense(seed: int, *sizes: int) -> list[Any]:
-    """Weights and biases."""
-    pairs = enumerate(itertools.pairwise(sizes))
-    return [
-        (normal(seed + i, a, b, scale=(2 / a) ** 0.5), np.zeros(b, np.float32))
-        for i, (a, b) in pairs
-    ]
-
-
-def kernels(seed: int) -> list[Any]:
-    """Windows (height, width, channels, features) and biases."""
-    return [
-        (normal(seed + i, *s, scale=(2 / (s[0] * s[1] * s[2])) ** 0.5), np.zeros(s[3], np.float32))
-        for i, s in enumerate(CONVOLUTIONS)
-    ]
-
-
-def digits() -> tuple[Any, Any]:
-    """A batch like MNIST's."""
-    random = np.random.default_rng(5)
-    return random.random((128, 784), dtype=np.float32), random.integers(0, 10, 128).astype(np.int32)
-
-
-def functional(name: str) -> dict[str, Callable[[], Step]]:
-    """The rows for a library with JAX's names."""
-    library = importlib.import_module(name)
-    xp = importlib.import_module(f"{name}.numpy")
-    lax, nn, tree = library.lax, library.nn, library.tree
-
-    def wait(result: Any) -> Any:
-        for leaf in tree.leaves(result):
-            leaf.block_until_ready()
-        return result
-
-    def program(f: Callable[..., Any], *inputs: Any, jitted: bool = True) -> Step:
-        run = library.jit(f) if jitted else f
-        arrays = [xp.asarray(x) for x in inputs]
-        return lambda: wait(run(*arrays))
-
-    def eager(x: Any) -> Any:
-        for _ in range(5):
-            x = xp.tanh(x * 1.01 + 0.1) - 0.2
-        return x
-
-    def gelu(x: Any) -> Any:
-        return 0.5 * x * (1 + xp.tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))
-
-    def cross_entropy(logits: Any, y: Any) -> Any:
-        chosen = xp.take_along_axis(nn.log_softmax(logits, axis=-1), y[..., None], axis=-1)
-        return -xp.mean(chosen)
-
-    def mlp(layers: Any, x: Any) -> Any:
-        for w, b in layers[:-1]:
-            x = nn.relu(x @ w + b)
-        return x @ layers[-1][0] + layers[-1][1]
-
-    def cnn(layers: Any, x: Any) -> Any:
-        convolutions, out = layers
-        x = x.reshape(-1, 28, 28, 1)
-        layout = ("NHWC", "HWIO", "NHWC")
-        for i, (w, b) in enumerate(convolutions):
-            x = nn.relu(
-                lax.conv_general_dilated(x, w, (1, 1), "VALID", dimension_numbers=layout) + b
-            )
-            if i % 2:
-                window = (1, 2, 2, 1)
-                x = lax.reduce_window(x, -xp.inf, lax.max, window, window, "VALID")
-        return x.reshape(x.shape[0], -1) @ out[0] + out[1]
-
-    def training(network: Callable[..., Any], layers: Any) -> Step:
-        def step(state: Any, x: Any, y: Any) -> Any:
-            p, m, v, t = state
-            loss, g = library.value_and_grad(lambda p: cross_entropy(network(p, x), y))(p)
-            t = t + 1.0
-            m = tree.map(lambda m, g: 0.9 * m + 0.1 * g, m, g)
-            v = tree.map(lambda v, g: 0.999 * v + 0.001 * g * g, v, g)
-            c, d = 1 - 0.9**t, 1 - 0.999**t
-            p = tree.map(lambda p, m, v: p - 1e-3 * (m / c) / (xp.sqrt(v / d) + 1e-8), p, m, v)
-            return (p, m, v, t), loss
-
-        run = library.jit(step, donate_argnums=0)
-        p = tree.map(xp.asarray, layers)
-        state = [(p, tree.map(xp.zeros_like, p), tree.map(xp.zeros_like, p), xp.float32(0))]
-        x, y = map(xp.asarray, digits())
-
-        def once() -> Any:
-            state[0], loss = wait(run(state[0], x, y))
-            return loss
-
-        return once
-
-    return {
-        "disp_tiny": lambda: program(lambda x: x + 1, normal(0, 8)),
-        "eager20": lambda: program(eager, normal(0, 8), jitted=False),
-        "mm512": lambda: program(lambda a, b: a @ b, normal(0, 512, 512), normal(1, 512, 512)),
-        "mlp_train": lambda: training(mlp, dense(10, *SIZES)),
-        "cnn_train": lambda: training(cnn, (kernels(20), dense(30, 576, 10)[0])),
-        "softmax4096": lambda: program(lambda x: nn.softmax(x, axis=-1), normal(0, 4096, 4096)),
-        "gelu16M": lambda: program(gelu, normal(0, 1 << 24)),
-    }
-
-
-def imperative(name: str) -> dict[str, Callable[[], Step]]:
-    """The rows for PyTorch, as its users write them: not compiled."""
-    torch = importlib.import_module(name)
-    torch.set_num_threads(1)
-    functions = torch.nn.functional
-
-    def program(f: Callable[..., Any], *inputs: Any) -> Step:
-        arrays = [torch.from_numpy(x) for x in inputs]
-        return lambda: f(*arrays)
-
-    def eager(x: Any) -> Any:
-        for _ in range(5):
-            x = torch.tanh(x * 1.01 + 0.1) - 0.2
-        return x
-
-    def mlp(layers: Any, x: Any) -> Any:
-        for w, b in layers[:-1]:
-            x = functions.relu(x @ w + b)
-        return x @ layers[-1][0] + layers[-1][1]
-
-    def cnn(layers: Any, x: Any) -> Any:
-        x = x.reshape(-1, 1, 28, 28)
-        for i, (w, b) in enumerate(layers[:-1]):
-            x = functions.relu(functions.conv2d(x, w, b))
-            x = functions.max_pool2d(x, 2) if i % 2 else x
-        return x.permute(0, 2, 3, 1).reshape(len(x), -1) @ layers[-1][0] + layers[-1][1]
-
-    def training(network: Callable[..., Any], layers: Any) -> Step:
-        p = [tuple(torch.tensor(u).requires_grad_() for u in pair) for pair in layers]
-        optimizer = torch.optim.Adam([u for pair in p for u in pair], lr=1e-3)
-        x, y = map(torch.from_numpy, digits())
-
-        def once() -> Any:
-            optimizer.zero_grad()
-            loss = functions.cross_entropy(network(p, x), y.long())
-            loss.backward()
-            optimizer.step()
-            return loss.detach()
-
-        return once
-
-    moved = [(np.ascontiguousarray(w.transpose(3, 2, 0, 1)), b) for w, b in kernels(20)]
-    return {
-        "disp_tiny": lambda: program(lambda x: x + 1, normal(0, 8)),
-        "eager20": lambda: program(eager, normal(0, 8)),
-        "mm512": lambda: program(torch.matmul, normal(0, 512, 512), normal(1, 512, 512)),
-        "mlp_train": lambda: training(mlp, dense(10, *SIZES)),
-        "cnn_train": lambda: training(cnn, [*moved, dense(30, 576, 10)[0]]),
-        "softmax4096": lambda: program(lambda x: torch.softmax(x, -1), normal(0, 4096, 4096)),
-        "gelu16M": lambda: program(
-            lambda x: functions.gelu(x, approximate="tanh"), normal(0, 1 << 24)
-        ),
-    }
-
-
-ROWS: dict[str, Callable[[str], dict[str, Callable[[], Step]]]] = {
-    "tfn": functional, "jax": functional, "torch": imperative,
+CONTESTANTS: dict[str, Callable[[str], dict[str, Callable[[Inputs], Step]]]] = {
+    "tfn": programs, "jax": programs, "torch": pytorch, "numpy": numpy,
 }  # fmt: skip
-NAMES = ("disp_tiny", "eager20", "mm512", "mlp_train", "cnn_train", "softmax4096", "gelu16M")
+
+IMPORTS = {"tfn": "import tfn, tfn.numpy as xp", "jax": "import jax, jax.numpy as xp",
+           "torch": "import torch"}  # fmt: skip
+FIRST = {name: f"run = {name}.jit(lambda x: x + 1); run(xp.ones(8)).block_until_ready()"
+         for name in ("tfn", "jax")}  # fmt: skip
+TRAIN = "step = run.CONTESTANTS['{0}']('{0}')['mlp_train'](run.ROWS['mlp_train'].inputs())"
+COLD = {
+    "import": "the import alone",
+    "first_jit": "from the start of Python to the first jitted result",
+    "first_mlp": "the first mlp_train: traced, lowered, compiled, run",
+    "first_mlp_disk": "the same, when the disk has what was compiled",
+}
+
+Result = dict[str, dict[str, float]]
+"""Of one row: for each contestant its seconds of CPU time, and those of its first run."""
+
+
+def environment(**more: str) -> dict[str, str]:
+    """One thread for everyone."""
+    threads = dict.fromkeys(("TFN_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+    flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+    return {**os.environ, **threads, "XLA_FLAGS": flags, **more}
 
 
 def serve(contestant: str) -> None:
     """Answer lines of JSON: prepare a row, or run it for so many seconds of CPU time."""
-    rows = ROWS[contestant](contestant)
+    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints must not stand among the answers
+    rows = CONTESTANTS[contestant](contestant)
     step: Step = lambda: None
+    print(json.dumps(list(rows)), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        if "row" in request:
-            began = time.perf_counter()
-            step = rows[request["row"]]()
-            first = np.asarray(step())
-            answer: Any = {
-                "first_s": time.perf_counter() - began,
-                "value": [float(v) for v in first.reshape(-1)[:: max(1, first.size // 64)][:64]],
-            }
-        else:
-            answer = measure(step, request["seconds"])
+        try:
+            if "row" in request:
+                del step
+                step = rows[request["row"]](ROWS[request["row"]].inputs())
+                began = time.process_time()
+                results = leaves(step())
+                answer: Any = {"first_s": time.process_time() - began, "values": sample(results)}
+            else:
+                answer = measure(step, request["seconds"])
+        except Exception as error:
+            step = lambda: None
+            answer = {"error": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
         print(json.dumps(answer), file=answers, flush=True)
+
+
+def sample(results: list[Any]) -> list[list[float]]:
+    """A few numbers of each result."""
+    flat = [np.asarray(x.detach() if hasattr(x, "detach") else x).reshape(-1) for x in results]
+    return [[float(v) for v in x[:: max(1, x.size // 64)][:64]] for x in flat[:8]]
 
 
 def measure(step: Step, seconds: float) -> float:
     """Seconds of CPU time for one run."""
-    count, spent = 1, 0.0
+    count = 1
     while True:
         began = time.process_time()
         for _ in range(count):
@@ -241,21 +108,27 @@ class Contestant:
     """A process that runs rows when it is asked to."""
 
     def __init__(self, name: str) -> None:
-        environment = {**os.environ, "TFN_THREADS": "1", "OMP_NUM_THREADS": "1"}
-        environment["XLA_FLAGS"] = (
-            "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-        )
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--serve", name],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
         )  # fmt: skip
+        self.rows = self.answer()
+
+    def answer(self) -> Any:
+        """What it says next, or why it says nothing."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else {"error": "the process has ended"}
 
     def ask(self, **request: Any) -> Any:
         """One request, one answer."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(json.dumps(request) + "\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline() or "null")
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(json.dumps(request) + "\n")
+            self.process.stdin.flush()
+        except OSError:
+            return {"error": "the process has ended"}
+        return self.answer()
 
     def stop(self) -> None:
         """End the process."""
@@ -263,30 +136,66 @@ class Contestant:
         self.process.wait()
 
 
-def race(row: str, names: list[str], seconds: float, repeats: int) -> dict[str, dict[str, float]]:
-    """Seconds of CPU time of each contestant for one row, and of its first run."""
-    contestants = {name: Contestant(name) for name in names}
-    try:
-        ready = {name: c.ask(row=row) for name, c in contestants.items()}
-        for name, answer in ready.items():
-            if answer is None:
-                print(f"{row}: {name} failed", file=sys.stderr)
-        names = [name for name in names if ready[name] is not None]
-        for name in names[1:]:
-            want, got = ready[names[0]]["value"], ready[name]["value"]
-            if not np.allclose(want, got, rtol=2e-3, atol=2e-3):
-                print(f"{row}: {name} computes something else than {names[0]}", file=sys.stderr)
-        samples: dict[str, list[float]] = {name: [] for name in names}
-        for _ in range(repeats):
-            for name in names:
-                samples[name].append(contestants[name].ask(seconds=seconds))
-    finally:
-        for contestant in contestants.values():
-            contestant.stop()
+def race(row: str, contestants: dict[str, Contestant], seconds: float, repeats: int,
+         say: Callable[[str], None]) -> Result:  # fmt: skip
+    """One row, by all who have it."""
+    ready = {name: c.ask(row=row) for name, c in contestants.items() if row in c.rows}
+    for name, answer in ready.items():
+        if "error" in answer:
+            say(f"{row}: {name}: {answer['error']}")
+    names = [name for name, answer in ready.items() if "error" not in answer]
+    for name in names[1:]:
+        want, got = ready[names[0]]["values"], ready[name]["values"]
+        if not alike(want, got):
+            say(f"{row}: {name} computes something else than {names[0]}")
+    samples: dict[str, list[float]] = {name: [] for name in names}
+    for turn in range(repeats):
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            samples[name].append(contestants[name].ask(seconds=seconds))
     return {
         name: {"cpu_s": statistics.median(samples[name]), "first_s": ready[name]["first_s"]}
         for name in names
     }
+
+
+def alike(want: list[list[float]], got: list[list[float]]) -> bool:
+    """Whether two contestants computed the same, up to rounding."""
+    return len(want) == len(got) and all(
+        len(x) == len(y) and np.allclose(x, y, rtol=2e-3, atol=2e-3 * max(1.0, np.abs(x).max()))
+        for x, y in zip(want, got)
+    )
+
+
+def cold(names: list[str], repeats: int) -> Iterator[tuple[str, Result]]:
+    """Seconds of CPU time of what happens once, in fresh processes."""
+    found: dict[str, dict[str, list[float]]] = {row: {} for row in COLD}
+
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+
+    def spent(name: str, row: str, code: str, cache: str) -> None:
+        clock = "import time; began = time.process_time()"
+        result = subprocess.run(
+            [sys.executable, "-c", f"{clock}\n{code}\nprint(time.process_time() - began)"],
+            env=environment(TFN_CACHE_DIR=cache, PYTHONPATH=path),
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        found[row].setdefault(name, []).append(float(result.stdout.split()[-1]))
+
+    for _ in range(repeats):
+        for name in (n for n in names if n in IMPORTS):
+            with tempfile.TemporaryDirectory() as cache:
+                spent(name, "import", IMPORTS[name], cache)
+            with tempfile.TemporaryDirectory() as cache:
+                if name in FIRST:
+                    code = f"began = 0.0; {IMPORTS[name]}; {FIRST[name]}"
+                    spent(name, "first_jit", code, cache)
+                if name in FIRST:
+                    train = f"import run; {TRAIN.format(name)}; began = time.process_time(); step()"
+                    spent(name, "first_mlp", train, cache)
+                    if name == "tfn":
+                        spent(name, "first_mlp_disk", train, cache)
+    for row, times in found.items():
+        yield row, {name: {"cpu_s": statistics.median(s)} for name, s in times.items()}
 
 
 def pretty(seconds: float) -> str:
@@ -297,41 +206,92 @@ def pretty(seconds: float) -> str:
     return f"{seconds / 1e-9:.3g} ns"
 
 
-def line(row: str, results: dict[str, dict[str, float]], names: list[str]) -> str:
-    """One line of the table; the last column is tfn's time over the best peer's."""
-    cells = [pretty(results[n]["cpu_s"]) if n in results else "-" for n in names]
-    peers = [r["cpu_s"] for n, r in results.items() if n != "tfn"]
-    ratio = f"{results['tfn']['cpu_s'] / min(peers):.2f}" if peers and "tfn" in results else "-"
-    first = pretty(results["tfn"]["first_s"]) if "tfn" in results else "-"
-    return "  ".join([f"{row:12}", *(f"{c:>10}" for c in cells), f"{first:>10}", f"{ratio:>8}"])
+def ratio(result: Result) -> float | None:
+    """tfn's time over that of the fastest peer."""
+    peers = [r["cpu_s"] for name, r in result.items() if name != "tfn"]
+    return result["tfn"]["cpu_s"] / min(peers) if peers and "tfn" in result else None
+
+
+def table(results: dict[str, Result], names: list[str]) -> Table:
+    """All rows, by group."""
+    made = Table(title=f"CPU time on one core of {machine()}")
+    made.add_column("")
+    for name in names:
+        made.add_column(name, justify="right")
+    made.add_column("to the best", justify="right")
+    made.add_column("what it is", style="dim", no_wrap=True)
+    before = ""
+    for row, result in results.items():
+        group, about = (ROWS[row].group, ROWS[row].about) if row in ROWS else ("cold", COLD[row])
+        if group != before and before:
+            made.add_section()
+        before, value = group, ratio(result)
+        cells = [pretty(result[n]["cpu_s"]) if n in result else "" for n in names]
+        mark = "" if value is None else f"[{'green' if value <= 1 else 'red'}]{value:.2f}[/]"
+        made.add_row(row, *cells, mark, about)
+    return made
+
+
+def machine() -> str:
+    """The processor, as it calls itself."""
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def chosen(only: str) -> list[str]:
+    """Rows, by their names or by those of groups."""
+    words = only.split(",")
+    unknown = set(words) - ROWS.keys() - {row.group for row in ROWS.values()} - {"all", "cold"}
+    if unknown:
+        raise SystemExit(f"there is no row or group {', '.join(sorted(unknown))}")
+    return [n for n, row in ROWS.items() if "all" in words or {n, row.group} & set(words)]
 
 
 def main() -> None:
-    """Race, print the table, write the JSON."""
-    parser = argparse.ArgumentParser(description="Race tfn against JAX and PyTorch on one core.")
-    parser.add_argument("--only", default=",".join(NAMES), help="rows, separated by commas")
+    """Race, print the table, write the JSON and the chart."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", default="all", help="rows or groups, separated by commas")
     parser.add_argument("--contestants", default=",".join(CONTESTANTS))
     parser.add_argument("--seconds", type=float, default=0.3, help="of each sample")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", help="a file for the results")
+    parser.add_argument("--json", type=Path, help="a file for the results")
+    parser.add_argument("--chart", type=Path, help="a PNG for the ratios; needs matplotlib")
+    parser.add_argument("--from", type=Path, dest="source", help="results that are there already")
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(options.serve)
         return
+    screen = Console()
     names = [n for n in options.contestants.split(",") if importlib.util.find_spec(n)]
-    print(
-        "  ".join(
-            [f"{'':12}", *(f"{n:>10}" for n in names), f"{'tfn first':>10}", f"{'to best':>8}"]
-        )
-    )
-    results = {}
-    for row in options.only.split(","):
-        results[row] = race(row, names, options.seconds, options.repeats)
-        print(line(row, results[row], names), flush=True)
+    if options.source:
+        record = json.loads(options.source.read_text())
+    else:
+        results: dict[str, Result] = {}
+        contestants = {name: Contestant(name) for name in names}
+        try:
+            with screen.status("") as status:
+                for row in chosen(options.only):
+                    status.update(row)
+                    results[row] = race(
+                        row, contestants, options.seconds, options.repeats, screen.log
+                    )
+        finally:
+            for contestant in contestants.values():
+                contestant.stop()
+        if {"all", "cold"} & set(options.only.split(",")):
+            results |= cold(names, options.repeats)
+        record = {"machine": machine(), "contestants": names, "rows": results}
+    screen.print(table(record["rows"], record["contestants"]))
     if options.json:
-        with open(options.json, "w") as file:
-            json.dump(results, file, indent=2)
+        options.json.write_text(json.dumps(record, indent=1) + "\n")
+    if options.chart:
+        importlib.import_module("chart").draw(
+            {row: value for row, r in record["rows"].items() if (value := ratio(r))},
+            record["machine"], options.chart,
+        )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ EXCEPTIONS = {
 }
 """What else may be subclassed, and where."""
 
-UNMIRRORED = {f"tests/test_{name}.py" for name in ("house", "readme", "programs")}
+UNMIRRORED = {f"tests/test_{name}.py" for name in ("house", "readme", "programs", "benchmarks")}
 """Tests of no one file."""
 
 
