@@ -1,0 +1,131 @@
+"""Loops that carry values: an accumulator for each sum that runs beside others."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.lower.check_passes import HOST
+from tests.lower.graphs import draw, jaxpr, p, same
+from tfn.dtypes import FLOAT32
+from tfn.lower import cut, decompose, ranges, split
+from tfn.lower.linearize import linearize
+from tfn.lower.split import Nest
+from tfn.trace import build, interpreter
+from tfn.trace.jaxpr import function
+from tfn.trace.op import MONOIDS, Op, Place
+from tfn.trace.uop import UOp, walk
+
+
+def nest(*outputs: UOp) -> Nest:
+    (stage,) = ranges.stages(cut.kernels(jaxpr(outputs).function, HOST))
+    assert isinstance(stage, ranges.Stage)
+    return split.nest(decompose.decompose([stage.body])[0])
+
+
+def fold_range(n: Nest) -> UOp:
+    return split.folds(n.body)[0].src[-1]
+
+
+def run(n: Nest) -> None:
+    """Buffers after the list must be those after the nest."""
+    sizes = {u.arg.index: u.shape for u in walk([n.body]) if u.op is Op.PARAM}
+    first = [draw(sizes[i], FLOAT32, i) for i in range(len(sizes))]
+    got, want = [b.copy() for b in first], [b.copy() for b in first]
+    interpreter.nest(n.body, want)
+    interpreter.instructions(linearize(n), 0, 1, got)
+    for g, w in zip(got, want, strict=True):
+        same(g, w, 1e-4, 1e-4)
+
+
+def count(n: Nest, op: Op) -> int:
+    return sum(u.op is op for u in linearize(n))
+
+
+def test_unrolled_outputs_have_sums_of_their_own() -> None:
+    n = nest(build.add_up(p(0, 6, 40), (1,)))
+    n, _, _ = split.split(n, n.loops[0], 3, Place.UPCAST)
+    assert count(n, Op.ACCUMULATOR) == 3
+    assert count(n, Op.LOOP) == 2, "one loop for all three, in one over blocks"
+    run(n)
+
+
+def test_an_unrolled_reduction_has_several_sums_that_meet_as_a_tree() -> None:
+    n = nest(build.add_up(p(0, 40), (0,)))
+    n, _, _ = split.split(n, fold_range(n), 4, Place.UPCAST)
+    assert count(n, Op.ACCUMULATOR) == 4
+    run(n)
+
+
+@pytest.mark.parametrize("op", MONOIDS)
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 31, 32, 33, 100])
+def test_lanes_and_a_rest(op: Op, size: int) -> None:
+    """What is beyond the end must not count, whatever the monoid."""
+    n = nest(build.reduce(p(0, 3, size), op, (1,)))
+    if size > 1:
+        n, _ = split.tile(n, fold_range(n), 2, 4)
+        assert count(n, Op.ACROSS) == 1
+    run(n)
+
+
+def test_both_the_output_and_the_reduction_unrolled() -> None:
+    n = nest(build.add_up(p(0, 7, 23), (1,)))
+    n, _, _ = split.split(n, n.loops[0], 3, Place.UPCAST)
+    n, _, _ = split.split(n, fold_range(n), 5, Place.UPCAST)
+    run(n)
+
+
+def test_lanes_along_the_output() -> None:
+    n = nest(build.add_up(p(0, 23, 37), (0,)))
+    n, _ = split.tile(n, n.loops[0], 2, 8)
+    assert count(n, Op.ACROSS) == 0
+    run(n)
+
+
+def test_several_reduced_axes_are_loops_in_loops() -> None:
+    n = nest(build.add_up(p(0, 3, 5, 4, 6), (1, 3)))
+    assert count(n, Op.LOOP) == 4
+    run(n)
+
+
+def test_a_sum_of_products_is_fused_and_a_masked_one_is_not() -> None:
+    x, y = p(0, 33), p(1, 33)
+    n = nest(build.add_up(x * y, (0,)))
+    assert count(n, Op.FMA) == 1
+    tiled, _ = split.tile(n, fold_range(n), 1, 8)
+    assert count(tiled, Op.WHERE) == 1, "the rest"
+    run(n)
+    run(tiled)
+
+
+def test_a_reduction_in_a_reduction() -> None:
+    x = p(0, 5, 9)
+    top = build.reduce(x, Op.MAX, (1,), keepdims=True)
+    n = nest(build.add_up(x - build.expand(top, x.shape), (0, 1)))
+    run(n)
+
+
+# Recurrences.
+
+
+def recurrence(size: int, length: int) -> Nest:
+    c, x = p(0, size), p(1, size)
+    step = function([c * 0.5 + x, c], (c.arg, x.arg))
+    return nest(*build.scan(step, [], [c], [p(1, length, size)], length))
+
+
+def test_a_recurrence_carries_one_value_for_each_coordinate() -> None:
+    n = recurrence(32, 6)
+    plain = count(n, Op.ACCUMULATOR)
+    assert plain == 1
+    loop = next(r for r in n.loops if r.arg.size == 32)
+    unrolled, _ = split.tile(n, loop, 2, 8)
+    assert count(unrolled, Op.ACCUMULATOR) == 2
+
+
+@pytest.mark.parametrize("size", [1, 7, 32, 33])
+def test_a_recurrence_in_vectors_with_a_rest(size: int) -> None:
+    n = recurrence(size, 5)
+    run(n)
+    if size > 1:
+        loop = next(r for r in n.loops if r.arg.size == size)
+        run(split.tile(n, loop, 2, 8)[0])
