@@ -258,3 +258,25 @@ def test_errors(call: Any, error: type[TfnError], message: str) -> None:
     with pytest.raises(error) as caught:
         call()
     assert str(caught.value).startswith(message)
+
+
+def test_kinds_of_arguments_in_turn() -> None:
+    """Whatever was called before, numbers, NumPy's arrays and trees find their own program."""
+    f = tfn.jit(lambda x, y: x * y)
+    x, n = tnp.arange(3.0), np.full(3, 2, np.float32)
+    calls: list[tuple[Any, Any, list[float], bool]] = [
+        (x, 0.5, [0, 0.5, 1], False), (x, n, [0, 2, 4], False), (0.5, True, [0.5] * 1, True),
+        (x, 3, [0, 3, 6], False), (x, x, [0, 1, 4], False), (2.5, 2, [5.0], True),
+        (n, tnp.int32(2), [4, 4, 4], False), (x, np.float64(2), [0, 2, 4], False),
+    ]  # fmt: skip
+    for _ in range(3):
+        for a, b, expected, weak in calls:
+            found = f(a, b)
+            assert np.ravel(found).tolist() == expected and found.weak_type is weak
+    g = tfn.jit(lambda p, s: (p["w"] * s, p), static_argnums=1)
+    for _ in range(3):
+        for s in (2, 3.5, 2):
+            found, same = g({"w": x}, s)
+            assert found.tolist() == [0, s, 2 * s] and same["w"].tolist() == x.tolist()
+    with pytest.raises(ArgumentError, match="y is not an array"):
+        f(x, "text")

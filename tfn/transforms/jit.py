@@ -18,6 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tfn import tree
 from tfn.dtypes import SHORT
 from tfn.errors import ArgumentError, TfnError
@@ -35,6 +37,9 @@ from tfn.transforms.arguments import (
 from tfn.transforms.record import record
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.static import Names, Selection, Split
+
+_MADE_ARRAYS = {bool, int, float, np.ndarray}
+"""What becomes an array when it is passed for one."""
 
 MOST_DOORS = 8
 """How many are tried one after the other before a call is looked up in a table."""
@@ -188,6 +193,12 @@ class Jitted:
                 result = door(*args)
                 if result is not NotImplemented:
                     return result
+            if self._doors and not self.static and not _MADE_ARRAYS.isdisjoint(map(type, args)):
+                values = [bind.face().asarray(x) if type(x) in _MADE_ARRAYS else x for x in args]
+                for door in self._doors:
+                    result = door(*values)
+                    if result is not NotImplemented:
+                        return result
         return self._call(args, kwargs)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

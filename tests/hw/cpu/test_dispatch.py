@@ -169,3 +169,24 @@ def test_a_process_forks_and_ends_in_peace(switch: str) -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True,
                           text=True, timeout=60)  # fmt: skip
     assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+DAEMONS = """
+import threading, time
+import tfn, tfn.numpy as tnp
+f, x = tfn.jit(lambda x: tnp.sin(x) * 2 + x), tnp.ones(300_000)
+g, y = tfn.jit(lambda x: [x + 1]), tnp.ones(8)
+def work(h, z):
+    while True:
+        h(z)
+for h, z in ((f, x), (f, x), (g, y), (g, y)):
+    threading.Thread(target=work, args=(h, z), daemon=True).start()
+time.sleep(0.2)
+"""
+
+
+def test_a_process_ends_while_threads_go_through_doors() -> None:
+    environment = os.environ | {"TFN_NATIVE_DISPATCH": "1", "TFN_DEVICE": "cpu"}
+    done = subprocess.run([sys.executable, "-c", DAEMONS], env=environment, capture_output=True,
+                          text=True, timeout=60)  # fmt: skip
+    assert done.returncode == 0 and not done.stderr, done.stderr
