@@ -142,6 +142,8 @@ def test_a_picture_is_its_text() -> None:
     (lambda x: tfn.lax.scan(lambda c, _: (c @ x, None), x, None, length=0), (floats(3, 3),)),
     (lambda x: tfn.lax.scan(lambda c, s: ((c[1] @ x, c[0]), s[::-1]), (x, x), x, reverse=True),
      (floats(3, 3),)),
+    (lambda x: tfn.lax.fori_loop(0, 3, lambda i, c: (c[0] @ x + i, c[1] @ x),
+                                 (x, tnp.zeros((3, 3)))), (floats(3, 3),)),
     (lambda x: tfn.lax.fori_loop(0, 3, lambda i, c: tfn.lax.fori_loop(
         0, 4, lambda j, d: tfn.lax.cond(i < j, lambda d: d @ d, lambda d: d + i, d), c), x),
      (floats(3, 3),)),  # loops and branches in a loop

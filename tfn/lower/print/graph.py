@@ -84,16 +84,20 @@ class Graph:
 
     def _scan(self, node: UOp, operands: Sequence[UOp]) -> list[list[str]]:
         moved = [next(self.fresh) for _ in operands[node.arg.consts :]]
-        return [[*map(self.name, operands[: node.arg.consts]), *moved]]
+        return [[*map(self._read, operands[: node.arg.consts]), *moved]]
 
     def _while(self, node: UOp, operands: Sequence[UOp]) -> list[list[str]]:
         middle, last = node.arg.cond_consts, node.arg.cond_consts + node.arg.body_consts
         carries = [next(self.fresh) for _ in operands[last:]]
         consts = (operands[:middle], operands[middle:last])
-        return [[*map(self.name, known), *carries] for known in consts]
+        return [[*map(self._read, known), *carries] for known in consts]
 
     def _cond(self, node: UOp, operands: Sequence[UOp]) -> list[list[str]]:
-        return [list(map(self.name, operands[1:]))] * node.arg.branches
+        return [list(map(self._read, operands[1:]))] * node.arg.branches
+
+    def _read(self, node: UOp) -> str:
+        """What a function calls a value from outside: the same, unless it has no name there."""
+        return next(self.fresh) if _inline(node) else self.name(node)
 
     def __str__(self) -> str:
         params = [param(p) for p in self.function.arg.params]
@@ -125,7 +129,7 @@ class Graph:
 
     def typed(self, node: UOp) -> str:
         """A value with its type: ``a:f32[3]``."""
-        return f"{self.name(node)}:{show(node)}"
+        return self.name(node) if _inline(node) else f"{self.name(node)}:{show(node)}"
 
     def name(self, node: UOp) -> str:
         """A value's name; memory that only a sort uses has none of its own."""

@@ -89,17 +89,17 @@ class Tables:
 
     def launch(self, step: Launch, planned: Planned, frame: Frame, graph: Graph,
                depth: int) -> None:  # fmt: skip
-        """A kernel, or a copy of what a loop carries or a branch gives."""
+        """A kernel; or a copy of what a loop carries or a branch gives; or a constant filled in."""
         number = len(self.positions)
         self.positions.append(planned.at)
         for ref in planned.operands:
             self.used.setdefault(ref.room, []).append(number)
         stage, written = planned.stage, planned.written
         if stage is None:
-            target, source = planned.operands
+            target, *sources = planned.operands
             name = self.carried.get(target) or self.named(target, frame, graph)
-            names = [name, self.named(source, frame, graph)]
-            kernel = "copy"
+            names = [name, *(self.named(source, frame, graph) for source in sources)]
+            kernel = "copy" if sources else "fill"
         else:
             for u, ref in zip(stage.operands, planned.operands, strict=True):
                 self.see(graph, u, ref)
