@@ -198,6 +198,11 @@ def _store(w: Writer, u: UOp) -> str:
             [(kind, found), (f"<{lanes} x ptr> {align}", _addresses(w, u, lanes)),
              (f"<{lanes} x i1>", gate or "splat (i1 true)")],
         ))  # fmt: skip
+    elif gate and value.shape and _first_lane(u.src[3]):
+        # LLVM 22 writes four bytes of a narrowed value under a constant mask of one lane.
+        one = w.let(f"extractelement {kind} {found}, i32 0")
+        pointer = w.pointer(buffer, base, access.offset)
+        w.lines.append(f"  store {element} {one}, ptr {pointer}, {align}")
     elif value.shape:
         lanes = access.lanes
         offset = access.offset
@@ -219,6 +224,13 @@ def _store(w: Writer, u: UOp) -> str:
         pointer = w.pointer(buffer, base, access.offset)
         w.lines.append(f"  store {kind} {found}, ptr {pointer}, {align}")
     return ""
+
+
+def _first_lane(gate: UOp) -> bool:
+    """Whether a mask lets the first lane through and no other."""
+    if gate.op is not Op.LT or gate.src[0].op is not Op.LANES or gate.src[1].op is not Op.CONST:
+        return False
+    return int(gate.src[1].arg.value) == 1
 
 
 def _gated_store(w: Writer, u: UOp, kind: str, found: str, gate: str, align: str) -> None:
