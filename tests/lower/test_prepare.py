@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.lower.check_passes import HOST
-from tests.lower.graphs import by_definition, draw, inputs, matmul, p, same
+from tests.lower.graphs import agree, by_definition, draw, inputs, matmul, p, same
 from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32
+from tfn.hw.cpu.target import host
 from tfn.lower.prepare import (
     FEW_OUTPUTS,
     LONG_REDUCTION,
@@ -19,6 +22,9 @@ from tfn.lower.prepare import (
 from tfn.trace import build
 from tfn.trace.op import Conv, Op
 from tfn.trace.uop import UOp, walk
+
+TINY = replace(HOST, l1_bytes=1 << 8, l2_bytes=1 << 10, l3_bytes=1 << 12)
+"""A machine for which little is much."""
 
 
 def ops(outputs: list[UOp], op: Op) -> list[UOp]:
@@ -93,7 +99,6 @@ def test_long_contractions_in_pieces() -> None:
 
 @pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16], ids=lambda d: d.name)
 def test_pieces_of_contractions_mean_the_same(dtype: np.dtype) -> None:
-    tiny = HOST.__class__(HOST.triple, HOST.cpu, "", 64, 32, 1 << 8, 1 << 10, 1 << 12)
     graphs = [
         matmul(p(0, 3, 1024, dtype=dtype), p(1, 1024, 2, dtype=dtype)),
         build.dot(p(0, 1024, 3, dtype=dtype), p(1, 2, 1024, dtype=dtype), ((0,), (1,))),
@@ -101,7 +106,7 @@ def test_pieces_of_contractions_mean_the_same(dtype: np.dtype) -> None:
         conv(p(0, 1, 3, 3, 1024, dtype=dtype), p(1, 2, 2, 1024, 2, dtype=dtype), padding=(1, 0)),
     ]
     for u in graphs:
-        made = prepare([u], tiny)
+        made = prepare([u], TINY)
         assert made != [u]
         values = inputs([u])
         step = 1e-2 if dtype == BFLOAT16 else 1e-4
@@ -126,6 +131,21 @@ def test_contractions_of_every_layout_mean_the_same(shape: tuple[int, int]) -> N
         made = prepare([u], HOST)
         values = inputs([u])
         same(by_definition(made, values)[0], by_definition([u], values)[0], 1e-4, 1e-4)
+
+
+@pytest.mark.parametrize("shape", [(64, 40, 64), (65, 40, 70), (200, 33, 129), (64, 64, 257)])
+@pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16, INT32], ids=lambda d: d.name)
+def test_large_operands_are_copied_into_panels(
+    dtype: np.dtype, shape: tuple[int, int, int]
+) -> None:
+    m, k, n = shape
+    u = matmul(p(0, m, k, dtype=dtype), p(1, k, n, dtype=dtype))
+    made = prepare([u], TINY)
+    (panels,) = ops(made, Op.GBARRIER)
+    assert panels.ndim == 3 and panels.shape[1] == k and panels.size < 2 * k * n + 128 * k
+    agree([u], rtol=2e-2 if dtype == BFLOAT16 else 1e-4, atol=1e-3, target=replace(
+        host(), l1_bytes=1 << 8, l2_bytes=1 << 10, l3_bytes=1 << 12))  # fmt: skip
+    assert not ops(prepare([u], HOST), Op.GBARRIER)
 
 
 def test_contractions_with_scalars() -> None:

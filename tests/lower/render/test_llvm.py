@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.lower.graphs import Value, agree, by_definition, draw, jaxpr, on_cores, p, same
+from tests.lower.graphs import Value, agree, by_definition, device, draw, jaxpr, on_cores, p, same
 from tfn.dtypes import (
     ALL,
     BFLOAT16,
@@ -149,6 +149,23 @@ def test_casts_to_every_dtype(dtype: DType, target: Target) -> None:
         ALL, on_cores(outputs, [x], target), by_definition(outputs, [x]), strict=True
     ):
         same(got, want, what=f"{dtype} to {to}")
+
+
+@every_width
+@pytest.mark.parametrize("size", [1, 2, 5, 9, 17, 33])
+def test_nothing_is_written_beyond_the_end(size: int, target: Target) -> None:
+    """Narrowed values under masks of a few lanes: what follows in memory must stay as it is."""
+    memory = device(target).memory
+    for source in (INT32, FLOAT32, INT64, FLOAT64):
+        x = p(0, 3, size, dtype=source)
+        kinds = [to for to in ALL if to != source]
+        program = lower(jaxpr([build.cast(x, to) for to in kinds]), target)
+        ends = [3 * size * to.itemsize for to in kinds]
+        rooms = [memory.adopt(np.full(end + 64, 113, np.uint8)) for end in ends]
+        device(target).load(program)([memory.adopt(draw(x.shape, source))], rooms)
+        for room, end, to in zip(rooms, ends, kinds, strict=True):
+            found = memory.read(room, (end + 64,), uint8.dtype)
+            assert (found[end:] == 113).all(), (source, to)
 
 
 @every_dtype

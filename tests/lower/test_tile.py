@@ -1,0 +1,39 @@
+"""The register tile: within the registers, within the product, and with little waste."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.lower.check_passes import HOST, SMALL
+from tfn.lower.tile import accumulators, best_tile
+
+SIDES = st.integers(1, 200)
+REGISTERS = st.sampled_from([12, 26])
+
+
+@given(SIDES, SIDES, REGISTERS)
+def test_a_tile_fits(rows: int, vectors: int, most: int) -> None:
+    height, width = best_tile(rows, vectors, most)
+    assert 1 <= height <= rows and 1 <= width <= vectors
+    assert height * width <= most
+
+
+@given(st.integers(50, 500), st.integers(20, 100), REGISTERS)
+def test_a_large_product_fills_the_registers(rows: int, vectors: int, most: int) -> None:
+    height, width = best_tile(rows, vectors, most)
+    assert height * width > 0.6 * most
+
+
+def test_edges_decide() -> None:
+    assert best_tile(1, 1, 26) == (1, 1)
+    assert best_tile(1, 100, 26)[0] == 1
+    assert best_tile(100, 1, 26)[1] == 1
+    for rows, vectors in ((12, 8), (24, 4), (8, 3)):
+        height, width = best_tile(rows, vectors, 26)
+        assert rows % height == 0 and vectors % width == 0, "whole tiles are there to be had"
+
+
+def test_some_registers_are_left_for_operands() -> None:
+    for target in (HOST, SMALL):
+        assert accumulators(target) <= target.vector_registers - 4
