@@ -113,7 +113,8 @@ PROGRAMS: dict[str, tuple[int, Callable[..., Any], Sequence[Any]]] = {
                                  [X, i32(9)]),
     "mean and deviation": (2, lambda x: (x.mean(), x.std()), [X]),
     "position of the largest": (1, lambda x: tnp.argmax(x, -1), [X]),
-    "running sums": (1, lambda x: tnp.cumsum(x, -1), [X]),
+    "running sums of columns": (1, lambda x: tnp.cumsum(x, 0), [X]),
+    "running sums of rows, turned": (3, lambda x: tnp.cumsum(x, -1), [X]),
     "nothing": (0, lambda x: x, [X]),
 }
 # fmt: on

@@ -61,10 +61,11 @@ def kernels(function: UOp, target: Target) -> UOp:
     """The function with numbered barriers: the stage KERNELS."""
     outputs = prepare(function.src, target)
     barriers = must(outputs)
+    barriers |= operands(outputs, barriers)
     apart: set[UOp] = set()
     while True:
         uses = Uses(outputs, barriers, apart)
-        more = uses.operands() or uses.reductions() or uses.manifold() or uses.dear()
+        more = uses.reductions() or uses.manifold() or uses.dear()
         if not more:
             more = uses.too_large()
             apart |= more
@@ -82,10 +83,41 @@ def must(outputs: Iterable[UOp]) -> set[UOp]:
         if node.op is Op.GBARRIER or node.op is Op.SCATTER:
             found.add(node)
         elif node.op in SEVERAL_RESULTS:
-            found.update(s for s in node.src if s.op not in (Op.PARAM, Op.FUNCTION))
+            plain = (Op.PARAM, Op.FUNCTION, Op.CONST) if node.op in LOOPS else (Op.PARAM,)
+            found.update(s for s in node.src if s.op not in plain)
         elif node.op is Op.GET:
             found.add(node)
     return found
+
+
+def operands(outputs: Iterable[UOp], barriers: set[UOp]) -> set[UOp]:
+    """Policy: what contractions and gathers read many times exists in memory."""
+    found: set[UOp] = set()
+    for node in walk(outputs):
+        if node.op in CONTRACTIONS:
+            found.update(filter(None, (_operand(s, barriers) for s in node.src)))
+        elif node.op is Op.GATHER and computed(node.src[0], barriers):
+            found.add(node.src[0])
+    return found
+
+
+def computed(node: UOp, barriers: set[UOp]) -> bool:
+    """Whether reading the node means more than reading a buffer at another index."""
+    while node.op in CHEAP and node not in barriers:
+        node = node.src[0]
+    return node not in barriers and node.op not in LEAVES
+
+
+def _operand(node: UOp, barriers: set[UOp]) -> UOp | None:
+    """What of an operand, read many times, needs a barrier, if anything."""
+    if not computed(node, barriers):
+        return None
+    while node.op in CHEAP and node.op is not Op.CAST and node not in barriers:
+        if node.op is Op.EXPAND or build.count(node.src[0].shape) <= build.count(node.shape):
+            node = node.src[0]
+        else:
+            break
+    return node
 
 
 @dataclass
@@ -221,16 +253,6 @@ class Uses:
             return frozenset(range(node.arg.batch if index == 0 else source.ndim - 1))
         return frozenset()
 
-    def operands(self) -> set[UOp]:
-        """What contractions and gathers read many times exists in memory."""
-        found: set[UOp] = set()
-        for node in self.order:
-            if node.op in CONTRACTIONS:
-                found.update(filter(None, map(self._operand, node.src)))
-            elif node.op is Op.GATHER and self._computed(node.src[0]):
-                found.add(node.src[0])
-        return found - self.barriers
-
     def reductions(self) -> set[UOp]:
         """What cannot be computed once inside its user's loops is kept, with its epilogue."""
         found: set[UOp] = set()
@@ -362,7 +384,9 @@ class Uses:
             if not alike or user in self.barriers or left < 0:
                 break
             if any(
-                self._computed(s) and self._holds_reduction(s) for s in user.src if s is not node
+                computed(s, self.barriers) and self._holds_reduction(s)
+                for s in user.src
+                if s is not node
             ):
                 break
             node = user
@@ -370,23 +394,6 @@ class Uses:
 
     def _holds_reduction(self, node: UOp) -> bool:
         return any(n.op in REDUCTIONS for n in walk([node], lambda n: n not in self.barriers))
-
-    def _computed(self, node: UOp) -> bool:
-        """Whether reading the node means more than reading a buffer at another index."""
-        while node.op in CHEAP and node not in self.barriers:
-            node = node.src[0]
-        return node not in self.barriers and node.op not in LEAVES
-
-    def _operand(self, node: UOp) -> UOp | None:
-        """What an operand of a contraction, read many times, needs a barrier on, if anything."""
-        if not self._computed(node):
-            return None
-        while node.op in CHEAP and node.op is not Op.CAST and node not in self.barriers:
-            if node.op is Op.EXPAND or build.count(node.src[0].shape) <= build.count(node.shape):
-                node = node.src[0]
-            else:
-                break
-        return node
 
 
 def _place(outputs: Sequence[UOp], uses: Uses, function: UOp) -> UOp:

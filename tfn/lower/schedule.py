@@ -204,6 +204,17 @@ class Scheduler:
         store = UOp(Op.STORE, (to, i, UOp(Op.LOAD, (from_, i))))
         return [self._launch(UOp(Op.SINK, (store,)), (target, source), 1)]
 
+    def fill(self, u: UOp, refs: dict[UOp, Ref]) -> list[Planned]:
+        """A constant that a loop of kernels begins with, put into a room."""
+        if u.op is not Op.CONST:
+            return []
+        refs[u] = self._room(u)
+        size = count(u.shape)
+        i = UOp(Op.RANGE, (), Range(0, size)) if size > 1 else const(0, INT64)
+        to = UOp(Op.PARAM, (), Param(0, (size,), u.dtype))
+        store = UOp(Op.STORE, (to, i, const(u.arg.value, u.dtype)))
+        return [self._launch(UOp(Op.SINK, (store,)), (refs[u],), 1)]
+
     # Loops and branches.
 
     def region(self, region: Region, refs: dict[UOp, Ref]) -> list[Planned]:
@@ -221,8 +232,9 @@ class Scheduler:
         for s in node.src:
             if count(s.shape) == 0:  # no kernel makes it, and none reads it
                 refs.setdefault(s, self._room(s))
+        made = [step for s in node.src if s not in refs for step in self.fill(s, refs)]
         operands = [refs[s] if s.op is not Op.FUNCTION else None for s in node.src]
-        steps = REGIONS[node.op](self, node, operands, places, out.keys())
+        steps = [*made, *REGIONS[node.op](self, node, operands, places, out.keys())]
         for step in steps:
             if step.kernel is None:  # not one of the copies before it
                 step.stage = region
