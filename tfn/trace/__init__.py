@@ -7,6 +7,7 @@ Files in reading order:
     kind         shape and dtype as one object: what caches ask first
     build        nodes made the convenient way
     jaxpr        closed functions, and how they print
+    tidy         loops and branches without what nobody uses
     bind         execute at once, or record: the one decision
     unknown      what to say when Python needs a value that is not there
     oracle       the meaning of every operation on plain NumPy

@@ -18,7 +18,8 @@ from tfn.dtypes import DType
 from tfn.errors import UnexpectedTracerError, user_line
 from tfn.trace.jaxpr import Jaxpr, alone, close, inline
 from tfn.trace.kind import Kind
-from tfn.trace.op import SEVERAL, Leaf, Op, Shape
+from tfn.trace.op import LOOPS, SEVERAL, Leaf, Op, Shape
+from tfn.trace.tidy import tidy
 from tfn.trace.uop import UOp, substitute, walk
 
 
@@ -221,6 +222,9 @@ def evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool] = ()) ->
     """
     weak = weak or (False,) * len(outputs)
     order = list(walk(outputs))
+    if any(node.op in LOOPS for node in order):
+        outputs = tidy(outputs, order)
+        order = list(walk(outputs))
     used = [node for node in order if node.op is Op.LEAF]
     outer = innermost([leaf.arg.value for leaf in used])
     if outer is not None:
