@@ -130,3 +130,57 @@ def test_what_does_not_fit_is_said_before_anything_runs(monkeypatch: Any) -> Non
     with pytest.raises(OutOfMemoryError, match=r"524,\d+ bytes do not fit"):
         f(x)
     assert pool.live_bytes == live and not x.is_deleted()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        np.arange(12, dtype=np.float32)[::-2],
+        np.arange(12, dtype=">f4"),
+        np.broadcast_to(np.float32(2), (30, 40)),
+        np.arange(1200, dtype=np.float32).reshape(30, 40)[:, ::3],
+    ],
+    ids=["backwards", "big-endian", "broadcast", "every third"],
+)
+def test_data_in_any_layout(data: Any) -> None:
+    x = run.asarray(data)
+    assert x.shape == data.shape and x.dtype == FLOAT32
+    assert np.array_equal(np.asarray(x), data) and np.array_equal(np.asarray(x + 0.0), data)
+
+
+@pytest.mark.parametrize("device", ["cpu", "python"])
+def test_a_function_is_lowered_once_for_each_device(device: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(config, "device", device)
+    monkeypatch.setattr(run, "_LOADED", {})
+    x = tnp.asarray(np.arange(4, dtype=np.float32))
+    for _ in range(3):
+        found = tfn.make_jaxpr(lambda a: tnp.tanh(a) * 2)(x)
+        (y,) = run.call(found, [x])
+        np.testing.assert_allclose(np.asarray(y), np.tanh(np.arange(4)) * 2, 1e-6)
+    assert [name for _, name in run._LOADED] == [device]
+
+
+@pytest.mark.parametrize("device", ["cpu", "python"])
+def test_results_that_are_an_argument_or_another_result(device: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(config, "device", device)
+    x = tnp.asarray(np.ones((2, 3), np.float32))
+    found = tfn.make_jaxpr(lambda a: (a, a + 1, a + 1, a))(x)
+    for got, want in zip(run.call(found, [x]), (1, 2, 2, 1), strict=True):
+        assert (np.asarray(got) == want).all()
+
+
+def test_other_numbers_are_no_other_program(monkeypatch: Any) -> None:
+    x = tnp.asarray(np.arange(3, dtype=np.float32))
+    np.testing.assert_allclose(np.asarray(x * 0.5), np.arange(3) * 0.5)
+    np.testing.assert_allclose(np.asarray(x * 2), np.arange(3) * 2)
+    monkeypatch.setattr(run, "lower", None)
+    for number in (-3.25, 1000.5, 7, -1):
+        np.testing.assert_allclose(np.asarray(x * number), np.arange(3) * number)
+
+
+def test_an_array_is_not_changed_through_what_it_was_made_from() -> None:
+    for size in (3, 100_000):
+        data = np.ones(size, np.float32)
+        x = tnp.array(data)
+        data[:] = 5
+        assert (np.asarray(x) == 1).all()
