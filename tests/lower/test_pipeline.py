@@ -9,18 +9,15 @@ import numpy as np
 import pytest
 
 from tests.lower.check_passes import HOST, SMALL, check_passes
+from tests.lower.graphs import draw, matmul, p, softmax
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower import pipeline
 from tfn.trace import build
 from tfn.trace.jaxpr import Jaxpr, function
-from tfn.trace.op import Conv, Op, Param
+from tfn.trace.op import Conv, Op
 from tfn.trace.uop import UOp, const
 
 Maker = Callable[[], tuple[list[UOp], list[UOp]]]
-
-
-def p(index: int, *shape: int, dtype: np.dtype = FLOAT32) -> UOp:
-    return UOp(Op.PARAM, (), Param(index, shape, dtype))
 
 
 def jaxpr(outputs: list[UOp], params: list[UOp]) -> Jaxpr:
@@ -28,19 +25,7 @@ def jaxpr(outputs: list[UOp], params: list[UOp]) -> Jaxpr:
 
 
 def inputs(params: list[UOp]) -> list[np.ndarray]:
-    random = np.random.default_rng(0)
-    return [
-        random.standard_normal(u.shape).astype(u.dtype) if u.dtype.kind == "f"
-        else random.integers(0, 5, u.shape).astype(u.dtype)
-        for u in params
-    ]  # fmt: skip
-
-
-def softmax(x: UOp) -> UOp:
-    top = build.reduce(x, Op.MAX, (x.ndim - 1,), keepdims=True)
-    e = build.unary(Op.ABS, x - build.expand(top, x.shape))  # any elementwise op would do
-    total = build.add_up(e, (x.ndim - 1,), keepdims=True)
-    return e / build.expand(total, x.shape)
+    return [draw(u.shape, u.dtype, i) for i, u in enumerate(params)]
 
 
 def conv(x: UOp, w: UOp, stride: int = 1, padding: tuple[int, int] = (0, 0), dilation: int = 1,
@@ -48,10 +33,6 @@ def conv(x: UOp, w: UOp, stride: int = 1, padding: tuple[int, int] = (0, 0), dil
     arg = Conv((stride, stride), (padding, padding), (1, 1), (dilation, dilation), groups,
                batch_groups, x.dtype)  # fmt: skip
     return build.conv(x, w, arg)
-
-
-def matmul(a: UOp, b: UOp) -> UOp:
-    return build.dot(a, b, ((1,), (0,)))
 
 
 X, Y = p(0, 7, 13), p(1, 7, 13)
@@ -115,6 +96,15 @@ PROGRAMS: dict[str, tuple[list[UOp], list[UOp]]] = {
         [build.scatter(const(0.0, FLOAT32, (7,)), p(0, 5, 1, dtype=INT32), p(1, 5, 1), Op.ADD)],
         [p(0, 5, 1, dtype=INT32), p(1, 5, 1)]),
     "sort": (build.sort([p(0, 3, 17), build.iota((3, 17), 1)]), [p(0, 3, 17)]),
+    "equal updates": (
+        [build.scatter(p(0, 4), build.zeros((3, 1), INT32), const(2.0, FLOAT32, (3, 1)), Op.ADD)],
+        [p(0, 4)]),
+    "scatter at sums": (
+        [build.scatter(p(0, 4), build.reshape(build.add_up(p(1, 3, 2, dtype=INT32), (1,)), (3, 1)),
+                       build.broadcast_to(build.add_up(p(0, 4), (0,)), (3, 1)), Op.ADD)],
+        [p(0, 4), p(1, 3, 2, dtype=INT32)]),
+    "sum of equal terms": ([build.add_up(build.expand(p(0, 1), (300,)), (0,)) * 0.5], [p(0, 1)]),
+    "product with a scalar": ([build.dot(p(0, 40), p(1), ((), ()))], [p(0, 40), p(1)]),
     "barrier": ([UOp(Op.GBARRIER, (X + Y,)) * 2.0], [X, Y]),
 }
 # fmt: on
