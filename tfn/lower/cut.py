@@ -62,13 +62,14 @@ def kernels(function: UOp, target: Target) -> UOp:
     outputs = prepare(function.src, target)
     barriers = must(outputs)
     barriers |= operands(outputs, barriers)
-    apart: set[UOp] = set()
+    apart: dict[UOp, UOp] = {}
     while True:
         uses = Uses(outputs, barriers, apart)
         more = uses.reductions() or uses.manifold() or uses.dear()
         if not more:
-            more = uses.too_large()
-            apart |= more
+            parts = uses.too_large()
+            apart |= parts
+            more = set(parts)
         if not more:
             break
         barriers |= more
@@ -126,12 +127,13 @@ class Uses:
 
     outputs: Sequence[UOp]
     barriers: set[UOp]
-    apart: set[UOp]  # barriers that end a kernel which would be too large
+    apart: dict[UOp, UOp]  # what ends a part of a kernel which would be too large -> the part
     kernel: dict[UOp, UOp] = field(default_factory=dict)  # of a barrier: the kernel's first
     places: dict[UOp, dict[UOp, set[Place]]] = field(default_factory=dict)
     consumers: dict[UOp, set[UOp]] = field(default_factory=dict)
     feeds: dict[UOp, set[UOp]] = field(default_factory=dict)  # kernel -> kernels that read it
     joined: dict[UOp, UOp] = field(default_factory=dict)  # a fused reduction -> its kernel
+    ends: dict[UOp, UOp] = field(default_factory=dict)  # part -> its kernel
     order: list[UOp] = field(default_factory=list)
     behind: dict[UOp, int] = field(default_factory=dict)  # instructions on the longest way to it
     elsewhere: dict[tuple[object, ...], int] = field(default_factory=dict)  # other index maps
@@ -183,8 +185,10 @@ class Uses:
 
     def _same_loops(self, node: UOp, readers: dict[UOp, set[Place]]) -> UOp | None:
         """A kernel with the loops of `node` that reads it element by element: join that one."""
+        if node in self.apart:
+            return self._same_part(node, readers)
         same = {tuple((i,) for i in range(node.ndim))}
-        if node.op in OWN_KERNEL or node.op in (Op.GET, Op.GBARRIER) or node in self.apart:
+        if node.op in OWN_KERNEL or node.op in (Op.GET, Op.GBARRIER):
             return None
         for first, places in readers.items():
             alike = first.shape == node.shape and first.op not in OWN_KERNEL
@@ -193,6 +197,12 @@ class Uses:
                 if not any(self._reaches(other, first) for other in others):
                     return first
         return None
+
+    def _same_part(self, node: UOp, readers: dict[UOp, set[Place]]) -> UOp | None:
+        """The kernel of the part that ends here, which is cut from those that read it."""
+        first = self.ends.setdefault(self.apart[node], node)
+        alike = first is not node and first.shape == node.shape
+        return first if alike and not any(self._reaches(r, first) for r in readers) else None
 
     def _same_source(self, node: UOp) -> UOp | None:
         """The results of one sort, loop or branch are made together."""
@@ -283,27 +293,32 @@ class Uses:
                     found.add(node)
         return found - self.barriers
 
-    def too_large(self) -> set[UOp]:
-        """Where kernels with too many instructions are cut: across the fewest live values."""
+    def too_large(self) -> dict[UOp, UOp]:
+        """Where kernels with too many instructions are cut: across the fewest live values.
+
+        For each of these values, which part it ends.
+        """
         members: dict[UOp, list[UOp]] = {}
         for node in self.order:
             for first in self.places.get(node, {}):
                 members.setdefault(first, []).append(node)
-        found: set[UOp] = set()
+        found: dict[UOp, UOp] = {}
         for first, nodes in members.items():
             nodes = [u for u in nodes if u.size >= first.size]
             total = sum(map(weight, nodes))
             if total > LARGE:
-                found |= self._narrowest(nodes)
+                for part in self._narrowest(nodes):
+                    found |= dict.fromkeys(part, next(u for u in nodes if u in part))
             elif total > EPILOGUE:
-                found |= {self._after(u) for u in nodes if u.op in CONTRACTIONS} - self.apart
-        return found - set(self.outputs)
+                ends = {self._after(u) for u in nodes if u.op in CONTRACTIONS}
+                found |= {u: u for u in ends if u not in self.apart}
+        return {u: part for u, part in found.items() if u not in self.outputs}
 
-    def _narrowest(self, nodes: list[UOp]) -> set[UOp]:
+    def _narrowest(self, nodes: list[UOp]) -> list[set[UOp]]:
         """Cuts of a long body into parts between half of and all that is allowed."""
         inside = set(nodes)
         last = {s: i for i, node in enumerate(nodes) for s in node.src if s in inside}
-        found: set[UOp] = set()
+        found: list[set[UOp]] = []
         live: set[UOp] = set()
         best: set[UOp] = set()
         total = since = 0
@@ -313,7 +328,7 @@ class Uses:
             if last.get(node, -1) > i and node not in self.barriers and node.op not in LEAVES:
                 live.add(node)
             if total > LARGE and best:
-                found |= best
+                found.append(best)
                 live -= best
                 total, best = since, set()
             plain = bool(live) and all(u.op in ELEMENTWISE for u in live)

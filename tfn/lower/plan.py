@@ -11,6 +11,8 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
 from tfn.lower.kernel import Space
 from tfn.trace.build import count
 from tfn.trace.uop import UOp
@@ -42,21 +44,16 @@ def size_bytes(node: UOp) -> int:
 
 def arena(values: Mapping[Key, Life]) -> tuple[dict[Key, int], int]:
     """The offset of each value, and the size of the arena in bytes."""
-    placed: list[tuple[int, int, Life]] = []
+    placed = np.empty((0, 4), np.int64)  # start, end, first and last position; by start
     offsets: dict[Key, int] = {}
     for node, life in sorted(values.items(), key=lambda item: (-item[1].size_bytes, item[1].first)):
-        busy = sorted(
-            (start, end) for start, end, other in placed
-            if other.first <= life.last and life.first <= other.last
-        )  # fmt: skip
-        at = 0
-        for start, end in busy:
-            if start - at >= life.size_bytes:
-                break
-            at = max(at, end)
-        offsets[node] = at
-        placed.append((at, at + life.size_bytes, life))
-    return offsets, max((end for _, end, _ in placed), default=0)
+        busy = placed[(placed[:, 2] <= life.last) & (life.first <= placed[:, 3])]
+        free = np.maximum.accumulate(np.append(0, busy[:, 1]))  # after each of them, and before all
+        gaps = np.flatnonzero(busy[:, 0] - free[:-1] >= life.size_bytes)
+        at = offsets[node] = int(free[gaps[0] if len(gaps) else -1])
+        row = (at, at + life.size_bytes, life.first, life.last)
+        placed = np.insert(placed, np.searchsorted(placed[:, 0], at), row, axis=0)
+    return offsets, int(placed[:, 1].max(initial=0))
 
 
 class Memory:
