@@ -335,7 +335,9 @@ def in_place(found: Sequence[Stage | Region], function: UOp, output: int, refs: 
     if old in function.src or list(function.src).count(value) > 1:
         return False
     readers = [i for i, stage in enumerate(found) if old in _reads(stage)]
-    writer = next(i for i, stage in enumerate(found) if value in _writes(stage))
+    writer = next((i for i, stage in enumerate(found) if value in _writes(stage)), None)
+    if writer is None:  # without elements, it is not written at all
+        return True
     if any(i > writer for i in readers):
         return False
     stage = found[writer]
