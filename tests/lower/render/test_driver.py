@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-import threading
-from collections.abc import Sequence
-from functools import cache
-
 import numpy as np
 import pytest
 
+from tests.lower.crew import program_on, run
 from tests.lower.graphs import (
-    Value,
     by_definition,
     draw,
     inputs,
-    jaxpr,
     matmul,
     on_cores,
     p,
@@ -25,11 +19,7 @@ from tests.lower.graphs import (
 )
 from tfn.config import config
 from tfn.dtypes import FLOAT32, INT32
-from tfn.hw.compile.llvm import LlvmCompiler
-from tfn.hw.cpu.loader import Loader
-from tfn.hw.cpu.target import host
-from tfn.lower.kernel import Branch, Kernel, Launch, Loop, Program, Slot, Space, Step, flatten
-from tfn.lower.pipeline import lower
+from tfn.lower.kernel import Branch, Kernel, Launch, Loop, Slot, Space, Step
 from tfn.lower.render.driver import COUNTER_BYTES, COUNTERS_AT, driver_text, sync_bytes
 from tfn.trace import build
 from tfn.trace.op import Op
@@ -37,39 +27,6 @@ from tfn.trace.uop import UOp
 
 THREADS = (1, 2, 3, 8)
 every_count = pytest.mark.parametrize("threads", THREADS)
-
-
-@cache
-def loader() -> Loader:
-    return Loader(LlvmCompiler())
-
-
-def run(steps: Sequence[Step], buffers: Sequence[Value], arena: Value, threads: int,
-        inputs: int = 0) -> None:  # fmt: skip
-    """Enter the driver of some steps with so many threads, none of which waits for the others."""
-    launches = list(flatten(steps))
-    compiler, code = loader().compiler, {}
-    for kernel in {launch.kernel.name: launch.kernel for launch in launches}.values():
-        code[kernel.name] = loader().load_once(kernel.name, compiler.compile(kernel.text, host()))
-    text = driver_text("entry", steps, inputs)
-    entry = loader().load(compiler.compile(text, host()), ("entry",), code)
-    call = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 3)(
-        entry.addresses["entry"]
-    )
-    pointers = (ctypes.c_void_p * max(len(buffers), 1))(*[b.ctypes.data for b in buffers])
-    sync = np.zeros(sync_bytes(launches) // 8 + 8, np.int64)
-    start = sync[(-sync.ctypes.data // 8) % 8 :]  # on a cache line of its own
-    crew = [
-        threading.Thread(
-            target=call, args=(i, threads, pointers, arena.ctypes.data, start.ctypes.data)
-        )
-        for i in range(threads)
-    ]
-    for thread in crew:
-        thread.start()
-    for thread in crew:
-        thread.join(60)
-        assert not thread.is_alive(), "a barrier did not open"
 
 
 def kernel(name: str, body: str, tiles: int = 1) -> Kernel:
@@ -258,10 +215,8 @@ def test_bits_do_not_depend_on_threads(name: str, monkeypatch: pytest.MonkeyPatc
 def test_small_programs_too_where_nobody_would_wake_a_thread(threads: int) -> None:
     x, w = p(0, 20, 30), p(1, 30, 20)
     outputs = [softmax(matmul(matmul(x, w), x)), build.add_up(matmul(x, w), (0,))]
-    program: Program = lower(jaxpr(outputs), host())
     values = [draw(u.shape, FLOAT32, i) for i, u in enumerate(params(outputs))]
-    made = [np.zeros(u.shape, u.dtype) for u in outputs]
-    arena = np.zeros(program.arena_bytes + 64, np.uint8)
-    run(program.steps, [*values, *made], arena, threads, inputs=2)
-    for got, want in zip(made, by_definition(outputs, values), strict=True):
+    for got, want in zip(
+        program_on(threads, outputs, values), by_definition(outputs, values), strict=True
+    ):
         same(got, want, 1e-4, 1e-4)

@@ -1,0 +1,63 @@
+"""Programs entered by several threads at once, however little there is to do."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from tests.lower.graphs import Value, jaxpr
+from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.cpu.loader import Loader
+from tfn.hw.cpu.target import host
+from tfn.lower.kernel import Space, Step, flatten
+from tfn.lower.pipeline import lower
+from tfn.lower.render.driver import driver_text, sync_bytes
+from tfn.trace.uop import UOp
+
+
+@cache
+def loader() -> Loader:
+    return Loader(LlvmCompiler())
+
+
+def run(steps: Sequence[Step], buffers: Sequence[Value], arena: Value, threads: int,
+        inputs: int = 0) -> None:  # fmt: skip
+    """Enter the driver of some steps with so many threads, none of which waits for the others."""
+    launches = list(flatten(steps))
+    compiler, code = loader().compiler, {}
+    for kernel in {launch.kernel.name: launch.kernel for launch in launches}.values():
+        code[kernel.name] = loader().load_once(kernel.name, compiler.compile(kernel.text, host()))
+    text = driver_text("entry", steps, inputs)
+    entry = loader().load(compiler.compile(text, host()), ("entry",), code)
+    call = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 3)(
+        entry.addresses["entry"]
+    )
+    pointers = (ctypes.c_void_p * max(len(buffers), 1))(*[b.ctypes.data for b in buffers])
+    sync = np.zeros(sync_bytes(launches) // 8 + 8, np.int64)
+    start = sync[(-sync.ctypes.data // 8) % 8 :]  # on a cache line of its own
+    crew = [
+        threading.Thread(
+            target=call, args=(i, threads, pointers, arena.ctypes.data, start.ctypes.data)
+        )
+        for i in range(threads)
+    ]
+    for thread in crew:
+        thread.start()
+    for thread in crew:
+        thread.join(60)
+        assert not thread.is_alive(), "a barrier did not open"
+
+
+def program_on(threads: int, outputs: Sequence[UOp], values: Sequence[Value]) -> list[Value]:
+    """The values of graphs, made by so many threads."""
+    program = lower(jaxpr(outputs), host())
+    made = [np.zeros(u.shape, u.dtype) for u in outputs]
+    arena = np.zeros(program.arena_bytes + 64, np.uint8)
+    run(program.steps, [*values, *made], arena, threads, inputs=len(values))
+    for i, slot in program.aliases:
+        made[i] = values[slot.at] if slot.space is Space.INPUT else made[slot.at]
+    return made
