@@ -33,3 +33,31 @@ def test_long_headings_go_on_in_the_next_line() -> None:
     shapes = [(4, 4)] * 12
     text = ranges(lambda *xs: sum(xs[1:], xs[0]), *shapes)
     assert max(map(len, text.splitlines())) <= 110
+
+
+def test_a_loop_says_what_it_carries_and_what_it_takes_apart() -> None:
+    def walk(xs: Any, w: Any) -> Any:
+        return tfn.lax.scan(lambda c, x: (c @ w, c.sum() * x), w, xs, reverse=True)
+
+    text = ranges(walk, (5,), (4, 4))
+    assert text.startswith("scan 0, 5 times, from the last slice: ")
+    first, *rest = (line.strip() for line in text.split("\n\n")[0].splitlines()[1:])
+    assert first.startswith("carry ") and ": first b, then " in first and ", at last " in first
+    assert [line.split()[0] for line in rest] == ["slice", "slices"]
+    assert "\n  kernel 0.0: " in text and "\n    for r0 in 4:" in text
+
+
+def test_a_branch_says_what_each_way_gives() -> None:
+    def either(x: Any, w: Any) -> Any:
+        return tfn.lax.cond(x.sum() > 0, lambda x, w: x @ w, lambda x, w: w, x, w)
+
+    text = ranges(either, (4, 4), (4, 4))
+    assert "clamped to 0..1" in text
+    assert "\n  case 0: gives b\n" in text and "\n  case 1: gives " in text
+
+
+def test_the_same_kernel_in_a_loop_and_outside_is_shown_once() -> None:
+    text = ranges(
+        lambda x, w: tfn.lax.fori_loop(0, 3, lambda i, c: (c @ w) @ w, x @ w), (4, 4), (4, 4)
+    )
+    assert text.count("+=") == 1 and text.count("the same as kernel 0") == 2
