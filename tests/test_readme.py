@@ -27,5 +27,8 @@ def test_commands_are_there() -> None:
 
 
 def test_files_are_there() -> None:
-    for name in re.findall(r"`((?:examples|tests|tfn)/[\w/.]+|\w+\.md)`", TEXT):
+    named = re.findall(r"`((?:examples|tests|tfn)/[\w/.]+|\w+\.md)`", TEXT)
+    pictures = re.findall(r"!\[[^]]+\]\(([^)]+)\)", TEXT)
+    assert pictures
+    for name in named + pictures:
         assert (ROOT / name).exists(), name
