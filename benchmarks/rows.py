@@ -150,7 +150,7 @@ ROWS = {row.name: row for row in (
     Row("gpt_train", "training", transformer,
         "4 layers, width 256, 4 texts of 256, one Adam step"),
     Row("lstm_grad", "loops", recurrent, "128 steps, batch 32, width 256"),
-    Row("fori10k", "loops", normals(x=(8,)), "10,000 iterations on 8 floats"),
+    Row("fori10k", "loops", lambda: {"x": np.abs(normal(0, 8))}, "10,000 iterations on 8 floats"),
     Row("while10k", "loops", lambda: {"x": np.float32(0.5)}, "10,000 iterations, a test in each"),
     Row("perex_grad", "functional", lambda: {"layers": dense(10, 784, 128, 10), **digits(256)},
         "a gradient for each of 256 examples, 784-128-10"),
