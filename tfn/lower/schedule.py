@@ -395,6 +395,8 @@ class Placer:
             head = self.steps(p.head, plan.Memory())
             body = self.steps(p.body, plan.Memory())
             condition = None if p.condition is None else self.slot(p.condition)
+            if p.condition is not None:  # read by each thread after the last barrier
+                memory.must_wait([self._extent(p.condition)], 0)
             return replace(p.loop, head=head, condition=condition, body=body, barrier=barrier)
         assert p.index is not None
         ways = tuple(self.steps(way, plan.Memory()) for way in p.ways)
