@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from tests.lower.check_passes import HOST
 from tests.lower.crew import program_on
 from tests.lower.drawn import LOOPS, STEPS, graphs
-from tests.lower.graphs import agree, by_definition, inputs, jaxpr, matmul, p, same
+from tests.lower.graphs import agree, by_definition, draw, inputs, jaxpr, matmul, p, same
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower.kernel import Branch, Launch, Loop, Program, Space, Step
 from tfn.lower.pipeline import lower
@@ -154,6 +154,28 @@ def test_a_condition_may_be_kernels_too() -> None:
     step = body([c], c + build.flip(c, (0,)) + 1.0)
     outputs = build.repeat_while(cond, step, [], [], [c])
     agree(outputs, [np.array([0, 1, 2, 3], np.float32)])
+
+
+def test_a_condition_is_kept_until_all_threads_have_left_the_loop() -> None:
+    """They read it after the loop's last barrier, and its place is wanted right after it."""
+    n, c, w = p(0, dtype=INT32), p(1, 4, 4), p(2, 4, 32)
+    i, d = p(1, dtype=INT32), p(2, 4, 4)
+    cond = body([n, i, d], i < n)
+    i, d = p(0, dtype=INT32), p(1, 4, 4)
+    step = body([i, d], i + 1, mixed(d, d))
+    last = build.repeat_while(cond, step, [n], [], [const(0, INT32), c])[1]
+    outputs = [matmul(matmul(last, w), build.permute(w, (1, 0)))]
+    steps = program(*outputs).steps
+    (loop,) = loops(steps)
+    after = steps[steps.index(loop) + 1]
+    assert isinstance(after, Launch) and loop.condition is not None
+    start = after.operands[0].at
+    assert start <= loop.condition.at < start + 4 * 32 * 4, "the place is used again"
+    assert after.barrier
+    values = [np.array(2, np.int32), draw((4, 4), FLOAT32), draw((4, 32), FLOAT32)]
+    (want,) = by_definition(outputs, values)
+    for _ in range(5):
+        same(program_on(3, outputs, values)[0], want, 1e-4, 1e-4)
 
 
 # Lifetimes and places.
