@@ -76,6 +76,11 @@ def kernels(function: UOp, target: Target) -> UOp:
     return _place(outputs, uses, function)
 
 
+def own_axes(node: UOp) -> Place:
+    """How the axes of a kernel's output are reached: each by itself, but for those of size 1."""
+    return tuple((i,) if n != 1 else () for i, n in enumerate(node.shape))
+
+
 def must(outputs: Iterable[UOp]) -> set[UOp]:
     """Legality: outputs, users' barriers, and what kernels of their own read and write."""
     outputs = list(outputs)
@@ -156,8 +161,7 @@ class Uses:
             for reader in readers:
                 if reader is not first:
                     self.feeds.setdefault(first, set()).add(reader)
-            axes = tuple((i,) for i in range(node.ndim))
-            self.places[node] = {first: {axes}}
+            self.places[node] = {first: {own_axes(node)}}
             if node.op is Op.GET:
                 self.consumers.setdefault(node.src[0], set()).add(node)
                 self.places.setdefault(node.src[0], {}).setdefault(first, set()).add(())
@@ -187,7 +191,7 @@ class Uses:
         """A kernel with the loops of `node` that reads it element by element: join that one."""
         if node in self.apart:
             return self._same_part(node, readers)
-        same = {tuple((i,) for i in range(node.ndim))}
+        same = {own_axes(node)}
         if node.op in OWN_KERNEL or node.op in (Op.GET, Op.GBARRIER):
             return None
         for first, places in readers.items():
