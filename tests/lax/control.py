@@ -193,3 +193,15 @@ def check_transforms(f: Step, plain: Step, reverse: bool) -> None:
         check(tfn.vmap(tfn.grad(scalar(f)))(tnp.asarray(POINTS)), stack(slope, POINTS))
         total = tfn.grad(lambda xs: tfn.vmap(scalar(f))(xs).sum())
         check(total(tnp.asarray(POINTS)), stack(slope, POINTS))
+
+
+def check_nested(f: Step, plain: Step, reverse: bool) -> None:
+    """The transforms that change loops most, for programs of which there are many."""
+    x, dx, points = tnp.asarray(POINTS[0]), tnp.asarray(POINTS[1]), tnp.asarray(POINTS)
+    value, linear = tfn.linearize(f, x)
+    check((value, linear(dx)), tfn.jvp(plain, (x,), (dx,)))
+    check(tfn.jit(tfn.vmap(f))(points), stack(plain, POINTS))
+    if reverse:
+        slopes = stack(tfn.grad(scalar(plain)), POINTS)
+        check(tfn.jit(tfn.vmap(tfn.grad(scalar(f))))(points), slopes)
+        check(tfn.grad(lambda xs: tfn.vmap(scalar(f))(xs).sum())(points), slopes)

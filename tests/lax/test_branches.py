@@ -13,8 +13,6 @@ from tests.lax.control import check
 from tfn import lax
 from tfn.errors import ArgumentError, DTypeError, ShapeError, TreeError
 
-pytestmark = pytest.mark.usefixtures("needs_loops")
-
 
 def test_cond_by_any_kind_of_predicate() -> None:
     f = lambda p: lax.cond(p, lambda x: x + 1, lambda x: x * 10, 2.0)

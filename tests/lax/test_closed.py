@@ -13,7 +13,6 @@ from tfn.errors import ArgumentError, DTypeError, TreeError
 from tfn.lax.closed import closed
 from tfn.transforms.shapes import ShapeDtypeStruct
 
-pytestmark = pytest.mark.usefixtures("needs_loops")
 SCALAR = ShapeDtypeStruct((), "float32")
 ONE = tfn.tree.structure((0,))
 

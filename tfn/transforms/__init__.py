@@ -6,6 +6,7 @@ Files, in reading order:
 - ``arguments``: what a user's function was given, and how messages name it
 - ``record``: a user's function run once on fresh leaves
 - ``body``: the functions inside loops and branches, opened and closed again
+- ``postpone``: sums over the steps of a loop that are better taken after it
 - ``scan``: the rows of SCAN in the three tables that follow
 - ``iterate``: the rows of WHILE
 - ``branch``: the rows of COND

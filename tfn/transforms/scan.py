@@ -20,6 +20,7 @@ from tfn.trace.build import moveaxis, scan, spread, zeros
 from tfn.trace.op import Scan
 from tfn.trace.uop import UOp, substitute
 from tfn.transforms.body import Lanes, closed, depending, filled, fresh, opened, residuals
+from tfn.transforms.postpone import Product, postpone
 
 Push = Callable[[Sequence[UOp], Mapping[UOp, UOp]], list[UOp | None]]
 Pull = Callable[[Sequence[UOp | None], Sequence[UOp], Sequence[UOp | None]], list[UOp | None]]
@@ -177,26 +178,44 @@ def transpose(pull: Pull, u: UOp, cts: Sequence[UOp | None],
         if not more:
             break
         waiting |= more
-    sums = {i: fresh(inputs[i]) for i in consts if found[i] is not None}
+    streams = {places[r]: x for r, x in arrays.items()} | dict(zip(given, (ct for _, ct in ys)))
     kept_state = [i for i in carries if i in waiting]
     live = [i for i in slices if found[i] is not None]
+    graphs = [u for u in found.values() if u is not None]
+    changing = depending(graphs, [*(state[i] for i in kept_state), *streams])
+    slopes = [filled(found[i], inputs[i]) for i in live]
+    rests: dict[int, UOp] = {}
+    products: dict[int, list[Product]] = {}
+    for i in consts:
+        ct = found[i]
+        if ct is not None:
+            rest, products[i] = postpone(ct, changing, {*streams, *slopes})
+            if rest is not None:
+                rests[i] = rest
+    factors = dict.fromkeys(u for some in products.values() for p in some for u in p.factors)
+    stacked = dict.fromkeys([*slopes, *(u for u in factors if u not in streams)])
+    sums = {i: fresh(inputs[i]) for i in rests}
     body = closed(
-        [*(sums[i] + filled(found[i], inputs[i]) for i in sums),
-         *(filled(found[i], inputs[i]) for i in kept_state),
-         *(filled(found[i], inputs[i]) for i in live)],
-        [*(places[r] for r in values), *sums.values(), *(state[i] for i in kept_state),
-         *(places[r] for r in arrays), *given],
+        [*(sums[i] + rests[i] for i in rests),
+         *(filled(found[i], inputs[i]) for i in kept_state), *stacked],
+        [*(places[r] for r in values), *sums.values(), *(state[i] for i in kept_state), *streams],
     )  # fmt: skip
     results = scan(
         body,
         list(values.values()),
         [*(zeros(x.shape, x.dtype) for x in sums.values()),
          *(filled(arriving[i], inputs[i]) for i in kept_state)],
-        [*arrays.values(), *(ct for _, ct in ys)],
+        list(streams.values()),
         loop.arg.length,
         not loop.arg.reverse,
     )  # fmt: skip
-    total = dict(zip((*sums, *kept_state, *live), results, strict=True))
+    total: dict[int, UOp | None] = dict(zip((*rests, *kept_state), results))
+    streams |= zip(stacked, results[len(rests) + len(kept_state) :], strict=True)
+    total |= {i: streams[u] for i, u in zip(live, slopes, strict=True)}
+    for i, some in products.items():
+        for product in some:
+            late, so_far = product.total(*(streams[u] for u in product.factors)), total.get(i)
+            total[i] = late if so_far is None else so_far + late
     return [total.get(i - 1) for i in moving]
 
 
