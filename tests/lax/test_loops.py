@@ -149,8 +149,28 @@ def test_no_reverse_mode_without_a_number_of_steps() -> None:
     f = lambda x: lax.while_loop(lambda v: v < 10.0, lambda v: v * x, x)
     with pytest.raises(GradientError, match="number of steps is not known") as caught:
         tfn.grad(f)(2.0)
-    assert "use scan, or fori_loop with static bounds" in str(caught.value)
+    assert "give max_steps, use scan, or fori_loop with static bounds" in str(caught.value)
     assert float(tfn.jacfwd(f)(2.0)) == 32.0
+
+
+def test_a_bounded_while_has_a_reverse_mode() -> None:
+    def f(x: Any, k: Any) -> Any:
+        goes_on = lambda s: s[1] < 10.0
+        body = lambda s: (s[0] + 1, s[1] * k)
+        return lax.while_loop(goes_on, body, (0, x), max_steps=6)[1]
+
+    assert float(f(1.0, 2.0)) == 16.0 and float(f(20.0, 2.0)) == 20.0
+    assert float(f(1.0, 1.1)) == pytest.approx(1.1**6)
+    check(tfn.grad(f, (0, 1))(1.0, 2.0), (tnp.array(16.0), tnp.array(32.0)))
+    xs = tnp.array([1.0, 20.0, 3.0])
+    check(tfn.vmap(tfn.grad(f), in_axes=(0, None))(xs, 2.0), tnp.array([16.0, 1.0, 4.0]))
+    total = tfn.grad(lambda k: tfn.vmap(f, in_axes=(0, None))(xs, k).sum())
+    check(total(2.0), tnp.array(32.0 + 0.0 + 12.0))
+
+
+def test_numbers_are_constants_of_a_trace() -> None:
+    f = lambda xs: lax.scan(lambda c, x: (c * x, None), 2.0, xs)[0]
+    assert len(tfn.make_jaxpr(f)(tnp.ones(3)).params) == 1
 
 
 def test_linear_transpose_of_a_loop() -> None:

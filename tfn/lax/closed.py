@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 from tfn import tree
 from tfn.dtypes import promote
 from tfn.errors import DTypeError, TfnError, TreeError
+from tfn.numpy.operands import number_as
 from tfn.trace import bind, build
 from tfn.trace.jaxpr import Jaxpr, close, function, leaves, param
 from tfn.trace.op import Op, Param
@@ -101,6 +102,21 @@ def values(name: str, given: Any) -> tuple[list[Any], list[str], tree.Structure]
     flat, structure = tree.flatten(given)
     names = [accessor.codify(name) for accessor in structure.accessors()]
     return [as_value(x, n) for x, n in zip(flat, names, strict=True)], names, structure
+
+
+def with_numbers(operands: Sequence[Any], begin: int, given: Any) -> list[Any]:
+    """Operands in which those from `begin` on are the leaves of what a user gave.
+
+    Python numbers among them are constants of the trace, if there is one; else they are operands,
+    so that another number needs no other program.
+    """
+    trace = bind.innermost(operands)
+    made = list(operands)
+    if trace is not None:
+        for i, leaf in enumerate(tree.leaves(given), begin):
+            if isinstance(leaf, (bool, int, float)):
+                made[i] = number_as(leaf, made[i].dtype, trace)
+    return made
 
 
 def shared(functions: Sequence[Closed]) -> tuple[list[UOp], list[Any]]:

@@ -12,7 +12,8 @@ from tfn import tree
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INTEGERS, promote_types
 from tfn.errors import ArgumentError, DTypeError, ShapeError
-from tfn.lax.closed import Closed, closed, inlined, perform, settle, values
+from tfn.lax.branches import cond
+from tfn.lax.closed import Closed, closed, inlined, perform, settle, values, with_numbers
 from tfn.lax.elementwise import convert_element_type
 from tfn.lax.movement import concatenate, reshape, slice_in_dim
 from tfn.lax.operand import array
@@ -90,7 +91,8 @@ def scan(
         carries, stacked = rest[: len(first)], rest[len(first) :]
         return _scan(made, consts, carries, stacked, steps, reverse, count)
 
-    results = perform(make, [*body.captured, *first, *arrays], weak)
+    operands = with_numbers([*body.captured, *first, *arrays], len(body.captured), init)
+    results = perform(make, operands, weak)
     carry, ys = results[: len(first)], results[len(first) :]
     return tree.unflatten(structure, carry), tree.unflatten(body.structure.child(1), ys)
 
@@ -174,8 +176,8 @@ def _block(body: UOp, consts: int, carries: int, steps: int, reverse: bool) -> U
     return function([*state, *(build.concat(ys, 0) for ys in zip(*ordered, strict=True))], params)
 
 
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any],
-               init_val: Any) -> Any:  # fmt: skip
+def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any,
+               *, max_steps: int | None = None) -> Any:  # fmt: skip
     """Apply a body to a value while a condition of it holds.
 
     In Python::
@@ -184,8 +186,9 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any],
             val = body_fun(val)
         return val
 
-    The number of steps is not known beforehand, so there is no reverse mode: use `scan`, or
-    `fori_loop` with static bounds.  Under `vmap` it runs until every lane has finished.
+    The number of steps is not known beforehand, so there is no reverse mode, unless `max_steps`
+    bounds it: then the loop stops there at the latest, and its derivative keeps the residuals of
+    that many steps.  Under `vmap` it runs until every lane has finished.
 
     Raises:
         ShapeError, DTypeError: if the condition is not a boolean scalar, or the body changes a
@@ -196,6 +199,8 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any],
         >>> int(while_loop(lambda n: n < 100, lambda n: n * 2, 3))
         192
     """
+    if max_steps is not None:
+        return _bounded(cond_fun, body_fun, init_val, max_steps)
     start, paths, structure = values("value", init_val)
     where = f"while_loop ({name_of(body_fun)})"
     outer = tree.structure((tree.unflatten(structure, start),))
@@ -219,8 +224,19 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any],
         consts, more, carries = nodes[:a], nodes[a : a + b], nodes[a + b :]
         return build.repeat_while(test.function, made, consts, more, carries)
 
-    results = perform(make, [*test.captured, *body.captured, *first], body.weak)
+    operands = with_numbers([*test.captured, *body.captured, *first], a + b, init_val)
+    results = perform(make, operands, body.weak)
     return tree.unflatten(structure, results)
+
+
+def _bounded(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any,
+             max_steps: int) -> Any:  # fmt: skip
+    """A scan whose steps do nothing once the condition has failed."""
+
+    def step(value: Any, _: None) -> tuple[Any, None]:
+        return cond(cond_fun(value), body_fun, lambda same: same, value), None
+
+    return scan(step, init_val, None, max_steps)[0]
 
 
 def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Any, Any], Any],
@@ -270,12 +286,14 @@ def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Any, Any],
         return build.repeat_while(test, step, [end], consts, carries)[1:]
 
     if low.trace is None and high.trace is None:
-        results = perform(forward, [*body.captured, low, *first], body.weak)
+        operands = with_numbers([*body.captured, low, *first], n, (int(low), init_val))
+        results = perform(forward, operands, body.weak)
     elif unroll not in (None, 1, False):
         raise ArgumentError("fori_loop can only be unrolled if its bounds are known",
                             got=f"unroll={unroll}")  # fmt: skip
     else:
-        results = perform(unknown, [high, *body.captured, low, *first], body.weak)
+        operands = [high, *body.captured, low, *first]
+        results = perform(unknown, with_numbers(operands, 1 + n, (lower, init_val)), body.weak)
     return tree.unflatten(structure, results)
 
 

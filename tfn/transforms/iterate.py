@@ -66,7 +66,7 @@ def transpose(u: UOp, cts: Sequence[UOp | None], moving: Sequence[int]) -> NoRet
     raise GradientError(
         "there is no reverse mode through while_loop, whose number of steps is not known",
         got=f"a loop with {len(cts)} carries, differentiated by operand(s) {list(moving)}",
-        hint="use scan, or fori_loop with static bounds; forward mode (jvp, jacfwd) works",
+        hint="give max_steps, use scan, or fori_loop with static bounds; forward mode works",
     )
 
 

@@ -26,6 +26,7 @@ from tfn.errors import ArgumentError, TfnError
 from tfn.trace import bind
 from tfn.trace.jaxpr import Jaxpr, close
 from tfn.trace.kind import kind_of
+from tfn.trace.tidy import tidy
 from tfn.transforms.arguments import (
     Argnums,
     Function,
@@ -83,7 +84,7 @@ def closed(function: Function, call: Callable[[Sequence[Any]], Any], kinds: Sequ
            names: Sequence[str]) -> Traced:  # fmt: skip
     """The closed function of leaves of these types."""
     recorded = record("jit", function, call, kinds, names, known=False)
-    jaxpr, captured = close(recorded.outputs, recorded.inputs)
+    jaxpr, captured = close(tidy(recorded.outputs), recorded.inputs)
     values = tuple(leaf.arg.value for leaf in captured)
     structure = recorded.structure
     return Traced(jaxpr, values, structure, tuple(recorded.weak), structure.is_leaf())
