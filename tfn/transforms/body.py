@@ -6,12 +6,12 @@ A FUNCTION is opened on fresh leaves, so that a transform can work on its graph,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from tfn.trace.build import spread, zeros
 from tfn.trace.jaxpr import Jaxpr, function, inline, param
-from tfn.trace.op import Leaf, Op, Param
+from tfn.trace.op import COMPARE, Leaf, Op, Param
 from tfn.trace.uop import UOp, substitute, walk
 
 
@@ -81,3 +81,46 @@ def residuals(outputs: Sequence[UOp], inputs: Sequence[UOp]) -> list[UOp]:
         elif node.op not in _NUMBERS:
             found[node] = None
     return list(found)
+
+
+_CHEAP = COMPARE | {
+    Op.NEG, Op.ABS, Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.MAX, Op.MIN, Op.NOT, Op.AND, Op.OR,
+    Op.WHERE, Op.CAST,
+}  # fmt: skip
+_FEW = 6
+"""Operations that cost less than to keep a value in memory and read it back."""
+
+
+def thinned(kept: Sequence[UOp], given: Collection[UOp]) -> list[UOp]:
+    """Fewer nodes, of which the others are cheap to make again, with help of those given.
+
+    Of ``exp(x)``, ``1 + exp(x)`` and ``1 / (1 + exp(x))`` only the first is kept.
+    """
+    stays = dict.fromkeys(node for node in walk(kept) if node in set(kept))
+    helpers: dict[UOp, None] = {}
+    for node in reversed(list(stays)):
+        if node in given:
+            continue
+        recipe = _recipe(node, stays, given)
+        if recipe is not None:
+            del stays[node]
+            helpers |= dict.fromkeys(recipe)
+    return list(stays | {node: None for node in helpers if node in given})
+
+
+def _recipe(node: UOp, stays: Collection[UOp], given: Collection[UOp]) -> list[UOp] | None:
+    """What a node can be made of with few cheap operations."""
+    found: list[UOp] = []
+    count, waiting = 0, [node]
+    while waiting:
+        u = waiting.pop()
+        if u is not node and (u in stays or u in given):
+            found.append(u)
+        elif u.op in _CHEAP or u.op in _VIEWS:
+            count += u.op in _CHEAP
+            waiting += u.src
+        elif u.op not in _NUMBERS:
+            return None
+        if count > _FEW:
+            return None
+    return found

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from tfn.trace.build import moveaxis, scan, spread, zeros
 from tfn.trace.op import Scan
 from tfn.trace.uop import UOp, substitute
-from tfn.transforms.body import Lanes, closed, depending, filled, fresh, opened, residuals
+from tfn.transforms.body import Lanes, closed, depending, filled, fresh, opened, residuals, thinned
 from tfn.transforms.postpone import Product, postpone
 
 Push = Callable[[Sequence[UOp], Mapping[UOp, UOp]], list[UOp | None]]
@@ -68,6 +68,13 @@ class _Loop:
     def ys(self) -> list[UOp]:
         return self.outputs[self.arg.carries :]
 
+    def thinned(self, kept: Sequence[UOp]) -> list[UOp]:
+        """Of the nodes that change from step to step, those that are not cheap to make again."""
+        moving = depending(kept, [self.inputs[i] for i in (*self.carries, *self.slices)])
+        same = [node for node in kept if node not in moving]
+        given = {*same, *(self.inputs[i] for i in (*self.consts, *self.slices))}
+        return [*same, *(u for u in thinned(kept, given) if u not in same)]
+
     def supply(self, kept: Sequence[UOp], known: Sequence[int],
                ys: Sequence[UOp] = ()) -> tuple[dict[UOp, UOp], dict[UOp, UOp]]:  # fmt: skip
         """What nodes of the body are outside: values, or arrays with a slice for each step.
@@ -110,7 +117,7 @@ def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None,
     nexts = [filled(slopes[i - loop.arg.consts], inputs[i]) for i in carries]
     dys = slopes[loop.arg.carries :]
     linear = [*nexts, *(dy for dy in dys if dy is not None)]
-    kept = residuals(linear, [directions[i] for i in moving])
+    kept = loop.thinned(residuals(linear, [directions[i] for i in moving]))
     values, arrays = loop.supply(kept, range(len(inputs)), loop.ys)
     places = {node: fresh(node) for node in kept}
     body = closed(
