@@ -76,3 +76,35 @@ def test_the_program_grows_like_the_logarithm() -> None:
 def test_what_is_refused(call: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         call()
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 2), (2, 0), (0, 1, 2), ()])
+def test_reduce_by_any_function(axes: tuple[int, ...]) -> None:
+    x = RNG.normal(size=(3, 5, 2)).astype(np.float32)
+    found = lax.reduce(tnp.asarray(x), 0.5, lambda a, b: a + b + a * b, axes)
+    wanted = np.multiply.reduce(1 + x, axis=axes) * 1.5 - 1 if axes else (1 + x) * 1.5 - 1
+    check(found, tnp.asarray(wanted), 1e-4)
+
+
+def test_reduce_keeps_order_branches_and_trees() -> None:
+    def first_best(a: Any, b: Any) -> Any:
+        return lax.cond(a["v"] >= b["v"], lambda: a, lambda: b)
+
+    v = np.array([[3, 1, 3, 0, 2], [0, 0, 0, 0, 0], [1, 2, 2, 5, 5]], np.int32)
+    places = np.broadcast_to(np.arange(5, dtype=np.int32), v.shape)
+    operands = {"i": tnp.asarray(places), "v": tnp.asarray(v)}
+    start = {"i": -1, "v": np.int32(-9)}
+    found = tfn.jit(lambda o: lax.reduce(o, start, first_best, (1,)))(operands)
+    assert found["i"].tolist() == [0, 0, 3] and found["v"].tolist() == [3, 0, 5]
+    empty = lax.reduce(tnp.zeros((0, 2)), 4.0, lambda a, b: a - b, (0,))
+    assert empty.tolist() == [4.0, 4.0]
+    assert int(lax.reduce(tnp.array([1, 4, 1]), 8, lax.bitwise_or, (0,))) == 13
+
+
+def test_reduce_refuses() -> None:
+    with pytest.raises(TreeError, match="one initial value for each"):
+        lax.reduce((tnp.ones(2), tnp.ones(2)), (0.0,), lambda a, b: a, (0,))
+    with pytest.raises(ShapeError, match=r"operands\[1\]: f32\[3\]"):
+        lax.reduce((tnp.ones(2), tnp.ones(3)), (0.0, 0.0), lambda a, b: a, (0,))
+    with pytest.raises(TreeError, match="return what it takes"):
+        lax.reduce(tnp.ones(2), 0.0, lambda a, b: (a, b), (0,))

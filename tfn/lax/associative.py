@@ -1,17 +1,28 @@
-"""All prefixes of an associative operation, in a number of steps that grows like the logarithm."""
+"""Associative operations on many elements, in a number of steps that grows like the logarithm."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from tfn import tree
-from tfn.array import Array
+from tfn.array import Array, Axes
 from tfn.errors import ArgumentError, ShapeError, TreeError
 from tfn.lax.closed import values
-from tfn.lax.movement import concatenate, expand_dims, reshape, rev, slice_in_dim
+from tfn.lax.elementwise import convert_element_type
+from tfn.lax.movement import (
+    broadcast,
+    concatenate,
+    expand_dims,
+    reshape,
+    rev,
+    slice_in_dim,
+    transpose,
+)
 from tfn.lax.operand import show
-from tfn.numpy.operands import one_axis
+from tfn.numpy.operands import one_axis, some_axes
+from tfn.transforms.vmap import vmap
 
 
 def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False,
@@ -103,3 +114,49 @@ def _alternate(even: Array, odd: Array, axis: int, half: int) -> Array:
     both = reshape(pairs, shape)
     n = even.shape[axis]
     return both if n == half else concatenate([both, slice_in_dim(even, half, n, 1, axis)], axis)
+
+
+def reduce_pairs(fn: Callable[[Any, Any], Any], operands: Any, init: Any, axes: Axes) -> Any:
+    """An associative function of two elements over axes: neighbours first, then their results.
+
+    Raises:
+        ShapeError: if the arrays have several shapes.
+        TreeError: if `init`, or what `fn` returns, has another structure than the operands.
+    """
+    arrays, names, structure = values("operands", operands)
+    first, _, found = values("init_values", init)
+    if found != structure:
+        raise TreeError("reduce needs one initial value for each operand",
+                        got=f"{tree.show(found)} for {tree.show(structure)}")  # fmt: skip
+    if len({x.shape for x in arrays}) > 1:
+        raise ShapeError("reduce needs operands of one shape",
+                         got=", ".join(f"{n}: {show(x)}" for n, x in zip(names, arrays)),
+                         )  # fmt: skip
+    ndim = arrays[0].ndim
+    gone = some_axes("reduce", axes, ndim)
+    kept = [axis for axis in range(ndim) if axis not in gone]
+    shape = tuple(arrays[0].shape[axis] for axis in kept)
+    size = prod(arrays[0].shape[axis] for axis in gone)
+    lines = [reshape(transpose(x, (*gone, *kept)), (size, *shape)) for x in arrays]
+
+    def combine(left: list[Array], right: list[Array]) -> list[Array]:
+        """The function on each pair of elements."""
+        flat = [tree.unflatten(structure, [reshape(x, (prod(x.shape),)) for x in side])
+                for side in (left, right)]  # fmt: skip
+        out, _, given = values("the result", vmap(fn)(*flat))
+        if given != structure:
+            raise TreeError("the function of reduce must return what it takes",
+                            got=f"{tree.show(given)} for {tree.show(structure)}")  # fmt: skip
+        return [reshape(y, x.shape) for y, x in zip(out, left)]
+
+    while size > 1:
+        half = size // 2
+        pairs = [[slice_in_dim(x, start, 2 * half, 2, 0) for x in lines] for start in (0, 1)]
+        made = combine(*pairs)
+        if size % 2:
+            last = [slice_in_dim(x, size - 1, size, 1, 0) for x in lines]
+            made = [concatenate([x, y], 0) for x, y in zip(made, last)]
+        lines, size = made, size - half
+    begin = [broadcast(convert_element_type(v, x.dtype), (1, *shape)) for v, x in zip(first, lines)]
+    total = combine(begin, lines) if size else begin
+    return tree.unflatten(structure, [reshape(x, shape) for x in total])

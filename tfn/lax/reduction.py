@@ -10,6 +10,7 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import elementwise
+from tfn.lax.associative import reduce_pairs
 from tfn.lax.contraction import Pairs, dilated, padtype_to_pads
 from tfn.lax.movement import broadcast_in_dim, iota, pad, reshape, slice_in_dim
 from tfn.lax.operand import array, scalar, show
@@ -109,18 +110,28 @@ def _begin(out: Array, init_value: ArrayLike, computation: Computation, op: Op) 
     return combined
 
 
-def reduce(
-    x: ArrayLike, init_value: ArrayLike, computation: Computation, dimensions: Axes
-) -> Array:
-    """``computation`` over axes, which is one of the functions that `MONOID` lists.
+def reduce(operands: Any, init_values: Any, computation: Computation, dimensions: Axes) -> Any:
+    """``computation`` over axes of an array, or of a tree of arrays of one shape.
+
+    A function that `MONOID` lists is one op.  Any other must be associative; it is given two
+    elements, or two trees of elements, as scalars, and combines them in a tree, in their order.
+
+    Raises:
+        TreeError: if the initial values, or what the function returns, have another structure.
 
     Example:
         >>> reduce(iota("int32", 4), 0, elementwise.max, (0,)).tolist()
         3
+        >>> reduce(iota("int32", 4), 1, lambda a, b: a + b - a * b, (0,)).tolist()
+        1
     """
-    x = array(x)
-    op = monoid(computation, x)
-    return _begin(fold(op, x, dimensions), init_value, computation, op)
+    bits = computation in (elementwise.bitwise_or, elementwise.bitwise_and)
+    single = not isinstance(operands, (tuple, list, dict))
+    if single and computation in MONOID and (not bits or array(operands).dtype == BOOL):
+        x = array(operands)
+        op = monoid(computation, x)
+        return _begin(fold(op, x, dimensions), init_values, computation, op)
+    return reduce_pairs(computation, operands, init_values, dimensions)
 
 
 # Where the largest is.
