@@ -159,3 +159,19 @@ def test_weakness_of_results_is_as_asked():
         x = leaf(trace, one)
         strong, weak = evaluate([x.uop, bind(Op.ADD, x, x).uop], trace, [False, True])
     assert (strong.weak_type, weak.weak_type) == (False, True)
+
+
+def test_a_branch_records_what_is_done_to_outer_values():
+    with tracing("outer") as outer:
+        x = new_leaf(outer, (), FLOAT32, "x")
+        with tracing("branch", branch=True) as branch:
+            assert bind(Op.SIN, x).trace is branch
+            assert innermost([x]) is branch
+            with tracing("nested", branch=True) as nested:
+                assert bind(Op.SIN, x).trace is nested
+            with tracing("loop") as loop:
+                y = new_leaf(loop, (), FLOAT32, "y")
+                assert bind(Op.SIN, x).trace is branch
+                assert bind(Op.ADD, x, y).trace is loop
+            assert bind(Op.SIN, x).trace is branch
+        assert bind(Op.SIN, x).trace is outer

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tfn.dtypes import BFLOAT16, BOOL, FLOAT32, INT32, INT64
-from tfn.trace.build import add_up, cast, dot, pad, reshape, shrink, sort, where
-from tfn.trace.jaxpr import Jaxpr, close, function, inline, leaves, literal, names, param
+from tfn.trace.build import add_up, cast, dot, pad, reshape, scan, shrink, sort, where
+from tfn.trace.jaxpr import Jaxpr, alone, close, function, inline, leaves, literal, names, param
 from tfn.trace.op import Leaf, Op, Param
 from tfn.trace.uop import UOp, const
 
@@ -161,3 +161,46 @@ def test_a_deep_function_closes_inlines_and_prints():
     jaxpr, _ = close([u], [x])
     assert inline(jaxpr, [x]) == [u]
     assert str(jaxpr).count("\n") == 5_001
+
+
+def looping():
+    """A scan of two carries, over a function that squares one parameter and gives another."""
+    body = params(((), FLOAT32), ((), FLOAT32))
+    a, b = map(param, body)
+    return function([a * b, b], body), params(((), FLOAT32), ((4,), FLOAT32))
+
+
+def test_a_loop_prints_its_body_inside_the_brackets():
+    body, outer = looping()
+    c, xs = map(param, outer)
+    last, ys = scan(body, [], [c], [xs], 4, True)
+    assert str(Jaxpr(function([last, ys], outer))) == (
+        "{ lambda ; a:f32[] b:f32[4]. let\n"
+        "    c = scan[\n"
+        "      length=4, reverse=True, consts=0, carries=1,\n"
+        "      { lambda ; a:f32[] b:f32[]. let c:f32[] = mul a b in (c, b) }\n"
+        "    ] a b\n"
+        "    d:f32[] = get[0] c\n"
+        "    e:f32[4] = get[1] c\n"
+        "  in (d, e) }"
+    )
+
+
+def test_what_is_inlined_does_not_enter_nested_functions():
+    body, outer = looping()
+    c, xs = map(param, outer)
+    last, ys = scan(body, [], [c], [xs], 4)
+    x, many = leaf(), leaf((4,))
+    new, _ = inline(Jaxpr(function([last, ys], outer)), [x, many])
+    assert new.src[0].src == (body, x, many)
+
+
+def test_one_op_alone():
+    body, outer = looping()
+    c, xs = map(param, outer)
+    node = scan(body, [], [c * 2.0], [xs], 4)[0].src[0]
+    jaxpr, operands = alone(node)
+    assert operands == [c * 2.0, xs]
+    assert jaxpr.params == outer and len(jaxpr.outputs) == 2
+    jaxpr, operands = alone(c * 2.0)
+    assert operands == [c, const(2.0, FLOAT32)] and len(jaxpr.outputs) == 1

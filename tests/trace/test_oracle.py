@@ -27,7 +27,8 @@ from tfn.dtypes import (
     uint8,
     uint64,
 )  # fmt: skip
-from tfn.trace.build import iota, sort
+from tfn.trace.build import choose, iota, repeat_while, scan, sort
+from tfn.trace.jaxpr import function, param
 from tfn.trace.op import (
     Conv,
     Dot,
@@ -41,7 +42,7 @@ from tfn.trace.op import (
     Shrink,
     Sort,
 )  # fmt: skip
-from tfn.trace.oracle import apply, conv, evaluate, threefry2x32
+from tfn.trace.oracle import MEANING, apply, conv, evaluate, threefry2x32
 from tfn.trace.uop import UOp, const
 
 RNG = np.random.default_rng(0)
@@ -487,3 +488,43 @@ def test_elementwise_ops_keep_shape_and_dtype(shape):
     for op in FUNCTIONS:
         got = run(op, x)
         assert (got.shape, got.dtype) == (shape, FLOAT32)
+
+
+def looped(*types):
+    """Parameters of these types, and what makes a function of graphs over them."""
+    numbered = tuple(Param(i, shape, dtype) for i, (shape, dtype) in enumerate(types))
+    return [param(q) for q in numbered], lambda *outputs: function(outputs, numbered)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_scan_goes_step_by_step(reverse):
+    (k, c, x), body = looped(((), FLOAT64), ((), FLOAT64), ((), FLOAT64))
+    (a, b, xs), _ = looped(((), FLOAT64), ((), FLOAT64), ((3,), FLOAT64))
+    last, before = scan(body(c * k + x, c), [a], [b], [xs], 3, reverse)
+    values = {a: np.array(2.0), b: np.array(1.0), xs: np.array([1.0, 10.0, 100.0])}
+    found = evaluate([last, before], values)
+    if reverse:
+        wanted = ((102.0 * 2 + 10) * 2 + 1, [214.0, 102.0, 1.0])
+    else:
+        wanted = (16.0 * 2 + 100, [1.0, 3.0, 16.0])
+    assert (float(found[0]), found[1].tolist()) == wanted
+
+
+def test_while_may_do_nothing():
+    (limit, n), below = looped(((), INT32), ((), INT32))
+    (one,), double = looped(((), INT32))
+    (a, b), _ = looped(((), INT32), ((), INT32))
+    (last,) = repeat_while(below(n < limit), double(one * 2), [a], [], [b])
+    for limits, first, wanted in ((100, 3, 192), (2, 3, 3)):
+        assert evaluate([last], {a: np.int32(limits), b: np.int32(first)})[0] == wanted
+
+
+def test_only_the_chosen_branch_is_evaluated(monkeypatch):
+    (x,), branch = looped(((), FLOAT64))
+    (i, y), _ = looped(((), INT32), ((), FLOAT64))
+    (found,) = choose(i, [branch(x * 2.0), branch(UOp(Op.SIN, (x,)))], [y])
+    monkeypatch.setitem(MEANING, Op.SIN, None)
+    for index in (0, -7):
+        assert evaluate([found], {i: np.int32(index), y: np.array(3.0)})[0] == 6
+    with pytest.raises(TypeError):
+        evaluate([found], {i: np.int32(9), y: np.array(3.0)})

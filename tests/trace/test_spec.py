@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tfn.dtypes import BOOL, FLOAT32, INT64
-from tfn.trace.build import dot, reshape
+from tfn.trace.build import dot, reshape, scan
+from tfn.trace.jaxpr import function
 from tfn.trace.op import Access, Fold, Leaf, Op, Param, Place, Range
 from tfn.trace.spec import FORMS, OPS, Stage, check
 from tfn.trace.uop import UOp, const
@@ -60,3 +61,12 @@ def test_what_does_not_belong_is_named(root, stage, words):
 
 def test_ranges_with_a_bound_belong_to_split():
     check([split_range()], Stage.SPLIT)
+
+
+def test_functions_inside_loops_are_checked_too():
+    x = UOp(Op.PARAM, (), Param(0, (), FLOAT32))
+    good = function([x * 2.0], (Param(0, (), FLOAT32),))
+    check(scan(good, [], [x], [], 3), Stage.JAXPR)
+    bad = function([x * UOp(Op.LEAF, (), Leaf((), FLOAT32))], (Param(0, (), FLOAT32),))
+    with pytest.raises(AssertionError, match="LEAF is not legal"):
+        check(scan(bad, [], [x], [], 3), Stage.JAXPR)
