@@ -210,7 +210,7 @@ USES = [
     (lambda x: np.sin(x), TracerArrayConversionError, "the function of tfn.numpy"),
     (lambda x: x.tolist(), ConcretizationTypeError, "static_argnums"),
     (lambda x: x[0].item(), ConcretizationTypeError, ".astype"),
-    (lambda x: f"{x[0]:.2f}", ConcretizationTypeError, "tfn.debug.print"),
+    (lambda x: f"{x[0]:.2f}", ConcretizationTypeError, "return it"),
     (lambda x: pickle.dumps(x), ConcretizationTypeError, "static_argnums"),
     (lambda x: x[x > 0], NonConcreteBooleanIndexError, "tfn.numpy.where"),
 ]

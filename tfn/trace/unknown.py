@@ -14,7 +14,7 @@ NUMPY = "use the function of tfn.numpy instead of that of numpy"
 BRANCH = "use tfn.numpy.where or tfn.lax.cond, or mark the argument static_argnums in jit"
 CAST = "use .astype to change the dtype, or do this outside of the traced function"
 INTEGER = "use tfn.lax.fori_loop or an array index, or mark the argument static_argnums in jit"
-PRINT = "use tfn.debug.print inside traced functions"
+PRINT = "return it from the traced function, and print what comes back"
 
 
 def show(value: Any) -> str:
