@@ -18,12 +18,7 @@ class Functional:
         self.library: Any = importlib.import_module(name)
         self.xp: Any = importlib.import_module(f"{name}.numpy")
         self.lax, self.nn, self.tree = self.library.lax, self.library.nn, self.library.tree
-
-    def wait(self, result: Any) -> Any:
-        """The results, when they are there."""
-        for leaf in self.tree.leaves(result):
-            leaf.block_until_ready()
-        return result
+        self.wait: Any = self.library.block_until_ready
 
     def program(self, f: Callable[..., Any], jitted: bool = True) -> Callable[[Inputs], Step]:
         """A function, on inputs by name."""
