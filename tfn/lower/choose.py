@@ -29,12 +29,20 @@ GATHER_COST = 1.0
 """Nanoseconds for one element that is not next to its neighbour, against a vector's."""
 
 VECTOR_COST = 0.4
-REUSE = 8
+"""Nanoseconds for a contiguous vector, or for a scalar alone."""
+
 ACROSS_COST = 4.0
+"""Nanoseconds to combine the lanes of a vector."""
+
+REUSE = 8
+"""Rows of a register tile that share one load, before the tile is known."""
+
+ENOUGH_TILES = 16
+"""Tiles that a loop has at least before its neighbour is not joined to it for the threads."""
+
 PARALLEL_NS = 10_000
 """A kernel shorter than this stays on one thread: waking another costs about as much."""
 
-TILE_NS = 4_000
 LONG = 1 << 14
 """A reduced range of so many elements is read in two streams."""
 
@@ -71,7 +79,7 @@ class Model:
     """
 
     def __init__(self, n: Nest, target: Target) -> None:
-        self.nest, self.target = n, target
+        self.nest = n
         self.depends = dependences(n.body)
         self.nodes = list(self.depends)
         widths = [u.dtype.itemsize for u in self.nodes if u.op in (Op.LOAD, Op.FOLD)]
@@ -318,8 +326,8 @@ def _share(n: Nest, in_order: frozenset[int]) -> Nest:
     first = n.loops[0]
     if first.arg.number in in_order:
         return n
-    bounded = {r for u in n.loops for s in walk(u.src) for r in [s] if s.op is Op.RANGE}
-    while len(n.loops) > 1 and first.arg.size < 16:
+    bounded = {r for u in n.loops for r in walk(u.src) if r.op is Op.RANGE}
+    while len(n.loops) > 1 and first.arg.size < ENOUGH_TILES:
         second = n.loops[1]
         whole = second.arg.place is Place.LOOP and not {first, second} & bounded
         if not whole or second.arg.number in in_order or second.arg.size == 1:

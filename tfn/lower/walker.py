@@ -153,9 +153,9 @@ def within(index: UOp, low: int, high: int) -> UOp | None:
 
 
 def _load(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
+    yield from ()  # a generator like the others, though it wants nothing
     src = (walker.buffer(node), flat(node.shape, index))
     return UOp(Op.LOAD, src if gate is None else (*src, gate))
-    yield  # a generator like the others
 
 
 def _elementwise(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
@@ -170,13 +170,13 @@ def _same(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
 
 
 def _const(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
+    yield from ()
     return const(node.arg.value, node.dtype)
-    yield
 
 
 def _iota(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
+    yield from ()
     return build.cast(index[0], node.dtype)
-    yield
 
 
 def _reshape(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:

@@ -121,11 +121,6 @@ class Driver:
         self.lines.append(f"  %v{self.count} = {text}")
         return f"%v{self.count}"
 
-    def go(self, label: str) -> None:
-        """Begin a block, which the one before falls into."""
-        self.lines += [f"  br label %{label}", f"{label}:"]
-        self.block = label
-
     def barrier(self) -> None:
         """Wait for all threads."""
         self.lines.append("  call void @barrier(i64 %threads, ptr %sync)")
