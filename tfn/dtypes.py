@@ -41,7 +41,7 @@ class ScalarType:
             return bool(self.dtype == other.dtype)
         try:
             return bool(self.dtype == np.dtype(other))  # type: ignore[call-overload]
-        except TypeError:
+        except (TypeError, ValueError, SyntaxError):  # a string that names no dtype
             return NotImplemented
 
     def __hash__(self) -> int:
