@@ -159,3 +159,45 @@ def test_partial_is_a_callable_tree():
     assert p(10) == 1024 and tree.leaves(p) == [2]
     assert tree.map(lambda x: x + 1, p)(2) == 9
     assert "Partial" in repr(p)
+
+
+@tree.register_with_keys_class
+class Keyed:
+    def __init__(self, left, right):
+        self.left, self.right = left, right
+
+    def tree_flatten_with_keys(self):
+        pairs = (tree.GetAttrKey("left"), self.left), (tree.DictKey("right"), self.right)
+        return pairs, None
+
+    @classmethod
+    def tree_unflatten(cls, static, children):
+        return cls(*children)
+
+
+def test_keys_of_paths_are_those_of_jax():
+    given = {"a": [Point(1, 2)], "b": Layer(3, 4), "c": Pair(5, 6), "d": Keyed(7, [8])}
+    found = [path for path, _ in tree.leaves_with_path(given)]
+    D, S, G = tree.DictKey, tree.SequenceKey, tree.GetAttrKey
+    assert found == [
+        (D("a"), S(0), G("x")), (D("a"), S(0), G("y")), (D("b"), G("weight")),
+        (D("c"), tree.FlattenedIndexKey(0)), (D("c"), tree.FlattenedIndexKey(1)),
+        (D("d"), G("left")), (D("d"), D("right"), S(0)),
+    ]  # fmt: skip
+    assert tree.paths(given) == [tree.keystr(path) for path in found]
+    assert tree.keystr(found[6], simple=True, separator="/") == "d/right/0"
+    assert len({*found}) == len(found)  # hashable
+
+
+def test_keys_that_a_class_gives_itself_are_in_messages():
+    with pytest.raises(TreeError, match=r"at tree\['d'\].left: list of 1"):
+        tree.map(lambda x, y: 0, {"d": Keyed([1], 2)}, {"d": Keyed([1, 2], 3)})
+
+
+def test_reductions():
+    assert tree.reduce(lambda x, y: x - y, {"a": 1, "b": 2}, 10) == 7
+    assert tree.reduce(lambda x, y: x - y, [5, 2]) == 3
+    assert tree.reduce_associative("({}{})".format, list("abcde")) == "(((ab)(cd))e)"
+    assert tree.reduce_associative(max, [], identity=0) == 0
+    with pytest.raises(TreeError, match="without leaves"):
+        tree.reduce_associative(max, {})

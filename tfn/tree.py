@@ -1,16 +1,16 @@
 """Nested containers, flattened and rebuilt: pytrees with JAX's conventions, on optree.
 
 None is an empty node, dict keys are sorted, tuples, lists, namedtuples, OrderedDict, defaultdict
-and deque are nodes; other classes become nodes by registration.  A path names a leaf as a user
-would write it: ``['layers'][0].weight``.
+and deque are nodes; other classes become nodes by registration.  A path is a tuple of keys, one for
+each level; as text it names a leaf as a user would write it: ``['layers'][0].weight``.
 """
 
 from __future__ import annotations
 
 import builtins
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import optree
@@ -19,9 +19,52 @@ from tfn.errors import TreeError
 
 C = TypeVar("C", bound=type[Any])
 Structure = optree.PyTreeSpec
-Path = optree.PyTreeAccessor
 NAMESPACE = "tfn"
 _IsLeaf = Callable[[Any], bool] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DictKey:
+    """A step of a path into a dict: ``['a']``."""
+
+    key: Hashable
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceKey:
+    """A step of a path into a tuple, a list or a deque: ``[0]``."""
+
+    idx: int
+
+    def __str__(self) -> str:
+        return f"[{self.idx!r}]"
+
+
+@dataclass(frozen=True, slots=True)
+class GetAttrKey:
+    """A step of a path into a namedtuple or a dataclass: ``.weight``."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f".{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class FlattenedIndexKey:
+    """A step of a path into a class registered without keys: the number of the child."""
+
+    key: int
+
+    def __str__(self) -> str:
+        return f"[<flat index {self.key}>]"
+
+
+Path = tuple[Any, ...]
+"""Keys of the classes above, or those that a registered class gives itself."""
 
 
 def flatten(tree: Any, is_leaf: _IsLeaf = None) -> tuple[list[Any], Structure]:
@@ -93,7 +136,29 @@ def flatten_with_path(
     found, values, spec = optree.tree_flatten_with_accessor(
         tree, is_leaf=is_leaf, namespace=NAMESPACE
     )
-    return list(zip(found, values)), spec
+    return [(tuple(builtins.map(_key, a)), value) for a, value in zip(found, values)], spec
+
+
+def _key(entry: optree.PyTreeEntry) -> Any:
+    """A key of ours for an entry of optree's."""
+    if isinstance(entry, optree.NamedTupleEntry):
+        return GetAttrKey(entry.field)
+    if isinstance(entry, optree.GetAttrEntry):
+        return GetAttrKey(entry.name)
+    if isinstance(entry, optree.SequenceEntry):
+        return SequenceKey(entry.index)
+    if isinstance(entry, optree.MappingEntry):
+        return DictKey(entry.key)
+    return entry.entry if isinstance(entry, _Keyed) else FlattenedIndexKey(entry.entry)
+
+
+class _Keyed(optree.PyTreeEntry):
+    """A key that a registered class gave itself, as an entry of optree's."""
+
+    __slots__ = ()
+
+    def codify(self, node: str = "") -> str:
+        return f"{node}{self.entry}"
 
 
 def leaves_with_path(tree: Any, is_leaf: _IsLeaf = None) -> list[tuple[Path, Any]]:
@@ -102,8 +167,18 @@ def leaves_with_path(tree: Any, is_leaf: _IsLeaf = None) -> list[tuple[Path, Any
 
 
 def keystr(path: Path, *, simple: bool = False, separator: str = "") -> str:
-    """A path as text: ``['a'][0]``, or if `simple` the bare keys between separators."""
-    return separator.join(str(e.entry) if simple else e.codify("") for e in path)
+    """A path as text: ``['a'][0]``, or if `simple` the bare keys between separators.
+
+    Example:
+        >>> keystr((DictKey("a"), SequenceKey(0))), keystr((DictKey("a"),), simple=True)
+        ("['a'][0]", 'a')
+    """
+    return separator.join([_bare(key) if simple else str(key) for key in path])
+
+
+def _bare(key: Any) -> str:
+    names = [n for n in ("key", "idx", "name") if hasattr(key, n)]
+    return str(getattr(key, names[0]) if names else key)
 
 
 def _flatten_like(spec: Structure, tree: Any, other: Any, is_leaf: _IsLeaf) -> list[Any]:
@@ -140,9 +215,39 @@ def _difference(tree: Any, other: Any, path: str, is_leaf: _IsLeaf) -> tuple[str
     return None
 
 
-def reduce(f: Callable[[Any, Any], Any], tree: Any, *initial: Any, is_leaf: _IsLeaf = None) -> Any:
-    """The leaves folded from the left."""
-    return functools.reduce(f, leaves(tree, is_leaf), *initial)
+_NOTHING: Any = object()
+
+
+def reduce(f: Callable[[Any, Any], Any], tree: Any, initializer: Any = _NOTHING,
+           is_leaf: _IsLeaf = None) -> Any:  # fmt: skip
+    """The leaves folded from the left.
+
+    Example:
+        >>> reduce(lambda x, y: x - y, {"a": 5, "b": 2}, initializer=10)
+        3
+    """
+    start = () if initializer is _NOTHING else (initializer,)
+    return functools.reduce(f, leaves(tree, is_leaf), *start)
+
+
+def reduce_associative(f: Callable[[Any, Any], Any], tree: Any, *, identity: Any = _NOTHING,
+                       is_leaf: _IsLeaf = None) -> Any:  # fmt: skip
+    """The leaves combined in pairs, so that the graph is as deep as a balanced tree.
+
+    Raises:
+        TreeError: if there is neither a leaf nor an identity.
+
+    Example:
+        >>> reduce_associative("{}{}".format, list("abc"))
+        'abc'
+    """
+    values = leaves(tree, is_leaf)
+    if not values and identity is _NOTHING:
+        raise TreeError("a tree without leaves has nothing to reduce", hint="give an identity")
+    while len(values) > 1:
+        pairs = [f(*values[i : i + 2]) for i in range(0, len(values) - 1, 2)]
+        values = pairs + values[2 * len(pairs) :]
+    return values[0] if values else identity
 
 
 def all(tree: Any, *, is_leaf: _IsLeaf = None) -> bool:
@@ -222,6 +327,37 @@ def register_node(
 def register_node_class(cls: C) -> C:
     """Make a class with ``tree_flatten`` and ``tree_unflatten`` (a classmethod) a node."""
     return register_node(cls, lambda x: x.tree_flatten(), cls.tree_unflatten)
+
+
+def register_with_keys(
+    cls: C,
+    flatten_with_keys: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]],
+    unflatten: Callable[[Any, Sequence[Any]], Any],
+    flatten: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
+) -> C:
+    """Make a class a node: `flatten_with_keys(x)` gives ((key, child), ...) and what is static.
+
+    A key prints as the step that it is, like `DictKey` and its kin.  `flatten` is not needed.
+    """
+
+    def take(x: Any) -> tuple[list[Any], Any, tuple[Any, ...]]:
+        pairs, static = flatten_with_keys(x)
+        listed = list(pairs)
+        return [child for _, child in listed], static, tuple([key for key, _ in listed])
+
+    optree.register_pytree_node(
+        cls,
+        take,
+        lambda static, children: unflatten(static, list(children)),
+        path_entry_type=_Keyed,
+        namespace=NAMESPACE,
+    )
+    return cls
+
+
+def register_with_keys_class(cls: C) -> C:
+    """Like `register_node_class`, for a class with ``tree_flatten_with_keys``."""
+    return register_with_keys(cls, lambda x: x.tree_flatten_with_keys(), cls.tree_unflatten)
 
 
 def register_dataclass(

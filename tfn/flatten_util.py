@@ -1,0 +1,46 @@
+"""A tree of arrays as one vector, and back: `ravel_pytree`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from tfn import numpy as tnp
+from tfn import tree
+from tfn.array import Array
+from tfn.errors import ShapeError
+
+
+def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
+    """All elements of a tree's arrays along one axis, and the function that takes them apart.
+
+    The vector has the dtype that all of them promote to; each leaf gets its own back.
+
+    Example:
+        >>> vector, unravel = ravel_pytree({"b": 1.0, "w": tnp.ones((2, 2))})
+        >>> vector.shape, unravel(2 * vector)["w"].tolist()
+        ((5,), [[2.0, 2.0], [2.0, 2.0]])
+    """
+    leaves, structure = tree.flatten(pytree)
+    values = [tnp.asarray(leaf) for leaf in leaves]
+    kinds = [(value.shape, value.dtype) for value in values]
+    dtype = tnp.result_type(*values) if values else tnp.float32
+    size = sum(prod(shape) for shape, _ in kinds)
+    vector = (
+        tnp.concatenate([tnp.ravel(value).astype(dtype) for value in values])
+        if values
+        else tnp.zeros(0, dtype)
+    )
+
+    def unravel(flat: Array) -> Any:
+        if tnp.shape(flat) != (size,):
+            raise ShapeError(f"unravel takes a vector of {size} elements",
+                             got=str(tnp.shape(flat)))  # fmt: skip
+        parts, at = [], 0
+        for shape, kind in kinds:
+            parts.append(tnp.reshape(flat[at : at + prod(shape)], shape).astype(kind))
+            at += prod(shape)
+        return tree.unflatten(structure, parts)
+
+    return vector, unravel

@@ -1,0 +1,60 @@
+"""The functions of `tfn.tree` under the names of `jax.tree_util`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import optree
+
+from tfn import tree
+from tfn.tree import DictKey as DictKey
+from tfn.tree import FlattenedIndexKey as FlattenedIndexKey
+from tfn.tree import GetAttrKey as GetAttrKey
+from tfn.tree import Partial as Partial
+from tfn.tree import SequenceKey as SequenceKey
+from tfn.tree import keystr as keystr
+from tfn.tree import register_dataclass as register_dataclass
+from tfn.tree import register_static as register_static
+
+tree_map, tree_map_with_path = tree.map, tree.map_with_path
+tree_flatten, tree_flatten_with_path = tree.flatten, tree.flatten_with_path
+tree_leaves, tree_leaves_with_path = tree.leaves, tree.leaves_with_path
+tree_unflatten, tree_structure, tree_transpose = tree.unflatten, tree.structure, tree.transpose
+tree_reduce, tree_reduce_associative, tree_all = tree.reduce, tree.reduce_associative, tree.all
+tree_broadcast = tree.broadcast
+register_pytree_node, register_pytree_node_class = tree.register_node, tree.register_node_class
+register_pytree_with_keys = tree.register_with_keys
+register_pytree_with_keys_class = tree.register_with_keys_class
+PyTreeDef, KeyPath, KeyEntry = tree.Structure, tree.Path, Any
+
+
+def all_leaves(iterable: Iterable[Any]) -> bool:
+    """Whether nothing in an iterable is a container.
+
+    Example:
+        >>> all_leaves([1, 2]), all_leaves([1, [2]])
+        (True, False)
+    """
+    return optree.all_leaves(iterable, namespace=tree.NAMESPACE)
+
+
+def treedef_is_leaf(structure: tree.Structure) -> bool:
+    """Whether a structure is that of a single leaf."""
+    return bool(structure.is_leaf())
+
+
+def treedef_children(structure: tree.Structure) -> list[tree.Structure]:
+    """The structures one level below."""
+    return list(structure.children())
+
+
+def treedef_tuple(structures: Iterable[tree.Structure]) -> tree.Structure:
+    """The structure of a tuple of trees with these structures.
+
+    Example:
+        >>> leaf = tree_structure(0)
+        >>> treedef_tuple([leaf, leaf]) == tree_structure((1, 2))
+        True
+    """
+    return optree.treespec_tuple(structures, namespace=tree.NAMESPACE)
