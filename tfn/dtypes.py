@@ -59,17 +59,19 @@ int8, int16, int32, int64 = (ScalarType(f"int{n}") for n in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (ScalarType(f"uint{n}") for n in (8, 16, 32, 64))
 float16, float32, float64 = (ScalarType(f"float{n}") for n in (16, 32, 64))
 bfloat16 = ScalarType(ml_dtypes.bfloat16)
+complex64, complex128 = ScalarType("complex64"), ScalarType("complex128")
 
 SCALAR_TYPES = (
     bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
-    bfloat16, float16, float32, float64,
+    bfloat16, float16, float32, float64, complex64, complex128,
 )  # fmt: skip
 
 BOOL = bool_.dtype
 INT32, INT64, UINT32, UINT64 = int32.dtype, int64.dtype, uint32.dtype, uint64.dtype
 FLOAT16, BFLOAT16, FLOAT32, FLOAT64 = float16.dtype, bfloat16.dtype, float32.dtype, float64.dtype
+COMPLEX64, COMPLEX128 = complex64.dtype, complex128.dtype
 
-DEFAULTS: dict[type, DType] = {bool: BOOL, int: INT32, float: FLOAT32}
+DEFAULTS: dict[type, DType] = {bool: BOOL, int: INT32, float: FLOAT32, complex: COMPLEX64}
 """What a Python scalar becomes when nothing else says: 32 bits."""
 
 # fmt: off
@@ -77,6 +79,7 @@ SHORT: dict[DType, str] = {
     BOOL: "bool", int8.dtype: "i8", int16.dtype: "i16", INT32: "i32", INT64: "i64",
     uint8.dtype: "u8", uint16.dtype: "u16", UINT32: "u32", UINT64: "u64",
     BFLOAT16: "bf16", FLOAT16: "f16", FLOAT32: "f32", FLOAT64: "f64",
+    COMPLEX64: "c64", COMPLEX128: "c128",
 }
 """Short names, as jaxprs print them."""
 # fmt: on
@@ -89,6 +92,10 @@ def plug(make: Callable[[Any, DType], Any]) -> None:
 
 
 FLOATS = frozenset({BFLOAT16, FLOAT16, FLOAT32, FLOAT64})
+COMPLEXES = frozenset({COMPLEX64, COMPLEX128})
+INEXACT = FLOATS | COMPLEXES
+"""The dtypes whose values have derivatives."""
+
 SIGNED = frozenset({int8.dtype, int16.dtype, INT32, INT64})
 UNSIGNED = frozenset({uint8.dtype, uint16.dtype, UINT32, UINT64})
 INTEGERS = SIGNED | UNSIGNED
@@ -130,18 +137,20 @@ def _known() -> str:
     return "the element types are " + ", ".join(d.name for d in ALL)
 
 
-# The lattice: each type points at the types just above it.  i*, f* are weak Python scalars.
+# The lattice: each type points at the types just above it.  i*, f*, c* are weak Python scalars.
 # fmt: off
 _ABOVE: dict[str, tuple[str, ...]] = {
     "bool": ("i*",),
     "i*": ("u8", "i8"),
     "u8": ("i16", "u16"), "u16": ("i32", "u32"), "u32": ("i64", "u64"), "u64": ("f*",),
     "i8": ("i16",), "i16": ("i32",), "i32": ("i64",), "i64": ("f*",),
-    "f*": ("bf16", "f16"), "bf16": ("f32",), "f16": ("f32",), "f32": ("f64",), "f64": (),
+    "f*": ("c*", "bf16", "f16"), "bf16": ("f32",), "f16": ("f32",), "f32": ("c64", "f64"),
+    "f64": ("c128",), "c*": ("c64",), "c64": ("c128",), "c128": (),
 }
 # fmt: on
 _LONG = {short: dtype for dtype, short in SHORT.items()}
-_WEAK = {"b": "bool", "i": "i*", "u": "i*", "f": "f*", "V": "f*"}
+_WEAK = {"b": "bool", "i": "i*", "u": "i*", "f": "f*", "V": "f*", "c": "c*"}
+_DEFAULT_OF = {"i*": INT32, "f*": FLOAT32, "c*": COMPLEX64}
 
 
 def _up(node: str) -> frozenset[str]:
@@ -172,13 +181,11 @@ def promote(operands: tuple[tuple[DType, bool], ...]) -> tuple[DType, bool]:
         return operands[0]
     if all(weak for _, weak in operands):
         strong = _join(frozenset(SHORT[dtype] for dtype, _ in operands))
-        dtype = _LONG.get(strong) or (INT32 if strong == "i*" else FLOAT32)
+        dtype = _LONG.get(strong) or _DEFAULT_OF[strong]
         return dtype, dtype != BOOL
     node = _join(frozenset(_node(dtype, weak) for dtype, weak in operands))
-    if node == "i*":
-        return INT32, True
-    if node == "f*":  # an integer met a Python float
-        return FLOAT32, all(weak or dtype.kind in "bui" for dtype, weak in operands)
+    if node in _DEFAULT_OF:  # an integer met a Python float, say
+        return _DEFAULT_OF[node], all(weak or dtype.kind in "bui" for dtype, weak in operands)
     if node == "i64" and INT64 not in {d for d, _ in operands}:
         return INT32, False  # uint32 with int32: the default width is kept
     return _LONG[node], False
@@ -195,14 +202,35 @@ def promote_types(a: Any, b: Any) -> DType:
 
 
 def is_float(dtype: DType) -> bool:
-    """Whether values of this dtype have derivatives."""
+    """Whether values of this dtype are real and have derivatives."""
     return dtype in FLOATS
 
 
+def part(dtype: DType) -> DType:
+    """The dtype of the real and the imaginary part; of a real dtype, that dtype.
+
+    Example:
+        >>> part(COMPLEX64)
+        dtype('float32')
+    """
+    return _PARTS.get(dtype, dtype)
+
+
+def complex_of(dtype: DType) -> DType:
+    """The complex dtype that holds such parts; what is smaller than 32 bits becomes complex64.
+
+    Example:
+        >>> complex_of(FLOAT64)
+        dtype('complex128')
+    """
+    return COMPLEX128 if dtype in (FLOAT64, COMPLEX128) else COMPLEX64
+
+
+_PARTS = {COMPLEX64: FLOAT32, COMPLEX128: FLOAT64}
 _ABSTRACT = {
-    np.generic: frozenset(ALL), np.number: INTEGERS | FLOATS, np.integer: INTEGERS,
-    np.signedinteger: SIGNED, np.unsignedinteger: UNSIGNED, np.inexact: FLOATS,
-    np.floating: FLOATS, np.bool_: frozenset({BOOL}),
+    np.generic: frozenset(ALL), np.number: INTEGERS | INEXACT, np.integer: INTEGERS,
+    np.signedinteger: SIGNED, np.unsignedinteger: UNSIGNED, np.inexact: INEXACT,
+    np.floating: FLOATS, np.complexfloating: COMPLEXES, np.bool_: frozenset({BOOL}),
 }  # fmt: skip
 
 
@@ -219,8 +247,11 @@ def issubdtype(dtype: Any, kind: Any) -> bool:
 
 
 def finfo(dtype: Any) -> Any:
-    """Machine limits of a floating type (``ml_dtypes.finfo``, which knows bfloat16)."""
-    return ml_dtypes.finfo(canonical(dtype))  # type: ignore[no-untyped-call]
+    """Machine limits of a floating type (``ml_dtypes.finfo``, which knows bfloat16).
+
+    Those of a complex type are those of its parts.
+    """
+    return ml_dtypes.finfo(part(canonical(dtype)))  # type: ignore[no-untyped-call]
 
 
 def iinfo(dtype: Any) -> Any:
