@@ -44,7 +44,8 @@ from tfn.lax.movement import (
     slice as slice, slice_in_dim as slice_in_dim, index_in_dim as index_in_dim,
 )  # fmt: skip
 from tfn.lax.contraction import (
-    dot_general as dot_general, dot as dot, batch_matmul as batch_matmul,
+    Precision as Precision, dot_general as dot_general, dot as dot,
+    batch_matmul as batch_matmul,
     ConvDimensionNumbers as ConvDimensionNumbers,
     conv_dimension_numbers as conv_dimension_numbers, padtype_to_pads as padtype_to_pads,
     conv_general_dilated as conv_general_dilated, conv as conv,

@@ -6,6 +6,7 @@ layouts are permuted to it and back.
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +20,14 @@ from tfn.trace.op import Conv, Dot, Op, Shape
 
 Pairs = Sequence[tuple[int, int]]
 DotNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
+
+
+class Precision(enum.Enum):
+    """How exactly a processor should multiply; here all of them do it as exactly as they can."""
+
+    DEFAULT = 0
+    HIGH = 1
+    HIGHEST = 2
 
 
 def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: DotNumbers,
