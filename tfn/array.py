@@ -15,6 +15,8 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
+from tfn.at import At
+from tfn.config import config
 from tfn.dtypes import INTEGERS, DType, DTypeLike
 from tfn.errors import (
     ArgumentError,
@@ -48,6 +50,7 @@ class Functions(Protocol):
 
 
 _PLUGGED: list[Functions] = []
+_VERSIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")  # of the array API standard
 
 
 def plug(functions: Functions) -> None:
@@ -145,7 +148,23 @@ class Array:
         return (1, 0)  # kDLCPU
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
+        if api_version not in _VERSIONS:
+            raise ArgumentError(f"tfn.numpy is not the array API {api_version}",
+                                hint=f"it is {_VERSIONS[-1]}")  # fmt: skip
         return _PLUGGED[0]
+
+    @property
+    def device(self) -> str:
+        """The name of the device that holds the array, or that will once it is computed."""
+        return config.device
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
+        """This array on a device, which is the one that it is on already.
+
+        Raises:
+            DeviceError: for another one, since all arrays of a process are on one device.
+        """
+        return _PLUGGED[0].asarray(self, device=device)
 
     def _only(self, error: type[ConcretizationTypeError], need: str, hint: str) -> Any:
         """The one element."""
@@ -162,6 +181,9 @@ class Array:
 
     def __float__(self) -> float:
         return float(self._only(ConcretizationTypeError, "float()", unknown.CAST))
+
+    def __complex__(self) -> complex:
+        return complex(self._only(ConcretizationTypeError, "complex()", unknown.CAST))
 
     def __index__(self) -> int:
         if self.dtype not in INTEGERS or self.shape:
@@ -266,7 +288,7 @@ class Array:
                              hint="x = x.at[index].set(value) gives a new array")  # fmt: skip
 
     @property
-    def at(self) -> At:
+    def at(self) -> At[Array]:
         """New arrays with some elements changed: ``x.at[index].set(value)``."""
         return At(self)
 
@@ -440,58 +462,6 @@ ArrayLike = Array | np.ndarray[Any, Any] | np.generic | bool | int | float
 """What functions of tfn.numpy take; lists are not among them, for they cost time per element."""
 
 _OPERANDS = (Array, bool, int, float, np.ndarray, np.generic, list, tuple)
-
-
-def _update(how: str) -> Callable[..., Array]:
-    def method(self: AtIndex, values: Any, *, mode: str | None = None, **hints: bool) -> Array:
-        return _PLUGGED[0].update(self.array, self.index, values, how, mode)
-
-    method.__doc__ = f"The array with its elements at the index changed: {how}."
-    return method
-
-
-class At:
-    """``x.at``: takes the index."""
-
-    __slots__ = ("array",)
-
-    def __init__(self, array: Array) -> None:
-        self.array = array
-
-    def __getitem__(self, index: Any) -> AtIndex:
-        return AtIndex(self.array, index)
-
-
-class AtIndex:
-    """``x.at[index]``: new arrays with the elements there changed.
-
-    An index given twice counts twice in `add`, `subtract`, `multiply`, `min` and `max`.  `mode`
-    says what an index outside the axis does: ``"drop"`` (the default) leaves the update out,
-    ``"clip"`` moves it to the border; for `get`, ``"clip"`` is the default and ``"fill"`` gives
-    `fill_value`, NaN if that is not said.
-
-    Example:
-        >>> import tfn.numpy as tnp
-        >>> tnp.zeros(3).at[1].set(5)
-        Array([0., 5., 0.], dtype=float32)
-    """
-
-    __slots__ = ("array", "index")
-
-    def __init__(self, array: Array, index: Any) -> None:
-        self.array, self.index = array, index
-
-    def get(self, *, mode: str | None = None, fill_value: Any = None, **hints: bool) -> Array:
-        """The elements."""
-        return _PLUGGED[0].getitem(self.array, self.index, mode=mode, fill_value=fill_value)
-
-    set, add, subtract = _update("set"), _update("add"), _update("subtract")
-    multiply, divide, power = _update("multiply"), _update("divide"), _update("power")
-    min, max = _update("min"), _update("max")
-
-    def apply(self, function: Callable[[Array], Array], *, mode: str | None = None) -> Array:
-        """The elements replaced by `function` of them."""
-        return self.set(function(self.get(mode=mode)), mode=mode)
 
 
 def _unpickle(data: np.ndarray[Any, Any], weak_type: bool) -> Array:

@@ -36,3 +36,16 @@ def test_flat_indices():
         tnp.unravel_index(1.0, (2,))
     with pytest.raises(ArgumentError, match="one index array for each axis"):
         tnp.ravel_multi_index(found, (2, 3))
+
+
+@pytest.mark.parametrize("indexing", ["xy", "ij"])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_meshgrid(indexing, sparse):
+    for lines in (
+        [np.arange(3)],
+        [np.arange(2), np.arange(3)],
+        [np.arange(2), np.ones(1), np.ones(4)],
+    ):
+        got = tnp.meshgrid(*lines, indexing=indexing, sparse=sparse)
+        for a, b in zip(got, np.meshgrid(*lines, indexing=indexing, sparse=sparse), strict=True):
+            close(a, b)

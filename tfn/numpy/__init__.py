@@ -1,7 +1,9 @@
 """Arrays in the manner of NumPy, as `jax.numpy` has them.  Files in reading order:
 
 operands      arguments become values of one dtype and shape; bodies become programs
-creation      new arrays: from values, filled, counted
+creation      new arrays: from values, or filled
+spaced        numbers in a row: counted, evenly spaced
+matrices      matrices of a pattern: the identity, triangles, powers
 arithmetic    sums, products, quotients, powers, rounding
 functions     exp, sin, sqrt and their like
 logic         comparisons, logic, bits, choice
@@ -34,11 +36,16 @@ from tfn.numpy.operands import (
     ndim as ndim, result_type as result_type, shape as shape, size as size,
 )
 from tfn.numpy.creation import (
-    arange as arange, array as array, asarray as asarray, astype as astype, copy as copy,
-    empty as empty, empty_like as empty_like, eye as eye, from_dlpack as from_dlpack,
-    full as full, full_like as full_like, identity as identity, linspace as linspace,
-    logspace as logspace, meshgrid as meshgrid, ones as ones, ones_like as ones_like,
-    tri as tri, tril as tril, triu as triu, zeros as zeros, zeros_like as zeros_like,
+    array as array, asarray as asarray, astype as astype, copy as copy, empty as empty,
+    empty_like as empty_like, from_dlpack as from_dlpack, frombuffer as frombuffer,
+    fromiter as fromiter, full as full, full_like as full_like, ones as ones,
+    ones_like as ones_like, zeros as zeros, zeros_like as zeros_like,
+)
+from tfn.numpy.spaced import (
+    arange as arange, geomspace as geomspace, linspace as linspace, logspace as logspace,
+)
+from tfn.numpy.matrices import (
+    eye as eye, identity as identity, tri as tri, tril as tril, triu as triu, vander as vander,
 )
 from tfn.numpy.arithmetic import (
     abs as abs, absolute as absolute, add as add, arctan2 as arctan2, atan2 as atan2,
@@ -122,8 +129,9 @@ from tfn.numpy.sets import (
     nonzero as nonzero, unique as unique,
 )
 from tfn.numpy.grids import (
-    diag_indices as diag_indices, indices as indices, ravel_multi_index as ravel_multi_index,
-    tril_indices as tril_indices, triu_indices as triu_indices, unravel_index as unravel_index,
+    diag_indices as diag_indices, indices as indices, meshgrid as meshgrid,
+    ravel_multi_index as ravel_multi_index, tril_indices as tril_indices,
+    triu_indices as triu_indices, unravel_index as unravel_index,
 )
 from tfn.numpy.sampled import (
     cov as cov, interp as interp, polyval as polyval, trapezoid as trapezoid,

@@ -11,6 +11,7 @@ from tfn.dtypes import INT32, INT64, INTEGERS, SHORT
 from tfn.errors import ArgumentError, DTypeError
 from tfn.numpy.creation import make
 from tfn.numpy.operands import a_shape, apply, array_of
+from tfn.trace import build
 from tfn.trace.build import cast, concat, iota, reshape
 from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
@@ -97,3 +98,29 @@ def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
     for line, n in zip(lines[1:], sizes[1:]):
         flat = flat * n + line
     return flat
+
+
+def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list[Array]:
+    """Coordinate arrays of the grid that vectors span.
+
+    Raises:
+        ArgumentError: unless `indexing` is "xy" or "ij" and each vector has one axis at most.
+    """
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError("meshgrid needs indexing 'xy' or 'ij'", got=repr(indexing))
+    lines = [array_of("meshgrid", x) for x in xs]
+    if any(x.ndim > 1 for x in lines):
+        raise ArgumentError("meshgrid needs vectors", got=", ".join(str(x.shape) for x in lines))
+    order = [1, 0, *range(2, len(lines))] if indexing == "xy" and len(lines) > 1 else None
+    axes = order or list(range(len(lines)))
+    sizes = [x.size for x in lines]
+    shape = tuple(sizes[axis] for axis in axes)
+    grids = []
+    for x, axis in zip(lines, axes):
+        thin = tuple(x.size if i == axis else 1 for i in range(len(lines)))
+        grids.append(apply(_grid, (x,), thin, thin if sparse else shape))
+    return grids
+
+
+def _grid(x: UOp, thin: Shape, shape: Shape) -> UOp:
+    return build.expand(reshape(x, thin), shape)

@@ -34,7 +34,6 @@ from tfn.errors import (
     OutOfBoundsError,
     ShapeError,
 )
-from tfn.numpy.creation import arange
 from tfn.numpy.operands import (
     alias,
     apply,
@@ -44,6 +43,7 @@ from tfn.numpy.operands import (
     one_axis,
     scalar_kind,
 )
+from tfn.numpy.spaced import arange
 from tfn.trace import bind, build
 from tfn.trace.build import cast, concat, expand, flip, permute, reshape, shrink
 from tfn.trace.op import Shape

@@ -15,10 +15,10 @@ from tfn.numpy.contraction import matmul as matmul
 from tfn.numpy.contraction import outer as outer
 from tfn.numpy.contraction import tensordot as tensordot
 from tfn.numpy.contraction import vecdot as vecdot
-from tfn.numpy.creation import eye
 from tfn.numpy.manipulation import diagonal as diagonal
 from tfn.numpy.manipulation import matrix_transpose as matrix_transpose
 from tfn.numpy.manipulation import trace as trace
+from tfn.numpy.matrices import eye
 from tfn.numpy.operands import apply, array_of, inexact, some_axes
 from tfn.trace import build
 from tfn.trace.build import add_up, cast, full_like, ne, reduce, unary

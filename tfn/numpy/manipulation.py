@@ -10,7 +10,7 @@ from typing import Any
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import DTypeLike
 from tfn.errors import ArgumentError, AxisError, ShapeError
-from tfn.numpy import creation
+from tfn.numpy import matrices
 from tfn.numpy.operands import (
     a_shape,
     alias,
@@ -321,7 +321,7 @@ def fill_diagonal(x: ArrayLike, value: ArrayLike) -> Array:
     x = array_of("fill_diagonal", x)
     if x.ndim != 2:
         raise ShapeError("fill_diagonal needs a matrix", got=str(x.shape))
-    on = creation.eye(x.shape[0], x.shape[1], dtype="bool")
+    on = matrices.eye(x.shape[0], x.shape[1], dtype="bool")
     return apply(_chosen, (on, x, array_of("fill_diagonal", value)), weak=x.weak_type)
 
 

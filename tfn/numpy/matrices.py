@@ -1,0 +1,101 @@
+"""Matrices of a pattern: the identity, triangles, diagonals, powers."""
+
+from __future__ import annotations
+
+from operator import index as as_index
+from typing import Any
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import FLOAT32, DType, DTypeLike, canonical
+from tfn.errors import ShapeError
+from tfn.numpy.creation import make, on_device
+from tfn.numpy.operands import a_shape, apply, array_of
+from tfn.trace import build
+from tfn.trace.build import cast, iota
+from tfn.trace.build import where as choose
+from tfn.trace.op import Shape
+from tfn.trace.uop import UOp
+
+
+def eye(
+    N: int,
+    M: int | None = None,
+    /,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+) -> Array:
+    """Ones on the k-th diagonal, zeros elsewhere."""
+    on_device("eye", device)
+    shape = a_shape("eye", (N, N if M is None else M))
+    return make(_eye, shape, as_index(k), FLOAT32 if dtype is None else canonical(dtype))
+
+
+def _eye(shape: Shape, k: int, dtype: DType) -> UOp:
+    return cast(build.eq(iota(shape, 0) + k, iota(shape, 1)), dtype)
+
+
+def identity(n: int, dtype: DTypeLike | None = None) -> Array:
+    """The identity matrix."""
+    return eye(n, dtype=dtype)
+
+
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
+    """Ones at and below the k-th diagonal, zeros above."""
+    shape = a_shape("tri", (N, N if M is None else M))
+    return make(_tri, shape, as_index(k), FLOAT32 if dtype is None else canonical(dtype))
+
+
+def _tri(shape: Shape, k: int, dtype: DType) -> UOp:
+    return cast(below(shape, k), dtype)
+
+
+def below(shape: Shape, k: int) -> UOp:
+    """Whether an element of the last two axes is at or below the k-th diagonal."""
+    rows, columns = iota(shape, len(shape) - 2), iota(shape, len(shape) - 1)
+    return columns <= rows + k
+
+
+def tril(m: ArrayLike, k: int = 0) -> Array:
+    """The lower triangle; zeros above the k-th diagonal."""
+    return _triangle("tril", m, k, True)
+
+
+def triu(m: ArrayLike, k: int = 0) -> Array:
+    """The upper triangle; zeros below the k-th diagonal."""
+    return _triangle("triu", m, k - 1, False)
+
+
+def _triangle(name: str, m: ArrayLike, k: int, lower: bool) -> Array:
+    m = array_of(name, m)
+    if m.ndim < 2:
+        raise ShapeError(f"{name} needs at least two axes", got=str(m.shape))
+    return apply(_masked, (m,), as_index(k), lower)
+
+
+def _masked(m: UOp, k: int, lower: bool) -> UOp:
+    inside, zero = below(m.shape, k), build.full_like(m, 0)
+    return choose(inside, m, zero) if lower else choose(inside, zero, m)
+
+
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
+    """The powers of the elements of a vector, one row for each; the highest power first.
+
+    Raises:
+        ShapeError: unless `x` is a vector.
+    """
+    x = array_of("vander", x)
+    if x.ndim != 1:
+        raise ShapeError("vander needs a vector", got=str(x.shape))
+    return apply(_powers, (x,), x.size if N is None else as_index(N), bool(increasing))
+
+
+def _powers(x: UOp, count: int, increasing: bool) -> UOp:
+    columns = [build.full_like(x, 1)]
+    for _ in range(count - 1):
+        columns.append(columns[-1] * x)
+    columns = columns[:count] if increasing else columns[:count][::-1]
+    if not columns:
+        return build.zeros((x.size, 0), x.dtype)
+    return build.concat([build.reshape(column, (x.size, 1)) for column in columns], 1)
