@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tfn.lower import sort
 from tfn.lower.kernel import Target
 from tfn.lower.pipeline import PASSES, Pass
 from tfn.lower.ranges import Stage as RangesStage
@@ -52,8 +53,12 @@ def check_passes(
         tiles = [
             _tiles(v) if isinstance(v, Nest) else t for v, t in zip(values, tiles, strict=True)
         ]
-        values = [v if _sort(v) else step.run(v, target) for v in values]
         after = Stage[step.after]
+        if after is Stage.LINEAR:  # what is written by hand is written at this stage
+            tiles = [sort.form(v.src[0].src[0]).groups if _sort(v) else t
+                     for v, t in zip(values, tiles, strict=True)]  # fmt: skip
+            values = [sort.instructions(v)[0] if _sort(v) else v for v in values]
+        values = [v if _by_hand(v) else step.run(v, target) for v in values]
         for v in values:
             if not _sort(v):
                 _checked(step, list(v) if isinstance(v, tuple) else [_body(v)], after)
@@ -63,6 +68,10 @@ def check_passes(
 
 def _sort(value: Any) -> bool:
     return isinstance(value, UOp) and value.op is Op.TUPLE
+
+
+def _by_hand(value: Any) -> bool:
+    return _sort(value) or isinstance(value, tuple)
 
 
 def _body(value: Any) -> UOp:

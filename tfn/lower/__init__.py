@@ -23,6 +23,7 @@ Files in reading order:
     shuffle     values moved between lanes
     linearize   loops, scalars and vectors in order
     render      the text of each target
+    sort        the one kernel that is written by hand
     schedule    the steps of a program: kernels, loops and branches, and where their values are
     plan        one arena for all intermediates
     print       how each stage looks to a person

@@ -13,9 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tfn.lower import choose, cut, decompose, linearize, ranges, schedule, split
+from tfn.lower import choose, cut, decompose, linearize, ranges, schedule, sort, split
 from tfn.lower.kernel import Kernel, Program, Slot, Space, Target, flatten
-from tfn.lower.render import driver, llvm, sort
+from tfn.lower.render import driver, llvm
 from tfn.lower.schedule import Schedule
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op, Place
@@ -94,16 +94,18 @@ def kernel(body: UOp, target: Target) -> Kernel:
 
 
 def _kernel(body: UOp, target: Target) -> Kernel:
-    if body.op is Op.TUPLE:
-        return sort.kernel(body)
-    value: Any = body
-    for step in PASSES[2:4]:
-        value = step.run(value, target)
-    nest: split.Nest = value
-    items = PASSES[4].run(nest, target)
-    first = nest.loops[0] if nest.loops else None
-    tiles = first.arg.size if first is not None and first.arg.place is Place.PARALLEL else 1
+    opts: tuple[str, ...] = ()
+    if body.op is Op.TUPLE:  # a sort, whose instructions are written by hand
+        items, tiles = sort.instructions(body)
+        work = sort.work(body.src[0].src[0])
+    else:
+        simple = PASSES[2].run(body, target)
+        nest: split.Nest = PASSES[3].run(simple, target)
+        items = PASSES[4].run(nest, target)
+        first = nest.loops[0] if nest.loops else None
+        tiles = first.arg.size if first is not None and first.arg.place is Place.PARALLEL else 1
+        work = choose.work(split.nest(simple), target)
+        body, opts = nest.body, nest.opts
     text = llvm.kernel_text("@", items)
     name = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
-    work = choose.work(split.nest(PASSES[2].run(body, target)), target)
-    return Kernel(name, nest.body, nest.opts, tiles, text.replace("@@", f"@{name}"), work)
+    return Kernel(name, body, opts, tiles, text.replace("@@", f"@{name}"), work)

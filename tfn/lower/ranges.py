@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tfn.dtypes import INT64, UINT32
+from tfn.dtypes import INT64
 from tfn.lower.recurrence import recurrence
 from tfn.lower.simplify import simplify
+from tfn.lower.sort import scratch
 from tfn.lower.walker import Index, Stage, Walker, both, flat, within
 from tfn.trace import build
 from tfn.trace.op import LOOPS, Op, Param
@@ -138,10 +139,9 @@ def _in_order(index: Index) -> tuple[int, ...]:
 
 
 def _sorted(barriers: Sequence[UOp]) -> Stage:
-    """A sort keeps its node, over parameters, and gets scratch for two permutations of each row."""
+    """A sort keeps its node, over parameters, and gets scratch."""
     node = barriers[0].src[0].src[0]
-    scratch = const(0, UINT32, (2 * build.count(node.src[0].shape),))
-    operands = (*barriers, UOp(Op.GBARRIER, (scratch,), barriers[0].arg), *node.src)
+    operands = (*barriers, UOp(Op.GBARRIER, (scratch(node),), barriers[0].arg), *node.src)
     first = len(barriers) + 1
     params = [UOp(Op.PARAM, (), Param(first + i, s.shape, s.dtype)) for i, s in enumerate(node.src)]
     sort = UOp(Op.SORT, tuple(params), node.arg)

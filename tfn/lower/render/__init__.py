@@ -3,5 +3,4 @@
 - `writer`: LLVM IR as it grows: types, names, addresses.
 - `llvm`: a kernel's instructions as LLVM IR.
 - `driver`: the function that runs a program's kernels, with its barriers, as LLVM IR.
-- `sort`: the kernel of a sort, written by hand.
 """
