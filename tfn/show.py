@@ -51,19 +51,25 @@ class View:
         self.jaxpr, self.target = jaxpr, target
 
     @cached_property
+    def real(self) -> UOp:
+        """The function without complex values."""
+        made: UOp = pipeline.PASSES[0].run(self.jaxpr.function, self.target)
+        return made
+
+    @cached_property
     def stages(self) -> Sequence[Stage | Region]:
         """Its kernels over ranges, its loops and its branches."""
-        return self.inside(self.jaxpr.function)[1]
+        return self.inside(self.real)[1]
 
     def inside(self, function: UOp) -> tuple[UOp, Sequence[Stage | Region]]:
         """A function with barriers, the whole or one in a loop, and its kernels over ranges."""
-        made: UOp = pipeline.PASSES[0].run(function, self.target)
-        return made, pipeline.PASSES[1].run(made, self.target)
+        made: UOp = pipeline.PASSES[1].run(function, self.target)
+        return made, pipeline.PASSES[2].run(made, self.target)
 
     @cached_property
     def graph(self) -> Graph:
         """Its equations by kernel, and the names of values."""
-        return Graph(self.jaxpr.function, self.inside)
+        return Graph(self.real, self.inside)
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -78,7 +84,7 @@ class View:
     def after(self, name: str, body: UOp) -> Any:
         """A kernel's body after the pass of this name."""
         value: Any = body
-        for step in pipeline.PASSES[2:]:
+        for step in pipeline.PASSES[3:]:
             value = step.run(value, self.target)
             if step.name == name:
                 return value

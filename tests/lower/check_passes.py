@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tfn.dtypes import COMPLEXES, part
 from tfn.lower import sort
 from tfn.lower.kernel import Target
 from tfn.lower.pipeline import PASSES, Pass
@@ -38,8 +39,16 @@ def check_passes(
     want = oracle.evaluate(jaxpr.outputs, env)
     check(jaxpr.outputs, Stage.JAXPR)
 
-    cut, ranges, *rest = passes
-    function = cut.run(jaxpr.function, target)
+    pairs, cut, ranges, *rest = passes
+    real = pairs.run(jaxpr.function, target)
+    env = {
+        param(p): _real(x).reshape(p.shape) for p, x in zip(real.arg.params, inputs, strict=True)
+    }
+    want = [_real(x).reshape(u.shape) for x, u in zip(want, real.src, strict=True)]
+    _checked(pairs, real.src, Stage.JAXPR)
+    _same(pairs, want, oracle.evaluate(real.src, env), tolerance)
+
+    function = cut.run(real, target)
     _checked(cut, function.src, Stage.KERNELS)
     _same(cut, want, oracle.evaluate(function.src, env), tolerance)
 
@@ -64,6 +73,12 @@ def check_passes(
                 _checked(step, list(v) if isinstance(v, tuple) else [_body(v)], after)
         _same(step, want, _run(function, stages, values, env, tiles), tolerance)
     return stages
+
+
+def _real(x: Any) -> Any:
+    """The numbers in memory: of complex ones the parts in turns."""
+    x = np.asarray(x)
+    return np.ascontiguousarray(x).view(part(x.dtype)) if x.dtype in COMPLEXES else x
 
 
 def _sort(value: Any) -> bool:

@@ -4,6 +4,8 @@ Files in reading order:
     kernel      what is handed to hardware: Target, Kernel, Launch, Program
     pipeline    the passes as one table
     tile        the register tile of a contraction
+    pairs       complex values as two real ones each
+    plane       functions of complex numbers, in terms of real ones
     prepare     what must be said with arrays before the cut: padding, long sums in pieces
     cut         where kernels end: barriers on what must, or should, be materialised
     walker      one kernel walked from its outputs: values at indices

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tfn.lower import choose, cut, decompose, linearize, ranges, schedule, sort, split
+from tfn.lower import choose, cut, decompose, linearize, pairs, ranges, schedule, sort, split
 from tfn.lower.kernel import Kernel, Program, Slot, Space, Target, flatten
 from tfn.lower.render import driver, llvm
 from tfn.lower.schedule import Schedule
@@ -34,6 +34,7 @@ class Pass:
 
 # fmt: off
 PASSES = (
+    Pass("pairs",     lambda u, target: pairs.pairs(u),          "JAXPR",   "JAXPR"),
     Pass("cut",       lambda u, target: cut.kernels(u, target),  "JAXPR",   "KERNELS"),
     Pass("ranges",    lambda u, target: ranges.stages(u),        "KERNELS", "RANGES"),
     # From here on, for each kernel.
@@ -65,23 +66,26 @@ def aliases(jaxpr: Jaxpr) -> tuple[tuple[int, Slot], ...]:
 
 def scheduled(jaxpr: Jaxpr, target: Target) -> Schedule:
     """The steps of a closed function, with a place for every value."""
-    shared = dict(aliases(jaxpr))
-    own = [i not in shared for i in range(len(jaxpr.outputs))]
-    return schedule.schedule(jaxpr.function, target, kernel, own)
+    real = Jaxpr(PASSES[0].run(jaxpr.function, target))
+    shared = dict(aliases(real))
+    own = [i not in shared for i in range(len(real.outputs))]
+    return schedule.schedule(real.function, target, kernel, own)
 
 
 def program(jaxpr: Jaxpr, plan: Schedule) -> Program:
     """The steps with the driver that runs them."""
-    steps = plan.steps
+    routine = plan.routine
+    steps = routine.steps
     inputs = tuple((p.shape, p.dtype) for p in jaxpr.params)
     launches = tuple(flatten(steps))
     text = driver.driver_text("@", steps, len(inputs))
     name = "p" + hashlib.sha256(text.encode()).hexdigest()[:20]
     return Program(
-        name, jaxpr.function, steps, plan.work, inputs,
-        tuple((u.shape, u.dtype) for u in jaxpr.outputs), aliases(jaxpr),
-        plan.arena_bytes, driver.sync_bytes(launches), text.replace("@@", f"@{name}"),
-        plan.work > choose.PARALLEL_NS and any(launch.kernel.tiles > 1 for launch in launches),
+        name, jaxpr.function, steps, routine.work, inputs,
+        tuple((u.shape, u.dtype) for u in jaxpr.outputs),
+        aliases(Jaxpr(pairs.pairs(jaxpr.function))),
+        routine.arena_bytes, driver.sync_bytes(launches), text.replace("@@", f"@{name}"),
+        routine.work > choose.PARALLEL_NS and any(launch.kernel.tiles > 1 for launch in launches),
     )  # fmt: skip
 
 
@@ -99,9 +103,9 @@ def _kernel(body: UOp, target: Target) -> Kernel:
         items, tiles = sort.instructions(body)
         work = sort.work(body.src[0].src[0])
     else:
-        simple = PASSES[2].run(body, target)
-        nest: split.Nest = PASSES[3].run(simple, target)
-        items = PASSES[4].run(nest, target)
+        simple = PASSES[3].run(body, target)
+        nest: split.Nest = PASSES[4].run(simple, target)
+        items = PASSES[5].run(nest, target)
         first = nest.loops[0] if nest.loops else None
         tiles = first.arg.size if first is not None and first.arg.place is Place.PARALLEL else 1
         work = choose.work(split.nest(simple), target)

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32, DType, highest, lowest
+from tfn.dtypes import BFLOAT16, COMPLEXES, FLOAT16, FLOAT32, INT32, DType, highest, lowest
 from tfn.trace.op import (
+    Call,
     Cond,
     Conv,
     Dot,
@@ -85,6 +86,26 @@ def minimum(x: UOp, y: UOp) -> UOp:
 def unary(op: Op, x: UOp) -> UOp:
     """An elementwise op of one operand."""
     return UOp(op, (x,))
+
+
+def complex_(re: UOp, im: UOp) -> UOp:
+    """The complex numbers of these parts."""
+    return UOp(Op.COMPLEX, (re, im))
+
+
+def real(u: UOp) -> UOp:
+    """The real part."""
+    return UOp(Op.REAL, (u,)) if u.dtype in COMPLEXES else u
+
+
+def imag(u: UOp) -> UOp:
+    """The imaginary part, zero of a real number."""
+    return UOp(Op.IMAG, (u,)) if u.dtype in COMPLEXES else zeros(u.shape, u.dtype)
+
+
+def conj(u: UOp) -> UOp:
+    """The number with the imaginary part negated."""
+    return complex_(real(u), -imag(u)) if u.dtype in COMPLEXES else u
 
 
 def reshape(u: UOp, shape: Shape) -> UOp:
@@ -254,6 +275,11 @@ def repeat_while(cond: UOp, body: UOp, cond_consts: Sequence[UOp], body_consts: 
 def choose(index: UOp, branches: Sequence[UOp], operands: Sequence[UOp]) -> list[UOp]:
     """The results of the function that the index chooses; see `op.Cond`."""
     return several(UOp(Op.COND, (index, *branches, *operands), Cond(len(branches))))
+
+
+def call(name: str, function: UOp, operands: Sequence[UOp]) -> list[UOp]:
+    """The results of a function that keeps its name; see `op.Call`."""
+    return several(UOp(Op.CALL, (function, *operands), Call(name)))
 
 
 def count(shape: Shape) -> int:

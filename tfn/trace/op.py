@@ -8,7 +8,9 @@ which op is said in `spec`.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -63,6 +65,11 @@ class Op(enum.Enum):
     CAST = "convert_element_type"
     BITCAST = "bitcast_convert_type"
 
+    # Complex numbers and their parts, element by element.
+    COMPLEX = "complex"
+    REAL = "real"
+    IMAG = "imag"
+
     # Elementwise, two operands.
     ADD = "add"
     SUB = "sub"
@@ -113,6 +120,10 @@ class Op(enum.Enum):
     SCAN = "scan"  # a function repeated a known number of times, over slices
     WHILE = "while"  # a function repeated while another one holds
     COND = "cond"  # one of several functions, chosen by an index
+    CALL = "call"  # a function with a name, compiled once for all its calls
+    HOST = "host"  # a function of the host, called with concrete arrays
+    CUSTOM = "custom"  # a function with rules of its own for derivatives
+    LINEAR = "linear"  # a linear function of which the transpose is given
     DETACH = "stop_gradient"
     GBARRIER = "optimization_barrier"  # the value is materialised: all loops are closed
 
@@ -153,12 +164,14 @@ BINARY = frozenset({
 ELEMENTWISE = UNARY | COMPARE | BINARY | frozenset({
     Op.CAST, Op.BITCAST, Op.WHERE, Op.FMA, Op.THREEFRY, Op.DETACH,
 })
+PARTS = frozenset({Op.COMPLEX, Op.REAL, Op.IMAG})
+"""Elementwise too, but no kernel sees them: below the JAXPR a complex value is two real ones."""
 MOVEMENT = frozenset({
     Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP, Op.CONCAT,
 })
-LOOPS = frozenset({Op.SCAN, Op.WHILE, Op.COND})
-"""Control flow: the ops whose sources include functions."""
-SEVERAL = frozenset({Op.SORT, Op.TUPLE}) | LOOPS
+LOOPS = frozenset({Op.SCAN, Op.WHILE, Op.COND, Op.CALL})
+"""Control flow: the ops whose sources include functions, that run as programs of their own."""
+SEVERAL = frozenset({Op.SORT, Op.TUPLE, Op.HOST, Op.CUSTOM, Op.LINEAR}) | LOOPS
 """The ops that have several results, each taken by a GET; see `primitives.results`."""
 MONOIDS = (Op.ADD, Op.MUL, Op.MAX, Op.MIN)
 """The reductions: associative, with an identity.  On bool, MAX is any and MIN is all."""
@@ -178,6 +191,9 @@ class Const:
     @property
     def value(self) -> Any:
         """The value as a NumPy scalar."""
+        if self.dtype.kind == "c":
+            size = self.dtype.itemsize
+            return np.frombuffer(self.bits.to_bytes(size, sys.byteorder), self.dtype)[0]
         unsigned = np.array(self.bits, f"u{self.dtype.itemsize}")
         return unsigned.view(self.dtype)[()]
 
@@ -351,6 +367,81 @@ class Cond:
     """
 
     branches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of the operands that follow it, and what it is called.
+
+    Sources: the function, the operands.  Results: those of the function.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """A function that has rules of its own, which derivatives ask before they look inside.
+
+    Sources: the function, the operands.  Results: those of the function.  Evaluated, it is inlined.
+
+    Attributes:
+        name: what the user calls it.
+        rules: hashable; see `transforms.rules.Rules`.
+    """
+
+    name: str
+    rules: Any = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A function that is linear in some operands, known by its transpose.
+
+    Sources: residuals, then what it is linear in.  It stands only between the two halves of a
+    reverse mode; forward mode replaces it by what it means, so nobody has to evaluate it.
+
+    Attributes:
+        name: what the user calls it.
+        residuals: how many.
+        results: shape and dtype of each result.
+        rules: hashable; see `transforms.rules.LinearRules`.
+    """
+
+    name: str
+    residuals: int
+    results: tuple[tuple[Shape, DType], ...]
+    rules: Any = field(repr=False)
+
+
+class VmapMethod(enum.Enum):
+    """How a function of the host is called for many lanes at once."""
+
+    SEQUENTIAL = "sequential"  # once for each lane, in order
+    EXPAND = "expand_dims"  # once; what is the same in all lanes has an axis of size 1 in front
+    BROADCAST = "broadcast_all"  # once; everything has the new axis
+    AS_IT_IS = "legacy_vectorized"  # once; what is the same in all lanes has no new axis
+    REFUSE = "refuse"
+
+    __hash__ = object.__hash__
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A function of the host, as ``run(results, operands)``.
+
+    It gets lists of NumPy arrays: the results as memory to write to, and the operands, which it
+    may only read, and only until it returns.  What compares equal may be called once for all.
+
+    Attributes:
+        run: hashable; a function, or a frozen object that can be called.
+        results: shape and dtype of each result.
+        vmap: how it is called for many lanes.
+    """
+
+    run: Callable[[Sequence[Any], Sequence[Any]], None]
+    results: tuple[tuple[Shape, DType], ...]
+    vmap: VmapMethod
 
 
 class Place(enum.Enum):

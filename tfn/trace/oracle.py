@@ -14,13 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tfn.dtypes import BOOL, FLOATS, UINT32
+from tfn.dtypes import BOOL, COMPLEXES, FLOATS, UINT32, complex_of
 from tfn.trace.build import accumulator, identity
 from tfn.trace.op import (
     Cond,
     Conv,
     Dot,
     Gather,
+    Host,
     Op,
     Pad,
     Reduce,
@@ -93,17 +94,24 @@ def _lgamma(x: float) -> float:
     return math.lgamma(x)
 
 
+def _wide(x: Value) -> Value:
+    return x.astype(np.complex128 if x.dtype in COMPLEXES else np.float64)
+
+
 def _logistic(arg: Any, x: Value) -> Value:
-    wide = np.asarray(x, np.float64)
+    wide = _wide(x)
+    if x.dtype in COMPLEXES:  # exp(-x) would overflow to NaN
+        small = np.exp(np.where(wide.real > 0, -wide, wide))
+        return np.asarray(np.where(wide.real > 0, 1, small) / (1 + small)).astype(x.dtype)
     return np.asarray(1 / (1 + np.exp(-wide))).astype(x.dtype)
 
 
 def _rsqrt(arg: Any, x: Value) -> Value:
-    return np.asarray(1 / np.sqrt(np.asarray(x, np.float64))).astype(x.dtype)
+    return np.asarray(1 / np.sqrt(_wide(x))).astype(x.dtype)
 
 
 def _exp2(arg: Any, x: Value) -> Value:
-    return np.asarray(np.exp2(np.asarray(x, np.float64))).astype(x.dtype)
+    return np.asarray(np.exp2(_wide(x))).astype(x.dtype)
 
 
 def _sign(arg: Any, x: Value) -> Value:
@@ -111,7 +119,12 @@ def _sign(arg: Any, x: Value) -> Value:
 
 
 def cast(dtype: Any, x: Value) -> Value:
-    """Float to integer truncates and saturates, NaN becomes 0; to bool is ``x != 0``."""
+    """Float to integer truncates and saturates, NaN becomes 0; to bool is ``x != 0``.
+
+    Of a complex number only the real part becomes a real one, but both count for bool.
+    """
+    if x.dtype in COMPLEXES and dtype not in COMPLEXES and dtype != BOOL:
+        x = x.real
     if x.dtype in FLOATS and dtype.kind in "iu":
         info = np.iinfo(dtype)
         wide = np.trunc(np.nan_to_num(np.asarray(x, np.float64), nan=0.0, posinf=np.inf,
@@ -122,6 +135,12 @@ def cast(dtype: Any, x: Value) -> Value:
     if dtype == BOOL:
         return np.asarray(x != 0)
     return x.astype(dtype)
+
+
+def _complex(re: Value, im: Value) -> Value:
+    out = np.empty(re.shape, complex_of(re.dtype))
+    out.real, out.imag = re, im
+    return out
 
 
 def _divide(x: Value, y: Value) -> Value:
@@ -327,6 +346,19 @@ def scan(arg: Scan, body: UOp, *operands: Value) -> list[Value]:
     return [*carries, *stacks]
 
 
+def host(arg: Host, *operands: Value) -> list[Value]:
+    """What a function of the host writes into new arrays."""
+    results = [np.empty(shape, dtype) for shape, dtype in arg.results]
+    arg.run(results, [_read_only(x) for x in operands])
+    return results
+
+
+def _read_only(x: Value) -> Value:
+    view = x.view()
+    view.flags.writeable = False
+    return view
+
+
 def repeat_while(arg: While, cond: UOp, body: UOp, *operands: Value) -> list[Value]:
     """One call of the body after the other, while the condition holds."""
     n, end = arg.cond_consts, arg.cond_consts + arg.body_consts
@@ -363,6 +395,8 @@ MEANING: dict[Op, Callable[..., Any]] = {
     Op.LOGISTIC: _logistic, Op.SQRT: _numpy(np.sqrt), Op.RSQRT: _rsqrt, Op.CBRT: _numpy(np.cbrt),
     Op.ERF: _pointwise(math.erf), Op.ERFC: _pointwise(math.erfc), Op.ERFINV: _pointwise(erf_inv),
     Op.LGAMMA: _pointwise(_lgamma), Op.DIGAMMA: _pointwise(digamma),
+    Op.COMPLEX: lambda arg, re, im: _complex(re, im),
+    Op.REAL: lambda arg, x: x.real, Op.IMAG: lambda arg, x: x.imag,
     Op.CAST: cast, Op.BITCAST: lambda arg, x: x.view(arg),
 
     Op.ADD: _numpy(np.add), Op.SUB: _numpy(np.subtract), Op.MUL: _numpy(np.multiply),
@@ -385,6 +419,8 @@ MEANING: dict[Op, Callable[..., Any]] = {
 
     Op.TUPLE: lambda arg, *xs: xs, Op.GET: lambda arg, xs: xs[arg],
     Op.SCAN: scan, Op.WHILE: repeat_while, Op.COND: choose,
+    **dict.fromkeys((Op.CALL, Op.CUSTOM), lambda arg, f, *operands: call(f, operands)),
+    Op.HOST: host,
     Op.DETACH: lambda arg, x: x, Op.GBARRIER: lambda arg, x: x,
 }
 # fmt: on

@@ -12,7 +12,20 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Protocol
 
-from tfn.dtypes import BOOL, FLOATS, INT32, INT64, INTEGERS, SHORT, UINT32, DType
+from tfn.dtypes import (
+    BOOL,
+    COMPLEXES,
+    FLOATS,
+    INEXACT,
+    INT32,
+    INT64,
+    INTEGERS,
+    SHORT,
+    UINT32,
+    DType,
+    complex_of,
+    part,
+)
 from tfn.errors import AxisError, DTypeError, ShapeError
 from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, Op, Shape
 
@@ -66,15 +79,21 @@ def _need(name: str, node: Node, allowed: frozenset[DType], words: str) -> None:
 
 
 _BITS = INTEGERS | {BOOL}
-_NUMBERS = INTEGERS | FLOATS
+_REAL = INTEGERS | FLOATS
+_NUMBERS = INTEGERS | INEXACT
+_ORDERED = _REAL | {BOOL}
 # fmt: off
 _KINDS: dict[Op, tuple[frozenset[DType], str]] = {
     **dict.fromkeys(UNARY | BINARY, (FLOATS, "floating values")),
-    **dict.fromkeys((Op.NEG, Op.ABS, Op.SIGN, Op.ADD, Op.SUB), (_NUMBERS, "numbers")),
-    Op.MUL: (_NUMBERS, "numbers"),
-    Op.MOD: (_NUMBERS, "numbers"),
+    **dict.fromkeys((Op.NEG, Op.ABS, Op.SIGN, Op.ADD, Op.SUB, Op.MUL), (_NUMBERS, "numbers")),
+    **dict.fromkeys((
+        Op.EXP, Op.EXP2, Op.EXPM1, Op.LOG, Op.LOG2, Op.LOG1P, Op.SIN, Op.COS, Op.TAN, Op.ASIN,
+        Op.ACOS, Op.ATAN, Op.SINH, Op.COSH, Op.TANH, Op.ASINH, Op.ACOSH, Op.ATANH, Op.LOGISTIC,
+        Op.SQRT, Op.RSQRT, Op.DIV, Op.POW,
+    ), (INEXACT, "floating or complex values")),
+    Op.MOD: (_REAL, "real numbers"),
     Op.FLOORDIV: (INTEGERS, "integers"),
-    **dict.fromkeys((Op.MAX, Op.MIN), (_NUMBERS | {BOOL}, "numbers or booleans")),
+    **dict.fromkeys((Op.MAX, Op.MIN), (_ORDERED, "real numbers or booleans")),
     **dict.fromkeys((Op.NOT, Op.AND, Op.OR, Op.XOR), (_BITS, "integers or booleans")),
     **dict.fromkeys((Op.SHL, Op.SHR), (INTEGERS, "integers")),
 }
@@ -102,6 +121,27 @@ def _compare(src: tuple[Node, ...], arg: Any) -> Type:
     return src[0].shape, BOOL
 
 
+def _order(src: tuple[Node, ...], arg: Any) -> Type:
+    _need("comparison", src[0], _ORDERED, "real numbers: complex numbers have no order")
+    return _compare(src, arg)
+
+
+def _magnitude(src: tuple[Node, ...], arg: Any) -> Type:
+    _need("abs", src[0], _NUMBERS, "numbers")
+    return src[0].shape, part(src[0].dtype)
+
+
+def _complex(src: tuple[Node, ...], arg: Any) -> Type:
+    _same("complex", src)
+    _need("complex", src[0], frozenset(map(part, COMPLEXES)), "parts of float32 or float64")
+    return src[0].shape, complex_of(src[0].dtype)
+
+
+def _part(src: tuple[Node, ...], arg: Any) -> Type:
+    _need("the parts of a complex number", src[0], COMPLEXES, "complex values")
+    return src[0].shape, part(src[0].dtype)
+
+
 def _const(src: tuple[Node, ...], arg: Any) -> Type:
     return arg.shape, arg.dtype
 
@@ -119,6 +159,9 @@ def _cast(src: tuple[Node, ...], arg: Any) -> Type:
 
 
 def _bitcast(src: tuple[Node, ...], arg: Any) -> Type:
+    if COMPLEXES & {src[0].dtype, arg}:
+        raise DTypeError("bitcast needs real dtypes", got=f"{show(src[0])} to {SHORT[arg]}",
+                         hint="take the real and the imaginary part apart")  # fmt: skip
     if src[0].dtype.itemsize != arg.itemsize:
         raise DTypeError(
             "bitcast needs two dtypes of one width", got=f"{show(src[0])} to {SHORT[arg]}"
@@ -218,7 +261,8 @@ def _concat(src: tuple[Node, ...], arg: int) -> Type:
 def _reduce(src: tuple[Node, ...], arg: Any) -> Type:
     x = src[0]
     assert arg.op in MONOIDS, arg
-    _need("reduce", x, _NUMBERS | ({BOOL} if arg.op in (Op.MAX, Op.MIN) else set()), "numbers")
+    ordered = arg.op in (Op.MAX, Op.MIN)
+    _need("reduce", x, _ORDERED if ordered else _NUMBERS, "real numbers" if ordered else "numbers")
     if any(not 0 <= axis < len(x.shape) for axis in arg.axes):
         raise AxisError("reduce over an axis that is not there", got=f"{show(x)}, {arg.axes}")
     return tuple(n for axis, n in enumerate(x.shape) if axis not in arg.axes), x.dtype
@@ -312,6 +356,8 @@ def _scatter(src: tuple[Node, ...], arg: Any) -> Type:
     if updates.shape[: len(indices.shape) - 1] != indices.shape[:-1]:
         raise ShapeError("scatter needs one update for each index",
                          got=", ".join(map(show, src)))  # fmt: skip
+    if operand.dtype in COMPLEXES and arg.op not in (Op.ADD, Op.WHERE):
+        raise DTypeError(f"scatter by {arg.op.value} needs real numbers", got=show(operand))
     if updates.dtype != operand.dtype:
         raise DTypeError("scatter needs updates of the operand's dtype",
                          got=", ".join(map(show, src)))  # fmt: skip
@@ -369,6 +415,11 @@ def _cond(src: tuple[Node, ...], arg: Any) -> Type:
     return (), BOOL
 
 
+def _call(src: tuple[Node, ...], arg: Any) -> Type:
+    assert _takes(src[0]) == _types(src[1:]), (arg, src)
+    return (), BOOL
+
+
 def _scan_results(u: Node) -> tuple[Type, ...]:
     found, n = _types(u.src[0].src), u.arg.carries
     return found[:n] + tuple(((u.arg.length, *shape), dtype) for shape, dtype in found[n:])
@@ -377,9 +428,13 @@ def _scan_results(u: Node) -> tuple[Type, ...]:
 RESULTS: dict[Op, Callable[[Node], tuple[Type, ...]]] = {
     Op.SORT: lambda u: _types(u.src),
     Op.TUPLE: lambda u: _types(u.src),
+    Op.HOST: lambda u: u.arg.results,
     Op.SCAN: _scan_results,
     Op.WHILE: lambda u: _types(u.src[1].src),
     Op.COND: lambda u: _types(u.src[1].src),
+    Op.CALL: lambda u: _types(u.src[0].src),
+    Op.CUSTOM: lambda u: _types(u.src[0].src),
+    Op.LINEAR: lambda u: u.arg.results,  # type: ignore[no-any-return]
 }
 """For each op of `op.SEVERAL`, the types of what it gives."""
 
@@ -422,6 +477,11 @@ PRIMITIVES: dict[Op, Primitive] = {
 
     **{op: Primitive(_elementwise(op)) for op in UNARY | BINARY},
     **{op: Primitive(_compare) for op in COMPARE},
+    **dict.fromkeys((Op.LT, Op.LE), Primitive(_order)),
+    Op.ABS: Primitive(_magnitude),
+    Op.COMPLEX: Primitive(_complex, linear=_EACH),
+    Op.REAL: Primitive(_part, linear=(0,)),
+    Op.IMAG: Primitive(_part, linear=(0,)),
     Op.NEG: Primitive(_elementwise(Op.NEG), linear=(0,)),
     Op.ADD: Primitive(_elementwise(Op.ADD), linear=_EACH),
     Op.SUB: Primitive(_elementwise(Op.SUB), linear=_EACH),
@@ -452,6 +512,10 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.SCAN: Primitive(_scan),  # linear where its body is
     Op.WHILE: Primitive(_while),
     Op.COND: Primitive(_cond),
+    Op.CALL: Primitive(_call),
+    Op.CUSTOM: Primitive(_call),
+    Op.LINEAR: Primitive(_nothing),
+    Op.HOST: Primitive(_nothing),
     Op.GET: Primitive(_get),
     Op.FUNCTION: Primitive(_nothing),
     Op.DETACH: Primitive(_same_as_first),

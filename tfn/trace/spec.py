@@ -14,8 +14,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable
 
-from tfn.dtypes import BOOL, INT64
-from tfn.trace.op import ELEMENTWISE, MOVEMENT, Access, Fold, Op, Place, Range
+from tfn.dtypes import BOOL, COMPLEXES, INT64
+from tfn.trace.op import ELEMENTWISE, MOVEMENT, PARTS, Access, Fold, Op, Place, Range
 from tfn.trace.uop import UOp, walk
 
 
@@ -31,11 +31,12 @@ class Stage(enum.Enum):
 
 _COMPUTE = ELEMENTWISE - {Op.DETACH} | {Op.CONST, Op.PARAM}
 
-JAXPR_OPS = _COMPUTE | MOVEMENT | {
+JAXPR_OPS = _COMPUTE | MOVEMENT | PARTS | {
     Op.IOTA, Op.REDUCE, Op.DOT, Op.CONV, Op.GATHER, Op.SCATTER, Op.SORT,
-    Op.TUPLE, Op.GET, Op.FUNCTION, Op.SCAN, Op.WHILE, Op.COND, Op.DETACH, Op.GBARRIER,
+    Op.TUPLE, Op.GET, Op.HOST, Op.FUNCTION, Op.SCAN, Op.WHILE, Op.COND, Op.CALL, Op.CUSTOM,
+    Op.DETACH, Op.GBARRIER,
 }  # fmt: skip
-KERNELS_OPS = JAXPR_OPS - {Op.DETACH}
+KERNELS_OPS = JAXPR_OPS - PARTS - {Op.DETACH, Op.CUSTOM}
 RANGES_OPS = _COMPUTE | {
     Op.RANGE, Op.LOAD, Op.STORE, Op.FOLD, Op.CARRY, Op.RECUR, Op.SINK,
     Op.SORT, Op.TUPLE, Op.GET,  # a sort is a kernel of its own, written by hand
@@ -127,6 +128,8 @@ def check(roots: Iterable[UOp], stage: Stage) -> None:
             check(node.src, stage)
         if node.op not in ops:
             raise AssertionError(f"{node.op.name} is not legal at stage {stage.name}: {node}")
+        if node.dtype in COMPLEXES and stage is not Stage.JAXPR:
+            raise AssertionError(f"{node} is complex at stage {stage.name}")
         form = forms.get(node.op)
         if form is not None and not form(node):
             raise AssertionError(f"{node} is malformed at stage {stage.name}: {list(node.src)}")

@@ -7,6 +7,7 @@ cannot exist.  A UOp has operators only; everything else that can be done with o
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -203,7 +204,8 @@ def _float(value: float, sign: float, dtype: DType, shape: Shape) -> UOp:
 
 def _rounded(value: Any, dtype: DType, shape: Shape) -> UOp:
     with np.errstate(over="ignore"):  # what is too large is infinite
-        bits = int(np.asarray(value).astype(dtype).view(f"u{dtype.itemsize}")[()])
+        data = np.asarray(value).astype(dtype)
+    bits = int.from_bytes(data.tobytes(), sys.byteorder)
     return UOp(Op.CONST, (), Const(dtype, bits, shape))
 
 
