@@ -54,7 +54,8 @@ EXCEPTIONS = {
 """What else may be subclassed, and where."""
 
 UNMIRRORED = {
-    f"tests/test_{name}.py" for name in ("house", "readme", "programs", "deep", "benchmarks")
+    f"tests/test_{name}.py"
+    for name in ("house", "readme", "programs", "deep", "benchmarks", "optax")
 }
 """Tests of no one file."""
 

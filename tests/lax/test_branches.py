@@ -105,3 +105,10 @@ def test_residuals_of_branches_share_places() -> None:
 def test_what_is_refused(call: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         tfn.jit(call)(True)
+
+
+def test_the_operand_may_have_a_name() -> None:
+    f = lambda p, x: lax.cond(p, lambda x: x + 1, lambda x: x * 10, operand=x)
+    assert float(f(True, 2.0)) == 3 and float(tfn.jit(f)(False, 2.0)) == 20
+    nothing = lambda p: lax.cond(p, lambda x: 1.0, lambda x: 2.0, operand=None)
+    assert float(tfn.jit(nothing)(False)) == 2

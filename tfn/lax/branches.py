@@ -18,8 +18,11 @@ from tfn.transforms.arguments import name_of
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 
+_NONE: Any = object()
+
+
 def cond(pred: ArrayLike, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
-         *operands: Any) -> Any:  # fmt: skip
+         *operands: Any, operand: Any = _NONE) -> Any:  # fmt: skip
     """``true_fun(*operands)`` if `pred` holds, else ``false_fun(*operands)``.
 
     Only one of them runs.  Under `vmap` with a predicate that differs from lane to lane both run
@@ -29,6 +32,7 @@ def cond(pred: ArrayLike, true_fun: Callable[..., Any], false_fun: Callable[...,
     Args:
         pred: a scalar; a number holds unless it is zero.
         operands: trees of arrays.  What the functions close over is passed on as well.
+        operand: the only operand, by name.
 
     Raises:
         ShapeError: if `pred` is not a scalar.
@@ -39,6 +43,7 @@ def cond(pred: ArrayLike, true_fun: Callable[..., Any], false_fun: Callable[...,
         3.0
     """
     _callable("cond", (true_fun, false_fun))
+    operands = operands if operand is _NONE else (*operands, operand)
     p = _scalar("the predicate of cond", pred)
     if p.trace is None:
         return (true_fun if bool(p) else false_fun)(*operands)

@@ -1,0 +1,89 @@
+"""``import jax`` in a process of its own, where it means tfn."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+
+def run(code: str) -> str:
+    """What a new process prints."""
+    found = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
+    return found.stdout
+
+
+def test_modules_resolve_to_tfn():
+    out = run("""
+        from tfn.compat import install_as_jax
+        install_as_jax()
+        install_as_jax()  # twice does no harm
+        import importlib.util
+        import jax, jax.numpy as jnp, jax.tree_util
+        from jax import lax, nn, random, vmap
+        from jax.flatten_util import ravel_pytree
+        from jax.sharding import PartitionSpec as P
+        import tfn
+        assert importlib.util.find_spec("jax") is not None
+        assert jax.grad is tfn.grad and jnp.sin is tfn.numpy.sin and lax.scan is tfn.lax.scan
+        assert jax.Array is tfn.Array and isinstance(jnp.ones(2), jax.Array)
+        assert nn.relu is tfn.nn.relu and random.key is tfn.random.key
+        assert "sin" in dir(jnp) and "grad" in dir(jax)
+        assert jax.jit(lambda x: 2 * x, inline=True, keep_unused=True)(2.0) == 4
+        assert jax.devices()[0].platform == "cpu" and jax.device_count() == 1
+        assert jax.process_index() == 0 and jax.process_count() == 1
+        assert str(jax.typeof(jnp.ones((2, 3)))) == "float32[2,3]"
+        assert jax.tree_util.tree_map(lambda x: x + 1, {"a": 1}) == {"a": 2}
+        assert jax.config.jax_enable_x64 is False
+        jax.config.update("jax_enable_x64", True)
+        assert P("a", None) == ("a", None)
+        kinds = []
+        jax.jit(lambda x: kinds.append(isinstance(x, jax.core.Tracer)) or x)(1.0)
+        print(kinds, isinstance(jnp.ones(2), jax.core.Tracer), jax.__version_info__ > (0, 4))
+    """)
+    assert out == "[True] False True\n"
+
+
+def test_a_name_that_is_not_there_is_named():
+    out = run("""
+        from tfn.compat import install_as_jax
+        install_as_jax()
+        import jax.numpy as jnp
+        print(hasattr(jnp, "no_such_thing"))
+        try:
+            jnp.arcsinn
+        except AttributeError as error:
+            print(error)
+        try:
+            import jax.no_such_module
+        except ModuleNotFoundError as error:
+            print(error)
+    """)
+    lines = out.splitlines()
+    assert lines[0] == "False"
+    assert lines[1].startswith("tfn has nothing under the name jax.numpy.arcsinn; there is arcsin")
+    assert lines[2] == "No module named 'jax.no_such_module'"
+
+
+def test_jax_itself_is_not_replaced():
+    out = run("""
+        import sys, types
+        from importlib.machinery import ModuleSpec
+        real = sys.modules["jax"] = types.ModuleType("jax")
+        from tfn.compat import install_as_jax
+        try:
+            install_as_jax()
+        except ValueError as error:
+            print(error)
+        assert sys.modules["jax"] is real
+    """)
+    assert "JAX itself has been imported already" in out
+
+
+@pytest.mark.parametrize("module", ["jax", "jax.numpy", "jax.lax"])
+def test_nothing_is_installed_unasked(module):
+    assert run(f"import sys, tfn, tfn.compat; print({module!r} in sys.modules)") == "False\n"

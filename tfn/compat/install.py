@@ -1,0 +1,81 @@
+"""The table becomes modules that ``import jax`` finds: `install_as_jax`."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from difflib import get_close_matches
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from tfn.compat.names import MODULES, Names
+from tfn.errors import ArgumentError
+
+
+def install_as_jax() -> None:
+    """Let ``import jax``, ``jax.numpy``, ``jax.lax`` ... mean tfn, from now on in this process.
+
+    Raises:
+        ArgumentError: if JAX itself is imported already.
+
+    Example:
+        >>> install_as_jax()  # doctest: +SKIP
+        >>> import jax.numpy as jnp  # doctest: +SKIP
+    """
+    known = sys.modules.get("jax")
+    if known is not None:
+        if isinstance(known.__spec__, ModuleSpec) and known.__spec__.origin == ORIGIN:
+            return
+        raise ArgumentError("JAX itself has been imported already",
+                            hint="call install_as_jax() before everything else")  # fmt: skip
+    for name, names in MODULES.items():
+        module = sys.modules[name] = _module(name, names)
+        parent, _, last = name.rpartition(".")
+        if parent:
+            setattr(sys.modules[parent], last, module)
+
+
+ORIGIN = "tfn"
+
+
+def _module(name: str, names: Names) -> ModuleType:
+    """A module that looks its names up when they are first used."""
+
+    def find(attribute: str) -> Any:
+        place = names.elsewhere.get(attribute)
+        if place is None and (names.source is None or attribute.startswith("__")):
+            raise _missing(name, attribute, names)
+        try:
+            found = _found(place or f"{names.source}:{attribute}")
+        except (ImportError, AttributeError):
+            raise _missing(name, attribute, names) from None
+        setattr(module, attribute, found)
+        return found
+
+    spec = ModuleSpec(name, None, origin=ORIGIN, is_package=True)
+    module: ModuleType = importlib.util.module_from_spec(spec)
+    module.__doc__ = f"`{names.source or 'tfn'}`, under the name {name}."
+    vars(module)["__getattr__"], vars(module)["__dir__"] = find, lambda: _listed(names)
+    return module
+
+
+def _found(place: str) -> Any:
+    """What a row of the table means."""
+    module, _, attribute = place.partition(":")
+    found = importlib.import_module(module)
+    return getattr(found, attribute) if attribute else found
+
+
+def _listed(names: Names) -> list[str]:
+    try:
+        source = dir(importlib.import_module(names.source)) if names.source else []
+    except ImportError:
+        source = []
+    return sorted({*source, *names.elsewhere})
+
+
+def _missing(name: str, attribute: str, names: Names) -> AttributeError:
+    near = get_close_matches(attribute, _listed(names), 3)
+    hint = f"; there is {', '.join(near)}" if near else ""
+    return AttributeError(f"tfn has nothing under the name {name}.{attribute}{hint}")

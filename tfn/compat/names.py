@@ -1,0 +1,83 @@
+"""Each public module of JAX, and where tfn has its names.
+
+A row is a module of JAX, the module of tfn that has its names under the same names, if there is
+one, and those that are elsewhere: ``"module:name"``, or ``"module"`` for a module itself.  Names
+are looked up when they are first used, so a row may name what few libraries need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+VERSION = "0.7.1"
+"""The version of JAX whose public names these are: some libraries ask."""
+
+ONE = "tfn.compat.onedevice"
+DTYPES, ERRORS, TREE = "tfn.dtypes", "tfn.errors", "tfn.tree_util"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Where a module of JAX finds its names: in `source`, but those of `elsewhere` there."""
+
+    source: str | None = None
+    elsewhere: dict[str, str] = field(default_factory=dict)
+
+
+def _from(module: str, *names: str) -> dict[str, str]:
+    """Rows for names that a module has under the same names."""
+    return {name: f"{module}:{name}" for name in names}
+
+
+# fmt: off
+MODULES: dict[str, Names] = {
+    "jax": Names("tfn", {
+        **_from(ONE, "jit", "config", "devices", "local_devices", "device_count",
+                "local_device_count",
+                "process_index", "process_count", "default_backend", "typeof", "NamedSharding",
+                "__version__", "__version_info__", "Device", "make_mesh", "enable_x64",
+                "log_compiles", "default_matmul_precision"),
+        "P": f"{ONE}:PartitionSpec",
+        "remat": "tfn:checkpoint",
+        "jacobian": "tfn:jacrev",
+        "float0": f"{DTYPES}:float0",
+    }),
+    "jax.numpy": Names("tfn.numpy"),
+    "jax.numpy.linalg": Names("tfn.numpy.linalg"),
+    "jax.numpy.fft": Names("tfn.numpy.fft"),
+    "jax.lax": Names("tfn.lax"),
+    "jax.lax.linalg": Names("tfn.lax.linalg"),
+    "jax.random": Names("tfn.random"),
+    "jax.tree": Names("tfn.tree"),
+    "jax.tree_util": Names(TREE),
+    "jax.flatten_util": Names("tfn.flatten_util"),
+    "jax.nn": Names("tfn.nn"),
+    "jax.nn.initializers": Names("tfn.nn.initializers"),
+    "jax.scipy": Names("tfn.scipy"),
+    "jax.scipy.special": Names("tfn.scipy.special"),
+    "jax.scipy.linalg": Names("tfn.scipy.linalg"),
+    "jax.scipy.stats": Names("tfn.scipy.stats"),
+    "jax.scipy.stats.norm": Names("tfn.scipy.stats.norm"),
+    "jax.errors": Names(ERRORS, {"JaxRuntimeError": f"{ERRORS}:TfnError"}),
+    "jax.dtypes": Names(DTYPES, {
+        "canonicalize_dtype": f"{DTYPES}:canonical",
+        "result_type": "tfn.numpy:result_type",
+    }),
+    "jax.typing": Names(None, {
+        "ArrayLike": "tfn.array:ArrayLike", "DTypeLike": f"{DTYPES}:DTypeLike",
+    }),
+    "jax.core": Names(None, _from(ONE, "Tracer", "ShapedArray")),
+    "jax.sharding": Names(None, _from(
+        ONE, "Mesh", "AbstractMesh", "NamedSharding", "PartitionSpec", "Sharding",
+        "SingleDeviceSharding")),
+    "jax.debug": Names("tfn.debug"),
+    "jax.custom_derivatives": Names("tfn", _from("tfn.lax", "stop_gradient")),
+    "jax.custom_batching": Names("tfn"),
+    "jax.ad_checkpoint": Names("tfn", {"remat": "tfn:checkpoint"}),
+    "jax.checkpoint_policies": Names("tfn.checkpoint_policies"),
+    "jax.ops": Names("tfn.ops"),
+    "jax.export": Names("tfn.export"),
+    "jax.experimental": Names(),
+    "jax.experimental.checkify": Names("tfn.checkify"),
+}
+# fmt: on
