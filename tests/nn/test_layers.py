@@ -118,7 +118,7 @@ def test_layers_are_immutable_pytrees() -> None:
         layer.weight = None  # type: ignore[misc,assignment]
     doubled = tree.map(lambda leaf: 2 * leaf, layer)
     assert isinstance(doubled, nn.Conv2d)
-    assert doubled.strides == (2, 2)
+    assert doubled.steps.strides == (2, 2)
     np.testing.assert_array_equal(doubled.weight, 2 * layer.weight)
 
 

@@ -1,12 +1,19 @@
 """Neural networks: guests of the house, who use its public face only.
 
 Files in reading order:
-    functions     activations, softmax, one_hot
-    initializers  first values of parameters
-    layers        Linear, Conv2d, pooling, Dropout, norms, Embedding, MLP
-    losses        cross entropies and squared errors
-    optim         sgd, adam, adamw and the parts they are made of
-    schedules     learning rates that depend on the step
+    functions      activations, softmax, one_hot
+    initializers   first values of parameters
+    module         frozen dataclasses that are pytrees; tree_at, partition, combine
+    layers         Linear, Embedding, Dropout, MLP
+    convolution    Conv1d to Conv3d, and transposed ones
+    pooling        largest elements and means of windows
+    normalization  LayerNorm, RMSNorm, GroupNorm, BatchNorm
+    attention      dot products, rotary positions, heads, and a cache of keys and values
+    recurrent      LSTM and GRU, as cells and over sequences
+    transformer    feed-forward networks, blocks, and stacks of equal modules
+    losses         cross entropies and squared errors
+    optim          sgd, adam, adamw and the parts they are made of
+    schedules      learning rates that depend on the step
 """
 
 # ruff: noqa: I001  (reading order)
@@ -19,10 +26,34 @@ from tfn.nn.functions import (
     softplus as softplus, standardize as standardize, swish as swish, tanh as tanh,
 )  # fmt: skip
 from tfn.nn import initializers as initializers
+from tfn.nn.module import (
+    cast as cast, combine as combine, filter as filter, is_array as is_array,
+    is_inexact_array as is_inexact_array, module as module, parameter_count as parameter_count,
+    partition as partition, static as static, tree_at as tree_at,
+)  # fmt: skip
 from tfn.nn.layers import (
-    Conv2d as Conv2d, Dropout as Dropout, Embedding as Embedding, LayerNorm as LayerNorm,
-    Linear as Linear, MLP as MLP, RMSNorm as RMSNorm, avg_pool as avg_pool, max_pool as max_pool,
-    static as static,
+    Dropout as Dropout, Embedding as Embedding, Linear as Linear, MLP as MLP,
+)  # fmt: skip
+from tfn.nn.convolution import (
+    Conv1d as Conv1d, Conv2d as Conv2d, Conv3d as Conv3d, ConvTranspose1d as ConvTranspose1d,
+    ConvTranspose2d as ConvTranspose2d, ConvTranspose3d as ConvTranspose3d,
+)  # fmt: skip
+from tfn.nn.pooling import (
+    adaptive_avg_pool as adaptive_avg_pool, avg_pool as avg_pool, max_pool as max_pool,
+)  # fmt: skip
+from tfn.nn.normalization import (
+    BatchNorm as BatchNorm, BatchNormState as BatchNormState, GroupNorm as GroupNorm,
+    LayerNorm as LayerNorm, RMSNorm as RMSNorm,
+)  # fmt: skip
+from tfn.nn.attention import (
+    KVCache as KVCache, MultiheadAttention as MultiheadAttention,
+    dot_product_attention as dot_product_attention, rotary as rotary,
+)  # fmt: skip
+from tfn.nn.recurrent import (
+    GRU as GRU, GRUCell as GRUCell, LSTM as LSTM, LSTMCell as LSTMCell, LSTMState as LSTMState,
+)  # fmt: skip
+from tfn.nn.transformer import (
+    FeedForward as FeedForward, Stack as Stack, TransformerBlock as TransformerBlock,
 )  # fmt: skip
 from tfn.nn.losses import (
     huber_loss as huber_loss, l2_loss as l2_loss,

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Int
 
 
-def softmax_cross_entropy(logits: Float[Array, "... classes"],
-                          labels: Float[Array, "... classes"], axis: int = -1
-                          ) -> Float[Array, ...]:  # fmt: skip
+def softmax_cross_entropy(logits: Float[Array, "*batch classes"],
+                          labels: Float[Array, "*batch classes"], axis: int = -1
+                          ) -> Float[Array, "*batch"]:  # fmt: skip
     """The cross entropy between the softmax of logits and labels that are probabilities.
 
     Example:
@@ -29,8 +29,8 @@ def softmax_cross_entropy(logits: Float[Array, "... classes"],
 
 
 def softmax_cross_entropy_with_integer_labels(
-    logits: Float[Array, "... classes"], labels: Int[Array, ...]
-) -> Float[Array, ...]:
+    logits: Float[Array, "*batch classes"], labels: Int[Array, "*batch"]
+) -> Float[Array, "*batch"]:
     """The cross entropy between the softmax of logits and labels that are classes.
 
     Raises:
@@ -50,19 +50,21 @@ def softmax_cross_entropy_with_integer_labels(
     return logsumexp(logits, axis=-1) - picked
 
 
-def sigmoid_binary_cross_entropy(logits: Float[Array, ...],
-                                 labels: Float[Array, ...]) -> Float[Array, ...]:  # fmt: skip
+def sigmoid_binary_cross_entropy(logits: Float[Array, "*batch"],
+                                 labels: Float[Array, "*batch"]) -> Float[Array, "*batch"]:  # fmt: skip
     """The cross entropy between sigmoids of logits and labels in [0, 1]."""
     return -labels * log_sigmoid(logits) - (1.0 - labels) * log_sigmoid(-logits)
 
 
-def squared_error(predictions: Float[Array, ...],
-                  targets: ArrayLike = 0.0) -> Float[Array, ...]:  # fmt: skip
+def squared_error(predictions: Float[Array, "*batch"],
+                  targets: ArrayLike = 0.0) -> Float[Array, "*batch"]:  # fmt: skip
     """The square of the difference."""
     return jnp.square(predictions - targets)
 
 
-def l2_loss(predictions: Float[Array, ...], targets: ArrayLike = 0.0) -> Float[Array, ...]:
+def l2_loss(
+    predictions: Float[Array, "*batch"], targets: ArrayLike = 0.0
+) -> Float[Array, "*batch"]:
     """Half the square of the difference, whose gradient is the difference.
 
     Example:
@@ -72,8 +74,8 @@ def l2_loss(predictions: Float[Array, ...], targets: ArrayLike = 0.0) -> Float[A
     return 0.5 * squared_error(predictions, targets)
 
 
-def huber_loss(predictions: Float[Array, ...], targets: ArrayLike = 0.0,
-               delta: float = 1.0) -> Float[Array, ...]:  # fmt: skip
+def huber_loss(predictions: Float[Array, "*batch"], targets: ArrayLike = 0.0,
+               delta: float = 1.0) -> Float[Array, "*batch"]:  # fmt: skip
     """`l2_loss` up to a difference of delta, linear beyond.
 
     Source: Huber 1964, "Robust estimation of a location parameter".

@@ -1,0 +1,32 @@
+"""Every test of this folder runs with the shapes in signatures checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from inspect import isclass, isfunction
+
+import pytest
+
+from tests.nn.shapes import checked
+from tfn import nn
+
+UNCHECKED = {"tfn.nn.module", "tfn.nn.functions"}  # functions of trees, of any shape
+METHODS = ("__call__", "step", "attend", "extend", "advance", "project")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def shapes() -> Iterator[None]:
+    """Check modules and functions of `nn` as they are called."""
+    patch = pytest.MonkeyPatch()
+    for name, found in list(vars(nn).items()):
+        home = getattr(found, "__module__", "")
+        if not home.startswith("tfn.nn.") or home in UNCHECKED:
+            continue
+        if isclass(found) and hasattr(found, "__dataclass_fields__"):
+            for method in METHODS:
+                if method in vars(found):
+                    patch.setattr(found, method, checked(vars(found)[method]))
+        elif isfunction(found):
+            patch.setattr(nn, name, checked(found))
+    yield
+    patch.undo()

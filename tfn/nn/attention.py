@@ -1,0 +1,271 @@
+"""Attention: values mixed by how well their keys answer to queries.
+
+Axes are (..., time, heads, size), so that the heads of one place lie together, as a Linear makes
+them.  There may be fewer heads of keys and values than of queries: each then serves several.
+"""
+
+# ruff: noqa: F722  (annotations hold shapes)
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from tfn import lax, random
+from tfn import numpy as jnp
+from tfn.array import Array
+from tfn.errors import ArgumentError, ShapeError
+from tfn.nn.functions import softmax
+from tfn.nn.layers import Linear
+from tfn.nn.module import module, static
+from tfn.random import KeyLike
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+
+def dot_product_attention(
+    query: Float[Array, "*batch time heads size"],
+    key: Float[Array, "*batch source kv_heads size"],
+    value: Float[Array, "*batch source kv_heads width"],
+    bias: Float[Array, "*#b time source"] | None = None,
+    mask: Bool[Array, "*#m #time source"] | None = None,
+    *, scale: float | None = None, is_causal: bool = False,
+) -> Float[Array, "*batch time heads width"]:  # fmt: skip
+    """Values mixed by the softmax of scaled products of queries and keys.
+
+    Args:
+        bias: added to the scaled products; broadcast against (..., heads, time, source).
+        mask: which places of the source each place may see; broadcast like `bias`.  A place that
+            sees none gets zeros.
+        scale: of the products; 1 / sqrt(size) if None.
+        is_causal: whether a place sees no place of the source after it.
+
+    Raises:
+        ShapeError: if the sizes of query and key differ, or the heads of keys do not divide
+            those of queries.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762, equation 1; Ainslie et al. 2023,
+    arXiv:2305.13245 (fewer heads of keys).
+
+    Example:
+        >>> x = jnp.ones((2, 5, 4, 8))
+        >>> dot_product_attention(x, x[:, :, :1], x[:, :, :1], is_causal=True).shape
+        (2, 5, 4, 8)
+    """
+    *batch, time, heads, size = query.shape
+    source, kv_heads = key.shape[-3:-1]
+    if key.shape[-1] != size or heads % kv_heads or value.shape[-3:-1] != (source, kv_heads):
+        raise ShapeError(
+            "attention needs keys as long as queries, a value for each, and heads that they divide",
+            got=f"query {query.shape}, key {key.shape}, value {value.shape}",
+        )
+    shared = heads // kv_heads
+    grouped = query.reshape(*batch, time, kv_heads, shared, size)
+    scores = jnp.einsum("...tkgh,...skh->...kgts", grouped, key)
+    scores = scores.astype(jnp.promote_types(scores.dtype, jnp.float32))
+    scores = scores * (1 / math.sqrt(size) if scale is None else scale)
+    if bias is not None:
+        scores = scores + _by_group(jnp.asarray(bias), kv_heads, shared)
+    if mask is not None:
+        mask = _by_group(jnp.asarray(mask), kv_heads, shared)
+    if is_causal:
+        before = jnp.tri(time, source, dtype=bool)
+        mask = before if mask is None else mask & before
+    if mask is not None:
+        mask = jnp.broadcast_to(mask, scores.shape)
+    weights = softmax(scores, where=mask).astype(value.dtype)
+    mixed = jnp.einsum("...kgts,...skh->...tkgh", weights, value)
+    return mixed.reshape(*batch, time, heads, value.shape[-1])
+
+
+def _by_group(x: Array, kv_heads: int, shared: int) -> Array:
+    """An axis of heads, if there is one, as (kv_heads, shared)."""
+    if x.ndim < 3:
+        return x
+    *batch, heads, time, source = x.shape
+    split = (1, 1) if heads == 1 else (kv_heads, shared)
+    return x.reshape(*batch, *split, time, source)
+
+
+def rotary(
+    x: Float[Array, "*batch time heads size"], positions: Int[Array, "*times"] | None = None, *,
+    base: float = 10000.0, interleaved: bool = False,
+) -> Float[Array, "*batch time heads size"]:  # fmt: skip
+    """x with pairs of its numbers turned by angles that grow with the position.
+
+    A product of two such vectors depends on the distance of their positions only.
+
+    Args:
+        positions: of the places, (time,) or (*batch, time); 0, 1, ... if None.
+        base: pair i of n turns by ``base ** (-i / n)`` from a place to the next.
+        interleaved: whether a pair is two neighbours, as in the paper and in Llama's own weights,
+            instead of an element of the first half and one of the second, as elsewhere.
+
+    Source: Su et al. 2021, arXiv:2104.09864.
+
+    Example:
+        >>> rotary(jnp.ones((3, 1, 2)))[1, 0].tolist()
+        [-0.301..., 1.381...]
+    """
+    half = x.shape[-1] // 2
+    if positions is None:
+        positions = jnp.arange(x.shape[-3])
+    speeds = base ** (jnp.arange(half) / -half)
+    angles = positions[..., None, None].astype(float) * speeds
+    cos, sin = jnp.cos(angles).astype(x.dtype), jnp.sin(angles).astype(x.dtype)
+    if interleaved:
+        pairs = x.reshape(*x.shape[:-1], half, 2)
+        a, b = pairs[..., 0], pairs[..., 1]
+        return jnp.stack([a * cos - b * sin, a * sin + b * cos], -1).reshape(x.shape)
+    a, b = x[..., :half], x[..., half:]
+    return jnp.concatenate([a * cos - b * sin, a * sin + b * cos], -1)
+
+
+@module
+class KVCache:
+    """Keys and values of the places seen so far, in memory for a given number of places.
+
+    Attributes:
+        used: how many places are filled; the others hold zeros.
+    """
+
+    key: Float[Array, "*batch room kv_heads size"]
+    value: Float[Array, "*batch room kv_heads size"]
+    used: Int[Array, ""]
+
+    @staticmethod
+    def init(room: int, kv_heads: int, size: int, *, batch: tuple[int, ...] = (),
+             dtype: Any = float) -> KVCache:  # fmt: skip
+        """Nothing seen yet, and room for so many places."""
+        empty = jnp.zeros((*batch, room, kv_heads, size), dtype)
+        return KVCache(empty, empty, jnp.zeros((), int))
+
+    def extend(self, key: Float[Array, "*batch time kv_heads size"],
+               value: Float[Array, "*batch time kv_heads size"]) -> KVCache:  # fmt: skip
+        """The cache with more places; that they fit is for the caller to see to.
+
+        Raises:
+            ShapeError: for more places than there is room for at all.
+        """
+        time, room = key.shape[-3], self.key.shape[-3]
+        if time > room:
+            raise ShapeError("more places than the cache has room for",
+                             got=f"{time} places, room for {room}")  # fmt: skip
+        axis = self.key.ndim - 3
+        put = lax.dynamic_update_slice_in_dim
+        return KVCache(
+            put(self.key, key.astype(self.key.dtype), self.used, axis),
+            put(self.value, value.astype(self.value.dtype), self.used, axis),
+            self.used + time,
+        )
+
+
+@module
+class MultiheadAttention:
+    """Several attentions side by side, over the places of x or, from there, of a context.
+
+    Attributes:
+        heads, kv_heads: of queries, and of keys and values.
+        rotary_base: of `rotary`; None for attention that knows nothing of positions.
+        interleaved: as of `rotary`.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762.
+
+    Example:
+        >>> layer = MultiheadAttention.init(random.key(0), 16, 4, kv_heads=2, rotary_base=10000.0)
+        >>> x = jnp.ones((2, 5, 16))
+        >>> layer(x, is_causal=True).shape
+        (2, 5, 16)
+        >>> cache = layer.cache(8, batch=(2,))
+        >>> y, cache = layer.step(x[:, :4], cache)
+        >>> y, cache = layer.step(x[:, 4:], cache)
+        >>> int(cache.used)
+        5
+    """
+
+    query: Linear
+    key: Linear
+    value: Linear
+    out: Linear
+    heads: int = static()
+    kv_heads: int = static()
+    rotary_base: float | None = static(default=None)
+    interleaved: bool = static(default=False)
+
+    @staticmethod
+    def init(
+        key: KeyLike, features: int, heads: int, *, kv_heads: int | None = None,
+        size: int | None = None, use_bias: bool = False, rotary_base: float | None = None,
+        interleaved: bool = False, dtype: Any = float,
+    ) -> MultiheadAttention:  # fmt: skip
+        """Random projections to heads of a size that is features / heads unless given.
+
+        Raises:
+            ArgumentError: if heads do not divide features, or kv_heads heads.
+        """
+        kv_heads = heads if kv_heads is None else kv_heads
+        if heads % kv_heads or (size is None and features % heads):
+            raise ArgumentError(
+                "heads must divide features, and kv_heads heads",
+                got=f"{features} features, {heads} heads, {kv_heads} kv_heads",
+            )
+        size = features // heads if size is None else size
+        if rotary_base is not None and size % 2:
+            raise ArgumentError("rotary positions need heads of an even size", got=str(size))
+        wide, narrow = heads * size, kv_heads * size
+        sizes = [(features, wide), (features, narrow), (features, narrow), (wide, features)]
+        query, keys, value, out = (
+            Linear.init(k, n, m, use_bias=use_bias, dtype=dtype)
+            for k, (n, m) in zip(random.split(key, 4), sizes, strict=True)
+        )
+        return MultiheadAttention(query, keys, value, out, heads, kv_heads, rotary_base,
+                                  interleaved)  # fmt: skip
+
+    def __call__(
+        self, x: Float[Array, "*batch time features"],
+        context: Float[Array, "*batch source others"] | None = None, *,
+        mask: Bool[Array, "*#m #time source"] | None = None, is_causal: bool = False,
+        positions: Int[Array, "*times"] | None = None,
+    ) -> Float[Array, "*batch time features"]:  # fmt: skip
+        """What each place finds at the places of the context, which is x itself if None.
+
+        Args:
+            mask, is_causal: as of `dot_product_attention`.
+            positions: as of `rotary`, for queries and keys alike.
+        """
+        seen = x if context is None else context
+        query = self._split(self.query(x), self.heads)
+        key, value = (self._split(f(seen), self.kv_heads) for f in (self.key, self.value))
+        query, key = self._turned(query, positions), self._turned(key, positions)
+        return self._join(dot_product_attention(query, key, value, mask=mask, is_causal=is_causal))
+
+    def cache(self, room: int, *, batch: tuple[int, ...] = (), dtype: Any = None) -> KVCache:
+        """An empty cache for `step`, in the dtype of the parameters unless told otherwise."""
+        size = self.key.weight.shape[-1] // self.kv_heads
+        return KVCache.init(room, self.kv_heads, size, batch=batch,
+                            dtype=dtype or self.key.weight.dtype)  # fmt: skip
+
+    def step(
+        self, x: Float[Array, "*batch time features"], cache: KVCache
+    ) -> tuple[Float[Array, "*batch time features"], KVCache]:
+        """The same as if x came after what the cache has seen, each place seeing no later one."""
+        time, room = x.shape[-2], cache.key.shape[-3]
+        places = cache.used + jnp.arange(time)
+        query = self._turned(self._split(self.query(x), self.heads), places)
+        key = self._turned(self._split(self.key(x), self.kv_heads), places)
+        cache = cache.extend(key, self._split(self.value(x), self.kv_heads))
+        seen = jnp.arange(room) <= places[:, None]
+        keys, values = cache.key.astype(x.dtype), cache.value.astype(x.dtype)
+        return self._join(dot_product_attention(query, keys, values, mask=seen)), cache
+
+    def _split(self, x: Array, heads: int) -> Array:
+        return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)
+
+    def _turned(self, x: Array, positions: Array | None) -> Array:
+        if self.rotary_base is None:
+            return x
+        return rotary(x, positions, base=self.rotary_base, interleaved=self.interleaved)
+
+    def _join(self, x: Array) -> Array:
+        return self.out(x.reshape(*x.shape[:-2], -1))

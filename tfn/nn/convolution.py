@@ -1,0 +1,307 @@
+"""Convolutions over one, two or three axes of space, channels last; and transposed ones.
+
+All six modules are two functions, `_convolve` and `_transpose`; they differ in their shapes only.
+"""
+
+# ruff: noqa: F722  (annotations hold shapes)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from tfn import lax
+from tfn import numpy as jnp
+from tfn.array import Array
+from tfn.errors import ArgumentError
+from tfn.nn import initializers
+from tfn.nn.initializers import Initializer
+from tfn.nn.module import module, static
+from tfn.random import KeyLike
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+Sizes = int | tuple[int, ...]
+Padding = str | Sequence[tuple[int, int]]
+SPACE = {1: "W", 2: "HW", 3: "DHW"}
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How a window moves over an image.
+
+    Attributes:
+        strides: places from one window to the next, for each axis of space.
+        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) for each axis of space.
+        dilation: places from one element of the window to the next.
+        groups: parts of the channels that do not see each other.
+    """
+
+    strides: tuple[int, ...]
+    padding: str | tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+
+class Options(TypedDict, total=False):
+    """What may be given when a convolution is made.
+
+    Attributes:
+        strides, padding, dilation, groups: as of `Steps`; 1, 'SAME', 1 and 1 unless given, and
+            one number stands for all axes of space.
+        use_bias: whether to add a number to each output channel; yes, unless given.
+        weight_init: makes the weights; of variance 1 / (inputs that reach an output) unless given.
+        dtype: of the parameters; float32 unless given.
+    """
+
+    strides: Sizes
+    padding: Padding
+    dilation: Sizes
+    groups: int
+    use_bias: bool
+    weight_init: Initializer
+    dtype: Any
+
+
+def each_axis(sizes: Sizes, rank: int) -> tuple[int, ...]:
+    """One number per axis of space, from one for all or from all of them.
+
+    Raises:
+        ArgumentError: for another number of them.
+
+    Example:
+        >>> each_axis(3, 2), each_axis((3, 5), 2)
+        ((3, 3), (3, 5))
+    """
+    found = (sizes,) * rank if isinstance(sizes, int) else tuple(sizes)
+    if len(found) != rank:
+        raise ArgumentError(f"one number, or one for each of {rank} axes of space, is needed",
+                            got=str(sizes))  # fmt: skip
+    return found
+
+
+def _make(key: KeyLike, inputs: int, outputs: int, window: Sizes, rank: int,
+          options: Options) -> tuple[Array, Array | None, Steps]:  # fmt: skip
+    """The fields of a convolution."""
+    groups, dtype = options.get("groups", 1), options.get("dtype", float)
+    if inputs % groups or outputs % groups:
+        raise ArgumentError(
+            "groups must divide inputs and outputs",
+            got=f"{inputs} inputs, {outputs} outputs, {groups} groups",
+        )
+    make = options.get("weight_init") or initializers.lecun_normal()
+    weight = make(key, (*each_axis(window, rank), inputs // groups, outputs), dtype)
+    bias = jnp.zeros((outputs,), dtype) if options.get("use_bias", True) else None
+    padding = options.get("padding", "SAME")
+    steps = Steps(
+        each_axis(options.get("strides", 1), rank),
+        padding if isinstance(padding, str) else tuple((low, high) for low, high in padding),
+        each_axis(options.get("dilation", 1), rank),
+        groups,
+    )
+    return weight, bias, steps
+
+
+def _convolve(x: Array, weight: Array, bias: Array | None, steps: Steps) -> Array:
+    space = SPACE[weight.ndim - 2]
+    y = lax.conv_general_dilated(
+        x, weight, steps.strides, steps.padding, rhs_dilation=steps.dilation,
+        dimension_numbers=(f"N{space}C", f"{space}IO", f"N{space}C"),
+        feature_group_count=steps.groups,
+    )  # fmt: skip
+    return y if bias is None else y + bias
+
+
+def _transpose(x: Array, weight: Array, bias: Array | None, steps: Steps) -> Array:
+    y = lax.conv_transpose(x, weight, steps.strides, steps.padding, rhs_dilation=steps.dilation)
+    return y if bias is None else y + bias
+
+
+def _ungrouped(options: Options) -> Options:
+    if options.get("groups", 1) != 1:
+        raise ArgumentError("a transposed convolution has no groups",
+                            got=f"groups={options['groups']}")  # fmt: skip
+    return options
+
+
+@module
+class Conv1d:
+    """A convolution of sequences (batch, width, channels).
+
+    Example:
+        >>> from tfn import random
+        >>> Conv1d.init(random.key(0), 4, 8, 3, strides=2)(jnp.ones((2, 100, 4))).shape
+        (2, 50, 8)
+    """
+
+    weight: Float[Array, "window channels outputs"]
+    bias: Float[Array, " outputs"] | None
+    steps: Steps = static()
+
+    @staticmethod
+    def init(key: KeyLike, inputs: int, outputs: int, window: Sizes,
+             **options: Unpack[Options]) -> Conv1d:  # fmt: skip
+        """Random weights for a window of so many places; see `Options`.
+
+        Raises:
+            ArgumentError: if the groups do not divide inputs and outputs.
+        """
+        return Conv1d(*_make(key, inputs, outputs, window, 1, options))
+
+    def __call__(self, x: Float[Array, "batch w inputs"]) -> Float[Array, "batch x outputs"]:
+        """The layer's outputs."""
+        return _convolve(x, self.weight, self.bias, self.steps)
+
+
+@module
+class Conv2d:
+    """A convolution of images (batch, height, width, channels).
+
+    Example:
+        >>> from tfn import random
+        >>> layer = Conv2d.init(random.key(0), 1, 8, 3)
+        >>> layer(jnp.ones((2, 28, 28, 1))).shape
+        (2, 28, 28, 8)
+    """
+
+    weight: Float[Array, "height width channels outputs"]
+    bias: Float[Array, " outputs"] | None
+    steps: Steps = static()
+
+    @staticmethod
+    def init(key: KeyLike, inputs: int, outputs: int, window: Sizes,
+             **options: Unpack[Options]) -> Conv2d:  # fmt: skip
+        """Random weights for a window of (height, width); see `Options`.
+
+        Raises:
+            ArgumentError: if the groups do not divide inputs and outputs.
+        """
+        return Conv2d(*_make(key, inputs, outputs, window, 2, options))
+
+    def __call__(self, x: Float[Array, "batch h w inputs"]) -> Float[Array, "batch y x outputs"]:
+        """The layer's outputs."""
+        return _convolve(x, self.weight, self.bias, self.steps)
+
+
+@module
+class Conv3d:
+    """A convolution of volumes (batch, depth, height, width, channels).
+
+    Example:
+        >>> from tfn import random
+        >>> Conv3d.init(random.key(0), 1, 2, 3)(jnp.ones((1, 4, 5, 6, 1))).shape
+        (1, 4, 5, 6, 2)
+    """
+
+    weight: Float[Array, "depth height width channels outputs"]
+    bias: Float[Array, " outputs"] | None
+    steps: Steps = static()
+
+    @staticmethod
+    def init(key: KeyLike, inputs: int, outputs: int, window: Sizes,
+             **options: Unpack[Options]) -> Conv3d:  # fmt: skip
+        """Random weights for a window of (depth, height, width); see `Options`.
+
+        Raises:
+            ArgumentError: if the groups do not divide inputs and outputs.
+        """
+        return Conv3d(*_make(key, inputs, outputs, window, 3, options))
+
+    def __call__(
+        self, x: Float[Array, "batch d h w inputs"]
+    ) -> Float[Array, "batch z y x outputs"]:
+        """The layer's outputs."""
+        return _convolve(x, self.weight, self.bias, self.steps)
+
+
+@module
+class ConvTranspose1d:
+    """A transposed convolution of sequences: `strides` outputs for each place of the input.
+
+    Example:
+        >>> from tfn import random
+        >>> ConvTranspose1d.init(random.key(0), 4, 8, 3, strides=2)(jnp.ones((2, 50, 4))).shape
+        (2, 100, 8)
+    """
+
+    weight: Float[Array, "window inputs outputs"]
+    bias: Float[Array, " outputs"] | None
+    steps: Steps = static()
+
+    @staticmethod
+    def init(key: KeyLike, inputs: int, outputs: int, window: Sizes,
+             **options: Unpack[Options]) -> ConvTranspose1d:  # fmt: skip
+        """Random weights for a window of so many places; see `Options`, without groups.
+
+        Raises:
+            ArgumentError: for groups.
+        """
+        return ConvTranspose1d(*_make(key, inputs, outputs, window, 1, _ungrouped(options)))
+
+    def __call__(self, x: Float[Array, "batch w inputs"]) -> Float[Array, "batch x outputs"]:
+        """The layer's outputs."""
+        return _transpose(x, self.weight, self.bias, self.steps)
+
+
+@module
+class ConvTranspose2d:
+    """A transposed convolution of images: strides[0] * strides[1] outputs for each pixel.
+
+    Example:
+        >>> from tfn import random
+        >>> layer = ConvTranspose2d.init(random.key(0), 4, 8, 3, strides=2)
+        >>> layer(jnp.ones((2, 7, 7, 4))).shape
+        (2, 14, 14, 8)
+    """
+
+    weight: Float[Array, "height width inputs outputs"]
+    bias: Float[Array, " outputs"] | None
+    steps: Steps = static()
+
+    @staticmethod
+    def init(key: KeyLike, inputs: int, outputs: int, window: Sizes,
+             **options: Unpack[Options]) -> ConvTranspose2d:  # fmt: skip
+        """Random weights for a window of (height, width); see `Options`, without groups.
+
+        Raises:
+            ArgumentError: for groups.
+        """
+        return ConvTranspose2d(*_make(key, inputs, outputs, window, 2, _ungrouped(options)))
+
+    def __call__(self, x: Float[Array, "batch h w inputs"]) -> Float[Array, "batch y x outputs"]:
+        """The layer's outputs."""
+        return _transpose(x, self.weight, self.bias, self.steps)
+
+
+@module
+class ConvTranspose3d:
+    """A transposed convolution of volumes (batch, depth, height, width, channels).
+
+    Example:
+        >>> from tfn import random
+        >>> layer = ConvTranspose3d.init(random.key(0), 2, 1, 2, strides=2)
+        >>> layer(jnp.ones((1, 2, 3, 4, 2))).shape
+        (1, 4, 6, 8, 1)
+    """
+
+    weight: Float[Array, "depth height width inputs outputs"]
+    bias: Float[Array, " outputs"] | None
+    steps: Steps = static()
+
+    @staticmethod
+    def init(key: KeyLike, inputs: int, outputs: int, window: Sizes,
+             **options: Unpack[Options]) -> ConvTranspose3d:  # fmt: skip
+        """Random weights for a window of (depth, height, width); see `Options`, without groups.
+
+        Raises:
+            ArgumentError: for groups.
+        """
+        return ConvTranspose3d(*_make(key, inputs, outputs, window, 3, _ungrouped(options)))
+
+    def __call__(
+        self, x: Float[Array, "batch d h w inputs"]
+    ) -> Float[Array, "batch z y x outputs"]:
+        """The layer's outputs."""
+        return _transpose(x, self.weight, self.bias, self.steps)

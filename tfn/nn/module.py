@@ -1,0 +1,233 @@
+"""Modules: frozen dataclasses that are pytrees, and what is done with them as trees.
+
+A module's arrays and submodules are its leaves and branches; fields marked `static` belong to the
+structure.  So a module goes through `jit`, `grad` and `vmap` as it is, its gradient is a module of
+the same structure, and to change one is to make another.  A module is final: what modules have in
+common is written as a Protocol, never as a base class.
+
+Source: Kidger, Garcia 2021, "Equinox: neural networks in JAX via callable PyTrees and filtered
+transformations", arXiv:2111.00254.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, NoReturn, TypeVar, dataclass_transform
+
+from tfn import numpy as jnp
+from tfn import tree
+from tfn.array import Array
+from tfn.dtypes import SHORT
+from tfn.errors import ArgumentError
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type[Any])
+Filter = Any
+"""What to keep of a tree: a function of a leaf, or a tree of such functions and of booleans that
+stand for whatever is below them."""
+
+
+def static(**options: Any) -> Any:
+    """A field of a module that is no parameter: hashable, and part of the structure."""
+    return field(metadata={"static": True}, **options)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(static, field))
+def module(cls: C) -> C:
+    """Make a class with annotated fields a module: a frozen dataclass, and a node of pytrees.
+
+    Raises:
+        ArgumentError: later, if somebody subclasses it.
+
+    Example:
+        >>> @module
+        ... class Scale:
+        ...     factor: Array
+        ...     power: int = static(default=1)
+        >>> Scale(jnp.ones((2, 3)))
+        Scale(factor=f32[2,3], power=1)
+        >>> tree.map(lambda x: x + 1, Scale(jnp.ones(()), power=2))
+        Scale(factor=f32[], power=2)
+    """
+    made: Any = tree.register_dataclass(dataclass(frozen=True, eq=False, repr=False)(cls))
+    made.__repr__ = _show
+    made.__init_subclass__ = classmethod(_refuse)
+    final: C = made
+    return final
+
+
+def _refuse(cls: type[Any]) -> NoReturn:
+    raise ArgumentError(
+        "a module cannot be subclassed", got=f"{cls.__name__}({cls.__bases__[0].__name__})",
+        hint="give the new module a field that holds the other one",
+    )  # fmt: skip
+
+
+def _show(self: Any) -> str:
+    inside = ", ".join(f"{f.name}={_text(getattr(self, f.name))}" for f in fields(self))
+    return f"{type(self).__name__}({inside})"
+
+
+def _text(value: Any) -> str:
+    """Arrays as ``f32[2,3]``; a function by its name."""
+    if isinstance(value, Array):
+        return f"{SHORT[value.dtype]}[{','.join(map(str, value.shape))}]"
+    if isinstance(value, (tuple, list)):
+        inside = ", ".join(map(_text, value))
+        ends = "[]" if isinstance(value, list) else ("(", ",)" if len(value) == 1 else ")")
+        return ends[0] + inside + ends[1]
+    return getattr(value, "__name__", None) or repr(value)
+
+
+# Which leaves.
+
+
+def is_array(x: Any) -> bool:
+    """Whether x is an Array, concrete or traced."""
+    return isinstance(x, Array)
+
+
+def is_inexact_array(x: Any) -> bool:
+    """Whether x is an Array of floats, which is what has gradients."""
+    return isinstance(x, Array) and jnp.issubdtype(x.dtype, jnp.inexact)
+
+
+def filter(pytree: T, keep: Filter, *, inverse: bool = False) -> T:
+    """The tree with None in place of the leaves that are not to be kept.
+
+    Example:
+        >>> filter({"a": jnp.ones(()), "b": "text"}, is_array)
+        {'a': Array(1., dtype=float32), 'b': None}
+    """
+    chosen = tree.map(lambda kept, x: x if kept != inverse else None, _mask(pytree, keep), pytree)
+    found: T = chosen
+    return found
+
+
+def _mask(pytree: Any, keep: Filter) -> Any:
+    """A tree of booleans."""
+    asked = tree.broadcast(keep, pytree)
+    return tree.map(lambda ask, x: bool(ask(x)) if callable(ask) else bool(ask), asked, pytree)
+
+
+def partition(pytree: T, keep: Filter) -> tuple[T, T]:
+    """The leaves to be kept and the others, as two trees with None where a leaf is in the other.
+
+    Gradients for some of the parameters only::
+
+        trained, frozen = nn.partition(model, where)
+        slopes = tfn.grad(lambda trained: loss(nn.combine(trained, frozen)))(trained)
+
+    Example:
+        >>> partition({"a": 1, "b": 2}, {"a": True, "b": False})
+        ({'a': 1, 'b': None}, {'a': None, 'b': 2})
+    """
+    mask = _mask(pytree, keep)
+    return filter(pytree, mask), filter(pytree, mask, inverse=True)
+
+
+def combine(*pytrees: T) -> T:
+    """Trees of one structure made one: for each place the first leaf that is not None.
+
+    Example:
+        >>> combine({"a": 1, "b": None}, {"a": None, "b": 2})
+        {'a': 1, 'b': 2}
+    """
+
+    def first(*leaves: Any) -> Any:
+        return next((leaf for leaf in leaves if leaf is not None), None)
+
+    made: T = tree.map(first, *pytrees, is_leaf=lambda x: x is None)
+    return made
+
+
+# Another tree.
+
+
+class _Place:
+    """What stands for a leaf while `tree_at` asks where to change a tree."""
+
+    __slots__ = ("leaf",)
+
+    def __init__(self, leaf: Any) -> None:
+        self.leaf = leaf
+
+
+def tree_at(
+    where: Callable[[T], Any], pytree: T, replace: Any = None, *,
+    replace_fn: Callable[[Any], Any] | None = None, is_leaf: Callable[[Any], bool] | None = None,
+) -> T:  # fmt: skip
+    """The tree with some of its nodes replaced.
+
+    Args:
+        where: gives a node of the tree that it is passed, or a tuple or other tree of nodes.
+        replace: what comes in its place, or a tree of as many as `where` gives.
+        replace_fn: makes what comes in place of a node from the node.
+        is_leaf: as of `tree.map`; ``lambda x: x is None`` lets a None be replaced.
+
+    Raises:
+        ArgumentError: if `where` gives something that is not in the tree.
+
+    Example:
+        >>> tree_at(lambda t: t["a"][1], {"a": [1, 2], "b": 3}, "new")
+        {'a': [1, 'new'], 'b': 3}
+        >>> tree_at(lambda t: (t["a"], t["b"]), {"a": [1], "b": 2}, replace_fn=str)
+        {'a': '[1]', 'b': '2'}
+    """
+    leaves, structure = tree.flatten(pytree, is_leaf)
+    marked = tree.unflatten(structure, map(_Place, leaves))
+    nodes: dict[int, Any] = {}
+
+    def note(node: Any) -> bool:
+        if node is not None and node != ():  # there is only one of each, wherever it stands
+            nodes[id(node)] = node
+        return False
+
+    tree.leaves(marked, note)
+    chosen, outer = tree.flatten(where(marked), lambda x: id(x) in nodes)
+    for node in chosen:
+        if id(node) not in nodes:
+            raise ArgumentError(
+                "tree_at changes nodes of the tree that its first argument gets",
+                got=f"something else from where: {node!r}",
+                hint="return a field or an item, as it is; for a None, give is_leaf",
+            )
+    if replace_fn is not None:
+        made = [replace_fn(_unmarked(node)) for node in chosen]
+    else:
+        made = outer.flatten_up_to(replace)
+    new = {id(node): value for node, value in zip(chosen, made, strict=True)}
+
+    def put(node: Any) -> Any:
+        if id(node) in new:
+            return new[id(node)]
+        return node.leaf
+
+    changed: T = tree.map(put, marked, is_leaf=lambda x: id(x) in new)
+    return changed
+
+
+def _unmarked(node: Any) -> Any:
+    return tree.map(lambda place: place.leaf, node)
+
+
+def cast(pytree: T, dtype: Any) -> T:
+    """The tree with its arrays of floats in another dtype; other leaves stay.
+
+    Example:
+        >>> cast({"w": jnp.ones(2), "n": jnp.arange(2)}, "bfloat16")["w"].dtype.name
+        'bfloat16'
+    """
+    made: T = tree.map(lambda x: x.astype(dtype) if is_inexact_array(x) else x, pytree)
+    return made
+
+
+def parameter_count(pytree: Any) -> int:
+    """How many numbers the arrays of a tree hold.
+
+    Example:
+        >>> parameter_count({"w": jnp.ones((3, 4)), "b": jnp.ones(4)})
+        16
+    """
+    return sum(x.size for x in tree.leaves(pytree) if is_array(x))

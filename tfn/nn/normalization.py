@@ -1,0 +1,198 @@
+"""Norms: activations moved and scaled to a mean of 0 and a size of 1, over some of their axes.
+
+Sums are taken in 32 bits at least, whatever the dtype of the activations.
+"""
+
+# ruff: noqa: F722  (annotations hold shapes)
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tfn import lax
+from tfn import numpy as jnp
+from tfn.array import Array
+from tfn.errors import ArgumentError
+from tfn.nn.functions import standardize
+from tfn.nn.module import module, static
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+def _scales(features: int, use_weight: bool, use_bias: bool,
+            dtype: Any) -> tuple[Array | None, Array | None]:  # fmt: skip
+    """Scales of 1 and shifts of 0."""
+    weight = jnp.ones((features,), dtype) if use_weight else None
+    return weight, jnp.zeros((features,), dtype) if use_bias else None
+
+
+def _wide(x: Array) -> Array:
+    """x in 32 bits at least, for sums over many elements."""
+    return x.astype(jnp.promote_types(x.dtype, jnp.float32))
+
+
+def _scaled(y: Array, weight: Array | None, bias: Array | None) -> Array:
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
+@module
+class LayerNorm:
+    """The last axis standardized, then scaled and shifted.
+
+    Source: Ba, Kiros, Hinton 2016, arXiv:1607.06450.
+
+    Example:
+        >>> LayerNorm.init(4)(jnp.ones((2, 4))).shape
+        (2, 4)
+    """
+
+    weight: Float[Array, " features"] | None
+    bias: Float[Array, " features"] | None
+    epsilon: float = static(default=1e-5)
+
+    @staticmethod
+    def init(features: int, *, epsilon: float = 1e-5, use_weight: bool = True,
+             use_bias: bool = True, dtype: Any = float) -> LayerNorm:  # fmt: skip
+        """Scales of 1 and shifts of 0."""
+        return LayerNorm(*_scales(features, use_weight, use_bias, dtype), epsilon)
+
+    def __call__(self, x: Float[Array, "... features"]) -> Float[Array, "... features"]:
+        """The layer's outputs."""
+        y = standardize(_wide(x), epsilon=self.epsilon).astype(x.dtype)
+        return _scaled(y, self.weight, self.bias)
+
+
+@module
+class RMSNorm:
+    """The last axis divided by its root mean square, then scaled.
+
+    Source: Zhang, Sennrich 2019, arXiv:1910.07467.
+
+    Example:
+        >>> RMSNorm.init(4)(jnp.ones((2, 4))).shape
+        (2, 4)
+    """
+
+    weight: Float[Array, " features"] | None
+    epsilon: float = static(default=1e-6)
+
+    @staticmethod
+    def init(features: int, *, epsilon: float = 1e-6, use_weight: bool = True,
+             dtype: Any = float) -> RMSNorm:  # fmt: skip
+        """Scales of 1."""
+        return RMSNorm(_scales(features, use_weight, False, dtype)[0], epsilon)
+
+    def __call__(self, x: Float[Array, "... features"]) -> Float[Array, "... features"]:
+        """The layer's outputs."""
+        wide = _wide(x)
+        root = lax.rsqrt(jnp.mean(jnp.square(wide), -1, keepdims=True) + self.epsilon)
+        return _scaled((wide * root).astype(x.dtype), self.weight, None)
+
+
+@module
+class GroupNorm:
+    """Each group of channels of each image standardized over space, then scaled and shifted.
+
+    One group is a norm of layers, and as many groups as channels is a norm of instances.
+
+    Source: Wu, He 2018, arXiv:1803.08494.
+
+    Example:
+        >>> GroupNorm.init(2, 8)(jnp.ones((3, 5, 5, 8))).shape
+        (3, 5, 5, 8)
+    """
+
+    weight: Float[Array, " channels"] | None
+    bias: Float[Array, " channels"] | None
+    groups: int = static()
+    epsilon: float = static(default=1e-5)
+
+    @staticmethod
+    def init(groups: int, channels: int, *, epsilon: float = 1e-5, use_weight: bool = True,
+             use_bias: bool = True, dtype: Any = float) -> GroupNorm:  # fmt: skip
+        """Scales of 1 and shifts of 0.
+
+        Raises:
+            ArgumentError: if the groups do not divide the channels.
+        """
+        if groups < 1 or channels % groups:
+            raise ArgumentError("groups must divide the channels",
+                                got=f"{channels} channels, {groups} groups")  # fmt: skip
+        return GroupNorm(*_scales(channels, use_weight, use_bias, dtype), groups, epsilon)
+
+    def __call__(
+        self, x: Float[Array, "batch *space channels"]
+    ) -> Float[Array, "batch *space channels"]:
+        """The layer's outputs."""
+        grouped = _wide(x).reshape(*x.shape[:-1], self.groups, x.shape[-1] // self.groups)
+        axes = (*range(1, x.ndim - 1), x.ndim)
+        y = standardize(grouped, axes, epsilon=self.epsilon).reshape(x.shape)
+        return _scaled(y.astype(x.dtype), self.weight, self.bias)
+
+
+@module
+class BatchNormState:
+    """What is known of the batches that a `BatchNorm` has seen, channel by channel."""
+
+    mean: Float[Array, " channels"]
+    variance: Float[Array, " channels"]
+
+
+@module
+class BatchNorm:
+    """Each channel standardized over batch and space, then scaled and shifted.
+
+    The state goes in and comes out; a module remembers nothing.
+
+    Attributes:
+        decay: how much of the state stays when a batch is added to it.
+
+    Source: Ioffe, Szegedy 2015, arXiv:1502.03167, algorithms 1 and 2.
+
+    Example:
+        >>> norm, state = BatchNorm.init(8)
+        >>> y, state = norm(jnp.ones((3, 5, 5, 8)), state)
+        >>> y, _ = norm(jnp.ones((3, 5, 5, 8)), state, inference=True)
+    """
+
+    weight: Float[Array, " channels"] | None
+    bias: Float[Array, " channels"] | None
+    decay: float = static(default=0.9)
+    epsilon: float = static(default=1e-5)
+
+    @staticmethod
+    def init(channels: int, *, decay: float = 0.9, epsilon: float = 1e-5, use_weight: bool = True,
+             use_bias: bool = True, dtype: Any = float
+             ) -> tuple[BatchNorm, BatchNormState]:  # fmt: skip
+        """Scales of 1 and shifts of 0; a state of mean 0 and variance 1."""
+        norm = BatchNorm(*_scales(channels, use_weight, use_bias, dtype), decay, epsilon)
+        return norm, BatchNormState(jnp.zeros((channels,)), jnp.ones((channels,)))
+
+    def __call__(
+        self, x: Float[Array, "batch *space channels"], state: BatchNormState, *,
+        inference: bool = False,
+    ) -> tuple[Float[Array, "batch *space channels"], BatchNormState]:  # fmt: skip
+        """The layer's outputs, by the statistics of the batch or those of the state; the state.
+
+        Raises:
+            ArgumentError: while training, for a batch of one element for each channel.
+        """
+        if inference:
+            return self._by(x, state.mean, state.variance), state
+        axes, count = tuple(range(x.ndim - 1)), x.size // max(x.shape[-1], 1)
+        if count == 1:
+            raise ArgumentError("one element for each channel has no variance",
+                                got=f"x of shape {x.shape}", hint="inference=True")  # fmt: skip
+        wide = x.astype(state.mean.dtype)
+        mean = jnp.mean(wide, axes)
+        variance = jnp.mean(jnp.square(wide - mean), axes)
+        seen = lax.stop_gradient((mean, variance * (count / (count - 1))))
+        new = [self.decay * old + (1 - self.decay) * now
+               for old, now in zip((state.mean, state.variance), seen, strict=True)]  # fmt: skip
+        return self._by(x, mean, variance), BatchNormState(*new)
+
+    def _by(self, x: Array, mean: Array, variance: Array) -> Array:
+        wide = (x.astype(mean.dtype) - mean) * lax.rsqrt(variance + self.epsilon)
+        return _scaled(wide.astype(x.dtype), self.weight, self.bias)

@@ -1,0 +1,91 @@
+"""Windows made one number: the largest, or the mean, over any number of axes of space.
+
+Images are (batch, *space, channels).  A window of one number is as large along each axis of space.
+"""
+
+# ruff: noqa: F722  (annotations hold shapes)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from tfn import lax
+from tfn import numpy as jnp
+from tfn.array import Array
+from tfn.errors import ArgumentError
+from tfn.nn.convolution import Padding, Sizes, each_axis
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+def max_pool(x: Float[Array, "batch *space channels"], window: Sizes, strides: Sizes | None = None,
+             padding: Padding = "VALID") -> Float[Array, "batch *places channels"]:  # fmt: skip
+    """The largest element of each window; windows do not overlap unless strides are given.
+
+    Example:
+        >>> max_pool(jnp.ones((2, 28, 28, 8)), 2).shape
+        (2, 14, 14, 8)
+    """
+    return _pool(x, -jnp.inf, lax.max, window, strides, padding)
+
+
+def avg_pool(x: Float[Array, "batch *space channels"], window: Sizes, strides: Sizes | None = None,
+             padding: Padding = "VALID", count_include_pad: bool = False,
+             ) -> Float[Array, "batch *places channels"]:  # fmt: skip
+    """The mean of each window.
+
+    Args:
+        count_include_pad: whether padding counts as elements of value 0.
+
+    Example:
+        >>> avg_pool(jnp.ones((2, 28, 28, 8)), 2).shape
+        (2, 14, 14, 8)
+    """
+    total = _pool(x, 0.0, lax.add, window, strides, padding)
+    if count_include_pad or padding == "VALID":
+        return total / prod(each_axis(window, x.ndim - 2))
+    ones = jnp.ones((1, *x.shape[1:-1], 1), x.dtype)
+    return total / _pool(ones, 0.0, lax.add, window, strides, padding)
+
+
+def adaptive_avg_pool(x: Float[Array, "batch *space channels"],
+                      sizes: Sizes) -> Float[Array, "batch *places channels"]:  # fmt: skip
+    """Means of so many windows along each axis of space, as equal as they can be.
+
+    Window i of n over an axis of m elements begins at ``i * m // n`` and ends before
+    ``-(-(i + 1) * m // n)``; those of an n that does not divide m overlap.
+
+    Raises:
+        ArgumentError: for a size of 0, or too many of them.
+
+    Example:
+        >>> adaptive_avg_pool(jnp.arange(4.0).reshape(1, 4, 1), 2).ravel().tolist()
+        [0.5, 2.5]
+    """
+    wanted = each_axis(sizes, x.ndim - 2)
+    if min(wanted, default=1) < 1:
+        raise ArgumentError("adaptive_avg_pool makes one window or more", got=str(sizes))
+    for axis, n in enumerate(wanted, 1):
+        m = x.shape[axis]
+        if m % n == 0:
+            x = x.reshape(*x.shape[:axis], n, m // n, *x.shape[axis + 1 :]).mean(axis + 1)
+        else:
+            ends = [(i * m // n, -(-(i + 1) * m // n)) for i in range(n)]
+            means = [
+                lax.slice_in_dim(x, low, high, 1, axis).mean(axis, keepdims=True)
+                for low, high in ends
+            ]
+            x = jnp.concatenate(means, axis)
+    return x
+
+
+def _pool(x: Array, start: float, computation: Callable[[Any, Any], Any], window: Sizes,
+          strides: Sizes | None, padding: Padding) -> Array:  # fmt: skip
+    rank = x.ndim - 2
+    sizes = (1, *each_axis(window, rank), 1)
+    steps = sizes if strides is None else (1, *each_axis(strides, rank), 1)
+    pads = padding if isinstance(padding, str) else [(0, 0), *padding, (0, 0)]
+    return lax.reduce_window(x, start, computation, sizes, steps, pads)

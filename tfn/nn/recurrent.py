@@ -1,0 +1,246 @@
+"""Recurrent layers: a state carried along a sequence.
+
+A cell takes one place and the state before it; LSTM and GRU are cells over whole sequences, whose
+first axis is time.  What depends on the inputs alone is one product for all places, made before
+the loop; the loop is a `scan`, compiled once for all lengths.
+"""
+
+# ruff: noqa: F722  (annotations hold shapes)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from tfn import lax, random
+from tfn import numpy as jnp
+from tfn.array import Array
+from tfn.errors import ArgumentError
+from tfn.nn import initializers
+from tfn.nn.functions import sigmoid, tanh
+from tfn.nn.layers import Linear
+from tfn.nn.module import module
+from tfn.random import KeyLike
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+
+class Cell(Protocol):
+    """What can be carried along a sequence."""
+
+    def start(self, batch: tuple[int, ...] = ()) -> Any:
+        """The state before the first place."""
+
+    def project(self, x: Array) -> Array:
+        """What a place, or all of them at once, add to the gates."""
+
+    def advance(self, projected: Array, state: Any) -> Any:
+        """The next state."""
+
+    def output(self, state: Any) -> Array:
+        """What others see of a state."""
+
+
+def along(cell: Cell, xs: Float[Array, "time *batch inputs"], state: Any = None, *,
+          reverse: bool = False) -> tuple[Float[Array, "time *batch hidden"], Any]:  # fmt: skip
+    """A cell over a sequence: its outputs, and the last state.
+
+    Args:
+        state: before the first place; that of `Cell.start` if None.
+        reverse: begin with the last place; outputs keep the order of xs.
+    """
+
+    def body(state: Any, projected: Array) -> tuple[Any, Array]:
+        state = cell.advance(projected, state)
+        return state, cell.output(state)
+
+    first = cell.start(xs.shape[1:-1]) if state is None else state
+    last, ys = lax.scan(body, first, cell.project(xs), reverse=reverse)
+    return ys, last
+
+
+def _weights(key: KeyLike, inputs: int, hidden: int, gates: int,
+             dtype: Any) -> tuple[Linear, Array]:  # fmt: skip
+    """A projection of inputs to all gates, and the weights of the state."""
+    first, second = random.split(key)
+    states = initializers.lecun_normal()(second, (hidden, gates * hidden), dtype)
+    return Linear.init(first, inputs, gates * hidden, dtype=dtype), states
+
+
+class LSTMState(NamedTuple):
+    """The state of an LSTM: what others see, and what it keeps to itself."""
+
+    hidden: Float[Array, "*batch hidden"]
+    cell: Float[Array, "*batch hidden"]
+
+
+@module
+class LSTMCell:
+    """One place of an LSTM; the gates are input, forget, candidate, output, in this order.
+
+    Source: Hochreiter, Schmidhuber 1997; Gers, Schmidhuber, Cummins 2000 (the forget gate);
+    Jozefowicz, Zaremba, Sutskever 2015 (whose bias begins at 1).
+
+    Example:
+        >>> cell = LSTMCell.init(random.key(0), 3, 4)
+        >>> cell(jnp.ones((2, 3)), cell.start((2,))).hidden.shape
+        (2, 4)
+    """
+
+    inputs: Linear
+    states: Float[Array, "hidden gates"]
+
+    @staticmethod
+    def init(key: KeyLike, inputs: int, hidden: int, *, dtype: Any = float) -> LSTMCell:
+        """Random weights, and biases of 0, but for those of the forget gate, which are 1."""
+        linear, states = _weights(key, inputs, hidden, 4, dtype)
+        bias = jnp.zeros((4, hidden), dtype).at[1].set(1.0).reshape(-1)
+        return LSTMCell(Linear(linear.weight, bias), states)
+
+    def start(self, batch: tuple[int, ...] = ()) -> LSTMState:
+        """Zeros."""
+        zeros = jnp.zeros((*batch, self.states.shape[0]), self.states.dtype)
+        return LSTMState(zeros, zeros)
+
+    def project(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch gates"]:
+        """What x adds to the gates."""
+        return self.inputs(x)
+
+    def advance(self, projected: Float[Array, "*batch gates"], state: LSTMState) -> LSTMState:
+        """The next state."""
+        gates = projected + state.hidden @ self.states
+        write, keep, candidate, read = jnp.split(gates, 4, -1)
+        cell = sigmoid(keep) * state.cell + sigmoid(write) * tanh(candidate)
+        return LSTMState(sigmoid(read) * tanh(cell), cell)
+
+    def output(self, state: LSTMState) -> Float[Array, "*batch hidden"]:
+        """The hidden part."""
+        return state.hidden
+
+    def __call__(self, x: Float[Array, "*batch inputs"], state: LSTMState) -> LSTMState:
+        """The next state."""
+        return self.advance(self.project(x), state)
+
+
+@module
+class GRUCell:
+    """One place of a GRU; the gates are reset, update, candidate, in this order.
+
+    The reset gate acts on what the state adds to the candidate, its bias included.
+
+    Source: Cho et al. 2014, arXiv:1406.1078, in the form of version 1.
+
+    Example:
+        >>> cell = GRUCell.init(random.key(0), 3, 4)
+        >>> cell(jnp.ones((2, 3)), cell.start((2,))).shape
+        (2, 4)
+    """
+
+    inputs: Linear
+    states: Float[Array, "hidden gates"]
+    bias: Float[Array, " hidden"]
+
+    @staticmethod
+    def init(key: KeyLike, inputs: int, hidden: int, *, dtype: Any = float) -> GRUCell:
+        """Random weights, and biases of 0."""
+        linear, states = _weights(key, inputs, hidden, 3, dtype)
+        return GRUCell(linear, states, jnp.zeros((hidden,), dtype))
+
+    def start(self, batch: tuple[int, ...] = ()) -> Float[Array, "*batch hidden"]:
+        """Zeros."""
+        return jnp.zeros((*batch, self.states.shape[0]), self.states.dtype)
+
+    def project(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch gates"]:
+        """What x adds to the gates."""
+        return self.inputs(x)
+
+    def advance(self, projected: Float[Array, "*batch gates"],
+                state: Float[Array, "*batch hidden"]) -> Float[Array, "*batch hidden"]:  # fmt: skip
+        """The next state."""
+        from_state = jnp.split(state @ self.states, 3, -1)
+        from_input = jnp.split(projected, 3, -1)
+        reset = sigmoid(from_input[0] + from_state[0])
+        update = sigmoid(from_input[1] + from_state[1])
+        candidate = tanh(from_input[2] + reset * (from_state[2] + self.bias))
+        return (1 - update) * candidate + update * state
+
+    def output(self, state: Float[Array, "*batch hidden"]) -> Float[Array, "*batch hidden"]:
+        """The whole state."""
+        return state
+
+    def __call__(
+        self, x: Float[Array, "*batch inputs"], state: Float[Array, "*batch hidden"]
+    ) -> Float[Array, "*batch hidden"]:
+        """The next state."""
+        return self.advance(self.project(x), state)
+
+
+def _layers(make: Any, key: KeyLike, inputs: int, hidden: int, layers: int, dtype: Any) -> Any:
+    """Cells, each of which gets the outputs of the one before it."""
+    if layers < 1:
+        raise ArgumentError("one layer or more is needed", got=str(layers))
+    sizes = [inputs] + [hidden] * (layers - 1)
+    keys = random.split(key, layers)
+    return tuple(make(k, n, hidden, dtype=dtype) for k, n in zip(keys, sizes, strict=True))
+
+
+def _run(cells: Sequence[Cell], xs: Array, states: Any, reverse: bool) -> tuple[Array, Any]:
+    last = []
+    for cell, state in zip(cells, states or [None] * len(cells), strict=True):
+        xs, state = along(cell, xs, state, reverse=reverse)
+        last.append(state)
+    return xs, tuple(last)
+
+
+@module
+class LSTM:
+    """Layers of `LSTMCell` over a sequence, (time, batch, inputs).
+
+    Example:
+        >>> model = LSTM.init(random.key(0), 3, 4, layers=2)
+        >>> ys, states = model(jnp.ones((7, 2, 3)))
+        >>> ys.shape, states[-1].cell.shape
+        ((7, 2, 4), (2, 4))
+    """
+
+    cells: tuple[LSTMCell, ...]
+
+    @staticmethod
+    def init(key: KeyLike, inputs: int, hidden: int, *, layers: int = 1,
+             dtype: Any = float) -> LSTM:  # fmt: skip
+        """Random weights."""
+        return LSTM(_layers(LSTMCell.init, key, inputs, hidden, layers, dtype))
+
+    def __call__(
+        self, xs: Float[Array, "time *batch inputs"], states: Sequence[LSTMState] | None = None, *,
+        reverse: bool = False,
+    ) -> tuple[Float[Array, "time *batch hidden"], tuple[LSTMState, ...]]:  # fmt: skip
+        """The outputs of the last layer, and the last state of each."""
+        return _run(self.cells, xs, states, reverse)
+
+
+@module
+class GRU:
+    """Layers of `GRUCell` over a sequence, (time, batch, inputs).
+
+    Example:
+        >>> ys, states = GRU.init(random.key(0), 3, 4)(jnp.ones((7, 2, 3)))
+        >>> ys.shape
+        (7, 2, 4)
+    """
+
+    cells: tuple[GRUCell, ...]
+
+    @staticmethod
+    def init(key: KeyLike, inputs: int, hidden: int, *, layers: int = 1,
+             dtype: Any = float) -> GRU:  # fmt: skip
+        """Random weights."""
+        return GRU(_layers(GRUCell.init, key, inputs, hidden, layers, dtype))
+
+    def __call__(
+        self, xs: Float[Array, "time *batch inputs"],
+        states: Sequence[Float[Array, "*batch hidden"]] | None = None, *, reverse: bool = False,
+    ) -> tuple[Float[Array, "time *batch hidden"], tuple[Array, ...]]:  # fmt: skip
+        """The outputs of the last layer, and the last state of each."""
+        return _run(self.cells, xs, states, reverse)

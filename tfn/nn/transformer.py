@@ -1,0 +1,194 @@
+"""Transformer blocks, norms first; and equal modules one after the other as one loop."""
+
+# ruff: noqa: F722  (annotations hold shapes)
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tfn import lax, random, tree
+from tfn import numpy as jnp
+from tfn.array import Array
+from tfn.nn.attention import KVCache, MultiheadAttention
+from tfn.nn.functions import gelu, silu
+from tfn.nn.layers import Dropout, Linear
+from tfn.nn.module import module, static
+from tfn.nn.normalization import LayerNorm, RMSNorm
+from tfn.random import KeyLike
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Int
+
+Norm = LayerNorm | RMSNorm
+
+
+class MakeNorm(Protocol):
+    """Makes a norm: `LayerNorm.init` or `RMSNorm.init`."""
+
+    def __call__(self, features: int, *, dtype: Any = float) -> Norm:
+        """The norm of so many features."""
+
+
+@module
+class FeedForward:
+    """Two layers, the first wide; with a gate, three.
+
+    Attributes:
+        gate: None, or what the activation is taken of, to be multiplied with the outputs of `up`.
+
+    Source: Shazeer 2020, arXiv:2002.05202 (the gate; with `silu` it is called SwiGLU).
+
+    Example:
+        >>> FeedForward.init(random.key(0), 8, 32, gated=True)(jnp.ones((2, 8))).shape
+        (2, 8)
+    """
+
+    up: Linear
+    gate: Linear | None
+    down: Linear
+    activation: Callable[[Array], Array] = static(default=gelu)
+
+    @staticmethod
+    def init(
+        key: KeyLike, features: int, wide: int, *, gated: bool = False, use_bias: bool = False,
+        activation: Callable[[Array], Array] | None = None, dtype: Any = float,
+    ) -> FeedForward:  # fmt: skip
+        """Random weights; the activation is `silu` with a gate and `gelu` without, unless given."""
+        keys = random.split(key, 3)
+        up, gate = (
+            Linear.init(k, features, wide, use_bias=use_bias, dtype=dtype) for k in keys[:2]
+        )
+        down = Linear.init(keys[2], wide, features, use_bias=use_bias, dtype=dtype)
+        return FeedForward(up, gate if gated else None, down,
+                           activation or (silu if gated else gelu))  # fmt: skip
+
+    def __call__(self, x: Float[Array, "... features"]) -> Float[Array, "... features"]:
+        """The layer's outputs."""
+        wide = self.up(x)
+        if self.gate is None:
+            return self.down(self.activation(wide))
+        return self.down(self.activation(self.gate(x)) * wide)
+
+
+@module
+class TransformerBlock:
+    """Attention and a feed-forward network, each added to what came in, each after a norm.
+
+    Attributes:
+        dropout: of what is added.
+
+    Source: Vaswani et al. 2017, arXiv:1706.03762; Xiong et al. 2020, arXiv:2002.04745 (norms
+    first).
+
+    Example:
+        >>> block = TransformerBlock.init(random.key(0), 16, 4, gated=True, norm=RMSNorm.init)
+        >>> block(jnp.ones((2, 5, 16)), is_causal=True).shape
+        (2, 5, 16)
+    """
+
+    attention_norm: Norm
+    attention: MultiheadAttention
+    feed_norm: Norm
+    feed: FeedForward
+    dropout: Dropout
+
+    @staticmethod
+    def init(
+        key: KeyLike, features: int, heads: int, *, wide: int | None = None,
+        kv_heads: int | None = None, gated: bool = False, use_bias: bool = False,
+        norm: MakeNorm = LayerNorm.init, rotary_base: float | None = None,
+        dropout: float = 0.0, activation: Callable[[Array], Array] | None = None,
+        dtype: Any = float,
+    ) -> TransformerBlock:  # fmt: skip
+        """Random weights; the feed-forward network is 4 * features wide unless given."""
+        keys = random.split(key)
+        attention = MultiheadAttention.init(
+            keys[0], features, heads, kv_heads=kv_heads, use_bias=use_bias,
+            rotary_base=rotary_base, dtype=dtype,
+        )  # fmt: skip
+        feed = FeedForward.init(
+            keys[1], features, wide or 4 * features, gated=gated, use_bias=use_bias,
+            activation=activation, dtype=dtype,
+        )  # fmt: skip
+        norms = norm(features, dtype=dtype), norm(features, dtype=dtype)
+        return TransformerBlock(norms[0], attention, norms[1], feed, Dropout(dropout))
+
+    def __call__(
+        self, x: Float[Array, "*batch time features"], *,
+        mask: Bool[Array, "*#m #time time"] | None = None, is_causal: bool = False,
+        positions: Int[Array, "*times"] | None = None, key: KeyLike | None = None,
+        inference: bool = False,
+    ) -> Float[Array, "*batch time features"]:  # fmt: skip
+        """The block's outputs; the key is for dropout, and not needed without it."""
+        first, second = (None, None) if key is None else random.split(key)
+        y = self.attention(self.attention_norm(x), mask=mask, is_causal=is_causal,
+                           positions=positions)  # fmt: skip
+        x = x + self.dropout(y, key=first, inference=inference)
+        y = self.feed(self.feed_norm(x))
+        return x + self.dropout(y, key=second, inference=inference)
+
+    def cache(self, room: int, *, batch: tuple[int, ...] = (), dtype: Any = None) -> KVCache:
+        """An empty cache for `step`."""
+        return self.attention.cache(room, batch=batch, dtype=dtype)
+
+    def step(
+        self, x: Float[Array, "*batch time features"], cache: KVCache
+    ) -> tuple[Float[Array, "*batch time features"], KVCache]:
+        """The outputs for places that come after those the cache has seen, without dropout."""
+        y, cache = self.attention.step(self.attention_norm(x), cache)
+        x = x + y
+        return x + self.feed(self.feed_norm(x)), cache
+
+
+def _stacked(trees: Sequence[Any]) -> Any:
+    return tree.map(lambda *xs: jnp.stack(xs), *trees)
+
+
+@module
+class Stack:
+    """Equal modules, one after the other: a loop that is traced and compiled once.
+
+    Attributes:
+        layers: one module, whose arrays have a first axis for the layers.
+
+    Example:
+        >>> layers = Stack.init(lambda k: Linear.init(k, 4, 4), random.key(0), 3)
+        >>> layers(jnp.ones((2, 4))).shape
+        (2, 4)
+        >>> layers.layers
+        Linear(weight=f32[3,4,4], bias=f32[3,4])
+    """
+
+    layers: Any
+
+    @staticmethod
+    def init(make: Callable[[Any], Any], key: KeyLike, count: int) -> Stack:
+        """So many modules, each made from a key of its own."""
+        return Stack(_stacked([make(k) for k in random.split(key, count)]))
+
+    def __call__(self, x: Any, *, key: KeyLike | None = None, **options: Any) -> Any:
+        """What the last module makes of what the others make of x, all with the same options.
+
+        Args:
+            key: is split, a key for each module, if there is one.
+        """
+        count = tree.leaves(self.layers)[0].shape[0]
+        keys = None if key is None else random.split(key, count)
+
+        def body(x: Any, layer: Any) -> tuple[Any, None]:
+            own, key = layer
+            return own(x, **options) if key is None else own(x, key=key, **options), None
+
+        return lax.scan(body, x, (self.layers, keys))[0]
+
+    def step(self, x: Any, caches: Any) -> tuple[Any, Any]:
+        """Like calling it, with a cache for each module, stacked like their arrays."""
+        y, caches = lax.scan(lambda x, both: both[0].step(x, both[1]), x, (self.layers, caches))
+        return y, caches
+
+    def cache(self, *args: Any, **options: Any) -> Any:
+        """The caches of all modules."""
+        count = tree.leaves(self.layers)[0].shape[0]
+        each = tree.map(lambda x: x[0], self.layers).cache(*args, **options)
+        return _stacked([each] * count)
