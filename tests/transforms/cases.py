@@ -15,7 +15,7 @@ import numpy as np
 from tfn.dtypes import FLOAT64, INT32
 from tfn.trace import build, oracle
 from tfn.trace.jaxpr import function, param
-from tfn.trace.op import Conv, Leaf, Op, Param, Reduce, Shrink
+from tfn.trace.op import Conv, Host, Leaf, Op, Param, Reduce, Shrink, VmapMethod
 from tfn.trace.uop import UOp
 
 Graph = Callable[..., UOp]
@@ -126,6 +126,15 @@ def _sorted(keys: int) -> Graph:
         return build.cast(first, FLOAT64) * 2 + second * second
 
     return graph
+
+
+def _doubled(results: Any, operands: Any) -> None:
+    results[0][...] = operands[0] * 2
+
+
+def _host(n: UOp) -> UOp:
+    arg = Host(_doubled, ((n.shape, n.dtype),), VmapMethod.SEQUENTIAL)
+    return UOp(Op.GET, (UOp(Op.HOST, (n,), arg),), 0)
 
 
 def _tuple(a: UOp, b: UOp) -> UOp:
@@ -273,6 +282,7 @@ CASES = [
     Case("while", Op.WHILE, _while, (normal(3),), (np.array(3, np.int32),)),
     *(Case(f"cond {i}", Op.COND, _cond, (normal(3), normal(3)), (np.array(i, np.int32),))
       for i in (-1, 1, 2)),
+    Case("host", Op.HOST, lambda x, n: x * as_float(_host(n)), (normal(5),), (integers(9, 5),)),
     Case("barrier", Op.GBARRIER, lambda x: UOp(Op.GBARRIER, (x * x,)), (normal(5),)),
 ]
 # fmt: on

@@ -14,7 +14,7 @@ from math import prod
 from typing import NamedTuple
 
 from tfn.dtypes import DType
-from tfn.trace.op import Shape
+from tfn.trace.op import Host, Shape
 from tfn.trace.uop import UOp
 
 
@@ -127,19 +127,93 @@ class Branch:
     barrier: bool
 
 
-Step = Launch | Loop | Branch
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """A function of the host, called by one thread, on memory as it is; a barrier comes after.
+
+    Attributes:
+        number: its place among the calls of the program, by which it is asked for.
+        host: the function.
+        operands: its results, then what it reads.
+        types: shape and dtype of each.
+        barrier: whether what came before must be finished by all threads.
+    """
+
+    number: int
+    host: Host
+    operands: tuple[Slot, ...]
+    types: tuple[tuple[Shape, DType], ...]
+    barrier: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Routine:
+    """The steps of a function that is called: scheduled once, like a program of its own.
+
+    Attributes:
+        steps: their slots are its own inputs, outputs and arena.
+        inputs: how many inputs it has; the outputs come after them.
+        arena_bytes: what it needs for the time of a call.
+        work: estimated nanoseconds on one core.
+    """
+
+    steps: tuple[Step, ...]
+    inputs: int
+    arena_bytes: int
+    work: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A routine run on these inputs and outputs, in that part of the arena; a barrier comes after.
+
+    `barrier`: what came before must be finished by all threads.
+    """
+
+    routine: Routine
+    operands: tuple[Slot, ...]
+    arena: Slot
+    barrier: bool
+
+
+Step = Launch | Loop | Branch | HostCall | Call
+
+
+def each(steps: Iterable[Step]) -> Iterator[Launch | HostCall | Call]:
+    """All that is done, in the order of the text: without the loops and branches around it.
+
+    The steps of a routine come once, before its first call.
+    """
+    return _each(steps, set())
+
+
+def _each(steps: Iterable[Step], met: set[Routine]) -> Iterator[Launch | HostCall | Call]:
+    for step in steps:
+        if isinstance(step, Loop):
+            yield from _each((*step.head, *step.body), met)
+        elif isinstance(step, Branch):
+            for way in step.ways:
+                yield from _each(way, met)
+        else:
+            if isinstance(step, Call) and step.routine not in met:
+                met.add(step.routine)
+                yield from _each(step.routine.steps, met)
+            yield step
 
 
 def flatten(steps: Iterable[Step]) -> Iterator[Launch]:
     """All launches, in the order of their text."""
-    for step in steps:
-        if isinstance(step, Launch):
-            yield step
-        elif isinstance(step, Loop):
-            yield from flatten((*step.head, *step.body))
-        else:
-            for way in step.ways:
-                yield from flatten(way)
+    return (step for step in each(steps) if isinstance(step, Launch))
+
+
+def host_calls(steps: Iterable[Step]) -> Iterator[HostCall]:
+    """All calls of the host, in the order of their text."""
+    return (step for step in each(steps) if isinstance(step, HostCall))
+
+
+def routines(steps: Iterable[Step]) -> list[Routine]:
+    """All routines that steps call, those first that others call."""
+    return list(dict.fromkeys(step.routine for step in each(steps) if isinstance(step, Call)))
 
 
 class Footprint(NamedTuple):
@@ -179,7 +253,7 @@ class Program:
     Attributes:
         name: symbol of the function.
         function: the FUNCTION node it was lowered from.
-        steps: launches of kernels in order, loops of them, branches.
+        steps: launches of kernels, calls of the host and of routines in order, loops, branches.
         work: estimated nanoseconds on one core.
         inputs, outputs: shape and dtype of each.
         aliases: outputs that are just an input, or another output: they are not written.
@@ -219,6 +293,11 @@ class Program:
     def launches(self) -> tuple[Launch, ...]:
         """All launches, those in loops and branches included, in the order of their text."""
         return tuple(flatten(self.steps))
+
+    @property
+    def host_calls(self) -> tuple[HostCall, ...]:
+        """All calls of the host, by number."""
+        return tuple(host_calls(self.steps))
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:

@@ -27,9 +27,13 @@ from tfn.trace.uop import UOp, const, walk
 __all__ = ["Region", "Stage", "stages"]
 
 
+REGIONS = LOOPS | {Op.HOST}
+"""What is no kernel."""
+
+
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A loop or branch, which is no kernel: the node, and barriers on those results it needs."""
+    """A loop, a branch, a call of the host: the node, and barriers on the results that are used."""
 
     node: UOp
     barriers: tuple[UOp, ...]
@@ -73,7 +77,7 @@ def _running_order(made: Mapping[int, Sequence[Stage | Region]]) -> list[int]:
 
 def _stages(barriers: Sequence[UOp]) -> Sequence[Stage | Region]:
     first = barriers[0].src[0]
-    if first.op is Op.GET and first.src[0].op in LOOPS:
+    if first.op is Op.GET and first.src[0].op in REGIONS:
         small = recurrence(first.src[0], barriers)
         return [Region(first.src[0], tuple(barriers)) if small is None else small]
     if build.count(first.shape) == 0:

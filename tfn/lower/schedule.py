@@ -20,16 +20,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from tfn.dtypes import INT64, DType
 from tfn.lower import cut, plan, ranges
-from tfn.lower.kernel import Branch, Kernel, Launch, Loop, Slot, Space, Step, Target
+from tfn.lower.kernel import (
+    Branch,
+    Call,
+    HostCall,
+    Kernel,
+    Launch,
+    Loop,
+    Routine,
+    Slot,
+    Space,
+    Step,
+    Target,
+)  # fmt: skip
 from tfn.lower.ranges import Region, Stage
 from tfn.trace.build import count
 from tfn.trace.op import Op, Param, Range, Shape
 from tfn.trace.primitives import results
 from tfn.trace.uop import UOp, const, walk
+
+HOST_NS = 5_000
+"""What a call of the host is taken to cost, beside what it does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +86,8 @@ class Planned:
     body: Frame | None = None
     index: Ref | None = None
     ways: Sequence[Frame] = ()
+    host: HostCall | None = None
+    called: Schedule | None = None
 
 
 @dataclass(frozen=True)
@@ -86,17 +104,13 @@ class Schedule:
     """A whole function, scheduled.
 
     Attributes:
-        steps: what runs.
-        arena_bytes: memory beside inputs and outputs.
-        work: estimated nanoseconds on one core.
+        routine: what runs, with the memory it needs beside inputs and outputs.
         frame: the same steps with what they were made from, for those who print them.
         lives: when each room of the arena is in use, by position.
         offsets: where each of them is.
     """
 
-    steps: tuple[Step, ...]
-    arena_bytes: int
-    work: int
+    routine: Routine
     frame: Frame
     lives: Mapping[Room, plan.Life]
     offsets: Mapping[Room, int]
@@ -109,12 +123,13 @@ class Scheduler:
         lives: when each room of the arena is in use, by position in the text.
         now: the present position.
         loops: loops made so far.
+        calls: calls of the host so far.
     """
 
     def __init__(self, target: Target, kernel: Callable[[UOp, Target], Kernel]) -> None:
         self.target, self.kernel = target, kernel
         self.lives: dict[Room, plan.Life] = {}
-        self.now = self.loops = 0
+        self.now = self.loops = self.calls = 0
 
     # Rooms.
 
@@ -317,11 +332,34 @@ class Scheduler:
         self.now += 1
         return [Planned(self.now - 1, index=operands[0], ways=ways)]
 
+    def host(self, node: UOp, operands: Sequence[Any], places: Sequence[Ref],
+             wanted: Any) -> list[Planned]:  # fmt: skip
+        """A call of the host; a result that nobody wants has memory all the same."""
+        refs = (*places, *operands)
+        types = (*results(node), *((s.shape, s.dtype) for s in node.src))
+        self.touch(*refs)
+        self.now += 1
+        self.calls += 1
+        call = HostCall(self.calls - 1, node.arg, (), types, False)
+        return [Planned(self.now - 1, operands=refs, written=len(places), host=call)]
+
+    def call(self, node: UOp, operands: Sequence[Any], places: Sequence[Ref],
+             wanted: Any) -> list[Planned]:  # fmt: skip
+        """A call of a routine, which gets a part of the arena for itself."""
+        found = called(node.src[0], self.target, self.kernel)
+        arena = Ref(Room(Space.ARENA, 0, plan.rounded(found.routine.arena_bytes)))
+        refs = (*operands[1:], *places, arena)
+        self.touch(*refs)
+        self.now += 1
+        return [Planned(self.now - 1, operands=refs, called=found)]
+
 
 REGIONS: dict[Op, Callable[..., list[Planned]]] = {
     Op.SCAN: Scheduler.scan,
     Op.WHILE: Scheduler.repeat,
     Op.COND: Scheduler.choose,
+    Op.CALL: Scheduler.call,
+    Op.HOST: Scheduler.host,
 }
 
 
@@ -390,7 +428,15 @@ class Placer:
             slots = tuple(map(self.slot, p.operands))
             rooms = [self._extent(ref) for ref in p.operands]
             return Launch(p.kernel, slots, memory.must_wait(rooms, p.written))
+        if p.host is not None:
+            slots = tuple(map(self.slot, p.operands))
+            wait = memory.must_wait([self._extent(ref) for ref in p.operands], p.written)
+            memory.clear()
+            return replace(p.host, operands=slots, barrier=wait)
         barrier = memory.clear()
+        if p.called is not None:
+            *slots, arena = map(self.slot, p.operands)
+            return Call(p.called.routine, tuple(slots), arena, barrier)
         if p.loop is not None:
             head = self.steps(p.head, plan.Memory())
             body = self.steps(p.body, plan.Memory())
@@ -423,7 +469,14 @@ def schedule(function: UOp, target: Target, kernel: Callable[[UOp, Target], Kern
     frame = scheduler.function(function, params, targets)
     offsets, arena_bytes = plan.arena(scheduler.lives)
     steps = Placer(offsets).steps(frame, plan.Memory())
-    return Schedule(steps, arena_bytes, work(frame), frame, scheduler.lives, offsets)
+    routine = Routine(steps, len(params), arena_bytes, work(frame))
+    return Schedule(routine, frame, scheduler.lives, offsets)
+
+
+@lru_cache(maxsize=256)
+def called(function: UOp, target: Target, kernel: Callable[[UOp, Target], Kernel]) -> Schedule:
+    """A function that is called, scheduled once for all its calls in all programs."""
+    return schedule(function, target, kernel, [True] * len(function.src))
 
 
 def work(frame: Frame | None) -> int:
@@ -432,6 +485,10 @@ def work(frame: Frame | None) -> int:
     for p in frame.steps if frame else ():
         if p.kernel is not None:
             total += p.kernel.work
+        elif p.host is not None:
+            total += HOST_NS
+        elif p.called is not None:
+            total += p.called.routine.work
         elif p.loop is not None:
             total += (p.loop.trips or 100) * (work(p.head) + work(p.body))
         else:

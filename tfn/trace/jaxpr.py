@@ -9,14 +9,15 @@ in captured values close to the same object, and identity is the key of every la
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import enum
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from tfn.dtypes import SHORT
-from tfn.trace.build import several
+from tfn.trace.build import call, several
 from tfn.trace.op import SEVERAL, Const, Function, Op, Param
 from tfn.trace.primitives import show
 from tfn.trace.uop import UOp, substitute, walk
@@ -109,22 +110,45 @@ def alone(node: UOp) -> tuple[Jaxpr, list[UOp]]:
     return Jaxpr(function(outputs, tuple(params))), operands
 
 
-def names() -> Iterator[str]:
-    """a, b, ..., z, aa, ab, ..."""
-    length = 1
+def calling(jaxpr: Jaxpr, name: str) -> Jaxpr:
+    """The function that does nothing but call another one."""
+    params = jaxpr.params
+    return Jaxpr(function(call(name, jaxpr.function, list(map(param, params))), params))
+
+
+def called(outputs: Iterable[UOp]) -> dict[UOp, str]:
+    """The functions that are called, and their names, with a number where two have the same."""
+    found: dict[UOp, str] = {}
+    times: dict[str, int] = {}
+    for node in walk(outputs):
+        if node.op is Op.CALL and node.src[0] not in found:
+            name = node.arg.name
+            times[name] = times.get(name, 0) + 1
+            found[node.src[0]] = name if times[name] == 1 else f"{name}_{times[name]}"
+    return found
+
+
+def names(taken: Iterable[str] = ()) -> Iterator[str]:
+    """a, b, ..., z, aa, ab, ... without those that are taken."""
+    taken, length = frozenset(taken), 1
     while True:
         for i in range(26**length):
-            yield "".join(chr(97 + i // 26**k % 26) for k in reversed(range(length)))
+            name = "".join(chr(97 + i // 26**k % 26) for k in reversed(range(length)))
+            if name not in taken:
+                yield name
         length += 1
 
 
 def print_jaxpr(jaxpr: Jaxpr) -> str:
     """``{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }``, on several lines if long."""
-    fresh = names()
-    name: dict[UOp, str] = {param(p): next(fresh) for p in jaxpr.params}
+    name = called(jaxpr.outputs)
+    fresh = names(name.values())
+    name |= {param(p): next(fresh) for p in jaxpr.params}
     head = " ".join(f"{name[param(p)]}:{show(param(p))}" for p in jaxpr.params)
     lines = []
     for node in walk(jaxpr.outputs):
+        if node.op is Op.FUNCTION and node in name:
+            lines.append(f"{name[node]} = {print_jaxpr(Jaxpr(node))}")
         if node in name or node.op is Op.FUNCTION:
             continue
         if node.op is Op.CONST and node.shape == ():
@@ -146,13 +170,14 @@ def print_jaxpr(jaxpr: Jaxpr) -> str:
 def equation(node: UOp, name: dict[UOp, str]) -> str:
     """The right side of one line: ``mul a b``, ``reshape[(3, 1)] a``.
 
-    The functions among the sources of a loop stand inside the brackets, on lines of their own.
+    The functions among the sources of a loop stand inside the brackets, on lines of their own;
+    of a call only the name of its function.
     """
     if node.op is Op.CONST:
         return f"full[{node.shape}] {literal(node.arg)}"
-    arg = argument(node.arg)
+    arg = name[node.src[0]] if node.op is Op.CALL else argument(node.arg)
     bodies = [print_jaxpr(Jaxpr(s)) for s in node.src if s.op is Op.FUNCTION]
-    if bodies:
+    if bodies and node.op is not Op.CALL:
         inside = ",\n".join([arg, *bodies]).replace("\n", "\n  ")
         arg = f"\n  {inside}\n"
     sources = " ".join(name[s] for s in node.src if s.op is not Op.FUNCTION)
@@ -171,10 +196,12 @@ def argument(arg: Any) -> str:
     """The argument of an op in a print: field=value pairs, enum members by their names."""
     if arg is None:
         return ""
+    if callable(arg):
+        return str(getattr(arg, "__name__", arg))
     if hasattr(arg, "__dataclass_fields__"):
-        return ", ".join(f"{f}={argument(getattr(arg, f))}" for f in arg.__dataclass_fields__)
-    if isinstance(arg, Op):
-        return arg.value
+        return ", ".join(f"{f.name}={argument(getattr(arg, f.name))}" for f in fields(arg) if f.repr)
+    if isinstance(arg, enum.Enum):
+        return str(arg.value)
     if isinstance(arg, np.dtype):
         return SHORT[arg]
     if isinstance(arg, tuple):

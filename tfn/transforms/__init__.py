@@ -10,6 +10,7 @@ Files, in reading order:
 - ``scan``: the rows of SCAN in the three tables that follow
 - ``iterate``: the rows of WHILE
 - ``branch``: the rows of COND
+- ``host``: the rows of HOST
 - ``jvp``: forward mode: the table `JVP`
 - ``transpose``: reverse mode: the table `TRANSPOSE`
 - ``indexing``: what the rules of gather and scatter share
@@ -18,6 +19,7 @@ Files, in reading order:
 - ``batch``: one more axis: the table `BATCH`
 - ``jacobian``: `jacfwd`, `jacrev`, `hessian`
 - ``vmap``: `vmap`
+- ``callback``: `pure_callback`
 - ``static``: which arguments of a function are static, which are donated
 - ``jit``: `jit`: compiled whole, once for each kind of arguments
 - ``stage``: `make_jaxpr`, `eval_shape`

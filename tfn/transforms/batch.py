@@ -34,7 +34,7 @@ from tfn.trace.build import (
 )  # fmt: skip
 from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, const, rebuild, walk
-from tfn.transforms import branch, iterate, scan
+from tfn.transforms import branch, host, iterate, scan
 from tfn.transforms.body import Lanes
 
 Sources = Sequence[UOp]
@@ -161,6 +161,7 @@ BATCH: dict[Op, Rule] = {
     Op.SORT: _aligned(lambda u, src: [Lanes(y, True) for y in several(_same(u, src))]),
 
     Op.TUPLE: lambda u, src, mapped, size: list(map(Lanes, src, mapped)),
+    Op.HOST: host.batch_rule,
     Op.GET: lambda u, src, mapped, size: src[0][u.arg],
     Op.SCAN: partial(scan.batch_rule, batch),
     Op.WHILE: partial(iterate.batch_rule, batch),

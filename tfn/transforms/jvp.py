@@ -40,7 +40,7 @@ from tfn.trace.build import (
 )  # fmt: skip
 from tfn.trace.op import COMPARE, Op, Shape
 from tfn.trace.uop import UOp, walk
-from tfn.transforms import branch, iterate, scan
+from tfn.transforms import branch, host, iterate, scan
 from tfn.transforms.indexing import at
 
 Tangents = Sequence[Any]
@@ -325,6 +325,7 @@ JVP: dict[Op, Rule] = {
     Op.SORT: _sort,
 
     Op.TUPLE: lambda y, d: tuple(d),
+    Op.HOST: host.jvp,
     Op.GET: lambda y, d: d[0][y.arg],
     Op.SCAN: partial(scan.jvp, push),
     Op.WHILE: partial(iterate.jvp, push),

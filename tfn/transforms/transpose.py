@@ -34,7 +34,7 @@ from tfn.trace.build import (
 from tfn.trace.op import Conv, Op, Shape
 from tfn.trace.primitives import PRIMITIVES, results
 from tfn.trace.uop import UOp, walk
-from tfn.transforms import branch, iterate, scan
+from tfn.transforms import branch, host, iterate, scan
 from tfn.transforms.indexing import at, clamped, inside, last
 
 Rule = Callable[[UOp, UOp, int], UOp]
@@ -297,6 +297,7 @@ TRANSPOSE: dict[Op, Rule] = {
 SEVERAL_RESULTS: dict[Op, RuleOfSeveral] = {
     Op.SORT: _not_linear,
     Op.TUPLE: lambda u, cts, moving: [cts[i] for i in moving],
+    Op.HOST: host.transpose,
     Op.SCAN: partial(scan.transpose, pull),
     Op.WHILE: iterate.transpose,
     Op.COND: partial(branch.transpose, pull),

@@ -10,6 +10,7 @@ In reading order:
     trees: arguments taken apart, results put together, as LLVM IR.
     entry: the body of every compiled function, as LLVM IR.
     dispatch: compiled functions as builtins: native code meets the interpreter.
+    host: functions of the host, called from within a program.
     queue: programs ready to run.
     device: the five parts together.
 """

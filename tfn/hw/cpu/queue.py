@@ -12,6 +12,7 @@ from typing import Any
 from tfn.hw.buffer import ALIGNMENT, Buffer
 from tfn.hw.cpu import runtime
 from tfn.hw.cpu.dispatch import Dispatch, Door, Given, Made
+from tfn.hw.cpu.host import HostEntry
 from tfn.hw.cpu.loader import Code, Loader
 from tfn.hw.cpu.target import host
 from tfn.hw.cpu.threads import Threads
@@ -38,13 +39,14 @@ class CpuExecutable:
 
     Attributes:
         code: keeps the program loaded.
-        call: what `runtime` reads: entry, offset and bytes of sync, patience.
+        call: what `runtime` reads: entry, offset and bytes of sync, patience, the host's entry.
         work_bytes: arena and sync together.
         long: whether others should run meanwhile.
     """
 
     __slots__ = (
         "_dispatch",
+        "_host",
         "_idle",
         "_memory",
         "_native",
@@ -69,7 +71,12 @@ class CpuExecutable:
         arena_bytes = -(-program.arena_bytes // ALIGNMENT) * ALIGNMENT
         entry = code.addresses[program.name]
         self.code, self.work_bytes = code, arena_bytes + program.sync_bytes
-        self.call = struct.pack("4Q", entry, arena_bytes, program.sync_bytes, patience_ns(program))
+        calls = program.host_calls
+        self._host = HostEntry(calls) if calls else None
+        self.call = struct.pack(
+            "5Q", entry, arena_bytes, program.sync_bytes, patience_ns(program),
+            self._host.address if self._host else 0,
+        )  # fmt: skip
         endless = any(not isinstance(step, Launch) for step in program.steps)
         self.long = pool is not None or endless or program.work > LONG_NS
         self._pack = struct.Struct(f"{len(program.inputs) + len(program.outputs)}Q").pack
@@ -82,6 +89,7 @@ class CpuExecutable:
 
         Raises:
             OutOfMemoryError: before anything runs.
+            Exception: what a function of the host raised.
         """
         try:
             work = self._idle.pop()
@@ -91,6 +99,8 @@ class CpuExecutable:
         self._run(self._pool() if self._pool else None, self.call, buffers, work.address)
         if self.work_bytes <= KEEP_BYTES:
             self._idle.append(work)
+        if self._host:
+            self._host.check()
 
     def door(self, given: Sequence[Given], made: Sequence[Made], takes: Sequence[Any], gives: Any,
              captured: Sequence[Any]) -> Door | None:  # fmt: skip
@@ -104,7 +114,8 @@ class CpuExecutable:
             "work_bytes": self.work_bytes,
             "long": self.long,
         }
-        return self._dispatch.door(words, self, given, made, takes, gives, captured)
+        door = self._dispatch.door(words, self, given, made, takes, gives, captured)
+        return self._host.guarded(door) if self._host and door else door
 
 
 class CpuQueue:

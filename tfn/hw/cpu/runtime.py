@@ -69,7 +69,7 @@ declare i32 @usleep(i32)
 # Words of a pool, each on a cache line of its own: gate 0, done 64, asleep 128, busy 192, stop
 # 256, workers 320; from 384 the job: entry, buffers, arena, sync.
 # Words of a call, which belongs to one program: entry 0, offset of sync in the working memory 8,
-# bytes of sync 16, patience in nanoseconds 24.
+# bytes of sync 16, patience in nanoseconds 24, address of the host's entry 32, which `sync` gets.
 _TEXT = """
 define void @enter(ptr %entry, i64 %thread, i64 %threads, ptr %buffers, ptr %arena,
                    ptr %sync) {{{enter}
@@ -116,6 +116,15 @@ entry:
   %sync_bytes_at = getelementptr i8, ptr %call, i64 16
   %sync_bytes = load i64, ptr %sync_bytes_at
   call void @llvm.memset.p0.i64(ptr %sync, i8 0, i64 %sync_bytes, i1 false)
+  %host_from = getelementptr i8, ptr %call, i64 32
+  %host = load ptr, ptr %host_from
+  %homeless = icmp eq ptr %host, null
+  br i1 %homeless, label %begin, label %tell
+tell:
+  %host_at = getelementptr i8, ptr %sync, i64 8
+  store ptr %host, ptr %host_at
+  br label %begin
+begin:
   %none = icmp eq ptr %pool, null
   br i1 %none, label %alone, label %ask
 ask:

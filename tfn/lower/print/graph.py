@@ -16,7 +16,8 @@ Before -> after::
 An equation that several kernels compute, each for itself, stands under each of them.  A branch, or
 a loop too large for one kernel, is none itself; its functions are cut like any other and stand in
 its equation.  Their kernels are numbered after it, 1.0, 1.1 and so on, what they only read keeps
-its name, and what they make has a name that nothing else has.
+its name, and what they make has a name that nothing else has.  A function that is called several
+times stands in the first of its calls.
 """
 
 from __future__ import annotations
@@ -43,15 +44,17 @@ class Graph:
         first: the number of its first kernel.
         names: of parameters, of scalars, and of what the equations define.
         kernels: (number, nodes) for each kernel.
-        inner: the functions of each loop and branch that is no kernel.
+        inner: the functions of each loop, branch and call; none of a call that repeats another.
+        called: for each function that is called, the number of its first call.
     """
 
     def __init__(self, function: UOp, inside: Inside, label: str = "", first: int = 0,
-                 given: Sequence[str] = (),
-                 fresh: Iterator[str] | None = None) -> None:  # fmt: skip
+                 given: Sequence[str] = (), fresh: Iterator[str] | None = None,
+                 called: dict[UOp, str] | None = None) -> None:  # fmt: skip
         self.function, self.stages = inside(function)
         self.label, self.first, self.inside = label, first, inside
         self.fresh = fresh or names()
+        self.called = {} if called is None else called
         params = [param(p) for p in function.arg.params]
         self.names = dict(zip(params, given or self.fresh))
         self.kernels: list[tuple[int, list[UOp]]] = []
@@ -75,10 +78,14 @@ class Graph:
     def _functions(self, node: UOp, number: int) -> Iterator[Graph]:
         """The functions of a loop or branch; what they carry has one name in all of them."""
         bodies = [s for s in node.src if s.op is Op.FUNCTION]
+        if node.op is Op.CALL and self.called.setdefault(bodies[0], self.number(number)) != (
+            self.number(number)
+        ):
+            return
         operands = [s for s in node.src if s.op is not Op.FUNCTION]
         label, first = f"{self.number(number)}.", 0
         for function, given in zip(bodies, GIVEN[node.op](self, node, operands), strict=True):
-            graph = Graph(function, self.inside, label, first, given, self.fresh)
+            graph = Graph(function, self.inside, label, first, given, self.fresh, self.called)
             first += len(graph.kernels)
             yield graph
 
@@ -94,6 +101,9 @@ class Graph:
 
     def _cond(self, node: UOp, operands: Sequence[UOp]) -> list[list[str]]:
         return [list(map(self._read, operands[1:]))] * node.arg.branches
+
+    def _call(self, node: UOp, operands: Sequence[UOp]) -> list[list[str]]:
+        return [list(map(self._read, operands))]
 
     def _read(self, node: UOp) -> str:
         """What a function calls a value from outside: the same, unless it has no name there."""
@@ -117,8 +127,11 @@ class Graph:
         if node.op is Op.GBARRIER:
             return f"{name}:{show(node)} = barrier {self.names[node.src[0]]}"
         if node in self.inner:
-            bodies = ",\n".join([argument(node.arg), *map(str, self.inner[node])])
             sources = " ".join(self.names[s] for s in node.src if s.op is not Op.FUNCTION)
+            arg = node.arg.name if node.op is Op.CALL else argument(node.arg)
+            if not self.inner[node]:
+                return f"{name} = {node.op.value}[{arg}] {sources}"
+            bodies = ",\n".join([arg, *map(str, self.inner[node])])
             return f"{name} = {node.op.value}[\n{textwrap.indent(bodies, '  ')}\n] {sources}"
         kind = "" if node.op in SEVERAL else f":{show(node)}"
         return f"{name}{kind} = {equation(node, self.names)}"
@@ -140,6 +153,8 @@ GIVEN: Mapping[Op, Callable[[Graph, UOp, Sequence[UOp]], list[list[str]]]] = {
     Op.SCAN: Graph._scan,
     Op.WHILE: Graph._while,
     Op.COND: Graph._cond,
+    Op.CALL: Graph._call,
+    Op.HOST: lambda graph, node, operands: [],
 }
 
 

@@ -12,14 +12,15 @@
 
 ``waits``: all threads finish what came before first; they also do at the end of each iteration,
 and of a branch.  What a loop carries is ``in place`` if its next value is written over it.  Values
-of the arena share bytes if no launch uses both; what a loop uses is kept until it ends.
+of the arena share bytes if no launch uses both; what a loop uses is kept until it ends.  A function
+that is called has tables of its own, with its own inputs, outputs and arena.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tfn.lower.kernel import Branch, Launch, Loop, Program, Space, Step
+from tfn.lower.kernel import Branch, Call, HostCall, Launch, Loop, Program, Space, Step
 from tfn.lower.print.graph import Graph
 from tfn.lower.print.stages import TITLES
 from tfn.lower.ranges import Region
@@ -37,14 +38,19 @@ Row = tuple[str, str, str, str, str]
 
 def memory(program: Program, schedule: Schedule, graph: Graph) -> str:
     """The tables of a program; `schedule` is what it was made from."""
+    return f"{_tables(schedule, graph)}; barriers and counters: {program.sync_bytes} bytes"
+
+
+def _tables(schedule: Schedule, graph: Graph) -> str:
     tables = Tables(schedule, graph)
-    tables.steps(program.steps, schedule.frame, graph, 0)
+    tables.steps(schedule.routine.steps, schedule.frame, graph, 0)
+    called = [f"{name}:\n\n{_tables(inner, names)}" for name, inner, names in tables.called]
     return "\n\n".join([
+        *called,
         table(("launch", "waits", "kernel", "writes", "reads"), tables.rows),
         table(("value", "bytes", "place", "launches"), tuple(tables.value_rows())),
-        f"arena: {program.arena_bytes} bytes "
-        f"({sum(life.size_bytes for life in schedule.lives.values())} if nothing were shared); "
-        f"barriers and counters: {program.sync_bytes} bytes",
+        f"arena: {schedule.routine.arena_bytes} bytes "
+        f"({sum(life.size_bytes for life in schedule.lives.values())} if nothing were shared)",
     ])  # fmt: skip
 
 
@@ -57,6 +63,7 @@ class Tables:
         used: the numbers of the launches that use a room.
         positions: of the launches, in the sense of lifetimes.
         carried: the place of what a loop carries -> its name.
+        called: functions that are called: name, schedule, names of their values.
     """
 
     def __init__(self, schedule: Schedule, graph: Graph) -> None:
@@ -65,12 +72,13 @@ class Tables:
         self.values: dict[str, tuple[UOp, Ref]] = {}
         self.used: dict[Room, list[int]] = {}
         self.positions: list[int] = []
+        self.called: list[tuple[str, Schedule, Graph]] = []
         self.carried = dict(_carried(schedule.frame, graph))
 
     def steps(self, steps: Sequence[Step], frame: Frame, graph: Graph, depth: int) -> None:
         """The rows of a list of steps."""
         for step, planned in zip(steps, frame.steps, strict=True):
-            if isinstance(step, Launch):
+            if isinstance(step, (Launch, HostCall, Call)):
                 self.launch(step, planned, frame, graph, depth)
             else:
                 self.region(step, planned, frame, graph, depth)
@@ -87,7 +95,7 @@ class Tables:
         """A value for the second table."""
         self.values.setdefault(graph.typed(u), (u, ref))
 
-    def launch(self, step: Launch, planned: Planned, frame: Frame, graph: Graph,
+    def launch(self, step: Launch | HostCall | Call, planned: Planned, frame: Frame, graph: Graph,
                depth: int) -> None:  # fmt: skip
         """A kernel; or a copy of what a loop carries or a branch gives; or a constant filled in."""
         number = len(self.positions)
@@ -101,10 +109,15 @@ class Tables:
             names = [name, *(self.named(source, frame, graph) for source in sources)]
             kernel = "copy" if sources else "fill"
         else:
-            for u, ref in zip(stage.operands, planned.operands, strict=True):
-                self.see(graph, u, ref)
-            names = [graph.typed(u) for u in stage.operands]
-            kernel = graph.number(stage.operands[0].arg)
+            operands, kernel = stage.operands, graph.number(stage.operands[0].arg)
+            if isinstance(stage, Region):
+                kernel, written = f"{stage.node.op.value} {kernel}", len(stage.barriers)
+                for inner in graph.inner[stage.node] if planned.called else ():
+                    assert planned.called is not None
+                    self.called.append((stage.node.arg.name, planned.called, inner))
+            for u in operands:
+                self.see(graph, u, frame.refs[u])
+            names = [graph.typed(u) for u in operands]
         self.row(depth, str(number), step.barrier, kernel, few(names[:written]),
                  few(names[written:]))  # fmt: skip
 
@@ -184,7 +197,7 @@ def _carries(node: UOp, function: UOp) -> list[UOp]:
 def _carried(frame: Frame, graph: Graph) -> Iterator[tuple[Ref, str]]:
     """The place and the name of all that is carried by loops."""
     for planned in frame.steps:
-        if not isinstance(planned.stage, Region):
+        if not isinstance(planned.stage, Region) or planned.called is not None:
             continue
         node = planned.stage.node
         frames = [f for f in (planned.head, planned.body, *planned.ways) if f is not None]

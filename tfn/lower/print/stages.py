@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from tfn.lower.print.graph import Graph
 from tfn.lower.ranges import Region
-from tfn.trace.jaxpr import param
+from tfn.trace.jaxpr import argument, param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
@@ -45,7 +45,7 @@ def _blocks(graph: Graph, picture: Picture, first: dict[UOp, str]) -> Iterator[s
         if isinstance(stage, Region):
             yield "\n  ".join([heading(stage, graph), *notes(stage, graph)])
             titles = TITLES[stage.node.op](stage.node)
-            for title, inner in zip(titles, graph.inner[stage.node], strict=True):
+            for title, inner in zip(titles, graph.inner[stage.node]):
                 gives = ", ".join(map(inner.name, inner.function.src))
                 if title:
                     yield textwrap.indent(f"{title}: gives {gives}", "  ")
@@ -85,6 +85,13 @@ def heading(region: Region, graph: Graph) -> str:
 def notes(region: Region, graph: Graph) -> Iterator[str]:
     """One line for each value that a loop carries, takes a slice of, or makes slice by slice."""
     node = region.node
+    if node.op is Op.HOST:
+        yield f"calls {argument(node.arg.run)}"
+        return
+    if node.op is Op.CALL:
+        if not graph.inner[node]:
+            yield f"{node.arg.name}, the same as call {graph.called[node.src[0]]}"
+        return
     if node.op is Op.COND:
         index = next(s for s in node.src if s.op is not Op.FUNCTION)
         yield f"by {graph.name(index)}, clamped to 0..{node.arg.branches - 1}"
@@ -112,8 +119,10 @@ TITLES: dict[Op, Callable[[UOp], Sequence[str]]] = {
     Op.SCAN: lambda node: ("",),
     Op.WHILE: lambda node: ("condition", "body"),
     Op.COND: lambda node: [f"case {i}" for i in range(node.arg.branches)],
+    Op.CALL: lambda node: [node.arg.name],
+    Op.HOST: lambda node: (),
 }
-"""What the functions of a loop or branch are called."""
+"""What the functions of a loop, a branch or a call are called."""
 
 
 def sort(body: UOp, buffers: Sequence[str]) -> str:

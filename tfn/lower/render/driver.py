@@ -2,19 +2,34 @@
 
 Every thread runs it.  A kernel with several tiles is worked off by an atomic counter: a thread
 takes the next chunk until none is left, so a late thread delays nobody for long.  A kernel of one
-tile is run by whichever thread comes first.  A barrier counts arrivals; the last to arrive opens
-the next generation, the others spin a while and then yield.  `sync` memory is zero when a program
-starts: a generation, a count of arrivals, and one counter per launch.
+tile is run by whichever thread comes first, a function of the host by thread 0, the caller.  A
+barrier counts arrivals; the last to arrive opens the next generation, the others spin a while and
+then yield.  `sync` memory is zero when a program starts, but for the address of the host's entry:
+a generation, that address, which call of the host has failed, a count of arrivals, and one counter
+per launch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from tfn.lower.kernel import Branch, Launch, Loop, Slot, Space, Step, flatten
+from tfn.lower.kernel import (
+    Branch,
+    Call,
+    HostCall,
+    Launch,
+    Loop,
+    Routine,
+    Slot,
+    Space,
+    Step,
+    each,
+    flatten,
+    routines,
+)  # fmt: skip
 
 SPINS = 4000
-COUNTERS_AT = 128
+HOST_AT, FAILURE_AT, COUNTERS_AT = 8, 16, 128
 COUNTER_BYTES = 64
 CHUNKS = 16
 """How many chunks the tiles of a launch are handed out in, at the most."""
@@ -65,23 +80,28 @@ declare i32 @llvm.smin.i32(i32, i32)
 """
 
 
+TAKES = "i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync"
+STOP = "stop:\n  ret void\n"
+
+
 def driver_text(name: str, steps: Sequence[Step], inputs: int) -> str:
     """``void NAME(i64 thread, i64 threads, ptr buffers, ptr arena, ptr sync)``."""
-    launches = list(flatten(steps))
-    driver = Driver(inputs, {id(launch): i for i, launch in enumerate(launches)})
-    most = max((len(launch.operands) for launch in launches), default=1)
-    driver.lines.append(f"  %operands = alloca [{most} x ptr], align 8")
-    driver.lines.append("  %alone = icmp eq i64 %threads, 1")
-    for launch in repeated(steps):
-        i = driver.numbers[id(launch)]
-        driver.lines += [f"  %round{i} = alloca i64, align 8", f"  store i64 0, ptr %round{i}"]
-    driver.steps(steps)
+    launches, called = list(flatten(steps)), routines(steps)
+    names = {routine: f"routine{i}" for i, routine in enumerate(called)}
+    numbers = {id(launch): i for i, launch in enumerate(launches)}
+    again = {id(launch) for launch in repeated(steps)}
+    rounds = [numbers[i] for i in again]
+    start = [f"  %rounds = alloca [{len(launches)} x i64], align 8"] if rounds or called else []
+    for i in sorted(rounds):
+        start += [f"  %start{i} = getelementptr i64, ptr %rounds, i64 {i}",
+                  f"  store i64 0, ptr %start{i}, align 8"]  # fmt: skip
+    text = Driver(inputs, numbers, names, again).define(f"void @{name}({TAKES})", start, steps)
+    for routine in called:
+        head = f"internal void @{names[routine]}({TAKES}, ptr %rounds)"
+        text += Driver(routine.inputs, numbers, names, again).define(head, [], routine.steps)
     declared = {launch.kernel.name for launch in launches}
-    body = "\n".join(driver.lines)
     return (
-        f"define void @{name}"
-        "(i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync) #1 {\n"
-        f"entry:\n{body}\n  ret void\n}}\n"
+        text
         + "\n".join(f"declare void @{kernel}(i64, i64, ptr) #1" for kernel in sorted(declared))
         + BARRIER
         + 'attributes #1 = { nounwind "no-builtins" }\n'
@@ -89,7 +109,9 @@ def driver_text(name: str, steps: Sequence[Step], inputs: int) -> str:
 
 
 def repeated(steps: Sequence[Step]) -> Iterator[Launch]:
-    """The launches that stand in loops."""
+    """The launches that may run several times: those in loops, and those in routines."""
+    for routine in routines(steps):
+        yield from flatten(routine.steps)
     for step in steps:
         if isinstance(step, Loop):
             yield from flatten([step])
@@ -99,21 +121,35 @@ def repeated(steps: Sequence[Step]) -> Iterator[Launch]:
 
 
 class Driver:
-    """The body of the function as it grows.
+    """The body of a function as it grows: that of the program, or of a routine.
 
     Attributes:
         inputs: how many buffers come before those of the outputs.
         numbers: of the launches, for their tile counters.
+        routines: what the functions of routines are called.
+        again: the launches that may run several times.
         block: the label of the present block.
         counters: the present iteration of each open loop.
+        stops: whether a call of the host may end the program early.
     """
 
-    def __init__(self, inputs: int, numbers: Mapping[int, int]) -> None:
-        self.inputs, self.numbers = inputs, numbers
+    def __init__(self, inputs: int, numbers: Mapping[int, int], routines: Mapping[Routine, str],
+                 again: Collection[int]) -> None:  # fmt: skip
+        self.inputs, self.numbers, self.routines, self.again = inputs, numbers, routines, again
         self.lines: list[str] = []
         self.block = "entry"
         self.count = 0
         self.counters: dict[int, str] = {}
+        self.stops = False
+
+    def define(self, head: str, start: Sequence[str], steps: Sequence[Step]) -> str:
+        """The text of a function that runs some steps; `start` comes before them."""
+        most = max((len(step.operands) for step in each(steps)), default=1)
+        self.lines += [f"  %operands = alloca [{most} x ptr], align 8",
+                       "  %alone = icmp eq i64 %threads, 1", *start]  # fmt: skip
+        self.steps(steps)
+        body, stop = "\n".join(self.lines), STOP if self.stops else ""
+        return f"define {head} #1 {{\nentry:\n{body}\n  ret void\n{stop}}}\n"
 
     def let(self, text: str) -> str:
         """A new name for the value of an instruction."""
@@ -134,8 +170,12 @@ class Driver:
                 self.launch(step)
             elif isinstance(step, Loop):
                 self.loop(step)
-            else:
+            elif isinstance(step, Branch):
                 self.branch(step)
+            elif isinstance(step, Call):
+                self.call(step)
+            else:
+                self.host(step)
 
     def pointer(self, slot: Slot) -> str:
         """The address of an operand, in the present iteration of the loops that move it."""
@@ -153,12 +193,40 @@ class Driver:
             start = self.let(f"getelementptr i8, ptr {start}, i64 {moved}")
         return start
 
-    def launch(self, launch: Launch) -> None:
-        """All tiles at once if there is one thread, else chunk by chunk."""
-        for k, slot in enumerate(launch.operands):
+    def place(self, operands: Sequence[Slot]) -> None:
+        """The addresses of operands where a kernel looks for them."""
+        for k, slot in enumerate(operands):
             pointer = self.pointer(slot)
             at = self.let(f"getelementptr ptr, ptr %operands, i64 {k}")
             self.lines.append(f"  store ptr {pointer}, ptr {at}, align 8")
+
+    def host(self, step: HostCall) -> None:
+        """Thread 0, which is the caller, asks the host; all stop together if that failed."""
+        i, self.stops = step.number, True
+        first = self.let("icmp eq i64 %thread, 0")
+        failure = self.let(f"getelementptr i8, ptr %sync, i64 {FAILURE_AT}")
+        self.lines += [f"  br i1 {first}, label %ask{i}, label %met{i}", f"ask{i}:"]
+        self.place(step.operands)
+        at = self.let(f"getelementptr i8, ptr %sync, i64 {HOST_AT}")
+        function = self.let(f"load ptr, ptr {at}")
+        fine = self.let(f"call i32 {function}(i64 {i}, ptr %operands)")
+        failed = self.let(f"icmp eq i32 {fine}, 0")
+        self.lines += [
+            f"  br i1 {failed}, label %fail{i}, label %met{i}",
+            f"fail{i}:",
+            f"  store i64 {i + 1}, ptr {failure}, align 8",
+            f"  br label %met{i}",
+            f"met{i}:",
+        ]
+        self.barrier()
+        # Thread 0 may be at the next call before others look: they see whether this one failed.
+        stop = self.let(f"icmp eq i64 {self.let(f'load i64, ptr {failure}, align 8')}, {i + 1}")
+        self.lines += [f"  br i1 {stop}, label %stop, label %went{i}", f"went{i}:"]
+        self.block = f"went{i}"
+
+    def launch(self, launch: Launch) -> None:
+        """All tiles at once if there is one thread, else chunk by chunk."""
+        self.place(launch.operands)
         kernel, i = launch.kernel, self.numbers[id(launch)]
         chunk = max(1, -(-kernel.tiles // CHUNKS))
         self.lines += [
@@ -169,7 +237,8 @@ class Driver:
             f"share{i}:",
             f"  %counter{i} = getelementptr i8, ptr %sync, i64 {COUNTERS_AT + COUNTER_BYTES * i}",
         ]
-        start = self._round(i, chunk, -(-kernel.tiles // chunk)) if self.counters else "0"
+        again = id(launch) in self.again
+        start = self._round(i, chunk, -(-kernel.tiles // chunk)) if again else "0"
         self.lines += [
             f"  br label %take{i}",
             f"take{i}:",
@@ -188,15 +257,26 @@ class Driver:
         self.block = f"done{i}"
 
     def _round(self, i: int, chunk: int, chunks: int) -> str:
-        """Where the tile counter of a launch in a loop begins this time.
+        """Where the tile counter of a launch that is repeated begins this time.
 
         It goes on counting where the last round stopped: every thread has taken one chunk too
         many, so the rounds begin at fixed distances.
         """
-        start = self.let(f"load i64, ptr %round{i}")
+        place = self.let(f"getelementptr i64, ptr %rounds, i64 {i}")
+        start = self.let(f"load i64, ptr {place}")
         length = self.let(f"mul i64 {self.let(f'add i64 %threads, {chunks}')}, {chunk}")
-        self.lines.append(f"  store i64 {self.let(f'add i64 {start}, {length}')}, ptr %round{i}")
+        self.lines.append(f"  store i64 {self.let(f'add i64 {start}, {length}')}, ptr {place}")
         return start
+
+    def call(self, call: Call) -> None:
+        """The addresses of the operands are the buffers of the routine."""
+        self.place(call.operands)
+        arena = self.pointer(call.arena)
+        self.lines.append(
+            f"  call void @{self.routines[call.routine]}(i64 %thread, i64 %threads, "
+            f"ptr %operands, ptr {arena}, ptr %sync, ptr %rounds)"
+        )
+        self.barrier()
 
     def loop(self, loop: Loop) -> None:
         """Head, test, body, barrier, and back."""

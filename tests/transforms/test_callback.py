@@ -1,0 +1,230 @@
+"""Python functions called from within programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn
+from tfn.config import config
+from tfn.errors import ArgumentError, DTypeError, GradientError, ShapeError, TreeError
+
+SCALAR, THREE = tfn.ShapeDtypeStruct((), "float32"), tfn.ShapeDtypeStruct((3,), "float32")
+X = np.float32([3, 1, 2])
+
+
+def ordered(x: Any) -> Any:
+    return tfn.pure_callback(np.sort, THREE, x, vmap_method="sequential")
+
+
+def test_at_once_and_in_a_program() -> None:
+    for f in (ordered, tfn.jit(ordered), tfn.jit(lambda x: ordered(x * 2) / 2)):
+        for _ in range(3):
+            assert np.asarray(f(X)).tolist() == [1, 2, 3]
+
+
+def test_trees_in_and_out() -> None:
+    def f(a: Any, *, b: Any) -> Any:
+        assert set(a) == {"u", "v"}
+        return {"sum": a["u"] + b[0], "difference": (a["v"] - b[1],)}
+
+    declared = {"sum": THREE, "difference": (SCALAR,)}
+
+    @tfn.jit
+    def run(u: Any, v: Any) -> Any:
+        return tfn.pure_callback(f, declared, {"u": u, "v": v}, b=(v, v * 3))
+
+    found = run(X, 5.0)
+    assert found["sum"].tolist() == [8, 6, 7] and float(found["difference"][0]) == -10
+
+
+def test_without_operands_and_without_elements() -> None:
+    run = tfn.jit(lambda: tfn.pure_callback(lambda: np.float32(4), SCALAR))
+    assert float(run()) == 4
+    none = tfn.ShapeDtypeStruct((0, 3), "float32")
+    run = tfn.jit(lambda x: tfn.pure_callback(lambda a: a[:, :3] + 1, none, x))
+    assert run(np.zeros((0, 5), np.float32)).shape == (0, 3)
+
+
+def test_operands_are_the_memory_of_the_program() -> None:
+    seen = []
+
+    def f(x: Any) -> Any:
+        seen.append((x.flags.writeable, x.flags.owndata, x.shape))
+        with pytest.raises(ValueError, match="read-only"):
+            x[0] = 1
+        return x
+
+    tfn.jit(lambda x: tfn.pure_callback(f, THREE, x + 1))(X)
+    assert seen == [(False, False, (3,))]
+
+
+def test_in_scan() -> None:
+    def step(c: Any, x: Any) -> Any:
+        y = tfn.pure_callback(lambda a, b: a * b, SCALAR, c, x)
+        return y + 1, c
+
+    scan = lambda c, xs: tfn.lax.scan(step, c, xs)
+    for run in (scan, tfn.jit(scan)):
+        last, ys = run(np.float32(1), X)
+        assert float(last) == 11 and ys.tolist() == [1, 4, 5]
+
+
+def test_in_while_cond_and_fori() -> None:
+    @tfn.jit
+    def run(x: Any) -> Any:
+        below = lambda c: tfn.pure_callback(lambda a: a < 100, tfn.ShapeDtypeStruct((), bool), c)
+        x = tfn.lax.while_loop(below, lambda c: ordered(c)[2] * c[0] + 1 if c.ndim else c * 2, x)
+        twice = lambda c: tfn.pure_callback(lambda a: 2 * a, SCALAR, c)
+        y = tfn.lax.cond(x > 1000, lambda c: c, twice, x)
+        return tfn.lax.fori_loop(0, 3, lambda i, c: twice(c), y)
+
+    assert float(run(np.float32(3))) == 3 * 64 * 2 * 8
+
+
+def test_a_branch_that_is_not_taken_is_not_called() -> None:
+    calls = []
+
+    def f(x: Any) -> Any:
+        calls.append(1)
+        return x
+
+    @tfn.jit
+    def run(p: Any, x: Any) -> Any:
+        called = lambda x: tfn.pure_callback(f, THREE, x)
+        return tfn.lax.cond(p, called, lambda x: x, x)
+
+    run(False, X)
+    assert calls == []
+    run(True, X)
+    assert calls == [1]
+
+
+@pytest.mark.parametrize("method", ["sequential", "expand_dims", "broadcast_all"])
+def test_vmap_agrees_with_a_loop(method: str) -> None:
+    def f(x: Any, y: Any) -> Any:
+        return tfn.pure_callback(lambda a, b: np.sort(a) * b, THREE, x * 2, y, vmap_method=method)
+
+    xs, y = np.stack([X, -X]), X
+    wanted = [np.sort(x * 2) * y for x in xs]
+    many = tfn.vmap(f, in_axes=(0, None))
+    for run in (many, tfn.jit(many)):
+        np.testing.assert_array_equal(run(xs, y), wanted)
+
+
+def test_vmap_of_scan_and_scan_of_vmap() -> None:
+    def step(c: Any, x: Any) -> Any:
+        return tfn.pure_callback(np.add, SCALAR, c, x, vmap_method="expand_dims"), c
+
+    xs = np.arange(6, dtype=np.float32).reshape(2, 3)
+    wanted = [[0, 0, 1], [0, 3, 7]]
+    inner = tfn.jit(tfn.vmap(lambda x: tfn.lax.scan(step, np.float32(0), x)[1]))
+    outer = tfn.jit(lambda xs: tfn.lax.scan(tfn.vmap(step), np.zeros(2, np.float32), xs)[1])
+    assert inner(xs).tolist() == wanted and outer(xs.T).T.tolist() == wanted
+
+
+def test_errors_of_the_function_reach_the_caller_with_its_frames() -> None:
+    def bad(x: Any) -> Any:
+        raise KeyError("mine")
+
+    @tfn.jit
+    def run(x: Any) -> Any:
+        return tfn.lax.fori_loop(0, 5, lambda i, c: tfn.pure_callback(bad, THREE, c) + 1, x)
+
+    for _ in range(3):
+        with pytest.raises(KeyError, match="mine") as caught:
+            run(X)
+        frames = [entry.name for entry in caught.traceback]
+        assert "bad" in frames and "test_errors_of_the_function_reach_the_caller" in frames[0]
+    assert np.asarray(tfn.jit(ordered)(X)).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, MemoryError])
+def test_every_exception_is_passed_on(error: type[BaseException]) -> None:
+    def bad(x: Any) -> Any:
+        raise error
+
+    with pytest.raises(error):
+        tfn.jit(lambda x: tfn.pure_callback(bad, THREE, x))(X)
+
+
+@pytest.mark.parametrize(
+    ("returned", "error", "words"),
+    [
+        (np.zeros(4, np.float32), ShapeError, r"\(4,\) instead of \(3,\)"),
+        (np.zeros(3, np.complex64), DTypeError, "complex64 instead of float32"),
+        ((X, X), TreeError, "structure"),
+    ],
+)
+def test_results_that_were_not_declared(returned: Any, error: Any, words: str) -> None:
+    run = tfn.jit(lambda x: tfn.pure_callback(lambda a: returned, THREE, x))
+    with pytest.raises(error, match=words):
+        run(X)
+
+
+def test_a_derivative_is_refused_and_stop_gradient_is_the_cure() -> None:
+    def loss(x: Any) -> Any:
+        return ordered(x).sum()
+
+    with pytest.raises(GradientError, match="sort"):
+        tfn.grad(loss)(X)
+    stopped = lambda x: (ordered(tfn.stop_gradient(x)) * x).sum()
+    assert tfn.jit(tfn.grad(stopped))(X).tolist() == [1, 2, 3]
+
+
+def test_a_method_that_there_is_not() -> None:
+    with pytest.raises(ArgumentError, match="sequential"):
+        tfn.pure_callback(np.sort, THREE, X, vmap_method="fast")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_with_several_workers(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "threads", threads)
+    n = 200_000
+    big = tfn.ShapeDtypeStruct((n,), "float32")
+
+    @tfn.jit
+    def run(x: Any) -> Any:
+        def step(c: Any, _: None) -> Any:
+            y = tfn.pure_callback(lambda a: a + 1, big, tfn.numpy.exp(c))
+            return tfn.numpy.log(y - 1) + 1, y.sum()
+
+        return tfn.lax.scan(step, x, None, 4)
+
+    last, sums = run(np.zeros(n, np.float32))
+    np.testing.assert_allclose(last, 4, rtol=1e-5)
+    np.testing.assert_allclose(sums, n * (1 + np.exp(np.arange(4))), rtol=1e-5)
+
+    @tfn.jit
+    def fails(x: Any) -> Any:
+        def bad(c: Any) -> Any:
+            if c[0] > 2:
+                raise ValueError("three")
+            return c
+
+        step = lambda i, c: tfn.pure_callback(bad, big, tfn.numpy.exp(c)) + 1
+        return tfn.lax.fori_loop(0, 9, step, x)
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="three"):
+            fails(np.zeros(n, np.float32))
+
+
+def test_a_function_may_run_programs_itself() -> None:
+    inner = tfn.jit(ordered)
+
+    def f(x: Any) -> Any:
+        return np.asarray(inner(x + 1)) - 1
+
+    run = tfn.jit(lambda x: tfn.pure_callback(f, THREE, x))
+    assert run(X).tolist() == [1, 2, 3]
+
+
+def test_without_native_calls_and_on_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = tfn.jit(tfn.vmap(ordered))
+    monkeypatch.setattr(config, "native_dispatch", False)
+    assert run(np.stack([X, X])).tolist() == [[1, 2, 3]] * 2
+    monkeypatch.setattr(config, "device", "python")
+    assert tfn.jit(tfn.vmap(ordered))(np.stack([X, X])).tolist() == [[1, 2, 3]] * 2

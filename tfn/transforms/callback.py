@@ -1,0 +1,123 @@
+"""Python functions called from within programs: `pure_callback`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tfn import tree
+from tfn.errors import ArgumentError, DTypeError, ShapeError, TfnError, TreeError
+from tfn.trace import bind
+from tfn.trace.op import Host, Op, VmapMethod
+from tfn.transforms.arguments import Function, argument_names, as_value, name_of
+from tfn.transforms.shapes import ShapeDtypeStruct
+
+Arrays = Sequence[np.ndarray[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Returning:
+    """A function that returns its results, as one that writes them.
+
+    Attributes:
+        function: takes and returns trees of arrays.
+        takes: the structure of its arguments, as (args, kwargs).
+        gives: the structure of its result.
+    """
+
+    function: Function
+    takes: tree.Structure
+    gives: tree.Structure
+
+    def __call__(self, results: Arrays, operands: Arrays) -> None:
+        """Call the function and copy what it returns.
+
+        Raises:
+            TreeError, ShapeError, DTypeError: for results that were not declared.
+        """
+        args, kwargs = tree.unflatten(self.takes, operands)
+        found = self.function(*args, **kwargs)
+        leaves, structure = tree.flatten(found)
+        if structure != self.gives:
+            raise self._wrong(TreeError, "structure", tree.show(structure), tree.show(self.gives))
+        for i, (place, leaf) in enumerate(zip(results, leaves, strict=True)):
+            value = np.asarray(leaf)
+            if value.shape != place.shape:
+                raise self._wrong(ShapeError, "shape", value.shape, place.shape, i)
+            if not np.can_cast(value.dtype, place.dtype, "same_kind"):
+                raise self._wrong(DTypeError, "dtype", value.dtype, place.dtype, i)
+            place[...] = value
+
+    def _wrong(self, error: type[TfnError], what: str, got: object, wanted: object,
+               i: int = 0) -> TfnError:  # fmt: skip
+        path = self.gives.accessors()[i].codify("") if self.gives.num_leaves > 1 else ""
+        words = f"{got} instead of {wanted}" + (f" at {path}" if path else "")
+        return error(f"{self} did not return the {what} that was declared for it", got=words)
+
+    def __str__(self) -> str:
+        return name_of(self.function)
+
+
+def pure_callback(callback: Function, result_shape_dtypes: Any, *args: Any,
+                  vmap_method: str | None = None, **kwargs: Any) -> Any:  # fmt: skip
+    """Call a Python function from within a program: on NumPy arrays, at run time.
+
+    The function must be pure: it may be called more or less often than the program says.  Its
+    arguments are the memory of the program, which it can only read, and only until it returns: it
+    has to copy what it keeps.
+
+    Args:
+        result_shape_dtypes: a tree of `ShapeDtypeStruct`, or of arrays, like what it returns.
+        vmap_method: how `vmap` calls it: ``sequential``, once for each lane; ``expand_dims`` or
+            ``broadcast_all``, once on arrays with one more axis in front, which has size 1, or
+            the size of the others, where a value is the same in all lanes; None, not at all.
+
+    Raises:
+        TreeError, ShapeError, DTypeError: when it runs, for results that were not declared.
+
+    Example:
+        >>> import numpy as np
+        >>> import tfn
+        >>> shape = tfn.ShapeDtypeStruct((3,), "float32")
+        >>> tfn.jit(lambda x: tfn.pure_callback(np.sort, shape, x))(np.float32([2, 3, 1])).tolist()
+        [1.0, 2.0, 3.0]
+    """
+    run, kinds, given = _declared(callback, result_shape_dtypes, args, kwargs)
+    results = _bound(Host(run, kinds, _method(vmap_method)), given)
+    return tree.unflatten(run.gives, results)
+
+
+def _declared(callback: Function, declared: Any, args: Any,
+              kwargs: Any) -> tuple[Returning, tuple[Any, ...], list[Any]]:  # fmt: skip
+    """A callback as a function of the host, the types of its results, and its operands."""
+    leaves, takes = tree.flatten((args, kwargs))
+    names = argument_names(callback, takes) if leaves else []
+    given = [as_value(x, name) for x, name in zip(leaves, names, strict=True)]
+    wanted, gives = tree.flatten(declared)
+    types = [ShapeDtypeStruct.of(t) for t in wanted]
+    return Returning(callback, takes, gives), tuple((t.shape, t.dtype) for t in types), given
+
+
+def _method(name: str | None) -> VmapMethod:
+    try:
+        return VmapMethod.REFUSE if name is None else VmapMethod(name)
+    except ValueError:
+        raise ArgumentError(
+            "there is no such vmap_method", got=repr(name),
+            hint="methods are " + ", ".join(m.value for m in VmapMethod if m.value != "refuse"),
+        ) from None  # fmt: skip
+
+
+def _bound(host: Host, operands: Sequence[Any]) -> list[Any]:
+    """The results of a function of the host: recorded, or called now."""
+    trace = bind.innermost(operands)
+    if trace is None:
+        reading = [bind.face().read(x) for x in operands]
+        places = [np.empty(shape, dtype) for shape, dtype in host.results]
+        host.run(places, reading)
+        return [bind.face().asarray(x) for x in places]
+    node = bind.bind(Op.HOST, *operands, arg=host)
+    return [bind.bind(Op.GET, node, arg=i) for i in range(len(host.results))]

@@ -1,0 +1,88 @@
+"""The rows of HOST: functions of the host have no derivative, and are called for lanes as they say.
+
+host[run] x   over lanes   ->   host[run] xs          once, for all lanes
+                           ->   scan over (host[run] x)   once for each lane
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+from tfn.errors import ArgumentError, GradientError
+from tfn.trace.build import reshape, scan, several, spread
+from tfn.trace.op import Host, Op, VmapMethod
+from tfn.trace.uop import UOp
+from tfn.transforms.body import Lanes, closed, fresh
+
+
+def jvp(u: UOp, tangents: Sequence[UOp | None]) -> NoReturn:
+    """Refused.
+
+    Raises:
+        GradientError: always.
+    """
+    raise GradientError(
+        f"a function of the host has no derivative: {u.arg.run}",
+        got=f"operand(s) {[i for i, dx in enumerate(tangents) if dx is not None]} of it are "
+        "differentiated",
+        hint="give it one by custom_jvp or custom_vjp, or pass its arguments through stop_gradient",
+    )
+
+
+def transpose(u: UOp, cts: Sequence[UOp | None], moving: Sequence[int]) -> NoReturn:
+    """Refused.
+
+    Raises:
+        GradientError: always.
+    """
+    jvp(u, [u if i in moving else None for i in range(len(u.src))])
+
+
+Method = Callable[[UOp, Sequence[UOp], Sequence[bool], int], list[UOp]]
+
+
+def batch_rule(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> list[Lanes]:
+    """All results over the lanes."""
+    return [Lanes(y, True) for y in METHODS[u.arg.vmap](u, src, mapped, size)]
+
+
+def _one_by_one(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> list[UOp]:
+    """A loop over the lanes."""
+    consts = [s for s, yes in zip(src, mapped, strict=True) if not yes]
+    arrays = [s for s, yes in zip(src, mapped, strict=True) if yes]
+    inputs = [fresh(s) for s in u.src]
+    ordered = [x for wanted in (False, True) for x, yes in zip(inputs, mapped) if yes is wanted]
+    body = closed(several(UOp(Op.HOST, tuple(inputs), u.arg)), ordered)
+    return scan(body, consts, [], arrays, size)
+
+
+def _at_once(shared: Callable[[UOp, int], UOp]) -> Method:
+    """One call with a new axis in front; `shared` is done to what is the same in all lanes."""
+
+    def method(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> list[UOp]:
+        arg: Host = u.arg
+        results = tuple(((size, *shape), dtype) for shape, dtype in arg.results)
+        operands = [s if yes else shared(s, size) for s, yes in zip(src, mapped, strict=True)]
+        return several(UOp(Op.HOST, tuple(operands), replace(arg, results=results)))
+
+    return method
+
+
+def _refuse(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> NoReturn:
+    raise ArgumentError(
+        "vmap meets a function of the host that does not say how it is called for many lanes",
+        got=f"{u.arg.run}",
+        hint="give vmap_method='sequential', or 'expand_dims' or 'broadcast_all' if it can take "
+        "arrays with more axes in front",
+    )
+
+
+METHODS: Mapping[VmapMethod, Method] = {
+    VmapMethod.SEQUENTIAL: _one_by_one,
+    VmapMethod.EXPAND: _at_once(lambda s, size: reshape(s, (1, *s.shape))),
+    VmapMethod.BROADCAST: _at_once(spread),
+    VmapMethod.AS_IT_IS: _at_once(lambda s, size: s),
+    VmapMethod.REFUSE: _refuse,
+}
