@@ -120,5 +120,13 @@ class OutOfMemoryError(TfnError, MemoryError):
     """A program whose buffers do not fit into the device's memory."""
 
 
+class StateError(TfnError, ValueError):
+    """A file of saved arrays that is damaged, or does not hold what was asked for."""
+
+
+class MissingPackageError(TfnError, ImportError):
+    """An optional package that is needed and not installed."""
+
+
 class ImmutableError(TfnError, TypeError):
     """An attempt to change an array in place."""
