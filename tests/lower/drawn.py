@@ -295,7 +295,19 @@ def _cond(draw: Draw, pool: list[UOp]) -> UOp:
     return build.choose(_like(draw, pool, (), INT32) - 1, branches, operands)[0]
 
 
-LOOPS: tuple[Step, ...] = (_scan, _scan, _while, _cond)
+def _call(draw: Draw, pool: list[UOp]) -> UOp:
+    """A function called twice, the second time often on what the first call gave."""
+    operands = [*_some_of(draw, pool, 2), _some(draw, pool, FLOAT32)]
+    own, made = _inner(draw, operands)
+    outputs = [_next(draw, made, own[-1]), *_some_of(draw, made, 1)]
+    called = _body(own, outputs)
+    pool += build.call("f", called, operands)
+    again = build.call("f", called, [_like(draw, pool, u.shape, u.dtype) for u in operands])
+    pool += again
+    return again[0]
+
+
+LOOPS: tuple[Step, ...] = (_scan, _scan, _while, _cond, _call)
 
 
 @st.composite

@@ -185,6 +185,13 @@ def _cond(x: UOp, y: UOp, index: UOp) -> UOp:
     return first * second
 
 
+def _call(x: UOp, y: UOp) -> UOp:
+    """Twice the same function, one of whose results is an operand."""
+    f = _function(lambda x, y: [UOp(Op.SIN, (x,)) * y, x, y * y], VECTOR, VECTOR)
+    first, second, _ = build.call("f", f, [x, y])
+    return build.call("f", f, [first, second])[0] * first
+
+
 WORDS = RNG.integers(0, 2**32, (4, 5), dtype=np.uint32)
 POINTS = np.array([[0], [2], [2], [9], [-1]], np.int32)  # with a tie, and two outside
 PAIRS = np.array([[[0, 1], [2, 0]], [[1, 1], [1, 5]]], np.int32)
@@ -283,6 +290,7 @@ CASES = [
     *(Case(f"cond {i}", Op.COND, _cond, (normal(3), normal(3)), (np.array(i, np.int32),))
       for i in (-1, 1, 2)),
     Case("host", Op.HOST, lambda x, n: x * as_float(_host(n)), (normal(5),), (integers(9, 5),)),
+    Case("call", Op.CALL, _call, (normal(3), normal(3))),
     Case("barrier", Op.GBARRIER, lambda x: UOp(Op.GBARRIER, (x * x,)), (normal(5),)),
 ]
 # fmt: on

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from tfn.trace.jaxpr import function, param
@@ -44,8 +45,7 @@ def _merge(outputs: Sequence[UOp], order: Sequence[UOp]) -> list[UOp]:
     replaced: dict[UOp, UOp] = {}
     for group in groups.values():
         if len(group) > 1:
-            join = _join_whiles if group[0].op is Op.WHILE else _join
-            replaced |= join(group, order)
+            replaced |= _JOINS[group[0].op](group, order)
     if not replaced:
         return list(outputs)
     found = substitute(outputs, replaced)
@@ -67,10 +67,15 @@ def _while_steps(u: UOp) -> Any:
     return Op.WHILE, u.arg.cond_consts, u.src[2 : 2 + u.arg.cond_consts], u.src[0].src
 
 
+def _call_steps(u: UOp) -> Any:
+    return Op.CALL, u.src[1:]
+
+
 _STEPS: dict[Op, Callable[[UOp], Any]] = {
     Op.SCAN: _scan_steps,
     Op.WHILE: _while_steps,
     Op.COND: _cond_steps,
+    Op.CALL: _call_steps,
 }
 """What loops must have in common to be run together."""
 
@@ -119,6 +124,27 @@ def _begins(small: UOp, large: UOp) -> bool:
     places = [others.index(x) for x in consts] + [len(others) + i for i in range(count)]
     renamed = {param(p): param(wider[i]) for p, i in zip(params, places, strict=True)}
     return tuple(substitute(small.src[1].src, renamed)) == large.src[1].src[:count]
+
+
+def _join_calls(group: Sequence[UOp], order: Sequence[UOp]) -> dict[UOp, UOp]:
+    """A call whose results are among those of another one, taken from there."""
+    by_size = sorted(group, key=lambda u: len(u.src[0].src))
+    for k, small in enumerate(by_size):
+        wanted = small.src[0].src
+        for large in reversed(by_size[k + 1 :]):
+            place = {y: i for i, y in enumerate(large.src[0].src)}
+            if place.keys() >= set(wanted):
+                return _taken([(small, [place[y] for y in wanted])], large, order)
+    return {}
+
+
+_JOINS: dict[Op, Callable[[Sequence[UOp], Sequence[UOp]], dict[UOp, UOp]]] = {
+    Op.SCAN: _join,
+    Op.WHILE: _join_whiles,
+    Op.COND: _join,
+    Op.CALL: _join_calls,
+}
+"""How they are run together, as far as they can."""
 
 
 def _taken(where: Iterable[tuple[UOp, Sequence[int]]], joined: UOp,
@@ -279,8 +305,32 @@ def _cond(u: UOp, used: Sequence[int]) -> _Plan:
     return _Plan(src, u.arg, {i: n for n, i in enumerate(rest)}, passed)
 
 
+@lru_cache(maxsize=256)
+def _less(f: UOp, used: tuple[int, ...]) -> tuple[UOp, list[int], dict[int, int], dict[int, int]]:
+    """A function with some of its results: which parameters it has left, where the results are,
+    and which of them are parameters as they came in; made once for all its calls.
+    """
+    params = f.arg.params
+    outputs = dict(zip(used, tidy([f.src[i] for i in used]), strict=True))
+    passed = {i: u.arg.index for i, u in outputs.items() if u.op is Op.PARAM}
+    rest = [i for i in used if i not in passed]
+    graphs = [outputs[i] for i in rest]
+    needed = _needs(graphs)
+    kept = [i for i in range(len(params)) if i in needed]
+    made = _closed(graphs, [params[i] for i in kept])
+    return made, kept, {i: n for n, i in enumerate(rest)}, passed
+
+
+def _call(u: UOp, used: Sequence[int]) -> _Plan:
+    made, kept, places, passed = _less(u.src[0], tuple(used))
+    operands = u.src[1:]
+    src = (made, *(operands[i] for i in kept))
+    return _Plan(src, u.arg, places, {i: operands[k] for i, k in passed.items()})
+
+
 _PLANS: dict[Op, Callable[[UOp, Sequence[int]], _Plan]] = {
     Op.SCAN: _scan,
     Op.WHILE: _while,
     Op.COND: _cond,
+    Op.CALL: _call,
 }

@@ -9,11 +9,14 @@ Files, in reading order:
 - ``postpone``: sums over the steps of a loop that are better taken after it
 - ``scan``: the rows of SCAN in the three tables that follow
 - ``iterate``: the rows of WHILE
-- ``branch``: the rows of COND
+- ``branch``: the rows of COND and CALL
 - ``host``: the rows of HOST
+- ``rules``: the rows of CUSTOM and LINEAR
 - ``jvp``: forward mode: the table `JVP`
 - ``transpose``: reverse mode: the table `TRANSPOSE`
 - ``indexing``: what the rules of gather and scatter share
+- ``vectors``: trees of tangents and cotangents, checked
+- ``custom``: `custom_jvp`, `custom_vjp`
 - ``grad``: `grad`, `value_and_grad`, `stop_gradient`
 - ``linearize``: `jvp`, `linearize`, `vjp`, `linear_transpose`
 - ``batch``: one more axis: the table `BATCH`
@@ -22,5 +25,6 @@ Files, in reading order:
 - ``callback``: `pure_callback`
 - ``static``: which arguments of a function are static, which are donated
 - ``jit``: `jit`: compiled whole, once for each kind of arguments
+- ``call``: `call`: a function that stays one operation
 - ``stage``: `make_jaxpr`, `eval_shape`
 """

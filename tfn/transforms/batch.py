@@ -32,9 +32,9 @@ from tfn.trace.build import (
     spread,
     where,
 )  # fmt: skip
-from tfn.trace.op import ELEMENTWISE, Op
+from tfn.trace.op import ELEMENTWISE, PARTS, Op
 from tfn.trace.uop import UOp, const, rebuild, walk
-from tfn.transforms import branch, host, iterate, scan
+from tfn.transforms import branch, host, iterate, rules, scan
 from tfn.transforms.body import Lanes
 
 Sources = Sequence[UOp]
@@ -143,7 +143,7 @@ def _more_batch(u: UOp, src: Sources) -> UOp:
 
 # fmt: off
 BATCH: dict[Op, Rule] = {
-    **dict.fromkeys(ELEMENTWISE, _aligned(_same)),
+    **dict.fromkeys(ELEMENTWISE | PARTS, _aligned(_same)),
 
     Op.RESHAPE: _aligned(lambda u, src: reshape(src[0], (src[0].shape[0], *u.arg))),
     Op.PERMUTE: _aligned(lambda u, src: permute(src[0], (0, *_up(u.arg)))),
@@ -165,7 +165,9 @@ BATCH: dict[Op, Rule] = {
     Op.GET: lambda u, src, mapped, size: src[0][u.arg],
     Op.SCAN: partial(scan.batch_rule, batch),
     Op.WHILE: partial(iterate.batch_rule, batch),
-    Op.COND: partial(branch.batch_rule, batch),
+    Op.CUSTOM: partial(rules.batch_rule, batch),
+    Op.LINEAR: partial(rules.batch_linear, batch),
+    **dict.fromkeys((Op.COND, Op.CALL), partial(branch.batch_rule, batch)),
     Op.GBARRIER: _aligned(_same),
 }
 # fmt: on

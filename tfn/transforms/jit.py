@@ -24,7 +24,7 @@ from tfn import tree
 from tfn.dtypes import SHORT
 from tfn.errors import ArgumentError, TfnError
 from tfn.trace import bind
-from tfn.trace.jaxpr import Jaxpr, close
+from tfn.trace.jaxpr import Jaxpr, calling, close
 from tfn.trace.kind import kind_of
 from tfn.trace.tidy import tidy
 from tfn.transforms.arguments import (
@@ -140,13 +140,16 @@ def jit(function: Function | None = None, *, static_argnums: Argnums = (),
 
 
 class Jitted:
-    """What `jit` returns: a function with a cache of programs."""
+    """What `jit` returns: a function with a cache of programs.
+
+    `called` is the name under which it stays one operation in a trace; see `call.call`.
+    """
 
     def __init__(self, function: Function, static_argnums: Argnums = (),
                  static_argnames: Names = (), donate_argnums: Argnums = (),
-                 donate_argnames: Names = ()) -> None:  # fmt: skip
+                 donate_argnames: Names = (), called: str = "") -> None:  # fmt: skip
         functools.update_wrapper(self, function)
-        self.function = function
+        self.function, self.called = function, called
         self.static = Selection.of(function, static_argnums, static_argnames)
         self.donated = Selection.of(function, donate_argnums, donate_argnames)
         self._names: dict[Any, list[str]] = {}
@@ -222,7 +225,8 @@ class Jitted:
                 return results[0] if traced.single else tree.unflatten(traced.structure, results)
         operands = [*values, *traced.captured]
         if bind.innermost(operands) is not None:
-            results = bind.call(traced.jaxpr, operands, traced.weak)
+            jaxpr = calling(traced.jaxpr, self.called) if self.called else traced.jaxpr
+            results = bind.call(jaxpr, operands, traced.weak)
             return tree.unflatten(traced.structure, results)
         result = traced.finish(bind.face().call(traced.jaxpr, operands))
         if entry.door is None:
@@ -298,7 +302,7 @@ class Jitted:
         return self if instance is None else types.MethodType(self, instance)
 
     def __repr__(self) -> str:
-        return f"<jit of {name_of(self.function)}>"
+        return f"<{'call' if self.called else 'jit'} of {name_of(self.function)}>"
 
 
 def _why(function: Function, key: Any, before: Any, names: Sequence[str]) -> str:

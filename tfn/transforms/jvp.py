@@ -18,20 +18,23 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from tfn.dtypes import FLOATS
+from tfn.dtypes import COMPLEXES, INEXACT
 from tfn.trace.build import (
     accumulator,
     add_up,
     cast,
     concat,
+    conj,
     eq,
     expand,
     full_like,
     gather,
     iota,
     permute,
+    real,
     reshape,
     scatter,
+    several,
     shrink,
     sort,
     unary,
@@ -40,8 +43,9 @@ from tfn.trace.build import (
 )  # fmt: skip
 from tfn.trace.op import COMPARE, Op, Shape
 from tfn.trace.uop import UOp, walk
-from tfn.transforms import branch, host, iterate, scan
+from tfn.transforms import branch, host, iterate, rules, scan
 from tfn.transforms.indexing import at
+from tfn.transforms.transpose import forward
 
 Tangents = Sequence[Any]
 Rule = Callable[[UOp, Tangents], Any]
@@ -116,6 +120,32 @@ def _zero(y: UOp, d: Tangents) -> None:
 # Elementwise rules that are more than a formula.
 
 
+def _magnitude(y: UOp, d: Tangents) -> UOp:
+    """The part of the tangent along x; 0 at a complex zero, where none is along it."""
+    x, dx = y.src[0], d[0]
+    if x.dtype not in COMPLEXES:
+        return where(x >= 0, dx, -dx)
+    safe = where(eq(y, full_like(y, 0)), full_like(y, 1), y)
+    return real(conj(x) * dx) / safe
+
+
+def _sign(y: UOp, d: Tangents) -> UOp | None:
+    """Zero of a real number; of a complex one the turn: what is not along y, over the length."""
+    x, dx = y.src[0], d[0]
+    if x.dtype not in COMPLEXES:
+        return None
+    length = cast(unary(Op.ABS, x), x.dtype)
+    zero = eq(length, full_like(x, 0))
+    turn = (dx - y * cast(real(conj(y) * dx), x.dtype)) / where(zero, full_like(x, 1), length)
+    return where(zero, full_like(x, 0), turn)
+
+
+def _acosh(dx: UOp, x: UOp, y: UOp) -> UOp:
+    if x.dtype in COMPLEXES:  # the root of the product would lie on another branch
+        return dx * (unary(Op.RSQRT, x - 1) * unary(Op.RSQRT, x + 1))
+    return dx * unary(Op.RSQRT, (x - 1) * (x + 1))
+
+
 def _share(a: UOp, b: UOp, y: UOp) -> UOp:
     """How much of the tangent of max or min comes from `a`: ties are split in two."""
     one = full_like(y, 1)
@@ -158,7 +188,7 @@ def _select(y: UOp, d: Tangents) -> UOp:
 
 
 def _cast(y: UOp, d: Tangents) -> UOp | None:
-    return cast(d[0], y.dtype) if y.dtype in FLOATS else None
+    return cast(d[0], y.dtype) if y.dtype in INEXACT else None
 
 
 def _fma(y: UOp, d: Tangents) -> UOp | None:
@@ -261,12 +291,20 @@ def _sort(y: UOp, d: Tangents) -> tuple[UOp | None, ...]:
     return tuple(None if t is None else reshape(gather(t, indices, (1,), last), shape) for t in d)
 
 
+def _linear(y: UOp, d: Tangents) -> tuple[UOp | None, ...]:
+    """What is known by its transpose alone is written out first."""
+    found = forward(several(y))
+    tangents = {x: dx for x, dx in zip(y.src, d, strict=True) if dx is not None}
+    return tuple(push([u for u in found if u is not None], tangents))
+
+
 SLOPE_OF_ERF = 2 / math.sqrt(math.pi)
 
 # fmt: off
 JVP: dict[Op, Rule] = {
     Op.NEG: _same,
-    Op.ABS: _one(lambda dx, x, y: where(x >= 0, dx, -dx)),
+    Op.ABS: _magnitude,
+    Op.SIGN: _sign,
     Op.EXP: _one(lambda dx, x, y: dx * y),
     Op.EXP2: _one(lambda dx, x, y: dx * (y * math.log(2))),
     Op.EXPM1: _one(lambda dx, x, y: dx * (y + 1)),
@@ -283,7 +321,7 @@ JVP: dict[Op, Rule] = {
     Op.COSH: _one(lambda dx, x, y: dx * unary(Op.SINH, x)),
     Op.TANH: _one(lambda dx, x, y: dx * ((1 + y) * (1 - y))),
     Op.ASINH: _one(lambda dx, x, y: dx * unary(Op.RSQRT, x * x + 1)),
-    Op.ACOSH: _one(lambda dx, x, y: dx * unary(Op.RSQRT, (x - 1) * (x + 1))),
+    Op.ACOSH: _one(_acosh),
     Op.ATANH: _one(lambda dx, x, y: dx / ((1 - x) * (1 + x))),
     Op.LOGISTIC: _one(lambda dx, x, y: dx * (y * (1 - y))),
     Op.SQRT: _one(lambda dx, x, y: dx * (0.5 / y)),
@@ -295,7 +333,10 @@ JVP: dict[Op, Rule] = {
     Op.LGAMMA: _one(lambda dx, x, y: dx * unary(Op.DIGAMMA, x)),
     Op.DIGAMMA: _one(lambda dx, x, y: dx * trigamma(x)),
     Op.CAST: _cast,
-    **dict.fromkeys((Op.SIGN, Op.FLOOR, Op.CEIL, Op.ROUND, Op.NOT, Op.BITCAST, Op.DETACH), _zero),
+    Op.COMPLEX: _jointly,
+    Op.REAL: _same,
+    Op.IMAG: _same,
+    **dict.fromkeys((Op.FLOOR, Op.CEIL, Op.ROUND, Op.NOT, Op.BITCAST, Op.DETACH), _zero),
 
     Op.ADD: _two(lambda da, a, b, y: da, lambda db, a, b, y: db),
     Op.SUB: _two(lambda da, a, b, y: da, lambda db, a, b, y: -db),
@@ -329,7 +370,9 @@ JVP: dict[Op, Rule] = {
     Op.GET: lambda y, d: d[0][y.arg],
     Op.SCAN: partial(scan.jvp, push),
     Op.WHILE: partial(iterate.jvp, push),
-    Op.COND: partial(branch.jvp, push),
+    Op.CUSTOM: partial(rules.jvp, push),
+    Op.LINEAR: _linear,
+    **dict.fromkeys((Op.COND, Op.CALL), partial(branch.jvp, push)),
     Op.GBARRIER: _same,
 }
 # fmt: on

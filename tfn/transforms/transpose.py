@@ -19,12 +19,15 @@ from tfn.trace.build import (
     add_up,
     broadcast_in_dim,
     cast,
+    complex_,
     conv,
     dot,
     flip,
     full_like,
+    imag,
     pad,
     permute,
+    real,
     reshape,
     scatter,
     shrink,
@@ -33,8 +36,9 @@ from tfn.trace.build import (
 )  # fmt: skip
 from tfn.trace.op import Conv, Op, Shape
 from tfn.trace.primitives import PRIMITIVES, results
+from tfn.trace.unfold import has, unfold
 from tfn.trace.uop import UOp, walk
-from tfn.transforms import branch, host, iterate, scan
+from tfn.transforms import branch, host, iterate, rules, scan
 from tfn.transforms.indexing import at, clamped, inside, last
 
 Rule = Callable[[UOp, UOp, int], UOp]
@@ -86,6 +90,15 @@ def pull(outputs: Sequence[UOp | None], inputs: Sequence[UOp],
         for i in moving:
             arrive(src[i], rule(node, arrived, i))
     return [found.get(x) for x in inputs]
+
+
+def forward(outputs: Sequence[UOp | None]) -> list[UOp | None]:
+    """Graphs of tangents that will not be pulled: what is known by its transpose is transposed."""
+    graphs = [u for u in outputs if u is not None]
+    if not has(graphs, Op.LINEAR):
+        return list(outputs)
+    found = iter(unfold(graphs, {Op.LINEAR: partial(rules.forward, pull)}))
+    return [None if u is None else next(found) for u in outputs]
 
 
 _PRODUCTS = frozenset({Op.MUL, Op.DOT, Op.CONV})
@@ -276,6 +289,9 @@ TRANSPOSE: dict[Op, Rule] = {
     Op.MUL: lambda u, ct, i: ct * u.src[1 - i],
     Op.DIV: lambda u, ct, i: ct / u.src[1],
     Op.CAST: lambda u, ct, i: cast(ct, u.src[0].dtype),
+    Op.COMPLEX: lambda u, ct, i: -imag(ct) if i else real(ct),
+    Op.REAL: lambda u, ct, i: complex_(ct, full_like(ct, 0)),
+    Op.IMAG: lambda u, ct, i: complex_(full_like(ct, 0), -ct),
     Op.WHERE: lambda u, ct, i: (where(u.src[0], ct, full_like(ct, 0)) if i == 1 else
                                 where(u.src[0], full_like(ct, 0), ct)),
 
@@ -300,7 +316,9 @@ SEVERAL_RESULTS: dict[Op, RuleOfSeveral] = {
     Op.HOST: host.transpose,
     Op.SCAN: partial(scan.transpose, pull),
     Op.WHILE: iterate.transpose,
-    Op.COND: partial(branch.transpose, pull),
+    Op.CUSTOM: partial(rules.transpose, pull),
+    Op.LINEAR: partial(rules.transpose_linear, pull),
+    **dict.fromkeys((Op.COND, Op.CALL), partial(branch.transpose, pull)),
 }
 """The rows of ops with several results, which serve all moving operands together."""
 # fmt: on
