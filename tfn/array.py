@@ -17,10 +17,11 @@ import numpy as np
 
 from tfn.at import At
 from tfn.config import config
-from tfn.dtypes import INTEGERS, DType, DTypeLike
+from tfn.dtypes import COMPLEXES, INTEGERS, DType, DTypeLike
 from tfn.errors import (
     ArgumentError,
     ConcretizationTypeError,
+    DTypeError,
     ImmutableError,
     TracerArrayConversionError,
     TracerBoolConversionError,
@@ -168,6 +169,9 @@ class Array:
 
     def _only(self, error: type[ConcretizationTypeError], need: str, hint: str) -> Any:
         """The one element."""
+        if self.dtype in COMPLEXES and need in ("int()", "float()"):
+            raise DTypeError(f"{need} needs a real number", got=unknown.show(self),
+                             hint="take its .real part, or use complex()")  # fmt: skip
         if prod(self.shape) != 1:
             raise ArgumentError(f"{need} needs an array of one element", got=unknown.show(self),
                                 hint="reduce it")  # fmt: skip
@@ -181,6 +185,9 @@ class Array:
 
     def __float__(self) -> float:
         return float(self._only(ConcretizationTypeError, "float()", unknown.CAST))
+
+    def __complex__(self) -> complex:
+        return complex(self._only(ConcretizationTypeError, "complex()", unknown.CAST))
 
     def __complex__(self) -> complex:
         return complex(self._only(ConcretizationTypeError, "complex()", unknown.CAST))
@@ -368,6 +375,22 @@ class Array:
         """The last two axes exchanged."""
         return _PLUGGED[0].matrix_transpose(self)
 
+    @property
+    def real(self) -> Array:
+        """The real part; of a real array itself."""
+        return _PLUGGED[0].real(self)
+
+    @property
+    def imag(self) -> Array:
+        """The imaginary part; of a real array zeros."""
+        return _PLUGGED[0].imag(self)
+
+    def conj(self) -> Array:
+        """The complex conjugate; of a real array itself."""
+        return _PLUGGED[0].conj(self)
+
+    conjugate = conj
+
     def swapaxes(self, axis1: int, axis2: int) -> Array:
         """Two axes exchanged."""
         return _PLUGGED[0].swapaxes(self, axis1, axis2)
@@ -458,10 +481,10 @@ class Array:
         return _PLUGGED[0].argmin(self, axis, keepdims)
 
 
-ArrayLike = Array | np.ndarray[Any, Any] | np.generic | bool | int | float
+ArrayLike = Array | np.ndarray[Any, Any] | np.generic | bool | int | float | complex
 """What functions of tfn.numpy take; lists are not among them, for they cost time per element."""
 
-_OPERANDS = (Array, bool, int, float, np.ndarray, np.generic, list, tuple)
+_OPERANDS = (Array, bool, int, float, complex, np.ndarray, np.generic, list, tuple)
 
 
 def _unpickle(data: np.ndarray[Any, Any], weak_type: bool) -> Array:

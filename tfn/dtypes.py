@@ -74,6 +74,18 @@ COMPLEX64, COMPLEX128 = complex64.dtype, complex128.dtype
 DEFAULTS: dict[type, DType] = {bool: BOOL, int: INT32, float: FLOAT32, complex: COMPLEX64}
 """What a Python scalar becomes when nothing else says: 32 bits."""
 
+
+def number(value: bool | int | float | complex) -> DType:
+    """The default dtype of a Python number, or of one of a subclass.
+
+    Example:
+        >>> number(2), number(1j)
+        (dtype('int32'), dtype('complex64'))
+    """
+    known = DEFAULTS.get(type(value))
+    return known or next(dtype for kind, dtype in DEFAULTS.items() if isinstance(value, kind))
+
+
 # fmt: off
 SHORT: dict[DType, str] = {
     BOOL: "bool", int8.dtype: "i8", int16.dtype: "i16", INT32: "i32", INT64: "i64",

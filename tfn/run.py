@@ -163,8 +163,8 @@ def asarray(value: Any, dtype: Any = None) -> Array:
     wanted = None if dtype is None else dtypes.canonical(dtype)
     if isinstance(value, np.ndarray):
         return _adopt(value, wanted)
-    if isinstance(value, (bool, int, float)):
-        kind = wanted or dtypes.DEFAULTS[type(value) if type(value) in dtypes.DEFAULTS else float]
+    if isinstance(value, (bool, int, float, complex)):
+        kind = wanted or dtypes.number(value)
         try:
             data = np.asarray(value).astype(kind) if kind.kind != "i" else np.array(value, kind)
         except OverflowError:

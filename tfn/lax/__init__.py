@@ -27,6 +27,7 @@ from tfn.lax.functions import (
 from tfn.lax.elementwise import (
     neg as neg, abs as abs, sign as sign, floor as floor, ceil as ceil,
     RoundingMethod as RoundingMethod, round as round, trunc as trunc, is_finite as is_finite,
+    complex as complex, real as real, imag as imag, conj as conj,
     square as square, reciprocal as reciprocal, pow as pow, integer_pow as integer_pow,
     add as add, sub as sub, mul as mul, div as div, rem as rem, max as max, min as min,
     clamp as clamp, bitwise_not as bitwise_not, bitwise_and as bitwise_and,

@@ -114,7 +114,7 @@ def with_numbers(operands: Sequence[Any], begin: int, given: Any) -> list[Any]:
     made = list(operands)
     if trace is not None:
         for i, leaf in enumerate(tree.leaves(given), begin):
-            if isinstance(leaf, (bool, int, float)):
+            if isinstance(leaf, (bool, int, float, complex)):
                 made[i] = number_as(leaf, made[i].dtype, trace)
     return made
 

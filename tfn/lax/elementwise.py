@@ -12,7 +12,7 @@ import numpy as np
 
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOATS, INTEGERS, SIGNED, UNSIGNED
+from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, SIGNED, UNSIGNED
 from tfn.errors import ArgumentError, DTypeError
 from tfn.lax.functions import unary
 from tfn.lax.operand import array, arrays, expand, scalar, show, together
@@ -90,6 +90,45 @@ def is_finite(x: ArrayLike) -> Array:
     return lt(abs(x), np.inf)
 
 
+# Complex numbers.
+
+
+def complex(x: ArrayLike, y: ArrayLike) -> Array:
+    """The complex numbers with real part x and imaginary part y.
+
+    Example:
+        >>> complex(1.0, 2.0).tolist()
+        (1+2j)
+    """
+    return binary(Op.COMPLEX, x, y)
+
+
+def real(x: ArrayLike) -> Array:
+    """The real part.
+
+    Raises:
+        DTypeError: unless x is complex; see `tfn.numpy.real`.
+    """
+    return unary(Op.REAL, x)
+
+
+def imag(x: ArrayLike) -> Array:
+    """The imaginary part.
+
+    Raises:
+        DTypeError: unless x is complex; see `tfn.numpy.imag`.
+    """
+    return unary(Op.IMAG, x)
+
+
+def conj(x: ArrayLike) -> Array:
+    """The complex conjugate; of real numbers as complex ones."""
+    x = array(x)
+    if x.dtype in FLOATS:
+        return complex(x, 0.0)
+    return complex(real(x), neg(imag(x)))
+
+
 # Powers.
 
 
@@ -128,7 +167,7 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
         81
     """
     x = array(x)
-    if y < 0 and x.dtype not in FLOATS:
+    if y < 0 and x.dtype not in INEXACT:
         raise ArgumentError("integers have no negative powers", got=f"{show(x)}, {y}")
     n, out, power = -y if y < 0 else y, None, x
     while n:

@@ -32,7 +32,7 @@ def full(shape: int | Sequence[int], fill_value: ArrayLike, dtype: Any = None) -
         [7, 7]
     """
     shape = a_shape("full", shape)
-    if isinstance(fill_value, (bool, int, float)):
+    if isinstance(fill_value, (bool, int, float, complex)):
         kind = dtypes.DEFAULTS[type(fill_value)] if dtype is None else dtypes.canonical(dtype)
         return literal(fill_value, kind, shape)
     return expand(_cast(array(fill_value), dtype), shape)
@@ -281,7 +281,7 @@ def pad(x: ArrayLike, padding_value: ArrayLike,
         [9, 0, 9, 1, 9]
     """
     x = array(x)
-    number = isinstance(padding_value, (bool, int, float))
+    number = isinstance(padding_value, (bool, int, float, complex))
     value = scalar(padding_value, x) if number else array(padding_value)
     config = [(int(low), int(high), int(between)) for low, high, between in padding_config]
     if len(config) != len(x.shape) or any(between < 0 for _, _, between in config):

@@ -22,7 +22,10 @@ from tfn.trace.build import broadcast_to
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
 
-_RANK = {bool: 0, int: 1, float: 2}
+_RANK = {bool: 0, int: 1, float: 2, complex: 3}
+
+_HOLDS = {0: {dtypes.BOOL}, 1: dtypes.INTEGERS, 2: dtypes.FLOATS, 3: dtypes.COMPLEXES}
+"""Numbers of which rank an array of a dtype takes: of this one, and of those below."""
 
 
 def show(x: Array) -> str:
@@ -41,7 +44,7 @@ def arrays(*values: ArrayLike) -> list[Array]:
     Raises:
         DTypeError: if a Python scalar has no value in that dtype.
     """
-    given = [v if isinstance(v, (bool, int, float)) else asarray(v) for v in values]
+    given = [v if isinstance(v, (bool, int, float, complex)) else asarray(v) for v in values]
     known = [v for v in given if isinstance(v, Array)]
     if known:
         return [v if isinstance(v, Array) else scalar(v, known[0]) for v in given]
@@ -59,7 +62,7 @@ def scalar(value: Any, like: Array, dtype: DType | None = None) -> Array:
         DTypeError: if the scalar has no value in that dtype.
     """
     dtype = like.dtype if dtype is None else dtype
-    allowed = 2 if dtype in dtypes.FLOATS else 1 if dtype in dtypes.INTEGERS else 0
+    allowed = next(rank for rank, some in _HOLDS.items() if dtype in some)
     if _RANK.get(type(value), 2) > allowed:
         raise DTypeError(
             f"{value!r} has no value in {dtype.name}", got=f"{show(like)} and {value!r}",

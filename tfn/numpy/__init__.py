@@ -5,6 +5,7 @@ creation      new arrays: from values, or filled
 spaced        numbers in a row: counted, evenly spaced
 matrices      matrices of a pattern: the identity, triangles, powers
 arithmetic    sums, products, quotients, powers, rounding
+complex       complex numbers and their parts
 functions     exp, sin, sqrt and their like
 logic         comparisons, logic, bits, choice
 reductions    sums, extremes, means, and where the extremes are
@@ -27,7 +28,8 @@ import numpy as _numpy
 
 from tfn.array import Array as Array
 from tfn.dtypes import (
-    bfloat16 as bfloat16, bool_ as bool_, finfo as finfo, float16 as float16,
+    bfloat16 as bfloat16, bool_ as bool_, complex64 as complex64, complex128 as complex128,
+    finfo as finfo, float16 as float16,
     float32 as float32, float64 as float64, iinfo as iinfo, int8 as int8, int16 as int16,
     int32 as int32, int64 as int64, issubdtype as issubdtype, promote_types as promote_types,
     uint8 as uint8, uint16 as uint16, uint32 as uint32, uint64 as uint64,
@@ -49,15 +51,19 @@ from tfn.numpy.matrices import (
 )
 from tfn.numpy.arithmetic import (
     abs as abs, absolute as absolute, add as add, arctan2 as arctan2, atan2 as atan2,
-    ceil as ceil, clip as clip, conj as conj, conjugate as conjugate, copysign as copysign,
+    ceil as ceil, clip as clip, copysign as copysign,
     divide as divide, divmod as divmod, fabs as fabs, fix as fix, float_power as float_power,
     floor as floor, floor_divide as floor_divide, fmax as fmax, fmin as fmin, fmod as fmod,
-    hypot as hypot, imag as imag, logaddexp as logaddexp, logaddexp2 as logaddexp2,
+    hypot as hypot, logaddexp as logaddexp, logaddexp2 as logaddexp2,
     maximum as maximum, minimum as minimum, mod as mod, multiply as multiply,
-    negative as negative, positive as positive, pow as pow, power as power, real as real,
+    negative as negative, positive as positive, pow as pow, power as power,
     reciprocal as reciprocal, remainder as remainder, rint as rint, round as round,
     sign as sign, square as square, subtract as subtract, true_divide as true_divide,
     trunc as trunc,
+)
+from tfn.numpy.complex import (
+    angle as angle, conj as conj, conjugate as conjugate, imag as imag, iscomplex as iscomplex,
+    iscomplexobj as iscomplexobj, isreal as isreal, isrealobj as isrealobj, real as real,
 )
 from tfn.numpy.functions import (
     acos as acos, acosh as acosh, arccos as arccos, arccosh as arccosh, arcsin as arcsin,
@@ -74,8 +80,8 @@ from tfn.numpy.logic import (
     bitwise_or as bitwise_or, bitwise_right_shift as bitwise_right_shift,
     bitwise_xor as bitwise_xor, equal as equal, greater as greater,
     greater_equal as greater_equal, invert as invert, isclose as isclose,
-    iscomplexobj as iscomplexobj, isfinite as isfinite, isinf as isinf, isnan as isnan,
-    isneginf as isneginf, isposinf as isposinf, isrealobj as isrealobj,
+    isfinite as isfinite, isinf as isinf, isnan as isnan,
+    isneginf as isneginf, isposinf as isposinf,
     left_shift as left_shift, less as less, less_equal as less_equal,
     logical_and as logical_and, logical_not as logical_not, logical_or as logical_or,
     logical_xor as logical_xor, nan_to_num as nan_to_num, not_equal as not_equal,
@@ -143,7 +149,8 @@ dtype = _numpy.dtype
 bool = bool_
 pi, e, inf, nan, newaxis = _numpy.pi, _numpy.e, _numpy.inf, _numpy.nan, None
 euler_gamma = _numpy.euler_gamma
-generic, number, integer, signedinteger, unsignedinteger, inexact, floating = (
+generic, number, integer, signedinteger, unsignedinteger, inexact, floating, complexfloating = (
     _numpy.generic, _numpy.number, _numpy.integer, _numpy.signedinteger,
     _numpy.unsignedinteger, _numpy.inexact, _numpy.floating,
+    _numpy.complexfloating,
 )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOATS, INT32, INTEGERS, DType
+from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT, INT32, INTEGERS, DType
 from tfn.errors import ArgumentError
 from tfn.numpy.operands import (
     apply,
@@ -22,13 +22,16 @@ from tfn.numpy.operands import (
     together,
 )
 from tfn.trace.bind import bind
-from tfn.trace.build import cast, eq, full_like, ne, unary
+from tfn.trace.build import cast, complex_, eq, full_like, ne, unary
+from tfn.trace.build import imag as imag_part
 from tfn.trace.build import maximum as larger
+from tfn.trace.build import real as real_part
 from tfn.trace.build import where as choose
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 
-NUMBERS = INTEGERS | FLOATS
+NUMBERS = INTEGERS | INEXACT
+REAL = INTEGERS | FLOATS
 BITS = INTEGERS | {BOOL}
 
 
@@ -106,8 +109,8 @@ def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> divide(1, 2)
         Array(0.5, dtype=float32, weak_type=True)
     """
-    if type(x) is Array and type(y) is Array and x.dtype in FLOATS:
-        return binary(Op.DIV, "divide", x, y, FLOATS)
+    if type(x) is Array and type(y) is Array and x.dtype in INEXACT:
+        return binary(Op.DIV, "divide", x, y, INEXACT)
     return composed(_divide, "divide", x, y, floating=True)
 
 
@@ -143,7 +146,7 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> remainder(-7, 3)
         Array(2, dtype=int32, weak_type=True)
     """
-    return binary(Op.MOD, "remainder", x, y, NUMBERS)
+    return binary(Op.MOD, "remainder", x, y, REAL, "real numbers")
 
 
 def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -169,7 +172,7 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """
     if type(y) is int and isinstance(x, (Array, np.ndarray)) and -64 <= y <= 64 and not _is_bool(x):
         base = array_of("power", x)
-        if y < 0 and base.dtype not in FLOATS:
+        if y < 0 and base.dtype not in INEXACT:
             raise ArgumentError(
                 f"integers cannot be raised to the power {y}",
                 hint="convert the base to floats with .astype",
@@ -198,7 +201,7 @@ def _integer_power(x: UOp, exponent: int) -> UOp:
 
 
 def _power(x: UOp, y: UOp) -> UOp:
-    if x.dtype in FLOATS:
+    if x.dtype in INEXACT:
         return UOp(Op.POW, (x, y))
     if x.dtype == BOOL:
         return choose(y, x, full_like(x, True))
@@ -214,12 +217,12 @@ def _power(x: UOp, y: UOp) -> UOp:
 
 def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The larger, NaN if either is NaN."""
-    return binary(Op.MAX, "maximum", x, y, NUMBERS | {BOOL})
+    return binary(Op.MAX, "maximum", x, y, REAL | {BOOL}, "real numbers")
 
 
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The smaller, NaN if either is NaN."""
-    return binary(Op.MIN, "minimum", x, y, NUMBERS | {BOOL})
+    return binary(Op.MIN, "minimum", x, y, REAL | {BOOL}, "real numbers")
 
 
 def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -334,32 +337,13 @@ def _plain(op: Op, name: str, x: ArrayLike) -> Array:
 
 
 def abs(x: ArrayLike, /) -> Array:
-    """The value without its sign."""
+    """The value without its sign; of a complex number the distance from zero."""
     x = array_of("abs", x)
     return x if x.dtype == BOOL or x.dtype.kind == "u" else _plain(Op.ABS, "abs", x)
 
 
-def conj(x: ArrayLike, /) -> Array:
-    """The value itself: there are no complex numbers."""
-    return array_of("conj", x)
-
-
-def real(x: ArrayLike, /) -> Array:
-    """The value itself: there are no complex numbers."""
-    return array_of("real", x)
-
-
-def imag(x: ArrayLike, /) -> Array:
-    """Zero: there are no complex numbers."""
-    return apply(_zero, (array_of("imag", x),))
-
-
-def _zero(x: UOp) -> UOp:
-    return full_like(x, 0)
-
-
 def sign(x: ArrayLike, /) -> Array:
-    """-1, 0 or 1; NaN of NaN."""
+    """-1, 0 or 1; NaN of NaN.  Of a complex number the one of length 1 in its direction."""
     return _plain(Op.SIGN, "sign", x)
 
 
@@ -415,14 +399,16 @@ def round(x: ArrayLike, decimals: int = 0) -> Array:
         (Array(2., dtype=float32, weak_type=True), Array(0.12, dtype=float32, weak_type=True))
     """
     x = array_of("round", x)
-    if x.dtype not in FLOATS and decimals >= 0:
+    if x.dtype not in INEXACT and decimals >= 0:
         return x
-    if not decimals:
+    if not decimals and x.dtype in FLOATS:
         return _plain(Op.ROUND, "round", x)
     return apply(_round, (x,), decimals, weak=x.weak_type)
 
 
 def _round(x: UOp, decimals: int) -> UOp:
+    if x.dtype in COMPLEXES:
+        return complex_(_round(real_part(x), decimals), _round(imag_part(x), decimals))
     if x.dtype not in FLOATS:
         step = 10**-decimals
         return cast(unary(Op.ROUND, cast(x, np.dtype("float64")) / step) * step, x.dtype)
@@ -449,6 +435,5 @@ def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = 
     return x if max is None else minimum(x, max)
 
 
-conjugate = conj
 absolute, fabs, mod, true_divide, pow = abs, abs, remainder, divide, power
 atan2, fix = arctan2, trunc

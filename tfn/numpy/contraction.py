@@ -12,6 +12,7 @@ import numpy as np
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INT32, DType, DTypeLike, canonical
 from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.complex import conj
 from tfn.numpy.operands import apply, array_of, broadcast_shape, some_axes, together
 from tfn.trace import build
 from tfn.trace.build import add_up, cast, expand, permute, reshape
@@ -174,15 +175,15 @@ def outer(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def vdot(x: ArrayLike, y: ArrayLike) -> Array:
-    """The sum of the products of all elements, both flattened."""
+    """The sum of the products of all elements, both flattened; x is conjugated."""
     x, y = array_of("vdot", x), array_of("vdot", y)
-    return dot(x.reshape(x.size), y.reshape(y.size))
+    return dot(conj(x.reshape(x.size)), y.reshape(y.size))
 
 
 def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Array:
-    """The sum of products along an axis; the others are broadcast."""
+    """The sum of products along an axis; x is conjugated, the other axes are broadcast."""
     x, y = array_of("vecdot", x), array_of("vecdot", y)
-    return (x * y).sum(axis)
+    return (conj(x) * y).sum(axis)
 
 
 def kron(x: ArrayLike, y: ArrayLike) -> Array:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike
 from tfn.config import config
-from tfn.dtypes import BOOL, DEFAULTS, FLOAT32, FLOATS, DType, DTypeLike, canonical
+from tfn.dtypes import BOOL, DEFAULTS, FLOAT32, INEXACT, DType, DTypeLike, canonical
 from tfn.errors import ArgumentError, DeviceError, ShapeError
 from tfn.numpy.operands import (
     a_shape,
@@ -123,7 +123,7 @@ def _of_one(value: Any, dtype: DType) -> Array:
     kind = scalar_kind(value)
     if kind is None:
         return array_of("array", value)
-    made: Array = bind.face().asarray(value, dtype if kind == dtype or kind.kind != "f" else kind)
+    made: Array = bind.face().asarray(value, dtype if kind == dtype or kind.kind not in "fc" else kind)
     return made
 
 
@@ -134,7 +134,7 @@ def _of_list(listed: Sequence[Any], dtype: DType | None) -> Array:
             data = np.array(listed)
         except ValueError:
             data = np.array(None)
-        if data.dtype.kind not in "biufV":
+        if data.dtype.kind not in "biufcV":
             raise ArgumentError(
                 "array needs lists of numbers, all rows of one length", got=repr(listed)[:80]
             )
@@ -164,7 +164,7 @@ def _narrow(data: np.ndarray[Any, Any], flat: list[Any], dtype: DType | None) ->
         if any(isinstance(v, np.generic) and scalar_kind(v) is None for v in flat):
             dtype = data.dtype
         else:
-            dtype = DEFAULTS[{"b": bool, "f": float}.get(data.dtype.kind, int)] if flat else FLOAT32
+            dtype = DEFAULTS[{"b": bool, "f": float, "c": complex}.get(data.dtype.kind, int)] if flat else FLOAT32
     if dtype.kind in "iu" and data.size and data.dtype.kind in "iu":
         info = np.iinfo(dtype)
         if int(data.min()) < info.min or int(data.max()) > info.max:
@@ -173,7 +173,7 @@ def _narrow(data: np.ndarray[Any, Any], flat: list[Any], dtype: DType | None) ->
                 got=f"from {data.min()} to {data.max()}",
                 hint="say dtype='int64'",
             )
-    return oracle.cast(dtype, data) if dtype in FLOATS or data.dtype.kind != "f" else data
+    return oracle.cast(dtype, data) if dtype in INEXACT or data.dtype.kind not in "fc" else data
 
 
 def stacked(*parts_and_static: Any) -> UOp:

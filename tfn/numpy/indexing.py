@@ -25,7 +25,7 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike
 from tfn.config import config
-from tfn.dtypes import BOOL, FLOATS, INT32, INT64, INTEGERS, SHORT, UINT32, UINT64, highest, lowest
+from tfn.dtypes import BOOL, INEXACT, INT32, INT64, INTEGERS, SHORT, UINT32, UINT64, highest, lowest
 from tfn.errors import (
     ArgumentError,
     ConcretizationTypeError,
@@ -305,7 +305,7 @@ def check_mode(mode: str | None) -> None:
 
 def _fill(x: Array, value: ArrayLike | None) -> Array:
     if value is None:
-        if x.dtype in FLOATS:
+        if x.dtype in INEXACT:
             value = float("nan")
         else:
             value = True if x.dtype == BOOL else lowest(x.dtype) or highest(x.dtype)

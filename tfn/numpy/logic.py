@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOATS, INTEGERS, DType, finfo, promote
+from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, DType, finfo, part, promote
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.arithmetic import BITS, binary, signed
 from tfn.numpy.operands import (
@@ -22,7 +22,7 @@ from tfn.numpy.operands import (
     values_of,
 )
 from tfn.trace.bind import bind
-from tfn.trace.build import eq, full_like, ne, reduce, unary
+from tfn.trace.build import complex_, eq, full_like, imag, ne, real, reduce, unary
 from tfn.trace.build import where as choose
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
@@ -208,8 +208,10 @@ def isinf(x: ArrayLike, /) -> Array:
 
 
 def _isinf(x: UOp) -> UOp:
-    if x.dtype not in FLOATS:
+    if x.dtype not in INEXACT:
         return const(False, BOOL, x.shape)
+    if x.dtype not in FLOATS:
+        return _isinf(real(x)) | _isinf(imag(x))
     return eq(unary(Op.ABS, x), full_like(x, np.inf))
 
 
@@ -219,8 +221,10 @@ def isfinite(x: ArrayLike, /) -> Array:
 
 
 def _isfinite(x: UOp) -> UOp:
-    if x.dtype not in FLOATS:
+    if x.dtype not in INEXACT:
         return const(True, BOOL, x.shape)
+    if x.dtype not in FLOATS:
+        return _isfinite(real(x)) & _isfinite(imag(x))
     return unary(Op.ABS, x) < float(np.inf)
 
 
@@ -232,16 +236,6 @@ def isposinf(x: ArrayLike, /) -> Array:
 def isneginf(x: ArrayLike, /) -> Array:
     """Whether it is minus infinity."""
     return equal(x, -float(np.inf))
-
-
-def iscomplexobj(x: object) -> bool:
-    """Whether the dtype is complex: never."""
-    return False
-
-
-def isrealobj(x: object) -> bool:
-    """Whether the dtype is not complex: always."""
-    return True
 
 
 def signbit(x: ArrayLike, /) -> Array:
@@ -264,8 +258,11 @@ def nan_to_num(
 ) -> Array:
     """NaN and infinities replaced, by 0 and the largest and smallest finite numbers."""
     x = array_of("nan_to_num", x)
-    if x.dtype not in FLOATS:
+    if x.dtype not in INEXACT:
         return x
+    if x.dtype not in FLOATS:
+        parts = [nan_to_num(u, copy, nan, posinf, neginf) for u in (x.real, x.imag)]
+        return apply(complex_, parts)
     info = finfo(x.dtype)
     x = where(isnan(x), nan, x)
     x = where(isposinf(x), float(info.max) if posinf is None else posinf, x)
@@ -278,14 +275,15 @@ def isclose(
     """Whether ``|x - y| <= atol + rtol * |y|``."""
     operands, dtype, _ = together("isclose", x, y, floating=True)
     shape = broadcast_shape("isclose", operands[0].shape, operands[1].shape)
-    limits = numbers_as([*operands, rtol, atol], dtype)
+    limits = numbers_as([*operands, rtol, atol], part(dtype))
     return apply(_isclose, limits, dtype, shape, bool(equal_nan))
 
 
 def _isclose(
     x: UOp, y: UOp, rtol: UOp, atol: UOp, dtype: DType, shape: Shape, equal_nan: bool
 ) -> UOp:
-    x, y, rtol, atol = (fit(u, dtype, shape) for u in (x, y, rtol, atol))
+    x, y = fit(x, dtype, shape), fit(y, dtype, shape)
+    rtol, atol = fit(rtol, part(dtype), shape), fit(atol, part(dtype), shape)
     near = unary(Op.ABS, x - y) <= atol + rtol * unary(Op.ABS, y)
     close = (near & _isfinite(x) & _isfinite(y)) | eq(x, y)
     return close | (_isnan(x) & _isnan(y)) if equal_nan else close

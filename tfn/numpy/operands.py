@@ -18,7 +18,17 @@ import numpy as np
 from tfn.array import Array, ArrayLike
 from tfn.array import Axes as Axes
 from tfn.config import config
-from tfn.dtypes import BOOL, FLOAT32, FLOATS, SHORT, DType, canonical, promote
+from tfn.dtypes import (
+    BOOL,
+    COMPLEXES,
+    FLOAT32,
+    INEXACT,
+    SHORT,
+    DType,
+    canonical,
+    number,
+    promote,
+)
 from tfn.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from tfn.trace import bind
 from tfn.trace.build import broadcast_to, cast, reshape
@@ -97,14 +107,7 @@ def array_of(name: str, value: Any) -> Array:
 
 def scalar_kind(value: Any) -> DType | None:
     """The weak dtype of a Python number, None for everything else."""
-    if isinstance(value, bool):
-        return BOOL
-    if isinstance(value, int):
-        return _INT
-    return FLOAT32 if isinstance(value, float) else None
-
-
-_INT = np.dtype("int32")
+    return number(value) if isinstance(value, (bool, int, float, complex)) else None
 
 
 def type_of(value: ArrayLike) -> tuple[DType, bool]:
@@ -117,8 +120,8 @@ def type_of(value: ArrayLike) -> tuple[DType, bool]:
 
 
 def inexact(kind: tuple[DType, bool]) -> tuple[DType, bool]:
-    """What a function of real numbers computes in: integers and booleans become float32."""
-    return kind if kind[0] in FLOATS else (FLOAT32, kind[1])
+    """What functions such as exp compute in: integers and booleans become float32."""
+    return kind if kind[0] in INEXACT else (FLOAT32, kind[1])
 
 
 def values_of(name: str, *values: Any) -> list[Any]:
@@ -147,13 +150,14 @@ def number_as(value: Any, dtype: DType, trace: bind.Trace | None) -> Array:
             hint="convert the array to a wider dtype with .astype",
         )
     if trace is None:
-        return _scalar(value, math.copysign(1, value), dtype, config.device)
+        signs = math.copysign(1, value.real), math.copysign(1, value.imag)
+        return _scalar(value, signs, dtype, config.device)
     made: Array = bind.face().wrap(const(value, dtype), trace, True)
     return made
 
 
 @lru_cache(maxsize=1024)
-def _scalar(value: Any, sign: float, dtype: DType, device: str) -> Array:
+def _scalar(value: Any, signs: tuple[float, float], dtype: DType, device: str) -> Array:
     """A number as an operand, kept since the same ones come again; 0.0 is not -0.0."""
     made: Array = bind.face().asarray(value, dtype)
     return made
@@ -190,11 +194,12 @@ def fit(u: UOp, dtype: DType, shape: Shape) -> UOp:
     return broadcast_to(cast(u, dtype), shape)
 
 
-def _takes(number: Any, dtype: DType, floating: bool) -> bool:
+def _takes(value: Any, dtype: DType, floating: bool) -> bool:
     """Whether a Python number beside an array of `dtype` becomes one of that dtype."""
-    if dtype in FLOATS:
-        return type(number) is float or type(number) is int
-    return type(number) is int and dtype != BOOL and not floating
+    if dtype in INEXACT:
+        kind = type(value)
+        return kind is float or kind is int or (kind is complex and dtype in COMPLEXES)
+    return type(value) is int and dtype != BOOL and not floating
 
 
 def together(name: str, *values: Any, floating: bool = False) -> tuple[list[Array], DType, bool]:
@@ -302,4 +307,4 @@ def _kind_of(value: Any) -> tuple[DType, bool]:
         return type_of(value)
     if isinstance(value, (np.ndarray, np.generic)):
         return canonical(value.dtype), False
-    return canonical(value), isinstance(value, type) and value in (int, float)
+    return canonical(value), isinstance(value, type) and value in (int, float, complex)

@@ -11,7 +11,9 @@ from typing import Any
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import (
     BOOL,
+    COMPLEXES,
     FLOATS,
+    INEXACT,
     INT32,
     UINT32,
     DType,
@@ -19,6 +21,7 @@ from tfn.dtypes import (
     canonical,
     highest,
     lowest,
+    part,
 )
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.logic import truth
@@ -251,7 +254,7 @@ def _mean(x: UOp, axes: Numbers, dtype: DType, keepdims: bool) -> UOp:
     wide = accumulator(dtype)
     count = math.prod(x.shape[a] for a in axes)
     total = build.add_up(cast(x, wide), axes, keepdims)
-    if dtype not in FLOATS:
+    if dtype not in INEXACT:
         return total // count if count else total
     return cast(total / count, dtype)
 
@@ -330,8 +333,15 @@ def _var(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
     x = cast(x, wide)
     away = x - expand(_mean(x, axes, wide, True), x.shape)
     count = math.prod(x.shape[a] for a in axes) - less
-    total = build.add_up(away * away, axes, keepdims)
-    return cast(total / (count if count > 0 else math.nan if not count else 0.0), dtype)
+    total = build.add_up(_squared(away), axes, keepdims)
+    return cast(total / (count if count > 0 else math.nan if not count else 0.0), part(dtype))
+
+
+def _squared(u: UOp) -> UOp:
+    """The squared distance from zero."""
+    if u.dtype not in COMPLEXES:
+        return u * u
+    return build.real(u) * build.real(u) + build.imag(u) * build.imag(u)
 
 
 def std(
@@ -450,9 +460,9 @@ def _nanvar(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> U
     count = build.add_up(cast(number, wide), axes, True)
     mean = build.add_up(x, axes, True) / count
     away = choose(number, x - expand(mean, x.shape), full_like(x, 0))
-    total = build.add_up(away * away, axes, True) / (count - less)
+    total = build.add_up(_squared(away), axes, True) / build.real(count - less)
     shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
-    return cast(total if keepdims else reshape(total, shape), dtype)
+    return cast(total if keepdims else reshape(total, shape), part(dtype))
 
 
 def nanstd(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Array:

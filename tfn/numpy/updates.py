@@ -8,7 +8,7 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike
 from tfn.config import config
-from tfn.dtypes import BOOL, FLOATS, INT32, INT64, SHORT
+from tfn.dtypes import BOOL, COMPLEXES, INEXACT, INT32, INT64, SHORT
 from tfn.errors import (
     DTypeError,
     ShapeError,
@@ -87,9 +87,15 @@ def _values(x: Array, values: ArrayLike) -> Array:
     if kind is None:
         values = array_of("x.at", values)
         kind = values.dtype
-    if kind in FLOATS and x.dtype not in FLOATS:
+    if kind in INEXACT and x.dtype not in INEXACT:
+        lost = "floats cannot be put into an array of integers"
+    elif kind in COMPLEXES and x.dtype not in COMPLEXES:
+        lost = "complex numbers cannot be put into an array of real ones"
+    else:
+        lost = ""
+    if lost:
         raise DTypeError(
-            "floats cannot be put into an array of integers",
+            lost,
             got=f"{SHORT[kind]} into {SHORT[x.dtype]}",
             hint="convert one of them with .astype",
         )

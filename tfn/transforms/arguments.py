@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tfn import tree
-from tfn.dtypes import FLOATS, SHORT
+from tfn.dtypes import INEXACT, SHORT
 from tfn.errors import ArgumentError, GradientError, TfnError
 from tfn.trace import bind
 from tfn.transforms.shapes import ShapeDtypeStruct
@@ -164,7 +164,7 @@ class Chosen:
             else as_value(leaf, partial(name, i))
             for i, leaf in enumerate(leaves)
         ]
-        moving = [i for i, value in enumerate(values) if value.dtype in FLOATS]
+        moving = [i for i, value in enumerate(values) if value.dtype in INEXACT]
         return Chosen(function, args, kwargs, positions, leaves, values, moving, structure)
 
     def name(self, i: int) -> str:

@@ -13,7 +13,7 @@ import functools
 from typing import Any
 
 from tfn import tree
-from tfn.dtypes import FLOATS
+from tfn.dtypes import INEXACT
 from tfn.errors import GradientError
 from tfn.trace import bind
 from tfn.trace.build import zeros
@@ -107,7 +107,7 @@ def _scalar(recorded: Recording, function: Function) -> UOp:
             hint="sum or average it; if there is more to return, use has_aux=True; for the "
             "derivative of every element use jacrev, or vmap(grad(f))",
         )  # fmt: skip
-    if y.dtype not in FLOATS:
+    if y.dtype not in INEXACT:
         raise GradientError(
             f"grad needs a floating result, and that of {name_of(function)} is not",
             got=y.dtype.name, hint="integers and booleans have no derivative",
@@ -125,7 +125,7 @@ def stop_gradient(x: Any) -> Any:
 
     def stop(leaf: Any) -> Any:
         value = bind.face().asarray(leaf)
-        if value.trace is None or value.dtype not in FLOATS:
+        if value.trace is None or value.dtype not in INEXACT:
             return value
         return bind.bind(Op.DETACH, value)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tfn.dtypes import FLOATS, DType, canonical
+from tfn.dtypes import INEXACT, DType, canonical
 from tfn.errors import ShapeError
 from tfn.trace.op import Shape
 
@@ -50,4 +50,4 @@ class ShapeDtypeStruct:
     @property
     def floating(self) -> bool:
         """Whether such arrays have derivatives."""
-        return self.dtype in FLOATS
+        return self.dtype in INEXACT

@@ -1,0 +1,108 @@
+"""Complex numbers and their parts, one element at a time.
+
+A real number is a complex one whose imaginary part is zero.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, COMPLEXES, DType, canonical
+from tfn.numpy.operands import apply, array_of, inexact, scalar_kind
+from tfn.trace import build
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, const
+
+
+def real(x: ArrayLike, /) -> Array:
+    """The real part; of a real array itself.
+
+    Example:
+        >>> real(3 + 4j)
+        Array(3., dtype=float32, weak_type=True)
+    """
+    x = array_of("real", x)
+    return apply(build.real, (x,), weak=x.weak_type) if x.dtype in COMPLEXES else x
+
+
+def imag(x: ArrayLike, /) -> Array:
+    """The imaginary part; of a real array zeros.
+
+    Example:
+        >>> imag(3 + 4j)
+        Array(4., dtype=float32, weak_type=True)
+    """
+    x = array_of("imag", x)
+    return apply(build.imag, (x,), weak=x.weak_type)
+
+
+def conj(x: ArrayLike, /) -> Array:
+    """The complex conjugate: the imaginary part with the other sign.
+
+    Example:
+        >>> conj(3 + 4j)
+        Array(3.-4.j, dtype=complex64, weak_type=True)
+    """
+    x = array_of("conj", x)
+    return apply(build.conj, (x,), weak=x.weak_type) if x.dtype in COMPLEXES else x
+
+
+def angle(x: ArrayLike, deg: bool = False) -> Array:
+    """The angle between a number and the positive real axis, in radians or degrees.
+
+    Example:
+        >>> angle(-1.0)
+        Array(3.1415927, dtype=float32, weak_type=True)
+    """
+    x = array_of("angle", x)
+    kind, weak = inexact((x.dtype, x.weak_type))
+    return apply(_angle, (x,), kind, bool(deg), weak=weak)
+
+
+def _angle(x: UOp, kind: DType, deg: bool) -> UOp:
+    x = build.cast(x, kind)
+    found = UOp(Op.ATAN2, (build.imag(x), build.real(x)))
+    return found * (180 / math.pi) if deg else found
+
+
+def iscomplex(x: ArrayLike, /) -> Array:
+    """Whether the imaginary part is not zero."""
+    return apply(_iscomplex, (array_of("iscomplex", x),))
+
+
+def _iscomplex(x: UOp) -> UOp:
+    if x.dtype not in COMPLEXES:
+        return const(False, BOOL, x.shape)
+    return build.ne(build.imag(x), const(0, build.imag(x).dtype, x.shape))
+
+
+def isreal(x: ArrayLike, /) -> Array:
+    """Whether the imaginary part is zero."""
+    return apply(_isreal, (array_of("isreal", x),))
+
+
+def _isreal(x: UOp) -> UOp:
+    return ~_iscomplex(x)
+
+
+def iscomplexobj(x: Any, /) -> bool:
+    """Whether the dtype is complex; a list is looked through.
+
+    Example:
+        >>> iscomplexobj(1j), iscomplexobj([1, 2])
+        (True, False)
+    """
+    if isinstance(x, (list, tuple)):
+        return any(iscomplexobj(v) for v in x)
+    dtype = scalar_kind(x) if scalar_kind(x) is not None else getattr(x, "dtype", None)
+    return dtype is not None and canonical(dtype) in COMPLEXES
+
+
+def isrealobj(x: Any, /) -> bool:
+    """Whether the dtype is not complex."""
+    return not iscomplexobj(x)
+
+
+conjugate = conj
