@@ -132,14 +132,12 @@ class HostCall:
     """A function of the host, called by one thread, on memory as it is; a barrier comes after.
 
     Attributes:
-        number: its place among the calls of the program, by which it is asked for.
         host: the function.
         operands: its results, then what it reads.
         types: shape and dtype of each.
         barrier: whether what came before must be finished by all threads.
     """
 
-    number: int
     host: Host
     operands: tuple[Slot, ...]
     types: tuple[tuple[Shape, DType], ...]

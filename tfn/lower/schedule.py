@@ -123,13 +123,12 @@ class Scheduler:
         lives: when each room of the arena is in use, by position in the text.
         now: the present position.
         loops: loops made so far.
-        calls: calls of the host so far.
     """
 
     def __init__(self, target: Target, kernel: Callable[[UOp, Target], Kernel]) -> None:
         self.target, self.kernel = target, kernel
         self.lives: dict[Room, plan.Life] = {}
-        self.now = self.loops = self.calls = 0
+        self.now = self.loops = 0
 
     # Rooms.
 
@@ -339,8 +338,7 @@ class Scheduler:
         types = (*results(node), *((s.shape, s.dtype) for s in node.src))
         self.touch(*refs)
         self.now += 1
-        self.calls += 1
-        call = HostCall(self.calls - 1, node.arg, (), types, False)
+        call = HostCall(node.arg, (), types, False)
         return [Planned(self.now - 1, operands=refs, written=len(places), host=call)]
 
     def call(self, node: UOp, operands: Sequence[Any], places: Sequence[Ref],

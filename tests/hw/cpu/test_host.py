@@ -17,7 +17,7 @@ KIND = ((3,), FLOAT32)
 
 
 def entry(run):
-    call = HostCall(0, Host(run, (KIND,), VmapMethod.REFUSE), (), (KIND, KIND), False)
+    call = HostCall(Host(run, (KIND,), VmapMethod.REFUSE), (), (KIND, KIND), False)
     made = HostEntry([call])
     return made, _ENTRY(made.address)
 

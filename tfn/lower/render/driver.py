@@ -25,6 +25,7 @@ from tfn.lower.kernel import (
     Step,
     each,
     flatten,
+    host_calls,
     routines,
 )  # fmt: skip
 
@@ -89,6 +90,7 @@ def driver_text(name: str, steps: Sequence[Step], inputs: int) -> str:
     launches, called = list(flatten(steps)), routines(steps)
     names = {routine: f"routine{i}" for i, routine in enumerate(called)}
     numbers = {id(launch): i for i, launch in enumerate(launches)}
+    numbers |= {id(call): i for i, call in enumerate(host_calls(steps))}
     again = {id(launch) for launch in repeated(steps)}
     rounds = [numbers[i] for i in again]
     start = [f"  %rounds = alloca [{len(launches)} x i64], align 8"] if rounds or called else []
@@ -125,7 +127,8 @@ class Driver:
 
     Attributes:
         inputs: how many buffers come before those of the outputs.
-        numbers: of the launches, for their tile counters.
+        numbers: of the launches, for their tile counters; of the calls of the host, by which they
+            are asked for.
         routines: what the functions of routines are called.
         again: the launches that may run several times.
         block: the label of the present block.
@@ -202,7 +205,7 @@ class Driver:
 
     def host(self, step: HostCall) -> None:
         """Thread 0, which is the caller, asks the host; all stop together if that failed."""
-        i, self.stops = step.number, True
+        i, self.stops = self.numbers[id(step)], True
         first = self.let("icmp eq i64 %thread, 0")
         failure = self.let(f"getelementptr i8, ptr %sync, i64 {FAILURE_AT}")
         self.lines += [f"  br i1 {first}, label %ask{i}, label %met{i}", f"ask{i}:"]
@@ -277,6 +280,17 @@ class Driver:
             f"ptr %operands, ptr {arena}, ptr %sync, ptr %rounds)"
         )
         self.barrier()
+        if any(host_calls(call.routine.steps)):
+            self._stop_if_failed()
+
+    def _stop_if_failed(self) -> None:
+        """All threads stop if a call of the host, in the routine they come from, has failed."""
+        self.stops = True
+        failure = self.let(f"getelementptr i8, ptr %sync, i64 {FAILURE_AT}")
+        stop = self.let(f"icmp ne i64 {self.let(f'load i64, ptr {failure}, align 8')}, 0")
+        self.block = f"went.on{self.count}"
+        self.lines += [f"  br i1 {stop}, label %stop, label %{self.block}", f"{self.block}:"]
+        self.barrier()  # so that all have looked before a later call may fail
 
     def loop(self, loop: Loop) -> None:
         """Head, test, body, barrier, and back."""
