@@ -118,10 +118,14 @@ def _length(z: Pair) -> UOp:
 
 
 def sign(z: Pair) -> Pair:
-    """The number of length 1 in the same direction; zero stays."""
+    """The number of length 1 in the same direction; zero stays.  Infinities lie on an axis."""
     size = length(z)
-    zero = equal(size, 0.0)
-    return Pair(*(where(zero, u, u / size) for u in z))
+    tall, far, zero = infinite(z.im), equal(size, INFINITY), equal(size, 0.0)
+    re, im = (where(zero, u, u / size) for u in z)
+    return Pair(
+        where(far, where(tall, 0.0, unary(Op.SIGN, z.re)), re),
+        where(far, where(tall, unary(Op.SIGN, z.im), 0.0), im),
+    )
 
 
 def sqrt(z: Pair) -> Pair:
@@ -133,6 +137,7 @@ def _sqrt(z: Pair) -> Pair:
     scale = _scale(z)
     x, y = z.re * scale, z.im * scale
     high = root((magnitude(x) + _length(Pair(x, y))) * 0.5)
+    high = where(infinite(x), INFINITY, high)
     low = where(equal(high, 0.0), 0.0, magnitude(y) / (high * 2))
     right = z.re >= 0
     back = root(scale)
@@ -180,6 +185,7 @@ def expm1(z: Pair) -> Pair:
     half = unary(Op.SIN, z.im * 0.5)
     near = unary(Op.EXPM1, z.re) * unary(Op.COS, z.im) - half * half * 2
     far = exp(z)
+    near = where(equal(z.re, -INFINITY), -1.0, near)
     return Pair(where(z.re > 40, far.re, near), far.im)
 
 
@@ -235,12 +241,13 @@ def tanh(z: Pair) -> Pair:
     secant = tangent * tangent + 1
     sine = unary(Op.SINH, where(far, 0.0, x))
     below = secant * sine * sine + 1
-    re = where(far, with_sign(full_like(x, 1), x), secant * root(sine * sine + 1) * sine / below)
+    lost = unknown(tangent)
+    side = where(lost & ~infinite(x), tangent, with_sign(full_like(x, 1), x))
+    re = where(far, side, secant * root(sine * sine + 1) * sine / below)
     little = unary(Op.EXP, magnitude(x) * -2) * 4
     im = where(far, tangent / secant * little, tangent / below)
-    lost = unknown(tangent)
     re = where(lost & equal(x, 0.0), x, re)
-    im = where(lost & far, with_sign(full_like(y, 0), y), im)
+    im = where(lost & infinite(x), with_sign(full_like(y, 0), y), im)
     return Pair(re, where(equal(y, 0.0), y, im))
 
 
@@ -336,9 +343,10 @@ def asinh(z: Pair) -> Pair:
     far = _far(z)
     re = unary(Op.ASINH, a.re * b.im - b.re * a.im)
     im = UOp(Op.ATAN2, (y, a.re * b.re - a.im * b.im))
+    im = where(far, UOp(Op.ATAN2, (y, magnitude(x))), im)
     return Pair(
         where(far, with_sign(_log_length(z) + LN2, x), re),
-        where(far, UOp(Op.ATAN2, (y, magnitude(x))), im),
+        where(equal(y, 0.0), y, im),
     )
 
 
@@ -349,9 +357,10 @@ def acos(z: Pair) -> Pair:
     a, b = _sqrt(Pair(1 - x, -y)), _sqrt(Pair(x + 1, y))
     far = _far(z)
     re = UOp(Op.ATAN2, (a.re, b.re)) * 2
+    re = where(far, UOp(Op.ATAN2, (magnitude(y), x)), re)
     im = unary(Op.ASINH, b.re * a.im - b.im * a.re)
     return Pair(
-        where(far, UOp(Op.ATAN2, (magnitude(y), x)), re),
+        where(equal(x, 0.0), math.pi / 2, re),
         where(far, with_sign(_log_length(z) + LN2, -y), im),
     )
 
@@ -364,9 +373,10 @@ def acosh(z: Pair) -> Pair:
     far = _far(z)
     re = unary(Op.ASINH, a.re * b.re + a.im * b.im)
     im = UOp(Op.ATAN2, (a.im, b.re)) * 2
+    im = where(far, UOp(Op.ATAN2, (y, x)), im)
     return Pair(
         where(far, _log_length(z) + LN2, re),
-        where(far, UOp(Op.ATAN2, (y, x)), im),
+        where(equal(x, 0.0), with_sign(full_like(y, math.pi / 2), y), im),
     )
 
 
@@ -385,8 +395,8 @@ def atanh(z: Pair) -> Pair:
     inverse = where(infinite(x) | infinite(y), 0.0, inverse)
     re = where(far, inverse, where(corner, (LN2 - unary(Op.LOG, y)) * 0.5, near))
     im = UOp(Op.ATAN2, (y * 2, (1 - x) * (x + 1) - y * y)) * 0.5
-    im = where(far & (y >= 0), math.pi / 2, im)
-    return Pair(with_sign(re, z.re), with_sign(im, z.im))
+    im = where(far & (y >= 0) & (infinite(y) | equal(x, x)), math.pi / 2, im)
+    return Pair(with_sign(where(equal(x, 0.0), x, re), z.re), with_sign(im, z.im))
 
 
 sin, tan = mirrored(sinh), mirrored(tanh)
