@@ -16,8 +16,8 @@ from tfn.transfer import device_get as device_get
 from tfn.transfer import device_put as device_put
 from tfn.transforms.call import call as call
 from tfn.transforms.callback import pure_callback as pure_callback
-from tfn.transforms.custom import custom_jvp as custom_jvp
-from tfn.transforms.custom import custom_vjp as custom_vjp
+from tfn.transforms.forward import custom_jvp as custom_jvp
+from tfn.transforms.reverse import custom_vjp as custom_vjp
 from tfn.transforms.grad import grad as grad
 from tfn.transforms.grad import stop_gradient as stop_gradient
 from tfn.transforms.grad import value_and_grad as value_and_grad

@@ -26,6 +26,7 @@ from tfn.trace.jaxpr import function as make_function
 from tfn.trace.jaxpr import param
 from tfn.trace.op import MOVEMENT, SEVERAL, Op, Param
 from tfn.trace.primitives import results
+from tfn.trace.unfold import plain
 from tfn.trace.uop import UOp, const, rebuild, walk
 
 Value = UOp | Pair
@@ -34,7 +35,8 @@ Rule = Callable[..., Value]
 
 @lru_cache(maxsize=16)
 def pairs(function: UOp) -> UOp:
-    """A closed function without complex values; the same one if it has none."""
+    """A closed function without complex values, and with custom derivatives forgotten."""
+    function = plain(function)
     if not has_complex(function):
         return function
     params: list[Param] = []

@@ -8,6 +8,7 @@ Files in reading order:
     build        nodes made the convenient way
     jaxpr        closed functions, and how they print
     tidy         loops and branches without what nobody uses
+    unfold       operations replaced by what they mean, in nested functions too
     bind         execute at once, or record: the one decision
     unknown      what to say when Python needs a value that is not there
     oracle       the meaning of every operation on plain NumPy

@@ -20,6 +20,7 @@ from tfn.trace.jaxpr import Jaxpr, alone, close, inline
 from tfn.trace.kind import Kind
 from tfn.trace.op import LOOPS, SEVERAL, Leaf, Op, Shape
 from tfn.trace.tidy import tidy
+from tfn.trace.unfold import has, inlined
 from tfn.trace.uop import UOp, substitute, walk
 
 
@@ -240,6 +241,8 @@ def evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool] = ()) ->
                 outputs, substitute(outputs, replace, order), weak, strict=True
             )
         ]
+    if has(outputs, Op.CUSTOM):
+        outputs = tidy(inlined(outputs))
     # An output that is an array already is that array, unless it must differ in weakness.
     values = {
         u: u.arg.value

@@ -16,7 +16,9 @@ Files, in reading order:
 - ``transpose``: reverse mode: the table `TRANSPOSE`
 - ``indexing``: what the rules of gather and scatter share
 - ``vectors``: trees of tangents and cotangents, checked
-- ``custom``: `custom_jvp`, `custom_vjp`
+- ``custom``: a call of a function that has rules of its own
+- ``forward``: `custom_jvp`
+- ``reverse``: `custom_vjp`
 - ``grad``: `grad`, `value_and_grad`, `stop_gradient`
 - ``linearize``: `jvp`, `linearize`, `vjp`, `linear_transpose`
 - ``batch``: one more axis: the table `BATCH`

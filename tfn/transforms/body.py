@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from tfn.trace.build import spread, zeros
+from tfn.trace.build import several, spread, zeros
 from tfn.trace.jaxpr import Jaxpr, function, inline, param
-from tfn.trace.op import COMPARE, Leaf, Op, Param
+from tfn.trace.op import COMPARE, Leaf, Op, Param, Scan, While
+from tfn.trace.unfold import sealed
 from tfn.trace.uop import UOp, substitute, walk
 
 
@@ -41,6 +42,21 @@ def closed(outputs: Iterable[UOp], inputs: Sequence[UOp]) -> UOp:
     """The FUNCTION of graphs over leaves, which are all the leaves that they have."""
     params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(inputs))
     return function(substitute(outputs, dict(zip(inputs, map(param, params)))), params)
+
+
+def scan(body: UOp, consts: Sequence[UOp], carries: Sequence[UOp], arrays: Sequence[UOp],
+         length: int, reverse: bool = False) -> list[UOp]:  # fmt: skip
+    """`build.scan`, whose body may have leaves that rules of the user have captured."""
+    arg = Scan(length, reverse, len(consts), len(carries))
+    return several(sealed(UOp(Op.SCAN, (body, *consts, *carries, *arrays), arg)))
+
+
+def repeat_while(cond: UOp, body: UOp, cond_consts: Sequence[UOp], body_consts: Sequence[UOp],
+                 carries: Sequence[UOp]) -> list[UOp]:  # fmt: skip
+    """`build.repeat_while`, whose functions may have such leaves too."""
+    arg = While(len(cond_consts), len(body_consts))
+    src = (cond, body, *cond_consts, *body_consts, *carries)
+    return several(sealed(UOp(Op.WHILE, src, arg)))
 
 
 def filled(u: UOp | None, like: UOp) -> UOp:

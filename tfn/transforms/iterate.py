@@ -11,10 +11,10 @@ from typing import NoReturn
 
 from tfn.dtypes import BOOL
 from tfn.errors import GradientError
-from tfn.trace.build import broadcast_in_dim, reduce, repeat_while, spread, where
+from tfn.trace.build import broadcast_in_dim, reduce, spread, where
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, substitute
-from tfn.transforms.body import Lanes, closed, filled, fresh, opened
+from tfn.transforms.body import Lanes, closed, filled, fresh, opened, repeat_while
 from tfn.transforms.scan import Batch, Push
 
 _Parts = tuple[tuple[UOp, ...], tuple[UOp, ...], tuple[UOp, ...]]

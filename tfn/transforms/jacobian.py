@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfn import tree
-from tfn.dtypes import FLOATS
+from tfn.dtypes import INEXACT
 from tfn.errors import GradientError
 from tfn.trace.build import cast, count, eq, iota, moveaxis, reshape, zeros
 from tfn.trace.uop import UOp
@@ -20,7 +20,7 @@ from tfn.transforms.batch import batch
 from tfn.transforms.grad import fill, variable
 from tfn.transforms.jvp import push
 from tfn.transforms.record import Recording, record
-from tfn.transforms.transpose import pull
+from tfn.transforms.transpose import forward, pull
 
 Blocks = Callable[[list[UOp], list[UOp]], list[list[UOp]]]
 
@@ -37,7 +37,7 @@ def _forward(outputs: list[UOp], inputs: list[UOp]) -> list[list[UOp]]:
     blocks: list[list[UOp]] = [[] for _ in outputs]
     for x in inputs:
         dx = variable(x)
-        slopes = push(outputs, {x: dx})
+        slopes = forward(push(outputs, {x: dx}))
         size = count(x.shape)
         lanes = iter(batch([u for u in slopes if u is not None], {dx: _basis(x)}, size))
         for y, u, row in zip(outputs, slopes, blocks, strict=True):
@@ -85,7 +85,7 @@ def _jacobian(name: str, blocks: Blocks, function: Function, argnums: Argnums,
 
 
 def _require_floating(name: str, recorded: Recording, function: Function) -> None:
-    fixed = [u.dtype.name for u in recorded.outputs if u.dtype not in FLOATS]
+    fixed = [u.dtype.name for u in recorded.outputs if u.dtype not in INEXACT]
     if fixed:
         raise GradientError(f"{name} needs floating results from {name_of(function)}",
                             got=", ".join(fixed), hint="return integers as aux")  # fmt: skip

@@ -13,87 +13,20 @@ from typing import Any
 import numpy as np
 
 from tfn import tree
-from tfn.dtypes import FLOATS
-from tfn.errors import ArgumentError, DTypeError, GradientError, ShapeError, TreeError
+from tfn.dtypes import INEXACT
+from tfn.errors import ArgumentError, GradientError
 from tfn.trace import bind
 from tfn.trace.build import zeros
 from tfn.trace.jaxpr import Jaxpr, close, leaves
-from tfn.trace.op import Op
 from tfn.trace.uop import UOp, substitute
-from tfn.transforms.arguments import Chosen, Function, as_value, name_of, show
+from tfn.transforms.arguments import Chosen, Function, name_of
 from tfn.transforms.body import residuals
 from tfn.transforms.grad import variable
 from tfn.transforms.jvp import push
 from tfn.transforms.record import Recording, record
 from tfn.transforms.shapes import ShapeDtypeStruct
-from tfn.transforms.transpose import pull
-
-
-@dataclass(frozen=True, slots=True)
-class Vectors:
-    """The type of the tangents, or cotangents, of a tree of values of types `slots`."""
-
-    structure: tree.Structure
-    slots: tuple[ShapeDtypeStruct, ...]
-    role: str  # tangent or cotangent
-
-    def check(self, vectors: Any) -> list[Any]:
-        """One Value per floating slot, None for zero.
-
-        None stands for the vector of integers, and for zero.
-
-        Raises:
-            TreeError, ShapeError, DTypeError: naming the leaf that differs.
-        """
-        try:
-            flat = self.structure.flatten_up_to(vectors)
-        except ValueError as error:
-            got = tree.show(tree.structure(vectors))
-            raise TreeError(
-                f"the {self.role}s must have the structure of their values",
-                got=f"{got} instead of {tree.show(self.structure)}",
-                hint=str(error),
-            ) from None
-        found = [self._fit(i, leaf) for i, leaf in enumerate(flat)]
-        return [x for x, slot in zip(found, self.slots, strict=True) if slot.floating]
-
-    @property
-    def weak(self) -> list[bool]:
-        """Weakness of each floating slot."""
-        return [slot.weak_type for slot in self.slots if slot.floating]
-
-    def _name(self, i: int) -> str:
-        path = self.structure.accessors()[i].codify("")
-        return f"the {self.role}{f' at {path}' if path else ''}"
-
-    def _fit(self, i: int, leaf: Any) -> Any:
-        slot = self.slots[i]
-        nothing = getattr(getattr(leaf, "dtype", None), "itemsize", 1) == 0  # JAX's float0
-        if leaf is None or (nothing and not slot.floating):
-            return None
-        value = as_value(leaf, lambda: self._name(i))
-        if not slot.floating:
-            raise DTypeError(f"{self._name(i)} belongs to a value of {slot.dtype}, which has none",
-                             got=show(value), hint="pass None there")  # fmt: skip
-        if value.shape != slot.shape:
-            raise ShapeError(f"{self._name(i)} must have the shape of its value",
-                             got=f"{show(value)} for {show(slot)}")  # fmt: skip
-        if value.dtype != slot.dtype:
-            if not value.weak_type:
-                raise DTypeError(
-                    f"{self._name(i)} must have the dtype of its value",
-                    got=f"{show(value)} for {show(slot)}",
-                    hint="use .astype",
-                )
-            value = bind.bind(Op.CAST, value, arg=slot.dtype)
-        return value
-
-    def build(self, values: Sequence[Any]) -> Any:
-        """The tree of one Value per floating slot; None elsewhere."""
-        rest = iter(values)
-        return tree.unflatten(
-            self.structure, [next(rest) if s.floating else None for s in self.slots]
-        )
+from tfn.transforms.transpose import forward, pull
+from tfn.transforms.vectors import Vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +94,7 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any],
     directions = [None if dx is None else variable(dx, dx) for dx in given]
     recorded = record("jvp", function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
     moving = {x: dx for x, dx in zip(recorded.inputs, directions, strict=True) if dx is not None}
-    slopes = _floating(push(recorded.outputs, moving), recorded.outputs)
+    slopes = _floating(forward(push(recorded.outputs, moving)), recorded.outputs)
     extra, gives = recorded.traced_aux, _vectors_of(recorded, "tangent")
     weak = [*recorded.weak, *gives.weak, *(False for _ in extra)]
     values, found, extra = recorded.evaluate(recorded.outputs, slopes, extra, weak=weak)
@@ -187,7 +120,7 @@ def linearize(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     )
     directions = [variable(x) for x in recorded.inputs]
     moving = dict(zip(recorded.inputs, directions, strict=True))
-    slopes = _floating(push(recorded.outputs, moving), recorded.outputs)
+    slopes = _floating(forward(push(recorded.outputs, moving)), recorded.outputs)
     takes, gives = _tangents_of(chosen), _vectors_of(recorded, "tangent")
     return _with_map(recorded, slopes, directions, takes, gives, False, has_aux)
 
@@ -209,7 +142,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     moving = {x: variable(x) for x in recorded.inputs}
     takes = _vectors_of(recorded, "cotangent")
     gives = Vectors(chosen.structure, _tangents_of(chosen).slots, "cotangent")
-    live = [u for u in recorded.outputs if u.dtype in FLOATS]
+    live = [u for u in recorded.outputs if u.dtype in INEXACT]
     cts = [variable(u) for u in live]
     slopes = pull(push(live, moving), list(moving.values()), cts)
     return _with_map(recorded, _floating(slopes, recorded.inputs), cts, takes, gives, True, has_aux)
@@ -232,8 +165,8 @@ def linear_transpose(function: Function, *primals: Any) -> LinearMap:
     recorded = record("linear_transpose", function, chosen.call, chosen.inputs, names, known=False)
     takes = _vectors_of(recorded, "cotangent")
     gives = Vectors(chosen.structure, _tangents_of(chosen).slots, "cotangent")
-    cts = [variable(u) for u in recorded.outputs if u.dtype in FLOATS]
-    live = [u for u in recorded.outputs if u.dtype in FLOATS]
+    cts = [variable(u) for u in recorded.outputs if u.dtype in INEXACT]
+    live = [u for u in recorded.outputs if u.dtype in INEXACT]
     found = _floating(pull(live, recorded.inputs, cts), recorded.inputs)
     left = [u for u in leaves(found) if u in recorded.inputs]
     if left:
@@ -273,5 +206,5 @@ def _floating(found: Sequence[UOp | None], likes: Sequence[UOp]) -> list[UOp]:
     return [
         zeros(like.shape, like.dtype) if u is None else u
         for u, like in zip(found, likes, strict=True)
-        if like.dtype in FLOATS
+        if like.dtype in INEXACT
     ]

@@ -16,10 +16,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfn.trace.build import moveaxis, scan, spread, zeros
+from tfn.trace.build import moveaxis, spread, zeros
 from tfn.trace.op import Scan
 from tfn.trace.uop import UOp, substitute
-from tfn.transforms.body import Lanes, closed, depending, filled, fresh, opened, residuals, thinned
+from tfn.transforms.body import (
+    Lanes,
+    closed,
+    depending,
+    filled,
+    fresh,
+    opened,
+    residuals,
+    scan,
+    thinned,
+)  # fmt: skip
 from tfn.transforms.postpone import Product, postpone
 
 Push = Callable[[Sequence[UOp], Mapping[UOp, UOp]], list[UOp | None]]

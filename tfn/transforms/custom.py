@@ -1,0 +1,278 @@
+"""Functions with derivatives of the user's own: `custom_jvp`, `custom_vjp`.
+
+A call is recorded as one CUSTOM node.  Its rules are Python functions, run when a transform asks
+for them: on the values of the operands where those are known, so that Python may branch on them,
+as in the function itself.  What a function closes over becomes operands; a derivative by such a
+value is refused, since no rule says what it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tfn import tree
+from tfn.errors import ArgumentError, GradientError, TfnError, TreeError
+from tfn.trace import bind
+from tfn.trace.build import several
+from tfn.trace.jaxpr import Jaxpr, close, function, leaves, param
+from tfn.trace.op import Custom, Op, Param
+from tfn.trace.uop import UOp, walk
+from tfn.transforms.arguments import (
+    Argnums,
+    Function,
+    argument_names,
+    as_value,
+    name_of,
+    results,
+    show,
+    where,
+)  # fmt: skip
+from tfn.transforms.record import record
+from tfn.transforms.rules import Tangents
+from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.static import Names, Selection
+from tfn.transforms.vectors import Vectors
+
+_KNOWN: WeakKeyDictionary[UOp, bool] = WeakKeyDictionary()
+
+
+def known(u: UOp) -> bool:
+    """Whether the value of a graph can be computed now, because those of its leaves are known."""
+    for node in walk([u], lambda node: node not in _KNOWN):
+        if node not in _KNOWN:
+            if node.op is Op.LEAF:
+                value = node.arg.value
+                found = value is not None and (value.trace is None or value.known)
+            else:
+                found = node.op not in (Op.PARAM, Op.LINEAR) and all(
+                    _KNOWN[s] for s in node.src if s.op is not Op.FUNCTION
+                )
+            _KNOWN[node] = found
+    return _KNOWN[u]
+
+
+@contextmanager
+def asking(rule: Function) -> Iterator[bind.Trace]:
+    """A trace for the block, in which a rule of the user runs."""
+    with bind.tracing(name_of(rule)) as trace:
+        try:
+            yield trace
+        except TfnError as error:
+            error.add_note(f"  while: asking the rule {where(rule)}")
+            raise
+
+
+def given(trace: bind.Trace, graphs: Sequence[UOp], types: Sequence[ShapeDtypeStruct]) -> list[Any]:
+    """Graphs as Values of the trace in which a rule runs."""
+    return [
+        bind.face().wrap(u, trace, known(u), t.weak_type)
+        for u, t in zip(graphs, types, strict=True)
+    ]
+
+
+def taken(trace: bind.Trace, value: Any) -> UOp | None:
+    """The graph of what a rule gave, None for zero."""
+    return None if value is None else bind.lift(value, trace)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a function with rules, by the types of what it takes and gives.
+
+    Attributes:
+        owner: the object that the user made, which holds the rules.
+        fixed: arguments that are not differentiated, with their positions.
+        structure: of the tuple of the other arguments.
+        takes: the types of their leaves.
+        captured: how many operands are values that the function closed over.
+        gives: the type of the result.
+    """
+
+    owner: Any
+    fixed: Fixed
+    structure: tree.Structure
+    takes: tuple[ShapeDtypeStruct, ...]
+    captured: int
+    gives: Vectors
+
+    def primals(self, u: UOp, tangents: Tangents) -> tuple[tuple[UOp, ...], Tangents]:
+        """The operands that are arguments, and their tangents.
+
+        Raises:
+            GradientError: if there is a tangent of a value that the function closed over.
+        """
+        first = 1 + self.captured
+        for x, dx in zip(u.src[1:first], tangents[1:first], strict=True):
+            if dx is not None:
+                raise GradientError(
+                    f"{self.name} closes over a value by which it is differentiated",
+                    got=f"a captured {show(x)}",
+                    hint="pass it as an argument, so that the rules can say what its derivative "
+                    "is, or hold it fixed with stop_gradient",
+                )
+        return u.src[first:], tangents[first:]
+
+    @property
+    def name(self) -> str:
+        """What the user calls the function."""
+        return name_of(self.owner.function)
+
+    def vectors(self, role: str) -> Vectors:
+        """The type of the tangents, or cotangents, of the arguments."""
+        return Vectors(self.structure, self.takes, role)
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """Arguments that no rule differentiates: compared by value if they can be."""
+
+    positions: tuple[int, ...] = ()
+    values: tuple[Any, ...] = ()
+
+    def join(self, dynamic: Sequence[Any]) -> list[Any]:
+        """All arguments, from the others."""
+        rest, at = iter(dynamic), dict(zip(self.positions, self.values, strict=True))
+        count = len(dynamic) + len(at)
+        return [at[i] if i in at else next(rest) for i in range(count)]
+
+    def _key(self) -> tuple[Any, ...]:
+        return tuple([(type(v), v if isinstance(v, Hashable) else id(v)) for v in self.values])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fixed) and (self.positions, self._key()) == (
+            other.positions, other._key()
+        )  # fmt: skip
+
+    def __hash__(self) -> int:
+        return hash((self.positions, self._key()))
+
+
+class Customized:
+    """What `custom_jvp` and `custom_vjp` have in common: the call, as one CUSTOM node."""
+
+    def __init__(self, what: str, function: Function, nondiff_argnums: Argnums,
+                 nondiff_argnames: Names, rules: Callable[[Call], Any]) -> None:  # fmt: skip
+        if not callable(function):
+            raise ArgumentError(f"{what} needs a function", got=repr(function)[:60])
+        self.what, self.function, self.rules = what, function, rules
+        self.fixed = Selection.of(function, nondiff_argnums, nondiff_argnames)
+
+    def call(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The result: recorded as one node if an argument is traced, else computed now."""
+        f, args = self.function, self._positional(args, kwargs)
+        at = sorted(i for i in self.fixed.positions if i < len(args))
+        fixed = Fixed(tuple(at), tuple(args[i] for i in at))
+        self._refuse_traced(fixed)
+        dynamic = tuple(x for i, x in enumerate(args) if i not in self.fixed.positions)
+        flat, structure = tree.flatten(dynamic)
+        names = argument_names(f, tree.structure((dynamic, {})),
+                               [i for i in range(len(args)) if i not in at])  # fmt: skip
+        values = [as_value(x, name) for x, name in zip(flat, names, strict=True)]
+        if bind.innermost(values) is None:
+            return f(*args)
+
+        def run(xs: Sequence[Any]) -> Any:
+            return f(*fixed.join(tree.unflatten(structure, xs)))
+
+        recorded = record(self.what, f, run, values, names)
+        if recorded.trace.concretized:
+            for value in values:
+                if value.trace is not None:
+                    value.trace.concretized = True
+        inner = set(recorded.inputs)
+        captured = [u for u in leaves(recorded.outputs) if u not in inner]
+        jaxpr, _ = close(recorded.outputs, [*captured, *recorded.inputs])
+        gives = tuple(
+            ShapeDtypeStruct(u.shape, u.dtype, weak)
+            for u, weak in zip(recorded.outputs, recorded.weak, strict=True)
+        )
+        takes = tuple(map(ShapeDtypeStruct.of, values))
+        call = Call(owner, fixed, structure, takes, len(captured),
+                    Vectors(recorded.structure, gives, "tangent"))  # fmt: skip
+        operands = [*(u.arg.value for u in captured), *values]
+        found = custom(name_of(f), jaxpr.function, operands, self.rules(call), recorded.weak)
+        return tree.unflatten(recorded.structure, found)
+
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        try:
+            bound = inspect.signature(self.function).bind(*args, **kwargs)
+        except ValueError:  # builtins without a signature
+            bound = None
+        if bound is not None:
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
+        if kwargs:
+            raise ArgumentError(
+                f"{self.what} of {name_of(self.function)} needs arguments that have a position",
+                got=", ".join(kwargs), hint="its rules take arguments by position",
+            )  # fmt: skip
+        return args
+
+    def _refuse_traced(self, fixed: Fixed) -> None:
+        for i, value in zip(fixed.positions, fixed.values, strict=True):
+            for leaf in tree.leaves(value):
+                if getattr(leaf, "trace", None) is not None:
+                    raise ArgumentError(
+                        f"argument {i} of {name_of(self.function)} is among nondiff_argnums and "
+                        "cannot be a traced value",
+                        got=repr(leaf),
+                        hint="nondiff_argnums is for functions, shapes and other Python values: "
+                        "leave it out there, and let the rule give zero (None) for it",
+                    )
+
+
+def custom(name: str, f: UOp, operands: Sequence[Any], rules: Any,
+           weak: Sequence[bool]) -> list[Any]:  # fmt: skip
+    """The results of a FUNCTION with rules of its own, for Values."""
+    params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
+    node = UOp(Op.CUSTOM, (f, *map(param, params)), Custom(name, rules))
+    return bind.call(Jaxpr(function(several(node), params)), operands, weak)
+
+
+def same_result(call: Call, out: Any, rule: Function, what: str) -> None:
+    """Refuse a result of a rule that is not of the type of the function's."""
+    found, structure = results(out, rule)
+    if structure != call.gives.structure:
+        raise TreeError(
+            f"{what} of {call.name} must return a result of the structure that it has",
+            got=f"{tree.show(structure)} instead of {tree.show(call.gives.structure)}",
+        )
+    for i, (value, slot) in enumerate(zip(found, call.gives.slots, strict=True)):
+        same = value.dtype == slot.dtype or value.weak_type or slot.weak_type
+        if value.shape != slot.shape or not same:
+            path = structure.accessors()[i].codify("")
+            raise ArgumentError(
+                f"{what} of {call.name} must return a result of the type that it has",
+                got=f"result{path} is {show(value)} instead of {show(slot)}",
+            )
+
+
+def missing(what: str, name: str, method: str) -> GradientError:
+    """What to say when a function is differentiated before it has a rule."""
+    return GradientError(f"{name} is a {what} without a rule",
+                         hint=f"define one with {name}.{method}(...) before differentiating it"
+                         )  # fmt: skip
+
+
+def pair(what: str, parts: str, out: Any) -> tuple[Any, Any]:
+    """The two parts of what a rule gave.
+
+    Raises:
+        ArgumentError: if they are not two.
+    """
+    if not isinstance(out, (tuple, list)) or len(out) != 2:
+        raise ArgumentError(f"{what} must return a pair {parts}", got=counted(out),
+                            hint="None stands for residuals or a tangent where there are none"
+                            )  # fmt: skip
+    return out[0], out[1]
+
+
+def counted(out: Any) -> str:
+    """What a rule gave, for a message: ``Array``, ``tuple of 3``."""
+    size = f" of {len(out)}" if isinstance(out, (tuple, list)) else ""
+    return type(out).__name__ + size
