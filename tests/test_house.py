@@ -39,7 +39,7 @@ MAY_IMPORT = {
 the tour is the one guest who is shown every room."""
 # fmt: on
 
-OWNED = {"z3", "llvmlite", "ray", "mpi4py"}
+OWNED = {"z3", "llvmlite", "ray", "mpi4py", "safetensors", "matplotlib"}
 """Heavy optional packages: the one file that owns one may import it inside a function."""
 
 BASES = {"Protocol", "Enum", "IntEnum", "Exception", "NamedTuple", "TypedDict", "Generic"}

@@ -14,9 +14,17 @@ Files in reading order:
     losses         cross entropies and squared errors
     optim          sgd, adam, adamw and the parts they are made of
     schedules      learning rates that depend on the step
+    state          trees of arrays in files, by the format safetensors
+    checkpoint     the newest states of a training run, each of them whole
+    data           batches in an order that a key determines, from any position
+
+The last three are loaded when they are first asked for.
 """
 
 # ruff: noqa: I001  (reading order)
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from tfn.nn.functions import (
     celu as celu, elu as elu, gelu as gelu, glu as glu, hard_tanh as hard_tanh,
@@ -63,3 +71,12 @@ from tfn.nn.losses import (
     squared_error as squared_error,
 )  # fmt: skip
 from tfn.nn import optim as optim, schedules as schedules
+
+if TYPE_CHECKING:
+    from tfn.nn import checkpoint as checkpoint, data as data, state as state
+else:
+
+    def __getattr__(name):
+        if name in ("checkpoint", "data", "state"):
+            return import_module(f"tfn.nn.{name}")
+        raise AttributeError(f"module 'tfn.nn' has no attribute {name!r}")

@@ -1,0 +1,100 @@
+"""Checkpoints: which are kept, which is the newest, and runs that are killed."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tfn import numpy as jnp
+from tfn.errors import ArgumentError, StateError
+from tfn.nn.checkpoint import Checkpoints
+from tfn.nn.data import Position
+
+FIRST = {"w": jnp.zeros(3), "at": Position()}
+
+
+def test_the_newest_are_kept(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path / "new" / "folder", keep=2)
+    assert checkpoints.steps() == []
+    assert checkpoints.resume(FIRST) == (0, FIRST)
+    for step in (1, 5, 1000, 20_000):
+        checkpoints.save(step, {"w": jnp.full(3, step), "at": Position(step, 2)})
+    assert checkpoints.steps() == [1000, 20_000]
+    step, found = checkpoints.resume({"w": jnp.zeros(3, int), "at": Position()})
+    assert (step, found["w"].tolist(), found["at"]) == (20_000, [20_000] * 3, Position(20_000, 2))
+    checkpoints.save(20_000, {"w": jnp.ones(3), "at": Position()})  # once more
+    np.testing.assert_array_equal(checkpoints.resume(FIRST)[1]["w"], 1)
+
+
+def test_none_is_written_out_of_order(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(7, FIRST)
+    with pytest.raises(ArgumentError, match="after all others"):
+        checkpoints.save(6, FIRST)
+    with pytest.raises(ArgumentError, match="keep=0"):
+        Checkpoints(tmp_path, keep=0).save(8, FIRST)
+    assert checkpoints.steps() == [7]
+
+
+def test_a_damaged_one_is_refused_with_advice(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(3, FIRST)
+    checkpoints.save(4, FIRST)
+    newest = checkpoints.path(4)
+    raw = newest.read_bytes()
+    for bad in (raw[:-1], raw[:-1] + b"\x07"):
+        newest.write_bytes(bad)
+        with pytest.raises(StateError) as caught:
+            checkpoints.resume(FIRST)
+        assert caught.value.__notes__ == [
+            f"delete {newest} to do without it; the one before is of step 3"
+        ]
+    newest.unlink()
+    assert checkpoints.resume(FIRST)[0] == 3
+    with pytest.raises(StateError, match=r"w is float32\[3\] in the file, float32\[2\]"):
+        checkpoints.resume({"w": jnp.zeros(2), "at": Position()})
+
+
+def test_what_killed_processes_left_is_swept(tmp_path: Path) -> None:
+    (tmp_path / f".step-000000009.safetensors.{2**30}.tmp").write_bytes(b"half")
+    (tmp_path / "notes.txt").write_text("mine")
+    checkpoints = Checkpoints(tmp_path)
+    assert checkpoints.steps() == []
+    checkpoints.save(1, FIRST)
+    assert sorted(os.listdir(tmp_path)) == ["notes.txt", "step-000000001.safetensors"]
+
+
+def begin(folder: Path) -> subprocess.Popen[str]:
+    script = [sys.executable, "-m", "tests.nn.training", str(folder), "70", "2"]
+    return subprocess.Popen(script, stdout=subprocess.PIPE, text=True,
+                            cwd=Path(__file__).parents[2])  # fmt: skip
+
+
+def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
+    """Killed at random moments, it ends in the state of a run that nobody disturbed."""
+    with begin(tmp_path / "calm") as calm:
+        assert calm.wait(timeout=60) == 0
+    chance = random.Random(0)
+    folder, begun_at = tmp_path / "killed", []
+    for _ in range(4):
+        with begin(folder) as run:
+            assert run.stdout is not None
+            begun_at.append(int(run.stdout.readline()))
+            for _ in range(chance.randrange(1, 16)):
+                run.stdout.readline()
+            time.sleep(chance.uniform(0.0, 0.005))
+            assert run.poll() is None
+            run.kill()
+    with begin(folder) as run:
+        assert run.wait(timeout=60) == 0
+    assert sorted(begun_at) == begun_at
+    assert begun_at[-1] > 0
+    for name in ("end.safetensors", "step-000000070.safetensors"):
+        assert (folder / name).read_bytes() == (tmp_path / "calm" / name).read_bytes()

@@ -1,0 +1,112 @@
+"""Batches: which rows, in which order, from where; and threads that end."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tfn import numpy as jnp
+from tfn import random
+from tfn.errors import ArgumentError
+from tfn.nn.data import Batches, Position
+
+KEY = random.key(5)
+ARRAYS = {"x": np.arange(23)[:, None] * np.ones(2, int), "y": np.arange(23)}
+
+
+def rows(stream: Any, count: int | None = None) -> list[list[int]]:
+    return [batch["y"].tolist() for batch in itertools.islice(stream, count)]
+
+
+def test_an_epoch_holds_each_row_once() -> None:
+    batches = Batches(ARRAYS, 4, KEY)
+    assert len(batches) == 5
+    first, second = (
+        [y for batch in rows(batches.stream(Position(e, 0), epochs=e + 1)) for y in batch]
+        for e in (0, 1)
+    )
+    assert len(set(first)) == len(set(second)) == 20
+    assert first != second
+    assert sorted(first) != first
+    for batch in batches.stream(epochs=1):
+        np.testing.assert_array_equal(batch["x"][:, 0], batch["y"])
+
+
+def test_the_key_determines_the_order() -> None:
+    one, again, other = (
+        rows(Batches(ARRAYS, 5, key).stream(epochs=2)) for key in (KEY, KEY, random.key(6))
+    )
+    assert one == again != other
+    assert len({tuple(map(tuple, one[:4])), tuple(map(tuple, one[4:]))}) == 2
+    assert rows(Batches(ARRAYS, 8).stream(epochs=2)) == [
+        list(range(8)), list(range(8, 16))] * 2  # fmt: skip
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 3])
+def test_from_every_position(ahead: int) -> None:
+    batches = Batches(ARRAYS, 6, KEY)
+    whole = rows(batches.stream(epochs=3))
+    assert len(whole) == 9
+    stream = batches.stream(epochs=3, ahead=ahead)
+    for n in range(9):
+        assert stream.position == Position(*divmod(n, 3))
+        with batches.stream(stream.position, epochs=3, ahead=ahead) as later:
+            assert rows(later) == whole[n:]
+        assert next(stream)["y"].tolist() == whole[n]
+    assert stream.position == Position(3, 0)
+    assert rows(stream) == rows(stream) == []
+
+
+def test_files_that_are_mapped(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, ARRAYS["x"])
+    mapped = {"x": np.load(path, mmap_mode="r"), "y": ARRAYS["y"]}
+    for a, b in zip(Batches(mapped, 4, KEY).stream(epochs=2),
+                    Batches(ARRAYS, 4, KEY).stream(epochs=2), strict=True):  # fmt: skip
+        np.testing.assert_array_equal(a["x"], b["x"])
+
+
+def test_arrays_may_be_ours() -> None:
+    found = next(Batches(jnp.arange(10), 3).stream())
+    assert found.tolist() == [0, 1, 2]
+
+
+def test_transform_and_its_errors_come_through() -> None:
+    def halve(batch: Any) -> Any:
+        assert isinstance(batch["y"], np.ndarray)
+        if batch["y"][0] >= 8:
+            raise ZeroDivisionError("here")
+        return {"y": batch["y"] / 2}
+
+    stream = Batches(ARRAYS, 4, transform=halve).stream()
+    assert rows(stream, 2) == [[0, 0.5, 1, 1.5], [2, 2.5, 3, 3.5]]
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match="here"):
+            next(stream)
+    assert stream.position == Position(0, 2)
+
+
+@pytest.mark.parametrize("used", [0, 1, 7])
+@pytest.mark.parametrize("ahead", [1, 2])
+def test_threads_end(used: int, ahead: int) -> None:
+    before = set(threading.enumerate())
+    with Batches(ARRAYS, 4, KEY).stream(epochs=3, ahead=ahead) as stream:
+        assert len(rows(stream, used)) == used
+    assert rows(stream) == []
+    forgotten = Batches(ARRAYS, 4, KEY).stream(ahead=ahead)
+    next(forgotten)
+    del forgotten
+    assert set(threading.enumerate()) == before
+
+
+def test_what_does_not_fit() -> None:
+    with pytest.raises(ArgumentError, match="one length"):
+        Batches({"x": np.ones(3), "y": np.ones(4)}, 2)
+    for size in (0, 24):
+        with pytest.raises(ArgumentError, match="one row or more"):
+            Batches(ARRAYS, size)

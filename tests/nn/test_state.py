@@ -1,0 +1,216 @@
+"""Files of arrays: what comes back, that nothing is copied, and what is said of bad files."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import tfn
+from tfn import nn, random, tree
+from tfn import numpy as jnp
+from tfn.dtypes import ALL
+from tfn.errors import ArgumentError, StateError
+from tfn.nn import optim, state
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.safetensors"
+
+
+def same(a: Any, b: Any) -> None:
+    assert tree.structure(a) == tree.structure(b)
+    for x, y in zip(tree.leaves(a), tree.leaves(b), strict=True):
+        assert type(x) is type(y)
+        x, y = np.asarray(x), np.asarray(y)
+        assert (x.shape, x.dtype) == (y.shape, y.dtype)
+        assert x.tobytes() == y.tobytes()
+
+
+def test_a_model_and_its_optimizer(path: Path) -> None:
+    model = nn.MLP.init(random.key(0), (5, 7, 3))
+    optimizer = optim.chain(optim.clip_by_global_norm(1.0), optim.adam(1e-3))
+    whole = {"model": model, "optimizer": optimizer.init(model), "key": random.key(3),
+             "step": 7, "rate": 0.25, "done": False, "nothing": None}  # fmt: skip
+    state.save(path, whole)
+    same(state.load(path, whole), whole)
+    first = state.names(whole)[:4]
+    assert first == ["done", "key.0", "model.layers.0.weight", "model.layers.0.bias"]
+    shapes = tfn.eval_shape(lambda: model)
+    state.save(path, model)
+    same(state.load(path, shapes), model)
+
+
+@pytest.mark.parametrize("dtype", [d for d in ALL if d in state.NAMES], ids=lambda d: d.name)
+def test_every_dtype(dtype: Any, path: Path) -> None:
+    values = np.array([0, 1, 2, 77, 0, 5], np.uint8).reshape(2, 3)
+    whole = {"x": jnp.asarray(values.astype(dtype)), "scalar": jnp.asarray(values[1, 2], dtype),
+             "none": jnp.zeros((0, 3), dtype)}  # fmt: skip
+    state.save(path, whole)
+    same(state.load(path), whole)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2])
+def test_eight_bit_floats_are_kept_for_numpy(dtype: Any, path: Path) -> None:
+    x = np.array([1.5, -0.25, 0.0]).astype(dtype)
+    state.save(path, {"x": x})
+    same(state.mapped(path), {"x": x})
+    same(state.load(path, {"x": x}), {"x": x})
+
+
+def test_other_libraries_read_it_and_are_read(path: Path) -> None:
+    arrays = {"a.b": np.arange(6.0).reshape(2, 3), "c": np.arange(5, dtype=np.int8),
+              "d": np.zeros((0, 2), np.float32), "e": np.full((), 3, np.float32)}  # fmt: skip
+    save_file(arrays, path, {"who": "they"})
+    assert {name: x.tolist() for name, x in state.load(path).items()} == {
+        name: x.tolist() for name, x in arrays.items()
+    }
+    assert state.metadata(path) == {"who": "they"}
+    state.save(path, arrays, metadata={"who": "we"})
+    assert {name: x.tolist() for name, x in load_file(path).items()} == {
+        name: x.tolist() for name, x in arrays.items()
+    }
+    assert state.metadata(path)["who"] == "we"
+
+
+def test_large_arrays_are_not_copied(path: Path) -> None:
+    rng = np.random.default_rng(0)
+    whole = {"big": rng.random((64, 33), np.float32), "odd": np.arange(3, dtype=np.int8),
+             "a": 1.0, "bigger": rng.random((128, 16)), "z": np.ones(70) > 0}  # fmt: skip
+    state.save(path, whole)
+    loaded = state.load(path)
+    maps = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
+    spans = [[int(n, 16) for n in m[0].split("-")] for m in maps if m[-1] == str(path)]
+    for name in ("big", "bigger"):
+        address = np.asarray(loaded[name]).__array_interface__["data"][0]
+        assert any(low <= address < high for low, high in spans), name
+        np.testing.assert_array_equal(loaded[name], whole[name])
+
+
+def test_the_file_may_be_replaced_and_what_was_loaded_donated(path: Path) -> None:
+    x = jnp.arange(1000.0)
+    state.save(path, {"x": x})
+    old = state.load(path)["x"]
+    state.save(path, {"x": x * 2})
+    new = state.load(path)["x"]
+    bump = tfn.jit(lambda x: x + 1, donate_argnums=0)
+    np.testing.assert_array_equal(bump(old), np.arange(1000.0) + 1)
+    np.testing.assert_array_equal(bump(new), np.arange(1000.0) * 2 + 1)
+    np.testing.assert_array_equal(state.load(path)["x"], np.arange(1000.0) * 2)
+
+
+def test_what_cannot_be_saved(path: Path) -> None:
+    with pytest.raises(ArgumentError, match="one name"):
+        state.save(path, {"a.b": 1, "a": {"b": 2}})
+    with pytest.raises(ArgumentError, match=r"only arrays and numbers[^$]*w: str"):
+        state.save(path, {"w": "text"})
+    with pytest.raises(ArgumentError, match="complex128"):
+        state.save(path, {"w": np.ones(2, complex)})
+    assert not path.exists()
+    with pytest.raises(FileNotFoundError):
+        state.save(path.parent / "no" / "folder", {"w": 1})
+
+
+def test_differences_from_the_template_are_named(path: Path) -> None:
+    state.save(path, {"layers": [{"w": jnp.ones((2, 3))}], "b": jnp.ones(3)})
+    fits: Any = {"layers": [{"w": jnp.ones((2, 3))}], "b": jnp.ones(3)}
+    state.load(path, fits)
+    with pytest.raises(
+        StateError, match=r"layers.0.w is float32\[2,3\] in the file, float32\[3,2\]"
+    ):
+        state.load(path, {**fits, "layers": [{"w": jnp.ones((3, 2))}]})
+    with pytest.raises(StateError, match=r"b is float32\[3\] in the file, bfloat16\[3\]"):
+        state.load(path, {**fits, "b": jnp.ones(3, "bfloat16")})
+    with pytest.raises(StateError, match="c is not in the file"):
+        state.load(path, {**fits, "c": 1})
+    with pytest.raises(StateError, match="b is not in the template"):
+        state.load(path, {"layers": fits["layers"]})
+    with pytest.raises(StateError, match="and 6 more"):
+        state.load(path, {str(n): 0 for n in range(8)})
+
+
+def test_every_truncated_file_is_refused(path: Path) -> None:
+    state.save(path, {"w": jnp.arange(20.0), "b": jnp.ones(3)})
+    whole = path.read_bytes()
+    cuts = {*range(24), *range(24, len(whole), 37), len(whole) - 1}
+    for cut in cuts:
+        path.write_bytes(whole[:cut])
+        with pytest.raises(StateError, match="no whole safetensors file"):
+            state.load(path)
+    path.write_bytes(whole + b"x")
+    with pytest.raises(StateError, match="no whole safetensors file"):
+        state.load(path)
+    with pytest.raises(FileNotFoundError):
+        state.load(path.parent / "nothing")
+
+
+def header_of(raw: bytes) -> tuple[dict[str, Any], bytes]:
+    length = int.from_bytes(raw[:8], "little")
+    return json.loads(raw[8 : 8 + length]), raw[8 + length :]
+
+
+def write(path: Path, header: dict[str, Any], data: bytes) -> None:
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def test_a_header_that_lies_is_refused(path: Path) -> None:
+    state.save(path, {"w": jnp.arange(20.0)})
+    header, data = header_of(path.read_bytes())
+    for change in ({"data_offsets": [0, 40]}, {"data_offsets": [8, 88]}, {"shape": [21]},
+                   {"shape": [2**40, 2**40]}, {"dtype": "F31"}):  # fmt: skip
+        write(path, {**header, "w": {**header["w"], **change}}, data)
+        with pytest.raises(StateError):
+            state.load(path)
+    write(path, {**header, "w": {**header["w"], "dtype": "F8_E8M0", "shape": [80]}}, data)
+    with pytest.raises(StateError, match="no type for"):
+        state.load(path)
+
+
+def test_other_versions_are_refused(path: Path) -> None:
+    state.save(path, {"w": 1})
+    header, data = header_of(path.read_bytes())
+    header["__metadata__"]["tfn"] = "99"
+    write(path, header, data)
+    with pytest.raises(StateError, match="another version"):
+        state.load(path)
+
+
+def test_a_changed_bit_is_found(path: Path) -> None:
+    state.save(path, {"w": jnp.arange(20.0), "b": jnp.ones(3)})
+    state.verify(path)
+    raw = bytearray(path.read_bytes())
+    raw[-30] ^= 4
+    path.write_bytes(raw)
+    with pytest.raises(StateError, match="is damaged"):
+        state.verify(path)
+    save_file({"w": np.ones(3)}, path)
+    with pytest.raises(StateError, match="none in its header"):
+        state.verify(path)
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+@pytest.mark.parametrize("moment", ["fsync", "replace"])
+def test_a_file_is_whole_or_what_it_was(path: Path, error: Any, moment: str,
+                                        monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    state.save(path, {"w": 1})
+    before = path.read_bytes()
+
+    def fail(*args: Any) -> None:
+        raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, moment, fail)
+        with pytest.raises(error):
+            state.save(path, {"w": 2})
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+    state.save(path, {"w": 2})
+    assert state.load(path, {"w": 0}) == {"w": 2}

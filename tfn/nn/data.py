@@ -1,0 +1,197 @@
+"""Data for training: batches in an order that a key determines, from any position in it.
+
+Which rows make batch i of epoch e is a function of the key, e and i, and of nothing else.  So a
+position is two numbers, to go on from one costs nothing, and a run that was interrupted sees what
+it would have seen.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfn import numpy as jnp
+from tfn import random, tree
+from tfn.array import Array
+from tfn.errors import ArgumentError
+from tfn.random import KeyLike
+
+Rows = np.ndarray[Any, Any]
+
+
+class Position(NamedTuple):
+    """A place in the data: the next batch is number `batch` of an epoch.  It can be saved."""
+
+    epoch: int = 0
+    batch: int = 0
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Arrays cut into batches of rows, in a new order every epoch.
+
+    Attributes:
+        arrays: a tree of arrays of one length: in memory, or mapped (``numpy.load(path,
+            mmap_mode="r")``, ``numpy.memmap``, `nn.state.mapped`), of which only the rows of a
+            batch are read.
+        size: rows in a batch; what is left at the end of an epoch waits for a later one.
+        key: determines the orders; None for the order as it is.
+        transform: makes of a batch of NumPy arrays what is wanted; runs beside the training.
+
+    Example:
+        >>> batches = Batches({"x": np.arange(6)}, 2)
+        >>> [batch["x"].tolist() for batch in batches.stream(epochs=1)]
+        [[0, 1], [2, 3], [4, 5]]
+        >>> stream = Batches({"x": np.arange(6)}, 2, random.key(0)).stream()
+        >>> _ = next(stream), next(stream)
+        >>> stream.position
+        Position(epoch=0, batch=2)
+    """
+
+    arrays: Any
+    size: int
+    key: KeyLike | None = None
+    transform: Callable[[Any], Any] | None = None
+
+    def __post_init__(self) -> None:
+        lengths = {path: len(x) for path, x in zip(tree.paths(self.arrays), self._leaves())}
+        if len(set(lengths.values())) != 1:
+            raise ArgumentError("batches need arrays of one length", got=str(lengths))
+        if not 1 <= self.size <= self.rows:
+            raise ArgumentError("a batch has one row or more, and not more than there are",
+                                got=f"size {self.size}, {self.rows} rows")  # fmt: skip
+
+    def _leaves(self) -> list[Any]:
+        # An Array is looked at through NumPy, since the rows of a batch are copied anyway.
+        return [np.asarray(x) if isinstance(x, Array) else x for x in tree.leaves(self.arrays)]
+
+    @property
+    def rows(self) -> int:
+        """How many rows there are."""
+        return len(tree.leaves(self.arrays)[0])
+
+    def __len__(self) -> int:
+        return self.rows // self.size
+
+    def order(self, epoch: int) -> Rows:
+        """The order of the rows in an epoch."""
+        if self.key is None:
+            return np.arange(self.rows)
+        return np.asarray(random.permutation(random.fold_in(self.key, epoch), self.rows))
+
+    def stream(self, start: Position = Position(), *, epochs: int | None = None,  # noqa: B008
+               ahead: int = 2) -> Stream:  # fmt: skip
+        """The batches from a position on.
+
+        Args:
+            epochs: the epoch before which they end; None for never.
+            ahead: how many batches a thread prepares while others are used; 0 for no thread.
+        """
+        return Stream(self, start, epochs, ahead)
+
+    def _from(self, start: Position, epochs: int | None) -> Iterator[tuple[Position, Any]]:
+        """Batches, each with the position after it."""
+        leaves, structure = self._leaves(), tree.structure(self.arrays)
+        epoch, at = start
+        while epochs is None or epoch < epochs:
+            order = self.order(epoch)
+            for i in range(at, len(self)):
+                rows = order[i * self.size : (i + 1) * self.size]
+                batch = tree.unflatten(structure, [_take(x, rows) for x in leaves])
+                made = self.transform(batch) if self.transform else tree.map(jnp.asarray, batch)
+                after = Position(epoch, i + 1) if i + 1 < len(self) else Position(epoch + 1, 0)
+                yield after, made
+            epoch, at = epoch + 1, 0
+
+
+def _take(x: Any, rows: Rows) -> Rows:
+    """Rows of an array; from one that is mapped, in the order in which they lie in the file."""
+    if not isinstance(x, np.memmap):
+        return np.asarray(x)[rows]
+    order = np.argsort(rows)
+    out = np.empty((len(rows), *x.shape[1:]), x.dtype)
+    out[order] = x[rows[order]]
+    return out
+
+
+class Stream:
+    """An iterator over batches that knows where it is.  Close it, or use it in a ``with``.
+
+    Attributes:
+        position: of the batch that comes next, whatever the thread has prepared.
+    """
+
+    def __init__(self, batches: Batches, start: Position, epochs: int | None, ahead: int) -> None:
+        self.position = Position(*start)
+        source = batches._from(self.position, epochs)
+        self._ready = _Ahead(source, ahead) if ahead else source
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> Any:
+        self.position, batch = next(self._ready)
+        return batch
+
+    def close(self) -> None:
+        """End the thread, if there is one."""
+        if isinstance(self._ready, _Ahead):
+            self._ready.close()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with suppress(AttributeError):  # if it was never begun
+            self.close()
+
+
+class _Ahead:
+    """The items of an iterator, made by a thread that is some of them ahead."""
+
+    def __init__(self, source: Iterator[Any], ahead: int) -> None:
+        self._queue: queue.Queue[tuple[bool, Any]] = queue.Queue(ahead)
+        self._stop = threading.Event()
+        self._ended: BaseException | None = None
+        arguments = source, self._queue, self._stop  # not self, which can then be collected
+        self._thread = threading.Thread(target=_produce, args=arguments, daemon=True)
+        self._thread.start()
+
+    def __next__(self) -> Any:
+        if self._ended is None:
+            good, item = self._queue.get()
+            if good:
+                return item
+            self._ended = item
+        raise self._ended
+
+    def close(self) -> None:
+        self._stop.set()
+        self._ended = self._ended or StopIteration()
+        while self._thread.is_alive():
+            with suppress(queue.Empty):
+                while True:  # a thread that waits for room finds some
+                    self._queue.get_nowait()
+            self._thread.join(0.01)
+
+
+def _produce(source: Iterator[Any], ready: queue.Queue[tuple[bool, Any]],
+             stop: threading.Event) -> None:  # fmt: skip
+    """Put (True, item) for each item, then (False, what ended it)."""
+    try:
+        for item in source:
+            if stop.is_set():
+                return
+            ready.put((True, item))
+        ready.put((False, StopIteration()))
+    except BaseException as error:
+        ready.put((False, error))
