@@ -186,9 +186,7 @@ def _sort(node: UOp, src: Sequence[Value]) -> list[Value]:
     places: list[int] = []
     for i, x in enumerate(src):
         if i < node.arg.keys and isinstance(x, Pair):
-            operands.append(
-                build.cast(unknown(x.re), INT32) * 2 + build.cast(unknown(x.im), INT32)
-            )
+            operands.append(build.cast(unknown(x.re), INT32) * 2 + build.cast(unknown(x.im), INT32))
         places.append(len(operands))
         operands += flatten([x])
         if i + 1 == node.arg.keys:
@@ -296,9 +294,7 @@ def _reduce(node: UOp, x: Pair) -> Pair:
 
 def _matrix(z: Pair) -> UOp:
     """Each number as the matrix by which a pair (re, im) is multiplied from the left."""
-    return build.reshape(
-        stacked(z.re, z.im, -z.im, z.re), (*z.re.shape, 2, 2)
-    )
+    return build.reshape(stacked(z.re, z.im, -z.im, z.re), (*z.re.shape, 2, 2))
 
 
 def _dot(node: UOp, a: Pair, b: Pair) -> Pair:

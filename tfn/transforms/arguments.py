@@ -7,14 +7,14 @@ Names of arguments are those the user wrote, with the path inside a nested conta
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tfn import tree
-from tfn.dtypes import INEXACT, SHORT
+from tfn.dtypes import INEXACT, SHORT, DType
 from tfn.errors import ArgumentError, GradientError, TfnError
 from tfn.trace import bind
 from tfn.transforms.shapes import ShapeDtypeStruct
@@ -199,11 +199,16 @@ class Chosen:
         Raises:
             GradientError: naming the first of them.
         """
-        fixed = [i for i in range(len(self.values)) if i not in set(self.moving)]
-        if fixed:
-            name = self.name(fixed[0])
-            raise GradientError(
-                f"{what} needs floating inputs, and {name} is not",
-                got=f"{name}: {show(self.values[fixed[0]])}",
-                hint="write 3.0 for 3, use .astype(float), or leave it out of argnums",
-            )
+        hint = "write 3.0 for 3, use .astype(float), or leave it out of argnums"
+        self.require(what, INEXACT, "floating", hint)
+
+    def require(self, what: str, allowed: Collection[DType], words: str, hint: str) -> None:
+        """Refuse leaves of other dtypes.
+
+        Raises:
+            GradientError: naming the first of them.
+        """
+        for i, value in enumerate(self.values):
+            if value.dtype not in allowed:
+                raise GradientError(f"{what} needs {words} inputs, and {self.name(i)} is not",
+                                    got=f"{self.name(i)}: {show(value)}", hint=hint)  # fmt: skip

@@ -10,10 +10,11 @@ a function closes over has no tangent, so nested derivatives cannot be confused.
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 from tfn import tree
-from tfn.dtypes import INEXACT
+from tfn.dtypes import COMPLEXES, FLOATS, INEXACT, DType
 from tfn.errors import GradientError
 from tfn.trace import bind
 from tfn.trace.build import zeros
@@ -31,16 +32,21 @@ def variable(like: Any, value: Any = None) -> UOp:
 
 
 def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = False,
-                   allow_int: bool = False) -> Function:  # fmt: skip
+                   holomorphic: bool = False, allow_int: bool = False) -> Function:  # fmt: skip
     """A function that returns the value of a scalar function and its gradient.
+
+    The gradient to a complex z = x + iy of a real value f is df/dx - i df/dy: its conjugate is the
+    direction of the steepest ascent.  That of a holomorphic function is its derivative.
 
     Args:
         argnums: which positional argument, or a tuple of which; a tuple gives a tuple.
         has_aux: whether the function returns (value, aux); then so does the first result.
+        holomorphic: whether value and arguments are complex, and the function is differentiable
+            as one of complex numbers; that it is, is believed.
         allow_int: whether integer leaves are accepted; their gradient is None.
 
     Raises:
-        GradientError: if the value is not a floating scalar, or an argument is not floating.
+        GradientError: if the value is not a real scalar, or an argument is not floating.
 
     Example:
         >>> value, slope = value_and_grad(lambda x: x * x)(3.0)
@@ -51,11 +57,13 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         chosen = Chosen.of(function, args, kwargs, choose(argnums, len(args), "grad"))
-        if not allow_int:
+        if holomorphic:
+            chosen.require(HOLOMORPHIC, COMPLEXES, "complex", "use .astype(complex)")
+        elif not allow_int:
             chosen.require_floating("grad")
         inputs = chosen.inputs
         recorded = record("grad", function, chosen.call, inputs, chosen.names, has_aux=has_aux)
-        y = _scalar(recorded, function)
+        y = _scalar(recorded, function, holomorphic)
         tangents = {x: variable(x) for x in recorded.inputs}
         cts = pull(push([y], tangents), list(tangents.values()), [const(1, y.dtype)])
         slopes = [zeros(x.shape, x.dtype) if ct is None else ct for x, ct in zip(inputs, cts)]
@@ -69,7 +77,7 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
 
 
 def grad(function: Function, argnums: Argnums = 0, has_aux: bool = False,
-         allow_int: bool = False) -> Function:  # fmt: skip
+         holomorphic: bool = False, allow_int: bool = False) -> Function:  # fmt: skip
     """A function that returns the gradient of a scalar function; see `value_and_grad`.
 
     With `has_aux` it returns (gradient, aux).
@@ -78,7 +86,7 @@ def grad(function: Function, argnums: Argnums = 0, has_aux: bool = False,
         >>> float(grad(grad(lambda x: x * x * x))(2.0))
         12.0
     """
-    both = value_and_grad(function, argnums, has_aux, allow_int)
+    both = value_and_grad(function, argnums, has_aux, holomorphic, allow_int)
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -97,7 +105,10 @@ def fill(chosen: Chosen, argnums: Argnums, results: list[Any]) -> Any:
     return filled[0] if isinstance(argnums, int) else filled
 
 
-def _scalar(recorded: Recording, function: Function) -> UOp:
+HOLOMORPHIC = "a derivative with holomorphic=True"
+
+
+def _scalar(recorded: Recording, function: Function, holomorphic: bool) -> UOp:
     one = len(recorded.outputs) == 1 and recorded.structure.is_leaf()
     y = recorded.outputs[0] if one else None
     if y is None or y.shape != ():
@@ -107,12 +118,26 @@ def _scalar(recorded: Recording, function: Function) -> UOp:
             hint="sum or average it; if there is more to return, use has_aux=True; for the "
             "derivative of every element use jacrev, or vmap(grad(f))",
         )  # fmt: skip
-    if y.dtype not in INEXACT:
-        raise GradientError(
-            f"grad needs a floating result, and that of {name_of(function)} is not",
-            got=y.dtype.name, hint="integers and booleans have no derivative",
-        )  # fmt: skip
+    check_results("grad", [y], function, COMPLEXES if holomorphic else FLOATS)
     return y
+
+
+def check_results(name: str, outputs: Sequence[UOp], function: Function,
+                  allowed: frozenset[DType]) -> None:  # fmt: skip
+    """Raise GradientError unless all results are of some dtypes: real, complex, or either."""
+    wrong = [u.dtype for u in outputs if u.dtype not in allowed]
+    if not wrong:
+        return
+    words, hint = "floating", "integers and booleans have no derivative: return them as aux"
+    if allowed == COMPLEXES:
+        name, words, hint = HOLOMORPHIC, "complex", "leave holomorphic=True out"
+    elif wrong[0] in COMPLEXES:
+        words = "real"
+        hint = "take a part of it or abs; if the function is holomorphic, say holomorphic=True"
+    raise GradientError(
+        f"{name} needs a {words} result, and that of {name_of(function)} is not",
+        got=", ".join(d.name for d in wrong), hint=hint,
+    )  # fmt: skip
 
 
 def stop_gradient(x: Any) -> Any:

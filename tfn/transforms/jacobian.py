@@ -11,17 +11,17 @@ from collections.abc import Callable
 from typing import Any
 
 from tfn import tree
-from tfn.dtypes import INEXACT
-from tfn.errors import GradientError
+from tfn.dtypes import COMPLEXES, FLOATS, INEXACT
 from tfn.trace.build import cast, count, eq, iota, moveaxis, reshape, zeros
 from tfn.trace.uop import UOp
 from tfn.transforms.arguments import Argnums, Chosen, Function, choose, name_of
 from tfn.transforms.batch import batch
-from tfn.transforms.grad import fill, variable
+from tfn.transforms.grad import HOLOMORPHIC, check_results, fill, variable
 from tfn.transforms.jvp import push
 from tfn.transforms.record import Recording, record
 from tfn.transforms.transpose import forward, pull
 
+REAL = "jacrev takes complex inputs; for a holomorphic function say holomorphic=True"
 Blocks = Callable[[list[UOp], list[UOp]], list[list[UOp]]]
 
 
@@ -69,13 +69,19 @@ def _reverse(outputs: list[UOp], inputs: list[UOp]) -> list[list[UOp]]:
 
 
 def _jacobian(name: str, blocks: Blocks, function: Function, argnums: Argnums,
-              has_aux: bool) -> Function:  # fmt: skip
+              has_aux: bool, holomorphic: bool) -> Function:  # fmt: skip
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         chosen = Chosen.of(function, args, kwargs, choose(argnums, len(args), name))
-        chosen.require_floating(name)
+        if holomorphic:
+            chosen.require(HOLOMORPHIC, COMPLEXES, "complex", "use .astype(complex)")
+        else:
+            chosen.require_floating(name)
+        if blocks is _forward and not holomorphic:  # the imaginary parts would have no columns
+            chosen.require(name, FLOATS, "real", REAL)
         recorded = record(name, function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
-        _require_floating(name, recorded, function)
+        real = INEXACT if blocks is _forward else FLOATS
+        check_results(name, recorded.outputs, function, COMPLEXES if holomorphic else real)
         found = blocks(recorded.outputs, recorded.inputs)
         *rows, extra = recorded.evaluate(*found, recorded.traced_aux)
         jacobian = tree.unflatten(recorded.structure, [fill(chosen, argnums, row) for row in rows])
@@ -84,14 +90,8 @@ def _jacobian(name: str, blocks: Blocks, function: Function, argnums: Argnums,
     return run
 
 
-def _require_floating(name: str, recorded: Recording, function: Function) -> None:
-    fixed = [u.dtype.name for u in recorded.outputs if u.dtype not in INEXACT]
-    if fixed:
-        raise GradientError(f"{name} needs floating results from {name_of(function)}",
-                            got=", ".join(fixed), hint="return integers as aux")  # fmt: skip
-
-
-def jacfwd(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+def jacfwd(function: Function, argnums: Argnums = 0, has_aux: bool = False,
+           holomorphic: bool = False) -> Function:  # fmt: skip
     """The Jacobian, column by column: for functions with more results than arguments.
 
     The result has the structure of the function's result, with the structure of the arguments in
@@ -105,10 +105,11 @@ def jacfwd(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> F
         >>> jacfwd(lambda x: x * x)(tnp.array([1.0, 2.0])).tolist()
         [[2.0, 0.0], [0.0, 4.0]]
     """
-    return _jacobian("jacfwd", _forward, function, argnums, has_aux)
+    return _jacobian("jacfwd", _forward, function, argnums, has_aux, holomorphic)
 
 
-def jacrev(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+def jacrev(function: Function, argnums: Argnums = 0, has_aux: bool = False,
+           holomorphic: bool = False) -> Function:  # fmt: skip
     """The Jacobian, row by row: for functions with fewer results than arguments.
 
     The result is that of `jacfwd`.
@@ -121,10 +122,11 @@ def jacrev(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> F
         >>> jacrev(lambda x: (x * x).sum())(tnp.array([1.0, 2.0])).tolist()
         [2.0, 4.0]
     """
-    return _jacobian("jacrev", _reverse, function, argnums, has_aux)
+    return _jacobian("jacrev", _reverse, function, argnums, has_aux, holomorphic)
 
 
-def hessian(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> Function:
+def hessian(function: Function, argnums: Argnums = 0, has_aux: bool = False,
+            holomorphic: bool = False) -> Function:  # fmt: skip
     """The second derivatives: `jacfwd` of `jacrev`.
 
     Example:
@@ -132,4 +134,5 @@ def hessian(function: Function, argnums: Argnums = 0, has_aux: bool = False) -> 
         >>> hessian(lambda x: (x * x * x).sum())(tnp.array([1.0, 2.0])).tolist()
         [[6.0, 0.0], [0.0, 12.0]]
     """
-    return jacfwd(jacrev(function, argnums, has_aux), argnums, has_aux)
+    inner = jacrev(function, argnums, has_aux, holomorphic)
+    return jacfwd(inner, argnums, has_aux, holomorphic)
