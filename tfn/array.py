@@ -189,9 +189,6 @@ class Array:
     def __complex__(self) -> complex:
         return complex(self._only(ConcretizationTypeError, "complex()", unknown.CAST))
 
-    def __complex__(self) -> complex:
-        return complex(self._only(ConcretizationTypeError, "complex()", unknown.CAST))
-
     def __index__(self) -> int:
         if self.dtype not in INTEGERS or self.shape:
             problem = "only an integer scalar can be used as an index"

@@ -45,3 +45,12 @@ def test_differences():
         close(tnp.diff(x, n), np.diff(x, n))
     close(tnp.diff(x, axis=0), np.diff(x, axis=0))
     close(tnp.diff(x > 1), np.diff(x > 1))
+
+
+def test_differences_with_ends():
+    x = np.int32([[1, 4, 9], [0, 2, 1]])
+    for axis in (0, 1):
+        column = x[:, :1] if axis else x[:1]
+        for n in (0, 1, 2):
+            options = {"n": n, "axis": axis, "prepend": 3, "append": column}
+            close(tnp.diff(x, **options), np.diff(x, **options))

@@ -117,20 +117,6 @@ def test_averages():
         tnp.average(x, axis=0, weights=w)
 
 
-def test_reductions_that_skip_nan():
-    x = np.array([[1, np.nan, -2], [np.nan, np.nan, np.nan], [5, 0, 7]], np.float32)
-    close(tnp.nansum(x, axis=1), np.nansum(x, axis=1))
-    close(tnp.nanprod(x), np.nanprod(x))
-    close(tnp.nanmax(x[::2], axis=1), np.nanmax(x[::2], axis=1))
-    assert np.isnan(np.asarray(tnp.nanmin(x, axis=1))[1])
-    for function in ("nanvar", "nanstd"):
-        for axis in (None, 1):
-            got = getattr(tnp, function)(x[::2], axis=axis, ddof=1, keepdims=True)
-            close(got, getattr(np, function)(x[::2], axis=axis, ddof=1, keepdims=True), 8)
-    close(tnp.nanmean(x[::2], axis=1), np.nanmean(x[::2], axis=1))
-    close(tnp.nansum(np.arange(3, dtype=np.int32)), np.int32(3))
-
-
 def test_peak_to_peak():
     x = sample("int32", (3, 4), 7, special=False)
     close(tnp.ptp(x, axis=0), np.ptp(x, axis=0))

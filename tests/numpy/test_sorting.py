@@ -5,7 +5,7 @@ import pytest
 
 import tfn.numpy as tnp
 from tests.numpy.values import close, sample
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ArgumentError
 
 
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "int8", "uint32", "bool"])
@@ -35,30 +35,6 @@ def test_lexsort():
         tnp.lexsort(())
 
 
-@pytest.mark.parametrize("method", ["linear", "lower", "higher", "nearest", "midpoint"])
-def test_quantiles(method):
-    x = sample("float32", (5, 6), 2, special=False)
-    q = np.float32([0, 0.1, 0.5, 0.99, 1])
-    for axis in (None, 0, 1):
-        close(tnp.quantile(x, q, axis, method=method), np.quantile(x, q, axis, method=method), 16)
-    close(
-        tnp.quantile(x, 0.3, 1, keepdims=True),
-        np.quantile(x, np.float32(0.3), 1, keepdims=True),
-        16,
-    )
-    close(tnp.percentile(x, 25), np.percentile(x, 25), 16)
-
-
-def test_median():
-    x = sample("float32", (4, 7), 3, special=False)
-    for axis in (None, 0, 1):
-        close(tnp.median(x, axis), np.median(x, axis), 4)
-    assert np.isnan(tnp.median(np.float32([1, np.nan, 3])))
-    assert tnp.median(np.int32([1, 2])) == 1.5
-    with pytest.raises(ShapeError, match="quantile of no elements"):
-        tnp.median(tnp.zeros(0))
-
-
 @pytest.mark.parametrize("side", ["left", "right"])
 def test_searchsorted(side):
     a = np.float32([-1, 0, 0, 2, 5, np.nan])
@@ -71,3 +47,9 @@ def test_searchsorted(side):
     )
     with pytest.raises(ArgumentError, match="side"):
         tnp.searchsorted(a, v, "middle")
+
+
+def test_searching_in_what_an_order_sorts():
+    a, v = np.float32([5, -1, 2]), np.float32([0, 2, 7])
+    order = np.argsort(a)
+    close(tnp.searchsorted(a, v, sorter=order), np.searchsorted(a, v, sorter=order).astype("int32"))

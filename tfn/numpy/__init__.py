@@ -2,6 +2,7 @@
 
 operands      arguments become values of one dtype and shape; bodies become programs
 creation      new arrays: from values, or filled
+inspection    what the namespace says of itself; limits of dtypes
 spaced        numbers in a row: counted, evenly spaced
 matrices      matrices of a pattern: the identity, triangles, powers
 arithmetic    sums, products, quotients, powers, rounding
@@ -15,8 +16,12 @@ contraction   dot, matmul, einsum and their like
 indexing      x[...], take
 updates       x.at[...]
 cumulative    running sums and products, differences
+nans          reductions of what is not NaN
 sorting       sort, argsort, and what follows from them
-sets          where, which and how many: nonzero, unique, bincount
+quantiles     quantiles and medians
+places        where and which: nonzero, compress
+sets          distinct elements, and which two arrays share
+histograms    how many in each bin
 grids         coordinates of triangles, diagonals and grids
 sampled       interpolation, integrals, polynomials, covariance
 linalg        norms, powers and chains of matrices
@@ -28,9 +33,9 @@ import numpy as _numpy
 
 from tfn.array import Array as Array
 from tfn.dtypes import (
-    bfloat16 as bfloat16, bool_ as bool_, complex64 as complex64, complex128 as complex128,
-    finfo as finfo, float16 as float16,
-    float32 as float32, float64 as float64, iinfo as iinfo, int8 as int8, int16 as int16,
+    bfloat16 as bfloat16, bool_ as bool_, complex64 as complex64,
+    complex128 as complex128, float16 as float16,
+    float32 as float32, float64 as float64, int8 as int8, int16 as int16,
     int32 as int32, int64 as int64, issubdtype as issubdtype, promote_types as promote_types,
     uint8 as uint8, uint16 as uint16, uint32 as uint32, uint64 as uint64,
 )
@@ -42,6 +47,11 @@ from tfn.numpy.creation import (
     empty_like as empty_like, from_dlpack as from_dlpack, frombuffer as frombuffer,
     fromiter as fromiter, full as full, full_like as full_like, ones as ones,
     ones_like as ones_like, zeros as zeros, zeros_like as zeros_like,
+)
+from tfn.numpy.inspection import (
+    __array_namespace_info__ as __array_namespace_info__, array_repr as array_repr,
+    array_str as array_str, can_cast as can_cast, finfo as finfo, iinfo as iinfo,
+    isdtype as isdtype, isscalar as isscalar, iterable as iterable,
 )
 from tfn.numpy.spaced import (
     arange as arange, geomspace as geomspace, linspace as linspace, logspace as logspace,
@@ -90,9 +100,7 @@ from tfn.numpy.logic import (
 from tfn.numpy.reductions import (
     all as all, amax as amax, amin as amin, any as any, argmax as argmax, argmin as argmin,
     average as average, count_nonzero as count_nonzero, max as max, mean as mean, min as min,
-    nanmax as nanmax, nanmean as nanmean, nanmin as nanmin, nanprod as nanprod,
-    nanstd as nanstd, nansum as nansum, nanvar as nanvar, prod as prod, ptp as ptp, std as std,
-    sum as sum, var as var,
+    prod as prod, ptp as ptp, std as std, sum as sum, var as var,
 )
 from tfn.numpy.manipulation import (
     atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d,
@@ -126,13 +134,31 @@ from tfn.numpy.cumulative import (
     cumprod as cumprod, cumsum as cumsum, cumulative_prod as cumulative_prod,
     cumulative_sum as cumulative_sum, diff as diff,
 )
+from tfn.numpy.nans import (
+    nanargmax as nanargmax, nanargmin as nanargmin, nancumprod as nancumprod,
+    nancumsum as nancumsum, nanmax as nanmax, nanmean as nanmean, nanmin as nanmin,
+    nanprod as nanprod, nanstd as nanstd, nansum as nansum, nanvar as nanvar,
+)
 from tfn.numpy.sorting import (
-    argsort as argsort, digitize as digitize, lexsort as lexsort, median as median,
-    percentile as percentile, quantile as quantile, searchsorted as searchsorted, sort as sort,
+    argsort as argsort, digitize as digitize, lexsort as lexsort, searchsorted as searchsorted,
+    sort as sort,
+)
+from tfn.numpy.quantiles import (
+    median as median, nanmedian as nanmedian, nanpercentile as nanpercentile,
+    nanquantile as nanquantile, percentile as percentile, quantile as quantile,
+)
+from tfn.numpy.places import (
+    argwhere as argwhere, compress as compress, extract as extract, flatnonzero as flatnonzero,
+    nonzero as nonzero,
 )
 from tfn.numpy.sets import (
-    argwhere as argwhere, bincount as bincount, flatnonzero as flatnonzero, isin as isin,
-    nonzero as nonzero, unique as unique,
+    intersect1d as intersect1d, isin as isin, setdiff1d as setdiff1d, setxor1d as setxor1d,
+    union1d as union1d, unique as unique, unique_all as unique_all, unique_counts as unique_counts,
+    unique_inverse as unique_inverse, unique_values as unique_values,
+)
+from tfn.numpy.histograms import (
+    bincount as bincount, histogram as histogram, histogram2d as histogram2d,
+    histogram_bin_edges as histogram_bin_edges, histogramdd as histogramdd,
 )
 from tfn.numpy.grids import (
     diag_indices as diag_indices, indices as indices, meshgrid as meshgrid,
@@ -144,6 +170,7 @@ from tfn.numpy.sampled import (
 )
 from tfn.numpy import linalg as linalg
 
+__array_api_version__ = "2024.12"
 ndarray = Array
 dtype = _numpy.dtype
 bool = bool_
@@ -153,4 +180,9 @@ generic, number, integer, signedinteger, unsignedinteger, inexact, floating, com
     _numpy.generic, _numpy.number, _numpy.integer, _numpy.signedinteger,
     _numpy.unsignedinteger, _numpy.inexact, _numpy.floating,
     _numpy.complexfloating,
+)
+character, flexible, object_ = _numpy.character, _numpy.flexible, _numpy.object_
+single, double, float_, int_, uint = float32, float64, float32, int32, uint32
+get_printoptions, printoptions, set_printoptions = (
+    _numpy.get_printoptions, _numpy.printoptions, _numpy.set_printoptions,
 )

@@ -123,7 +123,8 @@ def _of_one(value: Any, dtype: DType) -> Array:
     kind = scalar_kind(value)
     if kind is None:
         return array_of("array", value)
-    made: Array = bind.face().asarray(value, dtype if kind == dtype or kind.kind not in "fc" else kind)
+    whole = kind == dtype or kind.kind not in "fc"
+    made: Array = bind.face().asarray(value, dtype if whole else kind)
     return made
 
 
@@ -164,7 +165,8 @@ def _narrow(data: np.ndarray[Any, Any], flat: list[Any], dtype: DType | None) ->
         if any(isinstance(v, np.generic) and scalar_kind(v) is None for v in flat):
             dtype = data.dtype
         else:
-            dtype = DEFAULTS[{"b": bool, "f": float, "c": complex}.get(data.dtype.kind, int)] if flat else FLOAT32
+            scalar = {"b": bool, "f": float, "c": complex}.get(data.dtype.kind, int)
+            dtype = DEFAULTS[scalar] if flat else FLOAT32
     if dtype.kind in "iu" and data.size and data.dtype.kind in "iu":
         info = np.iinfo(dtype)
         if int(data.min()) < info.min or int(data.max()) > info.max:

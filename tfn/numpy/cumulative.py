@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import DType, DTypeLike, canonical
 from tfn.errors import ArgumentError, ShapeError
-from tfn.numpy.joining import section
+from tfn.numpy.joining import concatenate, section
 from tfn.numpy.operands import apply, array_of, one_axis
 from tfn.numpy.reductions import sum_dtype
 from tfn.trace import build
@@ -110,8 +110,16 @@ def running(x: UOp, op: Op) -> UOp:
     return build.scan(function([total, total], params), [], [start], [x], x.shape[0])[1]
 
 
-def diff(x: ArrayLike, n: int = 1, axis: int = -1) -> Array:
+def diff(
+    x: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Array:
     """Each element less the one before it, `n` times over.
+
+    What is prepended or appended first is one value, or an array that fits beside the axis.
 
     Raises:
         ShapeError: if the array has no axis.
@@ -127,7 +135,16 @@ def diff(x: ArrayLike, n: int = 1, axis: int = -1) -> Array:
     if n < 0:
         raise ArgumentError("diff needs a number of times that is not negative", got=str(n))
     at = one_axis("diff", axis, x.ndim)
+    ends = [None if end is None else _end(x, end, at) for end in (prepend, append)]
+    if n and any(end is not None for end in ends):
+        x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], at)
     return apply(_difference, (x,), min(n, x.shape[at]), at, weak=x.weak_type)
+
+
+def _end(x: Array, value: ArrayLike, axis: int) -> Array:
+    end = array_of("diff", value)
+    thin = tuple(1 if a == axis else size for a, size in enumerate(x.shape))
+    return apply(build.broadcast_to, (end,), thin, weak=end.weak_type) if not end.ndim else end
 
 
 def _difference(x: UOp, n: int, axis: int) -> UOp:

@@ -12,15 +12,12 @@ from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import (
     BOOL,
     COMPLEXES,
-    FLOATS,
     INEXACT,
     INT32,
     UINT32,
     DType,
     DTypeLike,
     canonical,
-    highest,
-    lowest,
     part,
 )
 from tfn.errors import ArgumentError, ShapeError
@@ -177,7 +174,7 @@ def _extreme(
 ) -> Array:
     x = array_of(name, x)
     if initial is None:
-        _not_empty(name, x, some_axes(name, axis, x.ndim), "say what it is with initial=")
+        not_empty(name, x, some_axes(name, axis, x.ndim), "say what it is with initial=")
         if where is not None:
             raise ArgumentError(
                 f"{name} with where= needs initial=",
@@ -186,7 +183,8 @@ def _extreme(
     return _reduction(name, op, x, axis, x.dtype, keepdims, initial, where, x.weak_type)
 
 
-def _not_empty(name: str, x: Array, axes: Numbers, hint: str) -> None:
+def not_empty(name: str, x: Array, axes: Numbers, hint: str) -> None:
+    """Raise ShapeError if there is nothing to reduce."""
     if 0 in [x.shape[a] for a in axes]:
         raise ShapeError(f"{name} of no elements does not exist", got=str(x.shape), hint=hint)
 
@@ -237,7 +235,7 @@ def mean(
         Array(1.5, dtype=float32)
     """
     x = array_of("mean", x)
-    kind = _mean_dtype(x, dtype)
+    kind = mean_dtype(x, dtype)
     axes = some_axes("mean", axis, x.ndim)
     if where is None:
         return apply(_mean, (x,), axes, kind, bool(keepdims), weak=_weak(x, dtype))
@@ -246,7 +244,8 @@ def mean(
     return apply(_mean_where, (x, mask), axes, kind, bool(keepdims), weak=_weak(x, dtype))
 
 
-def _mean_dtype(x: Array, dtype: DTypeLike | None) -> DType:
+def mean_dtype(x: Array, dtype: DTypeLike | None) -> DType:
+    """The dtype of a mean: floating."""
     return inexact((x.dtype, False))[0] if dtype is None else canonical(dtype)
 
 
@@ -324,7 +323,7 @@ def var(
     """
     x = array_of("var", x)
     less = ddof if correction is None else correction
-    kind, axes = _mean_dtype(x, dtype), some_axes("var", axis, x.ndim)
+    kind, axes = mean_dtype(x, dtype), some_axes("var", axis, x.ndim)
     return apply(_var, (x,), axes, kind, less, bool(keepdims), weak=_weak(x, dtype))
 
 
@@ -333,11 +332,11 @@ def _var(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
     x = cast(x, wide)
     away = x - expand(_mean(x, axes, wide, True), x.shape)
     count = math.prod(x.shape[a] for a in axes) - less
-    total = build.add_up(_squared(away), axes, keepdims)
+    total = build.add_up(squared(away), axes, keepdims)
     return cast(total / (count if count > 0 else math.nan if not count else 0.0), part(dtype))
 
 
-def _squared(u: UOp) -> UOp:
+def squared(u: UOp) -> UOp:
     """The squared distance from zero."""
     if u.dtype not in COMPLEXES:
         return u * u
@@ -356,7 +355,7 @@ def std(
     """The standard deviation: the square root of the variance."""
     x = array_of("std", x)
     less = ddof if correction is None else correction
-    kind, axes = _mean_dtype(x, dtype), some_axes("std", axis, x.ndim)
+    kind, axes = mean_dtype(x, dtype), some_axes("std", axis, x.ndim)
     return apply(_std, (x,), axes, kind, less, bool(keepdims), weak=_weak(x, dtype))
 
 
@@ -395,7 +394,7 @@ def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Arr
 def _arg(name: str, op: Op, x: ArrayLike, axis: int | None, keepdims: bool) -> Array:
     x = array_of(name, x)
     axes = some_axes(name, axis, x.ndim) if axis is None else (one_axis(name, axis, x.ndim),)
-    _not_empty(name, x, axes, "check the shape first")
+    not_empty(name, x, axes, "check the shape first")
     return apply(_where_extreme, (x,), op, None if axis is None else axes[0], bool(keepdims))
 
 
@@ -413,95 +412,6 @@ def _first(x: UOp, op: Op, axis: int) -> UOp:
     hit = eq(x, best) | ne(x, x)
     place = iota(x.shape, axis)
     return build.reduce(choose(hit, place, full_like(place, x.shape[axis])), Op.MIN, (axis,), True)
-
-
-def nansum(
-    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
-) -> Array:
-    """The sum of what is not NaN."""
-    return sum(_instead_of_nan("nansum", x, 0), axis, dtype, keepdims)
-
-
-def nanprod(
-    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
-) -> Array:
-    """The product of what is not NaN."""
-    return prod(_instead_of_nan("nanprod", x, 1), axis, dtype, keepdims)
-
-
-def nanmax(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The largest of what is not NaN; NaN if nothing is left."""
-    return _nan_extreme("nanmax", Op.MAX, x, axis, keepdims)
-
-
-def nanmin(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The smallest of what is not NaN; NaN if nothing is left."""
-    return _nan_extreme("nanmin", Op.MIN, x, axis, keepdims)
-
-
-def nanmean(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The mean of what is not NaN."""
-    x = array_of("nanmean", x)
-    return mean(x, axis, keepdims=keepdims, where=apply(_is_number, (x,)))
-
-
-def nanvar(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Array:
-    """The variance of what is not NaN."""
-    x = array_of("nanvar", x)
-    kind, axes = _mean_dtype(x, None), some_axes("nanvar", axis, x.ndim)
-    return apply(_nanvar, (x,), axes, kind, ddof, bool(keepdims))
-
-
-def _nanvar(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
-    wide = accumulator(dtype)
-    x = cast(x, wide)
-    number = eq(x, x)
-    x = choose(number, x, full_like(x, 0))
-    count = build.add_up(cast(number, wide), axes, True)
-    mean = build.add_up(x, axes, True) / count
-    away = choose(number, x - expand(mean, x.shape), full_like(x, 0))
-    total = build.add_up(_squared(away), axes, True) / build.real(count - less)
-    shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
-    return cast(total if keepdims else reshape(total, shape), part(dtype))
-
-
-def nanstd(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Array:
-    """The standard deviation of what is not NaN."""
-    x = array_of("nanstd", x)
-    kind, axes = _mean_dtype(x, None), some_axes("nanstd", axis, x.ndim)
-    return apply(_nanstd, (x,), axes, kind, ddof, bool(keepdims))
-
-
-def _nanstd(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
-    return unary(Op.SQRT, _nanvar(x, axes, dtype, less, keepdims))
-
-
-def _is_number(x: UOp) -> UOp:
-    return eq(x, x)
-
-
-def _instead_of_nan(name: str, x: ArrayLike, value: int) -> Array:
-    return apply(_replaced, (array_of(name, x),), value)
-
-
-def _replaced(x: UOp, value: int) -> UOp:
-    return choose(eq(x, x), x, full_like(x, value))
-
-
-def _nan_extreme(name: str, op: Op, x: ArrayLike, axis: Axes, keepdims: bool) -> Array:
-    x = array_of(name, x)
-    axes = some_axes(name, axis, x.ndim)
-    _not_empty(name, x, axes, "check the shape first")
-    return apply(_extreme_number, (x,), op, axes, bool(keepdims), weak=x.weak_type)
-
-
-def _extreme_number(x: UOp, op: Op, axes: Numbers, keepdims: bool) -> UOp:
-    worst = lowest(x.dtype) if op is Op.MAX else highest(x.dtype)
-    out = build.reduce(choose(eq(x, x), x, full_like(x, worst)), op, axes, keepdims)
-    if x.dtype not in FLOATS:
-        return out
-    some = build.reduce(eq(x, x), Op.MAX, axes, keepdims)
-    return choose(some, out, full_like(out, math.nan))
 
 
 amax, amin = max, min

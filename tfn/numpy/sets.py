@@ -1,83 +1,31 @@
-"""Where, which and how many: results whose size depends on values.
+"""Sets: the distinct elements, and which of them two arrays share.
 
-Outside of traced functions the size is found; inside, `size` must say it.
+Results whose size depends on values: outside of traced functions the size is found; inside,
+`size` must say it, and what is left over is filled.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import INT32, INTEGERS
-from tfn.errors import ArgumentError, DTypeError
-from tfn.numpy.logic import truth
-from tfn.numpy.operands import apply, array_of, broadcast_shape, together
+from tfn.dtypes import FLOATS, INT32
+from tfn.numpy.cumulative import cumsum
+from tfn.numpy.indexing import getitem
+from tfn.numpy.joining import concatenate
+from tfn.numpy.logic import logical_and, logical_not, logical_xor
+from tfn.numpy.operands import apply, array_of, one_axis, together
+from tfn.numpy.places import flatnonzero, picked
+from tfn.numpy.sorting import searchsorted
+from tfn.numpy.updates import update
 from tfn.trace import build
-from tfn.trace.build import cast, iota, reshape
+from tfn.trace.build import cast, iota, ne, reshape
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
-
-def flatnonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> Array:
-    """The flat indices of the elements that are not zero.
-
-    With `size` there are so many: the first ones, then `fill_value`.
-
-    Raises:
-        TracerArrayConversionError: without `size`, for a traced value.
-
-    Example:
-        >>> import tfn.numpy as tnp
-        >>> flatnonzero(tnp.array([0, 5, 0, 7]))
-        Array([1, 3], dtype=int32)
-    """
-    x = array_of("flatnonzero", x)
-    if size is None:
-        return array_of("flatnonzero", np.flatnonzero(np.asarray(x)).astype(np.int32))
-    return apply(_places, (x,), size, fill_value)
-
-
-def _places(x: UOp, size: int, fill: int) -> UOp:
-    count = x.size
-    test = truth(reshape(x, (count,)))
-    places = build.where(test, iota((count,), 0), build.full_like(iota((count,), 0), count))
-    (ordered,) = build.sort([places]) if count else (places,)
-    ordered = build.shrink(ordered, (0,), (min(size, count),))
-    ordered = build.pad(
-        ordered, (0,), (max(size - count, 0),), value=build.zeros((), INT32) + count
-    )
-    return build.where(ordered < count, ordered, build.full_like(ordered, fill))
-
-
-def nonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> tuple[Array, ...]:
-    """The indices of what is not zero, one vector for each axis; see `flatnonzero`."""
-    x = array_of("nonzero", x)
-    if size is None:
-        found = np.nonzero(np.atleast_1d(np.asarray(x)))
-        return tuple(array_of("nonzero", line.astype(np.int32)) for line in found)
-    flat = flatnonzero(x, size=size, fill_value=-1)
-    return tuple(apply(_coordinate, (flat,), x.shape, axis, fill_value) for axis in range(x.ndim))
-
-
-def _coordinate(flat: UOp, shape: tuple[int, ...], axis: int, fill: int) -> UOp:
-    step = int(np.prod(shape[axis + 1 :], dtype=np.int64))
-    place = (flat // max(step, 1)) % max(shape[axis], 1)
-    return build.where(flat < 0, build.full_like(flat, fill), place)
-
-
-def argwhere(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> Array:
-    """The indices of the elements that are not zero, as rows; see `flatnonzero`."""
-    x = array_of("argwhere", x)
-    if size is None:
-        return array_of("argwhere", np.argwhere(np.asarray(x)).astype(np.int32))
-    lines = nonzero(x, size=size, fill_value=fill_value)
-    return apply(_rows, lines)
-
-
-def _rows(*lines: UOp) -> UOp:
-    return build.concat([reshape(line, (*line.shape, 1)) for line in lines], 1)
+_unique: Any = np.unique  # typed for each combination of its flags, which are variables here
 
 
 def unique(
@@ -86,26 +34,251 @@ def unique(
     return_inverse: bool = False,
     return_counts: bool = False,
     axis: int | None = None,
+    *,
+    equal_nan: bool = True,
+    size: int | None = None,
+    fill_value: ArrayLike | None = None,
+    sorted: bool = True,
 ) -> Any:
-    """The sorted distinct elements, and on request where they are and how many.
+    """The sorted distinct elements, or slices of an axis, and on request where and how many.
+
+    With `size` there are so many: the first ones, then `fill_value`, by default the smallest.
 
     Raises:
-        TracerArrayConversionError: for a traced value, whose number of elements is not known.
+        TracerArrayConversionError: without `size`, for a traced value.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> values, counts = unique(tnp.array([3, 1, 3]), return_counts=True, size=3)
+        >>> values.tolist(), counts.tolist()
+        ([1, 3, 1], [1, 2, 0])
     """
-    data = np.asarray(array_of("unique", x))
-    wanted: Any = {
-        "return_index": return_index,
-        "return_inverse": return_inverse,
-        "return_counts": return_counts,
-    }
-    found: Any = np.unique(data, axis=axis, **wanted)
-    if not isinstance(found, tuple):
-        return array_of("unique", found)
-    values, *places = found
-    return (
-        array_of("unique", values),
-        *[array_of("unique", place.astype(np.int32)) for place in places],
-    )
+    x = array_of("unique", x)
+    wanted = (return_index, return_inverse, return_counts)
+    if size is None:
+        found: Any = _unique(np.asarray(x), *wanted, axis=axis, equal_nan=equal_nan)
+        values, *places = found if isinstance(found, tuple) else (found,)
+        results = [array_of("unique", p.astype(np.int32)) for p in places]
+        return (array_of("unique", values), *results) if results else array_of("unique", values)
+    lines = x.reshape(x.size) if axis is None else x
+    at = one_axis("unique", 0 if axis is None else axis, lines.ndim)
+    count = lines.shape[at]
+    order, new = _ordered(lines, at, equal_nan)
+    starts = flatnonzero(new, size=size, fill_value=-1)
+    index = getitem(order, (starts,), mode="clip") if count else starts
+    default = 0 if not count else getitem(lines, (slice(None),) * at + (index[:1] if size else 0,))
+    fill = default if fill_value is None else fill_value
+    values = picked(lines, _marked(index, starts), at, fill)
+    results = [index] if return_index else []
+    if return_inverse:
+        group = cumsum(new, dtype=INT32) - 1
+        inverse = update(group, (order,), group, "set")
+        results.append(inverse.reshape(x.shape) if axis is None else inverse)
+    if return_counts:
+        results.append(apply(_lengths, (starts,), count))
+    return (values, *results) if results else values
+
+
+def _marked(index: Array, starts: Array) -> Array:
+    return apply(_mark, (index, starts))
+
+
+def _mark(index: UOp, starts: UOp) -> UOp:
+    return build.where(starts < 0, build.full_like(index, -1), index)
+
+
+def _lengths(starts: UOp, count: int) -> UOp:
+    """From each start to the next one, or to the end; 0 where there is no start."""
+    begin = build.where(starts < 0, build.full_like(starts, count), starts)
+    if not starts.size:
+        return begin
+    after = build.shrink(begin, (1,), (starts.size,))
+    end = build.full_like(build.zeros((), INT32), count)
+    return build.pad(after, (0,), (1,), value=end) - begin
+
+
+def _ordered(x: Array, axis: int, equal_nan: bool = True) -> tuple[Array, Array]:
+    """The order that sorts the slices of an axis, and which of them differ from the one before."""
+    return apply(_order, (x,), axis), apply(_new, (x,), axis, equal_nan)
+
+
+def _rows(x: UOp, axis: int) -> tuple[list[UOp], UOp]:
+    """The slices of an axis sorted, as the columns of a matrix, and the order that sorts them."""
+    count = x.shape[axis]
+    width = x.size // count if count else 0
+    matrix = reshape(build.moveaxis(x, axis, x.ndim - 1), (width, count))
+    rows = [build.shrink(matrix, (i, 0), (i + 1, count)) for i in range(width)]
+    columns = [reshape(row, (count,)) for row in rows]
+    *columns, order = build.sort([*columns, iota((count,), 0)], max(width, 1))
+    return columns, order
+
+
+def _order(x: UOp, axis: int) -> UOp:
+    return _rows(x, axis)[1]
+
+
+def _new(x: UOp, axis: int, equal_nan: bool) -> UOp:
+    columns, order = _rows(x, axis)
+    count = order.size
+    differs = build.zeros((max(count - 1, 0),), np.dtype(bool))
+    for line in columns if count else []:
+        before = build.shrink(line, (0,), (count - 1,))
+        after = build.shrink(line, (1,), (count,))
+        differ = ne(before, after)
+        if equal_nan and line.dtype in FLOATS:
+            differ = differ & ~(ne(before, before) & ne(after, after))
+        differs = differs | differ
+    first = build.full_like(build.zeros((), differs.dtype), True)
+    return build.pad(differs, (1,), (0,), value=first) if count else differs
+
+
+class UniqueAll(NamedTuple):
+    """The results of `unique_all`."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    """The results of `unique_counts`."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    """The results of `unique_inverse`."""
+
+    values: Array
+    inverse_indices: Array
+
+
+def unique_all(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> UniqueAll:
+    """The distinct elements, where each is first, which one each element is, and how many."""
+    options: Any = {"size": size, "fill_value": fill_value, "equal_nan": False}
+    return UniqueAll(*unique(x, True, True, True, **options))
+
+
+def unique_counts(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> UniqueCounts:
+    """The distinct elements and how often each occurs; each NaN is distinct."""
+    options: Any = {"size": size, "fill_value": fill_value, "equal_nan": False}
+    return UniqueCounts(*unique(x, return_counts=True, **options))
+
+
+def unique_inverse(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> UniqueInverse:
+    """The distinct elements and which of them each element is; each NaN is distinct."""
+    options: Any = {"size": size, "fill_value": fill_value, "equal_nan": False}
+    return UniqueInverse(*unique(x, return_inverse=True, **options))
+
+
+def unique_values(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
+    """The distinct elements; each NaN is distinct."""
+    found: Array = unique(x, equal_nan=False, size=size, fill_value=fill_value)
+    return found
+
+
+def _shared(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
+    """Two arrays flat and of one dtype."""
+    (x, y), dtype, _ = together(name, a, b)
+    return x.reshape(x.size).astype(dtype), y.reshape(y.size).astype(dtype)
+
+
+def _chosen(
+    x: Array, keep: Array, size: int | None, fill_value: ArrayLike | None, order: Array
+) -> tuple[Array, Array]:
+    """The distinct elements to keep, and where each is in `x`, -1 where there is none."""
+    places = flatnonzero(keep, size=size, fill_value=-1)
+    where = _marked(getitem(order, (places,), mode="clip"), places) if x.size else places
+    default = 0 if not x.size or not places.size else getitem(x, (where[:1],), mode="clip")
+    return picked(x, where, 0, default if fill_value is None else fill_value), where
+
+
+def union1d(
+    a: ArrayLike, b: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
+    """The sorted distinct elements of two arrays; see `unique` for `size`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> union1d(tnp.array([3, 1]), tnp.array([2, 3]))
+        Array([1, 2, 3], dtype=int32)
+    """
+    found: Array = unique(concatenate(_shared("union1d", a, b)), size=size, fill_value=fill_value)
+    return found
+
+
+def setdiff1d(
+    a: ArrayLike,
+    b: ArrayLike,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike | None = 0,
+) -> Array:
+    """The sorted distinct elements of one array that are not in another; see `unique`."""
+    x, y = _shared("setdiff1d", a, b)
+    if assume_unique:
+        places = flatnonzero(isin(x, y, invert=True), size=size, fill_value=-1)
+        return picked(x, places, 0, 0 if fill_value is None else fill_value)
+    order, new = _ordered(x, 0)
+    keep = logical_and(new, logical_not(isin(getitem(x, (order,)), y)))
+    return _chosen(x, keep, size, fill_value, order)[0]
+
+
+def setxor1d(
+    a: ArrayLike,
+    b: ArrayLike,
+    assume_unique: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike | None = None,
+) -> Array:
+    """The sorted distinct elements that are in one of two arrays only; see `unique`."""
+    x, y = _shared("setxor1d", a, b)
+    both = concatenate([x, y])
+    order, new = _ordered(both, 0)
+    line = getitem(both, (order,))
+    keep = logical_and(new, logical_xor(isin(line, x), isin(line, y)))
+    return _chosen(both, keep, size, fill_value, order)[0]
+
+
+def intersect1d(
+    a: ArrayLike,
+    b: ArrayLike,
+    assume_unique: bool = False,
+    return_indices: bool = False,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike | None = None,
+) -> Any:
+    """The sorted distinct elements of both arrays, and on request where each is in them.
+
+    With `size`, places that are left over point behind the arrays.
+    """
+    x, y = _shared("intersect1d", a, b)
+    order, new = _ordered(x, 0)
+    keep = logical_and(new, isin(getitem(x, (order,)), y))
+    values, place = _chosen(x, keep, size, fill_value, order)
+    if not return_indices:
+        return values
+    other, _ = _ordered(y, 0)
+    found = searchsorted(getitem(y, (other,)), values)
+    there = getitem(other, (found,), mode="clip") if y.size else found
+    return values, apply(_behind, (place, place), x.size), apply(_behind, (there, place), y.size)
+
+
+def _behind(place: UOp, valid: UOp, size: int) -> UOp:
+    return build.where(valid < 0, build.full_like(place, size), place)
 
 
 def isin(element: ArrayLike, test_elements: ArrayLike, *, invert: bool = False) -> Array:
@@ -120,36 +293,3 @@ def _isin(x: UOp, y: UOp, dtype: Any, invert: bool) -> UOp:
     line = build.broadcast_to(reshape(cast(y, dtype), (y.size,)), shape)
     found = build.reduce(build.eq(each, line), Op.MAX, (x.ndim,))
     return build.unary(Op.NOT, found) if invert else found
-
-
-def bincount(
-    x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
-) -> Array:
-    """How often each number occurs, or the sum of the weights there.
-
-    `length` says the size of the result, and larger numbers are left out; without it the value
-    of `x` must be known.
-
-    Raises:
-        DTypeError: unless `x` holds integers.
-        TracerArrayConversionError: without `length`, for a traced value.
-    """
-    x = array_of("bincount", x)
-    if x.dtype not in INTEGERS:
-        raise DTypeError("bincount needs integers", got=x.dtype.name)
-    if x.ndim != 1:
-        raise ArgumentError("bincount needs a vector", got=str(x.shape))
-    if length is None:
-        length = max(minlength, int(np.asarray(x).max(initial=-1)) + 1)
-    counted = array_of("bincount", np.int32(1) if weights is None else weights)
-    broadcast_shape("bincount", counted.shape, x.shape)
-    return apply(_counts, (x, counted), length)
-
-
-def _counts(x: UOp, weights: UOp, length: int) -> UOp:
-    total = build.zeros((length,), weights.dtype)
-    if not length or not x.size:
-        return total
-    weights = build.broadcast_to(weights, x.shape)
-    index = reshape(build.maximum(x, build.full_like(x, 0)), (x.size, 1))
-    return build.scatter(total, index, reshape(weights, (x.size, 1)), Op.ADD)

@@ -1,24 +1,21 @@
-"""Sorting, and what follows from an order: median, quantiles, searching."""
+"""Sorting, and what follows from an order: places, parts, searching."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOAT32, FLOATS, INT32, DType
+from tfn.dtypes import FLOATS, INT32, DType
 from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.indexing import getitem
 from tfn.numpy.operands import (
     apply,
     array_of,
-    inexact,
-    number_as,
     one_axis,
-    scalar_kind,
     together,
 )
-from tfn.trace import bind, build
-from tfn.trace.build import cast, eq, expand, flip, full_like, iota, moveaxis, ne, reshape, unary
-from tfn.trace.op import Op
+from tfn.trace import build
+from tfn.trace.build import cast, eq, flip, iota, moveaxis, ne
 from tfn.trace.uop import UOp
 
 
@@ -91,104 +88,19 @@ def _lexical(*keys_and_axis: Any) -> UOp:
     return moveaxis(place, last, axis)
 
 
-def median(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The middle element of the sorted ones, the mean of two if their number is even."""
-    return quantile(x, 0.5, axis, keepdims=keepdims)
-
-
-def percentile(
-    x: ArrayLike,
-    q: ArrayLike,
-    axis: int | None = None,
+def searchsorted(
+    a: ArrayLike,
+    v: ArrayLike,
+    side: str = "left",
+    sorter: ArrayLike | None = None,
     *,
-    method: str = "linear",
-    keepdims: bool = False,
+    method: str = "compare_all",
 ) -> Array:
-    """The value below which `q` percent of the elements lie; see `quantile`."""
-    percents = array_of("percentile", q)
-    return quantile(x, percents / 100, axis, method=method, keepdims=keepdims)
-
-
-def quantile(
-    x: ArrayLike,
-    q: ArrayLike,
-    axis: int | None = None,
-    *,
-    method: str = "linear",
-    keepdims: bool = False,
-) -> Array:
-    """The value below which a fraction `q` of the elements lies, NaN if one is NaN.
-
-    Axes of `q` come first in the result.  Methods between two elements: linear, lower, higher,
-    nearest, midpoint.
-
-    Raises:
-        ArgumentError: for another method.
-        ShapeError: if there are no elements.
-
-    Example:
-        >>> import tfn.numpy as tnp
-        >>> quantile(tnp.arange(5.0), 0.25)
-        Array(1., dtype=float32)
-    """
-    if method not in ("linear", "lower", "higher", "nearest", "midpoint"):
-        raise ArgumentError(
-            f"quantile knows no method {method!r}",
-            hint="methods are linear, lower, higher, nearest, midpoint",
-        )
-    whole = array_of("quantile", x)
-    line, at = _line("quantile", whole, axis)
-    if not line.shape[at]:
-        raise ShapeError("quantile of no elements does not exist", got=str(whole.shape))
-    dtype = inexact((line.dtype, False))[0]
-    fraction = (
-        number_as(q, dtype, bind.innermost([line]))
-        if scalar_kind(q) is not None
-        else (array_of("quantile", q))
-    )
-    result = apply(_quantile, (line, fraction), at, dtype, method)
-    if not keepdims:
-        return result
-    sizes = (
-        (1,) * whole.ndim
-        if axis is None
-        else tuple(1 if a == at else n for a, n in enumerate(whole.shape))
-    )
-    return result.reshape(fraction.shape + sizes)
-
-
-def _quantile(x: UOp, q: UOp, axis: int, dtype: DType, method: str) -> UOp:
-    wide = dtype if dtype.itemsize >= 4 else FLOAT32
-    (ordered,) = build.sort([moveaxis(cast(x, wide), axis, x.ndim - 1)])
-    size, others = ordered.shape[-1], ordered.shape[:-1]
-    front = moveaxis(ordered, ordered.ndim - 1, 0)
-    place = cast(q, wide) * (size - 1)
-    low, high = unary(Op.FLOOR, place), unary(Op.CEIL, place)
-    if method == "nearest":
-        low = high = unary(Op.ROUND, place)
-    low, high = (
-        (high, high) if method == "higher" else (low, low) if method == "lower" else (low, high)
-    )
-
-    def at(where: UOp) -> UOp:
-        index = reshape(cast(where, INT32), (*q.shape, 1))
-        return reshape(build.gather(front, index, (1, *others)), (*q.shape, *others))
-
-    shape = (*q.shape, *others)
-    weight = build.broadcast_in_dim(place - low, shape, range(q.ndim))
-    weight = full_like(weight, 0.5) if method == "midpoint" else weight
-    below, above = at(low), at(high)
-    between = build.where(eq(below, above), below, below * (1 - weight) + above * weight)
-    nan = build.reduce(ne(front, front), Op.MAX, (0,))
-    nan = expand(reshape(nan, (1,) * q.ndim + others), shape)
-    return cast(build.where(nan, full_like(between, float("nan")), between), dtype)
-
-
-def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left") -> Array:
     """Where to insert `v` into the sorted vector `a` to keep it sorted.
 
-    With side "left" before equal elements, with "right" after them.  All of `a` is compared, in
-    one vectorised pass.
+    With side "left" before equal elements, with "right" after them.  If `a` is not sorted,
+    `sorter` holds the indices that sort it.  All of `a` is compared, in one vectorised pass,
+    whatever `method` asks for.
 
     Raises:
         ArgumentError: for another side.
@@ -199,6 +111,8 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left") -> Array:
     operands, dtype, _ = together("searchsorted", a, v)
     if operands[0].ndim != 1:
         raise ShapeError("searchsorted needs a vector to search in", got=str(operands[0].shape))
+    if sorter is not None:
+        operands[0] = getitem(operands[0], (array_of("searchsorted", sorter),))
     return apply(_search, operands, dtype, side == "left")
 
 

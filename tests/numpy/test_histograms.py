@@ -1,0 +1,66 @@
+"""Counts in bins against NumPy."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tests.numpy.values import close, sample
+from tfn.errors import ArgumentError, DTypeError, ShapeError
+
+
+def test_bincount():
+    x = np.int32([1, 3, 3, 0, 9])
+    close(tnp.bincount(x), np.bincount(x).astype(np.int32))
+    close(tnp.bincount(x, minlength=12), np.bincount(x, minlength=12).astype(np.int32))
+    close(tnp.bincount(x, length=4), np.bincount(x)[:4].astype(np.int32))
+    w = np.float32([1, 2, 3, 4, 5])
+    close(tnp.bincount(x, w), np.bincount(x, w).astype(np.float32))
+    close(tnp.bincount(np.zeros(0, np.int32)), np.zeros(0, np.int32))
+    with pytest.raises(DTypeError, match="bincount needs integers"):
+        tnp.bincount(w)
+
+
+@pytest.mark.parametrize("bins", [1, 7, np.float64([-2, -1, 0.5, 0.75, 3])])
+@pytest.mark.parametrize("density", [False, True])
+def test_histogram(bins, density):
+    x = sample("float64", (50,), 3, special=False)
+    x[:3] = [-2, 0.5, 3]
+    w = sample("float64", (50,), 4, special=False)
+    for options in ({}, {"range": (-1.0, 1.5)}, {"weights": w}):
+        got = tnp.histogram(x, bins, density=density, **options)
+        want = np.histogram(x, bins, density=density, **options)
+        for a, b in zip(got, want):
+            close(a, np.float64(b), 512)
+        if "range" not in options:
+            jitted = tfn.jit(partial(tnp.histogram, bins=bins, density=density, **options))(x)
+            close(jitted[0], got[0], 64)
+
+
+def test_histograms_of_few_elements():
+    close(tnp.histogram(np.full(4, 3.0), 2)[0], np.histogram(np.full(4, 3.0), 2)[0] * 1.0)
+    close(tnp.histogram(np.zeros(0), 2)[1], np.histogram(np.zeros(0), 2)[1])
+    assert tnp.histogram(np.int8([1, 2, 2]), 2)[0].dtype == np.float32
+    with pytest.raises(ArgumentError, match="number of bins"):
+        tnp.histogram(np.ones(3), "auto")
+    with pytest.raises(ShapeError, match="weight for each"):
+        tnp.histogram(np.ones(3), 2, weights=np.ones(2))
+
+
+def test_histograms_of_points():
+    points = sample("float64", (40, 3), 5, special=False)
+    got, edges = tnp.histogramdd(points, (2, 3, 4), density=True)
+    want, lines = np.histogramdd(points, (2, 3, 4), density=True)
+    close(got, want, 512)
+    for a, b in zip(edges, lines, strict=True):
+        close(a, b, 128)
+    line = np.linspace(-3, 3, 5)
+    for bins in (4, line, [3, line]):
+        got = tnp.histogram2d(points[:, 0], points[:, 1], bins)
+        want = np.histogram2d(points[:, 0], points[:, 1], bins)
+        for a, b in zip(got, want, strict=True):
+            close(a, b, 128)
+    with pytest.raises(ArgumentError, match="for each column"):
+        tnp.histogramdd(points, [2])

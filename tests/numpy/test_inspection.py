@@ -1,0 +1,57 @@
+"""What the namespace says of itself, as the array API standard asks."""
+
+import numpy as np
+import pytest
+
+import tfn.numpy as tnp
+from tfn.errors import ArgumentError, DTypeError
+from tfn.numpy.inspection import KINDS
+
+
+def test_namespace():
+    x = tnp.ones(2)
+    assert x.__array_namespace__() is tnp and tnp.__array_api_version__ == "2024.12"
+    assert x.__array_namespace__(api_version="2022.12") is tnp
+    with pytest.raises(ArgumentError, match="not the array API 1999"):
+        x.__array_namespace__(api_version="1999")
+    info = tnp.__array_namespace_info__()
+    assert info.default_device() in info.devices() and x.device in info.devices()
+    assert info.default_dtypes()["integral"] == tnp.int32
+    assert set(info.dtypes(kind="signed integer")) == {"int8", "int16", "int32", "int64"}
+    assert "bool" in info.dtypes() and "bfloat16" not in info.dtypes()
+    assert set(info.dtypes(kind=("bool", "complex floating"))) == {
+        "bool", "complex64", "complex128"}  # fmt: skip
+
+
+def test_kinds():
+    for kind, members in KINDS.items():
+        for dtype in members:
+            assert tnp.isdtype(dtype, kind) and tnp.isdtype(dtype, ("bool", kind))
+    assert not tnp.isdtype("float32", "integral") and tnp.isdtype(np.int8, tnp.int8)
+    with pytest.raises(DTypeError):
+        tnp.isdtype("float32", "colourful")
+
+
+def test_casts_by_promotion():
+    assert tnp.can_cast("uint8", "int16") and not tnp.can_cast("int16", "uint8")
+    assert tnp.can_cast(tnp.ones(1), "float64") and tnp.can_cast("bfloat16", "float32")
+
+
+@pytest.mark.parametrize("name", ["float16", "float32", "float64"])
+def test_limits_of_floats(name):
+    got, want = tnp.finfo(name), np.finfo(name)
+    for key in ("eps", "max", "min", "tiny", "smallest_normal", "bits", "resolution", "nmant"):
+        assert getattr(got, key) == getattr(want, key), key
+    assert type(got.eps) is float and got.dtype == want.dtype
+    assert tnp.finfo(tnp.ones(1, name)) == got
+    assert tnp.iinfo(tnp.ones(1, "int8")).max == 127
+    assert tnp.finfo("complex64") == tnp.finfo("float32")
+    with pytest.raises(DTypeError, match="floating dtype"):
+        tnp.finfo("int8")
+
+
+def test_questions_about_values():
+    assert tnp.isscalar(1) and tnp.isscalar(tnp.array(1)) and not tnp.isscalar([1])
+    assert tnp.iterable(tnp.ones(2)) and not tnp.iterable(tnp.ones(()))
+    assert tnp.array_repr(tnp.array([1.23456]), precision=2) == "Array([1.23], dtype=float32)"
+    assert tnp.array_str(tnp.array([1.23456]), precision=2) == "[1.23]"

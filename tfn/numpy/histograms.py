@@ -1,0 +1,196 @@
+"""How many elements lie in each bin: bincount and histograms of one and more dimensions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import INTEGERS
+from tfn.errors import ArgumentError, DTypeError, ShapeError
+from tfn.numpy.arithmetic import divide
+from tfn.numpy.creation import asarray, full_like, zeros
+from tfn.numpy.cumulative import diff
+from tfn.numpy.joining import stack
+from tfn.numpy.logic import where
+from tfn.numpy.operands import apply, array_of, broadcast_shape, inexact
+from tfn.numpy.reductions import max as largest
+from tfn.numpy.reductions import min as smallest
+from tfn.numpy.sorting import searchsorted
+from tfn.numpy.spaced import linspace
+from tfn.trace import build
+from tfn.trace.build import reshape
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+Range = tuple[ArrayLike, ArrayLike] | None
+
+
+def bincount(
+    x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
+) -> Array:
+    """How often each number occurs, or the sum of the weights there.
+
+    `length` says the size of the result, and larger numbers are left out; without it the value
+    of `x` must be known.
+
+    Raises:
+        DTypeError: unless `x` holds integers.
+        TracerArrayConversionError: without `length`, for a traced value.
+    """
+    x = array_of("bincount", x)
+    if x.dtype not in INTEGERS:
+        raise DTypeError("bincount needs integers", got=x.dtype.name)
+    if x.ndim != 1:
+        raise ArgumentError("bincount needs a vector", got=str(x.shape))
+    if length is None:
+        length = max(minlength, int(np.asarray(x).max(initial=-1)) + 1)
+    counted = array_of("bincount", np.int32(1) if weights is None else weights)
+    broadcast_shape("bincount", counted.shape, x.shape)
+    return apply(_counts, (x, counted), length)
+
+
+def _counts(x: UOp, weights: UOp, length: int) -> UOp:
+    total = build.zeros((length,), weights.dtype)
+    if not length or not x.size:
+        return total
+    weights = build.broadcast_to(weights, x.shape)
+    index = reshape(build.maximum(x, build.full_like(x, 0)), (x.size, 1))
+    return build.scatter(total, index, reshape(weights, (x.size, 1)), Op.ADD)
+
+
+def histogram_bin_edges(
+    a: ArrayLike, bins: ArrayLike = 10, range: Range = None, weights: ArrayLike | None = None
+) -> Array:
+    """The borders of `bins` bins of equal width from the smallest to the largest element.
+
+    `range` gives other ends; borders given as `bins` are the result.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> histogram_bin_edges(tnp.array([1.0, 5.0]), 4)
+        Array([1., 2., 3., 4., 5.], dtype=float32)
+    """
+    if isinstance(bins, str):
+        raise ArgumentError("histograms need a number of bins, or their borders", got=repr(bins))
+    x = array_of("histogram_bin_edges", a)
+    dtype = inexact((x.dtype, False))[0]
+    borders = asarray(bins)
+    if borders.ndim:
+        return borders.astype(inexact((borders.dtype, False))[0])
+    count = int(borders)
+    if range is None:
+        range = (smallest(x), largest(x)) if x.size else (0, 1)
+    low, high = (asarray(end).astype(dtype) for end in range)
+    one = low == high  # a single value lies in the middle of bins of total width 1
+    low, high = where(one, low - 0.5, low), where(one, high + 0.5, high)
+    edges: Array = linspace(low, high, count + 1, dtype=dtype)
+    return edges
+
+
+def histogram(
+    a: ArrayLike,
+    bins: ArrayLike = 10,
+    range: Range = None,
+    weights: ArrayLike | None = None,
+    density: bool | None = None,
+) -> tuple[Array, Array]:
+    """How many elements, or how much weight, lie in each bin, and the borders of the bins.
+
+    A bin holds its left border, the last one also its right.  With `density` the integral over
+    all bins is 1.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> histogram(tnp.array([0.0, 1.0, 1.5, 4.0]), 2)[0]
+        Array([3., 1.], dtype=float32)
+    """
+    x = array_of("histogram", a)
+    x = x.reshape(x.size)
+    edges = histogram_bin_edges(x, bins, range)
+    total, (line,) = _spread([x], [edges], _weights(x, weights))
+    return _density(total, [line]) if density else total, line
+
+
+def histogram2d(
+    x: ArrayLike,
+    y: ArrayLike,
+    bins: Any = 10,
+    range: Sequence[Range] | None = None,
+    weights: ArrayLike | None = None,
+    density: bool | None = None,
+) -> tuple[Array, Array, Array]:
+    """How many points lie in each cell of a grid, and the borders along both axes."""
+    points = stack([array_of("histogram2d", x), array_of("histogram2d", y)], 1)
+    single = isinstance(bins, (Array, np.ndarray)) and bins.ndim == 1
+    total, (first, second) = histogramdd(
+        points, [bins, bins] if single else bins, range, weights, density
+    )
+    return total, first, second
+
+
+def histogramdd(
+    sample: ArrayLike,
+    bins: Any = 10,
+    range: Sequence[Range] | None = None,
+    weights: ArrayLike | None = None,
+    density: bool | None = None,
+) -> tuple[Array, list[Array]]:
+    """How many rows of `sample` lie in each cell of a grid, and the borders along each axis.
+
+    Raises:
+        ShapeError: unless `sample` is a matrix, one point in each row.
+        ArgumentError: unless there are as many bins and ranges as columns.
+    """
+    points = array_of("histogramdd", sample)
+    if points.ndim != 2:
+        raise ShapeError("histogramdd needs a matrix of points", got=str(points.shape))
+    axes = points.shape[1]
+    columns = [points[:, i] for i in np.arange(axes).tolist()]
+    each = list(bins) if isinstance(bins, (tuple, list)) else [bins] * axes
+    ranges = [None] * axes if range is None else list(range)
+    if len(each) != axes or len(ranges) != axes:
+        raise ArgumentError(
+            "histogramdd needs bins and a range for each column",
+            got=f"{len(each)} bins, {len(ranges)} ranges, {axes} columns",
+        )
+    edges = [histogram_bin_edges(x, b, r) for x, b, r in zip(columns, each, ranges, strict=True)]
+    total, edges = _spread(columns, edges, _weights(points[:, 0], weights))
+    return _density(total, edges) if density else total, edges
+
+
+def _weights(x: Array, weights: ArrayLike | None) -> Array:
+    """The weight of each element: 1 unless said otherwise."""
+    if weights is None:
+        return full_like(x, 1, inexact((x.dtype, False))[0])
+    w = array_of("weights", weights)
+    if w.size != x.size:
+        raise ShapeError("histograms need a weight for each element", got=f"{w.shape}, {x.shape}")
+    return w.reshape(w.size)
+
+
+def _spread(
+    columns: Sequence[Array], edges: list[Array], weights: Array
+) -> tuple[Array, list[Array]]:
+    """The weights added up in the cells of a grid."""
+    shape = tuple(line.size - 1 for line in edges)
+    flat, outside = zeros(weights.shape, "int32"), zeros(weights.shape, "bool")
+    for x, line, size in zip(columns, edges, shape, strict=True):
+        place = searchsorted(line, x, side="right") - 1
+        place = where(x == line[-1], size - 1, place)
+        outside = outside | (place < 0) | (place >= size)
+        flat = flat * size + place
+    cells = math.prod(shape)
+    total = apply(_counts, (where(outside, cells, flat), weights), cells)
+    return total.reshape(shape), edges
+
+
+def _density(total: Array, edges: Sequence[Array]) -> Array:
+    result = divide(total, total.sum())
+    for axis, line in enumerate(edges):
+        thin = tuple(-1 if a == axis else 1 for a in np.arange(total.ndim).tolist())
+        result = result / diff(line).reshape(thin)
+    return result

@@ -1,0 +1,211 @@
+"""What the namespace says of itself, its dtypes and its devices, and questions about values.
+
+Source: the Python array API standard 2024.12, "Inspection" and "Data type functions".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tfn import dtypes
+from tfn.array import Array, ArrayLike
+from tfn.config import config
+from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INTEGERS, SCALAR_TYPES, SIGNED, UNSIGNED, DType
+from tfn.errors import ArgumentError, DTypeError
+from tfn.numpy.creation import on_device
+from tfn.numpy.operands import scalar_kind
+
+KINDS = {
+    "bool": frozenset({BOOL}), "signed integer": SIGNED, "unsigned integer": UNSIGNED,
+    "integral": INTEGERS, "real floating": FLOATS, "complex floating": COMPLEXES,
+    "numeric": INTEGERS | FLOATS | COMPLEXES,
+}  # fmt: skip
+"""The kinds of dtypes that the standard names."""
+
+
+def _names(kind: Any) -> frozenset[DType]:
+    if isinstance(kind, str) and kind in KINDS:
+        return KINDS[kind]
+    if isinstance(kind, tuple):
+        return frozenset().union(*map(_names, kind))
+    return frozenset({dtypes.canonical(kind)})
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is of a kind: a name of the standard, a dtype, or one of a tuple of these.
+
+    Raises:
+        DTypeError: if there is no such dtype or kind.
+
+    Example:
+        >>> isdtype("int8", "integral"), isdtype("int8", ("bool", "real floating"))
+        (True, False)
+    """
+    return dtypes.canonical(dtype) in _names(kind)
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether values of one dtype, or of an array, become another one by promotion alone.
+
+    Example:
+        >>> can_cast("int32", "float32"), can_cast("float32", "int32")
+        (True, False)
+    """
+    given, wanted = getattr(from_, "dtype", from_), dtypes.canonical(to)
+    return dtypes.promote_types(given, wanted) == wanted
+
+
+@dataclass(frozen=True, slots=True)
+class FloatInfo:
+    """Limits of a floating dtype, or of the parts of a complex one, as Python floats.
+
+    Attributes:
+        bits: of one number, sign, exponent and mantissa together.
+        eps: from 1 to the next larger number.
+        max: the largest number.
+        min: the smallest one, ``-max``.
+        smallest_normal: the smallest positive number of full precision; also `tiny`.
+        dtype: of the numbers.
+        smallest_subnormal: the smallest positive number.
+        resolution: the precision in decimals, as a number.
+        nmant: bits of the mantissa.
+        nexp: bits of the exponent.
+    """
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+    smallest_subnormal: float
+    resolution: float
+    nmant: int
+    nexp: int
+
+    @property
+    def tiny(self) -> float:
+        """Another name of `smallest_normal`."""
+        return self.smallest_normal
+
+
+def finfo(dtype: Any) -> FloatInfo:
+    """Limits of a floating or complex dtype, or of that of an array.
+
+    Raises:
+        DTypeError: for dtypes without a fraction.
+
+    Example:
+        >>> finfo("bfloat16").eps
+        0.0078125
+    """
+    kind = dtypes.part(dtypes.canonical(getattr(dtype, "dtype", dtype)))
+    if kind not in FLOATS:
+        raise DTypeError("finfo needs a floating dtype", got=kind.name, hint="use iinfo")
+    found = dtypes.finfo(kind)
+    return FloatInfo(
+        bits=int(found.bits),
+        eps=float(found.eps),
+        max=float(found.max),
+        min=float(found.min),
+        smallest_normal=float(found.smallest_normal),
+        dtype=kind,
+        smallest_subnormal=float(found.smallest_subnormal),
+        resolution=float(found.resolution),
+        nmant=int(found.nmant),
+        nexp=int(found.nexp),
+    )
+
+
+def iinfo(dtype: Any) -> Any:
+    """Limits of an integer dtype, or of that of an array: ``numpy.iinfo``."""
+    return dtypes.iinfo(getattr(dtype, "dtype", dtype))
+
+
+class Namespace:
+    """What the array API asks of ``__array_namespace_info__()``."""
+
+    __slots__ = ()
+
+    def capabilities(self) -> dict[str, bool | int | None]:
+        """What depends on values: masks as indices and results of unknown shape work eagerly."""
+        return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
+
+    def default_device(self) -> str:
+        """The name of the device on which arrays are made."""
+        return config.device
+
+    def devices(self) -> list[str]:
+        """The names of all devices of this process."""
+        return [config.device]
+
+    def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
+        """What Python numbers become: 32 bits."""
+        on_device("default_dtypes", device)
+        names = {"real floating": float, "complex floating": complex, "integral": int}
+        found = {name: dtypes.DEFAULTS[scalar] for name, scalar in names.items()}
+        return found | {"indexing": dtypes.DEFAULTS[int]}
+
+    def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
+        """The dtypes of a kind by name, those of the standard; all of them without a kind."""
+        on_device("dtypes", device)
+        wanted = frozenset(dtypes.ALL) if kind is None else _names(kind)
+        known = {name.dtype.name: name.dtype for name in SCALAR_TYPES}
+        standard = KINDS["numeric"] - {dtypes.BFLOAT16, dtypes.FLOAT16} | {BOOL}
+        return {name: kind for name, kind in known.items() if kind in wanted & standard}
+
+
+def __array_namespace_info__() -> Namespace:
+    """What can be asked about this namespace."""
+    return Namespace()
+
+
+def isscalar(x: Any) -> bool:
+    """Whether this is a number, of Python or of NumPy, or an array without axes.
+
+    Example:
+        >>> isscalar(1.5), isscalar([1.5])
+        (True, False)
+    """
+    if isinstance(x, (Array, np.ndarray)):
+        return x.ndim == 0
+    return scalar_kind(x) is not None or bool(np.isscalar(x))
+
+
+def iterable(x: Any) -> bool:
+    """Whether ``iter(x)`` works."""
+    try:
+        iter(x)
+    except (TypeError, ArgumentError):
+        return False
+    return True
+
+
+def array_repr(
+    x: ArrayLike,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
+    """The text that shows an array and its dtype; see `numpy.array_repr`."""
+    with np.printoptions(**_options(max_line_width, precision, suppress_small)):
+        return repr(x)
+
+
+def array_str(
+    x: ArrayLike,
+    max_line_width: int | None = None,
+    precision: int | None = None,
+    suppress_small: bool | None = None,
+) -> str:
+    """The text of an array's values; see `numpy.array_str`."""
+    with np.printoptions(**_options(max_line_width, precision, suppress_small)):
+        return str(x)
+
+
+def _options(width: int | None, precision: int | None, suppress: bool | None) -> Any:
+    given = {"linewidth": width, "precision": precision, "suppress": suppress}
+    return {name: value for name, value in given.items() if value is not None}

@@ -1,0 +1,161 @@
+"""Quantiles, percentiles and medians, of all elements or of those that are not NaN.
+
+Source: R. J. Hyndman and Y. Fan, "Sample quantiles in statistical packages", 1996; the place of a
+quantile q among n sorted elements is ``n q + a + q (1 - a - b) - 1``, with (a, b) of the method.
+"""
+
+from __future__ import annotations
+
+from tfn.array import Array, ArrayLike, Axes
+from tfn.dtypes import FLOAT32, INT32, DType
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.operands import apply, array_of, inexact, number_as, scalar_kind, some_axes
+from tfn.trace import bind, build
+from tfn.trace.build import add_up, cast, eq, full_like, ne, permute, reshape, unary
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+Numbers = tuple[int, ...]
+
+METHODS: dict[str, tuple[float, float]] = {
+    "linear": (1, 1), "lower": (1, 1), "higher": (1, 1), "nearest": (1, 1), "midpoint": (1, 1),
+    "inverted_cdf": (0, 1), "interpolated_inverted_cdf": (0, 1), "hazen": (0.5, 0.5),
+    "weibull": (0, 0), "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8),
+}  # fmt: skip
+"""The numbers (a, b) of each method."""
+
+
+def median(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The middle element of the sorted ones, the mean of two if their number is even."""
+    return quantile(x, 0.5, axis, keepdims=keepdims)
+
+
+def percentile(
+    x: ArrayLike,
+    q: ArrayLike,
+    axis: Axes = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """The value below which `q` percent of the elements lie; see `quantile`."""
+    return quantile(x, _fraction(q), axis, method=method, keepdims=keepdims)
+
+
+def quantile(
+    x: ArrayLike,
+    q: ArrayLike,
+    axis: Axes = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """The value below which a fraction `q` of the elements lies, NaN if one is NaN.
+
+    Axes of `q` come first in the result.  Methods: linear, lower, higher, nearest, midpoint, and
+    inverted_cdf, interpolated_inverted_cdf, hazen, weibull, median_unbiased, normal_unbiased.
+
+    Raises:
+        ArgumentError: for another method.
+        ShapeError: if there are no elements.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> quantile(tnp.arange(5.0), 0.25)
+        Array(1., dtype=float32)
+    """
+    return _apply("quantile", x, q, axis, method, keepdims, False)
+
+
+def nanmedian(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The median of what is not NaN."""
+    return nanquantile(x, 0.5, axis, keepdims=keepdims)
+
+
+def nanpercentile(
+    x: ArrayLike,
+    q: ArrayLike,
+    axis: Axes = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """The percentile of what is not NaN; see `percentile`."""
+    return nanquantile(x, _fraction(q), axis, method=method, keepdims=keepdims)
+
+
+def nanquantile(
+    x: ArrayLike,
+    q: ArrayLike,
+    axis: Axes = None,
+    *,
+    method: str = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """The quantile of what is not NaN, NaN where nothing is left; see `quantile`."""
+    return _apply("nanquantile", x, q, axis, method, keepdims, True)
+
+
+def _fraction(q: ArrayLike) -> ArrayLike:
+    return q / 100 if isinstance(q, (int, float)) else array_of("percentile", q) / 100
+
+
+def _apply(
+    name: str, x: ArrayLike, q: ArrayLike, axis: Axes, method: str, keepdims: bool, left: bool
+) -> Array:
+    if method not in METHODS:
+        raise ArgumentError(
+            f"{name} knows no method {method!r}", hint="methods are " + ", ".join(METHODS)
+        )
+    x = array_of(name, x)
+    axes = some_axes(name, axis, x.ndim)
+    if 0 in [x.shape[a] for a in axes]:
+        raise ShapeError(f"{name} of no elements does not exist", got=str(x.shape))
+    dtype = inexact((x.dtype, False))[0]
+    number = scalar_kind(q) is not None
+    fraction = number_as(q, dtype, bind.innermost([x])) if number else array_of(name, q)
+    return apply(_quantile, (x, fraction), axes, dtype, method, bool(keepdims), left)
+
+
+def _quantile(
+    x: UOp, q: UOp, axes: Numbers, dtype: DType, method: str, keepdims: bool, left: bool
+) -> UOp:
+    wide = dtype if dtype.itemsize >= 4 else FLOAT32
+    others = [a for a in range(x.ndim) if a not in axes]
+    sizes = tuple(x.shape[a] for a in others)
+    count = x.size // max(build.count(sizes), 1) if 0 not in sizes else 1
+    rows = reshape(permute(cast(x, wide), [*others, *axes]), (*sizes, count))
+    (ordered,) = build.sort([rows])
+    shape = (*sizes, *q.shape)
+    whole = add_up(cast(eq(rows, rows), wide), (rows.ndim - 1,))
+    number = build.broadcast_in_dim(whole, shape, range(len(sizes)))
+    if not left:
+        number = full_like(number, count)
+
+    a, b = METHODS[method]
+    fraction = build.broadcast_to(cast(q, wide), shape)
+    place = number * fraction + (fraction * (1 - a - b) + a) - 1
+    if method == "inverted_cdf":
+        place = unary(Op.CEIL, number * fraction) - 1
+    place = build.minimum(build.maximum(place, full_like(place, 0)), number - 1)
+    low, high = unary(Op.FLOOR, place), unary(Op.CEIL, place)
+    if method == "nearest":
+        low = high = unary(Op.ROUND, place)
+    elif method in ("lower", "higher"):
+        low = high = low if method == "lower" else high
+
+    def at(where: UOp) -> UOp:
+        index = reshape(cast(build.maximum(where, full_like(where, 0)), INT32), (*shape, 1))
+        return reshape(build.gather(ordered, index, (1,), len(sizes)), shape)
+
+    below, above = at(low), at(high)
+    weight = full_like(place, 0.5) if method == "midpoint" else place - low
+    between = build.where(eq(below, above), below, below * (1 - weight) + above * weight)
+    missing = eq(whole, full_like(whole, 0)) if left else ne(whole, full_like(whole, count))
+    nan = build.broadcast_in_dim(missing, shape, range(len(sizes)))
+    found = cast(build.where(nan, full_like(between, float("nan")), between), dtype)
+    found = permute(found, [*range(len(sizes), len(shape)), *range(len(sizes))])
+    if keepdims:
+        thin = tuple(1 if axis in axes else n for axis, n in enumerate(x.shape))
+        found = reshape(found, (*q.shape, *thin))
+    return found
