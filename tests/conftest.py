@@ -1,4 +1,4 @@
-"""What all tests share: how hypothesis searches, and golden files.
+"""What all tests share: how hypothesis searches, keys used twice, and golden files.
 
 A plain run draws the same few examples every time; ``--hypothesis-profile=search`` draws many new
 ones.  ``--update-golden`` writes what a golden test got, to be read like code before it is kept.
@@ -12,11 +12,15 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tfn.config import config
+
 settings.register_profile(
     "same", derandomize=True, database=None, deadline=None, max_examples=20, print_blob=True
 )
 settings.register_profile("search", deadline=None, max_examples=300)
 settings.load_profile("same")
+
+config.key_reuse = True  # tests begin with the same key again and again; test_keys.py forbids it
 
 GOLDEN = Path(__file__).parent / "golden"
 Golden = Callable[[str, str], None]

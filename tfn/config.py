@@ -29,6 +29,7 @@ class Config:
         cache_dir: folder of compiled objects (TFN_CACHE_DIR).
         disk_cache: whether compiled objects are kept on disk (TFN_DISK_CACHE).
         memory_limit_bytes: largest sum of live buffers, 0 for no limit (TFN_MEMORY_LIMIT).
+        key_reuse: whether a random key may be used twice (TFN_KEY_REUSE).
         native_dispatch: calls through native builtins, else through ctypes (TFN_NATIVE_DISPATCH).
     """
 
@@ -39,6 +40,7 @@ class Config:
     memory_limit_bytes: int = field(
         default_factory=lambda: int(os.environ.get("TFN_MEMORY_LIMIT", "0"))
     )
+    key_reuse: bool = field(default_factory=lambda: os.environ.get("TFN_KEY_REUSE", "0") != "0")
     native_dispatch: bool = field(
         default_factory=lambda: os.environ.get("TFN_NATIVE_DISPATCH", "1") != "0"
     )

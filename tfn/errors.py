@@ -15,16 +15,32 @@ from pathlib import Path
 _NOT_THE_USERS = (str(Path(__file__).parent), contextlib.__file__)
 
 
-def user_line() -> str:
-    """The innermost line on the stack that is not tfn's own, as ``train.py:31  y = x @ w``."""
+Line = tuple[str, int] | None
+"""A file and a number of a line in it."""
+
+
+def user_place() -> Line:
+    """The innermost line on the stack that is not tfn's own."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
         if frame.f_back is None:
-            return ""
+            return None
         frame = frame.f_back
-    path, line = frame.f_code.co_filename, frame.f_lineno
+    return frame.f_code.co_filename, frame.f_lineno
+
+
+def show_line(place: Line) -> str:
+    """A line as messages show it: ``train.py:31  y = x @ w``."""
+    if place is None:
+        return ""
+    path, line = place
     text = linecache.getline(path, line).strip()
     return f"{Path(path).name}:{line}" + (f"  {text}" if text else "")
+
+
+def user_line() -> str:
+    """The innermost line on the stack that is not tfn's own, as ``train.py:31  y = x @ w``."""
+    return show_line(user_place())
 
 
 class TfnError(Exception):

@@ -41,11 +41,18 @@ def test_modules_resolve_to_tfn():
         assert jax.config.jax_enable_x64 is False
         jax.config.update("jax_enable_x64", True)
         assert P("a", None) == ("a", None)
+        key = jax.random.key(0)
+        jax.random.normal(key), jax.random.normal(key)
+        jax.config.update("jax_debug_key_reuse", True)
+        try:
+            jax.random.normal(key), jax.random.normal(key)
+        except jax.errors.KeyReuseError:
+            print("used twice")
         kinds = []
         jax.jit(lambda x: kinds.append(isinstance(x, jax.core.Tracer)) or x)(1.0)
         print(kinds, isinstance(jnp.ones(2), jax.core.Tracer), jax.__version_info__ > (0, 4))
     """)
-    assert out == "[True] False True\n"
+    assert out == "used twice\n[True] False True\n"
 
 
 def test_a_name_that_is_not_there_is_named():

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import tfn
+import tfn.numpy as tnp
 from tfn import random
-from tfn.errors import ArgumentError, DTypeError
+from tfn.config import config
+from tfn.errors import ArgumentError, DTypeError, KeyReuseError
 
 
 def data(key: random.Key) -> list[object]:
@@ -150,3 +152,89 @@ def test_values_do_not_depend_on_being_mapped_or_compiled() -> None:
         alone = sample(key, 7) if sample is random.permutation else sample(key, (7,))
         compiled = tfn.jit(lambda k, f=sample: f(k, 7))(key)
         np.testing.assert_array_equal(compiled, alone)
+
+
+@pytest.fixture
+def strict():
+    """Keys may be used once, as they are unless somebody says otherwise."""
+    config.key_reuse = False
+    yield
+    config.key_reuse = True
+
+
+@pytest.mark.parametrize("again", [
+    random.normal, random.split, random.bits, lambda k: random.permutation(k, 3),
+    lambda k: random.choice(k, 5), lambda k: random.categorical(k, tnp.zeros(3)),
+])  # fmt: skip
+def test_a_key_used_twice_is_an_error_that_names_both_lines(strict, again):
+    key = random.key(0)
+    random.uniform(key)  # first
+    with pytest.raises(KeyReuseError, match="uniform has used already") as caught:
+        again(key)
+    assert "random.uniform(key)  # first" in caught.value.got
+    assert "split(key)" in caught.value.hint
+
+
+def test_what_does_not_use_a_key_up(strict):
+    key = random.key(0)
+    for i in range(3):
+        random.uniform(random.fold_in(key, i))
+    random.key_data(key), repr(key), key == key, tfn.tree.leaves(key)
+    random.uniform(key)
+    random.choice(random.clone(key), tnp.arange(9), (2,), replace=False)  # one use, not two
+    first, second = random.split(random.clone(key))
+    assert random.uniform(first) != random.uniform(second)
+    random.uniform(random.key(0)), random.uniform(random.PRNGKey(0))
+    words = random.PRNGKey(0)
+    random.uniform(words), random.uniform(words)  # an array like others
+
+
+def test_within_a_trace(strict):
+    @tfn.jit
+    def twice(key):
+        return random.normal(key) + random.uniform(key)
+
+    with pytest.raises(KeyReuseError, match="uniform was given a key that normal has used"):
+        twice(random.key(0))
+
+    def once(shape):
+        return random.normal(key, shape)
+
+    key = random.key(0)
+    tfn.jit(once, static_argnums=0)((2,))
+    tfn.jit(once, static_argnums=0)((3,))  # traced anew, not used anew
+
+
+def test_branches_may_use_the_same_key(strict):
+    key = random.key(0)
+
+    @tfn.jit
+    def either(flag):
+        return tfn.lax.cond(flag, lambda: random.normal(key), lambda: random.uniform(key))
+
+    assert either(True) == random.normal(random.key(0))
+
+
+def test_steps_of_a_loop_are_checked(strict):
+    def walk(key, steps):
+        def step(key, _):
+            key, now = random.split(key)
+            return key, random.normal(now)
+
+        return tfn.lax.scan(step, key, length=steps)
+
+    assert len(set(walk(random.key(0), 5)[1].tolist())) == 5
+
+    def careless(key, _):
+        return key, random.normal(key) + random.normal(key)
+
+    with pytest.raises(KeyReuseError):
+        tfn.lax.scan(careless, random.key(0), length=2)
+
+
+def test_the_generator_has_a_name():
+    assert random.key_impl(random.key(0)) == "threefry2x32"
+    assert random.key(1, impl="threefry2x32") == random.key(1)
+    for make in (random.key, random.PRNGKey):
+        with pytest.raises(ArgumentError, match="threefry2x32"):
+            make(0, impl="rbg")

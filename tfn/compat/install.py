@@ -10,11 +10,14 @@ from types import ModuleType
 from typing import Any
 
 from tfn.compat.names import MODULES, Names
+from tfn.compat.onedevice import config
 from tfn.errors import ArgumentError
 
 
 def install_as_jax() -> None:
     """Let ``import jax``, ``jax.numpy``, ``jax.lax`` ... mean tfn, from now on in this process.
+
+    A random key may then be used twice, as with JAX, until ``jax_debug_key_reuse`` is set.
 
     Raises:
         ArgumentError: if JAX itself is imported already.
@@ -29,6 +32,7 @@ def install_as_jax() -> None:
             return
         raise ArgumentError("JAX itself has been imported already",
                             hint="call install_as_jax() before everything else")  # fmt: skip
+    config.update("jax_debug_key_reuse", False)
     for name, names in MODULES.items():
         module = sys.modules[name] = _module(name, names)
         parent, _, last = name.rpartition(".")

@@ -16,6 +16,7 @@ import numpy as np
 from tfn import run
 from tfn.array import Array
 from tfn.compat.names import VERSION
+from tfn.config import config as tfn_config
 from tfn.dtypes import DType
 from tfn.errors import ArgumentError
 from tfn.trace.op import Shape
@@ -223,6 +224,7 @@ class Settings:
     """``jax.config``: settings that tfn has no use for are kept, and do nothing.
 
     64-bit types are there whenever they are asked for by name, whatever ``jax_enable_x64`` says.
+    Keys may be used twice, as with JAX, unless ``jax_debug_key_reuse`` forbids it.
     """
 
     def __init__(self) -> None:
@@ -237,6 +239,8 @@ class Settings:
     def update(self, name: str, value: Any) -> None:
         """Change a setting."""
         setattr(self, name, value)
+        if name == "jax_debug_key_reuse":
+            tfn_config.key_reuse = not value
 
     def read(self, name: str) -> Any:
         """The value of a setting."""

@@ -11,7 +11,7 @@ Files in reading order:
 from tfn.random.keys import (
     Key as Key, KeyLike as KeyLike, KeyType as KeyType, key as key, PRNGKey as PRNGKey,
     split as split, fold_in as fold_in, key_data as key_data, wrap_key_data as wrap_key_data,
-    clone as clone,
+    clone as clone, key_impl as key_impl,
 )  # fmt: skip
 from tfn.random.distributions import (
     bits as bits, uniform as uniform, normal as normal, truncated_normal as truncated_normal,

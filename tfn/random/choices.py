@@ -212,7 +212,7 @@ def choice(key: KeyLike, a: int | ArrayLike, shape: ShapeLike = (), replace: boo
         raise ArgumentError(f"{count} cannot be drawn from {size}", got=f"replace={replace}",
                             hint="draw with replacement, or fewer")  # fmt: skip
     if p is None and not replace and values is not None:
-        picked = permutation(key, values, axis)
+        picked = permutation(words, values, axis)
         picked = picked[(slice(None),) * axis + (slice(count),)]
     else:
         places = _places(words, size, sizes, replace, p)

@@ -166,17 +166,26 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = "uint32") -> Ar
     return apply(random_bits, [words], a_shape("bits", shape), 8 * kind.itemsize)
 
 
-def _floating(name: str, dtype: DTypeLike) -> DType:
-    kind = dtypes.canonical(dtype)
+def floating(name: str, dtype: DTypeLike | None) -> DType:
+    """The floating type that a function is asked for: float32 if it is not said.
+
+    Raises:
+        DTypeError: for a type that is not floating.
+    """
+    kind = dtypes.canonical(float if dtype is None else dtype)
     if kind not in FLOATS:
         raise DTypeError(f"{name} needs a floating dtype", got=kind.name)
     return kind
 
 
-def _bounds(name: str, dtype: DType, shape: ShapeLike | None, *bounds: ArrayLike) -> tuple[
+def parameters(name: str, dtype: DType, shape: ShapeLike | None, *bounds: ArrayLike) -> tuple[
     list[Array], Shape
 ]:  # fmt: skip
-    """Bounds as arrays of a dtype, and the shape of the result."""
+    """Parameters of a distribution as arrays of a dtype, and the shape of the result.
+
+    Raises:
+        ArgumentError: if they do not broadcast to the shape.
+    """
     values = numbers_as(
         [b if scalar_kind(b) is not None else array_of(name, b) for b in bounds], dtype
     )
@@ -186,12 +195,12 @@ def _bounds(name: str, dtype: DType, shape: ShapeLike | None, *bounds: ArrayLike
         return values, common
     wanted = a_shape(name, shape)
     if broadcast_shape(name, common, wanted) != wanted:
-        raise ArgumentError(f"{name} needs bounds that broadcast to its shape",
-                            got=f"bounds {common}, shape {wanted}")  # fmt: skip
+        raise ArgumentError(f"{name} needs parameters that broadcast to its shape",
+                            got=f"parameters {common}, shape {wanted}")  # fmt: skip
     return values, wanted
 
 
-def uniform(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float,
+def uniform(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None,
             minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0) -> Array:  # fmt: skip
     """Floats in [minval, maxval).
 
@@ -203,11 +212,11 @@ def uniform(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float,
         >>> uniform(key(0), (3,)).round(4).tolist()  # doctest: +ELLIPSIS
         [0.947..., 0.978..., 0.332...]
     """
-    kind = _floating("uniform", dtype)
+    kind = floating("uniform", dtype)
     words = words_of("uniform", key)
     if _is(minval, 0) and _is(maxval, 1):
         return apply(unit, [words], a_shape("uniform", shape), kind)
-    values, sizes = _bounds("uniform", kind, shape, minval, maxval)
+    values, sizes = parameters("uniform", kind, shape, minval, maxval)
     return apply(between, [words, *values], sizes, kind)
 
 
@@ -215,7 +224,7 @@ def _is(value: ArrayLike, number: int) -> bool:
     return isinstance(value, (int, float)) and value == number
 
 
-def normal(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float) -> Array:
+def normal(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Floats with the standard normal distribution.
 
     Raises:
@@ -226,13 +235,13 @@ def normal(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float) -> Arr
         >>> normal(key(0), (2, 3)).shape
         (2, 3)
     """
-    kind = _floating("normal", dtype)
+    kind = floating("normal", dtype)
     return apply(normal_body, [words_of("normal", key)], a_shape("normal", shape), kind)
 
 
 def truncated_normal(
     key: KeyLike, lower: ArrayLike, upper: ArrayLike, shape: ShapeLike | None = None,
-    dtype: DTypeLike = float,
+    dtype: DTypeLike | None = None,
 ) -> Array:  # fmt: skip
     """Floats with the standard normal distribution, given that they lie in (lower, upper).
 
@@ -247,40 +256,40 @@ def truncated_normal(
         >>> bool((truncated_normal(key(0), -2.0, 2.0, (100,)) < 2.0).all())
         True
     """
-    kind = _floating("truncated_normal", dtype)
+    kind = floating("truncated_normal", dtype)
     words = words_of("truncated_normal", key)
-    values, sizes = _bounds("truncated_normal", kind, shape, lower, upper)
+    values, sizes = parameters("truncated_normal", kind, shape, lower, upper)
     return apply(truncated_body, [words, *values], sizes, kind)
 
 
-def gumbel(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float) -> Array:
+def gumbel(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Floats with the standard Gumbel distribution.
 
     Raises:
         DTypeError: unless `dtype` is floating.
     """
-    kind = _floating("gumbel", dtype)
+    kind = floating("gumbel", dtype)
     return apply(gumbel_body, [words_of("gumbel", key)], a_shape("gumbel", shape), kind)
 
 
-def exponential(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float) -> Array:
+def exponential(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Floats with the exponential distribution of mean 1.
 
     Raises:
         DTypeError: unless `dtype` is floating.
     """
-    kind = _floating("exponential", dtype)
+    kind = floating("exponential", dtype)
     words = words_of("exponential", key)
     return apply(exponential_body, [words], a_shape("exponential", shape), kind)
 
 
-def laplace(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float) -> Array:
+def laplace(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Floats with the Laplace distribution of mean 0 and scale 1.
 
     Raises:
         DTypeError: unless `dtype` is floating.
     """
-    kind = _floating("laplace", dtype)
+    kind = floating("laplace", dtype)
     return apply(laplace_body, [words_of("laplace", key)], a_shape("laplace", shape), kind)
 
 
@@ -300,9 +309,9 @@ def bernoulli(key: KeyLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None) 
     """
     if isinstance(p, int):
         raise DTypeError("bernoulli needs a floating probability", got=repr(p))
-    kind = FLOAT32 if isinstance(p, float) else _floating("bernoulli", array_of("p", p).dtype)
+    kind = FLOAT32 if isinstance(p, float) else floating("bernoulli", array_of("p", p).dtype)
     words = words_of("bernoulli", key)
-    (chance,), sizes = _bounds("bernoulli", kind, shape, p)
+    (chance,), sizes = parameters("bernoulli", kind, shape, p)
     return apply(bernoulli_body, [words, chance], sizes, kind)
 
 

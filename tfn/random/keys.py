@@ -2,6 +2,8 @@
 
 A key is two 32-bit words.  `split` and `fold_in` make independent keys of one; nothing else
 remembers anything, so the same key always gives the same numbers, whatever the number of threads.
+Numbers that should differ therefore need keys that differ: a key used twice is an error, unless
+`clone` or ``config.key_reuse`` say that it is meant.
 
 Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3"; the use of
 the words is JAX's "partitionable" mode, so that keys and bits agree with it exactly.
@@ -12,17 +14,26 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tfn import tree
 from tfn.array import Array, ArrayLike
+from tfn.config import config
 from tfn.dtypes import INTEGERS, UINT32, UINT64
-from tfn.errors import ArgumentError, DTypeError
+from tfn.errors import (
+    ArgumentError,
+    DTypeError,
+    KeyReuseError,
+    Line,
+    show_line,
+    user_place,
+)
 from tfn.numpy.operands import a_shape, apply
 from tfn.run import asarray
 from tfn.trace import build
+from tfn.trace.bind import Trace, traces
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 
@@ -43,6 +54,14 @@ class KeyType:
 KEY_TYPE = KeyType()
 
 
+class Use(NamedTuple):
+    """What used a key, where, and within which trace."""
+
+    name: str
+    place: Line
+    trace: Trace | None
+
+
 class Key:
     """An array of keys: a scalar, or what `split` gives.  Immutable, and a node of pytrees.
 
@@ -57,12 +76,14 @@ class Key:
         ((), key<fry>)
     """
 
-    __slots__ = ("data",)
+    __slots__ = ("data", "used")
     data: Array
+    used: Use | None  # by what, if anything
     __hash__ = None  # type: ignore[assignment]  # ``==`` is elementwise
 
     def __init__(self, data: Array) -> None:
         object.__setattr__(self, "data", data)
+        object.__setattr__(self, "used", None)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a Key is immutable: cannot set {name}")
@@ -136,11 +157,12 @@ def _equal(a: UOp, b: UOp) -> UOp:
     return build.reduce(same, Op.MIN, (len(shape) - 1,))
 
 
-def words_of(name: str, key: KeyLike) -> Array:
-    """The words of a single key, shape (2,).
+def words_of(name: str, key: KeyLike, uses: bool = True) -> Array:
+    """The words of a single key, shape (2,); `name` is the function that uses it up.
 
     Raises:
         ArgumentError: for what is no key, or for an array of them.
+        KeyReuseError: for a key that has been used.
     """
     data = key.data if isinstance(key, Key) else key
     if not isinstance(data, Array) or data.dtype != UINT32 or data.shape[-1:] != (2,):
@@ -149,7 +171,24 @@ def words_of(name: str, key: KeyLike) -> Array:
     if len(data.shape) != 1:
         raise ArgumentError(f"{name} needs a single key", got=f"keys of shape {data.shape[:-1]}",
                             hint="take one of them, or use tfn.vmap over them")  # fmt: skip
+    if uses and isinstance(key, Key) and not config.key_reuse:
+        _use(name, key)
     return data
+
+
+def _use(name: str, key: Key) -> None:
+    """Note that a key is used; branches, of which one will run, may use the same."""
+    running = traces()
+    use = Use(name, user_place(), running[-1] if running else None)
+    before = key.used
+    if before is not None and before.trace is use.trace:
+        raise KeyReuseError(
+            f"{name} was given a key that {before.name} has used already",
+            got=f"used at {show_line(before.place)}",
+            hint="numbers of one key depend on each other: take two with tfn.random.split(key); "
+            "if you want the same ones, tfn.random.clone(key)",
+        )
+    object.__setattr__(key, "used", use)
 
 
 def _like(key: KeyLike, data: Array) -> Any:
@@ -215,25 +254,36 @@ def seed_pair(seed: UOp) -> tuple[UOp, UOp]:
 # The public functions.
 
 
-def key(seed: ArrayLike) -> Key:
+IMPL = "threefry2x32"
+
+
+def _known(impl: str | None) -> None:
+    if impl not in (None, IMPL):
+        raise ArgumentError(f"keys are those of {IMPL}", got=f"impl={impl!r}")
+
+
+def key(seed: ArrayLike, *, impl: str | None = None) -> Key:
     """A key from an integer, of which 64 bits are used.
 
     Args:
         seed: a Python integer, or an integer scalar array, which may be traced.
+        impl: the generator, of which there is one, ``"threefry2x32"``.
 
     Raises:
         DTypeError: for anything but an integer.
-        ArgumentError: for an integer of more than 64 bits, or for an array with axes.
+        ArgumentError: for an integer of more than 64 bits, for an array with axes, or for
+            another generator.
 
     Example:
         >>> key_data(key(42)).tolist()
         [0, 42]
     """
-    return Key(PRNGKey(seed))
+    return Key(PRNGKey(seed, impl=impl))
 
 
-def PRNGKey(seed: ArrayLike) -> Array:
+def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> Array:
     """The words of `key`, as an array uint32[2]; every function here takes them as a key."""
+    _known(impl)
     if isinstance(seed, int) and not isinstance(seed, bool):
         return apply(seed_words, [_integer(seed)])
     number = asarray(seed)
@@ -282,7 +332,7 @@ def fold_in(key: KeyLike, data: ArrayLike) -> Any:
         >>> key_data(fold_in(key(0), 7)).tolist()
         [2716826189, 292468403]
     """
-    words = words_of("fold_in", key)
+    words = words_of("fold_in", key, uses=False)
     if isinstance(data, int) and not isinstance(data, bool):
         number = asarray(np.array(operator.index(data) & _LARGEST, UINT32))
     else:
@@ -302,7 +352,7 @@ def key_data(keys: KeyLike) -> Array:
     return keys.data if isinstance(keys, Key) else keys
 
 
-def wrap_key_data(key_bits_array: ArrayLike) -> Key:
+def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None) -> Key:
     """The keys with these words.
 
     Raises:
@@ -312,12 +362,25 @@ def wrap_key_data(key_bits_array: ArrayLike) -> Key:
         >>> wrap_key_data(key_data(key(0))).shape
         ()
     """
+    _known(impl)
     data = asarray(key_bits_array)
     if data.dtype != UINT32 or data.shape[-1:] != (2,):
         raise ArgumentError("the words of keys are uint32[..., 2]", got=repr(data)[:80])
     return Key(data)
 
 
-def clone(key: Key) -> Key:
-    """The same key once more, for use where a key is meant to be used twice."""
-    return key
+def clone(key: KeyLike) -> Any:
+    """The same key once more, for use where a key is meant to be used twice.
+
+    Example:
+        >>> from tfn import random
+        >>> first = key(0)
+        >>> random.bits(random.clone(first)) == random.bits(first)
+        Array(True, dtype=bool)
+    """
+    return Key(key.data) if isinstance(key, Key) else key
+
+
+def key_impl(keys: KeyLike) -> str:
+    """The name of the generator that keys belong to: there is one."""
+    return IMPL
