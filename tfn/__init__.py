@@ -1,5 +1,8 @@
 """tfn: composable transforms of array functions, with a compiler that a person can read."""
 
+import importlib as _importlib
+from typing import Any as _Any
+
 from tfn import array as _array
 from tfn import dtypes as dtypes
 from tfn import lax as lax
@@ -39,3 +42,12 @@ _array.plug(numpy)
 dtypes.plug(numpy.asarray)
 
 from tfn import nn as nn  # noqa: E402  (a guest: it needs the face above)
+
+_ON_DEMAND = ("compat", "flatten_util", "tree_util")
+"""Modules that are imported when they are first asked for."""
+
+
+def __getattr__(name: str) -> _Any:
+    if name in _ON_DEMAND:
+        return _importlib.import_module(f"tfn.{name}")
+    raise AttributeError(f"module 'tfn' has no attribute {name!r}")
