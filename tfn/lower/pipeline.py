@@ -3,19 +3,23 @@
 `PASSES` is the way of a kernel from the graph to text: each pass names the stage it reads and the
 stage it makes, and tests run the spec and the oracle after every one.  `lower` drives it: a
 function is cut into kernels once, then each distinct kernel goes through the rest, once per
-process and target; then memory is planned and the driver is written.
+process and target; then memory is planned and the driver is written.  The text is LLVM IR unless
+another `Language` is asked for.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 from tfn.lower import choose, cut, decompose, linearize, pairs, ranges, schedule, sort, split
-from tfn.lower.kernel import Kernel, Program, Slot, Space, Target, flatten
+from tfn.lower.kernel import Kernel, Program, Slot, Space, Step, Target, flatten
 from tfn.lower.render import driver, llvm
+from tfn.lower.render.c import driver as c_driver
+from tfn.lower.render.c import kernel as c_kernel
 from tfn.lower.schedule import Schedule
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op, Place
@@ -44,12 +48,36 @@ PASSES = (
 )
 # fmt: on
 
-_KERNELS: dict[tuple[UOp, Target], Kernel] = {}
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """What programs are written in.
+
+    Attributes:
+        kernel: the text of a function by its name and instructions.
+        driver: that of the one function of a program, by its name, steps and number of inputs.
+        sign: what stands before the name of every function.
+    """
+
+    kernel: Callable[[str, Sequence[UOp]], str]
+    driver: Callable[[str, Sequence[Step], int], str]
+    sign: str
+
+    def named(self, letter: str, write: Callable[[str], str]) -> tuple[str, str]:
+        """A name made of the digest of a text, and the text under that name."""
+        text = write("@@"[len(self.sign) :])
+        name = letter + hashlib.sha256(text.encode()).hexdigest()[:20]
+        return name, text.replace("@@", self.sign + name)
 
 
-def lower(jaxpr: Jaxpr, target: Target) -> Program:
+LLVM = Language(llvm.kernel_text, driver.driver_text, "@")
+C = Language(c_kernel.kernel_text, c_driver.driver_text, "")
+_KERNELS: dict[tuple[UOp, Target, Language], Kernel] = {}
+
+
+def lower(jaxpr: Jaxpr, target: Target, language: Language = LLVM) -> Program:
     """The program of a closed function, for a target; no device is needed."""
-    return program(jaxpr, scheduled(jaxpr, target))
+    return program(jaxpr, scheduled(jaxpr, target, language), language)
 
 
 def aliases(jaxpr: Jaxpr) -> tuple[tuple[int, Slot], ...]:
@@ -64,40 +92,46 @@ def aliases(jaxpr: Jaxpr) -> tuple[tuple[int, Slot], ...]:
     return tuple(found)
 
 
-def scheduled(jaxpr: Jaxpr, target: Target) -> Schedule:
+def scheduled(jaxpr: Jaxpr, target: Target, language: Language = LLVM) -> Schedule:
     """The steps of a closed function, with a place for every value."""
     real = Jaxpr(PASSES[0].run(jaxpr.function, target))
     shared = dict(aliases(real))
     own = [i not in shared for i in range(len(real.outputs))]
-    return schedule.schedule(real.function, target, kernel, own)
+    return schedule.schedule(real.function, target, _maker(language), own)
 
 
-def program(jaxpr: Jaxpr, plan: Schedule) -> Program:
+@cache
+def _maker(language: Language) -> Callable[[UOp, Target], Kernel]:
+    """What makes kernels in a language: always the same object, since schedules are kept by it."""
+    return partial(kernel, language=language)
+
+
+def program(jaxpr: Jaxpr, plan: Schedule, language: Language = LLVM) -> Program:
     """The steps with the driver that runs them."""
     routine = plan.routine
     steps = routine.steps
     inputs = tuple((p.shape, p.dtype) for p in jaxpr.params)
     launches = tuple(flatten(steps))
-    text = driver.driver_text("@", steps, len(inputs))
-    name = "p" + hashlib.sha256(text.encode()).hexdigest()[:20]
+    name, text = language.named("p", lambda name: language.driver(name, steps, len(inputs)))
     return Program(
         name, jaxpr.function, steps, routine.work, inputs,
         tuple((u.shape, u.dtype) for u in jaxpr.outputs),
         aliases(Jaxpr(pairs.pairs(jaxpr.function))),
-        routine.arena_bytes, driver.sync_bytes(launches), text.replace("@@", f"@{name}"),
+        routine.arena_bytes, driver.sync_bytes(launches), text,
         routine.work > choose.PARALLEL_NS and any(launch.kernel.tiles > 1 for launch in launches),
     )  # fmt: skip
 
 
-def kernel(body: UOp, target: Target) -> Kernel:
-    """The kernel of a body over ranges, made once per process and target."""
-    found = _KERNELS.get((body, target))
+def kernel(body: UOp, target: Target, language: Language = LLVM) -> Kernel:
+    """The kernel of a body over ranges, made once per process, target and language."""
+    key = body, target, language
+    found = _KERNELS.get(key)
     if found is None:
-        found = _KERNELS[body, target] = _kernel(body, target)
+        found = _KERNELS[key] = _kernel(*key)
     return found
 
 
-def _kernel(body: UOp, target: Target) -> Kernel:
+def _kernel(body: UOp, target: Target, language: Language) -> Kernel:
     opts: tuple[str, ...] = ()
     if body.op is Op.TUPLE:  # a sort, whose instructions are written by hand
         items, tiles = sort.instructions(body)
@@ -110,6 +144,5 @@ def _kernel(body: UOp, target: Target) -> Kernel:
         tiles = first.arg.size if first is not None and first.arg.place is Place.PARALLEL else 1
         work = choose.work(split.nest(simple), target)
         body, opts = nest.body, nest.opts
-    text = llvm.kernel_text("@", items)
-    name = "k" + hashlib.sha256(text.encode()).hexdigest()[:20]
-    return Kernel(name, body, opts, tiles, text.replace("@@", f"@{name}"), work)
+    name, text = language.named("k", lambda name: language.kernel(name, items))
+    return Kernel(name, body, opts, tiles, text, work)

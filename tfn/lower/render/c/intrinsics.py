@@ -1,0 +1,123 @@
+"""Words for which a processor has an instruction, and GNU C no operator.
+
+An instruction is used if the target that the text is for has it, and the compiler's target is of
+that family; otherwise the C library has a function for a lane.
+"""
+
+from __future__ import annotations
+
+from tfn.lower.render.c.word import Word
+
+LIBRARY = {"fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "rint"}
+"""The functions of <math.h>; those of f32 end in f."""
+_ROUNDING = {"floor": 9, "ceil": 10, "round": 8}
+"""SSE 4.1's directions, without exceptions."""
+_SUFFIX = {"f32": "ps", "f64": "pd", "u8": "epi8", "u16": "epi16", "u32": "epi32", "u64": "epi64"}
+_PREFIX = {16: "_mm", 32: "_mm256", 64: "_mm512"}
+
+
+def instruction(word: Word, gnu: bool) -> str:
+    """The definition for any processor: by <math.h>, lane by lane."""
+    kind, count = word.types[0], 3 if word.does == "fma" else 1
+    operands = "abc"[:count]
+    if not word.lanes:
+        name = LIBRARY[word.does] + ("f" if kind == "f32" else "")
+        return f"#define {word.name}({', '.join(operands)}) {name}({', '.join(operands)})"
+    takes = [word.names["T"]] * count
+    if not gnu:
+        return word.lane_by_lane(word.names["T"], takes)
+    lanes = ", ".join(
+        f"{word.does}_{kind}({', '.join(f'{x}[{i}]' for x in operands)})" for i in range(word.lanes)
+    )
+    return word.function(word.names["T"], takes, f"return ({word.names['T']}){{{lanes}}};")
+
+
+def x86(word: Word, features: frozenset[str]) -> str:
+    """The definition by instructions of x86-64, "" if there are none for it."""
+    kind, lanes = word.types[0], word.lanes
+    if word.does in LIBRARY:
+        return _arithmetic(word, features)
+    if not lanes or kind not in _SUFFIX or not word.does.endswith(("first", "where")):
+        return ""
+    size = lanes * int(kind[1:]) // 8
+    if (
+        word.does.startswith(("load", "store"))
+        and _PREFIX.get(size)
+        and _masks(size, kind, features)
+    ):
+        return _masked(word, size)
+    return ""
+
+
+def _arithmetic(word: Word, features: frozenset[str]) -> str:
+    kind, lanes, does = word.types[0], word.lanes, word.does
+    suffix, count = _SUFFIX[kind], 3 if does == "fma" else 1
+    needs = {"fma": "fma", "sqrt": "sse2"}.get(does, "sse4.1")
+    if needs not in features:
+        return ""
+    operands = "abc"[:count]
+    head = f"#define {word.name}({', '.join(operands)})"
+    size = (lanes or 1) * int(kind[1:]) // 8
+    widest = 64 if "avx512f" in features else 32 if "avx" in features else 16
+    if size > widest:
+        half = f"{does}_{kind}x{lanes // 2}"
+        parts = [
+            f"{half}({', '.join(f'{part}_{kind}x{lanes}({x})' for x in operands)})"
+            for part in ("low", "high")
+        ]
+        return f"{head} join_{kind}x{lanes}({', '.join(parts)})"
+    if not lanes or size < 16:
+        return _small(word, head, suffix)
+    prefix, extra = _PREFIX[size], ""
+    if does in _ROUNDING:
+        extra = f", {_ROUNDING[does]}"
+        name = "roundscale" if size == 64 else "round"
+    else:
+        name = "fmadd" if does == "fma" else "sqrt"
+    return f"{head} (({word.names['T']}){prefix}_{name}_{suffix}({', '.join(operands)}{extra}))"
+
+
+def _small(word: Word, head: str, suffix: str) -> str:
+    """A scalar, in the first lane of a register; of vectors below 16 bytes, each lane."""
+    kind, does = word.types[0], word.does
+    if word.lanes:
+        return instruction(word, True)
+    one, letter = suffix.replace("p", "s"), "s" if kind == "f32" else "d"
+    if does == "fma":
+        return f"{head} __builtin_fma{'f' if kind == 'f32' else ''}(a, b, c)"
+    extra = f", {_ROUNDING[does]}" if does in _ROUNDING else ""
+    name = "round" if does in _ROUNDING else "sqrt"
+    register = f"_mm_set_s{letter}(a)"
+    two = kind == "f64" or does in _ROUNDING
+    operands = f"{register}, {register}" if two else register
+    return f"{head} _mm_cvts{letter}_{kind}(_mm_{name}_{one}({operands}{extra}))"
+
+
+def _masks(size: int, kind: str, features: frozenset[str]) -> bool:
+    """Whether loads and stores of such vectors take masks."""
+    if kind in ("u8", "u16"):
+        return "avx512bw" in features and (size == 64 or "avx512vl" in features)
+    return "avx512dq" in features and (size == 64 or "avx512vl" in features)
+
+
+def _masked(word: Word, size: int) -> str:
+    kind, names, lanes = word.types[0], word.names, word.lanes
+    prefix, suffix = _PREFIX[size], _SUFFIX[kind]
+    bits = max(lanes, 8)
+    which = (
+        f"(__mmask{bits})((1ull << b) - 1)" if word.does.endswith("first") and lanes < 64 else ""
+    )
+    if word.does.endswith("where"):
+        integers = _SUFFIX[f"u{kind[1:]}"].replace("epi", "epi")
+        integer = f"__m{size * 8}i"
+        which = f"(__mmask{bits}){prefix}_mov{integers}_mask(({integer})b)"
+    chooser = "int" if word.does.endswith("first") else names["U"]
+    pointer = f"{kind}_m *"
+    if not which:
+        return ""
+    if word.does.startswith("load"):
+        call = f"return ({names['T']}){prefix}_maskz_loadu_{suffix}({which}, a);"
+        return word.function(names["T"], [f"const {pointer}", chooser], call)
+    register = {"f32": f"__m{size * 8}", "f64": f"__m{size * 8}d"}.get(kind, f"__m{size * 8}i")
+    call = f"{prefix}_mask_storeu_{suffix}(a, {which}, ({register})c);"
+    return word.function("void", [pointer, chooser, names["T"]], call)

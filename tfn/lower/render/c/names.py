@@ -1,0 +1,49 @@
+"""Names of C: types, literals, and words.
+
+Integers are unsigned in registers, so that they wrap around: a row that minds the sign says so.
+Halves are their 16 bits.  A truth is a byte in memory, a ``_Bool`` in a register, and in the lanes
+of a vector an integer of any width whose bits are all alike.
+"""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from tfn.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOATS, DType
+from tfn.trace.op import Const, Shape
+
+WORDS_OF = {BOOL: "u8", FLOAT16: "u16", BFLOAT16: "u16"}
+"""Dtypes that C lacks, and the types that hold their bits."""
+
+
+def stored(dtype: DType) -> str:
+    """The type of an element in memory: ``f32``, ``u8``."""
+    return WORDS_OF.get(dtype) or f"{'f' if dtype in FLOATS else 'u'}{8 * dtype.itemsize}"
+
+
+def element(dtype: DType) -> str:
+    """The type of a scalar in a register."""
+    return "_Bool" if dtype == BOOL else stored(dtype)
+
+
+def shaped(name: str, shape: Shape) -> str:
+    """A type, or the name of a word, for so many lanes: ``f32x16``."""
+    return f"{name}x{shape[0]}" if shape else name
+
+
+def literal(value: Const) -> str:
+    """A constant, with all its bits."""
+    dtype, kind = value.dtype, stored(value.dtype)
+    if dtype in WORDS_OF or dtype.itemsize < 4:
+        return str(value.bits) if dtype == BOOL else f"{value.bits}u"
+    suffix = "ull" if dtype.itemsize == 8 else "u"
+    number = value.value
+    if dtype not in FLOATS:
+        small = -(1 << 31) < number < 0
+        return f"(u{kind[1:]}){number}" if small else f"{value.bits}{suffix}"
+    if not np.isfinite(number):
+        return f"bits_u{kind[1:]}_{kind}({value.bits:#x}{suffix})"
+    text = re.sub(r"\.?0*p", "p", float(number).hex()) + ("f" if dtype == FLOAT32 else "")
+    return f"({text})" if text[0] == "-" else text
