@@ -433,8 +433,8 @@ class Placer:
             return replace(p.host, operands=slots, barrier=wait)
         barrier = memory.clear()
         if p.called is not None:
-            *slots, arena = map(self.slot, p.operands)
-            return Call(p.called.routine, tuple(slots), arena, barrier)
+            *buffers, arena = map(self.slot, p.operands)
+            return Call(p.called.routine, tuple(buffers), arena, barrier)
         if p.loop is not None:
             head = self.steps(p.head, plan.Memory())
             body = self.steps(p.body, plan.Memory())

@@ -12,7 +12,7 @@ dropped, in nested functions too::
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -48,9 +48,27 @@ def _merge(outputs: Sequence[UOp], order: Sequence[UOp]) -> list[UOp]:
             replaced |= _JOINS[group[0].op](group, order)
     if not replaced:
         return list(outputs)
-    found = substitute(outputs, replaced)
+    found = _redirected(outputs, replaced)
     # What was joined may now be operands of others that are equal only since.
     return _merge(found, list(walk(found)))
+
+
+def _redirected(outputs: Sequence[UOp], replaced: Mapping[UOp, UOp]) -> list[UOp]:
+    """The outputs with nodes replaced, beneath the replacements too: chains of loops in one go."""
+    new: dict[UOp, UOp] = {}
+    stack = list(outputs)
+    while stack:
+        node = stack[-1]
+        goal = replaced.get(node, node)
+        src = () if goal.op is Op.FUNCTION else goal.src
+        waiting = [s for s in src if s not in new]
+        if waiting and node not in new:
+            stack.extend(waiting)
+            continue
+        stack.pop()
+        if node not in new:
+            new[node] = rebuild(goal, tuple([new[s] for s in src])) if src else goal
+    return [new[u] for u in outputs]
 
 
 def _scan_steps(u: UOp) -> Any:
@@ -128,14 +146,16 @@ def _begins(small: UOp, large: UOp) -> bool:
 
 def _join_calls(group: Sequence[UOp], order: Sequence[UOp]) -> dict[UOp, UOp]:
     """A call whose results are among those of another one, taken from there."""
-    by_size = sorted(group, key=lambda u: len(u.src[0].src))
+    by_size = sorted(group, key=lambda u: len(u.src[0].src), reverse=True)
+    places = [{y: i for i, y in enumerate(u.src[0].src)} for u in by_size]
+    found: dict[UOp, UOp] = {}
     for k, small in enumerate(by_size):
         wanted = small.src[0].src
-        for large in reversed(by_size[k + 1 :]):
-            place = {y: i for i, y in enumerate(large.src[0].src)}
+        for large, place in zip(by_size[:k], places):
             if place.keys() >= set(wanted):
-                return _taken([(small, [place[y] for y in wanted])], large, order)
-    return {}
+                found |= _taken([(small, [place[y] for y in wanted])], large, order)
+                break
+    return found
 
 
 _JOINS: dict[Op, Callable[[Sequence[UOp], Sequence[UOp]], dict[UOp, UOp]]] = {
