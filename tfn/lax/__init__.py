@@ -6,6 +6,7 @@ Files in reading order:
     elementwise  arithmetic, comparisons, bits, choices, casts
     movement     shapes, slices, padding, joining, counting
     contraction  dot, dot_general, convolutions
+    fourier      the discrete Fourier transform
     reduction    reductions over axes and windows, argmax, argmin
     irregular    dynamic slices, sort, top_k, optimization_barrier
     gather       gather and scatter in JAX's layouts
@@ -52,6 +53,7 @@ from tfn.lax.contraction import (
     conv_general_dilated as conv_general_dilated, conv as conv,
     conv_with_general_padding as conv_with_general_padding, conv_transpose as conv_transpose,
 )  # fmt: skip
+from tfn.lax.fourier import fft as fft, FftType as FftType
 from tfn.lax.reduction import (
     reduce_sum as reduce_sum, reduce_prod as reduce_prod, reduce_max as reduce_max,
     reduce_min as reduce_min, reduce_or as reduce_or, reduce_and as reduce_and, reduce as reduce,

@@ -21,10 +21,10 @@ from typing import Any
 from tfn.dtypes import BOOL, COMPLEXES, INT32, complex_of, part
 from tfn.lower import plane
 from tfn.lower.plane import Pair, unknown
-from tfn.trace import build
+from tfn.trace import build, oracle
 from tfn.trace.jaxpr import function as make_function
 from tfn.trace.jaxpr import param
-from tfn.trace.op import MOVEMENT, SEVERAL, Op, Param
+from tfn.trace.op import MOVEMENT, SEVERAL, Fft, Host, Op, Param, VmapMethod
 from tfn.trace.primitives import results
 from tfn.trace.unfold import plain
 from tfn.trace.uop import UOp, const, rebuild, walk
@@ -233,6 +233,21 @@ def _host(node: UOp, src: Sequence[Value]) -> list[Value]:
     return [apart(u) if yes else u for u, yes in zip(made, given, strict=True)]
 
 
+@dataclass(frozen=True, slots=True)
+class Transform:
+    """A Fourier transform as a function of the host."""
+
+    arg: Fft
+
+    def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
+        results[0][...] = oracle.fft(self.arg, operands[0])
+
+
+def _fft(node: UOp, x: Value) -> Value:
+    arg = Host(Transform(node.arg), ((node.shape, node.dtype),), VmapMethod.REFUSE)
+    return _host(UOp(Op.HOST, node.src, arg), [x])[0]
+
+
 _SEVERAL: dict[Op, Callable[[UOp, Sequence[Value]], list[Value]]] = {
     Op.TUPLE: lambda node, src: list(src),
     Op.SORT: _sort,
@@ -362,6 +377,7 @@ PAIRS: dict[Op, Rule] = {
     Op.REDUCE: _reduce,
     Op.DOT: _dot,
     Op.CONV: _conv,
+    Op.FFT: _fft,
 }
 """What becomes of an op with a complex operand or result, given the node and its new sources."""
 # fmt: on

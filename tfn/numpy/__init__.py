@@ -24,6 +24,7 @@ sets          distinct elements, and which two arrays share
 histograms    how many in each bin
 grids         coordinates of triangles, diagonals and grids
 sampled       interpolation, integrals, polynomials, covariance
+fft           discrete Fourier transforms
 linalg        norms, powers and chains of matrices
 """
 
@@ -168,7 +169,7 @@ from tfn.numpy.grids import (
 from tfn.numpy.sampled import (
     cov as cov, interp as interp, polyval as polyval, trapezoid as trapezoid,
 )
-from tfn.numpy import linalg as linalg
+from tfn.numpy import fft as fft, linalg as linalg
 
 __array_api_version__ = "2024.12"
 ndarray = Array

@@ -109,6 +109,7 @@ class Op(enum.Enum):
     REDUCE = "reduce"
     DOT = "dot_general"
     CONV = "conv_general_dilated"
+    FFT = "fft"  # the discrete Fourier transform over the last axes, and its inverse
     GATHER = "gather"
     SCATTER = "scatter"
     SORT = "sort"
@@ -125,6 +126,7 @@ class Op(enum.Enum):
     CUSTOM = "custom"  # a function with rules of its own for derivatives
     LINEAR = "linear"  # a linear function of which the transpose is given
     DETACH = "stop_gradient"
+    AFTER = "after"  # the first operand, not read before the others exist
     GBARRIER = "optimization_barrier"  # the value is materialised: all loops are closed
 
     # Inside kernels, over ranges (stages RANGES and SPLIT).
@@ -291,6 +293,27 @@ class Conv:
     dtype: DType
 
 
+class FftType(enum.Enum):
+    """Which Fourier transform: of complex or real values, or back to them."""
+
+    FFT = "fft"
+    IFFT = "ifft"  # divided by the number of elements
+    RFFT = "rfft"  # of real values: only the first half of the last axis, which tells the rest
+    IRFFT = "irfft"
+
+    __hash__ = object.__hash__
+
+
+@dataclass(frozen=True, slots=True)
+class Fft:
+    """Transforms of `lengths` elements along the last axes; the lengths are those of the values
+    that are not halved.
+    """
+
+    kind: FftType
+    lengths: Shape
+
+
 @dataclass(frozen=True, slots=True)
 class Gather:
     """Windows of `sizes` at the start points that the last axis of the indices holds.
@@ -437,11 +460,14 @@ class Host:
         run: hashable; a function, or a frozen object that can be called.
         results: shape and dtype of each result.
         vmap: how it is called for many lanes.
+        acts: whether it does something beside, so that it must be called once each time, in order:
+            then its first operand and its first result are tokens; see `trace.effects`.
     """
 
     run: Callable[[Sequence[Any], Sequence[Any]], None]
     results: tuple[tuple[Shape, DType], ...]
     vmap: VmapMethod
+    acts: bool = False
 
 
 class Place(enum.Enum):

@@ -20,6 +20,7 @@ from tfn.trace.op import (
     Cond,
     Conv,
     Dot,
+    Fft,
     Gather,
     Host,
     Op,
@@ -292,6 +293,15 @@ def conv(arg: Conv, x: Value, w: Value) -> Value:
     return out.astype(arg.dtype)
 
 
+def fft(arg: Fft, x: Value) -> Value:
+    """A Fourier transform by NumPy's pocketfft."""
+    axes = range(x.ndim - len(arg.lengths), x.ndim)
+    if not axes:
+        return x
+    transform = getattr(np.fft, f"{arg.kind.value}n")
+    return np.asarray(transform(x, arg.lengths, axes))
+
+
 def gather(arg: Gather, operand: Value, indices: Value) -> Value:
     """Windows at clamped starts."""
     out = np.empty(indices.shape[:-1] + arg.sizes, operand.dtype)
@@ -414,14 +424,14 @@ MEANING: dict[Op, Callable[..., Any]] = {
     Op.FLIP: lambda arg, x: np.flip(x, arg),
     Op.CONCAT: lambda arg, *xs: np.concatenate(xs, arg),
 
-    Op.REDUCE: reduce, Op.DOT: dot, Op.CONV: conv,
+    Op.REDUCE: reduce, Op.DOT: dot, Op.CONV: conv, Op.FFT: fft,
     Op.GATHER: gather, Op.SCATTER: scatter, Op.SORT: sort,
 
     Op.TUPLE: lambda arg, *xs: xs, Op.GET: lambda arg, xs: xs[arg],
     Op.SCAN: scan, Op.WHILE: repeat_while, Op.COND: choose,
     **dict.fromkeys((Op.CALL, Op.CUSTOM), lambda arg, f, *operands: call(f, operands)),
     Op.HOST: host,
-    Op.DETACH: lambda arg, x: x, Op.GBARRIER: lambda arg, x: x,
+    **dict.fromkeys((Op.DETACH, Op.AFTER, Op.GBARRIER), lambda arg, x, *others: x),
 }
 # fmt: on
 

@@ -27,7 +27,7 @@ from tfn.dtypes import (
     part,
 )
 from tfn.errors import AxisError, DTypeError, ShapeError
-from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, Op, Shape
+from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, FftType, Op, Shape
 
 Type = tuple[Shape, DType]
 
@@ -325,6 +325,27 @@ def _conv(src: tuple[Node, ...], arg: Any) -> Type:
     return (batch // arg.batch_groups, *sizes, features), arg.dtype
 
 
+def half(n: int) -> int:
+    """How many of the values of a Fourier transform tell all, if it is of real values."""
+    return n // 2 + 1
+
+
+def _fft(src: tuple[Node, ...], arg: Any) -> Type:
+    x, inverse = src[0], arg.kind is FftType.IRFFT
+    if arg.kind is FftType.RFFT:
+        _need("rfft", x, frozenset(map(part, COMPLEXES)), "float32 or float64")
+    else:
+        _need(arg.kind.value, x, COMPLEXES, "complex values")
+    rank = len(x.shape) - len(arg.lengths)
+    halved = (*arg.lengths[:-1], *map(half, arg.lengths[-1:]))
+    if rank < 0 or x.shape[rank:] != (halved if inverse else arg.lengths) or 0 in arg.lengths:
+        raise ShapeError(f"{arg.kind.value} needs last axes of its lengths, which are not 0",
+                         got=f"{show(x)}, lengths {arg.lengths}")  # fmt: skip
+    if arg.kind is FftType.RFFT:
+        return x.shape[:rank] + halved, complex_of(x.dtype)
+    return x.shape[:rank] + arg.lengths, part(x.dtype) if inverse else x.dtype
+
+
 def _windows(name: str, operand: Node, indices: Node, batch: int, sizes: Shape) -> None:
     dims = operand.shape[batch:]
     k = indices.shape[-1] if indices.shape else 0
@@ -504,6 +525,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.REDUCE: Primitive(_reduce, linear=(0,)),  # when its monoid is ADD
     Op.DOT: Primitive(_dot, linear=_EACH),
     Op.CONV: Primitive(_conv, linear=_EACH),
+    Op.FFT: Primitive(_fft, linear=(0,)),
     Op.GATHER: Primitive(_gather, linear=(0,)),
     Op.SCATTER: Primitive(_scatter, linear=(0, 2)),  # when its op is ADD or WHERE
     Op.SORT: Primitive(_sort),
@@ -519,6 +541,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.GET: Primitive(_get),
     Op.FUNCTION: Primitive(_nothing),
     Op.DETACH: Primitive(_same_as_first),
+    Op.AFTER: Primitive(_same_as_first, linear=(0,)),
     Op.GBARRIER: Primitive(_same_as_first, linear=(0,)),
 
     Op.RANGE: Primitive(_range),

@@ -156,6 +156,7 @@ BATCH: dict[Op, Rule] = {
     Op.REDUCE: _aligned(lambda u, src: reduce(src[0], u.arg.op, _up(u.arg.axes))),
     Op.DOT: _dot,
     Op.CONV: _conv,
+    Op.FFT: _aligned(_same),
     Op.GATHER: _gather,
     Op.SCATTER: _aligned(_more_batch),
     Op.SORT: _aligned(lambda u, src: [Lanes(y, True) for y in several(_same(u, src))]),
@@ -168,6 +169,7 @@ BATCH: dict[Op, Rule] = {
     Op.CUSTOM: partial(rules.batch_rule, batch),
     Op.LINEAR: partial(rules.batch_linear, batch),
     **dict.fromkeys((Op.COND, Op.CALL), partial(branch.batch_rule, batch)),
+    Op.AFTER: lambda u, src, mapped, size: Lanes(_same(u, src), mapped[0]),
     Op.GBARRIER: _aligned(_same),
 }
 # fmt: on

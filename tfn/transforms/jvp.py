@@ -361,6 +361,7 @@ JVP: dict[Op, Rule] = {
     Op.REDUCE: lambda y, d: _REDUCE[y.arg.op](y, y.src[0], d[0]),
     Op.DOT: _bilinear,
     Op.CONV: _bilinear,
+    Op.FFT: _same,
     Op.GATHER: _gather,
     Op.SCATTER: lambda y, d: _SCATTER[y.arg.op](y, _filled(d[0], y), _filled(d[2], y.src[2])),
     Op.SORT: _sort,
@@ -373,6 +374,7 @@ JVP: dict[Op, Rule] = {
     Op.CUSTOM: partial(rules.jvp, push),
     Op.LINEAR: _linear,
     **dict.fromkeys((Op.COND, Op.CALL), partial(branch.jvp, push)),
+    Op.AFTER: lambda y, d: d[0],
     Op.GBARRIER: _same,
 }
 # fmt: on

@@ -10,6 +10,7 @@ backwards with it; with `jvp.push` before, that is the gradient.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
@@ -20,11 +21,15 @@ from tfn.trace.build import (
     broadcast_in_dim,
     cast,
     complex_,
+    conj,
     conv,
+    count,
     dot,
+    eq,
     flip,
     full_like,
     imag,
+    iota,
     pad,
     permute,
     real,
@@ -34,7 +39,7 @@ from tfn.trace.build import (
     where,
     zeros,
 )  # fmt: skip
-from tfn.trace.op import Conv, Op, Shape
+from tfn.trace.op import Conv, FftType, Op, Shape
 from tfn.trace.primitives import PRIMITIVES, results
 from tfn.trace.unfold import has, unfold
 from tfn.trace.uop import UOp, walk
@@ -258,6 +263,25 @@ def _conv_weights(u: UOp, ct: UOp) -> UOp:
     return permute(conv(seen, moved, arg), (*range(1, axes + 1), 0, axes + 1))
 
 
+# Fourier transforms.
+
+
+def _fft(u: UOp, ct: UOp, i: int) -> UOp:
+    """The matrix of a transform is symmetric; what a real one leaves out counts twice."""
+    x, arg = u.src[0], u.arg
+    if arg.kind is FftType.RFFT:
+        rest = (*(0 for _ in ct.shape[:-1]), x.shape[-1] - ct.shape[-1])
+        full = pad(ct, (0,) * ct.ndim, rest)
+        return real(UOp(Op.FFT, (full,), replace(arg, kind=FftType.FFT)))
+    if arg.kind is FftType.IRFFT:
+        found = conj(UOp(Op.FFT, (ct,), replace(arg, kind=FftType.RFFT)))
+        place, n = iota(found.shape, found.ndim - 1), arg.lengths[-1]
+        alone = eq(place, full_like(place, 0)) | eq(place * 2, full_like(place, n))
+        one = full_like(found, 1 / count(arg.lengths))
+        return found * where(alone, one, one * 2)
+    return UOp(Op.FFT, (ct,), arg)
+
+
 # Irregular access.
 
 
@@ -306,8 +330,10 @@ TRANSPOSE: dict[Op, Rule] = {
     Op.REDUCE: _reduce,
     Op.DOT: _dot,
     Op.CONV: _conv,
+    Op.FFT: _fft,
     Op.GATHER: _gather,
     Op.SCATTER: _scatter,
+    Op.AFTER: lambda u, ct, i: ct,
     Op.GBARRIER: lambda u, ct, i: UOp(Op.GBARRIER, (ct,)),
 }
 SEVERAL_RESULTS: dict[Op, RuleOfSeveral] = {

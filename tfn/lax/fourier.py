@@ -1,0 +1,38 @@
+"""The discrete Fourier transform."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfn.array import Array, ArrayLike
+from tfn.errors import ArgumentError
+from tfn.lax.operand import array
+from tfn.trace.bind import bind
+from tfn.trace.op import Fft, Op
+from tfn.trace.op import FftType as FftType
+
+
+def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
+    """A Fourier transform over the last axes, of which `fft_lengths` are the sizes.
+
+    Args:
+        fft_type: FFT, IFFT (divided by the number of elements), RFFT of real values, which leaves
+            out the second half of the last axis, or IRFFT, back to real values.
+        fft_lengths: the sizes of the axes before RFFT and after IRFFT.
+
+    Raises:
+        DTypeError: unless x is complex, or real for RFFT.
+        ShapeError: for other sizes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> fft(tnp.ones(4, complex), FftType.FFT, (4,)).real.tolist()
+        [4.0, 0.0, 0.0, 0.0]
+    """
+    try:
+        kind = fft_type if isinstance(fft_type, FftType) else FftType[str(fft_type).upper()]
+    except KeyError:
+        raise ArgumentError(f"there is no Fourier transform {fft_type!r}",
+                            hint="there are FFT, IFFT, RFFT, IRFFT") from None  # fmt: skip
+    out: Array = bind(Op.FFT, array(x), arg=Fft(kind, tuple(fft_lengths)))
+    return out

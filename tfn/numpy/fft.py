@@ -1,0 +1,247 @@
+"""Discrete Fourier transforms, over one axis or several.
+
+Every function is the one of `numpy.fft`: axes are cut or padded with zeros to the lengths asked
+for, and `norm` says where the number of elements n divides: ``"backward"`` in the inverse,
+``"forward"`` in the transform, ``"ortho"`` its square root in both.  Results have the precision of
+what is transformed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from operator import index as as_index
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import FLOAT32, FLOAT64, DType, DTypeLike, canonical, complex_of, part
+from tfn.errors import ArgumentError, AxisError, DTypeError
+from tfn.numpy.complex import conj, iscomplexobj
+from tfn.numpy.creation import make, on_device
+from tfn.numpy.joining import roll
+from tfn.numpy.operands import apply, array_of, inexact, some_axes
+from tfn.trace.build import cast, iota, pad_or_crop, permute, where
+from tfn.trace.op import Fft, FftType, Op, Shape
+from tfn.trace.primitives import half
+from tfn.trace.uop import UOp
+
+Lengths = Sequence[int] | None
+Axes = Sequence[int] | None
+
+_NORMS = {None: 0.0, "backward": 0.0, "ortho": 0.5, "forward": 1.0}
+"""Which power of the number of elements divides the transform, and multiplies the inverse."""
+_OTHER = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The Fourier transform along an axis.
+
+    Raises:
+        ArgumentError: for a length below 1, or a norm that there is not.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> fft(tnp.array([1.0, 2.0, 3.0, 4.0])).tolist()
+        [(10+0j), (-2+2j), (-2+0j), (-2-2j)]
+    """
+    return _along_one("fft", FftType.FFT, a, n, axis, norm)
+
+
+def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of `fft`."""
+    return _along_one("ifft", FftType.IFFT, a, n, axis, norm)
+
+
+def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The first ``n // 2 + 1`` values of the transform of n real ones: the others mirror them.
+
+    Raises:
+        DTypeError: for complex values.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> rfft(tnp.array([1.0, 2.0, 3.0, 4.0])).tolist()
+        [(10+0j), (-2+2j), (-2+0j)]
+    """
+    return _along_one("rfft", FftType.RFFT, a, n, axis, norm)
+
+
+def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of `rfft`; n is even unless it is said."""
+    return _along_one("irfft", FftType.IRFFT, a, n, axis, norm)
+
+
+def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The transform, which is real, of values whose second half mirrors the first, conjugated."""
+    return _along_one("hfft", FftType.IRFFT, conj(a), n, axis, _other("hfft", norm))
+
+
+def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of `hfft`."""
+    return conj(_along_one("ihfft", FftType.RFFT, a, n, axis, _other("ihfft", norm)))
+
+
+def fftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None = None) -> Array:
+    """The Fourier transform over several axes, all of them if none is named.
+
+    Args:
+        s: a length for each axis; -1 stands for its size.
+
+    Raises:
+        ArgumentError: unless there are as many lengths as axes.
+    """
+    return _transform("fftn", FftType.FFT, a, s, axes, norm)
+
+
+def ifftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None = None) -> Array:
+    """The inverse of `fftn`."""
+    return _transform("ifftn", FftType.IFFT, a, s, axes, norm)
+
+
+def rfftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None = None) -> Array:
+    """The transform of real values over several axes; the last of them is halved as by `rfft`."""
+    return _transform("rfftn", FftType.RFFT, a, s, axes, norm)
+
+
+def irfftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None = None) -> Array:
+    """The inverse of `rfftn`."""
+    return _transform("irfftn", FftType.IRFFT, a, s, axes, norm)
+
+
+def fft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1), norm: str | None = None) -> Array:
+    """`fftn` over two axes."""
+    return _transform("fft2", FftType.FFT, a, s, axes, norm)
+
+
+def ifft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1), norm: str | None = None) -> Array:
+    """`ifftn` over two axes."""
+    return _transform("ifft2", FftType.IFFT, a, s, axes, norm)
+
+
+def rfft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1), norm: str | None = None) -> Array:
+    """`rfftn` over two axes."""
+    return _transform("rfft2", FftType.RFFT, a, s, axes, norm)
+
+
+def irfft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1),
+           norm: str | None = None) -> Array:  # fmt: skip
+    """`irfftn` over two axes."""
+    return _transform("irfft2", FftType.IRFFT, a, s, axes, norm)
+
+
+def _other(name: str, norm: str | None) -> str:
+    _check_norm(name, norm)
+    return _OTHER[norm]
+
+
+def _check_norm(name: str, norm: str | None) -> None:
+    if norm not in _NORMS:
+        raise ArgumentError(f"{name} knows no norm {norm!r}",
+                            hint="norms are backward, ortho, forward")  # fmt: skip
+
+
+def _along_one(name: str, kind: FftType, a: ArrayLike, n: int | None, axis: int,
+               norm: str | None) -> Array:  # fmt: skip
+    return _transform(name, kind, a, None if n is None else (n,), (axis,), norm)
+
+
+def _transform(name: str, kind: FftType, a: ArrayLike, s: Lengths, axes: Axes,
+               norm: str | None) -> Array:  # fmt: skip
+    _check_norm(name, norm)
+    if kind is FftType.RFFT and iscomplexobj(a):
+        raise DTypeError(f"{name} transforms real values", hint=f"use {name.replace('r', '')}")
+    x = array_of(name, a)
+    if axes is None and s is not None:
+        axes = range(x.ndim - len(s), x.ndim)
+    along = some_axes(name, axes, x.ndim)
+    if not along and kind in (FftType.RFFT, FftType.IRFFT):
+        raise AxisError(f"{name} needs an axis to transform", got=str(x.shape))
+    lengths = [x.shape[axis] for axis in along]
+    if kind is FftType.IRFFT:
+        lengths[-1] = 2 * (lengths[-1] - 1)
+    if s is not None:
+        if len(s) != len(along):
+            raise ArgumentError(f"{name} needs a length for each axis", got=f"{s} for {axes}")
+        lengths = [n if wanted == -1 else as_index(wanted) for n, wanted in zip(lengths, s)]
+    if min(lengths, default=1) < 1:
+        raise ArgumentError(f"{name} needs lengths of 1 and more", got=str(tuple(lengths)))
+    dtype, _ = inexact((x.dtype, False))
+    dtype = part(complex_of(dtype)) if kind is FftType.RFFT else complex_of(dtype)
+    inverse = kind in (FftType.IFFT, FftType.IRFFT)
+    scale = math.prod(lengths) ** (_NORMS[norm] if inverse else -_NORMS[norm])
+    return apply(_transformed, (x,), Fft(kind, tuple(lengths)), along, dtype, scale)
+
+
+def _transformed(x: UOp, arg: Fft, axes: Shape, dtype: DType, scale: float) -> UOp:
+    sizes = dict(zip(axes, arg.lengths))
+    if arg.kind is FftType.IRFFT:
+        sizes[axes[-1]] = half(arg.lengths[-1])
+    more = tuple(sizes.get(i, n) - n for i, n in enumerate(x.shape))
+    x = pad_or_crop(cast(x, dtype), (0,) * x.ndim, more)
+    order = [*(i for i in range(x.ndim) if i not in axes), *axes]
+    y = UOp(Op.FFT, (permute(x, order),), arg) if axes else x
+    y = permute(y, sorted(range(y.ndim), key=order.__getitem__))
+    return y if scale == 1 else y * scale
+
+
+# Frequencies, and their order.
+
+
+def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None,
+            device: object = None) -> Array:  # fmt: skip
+    """The frequencies of the values of `fft`: 0, 1, ..., then the negative ones, by ``1 / (n d)``.
+
+    Example:
+        >>> fftfreq(4).tolist()
+        [0.0, 0.25, -0.5, -0.25]
+    """
+    on_device("fftfreq", device)
+    count = _count("fftfreq", n)
+    return make(_frequencies, count, (count + 1) // 2, count * d, _kind(dtype))
+
+
+def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None,
+             device: object = None) -> Array:  # fmt: skip
+    """The frequencies of the values of `rfft`.
+
+    Example:
+        >>> rfftfreq(4).tolist()
+        [0.0, 0.25, 0.5]
+    """
+    on_device("rfftfreq", device)
+    count = _count("rfftfreq", n)
+    return make(_frequencies, half(count), half(count), count * d, _kind(dtype))
+
+
+def _frequencies(size: int, positive: int, span: float, dtype: DType) -> UOp:
+    place = iota((size,), 0)
+    signed = where(place < positive, place, place - size)
+    return cast(cast(signed, FLOAT64) / span, dtype)
+
+
+def _count(name: str, n: int) -> int:
+    if as_index(n) < 1:
+        raise ArgumentError(f"{name} needs a length of 1 and more", got=str(n))
+    return as_index(n)
+
+
+def _kind(dtype: DTypeLike | None) -> DType:
+    return FLOAT32 if dtype is None else canonical(dtype)
+
+
+def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
+    """The zero frequency moved to the middle.
+
+    Example:
+        >>> fftshift(fftfreq(4)).tolist()
+        [-0.5, -0.25, 0.0, 0.25]
+    """
+    x = array_of("fftshift", x)
+    along = some_axes("fftshift", axes, x.ndim)
+    return roll(x, tuple(x.shape[i] // 2 for i in along), along)
+
+
+def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
+    """The inverse of `fftshift`, which differs where a size is odd."""
+    x = array_of("ifftshift", x)
+    along = some_axes("ifftshift", axes, x.ndim)
+    return roll(x, tuple(-(x.shape[i] // 2) for i in along), along)
