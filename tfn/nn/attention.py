@@ -28,8 +28,8 @@ def dot_product_attention(
     query: Float[Array, "*batch time heads size"],
     key: Float[Array, "*batch source kv_heads size"],
     value: Float[Array, "*batch source kv_heads width"],
-    bias: Float[Array, "*#b time source"] | None = None,
-    mask: Bool[Array, "*#m #time source"] | None = None,
+    bias: Float[Array, "*#b #time #source"] | None = None,
+    mask: Bool[Array, "*#m #time #source"] | None = None,
     *, scale: float | None = None, is_causal: bool = False,
 ) -> Float[Array, "*batch time heads width"]:  # fmt: skip
     """Values mixed by the softmax of scaled products of queries and keys.
@@ -225,7 +225,7 @@ class MultiheadAttention:
     def __call__(
         self, x: Float[Array, "*batch time features"],
         context: Float[Array, "*batch source others"] | None = None, *,
-        mask: Bool[Array, "*#m #time source"] | None = None, is_causal: bool = False,
+        mask: Bool[Array, "*#m #time #source"] | None = None, is_causal: bool = False,
         positions: Int[Array, "*times"] | None = None,
     ) -> Float[Array, "*batch time features"]:  # fmt: skip
         """What each place finds at the places of the context, which is x itself if None.

@@ -116,7 +116,7 @@ class TransformerBlock:
 
     def __call__(
         self, x: Float[Array, "*batch time features"], *,
-        mask: Bool[Array, "*#m #time time"] | None = None, is_causal: bool = False,
+        mask: Bool[Array, "*#m #time #time"] | None = None, is_causal: bool = False,
         positions: Int[Array, "*times"] | None = None, key: KeyLike | None = None,
         inference: bool = False,
     ) -> Float[Array, "*batch time features"]:  # fmt: skip

@@ -1,0 +1,133 @@
+"""Modules as trees: what is a leaf, what is static, and how one is made of another."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn
+from tfn import nn, random, tree
+from tfn import numpy as jnp
+from tfn.errors import ArgumentError, TreeError
+
+KEY = random.key(0)
+
+
+@nn.module
+class Affine:
+    scale: tfn.Array
+    shift: tfn.Array | None = None
+    power: int = nn.static(default=1)
+
+    def __call__(self, x: Any) -> Any:
+        y = (self.scale * x) ** self.power
+        return y if self.shift is None else y + self.shift
+
+
+def test_a_module_is_immutable_and_final() -> None:
+    layer = Affine(jnp.ones(2))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        layer.scale = jnp.zeros(2)  # type: ignore[misc]
+    with pytest.raises(ArgumentError, match=r"subclassed\n  got: Wider\(Affine\)"):
+
+        class Wider(Affine):
+            pass
+
+    assert layer != Affine(layer.scale)  # no element is compared
+    assert layer == layer
+    assert {layer: 1}[layer] == 1
+
+
+def test_fields_are_leaves_or_static() -> None:
+    layer = Affine(jnp.ones(2), power=3)
+    assert tree.paths(layer) == [".scale"]
+    assert tree.structure(layer) == tree.structure(Affine(jnp.zeros(5), power=3))
+    assert tree.structure(layer) != tree.structure(Affine(jnp.ones(2), power=2))
+    assert repr(layer) == "Affine(scale=f32[2], shift=None, power=3)"
+    nested = Affine((jnp.ones((2, 1), "bfloat16"),), [nn.relu, "x", {"k": 1.5}])  # type: ignore[arg-type]
+    assert repr(nested) == "Affine(scale=(bf16[2,1],), shift=[relu, 'x', {'k': 1.5}], power=1)"
+    for other in (pickle.loads(pickle.dumps(layer)), copy.deepcopy(layer)):
+        assert isinstance(other, Affine)
+        assert (other.scale.tolist(), other.power) == ([1, 1], 3)
+
+
+def test_modules_go_through_transforms() -> None:
+    layer = Affine(jnp.array([1.0, 2.0]), jnp.zeros(()), power=2)
+    slope = tfn.jit(tfn.grad(lambda layer, x: layer(x).sum()))(layer, jnp.array([3.0, 1.0]))
+    assert isinstance(slope, Affine)
+    assert (slope.scale.tolist(), slope.shift.tolist(), slope.power) == ([18, 4], 2, 2)
+    doubled = tfn.vmap(lambda layer, x: layer(x), in_axes=(Affine(0, None, 2), None))(  # type: ignore[arg-type]
+        layer, jnp.array([3.0, 1.0])
+    )
+    assert doubled.tolist() == [[9, 1], [36, 4]]
+    abstract = tfn.eval_shape(lambda: layer)
+    assert abstract.scale.shape == (2,)
+
+
+def test_tree_at_replaces_nodes() -> None:
+    model = nn.MLP.init(KEY, (3, 4, 2))
+    new = jnp.zeros((3, 4))
+    changed = nn.tree_at(lambda m: m.layers[0].weight, model, new)
+    assert changed.layers[0].weight is new
+    assert changed.layers[1].weight is model.layers[1].weight
+    assert changed.layers[0].bias is model.layers[0].bias
+    layer = nn.Linear.init(KEY, 4, 5)
+    assert nn.tree_at(lambda m: m.layers[1], model, layer).layers[1].bias.shape == (5,)
+    two = nn.tree_at(lambda m: (m.layers[0].bias, m.layers[1].bias), model, (1, 2))
+    assert (two.layers[0].bias, two.layers[1].bias) == (1, 2)
+    whole = nn.tree_at(lambda m: m.layers, model, ())
+    assert whole.layers == ()
+    grown = nn.tree_at(lambda m: m.layers, model, replace_fn=lambda layers: (*layers, layer))
+    assert [f.weight.shape for f in grown.layers] == [(3, 4), (4, 2), (4, 5)]
+    assert nn.tree_at(lambda m: m, model, 5) == 5
+
+
+def test_tree_at_and_none() -> None:
+    bare = nn.Linear.init(KEY, 2, 3, use_bias=False)
+    with pytest.raises(ArgumentError, match="changes nodes of the tree"):
+        nn.tree_at(lambda m: m.weight.shape if hasattr(m.weight, "shape") else 3, bare, 1)
+    found = nn.tree_at(lambda m: m.bias, bare, jnp.ones(3), is_leaf=lambda x: x is None)
+    assert found(jnp.zeros(2)).tolist() == [1, 1, 1]
+    assert nn.tree_at(lambda m: m.weight, found, None).weight is None
+
+
+def test_partition_and_combine() -> None:
+    model = nn.MLP.init(KEY, (3, 4, 2))
+    first, rest = nn.partition(model, tree.map(lambda x: x.ndim == 2, model))
+    assert [x.ndim for x in tree.leaves(first)] == [2, 2]
+    assert [x.ndim for x in tree.leaves(rest)] == [1, 1]
+    back = nn.combine(first, rest)
+    assert tree.structure(back) == tree.structure(model)
+    assert all(a is b for a, b in zip(tree.leaves(back), tree.leaves(model), strict=True))
+    mixed = {"x": jnp.ones(2), "n": jnp.arange(2), "name": "text", "size": 3, "none": None}
+    kept = nn.filter(mixed, nn.is_inexact_array)
+    assert {k for k, v in kept.items() if v is not None} == {"x"}
+    others = nn.filter(mixed, nn.is_array, inverse=True)
+    assert others == {"x": None, "n": None, "name": "text", "size": 3, "none": None}
+    assert nn.combine(kept, others)["name"] == "text"
+    assert nn.filter({"a": [1, 2], "b": 3}, {"a": True, "b": False}) == {"a": [1, 2], "b": None}
+    with pytest.raises(TreeError):
+        nn.filter({"a": 1}, {"b": True})
+
+
+def test_a_part_of_a_model_is_trained() -> None:
+    model = nn.MLP.init(KEY, (3, 4, 2))
+    spec = nn.tree_at(lambda m: m.layers[1], tree.map(lambda _: False, model), True)
+    trained, frozen = nn.partition(model, spec)
+    slopes = tfn.jit(tfn.grad(lambda t: (nn.combine(t, frozen)(jnp.ones(3)) ** 2).sum()))(trained)
+    assert slopes.layers[0].weight is None
+    assert slopes.layers[1].weight.shape == (4, 2)
+
+
+def test_cast_and_count() -> None:
+    model = {"net": nn.Linear.init(KEY, 3, 4), "steps": jnp.arange(2), "name": "x"}
+    half = nn.cast(model, "bfloat16")
+    assert (half["net"].weight.dtype, half["steps"].dtype) == (jnp.bfloat16, jnp.int32)
+    assert half["name"] == "x"
+    assert nn.parameter_count(model) == 12 + 4 + 2
+    assert np.asarray(half["net"](jnp.ones(3, "bfloat16"))).dtype == jnp.bfloat16
