@@ -5,6 +5,7 @@ from typing import Any as _Any
 
 from tfn import array as _array
 from tfn import dtypes as dtypes
+from tfn import debug as debug
 from tfn import lax as lax
 from tfn import numpy as numpy
 from tfn import random as random
@@ -17,7 +18,9 @@ from tfn.trace import bind as _bind
 from tfn.transfer import block_until_ready as block_until_ready
 from tfn.transfer import device_get as device_get
 from tfn.transfer import device_put as device_put
+from tfn.transfer import effects_barrier as effects_barrier
 from tfn.transforms.call import call as call
+from tfn.transforms.callback import io_callback as io_callback
 from tfn.transforms.callback import pure_callback as pure_callback
 from tfn.transforms.forward import custom_jvp as custom_jvp
 from tfn.transforms.reverse import custom_vjp as custom_vjp

@@ -29,6 +29,15 @@ def device_get(x: Any) -> Any:
     return tree.map(np.asarray, x)
 
 
+def effects_barrier() -> None:
+    """Wait until the effects of all programs that were started have happened.
+
+    Example:
+        >>> effects_barrier()
+    """
+    run.device().queue.synchronize()
+
+
 def block_until_ready(x: Any) -> Any:
     """The tree itself, once all that was started has finished.
 

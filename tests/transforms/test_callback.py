@@ -228,3 +228,42 @@ def test_without_native_calls_and_on_the_oracle(monkeypatch: pytest.MonkeyPatch)
     assert run(np.stack([X, X])).tolist() == [[1, 2, 3]] * 2
     monkeypatch.setattr(config, "device", "python")
     assert tfn.jit(tfn.vmap(ordered))(np.stack([X, X])).tolist() == [[1, 2, 3]] * 2
+
+
+def test_io_callbacks_count() -> None:
+    calls: list[int] = []
+
+    def count() -> Any:
+        calls.append(1)
+        return np.int32(len(calls))
+
+    number = tfn.ShapeDtypeStruct((), "int32")
+    pair = lambda: (tfn.io_callback(count, number), tfn.io_callback(count, number, ordered=True))
+    assert [int(i) for i in pair()] == [1, 2]
+    run = tfn.jit(pair)
+    for first in (3, 5):
+        assert [int(i) for i in run()] == [first, first + 1]
+    many = tfn.jit(lambda: tfn.lax.scan(lambda c, _: (c, pair()[0]), 0, None, 3)[1])
+    assert many().tolist() == [7, 9, 11]
+    lanes = tfn.jit(tfn.vmap(lambda x: x * 100 + tfn.io_callback(lambda x: count(), number, x)))
+    assert lanes(np.int32([1, 2])).tolist() == [113, 214]
+    tfn.effects_barrier()
+
+
+def test_io_callbacks_of_floats_have_no_derivative() -> None:
+    f = lambda x: tfn.io_callback(lambda x: x, SCALAR, x) * x
+    with pytest.raises(GradientError):
+        tfn.grad(f)(1.0)
+    assert float(tfn.grad(lambda x: f(tfn.stop_gradient(x)) * x)(2.0)) == 4
+
+
+def test_io_callback_in_lanes_that_do_nothing() -> None:
+    seen: list[float] = []
+
+    def f(x: Any) -> Any:
+        seen.append(float(x))
+        return x * 10
+
+    act = lambda x: tfn.io_callback(f, SCALAR, x)
+    run = tfn.jit(tfn.vmap(lambda x: tfn.lax.cond(x > 1, act, lambda x: x, x)))
+    assert run(X).tolist() == [30, 1, 20] and seen == [3, 2]

@@ -12,6 +12,7 @@ from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax.closed import closed, perform, same_results, shared, values
 from tfn.lax.elementwise import clamp, convert_element_type, ne
 from tfn.lax.operand import array, show
+from tfn.trace import effects
 from tfn.trace.build import cast, choose
 from tfn.trace.jaxpr import function
 from tfn.transforms.arguments import name_of
@@ -100,14 +101,13 @@ def _choose(what: str, index: Array, functions: Sequence[Callable[..., Any]],
     types = [ShapeDtypeStruct.of(v) for v in given]
     branches = [closed(what, f, types, structure, branch=True) for f in functions]
     wanted = same_results(f"{what} ({', '.join(map(name_of, functions))})", functions, branches)
-    made, captured = shared(branches)
-    made = [
-        function([cast(u, t.dtype) for u, t in zip(f.src, wanted, strict=True)], f.arg.params)
-        for f in made
-    ]
+    made, captured, acts = shared(branches)
+    dtypes = [*([BOOL] if acts else []), *(t.dtype for t in wanted)]
+    made = [function(list(map(cast, f.src, dtypes)), f.arg.params) for f in made]
     results = perform(
         lambda nodes: choose(nodes[0], made, nodes[1:]),
-        [index, *captured, *given],
+        [index, *captured, *([effects.token()] if acts else []), *given],
         [t.weak_type for t in wanted],
+        acts,
     )
     return tree.unflatten(branches[0].structure, results)

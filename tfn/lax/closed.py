@@ -13,7 +13,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tfn import tree
-from tfn.dtypes import promote
+from tfn.dtypes import BOOL, promote
 from tfn.errors import DTypeError, TfnError, TreeError
 from tfn.numpy.operands import number_as
 from tfn.trace import bind, build
@@ -34,24 +34,27 @@ class Closed:
         captured: the Values it closed over.
         structure: of the result.
         weak: which results have a weak dtype.
+        acts: whether it has effects: then a token follows what was captured, and comes before the
+            results.
     """
 
     function: UOp
     captured: tuple[Any, ...]
     structure: tree.Structure
     weak: tuple[bool, ...]
+    acts: bool = False
 
     @property
     def types(self) -> list[ShapeDtypeStruct]:
         """The types of the results."""
-        outputs = zip(self.function.src, self.weak, strict=True)
+        outputs = zip(self.function.src[self.acts :], self.weak, strict=True)
         return [ShapeDtypeStruct(u.shape, u.dtype, weak) for u, weak in outputs]
 
     @property
     def inputs(self) -> tuple[Param, ...]:
         """The parameters that are not captured."""
         params: tuple[Param, ...] = self.function.arg.params
-        return params[len(self.captured) :]
+        return params[len(self.captured) + self.acts :]
 
 
 _CLOSED: WeakKeyDictionary[Function, dict[Any, Closed]] = WeakKeyDictionary()
@@ -82,19 +85,21 @@ def _close(what: str, f: Function, types: Sequence[ShapeDtypeStruct], structure:
     names = argument_names(f, tree.structure((tree.unflatten(structure, types), {})))
     recorded = record(what, f, lambda xs: f(*tree.unflatten(structure, xs)), types, names,
                       known=False, branch=branch)  # fmt: skip
-    inner = set(recorded.inputs)
-    captured = [leaf for leaf in leaves(recorded.outputs) if leaf not in inner]
-    jaxpr, _ = close(recorded.outputs, [*captured, *recorded.inputs])
+    token, begin = recorded.effects, recorded.trace.begin
+    inputs = [begin, *recorded.inputs] if begin and token else recorded.inputs
+    outputs, inner = [*token, *recorded.outputs], set(inputs)
+    captured = [leaf for leaf in leaves(outputs) if leaf not in inner]
+    jaxpr, _ = close(outputs, [*captured, *inputs])
     values = tuple(leaf.arg.value for leaf in captured)
-    return Closed(jaxpr.function, values, recorded.structure, tuple(recorded.weak))
+    return Closed(jaxpr.function, values, recorded.structure, tuple(recorded.weak), bool(token))
 
 
 def perform(make: Callable[[list[UOp]], list[UOp]], operands: Sequence[Any],
-            weak: Sequence[bool]) -> list[Any]:  # fmt: skip
+            weak: Sequence[bool], acts: bool = False) -> list[Any]:  # fmt: skip
     """The results of a graph over operands: recorded, or run now as one program."""
     params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
     made = make([param(p) for p in params])
-    return bind.call(Jaxpr(function(made, params)), operands, weak)
+    return bind.call(Jaxpr(function(made, params)), operands, weak, acts)
 
 
 def values(name: str, given: Any) -> tuple[list[Any], list[str], tree.Structure]:
@@ -119,8 +124,9 @@ def with_numbers(operands: Sequence[Any], begin: int, given: Any) -> list[Any]:
     return made
 
 
-def shared(functions: Sequence[Closed]) -> tuple[list[UOp], list[Any]]:
-    """The functions with one list of captured values for all of them, and those values."""
+def shared(functions: Sequence[Closed]) -> tuple[list[UOp], list[Any], bool]:
+    """The functions with one list of captured values for all of them, those values, and whether
+    any of them has effects: then all of them take and give a token."""
     order: dict[Any, int] = {}
     captured: list[Any] = []
     for f in functions:
@@ -128,13 +134,16 @@ def shared(functions: Sequence[Closed]) -> tuple[list[UOp], list[Any]]:
             if order.setdefault(identity(value), len(order)) == len(captured):
                 captured.append(value)
     made = []
+    acts = any(f.acts for f in functions)
     for f in functions:
-        types = [*captured, *f.inputs]
+        types = [*captured, *([ShapeDtypeStruct((), BOOL)] if acts else []), *f.inputs]
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(types))
         places = [order[identity(value)] for value in f.captured]
-        places += range(len(captured), len(params))
-        made.append(function(inlined(f.function, [param(params[i]) for i in places]), params))
-    return made, captured
+        places += range(len(captured) + (acts and not f.acts), len(params))
+        outputs = inlined(f.function, [param(params[i]) for i in places])
+        same = [param(params[len(captured)])] if acts and not f.acts else []
+        made.append(function([*same, *outputs], params))
+    return made, captured, acts
 
 
 def identity(value: Any) -> Any:
@@ -178,7 +187,7 @@ def settle(
         if wider == types:
             break
         types = wider
-    outputs = list(body.function.src)
+    token, outputs = body.function.src[: body.acts], list(body.function.src[body.acts :])
     wrong = []
     for i, (name, old, new) in enumerate(zip(names, types, body.types)):
         fits = old.shape == new.shape and (
@@ -193,7 +202,7 @@ def settle(
     first = [
         v if v.dtype == t.dtype else bind.bind(Op.CAST, v, arg=t.dtype) for v, t in zip(init, types)
     ]
-    return first, body, function(outputs, body.function.arg.params)
+    return first, body, function([*token, *outputs], body.function.arg.params)
 
 
 def _promoted(a: ShapeDtypeStruct, b: ShapeDtypeStruct) -> tuple[Any, bool]:

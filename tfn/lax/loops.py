@@ -17,7 +17,7 @@ from tfn.lax.closed import Closed, closed, inlined, perform, settle, values, wit
 from tfn.lax.elementwise import convert_element_type
 from tfn.lax.movement import concatenate, reshape, slice_in_dim
 from tfn.lax.operand import array
-from tfn.trace import build
+from tfn.trace import build, effects
 from tfn.trace.jaxpr import function, param
 from tfn.trace.op import Param
 from tfn.trace.uop import UOp
@@ -86,13 +86,16 @@ def scan(
     count = _unroll(unroll, steps)
     weak = body.weak
 
+    token = [effects.token()] if body.acts else []
+    before, last = len(body.captured), len(body.captured) + len(token) + len(first)
+
     def make(nodes: list[UOp]) -> list[UOp]:
-        consts, rest = nodes[: len(body.captured)], nodes[len(body.captured) :]
-        carries, stacked = rest[: len(first)], rest[len(first) :]
+        consts, carries, stacked = nodes[:before], nodes[before:last], nodes[last:]
         return _scan(made, consts, carries, stacked, steps, reverse, count)
 
-    operands = with_numbers([*body.captured, *first, *arrays], len(body.captured), init)
-    results = perform(make, operands, weak)
+    operands = [*body.captured, *token, *first, *arrays]
+    operands = with_numbers(operands, before + len(token), init)
+    results = perform(make, operands, weak, body.acts)
     carry, ys = results[: len(first)], results[len(first) :]
     return tree.unflatten(structure, carry), tree.unflatten(body.structure.child(1), ys)
 
@@ -218,15 +221,48 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
             f"the condition of while_loop ({name_of(cond_fun)}) must be one boolean scalar",
             got=got or "nothing", hint="compare, and reduce with .any() or .all()",
         )  # fmt: skip
-    a, b = len(test.captured), len(body.captured)
+    a, b, acts = len(test.captured), len(body.captured), test.acts or body.acts
 
     def make(nodes: list[UOp]) -> list[UOp]:
         consts, more, carries = nodes[:a], nodes[a : a + b], nodes[a + b :]
+        if acts:
+            return _acting(test, body, made, consts, more, carries)
         return build.repeat_while(test.function, made, consts, more, carries)
 
-    operands = with_numbers([*test.captured, *body.captured, *first], a + b, init_val)
-    results = perform(make, operands, body.weak)
+    token = [effects.token()] if acts else []
+    operands = [*test.captured, *body.captured, *token, *first]
+    operands = with_numbers(operands, a + b + acts, init_val)
+    results = perform(make, operands, body.weak, acts)
     return tree.unflatten(structure, results)
+
+
+def _acting(test: Closed, body: Closed, step: UOp, consts: Sequence[UOp], more: Sequence[UOp],
+            carries: Sequence[UOp]) -> list[UOp]:  # fmt: skip
+    """A loop with effects, which carries a token, and whether it goes on: so a condition acts once.
+
+    `step` is the function of the body; the first of the carries is the token.
+    """
+
+    def again(known: Sequence[UOp], token: UOp, state: Sequence[UOp]) -> list[UOp]:
+        seen = [*known, *([token] if test.acts else []), *state]
+        return [token, *inlined(test.function, seen)][-2:]
+
+    token, *first = carries
+    types = [*consts, *more, token, *again(consts, token, first)[1:], *first]
+    nodes = [param(Param(i, x.shape, x.dtype)) for i, x in enumerate(types)]
+    a, b = len(consts), len(consts) + len(more)
+    now, state = nodes[b], nodes[b + 2 :]
+    found = [now, *inlined(step, [*nodes[a:b], *([now] if body.acts else []), *state])]
+    outputs = found[body.acts :]
+    turn = function(
+        [*again(nodes[:a], outputs[0], outputs[1:]), *outputs[1:]],
+        tuple(u.arg for u in nodes),
+    )
+    carried = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(types[b:]))
+    going = function([param(carried[1])], carried)
+    start = [*again(consts, token, first), *first]
+    made = build.repeat_while(going, turn, [], [*consts, *more], start)
+    return [made[0], *made[2:]]
 
 
 def _bounded(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any,
@@ -269,31 +305,36 @@ def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Any, Any],
         return body, body.structure
 
     first, body, made = settle(where, start, paths, structure, close_body)
-    n = len(body.captured)
-    i = param(made.arg.params[n])
-    step = function([i + 1, *made.src], made.arg.params)
+    n, acts = len(body.captured), int(body.acts)
+    i = param(made.arg.params[n + acts])
+    step = function([*made.src[:acts], i + 1, *made.src[acts:]], made.arg.params)
     low, high = convert_element_type(low, dtype), convert_element_type(high, dtype)
 
     def forward(nodes: list[UOp]) -> list[UOp]:
         steps = max(int(high) - int(low), 0)
         consts, carries = nodes[:n], nodes[n:]
-        return _scan(step, consts, carries, [], steps, False, _unroll(unroll or 1, steps))[1:]
+        found = _scan(step, consts, carries, [], steps, False, _unroll(unroll or 1, steps))
+        return found[:acts] + found[acts + 1 :]
 
     def unknown(nodes: list[UOp]) -> list[UOp]:
         end, consts, carries = nodes[0], nodes[1 : 1 + n], nodes[1 + n :]
         params = tuple(Param(k, u.shape, u.dtype) for k, u in enumerate([end, *carries]))
-        test = function([param(params[1]) < param(params[0])], params)
-        return build.repeat_while(test, step, [end], consts, carries)[1:]
+        test = function([param(params[1 + acts]) < param(params[0])], params)
+        found = build.repeat_while(test, step, [end], consts, carries)
+        return found[:acts] + found[acts + 1 :]
 
+    token = [effects.token()] if acts else []
     if low.trace is None and high.trace is None:
-        operands = with_numbers([*body.captured, low, *first], n, (int(low), init_val))
-        results = perform(forward, operands, body.weak)
+        operands = [*body.captured, *token, low, *first]
+        operands = with_numbers(operands, n + acts, (int(low), init_val))
+        results = perform(forward, operands, body.weak, body.acts)
     elif unroll not in (None, 1, False):
         raise ArgumentError("fori_loop can only be unrolled if its bounds are known",
                             got=f"unroll={unroll}")  # fmt: skip
     else:
-        operands = [high, *body.captured, low, *first]
-        results = perform(unknown, with_numbers(operands, 1 + n, (lower, init_val)), body.weak)
+        operands = [high, *body.captured, *token, low, *first]
+        operands = with_numbers(operands, 1 + n + acts, (lower, init_val))
+        results = perform(unknown, operands, body.weak, body.acts)
     return tree.unflatten(structure, results)
 
 

@@ -10,6 +10,7 @@ Files in reading order:
     tidy         loops and branches without what nobody uses
     unfold       operations replaced by what they mean, in nested functions too
     bind         execute at once, or record: the one decision
+    effects      what a program does beside computing its results
     unknown      what to say when Python needs a value that is not there
     oracle       the meaning of every operation on plain NumPy
     interpreter  the meaning of kernels, on plain NumPy too

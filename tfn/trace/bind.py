@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, cast
 
+import numpy as np
+
 from tfn.dtypes import DType
 from tfn.errors import UnexpectedTracerError, user_line
 from tfn.trace.jaxpr import Jaxpr, alone, close, inline
 from tfn.trace.kind import Kind
-from tfn.trace.op import LOOPS, SEVERAL, Leaf, Op, Shape
+from tfn.trace.op import LOOPS, SEVERAL, Host, Leaf, Op, Shape
 from tfn.trace.tidy import tidy
 from tfn.trace.unfold import has, inlined
 from tfn.trace.uop import UOp, substitute, walk
@@ -36,17 +38,28 @@ class Trace:
         memo: values already computed in a known trace.
         inner: the trace of a branch that runs inside: it records what is done to values of this
             trace too, so that it is done only if the branch is chosen.
+        known: whether its inputs may have values.
+        begin, token: what its effects begin with, and what they have come to; None if there are
+            none.  See `trace.effects`.
     """
 
-    __slots__ = ("name", "depth", "live", "concretized", "captured", "memo", "inner", "where")
+    __slots__ = ("name", "depth", "live", "concretized", "captured", "memo", "inner", "where",
+                 "known", "begin", "token")  # fmt: skip
 
-    def __init__(self, name: str, depth: int) -> None:
-        self.name, self.depth = name, depth
+    def __init__(self, name: str, depth: int, known: bool = True) -> None:
+        self.name, self.depth, self.known = name, depth, known
+        self.begin: UOp | None = None
+        self.token: UOp | None = None
         self.live, self.concretized = True, False
         self.captured: dict[int | UOp, UOp] = {}
         self.memo: dict[UOp, Any] = {}
         self.inner: Trace | None = None
         self.where = user_line()
+
+    @property
+    def acts(self) -> bool:
+        """Whether something in it has an effect."""
+        return self.token is not self.begin
 
 
 class Value(Protocol):
@@ -120,10 +133,10 @@ def traces() -> list[Trace]:
 
 
 @contextmanager
-def tracing(name: str, branch: bool = False) -> Iterator[Trace]:
+def tracing(name: str, branch: bool = False, known: bool = True) -> Iterator[Trace]:
     """A trace that lives for the block; see `Trace.inner` for that of a branch."""
     stack = traces()
-    trace = Trace(name, len(stack) + 1)
+    trace = Trace(name, len(stack) + 1, known)
     before = [(outer, outer.inner) for outer in stack] if branch else []
     for outer, _ in before:
         outer.inner = trace
@@ -220,8 +233,18 @@ def evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool] = ()) ->
     Inside an outer trace the leaves are replaced by what stands behind them, and nothing runs.
     Otherwise the graph is compiled whole, or, if Python has looked at a value of `trace`, run
     op by op, because such a graph is different each time.  `weak` says which outputs are weak.
+    The effects of the trace happen too, or become those of the outer trace.
     """
     weak = weak or (False,) * len(outputs)
+    if trace.token is None or not trace.acts:
+        return _evaluate(outputs, trace, weak)
+    *values, token = _evaluate([*outputs, trace.token], trace, (*weak, False))
+    if token.trace is not None:
+        token.trace.token = token.uop
+    return values
+
+
+def _evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool]) -> list[Any]:
     order = list(walk(outputs))
     if any(node.op in LOOPS for node in order):
         outputs = tidy(outputs, order)
@@ -262,17 +285,31 @@ def evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool] = ()) ->
     return [values[u] for u in outputs]
 
 
-def call(jaxpr: Jaxpr, operands: Sequence[Any], weak: Sequence[bool]) -> list[Any]:
-    """A closed function on Values: inlined into the innermost trace among them, or run now."""
+def call(jaxpr: Jaxpr, operands: Sequence[Any], weak: Sequence[bool],
+         acts: bool = False) -> list[Any]:  # fmt: skip
+    """A closed function on Values: inlined into the innermost trace among them, or run now.
+
+    If it `acts`, its first output is the token to which that of the trace, which is among the
+    operands, has come; it is not among the results.
+    """
     trace = innermost(operands)
     if trace is None:
-        results = face().call(jaxpr, operands)
+        results = face().call(jaxpr, operands)[acts:]
         for value, is_weak in zip(results, weak, strict=True):
             value.weak_type = is_weak
         return results
     known = all(value.trace is None or value.known for value in operands)
     uops = inline(jaxpr, [lift(value, trace) for value in operands])
+    if acts:
+        trace.token, *uops = uops
     return [face().wrap(u, trace, known, w) for u, w in zip(uops, weak, strict=True)]
+
+
+def call_host(host: Host, operands: Sequence[Any]) -> list[Any]:
+    """The results of a function of the host, now, on concrete Values."""
+    results = [np.empty(shape, dtype) for shape, dtype in host.results]
+    host.run(results, [face().read(x) for x in operands])
+    return [face().asarray(x) for x in results]
 
 
 def run_now(uop: UOp, trace: Trace) -> Any:
@@ -286,6 +323,8 @@ def run_now(uop: UOp, trace: Trace) -> Any:
             memo[node] = value if value.trace is None else run_now(value.uop, value.trace)
         elif node.op is Op.FUNCTION:
             continue
+        elif node.op is Op.HOST:
+            memo[node] = call_host(node.arg, [memo[s] for s in node.src])
         elif node.op in SEVERAL:
             jaxpr, operands = alone(node)
             memo[node] = face().call(jaxpr, [memo[s] for s in operands])

@@ -364,7 +364,7 @@ def host(arg: Host, *operands: Value) -> list[Value]:
 
 
 def _read_only(x: Value) -> Value:
-    view = x.view()
+    view = np.asarray(x).view()
     view.flags.writeable = False
     return view
 

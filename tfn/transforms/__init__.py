@@ -24,7 +24,7 @@ Files, in reading order:
 - ``batch``: one more axis: the table `BATCH`
 - ``jacobian``: `jacfwd`, `jacrev`, `hessian`
 - ``vmap``: `vmap`
-- ``callback``: `pure_callback`
+- ``callback``: `pure_callback`, `io_callback`
 - ``static``: which arguments of a function are static, which are donated
 - ``jit``: `jit`: compiled whole, once for each kind of arguments
 - ``call``: `call`: a function that stays one operation

@@ -12,11 +12,12 @@ in derivatives either: see `_apart`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 from tfn.dtypes import INEXACT, INT32
+from tfn.trace import effects
 from tfn.trace.build import (
     broadcast_in_dim,
     cast,
@@ -203,25 +204,34 @@ def batch_rule(batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool],
     operands, many = src[skipped:], mapped[skipped:]
     if any(mapped[:first]):
         inputs, branches = _opened(functions)
-        made = _select(batch, inputs, branches, src[0], operands, many, size)
-        return [Lanes(y, True) for y in made]
+        masked = effects.tokens(functions[0]).union(*map(effects.tokens, functions))
+        made = _select(batch, inputs, branches, src[0], operands, many, size, masked)
+        alike = [operands[i] for i in masked if not many[i]]
+        given = frozenset().union(*map(effects.given, functions))
+        return [rejoined(y, alike if i in given else []) for i, y in enumerate(made)]
     wide, some = _lanes(batch, functions, tuple(many), size)
     made = _again(u, wide, operands, "vmap", src[:first])
     return list(map(Lanes, made, some))
 
 
 def _select(batch: Batch, inputs: Sequence[UOp], branches: Sequence[Sequence[UOp]], index: UOp,
-            operands: Sequence[UOp], many: Sequence[bool],
-            size: int) -> list[UOp]:  # fmt: skip
-    """Every branch in all lanes, of which each lane selects its own."""
+            operands: Sequence[UOp], many: Sequence[bool], size: int,
+            masked: Collection[int]) -> list[UOp]:  # fmt: skip
+    """Every branch in all lanes, of which each lane selects its own.
+
+    The tokens `masked` hold in the lanes that have chosen the branch.
+    """
     last = full_like(index, len(branches) - 1)
     index = minimum(maximum(index, full_like(index, 0)), last)
     results: list[UOp] = []
     for k, outputs in enumerate(branches):
         mine = eq(index, full_like(index, k))
         safe = _apart(mine, operands, many)
-        moving = {x: s for x, s, yes in zip(inputs, safe, many, strict=True) if yes}
-        same = {x: s for x, s, yes in zip(inputs, safe, many, strict=True) if not yes}
+        for i in masked:
+            safe[i] = (operands[i] if many[i] else spread(operands[i], size)) & mine
+        wide = [yes or i in masked for i, yes in enumerate(many)]
+        moving = {x: s for x, s, yes in zip(inputs, safe, wide, strict=True) if yes}
+        same = {x: s for x, s, yes in zip(inputs, safe, wide, strict=True) if not yes}
         found = batch(outputs, moving, size)
         full = substitute([y.full(size) for y in found], same)
         results = full if not k else [
@@ -229,6 +239,13 @@ def _select(batch: Batch, inputs: Sequence[UOp], branches: Sequence[Sequence[UOp
             for new, old in zip(full, results, strict=True)
         ]  # fmt: skip
     return results
+
+
+def rejoined(lanes: UOp, tokens: Sequence[UOp]) -> Lanes:
+    """A token that all lanes have in common again, if it comes from such a one."""
+    if not tokens:
+        return Lanes(lanes, True)
+    return Lanes(tokens[0] | reduce(lanes, Op.MAX, (0,)), False)
 
 
 def _apart(mine: UOp, operands: Sequence[UOp], many: Sequence[bool]) -> list[UOp]:

@@ -1,4 +1,8 @@
-"""Python functions called from within programs: `pure_callback`."""
+"""Python functions called from within programs: `pure_callback`, `io_callback`.
+
+A pure function is a value like any other.  One that does something beside is threaded on a token:
+see `trace.effects`.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from tfn import tree
+from tfn.dtypes import BOOL, DType
 from tfn.errors import ArgumentError, DTypeError, ShapeError, TfnError, TreeError
-from tfn.trace import bind
-from tfn.trace.op import Host, Op, VmapMethod
+from tfn.trace import bind, effects
+from tfn.trace.op import Host, Op, Shape, VmapMethod
 from tfn.transforms.arguments import Function, argument_names, as_value, name_of
 from tfn.transforms.shapes import ShapeDtypeStruct
 
@@ -90,6 +95,61 @@ def pure_callback(callback: Function, result_shape_dtypes: Any, *args: Any,
     return tree.unflatten(run.gives, results)
 
 
+def io_callback(callback: Function, result_shape_dtypes: Any, *args: Any, ordered: bool = False,
+                **kwargs: Any) -> Any:  # fmt: skip
+    """Call a Python function that does something beside: once each time, and always.
+
+    Its arguments are copies, which it may keep.  All effects of a program happen in the order in
+    which Python asked for them, those of the steps of a loop too, whether `ordered` or not; under
+    `vmap` once for each lane, in their order.
+
+    Args:
+        result_shape_dtypes: as for `pure_callback`; None if it returns nothing.
+        ordered: accepted as in JAX.
+
+    Raises:
+        TreeError, ShapeError, DTypeError: as for `pure_callback`.
+
+    Example:
+        >>> import tfn
+        >>> seen = []
+        >>> def step(total, x):
+        ...     tfn.io_callback(lambda t: seen.append(float(t)), None, total)
+        ...     return total + x, None
+        >>> last, _ = tfn.jit(lambda xs: tfn.lax.scan(step, 0.0, xs))(tfn.numpy.arange(3.0))
+        >>> seen
+        [0.0, 0.0, 1.0]
+    """
+    run, kinds, given = _declared(callback, result_shape_dtypes, args, kwargs)
+    results = effects.act(acting(run, kinds), given)
+    return tree.unflatten(run.gives, results)
+
+
+def acting(run: Returning, kinds: Sequence[tuple[Shape, DType]] = ()) -> Host:
+    """A function of the host that takes a token, and gives it back when it has been called."""
+    return Host(Acting(run), (((), BOOL), *kinds), VmapMethod.SEQUENTIAL, acts=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Acting:
+    """A function with an effect, called if its token holds, on copies."""
+
+    run: Returning
+
+    def __call__(self, results: Arrays, operands: Arrays) -> None:
+        """Call it, or leave zeros where nobody looks."""
+        (token, *given), (after, *places) = operands, results
+        if token[()]:
+            self.run(places, [x.copy() for x in given])
+        else:
+            for place in places:
+                place.fill(0)
+        after[...] = token
+
+    def __str__(self) -> str:
+        return str(self.run)
+
+
 def _declared(callback: Function, declared: Any, args: Any,
               kwargs: Any) -> tuple[Returning, tuple[Any, ...], list[Any]]:  # fmt: skip
     """A callback as a function of the host, the types of its results, and its operands."""
@@ -115,9 +175,6 @@ def _bound(host: Host, operands: Sequence[Any]) -> list[Any]:
     """The results of a function of the host: recorded, or called now."""
     trace = bind.innermost(operands)
     if trace is None:
-        reading = [bind.face().read(x) for x in operands]
-        places = [np.empty(shape, dtype) for shape, dtype in host.results]
-        host.run(places, reading)
-        return [bind.face().asarray(x) for x in places]
+        return bind.call_host(host, operands)
     node = bind.bind(Op.HOST, *operands, arg=host)
     return [bind.bind(Op.GET, node, arg=i) for i in range(len(host.results))]

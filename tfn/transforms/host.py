@@ -10,23 +10,29 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
+from tfn.dtypes import BOOL, INEXACT
 from tfn.errors import ArgumentError, GradientError
 from tfn.trace.build import reshape, scan, several, spread
 from tfn.trace.op import Host, Op, VmapMethod
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, const
 from tfn.transforms.body import Lanes, closed, fresh
 
 
-def jvp(u: UOp, tangents: Sequence[UOp | None]) -> NoReturn:
-    """Refused.
+def jvp(u: UOp, tangents: Sequence[UOp | None]) -> tuple[None, ...]:
+    """Refused, unless there are no results but integers: effects have no tangents.
 
     Raises:
-        GradientError: always.
+        GradientError: if there is a floating result.
     """
-    raise GradientError(
+    if not any(dtype in INEXACT for _, dtype in u.arg.results):
+        return (None,) * len(u.arg.results)
+    raise _refused(u, [i for i, dx in enumerate(tangents) if dx is not None])
+
+
+def _refused(u: UOp, moving: Sequence[int]) -> GradientError:
+    return GradientError(
         f"a function of the host has no derivative: {u.arg.run}",
-        got=f"operand(s) {[i for i, dx in enumerate(tangents) if dx is not None]} of it are "
-        "differentiated",
+        got=f"operand(s) {list(moving)} of it are differentiated",
         hint="give it one by custom_jvp or custom_vjp, or pass its arguments through stop_gradient",
     )
 
@@ -37,7 +43,7 @@ def transpose(u: UOp, cts: Sequence[UOp | None], moving: Sequence[int]) -> NoRet
     Raises:
         GradientError: always.
     """
-    jvp(u, [u if i in moving else None for i in range(len(u.src))])
+    raise _refused(u, moving)
 
 
 Method = Callable[[UOp, Sequence[UOp], Sequence[bool], int], list[UOp]]
@@ -45,7 +51,28 @@ Method = Callable[[UOp, Sequence[UOp], Sequence[bool], int], list[UOp]]
 
 def batch_rule(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> list[Lanes]:
     """All results over the lanes."""
+    if u.arg.acts:
+        return _in_turn(u, src, mapped, size)
     return [Lanes(y, True) for y in METHODS[u.arg.vmap](u, src, mapped, size)]
+
+
+def _in_turn(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> list[Lanes]:
+    """A loop over the lanes that carries a token; where each has its own, that is the mask."""
+    inputs = [fresh(s) for s in u.src]
+    token, mask = fresh(u.src[0]), inputs[0]
+    apart = mapped[0]
+    found = several(UOp(Op.HOST, (token & mask if apart else token, *inputs[1:]), u.arg))
+    after = token | found[0] if apart else found[0]  # after a lane that does nothing, others may
+    consts = [i for i in range(1, len(src)) if not mapped[i]]
+    arrays = [i for i in range(len(src)) if mapped[i]]
+    body = closed(
+        [after, *(found if apart else found[1:])],
+        [*(inputs[i] for i in consts), token, *(inputs[i] for i in arrays)],
+    )
+    first = const(True, BOOL) if apart else src[0]
+    made = scan(body, [src[i] for i in consts], [first], [src[i] for i in arrays], size)
+    lanes = [Lanes(y, True) for y in made[1:]]
+    return lanes if apart else [Lanes(made[0], False), *lanes]
 
 
 def _one_by_one(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> list[UOp]:

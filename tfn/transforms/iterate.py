@@ -11,10 +11,12 @@ from typing import NoReturn
 
 from tfn.dtypes import BOOL
 from tfn.errors import GradientError
+from tfn.trace import effects
 from tfn.trace.build import broadcast_in_dim, reduce, spread, where
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, substitute
 from tfn.transforms.body import Lanes, closed, filled, fresh, opened, repeat_while
+from tfn.transforms.branch import rejoined
 from tfn.transforms.scan import Batch, Push
 
 _Parts = tuple[tuple[UOp, ...], tuple[UOp, ...], tuple[UOp, ...]]
@@ -104,6 +106,9 @@ def batch_rule(batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool],
     # Whether each lane goes on is carried as well, so that the condition is computed once a step.
     going = fresh(const(True, BOOL, (size,)))
     shared = [fresh(x) for x in test_inputs[:a]]
+    tokens = effects.tokens(u.src[1])  # they hold in the lanes that go on
+    masked = {x: x & going for i, x in enumerate(body_inputs) if i in tokens}
+    nexts = substitute(nexts, masked)
     kept = [where(_beside(going, y), y, x) for y, x in zip(nexts, body_inputs[b:], strict=True)]
     again = (
         substitute([holds.graph], dict(zip(test_inputs, [*shared, *kept], strict=True)))[0] & going
@@ -114,7 +119,10 @@ def batch_rule(batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool],
     begin = dict(zip(test_inputs, [*consts, *operands[b:]], strict=True))
     first = substitute([holds.graph], begin)[0]
     made = repeat_while(anyone, step, [], [*consts, *operands[:b]], [first, *operands[b:]])
-    return [Lanes(y, True) for y in made[1:]]
+    return [
+        rejoined(y, [src[2 + a + i]] if i in tokens and not on_body[i] else [])
+        for i, y in enumerate(made[1:], b)
+    ]
 
 
 def _beside(flags: UOp, like: UOp) -> UOp:

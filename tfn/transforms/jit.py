@@ -23,7 +23,7 @@ import numpy as np
 from tfn import tree
 from tfn.dtypes import SHORT
 from tfn.errors import ArgumentError, TfnError
-from tfn.trace import bind
+from tfn.trace import bind, effects
 from tfn.trace.jaxpr import Jaxpr, calling, close
 from tfn.trace.kind import kind_of
 from tfn.trace.tidy import tidy
@@ -56,6 +56,8 @@ class Traced:
         structure: of the result.
         weak: which results have a weak dtype.
         single: whether the result is one array.
+        acts: whether it has effects: then a token follows the leaves of the arguments, and comes
+            before the results.
     """
 
     jaxpr: Jaxpr
@@ -63,6 +65,7 @@ class Traced:
     structure: tree.Structure
     weak: tuple[bool, ...]
     single: bool
+    acts: bool = False
 
     def finish(self, results: list[Any]) -> Any:
         """The results of the program as the function returned them."""
@@ -74,7 +77,7 @@ class Traced:
     @property
     def out_info(self) -> Any:
         """The types of the results, as a tree of `ShapeDtypeStruct`."""
-        results = zip(self.jaxpr.outputs, self.weak, strict=True)
+        results = zip(self.jaxpr.outputs[self.acts :], self.weak, strict=True)
         return tree.unflatten(
             self.structure, [ShapeDtypeStruct(u.shape, u.dtype, w) for u, w in results]
         )
@@ -84,10 +87,12 @@ def closed(function: Function, call: Callable[[Sequence[Any]], Any], kinds: Sequ
            names: Sequence[str]) -> Traced:  # fmt: skip
     """The closed function of leaves of these types."""
     recorded = record("jit", function, call, kinds, names, known=False)
-    jaxpr, captured = close(tidy(recorded.outputs), recorded.inputs)
+    token, begin = recorded.effects, recorded.trace.begin
+    inputs = [*recorded.inputs, begin] if begin and token else recorded.inputs
+    jaxpr, captured = close(tidy([*token, *recorded.outputs]), inputs)
     values = tuple(leaf.arg.value for leaf in captured)
-    structure = recorded.structure
-    return Traced(jaxpr, values, structure, tuple(recorded.weak), structure.is_leaf())
+    structure, weak = recorded.structure, tuple(recorded.weak)
+    return Traced(jaxpr, values, structure, weak, structure.is_leaf(), bool(token))
 
 
 @dataclass(slots=True, eq=False)
@@ -223,13 +228,14 @@ class Jitted:
             results = entry.door(values)
             if results is not NotImplemented:
                 return results[0] if traced.single else tree.unflatten(traced.structure, results)
-        operands = [*values, *traced.captured]
+        token = [effects.token()] if traced.acts else []
+        operands = [*values, *token, *traced.captured]
         if bind.innermost(operands) is not None:
             jaxpr = calling(traced.jaxpr, self.called) if self.called else traced.jaxpr
-            results = bind.call(jaxpr, operands, traced.weak)
+            results = bind.call(jaxpr, operands, traced.weak, traced.acts)
             return tree.unflatten(traced.structure, results)
-        result = traced.finish(bind.face().call(traced.jaxpr, operands))
-        if entry.door is None:
+        result = traced.finish(bind.face().call(traced.jaxpr, operands)[traced.acts :])
+        if entry.door is None and not traced.acts:
             self._open(entry, split, structure, values)
         if self.donated:
             self._donate(args, kwargs)

@@ -43,6 +43,11 @@ class Recording:
         return [[next(flat) for _ in group] for group in groups]
 
     @property
+    def effects(self) -> list[UOp]:
+        """What the effects have come to, if there are any: a token, as one more output."""
+        return [self.trace.token] if self.trace.token is not None and self.trace.acts else []
+
+    @property
     def traced_aux(self) -> list[UOp]:
         """The graphs among the leaves of aux."""
         return [leaf.uop for leaf in self.aux[0] if self._owns(leaf)]
@@ -77,7 +82,7 @@ def record(
         ArgumentError: for results that are not arrays, or without the pair that aux needs.
     """
     names = names or ("",) * len(values)
-    with bind.tracing(name_of(function), branch) as trace:
+    with bind.tracing(name_of(function), branch, known) as trace:
         leaves = [
             bind.new_leaf(trace, v.shape, v.dtype, name, v if known else None, v.weak_type)
             for v, name in zip(values, names, strict=True)

@@ -75,7 +75,10 @@ def vmap(function: Function, in_axes: Any = 0, out_axes: Any = 0, axis_name: Non
             x: moveaxis(variable(m.value, m.value), m.axis, 0)
             for x, m in zip(recorded.inputs, mapped, strict=True)
         }
-        outputs = _outputs(recorded, batch(recorded.outputs, lanes, size), out_axes, size)
+        found, trace = batch([*recorded.outputs, *recorded.effects], lanes, size), recorded.trace
+        if recorded.effects:
+            trace.token = found.pop().graph
+        outputs = _outputs(recorded, found, out_axes, size)
         (values,) = recorded.evaluate(outputs, weak=recorded.weak)
         return tree.unflatten(recorded.structure, values)
 

@@ -1,0 +1,115 @@
+"""Looks into programs while they run: `debug.print`, `debug.callback`.
+
+They change nothing: a derivative, a batch, a compiled program computes the same with and without
+them.  Under `vmap` they are called once for each lane, in a loop once for each step, and of a
+branch only if it is chosen; derivatives call them once, while the function itself is computed.
+"""
+
+from __future__ import annotations
+
+import builtins
+import string
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tfn import tree
+from tfn.errors import ArgumentError
+from tfn.trace import effects
+from tfn.transforms.arguments import argument_names, as_value
+from tfn.transforms.callback import Returning, acting
+
+NOTHING = tree.structure(None)
+
+
+def callback(callback: Callable[..., Any], *args: Any, ordered: bool = False,
+             **kwargs: Any) -> None:  # fmt: skip
+    """Call a Python function on the values of arrays, as NumPy arrays; what it returns is dropped.
+
+    Args:
+        args, kwargs: trees of arrays; what is not an array or a number is passed as it is.
+        ordered: accepted as in JAX: calls are always in the order in which Python asked for them.
+
+    Example:
+        >>> import tfn
+        >>> seen = []
+        >>> def f(x):
+        ...     callback(lambda y: seen.append(float(y)), x * 2)
+        ...     return x * x
+        >>> float(tfn.jit(tfn.grad(f))(3.0)), seen
+        (6.0, [6.0])
+    """
+    leaves, structure = tree.flatten((args, kwargs))
+    names = argument_names(callback, structure) if leaves else []
+    given = [as_value(x, name) for x, name in zip(leaves, names, strict=True)]
+    effects.act(acting(Returning(_Silent(callback), structure, NOTHING)), given)
+
+
+def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
+    """Print values of arrays in a format string, when the program comes to it.
+
+    Args:
+        fmt: as for ``str.format``: ``"x = {}"``, ``"loss {loss:.3f}"``.
+        args, kwargs: what is printed: arrays, or trees of them.
+        ordered: accepted as in JAX: lines always come in the order in which Python asked for them.
+
+    Raises:
+        ArgumentError: if the format asks for something that is not given, or not for something
+            that is.
+
+    Example:
+        >>> import tfn
+        >>> @tfn.jit
+        ... def f(x):
+        ...     print("x = {}, twice {y:.2f}", x, y=2 * x)
+        ...     return x + 1
+        >>> y = f(1.5)
+        x = 1.5, twice 3.00
+    """
+    _check(fmt, args, kwargs)
+    callback(_Printer(fmt), *args, ordered=ordered, **kwargs)
+
+
+def _check(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Whether a format fits its arguments, before a program is made of it."""
+    if not isinstance(fmt, str):
+        raise ArgumentError("debug.print needs a format string first", got=repr(fmt)[:60],
+                            hint='write debug.print("{}", x)')  # fmt: skip
+    asked, count = set[str](), 0
+    for _, name, _, _ in string.Formatter().parse(fmt):
+        if name is not None:
+            first = name.split(".")[0].split("[")[0]
+            asked.add(first or builtins.str(count))
+            count += not first
+    known = {*kwargs, *map(builtins.str, range(len(args)))}
+    if asked != known:
+        raise ArgumentError(
+            "the format of debug.print does not fit its arguments",
+            got=f"{fmt!r} with {len(args)} positional and {sorted(kwargs)}",
+            hint="missing: " + ", ".join(sorted(asked - known)) if asked - known
+            else "not in the format: " + ", ".join(sorted(known - asked)),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Printer:
+    """Prints its arguments in a format; equal ones are one."""
+
+    fmt: str
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        builtins.print(self.fmt.format(*args, **kwargs))
+
+
+@dataclass(frozen=True, slots=True)
+class _Silent:
+    """A function without its result."""
+
+    function: Callable[..., Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        self.function(*args, **kwargs)
+
+    @property
+    def __name__(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
