@@ -22,6 +22,10 @@ from tfn.transfer import effects_barrier as effects_barrier
 from tfn.transforms.call import call as call
 from tfn.transforms.callback import io_callback as io_callback
 from tfn.transforms.callback import pure_callback as pure_callback
+from tfn.transforms import checkpoint_policies as checkpoint_policies
+from tfn.transforms.checkpoint import checkpoint as checkpoint
+from tfn.transforms.checkpoint import checkpoint_name as checkpoint_name
+from tfn.transforms.checkpoint import remat as remat
 from tfn.transforms.forward import custom_jvp as custom_jvp
 from tfn.transforms.reverse import custom_vjp as custom_vjp
 from tfn.transforms.grad import grad as grad

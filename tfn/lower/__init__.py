@@ -11,6 +11,7 @@ Files in reading order:
     walker      one kernel walked from its outputs: values at indices
     recurrence  small loops inside of one kernel
     ranges      every axis becomes a range, and movement becomes arithmetic on indices
+    order       in which order kernels run
     simplify    index arithmetic, gates and values made smaller: laws and folds
     divmod      division and remainder by constants, which reshapes leave behind
     affine      an index as a sum of coefficients times terms
@@ -26,6 +27,7 @@ Files in reading order:
     linearize   loops, scalars and vectors in order
     render      the text of each target
     sort        the one kernel that is written by hand
+    overwrite   what may be written over what was read
     schedule    the steps of a program: kernels, loops and branches, and where their values are
     plan        one arena for all intermediates
     print       how each stage looks to a person

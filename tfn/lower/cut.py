@@ -32,7 +32,9 @@ REDUCTIONS = frozenset({Op.REDUCE}) | CONTRACTIONS
 OWN_KERNEL = frozenset({Op.SCATTER, Op.SORT, Op.HOST}) | LOOPS
 SEVERAL_RESULTS = SEVERAL - {Op.TUPLE}
 LEAVES = frozenset({Op.PARAM, Op.CONST, Op.IOTA})
-CHEAP = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.CAST, Op.SHRINK, Op.FLIP, Op.DETACH})
+CHEAP = frozenset({
+    Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.CAST, Op.SHRINK, Op.FLIP, Op.DETACH, Op.AFTER,
+})  # fmt: skip
 
 MANY_PLACES = 9
 """An elementwise value read at more places than this by one kernel is worth a buffer."""
@@ -90,10 +92,19 @@ def must(outputs: Iterable[UOp]) -> set[UOp]:
             found.add(node)
         elif node.op in SEVERAL_RESULTS:
             plain = (Op.PARAM, Op.FUNCTION, Op.CONST) if node.op in LOOPS else (Op.PARAM,)
-            found.update(s for s in node.src if s.op not in plain)
+            found.update(s for s in map(origin, node.src) if s.op not in plain)
         elif node.op is Op.GET:
             found.add(node)
+        elif node.op is Op.AFTER:
+            found.update(s for s in map(origin, node.src) if s.op not in LEAVES)
     return found
+
+
+def origin(node: UOp) -> UOp:
+    """What an AFTER stands for."""
+    while node.op is Op.AFTER:
+        node = node.src[0]
+    return node
 
 
 def operands(outputs: Iterable[UOp], barriers: set[UOp]) -> set[UOp]:
@@ -229,7 +240,7 @@ class Uses:
     def _step(self, node: UOp, index: int, place: Place) -> Place:
         """How the axes of a source are reached, given how those of the node are."""
         source = node.src[index]
-        if node.op in ELEMENTWISE or node.op is Op.GBARRIER:
+        if node.op in ELEMENTWISE or node.op is Op.GBARRIER or (node.op is Op.AFTER and not index):
             return place
         if node.op is Op.PERMUTE:
             out: list[Axis] = [()] * source.ndim
@@ -416,16 +427,30 @@ class Uses:
 
 
 def _place(outputs: Sequence[UOp], uses: Uses, function: UOp) -> UOp:
-    """The graph with a numbered GBARRIER on each value that has one, kernels in running order."""
+    """The graph with a numbered GBARRIER on each value that has one, kernels in running order.
+
+    Barriers of which a kernel only wants that they have run follow the value among the sources.
+    """
     numbers: dict[UOp, int] = {}
     for node in uses.order:
         if node in uses.barriers:
             numbers.setdefault(uses.kernel[node], len(numbers))
+    waits: dict[UOp, list[UOp]] = {}  # what must run before a kernel, though it does not read it
+    for node in uses.order:
+        if node.op is Op.AFTER:
+            for first in uses.places.get(node, {}):
+                waits.setdefault(first, []).extend(map(origin, node.src[1:]))
     new: dict[UOp, UOp] = {}
     for node in uses.order:
+        if node.op is Op.AFTER:
+            new[node] = new[node.src[0]]
+            continue
         made = rebuild(node, tuple(new.get(s, s) for s in node.src))
         if node in uses.barriers:
+            first = uses.kernel[node]
             value = made.src[0] if made.op is Op.GBARRIER else made
-            made = UOp(Op.GBARRIER, (value,), numbers[uses.kernel[node]])
+            earlier = dict.fromkeys(new[u] for u in waits.get(first, ()) if u in new)
+            waited = [u for u in earlier if u.op is Op.GBARRIER and u.arg != numbers[first]]
+            made = UOp(Op.GBARRIER, (value, *waited), numbers[first])
         new[node] = made
     return make_function([new[u] for u in outputs], function.arg.params)

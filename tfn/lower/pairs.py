@@ -333,6 +333,13 @@ def _conv(node: UOp, x: Pair, w: Pair) -> Pair:
     return apart(build.reshape(out, (*node.shape, 2)))
 
 
+def _after(node: UOp, value: Value, *others: Value) -> Value:
+    parts = [u for v in others for u in ((v.re, v.im) if isinstance(v, Pair) else (v,))]
+    if isinstance(value, Pair):
+        return Pair(build.after(value.re, parts), build.after(value.im, parts))
+    return build.after(value, parts)
+
+
 # fmt: off
 PAIRS: dict[Op, Rule] = {
     Op.CONST: _const,
@@ -347,6 +354,7 @@ PAIRS: dict[Op, Rule] = {
     Op.EQ: lambda node, a, b: build.eq(a.re, b.re) & build.eq(a.im, b.im),
     Op.NE: lambda node, a, b: build.ne(a.re, b.re) | build.ne(a.im, b.im),
 
+    Op.AFTER: _after,
     Op.MUL: of(plane.multiply),
     Op.DIV: of(plane.divide),
     Op.POW: of(plane.power),

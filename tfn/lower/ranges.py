@@ -12,10 +12,11 @@ small enough to be a loop in one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tfn.dtypes import INT64
+from tfn.lower import order
 from tfn.lower.recurrence import recurrence
 from tfn.lower.simplify import simplify
 from tfn.lower.sort import scratch
@@ -51,28 +52,9 @@ def stages(function: UOp) -> list[Stage | Region]:
         if node.op is Op.GBARRIER:
             members.setdefault(node.arg, []).append(node)
     made = {number: _stages(barriers) for number, barriers in members.items()}
-    return [stage for number in _running_order(made) for stage in made[number]]
-
-
-def _running_order(made: Mapping[int, Sequence[Stage | Region]]) -> list[int]:
-    needs = {
-        number: sorted({u.arg for s in group for u in s.operands if u.op is Op.GBARRIER} - {number})
-        for number, group in made.items()
-    }
-    order: list[int] = []
-    done: set[int] = set()
-    stack = sorted(needs, reverse=True)
-    while stack:
-        number = stack[-1]
-        waiting = [n for n in needs[number] if n not in done]
-        if number in done or not waiting:
-            stack.pop()
-            if number not in done:
-                done.add(number)
-                order.append(number)
-        else:
-            stack.extend(reversed(waiting))
-    return order
+    return [
+        stage for number in order.running(members, made, function.src) for stage in made[number]
+    ]
 
 
 def _stages(barriers: Sequence[UOp]) -> Sequence[Stage | Region]:

@@ -277,6 +277,11 @@ def choose(index: UOp, branches: Sequence[UOp], operands: Sequence[UOp]) -> list
     return several(UOp(Op.COND, (index, *branches, *operands), Cond(len(branches))))
 
 
+def after(u: UOp, others: Sequence[UOp]) -> UOp:
+    """The same value, not read before others exist, and never taken for `u` itself."""
+    return UOp(Op.AFTER, (u, *others))
+
+
 def call(name: str, function: UOp, operands: Sequence[UOp]) -> list[UOp]:
     """The results of a function that keeps its name; see `op.Call`."""
     return several(UOp(Op.CALL, (function, *operands), Call(name)))

@@ -19,6 +19,8 @@ Files, in reading order:
 - ``custom``: a call of a function that has rules of its own
 - ``forward``: `custom_jvp`
 - ``reverse``: `custom_vjp`
+- ``checkpoint_policies``: what a checkpointed function keeps
+- ``checkpoint``: `checkpoint`, `checkpoint_name`
 - ``grad``: `grad`, `value_and_grad`, `stop_gradient`
 - ``linearize``: `jvp`, `linearize`, `vjp`, `linear_transpose`
 - ``batch``: one more axis: the table `BATCH`

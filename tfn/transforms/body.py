@@ -73,7 +73,7 @@ def depending(outputs: Sequence[UOp], inputs: Iterable[UOp]) -> dict[UOp, None]:
     return found
 
 
-_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP})
+VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP})
 _NUMBERS = frozenset({Op.CONST, Op.IOTA, Op.FUNCTION})
 
 
@@ -92,7 +92,7 @@ def residuals(outputs: Sequence[UOp], inputs: Sequence[UOp]) -> list[UOp]:
         if node in seen:
             continue
         seen.add(node)
-        if node.op in _VIEWS:
+        if node.op in VIEWS:
             waiting.extend(node.src)
         elif node.op not in _NUMBERS:
             found[node] = None
@@ -132,7 +132,7 @@ def _recipe(node: UOp, stays: Collection[UOp], given: Collection[UOp]) -> list[U
         u = waiting.pop()
         if u is not node and (u in stays or u in given):
             found.append(u)
-        elif u.op in _CHEAP or u.op in _VIEWS:
+        elif u.op in _CHEAP or u.op in VIEWS:
             count += u.op in _CHEAP
             waiting += u.src
         elif u.op not in _NUMBERS:

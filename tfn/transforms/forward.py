@@ -12,7 +12,7 @@ from tfn.trace.uop import UOp
 from tfn.transforms.arguments import Argnums, Function, name_of
 from tfn.transforms.body import filled
 from tfn.transforms.custom import Call, Customized, asking, given, missing, pair, same_result, taken
-from tfn.transforms.rules import Tangents
+from tfn.transforms.rules import Lane, Tangents
 from tfn.transforms.scan import Push
 from tfn.transforms.static import Names
 from tfn.transforms.vectors import SymbolicZero
@@ -23,6 +23,10 @@ class JvpRules:
     """The rules of a `custom_jvp`."""
 
     call: Call
+
+    def lanes(self, lane: Lane) -> Lane:
+        """The rule is about one lane."""
+        return lane
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """What the user's rule gives."""

@@ -26,7 +26,7 @@ from tfn.transforms.custom import (
     same_result,
     taken,
 )  # fmt: skip
-from tfn.transforms.rules import Tangents
+from tfn.transforms.rules import Lane, Tangents
 from tfn.transforms.scan import Pull, Push
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.static import Names
@@ -51,6 +51,10 @@ class VjpRules:
     """The rules of a `custom_vjp`."""
 
     call: Call
+
+    def lanes(self, lane: Lane) -> Lane:
+        """The rule is about one lane."""
+        return lane
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """What ``fwd`` keeps, and a linear function of the tangents of which ``bwd`` is the

@@ -28,6 +28,9 @@ class Rules(Protocol):
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """The tangents of all results, from those of all sources (the first is the function)."""
 
+    def lanes(self, lane: Lane) -> Rules:
+        """The rules of the function under `vmap`: those given, if these are about one lane."""
+
 
 class LinearRules(Protocol):
     """What a LINEAR node carries."""
@@ -114,6 +117,10 @@ class Lane:
             for ct, i in zip(found, moving, strict=True)
         ]
 
+    def lanes(self, lane: Lane) -> Lane:
+        """Lanes of lanes."""
+        return lane
+
     def _leaf(self, like: UOp, many: bool) -> UOp:
         return UOp(Op.LEAF, (), Leaf(like.shape[1:] if many else like.shape, like.dtype))
 
@@ -138,14 +145,14 @@ def batch_rule(batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool],
                size: int) -> list[Lanes]:  # fmt: skip
     """The row of CUSTOM in `BATCH`."""
     inputs, outputs = opened(u.src[0])
-    rules = Lane(batch, u.src[0], u.arg, tuple(mapped[1:]), size)
+    lane = Lane(batch, u.src[0], u.arg, tuple(mapped[1:]), size)
     lanes = [
         UOp(Op.LEAF, (), Leaf((size, *x.shape), x.dtype)) if many else x
-        for x, many in zip(inputs, rules.mapped, strict=True)
+        for x, many in zip(inputs, lane.mapped, strict=True)
     ]
     moving = {x: full for x, full in zip(inputs, lanes, strict=True) if x is not full}
     found = closed([y.full(size) for y in batch(outputs, moving, size)], lanes)
-    made = UOp(Op.CUSTOM, (found, *src[1:]), replace(u.arg, rules=rules))
+    made = UOp(Op.CUSTOM, (found, *src[1:]), replace(u.arg, rules=u.arg.rules.lanes(lane)))
     return [Lanes(y, True) for y in several(made)]
 
 

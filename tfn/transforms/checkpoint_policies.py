@@ -1,0 +1,107 @@
+"""What a checkpointed function keeps for the backward pass: the policies of `checkpoint`.
+
+A policy is asked about each node of the function that the backward pass depends on, and says
+whether its value may be kept.  Any function from a `UOp` to a bool will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tfn.trace.op import Custom, Op
+from tfn.trace.uop import UOp
+from tfn.transforms.rules import Lane, Tangents
+from tfn.transforms.scan import Push
+
+Policy = Callable[[UOp], bool]
+
+
+def everything_saveable(node: UOp) -> bool:
+    """Keep everything: as if there were no checkpoint."""
+    return True
+
+
+def nothing_saveable(node: UOp) -> bool:
+    """Keep the operands alone."""
+    return False
+
+
+def dots_saveable(node: UOp) -> bool:
+    """Keep the results of matrix products."""
+    return node.op is Op.DOT
+
+
+def dots_with_no_batch_dims_saveable(node: UOp) -> bool:
+    """Keep the results of matrix products that are not batched: those of weights, mostly."""
+    return node.op is Op.DOT and not node.arg.batch_a
+
+
+@dataclass(frozen=True, slots=True)
+class _ByName:
+    """A policy about values that have a name; `others` is for those that have none."""
+
+    names: frozenset[str]
+    listed: bool
+    unlisted: bool
+    others: bool
+
+    def __call__(self, node: UOp) -> bool:
+        name = name_given(node)
+        if name is None:
+            return self.others
+        return self.listed if name in self.names else self.unlisted
+
+
+def save_only_these_names(*names: str) -> Policy:
+    """Keep the values with these names."""
+    return _ByName(frozenset(names), listed=True, unlisted=False, others=False)
+
+
+def save_any_names_but_these(*names: str) -> Policy:
+    """Keep the values with a name, but for these."""
+    return _ByName(frozenset(names), listed=False, unlisted=True, others=False)
+
+
+def save_anything_except_these_names(*names: str) -> Policy:
+    """Keep everything but the values with these names."""
+    return _ByName(frozenset(names), listed=False, unlisted=True, others=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Either:
+    policies: tuple[Policy, ...]
+
+    def __call__(self, node: UOp) -> bool:
+        return any(policy(node) for policy in self.policies)
+
+
+def save_from_both_policies(*policies: Policy) -> Policy:
+    """Keep what one of the policies keeps."""
+    return _Either(policies)
+
+
+checkpoint_dots = dots_saveable
+checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """The rules of a value with a name: the identity."""
+
+    def lanes(self, lane: Lane) -> Named:
+        """The same name for all lanes."""
+        return self
+
+    def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
+        """The tangents as they are."""
+        return tangents[1:]
+
+
+def name_given(node: UOp) -> str | None:
+    """The name that `checkpoint_name` gave to a value, if any."""
+    whole = node.src[0] if node.op is Op.GET else node
+    if whole.op is Op.CUSTOM and isinstance(whole.arg.rules, Named):
+        arg: Custom = whole.arg
+        return arg.name
+    return None
