@@ -20,7 +20,8 @@ from tfn.config import config
 from tfn.lower import decompose, simplify, split
 from tfn.lower.print.nest import nest
 from tfn.show import View
-from tfn.trace.op import Op, Place
+from tfn.trace.argument import Place
+from tfn.trace.op import Op
 from tfn.trace.oracle import MEANING
 from tfn.trace.primitives import PRIMITIVES
 from tfn.transforms.batch import BATCH

@@ -14,8 +14,9 @@ from tfn import Array, run
 from tfn.config import config
 from tfn.dtypes import ALL, FLOAT32, INT32
 from tfn.errors import ArgumentError, DeviceError, DTypeError, OutOfMemoryError
+from tfn.trace.argument import Param
 from tfn.trace.jaxpr import Jaxpr, function, param
-from tfn.trace.op import Op, Param
+from tfn.trace.op import Op
 
 
 def test_devices_are_made_once_and_named(monkeypatch: Any) -> None:

@@ -23,14 +23,17 @@ from tfn.hw.device import Device, Executable
 from tfn.hw.null import null
 from tfn.hw.python import python
 from tfn.lower.kernel import Footprint, Program, Space
+from tfn.lower.overwrite import overwrites, size_bytes
 from tfn.lower.pipeline import lower
 from tfn.trace import bind
+from tfn.trace.argument import Param
 from tfn.trace.bind import Door
 from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.kind import kind_of
-from tfn.trace.op import SEVERAL, Op, Param
+from tfn.trace.op import SEVERAL, Op
 from tfn.trace.uop import UOp
+from tfn.view import View
 
 MAKERS = {"cpu": cpu, "python": python, "null": null}
 _DEVICES: dict[str, Device] = {}
@@ -94,9 +97,22 @@ def call(jaxpr: Jaxpr, operands: Sequence[Array]) -> list[Array]:
     return [Array(b, s, d) for b, (s, d) in zip(outputs, program.outputs)]
 
 
-def footprint(jaxpr: Jaxpr) -> Footprint:
-    """The memory that a run takes on the default device, known before it runs."""
-    return load(jaxpr)[0].footprint
+def footprint(jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Footprint:
+    """The memory that a run takes on the default device, known before it runs.
+
+    Results that take the memory of donated arguments count as shared.
+    """
+    program = load(jaxpr)[0]
+    found, over = program.footprint, overwrites(program, sorted(donated))
+    size = sum(size_bytes(program.outputs[i]) for i in over)
+    return found._replace(
+        output_bytes=found.output_bytes - size, alias_bytes=found.alias_bytes + size
+    )
+
+
+def view(jaxpr: Jaxpr) -> View:
+    """A function on its way to the default device."""
+    return View(jaxpr, device().target)
 
 
 def door(jaxpr: Jaxpr, takes: Sequence[Any], gives: Any, given: Sequence[bool | None],
@@ -117,7 +133,7 @@ def door(jaxpr: Jaxpr, takes: Sequence[Any], gives: Any, given: Sequence[bool | 
         i: slot.at if slot.space is Space.INPUT else len(rows) + slot.at
         for i, slot in program.aliases
     }
-    over = {i: at for i, at in program.overwrites if at in donated - set(shared.values())}
+    over = overwrites(program, sorted(donated))
     outputs = [
         Made(
             kind_of(shape, dtype),
@@ -212,3 +228,4 @@ class Runner:
     call = staticmethod(call)
     door = staticmethod(door)
     footprint = staticmethod(footprint)
+    view = staticmethod(view)

@@ -7,9 +7,9 @@ import numpy as np
 from tfn.dtypes import FLOAT32
 from tfn.hw.python import python
 from tfn.lower.kernel import Program
+from tfn.trace.argument import Param
 from tfn.trace.build import add_up
 from tfn.trace.jaxpr import function, param
-from tfn.trace.op import Param
 
 
 def test_a_program_is_its_function_evaluated():

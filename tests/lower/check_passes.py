@@ -14,8 +14,9 @@ from tfn.lower.pipeline import PASSES, Pass
 from tfn.lower.ranges import Stage as RangesStage
 from tfn.lower.split import Nest
 from tfn.trace import interpreter, oracle
+from tfn.trace.argument import Place
 from tfn.trace.jaxpr import Jaxpr, param
-from tfn.trace.op import Op, Place
+from tfn.trace.op import Op
 from tfn.trace.spec import Stage, check
 from tfn.trace.uop import UOp
 

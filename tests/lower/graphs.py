@@ -18,8 +18,9 @@ from tfn.hw.device import Device
 from tfn.lower.kernel import Space, Target
 from tfn.lower.pipeline import lower
 from tfn.trace import build, oracle
+from tfn.trace.argument import Param
 from tfn.trace.jaxpr import Jaxpr, function
-from tfn.trace.op import Op, Param
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
 Value = np.ndarray[Any, Any]

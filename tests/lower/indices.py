@@ -9,8 +9,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tfn.dtypes import INT64
+from tfn.trace.argument import Range
 from tfn.trace.build import where
-from tfn.trace.op import Op, Range
+from tfn.trace.op import Op
 from tfn.trace.oracle import MEANING
 from tfn.trace.uop import UOp, const, walk
 

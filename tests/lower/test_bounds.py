@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from tests.lower.indices import RANGES, at_every_point, gates, index, indices, ranged
 from tfn.dtypes import BOOL, FLOAT32, INT32, INT64, INTEGERS, int8, uint8
 from tfn.lower.bounds import INTERVAL, Facts, bounds, integer
+from tfn.trace.argument import Param, Range
 from tfn.trace.build import cast, iota, maximum, minimum, where
-from tfn.trace.op import Op, Param, Range
+from tfn.trace.op import Op
 from tfn.trace.oracle import apply
 from tfn.trace.uop import UOp, const
 

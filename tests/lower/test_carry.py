@@ -11,8 +11,9 @@ from tfn.lower import cut, decompose, ranges, split
 from tfn.lower.linearize import linearize
 from tfn.lower.split import Nest
 from tfn.trace import build, interpreter
+from tfn.trace.argument import Place
 from tfn.trace.jaxpr import function
-from tfn.trace.op import MONOIDS, Op, Place
+from tfn.trace.op import MONOIDS, Op
 from tfn.trace.uop import UOp, walk
 
 

@@ -18,7 +18,8 @@ from tfn.lower.kernel import Target
 from tfn.lower.pipeline import lower
 from tfn.lower.split import Nest, in_order, nest
 from tfn.trace import build
-from tfn.trace.op import Op, Place
+from tfn.trace.argument import Place
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
 LANES = {HOST: 16, SMALL: 4}

@@ -10,7 +10,8 @@ from tests.lower.graphs import jaxpr, p
 from tfn.dtypes import FLOAT32, INT64
 from tfn.lower import cut, ranges
 from tfn.lower.depends import dependences
-from tfn.trace.op import Fold, Op, Range
+from tfn.trace.argument import Fold, Range
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, walk
 
 R, S, T = (UOp(Op.RANGE, (), Range(n, size)) for n, size in enumerate((3, 4, 5)))

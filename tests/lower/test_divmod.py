@@ -25,7 +25,8 @@ from tfn.lower.affine import affine, total
 from tfn.lower.bounds import Facts
 from tfn.lower.divmod import LAWS, divide, recombine, remainder
 from tfn.lower.simplify import simplify, simplify_all
-from tfn.trace.op import Op, Param
+from tfn.trace.argument import Param
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
 r, s, t = RANGES

@@ -18,7 +18,8 @@ from tfn.lower.kernel import Target
 from tfn.lower.linearize import linearize
 from tfn.lower.split import Nest
 from tfn.trace import build, interpreter
-from tfn.trace.op import Op, Place
+from tfn.trace.argument import Place
+from tfn.trace.op import Op
 from tfn.trace.spec import Stage, check
 from tfn.trace.uop import UOp, const, walk
 

@@ -18,7 +18,8 @@ from tfn.dtypes import FLOAT32, FLOAT64, DType
 from tfn.lower.decompose import decompose
 from tfn.lower.mathlib import remainder
 from tfn.trace import oracle
-from tfn.trace.op import Op, Param
+from tfn.trace.argument import Param
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
 Ranges = tuple[tuple[float, float], ...]

@@ -13,8 +13,9 @@ from tests.lower.graphs import draw, matmul, p, softmax
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower import pipeline
 from tfn.trace import build
+from tfn.trace.argument import Conv
 from tfn.trace.jaxpr import Jaxpr, function
-from tfn.trace.op import Conv, Op
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 Maker = Callable[[], tuple[list[UOp], list[UOp]]]

@@ -20,7 +20,8 @@ from tfn.lower.prepare import (
     two_stages,
 )
 from tfn.trace import build
-from tfn.trace.op import Conv, Op
+from tfn.trace.argument import Conv
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
 TINY = replace(HOST, l1_bytes=1 << 8, l2_bytes=1 << 10, l3_bytes=1 << 12)

@@ -16,8 +16,9 @@ from tfn.lower import cut, split
 from tfn.lower.print import nest as picture
 from tfn.lower.ranges import Stage, stages
 from tfn.trace import build, interpreter
+from tfn.trace.argument import Conv
 from tfn.trace.interpreter import _Grid
-from tfn.trace.op import Conv, Op
+from tfn.trace.op import Op
 from tfn.trace.spec import Stage as SpecStage
 from tfn.trace.spec import check
 from tfn.trace.uop import UOp, const, walk

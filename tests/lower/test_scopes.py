@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.lower.graphs import p
 from tfn.dtypes import FLOAT32, INT64
 from tfn.lower.scopes import Scopes
-from tfn.trace.op import Access, Op
+from tfn.trace.argument import Access
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 ZERO, TEN = const(0, INT64), const(10, INT64)

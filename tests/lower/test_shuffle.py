@@ -9,7 +9,8 @@ from tests.lower.graphs import agree, p
 from tfn.dtypes import BFLOAT16, BOOL, FLOAT32, FLOAT64, INT32, DType
 from tfn.lower.shuffle import transpose
 from tfn.trace import build
-from tfn.trace.op import Op, Param
+from tfn.trace.argument import Param
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 

@@ -27,8 +27,9 @@ from tfn.dtypes import (
 )  # fmt: skip
 from tfn.lower import divmod
 from tfn.lower.simplify import FOLDS, LAWS, RULES, simplify, simplify_all
+from tfn.trace.argument import Param
 from tfn.trace.build import cast, eq, maximum, minimum, ne, where
-from tfn.trace.op import ELEMENTWISE, Op, Param
+from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.oracle import evaluate
 from tfn.trace.pattern import BITS, FLOAT, INDEX, INT, hole, law
 from tfn.trace.uop import UOp, const, walk

@@ -22,7 +22,8 @@ from tfn.dtypes import (
 )
 from tfn.lower.sort import instructions, scratch
 from tfn.trace import build, interpreter
-from tfn.trace.op import Op, Sort
+from tfn.trace.argument import Sort
+from tfn.trace.op import Op
 from tfn.trace.spec import Stage
 from tfn.trace.spec import check as check_stage
 from tfn.trace.uop import UOp

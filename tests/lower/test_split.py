@@ -32,7 +32,8 @@ from tfn.lower.split import (
     tile,
 )
 from tfn.trace import build, interpreter
-from tfn.trace.op import Op, Place
+from tfn.trace.argument import Place
+from tfn.trace.op import Op
 from tfn.trace.spec import Stage, check
 from tfn.trace.uop import UOp, walk
 

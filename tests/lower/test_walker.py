@@ -8,7 +8,8 @@ from tests.lower.graphs import p
 from tfn.dtypes import BOOL, FLOAT32, INT64
 from tfn.lower.walker import VALUE, NotLocal, Walker, both, flat, unflat, within
 from tfn.trace import build
-from tfn.trace.op import Op, Range
+from tfn.trace.argument import Range
+from tfn.trace.op import Op
 from tfn.trace.spec import KERNELS_OPS
 from tfn.trace.uop import UOp, const
 

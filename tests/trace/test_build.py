@@ -7,7 +7,8 @@ import pytest
 
 from tfn.dtypes import ALL, BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOATS, INT32, INT64, int8
 from tfn.trace import build
-from tfn.trace.op import Conv, Op, Param, Reduce
+from tfn.trace.argument import Conv, Param, Reduce
+from tfn.trace.op import Op
 from tfn.trace.oracle import evaluate, reduce
 from tfn.trace.uop import UOp, const
 

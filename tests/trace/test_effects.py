@@ -8,7 +8,8 @@ import numpy as np
 
 import tfn
 from tfn.trace import bind, effects
-from tfn.trace.op import Host, Op, VmapMethod
+from tfn.trace.argument import Host, VmapMethod
+from tfn.trace.op import Op
 from tfn.trace.uop import walk
 
 HOST = Host(lambda results, operands: None, (((), np.dtype(bool)),), VmapMethod.SEQUENTIAL, True)

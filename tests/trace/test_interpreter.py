@@ -7,8 +7,9 @@ import pytest
 
 from tfn.dtypes import BOOL, FLOAT32, INT32, INT64
 from tfn.trace import interpreter
+from tfn.trace.argument import Access, Fold, Param, Place, Range
 from tfn.trace.build import maximum
-from tfn.trace.op import Access, Fold, Op, Param, Place, Range
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 A, B, C = (UOp(Op.PARAM, (), Param(i, (100,), FLOAT32)) for i in range(3))

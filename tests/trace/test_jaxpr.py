@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tfn.dtypes import BFLOAT16, BOOL, FLOAT32, INT32, INT64
+from tfn.trace.argument import Leaf, Param
 from tfn.trace.build import add_up, cast, dot, pad, reshape, scan, shrink, sort, where
 from tfn.trace.jaxpr import Jaxpr, alone, close, function, inline, leaves, literal, names, param
-from tfn.trace.op import Leaf, Op, Param
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 

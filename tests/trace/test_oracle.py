@@ -27,21 +27,10 @@ from tfn.dtypes import (
     uint8,
     uint64,
 )  # fmt: skip
+from tfn.trace.argument import Conv, Dot, Gather, Iota, Pad, Param, Reduce, Scatter, Shrink, Sort
 from tfn.trace.build import choose, iota, repeat_while, scan, sort
 from tfn.trace.jaxpr import function, param
-from tfn.trace.op import (
-    Conv,
-    Dot,
-    Gather,
-    Iota,
-    Op,
-    Pad,
-    Param,
-    Reduce,
-    Scatter,
-    Shrink,
-    Sort,
-)  # fmt: skip
+from tfn.trace.op import Op
 from tfn.trace.oracle import MEANING, apply, conv, evaluate, threefry2x32
 from tfn.trace.uop import UOp, const
 

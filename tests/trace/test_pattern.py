@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tfn.dtypes import BFLOAT16, BOOL, FLOAT32, INT32, INT64, uint8
+from tfn.trace.argument import Param, Range
 from tfn.trace.build import eq, where
-from tfn.trace.op import Op, Param, Range
+from tfn.trace.op import Op
 from tfn.trace.pattern import (
     BITS,
     FLOAT,

@@ -7,25 +7,10 @@ import pytest
 
 from tfn.dtypes import ALL, BOOL, FLOAT32, FLOAT64, FLOATS, INT32, INTEGERS, UINT32
 from tfn.errors import AxisError, DTypeError, ShapeError, TfnError
-from tfn.trace.build import choose, repeat_while, scan
-from tfn.trace.jaxpr import function
-from tfn.trace.op import (
-    BINARY,
-    COMPARE,
-    UNARY,
-    Conv,
-    Dot,
-    Gather,
-    Op,
-    Pad,
-    Param,
-    Reduce,
-    Scatter,
-    Shrink,
-    Sort,
-)  # fmt: skip
+from tfn.trace.argument import Conv, Dot, Gather, Pad, Param, Reduce, Scatter, Shrink, Sort
+from tfn.trace.op import BINARY, COMPARE, UNARY, Op
 from tfn.trace.oracle import evaluate
-from tfn.trace.primitives import PRIMITIVES, conv_size, results, show
+from tfn.trace.primitives import PRIMITIVES, conv_size, show
 from tfn.trace.uop import UOp
 
 
@@ -200,28 +185,3 @@ def test_every_float_op_is_for_all_floats():
     for dtype in FLOATS:
         for op in UNARY - {Op.NOT}:
             assert UOp(op, (p((), dtype),)).dtype == dtype
-
-
-def test_results_of_loops_have_types():
-    body = function([p(), p((3,), INT32, 1), p((2,))], _params(((), FLOAT32), ((3,), INT32)))
-    carries, arrays = [p()], [p((5, 3), INT32)]
-    last, same, stack = scan(body, [], carries, arrays, 5)
-    assert [show(u) for u in (last, same, stack)] == ["f32[]", "i32[5,3]", "f32[5,2]"]
-    assert results(last.src[0]) == (((), FLOAT32), ((5, 3), INT32), ((5, 2), FLOAT32))
-    assert results(p((2,))) == (((2,), FLOAT32),)
-
-
-def _params(*types):
-    return tuple(Param(i, shape, dtype) for i, (shape, dtype) in enumerate(types))
-
-
-def test_loops_whose_functions_do_not_fit_cannot_be_made():
-    body = function([p() * 2.0], _params(((), FLOAT32)))
-    with pytest.raises(AssertionError):
-        scan(body, [], [p((2,))], [], 3)
-    with pytest.raises(AssertionError):
-        scan(function([p((), INT32)], _params(((), FLOAT32))), [], [p()], [], 3)
-    with pytest.raises(AssertionError):
-        repeat_while(body, body, [], [], [p()])
-    with pytest.raises(AssertionError):
-        choose(p(), [body], [p()])

@@ -7,8 +7,9 @@ from collections import Counter
 import pytest
 
 from tfn.dtypes import FLOAT32, INT32
+from tfn.trace.argument import Param, Range
 from tfn.trace.jaxpr import function
-from tfn.trace.op import Op, Param, Range
+from tfn.trace.op import Op
 from tfn.trace.pattern import FLOAT, INDEX, INT, hole, law
 from tfn.trace.rewrite import rewrite, rules
 from tfn.trace.uop import UOp, const, walk

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tfn.dtypes import BOOL, FLOAT32, INT64
+from tfn.trace.argument import Access, Fold, Leaf, Param, Place, Range
 from tfn.trace.build import dot, reshape, scan
 from tfn.trace.jaxpr import function
-from tfn.trace.op import Access, Fold, Leaf, Op, Param, Place, Range
+from tfn.trace.op import Op
 from tfn.trace.spec import FORMS, OPS, Stage, check
 from tfn.trace.uop import UOp, const
 

@@ -10,8 +10,9 @@ import pytest
 
 from tfn.dtypes import BOOL, FLOAT64, INT32
 from tfn.trace import build
+from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function, param
-from tfn.trace.op import LOOPS, Op, Param
+from tfn.trace.op import LOOPS, Op
 from tfn.trace.oracle import evaluate
 from tfn.trace.tidy import tidy
 from tfn.trace.uop import UOp, const, walk

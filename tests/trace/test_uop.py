@@ -13,8 +13,9 @@ import pytest
 
 from tfn.dtypes import ALL, BFLOAT16, BOOL, FLOAT32, FLOAT64, INT32, INT64, int8, uint8
 from tfn.errors import DTypeError, ShapeError
+from tfn.trace.argument import Const, Param
 from tfn.trace.jaxpr import function
-from tfn.trace.op import Const, Op, Param
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, field, rebuild, substitute, table_size, walk
 
 

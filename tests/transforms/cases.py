@@ -14,8 +14,9 @@ import numpy as np
 
 from tfn.dtypes import FLOAT64, INT32
 from tfn.trace import build, oracle
+from tfn.trace.argument import Conv, Host, Leaf, Param, Reduce, Shrink, VmapMethod
 from tfn.trace.jaxpr import function, param
-from tfn.trace.op import Conv, Host, Leaf, Op, Param, Reduce, Shrink, VmapMethod
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 Graph = Callable[..., UOp]

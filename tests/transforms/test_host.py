@@ -10,8 +10,9 @@ import pytest
 from tests.transforms.cases import leaf, run
 from tfn.dtypes import FLOAT64
 from tfn.errors import ArgumentError, GradientError
+from tfn.trace.argument import Host, VmapMethod
 from tfn.trace.build import several
-from tfn.trace.op import Host, Op, VmapMethod
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 from tfn.transforms.batch import batch
 from tfn.transforms.body import fresh

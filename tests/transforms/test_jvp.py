@@ -10,7 +10,8 @@ import pytest
 from tests.transforms.cases import CASES, Case, leaf, run
 from tfn.dtypes import FLOAT32, FLOAT64
 from tfn.trace import build
-from tfn.trace.op import Op, Reduce
+from tfn.trace.argument import Reduce
+from tfn.trace.op import Op
 from tfn.trace.spec import JAXPR_OPS
 from tfn.trace.uop import UOp, const
 from tfn.transforms.jvp import JVP, push, trigamma

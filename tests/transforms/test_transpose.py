@@ -10,7 +10,8 @@ from tests.transforms.test_jvp import derivatives
 from tfn.dtypes import BFLOAT16, FLOAT32, FLOAT64
 from tfn.errors import GradientError
 from tfn.trace import build
-from tfn.trace.op import SEVERAL, Op, Reduce
+from tfn.trace.argument import Reduce
+from tfn.trace.op import SEVERAL, Op
 from tfn.trace.primitives import PRIMITIVES
 from tfn.trace.uop import UOp, const
 from tfn.transforms.jvp import push

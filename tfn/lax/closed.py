@@ -17,8 +17,9 @@ from tfn.dtypes import BOOL, promote
 from tfn.errors import DTypeError, TfnError, TreeError
 from tfn.numpy.operands import number_as
 from tfn.trace import bind, build
+from tfn.trace.argument import Param
 from tfn.trace.jaxpr import Jaxpr, close, function, leaves, param
-from tfn.trace.op import Op, Param
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, substitute
 from tfn.transforms.arguments import Function, argument_names, as_value, name_of, show
 from tfn.transforms.record import record

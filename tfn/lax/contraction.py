@@ -15,8 +15,9 @@ from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError, ShapeError
 from tfn.lax.movement import rev, transpose
 from tfn.lax.operand import array, show
+from tfn.trace.argument import Conv, Dot
 from tfn.trace.bind import bind
-from tfn.trace.op import Conv, Dot, Op, Shape
+from tfn.trace.op import Op, Shape
 
 Pairs = Sequence[tuple[int, int]]
 DotNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]

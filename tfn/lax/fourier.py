@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError
 from tfn.lax.operand import array
+from tfn.trace.argument import Fft
+from tfn.trace.argument import FftType as FftType
 from tfn.trace.bind import bind
-from tfn.trace.op import Fft, Op
-from tfn.trace.op import FftType as FftType
+from tfn.trace.op import Op
 
 
 def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:

@@ -18,8 +18,9 @@ from tfn.errors import ArgumentError, ShapeError
 from tfn.lax import elementwise
 from tfn.lax.movement import broadcast_in_dim, concatenate, index_in_dim, reshape, transpose
 from tfn.lax.operand import array, literal, scalar, show
+from tfn.trace.argument import Gather, Scatter
 from tfn.trace.bind import bind
-from tfn.trace.op import Gather, Op, Scatter, Shape
+from tfn.trace.op import Op, Shape
 
 
 class GatherScatterMode(enum.Enum):

@@ -26,8 +26,9 @@ from tfn.lax.movement import (
 from tfn.lax.movement import slice as static_slice
 from tfn.lax.operand import array, literal, show
 from tfn.numpy.operands import a_shape, one_axis
+from tfn.trace.argument import Gather, Scatter, Sort
 from tfn.trace.bind import bind
-from tfn.trace.op import Gather, Op, Scatter, Shape, Sort
+from tfn.trace.op import Op, Shape
 
 T = TypeVar("T")
 Starts = Array | np.ndarray[Any, Any] | Sequence[ArrayLike]

@@ -18,8 +18,8 @@ from tfn.lax.elementwise import convert_element_type
 from tfn.lax.movement import concatenate, reshape, slice_in_dim
 from tfn.lax.operand import array
 from tfn.trace import build, effects
+from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function, param
-from tfn.trace.op import Param
 from tfn.trace.uop import UOp
 from tfn.transforms.arguments import name_of, show
 from tfn.transforms.shapes import ShapeDtypeStruct

@@ -17,8 +17,9 @@ from tfn.errors import ArgumentError, OutOfBoundsError, ShapeError
 from tfn.lax.operand import array, expand, literal, scalar, show
 from tfn.numpy.creation import make
 from tfn.numpy.operands import Axes, a_shape, one_axis, some_axes
+from tfn.trace.argument import Iota, Pad, Shrink
 from tfn.trace.bind import bind
-from tfn.trace.op import Iota, Op, Pad, Shape, Shrink
+from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 
 # Arrays from nothing.

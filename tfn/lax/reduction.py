@@ -15,9 +15,10 @@ from tfn.lax.contraction import Pairs, dilated, padtype_to_pads
 from tfn.lax.movement import broadcast_in_dim, iota, pad, reshape, slice_in_dim
 from tfn.lax.operand import array, scalar, show
 from tfn.numpy.operands import Axes, one_axis, some_axes
+from tfn.trace.argument import Reduce
 from tfn.trace.bind import bind
 from tfn.trace.build import accumulator, identity
-from tfn.trace.op import Op, Reduce
+from tfn.trace.op import Op
 
 Computation = Callable[[Any, Any], Any]
 

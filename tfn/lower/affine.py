@@ -25,7 +25,7 @@ def affine(u: UOp) -> tuple[Terms, int]:
     """`u` as (coefficient of each term, constant), as if it were in Z.
 
     Example:
-        >>> from tfn.trace.op import Range
+        >>> from tfn.trace.argument import Range
         >>> i, j = UOp(Op.RANGE, (), Range(0, 6)), UOp(Op.RANGE, (), Range(1, 8))
         >>> terms, constant = affine((i * 8 + j) * 4 + 3)
         >>> terms[i], terms[j], constant

@@ -274,7 +274,7 @@ def bounds(u: UOp, env: Mapping[UOp, Interval] | None = None) -> Interval:
     be any of its dtype.
 
     Example:
-        >>> from tfn.trace.op import Range
+        >>> from tfn.trace.argument import Range
         >>> r = UOp(Op.RANGE, (), Range(0, 6))
         >>> bounds(r * 4 - 1), bounds(r * 4 - 1, {r: (2, 3)})
         ((-1, 19), (7, 11))

@@ -13,7 +13,8 @@ from typing import Any, Protocol
 from tfn.dtypes import FLOATS, INT64
 from tfn.lower.scopes import Scopes
 from tfn.trace import build
-from tfn.trace.op import Op, Place
+from tfn.trace.argument import Place
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 

@@ -22,7 +22,8 @@ from tfn.lower.depends import dependences
 from tfn.lower.kernel import Target
 from tfn.lower.split import Nest
 from tfn.lower.tile import accumulators, best_tile
-from tfn.trace.op import ELEMENTWISE, Op, Place
+from tfn.trace.argument import Place
+from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, walk
 
 GATHER_COST = 1.0

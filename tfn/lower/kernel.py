@@ -14,7 +14,8 @@ from math import prod
 from typing import NamedTuple
 
 from tfn.dtypes import DType
-from tfn.trace.op import Host, Shape
+from tfn.trace.argument import Host
+from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
 
 
@@ -258,8 +259,6 @@ class Program:
         arena_bytes, sync_bytes: memory it needs beside inputs and outputs.
         text: LLVM IR of the driver; it declares the kernels' functions.
         parallel: whether more than one thread is worth waking.
-        overwrites: outputs that may be written to the memory of an input, if that is given away:
-            (output, input) of one size, where no element is read after it has been written.
     """
 
     name: str
@@ -273,7 +272,6 @@ class Program:
     sync_bytes: int
     text: str
     parallel: bool
-    overwrites: tuple[tuple[int, int], ...] = ()
 
     @property
     def footprint(self) -> Footprint:

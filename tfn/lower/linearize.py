@@ -27,7 +27,8 @@ from tfn.lower.scopes import Scopes
 from tfn.lower.shuffle import transpose
 from tfn.lower.split import Nest
 from tfn.trace import build
-from tfn.trace.op import Access, Op, Param, Place
+from tfn.trace.argument import Access, Param, Place
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, walk
 
 BEGIN = UOp(Op.PARAM, (), Param(-2, (), INT64))

@@ -22,10 +22,11 @@ from tfn.dtypes import BOOL, COMPLEXES, INT32, complex_of, part
 from tfn.lower import plane
 from tfn.lower.plane import Pair, unknown
 from tfn.trace import build, oracle
+from tfn.trace.argument import Fft, Host, Param, VmapMethod
 from tfn.trace.jaxpr import function as make_function
 from tfn.trace.jaxpr import param
-from tfn.trace.op import MOVEMENT, SEVERAL, Fft, Host, Op, Param, VmapMethod
-from tfn.trace.primitives import results
+from tfn.trace.op import MOVEMENT, SEVERAL, Op
+from tfn.trace.regions import results
 from tfn.trace.unfold import plain
 from tfn.trace.uop import UOp, const, rebuild, walk
 

@@ -21,8 +21,9 @@ from tfn.lower.render import driver, llvm
 from tfn.lower.render.c import driver as c_driver
 from tfn.lower.render.c import kernel as c_kernel
 from tfn.lower.schedule import Schedule
+from tfn.trace.argument import Place
 from tfn.trace.jaxpr import Jaxpr
-from tfn.trace.op import Op, Place
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 

@@ -14,7 +14,8 @@ from dataclasses import replace
 from tfn.lower.kernel import Target
 from tfn.lower.tile import accumulators, best_tile
 from tfn.trace import build
-from tfn.trace.op import Conv, Dot, Op, Reduce
+from tfn.trace.argument import Conv, Dot, Reduce
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, rebuild, walk
 
 LINES, LONG_LINE, FEW_ROWS = 8, 1024, 2

@@ -22,7 +22,8 @@ from tfn.lower.simplify import simplify
 from tfn.lower.sort import scratch
 from tfn.lower.walker import Index, Stage, Walker, both, flat, within
 from tfn.trace import build
-from tfn.trace.op import LOOPS, Op, Param
+from tfn.trace.argument import Param
+from tfn.trace.op import LOOPS, Op
 from tfn.trace.uop import UOp, const, walk
 
 __all__ = ["Region", "Stage", "stages"]

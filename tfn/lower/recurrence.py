@@ -18,8 +18,9 @@ from collections.abc import Sequence
 from tfn.dtypes import BOOL, INT64
 from tfn.lower.decompose import weight
 from tfn.lower.walker import Index, NotLocal, Stage, Walker, flat
-from tfn.trace.op import ELEMENTWISE, Carry, Op, Range, Recur, Shape
-from tfn.trace.primitives import results
+from tfn.trace.argument import Carry, Range, Recur
+from tfn.trace.op import ELEMENTWISE, Op, Shape
+from tfn.trace.regions import results
 from tfn.trace.uop import UOp, const, walk
 
 LOCAL = ELEMENTWISE | {Op.CONST, Op.PARAM, Op.RESHAPE, Op.EXPAND}

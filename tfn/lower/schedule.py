@@ -38,11 +38,13 @@ from tfn.lower.kernel import (
     Step,
     Target,
 )  # fmt: skip
+from tfn.lower.overwrite import elementwise
 from tfn.lower.ranges import Region, Stage
+from tfn.trace.argument import Param, Range
 from tfn.trace.build import count
-from tfn.trace.op import Op, Param, Range, Shape
-from tfn.trace.primitives import results
-from tfn.trace.uop import UOp, const, walk
+from tfn.trace.op import Op, Shape
+from tfn.trace.regions import results
+from tfn.trace.uop import UOp, const
 
 HOST_NS = 5_000
 """What a call of the host is taken to cost, beside what it does."""
@@ -379,18 +381,9 @@ def in_place(found: Sequence[Stage | Region], function: UOp, output: int, refs: 
     stage = found[writer]
     if writer not in readers:
         return True
-    if isinstance(stage, Region) or stage.body.op is not Op.SINK:
+    if isinstance(stage, Region):
         return False
-    mine, others = stage.operands.index(value), stage.operands.index(old)
-    writes = [s for s in stage.body.src if s.op is Op.STORE and s.src[0].arg.index == mine]
-    loads = [u for u in walk([stage.body]) if u.op is Op.LOAD and u.src[0].arg.index == others]
-    alone = all(s.op is Op.STORE and s.arg is None for s in stage.body.src)
-    inside = {u for f in walk([stage.body]) if f.op is Op.FOLD for u in walk(f.src[:1])}
-    return (
-        alone
-        and bool(writes)
-        and all(u.src[1] is writes[0].src[1] and u not in inside for u in loads)
-    )
+    return elementwise(stage.body, stage.operands.index(value), [stage.operands.index(old)])
 
 
 def _reads(stage: Stage | Region) -> Sequence[UOp]:

@@ -412,7 +412,7 @@ def simplify(u: UOp, given: Mapping[UOp, Interval] | None = None) -> UOp:
     """A node simplified until no rule applies.
 
     Example:
-        >>> from tfn.trace.op import Range
+        >>> from tfn.trace.argument import Range
         >>> r = UOp(Op.RANGE, (), Range(0, 24))
         >>> simplify(r // 4 * 4 + r % 4) is r
         True

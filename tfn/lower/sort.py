@@ -26,7 +26,8 @@ from tfn.dtypes import BFLOAT16, BOOL, FLOATS, INT64, SIGNED, UINT64, DType
 from tfn.lower.linearize import BEGIN, END
 from tfn.lower.scopes import Scopes
 from tfn.trace import build
-from tfn.trace.op import Access, Op, Param
+from tfn.trace.argument import Access, Param
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 WORD = 32

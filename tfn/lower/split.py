@@ -15,7 +15,8 @@ from tfn.dtypes import INT32, INT64, UINT32, DType
 from tfn.errors import SplitError
 from tfn.lower.affine import affine
 from tfn.lower.simplify import simplify
-from tfn.trace.op import Op, Place, Range
+from tfn.trace.argument import Place, Range
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, rebuild, walk
 
 NARROW = frozenset({INT32, UINT32})

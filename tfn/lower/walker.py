@@ -15,7 +15,8 @@ from typing import Any
 from tfn.dtypes import BOOL, INT64
 from tfn.lower.simplify import simplify
 from tfn.trace import build
-from tfn.trace.op import ELEMENTWISE, Fold, Op, Param, Range
+from tfn.trace.argument import Fold, Param, Range
+from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, const
 
 Index = tuple[UOp, ...]

@@ -15,8 +15,9 @@ from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.complex import conj
 from tfn.numpy.operands import apply, array_of, broadcast_shape, some_axes, together
 from tfn.trace import build
+from tfn.trace.argument import Dot
 from tfn.trace.build import add_up, cast, expand, permute, reshape
-from tfn.trace.op import Dot, Op, Shape
+from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 
 Numbers = tuple[int, ...]

@@ -9,9 +9,10 @@ from tfn.numpy.joining import concatenate, section
 from tfn.numpy.operands import apply, array_of, one_axis
 from tfn.numpy.reductions import sum_dtype
 from tfn.trace import build
+from tfn.trace.argument import Param
 from tfn.trace.build import accumulator, cast, moveaxis, pad
 from tfn.trace.jaxpr import function, param
-from tfn.trace.op import Op, Param
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 

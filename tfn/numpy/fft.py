@@ -19,8 +19,9 @@ from tfn.numpy.complex import conj, iscomplexobj
 from tfn.numpy.creation import make, on_device
 from tfn.numpy.joining import roll
 from tfn.numpy.operands import apply, array_of, inexact, some_axes
+from tfn.trace.argument import Fft, FftType
 from tfn.trace.build import cast, iota, pad_or_crop, permute, where
-from tfn.trace.op import Fft, FftType, Op, Shape
+from tfn.trace.op import Op, Shape
 from tfn.trace.primitives import half
 from tfn.trace.uop import UOp
 

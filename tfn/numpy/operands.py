@@ -31,9 +31,10 @@ from tfn.dtypes import (
 )
 from tfn.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from tfn.trace import bind
+from tfn.trace.argument import Param
 from tfn.trace.build import broadcast_to, cast, reshape
 from tfn.trace.jaxpr import Jaxpr, function, param
-from tfn.trace.op import Op, Param, Shape
+from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
 
 _PROGRAMS: dict[Any, tuple[Jaxpr, bind.Door | None]] = {}  # by body, static, weak, kinds

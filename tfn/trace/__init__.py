@@ -1,7 +1,9 @@
 """The one language of the house: graphs of operations on arrays, and what they mean.
 
 Files in reading order:
-    op           the closed list of operations, one meaning each, and their arguments
+    op           the closed list of operations, one meaning each
+    argument     what operations must know beside their operands
+    regions      types of what has several results: loops, branches, calls
     primitives   per operation: what it takes, what it gives, in which operands it is linear
     uop          the node: immutable, made once, typed at birth; walks and substitution
     kind         shape and dtype as one object: what caches ask first

@@ -18,9 +18,10 @@ import numpy as np
 
 from tfn.dtypes import DType
 from tfn.errors import UnexpectedTracerError, user_line
+from tfn.trace.argument import Host, Leaf
 from tfn.trace.jaxpr import Jaxpr, alone, close, inline
 from tfn.trace.kind import Kind
-from tfn.trace.op import LOOPS, SEVERAL, Host, Leaf, Op, Shape
+from tfn.trace.op import LOOPS, SEVERAL, Op, Shape
 from tfn.trace.tidy import tidy
 from tfn.trace.unfold import has, inlined
 from tfn.trace.uop import UOp, substitute, walk
@@ -95,8 +96,11 @@ class Face(Protocol):
     def call(self, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any]:
         """A whole closed function, now, compiled, on concrete Values."""
 
-    def footprint(self, jaxpr: Jaxpr) -> Any:
+    def footprint(self, jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Any:
         """The memory that a run takes, known before it runs."""
+
+    def view(self, jaxpr: Jaxpr) -> Any:
+        """The stages of its way to the default device; see `tfn.view`."""
 
     def door(self, jaxpr: Jaxpr, takes: Sequence[Any], gives: Any, given: Sequence[bool | None],
              made: Sequence[bool], captured: Sequence[Any] = (),

@@ -11,24 +11,23 @@ from math import prod
 from typing import Any
 
 from tfn.dtypes import BFLOAT16, COMPLEXES, FLOAT16, FLOAT32, INT32, DType, highest, lowest
-from tfn.trace.op import (
+from tfn.trace.argument import (
     Call,
     Cond,
     Conv,
     Dot,
     Gather,
     Iota,
-    Op,
     Pad,
     Reduce,
     Scan,
     Scatter,
-    Shape,
     Shrink,
     Sort,
     While,
 )  # fmt: skip
-from tfn.trace.primitives import results
+from tfn.trace.op import Op, Shape
+from tfn.trace.regions import results
 from tfn.trace.uop import UOp, const
 
 
@@ -239,12 +238,12 @@ def conv(x: UOp, w: UOp, arg: Conv) -> UOp:
 
 
 def gather(operand: UOp, indices: UOp, sizes: Shape, batch: int = 0) -> UOp:
-    """Windows of the operand at clamped start points; see `op.Gather`."""
+    """Windows of the operand at clamped start points; see `argument.Gather`."""
     return UOp(Op.GATHER, (operand, indices), Gather(batch, tuple(sizes)))
 
 
 def scatter(operand: UOp, indices: UOp, updates: UOp, op: Op, batch: int = 0) -> UOp:
-    """Windows combined into the operand; see `op.Scatter`."""
+    """Windows combined into the operand; see `argument.Scatter`."""
     return UOp(Op.SCATTER, (operand, indices, updates), Scatter(batch, op))
 
 
@@ -260,20 +259,20 @@ def several(node: UOp) -> list[UOp]:
 
 def scan(body: UOp, consts: Sequence[UOp], carries: Sequence[UOp], arrays: Sequence[UOp],
          length: int, reverse: bool = False) -> list[UOp]:  # fmt: skip
-    """A function repeated over slices: last carries, then arrays of slices; see `op.Scan`."""
+    """A function repeated over slices: last carries, then arrays of slices; see `argument.Scan`."""
     arg = Scan(length, reverse, len(consts), len(carries))
     return several(UOp(Op.SCAN, (body, *consts, *carries, *arrays), arg))
 
 
 def repeat_while(cond: UOp, body: UOp, cond_consts: Sequence[UOp], body_consts: Sequence[UOp],
                  carries: Sequence[UOp]) -> list[UOp]:  # fmt: skip
-    """A function repeated while another one holds: the last carries; see `op.While`."""
+    """A function repeated while another one holds: the last carries; see `argument.While`."""
     arg = While(len(cond_consts), len(body_consts))
     return several(UOp(Op.WHILE, (cond, body, *cond_consts, *body_consts, *carries), arg))
 
 
 def choose(index: UOp, branches: Sequence[UOp], operands: Sequence[UOp]) -> list[UOp]:
-    """The results of the function that the index chooses; see `op.Cond`."""
+    """The results of the function that the index chooses; see `argument.Cond`."""
     return several(UOp(Op.COND, (index, *branches, *operands), Cond(len(branches))))
 
 
@@ -283,7 +282,7 @@ def after(u: UOp, others: Sequence[UOp]) -> UOp:
 
 
 def call(name: str, function: UOp, operands: Sequence[UOp]) -> list[UOp]:
-    """The results of a function that keeps its name; see `op.Call`."""
+    """The results of a function that keeps its name; see `argument.Call`."""
     return several(UOp(Op.CALL, (function, *operands), Call(name)))
 
 

@@ -27,7 +27,8 @@ import numpy as np
 
 from tfn.dtypes import BOOL
 from tfn.trace import bind
-from tfn.trace.op import Host, Leaf, Op
+from tfn.trace.argument import Host, Leaf
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
 
@@ -37,9 +38,14 @@ def token() -> Any:
     return _token(running, len(running) - 1)
 
 
+def first() -> Any:
+    """The token of what runs now, outside of all traces."""
+    return bind.face().asarray(np.True_)
+
+
 def _token(running: Sequence[bind.Trace], at: int) -> Any:
     if at < 0:
-        return bind.face().asarray(np.True_)
+        return first()
     trace = running[at]
     if trace.token is None:
         leaf = Leaf((), BOOL, _token(running, at - 1), "effects")

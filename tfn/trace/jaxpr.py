@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 
 from tfn.dtypes import SHORT
+from tfn.trace.argument import Const, Function, Param
 from tfn.trace.build import call, several
-from tfn.trace.op import SEVERAL, Const, Function, Op, Param
+from tfn.trace.op import SEVERAL, Op
 from tfn.trace.primitives import show
 from tfn.trace.uop import UOp, substitute, walk
 
@@ -199,7 +200,8 @@ def argument(arg: Any) -> str:
     if callable(arg):
         return str(getattr(arg, "__name__", arg))
     if hasattr(arg, "__dataclass_fields__"):
-        return ", ".join(f"{f.name}={argument(getattr(arg, f.name))}" for f in fields(arg) if f.repr)
+        shown = [f.name for f in fields(arg) if f.repr]
+        return ", ".join(f"{name}={argument(getattr(arg, name))}" for name in shown)
     if isinstance(arg, enum.Enum):
         return str(arg.value)
     if isinstance(arg, np.dtype):

@@ -15,15 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tfn.dtypes import BOOL, COMPLEXES, FLOATS, UINT32, complex_of
-from tfn.trace.build import accumulator, identity
-from tfn.trace.op import (
+from tfn.trace.argument import (
     Cond,
     Conv,
     Dot,
     Fft,
     Gather,
     Host,
-    Op,
     Pad,
     Reduce,
     Scan,
@@ -32,6 +30,8 @@ from tfn.trace.op import (
     Sort,
     While,
 )  # fmt: skip
+from tfn.trace.build import accumulator, identity
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
 Value = npt.NDArray[Any]

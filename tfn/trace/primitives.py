@@ -7,17 +7,16 @@ them while the others are fixed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 from tfn.dtypes import (
     BOOL,
     COMPLEXES,
     FLOATS,
     INEXACT,
-    INT32,
     INT64,
     INTEGERS,
     SHORT,
@@ -27,20 +26,10 @@ from tfn.dtypes import (
     part,
 )
 from tfn.errors import AxisError, DTypeError, ShapeError
-from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, FftType, Op, Shape
-
-Type = tuple[Shape, DType]
-
-
-class Node(Protocol):
-    """What a type rule may see of a source."""
-
-    op: Op
-    src: tuple[Any, ...]
-    arg: Any
-    shape: Shape
-    dtype: DType
-
+from tfn.trace import regions
+from tfn.trace.argument import FftType
+from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, Op, Shape
+from tfn.trace.regions import Node, Type
 
 Infer = Callable[[tuple[Node, ...], Any], Type]
 
@@ -397,73 +386,7 @@ def _nothing(src: tuple[Node, ...], arg: Any) -> Type:
 
 
 def _get(src: tuple[Node, ...], arg: int) -> Type:
-    return results(src[0])[arg]
-
-
-def _types(nodes: Sequence[Node]) -> tuple[Type, ...]:
-    return tuple((u.shape, u.dtype) for u in nodes)
-
-
-def _takes(function: Node) -> tuple[Type, ...]:
-    """The types of a function's parameters."""
-    return _types(function.arg.params)
-
-
-def _scan(src: tuple[Node, ...], arg: Any) -> Type:
-    body, first = src[0], 1 + arg.consts
-    carries, arrays = src[first : first + arg.carries], src[first + arg.carries :]
-    assert all(x.shape[0] == arg.length for x in arrays), (arg, arrays)
-    slices = tuple((x.shape[1:], x.dtype) for x in arrays)
-    assert _takes(body) == _types(src[1 : first + arg.carries]) + slices, (arg, src)
-    assert _types(body.src[: arg.carries]) == _types(carries), (arg, src)
-    return (), BOOL
-
-
-def _while(src: tuple[Node, ...], arg: Any) -> Type:
-    (cond, body), operands = src[:2], src[2:]
-    carries = _types(operands[arg.cond_consts + arg.body_consts :])
-    assert _takes(cond) == _types(operands[: arg.cond_consts]) + carries, (arg, src)
-    assert _takes(body) == _types(operands[arg.cond_consts :]), (arg, src)
-    assert _types(cond.src) == (((), BOOL),) and _types(body.src) == carries, (arg, src)
-    return (), BOOL
-
-
-def _cond(src: tuple[Node, ...], arg: Any) -> Type:
-    branches, operands = src[1 : 1 + arg.branches], src[1 + arg.branches :]
-    assert _types(src[:1]) == (((), INT32),) and branches, (arg, src)
-    assert all(_takes(f) == _types(operands) for f in branches), (arg, src)
-    assert all(_types(f.src) == _types(branches[0].src) for f in branches), (arg, src)
-    return (), BOOL
-
-
-def _call(src: tuple[Node, ...], arg: Any) -> Type:
-    assert _takes(src[0]) == _types(src[1:]), (arg, src)
-    return (), BOOL
-
-
-def _scan_results(u: Node) -> tuple[Type, ...]:
-    found, n = _types(u.src[0].src), u.arg.carries
-    return found[:n] + tuple(((u.arg.length, *shape), dtype) for shape, dtype in found[n:])
-
-
-RESULTS: dict[Op, Callable[[Node], tuple[Type, ...]]] = {
-    Op.SORT: lambda u: _types(u.src),
-    Op.TUPLE: lambda u: _types(u.src),
-    Op.HOST: lambda u: u.arg.results,
-    Op.SCAN: _scan_results,
-    Op.WHILE: lambda u: _types(u.src[1].src),
-    Op.COND: lambda u: _types(u.src[1].src),
-    Op.CALL: lambda u: _types(u.src[0].src),
-    Op.CUSTOM: lambda u: _types(u.src[0].src),
-    Op.LINEAR: lambda u: u.arg.results,  # type: ignore[no-any-return]
-}
-"""For each op of `op.SEVERAL`, the types of what it gives."""
-
-
-def results(node: Node) -> tuple[Type, ...]:
-    """The (shape, dtype) of each result of a node; most ops have one."""
-    rule = RESULTS.get(node.op)
-    return ((node.shape, node.dtype),) if rule is None else rule(node)
+    return regions.results(src[0])[arg]
 
 
 def _range(src: tuple[Node, ...], arg: Any) -> Type:
@@ -531,11 +454,11 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.SORT: Primitive(_sort),
 
     Op.TUPLE: Primitive(_nothing),
-    Op.SCAN: Primitive(_scan),  # linear where its body is
-    Op.WHILE: Primitive(_while),
-    Op.COND: Primitive(_cond),
-    Op.CALL: Primitive(_call),
-    Op.CUSTOM: Primitive(_call),
+    Op.SCAN: Primitive(regions.scan),  # linear where its body is
+    Op.WHILE: Primitive(regions.repeat_while),
+    Op.COND: Primitive(regions.choose),
+    Op.CALL: Primitive(regions.call),
+    Op.CUSTOM: Primitive(regions.call),
     Op.LINEAR: Primitive(_nothing),
     Op.HOST: Primitive(_nothing),
     Op.GET: Primitive(_get),

@@ -15,7 +15,8 @@ import enum
 from collections.abc import Callable, Iterable
 
 from tfn.dtypes import BOOL, COMPLEXES, INT64
-from tfn.trace.op import ELEMENTWISE, MOVEMENT, PARTS, Access, Fold, Op, Place, Range
+from tfn.trace.argument import Access, Fold, Place, Range
+from tfn.trace.op import ELEMENTWISE, MOVEMENT, PARTS, Op
 from tfn.trace.uop import UOp, walk
 
 
@@ -117,7 +118,7 @@ def check(roots: Iterable[UOp], stage: Stage) -> None:
         AssertionError: naming the offending node.
 
     Example:
-        >>> from tfn.trace.op import Param
+        >>> from tfn.trace.argument import Param
         >>> from tfn.dtypes import FLOAT32
         >>> check([UOp(Op.PARAM, (), Param(0, (3,), FLOAT32)) * 2.0], Stage.JAXPR)
     """

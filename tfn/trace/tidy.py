@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function, param
-from tfn.trace.op import LOOPS, Op, Param
+from tfn.trace.op import LOOPS, Op
 from tfn.trace.uop import UOp, rebuild, substitute, walk
 
 

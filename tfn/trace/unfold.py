@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from tfn.trace.argument import Param
 from tfn.trace.jaxpr import Jaxpr, function, inline, leaves, param
-from tfn.trace.op import Op, Param
+from tfn.trace.op import Op
 from tfn.trace.tidy import tidy
 from tfn.trace.uop import UOp, rebuild, substitute, walk
 

@@ -17,7 +17,8 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from tfn.dtypes import DType
-from tfn.trace.op import Const, Op, Shape
+from tfn.trace.argument import Const
+from tfn.trace.op import Op, Shape
 from tfn.trace.primitives import PRIMITIVES
 
 T = TypeVar("T")

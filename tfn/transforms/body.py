@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from tfn.trace.argument import Leaf, Param, Scan, While
 from tfn.trace.build import several, spread, zeros
 from tfn.trace.jaxpr import Jaxpr, function, inline, param
-from tfn.trace.op import COMPARE, Leaf, Op, Param, Scan, While
+from tfn.trace.op import COMPARE, Op
 from tfn.trace.unfold import sealed
 from tfn.trace.uop import UOp, substitute, walk
 

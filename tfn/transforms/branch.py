@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from tfn.dtypes import INEXACT, INT32
 from tfn.trace import effects
+from tfn.trace.argument import Call
 from tfn.trace.build import (
     broadcast_in_dim,
     cast,
@@ -34,8 +35,8 @@ from tfn.trace.build import (
     where,
     zeros,
 )  # fmt: skip
-from tfn.trace.op import Call, Op
-from tfn.trace.primitives import results
+from tfn.trace.op import Op
+from tfn.trace.regions import results
 from tfn.trace.unfold import sealed
 from tfn.trace.uop import UOp, substitute, walk
 from tfn.transforms.body import Lanes, closed, filled, fresh, opened, residuals, thinned

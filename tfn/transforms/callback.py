@@ -16,7 +16,8 @@ from tfn import tree
 from tfn.dtypes import BOOL, DType
 from tfn.errors import ArgumentError, DTypeError, ShapeError, TfnError, TreeError
 from tfn.trace import bind, effects
-from tfn.trace.op import Host, Op, Shape, VmapMethod
+from tfn.trace.argument import Host, VmapMethod
+from tfn.trace.op import Op, Shape
 from tfn.transforms.arguments import Function, argument_names, as_value, name_of
 from tfn.transforms.shapes import ShapeDtypeStruct
 

@@ -21,9 +21,10 @@ from typing import Any
 from tfn import tree
 from tfn.errors import ArgumentError
 from tfn.trace import bind
+from tfn.trace.argument import Linear
 from tfn.trace.build import after, several
 from tfn.trace.jaxpr import Jaxpr, close, inline, leaves
-from tfn.trace.op import Linear, Op
+from tfn.trace.op import Op
 from tfn.trace.unfold import unfold
 from tfn.trace.uop import UOp, rebuild, substitute, walk
 from tfn.transforms import rules

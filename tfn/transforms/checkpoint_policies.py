@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tfn.trace.op import Custom, Op
+from tfn.trace.argument import Custom
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 from tfn.transforms.rules import Lane, Tangents
 from tfn.transforms.scan import Push

@@ -18,9 +18,10 @@ from weakref import WeakKeyDictionary
 from tfn import tree
 from tfn.errors import ArgumentError, GradientError, TfnError, TreeError
 from tfn.trace import bind
+from tfn.trace.argument import Custom, Param
 from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr, close, function, leaves, param
-from tfn.trace.op import Custom, Op, Param
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 from tfn.transforms.arguments import (
     Argnums,

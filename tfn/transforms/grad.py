@@ -17,8 +17,9 @@ from tfn import tree
 from tfn.dtypes import COMPLEXES, FLOATS, INEXACT, DType
 from tfn.errors import GradientError
 from tfn.trace import bind
+from tfn.trace.argument import Leaf
 from tfn.trace.build import zeros
-from tfn.trace.op import Leaf, Op
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 from tfn.transforms.arguments import Argnums, Chosen, Function, choose, name_of
 from tfn.transforms.jvp import push

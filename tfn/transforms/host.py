@@ -12,8 +12,9 @@ from typing import NoReturn
 
 from tfn.dtypes import BOOL, INEXACT
 from tfn.errors import ArgumentError, GradientError
+from tfn.trace.argument import Host, VmapMethod
 from tfn.trace.build import reshape, scan, several, spread
-from tfn.trace.op import Host, Op, VmapMethod
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 from tfn.transforms.body import Lanes, closed, fresh
 

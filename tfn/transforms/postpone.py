@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from tfn.trace.argument import Dot
 from tfn.trace.build import count, dot
-from tfn.trace.op import Dot, Op
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, rebuild
 
 _VIEWS = frozenset({Op.PERMUTE, Op.RESHAPE})

@@ -10,8 +10,9 @@ from typing import Any
 from tfn import tree
 from tfn.errors import GradientError, TreeError
 from tfn.trace import bind
+from tfn.trace.argument import Linear, Param
 from tfn.trace.build import several, zeros
-from tfn.trace.op import Linear, Op, Param
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 from tfn.transforms.arguments import Argnums, Function, results
 from tfn.transforms.body import fresh

@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from tfn.trace.argument import Custom, Leaf, Linear
 from tfn.trace.build import add_up, several
-from tfn.trace.op import Custom, Leaf, Linear, Op
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, substitute
 from tfn.transforms.body import Lanes, closed, opened
 from tfn.transforms.scan import Batch, Pull, Push

@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from tfn.trace.argument import Scan
 from tfn.trace.build import moveaxis, spread, zeros
-from tfn.trace.op import Scan
 from tfn.trace.uop import UOp, substitute
 from tfn.transforms.body import (
     Lanes,

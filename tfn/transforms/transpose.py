@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from tfn.dtypes import promote_types
 from tfn.errors import GradientError
+from tfn.trace.argument import Conv, FftType
 from tfn.trace.build import (
     add_up,
     broadcast_in_dim,
@@ -39,8 +40,9 @@ from tfn.trace.build import (
     where,
     zeros,
 )  # fmt: skip
-from tfn.trace.op import Conv, FftType, Op, Shape
-from tfn.trace.primitives import PRIMITIVES, results
+from tfn.trace.op import Op, Shape
+from tfn.trace.primitives import PRIMITIVES
+from tfn.trace.regions import results
 from tfn.trace.unfold import has, unfold
 from tfn.trace.uop import UOp, walk
 from tfn.transforms import branch, host, iterate, rules, scan

@@ -11,7 +11,7 @@ import pytest
 from tfn.dtypes import FLOAT32
 from tfn.hw.cpu.host import _ENTRY, MOST_VIEWS, HostEntry
 from tfn.lower.kernel import HostCall
-from tfn.trace.op import Host, VmapMethod
+from tfn.trace.argument import Host, VmapMethod
 
 KIND = ((3,), FLOAT32)
 

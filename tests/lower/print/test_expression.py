@@ -7,7 +7,8 @@ import pytest
 from tfn.dtypes import BOOL, FLOAT32, INT32, INT64
 from tfn.lower.print.expression import Text, operation
 from tfn.trace import build
-from tfn.trace.op import Op, Range
+from tfn.trace.argument import Range
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, walk
 
 A, B, C = (UOp(Op.RANGE, (), Range(n, 50)) for n in range(3))

@@ -40,7 +40,8 @@ from tfn.lower.print.expression import Text, literal, operation
 from tfn.lower.simplify import simplify
 from tfn.lower.split import Nest, in_order
 from tfn.trace import build
-from tfn.trace.op import Op, Place
+from tfn.trace.argument import Place
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, rebuild, walk
 
 LONG = 64

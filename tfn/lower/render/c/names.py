@@ -12,7 +12,8 @@ import re
 import numpy as np
 
 from tfn.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOATS, DType
-from tfn.trace.op import Const, Shape
+from tfn.trace.argument import Const
+from tfn.trace.op import Shape
 
 WORDS_OF = {BOOL: "u8", FLOAT16: "u16", BFLOAT16: "u16"}
 """Dtypes that C lacks, and the types that hold their bits."""

@@ -1,0 +1,363 @@
+"""What ops must know beside their sources: the `arg` of a node, one frozen class for each op.
+
+An op that needs one plain value has that as its argument: a shape, a dtype, a number.
+"""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tfn.dtypes import DType
+from tfn.trace.op import Op, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """One value by dtype and bits, so that 1, 1.0, True, 0.0 and -0.0 stay apart."""
+
+    dtype: DType
+    bits: int
+    shape: Shape
+
+    @property
+    def value(self) -> Any:
+        """The value as a NumPy scalar."""
+        if self.dtype.kind == "c":
+            size = self.dtype.itemsize
+            return np.frombuffer(self.bits.to_bytes(size, sys.byteorder), self.dtype)[0]
+        unsigned = np.array(self.bits, f"u{self.dtype.itemsize}")
+        return unsigned.view(self.dtype)[()]
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A parameter: its position, shape and dtype."""
+
+    index: int
+    shape: Shape
+    dtype: DType
+
+
+class Leaf:
+    """An input of a running trace, or a captured array; each one is itself and no other.
+
+    Attributes:
+        shape: of the value.
+        dtype: of the value.
+        value: the array behind it, or None while only shape and dtype are known.
+        name: what the user calls it, for error messages.
+        trace: the trace that made it, None for a captured array.
+    """
+
+    __slots__ = ("shape", "dtype", "value", "name", "trace")
+
+    def __init__(self, shape: Shape, dtype: DType, value: Any = None, name: str = "",
+                 trace: Any = None) -> None:  # fmt: skip
+        self.shape, self.dtype, self.value = shape, dtype, value
+        self.name, self.trace = name, trace
+
+
+@dataclass(frozen=True, slots=True)
+class Iota:
+    """Count `size` elements from zero."""
+
+    size: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Pad:
+    """Elements added before, after, and between, per axis; none of them negative."""
+
+    low: Shape
+    high: Shape
+    interior: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Shrink:
+    """Elements start, start + step, ... below stop, per axis."""
+
+    start: Shape
+    stop: Shape
+    step: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """Which monoid over which axes; the axes vanish."""
+
+    op: Op
+    axes: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """Axes contracted and axes kept in step; the output is (batch, free of a, free of b).
+
+    The products are summed in at least 32 bits and rounded to `dtype` once.
+    """
+
+    contract_a: Shape
+    contract_b: Shape
+    batch_a: Shape
+    batch_b: Shape
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Conv:
+    """A convolution of (batch, *space, channels) with (*window, channels / groups, features).
+
+    `padding` may be negative.  `batch_groups` groups the batch instead, as the gradient to the
+    weights needs.
+    """
+
+    strides: Shape
+    padding: tuple[tuple[int, int], ...]
+    dilation_x: Shape
+    dilation_w: Shape
+    groups: int
+    batch_groups: int
+    dtype: DType
+
+
+class FftType(enum.Enum):
+    """Which Fourier transform: of complex or real values, or back to them."""
+
+    FFT = "fft"
+    IFFT = "ifft"  # divided by the number of elements
+    RFFT = "rfft"  # of real values: only the first half of the last axis, which tells the rest
+    IRFFT = "irfft"
+
+    __hash__ = object.__hash__
+
+
+@dataclass(frozen=True, slots=True)
+class Fft:
+    """Transforms of `lengths` elements along the last axes; the lengths are those of the values
+    that are not halved.
+    """
+
+    kind: FftType
+    lengths: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Windows of `sizes` at the start points that the last axis of the indices holds.
+
+    Operand (*batch, *dims), indices (*batch, *points, k): a start moves the first k of dims and
+    is clamped, so that the window fits.  Result (*batch, *points, *sizes).
+    """
+
+    batch: int
+    sizes: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """The inverse of `Gather`: updates (*batch, *points, *sizes) are combined into the operand.
+
+    `op` is one of the monoids, or WHERE to set (the last update of an element wins).  A window
+    that does not fit is dropped whole.
+    """
+
+    batch: int
+    op: Op
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """A stable ascending sort of all operands together along the last axis.
+
+    The first `keys` operands are compared in order; NaN comes last.
+    """
+
+    keys: int
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """The parameters of a closed function and the name it prints under."""
+
+    params: tuple[Param, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A body (consts, carries, slices) -> (carries, slices) repeated over the slices of arrays.
+
+    Sources: the body, consts, first carries, arrays whose first axis is `length`.  Results: last
+    carries, arrays of the slices that the body gave.  With `reverse` the last slice comes first.
+    """
+
+    length: int
+    reverse: bool
+    consts: int
+    carries: int
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """A body (body consts, carries) -> carries while a condition (cond consts, carries) holds.
+
+    Sources: the condition, the body, cond consts, body consts, first carries.  Results: last
+    carries.
+    """
+
+    cond_consts: int
+    body_consts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cond:
+    """One of several functions of the same operands.
+
+    Sources: an int32 index, which is clamped, the functions, the operands.  Results: those of
+    the chosen function.
+    """
+
+    branches: int
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of the operands that follow it, and what it is called.
+
+    Sources: the function, the operands.  Results: those of the function.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """A function that has rules of its own, which derivatives ask before they look inside.
+
+    Sources: the function, the operands.  Results: those of the function.  Evaluated, it is inlined.
+
+    Attributes:
+        name: what the user calls it.
+        rules: hashable; see `transforms.rules.Rules`.
+    """
+
+    name: str
+    rules: Any = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """A function that is linear in some operands, known by its transpose.
+
+    Sources: residuals, then what it is linear in.  It stands only between the two halves of a
+    reverse mode; forward mode replaces it by what it means, so nobody has to evaluate it.
+
+    Attributes:
+        name: what the user calls it.
+        residuals: how many.
+        results: shape and dtype of each result.
+        rules: hashable; see `transforms.rules.LinearRules`.
+    """
+
+    name: str
+    residuals: int
+    results: tuple[tuple[Shape, DType], ...]
+    rules: Any = field(repr=False)
+
+
+class VmapMethod(enum.Enum):
+    """How a function of the host is called for many lanes at once."""
+
+    SEQUENTIAL = "sequential"  # once for each lane, in order
+    EXPAND = "expand_dims"  # once; what is the same in all lanes has an axis of size 1 in front
+    BROADCAST = "broadcast_all"  # once; everything has the new axis
+    AS_IT_IS = "legacy_vectorized"  # once; what is the same in all lanes has no new axis
+    REFUSE = "refuse"
+
+    __hash__ = object.__hash__
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A function of the host, as ``run(results, operands)``.
+
+    It gets lists of NumPy arrays: the results as memory to write to, and the operands, which it
+    may only read, and only until it returns.  What compares equal may be called once for all.
+
+    Attributes:
+        run: hashable; a function, or a frozen object that can be called.
+        results: shape and dtype of each result.
+        vmap: how it is called for many lanes.
+        acts: whether it does something beside, so that it must be called once each time, in order:
+            then its first operand and its first result are tokens; see `trace.effects`.
+    """
+
+    run: Callable[[Sequence[Any], Sequence[Any]], None]
+    results: tuple[tuple[Shape, DType], ...]
+    vmap: VmapMethod
+    acts: bool = False
+
+
+class Place(enum.Enum):
+    """Where a range runs."""
+
+    LOOP = "loop"
+    PARALLEL = "parallel"  # tiles handed out to the threads
+    UPCAST = "upcast"  # unrolled: one value per coordinate
+    LANE = "lane"  # the vector axis: at most one in a nest
+
+    __hash__ = object.__hash__
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """A loop variable of a kernel: a number that tells it from others, its size, its place."""
+
+    number: int
+    size: int
+    place: Place = Place.LOOP
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """A monoid over the ranges that follow the body among the sources."""
+
+    op: Op
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """One of the values that a recurrence carries, by number; its sources are where it varies."""
+
+    number: int
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Recur:
+    """A loop in a kernel that carries values.
+
+    Sources: the range, the carries at first, the same in the next iteration, the condition to go
+    on if it is `conditional`, stores of each iteration, as many as `stores`, and stores of the
+    last carries, whose values are CARRY nodes.
+    """
+
+    carries: int
+    stores: int
+    conditional: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How an ordered load or store meets memory: at base + offset + stride * lane."""
+
+    offset: int
+    lanes: int
+    stride: int
