@@ -12,8 +12,7 @@ Files in reading order:
     recurrent      LSTM and GRU, as cells and over sequences
     transformer    feed-forward networks, blocks, and stacks of equal modules
     losses         cross entropies and squared errors
-    optim          sgd, adam, adamw and the parts they are made of
-    schedules      learning rates that depend on the step
+    optim          sgd, adam and their like, the parts they are made of, schedules
     state          trees of arrays in files, by the format safetensors
     checkpoint     the newest states of a training run, each of them whole
     data           batches in an order that a key determines, from any position
@@ -70,7 +69,8 @@ from tfn.nn.losses import (
     softmax_cross_entropy_with_integer_labels as softmax_cross_entropy_with_integer_labels,
     squared_error as squared_error,
 )  # fmt: skip
-from tfn.nn import optim as optim, schedules as schedules
+from tfn.nn import optim as optim
+from tfn.nn.optim import schedules as schedules
 
 if TYPE_CHECKING:
     from tfn.nn import checkpoint as checkpoint, data as data, state as state

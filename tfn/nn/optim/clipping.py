@@ -1,0 +1,48 @@
+"""Norms of updates, and updates that are too large."""
+
+from __future__ import annotations
+
+from tfn import numpy as jnp
+from tfn import tree
+from tfn.array import Array
+from tfn.nn.optim.protocol import GradientTransformation, Params, Updates, stateless
+
+
+def global_norm(updates: Updates) -> Array:
+    """The Euclidean norm of all leaves together.
+
+    Example:
+        >>> global_norm({"a": jnp.array([3.0]), "b": jnp.array([4.0])}).item()
+        5.0
+    """
+    return jnp.sqrt(sum(jnp.sum(jnp.square(u)) for u in tree.leaves(updates)))
+
+
+def clip_by_global_norm(max_norm: float) -> GradientTransformation:
+    """Updates scaled down until their `global_norm` is at most `max_norm`.
+
+    Source: Pascanu, Mikolov, Bengio 2012, arXiv:1211.5063.
+    """
+
+    def clip(updates: Updates, params: Params | None) -> Updates:
+        norm = global_norm(updates)
+        factor = max_norm / jnp.maximum(norm, max_norm)
+        return tree.map(lambda u: u * factor.astype(u.dtype), updates)
+
+    return stateless(clip)
+
+
+def clip(max_delta: float) -> GradientTransformation:
+    """Each element of the updates kept in [-max_delta, max_delta]."""
+    return stateless(
+        lambda updates, params: tree.map(lambda u: jnp.clip(u, -max_delta, max_delta), updates)
+    )
+
+
+def clip_by_block_rms(threshold: float) -> GradientTransformation:
+    """Each leaf of the updates scaled down until the root of its mean square is at most this."""
+
+    def clip(u: Array) -> Array:
+        return u / jnp.maximum(1.0, jnp.sqrt(jnp.mean(jnp.square(u))) / threshold)
+
+    return stateless(lambda updates, params: tree.map(clip, updates))

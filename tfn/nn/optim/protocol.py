@@ -1,0 +1,110 @@
+"""What an optimizer is: two functions and a state that they alone understand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from tfn import tree
+from tfn.array import Array
+from tfn.errors import ArgumentError
+
+Params = Any
+Updates = Any
+State = Any
+Schedule = Callable[[Array], Any]
+"""A number that depends on how many steps were made before."""
+Rate = float | Array | Schedule
+
+
+class Init(Protocol):
+    """Makes the first state of an optimizer."""
+
+    def __call__(self, params: Params) -> State:
+        """The state."""
+
+
+class Update(Protocol):
+    """Makes updates of gradients."""
+
+    def __call__(self, updates: Updates, state: State,
+                 params: Params | None = None) -> tuple[Updates, State]:  # fmt: skip
+        """The updates, and the next state."""
+
+
+class GradientTransformation(NamedTuple):
+    """An optimizer, or a part of one.
+
+    Attributes:
+        init: from parameters, the first state.
+        update: from gradients, a state, and parameters, the updates and the next state.
+    """
+
+    init: Init
+    update: Update
+
+
+def apply_updates(params: Params, updates: Updates) -> Params:
+    """Parameters plus updates, in the dtype of the parameters.
+
+    Example:
+        >>> from tfn import numpy as jnp
+        >>> apply_updates({"w": jnp.ones(2)}, {"w": jnp.full(2, -0.5)})["w"].tolist()
+        [0.5, 0.5]
+    """
+    return tree.map(lambda p, u: (p + u).astype(p.dtype), params, updates)
+
+
+class EmptyState(NamedTuple):
+    """The state of a part that remembers nothing."""
+
+
+def stateless(function: Callable[[Updates, Params | None], Updates]) -> GradientTransformation:
+    """A part that remembers nothing, from a function of updates and parameters."""
+
+    def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        return function(updates, params), state
+
+    return GradientTransformation(lambda params: EmptyState(), update)
+
+
+def needed(params: Params | None, what: str) -> Params:
+    """The parameters, by a part that cannot do without.
+
+    Raises:
+        ArgumentError: if `update` was called without them.
+    """
+    if params is None:
+        raise ArgumentError(f"{what} needs the parameters",
+                            hint="call optimizer.update(gradients, state, params)")  # fmt: skip
+    return params
+
+
+def identity() -> GradientTransformation:
+    """Gradients as they are."""
+    return stateless(lambda updates, params: updates)
+
+
+def chain(*parts: GradientTransformation) -> GradientTransformation:
+    """Parts applied one after the other; the state is a tuple of theirs.
+
+    Example:
+        >>> from tfn import numpy as jnp
+        >>> from tfn.nn import optim
+        >>> optimizer = chain(optim.clip_by_global_norm(1.0), optim.sgd(0.1))
+        >>> updates, _ = optimizer.update(jnp.array([3.0, 4.0]), optimizer.init(jnp.zeros(2)))
+        >>> [round(u, 3) for u in updates.tolist()]
+        [-0.06, -0.08]
+    """
+
+    def init(params: Params) -> State:
+        return tuple(part.init(params) for part in parts)
+
+    def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        states = []
+        for part, old in zip(parts, state, strict=True):
+            updates, new = part.update(updates, old, params)
+            states.append(new)
+        return updates, tuple(states)
+
+    return GradientTransformation(init, update)

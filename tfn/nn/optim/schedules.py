@@ -1,0 +1,149 @@
+"""Numbers that depend on how many steps were made before: learning rates, above all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from tfn import numpy as jnp
+from tfn.array import Array
+from tfn.errors import ArgumentError
+from tfn.nn.optim.protocol import Schedule
+
+
+def constant_schedule(value: float) -> Schedule:
+    """Always the same."""
+    return lambda count: value
+
+
+def polynomial_schedule(init_value: float, end_value: float, power: float, transition_steps: int,
+                        transition_begin: int = 0) -> Schedule:  # fmt: skip
+    """From one value to another, by a power of the steps that are left.
+
+    Example:
+        >>> float(polynomial_schedule(1.0, 0.0, 2, 10)(jnp.array(5)))
+        0.25
+    """
+    _some("transition_steps", transition_steps)
+
+    def value(count: Array) -> Array:
+        left = 1 - jnp.clip((count - transition_begin) / transition_steps, 0.0, 1.0)
+        return end_value + (init_value - end_value) * left**power
+
+    return value
+
+
+def linear_schedule(init_value: float, end_value: float, transition_steps: int,
+                    transition_begin: int = 0) -> Schedule:  # fmt: skip
+    """From one value to another in equal steps.
+
+    Example:
+        >>> float(linear_schedule(1.0, 0.0, 10)(jnp.array(5)))
+        0.5
+    """
+    return polynomial_schedule(init_value, end_value, 1, transition_steps, transition_begin)
+
+
+def cosine_decay_schedule(init_value: float, decay_steps: int, alpha: float = 0.0,
+                          exponent: float = 1.0) -> Schedule:  # fmt: skip
+    """From a value to `alpha` times it along half a period of a cosine, taken to a power.
+
+    Source: Loshchilov, Hutter 2016, arXiv:1608.03983.
+    """
+    _some("decay_steps", decay_steps)
+
+    def value(count: Array) -> Array:
+        done = jnp.clip(count / decay_steps, 0.0, 1.0)
+        curve = 0.5 * (1 + jnp.cos(math.pi * done))
+        curve = curve if exponent == 1 else curve**exponent
+        return init_value * ((1 - alpha) * curve + alpha)
+
+    return value
+
+
+def exponential_decay(
+    init_value: float, transition_steps: int, decay_rate: float, transition_begin: int = 0,
+    staircase: bool = False, end_value: float | None = None,
+) -> Schedule:  # fmt: skip
+    """A value that is multiplied by `decay_rate` within every so many steps.
+
+    Args:
+        staircase: whether at once at the end of them, not little by little.
+        end_value: beyond which it does not go.
+
+    Example:
+        >>> round(float(exponential_decay(1.0, 10, 0.25)(jnp.array(5))), 6)
+        0.5
+    """
+    _some("transition_steps", transition_steps)
+    bound = jnp.maximum if decay_rate < 1 else jnp.minimum
+
+    def value(count: Array) -> Array:
+        times = jnp.maximum(count - transition_begin, 0) / transition_steps
+        found = init_value * decay_rate ** (jnp.floor(times) if staircase else times)
+        return found if end_value is None else bound(found, end_value)
+
+    return value
+
+
+def piecewise_constant_schedule(
+    init_value: float, boundaries_and_scales: Mapping[int, float] | None = None
+) -> Schedule:
+    """A value that is multiplied by a scale from each boundary on."""
+
+    def value(count: Array) -> Array:
+        out = jnp.asarray(init_value, float)
+        for boundary, factor in sorted((boundaries_and_scales or {}).items()):
+            out = out * jnp.where(count >= boundary, factor, 1.0)
+        return out
+
+    return value
+
+
+def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedule:
+    """Schedules one after the other; each counts from the boundary at which it begins.
+
+    Raises:
+        ArgumentError: unless there is one boundary between each two.
+
+    Example:
+        >>> joined = join_schedules([constant_schedule(1.0), linear_schedule(1.0, 0.0, 10)], [5])
+        >>> [float(joined(jnp.array(n))) for n in (4, 5, 10)]
+        [1.0, 1.0, 0.5]
+    """
+    if len(boundaries) != len(schedules) - 1:
+        raise ArgumentError("schedules are joined at one boundary between each two",
+                            got=f"{len(schedules)} schedules, {len(boundaries)} boundaries",
+                            )  # fmt: skip
+
+    def value(count: Array) -> Array:
+        out = schedules[0](count)
+        for boundary, later in zip(boundaries, schedules[1:], strict=True):
+            out = jnp.where(count < boundary, out, later(count - boundary))
+        return jnp.asarray(out)
+
+    return value
+
+
+def warmup_cosine_decay_schedule(
+    init_value: float, peak_value: float, warmup_steps: int, decay_steps: int,
+    end_value: float = 0.0, exponent: float = 1.0,
+) -> Schedule:  # fmt: skip
+    """Linear up to a peak, then along a cosine down to `end_value` at step `decay_steps`.
+
+    Example:
+        >>> schedule = warmup_cosine_decay_schedule(0.0, 1.0, 10, 110)
+        >>> [round(float(schedule(jnp.array(n))), 3) for n in (0, 5, 10, 60, 110)]
+        [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+    alpha = end_value / peak_value if peak_value else 0.0
+    fall = cosine_decay_schedule(peak_value, decay_steps - warmup_steps, alpha, exponent)
+    if warmup_steps == 0:
+        return fall
+    return join_schedules([linear_schedule(init_value, peak_value, warmup_steps), fall],
+                          [warmup_steps])  # fmt: skip
+
+
+def _some(name: str, steps: int) -> None:
+    if steps < 1:
+        raise ArgumentError(f"a schedule needs {name} of 1 or more", got=str(steps))

@@ -1,0 +1,233 @@
+"""Optimizers around optimizers: on a part of the tree, every few steps, if all is finite."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from tfn import lax, tree
+from tfn import numpy as jnp
+from tfn.array import Array
+from tfn.nn.optim.protocol import GradientTransformation, Params, Schedule, State, Updates
+
+Mask = Any
+"""A tree of booleans, each for whatever is below it, or a function that makes one of parameters."""
+
+
+class MaskedState(NamedTuple):
+    """The state of the inner optimizer, which knows of its part of the tree only."""
+
+    inner_state: State
+
+
+def masked(inner: GradientTransformation, mask: Mask) -> GradientTransformation:
+    """An optimizer on a part of the tree; other updates stay as they are.
+
+    Args:
+        mask: which part.
+
+    Example:
+        >>> optimizer = masked(GradientTransformation(
+        ...     lambda params: (), lambda updates, state, params: (
+        ...         tree.map(lambda u: 10 * u, updates), state)), {"a": True, "b": False})
+        >>> optimizer.update({"a": 1, "b": 1}, optimizer.init({"a": 0, "b": 0}))[0]
+        {'a': 10, 'b': 1}
+    """
+
+    def of(pytree: Any) -> Any:
+        # A module is a tree that can be called; a function is a leaf.
+        function = callable(mask) and tree.structure(mask) == tree.structure(0)
+        return tree.broadcast(mask(pytree) if function else mask, pytree)
+
+    def part(chosen: Any, pytree: Any) -> Any:
+        return tree.map(lambda m, x: x if m else None, chosen, pytree)
+
+    def init(params: Params) -> State:
+        return MaskedState(inner.init(part(of(params), params)))
+
+    def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        chosen = of(updates)
+        mine = None if params is None else part(chosen, params)
+        new, state = inner.update(part(chosen, updates), state.inner_state, mine)
+        both = tree.map(lambda m, n, u: n if m else u, chosen, new, updates)
+        return both, MaskedState(state)
+
+    return GradientTransformation(init, update)
+
+
+class MultiStepsState(NamedTuple):
+    """Gradients gathered since the last update, and how many.
+
+    Attributes:
+        mini_step: how many gradients were gathered.
+        gradient_step: how many updates were made.
+        inner_opt_state: the state of the inner optimizer.
+        acc_grads: the mean of the gradients gathered.
+    """
+
+    mini_step: Array
+    gradient_step: Array
+    inner_opt_state: State
+    acc_grads: Updates
+
+
+def multi_steps(inner: GradientTransformation, every: int | Schedule) -> GradientTransformation:
+    """An optimizer that acts on the mean of several gradients; between, updates are zeros.
+
+    Args:
+        every: how many gradients make an update, or a function of the number of updates made.
+    """
+
+    def init(params: Params) -> State:
+        zero = jnp.zeros((), int)
+        return MultiStepsState(zero, zero, inner.init(params), tree.map(jnp.zeros_like, params))
+
+    def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        n = state.mini_step
+        wanted = every(state.gradient_step) if callable(every) else every
+        mean = tree.map(lambda a, g: a + (g - a) / (n + 1).astype(a.dtype),
+                        state.acc_grads, updates)  # fmt: skip
+        new, inner_state = inner.update(mean, state.inner_opt_state, params)
+        last = n + 1 >= wanted
+        zeros = tree.map(jnp.zeros_like, (new, mean))
+        new, _ = choose(last, (new, None), (zeros[0], None))
+        state = MultiStepsState(
+            jnp.where(last, 0, n + 1),
+            state.gradient_step + last,
+            choose(last, inner_state, state.inner_opt_state),
+            choose(last, zeros[1], mean),
+        )
+        return new, state
+
+    return GradientTransformation(init, update)
+
+
+def choose(condition: Array, a: Any, b: Any) -> Any:
+    """The first tree if the condition holds, else the second; both are computed."""
+    return tree.map(lambda x, y: jnp.where(condition, x, y).astype(y.dtype), a, b)
+
+
+def accumulate(function: Callable[[Any], Any], batches: Any) -> Any:
+    """The mean of a function of a batch over several batches, one after the other.
+
+    What is needed for one batch is all the memory it takes: gradients of a batch that is too large
+    for it are ``accumulate(lambda part: tfn.value_and_grad(loss)(params, part), parts)``.
+
+    Args:
+        function: gives a tree of arrays of floats.
+        batches: a tree of arrays with one more axis, the first, along which the batches lie.
+
+    Example:
+        >>> accumulate(lambda batch: batch.sum(), jnp.arange(6.0).reshape(3, 2)).item()
+        5.0
+    """
+    count = tree.leaves(batches)[0].shape[0]
+    first = function(tree.map(lambda x: x[0], batches))
+    rest = tree.map(lambda x: x[1:], batches)
+    add = lambda total, batch: (tree.map(lambda a, b: a + b, total, function(batch)), None)
+    total, _ = lax.scan(add, first, rest)
+    return tree.map(lambda x: x / count, total)
+
+
+class ApplyIfFiniteState(NamedTuple):
+    """What was seen of numbers that are not finite.
+
+    Attributes:
+        notfinite_count: how many of the last updates held some, without one between that did not.
+        last_finite: whether the last one held none.
+        total_notfinite: how many did since the beginning.
+        inner_state: the state of the inner optimizer.
+    """
+
+    notfinite_count: Array
+    last_finite: Array
+    total_notfinite: Array
+    inner_state: State
+
+
+def apply_if_finite(
+    inner: GradientTransformation, max_consecutive_errors: int
+) -> GradientTransformation:
+    """An optimizer that does nothing for gradients with NaN or infinity.
+
+    Args:
+        max_consecutive_errors: after so many of them on end, they are passed on.
+    """
+
+    def init(params: Params) -> State:
+        zero = jnp.zeros((), int)
+        return ApplyIfFiniteState(zero, jnp.array(True), zero, inner.init(params))
+
+    def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        finite = jnp.array(True)
+        for u in tree.leaves(updates):
+            finite = finite & jnp.isfinite(u).all()
+        count = jnp.where(finite, 0, state.notfinite_count + 1)
+        new, inner_state = inner.update(updates, state.inner_state, params)
+        done = finite | (count > max_consecutive_errors)
+        new = choose(done, new, tree.map(jnp.zeros_like, new))
+        inner_state = choose(done, inner_state, state.inner_state)
+        total = state.total_notfinite + ~finite
+        return new, ApplyIfFiniteState(count, finite, total, inner_state)
+
+    return GradientTransformation(init, update)
+
+
+class InjectHyperparamsState(NamedTuple):
+    """Numbers of an optimizer, where they can be seen and replaced.
+
+    Attributes:
+        count: how many steps were made.
+        hyperparams: by their names; of those that follow a schedule, the last used.
+        inner_state: the state of the inner optimizer.
+    """
+
+    count: Array  # type: ignore[assignment]  # optax's name, and tuple's
+    hyperparams: dict[str, Array]
+    inner_state: State
+
+
+def inject_hyperparams(
+    factory: Callable[..., GradientTransformation],
+) -> Callable[..., GradientTransformation]:
+    """A maker of optimizers whose numbers are part of their state, so that they can be changed.
+
+    Each number may also be a function of the number of steps.
+
+    Example:
+        >>> from tfn.nn import optim
+        >>> optimizer = inject_hyperparams(optim.sgd)(learning_rate=0.5)
+        >>> state = optimizer.init(jnp.zeros(1))
+        >>> state.hyperparams["learning_rate"] = jnp.array(0.25)
+        >>> optimizer.update(jnp.ones(1), state)[0].tolist()
+        [-0.25]
+    """
+    signature = inspect.signature(factory)
+
+    def make(*args: Any, **options: Any) -> GradientTransformation:
+        given = signature.bind(*args, **options)
+        given.apply_defaults()
+        schedules = {name: x for name, x in given.arguments.items() if callable(x)}
+        numbers = {
+            name: x for name, x in given.arguments.items()
+            if isinstance(x, (int, float, Array)) and not isinstance(x, bool)
+        }  # fmt: skip
+        rest = {k: v for k, v in given.arguments.items() if k not in {**schedules, **numbers}}
+
+        def now(count: Array) -> dict[str, Array]:
+            return {name: jnp.asarray(f(count), float) for name, f in schedules.items()}
+
+        def init(params: Params) -> State:
+            count = jnp.zeros((), int)
+            found = {name: jnp.asarray(x, float) for name, x in numbers.items()} | now(count)
+            return InjectHyperparamsState(count, found, factory(**rest, **found).init(params))
+
+        def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+            found = {**state.hyperparams, **now(state.count)}
+            new, inner = factory(**rest, **found).update(updates, state.inner_state, params)
+            return new, InjectHyperparamsState(state.count + 1, found, inner)
+
+        return GradientTransformation(init, update)
+
+    return make
