@@ -50,8 +50,9 @@ def softmax_cross_entropy_with_integer_labels(
     return logsumexp(logits, axis=-1) - picked
 
 
-def sigmoid_binary_cross_entropy(logits: Float[Array, "*batch"],
-                                 labels: Float[Array, "*batch"]) -> Float[Array, "*batch"]:  # fmt: skip
+def sigmoid_binary_cross_entropy(
+    logits: Float[Array, "*batch"], labels: Float[Array, "*batch"]
+) -> Float[Array, "*batch"]:
     """The cross entropy between sigmoids of logits and labels in [0, 1]."""
     return -labels * log_sigmoid(logits) - (1.0 - labels) * log_sigmoid(-logits)
 
