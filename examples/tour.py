@@ -19,7 +19,6 @@ from tfn import numpy as np
 from tfn.config import config
 from tfn.lower import decompose, simplify, split
 from tfn.lower.print.nest import nest
-from tfn.show import View
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.oracle import MEANING
@@ -27,6 +26,7 @@ from tfn.trace.primitives import PRIMITIVES
 from tfn.transforms.batch import BATCH
 from tfn.transforms.jvp import JVP
 from tfn.transforms.transpose import TRANSPOSE
+from tfn.view import View
 
 MACHINE = tfn.Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16)
 

@@ -11,8 +11,9 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import SMALL
-from tfn.show import STAGES, View, show
+from tfn.show import show
 from tfn.trace.uop import walk
+from tfn.view import STAGES, View
 
 SHAPE = tfn.ShapeDtypeStruct((4, 5), "float32")
 

@@ -1,34 +1,15 @@
-"""`show`: any stage of a function as text, for any target.
-
-jaxpr     the function as it was traced
-kernels   cut into kernels by barriers
-ranges    each kernel as loops over scalars
-splits    loops split and given a place, with the opt-ops that did it
-linear    instructions in order: loops, vectors, addresses
-llvm      the text of each kernel
-driver    the text of the one function that runs them
-memory    launches, and the plan of the arena
-"""
+"""`show`: any stage of a function as text, for any target; see `tfn.view` for the stages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from tfn import run
-from tfn.errors import ArgumentError
-from tfn.lower import pipeline, split
-from tfn.lower.kernel import Program, Target
-from tfn.lower.print import instructions, memory, nest, stages
-from tfn.lower.print.graph import Graph
-from tfn.lower.ranges import Region, Stage
-from tfn.lower.schedule import Schedule
-from tfn.trace.jaxpr import Jaxpr
-from tfn.trace.op import Op
-from tfn.trace.uop import UOp
+from tfn.lower.kernel import Target
 from tfn.transforms.stage import make_jaxpr
+from tfn.view import View
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,89 +25,6 @@ class Picture:
         return self.text
 
 
-class View:
-    """One function on its way down, each stage made when it is first asked for."""
-
-    def __init__(self, jaxpr: Jaxpr, target: Target) -> None:
-        self.jaxpr, self.target = jaxpr, target
-
-    @cached_property
-    def real(self) -> UOp:
-        """The function without complex values."""
-        made: UOp = pipeline.PASSES[0].run(self.jaxpr.function, self.target)
-        return made
-
-    @cached_property
-    def stages(self) -> Sequence[Stage | Region]:
-        """Its kernels over ranges, its loops and its branches."""
-        return self.inside(self.real)[1]
-
-    def inside(self, function: UOp) -> tuple[UOp, Sequence[Stage | Region]]:
-        """A function with barriers, the whole or one in a loop, and its kernels over ranges."""
-        made: UOp = pipeline.PASSES[1].run(function, self.target)
-        return made, pipeline.PASSES[2].run(made, self.target)
-
-    @cached_property
-    def graph(self) -> Graph:
-        """Its equations by kernel, and the names of values."""
-        return Graph(self.real, self.inside)
-
-    @cached_property
-    def schedule(self) -> Schedule:
-        """Its steps, with a place for every value."""
-        return pipeline.scheduled(self.jaxpr, self.target)
-
-    @cached_property
-    def program(self) -> Program:
-        """All of it lowered."""
-        return pipeline.program(self.jaxpr, self.schedule)
-
-    def after(self, name: str, body: UOp) -> Any:
-        """A kernel's body after the pass of this name."""
-        value: Any = body
-        for step in pipeline.PASSES[3:]:
-            value = step.run(value, self.target)
-            if step.name == name:
-                return value
-        raise AssertionError(f"no pass is called {name}")
-
-    def kernels(self, picture: Callable[[UOp, Sequence[str]], str]) -> str:
-        """A picture of every kernel; a sort has only one."""
-        return stages.stages(
-            self.graph,
-            lambda body, names: (stages.sort if body.op is Op.TUPLE else picture)(body, names),
-        )  # fmt: skip
-
-    def ranges(self, body: UOp, names: Sequence[str]) -> str:
-        """A kernel as loops."""
-        return nest.nest(split.nest(body), names)
-
-    def splits(self, body: UOp, names: Sequence[str]) -> str:
-        """A kernel as loops with places, and how they came about."""
-        chosen: split.Nest = self.after("split", body)
-        return "\n".join([*(f"# {opt}" for opt in chosen.opts), nest.nest(chosen, names)])
-
-    def linear(self, body: UOp, names: Sequence[str]) -> str:
-        """A kernel in order."""
-        return instructions.instructions(self.after("linearize", body), names)
-
-    def llvm(self) -> str:
-        """The text of each distinct kernel."""
-        return "\n".join(kernel.text for kernel in self.program.kernels).rstrip()
-
-
-STAGES: dict[str, Callable[[View], str]] = {
-    "jaxpr": lambda view: str(view.jaxpr),
-    "kernels": lambda view: str(view.graph),
-    "ranges": lambda view: view.kernels(view.ranges),
-    "splits": lambda view: view.kernels(view.splits),
-    "linear": lambda view: view.kernels(view.linear),
-    "llvm": View.llvm,
-    "driver": lambda view: view.program.text.rstrip(),
-    "memory": lambda view: memory.memory(view.program, view.schedule, view.graph),
-}
-
-
 def show(function: Callable[..., Any], *args: Any, at: str = "jaxpr",
          target: Target | None = None, **kwargs: Any) -> Picture:  # fmt: skip
     """A function at one stage of the way to machine code, as text.
@@ -137,7 +35,8 @@ def show(function: Callable[..., Any], *args: Any, at: str = "jaxpr",
     Args:
         function: jitted or not.
         args, kwargs: what it would be called with.
-        at: a stage: jaxpr, kernels, ranges, splits, linear, llvm, driver or memory.
+        at: a stage: jaxpr, kernels, ranges, splits, linear, llvm, driver, memory or
+            assembly.
         target: what code is generated for, the default device's target if None.
 
     Raises:
@@ -154,8 +53,5 @@ def show(function: Callable[..., Any], *args: Any, at: str = "jaxpr",
               v0 += exp(a[r0 * 9 + r1])
             d[r0] = v0
     """
-    stage = STAGES.get(at)
-    if stage is None:
-        raise ArgumentError(f"show knows no stage {at!r}", hint="stages are " + ", ".join(STAGES))
     jaxpr = make_jaxpr(function)(*args, **kwargs)
-    return Picture(stage(View(jaxpr, target or run.device().target)))
+    return Picture(View(jaxpr, target or run.device().target).text(at))

@@ -30,5 +30,6 @@ Files in reading order:
     overwrite   what may be written over what was read
     schedule    the steps of a program: kernels, loops and branches, and where their values are
     plan        one arena for all intermediates
+    cost        what a function does when it is called: arithmetic, traffic
     print       how each stage looks to a person
 """

@@ -28,6 +28,7 @@ Files, in reading order:
 - ``vmap``: `vmap`
 - ``callback``: `pure_callback`, `io_callback`
 - ``static``: which arguments of a function are static, which are donated
+- ``ahead``: a function before it is called: traced, lowered, compiled
 - ``jit``: `jit`: compiled whole, once for each kind of arguments
 - ``call``: `call`: a function that stays one operation
 - ``stage``: `make_jaxpr`, `eval_shape`

@@ -24,9 +24,10 @@ from tfn import tree
 from tfn.dtypes import SHORT
 from tfn.errors import ArgumentError, TfnError
 from tfn.trace import bind, effects
-from tfn.trace.jaxpr import Jaxpr, calling, close
+from tfn.trace.jaxpr import calling, close
 from tfn.trace.kind import kind_of
 from tfn.trace.tidy import tidy
+from tfn.transforms.ahead import Lowered, Takes, Traced, takes
 from tfn.transforms.arguments import (
     Argnums,
     Function,
@@ -46,53 +47,16 @@ MOST_DOORS = 8
 """How many are tried one after the other before a call is looked up in a table."""
 
 
-@dataclass(frozen=True, slots=True)
-class Traced:
-    """A function closed over given kinds of arguments.
-
-    Attributes:
-        jaxpr: its parameters are the leaves of the arguments, then what was captured.
-        captured: the Values it closed over.
-        structure: of the result.
-        weak: which results have a weak dtype.
-        single: whether the result is one array.
-        acts: whether it has effects: then a token follows the leaves of the arguments, and comes
-            before the results.
-    """
-
-    jaxpr: Jaxpr
-    captured: tuple[Any, ...]
-    structure: tree.Structure
-    weak: tuple[bool, ...]
-    single: bool
-    acts: bool = False
-
-    def finish(self, results: list[Any]) -> Any:
-        """The results of the program as the function returned them."""
-        if True in self.weak:
-            for value, weak in zip(results, self.weak, strict=True):
-                value.weak_type = weak
-        return results[0] if self.single else tree.unflatten(self.structure, results)
-
-    @property
-    def out_info(self) -> Any:
-        """The types of the results, as a tree of `ShapeDtypeStruct`."""
-        results = zip(self.jaxpr.outputs[self.acts :], self.weak, strict=True)
-        return tree.unflatten(
-            self.structure, [ShapeDtypeStruct(u.shape, u.dtype, w) for u, w in results]
-        )
-
-
 def closed(function: Function, call: Callable[[Sequence[Any]], Any], kinds: Sequence[Any],
-           names: Sequence[str]) -> Traced:  # fmt: skip
+           arguments: Takes) -> Traced:  # fmt: skip
     """The closed function of leaves of these types."""
-    recorded = record("jit", function, call, kinds, names, known=False)
+    recorded = record("jit", function, call, kinds, arguments.names, known=False)
     token, begin = recorded.effects, recorded.trace.begin
     inputs = [*recorded.inputs, begin] if begin and token else recorded.inputs
     jaxpr, captured = close(tidy([*token, *recorded.outputs]), inputs)
     values = tuple(leaf.arg.value for leaf in captured)
     structure, weak = recorded.structure, tuple(recorded.weak)
-    return Traced(jaxpr, values, structure, weak, structure.is_leaf(), bool(token))
+    return Traced(jaxpr, values, structure, weak, structure.is_leaf(), bool(token), arguments)
 
 
 @dataclass(slots=True, eq=False)
@@ -181,6 +145,19 @@ class Jitted:
         ]
         return self._find(split, structure, kinds, names).traced
 
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The program for these arguments, on its way to machine code; nothing runs.
+
+        Example:
+            >>> import tfn
+            >>> row = tfn.ShapeDtypeStruct((3,), "float32")
+            >>> print(jit(lambda x: x + 1).lower(row).as_text("ranges"))
+            kernel 0: d:f32[3] <- a:f32[3]
+              for r0 in 3:
+                d[r0] = a[r0] + 1.0
+        """
+        return self.trace(*args, **kwargs).lower()
+
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """The types of the results for these arguments; nothing is computed."""
         return self.trace(*args, **kwargs).out_info
@@ -188,12 +165,15 @@ class Jitted:
     def memory_analysis(self, *args: Any, **kwargs: Any) -> Any:
         """The memory that a call with these arguments takes: a `Footprint`; nothing runs.
 
+        Results that are written over donated arguments take none.
+
         Example:
             >>> import numpy as np
             >>> jit(lambda x: x + 1).memory_analysis(np.zeros(256, "float32")).output_bytes
             1024
         """
-        return bind.face().footprint(self.trace(*args, **kwargs).jaxpr)
+        traced = self.trace(*args, **kwargs)
+        return bind.face().footprint(traced.jaxpr, traced.takes.donated)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result, from the program for arguments of this kind."""
@@ -234,9 +214,11 @@ class Jitted:
             jaxpr = calling(traced.jaxpr, self.called) if self.called else traced.jaxpr
             results = bind.call(jaxpr, operands, traced.weak, traced.acts)
             return tree.unflatten(traced.structure, results)
-        result = traced.finish(bind.face().call(traced.jaxpr, operands)[traced.acts :])
         if entry.door is None and not traced.acts:
             self._open(entry, split, structure, values)
+            if entry.door is not None:
+                return self._call(args, kwargs)
+        result = traced.finish(bind.face().call(traced.jaxpr, operands)[traced.acts :])
         if self.donated:
             self._donate(args, kwargs)
         return result
@@ -260,7 +242,9 @@ class Jitted:
                 args, kwargs = split.join(tree.unflatten(structure, leaves))
                 return self.function(*args, **kwargs)
 
-            entry = Entry(closed(self.function, call, values, names))
+            donated = self._given_away(split, structure)
+            arguments = takes(name_of(self.function), structure, values, names, donated)
+            entry = Entry(closed(self.function, call, values, arguments))
             self._misses += 1
             self._last_miss = _why(self.function, key, next(reversed(self._entries), None), names)
             if all(value.trace is None for value in entry.traced.captured):
@@ -271,23 +255,18 @@ class Jitted:
               values: Sequence[Any]) -> None:  # fmt: skip
         """Make the doors of an entry, if the device has any."""
         traced, opens = entry.traced, bind.face().door
-        args, kwargs = structure.children()
-        places = split.positions or range(args.num_children)
-        chosen = [at in self.donated.positions for at in places]
-        chosen += [name in self.donated.names for name in kwargs.entries()]
-        sizes = [part.num_leaves for part in (*args.children(), *kwargs.children())]
-        gone = [is_gone for is_gone, size in zip(chosen, sizes, strict=True) for _ in range(size)]
+        _, kwargs = structure.children()
         common = (
             [x.weak_type for x in values], traced.weak, traced.captured,
-            frozenset([i for i, is_gone in enumerate(gone) if is_gone]),
+            self._given_away(split, structure),
         )  # fmt: skip
         numbers = range(len(traced.weak))
         entry.door = opens(traced.jaxpr, [list(range(len(values)))], list(numbers), *common)
         direct = not split.statics and not kwargs.num_leaves
         if entry.door and direct and tree.is_open(structure) and tree.is_open(traced.structure):
-            takes, _ = tree.unflatten(structure, range(len(values)))
+            taken, _ = tree.unflatten(structure, range(len(values)))
             gives = tree.unflatten(traced.structure, numbers)
-            door = opens(traced.jaxpr, takes, gives, *common)
+            door = opens(traced.jaxpr, taken, gives, *common)
             if door is not None:
                 self._doors = [door, *self._doors[: MOST_DOORS - 1]]
 
@@ -296,6 +275,16 @@ class Jitted:
         if key not in self._names:
             self._names[key] = argument_names(self.function, structure, split.positions)
         return self._names[key]
+
+    def _given_away(self, split: Split, structure: tree.Structure) -> frozenset[int]:
+        """The numbers of the leaves that are donated."""
+        args, kwargs = structure.children()
+        places = split.positions or range(args.num_children)
+        chosen = [at in self.donated.positions for at in places]
+        chosen += [name in self.donated.names for name in kwargs.entries()]
+        sizes = [part.num_leaves for part in (*args.children(), *kwargs.children())]
+        gone = [is_gone for is_gone, size in zip(chosen, sizes, strict=True) for _ in range(size)]
+        return frozenset([i for i, is_gone in enumerate(gone) if is_gone])
 
     def _donate(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         given = [args[at] for at in self.donated.positions if at < len(args)]

@@ -7,8 +7,8 @@ from typing import Any
 import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import SMALL
-from tfn.show import View
 from tfn.trace.jaxpr import param
+from tfn.view import View
 
 
 def graph(f: Any, *shapes: tuple[int, ...]) -> Any:

@@ -10,7 +10,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import HOST, SMALL
-from tfn.show import View
+from tfn.view import View
 
 PROGRAMS = {
     "sum": (lambda x: x.sum(axis=1), (5, 37)),

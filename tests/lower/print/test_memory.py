@@ -9,7 +9,7 @@ import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import SMALL
 from tfn.lower.print.memory import few, span, table
-from tfn.show import View
+from tfn.view import View
 
 
 def test_columns_are_as_wide_as_they_must_be() -> None:

@@ -13,8 +13,8 @@ import tfn.numpy as tnp
 from tests.lower.check_passes import SMALL
 from tfn.lower import choose, split
 from tfn.lower.print.nest import nest, plain
-from tfn.show import View
 from tfn.trace import interpreter
+from tfn.view import View
 
 TYPES = {"f32": np.float32, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
 

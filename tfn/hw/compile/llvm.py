@@ -94,6 +94,19 @@ class Counts:
     from_memory: int = 0
 
 
+def assembly(text: str, target: Target) -> str:
+    """Machine code of a text, as an assembler would read it.
+
+    Raises:
+        CompileError: if LLVM does not know the triple.
+    """
+    llvm, to = binding(), machine(target)
+    with LOCK:
+        module = llvm.parse_assembly(text, llvm.create_context())
+        module.triple, module.data_layout = target.triple, str(to.target_data)
+        return str(to.emit_assembly(module))
+
+
 class LlvmCompiler:
     """Compiles text once, keeping objects in memory and on disk.
 

@@ -1,0 +1,141 @@
+"""One function on its way to machine code, at any stage of it, as text.
+
+jaxpr     the function as it was traced
+kernels   cut into kernels by barriers
+ranges    each kernel as loops over scalars
+splits    loops split and given a place, with the opt-ops that did it
+linear    instructions in order: loops, vectors, addresses
+llvm      the text of each kernel
+driver    the text of the one function that runs them
+memory    launches, and the plan of the arena
+assembly  machine code of kernels and driver, as an assembler would read it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from tfn.errors import ArgumentError
+from tfn.hw.compile.llvm import assembly
+from tfn.lower import cost, pipeline, split
+from tfn.lower.kernel import Program, Target
+from tfn.lower.print import instructions, memory, nest, stages
+from tfn.lower.print.graph import Graph
+from tfn.lower.ranges import Region, Stage
+from tfn.lower.schedule import Schedule
+from tfn.trace.jaxpr import Jaxpr
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+
+class View:
+    """One function on its way down, each stage made when it is first asked for."""
+
+    def __init__(self, jaxpr: Jaxpr, target: Target) -> None:
+        self.jaxpr, self.target = jaxpr, target
+
+    @cached_property
+    def real(self) -> UOp:
+        """The function without complex values."""
+        made: UOp = pipeline.PASSES[0].run(self.jaxpr.function, self.target)
+        return made
+
+    @cached_property
+    def stages(self) -> Sequence[Stage | Region]:
+        """Its kernels over ranges, its loops and its branches."""
+        return self.inside(self.real)[1]
+
+    def inside(self, function: UOp) -> tuple[UOp, Sequence[Stage | Region]]:
+        """A function with barriers, the whole or one in a loop, and its kernels over ranges."""
+        made: UOp = pipeline.PASSES[1].run(function, self.target)
+        return made, pipeline.PASSES[2].run(made, self.target)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Its equations by kernel, and the names of values."""
+        return Graph(self.real, self.inside)
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """Its steps, with a place for every value."""
+        return pipeline.scheduled(self.jaxpr, self.target)
+
+    @cached_property
+    def program(self) -> Program:
+        """All of it lowered."""
+        return pipeline.program(self.jaxpr, self.schedule)
+
+    def after(self, name: str, body: UOp) -> Any:
+        """A kernel's body after the pass of this name."""
+        value: Any = body
+        for step in pipeline.PASSES[3:]:
+            value = step.run(value, self.target)
+            if step.name == name:
+                return value
+        raise AssertionError(f"no pass is called {name}")
+
+    def kernels(self, picture: Callable[[UOp, Sequence[str]], str]) -> str:
+        """A picture of every kernel; a sort has only one."""
+        return stages.stages(
+            self.graph,
+            lambda body, names: (stages.sort if body.op is Op.TUPLE else picture)(body, names),
+        )  # fmt: skip
+
+    def ranges(self, body: UOp, names: Sequence[str]) -> str:
+        """A kernel as loops."""
+        return nest.nest(split.nest(body), names)
+
+    def splits(self, body: UOp, names: Sequence[str]) -> str:
+        """A kernel as loops with places, and how they came about."""
+        chosen: split.Nest = self.after("split", body)
+        return "\n".join([*(f"# {opt}" for opt in chosen.opts), nest.nest(chosen, names)])
+
+    def linear(self, body: UOp, names: Sequence[str]) -> str:
+        """A kernel in order."""
+        return instructions.instructions(self.after("linearize", body), names)
+
+    @cached_property
+    def cost(self) -> dict[str, float]:
+        """Floating operations, transcendental functions and bytes of memory of one call."""
+        work = cost.work(self.real)
+        return {
+            "flops": float(work.flops),
+            "transcendentals": float(work.transcendentals),
+            "bytes accessed": cost.traffic_bytes(self.program.steps),
+        }
+
+    def text(self, stage: str) -> str:
+        """The function at a stage.
+
+        Raises:
+            ArgumentError: if there is no such stage.
+        """
+        made = STAGES.get(stage)
+        if made is None:
+            raise ArgumentError(f"there is no stage {stage!r}",
+                                hint="stages are " + ", ".join(STAGES))  # fmt: skip
+        return made(self)
+
+    def assembly(self) -> str:
+        """The machine code of each distinct kernel, then of the driver."""
+        texts = [*(kernel.text for kernel in self.program.kernels), self.program.text]
+        return "\n".join(assembly(text, self.target).rstrip() for text in texts)
+
+    def llvm(self) -> str:
+        """The text of each distinct kernel."""
+        return "\n".join(kernel.text for kernel in self.program.kernels).rstrip()
+
+
+STAGES: dict[str, Callable[[View], str]] = {
+    "jaxpr": lambda view: str(view.jaxpr),
+    "kernels": lambda view: str(view.graph),
+    "ranges": lambda view: view.kernels(view.ranges),
+    "splits": lambda view: view.kernels(view.splits),
+    "linear": lambda view: view.kernels(view.linear),
+    "llvm": View.llvm,
+    "driver": lambda view: view.program.text.rstrip(),
+    "memory": lambda view: memory.memory(view.program, view.schedule, view.graph),
+    "assembly": View.assembly,
+}
