@@ -5,6 +5,7 @@ Caches: an op on given shapes and dtypes -> its Jaxpr; a Jaxpr -> the loaded pro
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -74,8 +75,11 @@ def _as_it_is(jaxpr: Jaxpr) -> Program:
     return Program("main", jaxpr.function, (), 0, inputs, outputs, (), 0, 0, "", False)
 
 
-def call(jaxpr: Jaxpr, operands: Sequence[Array]) -> list[Array]:
+def call(jaxpr: Jaxpr, operands: Sequence[Array],
+         donated: frozenset[int] = frozenset()) -> list[Array]:  # fmt: skip
     """A closed function, now, compiled whole, on concrete arrays.
+
+    The memory of donated operands may become that of results, where nobody else has it.
 
     Raises:
         OutOfMemoryError: before anything runs.
@@ -83,18 +87,28 @@ def call(jaxpr: Jaxpr, operands: Sequence[Array]) -> list[Array]:
     program, run = load(jaxpr)
     memory = device().memory
     if config.memory_limit_bytes:
-        memory.check_room(program.footprint.new_bytes)
+        memory.check_room(footprint(jaxpr, donated).new_bytes)
+    over = overwrites(program, sorted(donated))
     inputs: list[Buffer] = [x.concrete().buffer for x in operands]  # type: ignore[misc]
     shared = dict(program.aliases)
     outputs: list[Buffer] = []
     for i, (shape, dtype) in enumerate(program.outputs):
         slot = shared.get(i)
-        if slot is None:
+        if slot is None and i in over and _sole(inputs, over[i]):
+            outputs.append(inputs[over[i]])
+        elif slot is None:
             outputs.append(memory.allocate(prod(shape) * dtype.itemsize))
         else:
             outputs.append((inputs if slot.space is Space.INPUT else outputs)[slot.at])
     run(inputs, outputs)
     return [Array(b, s, d) for b, (s, d) in zip(outputs, program.outputs)]
+
+
+def _sole(buffers: Sequence[Buffer], at: int) -> bool:
+    """Whether one array alone has a buffer, and was passed once."""
+    buffer = buffers[at]
+    known = 4  # the array, the list, the name above, the argument below
+    return buffer.exclusive and sys.getrefcount(buffer) == known
 
 
 def footprint(jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Footprint:

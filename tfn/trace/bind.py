@@ -93,8 +93,12 @@ class Face(Protocol):
     def execute(self, op: Op, arg: Any, operands: Sequence[Any]) -> Any:
         """One op, now, on concrete Values."""
 
-    def call(self, jaxpr: Jaxpr, operands: Sequence[Any]) -> list[Any]:
-        """A whole closed function, now, compiled, on concrete Values."""
+    def call(self, jaxpr: Jaxpr, operands: Sequence[Any],
+             donated: frozenset[int] = frozenset()) -> list[Any]:  # fmt: skip
+        """A whole closed function, now, compiled, on concrete Values.
+
+        Results may take the memory of those whose numbers are `donated`.
+        """
 
     def footprint(self, jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Any:
         """The memory that a run takes, known before it runs."""

@@ -218,7 +218,8 @@ class Jitted:
             self._open(entry, split, structure, values)
             if entry.door is not None:
                 return self._call(args, kwargs)
-        result = traced.finish(bind.face().call(traced.jaxpr, operands)[traced.acts :])
+        gone = self._given_away(split, structure)
+        result = traced.finish(bind.face().call(traced.jaxpr, operands, gone)[traced.acts :])
         if self.donated:
             self._donate(args, kwargs)
         return result
