@@ -52,9 +52,13 @@ from tfn import nn as nn  # noqa: E402  (a guest: it needs the face above)
 
 _ON_DEMAND = ("compat", "flatten_util", "tree_util")
 """Modules that are imported when they are first asked for."""
+_FUNCTIONS = {"export": "tfn.exporting.export", "load": "tfn.exporting.load"}
+"""Functions whose modules are."""
 
 
 def __getattr__(name: str) -> _Any:
     if name in _ON_DEMAND:
         return _importlib.import_module(f"tfn.{name}")
+    if name in _FUNCTIONS:
+        return getattr(_importlib.import_module(_FUNCTIONS[name]), name)
     raise AttributeError(f"module 'tfn' has no attribute {name!r}")

@@ -128,6 +128,10 @@ class CompileError(TfnError, RuntimeError):
     """A program that could not be compiled for its target."""
 
 
+class ExportError(TfnError, RuntimeError):
+    """A function that cannot be exported as asked, or a file of one that cannot be loaded."""
+
+
 class SplitError(TfnError, ValueError):
     """An opt-op that is not legal on this kernel."""
 

@@ -64,10 +64,10 @@ def shuffle(word: Word, gnu: bool) -> str:
 
 
 def half(word: Word, gnu: bool) -> str:
-    """The lower or upper half of the lanes; of two lanes, a scalar."""
+    """The lower or upper half of the lanes; of two lanes, or of one, a scalar."""
     kind, n = word.types[0], word.lanes // 2
     start = 0 if word.does == "low" else n
-    if n == 1:
+    if n <= 1:
         return f"#define {word.name}(a) ((a){'' if gnu else '.lane'}[{start}])"
     if gnu:
         order = ", ".join(str(start + i) for i in range(n))

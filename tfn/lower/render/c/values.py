@@ -45,6 +45,8 @@ def across(w: Writer, u: UOp) -> None:
     lanes, kind = value.shape[0], "u8" if truth else stored(u.dtype)
     does = {Op.MAX: "or", Op.MIN: "and"}[u.arg] if truth else ""
     name = w.mask(value, 8) if truth else w(value)
+    if lanes == 1:
+        name = f"low_{kind}x1({name})"
     while lanes > 1:
         whole, half = f"{kind}x{lanes}", lanes // 2
         shape = (half,) if half > 1 else ()

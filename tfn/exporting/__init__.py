@@ -1,0 +1,8 @@
+"""Programs for others: one function in C, an object, a library or WebAssembly, with a header.
+
+In reading order:
+    export: `tfn.export`: a function traced, lowered and written to files.
+    signature: what the function takes and gives, by the names a caller uses.
+    header: the contract in C, in words and in types.
+    source: the same program as one C file.
+"""

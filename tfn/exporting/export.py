@@ -1,0 +1,204 @@
+"""`tfn.export`: a function becomes files that need neither Python nor tfn.
+
+    tfn.export(step, network, images, path="model.c")
+
+writes `model.c` and `model.h`.  What is traced is the function as `jit` would run it; a whole
+training step is a function like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfn import run, tree
+from tfn.errors import ArgumentError, ExportError
+from tfn.exporting.header import header
+from tfn.exporting.signature import Field, Signature, identifier, named
+from tfn.exporting.source import source
+from tfn.lower import pipeline
+from tfn.lower.kernel import Program, Target, host_calls
+from tfn.lower.overwrite import overwrites
+from tfn.trace import bind
+from tfn.trace.jaxpr import Jaxpr
+from tfn.transforms.arguments import argument_names, name_of, parameter_names
+from tfn.transforms.jit import Jitted
+from tfn.transforms.shapes import ShapeDtypeStruct
+
+KINDS = ("c",)
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What has been written.
+
+    Attributes:
+        signature: what the function takes and gives.
+        files: the paths of all files.
+    """
+
+    signature: Signature
+    files: tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A function on its way out.
+
+    Attributes:
+        jaxpr: closed.
+        paths: what the user calls its inputs; those that were captured come last.
+        results: what the user calls its outputs.
+        values: the data of inputs that are embedded, by position.
+        constants: the names of arguments that are embedded.
+    """
+
+    jaxpr: Jaxpr
+    paths: tuple[str, ...]
+    results: tuple[str, ...]
+    values: dict[int, bytes]
+    constants: tuple[str, ...]
+
+
+def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str = "",
+           name: str = "", target: Target | None = None, embed: Any = (),
+           **kwargs: Any) -> Exported:  # fmt: skip
+    """Write a function to files that need neither Python nor tfn.
+
+    Args:
+        function: jitted or not.
+        args, kwargs: what it would be called with; `ShapeDtypeStruct` will do for an array.
+        path: where to write; its suffix says what, unless `kind` does.
+        kind: c, a C file and its header.
+        name: of the function, that of the file if "".
+        target: what code is made for, this machine if None.
+        embed: names or positions of arguments whose values become part of the code.
+
+    Raises:
+        ExportError: if the function calls back into Python, or cannot be written as asked.
+        ArgumentError: for an unknown kind, or an argument to embed that is not there.
+
+    Example:
+        >>> import tempfile, tfn
+        >>> x = tfn.ShapeDtypeStruct((8,), "float32")
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     made = tfn.export(lambda x: x * 2, x, path=f"{folder}/double.c")
+        >>> [file.name for file in made.files], made.signature.inputs[0].name
+        (['double.c', 'double.h'], 'x')
+    """
+    path = Path(path)
+    kind = kind or path.suffix.removeprefix(".")
+    if kind not in KINDS:
+        raise ArgumentError(f"export knows no kind {kind!r}", hint="kinds are " + ", ".join(KINDS))
+    request = closed(function, args, kwargs, embed)
+    target = target or run.device().target
+    symbol = identifier(name or path.stem)
+    program = lowered(request.jaxpr, target, pipeline.C)
+    signature, places = described(request, program, symbol, target)
+    text = source(signature, program, places, target)
+    files = {path.with_suffix(".c"): text, path.with_name(f"{symbol}.h"): header(signature)}
+    for file, content in files.items():
+        file.write_text(content)
+    return Exported(signature, tuple(files))
+
+
+def closed(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
+           embed: Any) -> Request:  # fmt: skip
+    """The closed function of arguments, with the names of all that it takes and gives."""
+    jitted = function if isinstance(function, Jitted) else Jitted(function)
+    split = jitted.static.split(jitted.function, args, kwargs)
+    leaves, structure = tree.flatten(split.dynamic)
+    paths = argument_names(jitted.function, structure, split.positions)
+    traced = jitted.trace(*args, **kwargs)
+    if traced.acts:
+        raise ExportError(
+            f"{name_of(jitted.function)} has effects outside of it, which nobody is there to see",
+            hint="leave out debug.print and callbacks, or guard them by a static argument",
+        )
+    positions = split.positions or range(structure.child(0).num_children)
+    chosen = _chosen(jitted, [embed] if isinstance(embed, (str, int)) else embed, args, kwargs)
+    owners = _owners(structure, positions)
+    values = {i: _data(leaves[i], paths[i]) for i, owner in enumerate(owners) if owner in chosen}
+    for i, value in enumerate(traced.captured, len(leaves)):
+        values[i] = _data(value, "a captured array")
+    captured = tuple(f"captured[{i}]" for i in range(len(traced.captured)))
+    results = tuple(accessor.codify("out") for accessor in traced.structure.accessors())
+    names = parameter_names(jitted.function, len(args))
+    constants = tuple(names[at] if isinstance(at, int) else at for at in chosen)
+    return Request(traced.jaxpr, (*paths, *captured), results, values, constants)
+
+
+def _owners(structure: tree.Structure, positions: Sequence[int]) -> list[int | str]:
+    """For each leaf the argument it belongs to: a position or a name."""
+    owners: list[int | str] = []
+    for accessor in structure.accessors():
+        of_kwargs, which = accessor.path[0], accessor.path[1]
+        owners.append(which if of_kwargs else positions[which])
+    return owners
+
+
+def _chosen(jitted: Jitted, embed: Sequence[int | str], args: Sequence[Any],
+            kwargs: dict[str, Any]) -> list[int | str]:  # fmt: skip
+    """The arguments to embed: those by position as numbers, others as names."""
+    names = parameter_names(jitted.function, len(args))
+    chosen: list[int | str] = []
+    for at in embed:
+        if isinstance(at, str) and at in names:
+            chosen.append(names.index(at))
+        elif at in kwargs or (isinstance(at, int) and 0 <= at < len(args)):
+            chosen.append(at)
+        else:
+            raise ArgumentError(
+                f"export cannot embed {at!r}: there is no such argument",
+                hint="arguments are " + ", ".join([*names, *kwargs]),
+            )
+    return chosen
+
+
+def _data(leaf: Any, path: str) -> bytes:
+    """The bytes of an array that is embedded."""
+    if isinstance(leaf, ShapeDtypeStruct):
+        raise ArgumentError(f"{path} is embedded, and has no value",
+                            hint="pass an array instead of a ShapeDtypeStruct")  # fmt: skip
+    return np.ascontiguousarray(bind.face().asarray(leaf)).tobytes()
+
+
+def lowered(jaxpr: Jaxpr, target: Target, language: pipeline.Language) -> Program:
+    """The program of a function that needs nobody else.
+
+    Raises:
+        ExportError: naming what would call back into Python.
+    """
+    plan = pipeline.scheduled(jaxpr, target, language)
+    calls = [name_of(call.host.run) for call in host_calls(plan.routine.steps)]
+    if calls:
+        raise ExportError(
+            "a function that calls back into Python cannot run without it",
+            got=f"calls of {', '.join(dict.fromkeys(calls))}",
+            hint="callbacks, debug.print and Fourier transforms run on the host",
+        )
+    return pipeline.program(jaxpr, plan, language)
+
+
+def described(request: Request, program: Program, name: str,
+              target: Target) -> tuple[Signature, list[Field | bytes]]:  # fmt: skip
+    """The signature, and for each input of the program its field, or its data."""
+    given = [i for i in range(len(program.inputs)) if i not in request.values]
+    inputs = named([request.paths[i] for i in given], [program.inputs[i] for i in given])
+    fields = dict(zip(given, inputs, strict=True))
+    over = overwrites(program, given)
+    alike = {
+        output: fields[i].name
+        for output, i in over.items()
+        if program.inputs[i] == program.outputs[output]
+    }
+    taken = [field.name for field in inputs]
+    outputs = named(request.results, program.outputs, taken, alike)
+    places = [request.values[i] if i in request.values else fields[i]
+              for i in range(len(program.inputs))]  # fmt: skip
+    signature = Signature(name, inputs, outputs, request.constants, program.arena_bytes, 1, target)
+    return signature, places

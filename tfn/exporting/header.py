@@ -1,0 +1,140 @@
+"""The header of an exported function: its contract, in words and in types."""
+
+from __future__ import annotations
+
+from tfn.dtypes import DType
+from tfn.exporting.signature import ABI, ALIGNMENT, Field, Signature
+
+TYPES = {"bool": "uint8_t", "float16": "uint16_t", "bfloat16": "uint16_t", "float32": "float",
+         "float64": "double", "complex64": "float", "complex128": "double"}  # fmt: skip
+"""C types of dtypes; integers have their own names."""
+ERRORS = (
+    ("OK", "all outputs are written"),
+    ("WRONG_VERSION", "the struct was filled for another version or another program"),
+    ("NULL_POINTER", "a pointer of the struct, the struct or the arena is null"),
+    ("MISALIGNED", "an address is no multiple of what is asked for"),
+    ("SMALL_ARENA", "arena_bytes is less than what is asked for"),
+)
+"""What a call returns, by number; unless it is OK, nothing has been read or written."""
+
+
+def c_type(dtype: DType) -> str:
+    """The type of an element.
+
+    Example:
+        >>> import numpy as np
+        >>> c_type(np.dtype("float32")), c_type(np.dtype("uint8"))
+        ('float', 'uint8_t')
+    """
+    return TYPES.get(dtype.name, f"{dtype.name}_t")
+
+
+def header(signature: Signature) -> str:
+    """The text of NAME.h."""
+    name, capital = signature.name, signature.name.upper()
+    errors = "\n".join(
+        f"  {capital}_{error} = {i},{' ' * (14 - len(error))}/* {meaning} */"
+        for i, (error, meaning) in enumerate(ERRORS)
+    )
+    members = "\n".join(
+        [f"  const {c_type(field.dtype)} *{field.name};" for field in signature.inputs]
+        + [f"  {c_type(field.dtype)} *{field.name};" for field in signature.outputs]
+    )
+    return f"""\
+/* {name}: a function exported by tfn.
+
+   int {name}(const {name}_args *args, void *arena);
+
+   It reads the inputs and writes the outputs that `args` points to, arrays in row-major order, and
+   uses the arena for what lives only meanwhile.  It allocates nothing, keeps nothing between calls,
+   and calls no library.  Two calls may run at once if they share neither outputs nor arena.
+
+{_table("inputs", signature.inputs)}
+{_table("outputs", signature.outputs)}
+{_rest(signature)}
+
+   Example:
+     {name}_args args = {capital}_ARGS;
+{_example(signature)}
+     int error = {name}(&args, arena);   with `arena` aligned to {ALIGNMENT} bytes
+*/
+#ifndef {capital}_H
+#define {capital}_H
+#include <stdint.h>
+
+#define {capital}_ABI {ABI}u
+#define {capital}_PROGRAM {signature.program:#010x}u
+#define {capital}_ARENA_BYTES {signature.arena_bytes}ull
+#define {capital}_ARENA_ALIGNMENT {ALIGNMENT}
+#define {capital}_THREADS {signature.threads}
+
+enum {{
+{errors}
+}};
+
+typedef struct {name}_args {{
+  uint32_t abi;         /* {capital}_ABI */
+  uint32_t program;     /* {capital}_PROGRAM */
+  uint64_t arena_bytes; /* how large the arena is: at least {capital}_ARENA_BYTES */
+{members}
+}} {name}_args;
+
+/* What a struct begins with; all pointers are null. */
+#define {capital}_ARGS {{{capital}_ABI, {capital}_PROGRAM, {capital}_ARENA_BYTES{_nulls(signature)}}}
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+int {name}(const {name}_args *args, void *arena);
+extern const char {name}_manifest[];
+#ifdef __cplusplus
+}}
+#endif
+#endif
+"""
+
+
+def _nulls(signature: Signature) -> str:
+    return ", 0" * len(signature.fields)
+
+
+def _table(title: str, fields: tuple[Field, ...]) -> str:
+    """Names, types, alignments and paths in columns."""
+    rows = []
+    for field in fields:
+        shape = ", ".join(map(str, field.shape))
+        notes = [field.path] if field.path != field.name else []
+        if field.dtype.kind == "c":
+            notes.append("real and imaginary parts in turn")
+        elif field.dtype.name in ("float16", "bfloat16"):
+            notes.append("as bits")
+        if field.same:
+            notes.append(f"may be the memory of {field.same}")
+        rows.append(
+            (field.name, f"{field.dtype.name}[{shape}]", f"align {field.alignment}", *notes)
+        )
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
+    lines = [
+        "     " + "  ".join(
+            [*(cell.ljust(width) for cell, width in zip(row, widths)), "; ".join(row[3:])]
+        ).rstrip()
+        for row in rows
+    ]  # fmt: skip
+    return "\n".join([f"   {title}:", *(line.replace("*/", "* /") for line in lines)])
+
+
+def _rest(signature: Signature) -> str:
+    target = signature.target
+    lines = [
+        f"   arena: {signature.arena_bytes} bytes, aligned to {ALIGNMENT}",
+        f"   threads: {signature.threads if signature.threads > 1 else 'the caller alone'}",
+        f"   target: {target.triple} {target.cpu}".rstrip(),
+    ]
+    if signature.constants:
+        lines.append(f"   embedded: {', '.join(signature.constants)}")
+    return "\n".join(lines)
+
+
+def _example(signature: Signature) -> str:
+    some = [*signature.inputs[:1], *signature.outputs[:1]]
+    return "\n".join(f"     args.{field.name} = ...;" for field in some)

@@ -1,0 +1,113 @@
+"""An exported function as one C file: the program, its constants, and the entry that checks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+
+import numpy as np
+
+from tfn.exporting.signature import Field, Signature
+from tfn.lower.kernel import Program, Space, Target
+from tfn.lower.render.c.unit import unit
+
+PER_LINE = 12
+MANIFEST_LINE = 90
+
+
+def source(signature: Signature, program: Program, places: Sequence[Field | bytes],
+           target: Target) -> str:  # fmt: skip
+    """The text of NAME.c; `places` is a field or data for each input."""
+    constants = [place for place in places if isinstance(place, bytes)]
+    entry = "\n".join(
+        [
+            *(constant(i, data) for i, data in enumerate(constants)),
+            _entry(signature, program, places),
+        ]
+    )
+    return header(signature) + "\n" + unit(program, target, entry)
+
+
+def constant(number: int, data: bytes) -> str:
+    """Bytes as an aligned array of words, the last one filled up."""
+    words = np.frombuffer(data + bytes(-len(data) % 4 or (0 if data else 4)), "<u4")
+    lines = [
+        ", ".join(f"{word:#x}" for word in words[at : at + PER_LINE].tolist())
+        for at in range(0, len(words), PER_LINE)
+    ]
+    body = ",\n  ".join(lines)
+    return (
+        f"static const union {{ u32 words[{len(words)}]; u64 aligned; }} constant{number} = {{{{\n"
+        f"  {body}\n}}}};"
+    )
+
+
+def _entry(signature: Signature, program: Program, places: Sequence[Field | bytes]) -> str:
+    """The public function: it checks all it can before anything runs."""
+    name, capital = signature.name, signature.name.upper()
+    rows = [
+        (f"constant{i}", 0)
+        if isinstance(place, bytes)
+        else (f"args->{place.name}", place.alignment if place.size_bytes else 0)
+        for i, place in enumerate((*places, *signature.outputs))
+    ]
+    buffers = "\n".join(f"      (char *){pointer}," for pointer, _ in rows) or "      0,"
+    asked = ", ".join(str(alignment) for _, alignment in rows) or "0"
+    needed = f"!args || {'!arena' if signature.arena_bytes else '0'}"
+    copies = "".join(
+        f"  copy(buffers[{len(places) + output}], buffers[{source}], {size});\n"
+        for output, source, size in _copies(program, len(places))
+    )
+    quoted = signature.manifest.decode().replace("\\", "\\\\").replace('"', '\\"')
+    lines = "\n".join(f'  "{quoted}"' for quoted in _pieces(quoted))
+    return f"""\
+const char {name}_manifest[] =
+{lines};
+
+{COPY if copies else ""}int {name}(const {name}_args *args, void *arena) {{
+  if ({needed}) return {capital}_NULL_POINTER;
+  if (args->abi != {capital}_ABI || args->program != {capital}_PROGRAM) {{
+    return {capital}_WRONG_VERSION;
+  }}
+  if (args->arena_bytes < {capital}_ARENA_BYTES) return {capital}_SMALL_ARENA;
+  if ((uintptr_t)arena % {capital}_ARENA_ALIGNMENT) return {capital}_MISALIGNED;
+  char *const buffers[] = {{
+{buffers}
+  }};
+  static const u8 alignments[] = {{{asked}}}; /* 0: nothing is there to be checked */
+  for (unsigned i = 0; i < sizeof alignments; ++i) {{
+    if (!alignments[i]) continue;
+    if (!buffers[i]) return {capital}_NULL_POINTER;
+    if ((uintptr_t)buffers[i] % alignments[i]) return {capital}_MISALIGNED;
+  }}
+  {program.name}(buffers, arena);
+{copies}  return {capital}_OK;
+}}
+"""
+
+
+COPY = """\
+static void copy(char *to, const char *from, u64 bytes) {
+  for (u64 i = 0; to != from && i < bytes; ++i) to[i] = from[i];
+}
+
+"""
+
+
+def _copies(program: Program, inputs: int) -> Iterator[tuple[int, int, int]]:
+    """Outputs that are an input or another output: their number, whose they are, and bytes."""
+    for output, slot in program.aliases:
+        shape, dtype = program.outputs[output]
+        source = slot.at + (0 if slot.space is Space.INPUT else inputs)
+        yield output, source, prod(shape) * dtype.itemsize
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A quoted text in lines, none of which ends within an escape."""
+    while len(text) > MANIFEST_LINE:
+        end = MANIFEST_LINE
+        while text[end - 1] == "\\":
+            end -= 1
+        yield text[:end]
+        text = text[end:]
+    yield text

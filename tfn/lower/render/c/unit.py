@@ -1,0 +1,111 @@
+"""A program as one C file: what C lacks, the words, the kernels, and the function that runs them.
+
+Nothing is included but <stdint.h> and the compiler's own intrinsics, and no library is linked, if
+the compiler makes code for the family of processors that the text was written for.  For others
+<math.h> has the functions that they lack; results are the same, bit by bit.
+"""
+
+from __future__ import annotations
+
+from tfn.lower.kernel import Branch, Loop, Program, Step, Target, routines
+from tfn.lower.render.c.driver import CHOSEN
+from tfn.lower.render.c.words import definitions
+
+PRELUDE = """\
+#include <stdint.h>
+
+typedef int8_t s8;
+typedef int16_t s16;
+typedef int32_t s32;
+typedef int64_t s64;
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef float f32;
+typedef double f64;
+
+#if defined(__GNUC__)
+#define TFN_GNU 1
+#define WORD static inline __attribute__((always_inline, unused))
+#define ALIAS __attribute__((may_alias)) /* memory may hold one type after another */
+#pragma GCC diagnostic ignored "-Wpsabi" /* vectors are passed to inlined functions only */
+#else
+#define TFN_GNU 0
+#define WORD static
+#define ALIAS
+#endif
+typedef s32 ALIAS s32_m;
+typedef u8 ALIAS u8_m;
+typedef u16 ALIAS u16_m;
+typedef u32 ALIAS u32_m;
+typedef u64 ALIAS u64_m;
+typedef f32 ALIAS f32_m;
+typedef f64 ALIAS f64_m;
+"""
+
+X86 = """
+#if TFN_GNU && defined(__x86_64__)
+#define TFN_X86 1
+#define _MM_MALLOC_H_INCLUDED 1 /* intrinsics without <stdlib.h>: GCC */
+#define __MM_MALLOC_H           /* and Clang */
+#include <immintrin.h>
+{start}#else
+#define TFN_X86 0
+#include <math.h>
+#endif
+"""
+_START = """\
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("{features}"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("{features}")
+#endif
+"""
+_STOP = """
+#if TFN_X86
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif
+"""
+OTHER = "\n#define TFN_X86 0\n#include <math.h>\n"
+
+ASKED = ("sse4.1", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl")
+"""Features of x86-64 that words make use of."""
+
+
+def features(target: Target) -> tuple[str, ...]:
+    """Those of `ASKED` that a target has."""
+    has = set(target.features.split(","))
+    return tuple(name for name in ASKED if f"+{name}" in has)
+
+
+def unit(program: Program, target: Target, entry: str) -> str:
+    """The whole text; `entry` comes last and may call the program's function."""
+    kernels = "\n".join(kernel.text for kernel in program.kernels)
+    body = f"{kernels}\n{CHOSEN if branches(program.steps) else ''}{program.text}"
+    asked = features(target)
+    x86 = target.triple.startswith("x86_64")
+    start = _START.format(features=",".join(asked)) if asked else ""
+    parts = [
+        PRELUDE,
+        X86.format(start=start) if x86 else OTHER,
+        definitions(body, frozenset({*asked, "sse2"} if x86 else ())),
+        body,
+        _STOP if x86 and asked else "",
+        entry,
+    ]
+    return "\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def branches(steps: tuple[Step, ...]) -> bool:
+    """Whether there is a branch among steps."""
+    called = [step for routine in routines(steps) for step in routine.steps]
+    return any(
+        isinstance(step, Branch) or (isinstance(step, Loop) and branches((*step.head, *step.body)))
+        for step in (*steps, *called)
+    )
