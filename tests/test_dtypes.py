@@ -11,28 +11,31 @@ from tfn import dtypes
 from tfn.errors import DTypeError
 
 # What jax 0.10.2 gives for each pair, of 32-bit types as by default, of 64-bit types with x64 on;
-# i* and f* are weak, as Python's numbers are.
+# i*, f* and c* are weak, as Python's numbers are.
 # fmt: off
-NAMES = "b1 u1 u2 u4 u8 i1 i2 i4 i8 bf f2 f4 f8 i* f*".split()  # noqa: SIM905
+NAMES = "b1 u1 u2 u4 u8 i1 i2 i4 i8 bf f2 f4 f8 c8 c16 i* f* c*".split()  # noqa: SIM905
 TABLE = """
-    b1 b1 u1 u2 u4 u8 i1 i2 i4 i8 bf f2 f4 f8 i* f*
-    u1 u1 u1 u2 u4 u8 i2 i2 i4 i8 bf f2 f4 f8 u1 f*
-    u2 u2 u2 u2 u4 u8 i4 i4 i4 i8 bf f2 f4 f8 u2 f*
-    u4 u4 u4 u4 u4 u8 i4 i4 i4 i8 bf f2 f4 f8 u4 f*
-    u8 u8 u8 u8 u8 u8 f* f* f* f* bf f2 f4 f8 u8 f*
-    i1 i1 i2 i4 i4 f* i1 i2 i4 i8 bf f2 f4 f8 i1 f*
-    i2 i2 i2 i4 i4 f* i2 i2 i4 i8 bf f2 f4 f8 i2 f*
-    i4 i4 i4 i4 i4 f* i4 i4 i4 i8 bf f2 f4 f8 i4 f*
-    i8 i8 i8 i8 i8 f* i8 i8 i8 i8 bf f2 f4 f8 i8 f*
-    bf bf bf bf bf bf bf bf bf bf bf f4 f4 f8 bf bf
-    f2 f2 f2 f2 f2 f2 f2 f2 f2 f2 f4 f2 f4 f8 f2 f2
-    f4 f4 f4 f4 f4 f4 f4 f4 f4 f4 f4 f4 f4 f8 f4 f4
-    f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8
-    i* i* u1 u2 u4 u8 i1 i2 i4 i8 bf f2 f4 f8 i* f*
-    f* f* f* f* f* f* f* f* f* f* bf f2 f4 f8 f* f*
+    b1 b1 u1 u2 u4 u8 i1 i2 i4 i8 bf f2 f4 f8 c8 c16 i* f* c*
+    u1 u1 u1 u2 u4 u8 i2 i2 i4 i8 bf f2 f4 f8 c8 c16 u1 f* c*
+    u2 u2 u2 u2 u4 u8 i4 i4 i4 i8 bf f2 f4 f8 c8 c16 u2 f* c*
+    u4 u4 u4 u4 u4 u8 i4 i4 i4 i8 bf f2 f4 f8 c8 c16 u4 f* c*
+    u8 u8 u8 u8 u8 u8 f* f* f* f* bf f2 f4 f8 c8 c16 u8 f* c*
+    i1 i1 i2 i4 i4 f* i1 i2 i4 i8 bf f2 f4 f8 c8 c16 i1 f* c*
+    i2 i2 i2 i4 i4 f* i2 i2 i4 i8 bf f2 f4 f8 c8 c16 i2 f* c*
+    i4 i4 i4 i4 i4 f* i4 i4 i4 i8 bf f2 f4 f8 c8 c16 i4 f* c*
+    i8 i8 i8 i8 i8 f* i8 i8 i8 i8 bf f2 f4 f8 c8 c16 i8 f* c*
+    bf bf bf bf bf bf bf bf bf bf bf f4 f4 f8 c8 c16 bf bf c8
+    f2 f2 f2 f2 f2 f2 f2 f2 f2 f2 f4 f2 f4 f8 c8 c16 f2 f2 c8
+    f4 f4 f4 f4 f4 f4 f4 f4 f4 f4 f4 f4 f4 f8 c8 c16 f4 f4 c8
+    f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 f8 c16 c16 f8 f8 c16
+    c8 c8 c8 c8 c8 c8 c8 c8 c8 c8 c8 c8 c8 c16 c8 c16 c8 c8 c8
+    c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16 c16
+    i* i* u1 u2 u4 u8 i1 i2 i4 i8 bf f2 f4 f8 c8 c16 i* f* c*
+    f* f* f* f* f* f* f* f* f* f* bf f2 f4 f8 c8 c16 f* f* c*
+    c* c* c* c* c* c* c* c* c* c* c8 c8 c8 c16 c8 c16 c* c* c*
 """
 # fmt: on
-WEAK = {"i*": (dtypes.INT32, True), "f*": (dtypes.FLOAT32, True)}
+WEAK = {"i*": (dtypes.INT32, True), "f*": (dtypes.FLOAT32, True), "c*": (dtypes.COMPLEX64, True)}
 
 
 def kind(name):
@@ -67,9 +70,9 @@ def test_promotion_is_commutative_and_associative():
 @pytest.mark.parametrize("first, second, result", list(rows())[::3])
 def test_arrays_promote_so(first, second, result):
     def value(name):
-        return {"i*": 1, "f*": 1.0}.get(name) or tnp.ones((), kind(name)[0])
+        return {"i*": 1, "f*": 1.0, "c*": 1j}.get(name) or tnp.ones((), kind(name)[0])
 
-    got = tnp.maximum(value(first), value(second))
+    got = tnp.add(value(first), value(second))
     assert (got.dtype, got.weak_type) == kind(result)
 
 
@@ -77,8 +80,9 @@ def test_canonical():
     assert [dtypes.canonical(t) for t in (bool, int, float)] == ["bool", "int32", "float32"]
     assert dtypes.canonical("int64") == np.int64 == dtypes.canonical(np.int64)
     assert dtypes.canonical(dtypes.bfloat16) == ml_dtypes.bfloat16
-    with pytest.raises(DTypeError, match="tfn has no arrays of complex128"):
-        dtypes.canonical(complex)
+    assert dtypes.canonical(complex) == "complex64"
+    with pytest.raises(DTypeError, match="tfn has no arrays of datetime64"):
+        dtypes.canonical("datetime64[s]")
     with pytest.raises(DTypeError, match="'nonsense' is not a dtype"):
         dtypes.canonical("nonsense")
 
@@ -97,10 +101,15 @@ def test_kinds_of_dtypes():
     assert not tnp.issubdtype("uint8", tnp.signedinteger) and tnp.issubdtype("int8", tnp.number)
     assert tnp.issubdtype(bool, np.bool_) and not tnp.issubdtype(bool, tnp.number)
     assert tnp.issubdtype(tnp.float32, "float32")
+    assert tnp.issubdtype(complex, tnp.complexfloating) and tnp.issubdtype(complex, tnp.inexact)
+    assert not tnp.issubdtype(tnp.complex128, tnp.floating)
+    assert dtypes.part(dtypes.COMPLEX128) == np.float64 == dtypes.part(dtypes.FLOAT64)
+    assert dtypes.complex_of(dtypes.BFLOAT16) == np.complex64
 
 
 def test_limits():
     assert tnp.finfo("bfloat16").eps == 0.0078125 and tnp.finfo(float).bits == 32
+    assert tnp.finfo(tnp.complex128).eps == np.finfo(float).eps
     assert tnp.iinfo("uint8").max == 255
     assert dtypes.lowest(dtypes.INT32) == -(2**31) and dtypes.highest(dtypes.FLOAT16) == np.inf
     assert dtypes.lowest(dtypes.BOOL) is False and dtypes.highest(dtypes.BOOL) is True

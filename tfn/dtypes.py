@@ -108,6 +108,9 @@ COMPLEXES = frozenset({COMPLEX64, COMPLEX128})
 INEXACT = FLOATS | COMPLEXES
 """The dtypes whose values have derivatives."""
 
+REALS = tuple(s.dtype for s in SCALAR_TYPES if s.dtype not in COMPLEXES)
+"""The dtypes that kernels know: a complex value is two real ones there."""
+
 SIGNED = frozenset({int8.dtype, int16.dtype, INT32, INT64})
 UNSIGNED = frozenset({uint8.dtype, uint16.dtype, UINT32, UINT64})
 INTEGERS = SIGNED | UNSIGNED

@@ -10,7 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfn.dtypes import REALS, BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INTEGERS, UINT32, DType
+from tfn.dtypes import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INTEGERS,
+    REALS,
+    UINT32,
+    DType,
+)
 from tfn.lower.decompose import BASIC, DECOMPOSE, decompose
 from tfn.trace import oracle
 from tfn.trace.argument import Param

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfn.dtypes import ALL, BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOATS, INT32, INT64, int8
+from tfn.dtypes import ALL, BFLOAT16, BOOL, COMPLEXES, FLOAT16, FLOAT32, FLOATS, INT32, INT64, int8
 from tfn.trace import build
 from tfn.trace.argument import Conv, Param, Reduce
 from tfn.trace.op import Op
@@ -89,6 +89,8 @@ def test_convolution():
 @pytest.mark.parametrize("op", [Op.ADD, Op.MUL, Op.MAX, Op.MIN], ids=lambda op: op.value)
 def test_a_monoid_starts_from_its_identity(op, dtype):
     if dtype == BOOL and op in (Op.ADD, Op.MUL):
+        return
+    if dtype in COMPLEXES and op in (Op.MAX, Op.MIN):
         return
     values = np.array([0, 1, 3]).astype(dtype)
     first = np.asarray(build.identity(op, dtype)).astype(dtype)

@@ -15,6 +15,7 @@ from tfn.dtypes import (
     ALL,
     BFLOAT16,
     BOOL,
+    COMPLEXES,
     FLOAT16,
     FLOAT32,
     FLOAT64,
@@ -22,6 +23,7 @@ from tfn.dtypes import (
     INT32,
     INT64,
     INTEGERS,
+    REALS,
     UINT32,
     int8,
     uint8,
@@ -230,7 +232,7 @@ def test_casts(value, source, to, want):
     assert got == want
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("dtype", REALS, ids=str)
 def test_a_bitcast_there_and_back(dtype):
     bits = RNG.integers(0, 2, (5, dtype.itemsize)).astype(np.uint8).view(dtype).reshape(5)
     word = np.dtype(f"u{dtype.itemsize}")
@@ -293,7 +295,8 @@ def test_constants_and_iota():
 @pytest.mark.parametrize("shape", [(2, 3, 4), (1, 1, 1), (2, 0, 3)], ids=str)
 def test_reductions_are_loops(dtype, axes, shape):
     x = RNG.integers(0, 5, shape).astype(dtype)
-    for op in (Op.MAX, Op.MIN) if dtype == BOOL else (Op.ADD, Op.MUL, Op.MAX, Op.MIN):
+    sums = () if dtype == BOOL else (Op.ADD, Op.MUL)
+    for op in sums if dtype in COMPLEXES else (*sums, Op.MAX, Op.MIN):
         got = apply(Op.REDUCE, Reduce(op, axes), x)
         count = math.prod(shape[axis] for axis in axes)
         rows = np.moveaxis(x, axes, range(len(axes))).reshape(count, *got.shape)
@@ -421,7 +424,7 @@ def test_scatter_of_windows_with_a_batch():
     assert got.tolist() == [[1, 2, 1, 0], [0, 0, 1, 1]]
 
 
-@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("dtype", REALS, ids=str)
 def test_sorting_is_stable_and_puts_nan_last(dtype):
     keys = RNG.integers(0, 3, (2, 9)).astype(dtype)
     if dtype in FLOATS:

@@ -5,9 +5,34 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tfn.dtypes import ALL, BOOL, FLOAT32, FLOAT64, FLOATS, INT32, INTEGERS, UINT32
+from tfn.dtypes import (
+    ALL,
+    BOOL,
+    COMPLEX64,
+    COMPLEX128,
+    COMPLEXES,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    INT32,
+    INTEGERS,
+    UINT32,
+    part,
+)
 from tfn.errors import AxisError, DTypeError, ShapeError, TfnError
-from tfn.trace.argument import Conv, Dot, Gather, Pad, Param, Reduce, Scatter, Shrink, Sort
+from tfn.trace.argument import (
+    Conv,
+    Dot,
+    Fft,
+    FftType,
+    Gather,
+    Pad,
+    Param,
+    Reduce,
+    Scatter,
+    Shrink,
+    Sort,
+)
 from tfn.trace.op import BINARY, COMPARE, UNARY, Op
 from tfn.trace.oracle import evaluate
 from tfn.trace.primitives import PRIMITIVES, conv_size, show
@@ -16,6 +41,12 @@ from tfn.trace.uop import UOp
 
 def p(shape=(), dtype=FLOAT32, index=0):
     return UOp(Op.PARAM, (), Param(index, shape, dtype))
+
+
+OF_REALS = {
+    Op.MAX, Op.MIN, Op.LT, Op.LE, Op.MOD, Op.FLOOR, Op.CEIL, Op.ROUND, Op.ATAN2, Op.CBRT, Op.ERF,
+    Op.ERFC, Op.ERFINV, Op.LGAMMA, Op.DIGAMMA,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
@@ -27,12 +58,12 @@ def test_what_types_has_that_type(op, dtype):
     try:
         node = UOp(op, tuple(src))
     except DTypeError:
-        assert dtype in INTEGERS | {BOOL} or op in (Op.NOT, Op.AND, Op.OR, Op.XOR, Op.SHL,
-                                                    Op.SHR, Op.FLOORDIV)  # fmt: skip
+        whole = op in (Op.NOT, Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR, Op.FLOORDIV)
+        assert dtype in INTEGERS | {BOOL} or whole or (dtype in COMPLEXES and op in OF_REALS)
         return
     got = evaluate([node], {u: np.ones(2).astype(dtype) for u in src})[0]
     assert (got.shape, got.dtype) == (node.shape, node.dtype)
-    assert node.dtype == (BOOL if op in COMPARE else dtype)
+    assert node.dtype == (BOOL if op in COMPARE else part(dtype) if op is Op.ABS else dtype)
 
 
 def refuse(op, src, arg=None):
@@ -48,7 +79,7 @@ def refuse(op, src, arg=None):
         (Op.ADD, [p(), p((), INT32)], None, DTypeError, "add needs operands of one dtype"),
         (Op.ADD, [p((), BOOL), p((), BOOL)], None, DTypeError, "add needs numbers"),
         (Op.DIV, [p((), INT32), p((), INT32)], None, DTypeError, "div needs floating"),
-        (Op.SIN, [p((), INT32)], None, DTypeError, "sin needs floating values"),
+        (Op.SIN, [p((), INT32)], None, DTypeError, "sin needs floating or complex"),
         (Op.FLOORDIV, [p(), p()], None, DTypeError, "floor_divide needs integers"),
         (Op.AND, [p(), p()], None, DTypeError, "and needs integers or booleans"),
         (Op.SHL, [p((), BOOL), p((), BOOL)], None, DTypeError, "shift_left needs integers"),
@@ -58,6 +89,13 @@ def refuse(op, src, arg=None):
         (Op.FMA, [p((), INT32)] * 3, None, DTypeError, "fma needs floating values"),
         (Op.THREEFRY, [p((), INT32)] * 4, 0, DTypeError, "uint32 words"),
         (Op.BITCAST, [p()], FLOAT64, DTypeError, "one width"),
+        (Op.BITCAST, [p((), COMPLEX64)], FLOAT64, DTypeError, "bitcast needs real dtypes"),
+        (Op.LT, [p((), COMPLEX64)] * 2, None, DTypeError, "complex numbers have no order"),
+        (Op.REAL, [p()], None, DTypeError, "needs complex values"),
+        (Op.COMPLEX, [p((), INT32)] * 2, None, DTypeError, "parts of float32 or float64"),
+        (Op.FFT, [p((4,))], Fft(FftType.FFT, (4,)), DTypeError, "fft needs complex values"),
+        (Op.FFT, [p((4,))], Fft(FftType.RFFT, (5,)), ShapeError, "last axes of its lengths"),
+        (Op.REDUCE, [p((4,), COMPLEX64)], Reduce(Op.MAX, (0,)), DTypeError, "real numbers"),
         (Op.RESHAPE, [p((2, 3))], (5,), ShapeError, "cannot turn 6 elements into 5"),
         (Op.PERMUTE, [p((2, 3))], (0, 0), AxisError, "permutation of the 2 axes"),
         (Op.EXPAND, [p((2,))], (3,), ShapeError, "axes of size 1"),
@@ -139,7 +177,7 @@ LINEAR_ARGS = {
     Op.SHRINK: Shrink((0, 1), (2, 3), (1, 1)), Op.FLIP: (1,), Op.CONCAT: 0,
     Op.REDUCE: Reduce(Op.ADD, (0,)), Op.DOT: Dot((0,), (0,), (), (), FLOAT64),
     Op.PAD: Pad((1, 0), (0, 2), (1, 0)), Op.CONV: Conv((1,), ((1, 0),), (1,), (1,), 1, 1, FLOAT64),
-    Op.GATHER: Gather(0, (1, 3)), Op.SCATTER: Scatter(0, Op.ADD),
+    Op.FFT: Fft(FftType.IFFT, (3,)), Op.GATHER: Gather(0, (1, 3)), Op.SCATTER: Scatter(0, Op.ADD),
 }  # fmt: skip
 
 
@@ -152,8 +190,9 @@ def _operands(op):
         Op.CONV: (p((1, 4, 2), FLOAT64, 0), p((2, 2, 3), FLOAT64, 1)),
         Op.GATHER: (square[0], p((4, 1), INT32, 1)),
         Op.SCATTER: (square[0], p((4, 1), INT32, 1), p((4, 1, 3), FLOAT64, 2)),
+        **dict.fromkeys((Op.REAL, Op.IMAG, Op.FFT), (p((2, 3), COMPLEX128, 0),)),
     }
-    binary = op in BINARY or op in (Op.DOT, Op.CONCAT)
+    binary = op in BINARY or op in (Op.DOT, Op.CONCAT, Op.COMPLEX)
     return special.get(op) or (square if binary else square[:1])
 
 
@@ -169,7 +208,9 @@ def test_linear_ops_are_linear_where_they_say_so(op):
     def draw(u):
         if u.dtype == INT32:
             return RNG.integers(0, 2, u.shape).astype(np.int32)
-        return RNG.random(u.shape) < 0.5 if u.dtype == BOOL else RNG.normal(size=u.shape)
+        if u.dtype == BOOL:
+            return RNG.random(u.shape) < 0.5
+        return RNG.normal(size=u.shape) + (1j * RNG.normal() if u.dtype == COMPLEX128 else 0)
 
     fixed = {u: draw(u) for u in src}
     for place in PRIMITIVES[op].linear:
@@ -177,7 +218,9 @@ def test_linear_ops_are_linear_where_they_say_so(op):
         run = lambda v, place=place: evaluate([node], {**fixed, src[place]: v})[0]
         zero = run(np.zeros_like(a))
         assert np.allclose(run(a + 2 * b) - zero, (run(a) - zero) + 2 * (run(b) - zero))
-        together = op in (Op.PAD, Op.CONCAT, Op.WHERE, Op.ADD, Op.SUB, Op.SCATTER)
+        together = op in (
+            Op.PAD, Op.CONCAT, Op.WHERE, Op.ADD, Op.SUB, Op.SCATTER, Op.COMPLEX,
+        )  # fmt: skip
         assert together or not zero.any()
 
 

@@ -23,6 +23,6 @@ def test_refused() -> None:
     with pytest.raises(ShapeError, match="a shape is a tuple of integers"):
         tfn.ShapeDtypeStruct(3, "float32")
     with pytest.raises(DTypeError):
-        tfn.ShapeDtypeStruct((3,), "complex64")
+        tfn.ShapeDtypeStruct((3,), "datetime64[s]")
     with pytest.raises(AttributeError):
         tfn.ShapeDtypeStruct((3,), "float32").shape = (4,)  # type: ignore[misc]

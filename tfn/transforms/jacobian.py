@@ -14,11 +14,11 @@ from tfn import tree
 from tfn.dtypes import COMPLEXES, FLOATS, INEXACT
 from tfn.trace.build import cast, count, eq, iota, moveaxis, reshape, zeros
 from tfn.trace.uop import UOp
-from tfn.transforms.arguments import Argnums, Chosen, Function, choose, name_of
+from tfn.transforms.arguments import Argnums, Chosen, Function, choose
 from tfn.transforms.batch import batch
 from tfn.transforms.grad import HOLOMORPHIC, check_results, fill, variable
 from tfn.transforms.jvp import push
-from tfn.transforms.record import Recording, record
+from tfn.transforms.record import record
 from tfn.transforms.transpose import forward, pull
 
 REAL = "jacrev takes complex inputs; for a holomorphic function say holomorphic=True"
