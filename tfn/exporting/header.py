@@ -80,7 +80,7 @@ typedef struct {name}_args {{
 }} {name}_args;
 
 /* What a struct begins with; all pointers are null. */
-#define {capital}_ARGS {{{capital}_ABI, {capital}_PROGRAM, {capital}_ARENA_BYTES{_nulls(signature)}}}
+#define {capital}_ARGS {{{_start(signature)}}}
 
 #ifdef __cplusplus
 extern "C" {{
@@ -94,8 +94,10 @@ extern const char {name}_manifest[];
 """
 
 
-def _nulls(signature: Signature) -> str:
-    return ", 0" * len(signature.fields)
+def _start(signature: Signature) -> str:
+    capital = signature.name.upper()
+    start = [f"{capital}_ABI", f"{capital}_PROGRAM", f"{capital}_ARENA_BYTES"]
+    return ", ".join([*start, *["0"] * len(signature.fields)])
 
 
 def _table(title: str, fields: tuple[Field, ...]) -> str:

@@ -24,47 +24,16 @@ ALIGNMENT = 64
 """Of the arena, in bytes."""
 MAGIC = b"tfn-export:"
 """What a manifest begins with in a file: then its length, its digest, and itself, as JSON."""
-RESERVED = frozenset(
-    [
-        "abi",
-        "program",
-        "arena_bytes",
-        "auto",
-        "break",
-        "case",
-        "char",
-        "const",
-        "continue",
-        "default",
-        "do",
-        "double",
-        "else",
-        "enum",
-        "extern",
-        "float",
-        "for",
-        "goto",
-        "if",
-        "inline",
-        "int",
-        "long",
-        "register",
-        "restrict",
-        "return",
-        "short",
-        "signed",
-        "sizeof",
-        "static",
-        "struct",
-        "switch",
-        "typedef",
-        "union",
-        "unsigned",
-        "void",
-        "volatile",
-        "while",
-    ]
-)
+# fmt: off
+RESERVED = frozenset({
+    "abi", "program", "arena_bytes",
+    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum",
+    "extern", "float", "for", "goto", "if", "inline", "int", "long", "register", "restrict",
+    "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union",
+    "unsigned", "void", "volatile", "while",
+})
+"""What no field is called: other members of the struct, and words of C."""
+# fmt: on
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,29 +17,26 @@ MANIFEST_LINE = 90
 
 def source(signature: Signature, program: Program, places: Sequence[Field | bytes],
            target: Target) -> str:  # fmt: skip
-    """The text of NAME.c; `places` is a field or data for each input."""
-    constants = [place for place in places if isinstance(place, bytes)]
-    entry = "\n".join(
-        [
-            *(constant(i, data) for i, data in enumerate(constants)),
-            _entry(signature, program, places),
-        ]
-    )
-    return header(signature) + "\n" + unit(program, target, entry)
+    """The text of NAME.c; `places` is a field or data for each input of the program."""
+    constants = [
+        constant(f"constant{i}", place, dtype)
+        for i, (place, (_, dtype)) in enumerate(zip(places, program.inputs, strict=True))
+        if isinstance(place, bytes)
+    ]
+    entry = "\n".join([*constants, _entry(signature, program, places)])
+    return f'#include "{signature.name}.h"\n' + unit(program, target, entry)
 
 
-def constant(number: int, data: bytes) -> str:
-    """Bytes as an aligned array of words, the last one filled up."""
-    words = np.frombuffer(data + bytes(-len(data) % 4 or (0 if data else 4)), "<u4")
+def constant(name: str, data: bytes, dtype: DType) -> str:
+    """An array as the bits of its elements."""
+    size = min(dtype.itemsize, 8)  # complex numbers are pairs
+    words = np.frombuffer(data, f"u{size}").tolist() or [0]
     lines = [
-        ", ".join(f"{word:#x}" for word in words[at : at + PER_LINE].tolist())
+        ", ".join(f"{word:#x}" for word in words[at : at + PER_LINE])
         for at in range(0, len(words), PER_LINE)
     ]
     body = ",\n  ".join(lines)
-    return (
-        f"static const union {{ u32 words[{len(words)}]; u64 aligned; }} constant{number} = {{{{\n"
-        f"  {body}\n}}}};"
-    )
+    return f"static const u{8 * size} {name}[{len(words)}] = {{\n  {body}\n}};"
 
 
 def _entry(signature: Signature, program: Program, places: Sequence[Field | bytes]) -> str:
