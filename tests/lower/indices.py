@@ -9,19 +9,19 @@ import numpy as np
 from hypothesis import strategies as st
 
 from tfn.dtypes import INT64
-from tfn.trace.argument import Range
+from tfn.trace.argument import Place, Range
 from tfn.trace.build import where
 from tfn.trace.op import Op
 from tfn.trace.oracle import MEANING
 from tfn.trace.uop import UOp, const, walk
 
 
-def ranged(number: int, size: int) -> UOp:
+def ranged(number: int, size: int, place: Place = Place.LOOP) -> UOp:
     """A loop variable."""
-    return UOp(Op.RANGE, (), Range(number, size))
+    return UOp(Op.RANGE, (), Range(number, size, place))
 
 
-RANGES = (ranged(0, 4), ranged(1, 3), ranged(2, 6))
+RANGES = (ranged(0, 4), ranged(1, 3), ranged(2, 6, Place.UPCAST))
 DIVISORS = st.sampled_from([1, 2, 3, 4, 6, 12, 24])
 FACTORS = st.sampled_from([-2, -1, 0, 1, 2, 3, 4, 6, 12])
 

@@ -15,8 +15,11 @@ from tfn.lower.prepare import (
     FEW_OUTPUTS,
     LONG_REDUCTION,
     STAGE_TILES,
+    packed,
     pad_explicitly,
+    panels,
     prepare,
+    strides,
     two_stages,
 )
 from tfn.trace import build
@@ -160,3 +163,37 @@ def test_what_only_stops_gradients_is_gone_and_what_users_place_stays() -> None:
     x = p(0, 3)
     barrier = UOp(Op.GBARRIER, (x + 1.0,))
     assert prepare([UOp(Op.DETACH, (x,)) * 2.0, barrier], HOST) == [x * 2.0, barrier]
+
+
+def test_strides_are_steps_through_memory() -> None:
+    """As NumPy has them, for whatever movement it can make without a copy."""
+    x = p(0, 4, 6, 10)
+    a = np.zeros((4, 6, 10), np.float32)
+    cases = [
+        (build.permute(x, (2, 0, 1)), a.transpose(2, 0, 1)),
+        (build.reshape(x, (4, 60)), a.reshape(4, 60)),
+        (build.reshape(build.permute(x, (0, 2, 1)), (4, 5, 2, 6)),
+         a.transpose(0, 2, 1).reshape(4, 5, 2, 6)),
+        (build.permute(build.reshape(x, (4, 6, 2, 5)), (0, 2, 1, 3)),
+         a.reshape(4, 6, 2, 5).transpose(0, 2, 1, 3)),
+        (build.shrink(x, (0, 0, 0), (4, 6, 10), (1, 2, 3)), a[:, ::2, ::3]),
+    ]  # fmt: skip
+    for u, view in cases:
+        assert np.shares_memory(view, a)
+        assert strides(u) == tuple(n // 4 for n in view.strides)
+    assert strides(build.reshape(build.permute(x, (2, 0, 1)), (10, 24))) == (1, 10)
+    assert strides(build.reshape(build.permute(x, (1, 0, 2)), (24, 10))) is None
+    assert strides(build.unary(Op.SIN, build.permute(x, (2, 0, 1)))) == (24, 6, 1)
+
+
+def test_lines_that_lie_apart_are_brought_together() -> None:
+    """The heads of attention: lines of 32 in rows of 256."""
+    a, b = p(0, 2, 8, 64, 64), p(1, 2, 64, 8, 32)
+    heads = build.permute(b, (0, 2, 1, 3))
+    u = build.dot(a, heads, ((3,), (2,)), ((0, 1), (0, 1)))
+    made = panels(packed(u, 16), HOST)
+    assert any(v.op is Op.GBARRIER for v in walk([made]))
+    dense = build.dot(a, p(1, 2, 8, 64, 32), ((3,), (2,)), ((0, 1), (0, 1)))
+    assert not any(v.op is Op.GBARRIER for v in walk([panels(packed(dense, 16), HOST)]))
+    few = build.dot(p(0, 2, 8, 3, 64), heads, ((3,), (2,)), ((0, 1), (0, 1)))
+    assert not any(v.op is Op.GBARRIER for v in walk([panels(packed(few, 16), HOST)]))

@@ -26,8 +26,8 @@ from tfn.dtypes import (
     uint8,
 )  # fmt: skip
 from tfn.lower import divmod
-from tfn.lower.simplify import FOLDS, LAWS, RULES, simplify, simplify_all
-from tfn.trace.argument import Param
+from tfn.lower.simplify import FOLDS, LAWS, RULES, implied, simplify, simplify_all
+from tfn.trace.argument import Param, Range
 from tfn.trace.build import cast, eq, maximum, minimum, ne, where
 from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.oracle import evaluate
@@ -299,3 +299,13 @@ def test_a_node_is_simplified_in_microseconds():
         simplify_all(exprs, hits=Counter())
         spent.append(time.perf_counter() - start)
     assert min(spent) / nodes < 500e-6  # 60 us a node that is replaced, on an idle machine
+
+
+def test_a_gate_bounds_what_stands_behind_it() -> None:
+    r, s = (UOp(Op.RANGE, (), Range(i, 768)) for i in range(2))
+    low = const(255, INT64) < r
+    assert implied(low & (r < 512) & (r < 600)) == {r: (256, 511)}
+    assert implied((s < 5) & low)[s][1] == 4
+    assert implied(ne(r, s)) == {}
+    at = (r - 256) // 256 * 1000 + (r - 256) % 256
+    assert simplify(at, implied(low & (r < 512))) is simplify(r - 256)

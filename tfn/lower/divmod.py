@@ -13,6 +13,7 @@ from math import gcd
 
 from tfn.lower.affine import Terms, affine, plus, span, total
 from tfn.lower.bounds import Facts, integer
+from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.pattern import INDEX, hole, law
 from tfn.trace.uop import UOp, const
@@ -58,10 +59,10 @@ def divide(u: UOp, facts: Facts) -> UOp | None:
     if whole:
         inner = total(rest, constant, u) // n
         return total({**{t: k // n for t, k in whole.items()}, inner: 1}, 0, u)
-    common = gcd(n, *terms.values())
-    if common > 1:
-        scaled = {t: k // common for t, k in terms.items()}
-        return total(scaled, constant // common, u) // (n // common)
+    digit = _digit(terms, constant, n, facts)
+    if digit is not None:
+        step, coarse, more, _, _ = digit
+        return total(coarse, more, u) // (n // step)
     return None
 
 
@@ -81,11 +82,30 @@ def remainder(u: UOp, facts: Facts) -> UOp | None:
         return total(reduced, constant % n - low // n * n, u)
     if whole:
         return total(rest, constant, u) % n
-    common = gcd(n, *terms.values())
-    if common > 1:
-        scaled = {t: k // common for t, k in terms.items()}
-        inner = total(scaled, constant // common, u) % (n // common)
-        return total({inner: common}, constant % common, u)
+    digit = _digit(terms, constant, n, facts)
+    if digit is not None:
+        step, coarse, more, fine, left = digit
+        inner = total(coarse, more, u) % (n // step)
+        return total({inner: step, **fine}, left, u)
+    return None
+
+
+def _digit(terms: Terms, constant: int, n: int,
+           facts: Facts) -> tuple[int, Terms, int, Terms, int] | None:  # fmt: skip
+    """A sum as ``step * (coarse + more) + fine + left``, the last two in [0, step); step divides n.
+
+    (i * 16 + k) // 32   ->   i // 2              where k in [0, 15]
+    """
+    # While an index is being composed, digits wait to be put together again.
+    split = any(t.op is Op.RANGE and t.arg.place is not Place.LOOP for t in terms)
+    steps = {gcd(n, k) for k in terms.values()} if split else {gcd(n, *terms.values())}
+    for step in sorted(steps - {1}, reverse=True):
+        fine = {t: k for t, k in terms.items() if k % step}
+        low, high = span(fine, constant, facts)
+        if low // step == high // step:
+            coarse = {t: k // step for t, k in terms.items() if t not in fine}
+            more = low // step
+            return step, coarse, more, fine, constant - more * step
     return None
 
 

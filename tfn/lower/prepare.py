@@ -21,8 +21,9 @@ from tfn.trace.uop import UOp, const, rebuild, walk
 LINES, LONG_LINE, FEW_ROWS = 8, 1024, 2
 """Lines of a matrix that a product with a vector reads side by side, and from what length on."""
 
-MANY_ROWS = 64
-"""Rows from which on a large second operand is worth a copy into panels."""
+MANY_ROWS, FEW_COLUMNS, APART = 64, 16, 4
+"""Rows from which on a copy of the second operand into panels pays, and columns, and how many
+times its own length a line of it lies from the next."""
 
 LONG_REDUCTION = 1 << 15
 """Elements per output above which a reduction with few outputs is done in two stages."""
@@ -66,20 +67,52 @@ def pad_explicitly(u: UOp) -> UOp:
     return build.conv(build.pad_or_crop(x, low, high, interior), w, plain)
 
 
-def contiguous_axis(u: UOp) -> int | None:
-    """The axis of a value along which its memory will step by one, None if that is not known."""
-    if u.op is Op.PERMUTE:
-        inner = contiguous_axis(u.src[0])
-        return None if inner is None else u.arg.index(inner)
-    if u.op in (Op.SHRINK, Op.FLIP, Op.CAST):
-        return contiguous_axis(u.src[0])
-    if u.op is Op.RESHAPE and contiguous_axis(u.src[0]) != _last(u.src[0]):
+def strides(u: UOp) -> tuple[int, ...] | None:
+    """How far apart in memory neighbours along each axis of a value will lie, in elements.
+
+    None if its axes will not be steps through memory: a regrouping of what has been moved.
+    """
+    if u.op is Op.CAST:
+        return strides(u.src[0])
+    if u.op not in (Op.PERMUTE, Op.SHRINK, Op.FLIP, Op.RESHAPE):
+        return _dense(u.shape)
+    inner = strides(u.src[0])
+    if inner is None:
         return None
-    return _last(u)
+    if u.op is Op.PERMUTE:
+        return tuple(inner[axis] for axis in u.arg)
+    if u.op is Op.SHRINK:
+        return tuple(n * step for n, step in zip(inner, u.arg.step, strict=True))
+    if u.op is Op.FLIP:
+        return inner
+    return _regrouped(u.src[0].shape, inner, u.shape)
 
 
-def _last(u: UOp) -> int:
-    return max((i for i, n in enumerate(u.shape) if n > 1), default=0)
+def _dense(shape: Sequence[int]) -> tuple[int, ...]:
+    return tuple(build.count(tuple(shape[i + 1 :])) for i in range(len(shape)))
+
+
+def _regrouped(old: Sequence[int], steps: Sequence[int],
+               new: Sequence[int]) -> tuple[int, ...] | None:  # fmt: skip
+    """The strides of a reshape, where each group of axes that it makes is of one stretch."""
+    axes = [(n, step) for n, step in zip(old, steps, strict=True) if n != 1]
+    found: list[int] = []
+    left = 1  # elements of the present group that the axes so far have not used
+    for n in reversed(new):
+        if left == 1 and n != 1:
+            if not axes:
+                return None
+            left, step = axes.pop()
+            while left % n and axes and axes[-1][1] == left * step:
+                left *= axes.pop()[0]
+        if n == 1:
+            found.append(0)
+            continue
+        if left % n:
+            return None
+        found.append(step)
+        left, step = left // n, step * n
+    return tuple(reversed(found))
 
 
 def packed(u: UOp, worth: int) -> UOp:
@@ -88,7 +121,7 @@ def packed(u: UOp, worth: int) -> UOp:
         dot[contract (1, 1)] a b    ->    dot[contract (1, 0)] a (barrier (transpose b))
 
     Vectors run along that axis.  The copy costs a pass over the operand, which each of many rows
-    then reads; with less than `worth` rows or columns it is left as it is.
+    then reads; with less than `worth` rows or columns there is none.
     """
     if u.op not in (Op.DOT, Op.CONV):
         return u
@@ -103,9 +136,11 @@ def packed(u: UOp, worth: int) -> UOp:
         rows = build.count(u.shape) // max(
             columns * build.count(tuple(b.shape[i] for i in u.arg.batch_b)), 1
         )
-    if min(rows, columns) < worth or contiguous_axis(b) == order[-1]:
-        return u
-    b = UOp(Op.GBARRIER, (build.permute(b, order),))
+    steps = strides(b)
+    near = steps is not None and bool(order) and steps[order[-1]] in (0, 1)
+    b = build.permute(b, order)
+    if min(rows, columns) >= worth and not near:
+        b = UOp(Op.GBARRIER, (b,))
     if u.op is Op.CONV:
         return rebuild(u, (a, b))
     batch, contract = len(u.arg.batch_b), len(u.arg.contract_b)
@@ -115,30 +150,38 @@ def packed(u: UOp, worth: int) -> UOp:
 
 
 def panels(u: UOp, target: Target) -> UOp:
-    """A large second operand, copied into panels as wide as the register tile::
+    """A second operand that is large, or whose lines lie apart, in panels as wide as the tile::
 
         dot a b, b: f32[K, N]   ->   dot a (view of (barrier of b as f32[N / W, K, W]))
 
-    Lines of a panel follow each other in memory; in the operand they lie N apart, often at a power
-    of two, where few of them fit into the cache together.
+    Lines of a panel follow each other in memory; in the operand they lie N apart or more, often at
+    a power of two, where few of them fit into the cache together.
     """
-    if u.op is not Op.DOT or u.arg.contract_b != (0,) or u.src[1].ndim != 2:
+    if u.op is not Op.DOT:
         return u
     a, b = u.src
-    rows = build.count(u.shape) // max(b.shape[1], 1)
-    large = build.count(b.shape) * b.dtype.itemsize >= 4 * target.l2_bytes
-    if not large or min(rows, b.shape[1]) < MANY_ROWS:
+    n = len(u.arg.batch_b)
+    if b.ndim != n + 2 or u.arg.batch_b != tuple(range(n)) or u.arg.contract_b != (n,):
         return u
-    lines, columns = b.shape
+    *batch, lines, columns = b.shape
+    rows = build.count(u.shape) // max(build.count((*batch, columns)), 1)
+    steps = strides(b)
+    apart = steps is not None and steps[n] >= APART * columns
+    large = not batch and build.count(b.shape) * b.dtype.itemsize >= 4 * target.l2_bytes
+    if 0 in b.shape or min(rows, columns) < FEW_COLUMNS or rows < MANY_ROWS:
+        return u
+    if not apart and (not large or columns < MANY_ROWS):
+        return u
     lanes = target.vector_bytes // max(4, b.dtype.itemsize)
     _, vectors = best_tile(rows, -(-columns // lanes), accumulators(target))
     width = vectors * lanes
     count = -(-columns // width)
-    b = build.pad(b, (0, 0), (0, count * width - columns))
-    b = build.permute(build.reshape(b, (lines, count, width)), (1, 0, 2))
-    b = build.permute(UOp(Op.GBARRIER, (b,)), (1, 0, 2))
-    b = build.shrink(build.reshape(b, (lines, count * width)), (0, 0), (lines, columns))
-    return UOp(Op.DOT, (a, b), u.arg)
+    b = build.pad(b, (0,) * (n + 2), (0,) * (n + 1) + (count * width - columns,))
+    order = (*range(n), n + 1, n, n + 2)
+    b = build.permute(build.reshape(b, (*batch, lines, count, width)), order)
+    b = build.permute(UOp(Op.GBARRIER, (b,)), order)
+    b = build.reshape(b, (*batch, lines, count * width))
+    return UOp(Op.DOT, (a, build.shrink(b, (0,) * (n + 2), (*batch, lines, columns))), u.arg)
 
 
 def _pieces(u: UOp, axis_size: int, target: Target) -> int:

@@ -290,6 +290,24 @@ def _limit(part: UOp, upper: Terms, lower: Terms) -> tuple[UOp | None, int, Term
     return None, 0, upper
 
 
+def implied(u: UOp) -> dict[UOp, Interval]:
+    """Between which values integers lie where a gate holds.
+
+    255 < r & r < 512   ->   {r: (256, 511)}
+    """
+    upper: dict[UOp, int] = {}
+    lower: dict[UOp, int] = {}
+    for part in _conjuncts(u):
+        about, limit, side = _limit(part, upper, lower)
+        if about is not None:
+            tighter = min if side is upper else max
+            side[about] = tighter(side.get(about, limit), limit)
+    return {t: (lower.get(t, _LEAST) + 1, upper.get(t, -_LEAST) - 1) for t in (*upper, *lower)}
+
+
+_LEAST = -(1 << 63)
+
+
 _WIDER = {(FLOAT32, FLOAT64)} | {(h, w) for h in FLOATS for w in (FLOAT32, FLOAT64)
                                  if h.itemsize == 2}  # fmt: skip
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfn.dtypes import BOOL, INT64
-from tfn.lower.simplify import simplify
+from tfn.lower.simplify import implied, simplify
 from tfn.trace import build
 from tfn.trace.argument import Fold, Param, Range
 from tfn.trace.op import ELEMENTWISE, Op
@@ -155,8 +155,10 @@ def within(index: UOp, low: int, high: int) -> UOp | None:
 
 def _load(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     yield from ()  # a generator like the others, though it wants nothing
-    src = (walker.buffer(node), flat(node.shape, index))
-    return UOp(Op.LOAD, src if gate is None else (*src, gate))
+    buffer, at = walker.buffer(node), flat(node.shape, index)
+    if gate is None:
+        return UOp(Op.LOAD, (buffer, at))
+    return UOp(Op.LOAD, (buffer, simplify(at, implied(gate)), gate))
 
 
 def _elementwise(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:

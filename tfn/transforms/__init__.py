@@ -13,6 +13,7 @@ Files, in reading order:
 - ``host``: the rows of HOST
 - ``rules``: the rows of CUSTOM and LINEAR
 - ``jvp``: forward mode: the table `JVP`
+- ``cotangents``: the sum of all cotangents of one value
 - ``transpose``: reverse mode: the table `TRANSPOSE`
 - ``indexing``: what the rules of gather and scatter share
 - ``vectors``: trees of tangents and cotangents, checked

@@ -46,6 +46,7 @@ from tfn.trace.regions import results
 from tfn.trace.unfold import has, unfold
 from tfn.trace.uop import UOp, walk
 from tfn.transforms import branch, host, iterate, rules, scan
+from tfn.transforms.cotangents import total
 from tfn.transforms.indexing import at, clamped, inside, last
 
 Rule = Callable[[UOp, UOp, int], UOp]
@@ -67,11 +68,11 @@ def pull(outputs: Sequence[UOp | None], inputs: Sequence[UOp],
         if not linear.isdisjoint(node.src):
             linear.add(node)
             order.append(node)
-    found: dict[UOp, UOp] = {}
+    found: dict[UOp, list[UOp]] = {}
     parts: dict[UOp, list[UOp | None]] = {}  # of the nodes that have several results
 
     def arrive(u: UOp, ct: UOp) -> None:
-        found[u] = found[u] + ct if u in found else ct
+        found.setdefault(u, []).append(ct)
 
     for u, ct in arriving:
         if u in linear:
@@ -85,9 +86,9 @@ def pull(outputs: Sequence[UOp | None], inputs: Sequence[UOp],
                 if part is not None:
                     arrive(src[i], part)
             continue
-        arrived = found.pop(node, None)
-        if arrived is None:
+        if node not in found:
             continue
+        arrived = total(found.pop(node))
         if node.op is Op.GET:
             cts_of = parts.setdefault(src[0], [None] * len(results(src[0])))
             cts_of[node.arg] = arrived
@@ -96,7 +97,7 @@ def pull(outputs: Sequence[UOp | None], inputs: Sequence[UOp],
         rule = TRANSPOSE[node.op]
         for i in moving:
             arrive(src[i], rule(node, arrived, i))
-    return [found.get(x) for x in inputs]
+    return [total(found[x]) if x in found else None for x in inputs]
 
 
 def forward(outputs: Sequence[UOp | None]) -> list[UOp | None]:
