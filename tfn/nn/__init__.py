@@ -16,8 +16,9 @@ Files in reading order:
     state          trees of arrays in files, by the format safetensors
     checkpoint     the newest states of a training run, each of them whole
     data           batches in an order that a key determines, from any position
+    progress       a bar with losses and speed, and their picture
 
-The last three are loaded when they are first asked for.
+The last four are loaded when they are first asked for.
 """
 
 # ruff: noqa: I001  (reading order)
@@ -73,10 +74,10 @@ from tfn.nn import optim as optim
 from tfn.nn.optim import schedules as schedules
 
 if TYPE_CHECKING:
-    from tfn.nn import checkpoint as checkpoint, data as data, state as state
+    from tfn.nn import checkpoint as checkpoint, data as data, progress as progress, state as state
 else:
 
     def __getattr__(name):
-        if name in ("checkpoint", "data", "state"):
+        if name in ("checkpoint", "data", "progress", "state"):
             return import_module(f"tfn.nn.{name}")
         raise AttributeError(f"module 'tfn.nn' has no attribute {name!r}")
