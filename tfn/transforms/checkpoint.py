@@ -23,7 +23,7 @@ from tfn.errors import ArgumentError
 from tfn.trace import bind
 from tfn.trace.argument import Linear
 from tfn.trace.build import after, several
-from tfn.trace.jaxpr import Jaxpr, close, inline, leaves
+from tfn.trace.jaxpr import Jaxpr, inline
 from tfn.trace.op import Op
 from tfn.trace.unfold import unfold
 from tfn.trace.uop import UOp, rebuild, substitute, walk
@@ -36,7 +36,7 @@ from tfn.transforms.checkpoint_policies import (
     everything_saveable,
     nothing_saveable,
 )  # fmt: skip
-from tfn.transforms.custom import custom
+from tfn.transforms.custom import custom, enclosed
 from tfn.transforms.record import record
 from tfn.transforms.rules import Lane, Tangents
 from tfn.transforms.scan import Pull, Push
@@ -198,11 +198,8 @@ def checkpoint(fun: Function | None = None, *, prevent_cse: bool = True,
             return fun(*new_args, **new_kwargs)
 
         recorded = record("checkpoint", fun, call, values, names)
-        inner = set(recorded.inputs)
-        captured = [u for u in leaves(recorded.outputs) if u not in inner]
-        jaxpr, _ = close(recorded.outputs, [*captured, *recorded.inputs])
-        operands = [*(u.arg.value for u in captured), *values]
-        found = custom(name_of(fun), jaxpr.function, operands, own, recorded.weak)
+        f, before, acts = enclosed(recorded)
+        found = custom(name_of(fun), f, [*before, *values], own, recorded.weak, acts)
         return tree.unflatten(recorded.structure, found)
 
     return run

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from tfn import tree
 from tfn.errors import ArgumentError, GradientError, TfnError, TreeError
-from tfn.trace import bind
+from tfn.trace import bind, effects
 from tfn.trace.argument import Custom, Param
 from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr, close, function, leaves, param
@@ -33,7 +33,7 @@ from tfn.transforms.arguments import (
     show,
     where,
 )  # fmt: skip
-from tfn.transforms.record import record
+from tfn.transforms.record import Recording, record
 from tfn.transforms.rules import Tangents
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.static import Names, Selection
@@ -90,7 +90,8 @@ class Call:
         fixed: arguments that are not differentiated, with their positions.
         structure: of the tuple of the other arguments.
         takes: the types of their leaves.
-        captured: how many operands are values that the function closed over.
+        captured: how many operands are values that the function closed over, a token included.
+        acts: whether the function has effects: then a token is the first result.
         gives: the type of the result.
     """
 
@@ -99,6 +100,7 @@ class Call:
     structure: tree.Structure
     takes: tuple[ShapeDtypeStruct, ...]
     captured: int
+    acts: bool
     gives: Vectors
 
     def primals(self, u: UOp, tangents: Tangents) -> tuple[tuple[UOp, ...], Tangents]:
@@ -185,18 +187,16 @@ class Customized:
             for value in values:
                 if value.trace is not None:
                     value.trace.concretized = True
-        inner = set(recorded.inputs)
-        captured = [u for u in leaves(recorded.outputs) if u not in inner]
-        jaxpr, _ = close(recorded.outputs, [*captured, *recorded.inputs])
+        closed, before, acts = enclosed(recorded)
         gives = tuple(
             ShapeDtypeStruct(u.shape, u.dtype, weak)
             for u, weak in zip(recorded.outputs, recorded.weak, strict=True)
         )
         takes = tuple(map(ShapeDtypeStruct.of, values))
-        call = Call(owner, fixed, structure, takes, len(captured),
+        call = Call(owner, fixed, structure, takes, len(before), acts,
                     Vectors(recorded.structure, gives, "tangent"))  # fmt: skip
-        operands = [*(u.arg.value for u in captured), *values]
-        found = custom(name_of(f), jaxpr.function, operands, self.rules(call), recorded.weak)
+        found = custom(name_of(f), closed, [*before, *values], self.rules(call), recorded.weak,
+                       acts)  # fmt: skip
         return tree.unflatten(recorded.structure, found)
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
@@ -227,12 +227,29 @@ class Customized:
                     )
 
 
-def custom(name: str, f: UOp, operands: Sequence[Any], rules: Any,
-           weak: Sequence[bool]) -> list[Any]:  # fmt: skip
-    """The results of a FUNCTION with rules of its own, for Values."""
+def enclosed(recorded: Recording) -> tuple[UOp, list[Any], bool]:
+    """A recorded function, closed; what its parameters before the inputs are, and whether it acts.
+
+    Those are the Values that it captured, and, if it has effects, a token.
+    """
+    token, begin = recorded.effects, recorded.trace.begin
+    inputs = [begin, *recorded.inputs] if begin and token else recorded.inputs
+    outputs, inner = [*token, *recorded.outputs], set(inputs)
+    captured = [u for u in leaves(outputs) if u not in inner]
+    jaxpr, _ = close(outputs, [*captured, *inputs])
+    before = [u.arg.value for u in captured] + ([effects.token()] if token else [])
+    return jaxpr.function, before, bool(token)
+
+
+def custom(name: str, f: UOp, operands: Sequence[Any], rules: Any, weak: Sequence[bool],
+           acts: bool = False) -> list[Any]:  # fmt: skip
+    """The results of a FUNCTION with rules of its own, for Values.
+
+    If it `acts`, a token is its first result, and is not among those returned.
+    """
     params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
     node = UOp(Op.CUSTOM, (f, *map(param, params)), Custom(name, rules))
-    return bind.call(Jaxpr(function(several(node), params)), operands, weak)
+    return bind.call(Jaxpr(function(several(node), params)), operands, weak, acts)
 
 
 def same_result(call: Call, out: Any, rule: Function, what: str) -> None:

@@ -49,7 +49,8 @@ class JvpRules:
                        tree.unflatten(call.structure, dxs))  # fmt: skip
             y, dy = pair(f"the jvp of {call.name}", "(result, tangent)", out)
             same_result(call, y, rule, "the jvp")
-            return [taken(trace, leaf) for leaf in call.gives.every(dy)]
+            slopes = [taken(trace, leaf) for leaf in call.gives.every(dy)]
+            return [None] * call.acts + slopes
 
 
 class custom_jvp:

@@ -81,7 +81,8 @@ class VjpRules:
                      tuple((s.shape, s.dtype) for s in slots if s.floating), backward)  # fmt: skip
         node = UOp(Op.LINEAR, (*residuals, *(dx for dx in dxs if dx is not None)), arg)
         found = iter(several(node))
-        return [next(found) if slot.floating else None for slot in slots]
+        slopes = [next(found) if slot.floating else None for slot in slots]
+        return [None] * call.acts + slopes
 
 
 @dataclass(frozen=True, slots=True)

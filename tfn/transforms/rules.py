@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from tfn.trace import effects
 from tfn.trace.argument import Custom, Leaf, Linear
 from tfn.trace.build import add_up, several
 from tfn.trace.op import Op
@@ -152,9 +153,14 @@ def batch_rule(batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool],
         for x, many in zip(inputs, lane.mapped, strict=True)
     ]
     moving = {x: full for x, full in zip(inputs, lanes, strict=True) if x is not full}
-    found = closed([y.full(size) for y in batch(outputs, moving, size)], lanes)
-    made = UOp(Op.CUSTOM, (found, *src[1:]), replace(u.arg, rules=u.arg.rules.lanes(lane)))
-    return [Lanes(y, True) for y in several(made)]
+    tokens = effects.given(u.src[0])
+    found = [
+        y if i in tokens else Lanes(y.full(size), True)
+        for i, y in enumerate(batch(outputs, moving, size))
+    ]
+    function = closed([y.graph for y in found], lanes)
+    made = UOp(Op.CUSTOM, (function, *src[1:]), replace(u.arg, rules=u.arg.rules.lanes(lane)))
+    return [Lanes(y, old.many) for y, old in zip(several(made), found, strict=True)]
 
 
 def batch_linear(batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool],
