@@ -124,7 +124,8 @@ def test_the_memory_of_a_run_is_known_before_it(monkeypatch: Any) -> None:
 
 def test_what_does_not_fit_is_said_before_anything_runs(monkeypatch: Any) -> None:
     monkeypatch.setattr(config, "device", "cpu")
-    f, x = tfn.jit(lambda x: (x + 1, x + 2), donate_argnums=0), tnp.ones(1 << 16)
+    f = tfn.jit(lambda x: (x + 1, x + 2, x + 3), donate_argnums=0)
+    x = tnp.ones(1 << 16)
     pool: Any = run.device().memory.pool  # type: ignore[attr-defined]
     live = pool.live_bytes
     monkeypatch.setattr(config, "memory_limit_bytes", live + (1 << 18) + 1000)

@@ -6,9 +6,11 @@ Caches: an op on given shapes and dtypes -> its Jaxpr; a Jaxpr -> the loaded pro
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from tfn.array import Array
 from tfn.config import config
 from tfn.errors import ArgumentError, DeviceError
 from tfn.hw.buffer import Buffer
+from tfn.hw.compile.cache import Counts
 from tfn.hw.cpu.device import cpu
 from tfn.hw.cpu.dispatch import Given, Made
 from tfn.hw.cpu.queue import CpuExecutable, CpuQueue
@@ -38,7 +41,7 @@ from tfn.view import View
 
 MAKERS = {"cpu": cpu, "python": python, "null": null}
 _DEVICES: dict[str, Device] = {}
-_LOADED: dict[tuple[UOp, str], tuple[Program, Executable]] = {}
+_LOADED: dict[tuple[UOp, str], Loaded] = {}
 _EAGER: dict[Any, tuple[Jaxpr, Door | None]] = {}  # by op, its argument, kinds of operands
 
 
@@ -57,15 +60,38 @@ def device() -> Device:
     return found
 
 
-def load(jaxpr: Jaxpr) -> tuple[Program, Executable]:
+class Loaded(NamedTuple):
+    """A program ready to run, and what it took to make it."""
+
+    program: Program
+    run: Executable
+    making: bind.Making
+
+
+def load(jaxpr: Jaxpr) -> Loaded:
     """The program of a Jaxpr on the default device: lowered, compiled and loaded once."""
     on = device()
     key = (jaxpr.function, on.name)
     found = _LOADED.get(key)
     if found is None:
+        start = time.perf_counter_ns()
         program = lower(jaxpr, on.target) if on.compiler else _as_it_is(jaxpr)
-        found = _LOADED[key] = program, on.load(program)
+        lowered = time.perf_counter_ns()
+        before = replace(on.compiler.counts) if on.compiler else Counts()
+        run = on.load(program)
+        after = on.compiler.counts if on.compiler else before
+        making = bind.Making(
+            0, lowered - start, time.perf_counter_ns() - lowered, len(program.kernels),
+            after.compiled - before.compiled, after.from_disk - before.from_disk,
+        )  # fmt: skip
+        found = _LOADED[key] = Loaded(program, run, making)
     return found
+
+
+def making(jaxpr: Jaxpr) -> bind.Making:
+    """What making the program of a Jaxpr took, all zero if none has been made."""
+    found = _LOADED.get((jaxpr.function, config.device))
+    return found.making if found else bind.Making()
 
 
 def _as_it_is(jaxpr: Jaxpr) -> Program:
@@ -84,7 +110,7 @@ def call(jaxpr: Jaxpr, operands: Sequence[Array],
     Raises:
         OutOfMemoryError: before anything runs.
     """
-    program, run = load(jaxpr)
+    program, run, _ = load(jaxpr)
     memory = device().memory
     if config.memory_limit_bytes:
         memory.check_room(footprint(jaxpr, donated).new_bytes)
@@ -135,7 +161,7 @@ def door(jaxpr: Jaxpr, takes: Sequence[Any], gives: Any, given: Sequence[bool | 
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Face`."""
     if config.device != "cpu" or not config.native_dispatch:
         return None
-    program, run = load(jaxpr)
+    program, run, _ = load(jaxpr)
     if not isinstance(run, CpuExecutable):
         return None
     asked = (*given, *[None] * len(captured))
@@ -242,4 +268,5 @@ class Runner:
     call = staticmethod(call)
     door = staticmethod(door)
     footprint = staticmethod(footprint)
+    making = staticmethod(making)
     view = staticmethod(view)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,8 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tfn import run
+from tfn.config import config
 from tfn.errors import (
     ArgumentError,
     ConcretizationTypeError,
@@ -18,6 +21,8 @@ from tfn.errors import (
     TfnError,
     UnexpectedTracerError,
 )
+from tfn.numpy import operands
+from tfn.trace.bind import Making
 
 
 class Counted:
@@ -55,10 +60,44 @@ def test_one_trace_for_each_kind_of_arguments() -> None:
     g(tnp.float32(1.0))
     g([tnp.ones(3)][0])
     assert f.count == 5
-    assert g.cache_info() == (5, 5, "x: f32[] instead of f32[] (weak)")
+    assert g.cache_info()[:3] == (5, 5, "x: f32[] instead of f32[] (weak)")
     g.clear_cache()
     g(tnp.ones(3))
-    assert f.count == 6 and g.cache_info() == (1, 1, "the first call")
+    assert f.count == 6 and g.cache_info()[:3] == (1, 1, "the first call")
+
+
+def test_what_it_took() -> None:
+    f = tfn.jit(lambda x: tnp.exp(x @ x).sum() + 0.734375)
+    assert f.cache_info()[1:] == (0, "", Making(), Making())
+    f.trace(tnp.ones((3, 3)))
+    traced = f.cache_info().last
+    assert traced.trace_ns > 0 and traced._replace(trace_ns=0) == Making()
+    f(tnp.ones((3, 3)))
+    first = f.cache_info()
+    assert first.last == first.total and first.last.trace_ns == traced.trace_ns
+    assert min(first.last.lower_ns, first.last.compile_ns) > 0 and first.last.kernels == 2
+    f(tnp.ones((4, 4)))
+    second = f.cache_info()
+    assert second.total.trace_ns == first.last.trace_ns + second.last.trace_ns
+    assert second.total.kernels == 4
+
+
+def test_objects_come_from_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "device", "cpu")
+    monkeypatch.setattr(config, "cache_dir", tmp_path)
+    monkeypatch.setattr(config, "disk_cache", True)
+
+    def new() -> Making:
+        for cache in ("_DEVICES", "_LOADED", "_EAGER"):
+            monkeypatch.setattr(run, cache, {})
+        monkeypatch.setattr(operands, "_PROGRAMS", {})
+        f = tfn.jit(lambda x: tnp.sin(x) * 1.3984375)
+        f(np.ones(1021, np.float32))
+        return f.cache_info().last
+
+    first, second = new(), new()
+    assert first.compiled > 0 and first.from_disk == 0
+    assert second.compiled == 0 and second.from_disk == first.compiled
 
 
 def test_why_it_traced_again() -> None:

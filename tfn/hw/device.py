@@ -10,12 +10,15 @@ import numpy as np
 
 from tfn.dtypes import DType
 from tfn.hw.buffer import Buffer
+from tfn.hw.compile.cache import Counts
 from tfn.lower.kernel import Program, Target
 from tfn.trace.op import Shape
 
 
 class Compiler(Protocol):
-    """Text to bytes, offline, for any target."""
+    """Text to bytes, offline, for any target; `counts` says where objects came from."""
+
+    counts: Counts
 
     def compile(self, text: str, target: Target) -> bytes:
         """An object file from LLVM IR.  Raises CompileError."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
@@ -78,6 +78,25 @@ class Value(Protocol):
 Door = Callable[..., Any]
 
 
+class Making(NamedTuple):
+    """What it took to make a program.
+
+    Attributes:
+        trace_ns, lower_ns, compile_ns: time from the user's function to a graph, to text, to
+            machine code that is loaded.
+        kernels: distinct ones among those of the program.
+        compiled: objects that had to be compiled.
+        from_disk: objects that were found on the disk; others were in memory already.
+    """
+
+    trace_ns: int = 0
+    lower_ns: int = 0
+    compile_ns: int = 0
+    kernels: int = 0
+    compiled: int = 0
+    from_disk: int = 0
+
+
 class Face(Protocol):
     """What the face plugs in."""
 
@@ -99,6 +118,9 @@ class Face(Protocol):
 
         Results may take the memory of those whose numbers are `donated`.
         """
+
+    def making(self, jaxpr: Jaxpr) -> Making:
+        """What its program took, all zero if none has been made."""
 
     def footprint(self, jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Any:
         """The memory that a run takes, known before it runs."""

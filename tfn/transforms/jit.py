@@ -13,6 +13,7 @@ name, or of classes that only Python can take apart.
 from __future__ import annotations
 
 import functools
+import time
 import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -64,15 +65,31 @@ class Entry:
     """A function closed over kinds of arguments, and the door that takes the list of them."""
 
     traced: Traced
+    trace_ns: int
     door: bind.Door | None = None
+
+    @property
+    def making(self) -> bind.Making:
+        """What its program took to make."""
+        return bind.face().making(self.traced.jaxpr)._replace(trace_ns=self.trace_ns)
 
 
 class CacheInfo(NamedTuple):
-    """What a jitted function keeps: how many entries, how many misses, and why the last one."""
+    """What a jitted function keeps, and what that took.
+
+    Attributes:
+        entries: how many programs it keeps.
+        misses: how often it was traced.
+        last_miss: why, the last time.
+        last: what the last program took to make.
+        total: what all that are kept took.
+    """
 
     entries: int
     misses: int
     last_miss: str
+    last: bind.Making
+    total: bind.Making
 
 
 def jit(function: Function | None = None, *, static_argnums: Argnums = (),
@@ -128,11 +145,23 @@ class Jitted:
         """Forget every program."""
         self._entries: dict[Any, Entry] = {}
         self._doors: list[bind.Door] = []  # which take arguments as they are passed
+        self._last: Entry | None = None
         self._misses, self._last_miss = 0, ""
 
     def cache_info(self) -> CacheInfo:
-        """How many programs are kept, and why the last one was new."""
-        return CacheInfo(len(self._entries), self._misses, self._last_miss)
+        """How many programs are kept, why the last one was new, and what they took to make.
+
+        Example:
+            >>> f = jit(lambda x: 2 * x)
+            >>> float(f(1.0)), float(f(2.0))
+            (2.0, 4.0)
+            >>> f.cache_info().misses, f.cache_info().last.kernels
+            (1, 1)
+        """
+        made = [entry.making for entry in self._entries.values()]
+        last = self._last.making if self._last else bind.Making()
+        total = bind.Making(*map(sum, zip(*made)))
+        return CacheInfo(len(self._entries), self._misses, self._last_miss, last, total)
 
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """The closed function for these arguments; `ShapeDtypeStruct` will do for an array."""
@@ -245,7 +274,9 @@ class Jitted:
 
             donated = self._given_away(split, structure)
             arguments = takes(name_of(self.function), structure, values, names, donated)
-            entry = Entry(closed(self.function, call, values, arguments))
+            start = time.perf_counter_ns()
+            traced = closed(self.function, call, values, arguments)
+            entry = self._last = Entry(traced, time.perf_counter_ns() - start)
             self._misses += 1
             self._last_miss = _why(self.function, key, next(reversed(self._entries), None), names)
             if all(value.trace is None for value in entry.traced.captured):

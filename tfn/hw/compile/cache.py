@@ -11,11 +11,21 @@ import hashlib
 import os
 import tempfile
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 
 LIMIT_BYTES = 512 << 20
 _CHECKSUM_BYTES = 32
 _warned: list[Path] = []
+
+
+@dataclass
+class Counts:
+    """How often a text was compiled, and how often its object was found."""
+
+    compiled: int = 0
+    from_disk: int = 0
+    from_memory: int = 0
 
 
 def fetch(folder: Path, key: str) -> bytes | None:

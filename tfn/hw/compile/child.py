@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import asdict
 
 from tfn.errors import CompileError
 from tfn.hw.compile.llvm import LlvmCompiler
@@ -36,7 +35,8 @@ class ChildCompiler:
         Raises:
             CompileError: with what LLVM said, also where it ended the process.
         """
-        request = json.dumps({"text": text, "level": self.level, "target": asdict(target)})
+        asked = {"triple": target.triple, "cpu": target.cpu, "features": target.features}
+        request = json.dumps({"text": text, "level": self.level, "target": asked})
         try:
             done = subprocess.run(
                 [sys.executable, "-m", __name__], input=request.encode(), capture_output=True,

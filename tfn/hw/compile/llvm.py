@@ -13,13 +13,13 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 from functools import cache as once
 from typing import Any
 
 from tfn.config import config
 from tfn.errors import CompileError
 from tfn.hw.compile import cache
+from tfn.hw.compile.cache import Counts
 from tfn.lower.kernel import Target
 
 MEMORY_LIMIT_BYTES = 64 << 20
@@ -83,15 +83,6 @@ def machine(target: Target, level: int = 2) -> Any:
                 got=str(error),
                 hint="a triple is ARCHITECTURE-VENDOR-SYSTEM, as in x86_64-unknown-linux-gnu",
             ) from None
-
-
-@dataclass
-class Counts:
-    """How often a text was compiled, and how often its object was found."""
-
-    compiled: int = 0
-    from_disk: int = 0
-    from_memory: int = 0
 
 
 def assembly(text: str, target: Target) -> str:
