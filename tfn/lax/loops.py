@@ -12,11 +12,12 @@ from tfn import tree
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INTEGERS, promote_types
 from tfn.errors import ArgumentError, DTypeError, ShapeError
-from tfn.lax.branches import cond
+from tfn.lax import segments
 from tfn.lax.closed import Closed, closed, inlined, perform, settle, values, with_numbers
 from tfn.lax.elementwise import convert_element_type
 from tfn.lax.movement import concatenate, reshape, slice_in_dim
 from tfn.lax.operand import array
+from tfn.lax.segments import Taken, checkpointed, unrolled
 from tfn.trace import build, effects
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function, param
@@ -33,6 +34,8 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
+    *,
+    checkpoint_every: int | str | None = None,
 ) -> Any:
     """Carry a value along the first axis of `xs`.
 
@@ -51,6 +54,9 @@ def scan(
         length: the number of steps, needed if there are no `xs`.
         reverse: begin with the last slice; ys keep the order of xs.
         unroll: how many steps to write out in one turn of the loop; True for all of them.
+        checkpoint_every: reverse mode keeps only the carries after so many steps, and runs the
+            steps between them again; "sqrt" for the square root of all steps.  None keeps what
+            the derivative needs of each step.
 
     Returns:
         The last carry, and ys.
@@ -83,7 +89,7 @@ def scan(
         return body, found.child(0)
 
     first, body, made = settle(where, start, paths, structure, close_body)
-    count = _unroll(unroll, steps)
+    how = Taken(steps, reverse, unrolled(unroll, steps), checkpointed(checkpoint_every, steps))
     weak = body.weak
 
     token = [effects.token()] if body.acts else []
@@ -91,7 +97,7 @@ def scan(
 
     def make(nodes: list[UOp]) -> list[UOp]:
         consts, carries, stacked = nodes[:before], nodes[before:last], nodes[last:]
-        return _scan(made, consts, carries, stacked, steps, reverse, count)
+        return segments.scan(made, consts, carries, stacked, how)
 
     operands = [*body.captured, *token, *first, *arrays]
     operands = with_numbers(operands, before + len(token), init)
@@ -122,65 +128,9 @@ def _length(arrays: Sequence[Array], names: Sequence[str], length: int | None) -
     return found
 
 
-def _unroll(unroll: int | bool, steps: int) -> int:
-    if isinstance(unroll, bool):
-        return max(steps, 1) if unroll else 1
-    if unroll < 0:
-        raise ArgumentError("scan needs unroll >= 1, or a bool", got=repr(unroll))
-    return max(min(int(unroll), steps), 1)
-
-
-def _scan(body: UOp, consts: Sequence[UOp], carries: Sequence[UOp], arrays: Sequence[UOp],
-          steps: int, reverse: bool, unroll: int) -> list[UOp]:  # fmt: skip
-    """A scan of blocks of `unroll` steps; those that fill no block are written out beside it."""
-    if unroll == 1:
-        return build.scan(body, consts, carries, arrays, steps, reverse)
-    turns, left = divmod(steps, unroll)
-    middle, n = steps - left, len(carries)
-    block = _block(body, len(consts), n, unroll, reverse)
-    blocks = [build.reshape(_cut(x, 0, middle), (turns, unroll, *x.shape[1:])) for x in arrays]
-    rest = [_cut(x, middle, steps) for x in arrays]
-
-    def over_blocks(state: Sequence[UOp]) -> list[UOp]:
-        found = build.scan(block, consts, state, blocks, turns, reverse)
-        return found[:n] + [build.reshape(y, (middle, *y.shape[2:])) for y in found[n:]]
-
-    def over_rest(state: Sequence[UOp]) -> list[UOp]:
-        return inlined(_block(body, len(consts), n, left, reverse), [*consts, *state, *rest])
-
-    if not left:
-        return over_blocks(carries)
-    if reverse:
-        late = over_rest(carries)
-        early = over_blocks(late[:n])
-    else:
-        early = over_blocks(carries)
-        late = over_rest(early[:n])
-    last = early[:n] if reverse else late[:n]
-    return last + [build.concat(ys, 0) for ys in zip(early[n:], late[n:], strict=True)]
-
-
-def _cut(x: UOp, start: int, stop: int) -> UOp:
-    return build.shrink(x, (start, *[0] * (x.ndim - 1)), (stop, *x.shape[1:]))
-
-
-def _block(body: UOp, consts: int, carries: int, steps: int, reverse: bool) -> UOp:
-    """A body that takes several slices at once, and does their steps one after the other."""
-    types, end = body.arg.params, consts + carries
-    params = types[:end] + tuple(Param(p.index, (steps, *p.shape), p.dtype) for p in types[end:])
-    nodes = [param(p) for p in params]
-    state, rows = nodes[consts:end], list[list[UOp]]()
-    for i in range(steps)[:: -1 if reverse else 1]:
-        slices = [build.reshape(_cut(x, i, i + 1), x.shape[1:]) for x in nodes[end:]]
-        found = inlined(body, [*nodes[:consts], *state, *slices])
-        state = found[:carries]
-        rows.append([build.reshape(y, (1, *y.shape)) for y in found[carries:]])
-    ordered = rows[::-1] if reverse else rows
-    return function([*state, *(build.concat(ys, 0) for ys in zip(*ordered, strict=True))], params)
-
-
 def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any,
-               *, max_steps: int | None = None) -> Any:  # fmt: skip
+               *, max_steps: int | None = None,
+               checkpoint_every: int | str | None = "sqrt") -> Any:  # fmt: skip
     """Apply a body to a value while a condition of it holds.
 
     In Python::
@@ -190,8 +140,17 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         return val
 
     The number of steps is not known beforehand, so there is no reverse mode, unless `max_steps`
-    bounds it: then the loop stops there at the latest, and its derivative keeps the residuals of
-    that many steps.  Under `vmap` it runs until every lane has finished.
+    bounds it: then the loop stops there at the latest.  Under `vmap` it runs until every lane has
+    finished.
+
+    Args:
+        cond_fun: from the value to a boolean scalar.
+        body_fun: from the value to the next one, of the same type.
+        init_val: the first value, a tree of arrays.
+        max_steps: how many steps there can be.
+        checkpoint_every: with `max_steps`, after how many steps reverse mode keeps the value; the
+            steps between are run again.  With "sqrt" its memory grows with the square root of
+            `max_steps`; None keeps what the derivative needs of each step.
 
     Raises:
         ShapeError, DTypeError: if the condition is not a boolean scalar, or the body changes a
@@ -202,8 +161,6 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         >>> int(while_loop(lambda n: n < 100, lambda n: n * 2, 3))
         192
     """
-    if max_steps is not None:
-        return _bounded(cond_fun, body_fun, init_val, max_steps)
     start, paths, structure = values("value", init_val)
     where = f"while_loop ({name_of(body_fun)})"
     outer = tree.structure((tree.unflatten(structure, start),))
@@ -227,6 +184,9 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         consts, more, carries = nodes[:a], nodes[a : a + b], nodes[a + b :]
         if acts:
             return _acting(test, body, made, consts, more, carries)
+        if max_steps is not None:
+            every = checkpointed(checkpoint_every, max_steps) or max_steps
+            return segments.bounded(test.function, made, consts, more, carries, max_steps, every)
         return build.repeat_while(test.function, made, consts, more, carries)
 
     token = [effects.token()] if acts else []
@@ -265,18 +225,9 @@ def _acting(test: Closed, body: Closed, step: UOp, consts: Sequence[UOp], more: 
     return [made[0], *made[2:]]
 
 
-def _bounded(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any,
-             max_steps: int) -> Any:  # fmt: skip
-    """A scan whose steps do nothing once the condition has failed."""
-
-    def step(value: Any, _: None) -> tuple[Any, None]:
-        return cond(cond_fun(value), body_fun, lambda same: same, value), None
-
-    return scan(step, init_val, None, max_steps)[0]
-
-
 def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Any, Any], Any],
-              init_val: Any, *, unroll: int | bool | None = None) -> Any:  # fmt: skip
+              init_val: Any, *, unroll: int | bool | None = None,
+              checkpoint_every: int | str | None = None) -> Any:  # fmt: skip
     """Apply ``val = body_fun(i, val)`` for i from `lower` to ``upper - 1``.
 
     If the bounds are known while tracing, it is a `scan` and has a reverse mode; else it is a
@@ -284,7 +235,7 @@ def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Any, Any],
 
     Args:
         lower, upper: integers; `body_fun` gets i in their dtype.
-        unroll: as for `scan`; only with known bounds.
+        unroll, checkpoint_every: as for `scan`; only with known bounds.
 
     Raises:
         DTypeError: if a bound is not an integer scalar; else as for `scan`.
@@ -313,7 +264,9 @@ def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Any, Any],
     def forward(nodes: list[UOp]) -> list[UOp]:
         steps = max(int(high) - int(low), 0)
         consts, carries = nodes[:n], nodes[n:]
-        found = _scan(step, consts, carries, [], steps, False, _unroll(unroll or 1, steps))
+        how = Taken(steps, unroll=unrolled(unroll, steps),
+                    every=checkpointed(checkpoint_every, steps))  # fmt: skip
+        found = segments.scan(step, consts, carries, [], how)
         return found[:acts] + found[acts + 1 :]
 
     def unknown(nodes: list[UOp]) -> list[UOp]:
@@ -328,9 +281,11 @@ def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Any, Any],
         operands = [*body.captured, *token, low, *first]
         operands = with_numbers(operands, n + acts, (int(low), init_val))
         results = perform(forward, operands, body.weak, body.acts)
-    elif unroll not in (None, 1, False):
-        raise ArgumentError("fori_loop can only be unrolled if its bounds are known",
-                            got=f"unroll={unroll}")  # fmt: skip
+    elif unroll not in (None, 1, False) or checkpoint_every is not None:
+        raise ArgumentError(
+            "fori_loop can only be unrolled or checkpointed if its bounds are known",
+            got=f"unroll={unroll}, checkpoint_every={checkpoint_every}",
+        )
     else:
         operands = [high, *body.captured, *token, low, *first]
         operands = with_numbers(operands, 1 + n + acts, (lower, init_val))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tfn import tree
@@ -50,18 +50,20 @@ class Checkpoint:
     Attributes:
         policy: which of its values are kept.
         prevent_cse: whether the second run is told from the first.
+        other: a function that computes the same, to be differentiated in its place.
     """
 
     policy: Policy
     prevent_cse: bool = True
+    other: UOp | None = None
 
     def lanes(self, lane: Lane) -> Checkpoint:
         """The same: it does not depend on how many lanes there are."""
-        return self
+        return self if self.other is None else replace(self, other=lane.wide(self.other))
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """The tangents as one linear function of operands, saved values and tangents."""
-        inputs, outputs = opened(u.src[0])
+        inputs, outputs = opened(self.other or u.src[0])
         operands = dict(zip(inputs, u.src[1:], strict=True))
         given = {x: dx for x, dx in zip(inputs, tangents[1:], strict=True) if dx is not None}
         directions = {x: fresh(x) for x in given}

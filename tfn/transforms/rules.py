@@ -123,6 +123,18 @@ class Lane:
         """Lanes of lanes."""
         return lane
 
+    def wide(self, f: UOp) -> UOp:
+        """A FUNCTION of the operands over all lanes; each result has all, unless it is a token."""
+        inputs, outputs = opened(f)
+        lanes = [
+            UOp(Op.LEAF, (), Leaf((self.size, *x.shape), x.dtype)) if many else x
+            for x, many in zip(inputs, self.mapped, strict=True)
+        ]
+        moving = {x: full for x, full in zip(inputs, lanes, strict=True) if x is not full}
+        tokens = effects.given(f)
+        found = enumerate(self.batch(outputs, moving, self.size))
+        return closed([y.graph if i in tokens else y.full(self.size) for i, y in found], lanes)
+
     def _leaf(self, like: UOp, many: bool) -> UOp:
         return UOp(Op.LEAF, (), Leaf(like.shape[1:] if many else like.shape, like.dtype))
 
@@ -146,21 +158,11 @@ class Lane:
 def batch_rule(batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool],
                size: int) -> list[Lanes]:  # fmt: skip
     """The row of CUSTOM in `BATCH`."""
-    inputs, outputs = opened(u.src[0])
     lane = Lane(batch, u.src[0], u.arg, tuple(mapped[1:]), size)
-    lanes = [
-        UOp(Op.LEAF, (), Leaf((size, *x.shape), x.dtype)) if many else x
-        for x, many in zip(inputs, lane.mapped, strict=True)
-    ]
-    moving = {x: full for x, full in zip(inputs, lanes, strict=True) if x is not full}
-    tokens = effects.given(u.src[0])
-    found = [
-        y if i in tokens else Lanes(y.full(size), True)
-        for i, y in enumerate(batch(outputs, moving, size))
-    ]
-    function = closed([y.graph for y in found], lanes)
-    made = UOp(Op.CUSTOM, (function, *src[1:]), replace(u.arg, rules=u.arg.rules.lanes(lane)))
-    return [Lanes(y, old.many) for y, old in zip(several(made), found, strict=True)]
+    wide = lane.wide(u.src[0])
+    made = UOp(Op.CUSTOM, (wide, *src[1:]), replace(u.arg, rules=u.arg.rules.lanes(lane)))
+    many = (new.shape != old.shape for new, old in zip(wide.src, u.src[0].src, strict=True))
+    return list(map(Lanes, several(made), many))
 
 
 def batch_linear(batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool],
