@@ -11,9 +11,11 @@ Files in reading order:
     irregular    dynamic slices, sort, top_k, optimization_barrier
     gather       gather and scatter in JAX's layouts
     closed       a user's function as part of a loop or a branch
+    segments     loops in blocks of steps: unrolled, or checkpointed
     loops        scan, while_loop, fori_loop, map
     branches     cond, switch
     associative  associative_scan
+    special      incomplete gamma and beta functions, zeta, Bessel
 """
 
 # ruff: noqa: I001  (reading order)
@@ -77,4 +79,9 @@ from tfn.lax.loops import (
 )  # fmt: skip
 from tfn.lax.branches import cond as cond, switch as switch
 from tfn.lax.associative import associative_scan as associative_scan
+from tfn.lax.special import (
+    igamma as igamma, igammac as igammac, igamma_grad_a as igamma_grad_a,
+    random_gamma_grad as random_gamma_grad, betainc as betainc, zeta as zeta,
+    polygamma as polygamma, bessel_i0e as bessel_i0e, bessel_i1e as bessel_i1e,
+)  # fmt: skip
 from tfn.transforms.grad import stop_gradient as stop_gradient
