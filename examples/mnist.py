@@ -1,34 +1,34 @@
 """Train a network to read handwritten digits.
 
     python examples/mnist.py                  an MLP, 98% of the test images
-    python examples/mnist.py --model cnn      a convolutional network, 98.8%
+    python examples/mnist.py --model cnn      a convolutional network, 99%
+    python examples/mnist.py --resume         go on where the last run was interrupted
 
 The images are in data/mnist beside this file.  Everything that computes is a pure function of
-arrays: `step` maps parameters and optimizer state to new ones and is compiled whole, gradients,
-shuffled batches and all.  The same seed gives the same network, whatever the number of threads.
+arrays: `step` maps parameters and optimizer state to new ones and is compiled whole.  The same seed
+gives the same network, whatever the number of threads, and however often the run was interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
 import gzip
-import math
 import sys
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 import tfn
-from tfn import lax, nn, random, tree
+from tfn import nn, random
 from tfn import numpy as jnp
 from tfn.config import config
-from tfn.nn import optim, schedules
+from tfn.nn import optim
+from tfn.nn.checkpoint import Checkpoints
+from tfn.nn.data import Batches, Position
+from tfn.nn.progress import Training, plot
 
 DATA = Path(__file__).parent / "data" / "mnist"
 EVALUATED = 1000  # test images at a time
@@ -56,8 +56,7 @@ def load(part: str, count: int | None = None) -> Images:
     return Images(jnp.asarray(pixels), jnp.asarray(digits))
 
 
-@tree.register_dataclass
-@dataclass(frozen=True)
+@nn.module
 class CNN:
     """Two convolutions, each followed by pooling, then two linear layers."""
 
@@ -122,24 +121,18 @@ def count_right(network: Any, images: Images) -> tfn.Array:
 
 def accuracy(network: Any, images: Images) -> float:
     """The fraction of digits that the network reads right."""
-    total = len(images.digits)
-    right = 0
-    for at in range(0, total, EVALUATED):
-        right += int(count_right(network, Images(*(x[at : at + EVALUATED] for x in images))))
-    return right / total
+    batches = Batches(images, min(EVALUATED, len(images.digits))).stream(epochs=1, ahead=0)
+    return sum(int(count_right(network, batch)) for batch in batches) / len(images.digits)
 
 
-def make_step(optimizer: optim.GradientTransformation, batch_size: int) -> Callable[..., Any]:
+def make_step(optimizer: optim.GradientTransformation) -> Callable[..., Any]:
     """The compiled training step for an optimizer.
 
-    The step takes batch number `i` of an epoch from the images in a random `order`.  Network and
-    state are donated: the new ones take their memory.
+    Network and state are donated: the new ones take their memory.
     """
 
-    def step(network: Any, state: Any, images: Images, order: tfn.Array, i: tfn.Array) -> Any:
-        chosen = lax.dynamic_slice_in_dim(order, i * batch_size, batch_size)
-        batch = Images(*(x[chosen] for x in images))
-        loss, slopes = tfn.value_and_grad(loss_of)(network, batch)
+    def step(network: Any, state: Any, images: Images) -> Any:
+        loss, slopes = tfn.value_and_grad(loss_of)(network, images)
         updates, state = optimizer.update(slopes, state, network)
         return optim.apply_updates(network, updates), state, loss
 
@@ -147,61 +140,43 @@ def make_step(optimizer: optim.GradientTransformation, batch_size: int) -> Calla
     return compiled
 
 
-def progress_bar(console: Console, shown: bool) -> Progress:
-    """Epoch, bar, loss, speed and the time that is left."""
-    return Progress(
-        TextColumn("epoch {task.fields[epoch]}"), BarColumn(),
-        TextColumn("loss {task.fields[loss]:.4f}  {task.fields[speed]:>9,.0f} images/s"),
-        TimeRemainingColumn(), console=console, disable=not shown, transient=True,
-    )  # fmt: skip
-
-
 def train(options: argparse.Namespace, console: Console) -> float:
     """Train as the options say; the accuracy on the test images."""
-    train_images = load("train", options.images)
-    test_images = load("t10k", options.images)
+    images, test_images = load("train", options.images), load("t10k", options.images)
     model = MODELS[options.model]
     epochs = options.epochs or model.epochs
-    batch_size = min(options.batch_size, len(train_images.digits))
-    steps = len(train_images.digits) // batch_size
-    rate = schedules.cosine_decay_schedule(model.learning_rate, epochs * steps, alpha=0.02)
-    optimizer = optim.adam(rate)
-    step = make_step(optimizer, batch_size)
-
     init_key, shuffle_key = random.split(random.key(options.seed))
+    batches = Batches(images, min(options.batch_size, len(images.digits)), shuffle_key)
+    steps = epochs * len(batches)
+    optimizer = optim.adam(optim.cosine_decay_schedule(model.learning_rate, steps, alpha=0.02))
+    step = make_step(optimizer)
+
+    run = f"mnist-{options.model}-{options.seed}-{epochs}x{len(batches)}x{batches.size}"
+    checkpoints = Checkpoints(options.checkpoints / run)
+    if not options.resume:
+        checkpoints.clear()
     network = model.init(init_key)
-    state = optimizer.init(network)
-    shown = console.is_terminal and not options.quiet
-    first_seconds, running_seconds, reached = 0.0, 0.0, math.nan
+    done, now = checkpoints.resume((network, optimizer.init(network), Position()))
+    network, state, position = now
+    reached = accuracy(network, test_images) if done >= steps else 0.0
 
-    for epoch in range(epochs):
-        order = random.permutation(random.fold_in(shuffle_key, epoch), len(train_images.digits))
-        with progress_bar(console, shown) as progress:
-            task = progress.add_task("", total=steps, epoch=epoch + 1, loss=math.nan, speed=0)
-            began = time.perf_counter()
-            for i in range(steps):
-                network, state, loss = step(network, state, train_images, order, i)
-                if epoch == i == 0:
-                    loss.block_until_ready()
-                    first_seconds = time.perf_counter() - began
-                    began = time.perf_counter()
-                if shown:
-                    seconds = time.perf_counter() - began
-                    speed = i * batch_size / seconds if i else 0
-                    progress.update(task, advance=1, loss=loss.item(), speed=speed)
-            last_loss = loss.item()
-            running_seconds += time.perf_counter() - began
-        reached = accuracy(network, test_images)
-        if not options.quiet:
-            console.print(f"epoch {epoch + 1}: loss {last_loss:.4f}, test accuracy {reached:.2%}",
-                          highlight=False)  # fmt: skip
-
-    step_seconds = running_seconds / max(epochs * steps - 1, 1)
-    console.print(
-        f"{options.model}: test accuracy {reached:.2%}, compiled in {first_seconds:.2f} s, "
-        f"{step_seconds * 1e3:.2f} ms a step, {batch_size / step_seconds:,.0f} images/s",
-        highlight=False,
-    )
+    with (
+        batches.stream(position, epochs=epochs) as stream,
+        Training(steps, "images", done, quiet=options.quiet, console=console) as training,
+    ):
+        for batch in stream:
+            network, state, loss = step(network, state, batch)
+            training.step(batches.size, loss=loss)
+            epoch, begun = stream.position
+            if begun == 0:
+                reached = accuracy(network, test_images)
+                training.note(f"epoch {epoch}: loss {loss.item():.4f}, "
+                              f"test accuracy {reached:.2%}")  # fmt: skip
+                checkpoints.save(training.done, (network, state, stream.position))
+    console.print(f"{options.model}: test accuracy {reached:.2%}, {training.summary()}",
+                  highlight=False, soft_wrap=True)  # fmt: skip
+    if options.plot:
+        plot(options.plot, training.history(), title=f"MNIST, {options.model}", log=True)
     return reached
 
 
@@ -213,6 +188,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, help="of the CPU device; one per core by default")
+    parser.add_argument("--resume", action="store_true", help="from the last epoch that was whole")
+    parser.add_argument("--checkpoints", type=Path, default=config.cache_dir / "checkpoints",
+                        help="folder of what --resume needs; %(default)s")  # fmt: skip
+    parser.add_argument("--plot", type=Path, help="a PNG file for the curve of losses")
     parser.add_argument("--quiet", action="store_true", help="print only the last line")
     parser.add_argument("--smoke", action="store_true", help="one epoch of 256 images")
     options = parser.parse_args(arguments)
@@ -231,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         train(options, console)
     except KeyboardInterrupt:
-        console.print("interrupted; nothing was saved")
+        console.print("interrupted; --resume goes on from the last whole epoch")
         return 130
     return 0
 

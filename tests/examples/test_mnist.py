@@ -1,4 +1,4 @@
-"""The MNIST example: its data, a tiny training, and how it ends."""
+"""The MNIST example: its data, a tiny training, how it ends, and how it goes on."""
 
 import gzip
 import re
@@ -20,31 +20,35 @@ def test_data_is_there() -> None:
     assert "CC BY-SA 3.0" in (mnist.DATA / "README.md").read_text()
 
 
-def run(capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    assert mnist.main(["--smoke", *options]) == 0
-    return capsys.readouterr().out
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    def make(*options: str) -> list[str]:
+        arguments = ["--smoke", "--checkpoints", str(tmp_path), *options]
+        assert mnist.main(arguments) == 0
+        return capsys.readouterr().out.splitlines()
+
+    return make
 
 
 @pytest.mark.parametrize("model", ["mlp", "cnn"])
-def test_it_learns_and_reports(model: str, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ("--model", model, "--epochs", "6", "--batch-size", "32")
-    lines = run(capsys, *options).splitlines()
+def test_it_learns_and_reports(model: str, run: Any) -> None:
+    lines = run("--model", model, "--epochs", "6", "--batch-size", "32")
     assert [line.split(":")[0] for line in lines[:-1]] == [f"epoch {n + 1}" for n in range(6)]
     found = re.fullmatch(
-        model + r": test accuracy ([\d.]+)%, compiled in [\d.]+ s, [\d.]+ ms a step, "
-        r"[\d,]+ images/s", lines[-1],
+        model + r": test accuracy ([\d.]+)%, 48 steps, loss [\d.]+, compiled in [\d.]+ s, "
+        r"[\d.]+ ms a step, [\d,]+ images/s", lines[-1],
     )  # fmt: skip
     assert found is not None
     assert float(found[1]) > 50  # of 256 images; guessing gives 10
 
 
-def test_a_seed_gives_the_same_network(capsys: pytest.CaptureFixture[str]) -> None:
-    first, again, other = (run(capsys, "--seed", seed).splitlines()[0] for seed in "110")
+def test_a_seed_gives_the_same_network(run: Any) -> None:
+    first, again, other = (run("--seed", seed)[0] for seed in "110")
     assert first == again != other
 
 
-def test_quiet_prints_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert len(run(capsys, "--quiet").splitlines()) == 1
+def test_quiet_prints_one_line(run: Any) -> None:
+    assert len(run("--quiet")) == 1
 
 
 def test_networks() -> None:
@@ -55,18 +59,43 @@ def test_networks() -> None:
         assert all(leaf.dtype == np.float32 for leaf in tree.leaves(network))
 
 
-def test_an_interrupt_ends_it(monkeypatch: pytest.MonkeyPatch,
-                              capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
-    def interrupt(*args: Any) -> Any:
-        raise KeyboardInterrupt
+def test_an_interrupted_run_goes_on(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                    capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+    options = ["--smoke", "--epochs", "4", "--batch-size", "64", "--checkpoints", str(tmp_path)]
+    whole = run(*options)
+    evaluate, calls = mnist.accuracy, []
 
-    monkeypatch.setattr(mnist, "make_step", lambda *args: interrupt)
-    assert mnist.main(["--smoke"]) == 130
-    assert "interrupted" in capsys.readouterr().out
+    def interrupted(*args: Any) -> float:
+        calls.append(args)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return evaluate(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mnist, "accuracy", interrupted)
+        assert mnist.main(options) == 130
+    assert "--resume goes on" in capsys.readouterr().out
+    rest = run(*options, "--resume")
+    assert rest[:2] == whole[2:4]
+    assert len(rest) == 3
+    done = run(*options, "--resume")
+    assert done == [whole[-1].split(", ")[0] + ", 16 steps"]
+
+
+def test_a_curve_is_drawn(run: Any, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="an extra")
+    run("--plot", str(tmp_path / "loss.png"))
+    assert (tmp_path / "loss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        mnist.main(["--help"])
+    assert ended.value.code == 0
+    assert "--resume" in capsys.readouterr().out
 
 
 def test_read_idx(tmp_path: Path) -> None:
-
     path = tmp_path / "x.gz"
     path.write_bytes(gzip.compress(b"\0\0\x08\x02" + b"\0\0\0\2" + b"\0\0\0\3" + bytes(range(6))))
     assert mnist.read_idx(path).tolist() == [[0, 1, 2], [3, 4, 5]]

@@ -33,6 +33,16 @@ def test_the_newest_are_kept(tmp_path: Path) -> None:
     np.testing.assert_array_equal(checkpoints.resume(FIRST)[1]["w"], 1)
 
 
+def test_all_are_deleted(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(3, FIRST)
+    checkpoints.clear()
+    checkpoints.clear()
+    assert os.listdir(tmp_path) == ["notes.txt"]
+    checkpoints.save(1, FIRST)
+
+
 def test_none_is_written_out_of_order(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     checkpoints.save(7, FIRST)

@@ -54,6 +54,11 @@ class Checkpoints:
         matches = map(NAME.fullmatch, os.listdir(self.folder))
         return sorted(int(found[1]) for found in matches if found)
 
+    def clear(self) -> None:
+        """Delete them all, so that a run begins anew."""
+        for step in self.steps():
+            self.path(step).unlink()
+
     def save(self, step: int, pytree: Any) -> None:
         """Write the checkpoint of a step, then delete those that are too old.
 
