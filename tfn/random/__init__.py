@@ -3,6 +3,10 @@
 Files in reading order:
     keys           the state as a value: key, split, fold_in
     distributions  bits, and numbers with a distribution
+    transformed    cauchy, logistic, pareto and others: one formula each
+    gammas         gamma, beta, dirichlet, t and others that gamma numbers make
+    counts         poisson, binomial, multinomial
+    matrices       multivariate_normal, orthogonal
     choices        permutation, choice, categorical
 """
 
@@ -17,6 +21,23 @@ from tfn.random.distributions import (
     bits as bits, uniform as uniform, normal as normal, truncated_normal as truncated_normal,
     gumbel as gumbel, exponential as exponential, laplace as laplace, bernoulli as bernoulli,
     rademacher as rademacher, randint as randint,
+)  # fmt: skip
+from tfn.random.transformed import (
+    cauchy as cauchy, logistic as logistic, maxwell as maxwell,
+    double_sided_maxwell as double_sided_maxwell, pareto as pareto, lognormal as lognormal,
+    rayleigh as rayleigh, weibull_min as weibull_min, wald as wald, triangular as triangular,
+    geometric as geometric,
+)  # fmt: skip
+from tfn.random.gammas import (
+    gamma as gamma, loggamma as loggamma, beta as beta, dirichlet as dirichlet,
+    chisquare as chisquare, f as f, t as t, generalized_normal as generalized_normal,
+    ball as ball,
+)  # fmt: skip
+from tfn.random.counts import (
+    poisson as poisson, binomial as binomial, multinomial as multinomial,
+)  # fmt: skip
+from tfn.random.matrices import (
+    multivariate_normal as multivariate_normal, orthogonal as orthogonal,
 )  # fmt: skip
 from tfn.random.choices import (
     permutation as permutation, categorical as categorical, choice as choice,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import ceil, log, prod
 
 import numpy as np
@@ -10,7 +11,7 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, FLOATS, INT32, UINT32, DType
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.numpy.operands import a_shape, apply, array_of, broadcast_shape, one_axis
-from tfn.random.distributions import ShapeLike, gumbel_body, integers, random_bits, unit
+from tfn.random.distributions import ShapeLike, gumbel_body, gumbel_of, integers, random_bits, unit
 from tfn.random.keys import KeyLike, split_words, words_of
 from tfn.trace import build
 from tfn.trace.op import Op, Shape
@@ -73,19 +74,22 @@ def largest_places(u: UOp, count: int) -> UOp:
     return build.shrink(best, (0,) * u.ndim, (*u.shape[:-1], count))
 
 
-def categorical_body(words: UOp, logits: UOp, shape: Shape, axis: int) -> UOp:
+Body = Callable[..., UOp]
+
+
+def categorical_body(words: UOp, logits: UOp, shape: Shape, axis: int, gumbel: Body) -> UOp:
     """The largest of logits plus Gumbel noise: a draw with replacement for each place of shape."""
     prefix = shape[: len(shape) - logits.ndim + 1]
     lines = list(shape[len(prefix) :])
     lines.insert(axis, logits.shape[axis])
-    noise = gumbel_body(words, (*prefix, *lines), logits.dtype)
+    noise = gumbel(words, (*prefix, *lines), logits.dtype)
     return first_largest(noise + build.broadcast_to(logits, noise.shape), len(prefix) + axis)
 
 
-def distinct_body(words: UOp, logits: UOp, count: int, axis: int) -> UOp:
+def distinct_body(words: UOp, logits: UOp, count: int, axis: int, gumbel: Body) -> UOp:
     """The `count` largest of logits plus Gumbel noise: draws without replacement, in front."""
-    noisy = build.moveaxis(logits + gumbel_body(words, logits.shape, logits.dtype), axis,
-                           logits.ndim - 1)  # fmt: skip
+    noise = gumbel(words, logits.shape, logits.dtype)
+    noisy = build.moveaxis(logits + noise, axis, logits.ndim - 1)
     return build.moveaxis(largest_places(noisy, count), noisy.ndim - 1, 0)
 
 
@@ -144,13 +148,14 @@ def permutation(key: KeyLike, x: int | ArrayLike, axis: int = 0,
 
 
 def categorical(key: KeyLike, logits: ArrayLike, axis: int = -1, shape: ShapeLike | None = None,
-                replace: bool = True) -> Array:  # fmt: skip
+                replace: bool = True, mode: str | None = None) -> Array:  # fmt: skip
     """Coordinates along an axis with probabilities ``softmax(logits, axis)``.
 
     Args:
         shape: of the result, the last axes of which broadcast with those of logits without
             `axis`; just those if None.
         replace: whether a coordinate may be drawn more than once by the leading axes of shape.
+        mode: that of `gumbel`.
 
     Raises:
         DTypeError: unless logits are floating.
@@ -162,6 +167,7 @@ def categorical(key: KeyLike, logits: ArrayLike, axis: int = -1, shape: ShapeLik
         >>> categorical(key(0), np.zeros((4, 3), "float32")).shape
         (4,)
     """
+    noise = gumbel_of("categorical", mode)
     words, values = words_of("categorical", key), array_of("categorical", logits)
     if values.dtype not in FLOATS:
         raise DTypeError("categorical needs floating logits", got=values.dtype.name)
@@ -174,12 +180,12 @@ def categorical(key: KeyLike, logits: ArrayLike, axis: int = -1, shape: ShapeLik
             got=f"logits {values.shape} along axis {axis}, shape {wanted}",
         )
     if replace:
-        return apply(categorical_body, [words, values], wanted, axis)
+        return apply(categorical_body, [words, values], wanted, axis, noise)
     count = prod(wanted[: len(wanted) - len(lines)])
     if count > values.shape[axis]:
         raise ArgumentError(f"only {values.shape[axis]} different coordinates can be drawn",
                             got=f"shape {wanted}")  # fmt: skip
-    return apply(distinct_body, [words, values], count, axis).reshape(wanted)
+    return apply(distinct_body, [words, values], count, axis, noise).reshape(wanted)
 
 
 def choice(key: KeyLike, a: int | ArrayLike, shape: ShapeLike = (), replace: bool = True,
@@ -202,7 +208,7 @@ def choice(key: KeyLike, a: int | ArrayLike, shape: ShapeLike = (), replace: boo
     words, sizes = words_of("choice", key), a_shape("choice", shape)
     values = None if isinstance(a, int) else array_of("choice", a)
     if values is None or not values.shape:
-        size, axis = int(a), 0
+        size, axis = a if isinstance(a, int) else int(array_of("choice", a)), 0
         values = None
     else:
         axis = one_axis("choice", axis, len(values.shape))

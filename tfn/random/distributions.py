@@ -6,13 +6,24 @@ place become an integer, or a float in [0, 1), and that what the distribution as
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOAT32, FLOATS, INT32, INTEGERS, UINT64, UNSIGNED, DType, DTypeLike
+from tfn.dtypes import (
+    BOOL,
+    FLOAT32,
+    FLOATS,
+    INT32,
+    INTEGERS,
+    UINT32,
+    UINT64,
+    UNSIGNED,
+    DType,
+    DTypeLike,
+)
 from tfn.errors import ArgumentError, DTypeError
 from tfn.numpy.operands import a_shape, apply, array_of, broadcast_shape, numbers_as, scalar_kind
 from tfn.random.keys import SHIFT, KeyLike, counters, hash_pair, split_words, words_of
@@ -93,6 +104,24 @@ def gumbel_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
     return -UOp(Op.LOG, (-UOp(Op.LOG, (u,)),))
 
 
+def fine_gumbel_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
+    """``-log(-log(1 - u))``, u with twice as many bits where it is small."""
+    info = dtypes.finfo(dtype)
+    high, low = halves(words, shape, dtype)
+    small = high + low * 2.0 ** -int(info.nmant) + float(info.tiny)
+    u = build.where(high < 0.5, small, high)
+    return -UOp(Op.LOG, (-UOp(Op.LOG1P, (-u,)),))
+
+
+def halves(words: UOp, shape: Shape, dtype: DType) -> list[UOp]:
+    """Two floats in [0, 1) for each place."""
+    both = unit(words, (2, *shape), dtype)
+    zeros = (0,) * len(shape)
+    return [
+        build.reshape(build.shrink(both, (i, *zeros), (i + 1, *shape)), shape) for i in range(2)
+    ]
+
+
 def exponential_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
     """``-log(1 - u)``."""
     return -UOp(Op.LOG1P, (-unit(words, shape, dtype),))
@@ -148,7 +177,7 @@ def integers_between(words: UOp, low: UOp, high: UOp, shape: Shape, dtype: DType
 # The public functions.
 
 
-def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = "uint32") -> Array:
+def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Unsigned integers, every value equally likely.
 
     Raises:
@@ -159,7 +188,7 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = "uint32") -> Ar
         >>> bits(key(42), (2,)).tolist()
         [2098992034, 2919706841]
     """
-    kind = dtypes.canonical(dtype)
+    kind = UINT32 if dtype is None else dtypes.canonical(dtype)
     if kind not in UNSIGNED:
         raise DTypeError("bits come as unsigned integers", got=kind.name)
     words = words_of("bits", key)
@@ -262,14 +291,35 @@ def truncated_normal(
     return apply(truncated_body, [words, *values], sizes, kind)
 
 
-def gumbel(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+GUMBEL = {"low": gumbel_body, "high": fine_gumbel_body}
+"""How many random bits an extreme number is made of."""
+
+
+def gumbel_of(name: str, mode: str | None) -> Callable[..., UOp]:
+    """The body for a mode.
+
+    Raises:
+        ArgumentError: for another mode than 'low' and 'high'.
+    """
+    found = GUMBEL.get("low" if mode is None else mode)
+    if found is None:
+        raise ArgumentError(f"{name} knows the modes 'low' and 'high'", got=repr(mode))
+    return found
+
+
+def gumbel(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None,
+           mode: str | None = None) -> Array:  # fmt: skip
     """Floats with the standard Gumbel distribution.
+
+    Args:
+        mode: 'high' takes twice as many random bits, so that the largest numbers are not missed.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ArgumentError: for another mode than 'low' and 'high'.
     """
-    kind = floating("gumbel", dtype)
-    return apply(gumbel_body, [words_of("gumbel", key)], a_shape("gumbel", shape), kind)
+    kind, body = floating("gumbel", dtype), gumbel_of("gumbel", mode)
+    return apply(body, [words_of("gumbel", key)], a_shape("gumbel", shape), kind)
 
 
 def exponential(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
@@ -293,14 +343,17 @@ def laplace(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None)
     return apply(laplace_body, [words_of("laplace", key)], a_shape("laplace", shape), kind)
 
 
-def bernoulli(key: KeyLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None) -> Array:
+def bernoulli(key: KeyLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None,
+              mode: str = "low") -> Array:  # fmt: skip
     """Booleans that are true with probability p.
 
     Args:
         shape: of the result; that of p if None.
+        mode: 'high' takes twice as many random bits, for probabilities below 1e-6.
 
     Raises:
         DTypeError: unless p is floating.
+        ArgumentError: for another mode than 'low' and 'high'.
 
     Example:
         >>> from tfn.random.keys import key
@@ -311,8 +364,10 @@ def bernoulli(key: KeyLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None) 
         raise DTypeError("bernoulli needs a floating probability", got=repr(p))
     kind = FLOAT32 if isinstance(p, float) else floating("bernoulli", array_of("p", p).dtype)
     words = words_of("bernoulli", key)
+    if mode not in BERNOULLI:
+        raise ArgumentError("bernoulli knows the modes 'low' and 'high'", got=repr(mode))
     (chance,), sizes = parameters("bernoulli", kind, shape, p)
-    return apply(bernoulli_body, [words, chance], sizes, kind)
+    return apply(BERNOULLI[mode], [words, chance], sizes, kind)
 
 
 def bernoulli_body(words: UOp, p: UOp, shape: Shape, dtype: DType) -> UOp:
@@ -320,13 +375,23 @@ def bernoulli_body(words: UOp, p: UOp, shape: Shape, dtype: DType) -> UOp:
     return unit(words, shape, dtype) < build.broadcast_to(p, shape)
 
 
-def rademacher(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = int) -> Array:
+def fine_bernoulli_body(words: UOp, p: UOp, shape: Shape, dtype: DType) -> UOp:
+    """Whether a uniform float of twice as many bits is less than p."""
+    high, low = halves(words, shape, dtype)
+    step = 2.0 ** -int(dtypes.finfo(dtype).nmant)
+    return low * step < build.broadcast_to(p, shape) - high
+
+
+BERNOULLI = {"low": bernoulli_body, "high": fine_bernoulli_body}
+
+
+def rademacher(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """-1 or 1, equally likely.
 
     Raises:
         DTypeError: for a dtype that has no -1.
     """
-    kind = dtypes.canonical(dtype)
+    kind = INT32 if dtype is None else dtypes.canonical(dtype)
     if kind == BOOL or kind in UNSIGNED:
         raise DTypeError("rademacher needs a signed dtype", got=kind.name)
     words = words_of("rademacher", key)
@@ -340,7 +405,7 @@ def rademacher_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
 
 
 def randint(key: KeyLike, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLike,
-            dtype: DTypeLike = int) -> Array:  # fmt: skip
+            dtype: DTypeLike | None = None) -> Array:  # fmt: skip
     """Integers in [minval, maxval); minval where there are none.
 
     Twice as many bits as needed are drawn, so that the bias of the remainder is small.
@@ -353,7 +418,7 @@ def randint(key: KeyLike, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLike
         >>> randint(key(0), (3,), 0, 10).shape
         (3,)
     """
-    kind = dtypes.canonical(dtype)
+    kind = INT32 if dtype is None else dtypes.canonical(dtype)
     if kind not in INTEGERS:
         raise DTypeError("randint needs an integer dtype", got=kind.name)
     words, sizes = words_of("randint", key), a_shape("randint", shape)

@@ -1,0 +1,434 @@
+"""Functions that are the limits of series and of continued fractions, element by element.
+
+Each is written for a scalar, as a loop that ends when its terms no longer count, and mapped over
+the elements; 16-bit floats are computed in 32 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import factorial
+from typing import Any
+
+import numpy as np
+
+from tfn import numpy as tnp
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import FLOATS, finfo
+from tfn.errors import DTypeError, ShapeError
+from tfn.lax.functions import digamma, exp, lgamma, log, log1p
+from tfn.lax.loops import while_loop
+from tfn.lax.operand import arrays, expand, show
+from tfn.trace.build import accumulator
+from tfn.transforms.forward import custom_jvp
+from tfn.transforms.jit import jit
+from tfn.transforms.linearize import jvp
+from tfn.transforms.vmap import vmap
+
+MOST_TERMS = 2000
+"""After so many terms a loop ends in any case; it needs about 3 * sqrt(a) of them."""
+
+
+def each(f: Callable[..., Array], name: str) -> Callable[..., Array]:
+    """A function of scalars at all elements of operands of one floating dtype and one shape."""
+
+    @jit
+    def run(*xs: Array) -> Array:
+        dtype = accumulator(xs[0].dtype)
+        out: Array = vmap(f)(*[x.astype(dtype).ravel() for x in xs])
+        return out.reshape(xs[0].shape).astype(xs[0].dtype)
+
+    def checked(*operands: ArrayLike) -> Array:
+        xs = arrays(*operands)
+        shape = max((x.shape for x in xs), key=len)
+        shown = ", ".join(map(show, xs))
+        if any(x.dtype not in FLOATS or x.dtype != xs[0].dtype for x in xs):
+            raise DTypeError(f"{name} needs operands of one floating dtype", got=shown)
+        if any(x.shape not in ((), shape) for x in xs):
+            raise ShapeError(f"{name} needs operands of one shape", got=shown)
+        out: Array = run(*[expand(x, shape) for x in xs])
+        return out
+
+    return checked
+
+
+# The incomplete gamma functions.
+
+
+def _series(a: Array, x: Array) -> tuple[Array, Array]:
+    """The sum of x**n / ((a + 1) ... (a + n)), and its derivative by a."""
+    eps = float(finfo(a.dtype).eps)
+
+    def more(state: Any) -> Any:
+        n, term, d_term, total, d_total = state
+        small = (term <= eps * total) & (abs(d_term) <= eps * abs(d_total))
+        return ~small & (n < MOST_TERMS)
+
+    def step(state: Any) -> Any:
+        n, term, d_term, total, d_total = state
+        d_term = (d_term * x - term * x / (a + n)) / (a + n)
+        term = term * x / (a + n)
+        return n + 1, term, d_term, total + term, d_total + d_term
+
+    one = tnp.ones_like(x)
+    first = (one, one, 0 * one, one, 0 * one)
+    _, _, _, total, d_total = while_loop(more, step, first)
+    return total, d_total
+
+
+def _fraction(a: Array, x: Array) -> tuple[Array, Array]:
+    """A continued fraction in 1 - a, 2 - a, ... for the part above x, and its derivative by a.
+
+    Numerators p and denominators q follow one recurrence; both are made smaller when they grow.
+    """
+    eps = float(finfo(a.dtype).eps)
+    large = 1 / eps
+
+    def more(state: Any) -> Any:
+        n, _, _, change = state
+        return (change > eps) & (n < MOST_TERMS)
+
+    def step(state: Any) -> Any:
+        n, before, now, _ = state
+        y = n + 1 - a
+        z = x + 2 * n + 2 - a
+        p, q, dp, dq = (new * z - old * y * n for old, new in zip(before, now, strict=True))
+        dp = dp - now[0] + before[0] * n
+        dq = dq - now[1] + before[1] * n
+        value, d_value = _quotient((p, q, dp, dq))
+        last, d_last = _quotient(now)
+        change = tnp.maximum(abs(1 - last / value), abs(d_value - d_last))
+        shrink = _where(abs(p) > large, eps, one)
+        scaled = tuple(v * shrink for v in now), tuple(v * shrink for v in (p, q, dp, dq))
+        return n + 1, *scaled, change
+
+    one = tnp.ones_like(x)
+    before = one, x, 0 * one, 0 * one
+    now = x + 1, (x + 2 - a) * x, 0 * one, -x
+    _, _, now, _ = while_loop(more, step, (one, before, now, one))
+    return _quotient(now)
+
+
+def _quotient(terms: tuple[Array, ...]) -> tuple[Array, Array]:
+    """p / q and its derivative."""
+    p, q, dp, dq = terms
+    return p / q, (dp - p / q * dq) / q
+
+
+def _parts(a: Array, x: Array) -> tuple[Array, Array, Array, Array, Array]:
+    """Which expansion converges at a point, and both with their derivatives by a.
+
+    Each is asked only for points where it converges, and for harmless ones elsewhere.
+    """
+    upper = (x > 1) & (x > a)
+    total, d_total = _series(a, _where(upper, 0.5, x))
+    value, d_value = _fraction(_where(upper, a, 1.0), _where(upper, x, 2.0))
+    return upper, total, d_total, value, d_value
+
+
+def _inside(f: Callable[[Array, Array], Array], a: Array, x: Array, at_zero: float,
+            at_infinity: float) -> Array:  # fmt: skip
+    """`f` where a and x are positive and finite, its limits at x = 0 and infinity, else NaN."""
+    good = (x > 0) & (a > 0) & (x < np.inf)
+    found = f(_where(good, a, 1.0), _where(good, x, 1.0))
+    limit = _where(x == 0, at_zero, _where(x == np.inf, at_infinity, x))
+    return _where(good, found, _where((a > 0) & (x >= 0), limit, x * np.nan))
+
+
+def _where(condition: Array, x: Any, y: Any) -> Array:
+    """A choice in the dtype of the arrays."""
+    out: Array = tnp.where(condition, x, y)
+    return out
+
+
+def _factor(a: Array, x: Array) -> Array:
+    return exp(a * log(x) - x - lgamma(a))
+
+
+def _lower(a: Array, x: Array) -> Array:
+    """The part of the gamma function below x."""
+
+    def f(a: Array, x: Array) -> Array:
+        upper, total, _, value, _ = _parts(a, x)
+        factor = _factor(a, x)
+        return _where(upper, 1 - factor * value, factor * total / a)
+
+    return _inside(f, a, x, 0.0, 1.0)
+
+
+def _upper(a: Array, x: Array) -> Array:
+    """The part of the gamma function above x, accurate where it is small."""
+
+    def f(a: Array, x: Array) -> Array:
+        upper, total, _, value, _ = _parts(a, x)
+        factor = _factor(a, x)
+        return _where(upper, factor * value, 1 - factor * total / a)
+
+    return _inside(f, a, x, 1.0, 0.0)
+
+
+def _by_a(a: Array, x: Array, sample: bool) -> Array:
+    """The derivative of `_lower` by a; with `sample`, less it over that by x."""
+
+    def f(a: Array, x: Array) -> Array:
+        upper, total, d_total, value, d_value = _parts(a, x)
+        slope = log(x) - digamma(a)
+        below = ((slope - 1 / a) * total + d_total) / a  # digamma(a + 1) = digamma(a) + 1 / a
+        above = slope * value + d_value
+        return _where(upper, -above, below) * (-x if sample else _factor(a, x))
+
+    return _inside(f, a, x, 0.0, 0.0)
+
+
+_LOWER = each(_lower, "igamma")
+_UPPER = each(_upper, "igammac")
+_BY_A = each(partial(_by_a, sample=False), "igamma_grad_a")
+_SAMPLE = each(partial(_by_a, sample=True), "random_gamma_grad")
+
+
+@custom_jvp
+def igamma(a: ArrayLike, x: ArrayLike) -> Array:
+    """The regularized lower incomplete gamma function: the share of gamma(a) that is below x.
+
+    Raises:
+        DTypeError, ShapeError: unless both have one floating dtype and one shape.
+    Source: Gautschi 1979, "A computational procedure for incomplete gamma functions".
+
+    Example:
+        >>> igamma(1.0, 2.0).item()  # 1 - exp(-2)
+        0.8646...
+    """
+    return _LOWER(a, x)
+
+
+@custom_jvp
+def igammac(a: ArrayLike, x: ArrayLike) -> Array:
+    """``1 - igamma(a, x)``, accurate where it is small.
+
+    Raises:
+        DTypeError, ShapeError: as `igamma`.
+
+    Example:
+        >>> igammac(1.0, 50.0).item()
+        1.9287...e-22
+    """
+    return _UPPER(a, x)
+
+
+def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
+    """The derivative of `igamma` by a."""
+    return _BY_A(a, x)
+
+
+def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
+    """How a sample x of gamma(a) moves with a, its place in the distribution kept.
+
+    Source: Figurnov, Mohamed, Mnih 2018, arXiv:1805.08498.
+    """
+    return _SAMPLE(a, x)
+
+
+def _density(a: Array, x: Array) -> Array:
+    return exp(-x + (a - 1) * log(x) - lgamma(a))
+
+
+igamma.defjvps(lambda da, out, a, x: da * igamma_grad_a(a, x),
+               lambda dx, out, a, x: dx * _density(a, x))  # fmt: skip
+igammac.defjvps(lambda da, out, a, x: -da * igamma_grad_a(a, x),
+                lambda dx, out, a, x: -dx * _density(a, x))  # fmt: skip
+
+
+# The incomplete beta function.
+
+
+def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
+    """The continued fraction of the incomplete beta function, by the method of Lentz."""
+    eps = float(finfo(x.dtype).eps)
+    tiny = float(finfo(x.dtype).tiny) / eps
+
+    def away(v: Array) -> Array:
+        return _where(abs(v) < tiny, tiny, v)
+
+    def more(state: Any) -> Any:
+        n, _, _, _, change = state
+        return (abs(change - 1) > eps) & (n < MOST_TERMS)
+
+    def step(state: Any) -> Any:
+        n, c, d, value, _ = state
+        even = n * (b - n) * x / ((a + 2 * n - 1) * (a + 2 * n))
+        odd = -(a + n) * (a + b + n) * x / ((a + 2 * n) * (a + 2 * n + 1))
+        for part in (even, odd):
+            d, c = 1 / away(1 + part * d), away(1 + part / c)
+            change = c * d
+            value = value * change
+        return n + 1, c, d, value, change
+
+    one = tnp.ones_like(x)
+    first = 1 / away(1 - (a + b) * x / (a + 1))
+    value: Array = while_loop(more, step, (one, one, first, first, 2 * one))[3]
+    return value
+
+
+def _beta(a: Array, b: Array, x: Array) -> Array:
+    """The incomplete beta function, from the side on which the fraction converges fast."""
+    good = (a > 0) & (b > 0) & (x > 0) & (x < 1)
+    p, q, t = _where(good, a, 1.0), _where(good, b, 1.0), _where(good, x, 0.5)
+    turned = t > (p + 1) / (p + q + 2)
+    p, q = _where(turned, q, p), _where(turned, p, q)
+    u = _where(turned, 1 - t, t)
+    factor = p * log(u) + q * log1p(-u) - lgamma(p) - lgamma(q) + lgamma(p + q)
+    part = exp(factor) * _beta_fraction(p, q, u) / p
+    limit = _where((a > 0) & (b > 0) & ((x == 0) | (x == 1)), x, x * np.nan)
+    return _where(good, _where(turned, 1 - part, part), limit)
+
+
+_BETA = each(_beta, "betainc")
+
+
+@custom_jvp
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
+    """The regularized incomplete beta function: the share of beta(a, b) that is below x.
+
+    Raises:
+        DTypeError, ShapeError: unless all have one floating dtype and one shape.
+    Source: Press et al., Numerical Recipes, section 6.4.
+
+    Example:
+        >>> betainc(2.0, 2.0, 0.25).item()
+        0.1562...
+    """
+    return _BETA(a, b, x)
+
+
+def _moved(f: Callable[..., Array], i: int) -> Callable[..., Array]:
+    """The derivative of an elementwise function by one argument, forward through its loop."""
+
+    def rule(dx: Array, out: Array, *xs: Array) -> Array:
+        dxs = [tnp.ones_like(x) if j == i else tnp.zeros_like(x) for j, x in enumerate(xs)]
+        slope: Array = jvp(f, xs, tuple(dxs))[1]
+        return dx * slope
+
+    return rule
+
+
+def _beta_density(dx: Array, out: Array, a: Array, b: Array, x: Array) -> Array:
+    scale = lgamma(a) + lgamma(b) - lgamma(a + b)
+    return dx * exp((a - 1) * log(x) + (b - 1) * log1p(-x) - scale)
+
+
+betainc.defjvps(_moved(_BETA, 0), _moved(_BETA, 1), _beta_density)
+
+
+# The zeta function, and what it gives.
+
+_BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
+_DIRECT = 9
+
+
+def _zeta(s: Array, q: Array) -> Array:
+    """The first terms of the sum, and the rest by the formula of Euler and Maclaurin."""
+    total = sum(((q + k) ** -s for k in range(_DIRECT)), start=tnp.zeros_like(q))
+    end = q + _DIRECT
+    power = end**-s
+    rest = end * power / (s - 1) + power / 2
+    factor = s * power / end
+    for j, number in enumerate(_BERNOULLI):
+        n = 2 * j + 2
+        rest = rest + number / factorial(n) * factor
+        factor = factor * (s + n - 1) * (s + n) / (end * end)
+    return _where((s > 1) & (q > 0), total + rest, _where(s == 1, np.inf, s * np.nan))
+
+
+_ZETA = each(_zeta, "zeta")
+
+
+def zeta(x: ArrayLike, q: ArrayLike) -> Array:
+    """The Hurwitz zeta function: the sum of ``1 / (q + k)**x`` over k = 0, 1, ..., for q > 0.
+
+    Raises:
+        DTypeError, ShapeError: unless both have one floating dtype and one shape.
+
+    Example:
+        >>> zeta(2.0, 1.0).item()  # pi**2 / 6
+        1.6449...
+    """
+    return _ZETA(x, q)
+
+
+@custom_jvp
+def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
+    """The derivative of order m of `digamma`, for x > 0; m is a whole number in a float.
+
+    Raises:
+        DTypeError, ShapeError: unless both have one floating dtype and one shape.
+
+    Example:
+        >>> polygamma(1.0, 1.0).item()
+        1.6449...
+    """
+    m, x = arrays(m, x)
+    m = expand(m, x.shape)
+    sign = 1 - 2 * ((m + 1) % 2)
+    high = sign * exp(lgamma(m + 1)) * zeta(_where(m > 0, m + 1, 2.0), x)
+    return _where(m == 0, digamma(x), high)
+
+
+polygamma.defjvps(None, lambda dx, out, m, x: dx * polygamma(m + 1, x))
+
+
+# Bessel functions.
+
+_FAR = 20.0
+
+
+def _bessel(order: int, x: Array) -> Array:
+    """exp(-|x|) I(x): its power series near zero, its asymptotic series beyond."""
+    size = abs(x)
+    near, far = tnp.minimum(size, _FAR), tnp.maximum(size, _FAR)
+    square = near * near / 4
+    term = (near / 2) ** order * tnp.ones_like(x)
+    total = term
+    for k in range(1, 60):
+        term = term * square / (k * (k + order))
+        total = total + term
+    tail = part = tnp.ones_like(x)
+    for k in range(1, 18):
+        part = part * -(4 * order * order - (2 * k - 1) ** 2) / (8 * far * k)
+        tail = tail + part
+    found = _where(size < _FAR, exp(-near) * total, tail / tnp.sqrt(2 * np.pi * far))
+    return found if order == 0 else found * tnp.sign(x)
+
+
+_BESSEL = [each(partial(_bessel, n), f"bessel_i{n}e") for n in (0, 1)]
+
+
+@custom_jvp
+def bessel_i0e(x: ArrayLike) -> Array:
+    """``exp(-|x|)`` times the modified Bessel function of order 0.
+
+    Example:
+        >>> bessel_i0e(1.0).item()
+        0.4657...
+    """
+    return _BESSEL[0](x)
+
+
+@custom_jvp
+def bessel_i1e(x: ArrayLike) -> Array:
+    """``exp(-|x|)`` times the modified Bessel function of order 1.
+
+    Example:
+        >>> bessel_i1e(1.0).item()
+        0.2079...
+    """
+    return _BESSEL[1](x)
+
+
+bessel_i0e.defjvps(lambda dx, out, x: dx * (bessel_i1e(x) - tnp.sign(x) * out))
+bessel_i1e.defjvps(lambda dx, out, x: dx * (bessel_i0e(x) - out * tnp.sign(x) - _over(out, x)))
+
+
+def _over(out: Array, x: Array) -> Array:
+    """I1(x) / x, which is a half at 0."""
+    return _where(x == 0, 0.5, out / _where(x == 0, 1.0, x))

@@ -1,0 +1,279 @@
+"""Distributions that are uniform, normal or exponential numbers, transformed."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tfn import dtypes
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import FLOAT32, FLOATS, INT32, DType, DTypeLike
+from tfn.numpy.operands import a_shape, apply, array_of, broadcast_shape, scalar_kind
+from tfn.random.distributions import (
+    ShapeLike,
+    between,
+    exponential_body,
+    floating,
+    normal_body,
+    parameters,
+    rademacher_body,
+    unit,
+)
+from tfn.random.keys import KeyLike, split_words, words_of
+from tfn.trace import build
+from tfn.trace.op import Op, Shape
+from tfn.trace.uop import UOp, const
+
+# Inside programs: graphs over the words of a key.
+
+
+def pair(words: UOp, count: int = 2) -> list[UOp]:
+    """The words of so many independent keys."""
+    keys = split_words(words, (count,))
+    return [build.reshape(build.shrink(keys, (i, 0), (i + 1, 2)), (2,)) for i in range(count)]
+
+
+def open_unit(words: UOp, smallest: float, shape: Shape, dtype: DType) -> UOp:
+    """Floats in [smallest, 1)."""
+    return between(words, const(smallest, dtype), const(1, dtype), shape, dtype)
+
+
+def cauchy_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
+    """The tangent of an angle between -90 and 90 degrees."""
+    u = open_unit(words, float(dtypes.finfo(dtype).eps), shape, dtype)
+    return UOp(Op.TAN, (float(np.array(np.pi, dtype)) * (u - 0.5),))
+
+
+def logistic_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
+    """``log(u / (1 - u))``."""
+    u = open_unit(words, float(dtypes.finfo(dtype).tiny), shape, dtype)
+    return UOp(Op.LOG, (u,)) - UOp(Op.LOG1P, (-u,))
+
+
+def maxwell_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
+    """The length of three normal numbers."""
+    x = normal_body(words, (*shape, 3), dtype)
+    return UOp(Op.SQRT, (build.add_up(x * x, (len(shape),)),))
+
+
+def double_sided_maxwell_body(words: UOp, loc: UOp, scale: UOp, shape: Shape,
+                              dtype: DType) -> UOp:  # fmt: skip
+    """`maxwell_body` with a sign, scaled and moved."""
+    lengths, signs = pair(words)
+    signed = rademacher_body(signs, shape, dtype) * maxwell_body(lengths, shape, dtype)
+    return signed * build.broadcast_to(scale, shape) + build.broadcast_to(loc, shape)
+
+
+def pareto_body(words: UOp, b: UOp, shape: Shape, dtype: DType) -> UOp:
+    """``exp(e / b)`` for an exponential number e."""
+    return UOp(Op.EXP, (exponential_body(words, shape, dtype) / build.broadcast_to(b, shape),))
+
+
+def lognormal_body(words: UOp, sigma: UOp, shape: Shape, dtype: DType) -> UOp:
+    """``exp(sigma * x)`` for a normal number x."""
+    return UOp(Op.EXP, (normal_body(words, shape, dtype) * build.broadcast_to(sigma, shape),))
+
+
+def rayleigh_body(words: UOp, scale: UOp, shape: Shape, dtype: DType) -> UOp:
+    """``scale * sqrt(-2 log(u))``."""
+    log = UOp(Op.LOG, (unit(words, shape, dtype),))
+    return build.broadcast_to(scale, shape) * UOp(Op.SQRT, (log * -2,))
+
+
+def weibull_body(words: UOp, scale: UOp, concentration: UOp, shape: Shape, dtype: DType) -> UOp:
+    """``scale * e**(1 / concentration)`` for an exponential number e."""
+    wide = broadcast_shape("weibull_min", shape, scale.shape, concentration.shape)
+    e = build.broadcast_to(exponential_body(words, shape, dtype), wide)
+    power = build.broadcast_to(const(1, dtype, concentration.shape) / concentration, wide)
+    return UOp(Op.POW, (e, power)) * build.broadcast_to(scale, wide)
+
+
+def wald_body(words: UOp, mean: UOp, shape: Shape, dtype: DType) -> UOp:
+    """One of the two roots that a squared normal number belongs to.
+
+    Source: Michael, Schucany, Haas 1976, "Generating random variates using transformations with
+    multiple roots".
+    """
+    first, second = pair(words)
+    mean = build.broadcast_to(mean, shape)
+    v = normal_body(first, shape, dtype)
+    y = v * v
+    root = UOp(Op.SQRT, (4 * mean * y + mean * mean * (y * y),))
+    x = mean + mean * mean * y / 2 - mean / 2 * root
+    below = unit(second, shape, dtype) <= mean / (mean + x)
+    return build.where(below, x, mean * mean / x)
+
+
+def triangular_body(words: UOp, left: UOp, mode: UOp, right: UOp, shape: Shape,
+                    dtype: DType) -> UOp:  # fmt: skip
+    """The inverse of the distribution function, which is a square on either side of the mode."""
+    left, mode, right = (build.broadcast_to(x, shape) for x in (left, mode, right))
+    u = unit(words, shape, dtype)
+    rising = left + UOp(Op.SQRT, (u * (right - left) * (mode - left),))
+    falling = right - UOp(Op.SQRT, ((1 - u) * (right - left) * (right - mode),))
+    return build.where(u < (mode - left) / (right - left), rising, falling)
+
+
+def geometric_body(words: UOp, p: UOp, shape: Shape, dtype: DType) -> UOp:
+    """``floor(log(u) / log(1 - p)) + 1``."""
+    u = unit(words, shape, p.dtype)
+    u = build.where(build.eq(u, build.full_like(u, 0)), build.full_like(u, 1), u)
+    rate = build.broadcast_to(UOp(Op.LOG1P, (-p,)), shape)
+    return build.cast(UOp(Op.FLOOR, (UOp(Op.LOG, (u,)) / rate,)) + 1, dtype)
+
+
+# The public functions.
+
+
+def cauchy(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+    """Floats with the standard Cauchy distribution, which has no mean.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind = floating("cauchy", dtype)
+    return apply(cauchy_body, [words_of("cauchy", key)], a_shape("cauchy", shape), kind)
+
+
+def logistic(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+    """Floats with the standard logistic distribution.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind = floating("logistic", dtype)
+    return apply(logistic_body, [words_of("logistic", key)], a_shape("logistic", shape), kind)
+
+
+def maxwell(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+    """Floats with the Maxwell distribution: lengths of normal vectors of three elements.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind = floating("maxwell", dtype)
+    return apply(maxwell_body, [words_of("maxwell", key)], a_shape("maxwell", shape), kind)
+
+
+def double_sided_maxwell(key: KeyLike, loc: ArrayLike, scale: ArrayLike, shape: ShapeLike = (),
+                         dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+    """Floats with the Maxwell distribution and a random sign, times `scale`, plus `loc`.
+
+    The shape of the result is `shape` followed by that of the parameters.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind = floating("double_sided_maxwell", dtype)
+    words = words_of("double_sided_maxwell", key)
+    values, common = parameters("double_sided_maxwell", kind, None, loc, scale)
+    sizes = (*a_shape("double_sided_maxwell", shape), *common)
+    return apply(double_sided_maxwell_body, [words, *values], sizes, kind)
+
+
+def pareto(key: KeyLike, b: ArrayLike, shape: ShapeLike | None = None,
+           dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+    """Floats, 1 or more, with the Pareto distribution of exponent b.
+
+    Args:
+        shape: of the result; that of b if None.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind, words = floating("pareto", dtype), words_of("pareto", key)
+    values, sizes = parameters("pareto", kind, shape, b)
+    return apply(pareto_body, [words, *values], sizes, kind)
+
+
+def lognormal(key: KeyLike, sigma: ArrayLike = 1.0, shape: ShapeLike | None = None,
+              dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+    """Floats whose logarithm is normal, with standard deviation sigma.
+
+    Args:
+        shape: of the result; that of sigma if None.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind, words = floating("lognormal", dtype), words_of("lognormal", key)
+    values, sizes = parameters("lognormal", kind, shape, sigma)
+    return apply(lognormal_body, [words, *values], sizes, kind)
+
+
+def rayleigh(key: KeyLike, scale: ArrayLike, shape: ShapeLike | None = None,
+             dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+    """Floats with the Rayleigh distribution: lengths of normal vectors of two elements.
+
+    Args:
+        shape: of the result; that of scale if None.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind, words = floating("rayleigh", dtype), words_of("rayleigh", key)
+    values, sizes = parameters("rayleigh", kind, shape, scale)
+    return apply(rayleigh_body, [words, *values], sizes, kind)
+
+
+def weibull_min(key: KeyLike, scale: ArrayLike, concentration: ArrayLike, shape: ShapeLike = (),
+                dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+    """Floats with the Weibull distribution; the result broadcasts `shape` with the parameters.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind, words = floating("weibull_min", dtype), words_of("weibull_min", key)
+    values, _ = parameters("weibull_min", kind, None, scale, concentration)
+    return apply(weibull_body, [words, *values], a_shape("weibull_min", shape), kind)
+
+
+def wald(key: KeyLike, mean: ArrayLike, shape: ShapeLike | None = None,
+         dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+    """Floats with the Wald (inverse Gaussian) distribution.
+
+    Args:
+        shape: of the result; that of mean if None.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind, words = floating("wald", dtype), words_of("wald", key)
+    values, sizes = parameters("wald", kind, shape, mean)
+    return apply(wald_body, [words, *values], sizes, kind)
+
+
+def triangular(key: KeyLike, left: ArrayLike, mode: ArrayLike, right: ArrayLike,
+               shape: ShapeLike | None = None, dtype: DTypeLike | None = None,
+               ) -> Array:  # fmt: skip
+    """Floats whose density rises from `left` to `mode`, and falls from there to `right`.
+
+    Args:
+        shape: of the result; that of the parameters, broadcast, if None.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> x = triangular(key(0), -1.0, 0.0, 2.0, (100,))
+        >>> bool((x >= -1.0).all() and (x <= 2.0).all())
+        True
+    """
+    kind, words = floating("triangular", dtype), words_of("triangular", key)
+    values, sizes = parameters("triangular", kind, shape, left, mode, right)
+    return apply(triangular_body, [words, *values], sizes, kind)
+
+
+def geometric(key: KeyLike, p: ArrayLike, shape: ShapeLike | None = None,
+              dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+    """How many trials, each with probability p, it takes to succeed: 1 or more.
+
+    Args:
+        shape: of the result; that of p if None.
+        dtype: int32 if it is not said.
+    """
+    kind = INT32 if dtype is None else dtypes.canonical(dtype)
+    words = words_of("geometric", key)
+    known = FLOAT32 if scalar_kind(p) is not None else array_of("geometric", p).dtype
+    values, sizes = parameters("geometric", known if known in FLOATS else FLOAT32, shape, p)
+    return apply(geometric_body, [words, *values], sizes, kind)
