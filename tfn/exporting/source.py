@@ -7,6 +7,7 @@ from math import prod
 
 import numpy as np
 
+from tfn.dtypes import DType
 from tfn.exporting.signature import Field, Signature
 from tfn.lower.kernel import Program, Space, Target
 from tfn.lower.render.c.unit import unit

@@ -27,6 +27,7 @@ class Emitter(Protocol):
     values: dict[tuple[Any, ...], UOp]
     depends: dict[UOp, tuple[UOp, ...]]
     bounds: dict[UOp, list[UOp]]
+    fuses: bool
 
     def emit(self, u: UOp) -> UOp:
         """The value of a node, emitted if it has not been."""
@@ -150,7 +151,7 @@ class Folding:
         own_lane = next((r for r in self.own if r.arg.place is Place.LANE), None)
         mask = e.mask(own_lane) if own_lane is not None else None
         product_ = self.body.op is Op.MUL and self.body.dtype in FLOATS
-        if self.op is Op.ADD and product_ and mask is None:
+        if self.op is Op.ADD and product_ and mask is None and e.fuses:
             x, y = (e.emit(s) for s in self.body.src)
             x, y, total = e.alike([x, y, total])
             return e.code.add(UOp(Op.FMA, (x, y, total)))

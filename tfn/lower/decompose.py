@@ -21,6 +21,7 @@ from tfn.lower.mathlib import (
     gamma,
     hyperbolic,
     inverse,
+    lacking,
     logarithm,
     power,
     remainder,
@@ -162,14 +163,29 @@ DECOMPOSE: dict[Op, Rule] = {
 # fmt: on
 
 
-def decompose(roots: Sequence[UOp]) -> list[UOp]:
+LACKING: dict[Op, Rule] = {
+    Op.FLOOR: lacking.floor, Op.CEIL: lacking.ceil, Op.ROUND: lacking.nearest, Op.FMA: lacking.fma,
+}  # fmt: skip
+"""What becomes of a basic op that a target lacks."""
+
+
+def decompose(roots: Sequence[UOp], lacks: frozenset[Op] = frozenset()) -> list[UOp]:
     """The roots with every elementwise op in terms of `BASIC`, at any stage and of any shape.
 
-    Doing it twice changes nothing more.
+    Doing it twice changes nothing more.  What a processor `lacks` of `BASIC` goes too.
     """
     new: dict[UOp, UOp] = {}
     for node in walk(roots):
         new[node] = _rewrite(node, tuple([new.get(s, s) for s in node.src]))
+    found = [new[root] for root in roots]
+    return _without(found, lacks) if lacks else found
+
+
+def _without(roots: Sequence[UOp], lacks: frozenset[Op]) -> list[UOp]:
+    new: dict[UOp, UOp] = {}
+    for node in walk(roots):
+        src = tuple([new.get(s, s) for s in node.src])
+        new[node] = LACKING[node.op](*src) if node.op in lacks else rebuild(node, src)
     return [new[root] for root in roots]
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from tfn.dtypes import DType
 from tfn.trace.argument import Host
-from tfn.trace.op import Shape
+from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 
 
@@ -28,6 +28,7 @@ class Target:
         vector_bytes: the width of a vector register.
         vector_registers: how many there are.
         l1_bytes, l2_bytes, l3_bytes: data caches; the last is shared by all cores.
+        lacks: which of FLOOR, CEIL, ROUND and FMA it has no instruction for.
     """
 
     triple: str
@@ -38,6 +39,7 @@ class Target:
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
     l3_bytes: int = 8 << 20
+    lacks: frozenset[Op] = frozenset()
 
 
 class Space(enum.Enum):

@@ -36,9 +36,9 @@ END = UOp(Op.PARAM, (), Param(-1, (), INT64))
 """The tiles that one call of a kernel runs: parameters beside the buffers."""
 
 
-def linearize(n: Nest) -> tuple[UOp, ...]:
-    """The instructions of a kernel in order: the stage LINEAR."""
-    emitter = Emitter(n)
+def linearize(n: Nest, fuses: bool = True) -> tuple[UOp, ...]:
+    """The instructions of a kernel in order: the stage LINEAR; `fuses` is said of `Emitter`."""
+    emitter = Emitter(n, fuses)
     emitter.loops(0)
     return tuple(emitter.code.scope.items)
 
@@ -51,10 +51,11 @@ class Emitter:
         env: the value of each range at present: a loop counter, a constant, or lanes.
         fixed: ranges whose value is a known integer at present, for bounds.
         values: what has been emitted, by node and the coordinates it depends on.
+        fuses: whether products are added to sums without rounding them.
     """
 
-    def __init__(self, n: Nest) -> None:
-        self.body = n.body
+    def __init__(self, n: Nest, fuses: bool) -> None:
+        self.body, self.fuses = n.body, fuses
         outer = [r for r in n.loops if r.arg.place in (Place.LOOP, Place.PARALLEL)]
         self.outer = outer
         self.inner = [r for r in n.loops if r not in outer]

@@ -43,9 +43,11 @@ PASSES = (
     Pass("cut",       lambda u, target: cut.kernels(u, target),  "JAXPR",   "KERNELS"),
     Pass("ranges",    lambda u, target: ranges.stages(u),        "KERNELS", "RANGES"),
     # From here on, for each kernel.
-    Pass("decompose", lambda u, target: decompose.decompose([u])[0], "RANGES",  "RANGES"),
+    Pass("decompose", lambda u, target: decompose.decompose([u], target.lacks)[0],
+         "RANGES", "RANGES"),
     Pass("split",     lambda u, target: choose.choose(split.nest(u), target), "RANGES", "SPLIT"),
-    Pass("linearize", lambda n, target: linearize.linearize(n),  "SPLIT",   "LINEAR"),
+    Pass("linearize", lambda n, target: linearize.linearize(n, Op.FMA not in target.lacks),
+         "SPLIT", "LINEAR"),
 )
 # fmt: on
 

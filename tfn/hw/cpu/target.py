@@ -1,12 +1,14 @@
-"""What this machine is: the host's Target."""
+"""What processors are: this machine's Target, and those that code is sent to."""
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
 
+from tfn.errors import ArgumentError
 from tfn.hw.compile.llvm import binding
 from tfn.lower.kernel import Target
+from tfn.trace.op import Op
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -17,7 +19,41 @@ _VECTORS: dict[str, tuple[tuple[str, int, int], ...]] = {
     "aarch64": (("neon", 16, 32),),
     "arm64":   (("neon", 16, 32),),
 }
+_X86 = "x86_64-unknown-linux-gnu"
+_V3 = "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lzcnt,+movbe"
+_V4 = f"{_V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
+_ROUNDS = frozenset({Op.FLOOR, Op.CEIL, Op.ROUND})
+_FUSES = frozenset({Op.FMA})
+
+TARGETS: dict[str, Target] = {
+    "x86-64":    Target(_X86, "x86-64", "", 16, 16, lacks=_ROUNDS | _FUSES),
+    "x86-64-v3": Target(_X86, "x86-64-v3", _V3, 32, 16),
+    "x86-64-v4": Target(_X86, "x86-64-v4", _V4, 64, 32),
+    "aarch64":   Target("aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32),
+    "riscv64":   Target("riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c", 16, 16,
+                        lacks=_ROUNDS),
+    "wasm32":    Target("wasm32-unknown-unknown", "", "+simd128", 16, 16, lacks=_FUSES),
+}
+"""Processors by name, for those who build for other machines."""
 # fmt: on
+
+
+def named(name: str) -> Target:
+    """A target of `TARGETS`, or ``host``: this machine.
+
+    Raises:
+        ArgumentError: for a name that is not there.
+
+    Example:
+        >>> named("x86-64-v3").vector_bytes
+        32
+    """
+    if name == "host":
+        return host()
+    if name not in TARGETS:
+        raise ArgumentError(f"there is no target {name!r}",
+                            hint="targets are host, " + ", ".join(TARGETS))  # fmt: skip
+    return TARGETS[name]
 
 
 def cache_bytes(folder: Path = _CACHES) -> dict[int, int]:
@@ -48,10 +84,19 @@ def host() -> Target:
     """The machine that this process runs on."""
     llvm = binding()
     triple, features = llvm.get_process_triple(), llvm.get_host_cpu_features()
-    vector_bytes, vector_registers = vectors(triple.split("-")[0], features)
+    architecture = triple.split("-")[0]
+    vector_bytes, vector_registers = vectors(architecture, features)
     sizes = cache_bytes()
     plain = Target(triple, "", "")
     return Target(
         triple, llvm.get_host_cpu_name(), features.flatten(), vector_bytes, vector_registers,
         sizes.get(1, plain.l1_bytes), sizes.get(2, plain.l2_bytes), sizes.get(3, plain.l3_bytes),
+        _lacks(architecture, features),
     )  # fmt: skip
+
+
+def _lacks(architecture: str, features: dict[str, bool]) -> frozenset[Op]:
+    """What the processor has no instruction for."""
+    needs = {"x86_64": (("sse4.1", _ROUNDS), ("fma", _FUSES)), "riscv64": (("zfa", _ROUNDS),)}
+    asked = needs.get(architecture, ())
+    return frozenset().union(*(ops for feature, ops in asked if not features.get(feature)))

@@ -11,6 +11,7 @@ power          pow, cbrt
 remainder      modulo of floats
 erf            erf, erfc, erf_inv
 gamma          lgamma, digamma
+lacking        floor, ceil, round and fma, for processors without
 
 Every function takes float32 or float64 nodes of any shape and gives nodes over NEG, ABS, FLOOR,
 ROUND, SQRT, ADD, SUB, MUL, DIV, FMA, MAX, MIN, bit operations, comparisons, WHERE, CAST, BITCAST
