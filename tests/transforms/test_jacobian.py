@@ -75,5 +75,7 @@ def test_empty() -> None:
 def test_errors() -> None:
     with pytest.raises(GradientError, match="jacfwd needs floating inputs, and x is not"):
         tfn.jacfwd(lambda x: x)(3)
-    with pytest.raises(GradientError, match="jacrev needs a floating result, and that of <lambda> is not"):
+    with pytest.raises(
+        GradientError, match="jacrev needs a floating result, and that of <lambda> is not"
+    ):
         tfn.jacrev(lambda x: x > 0)(3.0)

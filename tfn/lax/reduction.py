@@ -105,7 +105,8 @@ def monoid(computation: Computation, x: Array) -> Op:
 
 
 def _begin(out: Array, init_value: ArrayLike, computation: Computation, op: Op) -> Array:
-    if isinstance(init_value, (bool, int, float, complex)) and init_value == identity(op, out.dtype):
+    number = isinstance(init_value, (bool, int, float, complex))
+    if number and init_value == identity(op, out.dtype):
         return out
     combined: Array = computation(out, init_value)
     return combined

@@ -208,6 +208,7 @@ class Complex:
     operands: tuple[bool, ...]
 
     def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
+        """The function, on views of the arrays."""
         self.run(
             [_viewed(x) if is_pair else x for x, is_pair in zip(results, self.results)],
             [_viewed(x) if is_pair else x for x, is_pair in zip(operands, self.operands)],
@@ -241,6 +242,7 @@ class Transform:
     arg: Fft
 
     def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
+        """The transform of the only operand."""
         results[0][...] = oracle.fft(self.arg, operands[0])
 
 
@@ -300,12 +302,14 @@ def _reduce(node: UOp, x: Pair) -> Pair:
     axes = node.arg.axes
     order = [*axes, *(i for i in range(x.re.ndim) if i not in axes)]
     count = build.count(tuple(x.re.shape[i] for i in axes))
+    if count == 1:
+        return Pair(*(build.reshape(u, node.shape) for u in x))
     line = [build.reshape(build.permute(u, order), (count, *node.shape)) for u in x]
     params = tuple(Param(i, node.shape, x.re.dtype) for i in range(4))
     a, b, c, d = map(param, params)
     body = make_function(plane.multiply(Pair(a, b), Pair(c, d)), params)
     first = [build.full_like(a, 1), build.full_like(a, 0)]
-    return Pair(*build.scan(body, [], first, line, count))
+    return Pair(*(build.scan(body, [], first, line, count) if x.re.size else first))
 
 
 def _matrix(z: Pair) -> UOp:

@@ -276,7 +276,8 @@ def _log_length(z: Pair) -> UOp:
     x, y = magnitude(z.re), magnitude(z.im)
     high, low = maximum(x, y), minimum(x, y)
     near = (high > 0.5) & (high < 2)
-    excess = _squares(*(where(near, u, 0.0) for u in (high, low)), (full_like(x, -1),))
+    inside = where(near, high, 0.0), where(near, low, 0.0)
+    excess = _squares(*inside, (full_like(x, -1),))
     ratio = where(equal(high, 0.0), 0.0, low / high)
     far = unary(Op.LOG, high) + unary(Op.LOG1P, ratio * ratio) * 0.5
     found = where(near, unary(Op.LOG1P, excess) * 0.5, far)
