@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from tfn.dtypes import FLOAT64, INT32
+from tfn.dtypes import COMPLEX128, FLOAT64, INT32
 from tfn.trace import build, oracle
-from tfn.trace.argument import Conv, Host, Leaf, Param, Reduce, Shrink, VmapMethod
+from tfn.trace.argument import Conv, Fft, FftType, Host, Leaf, Param, Reduce, Shrink, VmapMethod
 from tfn.trace.jaxpr import function, param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -95,6 +95,43 @@ def reduction(op: Op, name: str, *axes: int) -> Case:
     """A reduction of three axes."""
     return Case(f"reduce {op.value} {name}", Op.REDUCE,
                 lambda x: UOp(Op.REDUCE, (x,), Reduce(op, axes)), (normal(3, 2, 5),))  # fmt: skip
+
+
+def weighed(z: UOp) -> UOp:
+    """One real number of both parts of a complex one."""
+    return build.real(z) + build.imag(z) * 0.5
+
+
+def plane(op: Op, *shape: int, arg: Any = None) -> Case:
+    """An op of one complex operand, whose parts move: in float64, derivatives are those of both."""
+    graph: Graph = lambda x, y: weighed(UOp(op, (build.complex_(x, y),), arg))
+    return Case(f"complex {op.value}", op, graph, (normal(*shape or (5,)), normal(*shape or (5,))))
+
+
+def planes(name: str, op: Op, graph: Graph, *shapes: tuple[int, ...]) -> Case:
+    """A graph of complex values, the parts of each of which move."""
+
+    def parts(*xs: UOp) -> UOp:
+        return weighed(graph(*map(build.complex_, xs[::2], xs[1::2])))
+
+    moving = tuple(normal(*shape) for shape in shapes for _ in range(2))
+    return Case(f"complex {name}", op, parts, moving)
+
+
+def fourier(kind: FftType, *lengths: int) -> Case:
+    """A Fourier transform of a matrix, over as many axes as there are lengths."""
+    rest = (2,) * (2 - len(lengths))
+    shape, halved = (*rest, *lengths), (*rest, *lengths[:-1], lengths[-1] // 2 + 1)
+
+    def graph(x: UOp) -> UOp:
+        y = UOp(Op.FFT, (x,), Fft(kind, lengths))
+        return y if kind is FftType.IRFFT else weighed(y)
+
+    if kind is FftType.RFFT:
+        return Case(f"rfft {lengths}", Op.FFT, graph, (normal(*shape),))
+    parts = halved if kind is FftType.IRFFT else shape
+    return Case(f"{kind.value} {lengths}", Op.FFT, lambda x, y: graph(build.complex_(x, y)),
+                (normal(*parts), normal(*parts)))  # fmt: skip
 
 
 def conv(name: str, x: tuple[int, ...], w: tuple[int, ...], strides: Any, padding: Any,
@@ -292,6 +329,24 @@ CASES = [
       for i in (-1, 1, 2)),
     Case("host", Op.HOST, lambda x, n: x * as_float(_host(n)), (normal(5),), (integers(9, 5),)),
     Case("call", Op.CALL, _call, (normal(3), normal(3))),
+    *(plane(op) for op in (
+        Op.REAL, Op.IMAG, Op.ABS, Op.SIGN, Op.NEG, Op.EXP, Op.EXP2, Op.EXPM1, Op.LOG, Op.LOG2,
+        Op.LOG1P, Op.SIN, Op.COS, Op.TAN, Op.ASIN, Op.ACOS, Op.ATAN, Op.SINH, Op.COSH, Op.TANH,
+        Op.ASINH, Op.ACOSH, Op.ATANH, Op.LOGISTIC, Op.SQRT, Op.RSQRT)),
+    plane(Op.CAST, arg=FLOAT64), plane(Op.FLIP, 2, 3, arg=(0,)),
+    plane(Op.REDUCE, 2, 3, arg=Reduce(Op.ADD, (1,))),
+    plane(Op.REDUCE, 2, 3, arg=Reduce(Op.MUL, (1,))),
+    planes("parts", Op.COMPLEX, lambda z: build.complex_(build.imag(z), weighed(z)), (5,)),
+    planes("cast", Op.CAST, lambda z: build.cast(build.real(z), COMPLEX128) * z, (5,)),
+    planes("mul", Op.MUL, lambda z, w: z * w, (5,), (5,)),
+    planes("div", Op.DIV, lambda z, w: z / w, (5,), (5,)),
+    planes("pow", Op.POW, lambda z, w: UOp(Op.POW, (z, w)), (5,), (5,)),
+    planes("dot", Op.DOT, lambda z, w: build.dot(z, w, ((1,), (0,))), (2, 3), (3, 4)),
+    planes("sort", Op.SORT, lambda z, w: build.sort([z, w])[1] * z, (2, 5), (2, 5)),
+    planes("scan", Op.SCAN, lambda z, zs: build.add_up(build.scan(
+        _function(lambda c, x: [c * x + c, c * c], ((3,), COMPLEX128), ((3,), COMPLEX128)),
+        [], [z], [zs], 4)[1], (0,)), (3,), (4, 3)),
+    *(fourier(kind, *lengths) for kind in FftType for lengths in ((5,), (3, 4))),
     Case("barrier", Op.GBARRIER, lambda x: UOp(Op.GBARRIER, (x * x,)), (normal(5),)),
 ]
 # fmt: on
