@@ -30,6 +30,12 @@ DEFINITIONS = {
     "soft_sign": lambda x: x / (1 + np.abs(x)),
     "tanh": np.tanh,
     "hard_tanh": lambda x: np.clip(x, -1, 1),
+    "hard_sigmoid": lambda x: np.clip((x + 3) / 6, 0, 1),
+    "hard_silu": lambda x: x * np.clip((x + 3) / 6, 0, 1),
+    "squareplus": lambda x: (x + np.sqrt(x * x + 4)) / 2,
+    "sparse_plus": lambda x: np.where(x <= -1, 0, np.where(x >= 1, x, (x + 1) ** 2 / 4)),
+    "sparse_sigmoid": lambda x: np.clip((x + 1) / 2, 0, 1),
+    "identity": lambda x: x,
 }
 
 
@@ -133,3 +139,30 @@ def test_functions_are_traced() -> None:
         x = jnp.asarray(LOGITS)
         np.testing.assert_allclose(tfn.jit(function)(x), function(x), rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(tfn.vmap(function)(x), function(x), rtol=1e-5, atol=1e-6)
+
+
+def test_log1mexp_is_accurate_on_both_sides() -> None:
+    x = np.float32([1e-6, 1e-3, 0.5, math.log(2), 1, 30, 80])
+    expected = [
+        math.log(-math.expm1(-v)) if v < 1 else math.log1p(-math.exp(-v)) for v in x.tolist()
+    ]
+    np.testing.assert_allclose(nn.log1mexp(x), expected, rtol=1e-5)
+    slopes = tfn.grad(lambda v: nn.log1mexp(v).sum())(x)
+    np.testing.assert_allclose(slopes, 1 / np.expm1(x.astype("d")), rtol=1e-5)
+
+
+def test_logsumexp_with_factors_and_signs() -> None:
+    x, b = np.float32([[1000, 999], [3, 1]]), np.float32([[1, -1], [-2, 0]])
+    out, sign = nn.logsumexp(x, 1, b=b, return_sign=True)
+    np.testing.assert_allclose(out, [1000 + math.log(1 - math.exp(-1)), 3 + math.log(2)], rtol=1e-6)
+    assert sign.tolist() == [1, -1]
+    assert nn.logsumexp(x, 1, b=np.abs(b), keepdims=True).shape == (2, 1)
+    assert math.isnan(nn.logsumexp(np.float32([0, 1]), b=np.float32([1, -1])).item())
+
+
+def test_logmeanexp() -> None:
+    x = np.float32([[0, math.log(3)], [500, 500]])
+    np.testing.assert_allclose(nn.logmeanexp(x, -1), [math.log(2), 500], rtol=1e-6)
+    kept = np.array([[True, False], [True, True]])
+    np.testing.assert_allclose(nn.logmeanexp(x, -1, where=kept), [0, 500], atol=1e-6)
+    assert nn.logmeanexp(x, keepdims=True).shape == (1, 1)

@@ -60,3 +60,28 @@ def test_refusals() -> None:
         initializers.variance_scaling(1.0, "fan", "normal")
     with pytest.raises(ArgumentError, match="at least two axes"):
         initializers.he_normal()(KEY, (3,))
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5), (2, 3, 4), (4, 0)])
+def test_orthogonal(shape: tuple[int, ...]) -> None:
+    w = np.asarray(initializers.orthogonal(2.0)(random.key(1), shape))
+    assert w.shape == shape
+    flat = w.reshape(-1, shape[-1]) if shape[-1] else w
+    small = flat.T @ flat if flat.shape[0] >= flat.shape[1] else flat @ flat.T
+    np.testing.assert_allclose(small, 4 * np.eye(len(small)), atol=1e-5)
+
+
+def test_orthogonal_along_another_axis() -> None:
+    w = np.asarray(initializers.orthogonal(column_axis=0)(random.key(1), (3, 2, 4)))
+    flat = w.reshape(3, 8)
+    np.testing.assert_allclose(flat @ flat.T, np.eye(3), atol=1e-5)
+    with pytest.raises(ArgumentError, match="two axes"):
+        initializers.orthogonal()(random.key(0), (3,))
+
+
+def test_delta_orthogonal() -> None:
+    w = np.asarray(initializers.delta_orthogonal()(random.key(1), (3, 3, 2, 4)))
+    np.testing.assert_allclose(w[1, 1] @ w[1, 1].T, np.eye(2), atol=1e-5)
+    assert np.abs(w).sum() == np.abs(w[1, 1]).sum()
+    with pytest.raises(ArgumentError, match="inputs <= outputs"):
+        initializers.delta_orthogonal()(random.key(0), (3, 4, 2))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tfn import lax
 from tfn import numpy as jnp
@@ -129,6 +129,47 @@ def softplus(x: Float[Array, ...]) -> Float[Array, ...]:
     return jnp.logaddexp(x, 0.0)
 
 
+def squareplus(x: Float[Array, ...], b: ArrayLike = 4.0) -> Float[Array, ...]:
+    """``(x + sqrt(x**2 + b)) / 2``: like `softplus`, without exp and log.
+
+    Source: Barron 2021, arXiv:2112.11687.
+    """
+    x = _floating(x)
+    root = jnp.sqrt(jnp.square(x) + b)
+    return jnp.where(x < 0, b / (2 * (root - x)), (x + root) / 2)
+
+
+def sparse_plus(x: Float[Array, ...]) -> Float[Array, ...]:
+    """0 below -1, x above 1, and a parabola between them.
+
+    Source: Martins, Astudillo 2016, arXiv:1602.02068: the loss of sparsemax for two classes.
+    """
+    x = _floating(x)
+    return jnp.where(x <= -1, 0.0, jnp.where(x >= 1, x, jnp.square(x + 1) / 4))
+
+
+def sparse_sigmoid(x: Float[Array, ...]) -> Float[Array, ...]:
+    """``(x + 1) / 2`` between 0 and 1: the derivative of `sparse_plus`."""
+    return jnp.clip((_floating(x) + 1) / 2, 0.0, 1.0)
+
+
+def log1mexp(x: Float[Array, ...]) -> Float[Array, ...]:
+    """``log(1 - exp(-x))`` for x > 0, accurate near zero and far from it.
+
+    Source: Maechler 2012, "Accurately computing log(1 - exp(-|a|))".
+    """
+    x = _floating(x)
+    near = x < math.log(2)
+    # Each branch is given only what it is meant for, so that gradients are not NaN.
+    small, large = jnp.where(near, x, 1.0), jnp.where(near, 1.0, x)
+    return jnp.where(near, jnp.log(-jnp.expm1(-small)), jnp.log1p(-jnp.exp(-large)))
+
+
+def identity(x: Shaped[Array, ...]) -> Shaped[Array, ...]:
+    """x."""
+    return jnp.asarray(x)
+
+
 def soft_sign(x: Float[Array, ...]) -> Float[Array, ...]:
     """``x / (1 + |x|)``."""
     x = _floating(x)
@@ -144,6 +185,23 @@ def hard_tanh(x: Float[Array, ...]) -> Float[Array, ...]:
     """x between -1 and 1."""
     x = _floating(x)
     return jnp.where(x > 1, 1.0, jnp.where(x < -1, -1.0, x))
+
+
+def hard_sigmoid(x: Float[Array, ...]) -> Float[Array, ...]:
+    """`sigmoid` in three straight pieces."""
+    return relu6(_floating(x) + 3) / 6
+
+
+def hard_silu(x: Float[Array, ...]) -> Float[Array, ...]:
+    """``x * hard_sigmoid(x)``.
+
+    Source: Howard et al. 2019, arXiv:1905.02244.
+    """
+    x = _floating(x)
+    return x * hard_sigmoid(x)
+
+
+hard_swish = hard_silu
 
 
 def glu(x: Float[Array, ...], axis: int = -1) -> Float[Array, ...]:
@@ -198,19 +256,56 @@ def _unmasked(out: Array, where: Array | None, value: float) -> Array:
     return out if where is None else jnp.where(where, out, value)
 
 
-def logsumexp(x: Float[Array, ...], axis: Axes = None, keepdims: bool = False,
-              where: Bool[Array, ...] | None = None) -> Float[Array, ...]:  # fmt: skip
-    """``log(sum(exp(x)))``, without overflow.
+@overload
+def logsumexp(x: Float[Array, ...], axis: Axes = None, b: ArrayLike | None = None,
+              keepdims: bool = False, return_sign: Literal[False] = False,
+              where: Bool[Array, ...] | None = None) -> Float[Array, ...]: ...  # fmt: skip
+@overload
+def logsumexp(x: Float[Array, ...], axis: Axes = None, b: ArrayLike | None = None,
+              keepdims: bool = False, *, return_sign: Literal[True],
+              where: Bool[Array, ...] | None = None,
+              ) -> tuple[Float[Array, ...], Float[Array, ...]]: ...  # fmt: skip
+def logsumexp(x: Float[Array, ...], axis: Axes = None, b: ArrayLike | None = None,
+              keepdims: bool = False, return_sign: bool = False,
+              where: Bool[Array, ...] | None = None) -> Any:  # fmt: skip
+    """``log(sum(b * exp(x)))``, without overflow.
+
+    Args:
+        b: factors of the terms, 1 if None.
+        return_sign: return the logarithm of the magnitude of the sum, and its sign.
+        where: which elements take part.
 
     Example:
         >>> logsumexp(jnp.array([1000.0, 1000.0])).item() - 1000
         0.693...
     """
     x = _masked(_floating(x), where)
+    if b is not None:
+        x = jnp.where(jnp.asarray(b) == 0, -jnp.inf, x)
     largest = jnp.max(x, axis, keepdims=True)
     largest = lax.stop_gradient(jnp.where(jnp.isfinite(largest), largest, 0.0))
-    out = jnp.log(jnp.sum(jnp.exp(x - largest), axis, keepdims=True)) + largest
-    return out if keepdims else jnp.squeeze(out, _axes(axis, x.ndim))
+    terms = jnp.exp(x - largest)
+    total = jnp.sum(terms if b is None else b * terms, axis, keepdims=True)
+    sign = jnp.sign(total)
+    if return_sign:
+        total = jnp.abs(total)
+    out = jnp.log(total) + largest
+    if not keepdims:
+        out, sign = (jnp.squeeze(v, _axes(axis, x.ndim)) for v in (out, sign))
+    return (out, sign) if return_sign else out
+
+
+def logmeanexp(x: Float[Array, ...], axis: Axes = None, where: Bool[Array, ...] | None = None,
+               keepdims: bool = False) -> Float[Array, ...]:  # fmt: skip
+    """``log(mean(exp(x)))``, without overflow.
+
+    Example:
+        >>> logmeanexp(jnp.array([1000.0, 1000.0])).item()
+        1000.0
+    """
+    x = _floating(x)
+    count = jnp.sum(jnp.ones_like(x), axis, keepdims=keepdims, where=where)
+    return logsumexp(x, axis, keepdims=keepdims, where=where) - jnp.log(count)
 
 
 def _axes(axis: Axes, ndim: int) -> tuple[int, ...]:
@@ -244,9 +339,12 @@ def standardize(
     return centred * lax.rsqrt(jnp.asarray(variance) + epsilon)
 
 
-def one_hot(x: Int[Array, ...], num_classes: int, dtype: Any = float,
+def one_hot(x: Int[Array, ...], num_classes: int, *, dtype: Any = None,
             axis: int = -1) -> Shaped[Array, ...]:  # fmt: skip
     """A new axis with 1 at the coordinate that x gives and 0 elsewhere; all 0 if it is outside.
+
+    Args:
+        dtype: of the result, float32 if None.
 
     Example:
         >>> one_hot(jnp.array([1, 3]), 3).tolist()
@@ -257,4 +355,4 @@ def one_hot(x: Int[Array, ...], num_classes: int, dtype: Any = float,
     shape = [1] * (x.ndim + 1)
     shape[place] = num_classes
     classes = jnp.arange(num_classes, dtype=x.dtype).reshape(shape)
-    return (jnp.expand_dims(x, place) == classes).astype(dtype)
+    return (jnp.expand_dims(x, place) == classes).astype(float if dtype is None else dtype)

@@ -74,6 +74,58 @@ def truncated_normal(stddev: float = 1e-2, dtype: Any = float, lower: float = -2
     return init
 
 
+def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = float) -> Initializer:
+    """A matrix with orthonormal columns, or rows where there are fewer of them, times a scale.
+
+    Args:
+        column_axis: the axis of columns; all others together are that of rows.
+
+    Raises:
+        ArgumentError: for a shape of fewer than two axes.
+    Source: Saxe, McClelland, Ganguli 2013, arXiv:1312.6120.
+
+    Example:
+        >>> w = orthogonal()(random.key(0), (4, 2))
+        >>> bool((abs(w.T @ w - jnp.eye(2)) < 1e-5).all())
+        True
+    """
+
+    def init(key: KeyLike, shape: Sequence[int], dtype: Any = dtype) -> Array:
+        if len(shape) < 2:
+            raise ArgumentError("orthogonal needs at least two axes", got=str(tuple(shape)))
+        columns = shape[column_axis]
+        if prod(shape) == 0:
+            return jnp.zeros(shape, dtype)
+        q = random.orthogonal(key, prod(shape) // columns, (), dtype, columns)
+        rows = [n for i, n in enumerate(shape) if i != column_axis % len(shape)]
+        placed = jnp.moveaxis(q.reshape((*rows, columns)), -1, column_axis)
+        return placed * scale
+
+    return init
+
+
+def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = float) -> Initializer:
+    """A window of a convolution that is `orthogonal` in its middle and zero elsewhere.
+
+    Raises:
+        ArgumentError: unless the shape is (*window, inputs, outputs) with one to three axes of
+            window, and no more inputs than outputs.
+    Source: Xiao et al. 2018, arXiv:1806.05393.
+    """
+    matrix = orthogonal(scale, column_axis, dtype)
+
+    def init(key: KeyLike, shape: Sequence[int], dtype: Any = dtype) -> Array:
+        if len(shape) not in (3, 4, 5) or shape[-1] < shape[-2]:
+            raise ArgumentError(
+                "delta_orthogonal needs a shape (*window, inputs, outputs) with inputs <= outputs",
+                got=str(tuple(shape)),
+            )
+        middle = tuple((n - 1) // 2 for n in shape[:-2])
+        return jnp.zeros(shape, dtype).at[middle].set(matrix(key, shape[-2:], dtype))
+
+    return init
+
+
 # The standard deviation of a standard normal number, given that it lies in (-2, 2).
 _CUT = 0.87962566103423978
 
