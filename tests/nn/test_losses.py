@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tfn
+from tests.nn.waves import agrees, wave
 from tfn import nn
 from tfn import numpy as jnp
 from tfn.errors import ArgumentError
@@ -48,3 +49,24 @@ def test_squares_and_huber() -> None:
     np.testing.assert_allclose(nn.squared_error(x, 1.0), [16, 0.25, 1])
     np.testing.assert_allclose(nn.l2_loss(x), [4.5, 0.125, 2])
     np.testing.assert_allclose(nn.huber_loss(x, delta=1.0), [2.5, 0.125, 1.5])
+
+
+def test_others_have_the_values_of_optax() -> None:
+    soft = nn.softmax(wave(2, 4, start=9))
+    agrees(nn.kl_divergence(nn.log_softmax(wave(2, 4)), soft), [4.3299515e-05, 2.15685e-05])
+    hard = jnp.array([[0, 0.5, 0.5, 0], [1.0, 0, 0, 0]])
+    agrees(nn.kl_divergence(nn.log_softmax(wave(2, 4)), hard), [0.56572795, 0.72790843])
+    agrees(nn.cosine_similarity(wave(2, 4), wave(2, 4, start=9)), [0.99987805, 0.99985594])
+    agrees(nn.log_cosh(wave(4) * 3, wave(4, start=2)), [0.42274427, 0.48764622, 1.9334857])
+    signs = jnp.sign(wave(4, start=2))
+    agrees(nn.hinge_loss(wave(4), signs), [1.0, 0.35578233, 0.01455027, 1.8632094])
+    agrees(nn.smooth_labels(hard, 0.1), [0.025, 0.475, 0.475, 0.025, 0.925, 0.025])
+
+
+def test_at_zero_gradients_are_finite() -> None:
+    zeros = jnp.zeros((2, 3))
+    for loss in (nn.cosine_similarity, nn.log_cosh, nn.kl_divergence):
+        for argument in (0, 1):
+            slope = tfn.grad(lambda *a, f=loss: f(*a).sum(), argument)(zeros, zeros)
+            assert np.isfinite(slope).all(), loss
+    assert nn.log_cosh(jnp.array([200.0])).item() == pytest.approx(200 - np.log(2))

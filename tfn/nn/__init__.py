@@ -67,11 +67,12 @@ from tfn.nn.transformer import (
     FeedForward as FeedForward, Stack as Stack, TransformerBlock as TransformerBlock,
 )  # fmt: skip
 from tfn.nn.losses import (
-    huber_loss as huber_loss, l2_loss as l2_loss,
+    cosine_similarity as cosine_similarity, hinge_loss as hinge_loss, huber_loss as huber_loss,
+    kl_divergence as kl_divergence, l2_loss as l2_loss, log_cosh as log_cosh,
     sigmoid_binary_cross_entropy as sigmoid_binary_cross_entropy,
     softmax_cross_entropy as softmax_cross_entropy,
     softmax_cross_entropy_with_integer_labels as softmax_cross_entropy_with_integer_labels,
-    squared_error as squared_error,
+    smooth_labels as smooth_labels, squared_error as squared_error,
 )  # fmt: skip
 from tfn.nn import optim as optim
 from tfn.nn.optim import schedules as schedules

@@ -4,8 +4,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError
@@ -84,3 +86,54 @@ def huber_loss(predictions: Float[Array, "*batch"], targets: ArrayLike = 0.0,
     error = jnp.abs(predictions - targets)
     near = jnp.minimum(error, delta)
     return 0.5 * near * near + delta * (error - near)
+
+
+def log_cosh(predictions: Float[Array, "*batch"],
+             targets: ArrayLike = 0.0) -> Float[Array, "*batch"]:  # fmt: skip
+    """The logarithm of the hyperbolic cosine of the difference: smooth, linear far away."""
+    error = predictions - targets
+    return jnp.logaddexp(error, -error) - math.log(2)
+
+
+def hinge_loss(predictions: Float[Array, "*batch"],
+               signs: Float[Array, "*batch"]) -> Float[Array, "*batch"]:  # fmt: skip
+    """How far predictions are from being beyond the signs, -1 or 1, that they should have."""
+    return jnp.maximum(0.0, 1.0 - predictions * signs)
+
+
+def kl_divergence(log_predictions: Float[Array, "*batch classes"],
+                  targets: Float[Array, "*batch classes"]) -> Float[Array, "*batch"]:  # fmt: skip
+    """The divergence of probabilities, given as logarithms, from those of the targets.
+
+    Source: Kullback, Leibler 1951, "On information and sufficiency".
+
+    Example:
+        >>> kl_divergence(jnp.log(jnp.array([0.5, 0.5])), jnp.array([0.0, 1.0])).item()
+        0.693...
+    """
+    logs = jnp.log(jnp.where(targets > 0, targets, 1.0))
+    return jnp.sum(targets * (logs - log_predictions), -1)
+
+
+def cosine_similarity(a: Float[Array, "*batch features"], b: Float[Array, "*batch features"],
+                      epsilon: float = 1e-12) -> Float[Array, "*batch"]:  # fmt: skip
+    """The cosine of the angle between vectors; 0 if one of them is 0.
+
+    Args:
+        epsilon: what the square of a length is taken to be at least.
+
+    Example:
+        >>> cosine_similarity(jnp.array([1.0, 0.0]), jnp.array([3.0, 4.0])).item()
+        0.6...
+    """
+    lengths = [lax.rsqrt(jnp.maximum(jnp.sum(jnp.square(x), -1), epsilon)) for x in (a, b)]
+    return jnp.sum(a * b, -1) * lengths[0] * lengths[1]
+
+
+def smooth_labels(labels: Float[Array, "*batch classes"],
+                  alpha: float) -> Float[Array, "*batch classes"]:  # fmt: skip
+    """Probabilities of classes, a fraction `alpha` of which is spread over all of them.
+
+    Source: Müller, Kornblith, Hinton 2019, arXiv:1906.02629.
+    """
+    return (1.0 - alpha) * labels + alpha / labels.shape[-1]
