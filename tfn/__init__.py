@@ -26,6 +26,8 @@ from tfn.transforms import checkpoint_policies as checkpoint_policies
 from tfn.transforms.checkpoint import checkpoint as checkpoint
 from tfn.transforms.checkpoint import checkpoint_name as checkpoint_name
 from tfn.transforms.checkpoint import remat as remat
+from tfn.transforms.closure import closure_convert as closure_convert
+from tfn.transforms.closure import custom_gradient as custom_gradient
 from tfn.transforms.forward import custom_jvp as custom_jvp
 from tfn.transforms.reverse import custom_vjp as custom_vjp
 from tfn.transforms.grad import grad as grad
@@ -48,9 +50,7 @@ _bind.plug(run.Runner())
 _array.plug(numpy)
 dtypes.plug(numpy.asarray)
 
-from tfn import nn as nn  # noqa: E402  (a guest: it needs the face above)
-
-_ON_DEMAND = ("compat", "flatten_util", "tree_util")
+_ON_DEMAND = ("compat", "flatten_util", "nn", "tree_util")
 """Modules that are imported when they are first asked for."""
 _FUNCTIONS = {"export": "tfn.exporting.export", "load": "tfn.exporting.load"}
 """Functions whose modules are."""

@@ -14,8 +14,10 @@ Files in reading order:
     segments     loops in blocks of steps: unrolled, or checkpointed
     loops        scan, while_loop, fori_loop, map
     branches     cond, switch
+    solve        custom_root, custom_linear_solve
     associative  associative_scan
     special      incomplete gamma and beta functions, zeta, Bessel
+    linalg       matrix factorisations and solves
 """
 
 # ruff: noqa: I001  (reading order)
@@ -78,6 +80,7 @@ from tfn.lax.loops import (
     scan as scan, while_loop as while_loop, fori_loop as fori_loop, map as map,
 )  # fmt: skip
 from tfn.lax.branches import cond as cond, switch as switch
+from tfn.lax.solve import custom_root as custom_root, custom_linear_solve as custom_linear_solve
 from tfn.lax.associative import associative_scan as associative_scan
 from tfn.lax.special import (
     igamma as igamma, igammac as igammac, igamma_grad_a as igamma_grad_a,
@@ -85,3 +88,4 @@ from tfn.lax.special import (
     polygamma as polygamma, bessel_i0e as bessel_i0e, bessel_i1e as bessel_i1e,
 )  # fmt: skip
 from tfn.transforms.grad import stop_gradient as stop_gradient
+from tfn.lax import linalg as linalg

@@ -11,6 +11,7 @@ Files, in reading order:
 - ``iterate``: the rows of WHILE
 - ``branch``: the rows of COND and CALL
 - ``host``: the rows of HOST
+- ``handmade``: the rows of KERNEL
 - ``rules``: the rows of CUSTOM and LINEAR
 - ``jvp``: forward mode: the table `JVP`
 - ``cotangents``: the sum of all cotangents of one value
@@ -20,6 +21,7 @@ Files, in reading order:
 - ``custom``: a call of a function that has rules of its own
 - ``forward``: `custom_jvp`
 - ``reverse``: `custom_vjp`
+- ``closure``: `closure_convert`, `custom_gradient`
 - ``checkpoint_policies``: what a checkpointed function keeps
 - ``checkpoint``: `checkpoint`, `checkpoint_name`
 - ``grad``: `grad`, `value_and_grad`, `stop_gradient`
@@ -27,6 +29,7 @@ Files, in reading order:
 - ``batch``: one more axis: the table `BATCH`
 - ``jacobian``: `jacfwd`, `jacrev`, `hessian`
 - ``vmap``: `vmap`
+- ``checks``: what can go wrong, returned as one more result: the table `CHECKS`
 - ``callback``: `pure_callback`, `io_callback`
 - ``static``: which arguments of a function are static, which are donated
 - ``ahead``: a function before it is called: traced, lowered, compiled

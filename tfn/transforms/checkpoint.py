@@ -38,7 +38,7 @@ from tfn.transforms.checkpoint_policies import (
 )  # fmt: skip
 from tfn.transforms.custom import custom, enclosed
 from tfn.transforms.record import record
-from tfn.transforms.rules import Lane, Tangents
+from tfn.transforms.rules import Lane, Tangents, through
 from tfn.transforms.scan import Pull, Push
 from tfn.transforms.static import Names, Selection
 
@@ -57,9 +57,18 @@ class Checkpoint:
     prevent_cse: bool = True
     other: UOp | None = None
 
+    @property
+    def transposes(self) -> bool:
+        """No: what is written in it says how it is transposed."""
+        return False
+
     def lanes(self, lane: Lane) -> Checkpoint:
         """The same: it does not depend on how many lanes there are."""
         return self if self.other is None else replace(self, other=lane.wide(self.other))
+
+    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
+        """As it is written."""
+        return through(pull, u, cts, moving)
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """The tangents as one linear function of operands, saved values and tangents."""

@@ -6,14 +6,14 @@ whether its value may be kept.  Any function from a `UOp` to a bool will do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tfn.trace.argument import Custom
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
-from tfn.transforms.rules import Lane, Tangents
-from tfn.transforms.scan import Push
+from tfn.transforms.rules import Lane, Tangents, through
+from tfn.transforms.scan import Pull, Push
 
 Policy = Callable[[UOp], bool]
 
@@ -90,9 +90,18 @@ checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
 class Named:
     """The rules of a value with a name: the identity."""
 
+    @property
+    def transposes(self) -> bool:
+        """No: what is written in it says how it is transposed."""
+        return False
+
     def lanes(self, lane: Lane) -> Named:
         """The same name for all lanes."""
         return self
+
+    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
+        """As it is written."""
+        return through(pull, u, cts, moving)
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """The tangents as they are."""

@@ -9,14 +9,14 @@ value is refused, since no rule says what it is.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from tfn import tree
-from tfn.errors import ArgumentError, GradientError, TfnError, TreeError
+from tfn.errors import ArgumentError, GradientError, TfnError, TreeError, UnexpectedTracerError
 from tfn.trace import bind, effects
 from tfn.trace.argument import Custom, Param
 from tfn.trace.build import several
@@ -49,10 +49,10 @@ def known(u: UOp) -> bool:
             if node.op is Op.LEAF:
                 value = node.arg.value
                 found = value is not None and (value.trace is None or value.known)
+            elif node.op is Op.FUNCTION:  # closed: it depends on nothing
+                found = True
             else:
-                found = node.op not in (Op.PARAM, Op.LINEAR) and all(
-                    _KNOWN[s] for s in node.src if s.op is not Op.FUNCTION
-                )
+                found = node.op not in (Op.PARAM, Op.LINEAR) and all(_KNOWN[s] for s in node.src)
             _KNOWN[node] = found
     return _KNOWN[u]
 
@@ -64,6 +64,9 @@ def asking(rule: Function) -> Iterator[bind.Trace]:
         try:
             yield trace
         except TfnError as error:
+            if isinstance(error, UnexpectedTracerError):
+                error.add_note("  rules run when a derivative is asked for: what they need must be "
+                               "an argument, or a residual")  # fmt: skip
             error.add_note(f"  while: asking the rule {where(rule)}")
             raise
 
@@ -144,10 +147,12 @@ class Fixed:
         return [at[i] if i in at else next(rest) for i in range(count)]
 
     def _key(self) -> tuple[Any, ...]:
-        return tuple([(type(v), v if isinstance(v, Hashable) else id(v)) for v in self.values])
+        # Nodes are forgotten when Python ends too, and then no global name is left to ask.
+        keys = [id(v) if getattr(v, "__hash__", None) is None else v for v in self.values]
+        return tuple(zip(map(type, self.values), keys, strict=True))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Fixed) and (self.positions, self._key()) == (
+        return type(other) is type(self) and (self.positions, self._key()) == (
             other.positions, other._key()
         )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,8 @@ from tfn.trace.uop import UOp
 from tfn.transforms.arguments import Argnums, Function, name_of
 from tfn.transforms.body import filled
 from tfn.transforms.custom import Call, Customized, asking, given, missing, pair, same_result, taken
-from tfn.transforms.rules import Lane, Tangents
-from tfn.transforms.scan import Push
+from tfn.transforms.rules import Lane, Tangents, through
+from tfn.transforms.scan import Pull, Push
 from tfn.transforms.static import Names
 from tfn.transforms.vectors import SymbolicZero
 
@@ -27,6 +28,10 @@ class JvpRules:
     def lanes(self, lane: Lane) -> Lane:
         """The rule is about one lane."""
         return lane
+
+    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
+        """As it is written."""
+        return through(pull, u, cts, moving)
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """What the user's rule gives."""

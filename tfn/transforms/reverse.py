@@ -27,7 +27,7 @@ from tfn.transforms.custom import (
     same_result,
     taken,
 )  # fmt: skip
-from tfn.transforms.rules import Lane, Tangents
+from tfn.transforms.rules import Lane, Tangents, through
 from tfn.transforms.scan import Pull, Push
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.static import Names
@@ -53,9 +53,18 @@ class VjpRules:
 
     call: Call
 
+    @property
+    def transposes(self) -> bool:
+        """No: its transpose is part of what `jvp` gives."""
+        return False
+
     def lanes(self, lane: Lane) -> Lane:
         """The rule is about one lane."""
         return lane
+
+    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
+        """As it is written."""
+        return through(pull, u, cts, moving)
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """What ``fwd`` keeps, and a linear function of the tangents of which ``bwd`` is the

@@ -30,6 +30,9 @@ class Rules(Protocol):
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """The tangents of all results, from those of all sources (the first is the function)."""
 
+    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
+        """The cotangents of the sources `moving`, of a function that is linear in them."""
+
     def lanes(self, lane: Lane) -> Rules:
         """The rules of the function under `vmap`: those given, if these are about one lane."""
 
@@ -51,17 +54,17 @@ def jvp(push: Push, u: UOp, tangents: Tangents) -> tuple[UOp | None, ...]:
 
 
 def transpose(pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
-    """The row of CUSTOM in `SEVERAL_RESULTS`: a linear function is transposed as it is written."""
+    """The row of CUSTOM and LINEAR in `SEVERAL_RESULTS`."""
+    rules: Rules | LinearRules = u.arg.rules
+    return rules.transpose(pull, u, cts, moving)
+
+
+def through(pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
+    """The transpose of a function as it is written, if no rule says more."""
     inputs, outputs = opened(u.src[0])
     variables = [inputs[i - 1] for i in moving]
     held = {x: s for x, s in zip(inputs, u.src[1:], strict=True) if x not in variables}
     return pull(substitute(outputs, held), variables, cts)
-
-
-def transpose_linear(pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
-    """The row of LINEAR in `SEVERAL_RESULTS`."""
-    rules: LinearRules = u.arg.rules
-    return rules.transpose(pull, u, cts, moving)
 
 
 def forward(pull: Pull, u: UOp) -> list[UOp]:
@@ -113,7 +116,7 @@ class Lane:
         one, values = self._one(u)
         given = [None if ct is None else self._leaf(ct, True) for ct in cts]
         values |= {x: (ct, True) for x, ct in zip(given, cts) if x is not None and ct is not None}
-        found = self._all(transpose_linear(pull, one, given, moving), values)
+        found = self._all(transpose(pull, one, given, moving), values)
         return [
             ct if ct is None or self.mapped[i] else add_up(ct, (0,))
             for ct, i in zip(found, moving, strict=True)

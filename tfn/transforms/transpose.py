@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from tfn.dtypes import promote_types
 from tfn.errors import GradientError
+from tfn.trace import lines
 from tfn.trace.argument import Conv, FftType
 from tfn.trace.build import (
     add_up,
@@ -45,7 +46,7 @@ from tfn.trace.primitives import PRIMITIVES
 from tfn.trace.regions import results
 from tfn.trace.unfold import has, unfold
 from tfn.trace.uop import UOp, walk
-from tfn.transforms import branch, host, iterate, rules, scan
+from tfn.transforms import branch, handmade, host, iterate, rules, scan
 from tfn.transforms.cotangents import total
 from tfn.transforms.indexing import at, clamped, inside, last
 
@@ -85,6 +86,8 @@ def pull(outputs: Sequence[UOp | None], inputs: Sequence[UOp],
             for i, part in zip(moving, back, strict=True):
                 if part is not None:
                     arrive(src[i], part)
+                    if lines.kept():
+                        lines.inherit(part, node)
             continue
         if node not in found:
             continue
@@ -96,7 +99,10 @@ def pull(outputs: Sequence[UOp | None], inputs: Sequence[UOp],
         _check(node, moving)
         rule = TRANSPOSE[node.op]
         for i in moving:
-            arrive(src[i], rule(node, arrived, i))
+            part = rule(node, arrived, i)
+            arrive(src[i], part)
+            if lines.kept():
+                lines.inherit(part, node)
     return [total(found[x]) if x in found else None for x in inputs]
 
 
@@ -343,10 +349,10 @@ SEVERAL_RESULTS: dict[Op, RuleOfSeveral] = {
     Op.SORT: _not_linear,
     Op.TUPLE: lambda u, cts, moving: [cts[i] for i in moving],
     Op.HOST: host.transpose,
+    Op.KERNEL: handmade.transpose,
     Op.SCAN: partial(scan.transpose, pull),
     Op.WHILE: iterate.transpose,
-    Op.CUSTOM: partial(rules.transpose, pull),
-    Op.LINEAR: partial(rules.transpose_linear, pull),
+    **dict.fromkeys((Op.CUSTOM, Op.LINEAR), partial(rules.transpose, pull)),
     **dict.fromkeys((Op.COND, Op.CALL), partial(branch.transpose, pull)),
 }
 """The rows of ops with several results, which serve all moving operands together."""

@@ -1,0 +1,145 @@
+"""What a function closes over, made arguments of it: `closure_convert`, `custom_gradient`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tfn import tree
+from tfn.dtypes import INEXACT
+from tfn.errors import TreeError
+from tfn.trace import bind
+from tfn.trace.jaxpr import Jaxpr, close, leaves
+from tfn.transforms.arguments import Function, as_value
+from tfn.transforms.custom import pair
+from tfn.transforms.record import record
+from tfn.transforms.reverse import custom_vjp
+from tfn.transforms.shapes import ShapeDtypeStruct
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A function closed over Values, which are its children: a pytree, to be called.
+
+    Attributes:
+        captured: the Values.
+        jaxpr: the closed function of those, then of the leaves of the arguments.
+        takes: the structure of the arguments.
+        gives: the structure of the result.
+        weak: which of its leaves have a weak dtype.
+    """
+
+    captured: tuple[Any, ...]
+    jaxpr: Jaxpr
+    takes: tree.Structure
+    gives: tree.Structure
+    weak: tuple[bool, ...]
+
+    def __call__(self, *args: Any) -> Any:
+        """The function's result, for arguments of the types it was converted for."""
+        flat, structure = tree.flatten(args)
+        if structure != self.takes:
+            raise TreeError("a converted function takes what it was converted for",
+                            got=f"{tree.show(structure)} instead of {tree.show(self.takes)}",
+                            )  # fmt: skip
+        values = [as_value(x, f"argument {i}") for i, x in enumerate(flat)]
+        found = bind.call(self.jaxpr, [*self.captured, *values], self.weak)
+        return tree.unflatten(self.gives, found)
+
+
+tree.register_node(
+    Converted,
+    lambda f: (f.captured, (f.jaxpr, f.takes, f.gives, f.weak)),
+    lambda static, captured: Converted(tuple(captured), *static),
+)
+
+
+def converted(what: str, fun: Function, args: Sequence[Any]) -> Converted:
+    """A function traced on types, apart from what it has captured."""
+    flat, structure = tree.flatten(tuple(args))
+    types = [
+        x if isinstance(x, ShapeDtypeStruct) else ShapeDtypeStruct.of(as_value(x, f"argument {i}"))
+        for i, x in enumerate(flat)
+    ]
+    recorded = record(what, fun, lambda xs: fun(*tree.unflatten(structure, xs)), types,
+                      known=False)  # fmt: skip
+    inner = set(recorded.inputs)
+    captured = [u for u in leaves(recorded.outputs) if u not in inner]
+    jaxpr, _ = close(recorded.outputs, [*captured, *recorded.inputs])
+    values = tuple(u.arg.value for u in captured)
+    return Converted(values, jaxpr, structure, recorded.structure, tuple(recorded.weak))
+
+
+def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[Any]]:
+    """A function with the traced values that it closes over as arguments.
+
+    For functions that take functions, with a derivative of their own: what those close over has
+    to be an argument, for rules to say what its derivative is.
+
+    Returns:
+        (converted, values): ``converted(*args, *values)`` is ``fun(*args)`` for arguments of the
+        types of `example_args`.  Values without derivative stay where they are.
+
+    Example:
+        >>> import tfn
+        >>> def f(y):
+        ...     g, values = tfn.closure_convert(lambda x: x * y, 1.0)
+        ...     return g(3.0, *values)
+        >>> float(tfn.grad(f)(2.0))
+        3.0
+    """
+    found = converted("closure_convert", fun, example_args)
+    hoisted = [v for v in found.captured if v.trace is not None and v.dtype in INEXACT]
+    places = [i for i, v in enumerate(found.captured) if any(v is h for h in hoisted)]
+
+    @functools.wraps(fun)
+    def run(*args: Any) -> Any:
+        count = len(args) - len(places)
+        captured = list(found.captured)
+        for i, value in zip(places, args[count:], strict=True):
+            captured[i] = bind.face().asarray(value)
+        return Converted(tuple(captured), found.jaxpr, found.takes, found.gives, found.weak)(
+            *args[:count]
+        )
+
+    return run, hoisted
+
+
+def custom_gradient(fun: Function) -> Function:
+    """A function that returns its result and the function from its cotangent to the arguments'.
+
+    The second one may close over what the first has computed.  It returns a tuple, or, of one
+    argument, the cotangent itself.
+
+    Example:
+        >>> import tfn
+        >>> @tfn.custom_gradient
+        ... def f(x):
+        ...     return x * x, lambda ct: 10 * ct * x
+        >>> float(f(3.0)), float(tfn.grad(f)(3.0))
+        (9.0, 30.0)
+    """
+
+    @functools.wraps(fun)
+    def value(*args: Any) -> Any:
+        return both(*args)[0]
+
+    def both(*args: Any) -> tuple[Any, Any]:
+        return pair(getattr(fun, "__name__", "the function"), "(result, gradient)", fun(*args))
+
+    def fwd(*args: Any) -> tuple[Any, Converted]:
+        result, rule = both(*args)
+        types = tree.map(
+            lambda y: ShapeDtypeStruct.of(bind.face().asarray(y)), result
+        )  # fmt: skip
+        return result, converted("custom_gradient", rule, [types])
+
+    def bwd(rule: Converted, ct: Any) -> tuple[Any, ...]:
+        found = rule(ct)
+        return found if isinstance(found, tuple) else (found,)
+
+    run = custom_vjp(value)
+    run.defvjp(fwd, bwd)
+    return run
