@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import INT32, DType
+from tfn.dtypes import part as part_of
 from tfn.errors import ShapeError
 from tfn.numpy.contraction import contract
 from tfn.numpy.joining import section
@@ -36,7 +37,7 @@ def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike) -> Array:
 
 
 def _interp(x: UOp, xp: UOp, fp: UOp, dtype: DType) -> UOp:
-    x, xp, fp = cast(x, dtype), cast(xp, dtype), cast(fp, dtype)
+    x, xp, fp = cast(x, part_of(dtype)), cast(xp, part_of(dtype)), cast(fp, dtype)
     count = xp.size
     shape = (*x.shape, count)
     passed = build.broadcast_to(xp, shape) <= build.broadcast_in_dim(x, shape, range(x.ndim))
@@ -51,6 +52,7 @@ def _interp(x: UOp, xp: UOp, fp: UOp, dtype: DType) -> UOp:
     low, high = at(fp, place), at(fp, place + 1)
     part = (x - left) / (right - left)
     part = build.minimum(build.maximum(part, full_like(part, 0)), full_like(part, 1))
+    part = cast(part, dtype)
     return low * (1 - part) + high * part
 
 
@@ -133,4 +135,4 @@ def _covariance(x: UOp, dtype: DType, ddof: int) -> UOp:
     x = cast(x, dtype)
     mean = add_up(x, (1,), keepdims=True) / max(x.shape[1], 1)
     away = x - expand(mean, x.shape)
-    return contract(away, away, ((1,), (1,)), ((), ()), dtype) / (x.shape[1] - ddof)
+    return contract(away, build.conj(away), ((1,), (1,)), ((), ()), dtype) / (x.shape[1] - ddof)

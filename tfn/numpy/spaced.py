@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOAT32, FLOAT64, FLOATS, INT32, DType, DTypeLike, canonical
+from tfn.dtypes import (
+    COMPLEXES,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    INEXACT,
+    INT32,
+    DType,
+    DTypeLike,
+    canonical,
+)
+from tfn.dtypes import part as part_of
 from tfn.errors import ArgumentError
 from tfn.numpy.creation import astype, make, on_device
 from tfn.numpy.operands import apply, broadcast_shape, fit, together
@@ -64,7 +75,7 @@ def _number(name: str, value: Any) -> Any:
 
 
 def _arange(size: int, first: Any, by: Any, dtype: DType) -> UOp:
-    if dtype in FLOATS:  # counted in 64 bits, so that long ranges do not drift
+    if dtype in INEXACT:  # counted in 64 bits, so that long ranges do not drift
         line = iota((size,), 0, FLOAT64) * float(by) + float(first)
         return cast(line, dtype)
     line = iota((size,), 0, dtype if dtype.itemsize >= 4 else INT32)
@@ -119,12 +130,13 @@ def _linspace(
 ) -> UOp:
     sizes = (count, *shape)
     parts = max(count - endpoint, 1)
-    at = iota(sizes, 0, dtype if dtype in (FLOAT32, FLOAT64) else FLOAT32) / parts
-    low, high = fit(start, at.dtype, sizes), fit(stop, at.dtype, sizes)
-    line = low * (1 - at) + high * at
+    kind = dtype if dtype == FLOAT64 or dtype in COMPLEXES else FLOAT32
+    at = iota(sizes, 0, part_of(kind)) / parts
+    low, high = fit(start, kind, sizes), fit(stop, kind, sizes)
+    line = low * cast(1 - at, kind) + high * cast(at, kind)
     if endpoint and count > 1:
         line = choose(at < 1, line, high)
-    if wanted not in FLOATS:
+    if wanted not in INEXACT:
         line = build.unary(Op.FLOOR, line)
     return cast(moveaxis(line, 0, axis % len(sizes)), wanted)
 

@@ -74,6 +74,15 @@ def normal_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
     return UOp(Op.ERFINV, (u,)) * float(np.array(np.sqrt(2), dtype))
 
 
+def complex_normal_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
+    """Both parts normal, each with half of the variance."""
+    keys = split_words(words, (2,))
+    re, im = (build.reshape(build.shrink(keys, (i, 0), (i + 1, 2)), (2,)) for i in range(2))
+    half = dtypes.part(dtype)
+    both = build.complex_(normal_body(re, shape, half), normal_body(im, shape, half))
+    return both / float(np.array(np.sqrt(2), half))
+
+
 def truncated_body(words: UOp, lower: UOp, upper: UOp, shape: Shape, dtype: DType) -> UOp:
     """`normal_body` on the part of (-1, 1) that lies between two bounds."""
     root = float(np.array(np.sqrt(2), dtype))
@@ -254,16 +263,19 @@ def _is(value: ArrayLike, number: int) -> bool:
 
 
 def normal(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """Floats with the standard normal distribution.
+    """Numbers with the standard normal distribution; complex ones if `dtype` is.
 
     Raises:
-        DTypeError: unless `dtype` is floating.
+        DTypeError: unless `dtype` is floating or complex.
 
     Example:
         >>> from tfn.random.keys import key
         >>> normal(key(0), (2, 3)).shape
         (2, 3)
     """
+    if dtype is not None and dtypes.canonical(dtype) in dtypes.COMPLEXES:
+        words, sizes = words_of("normal", key), a_shape("normal", shape)
+        return apply(complex_normal_body, [words], sizes, dtypes.canonical(dtype))
     kind = floating("normal", dtype)
     return apply(normal_body, [words_of("normal", key)], a_shape("normal", shape), kind)
 
