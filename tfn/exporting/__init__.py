@@ -5,4 +5,6 @@ In reading order:
     signature: what the function takes and gives, by the names a caller uses.
     header: the contract in C, in words and in types.
     source: the same program as one C file.
+    module: the same as one module of LLVM IR, for objects, libraries and WebAssembly.
+    load: `tfn.load`: a library called from Python.
 """

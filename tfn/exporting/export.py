@@ -15,11 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from tfn import run, tree
+from tfn import tree
 from tfn.errors import ArgumentError, ExportError
 from tfn.exporting.header import header
+from tfn.exporting.module import module
 from tfn.exporting.signature import Field, Signature, identifier, named
 from tfn.exporting.source import source
+from tfn.hw.compile.child import ChildCompiler
+from tfn.hw.compile.link import link
+from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.cpu.target import host
+from tfn.hw.cpu.target import named as target_named
 from tfn.lower import pipeline
 from tfn.lower.kernel import Program, Target, host_calls
 from tfn.lower.overwrite import overwrites
@@ -29,7 +35,8 @@ from tfn.transforms.arguments import argument_names, name_of, parameter_names
 from tfn.transforms.jit import Jitted
 from tfn.transforms.shapes import ShapeDtypeStruct
 
-KINDS = ("c",)
+SUFFIXES = {"c": ".c", "obj": ".o", "so": ".so", "wasm": ".wasm"}
+"""Kinds of files, and how their names end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +72,19 @@ class Request:
 
 
 def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str = "",
-           name: str = "", target: Target | None = None, embed: Any = (),
+           name: str = "", target: Target | str = "", embed: Any = (),
            **kwargs: Any) -> Exported:  # fmt: skip
     """Write a function to files that need neither Python nor tfn.
 
     Args:
         function: jitted or not.
         args, kwargs: what it would be called with; `ShapeDtypeStruct` will do for an array.
-        path: where to write; its suffix says what, unless `kind` does.
-        kind: c, a C file and its header.
+        path: where to write; the header is put beside.
+        kind: c, obj, so or wasm: source, object, shared library or WebAssembly.  If "" the suffix
+            of the path says it.
         name: of the function, that of the file if "".
-        target: what code is made for, this machine if None.
+        target: what code is made for: a `Target` or the name of one, as x86-64-v3; if "" it is
+            this machine, and wasm32 for WebAssembly.
         embed: names or positions of arguments whose values become part of the code.
 
     Raises:
@@ -91,19 +100,49 @@ def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str
         (['double.c', 'double.h'], 'x')
     """
     path = Path(path)
-    kind = kind or path.suffix.removeprefix(".")
-    if kind not in KINDS:
-        raise ArgumentError(f"export knows no kind {kind!r}", hint="kinds are " + ", ".join(KINDS))
+    kind = kind or {suffix: kind for kind, suffix in SUFFIXES.items()}.get(path.suffix, path.suffix)
+    if kind not in SUFFIXES:
+        raise ArgumentError(
+            f"export knows no kind {kind!r}", hint="kinds are " + ", ".join(SUFFIXES)
+        )
+    if not isinstance(target, Target):
+        target = target_named(target or ("wasm32" if kind == "wasm" else "host"))
+    if (kind == "wasm") != target.triple.startswith("wasm") and kind != "c":
+        raise ArgumentError(f"{kind} cannot be made for {target.triple}",
+                            hint="leave the target out, or take kind='c'")  # fmt: skip
     request = closed(function, args, kwargs, embed)
-    target = target or run.device().target
-    symbol = identifier(name or path.stem)
-    program = lowered(request.jaxpr, target, pipeline.C)
-    signature, places = described(request, program, symbol, target)
-    text = source(signature, program, places, target)
-    files = {path.with_suffix(".c"): text, path.with_name(f"{symbol}.h"): header(signature)}
-    for file, content in files.items():
-        file.write_text(content)
+    language = pipeline.C if kind == "c" else pipeline.ALONE
+    program = lowered(request.jaxpr, target, language)
+    signature, places = described(request, program, identifier(name or path.stem), target)
+    if kind == "c":
+        content = source(signature, program, places, target).encode()
+    else:
+        content = binary(kind, signature, program, places)
+    files = {
+        path.with_suffix(SUFFIXES[kind]): content,
+        path.with_name(f"{signature.name}.h"): header(signature).encode(),
+    }
+    for file, data in files.items():
+        file.write_bytes(data)
     return Exported(signature, tuple(files))
+
+
+def binary(kind: str, signature: Signature, program: Program,
+           places: Sequence[Field | bytes]) -> bytes:  # fmt: skip
+    """An object, or what is linked of it.
+
+    Raises:
+        CompileError: if there is no linker for the target.
+    """
+    target = signature.target
+    wide = 4 if target.triple.split("-")[0].endswith("32") else 8
+    text = module(signature, program, places, wide)
+    # LLVM ends the process where a target that nobody compiles for daily lacks an instruction.
+    near = target.triple.split("-")[0] == host().triple.split("-")[0]
+    data = (LlvmCompiler() if near else ChildCompiler()).compile(text, target)
+    if kind == "obj":
+        return data
+    return link(data, target, (signature.name, f"{signature.name}_manifest"))
 
 
 def closed(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],

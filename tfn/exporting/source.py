@@ -52,9 +52,9 @@ def _entry(signature: Signature, program: Program, places: Sequence[Field | byte
     buffers = "\n".join(f"      (char *){pointer}," for pointer, _ in rows) or "      0,"
     asked = ", ".join(str(alignment) for _, alignment in rows) or "0"
     needed = f"!args || {'!arena' if signature.arena_bytes else '0'}"
-    copies = "".join(
-        f"  copy(buffers[{len(places) + output}], buffers[{source}], {size});\n"
-        for output, source, size in _copies(program, len(places))
+    copied = "".join(
+        f"  copy(buffers[{output}], buffers[{source}], {size});\n"
+        for output, source, size in copies(program, len(places))
     )
     quoted = signature.manifest.decode().replace("\\", "\\\\").replace('"', '\\"')
     lines = "\n".join(f'  "{quoted}"' for quoted in _pieces(quoted))
@@ -62,7 +62,7 @@ def _entry(signature: Signature, program: Program, places: Sequence[Field | byte
 const char {name}_manifest[] =
 {lines};
 
-{COPY if copies else ""}int {name}(const {name}_args *args, void *arena) {{
+{COPY if copied else ""}int {name}(const {name}_args *args, void *arena) {{
   if ({needed}) return {capital}_NULL_POINTER;
   if (args->abi != {capital}_ABI || args->program != {capital}_PROGRAM) {{
     return {capital}_WRONG_VERSION;
@@ -79,7 +79,7 @@ const char {name}_manifest[] =
     if ((uintptr_t)buffers[i] % alignments[i]) return {capital}_MISALIGNED;
   }}
   {program.name}(buffers, arena);
-{copies}  return {capital}_OK;
+{copied}  return {capital}_OK;
 }}
 """
 
@@ -92,12 +92,12 @@ static void copy(char *to, const char *from, u64 bytes) {
 """
 
 
-def _copies(program: Program, inputs: int) -> Iterator[tuple[int, int, int]]:
-    """Outputs that are an input or another output: their number, whose they are, and bytes."""
+def copies(program: Program, inputs: int) -> Iterator[tuple[int, int, int]]:
+    """Outputs that are an input or another output: (buffer, the buffer it equals, bytes)."""
     for output, slot in program.aliases:
         shape, dtype = program.outputs[output]
         source = slot.at + (0 if slot.space is Space.INPUT else inputs)
-        yield output, source, prod(shape) * dtype.itemsize
+        yield inputs + output, source, prod(shape) * dtype.itemsize
 
 
 def _pieces(text: str) -> Iterator[str]:

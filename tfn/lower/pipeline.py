@@ -13,15 +13,17 @@ import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from math import prod
 from typing import Any
 
+from tfn.errors import CompileError
 from tfn.lower import choose, cut, decompose, linearize, pairs, ranges, schedule, sort, split
 from tfn.lower.kernel import Kernel, Program, Slot, Space, Step, Target, flatten
 from tfn.lower.render import driver, llvm
 from tfn.lower.render.c import driver as c_driver
 from tfn.lower.render.c import kernel as c_kernel
 from tfn.lower.schedule import Schedule
-from tfn.trace.argument import Place
+from tfn.trace.argument import Handmade, Place
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -74,6 +76,7 @@ class Language:
 
 
 LLVM = Language(llvm.kernel_text, driver.driver_text, "@")
+ALONE = Language(llvm.kernel_text, partial(driver.driver_text, alone=True), "@")
 C = Language(c_kernel.kernel_text, c_driver.driver_text, "")
 _KERNELS: dict[tuple[UOp, Target, Language], Kernel] = {}
 
@@ -134,8 +137,23 @@ def kernel(body: UOp, target: Target, language: Language = LLVM) -> Kernel:
     return found
 
 
+def _handmade(body: UOp, language: Language) -> Kernel:
+    """A kernel whose text its author has written."""
+    arg: Handmade = body.src[0].src[0].arg
+    if not language.sign:
+        raise CompileError(
+            f"the kernel {arg.name} is written in LLVM IR, and the program is to be in C",
+            hint="write it over ranges",
+        )
+    name, text = language.named("k", lambda _: arg.text)
+    size_bytes = sum(prod(shape) * dtype.itemsize for shape, dtype in (*arg.takes, *arg.results))
+    return Kernel(name, body, (), arg.tiles, text, size_bytes // 10)
+
+
 def _kernel(body: UOp, target: Target, language: Language) -> Kernel:
     opts: tuple[str, ...] = ()
+    if body.op is Op.TUPLE and body.src[0].src[0].op is Op.KERNEL:
+        return _handmade(body, language)
     if body.op is Op.TUPLE:  # a sort, whose instructions are written by hand
         items, tiles = sort.instructions(body)
         work = sort.work(body.src[0].src[0])

@@ -4,4 +4,5 @@ In reading order:
     cache: objects on disk.
     llvm: LLVM IR to objects, through llvmlite.
     child: the same in another process, for what may abort.
+    link: objects to shared libraries and WebAssembly.
 """

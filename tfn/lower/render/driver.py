@@ -76,6 +76,8 @@ done:
   ret void
 }}
 declare i32 @sched_yield() #1
+"""
+CLAMP = """
 declare i32 @llvm.smax.i32(i32, i32)
 declare i32 @llvm.smin.i32(i32, i32)
 """
@@ -85,8 +87,11 @@ TAKES = "i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync"
 STOP = "stop:\n  ret void\n"
 
 
-def driver_text(name: str, steps: Sequence[Step], inputs: int) -> str:
-    """``void NAME(i64 thread, i64 threads, ptr buffers, ptr arena, ptr sync)``."""
+def driver_text(name: str, steps: Sequence[Step], inputs: int, alone: bool = False) -> str:
+    """``void NAME(i64 thread, i64 threads, ptr buffers, ptr arena, ptr sync)``.
+
+    The text for one thread `alone` needs no barriers, no `sync`, and no C library.
+    """
     launches, called = list(flatten(steps)), routines(steps)
     names = {routine: f"routine{i}" for i, routine in enumerate(called)}
     numbers = {id(launch): i for i, launch in enumerate(launches)}
@@ -97,15 +102,19 @@ def driver_text(name: str, steps: Sequence[Step], inputs: int) -> str:
     for i in sorted(rounds):
         start += [f"  %start{i} = getelementptr i64, ptr %rounds, i64 {i}",
                   f"  store i64 0, ptr %start{i}, align 8"]  # fmt: skip
-    text = Driver(inputs, numbers, names, again).define(f"void @{name}({TAKES})", start, steps)
+    def driver(inputs: int) -> Driver:
+        return Driver(inputs, numbers, names, again, alone)
+
+    text = driver(inputs).define(f"void @{name}({TAKES})", start, steps)
     for routine in called:
         head = f"internal void @{names[routine]}({TAKES}, ptr %rounds)"
-        text += Driver(routine.inputs, numbers, names, again).define(head, [], routine.steps)
+        text += driver(routine.inputs).define(head, [], routine.steps)
     declared = {launch.kernel.name for launch in launches}
     return (
         text
         + "\n".join(f"declare void @{kernel}(i64, i64, ptr) #1" for kernel in sorted(declared))
-        + BARRIER
+        + ("" if alone else BARRIER)
+        + CLAMP
         + 'attributes #1 = { nounwind "no-builtins" }\n'
     )
 
@@ -134,11 +143,13 @@ class Driver:
         block: the label of the present block.
         counters: the present iteration of each open loop.
         stops: whether a call of the host may end the program early.
+        alone: whether there is one thread for certain.
     """
 
     def __init__(self, inputs: int, numbers: Mapping[int, int], routines: Mapping[Routine, str],
-                 again: Collection[int]) -> None:  # fmt: skip
+                 again: Collection[int], alone: bool) -> None:  # fmt: skip
         self.inputs, self.numbers, self.routines, self.again = inputs, numbers, routines, again
+        self.alone = alone
         self.lines: list[str] = []
         self.block = "entry"
         self.count = 0
@@ -162,6 +173,8 @@ class Driver:
 
     def barrier(self) -> None:
         """Wait for all threads."""
+        if self.alone:
+            return
         self.lines.append("  call void @barrier(i64 %threads, ptr %sync)")
 
     def steps(self, steps: Sequence[Step]) -> None:
@@ -231,6 +244,9 @@ class Driver:
         """All tiles at once if there is one thread, else chunk by chunk."""
         self.place(launch.operands)
         kernel, i = launch.kernel, self.numbers[id(launch)]
+        if self.alone:
+            self.lines.append(f"  call void @{kernel.name}(i64 0, i64 {kernel.tiles}, ptr %operands)")
+            return
         chunk = max(1, -(-kernel.tiles // CHUNKS))
         self.lines += [
             f"  br i1 %alone, label %whole{i}, label %share{i}",

@@ -1,0 +1,200 @@
+"""`tfn.load`: an exported library, called from Python.
+
+What a file says of itself is read and checked before the system loads it, since that would run
+code: a file that is cut short, or of another version, is refused with nothing executed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tfn.dtypes import canonical
+from tfn.errors import ArgumentError, DTypeError, ExportError, ShapeError
+from tfn.exporting.header import ERRORS
+from tfn.exporting.signature import ABI, ALIGNMENT, MAGIC, Field, Signature
+from tfn.lower.kernel import Target
+
+_HINT = "export it again, or copy it again"
+_DIGEST = 64
+
+
+def load(path: str | Path) -> Loaded:
+    """The function of a shared library that `tfn.export` has written.
+
+    Raises:
+        ExportError: for a file that is none, is cut short, or has another version.
+
+    Example:
+        >>> import tempfile, tfn, numpy as np
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file, = tfn.export(lambda x: x * 2, np.zeros(3, "float32"),
+        ...                        path=f"{folder}/double.so").files[:1]
+        ...     double = tfn.load(file)
+        >>> double(np.arange(3, dtype="float32"))
+        array([0., 2., 4.], dtype=float32)
+    """
+    path = Path(path)
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ExportError(f"{path} cannot be read", got=str(error)) from None
+    signature = manifest(data, path.name)
+    _whole(data, path.name)
+    try:
+        library = ctypes.CDLL(str(path.resolve()))
+    except OSError as error:
+        raise ExportError(f"the system does not load {path.name}", got=str(error),
+                          hint=f"it was made for {signature.target.triple}") from None  # fmt: skip
+    return Loaded(signature, library)
+
+
+def manifest(data: bytes, name: str) -> Signature:
+    """What a file says of itself.
+
+    Raises:
+        ExportError: if it says nothing, or not all of it, or has another version.
+    """
+    at = data.find(MAGIC)
+    if at < 0:
+        raise ExportError(f"{name} is not a library that tfn has exported", hint=_HINT)
+    try:
+        size, rest = data[at + len(MAGIC) : at + (1 << 24)].split(b":", 1)
+        digest, text = rest[:_DIGEST], rest[_DIGEST + 1 : _DIGEST + 1 + int(size)]
+        if hashlib.sha256(text).hexdigest().encode() != digest:
+            raise ValueError("its digest differs")
+        record = json.loads(text)
+    except ValueError as error:
+        raise ExportError(f"{name} is damaged", got=str(error), hint=_HINT) from None
+    if record["abi"] != ABI:
+        raise ExportError(f"{name} was exported by another version of tfn",
+                          got=f"ABI {record['abi']} instead of {ABI}", hint=_HINT)  # fmt: skip
+    triple, cpu, features = record["target"]
+    return Signature(
+        record["name"],
+        tuple(map(_field, record["inputs"])),
+        tuple(map(_field, record["outputs"])),
+        tuple(record["constants"]),
+        record["arena_bytes"],
+        record["threads"],
+        Target(triple, cpu, features),
+    )
+
+
+def _field(record: dict[str, Any]) -> Field:
+    shape, dtype = tuple(record["shape"]), canonical(record["dtype"])
+    return Field(record["name"], record["path"], shape, dtype, record["same"])
+
+
+def _whole(data: bytes, name: str) -> None:
+    """Refuse a library of which a part is missing: to touch its pages would end the process.
+
+    Source: System V ABI, chapter 4 and 5: headers of files, of sections and of segments.
+    """
+    if data[:6] != b"\x7fELF\x02\x01" or len(data) < 64:
+        raise ExportError(f"{name} is not a library for 64-bit Linux", hint=_HINT)
+    programs, sections = struct.unpack_from("<QQ", data, 32)
+    program_size, program_count, section_size, section_count = struct.unpack_from("<4H", data, 54)
+    ends = [sections + section_size * section_count, programs + program_size * program_count]
+    if max(ends) <= len(data):
+        for i in range(program_count):
+            offset, _, _, size = struct.unpack_from("<4Q", data, programs + program_size * i + 8)
+            ends.append(offset + size)
+    if max(ends) > len(data):
+        raise ExportError(f"{name} is cut short", hint=_HINT,
+                          got=f"{len(data):,} bytes of at least {max(ends):,}")  # fmt: skip
+
+
+class Loaded:
+    """A function of a library.
+
+    It takes arrays by position, in the order of `signature.inputs`, or by the names there, and
+    gives a NumPy array, or a tuple of them.
+
+    Attributes:
+        signature: what it takes and gives.
+    """
+
+    def __init__(self, signature: Signature, library: ctypes.CDLL) -> None:
+        self.signature = signature
+        self._run = getattr(library, signature.name)
+        self._run.restype = ctypes.c_int
+        self._run.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        self._idle: list[Any] = []  # arenas: two calls never share one
+
+    def __call__(self, *args: Any, arena: Any = None, **kwargs: Any) -> Any:
+        """Run it.
+
+        Args:
+            args, kwargs: arrays of exactly the shapes and dtypes of the inputs.
+            arena: working memory, an array of bytes; if None, some that is kept between calls.
+
+        Raises:
+            ArgumentError: for an input that is missing or unknown, or too small an arena.
+            ShapeError, DTypeError: for an input of another type.
+        """
+        signature = self.signature
+        inputs = [_checked(f, x) for f, x in zip(signature.inputs, self._arranged(args, kwargs))]
+        outputs = [np.empty(field.shape, field.dtype) for field in signature.outputs]
+        own = arena is None
+        memory = self._arena() if own else _room(arena, signature.arena_bytes)
+        start = -(-memory.ctypes.data // ALIGNMENT) * ALIGNMENT
+        addresses = [x.ctypes.data for x in (*inputs, *outputs)]
+        words = struct.pack(f"IIQ{len(addresses)}P", ABI, signature.program,
+                            memory.nbytes - (start - memory.ctypes.data), *addresses)  # fmt: skip
+        error = self._run(words, start)
+        if own:
+            self._idle.append(memory)
+        if error:
+            raise ExportError(f"{signature.name} refuses the call", got=ERRORS[error][1])
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _arranged(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+        """The arguments in the order of the inputs."""
+        names = [field.name for field in self.signature.inputs]
+        given = dict(zip(names, args)) | kwargs
+        wrong = [name for name in names if name not in given]
+        wrong += [name for name in kwargs if name not in names]
+        if wrong or len(args) + len(kwargs) != len(names):
+            raise ArgumentError(
+                f"{self.signature.name} takes {len(names)} arrays: {', '.join(names)}",
+                got=f"{len(args)} by position, and {', '.join(kwargs) or 'none'} by name",
+            )
+        return [given[name] for name in names]
+
+    def _arena(self) -> np.ndarray[Any, Any]:
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return np.empty(self.signature.arena_bytes + ALIGNMENT, np.uint8)
+
+    def __repr__(self) -> str:
+        return f"<{self.signature.name}, exported for {self.signature.target.cpu}>"
+
+
+def _checked(field: Field, value: Any) -> np.ndarray[Any, Any]:
+    """An input as it must be."""
+    x = np.asarray(value)
+    if x.dtype != field.dtype:
+        raise DTypeError(f"{field.path} must be of {field.dtype.name}", got=str(x.dtype))
+    if x.shape != field.shape:
+        raise ShapeError(f"{field.path} must have the shape {field.shape}", got=str(x.shape))
+    return np.ascontiguousarray(x) if field.shape else x
+
+
+def _room(arena: Any, size_bytes: int) -> np.ndarray[Any, Any]:
+    memory = np.asarray(arena)
+    lost = -memory.ctypes.data % ALIGNMENT
+    if not memory.flags.c_contiguous or memory.nbytes - lost < size_bytes:
+        raise ArgumentError(
+            f"the arena is too small: {size_bytes:,} bytes are needed, aligned to {ALIGNMENT}",
+            got=f"{memory.nbytes:,} bytes, of which alignment takes {lost}",
+        )
+    return memory
