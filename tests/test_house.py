@@ -39,7 +39,7 @@ MAY_IMPORT = {
 the tour is the one guest who is shown every room."""
 # fmt: on
 
-OWNED = {"z3", "llvmlite", "ray", "mpi4py", "safetensors", "matplotlib"}
+OWNED = {"z3", "llvmlite", "ray", "mpi4py", "safetensors", "matplotlib", "scipy"}
 """Heavy optional packages: the one file that owns one may import it inside a function."""
 
 BASES = {"Protocol", "Enum", "IntEnum", "Exception", "NamedTuple", "TypedDict", "Generic"}
@@ -49,7 +49,8 @@ EXCEPTIONS = {
     "tfn/trace/uop.py": {"ref"},  # weakref.ref has no other way to carry its key
     "tfn/tree.py": {"PyTreeEntry"},  # optree has no other way to print a user's key
     "tfn/hw": {"Structure"},  # ctypes has no other way to lay out a struct
-    "tfn/errors.py": {"TypeError", "ValueError", "IndexError", "RuntimeError", "MemoryError"},
+    "tfn/errors.py": {"TypeError", "ValueError", "IndexError", "RuntimeError", "MemoryError",
+                      "FloatingPointError"},
 }
 """What else may be subclassed, and where."""
 

@@ -57,11 +57,6 @@ class Checkpoint:
     prevent_cse: bool = True
     other: UOp | None = None
 
-    @property
-    def transposes(self) -> bool:
-        """No: what is written in it says how it is transposed."""
-        return False
-
     def lanes(self, lane: Lane) -> Checkpoint:
         """The same: it does not depend on how many lanes there are."""
         return self if self.other is None else replace(self, other=lane.wide(self.other))

@@ -90,11 +90,6 @@ checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
 class Named:
     """The rules of a value with a name: the identity."""
 
-    @property
-    def transposes(self) -> bool:
-        """No: what is written in it says how it is transposed."""
-        return False
-
     def lanes(self, lane: Lane) -> Named:
         """The same name for all lanes."""
         return self

@@ -9,6 +9,7 @@ from typing import Any
 
 from tfn import tree
 from tfn.errors import ArgumentError
+from tfn.trace.build import zeros
 from tfn.trace.uop import UOp
 from tfn.transforms.arguments import Argnums, Function, name_of
 from tfn.transforms.body import filled
@@ -30,8 +31,27 @@ class JvpRules:
         return lane
 
     def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
-        """As it is written."""
-        return through(pull, u, cts, moving)
+        """As it is written, unless the user has said how.
+
+        Raises:
+            GradientError: if the function is to be linear in what it closes over.
+        """
+        call, first, rule = self.call, 1 + self.call.captured, self.call.owner.transposed
+        if rule is None:
+            return through(pull, u, cts, moving)
+        call.primals(u, [x if i in moving else None for i, x in enumerate(u.src)])
+        with asking(rule) as trace:
+            slots = call.gives.slots
+            full = [zeros(s.shape, s.dtype) if ct is None else ct
+                    for ct, s in zip(cts, slots, strict=True)]  # fmt: skip
+            xs: list[Any] = given(trace, u.src[first:], call.takes)
+            for i in moving:
+                xs[i - first] = None
+            out = rule(*call.fixed.values,
+                       tree.unflatten(call.gives.structure, given(trace, full, slots)),
+                       *tree.unflatten(call.structure, xs))  # fmt: skip
+            found = call.vectors("cotangent").every(tuple(out))
+            return [taken(trace, found[i - first]) for i in moving]
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """What the user's rule gives."""
@@ -89,6 +109,7 @@ class custom_jvp:
         functools.update_wrapper(self, fun)
         self.function = fun
         self.rule: Function | None = None
+        self.transposed: Function | None = None
         self.symbolic_zeros = False
         self._custom = Customized("custom_jvp", fun, nondiff_argnums, nondiff_argnames, JvpRules)
 
@@ -100,6 +121,16 @@ class custom_jvp:
         """
         self.rule, self.symbolic_zeros = jvp, symbolic_zeros
         return jvp
+
+    def deftranspose(self, transpose: Function) -> Function:
+        """Say what the transpose is, if the function is linear in some arguments.
+
+        ``transpose(cts, *arguments)`` gets cotangents of the result, and None in the place of the
+        arguments in which it is linear; it gives the cotangents of these, and None for the others.
+        Without it the function is transposed as it is written, which one of the host cannot be.
+        """
+        self.transposed = transpose
+        return transpose
 
     def defjvps(self, *jvps: Function | None) -> None:
         """One rule for each argument: ``jvp(tangent, result, *primals)``; None for zero."""

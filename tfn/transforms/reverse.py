@@ -53,11 +53,6 @@ class VjpRules:
 
     call: Call
 
-    @property
-    def transposes(self) -> bool:
-        """No: its transpose is part of what `jvp` gives."""
-        return False
-
     def lanes(self, lane: Lane) -> Lane:
         """The rule is about one lane."""
         return lane

@@ -1,0 +1,166 @@
+"""Factorisations: what they are, and their derivatives, batches and compiled forms."""
+
+import numpy as np
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tfn import tree
+from tfn.errors import GradientError, ShapeError
+from tfn.lax import linalg
+from tfn.lax.linalg import lapack
+
+
+def matrix(rows, columns, kind, seed=0):
+    random = np.random.default_rng(seed)
+    x = random.standard_normal((rows, columns)) + 2 * np.eye(rows, columns)
+    return x + 1j * random.standard_normal((rows, columns)) if kind == "complex" else x
+
+
+def adjoint(x):
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def rebuilt(x):
+    """What does not depend on the phases of singular vectors."""
+    u, s, vh = linalg.svd(x, full_matrices=False)
+    return (u * s.astype(u.dtype) ** 2) @ vh
+
+
+def projected(x):
+    """What does not depend on the phases of eigenvectors."""
+    v, w = linalg.eigh(x)
+    return (v * tnp.exp(-w).astype(v.dtype)) @ tnp.conj(v).T
+
+
+TRIANGLES = {
+    f"triangular {flags}": (
+        lambda a, b, f=tuple(f == "1" for f in flags): linalg.triangular_solve(
+            a, b if f[0] else b.T, left_side=f[0], lower=f[1], transpose_a=f[2],
+            conjugate_a=f[3], unit_diagonal=f[4]),
+        [(4, 4), (4, 2)],
+    )
+    for flags in ("10000", "11000", "10100", "00000", "01010", "11111", "00101")
+}  # fmt: skip
+CASES = TRIANGLES | {
+    "solve": (linalg.solve, [(4, 4), (4, 2)]),
+    "lu": (lambda a: linalg.lu(a)[0], [(4, 4)]),
+    "lu wide": (lambda a: linalg.lu(a)[0], [(3, 5)]),
+    "lu tall": (lambda a: linalg.lu(a)[0], [(5, 3)]),
+    "lu_solve": (lambda a, b: linalg.lu_solve(*linalg.lu(a)[:2], b), [(4, 4), (4, 2)]),
+    "lu_solve 1": (lambda a, b: linalg.lu_solve(*linalg.lu(a)[:2], b, 1), [(4, 4), (4, 2)]),
+    "lu_solve 2": (lambda a, b: linalg.lu_solve(*linalg.lu(a)[:2], b, 2), [(4, 4), (4, 2)]),
+    "cholesky": (lambda a: linalg.cholesky(a @ tnp.conj(a).T), [(4, 4)]),
+    "qr": (lambda a: linalg.qr(a, full_matrices=False), [(4, 4)]),
+    "qr wide": (lambda a: linalg.qr(a, full_matrices=False), [(3, 5)]),
+    "qr tall": (lambda a: linalg.qr(a, full_matrices=False), [(5, 3)]),
+    "eigh": (lambda a: projected(a + tnp.conj(a).T), [(4, 4)]),
+    "eigvalsh": (lambda a: linalg.eigvalsh(a + tnp.conj(a).T), [(4, 4)]),
+    "eigvals": (lambda a: tnp.exp(linalg.eigvals(a)).sum(), [(4, 4)]),
+    "eig": (lambda a: (lambda w, v: linalg.solve(v.T, (v * w**2).T))(*linalg.eig(a)), [(4, 4)]),
+    "svd": (rebuilt, [(4, 4)]),
+    "svd wide": (rebuilt, [(3, 5)]),
+    "svd tall": (rebuilt, [(5, 3)]),
+    "svdvals": (linalg.svdvals, [(5, 3)]),
+    "det": (linalg.det, [(4, 4)]),
+    "slogdet": (linalg.slogdet, [(4, 4)]),
+    "adjugate": (linalg.adjugate, [(4, 4)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives_batches_and_compiled_forms(name, kind):
+    function, shapes = CASES[name]
+    xs = [matrix(*shape, kind, i) for i, shape in enumerate(shapes)]
+    dxs = [matrix(*shape, kind, i + 7) for i, shape in enumerate(shapes)]
+
+    def f(*xs):
+        return tree.leaves(function(*xs))
+
+    ys, pull = tfn.vjp(f, *xs)
+    _, dys = tfn.jvp(f, tuple(xs), tuple(dxs))
+    step = 1e-6
+    after = f(*[tnp.asarray(x + step * dx) for x, dx in zip(xs, dxs)])
+    before = f(*[tnp.asarray(x - step * dx) for x, dx in zip(xs, dxs)])
+    for dy, a, b in zip(dys, after, before, strict=True):
+        slope = (np.asarray(a) - np.asarray(b)) / (2 * step)
+        np.testing.assert_allclose(dy, slope, atol=1e-7 * (1 + np.abs(slope).max()))
+
+    cts = [np.asarray(matrix(1, y.size, "complex", 9).reshape(y.shape)) for y in ys]
+    cts = [ct if np.iscomplexobj(y) else ct.real for ct, y in zip(cts, map(np.asarray, ys))]
+    found = pull(list(map(tnp.asarray, cts)))
+    forth = sum(np.sum(ct * np.asarray(dy)).real for ct, dy in zip(cts, dys))
+    back = sum(np.sum(np.asarray(ct) * dx).real for ct, dx in zip(found, dxs))
+    np.testing.assert_allclose(forth, back, atol=1e-9 * (1 + abs(forth)))
+
+    for got, want in zip(tfn.jit(f)(*xs), ys, strict=True):
+        np.testing.assert_allclose(got, want, atol=1e-12)
+    stacked = [np.stack([x, x + 0.1]) for x in xs]
+    other = f(*[tnp.asarray(x + 0.1) for x in xs])
+    for many, first, second in zip(tfn.vmap(f)(*stacked), ys, other, strict=True):
+        np.testing.assert_allclose(many[0], first, atol=1e-12)
+        np.testing.assert_allclose(many[1], second, atol=1e-12)
+    lanes = tfn.vmap(lambda *xs: tfn.vjp(f, *xs)[1](list(map(tnp.asarray, cts))))(*stacked)
+    for many, one in zip(lanes, found, strict=True):
+        np.testing.assert_allclose(many[0], one, atol=1e-9)
+
+
+def test_second_derivatives():
+    a = matrix(3, 3, "real") @ matrix(3, 3, "real").T
+    b = matrix(3, 1, "real", 1)
+
+    def energy(a):
+        return (b.T @ linalg.solve(a, tnp.asarray(b))).sum()
+
+    inverse = np.linalg.inv(a)
+    x = inverse @ b
+    got = np.asarray(tfn.hessian(energy)(a))
+    np.testing.assert_allclose(got, got.transpose(2, 3, 0, 1), atol=1e-9)
+    direction = matrix(3, 3, "real", 4)
+    twice = np.einsum("ijkl,ij,kl", got, direction, direction)
+    moved = direction @ inverse @ direction
+    np.testing.assert_allclose(twice, 2 * float((x.T @ moved @ x)[0, 0]), rtol=1e-9)
+
+
+def test_shared_operands_under_vmap():
+    a, b = matrix(3, 3, "real"), np.stack([matrix(3, 2, "real", i) for i in range(4)])
+    loss = tfn.grad(lambda a, b: (linalg.solve(a, b) ** 2).sum())
+    many = tfn.vmap(loss, in_axes=(None, 0))(a, b)
+    for got, one in zip(np.asarray(many), b):
+        np.testing.assert_allclose(got, loss(a, one), atol=1e-10)
+    total = tfn.grad(lambda a: tfn.vmap(lambda b: (linalg.solve(a, b) ** 2).sum())(b).sum())(a)
+    np.testing.assert_allclose(total, np.asarray(many).sum(0), atol=1e-9)
+
+
+def test_one_factorisation_serves_a_solution_and_its_derivatives(monkeypatch):
+    a, b = matrix(3, 3, "real"), matrix(3, 2, "real", 1)
+    counted, routines = [], lapack._getrf
+    monkeypatch.setattr(lapack, "_getrf", lambda dtype: counted.append(dtype) or routines(dtype))
+    tfn.jit(tfn.value_and_grad(lambda a: (linalg.solve(a, b) ** 2).sum()))(a)
+    assert len(counted) == 1
+
+
+def test_permutations():
+    for shape in ((4, 4), (5, 3), (3, 5)):
+        a = np.stack([matrix(*shape, "real", i)[::-1] for i in range(3)])
+        packed, pivots, rows = map(np.asarray, linalg.lu(a))
+        size = min(shape)
+        low = np.tril(packed, -1)[..., :size] + np.eye(shape[0], size)
+        taken = np.take_along_axis(a, rows[..., None], -2)
+        np.testing.assert_allclose(low @ np.triu(packed)[..., :size, :], taken, atol=1e-12)
+        assert rows.dtype == pivots.dtype == np.int32
+
+
+def test_what_is_not_determined_has_no_derivative():
+    tall = tnp.ones((3, 2))
+    for f in (lambda a: linalg.svd(a)[0].sum(), lambda a: linalg.qr(a)[0].sum()):
+        with pytest.raises(GradientError, match="square"):
+            tfn.grad(f)(tall)
+
+
+def test_errors_name_the_function():
+    with pytest.raises(ShapeError, match="cholesky needs square matrices"):
+        linalg.cholesky(tnp.ones((2, 3)))
+    with pytest.raises(ShapeError, match="triangular_solve needs as many columns"):
+        linalg.triangular_solve(tnp.eye(2), tnp.ones((2, 3)))

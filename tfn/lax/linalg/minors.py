@@ -1,0 +1,100 @@
+"""Determinants and adjugates, whose derivatives exist for singular matrices too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import COMPLEXES, part
+from tfn.lax.linalg import lapack
+from tfn.lax.linalg.solving import solve
+from tfn.lax.linalg.stacks import host, matrices, turned
+from tfn.numpy.complex import imag, real
+from tfn.numpy.contraction import matmul
+from tfn.numpy.manipulation import trace
+from tfn.numpy.reductions import sum as add_up
+from tfn.transforms.forward import custom_jvp
+
+Pair = tuple[Array, Array]
+
+
+def det(x: ArrayLike) -> Array:
+    """The determinants of square matrices.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> det(tnp.array([[3.0, 1.0], [1.0, 2.0]])).tolist()
+        5.0
+    """
+    found: Array = _det(matrices("det", x, square=True))
+    return found
+
+
+def _det_of(a: Array) -> Array:
+    found: Array = host(lapack.det, (a,), (a.shape[:-2], a.dtype))
+    return found
+
+
+_det = custom_jvp(_det_of)
+
+
+def _det_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
+    (a,), (da,) = primals, tangents
+    return _det(a), add_up(turned(_adjugate(a)) * da, (-2, -1))
+
+
+_det.defjvp(_det_jvp)
+
+
+def adjugate(x: ArrayLike) -> Array:
+    """The transposed cofactors of square matrices: det(x) times the inverse, where there is one."""
+    found: Array = _adjugate(matrices("adjugate", x, square=True))
+    return found
+
+
+def _adjugate_of(a: Array) -> Array:
+    found: Array = host(lapack.adjugate, (a,), (a.shape, a.dtype))
+    return found
+
+
+_adjugate = custom_jvp(_adjugate_of)
+
+
+def _adjugate_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
+    # Of adj(a) = det(a) / a; second derivatives of the determinant need an inverse.
+    (a,), (da,) = primals, tangents
+    found, size = _adjugate(a), _det(a)[..., None, None]
+    moved = matmul(found, da)
+    return found, (trace(moved, 0, -2, -1)[..., None, None] * found - matmul(moved, found)) / size
+
+
+_adjugate.defjvp(_adjugate_jvp)
+
+
+def slogdet(x: ArrayLike) -> Pair:
+    """The sign, or phase, of the determinants and the logarithms of their sizes.
+
+    A singular matrix has sign 0 and logarithm -inf.
+    """
+    found: Pair = _slogdet(matrices("slogdet", x, square=True))
+    return found
+
+
+def _slogdet_of(a: Array) -> Pair:
+    batch = a.shape[:-2]
+    found: Pair = host(lapack.slogdet, (a,), (batch, a.dtype), (batch, part(a.dtype)))
+    return found
+
+
+_slogdet = custom_jvp(_slogdet_of)
+
+
+def _slogdet_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Any:
+    (a,), (da,) = primals, tangents
+    sign, size = _slogdet(a)
+    change = trace(solve(a, da), 0, -2, -1)
+    turn = sign * (imag(change) * 1j) if a.dtype in COMPLEXES else None
+    return (sign, size), (turn, real(change))
+
+
+_slogdet.defjvp(_slogdet_jvp)

@@ -1,0 +1,166 @@
+"""The size of vectors and matrices: norms, condition, rank."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tfn.array import Array, ArrayLike, Axes
+from tfn.dtypes import INT32, DType, finfo, highest, part
+from tfn.errors import ArgumentError, ShapeError
+from tfn.lax import linalg as lax
+from tfn.numpy import reductions
+from tfn.numpy.creation import asarray
+from tfn.numpy.manipulation import expand_dims, moveaxis
+from tfn.numpy.matrices import eye
+from tfn.numpy.operands import apply, array_of, inexact, some_axes
+from tfn.trace import build
+from tfn.trace.build import add_up, cast, full_like, ne, reduce, unary
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+Order = float | str | None
+
+
+def norm(x: ArrayLike, ord: Order = None, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The length of vectors or the size of matrices.
+
+    Of vectors: any number, `inf`, `-inf`, or 0 (how many are not zero); of matrices, over two
+    axes: "fro", 1, -1, `inf`, `-inf` (the largest or smallest sum of a column or row), "nuc", 2, -2
+    (the sum, the largest, the smallest of the singular values).  Without `ord` the root of the sum
+    of squares over all axes.
+
+    Raises:
+        ArgumentError: for an order that is not known.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> norm(tnp.array([3.0, 4.0]))
+        Array(5., dtype=float32)
+    """
+    x = array_of("norm", x)
+    axes = some_axes("norm", axis, x.ndim)
+    dtype = inexact((x.dtype, False))[0]
+    if ord is None or (len(axes) == 2 and ord in ("fro", "f")):
+        return apply(_length, (x,), axes, dtype, bool(keepdims))
+    if len(axes) == 1:
+        if isinstance(ord, str):
+            raise ArgumentError(f"norm knows no order {ord!r} of vectors")
+        return apply(_vector, (x,), float(ord), axes, dtype, bool(keepdims))
+    if len(axes) == 2 and ord in (1, -1, math.inf, -math.inf):
+        assert not isinstance(ord, str)
+        return apply(_matrix, (x,), float(ord), axes, dtype, bool(keepdims))
+    if len(axes) == 2 and ord in ("nuc", 2, -2):
+        return _spectral(x, ord, axes, keepdims)
+    raise ArgumentError(
+        f"norm knows no order {ord!r} over {len(axes)} axes",
+        hint="of matrices 'fro', 'nuc', 1, -1, 2, -2, inf and -inf",
+    )
+
+
+def _spectral(x: Array, order: Order, axes: Sequence[int], keepdims: bool) -> Array:
+    values = lax.svdvals(moveaxis(x, axes, (-2, -1)))
+    if order == "nuc":
+        total = reductions.sum(values, -1)
+    else:
+        total = values[..., 0] if order == 2 else values[..., -1]
+    total = total.astype(part(inexact((x.dtype, False))[0]))
+    return expand_dims(total, tuple(sorted(axes))) if keepdims else total
+
+
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Order = "fro") -> Array:
+    """The size of matrices, the last two axes; see `norm`.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
+    """
+    x = array_of("matrix_norm", x)
+    if x.ndim < 2:
+        raise ShapeError("matrix_norm needs matrices, of two axes at least", got=str(x.shape))
+    return norm(x, ord, (-2, -1), keepdims)
+
+
+def vector_norm(
+    x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2
+) -> Array:
+    """The length of vectors over axes, taken as one; see `norm`."""
+    x = array_of("vector_norm", x)
+    axes = some_axes("vector_norm", axis, x.ndim)
+    return apply(_vector, (x,), float(ord), axes, inexact((x.dtype, False))[0], bool(keepdims))
+
+
+def _length(x: UOp, axes: tuple[int, ...], dtype: DType, keepdims: bool) -> UOp:
+    x = cast(x, build.accumulator(dtype))
+    return cast(unary(Op.SQRT, add_up(reductions.squared(x), axes, keepdims)), part(dtype))
+
+
+def _vector(x: UOp, order: float, axes: tuple[int, ...], dtype: DType, keepdims: bool) -> UOp:
+    if order == 2:
+        return _length(x, axes, dtype, keepdims)
+    x = cast(x, build.accumulator(dtype))
+    size = unary(Op.ABS, x)
+    if math.isinf(order):
+        total = reduce(size, Op.MAX if order > 0 else Op.MIN, axes, keepdims)
+    elif order == 0:
+        total = add_up(cast(ne(x, full_like(x, 0)), size.dtype), axes, keepdims)
+    elif order == 1:
+        total = add_up(size, axes, keepdims)
+    else:
+        powers = add_up(UOp(Op.POW, (size, full_like(size, order))), axes, keepdims)
+        total = UOp(Op.POW, (powers, full_like(powers, 1 / order)))
+    return cast(total, part(dtype))
+
+
+def _matrix(x: UOp, order: float, axes: tuple[int, ...], dtype: DType, keepdims: bool) -> UOp:
+    row, column = axes
+    inner, outside = (column, row) if math.isinf(order) else (row, column)
+    sums = add_up(unary(Op.ABS, cast(x, build.accumulator(dtype))), (inner,), keepdims=True)
+    if order < 0 and not x.shape[outside]:
+        return full_like(sums, highest(sums.dtype))
+    best = reduce(sums, Op.MAX if order > 0 else Op.MIN, (outside,), keepdims=True)
+    shape = tuple(n for a, n in enumerate(best.shape) if keepdims or a not in axes)
+    return cast(build.reshape(best, shape), part(dtype))
+
+
+def cond(x: ArrayLike, p: Order = None) -> Array:
+    """How much a matrix can enlarge relative errors: its norm times that of its inverse.
+
+    The norm is of order `p`, by default 2; see `norm`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> cond(tnp.array([[4.0, 0.0], [0.0, 2.0]])).tolist()
+        2.0
+    """
+    x = array_of("cond", x)
+    if p in (None, 2, -2):
+        values = lax.svdvals(x)
+        low, high = (0, -1) if p == -2 else (-1, 0)
+        return values[..., high] / values[..., low]
+    inverse = lax.solve(x, eye(x.shape[-1], dtype=x.dtype))
+    return norm(x, p, (-2, -1)) * norm(inverse, p, (-2, -1))
+
+
+def matrix_rank(
+    x: ArrayLike,
+    rtol: ArrayLike | None = None,
+    *,
+    tol: ArrayLike | None = None,
+    hermitian: bool = False,
+) -> Array:
+    """How many singular values are not negligible.
+
+    Those below `tol` are, or below `rtol` times the largest; by default `rtol` is the larger size
+    of the matrix times the machine precision.
+    """
+    x = array_of("matrix_rank", x)
+    if x.ndim < 2:
+        return reductions.any(x != 0).astype(INT32)
+    values = lax.svdvals(x)
+    if tol is None:
+        relative = max(x.shape[-2:]) * finfo(values.dtype).eps if rtol is None else asarray(rtol)
+        relative = relative if isinstance(relative, float) else relative[..., None]
+        tol = reductions.max(values, -1, keepdims=True, initial=0) * relative
+    else:
+        tol = asarray(tol)[..., None]
+    return reductions.sum(values > tol, -1, dtype=INT32)

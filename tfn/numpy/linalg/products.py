@@ -1,0 +1,127 @@
+"""Products of matrices: powers, chains, and what the array API has beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import DTypeLike
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy import contraction, manipulation
+from tfn.numpy.contraction import matmul
+from tfn.numpy.linalg.solving import inv
+from tfn.numpy.matrices import eye
+from tfn.numpy.operands import apply, array_of
+from tfn.trace import build
+
+
+def matrix_power(a: ArrayLike, n: int) -> Array:
+    """A square matrix multiplied with itself, `n` factors in all; the identity for 0.
+
+    A negative power multiplies the inverse.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
+    """
+    a = array_of("matrix_power", a)
+    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
+        raise ShapeError("matrix_power needs square matrices", got=str(a.shape))
+    if n < 0:
+        a, n = inv(a), -n
+    result: Array | None = None
+    while n:
+        if n & 1:
+            result = a if result is None else matmul(result, a)
+        n >>= 1
+        a = matmul(a, a) if n else a
+    if result is None:
+        one = eye(a.shape[-1], dtype=a.dtype)
+        return apply(build.broadcast_to, (one,), a.shape)
+    return result
+
+
+def multi_dot(arrays: Sequence[ArrayLike]) -> Array:
+    """The product of a chain of matrices, in the order that takes the fewest multiplications.
+
+    The first and the last may be vectors.
+
+    Raises:
+        ArgumentError: for fewer than two arrays.
+        ShapeError: if neighbours do not fit.
+
+    Source: Cormen, Leiserson, Rivest, Stein, "Introduction to Algorithms", section 15.2.
+    """
+    chain = [array_of("multi_dot", a) for a in arrays]
+    if len(chain) < 2:
+        raise ArgumentError("multi_dot needs at least two arrays", got=f"{len(chain)} of them")
+    first, last = chain[0].ndim == 1, chain[-1].ndim == 1
+    chain[0] = chain[0].reshape(1, -1) if first else chain[0]
+    chain[-1] = chain[-1].reshape(-1, 1) if last else chain[-1]
+    if any(a.ndim != 2 for a in chain):
+        raise ShapeError("multi_dot needs matrices", got=", ".join(str(a.shape) for a in chain))
+    out = _product(chain, _splits([a.shape[0] for a in chain] + [chain[-1].shape[1]]))
+    axes = tuple(axis for axis, drop in ((0, first), (1, last)) if drop)
+    return out.squeeze(axes) if axes else out
+
+
+def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """For each part of a chain, where to cut it."""
+    count = len(sizes) - 1
+    cost = np.zeros((count, count))
+    cut: dict[tuple[int, int], int] = {}
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            costs = [
+                cost[i, k] + cost[k + 1, j] + sizes[i] * sizes[k + 1] * sizes[j + 1]
+                for k in range(i, j)
+            ]
+            best = int(np.argmin(costs))
+            cost[i, j], cut[i, j] = costs[best], i + best
+    return cut
+
+
+def _product(chain: Sequence[Array], cut: dict[tuple[int, int], int]) -> Array:
+    def part(i: int, j: int) -> Array:
+        if i == j:
+            return chain[i]
+        k = cut[i, j]
+        return matmul(part(i, k), part(k + 1, j))
+
+    return part(0, len(chain) - 1)
+
+
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
+    """The cross product of vectors of size 3 along an axis.
+
+    Raises:
+        ShapeError: for other sizes.
+    """
+    a, b = array_of("cross", x1), array_of("cross", x2)
+    if any(x.ndim == 0 or x.shape[axis] != 3 for x in (a, b)):
+        raise ShapeError("linalg.cross needs vectors of size 3", got=f"{a.shape}, {b.shape}")
+    return contraction.cross(a, b, axis=axis)
+
+
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """All products of the elements of two vectors.
+
+    Raises:
+        ShapeError: for other numbers of axes.
+    """
+    a, b = array_of("outer", x1), array_of("outer", x2)
+    if a.ndim != 1 or b.ndim != 1:
+        raise ShapeError("linalg.outer needs vectors", got=f"{a.shape}, {b.shape}")
+    return contraction.outer(a, b)
+
+
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
+    """The diagonals of matrices, the last two axes."""
+    return manipulation.diagonal(x, offset, -2, -1)
+
+
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
+    """The sums of the diagonals of matrices, the last two axes."""
+    return manipulation.trace(x, offset, -2, -1, dtype)

@@ -1,0 +1,126 @@
+"""Factorisations with their vectors: eigenvalues, singular values, Cholesky, QR."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tfn.array import Array, ArrayLike
+from tfn.errors import ArgumentError
+from tfn.lax import linalg as lax
+from tfn.lax.linalg.stacks import adjoint
+
+
+def cholesky(a: ArrayLike, /, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
+    """The lower triangle L of L L^H = a, or its adjoint, for positive definite matrices.
+
+    NaN where a matrix is not positive definite.
+    """
+    factor = lax.cholesky(a, symmetrize_input=symmetrize_input)
+    return adjoint(factor) if upper else factor
+
+
+class EighResult(NamedTuple):
+    """The results of `eigh`."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class EigResult(NamedTuple):
+    """The results of `eig`."""
+
+    eigenvalues: Array
+    eigenvectors: Array
+
+
+class SVDResult(NamedTuple):
+    """The results of `svd`."""
+
+    U: Array
+    S: Array
+    Vh: Array
+
+
+class QRResult(NamedTuple):
+    """The results of `qr`."""
+
+    Q: Array
+    R: Array
+
+
+def _is_lower(name: str, UPLO: str | None) -> bool:
+    if UPLO not in (None, "L", "U"):
+        raise ArgumentError(f"{name} needs UPLO 'L' or 'U'", got=repr(UPLO))
+    return UPLO != "U"
+
+
+def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
+    """Eigenvalues, ascending, and eigenvectors, in columns, of hermitian matrices.
+
+    Derivatives of what does not depend on the choice of vectors are right, equal values or not.
+
+    Raises:
+        ArgumentError: unless UPLO is "L" or "U", the triangle that is read if the input is not
+            made symmetric.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> eigh(tnp.array([[2.0, 0.0], [0.0, 1.0]])).eigenvalues.tolist()
+        [1.0, 2.0]
+    """
+    lower = _is_lower("eigh", UPLO)
+    vectors, values = lax.eigh(a, lower=lower, symmetrize_input=symmetrize_input)
+    return EighResult(values, vectors)
+
+
+def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
+    """Eigenvalues, ascending, of hermitian matrices; see `eigh`."""
+    return lax.eigvalsh(a, lower=_is_lower("eigvalsh", UPLO), symmetrize_input=symmetrize_input)
+
+
+def eig(a: ArrayLike) -> EigResult:
+    """Complex eigenvalues, in no order, and right eigenvectors, in columns."""
+    return EigResult(*lax.eig(a))
+
+
+def eigvals(a: ArrayLike) -> Array:
+    """Complex eigenvalues, in no order."""
+    return lax.eigvals(a)
+
+
+def svd(
+    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
+    """U, S and Vh of a = U S Vh: orthonormal vectors and singular values, descending.
+
+    Without `compute_uv` the values alone.  With `full_matrices` U and V are square, and then have
+    derivatives only for square matrices.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> svd(tnp.array([[0.0, 2.0], [3.0, 0.0]])).S.tolist()
+        [3.0, 2.0]
+    """
+    if not compute_uv:
+        return lax.svdvals(a)
+    return SVDResult(*lax.svd(a, full_matrices=full_matrices))
+
+
+def svdvals(x: ArrayLike, /) -> Array:
+    """The singular values, descending."""
+    return lax.svdvals(x)
+
+
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
+    """Q and R of a = Q R: orthonormal columns and an upper triangle.
+
+    In mode "reduced" Q has as many columns as R has rows, in mode "complete" it is square, in mode
+    "r" the result is R alone.
+
+    Raises:
+        ArgumentError: for another mode.
+    """
+    if mode not in ("reduced", "complete", "r"):
+        raise ArgumentError("qr needs mode 'reduced', 'complete' or 'r'", got=repr(mode))
+    found = lax.qr(a, full_matrices=mode == "complete")
+    return found[1] if mode == "r" else QRResult(*found)
