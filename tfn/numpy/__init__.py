@@ -25,7 +25,7 @@ histograms    how many in each bin
 grids         coordinates of triangles, diagonals and grids
 sampled       interpolation, integrals, polynomials, covariance
 fft           discrete Fourier transforms
-linalg        norms, powers and chains of matrices
+linalg        norms, systems of equations, factorisations
 """
 
 # ruff: noqa: I001  (one line for each name would hide the order)
