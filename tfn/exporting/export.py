@@ -100,7 +100,7 @@ def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str
         (['double.c', 'double.h'], 'x')
     """
     path = Path(path)
-    kind = kind or {suffix: kind for kind, suffix in SUFFIXES.items()}.get(path.suffix, path.suffix)
+    kind = kind or {end: kind for kind, end in SUFFIXES.items()}.get(path.suffix, path.suffix)
     if kind not in SUFFIXES:
         raise ArgumentError(
             f"export knows no kind {kind!r}", hint="kinds are " + ", ".join(SUFFIXES)

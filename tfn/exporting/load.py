@@ -171,7 +171,8 @@ class Loaded:
 
     def _arena(self) -> np.ndarray[Any, Any]:
         try:
-            return self._idle.pop()
+            memory: np.ndarray[Any, Any] = self._idle.pop()
+            return memory
         except IndexError:
             return np.empty(self.signature.arena_bytes + ALIGNMENT, np.uint8)
 
@@ -190,7 +191,7 @@ def _checked(field: Field, value: Any) -> np.ndarray[Any, Any]:
 
 
 def _room(arena: Any, size_bytes: int) -> np.ndarray[Any, Any]:
-    memory = np.asarray(arena)
+    memory: np.ndarray[Any, Any] = np.asarray(arena)
     lost = -memory.ctypes.data % ALIGNMENT
     if not memory.flags.c_contiguous or memory.nbytes - lost < size_bytes:
         raise ArgumentError(

@@ -245,7 +245,8 @@ class Driver:
         self.place(launch.operands)
         kernel, i = launch.kernel, self.numbers[id(launch)]
         if self.alone:
-            self.lines.append(f"  call void @{kernel.name}(i64 0, i64 {kernel.tiles}, ptr %operands)")
+            tiles = f"i64 0, i64 {kernel.tiles}"
+            self.lines.append(f"  call void @{kernel.name}({tiles}, ptr %operands)")
             return
         chunk = max(1, -(-kernel.tiles // CHUNKS))
         self.lines += [
