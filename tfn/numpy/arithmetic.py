@@ -378,12 +378,13 @@ def rint(x: ArrayLike, /) -> Array:
 
 
 def _rint(x: UOp) -> UOp:
-    return unary(Op.ROUND, x)
+    return _round(x, 0)
 
 
 def trunc(x: ArrayLike, /) -> Array:
     """The whole part."""
     x = array_of("trunc", x)
+    need("trunc", x.dtype, REAL | {BOOL}, "real numbers")
     return apply(_trunc, (x,), weak=x.weak_type) if x.dtype in FLOATS else x
 
 
@@ -419,6 +420,7 @@ def _round(x: UOp, decimals: int) -> UOp:
 
 def _whole(op: Op, name: str, x: ArrayLike) -> Array:
     x = array_of(name, x)
+    need(name, x.dtype, REAL | {BOOL}, "real numbers")
     return _plain(op, name, x) if x.dtype in FLOATS else x
 
 
