@@ -117,8 +117,9 @@ class Lane:
         given = [None if ct is None else self._leaf(ct, True) for ct in cts]
         values |= {x: (ct, True) for x, ct in zip(given, cts) if x is not None and ct is not None}
         found = self._all(transpose(pull, one, given, moving), values)
+        first = u.op is Op.CUSTOM  # the function is its first source
         return [
-            ct if ct is None or self.mapped[i] else add_up(ct, (0,))
+            ct if ct is None or self.mapped[i - first] else add_up(ct, (0,))
             for ct, i in zip(found, moving, strict=True)
         ]
 
