@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -83,7 +84,7 @@ def test_what_killed_processes_left_is_swept(tmp_path: Path) -> None:
 
 def begin(folder: Path) -> subprocess.Popen[str]:
     script = [sys.executable, "-m", "tests.nn.training", str(folder), "70", "2"]
-    return subprocess.Popen(script, stdout=subprocess.PIPE, text=True,
+    return subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
                             cwd=Path(__file__).parents[2])  # fmt: skip
 
 
@@ -93,7 +94,7 @@ def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
         assert calm.wait(timeout=60) == 0
     chance = random.Random(0)
     folder, begun_at = tmp_path / "killed", []
-    for _ in range(4):
+    for turn in range(4):
         with begin(folder) as run:
             assert run.stdout is not None
             begun_at.append(int(run.stdout.readline()))
@@ -101,7 +102,8 @@ def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
                 run.stdout.readline()
             time.sleep(chance.uniform(0.0, 0.005))
             assert run.poll() is None
-            run.kill()
+            run.send_signal(signal.SIGKILL if turn < 3 else signal.SIGINT)
+            assert run.wait(timeout=20) != 0
     with begin(folder) as run:
         assert run.wait(timeout=60) == 0
     assert sorted(begun_at) == begun_at

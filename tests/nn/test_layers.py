@@ -78,3 +78,15 @@ def test_layers_go_through_transforms() -> None:
         np.testing.assert_allclose(np.asarray(part).sum(0), whole, rtol=1e-3, atol=1e-5)
     models = tfn.vmap(lambda key: nn.MLP.init(key, (4, 8, 2)))(random.split(KEY, 5))
     assert tfn.vmap(lambda model: model(x))(models).shape == (5, 3, 2)
+
+
+def test_sequential() -> None:
+    first, second = nn.Linear.init(KEY, 3, 4), nn.Linear.init(KEY, 4, 2)
+    model = nn.Sequential.init(first, nn.tanh, nn.Sequential.init(second, nn.softmax))
+    x = jnp.asarray(normal(5, 3))
+    np.testing.assert_allclose(model(x), nn.softmax(second(nn.tanh(first(x)))), rtol=1e-5)
+    assert len(tree.leaves(model)) == 4
+    slopes = tfn.jit(tfn.grad(lambda model: model(x)[:, 0].sum()))(model)
+    assert tree.structure(slopes) == tree.structure(model)
+    assert repr(nn.Sequential.init(nn.relu)) == "Sequential(layers=(Lambda(function=relu),))"
+    assert nn.Sequential.init()(x) is x

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
@@ -41,6 +41,22 @@ def test_a_module_is_immutable_and_final() -> None:
     assert layer != Affine(layer.scale)  # no element is compared
     assert layer == layer
     assert {layer: 1}[layer] == 1
+
+
+class Shaped(Protocol):
+    """What modules may have in common."""
+
+    def size(self) -> int:
+        return 3
+
+
+def test_a_module_may_follow_a_protocol() -> None:
+    @nn.module
+    class Three(Shaped):
+        x: tfn.Array
+
+    three = tree.map(lambda x: 2 * x, Three(jnp.ones(())))
+    assert (three.size(), three.x.item()) == (3, 2)
 
 
 def test_fields_are_leaves_or_static() -> None:

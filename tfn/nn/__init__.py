@@ -4,7 +4,7 @@ Files in reading order:
     functions      activations, softmax, one_hot
     initializers   first values of parameters
     module         frozen dataclasses that are pytrees; tree_at, partition, combine
-    layers         Linear, Embedding, Dropout, MLP
+    layers         Linear, Embedding, Dropout, MLP, Sequential
     convolution    Conv1d to Conv3d, and transposed ones
     pooling        largest elements and means of windows
     normalization  LayerNorm, RMSNorm, GroupNorm, BatchNorm
@@ -43,7 +43,8 @@ from tfn.nn.module import (
     partition as partition, static as static, tree_at as tree_at,
 )  # fmt: skip
 from tfn.nn.layers import (
-    Dropout as Dropout, Embedding as Embedding, Linear as Linear, MLP as MLP,
+    Dropout as Dropout, Embedding as Embedding, Lambda as Lambda, Linear as Linear, MLP as MLP,
+    Sequential as Sequential,
 )  # fmt: skip
 from tfn.nn.convolution import (
     Conv1d as Conv1d, Conv2d as Conv2d, Conv3d as Conv3d, ConvTranspose1d as ConvTranspose1d,

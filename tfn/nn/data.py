@@ -39,7 +39,8 @@ class Batches:
     Attributes:
         arrays: a tree of arrays of one length: in memory, or mapped (``numpy.load(path,
             mmap_mode="r")``, ``numpy.memmap``, `nn.state.mapped`), of which only the rows of a
-            batch are read.
+            batch are read.  The rows may be windows of a long text that overlap:
+            ``numpy.lib.stride_tricks.sliding_window_view(text, length)`` copies nothing.
         size: rows in a batch; what is left at the end of an epoch waits for a later one.
         key: determines the orders; None for the order as it is.
         transform: makes of a batch of NumPy arrays what is wanted; runs beside the training.

@@ -1,4 +1,4 @@
-"""Linear, Embedding, Dropout, MLP: the layers that know nothing of space or time.
+"""Linear, Embedding, Dropout, MLP, Sequential: the layers that know nothing of space or time.
 
 As for all modules of this package: ``init`` makes one, from a key first of all if anything in it
 is random; its arrays are parameters; calling it is a pure function of them and of the arguments.
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfn import numpy as jnp
-from tfn import random
+from tfn import random, tree
 from tfn.array import Array
 from tfn.errors import ArgumentError
 from tfn.nn import initializers
@@ -153,3 +153,42 @@ class MLP:
         for layer in self.layers[:-1]:
             x = self.activation(layer(x))
         return self.layers[-1](x)
+
+
+@module
+class Lambda:
+    """A function as a module, without parameters."""
+
+    function: Callable[[Any], Any] = static()
+
+    def __call__(self, x: Any) -> Any:
+        """The function of x."""
+        return self.function(x)
+
+
+@module
+class Sequential:
+    """Modules and functions, one after the other.
+
+    Example:
+        >>> first, second = random.split(random.key(0))
+        >>> model = Sequential.init(Linear.init(first, 3, 8), relu, Linear.init(second, 8, 2))
+        >>> model(jnp.ones((5, 3))).shape
+        (5, 2)
+    """
+
+    layers: tuple[Any, ...]
+
+    @staticmethod
+    def init(*layers: Callable[[Any], Any]) -> Sequential:
+        """Of modules, and of functions, which become part of the structure."""
+        is_tree = [tree.structure(layer) != tree.structure(0) for layer in layers]
+        return Sequential(
+            tuple(x if known else Lambda(x) for x, known in zip(layers, is_tree, strict=True))
+        )
+
+    def __call__(self, x: Any) -> Any:
+        """What the last makes of what the others make of x."""
+        for layer in self.layers:
+            x = layer(x)
+        return x

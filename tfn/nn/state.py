@@ -13,6 +13,7 @@ import json
 import mmap
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -58,8 +59,8 @@ def names(pytree: Any) -> list[str]:
     found = [
         tree.keystr(path, simple=True, separator=".") for path, _ in tree.leaves_with_path(pytree)
     ]
-    for name in found:
-        if found.count(name) > 1:
+    for name, times in Counter(found).items():
+        if times > 1:
             raise ArgumentError("two leaves would have one name in the file", got=name,
                                 hint="keys of dicts must not hold dots")  # fmt: skip
     return found
@@ -168,7 +169,8 @@ def _open(path: PathLike) -> tuple[dict[str, Data], dict[str, str]]:
 
     found: dict[str, Data] = {}
     try:
-        with safe_open(path, framework="numpy") as file, open(path, "rb") as raw:
+        # By its number, so that both see one file, even if another takes its place meanwhile.
+        with open(path, "rb") as raw, safe_open(f"/dev/fd/{raw.fileno()}", "numpy") as file:
             texts = dict(file.metadata() or {})
             buffer = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)
             at = 8 + int.from_bytes(buffer[:8], "little")
