@@ -119,6 +119,50 @@ def _plain_affine(step: Step) -> Step:
     return run
 
 
+def _segments(step: Step) -> Step:
+    def run(x: Any) -> Any:
+        body = lambda v, k: (step(v * k), v)
+        last, ys = lax.scan(body, x, tnp.array(FACTORS), checkpoint_every=2)
+        return last + ys.sum(0)
+
+    return run
+
+
+def _plain_segments(step: Step) -> Step:
+    def run(x: Any) -> Any:
+        v, total = x, 0.0 * x
+        for k in FACTORS:
+            v, total = step(v * k), total + v
+        return v + total
+
+    return run
+
+
+def _bounded(step: Step) -> Step:
+    def run(x: Any) -> Any:
+        goes_on = lambda s: (s[0] < 4) & (tnp.abs(s[1]).sum() < 6.0)
+        body = lambda s: (s[0] + 1, step(s[1]) + 0.5 * x)
+        return lax.while_loop(goes_on, body, (0, x), max_steps=5)[1]
+
+    return run
+
+
+def _custom_jvp(step: Step) -> Step:
+    f = tfn.custom_jvp(step)
+    f.defjvp(lambda primals, tangents: tfn.jvp(step, primals, tangents))
+    return f
+
+
+def _custom_vjp(step: Step) -> Step:
+    f = tfn.custom_vjp(step)
+    f.defvjp(lambda x: tfn.vjp(step, x), lambda pullback, ct: pullback(ct))
+    return f
+
+
+def _same(step: Step) -> Step:
+    return step
+
+
 PAIRS = (
     _scan(False),
     _scan(True),
@@ -145,6 +189,21 @@ PAIRS = (
     ),
     Pair("associative_scan", _affine, _plain_affine),
 )
+
+WRAPPERS = (
+    Pair("scan checkpointed", _segments, _plain_segments),
+    Pair("while bounded", _bounded, _plain_while),
+    Pair("checkpoint", tfn.checkpoint, _same),
+    Pair(
+        "checkpoint dots",
+        lambda step: tfn.checkpoint(step, policy=tfn.checkpoint_policies.dots_saveable),
+        _same,
+    ),
+    Pair("custom_jvp", _custom_jvp, _same),
+    Pair("custom_vjp", _custom_vjp, _same),
+    Pair("call", tfn.call, _same),
+)
+"""What stands around steps like a control.  A function with rules of its own is a row."""
 
 WEIGHTS = np.array([[0.5, -0.3, 0.2], [0.1, 0.4, -0.6], [-0.2, 0.3, 0.7]], np.float32)
 POINTS = np.array([[0.3, -0.8, 0.9], [-0.4, 0.1, -0.6], [1.2, 0.7, 0.2]], np.float32)
@@ -205,3 +264,12 @@ def check_nested(f: Step, plain: Step, reverse: bool) -> None:
         slopes = stack(tfn.grad(scalar(plain)), POINTS)
         check(tfn.jit(tfn.vmap(tfn.grad(scalar(f))))(points), slopes)
         check(tfn.grad(lambda xs: tfn.vmap(scalar(f))(xs).sum())(points), slopes)
+
+
+def check_deep(f: Step, plain: Step, reverse: bool) -> None:
+    """The least that tells a wrong rule of one inside another."""
+    x, dx, points = tnp.asarray(POINTS[0]), tnp.asarray(POINTS[1]), tnp.asarray(POINTS)
+    check(tfn.jit(lambda x, dx: tfn.jvp(f, (x,), (dx,)))(x, dx), tfn.jvp(plain, (x,), (dx,)))
+    if reverse:
+        slopes = stack(tfn.grad(scalar(plain)), POINTS)
+        check(tfn.jit(tfn.vmap(tfn.grad(scalar(f))))(points), slopes)

@@ -10,14 +10,25 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tests.lax.control import PAIRS, Pair, check, check_nested, check_transforms, scalar, step
+from tests.lax.control import (
+    PAIRS,
+    WRAPPERS,
+    Pair,
+    check,
+    check_deep,
+    check_nested,
+    check_transforms,
+    scalar,
+    step,
+)
 from tfn import lax
 from tfn.errors import ArgumentError, DTypeError, GradientError, ShapeError, TreeError
 
 KINDS = [pair for pair in PAIRS if pair.name != "scan reverse"]
+BY_NAME = {pair.name: pair for pair in (*PAIRS, *WRAPPERS)}
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", [*PAIRS, *WRAPPERS], ids=lambda pair: pair.name)
 def test_transforms(pair: Pair) -> None:
     check_transforms(pair.control(step), pair.plain(step), pair.reverse)
 
@@ -29,6 +40,43 @@ def test_transforms_of_nested_loops(outer: Pair, inner: Pair) -> None:
     f = outer.control(inner.control(step))
     plain = outer.plain(inner.plain(step))
     check_nested(f, plain, outer.reverse and inner.reverse)
+
+
+def nested(*names: str) -> tuple[Any, Any, bool]:
+    """Controls around the step, the last innermost; the same in Python; if it has a gradient."""
+    f = plain = step
+    pairs = [BY_NAME[name] for name in names]
+    for pair in reversed(pairs):
+        f, plain = pair.control(f), pair.plain(plain)
+    return f, plain, all(pair.reverse for pair in pairs)
+
+
+AROUND = ("scan", "fori", "while bounded", "cond", "switch", "map", "associative_scan")
+ALONE = [pair.name for pair in WRAPPERS]
+WITH_WRAPPERS = [
+    *((loop, wrapper) for loop, wrapper in product(AROUND, ALONE) if loop != wrapper),
+    *((wrapper, loop) for wrapper, loop in product(ALONE, ("scan", "while bounded", "cond"))),
+    *product(("checkpoint", "custom_jvp", "custom_vjp", "call"), ("custom_vjp", "checkpoint")),
+]
+THREE_DEEP = [
+    ("scan", "cond", "custom_vjp"), ("scan", "while", "custom_jvp"), ("cond", "scan", "checkpoint"),
+    ("while bounded", "scan", "switch"), ("map", "fori", "custom_vjp"), ("switch", "map", "scan"),
+    ("checkpoint", "scan", "custom_jvp"), ("custom_vjp", "fori", "cond"),
+    ("scan checkpointed", "scan", "cond"), ("fori", "checkpoint", "associative_scan"),
+    ("associative_scan", "scan", "call"), ("while", "cond", "while"),
+    ("scan checkpointed", "while bounded", "scan checkpointed"), ("call", "scan", "checkpoint"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("names", WITH_WRAPPERS, ids=", ".join)
+def test_transforms_of_loops_and_functions_with_rules(names: tuple[str, ...]) -> None:
+    f, plain, reverse = nested(*names)
+    check_deep(f, plain, reverse)
+
+
+@pytest.mark.parametrize("names", THREE_DEEP, ids=", ".join)
+def test_transforms_of_three_loops(names: tuple[str, ...]) -> None:
+    check_nested(*nested(*names))
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
