@@ -45,7 +45,7 @@ from tfn.trace.op import Op, Shape
 from tfn.trace.primitives import PRIMITIVES
 from tfn.trace.regions import results
 from tfn.trace.unfold import has, unfold
-from tfn.trace.uop import UOp, walk
+from tfn.trace.uop import UOp, substitute, walk
 from tfn.transforms import branch, handmade, host, iterate, rules, scan
 from tfn.transforms.cotangents import total
 from tfn.transforms.indexing import at, clamped, inside, last
@@ -65,10 +65,17 @@ def pull(outputs: Sequence[UOp | None], inputs: Sequence[UOp],
         (u, ct) for u, ct in zip(outputs, cts, strict=True) if u is not None and ct is not None
     ]
     linear, order = set(inputs), list[UOp]()
+    late: dict[UOp, UOp] = {}  # what only waits for the inputs, in a run that will not be theirs
     for node in walk([u for u, _ in arriving]):
         if not linear.isdisjoint(node.src):
             linear.add(node)
             order.append(node)
+            if node.op is Op.AFTER and not linear.isdisjoint(node.src[1:]):
+                late[node] = node.src[0]
+    if late:
+        sooner = iter(substitute([u for u, _ in arriving], late))
+        return pull([None if u is None or ct is None else next(sooner)
+                     for u, ct in zip(outputs, cts, strict=True)], inputs, cts)  # fmt: skip
     found: dict[UOp, list[UOp]] = {}
     parts: dict[UOp, list[UOp | None]] = {}  # of the nodes that have several results
 
