@@ -3,6 +3,7 @@
 Files, in reading order:
 
 - ``shapes``: `ShapeDtypeStruct`, the type of an array
+- ``annotations``: what jaxtyping says of arguments, held once for each trace
 - ``arguments``: what a user's function was given, and how messages name it
 - ``record``: a user's function run once on fresh leaves
 - ``body``: the functions inside loops and branches, opened and closed again

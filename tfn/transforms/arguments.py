@@ -17,6 +17,7 @@ from tfn import tree
 from tfn.dtypes import INEXACT, SHORT, DType
 from tfn.errors import ArgumentError, GradientError, TfnError
 from tfn.trace import bind
+from tfn.transforms.annotations import checked
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 Function = Callable[..., Any]
@@ -191,7 +192,7 @@ class Chosen:
         args = list(self.args)
         for at, arg in zip(self.positions, tree.unflatten(self.structure, leaves), strict=True):
             args[at] = arg
-        return self.function(*args, **self.kwargs)
+        return checked(name_of(self.function), self.function, args, self.kwargs)
 
     def require_floating(self, what: str) -> None:
         """Refuse leaves without derivative.

@@ -29,6 +29,7 @@ from tfn.trace.jaxpr import calling, close
 from tfn.trace.kind import kind_of
 from tfn.trace.tidy import tidy
 from tfn.transforms.ahead import Lowered, Takes, Traced, takes
+from tfn.transforms.annotations import checked
 from tfn.transforms.arguments import (
     Argnums,
     Function,
@@ -270,7 +271,7 @@ class Jitted:
 
             def call(leaves: Sequence[Any]) -> Any:
                 args, kwargs = split.join(tree.unflatten(structure, leaves))
-                return self.function(*args, **kwargs)
+                return checked(name_of(self.function), self.function, args, kwargs)
 
             donated = self._given_away(split, structure)
             arguments = takes(name_of(self.function), structure, values, names, donated)

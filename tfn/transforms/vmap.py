@@ -15,6 +15,7 @@ from tfn import tree
 from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
 from tfn.trace.build import moveaxis
 from tfn.trace.uop import UOp
+from tfn.transforms.annotations import checked
 from tfn.transforms.arguments import Function, argument_names, as_value, name_of, show
 from tfn.transforms.batch import batch
 from tfn.transforms.body import Lanes
@@ -67,7 +68,7 @@ def vmap(function: Function, in_axes: Any = 0, out_axes: Any = 0, axis_name: Non
             for m, x in zip(mapped, inputs, strict=True):
                 filled[m.at] = x
             new_args, new_kwargs = tree.unflatten(structure, filled)
-            return function(*new_args, **new_kwargs)
+            return checked(name_of(function), function, new_args, new_kwargs)
 
         elements, labels = [m.element for m in mapped], [m.name for m in mapped]
         recorded = record("vmap", function, call, elements, labels, known=False)
