@@ -71,7 +71,7 @@ def test_what_is_no_array() -> None:
     with pytest.raises(ArgumentError, match="list is not an array"):
         run.asarray([1, 2])
     with pytest.raises(DTypeError):
-        run.asarray(np.zeros(2, complex))
+        run.asarray(np.zeros(2, "datetime64[s]"))
     x = run.asarray(1.0)
     assert run.asarray(x) is x
 

@@ -216,11 +216,6 @@ def promote_types(a: Any, b: Any) -> DType:
     return promote(((canonical(a), False), (canonical(b), False)))[0]
 
 
-def is_float(dtype: DType) -> bool:
-    """Whether values of this dtype are real and have derivatives."""
-    return dtype in FLOATS
-
-
 def part(dtype: DType) -> DType:
     """The dtype of the real and the imaginary part; of a real dtype, that dtype.
 

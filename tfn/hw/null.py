@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tfn.dtypes import DType, is_float
+from tfn.dtypes import INEXACT, DType
 from tfn.errors import DeviceError
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.llvm import LlvmCompiler
@@ -25,8 +25,8 @@ NULL_TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16)
 
 
 def fill(buffer: Buffer, shape: Shape, dtype: DType) -> None:
-    """NaN for floats, bytes of 0xAB for all else."""
-    if is_float(dtype):
+    """NaN for floats and complex numbers, bytes of 0xAB for all else."""
+    if dtype in INEXACT:
         buffer.view(shape, dtype)[...] = np.nan
     else:
         buffer.view((buffer.size_bytes,), np.dtype(np.uint8))[...] = 0xAB
