@@ -95,9 +95,9 @@ def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str
         >>> import tempfile, tfn
         >>> x = tfn.ShapeDtypeStruct((8,), "float32")
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     made = tfn.export(lambda x: x * 2, x, path=f"{folder}/double.c")
+        ...     made = tfn.export(lambda x: x * 2, x, path=f"{folder}/twice.c")
         >>> [file.name for file in made.files], made.signature.inputs[0].name
-        (['double.c', 'double.h'], 'x')
+        (['twice.c', 'twice.h'], 'x')
     """
     path = Path(path)
     kind = kind or {end: kind for kind, end in SUFFIXES.items()}.get(path.suffix, path.suffix)

@@ -82,6 +82,10 @@ typedef struct {name}_args {{
 /* What a struct begins with; all pointers are null. */
 #define {capital}_ARGS {{{_start(signature)}}}
 
+/* The pointers in order, for those who want them all: of what type, and to how many elements. */
+{_fields(f"{capital}_INPUTS", signature.inputs)}
+{_fields(f"{capital}_OUTPUTS", signature.outputs)}
+
 #ifdef __cplusplus
 extern "C" {{
 #endif
@@ -98,6 +102,14 @@ def _start(signature: Signature) -> str:
     capital = signature.name.upper()
     start = [f"{capital}_ABI", f"{capital}_PROGRAM", f"{capital}_ARENA_BYTES"]
     return ", ".join([*start, *["0"] * len(signature.fields)])
+
+
+def _fields(name: str, fields: tuple[Field, ...]) -> str:
+    """A macro that says a macro of every field."""
+    lines = [
+        f"  FIELD({c_type(f.dtype)}, {f.name}, {f.size_bytes // f.alignment})" for f in fields
+    ]
+    return " \\\n".join([f"#define {name}(FIELD)", *lines])
 
 
 def _table(title: str, fields: tuple[Field, ...]) -> str:

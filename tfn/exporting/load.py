@@ -36,9 +36,9 @@ def load(path: str | Path) -> Loaded:
         >>> import tempfile, tfn, numpy as np
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     file, = tfn.export(lambda x: x * 2, np.zeros(3, "float32"),
-        ...                        path=f"{folder}/double.so").files[:1]
-        ...     double = tfn.load(file)
-        >>> double(np.arange(3, dtype="float32"))
+        ...                        path=f"{folder}/twice.so").files[:1]
+        ...     twice = tfn.load(file)
+        >>> twice(np.arange(3, dtype="float32"))
         array([0., 2., 4.], dtype=float32)
     """
     path = Path(path)

@@ -67,9 +67,7 @@ const char {name}_manifest[] =
   if (args->abi != {capital}_ABI || args->program != {capital}_PROGRAM) {{
     return {capital}_WRONG_VERSION;
   }}
-  if (args->arena_bytes < {capital}_ARENA_BYTES) return {capital}_SMALL_ARENA;
-  if ((uintptr_t)arena % {capital}_ARENA_ALIGNMENT) return {capital}_MISALIGNED;
-  char *const buffers[] = {{
+{_arena(signature)}  char *const buffers[] = {{
 {buffers}
   }};
   static const u8 alignments[] = {{{asked}}}; /* 0: nothing is there to be checked */
@@ -84,8 +82,19 @@ const char {name}_manifest[] =
 """
 
 
+def _arena(signature: Signature) -> str:
+    """The checks of an arena, if there is to be one."""
+    capital = signature.name.upper()
+    if not signature.arena_bytes:
+        return "  (void)arena;\n"
+    return f"""\
+  if (args->arena_bytes < {capital}_ARENA_BYTES) return {capital}_SMALL_ARENA;
+  if ((uintptr_t)arena % {capital}_ARENA_ALIGNMENT) return {capital}_MISALIGNED;
+"""
+
+
 COPY = """\
-static void copy(char *to, const char *from, u64 bytes) {
+KERNEL void copy(char *to, const char *from, u64 bytes) {
   for (u64 i = 0; to != from && i < bytes; ++i) to[i] = from[i];
 }
 

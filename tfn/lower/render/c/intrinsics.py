@@ -29,7 +29,7 @@ def instruction(word: Word, gnu: bool) -> str:
     lanes = ", ".join(
         f"{word.does}_{kind}({', '.join(f'{x}[{i}]' for x in operands)})" for i in range(word.lanes)
     )
-    return word.function(word.names["T"], takes, f"return ({word.names['T']}){{{lanes}}};")
+    return word.gnu(word.names["T"], takes, f"return ({word.names['T']}){{{lanes}}};")
 
 
 def x86(word: Word, features: frozenset[str]) -> str:

@@ -31,7 +31,7 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
     begin, end = (f"u64 {x}" for x in ("begin", "end"))
     unused = "".join(f"  (void){x};\n" for x in ("begin", "end") if x not in w.met)
     body = "\n".join(w.lines)
-    return f"static void {name}({begin}, {end}, char *const *operands) {{\n{unused}{body}\n}}\n"
+    return f"KERNEL void {name}({begin}, {end}, char *const *operands) {{\n{unused}{body}\n}}\n"
 
 
 # Loops.

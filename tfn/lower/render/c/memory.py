@@ -24,12 +24,12 @@ def load(word: Word, gnu: bool) -> str:
     if word.does == "loadfirst" and gnu:
         size = int(word.types[0][1:]) // 8
         copy = f"__builtin_memcpy(&y, a, (unsigned)b * {size}u);"
-        return word.function(kind, takes, f"{kind} y = {{0}};\n  {copy}\n  return y;")
+        return word.gnu(kind, takes, f"{kind} y = {{0}};\n  {copy}\n  return y;")
     condition = _condition(word, lane)
     value = f"{condition} ? {at} : 0" if condition else at
     if gnu:
         values = ", ".join(value.replace("[i]", f"[{i}]") for i in range(word.lanes))
-        return word.function(kind, takes, f"return ({kind}){{{values}}};")
+        return word.gnu(kind, takes, f"return ({kind}){{{values}}};")
     return word.vector(kind, takes, value)
 
 
@@ -43,14 +43,14 @@ def store(word: Word, gnu: bool) -> str:
         return f"#define {word.name}(a, b) (void)(*({kind}_m *)(a) = (b))"
     if word.does == "storefirst" and gnu:
         size = int(word.types[0][1:]) // 8
-        return word.function("void", takes, f"__builtin_memcpy(a, &c, (unsigned)b * {size}u);")
+        return word.gnu("void", takes, f"__builtin_memcpy(a, &c, (unsigned)b * {size}u);")
     at = f"a[(s64){lane.format('b')}]" if "scatter" in word.does else "a[i]"
     condition = _condition(word, lane)
     statement = f"{at} = {lane.format(vector)};"
     statement = f"if ({condition}) {statement}" if condition else statement
     if gnu:
         lines = [statement.replace("[i]", f"[{i}]") for i in range(word.lanes)]
-        return word.function("void", takes, "\n  ".join(lines))
+        return word.gnu("void", takes, "\n  ".join(lines))
     return word.function("void", takes, f"for (int i = 0; i < {word.lanes}; ++i) {{ {statement} }}")
 
 

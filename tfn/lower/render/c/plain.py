@@ -127,5 +127,5 @@ def formula(word: Word, gnu: bool) -> str:
     names = word.names
     kinds = [names[x] for x in takes]
     if gnu or not word.lanes:
-        return word.function(names[gives], kinds, body.format(**names))
+        return word.gnu(names[gives], kinds, body.format(**names))
     return word.lane_by_lane(names[gives], kinds)

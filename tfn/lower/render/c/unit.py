@@ -25,6 +25,13 @@ typedef uint64_t u64;
 typedef float f32;
 typedef double f64;
 
+#if defined(__clang__) /* no loop becomes a call of the C library */
+#define KERNEL static __attribute__((no_builtin("memcpy", "memmove", "memset")))
+#elif defined(__GNUC__)
+#define KERNEL static __attribute__((optimize("no-tree-loop-distribute-patterns")))
+#else
+#define KERNEL static
+#endif
 #if defined(__GNUC__)
 #define TFN_GNU 1
 #define WORD static inline __attribute__((always_inline, unused))

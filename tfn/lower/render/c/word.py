@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+REGISTER_BITS = 512
+_WIDE = re.compile(r"[fsu](\d+)x(\d+)")
 WORD = re.compile(r"\b([a-z]+)((?:_[fsu]\d+){1,2})(?:x(\d+))?(?=\()")
 
 
@@ -49,6 +51,20 @@ class Word:
         """A definition as a function of a, b, c and d."""
         operands = ", ".join(f"{kind} {name}" for kind, name in zip(takes, "abcd"))
         return f"WORD {gives} {self.name}({operands}) {{\n  {body}\n}}"
+
+    def gnu(self, gives: str, takes: Sequence[str], body: str) -> str:
+        """The same for GNU C: where vectors are wider than any register, as an expression.
+
+        How such vectors would be passed to a function depends on the version of the compiler.
+        """
+        sizes = [int(bits) * int(lanes) for bits, lanes in _WIDE.findall(" ".join([gives, *takes]))]
+        if max(sizes, default=0) <= REGISTER_BITS:
+            return self.function(gives, takes, body)
+        names = "abcd"[: len(takes)]
+        given = " ".join(f"{kind} {x} = ({x}_);" for kind, x in zip(takes, names))
+        lines = f"{given}\n  {body.replace('return ', '')}".replace("\n", " \\\n")
+        head = f"#define {self.name}({', '.join(f'{x}_' for x in names)})"
+        return f"{head} __extension__ ({{ {lines} }})"
 
     def vector(self, kind: str, takes: Sequence[str], lane: str) -> str:
         """A function that gives a vector, of which lane i is an expression."""
