@@ -174,8 +174,9 @@ def test_trees_arrays_and_formats(lines: Lines) -> None:
     run(XS)
     assert lines() == ["[1. 2.] [1. 2. 3.] 1.000 7"]
     debug.print("nothing, {{}}")
+    debug.print("{} {:.2f}", np.float32(0.1), np.float16(2 / 3))
     debug.print("{}", 1.5, ordered=True)
-    assert lines() == ["nothing, {}", "1.5"]
+    assert lines() == ["nothing, {}", "0.1 0.67", "1.5"]
 
 
 @pytest.mark.parametrize(

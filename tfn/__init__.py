@@ -5,6 +5,7 @@ from typing import Any as _Any
 
 from tfn import array as _array
 from tfn import dtypes as dtypes
+from tfn import checkify as checkify
 from tfn import debug as debug
 from tfn import lax as lax
 from tfn import numpy as numpy

@@ -30,6 +30,8 @@ class Config:
         disk_cache: whether compiled objects are kept on disk (TFN_DISK_CACHE).
         memory_limit_bytes: largest sum of live buffers, 0 for no limit (TFN_MEMORY_LIMIT).
         key_reuse: whether a random key may be used twice (TFN_KEY_REUSE).
+        debug_nans: whether each result is searched for NaN, and the operation named that made the
+            first (TFN_DEBUG_NANS).
         native_dispatch: calls through native builtins, else through ctypes (TFN_NATIVE_DISPATCH).
     """
 
@@ -41,6 +43,7 @@ class Config:
         default_factory=lambda: int(os.environ.get("TFN_MEMORY_LIMIT", "0"))
     )
     key_reuse: bool = field(default_factory=lambda: os.environ.get("TFN_KEY_REUSE", "0") != "0")
+    debug_nans: bool = field(default_factory=lambda: os.environ.get("TFN_DEBUG_NANS", "0") != "0")
     native_dispatch: bool = field(
         default_factory=lambda: os.environ.get("TFN_NATIVE_DISPATCH", "1") != "0"
     )

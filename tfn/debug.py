@@ -17,7 +17,7 @@ from tfn import tree
 from tfn.errors import ArgumentError
 from tfn.trace import effects
 from tfn.transforms.arguments import argument_names, as_value
-from tfn.transforms.callback import Returning, acting
+from tfn.transforms.callback import Returning, acting, shown
 
 NOTHING = tree.structure(None)
 
@@ -66,15 +66,19 @@ def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
         >>> y = f(1.5)
         x = 1.5, twice 3.00
     """
-    _check(fmt, args, kwargs)
+    fits("debug.print", fmt, args, kwargs)
     callback(_Printer(fmt), *args, ordered=ordered, **kwargs)
 
 
-def _check(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Whether a format fits its arguments, before a program is made of it."""
+def fits(what: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Check that a format fits its arguments, before a program is made of it.
+
+    Raises:
+        ArgumentError: if it does not.
+    """
     if not isinstance(fmt, str):
-        raise ArgumentError("debug.print needs a format string first", got=repr(fmt)[:60],
-                            hint='write debug.print("{}", x)')  # fmt: skip
+        raise ArgumentError(f"{what} needs a format string", got=repr(fmt)[:60],
+                            hint='write "{}", and what is to be shown after it')  # fmt: skip
     asked, count = set[str](), 0
     for _, name, _, _ in string.Formatter().parse(fmt):
         if name is not None:
@@ -84,7 +88,7 @@ def _check(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     known = {*kwargs, *map(builtins.str, range(len(args)))}
     if asked != known:
         raise ArgumentError(
-            "the format of debug.print does not fit its arguments",
+            f"the format of {what} does not fit its arguments",
             got=f"{fmt!r} with {len(args)} positional and {sorted(kwargs)}",
             hint="missing: " + ", ".join(sorted(asked - known)) if asked - known
             else "not in the format: " + ", ".join(sorted(known - asked)),
@@ -98,6 +102,7 @@ class _Printer:
     fmt: str
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
+        args, kwargs = tree.map(shown, (args, kwargs))
         builtins.print(self.fmt.format(*args, **kwargs))
 
 

@@ -116,6 +116,14 @@ class DeletedArrayError(TfnError, RuntimeError):
     """An array used after it was donated or deleted."""
 
 
+class CheckError(TfnError, ValueError):
+    """A check that failed while a program ran; see `tfn.checkify`."""
+
+
+class NanError(TfnError, FloatingPointError):
+    """A NaN, with the operation that made it; raised if `config.debug_nans` is on."""
+
+
 class KeyReuseError(TfnError):
     """A random key consumed twice."""
 

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfn import dtypes
+from tfn import dtypes, nans
 from tfn.array import Array
 from tfn.config import config
-from tfn.errors import ArgumentError, DeviceError
+from tfn.errors import ArgumentError, DeviceError, user_place
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.cache import Counts
 from tfn.hw.cpu.device import cpu
@@ -29,7 +29,7 @@ from tfn.hw.python import python
 from tfn.lower.kernel import Footprint, Program, Space
 from tfn.lower.overwrite import overwrites, size_bytes
 from tfn.lower.pipeline import lower
-from tfn.trace import bind
+from tfn.trace import bind, lines
 from tfn.trace.argument import Param
 from tfn.trace.bind import Door
 from tfn.trace.build import several
@@ -109,7 +109,18 @@ def call(jaxpr: Jaxpr, operands: Sequence[Array],
 
     Raises:
         OutOfMemoryError: before anything runs.
+        NanError: for a NaN in a result, if `config.debug_nans` is on.
     """
+    if not config.debug_nans:
+        return _call(jaxpr, operands, donated)
+    results = _call(jaxpr, operands)
+    if nans.any_nan(results):
+        raise nans.blame(jaxpr, operands, _call)
+    return results
+
+
+def _call(jaxpr: Jaxpr, operands: Sequence[Array],
+          donated: frozenset[int] = frozenset()) -> list[Array]:  # fmt: skip
     program, run, _ = load(jaxpr)
     memory = device().memory
     if config.memory_limit_bytes:
@@ -159,7 +170,7 @@ def door(jaxpr: Jaxpr, takes: Sequence[Any], gives: Any, given: Sequence[bool | 
          made: Sequence[bool], captured: Sequence[Array] = (),
          donated: frozenset[int] = frozenset()) -> Door | None:  # fmt: skip
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Face`."""
-    if config.device != "cpu" or not config.native_dispatch:
+    if config.device != "cpu" or not config.native_dispatch or config.debug_nans:
         return None
     program, run, _ = load(jaxpr)
     if not isinstance(run, CpuExecutable):
@@ -252,6 +263,8 @@ def read(x: Array) -> np.ndarray[Any, Any]:
 
 def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:
     """An Array that is a value of a running trace."""
+    if lines.kept():
+        lines.cover([uop], user_place())
     x = object.__new__(Array)
     x.shape, x.dtype, x.weak_type, x.kind, x.buffer = uop.shape, uop.dtype, weak, None, None
     x.uop, x.trace, x.known = uop, trace, known

@@ -182,12 +182,16 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
 
     def make(nodes: list[UOp]) -> list[UOp]:
         consts, more, carries = nodes[:a], nodes[a : a + b], nodes[a + b :]
+        cond, step = test.function, made
         if acts:
-            return _acting(test, body, made, consts, more, carries)
+            cond, step, carries = _acting(test, body, made, consts, more, carries)
+            consts, more = [], [*consts, *more]
         if max_steps is not None:
             every = checkpointed(checkpoint_every, max_steps) or max_steps
-            return segments.bounded(test.function, made, consts, more, carries, max_steps, every)
-        return build.repeat_while(test.function, made, consts, more, carries)
+            found = segments.bounded(cond, step, consts, more, carries, max_steps, every)
+        else:
+            found = build.repeat_while(cond, step, consts, more, carries)
+        return [found[0], *found[2:]] if acts else found
 
     token = [effects.token()] if acts else []
     operands = [*test.captured, *body.captured, *token, *first]
@@ -197,10 +201,11 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
 
 
 def _acting(test: Closed, body: Closed, step: UOp, consts: Sequence[UOp], more: Sequence[UOp],
-            carries: Sequence[UOp]) -> list[UOp]:  # fmt: skip
-    """A loop with effects, which carries a token, and whether it goes on: so a condition acts once.
+            carries: Sequence[UOp]) -> tuple[UOp, UOp, list[UOp]]:  # fmt: skip
+    """A loop with effects carries a token, and whether it goes on, so that a condition acts once.
 
-    `step` is the function of the body; the first of the carries is the token.
+    `step` is the function of the body; the first of the carries is the token.  The result is the
+    condition, the body, which takes all consts, and the first carries.
     """
 
     def again(known: Sequence[UOp], token: UOp, state: Sequence[UOp]) -> list[UOp]:
@@ -220,9 +225,7 @@ def _acting(test: Closed, body: Closed, step: UOp, consts: Sequence[UOp], more: 
     )
     carried = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(types[b:]))
     going = function([param(carried[1])], carried)
-    start = [*again(consts, token, first), *first]
-    made = build.repeat_while(going, turn, [], [*consts, *more], start)
-    return [made[0], *made[2:]]
+    return going, turn, [*again(consts, token, first), *first]
 
 
 def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Any, Any], Any],

@@ -5,6 +5,7 @@ Files in reading order:
     argument     what operations must know beside their operands
     regions      types of what has several results: loops, branches, calls
     primitives   per operation: what it takes, what it gives, in which operands it is linear
+    lines        which line of the user made a node, while somebody wants to know
     uop          the node: immutable, made once, typed at birth; walks and substitution
     kind         shape and dtype as one object: what caches ask first
     build        nodes made the convenient way

@@ -279,6 +279,7 @@ class VmapMethod(enum.Enum):
     EXPAND = "expand_dims"  # once; what is the same in all lanes has an axis of size 1 in front
     BROADCAST = "broadcast_all"  # once; everything has the new axis
     AS_IT_IS = "legacy_vectorized"  # once; what is the same in all lanes has no new axis
+    FIRST = "first"  # once, for the first lane whose first operand after the token is not zero
     REFUSE = "refuse"
 
     __hash__ = object.__hash__

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from tfn.trace import lines
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function, param
 from tfn.trace.op import LOOPS, Op
@@ -226,6 +227,8 @@ def _prune(outputs: Sequence[UOp], order: Sequence[UOp]) -> list[UOp]:
         elif node in live:
             closed = node.op is Op.FUNCTION
             new[node] = node if closed else rebuild(node, tuple([new[s] for s in node.src]))
+    if lines.kept():
+        lines.follow(new)
     return [new[u] for u in outputs]
 
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from tfn.dtypes import DType
+from tfn.trace import lines
 from tfn.trace.argument import Const
 from tfn.trace.op import Op, Shape
 from tfn.trace.primitives import PRIMITIVES
@@ -283,6 +284,8 @@ def substitute(roots: Iterable[UOp], replace: Mapping[UOp, UOp],
             closed = node.op is Op.FUNCTION and node not in roots  # its parameters are its own
             src = node.src if closed else tuple([new.get(s, s) for s in node.src])
             new[node] = rebuild(node, src)
+    if lines.kept():
+        lines.follow(new)
     return [new[root] for root in roots]
 
 

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any
 
 from tfn.dtypes import BOOL
+from tfn.trace import lines
 from tfn.trace.build import (
     broadcast_in_dim,
     conv,
@@ -58,6 +59,8 @@ def batch(outputs: Sequence[UOp], batched: Mapping[UOp, UOp], size: int) -> list
             continue
         src = [known[s] if m else same.get(s, s) for s, m in zip(node.src, mapped)]
         made = BATCH[node.op](node, src, mapped, size)
+        if lines.kept():
+            lines.inherit(made, node)
         if isinstance(made, Lanes):
             (known if made.many else same)[node] = made.graph
         else:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tfn import tree
-from tfn.dtypes import BOOL, DType
+from tfn.dtypes import BOOL, FLOATS, DType
 from tfn.errors import ArgumentError, DTypeError, ShapeError, TfnError, TreeError
 from tfn.trace import bind, effects
 from tfn.trace.argument import Host, VmapMethod
@@ -149,6 +149,13 @@ class Acting:
 
     def __str__(self) -> str:
         return str(self.run)
+
+
+def shown(x: np.ndarray[Any, Any]) -> Any:
+    """An array as people read it: a number of fewer than 64 bits with the digits that it has."""
+    if x.ndim or x.dtype not in FLOATS or x.dtype.itemsize == 8:
+        return x
+    return float(str(x[()]))
 
 
 def _declared(callback: Function, declared: Any, args: Any,

@@ -13,7 +13,18 @@ from typing import NoReturn
 from tfn.dtypes import BOOL, INEXACT
 from tfn.errors import ArgumentError, GradientError
 from tfn.trace.argument import Host, VmapMethod
-from tfn.trace.build import reshape, scan, several, spread
+from tfn.trace.build import (
+    full_like,
+    gather,
+    iota,
+    ne,
+    reduce,
+    reshape,
+    scan,
+    several,
+    spread,
+    where,
+)  # fmt: skip
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 from tfn.transforms.body import Lanes, closed, fresh
@@ -52,6 +63,8 @@ Method = Callable[[UOp, Sequence[UOp], Sequence[bool], int], list[UOp]]
 
 def batch_rule(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> list[Lanes]:
     """All results over the lanes."""
+    if u.arg.vmap is VmapMethod.FIRST:
+        return _for_first(u, src, mapped, size)
     if u.arg.acts:
         return _in_turn(u, src, mapped, size)
     return [Lanes(y, True) for y in METHODS[u.arg.vmap](u, src, mapped, size)]
@@ -76,13 +89,29 @@ def _in_turn(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> l
     return lanes if apart else [Lanes(made[0], False), *lanes]
 
 
-def _one_by_one(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> list[UOp]:
+def _for_first(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> list[Lanes]:
+    """A check, once: on the operands of the first lane in which it fails."""
+    token, code = src[:2]
+    code = code if mapped[1] else spread(code, size)
+    code = where(token, code, full_like(code, 0)) if mapped[0] else code
+    lane = iota((size,), 0)
+    failing = where(ne(code, full_like(code, 0)), lane, full_like(lane, size - 1))
+    point = reshape(reduce(failing, Op.MIN, (0,)), (1,))
+    operands = [
+        reshape(gather(x, point, (1, *x.shape[1:])), x.shape[1:]) if yes else x
+        for x, yes in zip([code, *src[2:]], [True, *mapped[2:]], strict=True)
+    ]
+    (after,) = several(UOp(Op.HOST, (const(True, BOOL) if mapped[0] else token, *operands), u.arg))
+    return [Lanes(token & spread(after, size), True) if mapped[0] else Lanes(after, False)]
+
+
+def one_by_one(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> list[UOp]:
     """A loop over the lanes."""
     consts = [s for s, yes in zip(src, mapped, strict=True) if not yes]
     arrays = [s for s, yes in zip(src, mapped, strict=True) if yes]
     inputs = [fresh(s) for s in u.src]
     ordered = [x for wanted in (False, True) for x, yes in zip(inputs, mapped) if yes is wanted]
-    body = closed(several(UOp(Op.HOST, tuple(inputs), u.arg)), ordered)
+    body = closed(several(UOp(u.op, tuple(inputs), u.arg)), ordered)
     return scan(body, consts, [], arrays, size)
 
 
@@ -108,7 +137,7 @@ def _refuse(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> No
 
 
 METHODS: Mapping[VmapMethod, Method] = {
-    VmapMethod.SEQUENTIAL: _one_by_one,
+    VmapMethod.SEQUENTIAL: one_by_one,
     VmapMethod.EXPAND: _at_once(lambda s, size: reshape(s, (1, *s.shape))),
     VmapMethod.BROADCAST: _at_once(spread),
     VmapMethod.AS_IT_IS: _at_once(lambda s, size: s),

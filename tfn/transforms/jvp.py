@@ -19,6 +19,7 @@ from math import prod
 from typing import Any
 
 from tfn.dtypes import COMPLEXES, INEXACT
+from tfn.trace import lines
 from tfn.trace.build import (
     accumulator,
     add_up,
@@ -62,6 +63,8 @@ def push(outputs: Sequence[UOp], tangents: Mapping[UOp, UOp]) -> list[UOp | None
                 dy = JVP[node.op](node, [known.get(s) for s in node.src])
                 if dy is not None:
                     known[node] = dy
+                    if lines.kept():
+                        lines.inherit(dy, node)
                 break
     return [known.get(u) for u in outputs]
 

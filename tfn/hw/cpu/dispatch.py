@@ -263,7 +263,8 @@ class Dispatch:
 
     def configure(self) -> None:
         """Do as `config` says, which native code does not read."""
-        self["enabled"] = config.native_dispatch and config.device == "cpu"
+        native = config.native_dispatch and not config.debug_nans
+        self["enabled"] = native and config.device == "cpu"
         self["limit"] = config.memory_limit_bytes or _UNLIMITED
 
     def serve(self, array: type) -> None:

@@ -1,0 +1,179 @@
+"""Errors as values: checks that work inside of programs.
+
+`checkify` makes of a function one that returns an `Error` beside its result: through `jit`, `vmap`
+and derivatives, in the steps of loops, in branches that are chosen.  Nothing is raised until
+`Error.throw`, outside. ::
+
+    error, y = jit(checkify(f, errors=float_checks))(x)
+    error.throw()
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tfn import debug, tree
+from tfn import numpy as tnp
+from tfn.errors import ArgumentError, CheckError, user_line
+from tfn.trace import effects, lines
+from tfn.trace.uop import substitute
+from tfn.transforms import checks
+from tfn.transforms.arguments import argument_names, as_value, show
+from tfn.transforms.grad import variable
+from tfn.transforms.record import record
+from tfn.transforms.vmap import vmap
+
+Checks = frozenset[str]
+
+user_checks: Checks = frozenset({"user"})
+"""What `check` says."""
+nan_checks: Checks = frozenset({"nan"})
+"""No operation may give NaN."""
+div_checks: Checks = frozenset({"div"})
+"""No divisor may be zero."""
+index_checks: Checks = frozenset({"index"})
+"""No index may be outside of its array."""
+float_checks = nan_checks | div_checks
+automatic_checks = float_checks | index_checks
+all_checks = automatic_checks | user_checks
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Error:
+    """The first failure of a function, or none; a pytree, which transforms pass through.
+
+    Attributes:
+        code: 0, or the number of the check that failed.
+        payload: what the messages of the checks need.
+        sites: the checks.
+    """
+
+    code: Any
+    payload: tuple[Any, ...]
+    sites: tuple[checks.Site, ...]
+
+    def get(self) -> str | None:
+        """What went wrong, and where; None if nothing did.  Of many lanes, each that failed."""
+        codes = np.asarray(self.code)
+        if not codes.ndim:
+            return checks.text(self.sites, int(codes), self.payload)
+        found = [
+            f"at mapped index {', '.join(map(str, at))}: {text}"
+            for at in np.ndindex(*codes.shape)
+            if (text := checks.text(self.sites, int(codes[at]), [x[at] for x in self.payload]))
+        ]
+        return "\n".join(found) or None
+
+    def throw(self) -> None:
+        """Raise what went wrong, if anything did.
+
+        Raises:
+            CheckError: with the text of `get`.
+        """
+        check_error(self)
+
+    def __repr__(self) -> str:
+        return f"Error({'traced' if getattr(self.code, 'trace', None) else self.get()})"
+
+
+tree.register_node(
+    Error,
+    lambda error: ((error.code, *error.payload), error.sites),
+    lambda sites, values: Error(values[0], tuple(values[1:]), sites),
+)
+
+
+def checkify(function: Callable[..., Any], errors: Checks = user_checks) -> Callable[..., Any]:
+    """A function that returns (error, result) for the arguments of `function`.
+
+    Args:
+        errors: which checks: a union of `user_checks`, `nan_checks`, `div_checks`, `index_checks`.
+
+    Example:
+        >>> import tfn
+        >>> def f(x):
+        ...     check(x > 0, "x is {}, and must be positive", x)
+        ...     return tfn.numpy.log(x)
+        >>> error, y = tfn.jit(checkify(f))(-1.0)
+        >>> error.get().splitlines()[0]
+        'x is -1.0, and must be positive'
+        >>> checkify(tfn.numpy.log, errors=nan_checks)(2.0)[0].get()
+    """
+    wrong = set(errors) - all_checks
+    if wrong:
+        raise ArgumentError("there are no such checks", got=", ".join(sorted(wrong)),
+                            hint="checks are " + ", ".join(sorted(all_checks)))  # fmt: skip
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        leaves, structure = tree.flatten((args, kwargs))
+        names = argument_names(function, structure)
+        values = [as_value(x, name) for x, name in zip(leaves, names, strict=True)]
+
+        def call(xs: list[Any]) -> Any:
+            new_args, new_kwargs = tree.unflatten(structure, xs)
+            return function(*new_args, **new_kwargs)
+
+        with lines.keeping():
+            recorded = record("checkify", function, call, values, names, known=False)
+            given = [variable(value, value) for value in values]
+            places = dict(zip(recorded.inputs, given, strict=True))
+            graphs = substitute([*recorded.effects, *recorded.outputs], places)
+            outputs, found, sites = checks.checked(graphs, frozenset(errors))
+        if recorded.effects:
+            recorded.trace.token = outputs.pop(0)
+        outcome = found.flat(range(1, len(sites) + 1))
+        weak = [*recorded.weak, *(False for _ in outcome)]
+        results, (code, *payload) = recorded.evaluate(outputs, outcome, weak=weak)
+        error = Error(code, tuple(payload), tuple(sites))
+        return error, tree.unflatten(recorded.structure, results)
+
+    return run
+
+
+def check(pred: Any, msg: str, *args: Any, **kwargs: Any) -> None:
+    """Check that a condition holds; `msg` is formatted with the values of arrays if it does not.
+
+    Inside of `checkify` a failure is returned; elsewhere it is raised, when the program runs.
+
+    Args:
+        pred: a boolean scalar.
+        msg: as for `debug.print`.
+
+    Raises:
+        CheckError: if it does not hold.
+        ArgumentError: for a condition that is not a boolean scalar, or a format that does not fit.
+
+    Example:
+        >>> check(1 + 1 == 2, "arithmetic has changed")
+    """
+    debug.fits("check", msg, args, kwargs)
+    holds = tnp.asarray(pred)
+    if holds.shape or holds.dtype != bool:
+        raise ArgumentError("check needs a boolean scalar", got=show(holds),
+                            hint="compare, and reduce with .all()")  # fmt: skip
+    leaves, structure = tree.flatten((args, kwargs))
+    given = [tnp.asarray(leaf) for leaf in leaves]
+    site = checks.Site(msg, user_line(), structure)
+    effects.act(checks.raising([site]), [tnp.where(holds, np.int32(0), np.int32(1)), *given])
+
+
+def check_error(error: Error) -> None:
+    """Raise an error if there is one; inside of `checkify`, return it from there instead.
+
+    Raises:
+        CheckError: with the text of `Error.get`.
+    """
+    if getattr(error.code, "trace", None) is None:
+        message = error.get()
+        if message is not None:
+            raise CheckError(message, where="")
+    elif error.code.shape:
+        vmap(check_error)(error)
+    else:
+        effects.act(checks.raising(error.sites), [error.code, *error.payload])
