@@ -5,6 +5,7 @@ from typing import Any as _Any
 
 from tfn import array as _array
 from tfn import dtypes as dtypes
+from tfn import errors as errors
 from tfn import checkify as checkify
 from tfn import debug as debug
 from tfn import lax as lax
@@ -47,13 +48,18 @@ from tfn.transforms.stage import eval_shape as eval_shape
 from tfn.transforms.stage import make_jaxpr as make_jaxpr
 from tfn.transforms.vmap import vmap as vmap
 
+errors.hide_frames()
 _bind.plug(run.Runner())
 _array.plug(numpy)
 dtypes.plug(numpy.asarray)
 
-_ON_DEMAND = ("compat", "flatten_util", "nn", "tree_util")
+_ON_DEMAND = ("compat", "custom_derivatives", "flatten_util", "nn", "tree_util")
 """Modules that are imported when they are first asked for."""
-_FUNCTIONS = {"export": "tfn.exporting.export", "load": "tfn.exporting.load"}
+_FUNCTIONS = {
+    "export": "tfn.exporting.export",
+    "kernel": "tfn.kernels",
+    "load": "tfn.exporting.load",
+}
 """Functions whose modules are."""
 
 
