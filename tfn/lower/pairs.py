@@ -312,27 +312,37 @@ def _reduce(node: UOp, x: Pair) -> Pair:
     return Pair(*(build.scan(body, [], first, line, count) if x.re.size else first))
 
 
-def _matrix(z: Pair) -> UOp:
-    """Each number as the matrix by which a pair (re, im) is multiplied from the left."""
-    return build.reshape(stacked(z.re, z.im, -z.im, z.re), (*z.re.shape, 2, 2))
+def _matrix(z: Pair, axis: int) -> UOp:
+    """Each number as the matrix by which a pair (re, im) is multiplied from the left.
+
+    Its rows lie along a new axis, its columns along the last one: so lines of results lie in a row.
+    """
+    shape = z.re.shape
+    rows = (stacked(z.re, z.im), stacked(-z.im, z.re))
+    return build.concat(
+        [build.reshape(row, (*shape[:axis], 1, *shape[axis:], 2)) for row in rows], axis
+    )
 
 
 def _dot(node: UOp, a: Pair, b: Pair) -> Pair:
     """One contraction, over the parts too; its last axis are the parts of the result."""
-    arg = node.arg
-    arg = replace(arg, contract_a=(*arg.contract_a, a.re.ndim),
-                  contract_b=(*arg.contract_b, b.re.ndim), dtype=part(arg.dtype))  # fmt: skip
-    return apart(UOp(Op.DOT, (joined(a), _matrix(b)), arg))
+    arg, ndim_a, ndim_b = node.arg, a.re.ndim, b.re.ndim
+    outer = [*arg.batch_b, *arg.contract_b]
+    order = [*outer, *(i for i in range(ndim_b) if i not in outer)]
+    batch, end = len(arg.batch_b), len(outer)
+    matrices = _matrix(Pair(*(build.permute(u, order) for u in b)), end)
+    contract = (*arg.contract_a, ndim_a), range(batch, end + 1)
+    steps = arg.batch_a, range(batch)
+    return apart(build.dot(joined(a), matrices, contract, steps, part(arg.dtype)))
 
 
 def _conv(node: UOp, x: Pair, w: Pair) -> Pair:
     """One convolution of twice as many channels to twice as many features."""
     *outer, channels = x.re.shape
     *window, depth, features = w.re.shape
-    matrix = build.moveaxis(_matrix(w), w.re.ndim, w.re.ndim - 1)
     out = build.conv(
         build.reshape(joined(x), (*outer, channels * 2)),
-        build.reshape(matrix, (*window, depth * 2, features * 2)),
+        build.reshape(_matrix(w, w.re.ndim - 1), (*window, depth * 2, features * 2)),
         replace(node.arg, dtype=part(node.arg.dtype)),
     )
     return apart(build.reshape(out, (*node.shape, 2)))
