@@ -1,9 +1,15 @@
 """The four parts of a message, and what else its classes are."""
 
+import re
+import subprocess
+import sys
+
 import pytest
 
 import tfn.errors as errors
 import tfn.numpy as tnp
+from tests.conftest import Golden
+from tests.error_cases import CASES
 
 
 def test_a_message_has_four_parts():
@@ -35,3 +41,51 @@ def test_classes_are_also_those_that_python_would_raise(error, also):
     for base in also if isinstance(also, tuple) else (also,):
         assert issubclass(error, base)
     assert issubclass(error, errors.TfnError)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
+def test_what_users_are_told(case, golden: Golden):
+    with pytest.raises(errors.TfnError) as caught:
+        case()
+    error = caught.value
+    text = "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])])
+    golden(f"errors/{case.__name__}.txt", re.sub(r"error_cases\.py:\d+", "error_cases.py", text))
+
+
+def printed(code: str) -> str:
+    """What Python prints when a program ends with an error."""
+    command = [sys.executable, "-c", "import tfn, tfn.numpy as tnp\n" + code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60).stderr
+
+
+def test_only_frames_of_the_user_are_printed():
+    text = printed("tfn.jit(tfn.grad(lambda x: (x @ x).sum()))(tnp.ones((2, 3)))")
+    assert re.findall(r'File "(.*?)", line \d+, in (\S+)', text) == [
+        ("<string>", "<module>"), ("<string>", "<lambda>"),
+    ]  # fmt: skip
+    assert "tfn.errors.ShapeError: matmul needs axis 1" in text and "while: jit traced" in text
+
+
+def test_errors_of_others_within_a_traced_function_are_printed_so_too():
+    text = printed("tfn.jit(lambda x: {}['a'])(1.0)")
+    assert "KeyError: 'a'" in text and "jit.py" not in text
+
+
+def test_our_own_mistakes_keep_all_frames():
+    text = printed("tfn.lax.sin(None, None)\n")
+    assert "TypeError" in text
+    text = printed(
+        "from tfn import run\nrun.MAKERS = None\ntfn.config.config.device = 'x'\n1 + tnp.ones(2)"
+    )
+    assert "run.py" in text
+
+
+def test_the_way_of_printing_can_be_undone():
+    text = printed("import sys\nsys.excepthook = sys.__excepthook__\ntnp.ones(2) + tnp.ones(3)")
+    assert "operands.py" in text
+
+
+def test_a_leaked_value_tells_which_line_made_it():
+    leaky = next(case for case in CASES if case.__name__ == "unexpected_tracer")
+    with pytest.raises(errors.UnexpectedTracerError, match=r"made at .*kept\.append\(x \* 2\)"):
+        leaky()

@@ -17,7 +17,7 @@ import numpy as np
 from tfn import dtypes, nans
 from tfn.array import Array
 from tfn.config import config
-from tfn.errors import ArgumentError, DeviceError, user_place
+from tfn.errors import ArgumentError, DeviceError, place_of
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.cache import Counts
 from tfn.hw.cpu.device import cpu
@@ -263,8 +263,10 @@ def read(x: Array) -> np.ndarray[Any, Any]:
 
 def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:
     """An Array that is a value of a running trace."""
+    place = place_of(uop.op)
+    trace.places.setdefault(uop, place)
     if lines.kept():
-        lines.cover([uop], user_place())
+        lines.cover([uop], place)
     x = object.__new__(Array)
     x.shape, x.dtype, x.weak_type, x.kind, x.buffer = uop.shape, uop.dtype, weak, None, None
     x.uop, x.trace, x.known = uop, trace, known

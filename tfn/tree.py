@@ -185,11 +185,21 @@ def _flatten_like(spec: Structure, tree: Any, other: Any, is_leaf: _IsLeaf) -> l
     try:
         return spec.flatten_up_to(other)
     except (ValueError, TypeError) as error:
-        where, expected, got = _difference(tree, other, "tree", is_leaf) or ("tree", str(error), "")
         raise TreeError(
             "tree.map needs trees of one structure",
-            got=f"at {where}: {expected}" + (f" and {got}" if got else ""),
+            got=difference(tree, other, "tree", is_leaf) or str(error),
         ) from None
+
+
+def difference(tree: Any, other: Any, name: str, is_leaf: _IsLeaf = None) -> str:
+    """Where a tree first is not as another one begins, and what both have there.
+
+    Example:
+        >>> difference({"a": [1, 2]}, {"a": [1, [2, 3], 4]}, "params")
+        "at params['a']: list of 2 and list of 3"
+    """
+    where, expected, got = _difference(tree, other, name, is_leaf) or ("", "", "")
+    return f"at {where}: {expected} and {got}" if where else ""
 
 
 def _difference(tree: Any, other: Any, path: str, is_leaf: _IsLeaf) -> tuple[str, str, str] | None:
@@ -304,8 +314,8 @@ def broadcast_prefix(prefix: Any, tree: Any, is_leaf: _IsLeaf = None) -> list[An
     except ValueError as error:
         raise TreeError(
             "a prefix does not fit the tree it stands for",
-            got=f"{prefix!r} for {show(structure(tree))}",
-            hint=str(error),
+            got=difference(prefix, tree, "tree", is_leaf) or str(error),
+            hint="a prefix has a leaf where the tree may have more of it",
         ) from None
 
 

@@ -36,7 +36,7 @@ def test_what_fits_passes(transform):
 def test_a_name_has_one_size(transform):
     with pytest.raises(ShapeError) as caught:
         transform(scores)(ONES((4, 2)), ONES((5, 3)))
-    assert caught.value.what == 'x of scores is annotated Float[..., "batch d"]'
+    assert caught.value.what == 'x of scores is annotated Float[Array, "batch d"]'
     assert caught.value.got == "f32[5,3], where d is 4 (axis 0 of w) and 3 (axis 1 of x)"
 
 

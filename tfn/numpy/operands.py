@@ -183,7 +183,10 @@ def broadcast_shape(name: str, *shapes: Shape) -> Shape:
         wanted = {n for n in sizes if n != 1}
         if len(wanted) > 1:
             listed = ", ".join(map(str, shapes))
-            raise ShapeError(f"{name} got incompatible shapes for broadcasting: {listed}")
+            raise ShapeError(
+                f"{name} got incompatible shapes for broadcasting: {listed}",
+                hint="axes are matched from the last; sizes are equal, or one of them is 1",
+            )
         out.append(wanted.pop() if wanted else 1)
     return tuple(out)
 

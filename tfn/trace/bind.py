@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, cast
 import numpy as np
 
 from tfn.dtypes import DType
-from tfn.errors import UnexpectedTracerError, user_line
+from tfn.errors import Line, UnexpectedTracerError, show_line, user_line
 from tfn.trace.argument import Host, Leaf
 from tfn.trace.jaxpr import Jaxpr, alone, close, inline
 from tfn.trace.kind import Kind
@@ -36,6 +36,7 @@ class Trace:
         live: whether the function is still running.
         concretized: whether Python looked at a value, so that the graph depends on values.
         captured: the leaf of each array from outside that met the trace, by identity.
+        places: where the user's code made each value.
         memo: values already computed in a known trace.
         inner: the trace of a branch that runs inside: it records what is done to values of this
             trace too, so that it is done only if the branch is chosen.
@@ -45,7 +46,7 @@ class Trace:
     """
 
     __slots__ = ("name", "depth", "live", "concretized", "captured", "memo", "inner", "where",
-                 "known", "begin", "token")  # fmt: skip
+                 "known", "begin", "token", "places")  # fmt: skip
 
     def __init__(self, name: str, depth: int, known: bool = True) -> None:
         self.name, self.depth, self.known = name, depth, known
@@ -55,6 +56,7 @@ class Trace:
         self.captured: dict[int | UOp, UOp] = {}
         self.memo: dict[UOp, Any] = {}
         self.inner: Trace | None = None
+        self.places: dict[UOp, Line] = {}
         self.where = user_line()
 
     @property
@@ -221,7 +223,8 @@ def check_live(value: Any) -> None:
     if not value.trace.live:
         raise UnexpectedTracerError(
             f"a traced value was used after {value.trace.name} had returned: it leaked",
-            got=f"{value!r} from the trace of {value.trace.name} started at {value.trace.where}",
+            got=f"{value!r}, made at {show_line(value.trace.places.get(value.uop))}, "
+            f"in the trace that began at {value.trace.where}",
             hint="return the value from the function instead of storing it elsewhere",
         )
 

@@ -135,7 +135,8 @@ class Sizes:
 
     def hold(self, path: str, value: Any, hint: Any) -> None:
         """Take the sizes of an array for those of the names, or refuse it."""
-        written = f'{hint.__name__.partition("[")[0]}[..., "{hint.dim_str}"]'
+        kind = hint.__name__.partition("[")[0]
+        written = f'{kind}[{hint.array_type.__name__}, "{hint.dim_str}"]'
         dtypes = hint.dtypes
         if isinstance(dtypes, (tuple, list, frozenset)) and value.dtype.name not in dtypes:
             raise DTypeError(f"{path} of {self.function} is annotated {written}",
@@ -143,7 +144,9 @@ class Sizes:
         wrong = self._mismatch(path, tuple(value.shape), hint.dim_str.split())
         if wrong:
             raise ShapeError(f"{path} of {self.function} is annotated {written}",
-                             got=f"{show(value)}, where {wrong}")  # fmt: skip
+                             got=f"{show(value)}, where {wrong}",
+                             hint="a name stands for one size in all annotations of a function",
+                             )  # fmt: skip
 
     def _mismatch(self, path: str, shape: Shape, dims: list[str]) -> str:
         """Why a shape is not the one written, empty if it is."""

@@ -115,9 +115,12 @@ def _prefix(what: str, prefix: Any, full: Any) -> list[int | None]:
     try:
         parts = structure.flatten_up_to(full)
     except ValueError as error:
+        name = "args" if what == "in_axes" else "result"
+        where = tree.difference(prefix, full, name, lambda x: x is None)
         raise TreeError(
             f"{what} of vmap does not fit {'the arguments' if what == 'in_axes' else 'the result'}",
-            got=f"{what}={prefix!r} for {tree.show(tree.structure(full))}", hint=str(error),
+            got=f"{what}={prefix!r}, which differs {where}" if where else str(error),
+            hint="give an axis, or None, for each argument or for each part of it",
         ) from None  # fmt: skip
     for axis in axes:
         if axis is not None and type(axis) is not int:

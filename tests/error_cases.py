@@ -1,0 +1,175 @@
+"""Mistakes that users make, one function each: golden files keep what they are told."""
+
+# ruff: noqa: F722  (names of axes are no Python)
+
+import numpy as np
+from jaxtyping import Float
+
+import tfn
+import tfn.numpy as tnp
+from tfn import Array, lax, random
+from tfn.config import config
+
+X = tnp.arange(6.0).reshape(2, 3)
+
+
+def concretization():
+    return tfn.jit(lambda x, scale: x * float(scale))(X, 2.0)
+
+
+def tracer_bool():
+    @tfn.jit
+    def positive(x, limit):
+        if x.sum() > limit:
+            return x
+        return -x
+
+    return positive(X, 1.0)
+
+
+def tracer_integer():
+    @tfn.jit
+    def repeat(x, times):
+        for _ in range(times):
+            x = 2 * x
+        return x
+
+    return repeat(X, 3)
+
+
+def tracer_array():
+    return tfn.jit(lambda x: np.sin(x))(X)
+
+
+def non_concrete_boolean_index():
+    return tfn.jit(lambda x: x[x > 1])(X)
+
+
+def unexpected_tracer():
+    kept = []
+
+    @tfn.jit
+    def leaky(x):
+        kept.append(x * 2)
+        return x
+
+    leaky(X)
+    return kept[0] + 1
+
+
+def key_reuse():
+    config.key_reuse = False
+    try:
+        key = random.key(0)
+        return random.normal(key, (2,)) + random.uniform(key, (2,))
+    finally:
+        config.key_reuse = True
+
+
+def scan_carry():
+    def count(carry, x):
+        return {"sum": carry["sum"] + x, "n": carry["n"] + 0.5}, x
+
+    return lax.scan(count, {"sum": 0.0, "n": tnp.int32(0)}, X[0])
+
+
+def while_carry():
+    return lax.while_loop(lambda c: c.sum() < 9, lambda c: tnp.concatenate([c, c]), X[0])
+
+
+def cond_branches():
+    return tfn.jit(lambda p: lax.cond(p, lambda: X, lambda: X.astype(int)))(True)
+
+
+def tree_mismatch():
+    left = {"layers": [{"w": X, "b": X[0]}, {"w": X}]}
+    right = {"layers": [{"w": X, "b": X[0]}, {"v": X}]}
+    return tfn.tree.map(lambda x, y: x + y, left, right)
+
+
+def tree_prefix():
+    return tfn.vmap(lambda x, y: x, in_axes=(0, {"a": 0}))(X, {"a": X, "b": X})
+
+
+def broadcasting():
+    return tnp.ones((2, 3)) + tnp.ones((2, 4))
+
+
+def contraction():
+    return tnp.ones((2, 3)) @ tnp.ones((2, 3))
+
+
+def promotion():
+    return lax.add(tnp.ones(3), tnp.arange(3))
+
+
+def immutable():
+    x = tnp.zeros(3)
+    x[1] = 5.0
+    return x
+
+
+def deleted():
+    x = tnp.ones(3)
+    tfn.jit(lambda x: x + 1, donate_argnums=0)(x)
+    return x + 1
+
+
+def vmap_sizes():
+    batch = {"x": tnp.ones((5, 3)), "mask": tnp.ones(5), "weight": tnp.ones((4, 2))}
+    return tfn.vmap(lambda w, b: b["x"] @ w, in_axes=(None, 0))(tnp.ones(3), batch)
+
+
+def static_not_hashable():
+    return tfn.jit(lambda x, shape: tnp.reshape(x, shape), static_argnums=1)(X, [3, 2])
+
+
+def not_an_array():
+    return tfn.jit(lambda params: params["w"])({"w": X, "name": ["dense"]})
+
+
+def list_for_array():
+    return tnp.sum([1, 2, 3])
+
+
+def grad_of_vector():
+    return tfn.grad(lambda x: x * 2)(X)
+
+
+def grad_by_integer():
+    return tfn.grad(lambda n: n * 2.0)(3)
+
+
+def reverse_through_while():
+    return tfn.grad(lambda x: lax.while_loop(lambda v: v < 9, lambda v: v * 2, x))(1.0)
+
+
+def out_of_bounds():
+    return X[0, 7]
+
+
+def axis():
+    return X.sum(2)
+
+
+def dtype():
+    return tnp.zeros(3, "int4096")
+
+
+def annotation():
+    @tfn.jit
+    def loss(w: Float[Array, "d k"], x: Float[Array, "batch d"]):
+        return (x @ w).sum()
+
+    return loss(tnp.ones((4, 2)), tnp.ones((5, 3)))
+
+
+def annotated_names():
+    @tfn.jit
+    def loss(w: Float[Array, "d k"], x: Float[Array, "batch d"]):
+        return (w @ x).sum()
+
+    return loss(tnp.ones((3, 2)), tnp.ones((5, 3)))
+
+
+CASES = [f for f in list(globals().values()) if getattr(f, "__module__", "") == __name__]
