@@ -49,6 +49,19 @@ def below(c: Any) -> Any:
     return c < 10
 
 
+@tfn.custom_vjp
+def traced(x: Any) -> Any:
+    debug.print("value {}", x)
+    return x * x
+
+
+def backward(x: Any, ct: Any) -> Any:
+    debug.print("cotangent {}", ct)
+    return (2 * x * ct,)
+
+
+traced.defvjp(lambda x: (x * x, x), backward)
+
 SCANNED = ["1.0 1.0", "1.0 2.0", "2.0 3.0"]
 # fmt: off
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
@@ -101,6 +114,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
     "fori, unknown bounds": (lambda n, x: lax.fori_loop(0, n, lambda i, c: double(c), x), (2, 3.0),
                              ["body 3.0", "body 6.0"]),
 
+    "a rule": (traced, (3.0,), ["value 3.0"]),
+    "checkpoint": (tfn.checkpoint(square), (3.0,), ["x=3.0"] * 2),
+    "grad of checkpoint": (tfn.grad(tfn.checkpoint(square)), (3.0,), ["x=3.0"] * 2),
+    "grad of checkpoint in scan": (
+        tfn.grad(lambda xs: lax.scan(tfn.checkpoint(step), np.float32(1), xs)[0]), (XS,), SCANNED),
+
     "cond": (lambda p, x: lax.cond(p, square, double, x), (True, 2.0), ["x=2.0"] * 2),
     "cond, the other": (lambda p, x: lax.cond(p, square, double, x), (False, 2.0), ["body 2.0"]),
     "cond, silent": (lambda p, x: lax.cond(p, square, lambda x: x, x), (False, 2.0), []),
@@ -132,6 +151,16 @@ def test_prints_of_the_oracle(name: str, lines: Lines, monkeypatch: pytest.Monke
     monkeypatch.setattr(config, "device", "python")
     tfn.jit(run)(*args)
     assert lines() == wanted
+
+
+def test_a_rule_prints_cotangents(lines: Lines) -> None:
+    tfn.grad(traced)(3.0)
+    assert sorted(lines()) == ["cotangent 1.0", "value 3.0"]
+    tfn.jit(tfn.vmap(tfn.grad(lambda x: 5 * traced(x))))(XS)
+    assert lines() == ["value 1.0", "value 2.0", "value 3.0", "cotangent 5.0"]
+    twice = lambda x: lax.scan(lambda c, _: (traced(c), None), x, None, 2)[0]
+    tfn.jit(tfn.grad(twice))(2.0)
+    assert lines() == ["value 2.0", "value 4.0", "cotangent 1.0", "cotangent 8.0"]
 
 
 def test_a_trace_prints_nothing(lines: Lines) -> None:

@@ -442,13 +442,11 @@ def _place(outputs: Sequence[UOp], uses: Uses, function: UOp) -> UOp:
                 waits.setdefault(first, []).extend(map(origin, node.src[1:]))
     new: dict[UOp, UOp] = {}
     for node in uses.order:
-        if node.op is Op.AFTER:
-            new[node] = new[node.src[0]]
-            continue
-        made = rebuild(node, tuple(new.get(s, s) for s in node.src))
+        late = node.op is Op.AFTER
+        made = new[node.src[0]] if late else rebuild(node, tuple(new.get(s, s) for s in node.src))
         if node in uses.barriers:
             first = uses.kernel[node]
-            value = made.src[0] if made.op is Op.GBARRIER else made
+            value = made.src[0] if made.op is Op.GBARRIER and not late else made
             earlier = dict.fromkeys(new[u] for u in waits.get(first, ()) if u in new)
             waited = [u for u in earlier if u.op is Op.GBARRIER and u.arg != numbers[first]]
             made = UOp(Op.GBARRIER, (value, *waited), numbers[first])

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfn import tree
+from tfn.dtypes import BOOL
 from tfn.errors import GradientError, TreeError
 from tfn.trace import bind
 from tfn.trace.argument import Linear, Param
-from tfn.trace.build import several, zeros
+from tfn.trace.build import after, several, zeros
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, const
 from tfn.transforms.arguments import Argnums, Function, results
 from tfn.transforms.body import fresh
 from tfn.transforms.custom import (
@@ -112,6 +113,7 @@ class Backward:
             raise GradientError(f"the residuals of {call.name} cannot be transposed")
         arriving = iter(cts)
         with asking(owner.bwd) as trace:
+            trace.begin = trace.token = const(True, BOOL)
             kept = tree.unflatten(self.structure, given(trace, u.src[:count], self.residuals))
             flat: list[Any] = []
             for slot in call.gives.slots:
@@ -125,7 +127,11 @@ class Backward:
                     flat += given(trace, [full], [slot])
             out = owner.bwd(*call.fixed.values, kept, tree.unflatten(call.gives.structure, flat))
             found = call.vectors("cotangent").every(self._whole(out))
-            return [taken(trace, found[self.moving[i - count]]) for i in moving]
+            back = [taken(trace, found[self.moving[i - count]]) for i in moving]
+        if not trace.acts:
+            return back
+        # Its effects happen before what it gives is used, and not if nobody uses that.
+        return [None if ct is None else after(ct, [trace.token]) for ct in back]
 
     def _whole(self, out: Any) -> tuple[Any, ...]:
         """What ``bwd`` returned, with a None for each leaf of an argument that has none."""
