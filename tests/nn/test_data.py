@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -108,8 +110,22 @@ def test_threads_end(used: int, ahead: int) -> None:
     assert rows(stream) == []
     forgotten = Batches(ARRAYS, 4, KEY).stream(ahead=ahead)
     next(forgotten)
+    (thread,) = set(threading.enumerate()) - before
     del forgotten
-    assert set(threading.enumerate()) == before
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_a_process_ends_although_a_stream_is_open() -> None:
+    script = (
+        "import numpy as np; from tfn.nn.data import Batches; "
+        "stream = Batches(np.arange(9), 2).stream(); next(stream); other = Batches(np.arange(9), 2)"
+        ".stream(); print(stream.position)"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                           timeout=60, check=False)  # fmt: skip
+    assert (ended.returncode, ended.stdout) == (0, "Position(epoch=0, batch=1)\n"), ended.stderr
+    assert ended.stderr == ""
 
 
 def test_what_does_not_fit() -> None:

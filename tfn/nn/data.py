@@ -32,7 +32,7 @@ class Position(NamedTuple):
     batch: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Batches:
     """Arrays cut into batches of rows, in a new order every epoch.
 
@@ -143,7 +143,8 @@ class Stream:
     def close(self) -> None:
         """End the thread, if there is one."""
         if isinstance(self._ready, _Ahead):
-            self._ready.close()
+            self._ready.stop()
+            self._ready.thread.join()
 
     def __enter__(self) -> Stream:
         return self
@@ -152,20 +153,21 @@ class Stream:
         self.close()
 
     def __del__(self) -> None:
-        with suppress(AttributeError):  # if it was never begun
-            self.close()
+        ready = getattr(self, "_ready", None)  # if it was begun
+        if isinstance(ready, _Ahead):
+            ready.stop()  # and no waiting: when the process ends, its threads stand still
 
 
 class _Ahead:
     """The items of an iterator, made by a thread that is some of them ahead."""
 
     def __init__(self, source: Iterator[Any], ahead: int) -> None:
-        self._queue: queue.Queue[tuple[bool, Any]] = queue.Queue(ahead)
+        self._queue: Items = queue.Queue(ahead)
         self._stop = threading.Event()
         self._ended: BaseException | None = None
         arguments = source, self._queue, self._stop  # not self, which can then be collected
-        self._thread = threading.Thread(target=_produce, args=arguments, daemon=True)
-        self._thread.start()
+        self.thread = threading.Thread(target=_produce, args=arguments, daemon=True)
+        self.thread.start()
 
     def __next__(self) -> Any:
         if self._ended is None:
@@ -175,24 +177,30 @@ class _Ahead:
             self._ended = item
         raise self._ended
 
-    def close(self) -> None:
+    def stop(self) -> None:
         self._stop.set()
         self._ended = self._ended or StopIteration()
-        while self._thread.is_alive():
-            with suppress(queue.Empty):
-                while True:  # a thread that waits for room finds some
-                    self._queue.get_nowait()
-            self._thread.join(0.01)
+        with suppress(queue.Empty):
+            while True:  # a thread that waits for room need not wait longer
+                self._queue.get_nowait()
 
 
-def _produce(source: Iterator[Any], ready: queue.Queue[tuple[bool, Any]],
-             stop: threading.Event) -> None:  # fmt: skip
+Items = queue.Queue[tuple[bool, Any]]
+
+
+def _produce(source: Iterator[Any], ready: Items, stop: threading.Event) -> None:
     """Put (True, item) for each item, then (False, what ended it)."""
+
+    def put(item: tuple[bool, Any]) -> None:
+        while not stop.is_set():
+            with suppress(queue.Full):
+                return ready.put(item, timeout=0.1)
+
     try:
         for item in source:
             if stop.is_set():
                 return
-            ready.put((True, item))
-        ready.put((False, StopIteration()))
+            put((True, item))
+        put((False, StopIteration()))
     except BaseException as error:
-        ready.put((False, error))
+        put((False, error))

@@ -98,14 +98,14 @@ class TransformerBlock:
         key: KeyLike, features: int, heads: int, *, wide: int | None = None,
         kv_heads: int | None = None, gated: bool = False, use_bias: bool = False,
         norm: MakeNorm = LayerNorm.init, rotary_base: float | None = None,
-        dropout: float = 0.0, activation: Callable[[Array], Array] | None = None,
-        dtype: Any = float,
+        interleaved: bool = False, dropout: float = 0.0,
+        activation: Callable[[Array], Array] | None = None, dtype: Any = float,
     ) -> TransformerBlock:  # fmt: skip
         """Random weights; the feed-forward network is 4 * features wide unless given."""
         keys = random.split(key)
         attention = MultiheadAttention.init(
             keys[0], features, heads, kv_heads=kv_heads, use_bias=use_bias,
-            rotary_base=rotary_base, dtype=dtype,
+            rotary_base=rotary_base, interleaved=interleaved, dtype=dtype,
         )  # fmt: skip
         feed = FeedForward.init(
             keys[1], features, wide or 4 * features, gated=gated, use_bias=use_bias,
