@@ -153,7 +153,7 @@ def test_imports_stand_at_the_top(path: Path) -> None:
 
 def test_each_heavy_package_has_one_owner() -> None:
     for package in OWNED:
-        owners = [name(p) for p in FILES
+        owners = [name(p) for p in HOUSE
                   for _, d in imports(parsed(p)) if d.split(".")[0] == package]  # fmt: skip
         assert len(set(owners)) <= 1, f"{package} is imported by {set(owners)}"
 

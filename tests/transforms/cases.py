@@ -14,7 +14,20 @@ import numpy as np
 
 from tfn.dtypes import COMPLEX128, FLOAT64, INT32
 from tfn.trace import build, oracle
-from tfn.trace.argument import Conv, Fft, FftType, Host, Leaf, Param, Reduce, Shrink, VmapMethod
+from tfn.trace.argument import (
+    Conv,
+    Fft,
+    FftType,
+    Handmade,
+    Host,
+    Leaf,
+    Param,
+    Range,
+    Reduce,
+    Shrink,
+    VmapMethod,
+)
+from tfn.trace.interpreter import Nest
 from tfn.trace.jaxpr import function, param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -175,6 +188,15 @@ def _host(n: UOp) -> UOp:
     return UOp(Op.GET, (UOp(Op.HOST, (n,), arg),), 0)
 
 
+def _handmade(n: UOp) -> UOp:
+    """A kernel over loops that doubles integers."""
+    r, size = UOp(Op.RANGE, (), Range(0, n.size)), (n.size,)
+    to, from_ = (UOp(Op.PARAM, (), Param(i, size, n.dtype)) for i in (0, 1))
+    body = UOp(Op.SINK, (UOp(Op.STORE, (to, r, UOp(Op.LOAD, (from_, r)) * 2)),))
+    kind = ((n.shape, n.dtype),)
+    return UOp(Op.GET, (UOp(Op.KERNEL, (n,), Handmade("twice", kind, kind, Nest(body), body)),), 0)
+
+
 def _tuple(a: UOp, b: UOp) -> UOp:
     both = UOp(Op.TUPLE, (a * b, b * b))
     return UOp(Op.GET, (both,), 0) * UOp(Op.GET, (both,), 1)
@@ -328,6 +350,8 @@ CASES = [
     *(Case(f"cond {i}", Op.COND, _cond, (normal(3), normal(3)), (np.array(i, np.int32),))
       for i in (-1, 1, 2)),
     Case("host", Op.HOST, lambda x, n: x * as_float(_host(n)), (normal(5),), (integers(9, 5),)),
+    Case("kernel", Op.KERNEL, lambda x, n: x * as_float(_handmade(n)), (normal(5),),
+         (integers(9, 5),)),
     Case("call", Op.CALL, _call, (normal(3), normal(3))),
     *(plane(op) for op in (
         Op.REAL, Op.IMAG, Op.ABS, Op.SIGN, Op.NEG, Op.EXP, Op.EXP2, Op.EXPM1, Op.LOG, Op.LOG2,

@@ -16,6 +16,7 @@ Files in reading order:
     divmod      division and remainder by constants, which reshapes leave behind
     affine      an index as a sum of coefficients times terms
     bounds      between which values an integer lies
+    prove       that accesses of kernels written by hand are in bounds
     split       opt-ops: ranges split, merged and given a place
     depends     which ranges a value depends on
     choose      which opt-ops, for which target

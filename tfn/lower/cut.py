@@ -29,7 +29,7 @@ from tfn.trace.uop import UOp, rebuild, walk
 
 CONTRACTIONS = frozenset({Op.DOT, Op.CONV})
 REDUCTIONS = frozenset({Op.REDUCE}) | CONTRACTIONS
-OWN_KERNEL = frozenset({Op.SCATTER, Op.SORT, Op.HOST}) | LOOPS
+OWN_KERNEL = frozenset({Op.SCATTER, Op.SORT, Op.HOST, Op.KERNEL}) | LOOPS
 SEVERAL_RESULTS = SEVERAL - {Op.TUPLE}
 LEAVES = frozenset({Op.PARAM, Op.CONST, Op.IOTA})
 CHEAP = frozenset({

@@ -66,7 +66,7 @@ def _stages(barriers: Sequence[UOp]) -> Sequence[Stage | Region]:
     if build.count(first.shape) == 0:
         return []
     if first.op is Op.GET:
-        return [_sorted(barriers)]
+        return _handmade(barriers) if first.src[0].op is Op.KERNEL else [_sorted(barriers)]
     if first.op is Op.SCATTER:
         return _scattered(barriers[0])
     walker = Walker(barriers)
@@ -123,6 +123,31 @@ def _every_time(gate: UOp | None, index: Index, used: Sequence[UOp]) -> UOp | No
 def _in_order(index: Index) -> tuple[int, ...]:
     """The numbers of ranges whose iterations must happen in order, on one thread."""
     return tuple(i.arg.number for i in index if i.op is Op.RANGE)
+
+
+def _handmade(barriers: Sequence[UOp]) -> list[Stage]:
+    """A kernel written by hand: a stage for each group of its stores that have the same loops.
+
+    Results that nobody wants are written to scratch.  A text keeps its node, over parameters.
+    """
+    node = barriers[0].src[0].src[0]
+    wanted = {b.src[0].arg: b for b in barriers}
+    written = [
+        wanted.get(i) or UOp(Op.GBARRIER, (const(0, dtype, shape),), barriers[0].arg)
+        for i, (shape, dtype) in enumerate(node.arg.results)
+    ]
+    operands, n = (*written, *node.src), len(written)
+    if node.arg.body is None:
+        src = [UOp(Op.PARAM, (), Param(n + i, s.shape, s.dtype)) for i, s in enumerate(node.src)]
+        kernel = UOp(Op.KERNEL, tuple(src), node.arg)
+        return [Stage(UOp(Op.TUPLE, tuple(build.several(kernel))), operands, n)]
+    groups: dict[frozenset[UOp], list[UOp]] = {}
+    for store in node.arg.body.src:
+        nodes = list(walk([store]))
+        inner = {r for u in nodes if u.op is Op.FOLD for r in u.src[1:]}
+        loops = frozenset(u for u in nodes if u.op is Op.RANGE and u not in inner)
+        groups.setdefault(loops, []).append(store)
+    return [Stage(UOp(Op.SINK, tuple(stores)), operands, n) for stores in groups.values()]
 
 
 def _sorted(barriers: Sequence[UOp]) -> Stage:

@@ -306,6 +306,31 @@ class Host:
     acts: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Handmade:
+    """A kernel written by hand, of operands of given types.
+
+    Attributes:
+        name: what it is called.
+        takes, results: shape and dtype of each operand and result.
+        run: what it means, as that of `Host`.
+        body: the SINK over ranges, on flat buffers: parameters are the results, then the operands.
+        text: LLVM IR instead of a body.
+        tiles: of the text, how many parts can be run apart.
+        batch: ``(size, mapped, *operands) -> (results, mapped)``: the results over lanes, if the
+            user knows better.
+    """
+
+    name: str
+    takes: tuple[tuple[Shape, DType], ...]
+    results: tuple[tuple[Shape, DType], ...]
+    run: Callable[[Sequence[Any], Sequence[Any]], None] = field(repr=False)
+    body: Any = field(default=None, repr=False)
+    text: str = field(default="", repr=False)
+    tiles: int = field(default=1, repr=False)
+    batch: Callable[..., Any] | None = field(default=None, repr=False)
+
+
 class Place(enum.Enum):
     """Where a range runs."""
 

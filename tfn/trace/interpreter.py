@@ -8,6 +8,7 @@ Buffers are flat arrays; stores change them in place.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -17,6 +18,27 @@ from tfn.trace.build import identity
 from tfn.trace.op import Op
 from tfn.trace.oracle import MEANING, REDUCTIONS, Value, apply
 from tfn.trace.uop import UOp, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """A kernel over ranges as a function of arrays: parameters are the results, then operands."""
+
+    sink: UOp
+
+    def __call__(self, results: Sequence[Value], operands: Sequence[Value]) -> None:
+        """Run it; results are written in place."""
+        flat = [np.zeros(x.size, x.dtype) for x in results]
+        nest(self.sink, [*flat, *(np.ravel(x) for x in operands)])
+        for result, found in zip(results, flat, strict=True):
+            result[...] = found.reshape(result.shape)
+
+
+def values(roots: Sequence[UOp], ranges: Sequence[UOp]) -> list[Value]:
+    """What expressions of ranges are wherever these stand: each range is an axis."""
+    grid = _Grid(ranges, {}, ())
+    shape = tuple(r.arg.size for r in ranges)
+    return [np.broadcast_to(grid.evaluate(u), shape) for u in roots]
 
 
 def nest(sink: UOp, buffers: Sequence[Value]) -> None:

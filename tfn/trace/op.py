@@ -117,6 +117,7 @@ class Op(enum.Enum):
     HOST = "host"  # a function of the host, called with concrete arrays
     CUSTOM = "custom"  # a function with rules of its own for derivatives
     LINEAR = "linear"  # a linear function of which the transpose is given
+    KERNEL = "kernel"  # a kernel written by hand
     DETACH = "stop_gradient"
     AFTER = "after"  # the first operand, not read before the others exist
     GBARRIER = "optimization_barrier"  # the value is materialised: all loops are closed
@@ -165,7 +166,7 @@ MOVEMENT = frozenset({
 })
 LOOPS = frozenset({Op.SCAN, Op.WHILE, Op.COND, Op.CALL})
 """Control flow: the ops whose sources include functions, that run as programs of their own."""
-SEVERAL = frozenset({Op.SORT, Op.TUPLE, Op.HOST, Op.CUSTOM, Op.LINEAR}) | LOOPS
+SEVERAL = frozenset({Op.SORT, Op.TUPLE, Op.HOST, Op.KERNEL, Op.CUSTOM, Op.LINEAR}) | LOOPS
 """The ops that have several results, each taken by a GET; see `regions.results`."""
 MONOIDS = (Op.ADD, Op.MUL, Op.MAX, Op.MIN)
 """The reductions: associative, with an identity.  On bool, MAX is any and MIN is all."""

@@ -430,7 +430,7 @@ MEANING: dict[Op, Callable[..., Any]] = {
     Op.TUPLE: lambda arg, *xs: xs, Op.GET: lambda arg, xs: xs[arg],
     Op.SCAN: scan, Op.WHILE: repeat_while, Op.COND: choose,
     **dict.fromkeys((Op.CALL, Op.CUSTOM), lambda arg, f, *operands: call(f, operands)),
-    Op.HOST: host,
+    **dict.fromkeys((Op.HOST, Op.KERNEL), host),
     **dict.fromkeys((Op.DETACH, Op.AFTER, Op.GBARRIER), lambda arg, x, *others: x),
 }
 # fmt: on

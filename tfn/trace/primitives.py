@@ -459,6 +459,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.COND: Primitive(regions.choose),
     Op.CALL: Primitive(regions.call),
     Op.CUSTOM: Primitive(regions.call),
+    Op.KERNEL: Primitive(regions.kernel),
     Op.LINEAR: Primitive(_nothing),
     Op.HOST: Primitive(_nothing),
     Op.GET: Primitive(_get),

@@ -70,6 +70,12 @@ def call(src: tuple[Node, ...], arg: Any) -> Type:
     return (), BOOL
 
 
+def kernel(src: tuple[Node, ...], arg: Any) -> Type:
+    """Operands of the types that it was written for."""
+    assert arg.takes == _types(src), (arg, src)
+    return (), BOOL
+
+
 def _scan_results(u: Node) -> tuple[Type, ...]:
     found, n = _types(u.src[0].src), u.arg.carries
     return found[:n] + tuple(((u.arg.length, *shape), dtype) for shape, dtype in found[n:])
@@ -78,7 +84,7 @@ def _scan_results(u: Node) -> tuple[Type, ...]:
 RESULTS: dict[Op, Callable[[Node], tuple[Type, ...]]] = {
     Op.SORT: lambda u: _types(u.src),
     Op.TUPLE: lambda u: _types(u.src),
-    Op.HOST: lambda u: u.arg.results,
+    **dict.fromkeys((Op.HOST, Op.KERNEL), lambda u: u.arg.results),
     Op.SCAN: _scan_results,
     Op.WHILE: lambda u: _types(u.src[1].src),
     Op.COND: lambda u: _types(u.src[1].src),

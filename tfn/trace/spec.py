@@ -34,13 +34,13 @@ _COMPUTE = ELEMENTWISE - {Op.DETACH} | {Op.CONST, Op.PARAM}
 
 JAXPR_OPS = _COMPUTE | MOVEMENT | PARTS | {
     Op.IOTA, Op.REDUCE, Op.DOT, Op.CONV, Op.FFT, Op.GATHER, Op.SCATTER, Op.SORT,
-    Op.TUPLE, Op.GET, Op.HOST, Op.FUNCTION, Op.SCAN, Op.WHILE, Op.COND, Op.CALL, Op.CUSTOM,
-    Op.DETACH, Op.AFTER, Op.GBARRIER,
+    Op.TUPLE, Op.GET, Op.HOST, Op.KERNEL, Op.FUNCTION, Op.SCAN, Op.WHILE, Op.COND, Op.CALL,
+    Op.CUSTOM, Op.DETACH, Op.AFTER, Op.GBARRIER,
 }  # fmt: skip
 KERNELS_OPS = JAXPR_OPS - PARTS - {Op.FFT, Op.DETACH, Op.CUSTOM, Op.AFTER}
 RANGES_OPS = _COMPUTE | {
     Op.RANGE, Op.LOAD, Op.STORE, Op.FOLD, Op.CARRY, Op.RECUR, Op.SINK,
-    Op.SORT, Op.TUPLE, Op.GET,  # a sort is a kernel of its own, written by hand
+    Op.SORT, Op.KERNEL, Op.TUPLE, Op.GET,  # kernels of their own, written by hand
 }  # fmt: skip
 LINEAR_OPS = _COMPUTE | {
     Op.LOAD, Op.STORE, Op.LOOP, Op.ACCUMULATOR, Op.LEAVE, Op.END, Op.SPLAT, Op.LANES, Op.SHUFFLE,

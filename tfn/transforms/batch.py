@@ -35,7 +35,7 @@ from tfn.trace.build import (
 )  # fmt: skip
 from tfn.trace.op import ELEMENTWISE, PARTS, Op
 from tfn.trace.uop import UOp, const, rebuild, walk
-from tfn.transforms import branch, host, iterate, rules, scan
+from tfn.transforms import branch, handmade, host, iterate, rules, scan
 from tfn.transforms.body import Lanes
 
 Sources = Sequence[UOp]
@@ -166,6 +166,7 @@ BATCH: dict[Op, Rule] = {
 
     Op.TUPLE: lambda u, src, mapped, size: list(map(Lanes, src, mapped)),
     Op.HOST: host.batch_rule,
+    Op.KERNEL: handmade.batch_rule,
     Op.GET: lambda u, src, mapped, size: src[0][u.arg],
     Op.SCAN: partial(scan.batch_rule, batch),
     Op.WHILE: partial(iterate.batch_rule, batch),

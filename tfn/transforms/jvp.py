@@ -44,7 +44,7 @@ from tfn.trace.build import (
 )  # fmt: skip
 from tfn.trace.op import COMPARE, Op, Shape
 from tfn.trace.uop import UOp, walk
-from tfn.transforms import branch, host, iterate, rules, scan
+from tfn.transforms import branch, handmade, host, iterate, rules, scan
 from tfn.transforms.indexing import at
 from tfn.transforms.transpose import forward
 
@@ -371,6 +371,7 @@ JVP: dict[Op, Rule] = {
 
     Op.TUPLE: lambda y, d: tuple(d),
     Op.HOST: host.jvp,
+    Op.KERNEL: handmade.jvp,
     Op.GET: lambda y, d: d[0][y.arg],
     Op.SCAN: partial(scan.jvp, push),
     Op.WHILE: partial(iterate.jvp, push),

@@ -98,6 +98,21 @@ def assembly(text: str, target: Target) -> str:
         return str(to.emit_assembly(module))
 
 
+def signature(text: str, name: str) -> str:
+    """The type of a function that a text defines, as in ``void (i64, ptr)``.
+
+    Raises:
+        CompileError: if LLVM cannot read it, or there is none of the name.
+    """
+    llvm = binding()
+    with LOCK:
+        try:
+            module = llvm.parse_assembly(text, llvm.create_context())
+            return str(module.get_function(name).global_value_type)
+        except (RuntimeError, NameError) as error:
+            raise CompileError("LLVM cannot read a text", got=str(error).strip()) from None
+
+
 class LlvmCompiler:
     """Compiles text once, keeping objects in memory and on disk.
 

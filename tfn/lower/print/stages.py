@@ -126,8 +126,10 @@ TITLES: dict[Op, Callable[[UOp], Sequence[str]]] = {
 
 
 def sort(body: UOp, buffers: Sequence[str]) -> str:
-    """A sort stays one node to the end; its text is written whole."""
+    """A sort stays one node to the end, and so does a kernel that is given as text."""
     node = body.src[0].src[0]
+    if node.op is Op.KERNEL:
+        return f"{node.arg.name}, text written by hand, {node.arg.tiles} tile(s)"
     assert node.op is Op.SORT
     keys = f"{node.arg.keys} key{'s' if node.arg.keys > 1 else ''}"
     operands = ", ".join(buffers[s.arg.index] for s in node.src)

@@ -1,0 +1,436 @@
+"""Kernels written by hand: loops over scalars, or LLVM IR, as functions like any other.
+
+    @tfn.kernel(takes=(scalar, vector, vector), gives=vector)      for i in 1000:
+    def saxpy(loop, a, x, y, out):                                   out[i] = a * x[i] + y[i]
+        i = loop(1000)
+        out[i] = a[()] * x[i] + y[i]
+
+What a body computes with is the public face of tfn, on scalars.  Loops have no order: the compiler
+splits them, makes vectors of them and shares them out, as it does with its own.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tfn.dtypes import BOOL, COMPLEXES, INT64, INTEGERS, DType
+from tfn.errors import ArgumentError, DeviceError, DTypeError, OutOfBoundsError, ShapeError
+from tfn.hw.compile.child import ChildCompiler
+from tfn.hw.compile.llvm import signature
+from tfn.hw.cpu.target import host
+from tfn.lower import prove
+from tfn.lower.depends import dependences
+from tfn.lower.walker import flat
+from tfn.trace import bind, build, spec
+from tfn.trace.argument import Fold, Handmade, Param, Range
+from tfn.trace.interpreter import Nest
+from tfn.trace.op import Op, Shape
+from tfn.trace.uop import UOp, const, walk
+from tfn.transforms.arguments import as_value, show
+from tfn.transforms.forward import custom_jvp
+from tfn.transforms.reverse import custom_vjp
+from tfn.transforms.shapes import ShapeDtypeStruct
+
+Function = Callable[..., Any]
+Types = ShapeDtypeStruct | Sequence[ShapeDtypeStruct]
+SIGNATURE = "void (i64, i64, ptr)"
+
+
+def kernel(body: Function | str | None = None, *, takes: Types, gives: Types,
+           name: str | None = None, tiles: int = 1, jvp: Function | None = None,
+           vjp: tuple[Function, Function] | None = None,
+           batch: Function | None = None) -> Any:  # fmt: skip
+    """A function of arrays that is one kernel, written by hand.
+
+    A body is called once, as ``body(loop, *operands, *results)``.  ``i, j = loop(4, 5)`` opens
+    loops; ``x[i, j]`` reads a scalar, ``x.get(i, j, where=c)`` reads zero where the condition does
+    not hold; ``out[i, j] = value`` writes, each element of a result exactly once;
+    ``loop.sum(value, over=j)`` reduces, and so do max, min and prod.
+
+    LLVM IR defines ``void @name(i64 begin, i64 end, ptr operands)``, which works off `tiles` begin
+    to end - 1, on the pointers of the results, then of the operands.  It runs on this machine only,
+    and what it reads and writes is not checked.
+
+    Args:
+        takes, gives: the types of the operands and of the results.
+        name: what it is called; the name of the body if None.
+        tiles: of a text, how many parts can be run apart, on several threads.
+        jvp: a rule as `custom_jvp` takes it.
+        vjp: a pair of rules as `custom_vjp` takes it.
+        batch: ``(size, mapped, *operands) -> (results, mapped)``; without it, a body gets one more
+            loop under `vmap`, and a text is run once for each lane.
+
+    Raises:
+        OutOfBoundsError: for an access that may leave its array, with an example.
+        ShapeError: if an element of a result is not written once.
+        ArgumentError, DTypeError: for what a kernel cannot be.
+        CompileError: for a text that LLVM does not accept.
+
+    Example:
+        >>> import tfn
+        >>> number, line = (tfn.ShapeDtypeStruct(s, "float32") for s in ((), (1000,)))
+        >>> @tfn.kernel(takes=(number, line, line), gives=line)
+        ... def saxpy(loop, a, x, y, out):
+        ...     i = loop(1000)
+        ...     out[i] = a[()] * x[i] + y[i]
+        >>> x = tfn.numpy.arange(1000, dtype="float32")
+        >>> saxpy(2.0, x, x)[:3].tolist()
+        [0.0, 3.0, 6.0]
+
+        Tiles of 8 by 8, so that lines of the cache are read and written whole:
+
+        >>> matrix = tfn.ShapeDtypeStruct((64, 32), "float32")
+        >>> @tfn.kernel(takes=matrix, gives=tfn.ShapeDtypeStruct((32, 64), "float32"))
+        ... def transpose(loop, x, out):
+        ...     rows, columns, i, j = loop(8, 4, 8, 8)
+        ...     out[columns * 8 + j, rows * 8 + i] = x[rows * 8 + i, columns * 8 + j]
+        >>> x = tfn.numpy.arange(64.0 * 32).reshape(64, 32)
+        >>> bool((transpose(x) == x.T).all())
+        True
+    """
+    options = {"takes": takes, "gives": gives, "name": name, "tiles": tiles, "jvp": jvp,
+               "vjp": vjp, "batch": batch}  # fmt: skip
+    if body is None:
+        return lambda f: kernel(f, **options)  # type: ignore[arg-type]
+    operands, results = _types("takes", takes), _types("gives", gives)
+    if isinstance(body, str):
+        arg = _from_text(body, name, operands, results, tiles)
+        names = [f"operand_{i}" for i in range(len(operands))]
+    elif callable(body):
+        called = name or str(getattr(body, "__name__", "kernel"))
+        arg, names = _from_body(body, called, operands, results)
+    else:
+        raise ArgumentError("a kernel is a function over loops, or LLVM IR", got=repr(body)[:60])
+    arg = replace(arg, batch=batch)
+
+    def run(*args: Any) -> Any:
+        found = _bound(arg, _checked(arg, names, args))
+        return tuple(found) if len(results) > 1 else found[0]
+
+    run.__name__ = run.__qualname__ = arg.name
+    run.__doc__, run.__module__ = inspect.getdoc(body), getattr(body, "__module__", __name__)
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
+    )
+    return _with_rules(run, jvp, vjp)
+
+
+def _types(what: str, given: Types) -> list[ShapeDtypeStruct]:
+    found = [given] if isinstance(given, ShapeDtypeStruct) else list(given)
+    for t in found:
+        if not isinstance(t, ShapeDtypeStruct):
+            raise ArgumentError(f"{what} of a kernel holds types of arrays", got=repr(t),
+                                hint="tfn.ShapeDtypeStruct(shape, dtype)")  # fmt: skip
+        if t.dtype in COMPLEXES:
+            raise DTypeError("kernels have no complex numbers", got=show(t),
+                             hint="pass the real and the imaginary part")  # fmt: skip
+    if what == "gives" and (not found or any(t.size == 0 for t in found)):
+        raise ShapeError("a kernel gives at least one array, and none without elements",
+                         got=", ".join(map(show, found)) or "nothing")  # fmt: skip
+    return found
+
+
+def _with_rules(run: Function, jvp: Function | None,
+                vjp: tuple[Function, Function] | None) -> Function:  # fmt: skip
+    if jvp is not None and vjp is not None:
+        raise ArgumentError("a kernel has one derivative", got="jvp= and vjp=",
+                            hint="reverse mode follows from jvp=")  # fmt: skip
+    if jvp is not None:
+        forward = custom_jvp(run)
+        forward.defjvp(jvp)
+        return forward
+    if vjp is not None:
+        reverse = custom_vjp(run)
+        reverse.defvjp(*vjp)
+        return reverse
+    return run
+
+
+def _checked(arg: Handmade, names: Sequence[str], args: Sequence[Any]) -> list[Any]:
+    """The operands as Values of the types that the kernel takes."""
+    if len(args) != len(arg.takes):
+        raise ArgumentError(f"the kernel {arg.name} takes {len(arg.takes)} operand(s)",
+                            got=str(len(args)))  # fmt: skip
+    found = []
+    for given, name, (shape, dtype) in zip(args, names, arg.takes, strict=True):
+        value = as_value(given, name)
+        if value.dtype != dtype and value.weak_type:
+            value = bind.bind(Op.CAST, value, arg=dtype)
+        if (value.shape, value.dtype) != (shape, dtype):
+            wanted = show(ShapeDtypeStruct(shape, dtype))
+            error = ShapeError if value.shape != shape else DTypeError
+            raise error(f"the kernel {arg.name} was written for another {name}",
+                        got=f"{show(value)} instead of {wanted}")  # fmt: skip
+        found.append(value)
+    return found
+
+
+def _bound(arg: Handmade, operands: Sequence[Any]) -> list[Any]:
+    """The results: recorded, or computed now."""
+    found: Any = bind.bind(Op.KERNEL, *operands, arg=arg)
+    if isinstance(found, list):
+        return found
+    return [bind.bind(Op.GET, found, arg=i) for i in range(len(arg.results))]
+
+
+# Bodies.
+
+
+@dataclass(eq=False)
+class Writing:
+    """A kernel while its body runs."""
+
+    name: str
+    trace: bind.Trace
+    ranges: int = 0
+    stores: list[tuple[int, UOp]] = field(default_factory=list)  # of which result
+
+    def node(self, value: Any) -> UOp:
+        """A scalar that the body gives."""
+        if isinstance(value, (bool, int, float)):
+            value = bind.face().asarray(value)
+        if getattr(value, "shape", None) != ():
+            raise ShapeError(f"the kernel {self.name} computes with scalars", got=repr(value)[:80],
+                             hint="read one element, as x[i]")  # fmt: skip
+        if value.trace is None:
+            if not value.weak_type:
+                raise ArgumentError(
+                    f"the kernel {self.name} closes over an array", got=show(value),
+                    hint="pass it as an operand, or use a Python number",
+                )  # fmt: skip
+            return const(value.item(), value.dtype)
+        if value.trace is not self.trace:
+            raise ArgumentError(f"the kernel {self.name} closes over a traced value",
+                                got=show(value), hint="pass it as an operand")  # fmt: skip
+        uop: UOp = value.uop
+        return uop
+
+    def value(self, uop: UOp, weak: bool = False) -> Any:
+        """A node as what the body computes with."""
+        return bind.face().wrap(uop, self.trace, False, weak)
+
+
+class Loops:
+    """What a body opens loops with, and reduces over them."""
+
+    def __init__(self, writing: Writing) -> None:
+        self._writing = writing
+
+    def __call__(self, *sizes: int) -> Any:
+        """The counter of a loop; a tuple of them for several sizes."""
+        found = []
+        for size in sizes:
+            if not isinstance(size, int) or size < 1:
+                raise ArgumentError("a loop has a size, at least 1", got=repr(size))
+            count = self._writing.ranges
+            self._writing.ranges += 1
+            r = UOp(Op.RANGE, (), Range(count, size)) if size > 1 else const(0, INT64)
+            found.append(self._writing.value(r))
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def sum(self, value: Any, over: Any) -> Any:
+        """The sum over one loop, or a tuple of loops."""
+        return self._fold(Op.ADD, value, over)
+
+    def prod(self, value: Any, over: Any) -> Any:
+        """The product over loops."""
+        return self._fold(Op.MUL, value, over)
+
+    def max(self, value: Any, over: Any) -> Any:
+        """The largest over loops."""
+        return self._fold(Op.MAX, value, over)
+
+    def min(self, value: Any, over: Any) -> Any:
+        """The smallest over loops."""
+        return self._fold(Op.MIN, value, over)
+
+    def _fold(self, op: Op, value: Any, over: Any) -> Any:
+        writing = self._writing
+        node = writing.node(value)
+        ranges = [writing.node(r) for r in (over if isinstance(over, tuple) else (over,))]
+        wrong = [r for r in ranges if r.op is not Op.RANGE and r is not const(0, INT64)]
+        if wrong:
+            raise ArgumentError("a reduction goes over loops", got=prove.show(wrong[0]),
+                                hint="over= takes what loop() has returned")  # fmt: skip
+        loops = [r for r in ranges if r.op is Op.RANGE]
+        if not loops:
+            return writing.value(node)
+        wide = build.cast(node, build.accumulator(node.dtype))
+        return writing.value(build.cast(UOp(Op.FOLD, (wide, *loops), Fold(op)), node.dtype))
+
+
+class Block:
+    """An array in a kernel: an operand, which is read, or a result, which is written.
+
+    Attributes:
+        name: what the body calls it.
+        shape, dtype: as declared.
+    """
+
+    def __init__(self, writing: Writing, name: str, number: int, like: ShapeDtypeStruct,
+                 result: bool) -> None:  # fmt: skip
+        self.name, self.shape, self.dtype = name, like.shape, like.dtype
+        self._writing, self._number, self._result = writing, number, result
+        self._param = UOp(Op.PARAM, (), Param(number, (like.size,), like.dtype))
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.get(*(index if isinstance(index, tuple) else (index,)))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.set(*(index if isinstance(index, tuple) else (index,)), value=value)
+
+    def get(self, *index: Any, where: Any = None) -> Any:
+        """The element at an index; zero where the condition does not hold, which nobody reads."""
+        if self._result:
+            raise ArgumentError(f"{self.name} is a result, which a kernel only writes")
+        gate = self._gate(where)
+        at = self._at(index, gate)
+        src = (self._param, at) if gate is None else (self._param, at, gate)
+        return self._writing.value(UOp(Op.LOAD, src))
+
+    def set(self, *index: Any, value: Any, where: Any = None) -> None:
+        """Write an element, if the condition holds."""
+        if not self._result:
+            raise ArgumentError(f"{self.name} is an operand, which a kernel only reads")
+        node, gate = self._writing.node(value), self._gate(where)
+        if node.dtype != self.dtype:
+            weak = isinstance(value, (bool, int, float)) or value.weak_type
+            if not weak:
+                raise DTypeError(f"{self.name} holds {self.dtype.name}", got=node.dtype.name,
+                                 hint="use .astype")  # fmt: skip
+            node = build.cast(node, self.dtype)
+        src = (self._param, self._at(index, gate), node)
+        self._writing.stores.append(
+            (self._number, UOp(Op.STORE, src if gate is None else (*src, gate)))
+        )
+
+    def _gate(self, where: Any) -> UOp | None:
+        if where is None:
+            return None
+        gate = self._writing.node(where)
+        if gate.dtype != BOOL:
+            raise DTypeError("where= is a condition", got=gate.dtype.name, hint="compare")
+        return gate
+
+    def _at(self, index: Sequence[Any], gate: UOp | None) -> UOp:
+        """The flat position of an index that is proved to be there."""
+        if len(index) != len(self.shape):
+            raise ShapeError(f"{self.name} has {len(self.shape)} axes", got=f"{len(index)} indices")
+        nodes = []
+        for axis, (i, size) in enumerate(zip(index, self.shape, strict=True)):
+            node = self._writing.node(i)
+            if node.dtype not in INTEGERS:
+                raise DTypeError(f"axis {axis} of {self.name} needs an integer",
+                                 got=node.dtype.name)  # fmt: skip
+            node = build.cast(node, INT64)
+            wrong = prove.within(node, size, gate)
+            if wrong is not None:
+                raise OutOfBoundsError(
+                    f"the kernel {self._writing.name} may leave axis {axis} of {self.name}, "
+                    f"of size {size}",
+                    got=f"index {prove.show(node)}: {wrong}",
+                    hint="loop over what is there, clamp the index, or say where= it is needed",
+                )
+            nodes.append(node)
+        return flat(self.shape, tuple(nodes))
+
+
+def _from_body(body: Function, name: str, takes: Sequence[ShapeDtypeStruct],
+               gives: Sequence[ShapeDtypeStruct]) -> tuple[Handmade, list[str]]:  # fmt: skip
+    """The kernel of a body, and what the body calls its operands."""
+    names = list(inspect.signature(body).parameters)[1:]
+    if len(names) != len(takes) + len(gives):
+        raise ArgumentError(
+            f"the body of {name} takes loop, {len(takes)} operand(s) and {len(gives)} result(s)",
+            got=", ".join(inspect.signature(body).parameters),
+        )
+    with bind.tracing(name) as trace:
+        writing = Writing(name, trace)
+        results = [
+            Block(writing, n, i, t, True)
+            for i, (n, t) in enumerate(zip(names[len(takes) :], gives, strict=True))
+        ]
+        operands = [
+            Block(writing, n, len(gives) + i, t, False)
+            for i, (n, t) in enumerate(zip(names, takes))
+        ]
+        body(Loops(writing), *operands, *results)
+    for i, (result, like) in enumerate(zip(results, gives, strict=True)):
+        stores = [store for number, store in writing.stores if number == i]
+        wrong = prove.once(stores, like.size)
+        if wrong is not None:
+            raise ShapeError(f"the kernel {name} writes {result.name} in part, or twice", got=wrong)
+    sink = UOp(Op.SINK, tuple(store for _, store in writing.stores))
+    _check(name, sink)
+    return Handmade(name, _kinds(takes), _kinds(gives), Nest(sink), sink), names[: len(takes)]
+
+
+def _kinds(types: Sequence[ShapeDtypeStruct]) -> tuple[tuple[Shape, DType], ...]:
+    return tuple((t.shape, t.dtype) for t in types)
+
+
+def _check(name: str, sink: UOp) -> None:
+    """Refuse what has no place inside of loops."""
+    for node in walk([sink]):
+        if node.op is Op.LEAF:
+            raise ArgumentError(f"the kernel {name} closes over an array", got=repr(node),
+                                hint="pass it as an operand")  # fmt: skip
+        if node.op not in spec.RANGES_OPS or (node.shape and node.op is not Op.PARAM):
+            raise ArgumentError(f"the kernel {name} computes with scalars", got=node.op.value,
+                                hint="reduce with loop.sum, and index with loops")  # fmt: skip
+    folded = {r for u in walk([sink]) if u.op is Op.FOLD for r in u.src[1:]}
+    free = dependences(sink)
+    for store in sink.src:
+        both = [r for r in free[store] if r in folded]
+        if both:
+            raise ArgumentError(
+                f"the kernel {name} reduces over a loop in which it writes",
+                got=prove.show(both[0]),
+                hint="open another loop for the reduction",
+            )
+    spec.check([sink], spec.Stage.RANGES)
+
+
+# Texts.
+
+
+def _from_text(text: str, name: str | None, takes: Sequence[ShapeDtypeStruct],
+               gives: Sequence[ShapeDtypeStruct], tiles: int) -> Handmade:  # fmt: skip
+    """The kernel of a text, which LLVM accepts in a process of its own."""
+    defined = re.findall(r"^define [^@\n]*@([-\w.$]+)", text, re.MULTILINE)
+    if name is None:
+        name = defined[0] if len(defined) == 1 else "kernel"
+    if name not in defined:
+        raise ArgumentError(
+            "a text defines the function that it is called by",
+            got=", ".join(defined) or "no definition",
+            hint=f"define void @{name}(i64 %begin, i64 %end, ptr %operands), and give its name",
+        )
+    found = signature(text, name)
+    if found != SIGNATURE:
+        raise ArgumentError(f"the function {name} must be {SIGNATURE}", got=found)
+    if tiles < 1:
+        raise ArgumentError("a kernel has at least one tile", got=str(tiles))
+    ChildCompiler().compile(text, host())
+    text = re.sub(rf"@{re.escape(name)}(?![-\w.$])", "@@", text)
+    return Handmade(name, _kinds(takes), _kinds(gives), Text(name), None, text + "\n", tiles)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """What a kernel that is text means to a device without its instructions: nothing."""
+
+    name: str
+
+    def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
+        """Refused.
+
+        Raises:
+            DeviceError: always.
+        """
+        raise DeviceError(f"the kernel {self.name} is LLVM IR, which this device does not run",
+                          hint="write it over loops, or use the device 'cpu'")  # fmt: skip

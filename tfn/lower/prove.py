@@ -1,0 +1,172 @@
+"""That a kernel written by hand reads and writes what is there, and writes each element once.
+
+    i in [0, 99]:  x[i + 1], x: f32[100]    is outside at i = 99
+
+What intervals cannot decide is tried at every point, where there are not too many; what depends on
+loaded values, or has too many points, is left to z3, where that is installed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tfn.dtypes import BOOL, INTEGERS
+from tfn.lower.affine import affine
+from tfn.lower.bounds import Facts, bounds, integer
+from tfn.lower.depends import dependences
+from tfn.lower.print.expression import Text, operation
+from tfn.trace.interpreter import values
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, walk
+
+MOST_POINTS = 1 << 22
+"""So many points are tried; more take too much time and memory."""
+TIMEOUT_MS = 2000
+UNPROVED = "it cannot be proved that each element is written once"
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """An index that leaves its axis, or that nobody can prove to stay within.
+
+    Attributes:
+        at: where the ranges stand, if that is known.
+        value: the index there.
+    """
+
+    at: dict[UOp, int]
+    value: int | None
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "it cannot be proved"
+        places = ", ".join(f"{show(r)} = {i}" for r, i in self.at.items())
+        return f"at {places} it is {self.value}" if places else f"it is {self.value}"
+
+
+def show(u: UOp) -> str:
+    """An index as a person would write it: ``r0 * 4 + 1``; ``x[...]`` stands for a loaded value."""
+    texts: dict[UOp, Text] = {}
+    for node in walk([u]):
+        if node.op is Op.LOAD:
+            texts[node] = Text("x[...]")
+        elif node.op is not Op.PARAM:
+            texts[node] = operation(node, [texts.get(s, Text("")) for s in node.src])
+    return texts[u].text
+
+
+def within(index: UOp, size: int, gate: UOp | None = None) -> Outside | None:
+    """None if an index is in an axis of this size wherever the gate holds, else where it is not."""
+    low, high = bounds(index)
+    if low >= 0 and high < size:
+        return None
+    nodes = list(walk([index] if gate is None else [index, gate]))
+    ranges = [u for u in nodes if u.op is Op.RANGE]
+    if any(u.op is Op.LOAD for u in nodes) or prod(r.arg.size for r in ranges) > MOST_POINTS:
+        return _solved(index, size, gate)
+    (found,) = values([index], ranges)
+    wrong = (found < 0) | (found >= size)
+    if gate is not None:
+        wrong = wrong & values([gate], ranges)[0]
+    if not wrong.any():
+        return None
+    place = np.unravel_index(int(np.argmax(wrong)), found.shape)
+    at = {r: int(i) for r, i in zip(ranges, place, strict=True)}
+    return Outside(at, int(found[place]))
+
+
+def once(stores: Sequence[UOp], size: int) -> str | None:
+    """None if stores write each of `size` elements exactly once, else what is wrong."""
+    if len(stores) == 1 and len(stores[0].src) == 3 and _tiles(stores[0], size):
+        return None
+    if size > MOST_POINTS:
+        return UNPROVED
+    counts = np.zeros(size, np.int64)
+    for store in stores:
+        index, gates = store.src[1], list(store.src[3:])
+        ranges = dependences(store)[store]
+        loaded = any(u.op is Op.LOAD for u in walk([index, *gates]))
+        if loaded or prod(r.arg.size for r in ranges) > MOST_POINTS:
+            return UNPROVED
+        found, *masks = values([index, *gates], ranges)
+        counts += np.bincount(found[masks[0]] if masks else found.ravel(), minlength=size)
+    for count, what in ((counts > 1, "more than once"), (counts == 0, "by nobody")):
+        if count.any():
+            return f"element {int(np.argmax(count))}, counted flat, is written {what}"
+    return None
+
+
+def _tiles(store: UOp, size: int) -> bool:
+    """Whether its index counts like a number in mixed radix: each value from 0 to size - 1 once."""
+    terms, constant = affine(store.src[1])
+    if terms.keys() != set(dependences(store)[store]):
+        return False
+    step = 1
+    for term, k in sorted(terms.items(), key=lambda pair: pair[1]):
+        if term.op is not Op.RANGE or k != step:
+            return False
+        step *= term.arg.size
+    return constant == 0 and step == size
+
+
+# What is left to a solver.
+
+
+def _solved(index: UOp, size: int, gate: UOp | None) -> Outside | None:
+    if importlib.util.find_spec("z3") is None:
+        return Outside({}, None)
+    import z3
+
+    solver, facts, rules = z3.Solver(), Facts(), _meaning(z3)
+    solver.set("timeout", TIMEOUT_MS)
+    terms: dict[UOp, Any] = {}
+    unknown: dict[UOp, Any] = {}  # what may be anything, ranges among it
+    for node in walk([index] if gate is None else [index, gate]):
+        if node.dtype not in INTEGERS | {BOOL} or node.op is Op.PARAM:
+            continue
+        known = all(s in terms for s in node.src) and facts.exact(node)
+        if node.op is Op.CONST:
+            value = integer(node)
+            terms[node] = z3.BoolVal(bool(value)) if node.dtype == BOOL else z3.IntVal(value)
+        elif known and node.op in rules:
+            terms[node] = rules[node.op](*(terms[s] for s in node.src))
+        elif node.dtype == BOOL:
+            terms[node] = unknown[node] = z3.Bool(f"b{len(unknown)}")
+        else:
+            low, high = facts.interval(node)
+            terms[node] = unknown[node] = z3.Int(f"v{len(unknown)}")
+            solver.add(low <= terms[node], terms[node] <= high)
+    solver.add(z3.Or(terms[index] < 0, terms[index] >= size))
+    if gate is not None:
+        solver.add(terms[gate])
+    answer = solver.check()
+    if answer == z3.unsat:
+        return None
+    if answer != z3.sat or any(u.op is not Op.RANGE for u in unknown):
+        return Outside({}, None)
+    model = solver.model()
+    at = {u: model.eval(v, model_completion=True).as_long() for u, v in unknown.items()}
+    return Outside(at, model.eval(terms[index], model_completion=True).as_long())
+
+
+def _meaning(z3: Any) -> dict[Op, Callable[..., Any]]:
+    """What index arithmetic is in Z, where nothing wraps around and divisors are not zero."""
+
+    def divided(x: Any, y: Any) -> Any:  # z3 rounds so that the remainder is not negative
+        return z3.If(y > 0, x / y, -x / -y)
+
+    return {
+        Op.ADD: lambda x, y: x + y, Op.SUB: lambda x, y: x - y, Op.MUL: lambda x, y: x * y,
+        Op.NEG: lambda x: -x, Op.CAST: lambda x: z3.If(x, 1, 0) if z3.is_bool(x) else x,
+        Op.FLOORDIV: divided, Op.MOD: lambda x, y: x - y * divided(x, y),
+        Op.MAX: lambda x, y: z3.If(x > y, x, y), Op.MIN: lambda x, y: z3.If(x < y, x, y),
+        Op.LT: lambda x, y: x < y, Op.LE: lambda x, y: x <= y,
+        Op.EQ: lambda x, y: x == y, Op.NE: lambda x, y: x != y,
+        Op.AND: z3.And, Op.OR: z3.Or, Op.NOT: z3.Not, Op.WHERE: z3.If,
+    }  # fmt: skip
