@@ -5,12 +5,15 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 import pytest
 
 import tfn
+from tests.nn.waves import wave
 from tfn import nn, random, tree
 from tfn import numpy as jnp
 from tfn.errors import ArgumentError, TreeError
@@ -147,3 +150,65 @@ def test_cast_and_count() -> None:
     assert half["name"] == "x"
     assert nn.parameter_count(model) == 12 + 4 + 2
     assert np.asarray(half["net"](jnp.ones(3, "bfloat16"))).dtype == jnp.bfloat16
+
+
+# What all modules must do.
+
+IMAGES = wave(2, 5, 6, 4)
+PLACES = wave(2, 5, 8)
+MODULES: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "linear": (lambda k: nn.Linear.init(k, 8, 3), PLACES),
+    "mlp": (lambda k: nn.MLP.init(k, (8, 5, 3), activation=nn.gelu), PLACES),
+    "embedding": (lambda k: nn.Embedding.init(k, 9, 4), jnp.array([[1, 3], [8, 0]])),
+    "conv1d": (lambda k: nn.Conv1d.init(k, 8, 3, 3), PLACES),
+    "conv2d": (lambda k: nn.Conv2d.init(k, 4, 6, 3, strides=2, groups=2), IMAGES),
+    "conv3d": (lambda k: nn.Conv3d.init(k, 4, 2, 2), IMAGES[:, :, :, None]),
+    "transposed": (lambda k: nn.ConvTranspose2d.init(k, 4, 3, 3, strides=2), IMAGES),
+    "layer norm": (lambda k: nn.LayerNorm.init(8), PLACES),
+    "rms norm": (lambda k: nn.RMSNorm.init(8), PLACES),
+    "group norm": (lambda k: nn.GroupNorm.init(2, 4), IMAGES),
+    "attention": (lambda k: nn.MultiheadAttention.init(k, 8, 4, kv_heads=2), PLACES),
+    "feed": (lambda k: nn.FeedForward.init(k, 8, 12, gated=True), PLACES),
+    "block": (lambda k: nn.TransformerBlock.init(k, 8, 2, rotary_base=100.0), PLACES),
+    "lstm": (lambda k: Outputs(nn.LSTM.init(k, 8, 3)), PLACES),
+    "gru": (lambda k: Outputs(nn.GRU.init(k, 8, 3)), PLACES),
+}
+
+
+@nn.module
+class Outputs:
+    """Of two results, the first."""
+
+    of: Any
+
+    def __call__(self, x: Any) -> Any:
+        return self.of(x)[0]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_laws(name: str) -> None:
+    make, x = MODULES[name]
+    modules = [make(key) for key in random.split(KEY)]
+    ys = [module(x) for module in modules]
+    near = partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4)
+
+    near(tfn.jit(lambda module, x: module(x))(modules[0], x), ys[0])
+    stacked = tree.map(lambda *leaves: jnp.stack(leaves), *modules)
+    near(tfn.vmap(lambda module: module(x))(stacked), jnp.stack(ys))
+
+    def loss(module: Any) -> Any:
+        return (module(x) * wave(*ys[0].shape, start=3)).sum()
+
+    slope = tfn.jit(tfn.grad(loss))(modules[0])
+    assert tree.structure(slope) == tree.structure(modules[0])
+    nudge = tree.map(lambda leaf: 1e-2 * wave(*leaf.shape, start=1), modules[0])
+    up, down = (
+        loss(tree.map(lambda leaf, d, s=s: leaf + s * d, modules[0], nudge)) for s in (1, -1)
+    )
+    along = sum((g * d).sum() for g, d in zip(tree.leaves(slope), tree.leaves(nudge), strict=True))
+    near(2 * along, up - down, rtol=2e-2, atol=2e-3)
+
+    floats = jnp.issubdtype(x.dtype, jnp.floating)
+    half = nn.cast(modules[0], "bfloat16")(x.astype("bfloat16") if floats else x)
+    assert half.dtype == jnp.bfloat16
+    near(half.astype("float32"), ys[0], rtol=0.1, atol=0.1)
