@@ -7,14 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.lower.check_passes import HOST
-from tests.lower.graphs import agree, by_definition, draw, inputs, matmul, p, same
-from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32
+from tests.lower.check_passes import HOST, check_passes
+from tests.lower.graphs import agree, by_definition, draw, inputs, jaxpr, matmul, on_cores, p, same
+from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32, DType, int8, int16, uint8
 from tfn.hw.cpu.target import host
+from tfn.lower import split
+from tfn.lower.choose import choose
+from tfn.lower.decompose import decompose
 from tfn.lower.prepare import (
     FEW_OUTPUTS,
     LONG_REDUCTION,
     STAGE_TILES,
+    for_unit,
     packed,
     pad_explicitly,
     panels,
@@ -22,8 +26,9 @@ from tfn.lower.prepare import (
     strides,
     two_stages,
 )
+from tfn.lower.tile import without_unit
 from tfn.trace import build
-from tfn.trace.argument import Conv
+from tfn.trace.argument import Conv, Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
@@ -146,7 +151,8 @@ def test_large_operands_are_copied_into_panels(
     u = matmul(p(0, m, k, dtype=dtype), p(1, k, n, dtype=dtype))
     made = prepare([u], TINY)
     (panels,) = ops(made, Op.GBARRIER)
-    assert panels.ndim == 3 and panels.shape[1] == k and panels.size < 2 * k * n + 128 * k
+    _, lines, _, together = panels.shape
+    assert lines * together == k and panels.size < 2 * k * n + 128 * k
     agree([u], rtol=2e-2 if dtype == BFLOAT16 else 1e-4, atol=1e-3, target=replace(
         host(), l1_bytes=1 << 8, l2_bytes=1 << 10, l3_bytes=1 << 12))  # fmt: skip
     assert not ops(prepare([u], HOST), Op.GBARRIER)
@@ -197,3 +203,60 @@ def test_lines_that_lie_apart_are_brought_together() -> None:
     assert not any(v.op is Op.GBARRIER for v in walk([panels(packed(dense, 16), HOST)]))
     few = build.dot(p(0, 2, 8, 3, 64), heads, ((3,), (2,)), ((0, 1), (0, 1)))
     assert not any(v.op is Op.GBARRIER for v in walk([panels(packed(few, 16), HOST)]))
+
+
+UNIT = replace(HOST, features="+avx512bf16,+avx512vnni")
+"""A machine with a matrix unit."""
+
+
+@pytest.mark.parametrize(("kind", "out"), [
+    (BFLOAT16, BFLOAT16), (BFLOAT16, FLOAT32), (int8.dtype, INT32), (uint8.dtype, INT32),
+    (int16.dtype, INT32),
+])  # fmt: skip
+def test_products_of_narrow_numbers_run_on_the_matrix_unit(kind: DType, out: DType) -> None:
+    """Whatever the layout and the sizes, after every pass."""
+    for contract, batch in [((1, 0), 0), ((0, 1), 0), ((0, 0), 2)]:
+        for rows, lines, columns in [(17, 6, 33), (32, 2, 16)]:
+            sizes = [(rows, lines), (lines, columns)]
+            shapes = [
+                s if axis == want else s[::-1] for s, axis, want in zip(sizes, contract, (1, 0))
+            ]
+            lead = (batch,) if batch else ()
+            x, y = (p(i, *lead, *s, dtype=kind) for i, s in enumerate(shapes))
+            axes = [(c + len(lead),) for c in contract]
+            same_axes = (tuple(range(len(lead))),) * 2
+            made = build.dot(x, y, (axes[0], axes[1]), same_axes, out)
+            values = inputs([made])
+            prepared = prepare([made], UNIT)
+            assert ops(prepared, Op.GBARRIER)
+            stages = check_passes(jaxpr([made]), values, UNIT, tolerance=2e-2)
+            nest = choose(split.nest(decompose([stages[-1].body])[0]), UNIT)
+            assert any(r.arg.place is Place.UNIT for r in split.ranges(nest.body))
+
+
+def test_what_does_not_come_in_pairs_is_multiplied_as_ever() -> None:
+    def made(*shapes: tuple[int, int], kind: DType = BFLOAT16, out: DType = FLOAT32) -> UOp:
+        x, y = (p(i, *s, dtype=kind) for i, s in enumerate(shapes))
+        return build.dot(x, y, ((1,), (0,)), dtype=out)
+
+    assert for_unit(even := made((32, 8), (8, 32)), UNIT) is not even
+    for u, target in [
+        (made((32, 7), (7, 32)), UNIT),
+        (made((3, 8), (8, 32)), UNIT),
+        (made((32, 8), (8, 5)), UNIT),
+        (made((32, 8), (8, 32)), HOST),
+        (made((32, 8), (8, 32)), without_unit(UNIT)),
+        (made((32, 8), (8, 32), kind=FLOAT16), UNIT),
+        (made((32, 8), (8, 32), kind=FLOAT32), UNIT),
+    ]:
+        assert for_unit(u, target) is u
+
+
+def test_the_matrix_unit_of_this_machine() -> None:
+    """Exact on small integers, whatever it has."""
+    x, y = p(0, 40, 66, dtype=BFLOAT16), p(1, 66, 50, dtype=BFLOAT16)
+    random = np.random.default_rng(0)
+    values = [random.integers(-8, 9, u.shape).astype(BFLOAT16) for u in (x, y)]
+    made = build.dot(x, y, ((1,), (0,)), dtype=FLOAT32)
+    want = values[0].astype(np.float32) @ values[1].astype(np.float32)
+    assert np.array_equal(on_cores([made], values)[0], want)

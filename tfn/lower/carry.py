@@ -50,6 +50,9 @@ class Emitter(Protocol):
     def alike(self, values: Sequence[UOp]) -> list[UOp]:
         """Scalars widened if any value is a vector."""
 
+    def neighbours(self, load: UOp, lanes: int) -> UOp:
+        """A loaded element and the next, in every lane."""
+
     def store(self, store: UOp) -> None:
         """Emit a store."""
 
@@ -72,7 +75,8 @@ class Folding:
         self.op: Op = node.arg.op
         self.body, ranges = node.src[0], node.src[1:]
         self.loops = [r for r in ranges if r.arg.place is Place.LOOP]
-        self.own = [r for r in ranges if r.arg.place is not Place.LOOP]
+        self.unit = [r for r in ranges if r.arg.place is Place.UNIT]
+        self.own = [r for r in ranges if r.arg.place in (Place.UPCAST, Place.LANE)]
         around = emitter.depends[node]
         self.upcasts = [r for r in around if r.arg.place is Place.UPCAST]
         self.lanes = [r for r in around if r.arg.place is Place.LANE]
@@ -148,6 +152,8 @@ class Folding:
 
     def _add(self, total: UOp) -> UOp:
         e = self.e
+        if self.unit:
+            return self._on_unit(total)
         own_lane = next((r for r in self.own if r.arg.place is Place.LANE), None)
         mask = e.mask(own_lane) if own_lane is not None else None
         product_ = self.body.op is Op.MUL and self.body.dtype in FLOATS
@@ -160,6 +166,15 @@ class Folding:
         if mask is not None:
             value = e.code.add(build.where(mask, value, self.start))
         return e.code.add(UOp(self.op, (total, value)))
+
+    def _on_unit(self, total: UOp) -> UOp:
+        """Two iterations at once, by the matrix unit."""
+        e, r = self.e, self.unit[0]
+        e.env[r], e.fixed[r] = const(0, INT64), 0
+        a, b = (e.neighbours(s.src[0] if s.op is Op.CAST else s, self.width)
+                for s in self.body.src)  # fmt: skip
+        del e.env[r], e.fixed[r]
+        return e.code.add(UOp(Op.DOT2, (e.widen(total, self.width), a, b)))
 
     def _across(self, parts: list[UOp]) -> UOp:
         e = self.e

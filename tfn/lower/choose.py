@@ -21,7 +21,7 @@ from tfn.lower.affine import affine
 from tfn.lower.depends import dependences
 from tfn.lower.kernel import Target
 from tfn.lower.split import Nest
-from tfn.lower.tile import accumulators, best_tile
+from tfn.lower.tile import accumulators, best_tile, unit
 from tfn.trace.argument import Place
 from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, walk
@@ -37,6 +37,9 @@ ACROSS_COST = 4.0
 
 REUSE = 8
 """Rows of a register tile that share one load, before the tile is known."""
+
+FAR = 1 << 30
+"""A step along a vector axis that goes through a division or a loaded index: a gather."""
 
 ENOUGH_TILES = 16
 """Tiles that a loop has at least before its neighbour is not joined to it for the threads."""
@@ -59,6 +62,11 @@ def choose(n: Nest, target: Target) -> Nest:
     lane = model.vector_axis(in_order)
     contraction = next((f for f in split.folds(n.body) if model.contracts(f)), None)
     if contraction is not None:
+        paired = _on_unit(n, contraction, target)
+        if paired is not None:
+            n, lane = paired
+            model = Model(n, target)
+            contraction = next(f for f in split.folds(n.body) if model.contracts(f))
         n = _tile(n, model, contraction, lane)
     else:
         n = _stream(n, model, lane, in_order)
@@ -123,7 +131,7 @@ class Model:
         for u, terms, times in self.access:
             lane_here = lane if lane in self.depends[u] or (u.op is Op.STORE) else None
             lane_here = lane_here or self.own_lane(u)
-            stride = self._stride(u, terms, lane_here)
+            stride = self.stride(u, terms, lane_here)
             if lane_here is None:
                 total += times * VECTOR_COST
             elif abs(stride) <= 1:
@@ -147,7 +155,8 @@ class Model:
         size: int = lane.arg.size
         return max(size / -(-size // self.lanes), 1.0)
 
-    def _stride(self, u: UOp, terms: dict[UOp, int], lane: UOp | None) -> int:
+    def stride(self, u: UOp, terms: dict[UOp, int], lane: UOp | None) -> int:
+        """How many elements apart neighbours along a range lie; FAR if that varies."""
         if lane is None:
             return 0
         within = terms.get(lane, 0)
@@ -155,7 +164,7 @@ class Model:
             if t is not lane and lane in self.depends.get(t, ()):
                 block = t.op in (Op.MOD, Op.FLOORDIV) and t.src[0] is lane
                 if not block or t.src[1].op is not Op.CONST or t.src[1].arg.value % self.lanes:
-                    return 2  # through a division or a loaded index: a gather
+                    return FAR  # through a division or a loaded index
                 within += k if t.op is Op.MOD else 0  # in panels, of whole vectors
         return within
 
@@ -224,6 +233,32 @@ def _tile(n: Nest, model: Model, fold: UOp, lane: UOp | None) -> Nest:
     return _ordered(n, [*batch, *([columns] if columns is not None else [])])
 
 
+def _on_unit(n: Nest, fold: UOp, target: Target) -> tuple[Nest, UOp] | None:
+    """The nest with its reduction on the target's matrix unit, and its vector axis, if that can be.
+
+    Along the reduction both operands step by one; along the vector axis one of them steps by two,
+    from pair to pair, and the other stands still.
+    """
+    loads = [s.src[0] if s.op is Op.CAST else s for s in fold.src[0].src]
+    if any(u.op is not Op.LOAD or len(u.src) > 2 or u.dtype not in unit(target) for u in loads):
+        return None
+    for r in fold.src[1:]:
+        if r.arg.size % 2:
+            continue
+        made, neighbour = split.tc(n, r)
+        made = split.tidy(made)
+        model = Model(made, target)
+        access = [(u, terms) for u, terms, _ in model.access if u.op is Op.LOAD]
+        both = [(u, terms) for u, terms in access if neighbour in model.depends[u]]
+        if len(both) != 2 or any(model.stride(*one, neighbour) != 1 for one in both):
+            continue
+        for lane in made.loops:
+            steps = sorted(model.stride(*one, lane) for one in both)
+            if steps == [0, 2]:
+                return made, lane
+    return None
+
+
 def _size(r: UOp | None) -> int:
     return 1 if r is None else int(r.arg.size)
 
@@ -281,7 +316,7 @@ def _stream(n: Nest, model: Model, lane: UOp | None, in_order: frozenset[int]) -
 def _unit(model: Model, r: UOp, everywhere: bool = False) -> bool:
     """Whether some access (or every one) steps by one along a range."""
     strides = [
-        abs(model._stride(u, terms, r)) for u, terms, _ in model.access if r in model.depends[u]
+        abs(model.stride(u, terms, r)) for u, terms, _ in model.access if r in model.depends[u]
     ]
     return all(s == 1 for s in strides) if everywhere else any(s == 1 for s in strides)
 

@@ -281,6 +281,23 @@ class Emitter:
         load = UOp(Op.LOAD, src, Access(offset, 1 if base.shape else lanes, stride))
         return self.here(load) if node.src[0] in self.written else self.add(load)
 
+    def neighbours(self, load: UOp, lanes: int) -> UOp:
+        """A loaded element and the next, in every lane: pair after pair."""
+        for u in self._sources(load):
+            self.emit(u)
+        base, offset, width, stride = self.address(load.src[1])
+        buffer = load.src[0]
+        if width == 1:
+            pair = self.add(UOp(Op.LOAD, (buffer, base), Access(offset, 2, 1)))
+            return self.add(UOp(Op.SHUFFLE, (pair, pair), (0, 1) * lanes))
+        assert stride == 2, "pairs follow each other"
+        mask = self.gate(load, None, width)
+        if mask is None:
+            return self.add(UOp(Op.LOAD, (buffer, base), Access(offset, 2 * width, 1)))
+        each = tuple(i // 2 for i in range(2 * width))
+        gate = self.add(UOp(Op.SHUFFLE, (mask, mask), each))
+        return self.add(UOp(Op.LOAD, (buffer, base, gate), Access(offset, 2 * width, 1)))
+
     def _crossing(self, node: UOp, lanes: int) -> UOp | None:
         """An unrolled range that steps by one where the lanes do not: then blocks are square."""
         terms, _ = self.sum(node.src[1])

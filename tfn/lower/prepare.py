@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tfn.dtypes import FLOAT32, INT32, int8, int16, uint8
 from tfn.lower.kernel import Target
-from tfn.lower.tile import accumulators, best_tile
+from tfn.lower.tile import accumulators, best_tile, unit
 from tfn.trace import build
 from tfn.trace.argument import Conv, Dot, Reduce
 from tfn.trace.op import Op
@@ -24,6 +25,8 @@ LINES, LONG_LINE, FEW_ROWS = 8, 1024, 2
 MANY_ROWS, FEW_COLUMNS, APART = 64, 16, 4
 """Rows from which on a copy of the second operand into panels pays, and columns, and how many
 times its own length a line of it lies from the next."""
+
+BYTES = frozenset({int8.dtype, uint8.dtype})
 
 LONG_REDUCTION = 1 << 15
 """Elements per output above which a reduction with few outputs is done in two stages."""
@@ -43,7 +46,10 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
             made = long_conv(pad_explicitly(made), target)
             made = packed(made, 16)
         elif made.op is Op.DOT:
-            made = panels(packed(long_dot(made, target), 16), target)
+            paired = for_unit(made, target)
+            if paired is made:
+                paired = panels(packed(long_dot(made, target), 16), target)
+            made = paired
         elif made.op is Op.REDUCE:
             made = two_stages(made)
         elif made.op in (Op.DETACH, Op.GBARRIER):
@@ -74,7 +80,7 @@ def strides(u: UOp) -> tuple[int, ...] | None:
     """
     if u.op is Op.CAST:
         return strides(u.src[0])
-    if u.op not in (Op.PERMUTE, Op.SHRINK, Op.FLIP, Op.RESHAPE):
+    if u.op not in (Op.PERMUTE, Op.SHRINK, Op.FLIP, Op.RESHAPE) or 0 in u.src[0].shape:
         return _dense(u.shape)
     inner = strides(u.src[0])
     if inner is None:
@@ -163,7 +169,7 @@ def panels(u: UOp, target: Target) -> UOp:
     n = len(u.arg.batch_b)
     if b.ndim != n + 2 or u.arg.batch_b != tuple(range(n)) or u.arg.contract_b != (n,):
         return u
-    *batch, lines, columns = b.shape
+    batch, columns = b.shape[:n], b.shape[-1]
     rows = build.count(u.shape) // max(build.count((*batch, columns)), 1)
     steps = strides(b)
     apart = steps is not None and steps[n] >= APART * columns
@@ -172,16 +178,61 @@ def panels(u: UOp, target: Target) -> UOp:
         return u
     if not apart and (not large or columns < MANY_ROWS):
         return u
-    lanes = target.vector_bytes // max(4, b.dtype.itemsize)
-    _, vectors = best_tile(rows, -(-columns // lanes), accumulators(target))
-    width = vectors * lanes
-    count = -(-columns // width)
+    width = _width(rows, columns, max(4, b.dtype.itemsize), target)
+    return UOp(Op.DOT, (a, _panelled(b, width, 1)), u.arg)
+
+
+def _width(rows: int, columns: int, itemsize: int, target: Target) -> int:
+    """The columns of a register tile."""
+    lanes = target.vector_bytes // itemsize
+    return lanes * best_tile(rows, -(-columns // lanes), accumulators(target))[1]
+
+
+def _panelled(b: UOp, width: int, together: int) -> UOp:
+    """A view of ``b[*batch, K, N]``, kept as [*batch, N / width, K / together, width, together].
+
+    The last panel is filled up with zeros.
+    """
+    *batch, lines, columns = b.shape
+    n, count = len(batch), -(-columns // width)
     b = build.pad(b, (0,) * (n + 2), (0,) * (n + 1) + (count * width - columns,))
-    order = (*range(n), n + 1, n, n + 2)
-    b = build.permute(build.reshape(b, (*batch, lines, count, width)), order)
-    b = build.permute(UOp(Op.GBARRIER, (b,)), order)
-    b = build.reshape(b, (*batch, lines, count * width))
-    return UOp(Op.DOT, (a, build.shrink(b, (0,) * (n + 2), (*batch, lines, columns))), u.arg)
+    b = build.reshape(b, (*batch, lines // together, together, count, width))
+    kept = UOp(Op.GBARRIER, (build.permute(b, (*range(n), n + 2, n, n + 3, n + 1)),))
+    view = build.permute(kept, (*range(n), n + 1, n + 3, n, n + 2))
+    view = build.reshape(view, (*batch, lines, count * width))
+    return build.shrink(view, (0,) * (n + 2), (*batch, lines, columns))
+
+
+def for_unit(u: UOp, target: Target) -> UOp:
+    """Operands of a matrix unit that takes neighbours in pairs::
+
+        dot a b, b: bf16[K, N]   ->   dot a (view of (barrier of b as bf16[N / W, K / 2, W, 2]))
+
+    Small integers are widened to what the unit takes.
+    """
+    arg: Dot = u.arg
+    a, b = u.src
+    n, wide = len(arg.batch_b), build.accumulator(arg.dtype)
+    kind = int16.dtype if a.dtype in BYTES else a.dtype
+    lines = [a.shape[i] for i in arg.contract_a]
+    if kind not in unit(target) or wide not in (FLOAT32, INT32):
+        return u
+    if len(lines) != 1 or lines[0] % 2 or (a.ndim, b.ndim) != (n + 2, n + 2) or 0 in u.shape:
+        return u
+    rows, columns = u.shape[n:]
+    if min(rows, columns) < FEW_COLUMNS:
+        return u
+    steps = strides(a)
+    as_it_is = a.dtype == kind and steps is not None and steps[arg.contract_a[0]] == 1
+    (free,) = (i for i in range(n + 2) if i not in arg.batch_a + arg.contract_a)
+    a = build.cast(build.permute(a, (*arg.batch_a, free, *arg.contract_a)), kind)
+    if not as_it_is:
+        a = UOp(Op.GBARRIER, (a,))
+    (free,) = (i for i in range(n + 2) if i not in arg.batch_b + arg.contract_b)
+    b = build.cast(build.permute(b, (*arg.batch_b, *arg.contract_b, free)), kind)
+    b = _panelled(b, _width(rows, columns, 4, target), 2)
+    in_order = tuple(range(n))
+    return build.dot(a, b, ((n + 1,), (n,)), (in_order, in_order), arg.dtype)
 
 
 def _pieces(u: UOp, axis_size: int, target: Target) -> int:

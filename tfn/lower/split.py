@@ -155,6 +155,21 @@ def tile(n: Nest, r: UOp, upcast: int, lanes: int) -> tuple[Nest, UOp]:
     return _rewrite(n, {r: a * block + b * lanes + c}, {r: (a, b, c)}, note), a
 
 
+def tc(n: Nest, r: UOp) -> tuple[Nest, UOp]:
+    """Run a reduction of products on a matrix unit, which takes neighbours in pairs::
+
+        for r in range(N): sum += a[r] * b[r]
+        ->  for p in range(N / 2):
+                for q in range(2):       # one instruction
+                    sum += a[2 * p + q] * b[2 * p + q]
+
+    Raises:
+        SplitError: as `split` does, and if the iterations do not come in pairs.
+    """
+    n, _, q = split(n, r, 2, Place.UNIT)
+    return n, q
+
+
 def place(n: Nest, r: UOp, where: Place) -> tuple[Nest, UOp]:
     """Give a loop another place, as it is.
 

@@ -338,6 +338,7 @@ class Place(enum.Enum):
     PARALLEL = "parallel"  # tiles handed out to the threads
     UPCAST = "upcast"  # unrolled: one value per coordinate
     LANE = "lane"  # the vector axis: at most one in a nest
+    UNIT = "unit"  # iterations that the matrix unit takes at once
 
     __hash__ = object.__hash__
 

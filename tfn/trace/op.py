@@ -136,6 +136,7 @@ class Op(enum.Enum):
     ACCUMULATOR = "accumulator"  # a value that the loop carries
     LEAVE = "leave"  # ends a loop unless a condition holds
     END = "end"  # closes a loop with the next values of its accumulators
+    DOT2 = "dot2"  # two products of neighbours added to the first operand, by one instruction
     SPLAT = "splat"  # a scalar in every lane
     LANES = "lanes"  # 0, 1, ..., width - 1
     SHUFFLE = "shuffle"  # lanes picked from two vectors, by their numbers

@@ -173,6 +173,14 @@ def _fma(src: tuple[Node, ...], arg: Any) -> Type:
     return src[0].shape, src[0].dtype
 
 
+def _dot2(src: tuple[Node, ...], arg: Any) -> Type:
+    total, a, b = src
+    lanes = tuple(2 * n for n in total.shape)
+    if (a.dtype, b.shape, a.shape, b.shape) != (b.dtype, a.shape, lanes, lanes):
+        raise ShapeError("dot2 needs two neighbours for each lane", got=", ".join(map(show, src)))
+    return total.shape, total.dtype
+
+
 def _threefry(src: tuple[Node, ...], arg: Any) -> Type:
     _same("threefry2x32", src)
     _need("threefry2x32", src[0], frozenset({UINT32}), "uint32 words")
@@ -435,7 +443,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.BITCAST: Primitive(_bitcast),
     Op.WHERE: Primitive(_where, linear=(1, 2)),
     Op.FMA: Primitive(_fma),
-    Op.THREEFRY: Primitive(_threefry),
+    Op.THREEFRY: Primitive(_threefry), Op.DOT2: Primitive(_dot2),
 
     Op.RESHAPE: Primitive(_reshape, linear=(0,)),
     Op.PERMUTE: Primitive(_permute, linear=(0,)),

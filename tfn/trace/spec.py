@@ -44,7 +44,7 @@ RANGES_OPS = _COMPUTE | {
 }  # fmt: skip
 LINEAR_OPS = _COMPUTE | {
     Op.LOAD, Op.STORE, Op.LOOP, Op.ACCUMULATOR, Op.LEAVE, Op.END, Op.SPLAT, Op.LANES, Op.SHUFFLE,
-    Op.ACROSS,
+    Op.ACROSS, Op.DOT2,
 }  # fmt: skip
 
 OPS: dict[Stage, frozenset[Op]] = {

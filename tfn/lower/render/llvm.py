@@ -265,6 +265,19 @@ def _shuffle(w: Writer, u: UOp) -> str:
     return w.let(f"shufflevector {kind} {a}, {kind} {b}, <{len(u.arg)} x i32> <{order}>")
 
 
+def _dot2(w: Writer, u: UOp) -> str:
+    total, *operands = u.src
+    kind, name = typed(operands[0]), "vpdpwssd"
+    values = [w(s) for s in operands]
+    if operands[0].dtype == BFLOAT16:
+        brain = kind.replace("i16", "bfloat")
+        values = [w.let(f"bitcast {kind} {v} to {brain}") for v in values]
+        kind, name = brain, "dpbf16ps"
+    family = "avx512" if name == "vpdpwssd" else "avx512bf16"
+    arguments = [(typed(u), w(total)), *((kind, v) for v in values)]
+    return w.let(w.intrinsic(f"x86.{family}.{name}.{32 * u.shape[0]}", typed(u), arguments))
+
+
 def _across(w: Writer, u: UOp) -> str:
     """The lanes as a tree: the upper half meets the lower, until one is left."""
     value = u.src[0]
@@ -486,7 +499,7 @@ def _to_integer(w: Writer, u: UOp) -> str:
 RENDER: dict[Op, Row] = {
     Op.LOOP: _loop, Op.ACCUMULATOR: _accumulator, Op.LEAVE: _leave,
     Op.END: _end,
-    Op.LOAD: _load, Op.STORE: _store, Op.SPLAT: _splat, Op.SHUFFLE: _shuffle,
+    Op.LOAD: _load, Op.STORE: _store, Op.SPLAT: _splat, Op.SHUFFLE: _shuffle, Op.DOT2: _dot2,
     Op.ACROSS: _across,
     **dict.fromkeys(_ARITHMETIC, _arithmetic), **dict.fromkeys(_EXTREME, _extreme),
     **dict.fromkeys(_COMPARE, _compare), **dict.fromkeys(_CALLS, _call),
