@@ -161,6 +161,9 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         >>> int(while_loop(lambda n: n < 100, lambda n: n * 2, 3))
         192
     """
+    if max_steps is not None and (not isinstance(max_steps, int) or max_steps < 0):
+        raise ArgumentError("max_steps of while_loop must be a number that is not negative",
+                            got=repr(max_steps))  # fmt: skip
     start, paths, structure = values("value", init_val)
     where = f"while_loop ({name_of(body_fun)})"
     outer = tree.structure((tree.unflatten(structure, start),))
@@ -187,7 +190,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
             cond, step, carries = _acting(test, body, made, consts, more, carries)
             consts, more = [], [*consts, *more]
         if max_steps is not None:
-            every = checkpointed(checkpoint_every, max_steps) or max_steps
+            every = checkpointed(checkpoint_every, max_steps) or max(max_steps, 1)
             found = segments.bounded(cond, step, consts, more, carries, max_steps, every)
         else:
             found = build.repeat_while(cond, step, consts, more, carries)
