@@ -80,6 +80,25 @@ def test_other_libraries_read_it_and_are_read(path: Path) -> None:
     assert state.metadata(path)["who"] == "we"
 
 
+def test_several_files_and_their_index(tmp_path: Path) -> None:
+    save_file({"a": np.ones(3, np.float32), "b": np.zeros(2, np.int8)}, tmp_path / "1.safetensors")
+    save_file({"c": np.full(4, 7.0)}, tmp_path / "2.safetensors")
+    places = {"a": "1.safetensors", "b": "1.safetensors", "c": "2.safetensors"}
+    index = tmp_path / "model.safetensors.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    assert {name: x.tolist() for name, x in state.load(index).items()} == {
+        "a": [1, 1, 1], "b": [0, 0], "c": [7] * 4}  # fmt: skip
+    assert state.load(index, {"a": jnp.zeros(3), "b": np.zeros(2, np.int8), "c": np.zeros(4)})
+    for bad in ("{", "[]", '{"weight_map": 3}', '{"weight_map": {"z": "2.safetensors"}}'):
+        index.write_text(bad)
+        with pytest.raises(StateError, match="no index of the arrays"):
+            state.load(index)
+    (tmp_path / "2.safetensors").write_bytes(b"short")
+    index.write_text(json.dumps({"weight_map": places}))
+    with pytest.raises(StateError, match="no whole safetensors file"):
+        state.load(index)
+
+
 def test_large_arrays_are_not_copied(path: Path) -> None:
     rng = np.random.default_rng(0)
     whole = {"big": rng.random((64, 33), np.float32), "odd": np.arange(3, dtype=np.int8),

@@ -148,11 +148,25 @@ def _bytes(data: Data) -> memoryview:
 def mapped(path: PathLike) -> dict[str, Data]:
     """The arrays of a file as read-only views of it, of any dtype that the format has.
 
+    Args:
+        path: of a file, or of the index (``model.safetensors.index.json``) of several, as large
+            models of other libraries have it.
+
     Raises:
-        StateError: if the file is damaged, or not of this format.
-        OSError: if it cannot be opened.
+        StateError: if a file is damaged, or not of this format.
+        OSError: if one cannot be opened.
     """
-    return _open(path)[0]
+    if Path(path).suffix != ".json":
+        return _open(path)[0]
+    try:
+        places: dict[str, str] = json.loads(Path(path).read_text())["weight_map"]
+        files = {file: _open(Path(path).parent / file)[0] for file in sorted({*places.values()})}
+        return {name: files[file][name] for name, file in places.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, StateError):
+            raise
+        raise StateError(f"{os.fspath(path)} is no index of the arrays beside it",
+                         got=repr(error)) from None  # fmt: skip
 
 
 def metadata(path: PathLike) -> dict[str, str]:
@@ -217,6 +231,7 @@ def load(path: PathLike, template: Any = None) -> Any:
     """The tree that was saved in a file.
 
     Args:
+        path: of a file or an index, as of `mapped`.
         template: a tree of arrays, of `ShapeDtypeStruct`s, or of numbers, of the structure that is
             wanted; what it holds says which shapes and dtypes are expected.  If None, the result
             is a dict of arrays by their names.

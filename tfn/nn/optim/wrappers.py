@@ -28,11 +28,11 @@ def masked(inner: GradientTransformation, mask: Mask) -> GradientTransformation:
         mask: which part.
 
     Example:
-        >>> optimizer = masked(GradientTransformation(
-        ...     lambda params: (), lambda updates, state, params: (
-        ...         tree.map(lambda u: 10 * u, updates), state)), {"a": True, "b": False})
-        >>> optimizer.update({"a": 1, "b": 1}, optimizer.init({"a": 0, "b": 0}))[0]
-        {'a': 10, 'b': 1}
+        >>> from tfn.nn import optim
+        >>> optimizer = masked(optim.scale(10.0), {"a": True, "b": False})
+        >>> params = {"a": jnp.ones(()), "b": jnp.ones(())}
+        >>> optimizer.update(params, optimizer.init(params))[0]
+        {'a': Array(10., dtype=float32), 'b': Array(1., dtype=float32)}
     """
 
     def of(pytree: Any) -> Any:
@@ -81,7 +81,7 @@ def multi_steps(inner: GradientTransformation, every: int | Schedule) -> Gradien
 
     def init(params: Params) -> State:
         zero = jnp.zeros((), int)
-        return MultiStepsState(zero, zero, inner.init(params), tree.map(jnp.zeros_like, params))
+        return MultiStepsState(zero, zero, inner.init(params), _zeros(params))
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         n = state.mini_step
@@ -90,20 +90,22 @@ def multi_steps(inner: GradientTransformation, every: int | Schedule) -> Gradien
                         state.acc_grads, updates)  # fmt: skip
         new, inner_state = inner.update(mean, state.inner_opt_state, params)
         last = n + 1 >= wanted
-        zeros = tree.map(jnp.zeros_like, (new, mean))
-        new, _ = choose(last, (new, None), (zeros[0], None))
         state = MultiStepsState(
             jnp.where(last, 0, n + 1),
             state.gradient_step + last,
-            choose(last, inner_state, state.inner_opt_state),
-            choose(last, zeros[1], mean),
+            _choose(last, inner_state, state.inner_opt_state),
+            _choose(last, _zeros(mean), mean),
         )
-        return new, state
+        return _choose(last, new, _zeros(new)), state
 
     return GradientTransformation(init, update)
 
 
-def choose(condition: Array, a: Any, b: Any) -> Any:
+def _zeros(pytree: Any) -> Any:
+    return tree.map(jnp.zeros_like, pytree)
+
+
+def _choose(condition: Array, a: Any, b: Any) -> Any:
     """The first tree if the condition holds, else the second; both are computed."""
     return tree.map(lambda x, y: jnp.where(condition, x, y).astype(y.dtype), a, b)
 
@@ -166,8 +168,8 @@ def apply_if_finite(
         count = jnp.where(finite, 0, state.notfinite_count + 1)
         new, inner_state = inner.update(updates, state.inner_state, params)
         done = finite | (count > max_consecutive_errors)
-        new = choose(done, new, tree.map(jnp.zeros_like, new))
-        inner_state = choose(done, inner_state, state.inner_state)
+        new = _choose(done, new, _zeros(new))
+        inner_state = _choose(done, inner_state, state.inner_state)
         total = state.total_notfinite + ~finite
         return new, ApplyIfFiniteState(count, finite, total, inner_state)
 
