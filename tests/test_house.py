@@ -56,7 +56,7 @@ EXCEPTIONS = {
 
 UNMIRRORED = {
     f"tests/test_{name}.py"
-    for name in ("house", "readme", "programs", "deep", "benchmarks", "optax")
+    for name in ("house", "readme", "programs", "deep", "scale", "benchmarks", "optax")
 }
 """Tests of no one file."""
 
