@@ -43,7 +43,8 @@ def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve:
         f: the function, of the structure of its argument; what it closes over may be
             differentiated.
         initial_guess: where the search begins; it has no derivative.
-        solve: ``solve(f, initial_guess)`` gives the root, or (root, aux) with `has_aux`.
+        solve: ``solve(f, initial_guess)`` gives the root, or (root, aux) with `has_aux`; what it
+            closes over has no part in derivatives.
         tangent_solve: ``tangent_solve(g, y)`` gives the x with ``g(x) = y`` for a linear g.
 
     Example:
@@ -64,12 +65,17 @@ def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve:
     def at(parameters: Any) -> Function:
         return replace(residual, captured=tuple(parameters))
 
-    def root(parameters: Any, guess: Any) -> Any:
+    def run(parameters: Any, guess: Any) -> Any:
         return solve(at(parameters), guess)
 
+    whole = converted("custom_root", run, [residual.captured, initial_guess])
+
+    def root(parameters: Any, guess: Any, fixed: Any) -> Any:
+        return replace(whole, captured=tuple(fixed))(parameters, guess)
+
     def rule(primals: Any, tangents: Any) -> Any:
-        (parameters, guess), (directions, _) = primals, tangents
-        found = differentiated(parameters, guess)
+        (parameters, guess, fixed), (directions, *_) = primals, tangents
+        found = differentiated(parameters, guess, fixed)
         x = found[0] if has_aux else found
         slope = jvp(lambda p: at(p)(x), (parameters,), (directions,))[1]
         _, linear = linearize(at(parameters), x)
@@ -78,7 +84,7 @@ def custom_root(f: Function, initial_guess: Any, solve: Function, tangent_solve:
 
     differentiated = custom_jvp(root)
     differentiated.defjvp(rule)
-    return differentiated(residual.captured, initial_guess)
+    return differentiated(residual.captured, initial_guess, whole.captured)
 
 
 def custom_linear_solve(matvec: Function, b: Any, solve: Function,
