@@ -1,4 +1,4 @@
-/* Train a network on MNIST without Python: see mnist_in_c.py, which writes the four functions.
+/* Train a network on MNIST without Python: see examples/mnist_in_c.py, which writes the four functions.
 
      cc -O2 -ffp-contract=off -Ibuild examples/export/train.c build/mlp_*.c -o train
      ./train examples/data/mnist 1            one epoch

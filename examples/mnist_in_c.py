@@ -1,6 +1,6 @@
 """Write the whole training of a network on MNIST as C: first values, shuffles, steps, tests.
 
-    python examples/export/mnist_in_c.py --model mlp --folder build
+    python examples/mnist_in_c.py --model mlp --folder build
     cc -O2 -ffp-contract=off examples/export/train.c build/*.c -o train
     ./train examples/data/mnist 1
 

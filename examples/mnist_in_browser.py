@@ -1,0 +1,65 @@
+"""Train a network on MNIST and write it as WebAssembly, for the page in examples/export.
+
+    python examples/mnist_in_browser.py
+    python -m http.server --directory examples/export      then open http://localhost:8000
+
+The function takes one picture and gives ten probabilities; the weights are part of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import mnist
+import tfn
+from tfn import nn, random
+from tfn.nn import optim
+
+HERE = Path(__file__).parent / "export"
+BATCH = 128
+
+
+def trained(epochs: int, count: int | None) -> Any:
+    """A network that reads digits, after so many epochs over so many images."""
+    images = mnist.load("train", count)
+    steps = len(images.digits) // BATCH
+    optimizer = optim.adam(optim.cosine_decay_schedule(2e-3, epochs * steps, alpha=0.02))
+    step = mnist.make_step(optimizer)
+    init_key, key = random.split(random.key(0))
+    network = mnist.MODELS["mlp"].init(init_key)
+    state = optimizer.init(network)
+    for epoch in range(epochs):
+        order = random.permutation(random.fold_in(key, epoch), len(images.digits))
+        for i in range(steps):
+            chosen = order[i * BATCH : (i + 1) * BATCH]
+            network, state, _ = step(network, state, mnist.Images(*(x[chosen] for x in images)))
+    return network
+
+
+def digit(network: Any, pixels: tfn.Array) -> tfn.Array:
+    """How probable each of the ten digits is, for a picture uint8[28, 28]."""
+    return nn.softmax(mnist.logits_of(network, pixels[None])[0])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Train and write; the exit status."""
+    parser = argparse.ArgumentParser(description="Write a network as WebAssembly.")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--images", type=int, help="how many to train on; all by default")
+    parser.add_argument("--path", type=Path, default=HERE / "build" / "digit.wasm")
+    options = parser.parse_args(arguments)
+    network = trained(options.epochs, options.images)
+    options.path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = tfn.ShapeDtypeStruct((28, 28), "uint8")
+    made = tfn.export(digit, network, pixels, path=options.path, embed="network")
+    tests = mnist.load("t10k")
+    print(f"{made.files[0]}: {options.path.stat().st_size:,} bytes, "
+          f"test accuracy {mnist.accuracy(network, tests):.2%}")  # fmt: skip
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
