@@ -16,6 +16,7 @@ from tfn.dtypes import COMPLEX128, FLOAT64, INT32
 from tfn.trace import build, oracle
 from tfn.trace.argument import (
     Conv,
+    Custom,
     Fft,
     FftType,
     Handmade,
@@ -31,6 +32,7 @@ from tfn.trace.interpreter import Nest
 from tfn.trace.jaxpr import function, param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
+from tfn.transforms import rules
 
 Graph = Callable[..., UOp]
 RNG = np.random.default_rng(7)
@@ -252,6 +254,28 @@ def _call(x: UOp, y: UOp) -> UOp:
     return build.call("f", f, [first, second])[0] * first
 
 
+@dataclass(frozen=True)
+class _ByHand:
+    """The rules of x x y, as a user would give them."""
+
+    def jvp(self, push: Any, u: UOp, tangents: Sequence[UOp | None]) -> list[UOp | None]:
+        (x, y), (_, dx, dy) = u.src[1:], tangents
+        parts = [None if dx is None else 2.0 * x * y * dx, None if dy is None else x * x * dy]
+        slope = [part for part in parts if part is not None]
+        return [sum(slope[1:], slope[0])]
+
+    def transpose(self, pull: Any, u: UOp, cts: Any, moving: Any) -> Any:
+        return rules.through(pull, u, cts, moving)
+
+    def lanes(self, lane: rules.Lane) -> rules.Lane:
+        return lane
+
+
+def _custom(x: UOp, y: UOp) -> UOp:
+    f = _function(lambda x, y: [x * x * y], VECTOR, VECTOR)
+    return UOp(Op.GET, (UOp(Op.CUSTOM, (f, x, y), Custom("f", _ByHand())),), 0)
+
+
 WORDS = RNG.integers(0, 2**32, (4, 5), dtype=np.uint32)
 POINTS = np.array([[0], [2], [2], [9], [-1]], np.int32)  # with a tie, and two outside
 PAIRS = np.array([[[0, 1], [2, 0]], [[1, 1], [1, 5]]], np.int32)
@@ -371,6 +395,9 @@ CASES = [
         _function(lambda c, x: [c * x + c, c * c], ((3,), COMPLEX128), ((3,), COMPLEX128)),
         [], [z], [zs], 4)[1], (0,)), (3,), (4, 3)),
     *(fourier(kind, *lengths) for kind in FftType for lengths in ((5,), (3, 4))),
+    Case("custom", Op.CUSTOM, _custom, (normal(3), normal(3))),
+    Case("custom of one", Op.CUSTOM, lambda x, y: _custom(x, y), (normal(3),), (normal(3),)),
+    Case("after", Op.AFTER, lambda x, y: build.after(x * x, [y]), (normal(5), normal(5))),
     Case("barrier", Op.GBARRIER, lambda x: UOp(Op.GBARRIER, (x * x,)), (normal(5),)),
 ]
 # fmt: on

@@ -24,12 +24,12 @@ ORDER = 3
 def test_a_row_for_every_op() -> None:
     missing = {op.name for op in JAXPR_OPS - LEAVES - set(JVP)}
     assert not missing, f"JVP has no row for {missing}"
-    extra = {op.name for op in set(JVP) - JAXPR_OPS}
+    extra = {op.name for op in set(JVP) - JAXPR_OPS - {Op.LINEAR}}  # between push and pull
     assert not extra, f"JVP has rows for {extra}, which no traced graph may hold"
 
 
 def test_a_case_for_every_row() -> None:
-    missing = {op.name for op in set(JVP) - {case.op for case in CASES}}
+    missing = {op.name for op in set(JVP) - {Op.LINEAR} - {case.op for case in CASES}}
     assert not missing, f"no case tests {missing}"
 
 
