@@ -128,6 +128,8 @@ def test_the_file_may_be_replaced_and_what_was_loaded_donated(path: Path) -> Non
 def test_what_cannot_be_saved(path: Path) -> None:
     with pytest.raises(ArgumentError, match="one name"):
         state.save(path, {"a.b": 1, "a": {"b": 2}})
+    with pytest.raises(ArgumentError, match="__metadata__"):
+        state.save(path, {"__metadata__": 1})
     with pytest.raises(ArgumentError, match=r"only arrays and numbers[^$]*w: str"):
         state.save(path, {"w": "text"})
     with pytest.raises(ArgumentError, match="complex128"):

@@ -32,6 +32,7 @@ NUMBERS = (bool, int, float)
 ALIGNMENT = 64  # of the data in a file: that of arrays which are shared instead of copied
 WRITER, VERSION = "tfn", 1
 CHECKSUM = "crc32"
+TEXTS = "__metadata__"  # where the format has texts, among the names of arrays
 SHOWN = 4  # differences from a template
 
 # fmt: off
@@ -59,7 +60,7 @@ def names(pytree: Any) -> list[str]:
     found = [
         tree.keystr(path, simple=True, separator=".") for path, _ in tree.leaves_with_path(pytree)
     ]
-    for name, times in Counter(found).items():
+    for name, times in Counter([*found, TEXTS]).items():
         if times > 1:
             raise ArgumentError("two leaves would have one name in the file", got=name,
                                 hint="keys of dicts must not hold dots")  # fmt: skip
@@ -121,7 +122,7 @@ def save(path: PathLike, pytree: Any, *, metadata: Mapping[str, str] | None = No
         end += data.nbytes
         checksum = zlib.crc32(_bytes(data), checksum)
     own = {WRITER: str(VERSION), CHECKSUM: str(checksum)}
-    text = json.dumps({"__metadata__": {**(metadata or {}), **own}, **header}).encode()
+    text = json.dumps({TEXTS: {**(metadata or {}), **own}, **header}).encode()
     text += b" " * (-(len(text) + 8) % ALIGNMENT)
     with replacing(path) as file:
         file.write(len(text).to_bytes(8, "little") + text)
@@ -162,9 +163,9 @@ def mapped(path: PathLike) -> dict[str, Data]:
         places: dict[str, str] = json.loads(Path(path).read_text())["weight_map"]
         files = {file: _open(Path(path).parent / file)[0] for file in sorted({*places.values()})}
         return {name: files[file][name] for name, file in places.items()}
+    except StateError:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        if isinstance(error, StateError):
-            raise
         raise StateError(f"{os.fspath(path)} is no index of the arrays beside it",
                          got=repr(error)) from None  # fmt: skip
 
