@@ -187,3 +187,16 @@ def test_conv_is_mapped() -> None:
         np.testing.assert_allclose(both[i], conv(x[i], w[i]), rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(images[i], conv(x[i], w[0]), rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(kernels[i], conv(x[0], w[i]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", [None, ("NHWC", "HWIO", "NHWC")])
+def test_patches(layout: tuple[str, str, str] | None) -> None:
+    x = np.random.default_rng(0).normal(size=(2, 3, 5, 6)).astype("float32")
+    given = x if layout is None else x.transpose(0, 2, 3, 1)
+    found = np.asarray(
+        lax.conv_general_dilated_patches(given, (2, 3), (1, 2), "VALID", dimension_numbers=layout)
+    )
+    found = found if layout is None else found.transpose(0, 3, 1, 2)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (2, 3), (2, 3))[:, :, :, ::2]
+    expected = windows.transpose(0, 1, 4, 5, 2, 3).reshape(2, 18, 4, 2)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfn import lax
-from tfn.errors import ArgumentError, AxisError, OutOfBoundsError, ShapeError
+from tfn.errors import ArgumentError, AxisError, DTypeError, OutOfBoundsError, ShapeError
 
 X = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
@@ -96,3 +96,18 @@ def test_concatenate_and_split() -> None:
         lax.concatenate([], 0)
     with pytest.raises(ShapeError, match="add up to 3"):
         lax.split(X, (1, 1), axis=1)
+
+
+def test_stack_and_unstack() -> None:
+    x, y = np.arange(3), np.arange(3) + 10
+    assert lax.stack([x, y]).tolist() == [[0, 1, 2], [10, 11, 12]]
+    assert lax.stack([x, y], -1).tolist() == [[0, 10], [1, 11], [2, 12]]
+    assert [v.tolist() for v in lax.unstack(np.stack([x, y]), 1)] == [[0, 10], [1, 11], [2, 12]]
+    with pytest.raises(DTypeError):
+        lax.stack([x, x.astype("float32")])
+
+
+def test_shapes_in_common() -> None:
+    assert lax.broadcast_shapes((2, 1), (3,), ()) == (2, 3)
+    with pytest.raises(ShapeError, match=r"\(2,\), \(3,\)"):
+        lax.broadcast_shapes((2,), (3,))

@@ -136,3 +136,10 @@ def test_reductions_are_mapped() -> None:
     maxima = lambda x: lax.reduce_window(x, -np.inf, lax.max, (2,), (2,), "VALID")
     np.testing.assert_array_equal(tfn.vmap(maxima)(rows), X[0].reshape(10, 6, 2).max(-1))
     np.testing.assert_array_equal(tfn.vmap(lambda x: lax.argmax(x, 0))(rows), X[0].argmax(-1))
+
+
+def test_xor() -> None:
+    x = np.random.default_rng(0).integers(0, 1 << 30, (3, 7))
+    assert lax.reduce_xor(x, (1,)).tolist() == np.bitwise_xor.reduce(x, 1).tolist()
+    flags = x % 2 == 0
+    assert lax.reduce_xor(flags, (0,)).tolist() == np.logical_xor.reduce(flags, 0).tolist()

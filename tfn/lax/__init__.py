@@ -4,6 +4,7 @@ Files in reading order:
     operand      what is accepted: arrays of one dtype, Python scalars that take it
     functions    exp, sin, erf and their like
     elementwise  arithmetic, comparisons, bits, choices, casts
+    bits         counted, read as another dtype, those of floats
     movement     shapes, slices, padding, joining, counting
     contraction  dot, dot_general, convolutions
     fourier      the discrete Fourier transform
@@ -16,6 +17,7 @@ Files in reading order:
     branches     cond, switch
     solve        custom_root, custom_linear_solve
     associative  associative_scan
+    cumulative   cumsum, cummax and their like
     special      incomplete gamma and beta functions, zeta, Bessel
     linalg       matrix factorisations and solves
 """
@@ -40,14 +42,20 @@ from tfn.lax.elementwise import (
     shift_right_arithmetic as shift_right_arithmetic, shift_right_logical as shift_right_logical,
     eq as eq, ne as ne, lt as lt, le as le, gt as gt, ge as ge, select as select,
     select_n as select_n, convert_element_type as convert_element_type,
-    bitcast_convert_type as bitcast_convert_type,
+)  # fmt: skip
+from tfn.lax.bits import (
+    population_count as population_count, clz as clz,
+    bitcast_convert_type as bitcast_convert_type, nextafter as nextafter,
+    reduce_precision as reduce_precision,
 )  # fmt: skip
 from tfn.lax.movement import (
     full as full, full_like as full_like, iota as iota, broadcasted_iota as broadcasted_iota,
     reshape as reshape, transpose as transpose, expand_dims as expand_dims, squeeze as squeeze,
     collapse as collapse, broadcast as broadcast, broadcast_in_dim as broadcast_in_dim,
     rev as rev, concatenate as concatenate, split as split, tile as tile, pad as pad,
-    slice as slice, slice_in_dim as slice_in_dim, index_in_dim as index_in_dim,
+    stack as stack, unstack as unstack, broadcast_shapes as broadcast_shapes,
+    broadcast_to_rank as broadcast_to_rank, slice as slice, slice_in_dim as slice_in_dim,
+    index_in_dim as index_in_dim,
 )  # fmt: skip
 from tfn.lax.contraction import (
     Precision as Precision, dot_general as dot_general, dot as dot,
@@ -56,25 +64,29 @@ from tfn.lax.contraction import (
     conv_dimension_numbers as conv_dimension_numbers, padtype_to_pads as padtype_to_pads,
     conv_general_dilated as conv_general_dilated, conv as conv,
     conv_with_general_padding as conv_with_general_padding, conv_transpose as conv_transpose,
+    conv_general_dilated_patches as conv_general_dilated_patches,
 )  # fmt: skip
 from tfn.lax.fourier import fft as fft, FftType as FftType
 from tfn.lax.reduction import (
     reduce_sum as reduce_sum, reduce_prod as reduce_prod, reduce_max as reduce_max,
-    reduce_min as reduce_min, reduce_or as reduce_or, reduce_and as reduce_and, reduce as reduce,
-    argmax as argmax, argmin as argmin, reduce_window as reduce_window,
+    reduce_min as reduce_min, reduce_or as reduce_or, reduce_and as reduce_and,
+    reduce_xor as reduce_xor, reduce as reduce, argmax as argmax, argmin as argmin,
+    reduce_window as reduce_window,
 )  # fmt: skip
 from tfn.lax.irregular import (
     dynamic_slice as dynamic_slice, dynamic_update_slice as dynamic_update_slice,
     dynamic_slice_in_dim as dynamic_slice_in_dim, dynamic_index_in_dim as dynamic_index_in_dim,
     dynamic_update_slice_in_dim as dynamic_update_slice_in_dim,
     dynamic_update_index_in_dim as dynamic_update_index_in_dim, sort as sort, top_k as top_k,
+    sort_key_val as sort_key_val, approx_max_k as approx_max_k, approx_min_k as approx_min_k,
+    with_sharding_constraint as with_sharding_constraint,
     optimization_barrier as optimization_barrier,
 )  # fmt: skip
 from tfn.lax.gather import (
     GatherScatterMode as GatherScatterMode, GatherDimensionNumbers as GatherDimensionNumbers,
     ScatterDimensionNumbers as ScatterDimensionNumbers, gather as gather, scatter as scatter,
-    scatter_add as scatter_add, scatter_mul as scatter_mul, scatter_min as scatter_min,
-    scatter_max as scatter_max,
+    scatter_add as scatter_add, scatter_sub as scatter_sub, scatter_mul as scatter_mul,
+    scatter_min as scatter_min, scatter_max as scatter_max,
 )  # fmt: skip
 from tfn.lax.loops import (
     scan as scan, while_loop as while_loop, fori_loop as fori_loop, map as map,
@@ -82,6 +94,10 @@ from tfn.lax.loops import (
 from tfn.lax.branches import cond as cond, switch as switch
 from tfn.lax.solve import custom_root as custom_root, custom_linear_solve as custom_linear_solve
 from tfn.lax.associative import associative_scan as associative_scan
+from tfn.lax.cumulative import (
+    cumsum as cumsum, cumprod as cumprod, cummax as cummax, cummin as cummin,
+    cumlogsumexp as cumlogsumexp,
+)  # fmt: skip
 from tfn.lax.special import (
     igamma as igamma, igammac as igammac, igamma_grad_a as igamma_grad_a,
     random_gamma_grad as random_gamma_grad, betainc as betainc, zeta as zeta,

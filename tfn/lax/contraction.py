@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
@@ -263,6 +266,37 @@ def conv_with_general_padding(
     return conv_general_dilated(lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation,
                                 precision=precision,
                                 preferred_element_type=preferred_element_type)  # fmt: skip
+
+
+def conv_general_dilated_patches(
+    lhs: ArrayLike, filter_shape: Sequence[int], window_strides: Sequence[int],
+    padding: str | Pairs, lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None, dimension_numbers: Layout = None,
+    precision: Any = None, preferred_element_type: Any = None,
+) -> Array:  # fmt: skip
+    """What a window sees at each place, as channels: those of lhs, each with the window's places.
+
+    It is a convolution, of which each feature looks at one place of one channel.
+
+    Example:
+        >>> from tfn import lax
+        >>> x = lax.full((1, 2, 5, 5), 1.0)
+        >>> lax.conv_general_dilated_patches(x, (3, 3), (1, 1), "VALID").shape
+        (1, 18, 3, 3)
+    """
+    x = array(lhs)
+    shape = tuple(filter_shape)
+    layout = conv_dimension_numbers(x.shape, (1,) * len(x.shape), dimension_numbers)
+    channels, size = x.shape[layout.lhs_spec[1]], prod(shape)
+    one_hot = np.eye(size, dtype=x.dtype).reshape(size, 1, *shape)
+    window = np.tile(one_hot, (channels, *(1,) * (len(shape) + 1)))
+    place = [0] * len(x.shape)
+    for axis, at in enumerate(layout.rhs_spec):
+        place[at] = axis
+    return conv_general_dilated(
+        x, np.transpose(window, place), window_strides, padding, lhs_dilation, rhs_dilation,
+        layout, channels, precision=precision, preferred_element_type=preferred_element_type,
+    )  # fmt: skip
 
 
 _CHANNELS_LAST = {1: "H", 2: "HW", 3: "HWD"}

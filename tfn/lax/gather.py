@@ -264,6 +264,16 @@ def scatter_add(
     return _scatter(Op.ADD, operand, scatter_indices, updates, dimension_numbers, mode)
 
 
+def scatter_sub(
+    operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers, *, indices_are_sorted: bool = False,
+    unique_indices: bool = False, mode: str | GatherScatterMode | None = None,
+) -> Array:  # fmt: skip
+    """The operand with updates taken from windows."""
+    less = elementwise.neg(updates)
+    return _scatter(Op.ADD, operand, scatter_indices, less, dimension_numbers, mode)
+
+
 def scatter_mul(
     operand: ArrayLike, scatter_indices: ArrayLike, updates: ArrayLike,
     dimension_numbers: ScatterDimensionNumbers, *, indices_are_sorted: bool = False,

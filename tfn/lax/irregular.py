@@ -209,6 +209,18 @@ def _sorted(xs: Sequence[Array], keys: int) -> list[Array]:
     return list(node)
 
 
+def sort_key_val(keys: ArrayLike, values: ArrayLike, dimension: int = -1,
+                 is_stable: bool = True) -> tuple[Array, Array]:  # fmt: skip
+    """Keys in ascending order along an axis, and values moved with them.
+
+    Example:
+        >>> [x.tolist() for x in sort_key_val(np.array([2, 1]), np.array([7.0, 8.0]))]
+        [[1, 2], [8.0, 7.0]]
+    """
+    first, second = sort((keys, values), dimension, is_stable, 1)
+    return first, second
+
+
 def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
     """The k largest elements along an axis, the largest first, and their coordinates.
 
@@ -232,6 +244,37 @@ def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
     size = x.shape[axis]
     best = [rev(slice_in_dim(v, size - k, size, axis=axis), axis) for v in (values, places)]
     return best[0], best[1]
+
+
+def approx_max_k(operand: ArrayLike, k: int, reduction_dimension: int = -1,
+                 recall_target: float = 0.95, **hints: Any) -> tuple[Array, Array]:  # fmt: skip
+    """The k largest elements along an axis and their coordinates: `top_k`, which misses none."""
+    return top_k(operand, k, reduction_dimension)
+
+
+def approx_min_k(operand: ArrayLike, k: int, reduction_dimension: int = -1,
+                 recall_target: float = 0.95, **hints: Any) -> tuple[Array, Array]:  # fmt: skip
+    """The k smallest elements along an axis, the smallest first, and their coordinates.
+
+    Raises:
+        ArgumentError: unless 0 <= k <= size of the axis.
+
+    Example:
+        >>> [x.tolist() for x in approx_min_k(np.array([3.0, 1.0, 2.0]), 2)]
+        [[1.0, 2.0], [1, 2]]
+    """
+    x = array(operand)
+    axis = one_axis("approx_min_k", reduction_dimension, len(x.shape))
+    if not 0 <= k <= x.shape[axis]:
+        raise ArgumentError(f"approx_min_k needs 0 <= k <= {x.shape[axis]}",
+                            got=f"{show(x)}, k={k}")  # fmt: skip
+    values, places = sort((x, broadcasted_iota(INT32, x.shape, axis)), axis)
+    return slice_in_dim(values, 0, k, axis=axis), slice_in_dim(places, 0, k, axis=axis)
+
+
+def with_sharding_constraint(x: T, shardings: Any) -> T:
+    """x: there is one device, and everything is on it."""
+    return x
 
 
 def optimization_barrier(operand: T) -> T:

@@ -14,9 +14,9 @@ from typing import Any
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError, OutOfBoundsError, ShapeError
-from tfn.lax.operand import array, expand, literal, scalar, show
+from tfn.lax.operand import array, arrays, expand, literal, scalar, show
 from tfn.numpy.creation import make
-from tfn.numpy.operands import Axes, a_shape, one_axis, some_axes
+from tfn.numpy.operands import Axes, a_shape, broadcast_shape, one_axis, some_axes
 from tfn.trace.argument import Iota, Pad, Shrink
 from tfn.trace.bind import bind
 from tfn.trace.op import Op, Shape
@@ -233,6 +233,46 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
         raise ArgumentError("concatenate needs at least one array")
     axis = one_axis("concatenate", dimension, len(parts[0].shape))
     return parts[0] if len(parts) == 1 else bind(Op.CONCAT, *parts, arg=axis)
+
+
+def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
+    """Arrays of one shape and dtype along a new axis.
+
+    Raises:
+        ShapeError, DTypeError: if they differ.
+
+    Example:
+        >>> stack([iota("int32", 2), iota("int32", 2)], 1).tolist()
+        [[0, 0], [1, 1]]
+    """
+    xs = arrays(*operands)
+    at = one_axis("stack", axis, len(xs[0].shape) + 1)
+    return concatenate([expand_dims(x, (at,)) for x in xs], at)
+
+
+def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
+    """The slices along an axis, which vanishes.
+
+    Example:
+        >>> [int(x) for x in unstack(iota("int32", 2))]
+        [0, 1]
+    """
+    x = array(x)
+    at = one_axis("unstack", axis, len(x.shape))
+    return tuple(index_in_dim(x, i, at, keepdims=False) for i in range(x.shape[at]))
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
+    """The shape that arrays of these shapes have in common; sizes of 1 are repeated.
+
+    Raises:
+        ShapeError: if there is none.
+
+    Example:
+        >>> broadcast_shapes((3, 1), (4,))
+        (3, 4)
+    """
+    return broadcast_shape("broadcast_shapes", *map(tuple, shapes))
 
 
 def split(x: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:

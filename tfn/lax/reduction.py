@@ -136,6 +136,22 @@ def reduce(operands: Any, init_values: Any, computation: Computation, dimensions
     return reduce_pairs(computation, operands, init_values, dimensions)
 
 
+def reduce_xor(x: ArrayLike, axes: Axes = None) -> Array:
+    """Bits that are set in an odd number of the elements over axes.
+
+    Example:
+        >>> reduce_xor(iota("int32", 4), (0,)).tolist()
+        0
+    """
+    x = array(x)
+    over = some_axes("reduce_xor", axes, len(x.shape))
+    if x.dtype == BOOL:
+        odd = fold(Op.ADD, elementwise.cast(x, dtypes.INT32), over)
+        return elementwise.eq(elementwise.rem(odd, 2), 1)
+    out: Array = reduce_pairs(elementwise.bitwise_xor, x, 0, over)
+    return out
+
+
 # Where the largest is.
 
 

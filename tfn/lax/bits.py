@@ -1,0 +1,224 @@
+"""Bits: counted, read as another dtype, and those of floats one step on or rounded."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tfn import dtypes
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, FLOATS, INTEGERS, DType
+from tfn.errors import ArgumentError, DTypeError, ShapeError
+from tfn.lax.elementwise import bitcast_convert_type as of_one_width
+from tfn.lax.operand import array, arrays, show
+from tfn.numpy.operands import apply
+from tfn.trace import build
+from tfn.trace.op import Shape
+from tfn.trace.uop import UOp
+from tfn.transforms.forward import custom_jvp
+
+
+def _unsigned(dtype: DType) -> DType:
+    return np.dtype(f"u{dtype.itemsize}")
+
+
+def _steps(u: UOp) -> list[int]:
+    """1, 2, 4, ... below the number of bits."""
+    return [1 << i for i in range((8 * u.dtype.itemsize).bit_length() - 1)]
+
+
+def _ones(u: UOp) -> UOp:
+    """How many bits are set: sums of neighbours, then of neighbouring sums."""
+    width = 8 * u.dtype.itemsize
+    for step in _steps(u):
+        pattern = sum(((1 << step) - 1) << at for at in range(0, width, 2 * step))
+        u = (u & pattern) + ((u >> step) & pattern)
+    return u
+
+
+def _count(x: UOp) -> UOp:
+    return build.cast(_ones(build.bitcast(x, _unsigned(x.dtype))), x.dtype)
+
+
+def _leading(x: UOp) -> UOp:
+    u = build.bitcast(x, _unsigned(x.dtype))
+    for step in _steps(u):
+        u = u | (u >> step)
+    return build.cast(8 * x.dtype.itemsize - _ones(u), x.dtype)
+
+
+def _integer(name: str, x: ArrayLike) -> Array:
+    value = array(x)
+    if value.dtype not in INTEGERS:
+        raise DTypeError(f"{name} needs integers", got=show(value))
+    return value
+
+
+def population_count(x: ArrayLike) -> Array:
+    """The number of bits that are set.
+
+    Raises:
+        DTypeError: unless x is integer.
+
+    Example:
+        >>> population_count(np.array([0, 7, -1], "int8")).tolist()
+        [0, 3, 8]
+    """
+    return apply(_count, [_integer("population_count", x)])
+
+
+def clz(x: ArrayLike) -> Array:
+    """The number of zeros above the highest bit that is set.
+
+    Raises:
+        DTypeError: unless x is integer.
+
+    Example:
+        >>> clz(np.array([0, 1, -1], "int32")).tolist()
+        [32, 31, 0]
+    """
+    return apply(_leading, [_integer("clz", x)])
+
+
+def _parted(x: UOp, dtype: DType) -> UOp:
+    """Wide elements as several narrow ones, the lowest bits first."""
+    bits, width = build.bitcast(x, _unsigned(x.dtype)), 8 * dtype.itemsize
+    count = x.dtype.itemsize // dtype.itemsize
+    parts = [build.cast(bits >> (width * i), _unsigned(dtype)) for i in range(count)]
+    joined = build.concat([build.reshape(part, (*x.shape, 1)) for part in parts], x.ndim)
+    return build.bitcast(joined, dtype)
+
+
+def _joined(x: UOp, dtype: DType) -> UOp:
+    """Several narrow elements along the last axis as a wide one."""
+    shape: Shape = x.shape[:-1]
+    wide = build.cast(build.bitcast(x, _unsigned(x.dtype)), _unsigned(dtype))
+    width = 8 * x.dtype.itemsize
+    total = build.zeros(shape, wide.dtype)
+    for i in range(x.shape[-1]):
+        part = build.shrink(wide, (*(0,) * len(shape), i), (*shape, i + 1))
+        total = total | (build.reshape(part, shape) << (width * i))
+    return build.bitcast(total, dtype)
+
+
+def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
+    """The same bits read as another dtype.
+
+    A narrower dtype gives a last axis of the parts, the lowest bits first; a wider one takes it.
+
+    Raises:
+        DTypeError: for bool.
+        ShapeError: if the last axis is not that of the parts of a wider dtype.
+
+    Example:
+        >>> hex(bitcast_convert_type(1.0, "uint32").item())
+        '0x3f800000'
+        >>> bitcast_convert_type(np.uint32(258), "uint8").tolist()
+        [2, 1, 0, 0]
+    """
+    x, dtype = array(operand), dtypes.canonical(new_dtype)
+    if x.dtype.itemsize == dtype.itemsize or BOOL in (x.dtype, dtype):
+        return of_one_width(x, dtype)
+    if x.dtype.itemsize > dtype.itemsize:
+        return apply(_parted, [x], dtype)
+    parts = dtype.itemsize // x.dtype.itemsize
+    if x.shape[-1:] != (parts,):
+        raise ShapeError(f"{dtype.name} is made of {parts} elements along the last axis",
+                         got=show(x))  # fmt: skip
+    return apply(_joined, [x], dtype)
+
+
+# Floats.
+
+
+def _next(x: UOp, y: UOp) -> UOp:
+    """Magnitudes are ordered as their bits are: one more or one less of them."""
+    carrier = _unsigned(x.dtype)
+    bits = build.bitcast(x, carrier)
+    zero, one = build.full_like(bits, 0), build.full_like(bits, 1)
+    sign = 1 << (8 * x.dtype.itemsize - 1)
+    away = build.eq(x < y, x > build.full_like(x, 0))  # whether the magnitude grows
+    moved = build.where(away, bits + one, bits - one)
+    least = build.where(x < y, one, build.full_like(bits, sign | 1))
+    moved = build.where(build.eq(bits & (sign - 1), zero), least, moved)
+    found = build.bitcast(moved, x.dtype)
+    nan = build.ne(x, x) | build.ne(y, y)
+    return build.where(nan, x + y, build.where(build.eq(x, y), y, found))
+
+
+def _floats(name: str, *operands: ArrayLike) -> list[Array]:
+    xs = arrays(*operands)
+    if any(x.dtype not in FLOATS or x.dtype != xs[0].dtype or x.shape != xs[0].shape for x in xs):
+        raise DTypeError(f"{name} needs floats of one dtype and shape",
+                         got=", ".join(map(show, xs)))  # fmt: skip
+    return xs
+
+
+def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
+    """The float beside x on the side of y.
+
+    Raises:
+        DTypeError: unless both have one floating dtype and one shape.
+
+    Example:
+        >>> nextafter(1.0, 2.0).item() - 1
+        1.1920928955078125e-07
+    """
+    return apply(_next, _floats("nextafter", x, y))
+
+
+def _rounded(x: UOp, exponent_bits: int, mantissa_bits: int) -> UOp:
+    """The nearest float with so many bits, by arithmetic on those of x."""
+    info = dtypes.finfo(x.dtype)
+    carrier = _unsigned(x.dtype)
+    mantissa, width = int(info.nmant), 8 * x.dtype.itemsize
+    bits = build.bitcast(x, carrier)
+    sign = bits & (1 << (width - 1))
+    size = bits & ((1 << (width - 1)) - 1)
+    dropped = mantissa - mantissa_bits
+    if dropped > 0:  # half to even: what is dropped is carried if it is more than a half
+        odd = (size >> dropped) & 1
+        size = ((size + ((1 << (dropped - 1)) - 1) + odd) >> dropped) << dropped
+    exponents = width - 1 - mantissa
+    infinity = ((1 << exponents) - 1) << mantissa
+    if exponent_bits < exponents:
+        bias, least = (1 << (exponents - 1)) - 1, (1 << (exponent_bits - 1)) - 1
+        above = size > (((bias + least) << mantissa) | ((1 << mantissa) - 1))
+        below = size <= (((bias - least) << mantissa) | ((1 << mantissa) - 1))
+        size = build.where(above, build.full_like(size, infinity), size)
+        size = build.where(below, build.full_like(size, 0), size)
+    return build.where(build.ne(x, x), x, build.bitcast(sign | size, x.dtype))
+
+
+@partial(custom_jvp, nondiff_argnums=(1, 2))
+def _reduced(x: Array, exponent_bits: int, mantissa_bits: int) -> Array:
+    return apply(_rounded, [x], exponent_bits, mantissa_bits)
+
+
+@_reduced.defjvp
+def _reduced_jvp(exponent_bits: int, mantissa_bits: int, primals: Any, tangents: Any) -> Any:
+    x, dx = _reduced(*primals, exponent_bits, mantissa_bits), tangents[0]
+    return x, dx
+
+
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
+    """The nearest floats that have so many bits; too large ones are infinite, too small ones 0.
+
+    The derivative is that of the operand.
+
+    Raises:
+        DTypeError: unless the operand is floating.
+        ArgumentError: for less than one bit of exponent, or negative numbers of bits.
+
+    Example:
+        >>> reduce_precision(np.array([1.01, 70000.0], "float32"), 5, 10).tolist()
+        [1.009765625, inf]
+    """
+    (x,) = _floats("reduce_precision", operand)
+    if exponent_bits < 1 or mantissa_bits < 0:
+        raise ArgumentError("reduce_precision needs a bit of exponent",
+                            got=f"{exponent_bits} and {mantissa_bits} bits")  # fmt: skip
+    out: Array = _reduced(x, exponent_bits, mantissa_bits)
+    return out

@@ -1,0 +1,69 @@
+"""What all elements up to each come to, along an axis: sums, products, extremes."""
+
+from __future__ import annotations
+
+from tfn import numpy as tnp
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, COMPLEXES, DType
+from tfn.errors import DTypeError
+from tfn.lax.associative import associative_scan
+from tfn.lax.operand import array, show
+from tfn.numpy.cumulative import running
+from tfn.numpy.operands import apply, one_axis
+from tfn.trace import build
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+
+def _along(x: UOp, op: Op, axis: int, reverse: bool, dtype: DType) -> UOp:
+    line = build.moveaxis(build.cast(x, dtype), axis, 0)
+    line = build.flip(line, (0,) if reverse else ())
+    out = build.flip(running(line, op), (0,) if reverse else ())
+    return build.cast(build.moveaxis(out, 0, axis), x.dtype)
+
+
+def _cumulative(name: str, op: Op, x: ArrayLike, axis: int, reverse: bool) -> Array:
+    value = array(x)
+    if value.dtype == BOOL or (op in (Op.MAX, Op.MIN) and value.dtype in COMPLEXES):
+        raise DTypeError(f"{name} needs numbers in an order", got=show(value))
+    axis = one_axis(name, axis, len(value.shape))
+    dtype = build.accumulator(value.dtype) if op in (Op.ADD, Op.MUL) else value.dtype
+    return apply(_along, [value], op, axis, bool(reverse), dtype)
+
+
+def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """The sums of all elements up to each, in their dtype; from the end on if `reverse`.
+
+    Example:
+        >>> cumsum(tnp.array([1, 2, 3])).tolist(), cumsum(tnp.array([1, 2, 3]), 0, True).tolist()
+        ([1, 3, 6], [6, 5, 3])
+    """
+    return _cumulative("cumsum", Op.ADD, operand, axis, reverse)
+
+
+def cumprod(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """The products of all elements up to each, in their dtype; from the end on if `reverse`."""
+    return _cumulative("cumprod", Op.MUL, operand, axis, reverse)
+
+
+def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """The largest of all elements up to each, NaN if there is one; backwards if `reverse`."""
+    return _cumulative("cummax", Op.MAX, operand, axis, reverse)
+
+
+def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """The smallest of all elements up to each, NaN if there is one; backwards if `reverse`."""
+    return _cumulative("cummin", Op.MIN, operand, axis, reverse)
+
+
+def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """``log(cumsum(exp(x)))``, without overflow.
+
+    Example:
+        >>> cumlogsumexp(tnp.array([1000.0, 1000.0])).tolist()
+        [1000.0, 1000.693...]
+    """
+    x = array(operand)
+    axis = one_axis("cumlogsumexp", axis, len(x.shape))
+    out: Array = associative_scan(tnp.logaddexp, x, reverse, axis)
+    return out
