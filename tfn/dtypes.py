@@ -201,8 +201,6 @@ def promote(operands: tuple[tuple[DType, bool], ...]) -> tuple[DType, bool]:
     node = _join(frozenset(_node(dtype, weak) for dtype, weak in operands))
     if node in _DEFAULT_OF:  # an integer met a Python float, say
         return _DEFAULT_OF[node], all(weak or dtype.kind in "bui" for dtype, weak in operands)
-    if node == "i64" and INT64 not in {d for d, _ in operands}:
-        return INT32, False  # uint32 with int32: the default width is kept
     return _LONG[node], False
 
 

@@ -152,7 +152,7 @@ def test_static_indices_outside_are_errors():
     assert x[7:9].shape == (0, 5)
 
 
-@pytest.mark.parametrize("bad", ["a", 1.5, True, object(), np.array([1.5]), (..., ...)])
+@pytest.mark.parametrize("bad", ["a", 1.5, object(), np.array([1.5]), (..., ...)])
 def test_what_is_no_index(bad):
     with pytest.raises(ArgumentError):
         tnp.ones((2, 2))[bad]
@@ -220,3 +220,16 @@ def test_take_along_axis():
 def test_open_grids():
     x = ramp((3, 4))
     close(tnp.asarray(x)[tnp.ix_(np.array([2, 0]), np.array([1, 3]))], x[np.ix_([2, 0], [1, 3])])
+
+
+@pytest.mark.parametrize("truth", [True, False])
+def test_a_single_truth_is_a_new_axis(truth):
+    x = np.arange(6).reshape(2, 3)
+    a = tnp.array(x)
+    for index in (truth, np.array(truth), (truth, 1), (slice(1), truth), (Ellipsis, truth)):
+        close(a[index], x[index].astype(np.int32))
+    close(a[..., True, np.array([2, 0])], x[..., True, [2, 0]].astype(np.int32))
+    close(a[tnp.array(truth)], x[truth].astype(np.int32))
+    close(a.at[tnp.array(truth)].set(9), np.where(truth, 9, x).astype(np.int32))
+    masked = tfn.jit(lambda m: a.at[m].add(1))(tnp.array(truth))
+    close(masked, (x + truth).astype(np.int32))

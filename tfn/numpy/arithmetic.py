@@ -134,9 +134,12 @@ def _floor_divide(x: UOp, y: UOp) -> UOp:
     if x.dtype not in FLOATS:
         return x // y
     # x - x % y is a multiple of y but for rounding, which the second rounding mends.
-    quotient = unary(Op.ROUND, (x - x % y) / y)
-    infinite = eq(unary(Op.ABS, x / y), full_like(x, np.inf))
-    return choose(infinite, x / y, choose(eq(y, full_like(y, 0)), x / y, quotient))
+    whole = unary(Op.ROUND, (x - x % y) / y)
+    quotient, zero, infinite = x / y, full_like(x, 0), full_like(x, np.inf)
+    exact = eq(x, zero) | eq(y, zero) | eq(unary(Op.ABS, quotient), infinite)
+    whole = choose(exact, quotient, whole)
+    far = eq(unary(Op.ABS, y), infinite) & (unary(Op.ABS, x) < infinite)
+    return choose(far, choose(x * y < 0, full_like(x, -1), quotient), whole)
 
 
 def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:

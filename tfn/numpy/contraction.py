@@ -13,7 +13,8 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INT32, DType, DTypeLike, canonical
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.complex import conj
-from tfn.numpy.operands import apply, array_of, broadcast_shape, some_axes, together
+from tfn.numpy.manipulation import moveaxis
+from tfn.numpy.operands import apply, array_of, broadcast_shape, one_axis, some_axes, together
 from tfn.trace import build
 from tfn.trace.argument import Dot
 from tfn.trace.build import add_up, cast, expand, permute, reshape
@@ -175,16 +176,27 @@ def outer(x: ArrayLike, y: ArrayLike) -> Array:
     return x.reshape(x.size, 1) * y.reshape(1, y.size)
 
 
-def vdot(x: ArrayLike, y: ArrayLike) -> Array:
+def vdot(
+    x: ArrayLike,
+    y: ArrayLike,
+    *,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Array:
     """The sum of the products of all elements, both flattened; x is conjugated."""
     x, y = array_of("vdot", x), array_of("vdot", y)
-    return dot(conj(x.reshape(x.size)), y.reshape(y.size))
+    flat = conj(x.reshape(x.size)), y.reshape(y.size)
+    return dot(*flat, precision=precision, preferred_element_type=preferred_element_type)
 
 
 def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Array:
     """The sum of products along an axis; x is conjugated, the other axes are broadcast."""
     x, y = array_of("vecdot", x), array_of("vecdot", y)
-    return (conj(x) * y).sum(axis)
+    i, j = one_axis("vecdot", axis, x.ndim), one_axis("vecdot", axis, y.ndim)
+    if x.shape[i] != y.shape[j]:
+        raise ShapeError("vecdot needs vectors of one size", got=f"{x.shape}, {y.shape}")
+    product = conj(moveaxis(x, i, -1)) * moveaxis(y, j, -1)
+    return product.sum(-1, product.dtype if product.dtype != BOOL else None)
 
 
 def kron(x: ArrayLike, y: ArrayLike) -> Array:

@@ -13,7 +13,17 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike
 from tfn.config import config
-from tfn.dtypes import BOOL, DEFAULTS, FLOAT32, INEXACT, DType, DTypeLike, canonical
+from tfn.dtypes import (
+    BOOL,
+    COMPLEXES,
+    DEFAULTS,
+    FLOAT32,
+    FLOATS,
+    INEXACT,
+    DType,
+    DTypeLike,
+    canonical,
+)
 from tfn.errors import ArgumentError, DeviceError, ShapeError
 from tfn.numpy.operands import (
     a_shape,
@@ -123,8 +133,11 @@ def _of_one(value: Any, dtype: DType) -> Array:
     kind = scalar_kind(value)
     if kind is None:
         return array_of("array", value)
-    whole = kind == dtype or kind.kind not in "fc"
-    made: Array = bind.face().asarray(value, dtype if whole else kind)
+    # A fraction is cut off by `astype`; else no digit of the number is lost on the way.
+    cut = (kind in FLOATS and dtype not in INEXACT) or (
+        kind in COMPLEXES and dtype not in COMPLEXES
+    )
+    made: Array = bind.face().asarray(value, kind if cut else dtype)
     return made
 
 
@@ -200,12 +213,13 @@ def copy(x: ArrayLike) -> Array:
     return duplicate(array_of("copy", x))
 
 
-def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False) -> Array:
+def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
     """The values in another dtype; float to integer truncates and saturates, NaN becomes 0.
 
     Raises:
         DTypeError: if there is no such dtype.
     """
+    on_device("astype", device)
     x = array_of("astype", x)
     wanted = canonical(dtype)
     if wanted == x.dtype:

@@ -7,7 +7,8 @@ An index is first read into a `Plan`, which says for each axis how it is walked:
     column    ``a:b:k``         single elements, at start, start + k, ...
     point     an index array    single elements, at places only known when it runs
 
-Index arrays are broadcast together; they, and the columns, span the grid of gathered windows.
+A single truth is a mask of no axes: it adds one, of size 1 or 0, to the index arrays.  These are
+broadcast together; they, and the columns, span the grid of gathered windows.
 Starts are operands of an eager program, so that ``x[i]`` and ``x[i:i + 8]`` with another ``i``
 need no other program; in a trace they are constants.  A static index outside its axis is an error;
 a dynamic one is moved to the border when reading, and left out when writing.
@@ -121,11 +122,15 @@ def read_index(x: Array, index: Any, checked: bool = True) -> _Reading:
     result: list[int | str] = [] if joined else ["grid"]
     starts: list[int] = []
     points: list[Any] = []
+    truths: list[Shape] = []
     for item, pointed in zip(items, spread):
         axis = len(walks)
         if pointed:
             if "grid" not in result:
                 result.append("grid")
+            if isinstance(item, np.ndarray) and not item.ndim:  # a new axis, of size 1 or 0
+                truths.append((int(item),))
+                continue
             for place in _places(x, item, axis, checked):
                 walks.append(Walk("point", 1, slot=len(points), kept=False))
                 points.append(place)
@@ -144,7 +149,7 @@ def read_index(x: Array, index: Any, checked: bool = True) -> _Reading:
         number_as(p, INT32, trace) if isinstance(p, int) else array_of("an index", p)
         for p in points
     ]
-    grid = broadcast_shape("indexing", *[p.shape for p in arrays])
+    grid = broadcast_shape("indexing", *[p.shape for p in arrays], *truths)
     plan = Plan(tuple(walks), tuple(result), grid)
     return _Reading(plan, tuple(starts), arrays)
 
@@ -169,11 +174,12 @@ def _item(item: Any) -> Any:
         item = np.asarray(item) if item.dtype == BOOL else item
     elif isinstance(item, list):
         item = np.asarray(item) if item else np.zeros(0, np.int32)
-    if isinstance(item, (np.ndarray, np.generic)) and item.dtype.kind in "iub" and item.ndim:
+    if isinstance(item, (bool, np.bool_)):
+        return np.asarray(item)
+    known = isinstance(item, (np.ndarray, np.generic)) and item.dtype.kind in "iub"
+    if known and (item.ndim or item.dtype == BOOL):
         return item
     try:
-        if isinstance(item, (bool, np.bool_)):  # NumPy's meaning of it, a new axis, helps nobody
-            raise TypeError
         return as_index(item)
     except TypeError:
         raise ArgumentError(
@@ -273,8 +279,8 @@ def getitem(
     check_mode(mode)
     reading = read_index(x, index, checked=mode is None)
     plan, starts, points = reading.plan, reading.starts, reading.points
-    if points:
-        if mode in ("fill", "drop"):
+    if points or plan.grid:
+        if points and mode in ("fill", "drop"):
             fill = _fill(x, fill_value)
             return apply(_filled, (x, fill, *points), plan, starts, weak=x.weak_type)
         return apply(_taken, (x, *points), plan, starts, weak=x.weak_type)
@@ -362,8 +368,10 @@ def _taken(x: UOp, *rest: Any) -> UOp:
     others = [a for a in range(x.ndim) if a not in pointed]
     slabs = permute(_slabs(x, plan, starts), pointed + others)
     sizes = slabs.shape[len(pointed) :]
-    if not all(slabs.shape[: len(pointed)]):  # nothing to take: the grid is empty
+    if not all(plan.grid + slabs.shape[: len(pointed)]):  # nothing to take
         found = build.zeros(plan.grid + sizes, x.dtype)
+    elif not pointed:  # the grid is that of truths
+        found = reshape(slabs, plan.grid + sizes)
     else:
         indices = side_by_side([wrapped(u, x.shape[a]) for u, a in zip(points, pointed)], plan.grid)
         found = build.gather(slabs, indices, (1,) * len(pointed) + sizes)

@@ -226,6 +226,8 @@ def repeat(
     if total_repeat_length is not None:
         missing = max(total_repeat_length - len(places), 0)
         places = np.pad(places, (0, missing), mode="edge")[:total_repeat_length]
+    if not places.size:
+        return apply(section, (x,), axis, 0, 0, weak=x.weak_type)
     index = array_of("repeat", places.astype(np.int32))
     return apply(_taken, (x, index), axis, weak=x.weak_type)
 

@@ -11,6 +11,7 @@ from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import DTypeLike
 from tfn.errors import ArgumentError, AxisError, ShapeError
 from tfn.numpy import matrices
+from tfn.numpy.creation import duplicate
 from tfn.numpy.operands import (
     a_shape,
     alias,
@@ -32,8 +33,11 @@ from tfn.trace.uop import UOp
 Numbers = tuple[int, ...]
 
 
-def reshape(x: ArrayLike, shape: Any, order: str = "C") -> Array:
+def reshape(x: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
     """The elements in order under another shape, one size of which may be -1.
+
+    Arrays are immutable, so that nobody sees whether the memory is shared; with ``copy=True`` it
+    is not.
 
     Raises:
         ShapeError: if the number of elements differs.
@@ -44,6 +48,7 @@ def reshape(x: ArrayLike, shape: Any, order: str = "C") -> Array:
         (2, 3)
     """
     x = array_of("reshape", x)
+    x = duplicate(x) if copy else x
     sizes = _wanted(x.shape, shape)
     if order == "C":
         return x if sizes == x.shape else alias(x, sizes, x.weak_type)

@@ -19,11 +19,21 @@ from tfn.dtypes import (
     DType,
     DTypeLike,
     canonical,
+    promote,
 )
 from tfn.dtypes import part as part_of
 from tfn.errors import ArgumentError
 from tfn.numpy.creation import astype, make, on_device
-from tfn.numpy.operands import apply, broadcast_shape, fit, together
+from tfn.numpy.operands import (
+    apply,
+    broadcast_shape,
+    fit,
+    inexact,
+    numbers_as,
+    together,
+    type_of,
+    values_of,
+)
 from tfn.trace import build
 from tfn.trace.build import cast, iota, moveaxis
 from tfn.trace.build import where as choose
@@ -104,7 +114,10 @@ def linspace(
     count = as_index(num)
     if count < 0:
         raise ArgumentError("linspace needs a number of samples that is not negative", got=str(num))
-    operands, kind, _ = together("linspace", start, stop, floating=True)
+    given = values_of("linspace", start, stop)
+    wide = [] if dtype is None else [(canonical(dtype), False)]
+    kind = inexact(promote((*map(type_of, given), *wide)))[0]
+    operands = numbers_as(given, kind)
     shape = broadcast_shape("linspace", *[x.shape for x in operands])
     wanted = kind if dtype is None else canonical(dtype)
     line = apply(_linspace, operands, count, bool(endpoint), kind, wanted, shape, axis)

@@ -10,6 +10,7 @@ from tfn.array import Array, ArrayLike
 from tfn.config import config
 from tfn.dtypes import BOOL, COMPLEXES, INEXACT, INT32, INT64, SHORT
 from tfn.errors import (
+    ArgumentError,
     DTypeError,
     ShapeError,
 )
@@ -69,6 +70,8 @@ def update(x: ArrayLike, index: Any, values: ArrayLike, how: str, mode: str | No
         return apply(_masked, (x, values, mask), op, weak=x.weak_type)
     reading = read_index(x, index, checked=mode is None)
     plan, starts = reading.plan, reading.starts
+    if plan.grid and not reading.points:
+        raise ArgumentError(f"x.at[index].{how} takes a single truth alone, as x.at[truth].{how}")
     shape = shape_of(plan)
     if broadcast_shape(f"x.at[index].{how}", values.shape, shape) != shape:
         raise ShapeError(
@@ -108,7 +111,7 @@ def _mask(x: Array, index: Any) -> Array | None:
     """The index, if it is one mask for the first axes of `x`."""
     if isinstance(index, tuple) and len(index) == 1:
         index = index[0]
-    if isinstance(index, (Array, np.ndarray)) and index.dtype == BOOL and index.ndim:
+    if isinstance(index, (Array, np.ndarray)) and index.dtype == BOOL:
         return array_of("x.at", index) if index.shape == x.shape[: index.ndim] else None
     return None
 
