@@ -152,11 +152,14 @@ class Uses:
     ends: dict[UOp, UOp] = field(default_factory=dict)  # part -> its kernel
     order: list[UOp] = field(default_factory=list)
     behind: dict[UOp, int] = field(default_factory=dict)  # instructions on the longest way to it
+    position: dict[UOp, int] = field(default_factory=dict)  # in the order
+    earliest: dict[UOp, int] = field(default_factory=dict)  # kernel -> position of its first output
     elsewhere: dict[tuple[object, ...], int] = field(default_factory=dict)  # other index maps
 
     def __post_init__(self) -> None:
         self.order = [u for u in walk(self.outputs) if u.op is not Op.FUNCTION]
-        for node in self.order:
+        for i, node in enumerate(self.order):
+            self.position[node] = i
             kept = self.barriers
             deepest = max((self.behind.get(s, 0) for s in node.src if s not in kept), default=0)
             self.behind[node] = weight(node) + deepest
@@ -169,6 +172,7 @@ class Uses:
             readers = self.places.get(node, {})
             first = self._same_loops(node, readers) or self._same_source(node) or node
             self.kernel[node] = first
+            self.earliest[first] = self.position[node]
             for reader in readers:
                 if reader is not first:
                     self.feeds.setdefault(first, set()).add(reader)
@@ -227,9 +231,13 @@ class Uses:
         return next((self.kernel[u] for u in others if u in self.kernel), None)
 
     def _reaches(self, start: UOp, goal: UOp) -> bool:
+        """Whether a kernel needs another one, be it through others, which then come before it."""
         seen, stack = {start}, [start]
         while stack:
-            for reader in self.feeds.get(stack.pop(), ()):
+            kernel = stack.pop()
+            if self.earliest[kernel] > self.position[goal]:
+                continue
+            for reader in self.feeds.get(kernel, ()):
                 if reader is goal:
                     return True
                 if reader not in seen:
