@@ -219,3 +219,12 @@ def test_checks_that_cannot_be(args: Any, words: str) -> None:
 def test_checks_that_there_are_not() -> None:
     with pytest.raises(ArgumentError, match="div, index, nan, user"):
         checkify.checkify(root, errors=frozenset({"oob"}))
+
+
+def test_a_debug_check_counts_only_inside() -> None:
+    def f(x: Any) -> Any:
+        checkify.debug_check(x > 0, "not positive")
+        return x
+
+    assert float(tfn.jit(f)(-1.0)) == float(f(-1.0)) == -1
+    assert "not positive" in checkify.checkify(f)(-1.0)[0].get()

@@ -11,7 +11,7 @@ import pytest
 import tfn
 from tfn import debug, lax
 from tfn.config import config
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, StaticArgumentError
 
 XS = np.float32([1, 2, 3])
 Lines = Callable[[], list[str]]
@@ -206,6 +206,14 @@ def test_trees_arrays_and_formats(lines: Lines) -> None:
     debug.print("{} {:.2f}", np.float32(0.1), np.float16(2 / 3))
     debug.print("{}", 1.5, ordered=True)
     assert lines() == ["nothing, {}", "0.1 0.67", "1.5"]
+
+
+def test_strings_and_other_objects_are_passed_as_they_are(lines: Lines) -> None:
+    debug.print("{name} {} {}", "first", 2, name="layer")
+    tfn.jit(lambda x: debug.print("{} {x} {}", "a", "b", x=x))(3)
+    assert lines() == ["layer first 2", "a 3 b"]
+    with pytest.raises(StaticArgumentError, match=r"\{1, 2\}"):
+        debug.callback(lambda s: None, {1, 2})
 
 
 @pytest.mark.parametrize(

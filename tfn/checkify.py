@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from tfn import debug, tree
 from tfn import numpy as tnp
+from tfn import tree
+from tfn.debug import fits
 from tfn.errors import ArgumentError, CheckError, user_line
 from tfn.trace import effects, lines
 from tfn.trace.uop import substitute
@@ -136,7 +137,7 @@ def checkify(function: Callable[..., Any], errors: Checks = user_checks) -> Call
     return run
 
 
-def check(pred: Any, msg: str, *args: Any, **kwargs: Any) -> None:
+def check(pred: Any, msg: str, *args: Any, debug: bool = False, **kwargs: Any) -> None:
     """Check that a condition holds; `msg` is formatted with the values of arrays if it does not.
 
     Inside of `checkify` a failure is returned; elsewhere it is raised, when the program runs.
@@ -144,6 +145,7 @@ def check(pred: Any, msg: str, *args: Any, **kwargs: Any) -> None:
     Args:
         pred: a boolean scalar.
         msg: as for `debug.print`.
+        debug: whether the check counts only inside of `checkify`.
 
     Raises:
         CheckError: if it does not hold.
@@ -152,7 +154,7 @@ def check(pred: Any, msg: str, *args: Any, **kwargs: Any) -> None:
     Example:
         >>> check(1 + 1 == 2, "arithmetic has changed")
     """
-    debug.fits("check", msg, args, kwargs)
+    fits("check", msg, args, kwargs)
     holds = tnp.asarray(pred)
     if holds.shape or holds.dtype != bool:
         raise ArgumentError("check needs a boolean scalar", got=show(holds),
@@ -160,7 +162,12 @@ def check(pred: Any, msg: str, *args: Any, **kwargs: Any) -> None:
     leaves, structure = tree.flatten((args, kwargs))
     given = [tnp.asarray(leaf) for leaf in leaves]
     site = checks.Site(msg, user_line(), structure)
-    effects.act(checks.raising([site]), [tnp.where(holds, np.int32(0), np.int32(1)), *given])
+    effects.act(checks.raising([site], debug), [tnp.where(holds, np.int32(0), np.int32(1)), *given])
+
+
+def debug_check(pred: Any, msg: str, *args: Any, **kwargs: Any) -> None:
+    """A `check` that counts only inside of `checkify`, and costs nothing elsewhere but a call."""
+    check(pred, msg, *args, debug=True, **kwargs)
 
 
 def check_error(error: Error) -> None:

@@ -14,21 +14,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfn import tree
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, StaticArgumentError
 from tfn.trace import effects
-from tfn.transforms.arguments import argument_names, as_value
+from tfn.transforms.arguments import as_value
 from tfn.transforms.callback import Returning, acting, shown
 
 NOTHING = tree.structure(None)
 
 
 def callback(callback: Callable[..., Any], *args: Any, ordered: bool = False,
-             **kwargs: Any) -> None:  # fmt: skip
+             partitioned: bool = False, **kwargs: Any) -> None:  # fmt: skip
     """Call a Python function on the values of arrays, as NumPy arrays; what it returns is dropped.
 
     Args:
         args, kwargs: trees of arrays; what is not an array or a number is passed as it is.
-        ordered: accepted as in JAX: calls are always in the order in which Python asked for them.
+        ordered, partitioned: accepted as in JAX: calls are always in the order in which Python
+            asked for them, and of whole arrays.
 
     Example:
         >>> import tfn
@@ -40,18 +41,34 @@ def callback(callback: Callable[..., Any], *args: Any, ordered: bool = False,
         (6.0, [6.0])
     """
     leaves, structure = tree.flatten((args, kwargs))
-    names = argument_names(callback, structure) if leaves else []
-    given = [as_value(x, name) for x, name in zip(leaves, names, strict=True)]
-    effects.act(acting(Returning(_Silent(callback), structure, NOTHING)), given)
+    given = [i for i, x in enumerate(leaves) if is_array(x)]
+    fixed = tuple((i, x) for i, x in enumerate(leaves) if i not in set(given))
+    try:
+        hash(fixed)
+    except TypeError:
+        raise StaticArgumentError("an argument of debug.callback cannot be hashed",
+                                  got=", ".join(repr(x)[:40] for _, x in fixed),
+                                  hint="pass arrays, numbers and strings") from None  # fmt: skip
+    values = [as_value(leaves[i], f"argument {i}") for i in given]
+    run = Returning(_Silent(callback, structure, fixed), tree.structure((values, {})), NOTHING)
+    effects.act(acting(run), values)
 
 
-def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
+def is_array(x: Any) -> bool:
+    """Whether a leaf is an array or a number; all else is passed as it is."""
+    return isinstance(x, (bool, int, float, complex)) or hasattr(x, "__array__")
+
+
+def print(fmt: str, *args: Any, ordered: bool = False, partitioned: bool = False,
+          skip_format_check: bool = False, **kwargs: Any) -> None:  # fmt: skip
     """Print values of arrays in a format string, when the program comes to it.
 
     Args:
         fmt: as for ``str.format``: ``"x = {}"``, ``"loss {loss:.3f}"``.
         args, kwargs: what is printed: arrays, or trees of them.
-        ordered: accepted as in JAX: lines always come in the order in which Python asked for them.
+        ordered, partitioned: accepted as in JAX: lines always come in the order in which Python
+            asked for them, and of whole arrays.
+        skip_format_check: whether the format is left for the time when it is used.
 
     Raises:
         ArgumentError: if the format asks for something that is not given, or not for something
@@ -66,7 +83,8 @@ def print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
         >>> y = f(1.5)
         x = 1.5, twice 3.00
     """
-    fits("debug.print", fmt, args, kwargs)
+    if not skip_format_check:
+        fits("debug.print", fmt, args, kwargs)
     callback(_Printer(fmt), *args, ordered=ordered, **kwargs)
 
 
@@ -102,17 +120,29 @@ class _Printer:
     fmt: str
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        args, kwargs = tree.map(shown, (args, kwargs))
+        args, kwargs = tree.map(lambda x: shown(x) if is_array(x) else x, (args, kwargs))
         builtins.print(self.fmt.format(*args, **kwargs))
 
 
 @dataclass(frozen=True, slots=True)
 class _Silent:
-    """A function without its result."""
+    """A function of arrays alone, without a result.
+
+    Attributes:
+        function: of the user.
+        structure: of its arguments, as (args, kwargs).
+        fixed: those leaves of them that are no arrays, with their places.
+    """
 
     function: Callable[..., Any]
+    structure: tree.Structure
+    fixed: tuple[tuple[int, Any], ...]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> None:
+    def __call__(self, *values: Any) -> None:
+        leaves = list(values)
+        for i, value in self.fixed:
+            leaves.insert(i, value)
+        args, kwargs = tree.unflatten(self.structure, leaves)
         self.function(*args, **kwargs)
 
     @property

@@ -267,3 +267,10 @@ def test_io_callback_in_lanes_that_do_nothing() -> None:
     act = lambda x: tfn.io_callback(f, SCALAR, x)
     run = tfn.jit(tfn.vmap(lambda x: tfn.lax.cond(x > 1, act, lambda x: x, x)))
     assert run(X).tolist() == [30, 1, 20] and seen == [3, 2]
+
+
+def test_the_text_of_a_program_holds_no_address() -> None:
+    text = lambda f: tfn.show(lambda x: tfn.pure_callback(f, THREE, x), X, at="driver").text
+    assert text(np.sort) == text(np.flip)
+    run = [tfn.jit(lambda x, f=f: tfn.pure_callback(f, THREE, x)) for f in (np.sort, np.flip)]
+    assert [f(X).tolist() for f in run] == [[1, 2, 3], [2, 1, 3]]

@@ -67,7 +67,7 @@ class Returning:
         return name_of(self.function)
 
 
-def pure_callback(callback: Function, result_shape_dtypes: Any, *args: Any,
+def pure_callback(callback: Function, result_shape_dtypes: Any, *args: Any, sharding: None = None,
                   vmap_method: str | None = None, **kwargs: Any) -> Any:  # fmt: skip
     """Call a Python function from within a program: on NumPy arrays, at run time.
 
@@ -77,6 +77,7 @@ def pure_callback(callback: Function, result_shape_dtypes: Any, *args: Any,
 
     Args:
         result_shape_dtypes: a tree of `ShapeDtypeStruct`, or of arrays, like what it returns.
+        sharding: accepted as in JAX; there is nothing to say.
         vmap_method: how `vmap` calls it: ``sequential``, once for each lane; ``expand_dims`` or
             ``broadcast_all``, once on arrays with one more axis in front, which has size 1, or
             the size of the others, where a value is the same in all lanes; None, not at all.
@@ -96,8 +97,8 @@ def pure_callback(callback: Function, result_shape_dtypes: Any, *args: Any,
     return tree.unflatten(run.gives, results)
 
 
-def io_callback(callback: Function, result_shape_dtypes: Any, *args: Any, ordered: bool = False,
-                **kwargs: Any) -> Any:  # fmt: skip
+def io_callback(callback: Function, result_shape_dtypes: Any, *args: Any, sharding: None = None,
+                ordered: bool = False, **kwargs: Any) -> Any:  # fmt: skip
     """Call a Python function that does something beside: once each time, and always.
 
     Its arguments are copies, which it may keep.  All effects of a program happen in the order in
@@ -106,7 +107,7 @@ def io_callback(callback: Function, result_shape_dtypes: Any, *args: Any, ordere
 
     Args:
         result_shape_dtypes: as for `pure_callback`; None if it returns nothing.
-        ordered: accepted as in JAX.
+        sharding, ordered: accepted as in JAX; there is nothing to say.
 
     Raises:
         TreeError, ShapeError, DTypeError: as for `pure_callback`.
@@ -165,7 +166,7 @@ def _declared(callback: Function, declared: Any, args: Any,
     names = argument_names(callback, takes) if leaves else []
     given = [as_value(x, name) for x, name in zip(leaves, names, strict=True)]
     wanted, gives = tree.flatten(declared)
-    types = [ShapeDtypeStruct.of(t) for t in wanted]
+    types = [ShapeDtypeStruct(t.shape, t.dtype) for t in wanted]
     return Returning(callback, takes, gives), tuple((t.shape, t.dtype) for t in types), given
 
 

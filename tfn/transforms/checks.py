@@ -86,9 +86,15 @@ def text(sites: Sequence[Site], code: int, payload: Sequence[Any]) -> str | None
 
 @dataclass(frozen=True, slots=True)
 class Raises:
-    """A function of the host: given a token, a code and the payload of all sites, it raises."""
+    """A function of the host: given a token, a code and the payload of all sites, it raises.
+
+    Attributes:
+        sites: the checks.
+        quiet: whether it does not, so that only `checked` heeds it.
+    """
 
     sites: tuple[Site, ...]
+    quiet: bool = False
 
     def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
         """Raise what the code stands for.
@@ -97,7 +103,8 @@ class Raises:
             CheckError: unless it is 0, or the token does not hold.
         """
         token, code, *payload = operands
-        message = text(self.sites, int(code), payload) if token[()] else None
+        speaks = token[()] and not self.quiet
+        message = text(self.sites, int(code), payload) if speaks else None
         if message is not None:
             raise CheckError(message, where="")
         results[0][...] = token
@@ -380,6 +387,6 @@ def checked(outputs: Sequence[UOp], kinds: frozenset[str]) -> tuple[list[UOp], F
     return found_outputs, found, checker.sites
 
 
-def raising(sites: Sequence[Site]) -> Host:
+def raising(sites: Sequence[Site], quiet: bool = False) -> Host:
     """A function of the host that raises; see `Raises`."""
-    return Host(Raises(tuple(sites)), (((), BOOL),), VmapMethod.FIRST, acts=True)
+    return Host(Raises(tuple(sites), quiet), (((), BOOL),), VmapMethod.FIRST, acts=True)

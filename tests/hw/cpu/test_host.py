@@ -53,3 +53,11 @@ def test_a_failure_is_told_once_and_only_where_it_happened():
     with pytest.raises(ValueError, match=str(threading.get_ident())):
         made.check()
     made.check()
+
+
+def test_a_failure_without_a_reason_is_an_interrupt():
+    made, ask = entry(double)
+    assert ask(-1, None) == 0
+    with pytest.raises(KeyboardInterrupt):
+        made.check()
+    made.check()

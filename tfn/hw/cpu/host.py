@@ -70,6 +70,9 @@ class HostEntry:
         self.address = ctypes.cast(self._entry, ctypes.c_void_p).value or 0
 
     def _ask(self, number: int, pointers: int) -> int:
+        if number < 0:  # the last call has failed; if before it could say why, by an interrupt
+            self._failed.error = getattr(self._failed, "error", None) or KeyboardInterrupt()
+            return 0
         try:
             site = self._sites[number]
             site.run(*site.views(ctypes.string_at(pointers, site.pointer_bytes)))
