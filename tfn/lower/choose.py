@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 from tfn.lower import split
 from tfn.lower.affine import affine
@@ -95,6 +96,7 @@ class Model:
         widths += [u.src[2].dtype.itemsize for u in self.nodes if u.op is Op.STORE]
         self.lanes = max(1, target.vector_bytes // max(4, *widths))
         self.accumulators = accumulators(target)
+        self.paired = _paired(self.nodes)
         self.access = [
             (u, affine(u.src[1])[0], self._around(u))
             for u in self.nodes
@@ -136,6 +138,8 @@ class Model:
                 total += times * VECTOR_COST
             elif abs(stride) <= 1:
                 total += times * VECTOR_COST / self._filled(lane_here)
+            elif stride == 2 and u in self.paired:
+                total += times * 2 * VECTOR_COST / self._filled(lane_here)
             else:
                 total += times * GATHER_COST
         for u in self.nodes:
@@ -187,6 +191,29 @@ class Model:
     def total(self) -> float:
         """The cost with the best vector axis."""
         return self.cost(self.vector_axis(split.in_order(self.nest.body)))
+
+
+def _paired(nodes: Sequence[UOp]) -> frozenset[UOp]:
+    """Accesses whose neighbours in memory are accessed too: `interleave` does both at once.
+
+    Gates must be decided by ranges of two, which are unrolled.
+    """
+    groups: dict[tuple[Any, ...], dict[int, list[UOp]]] = {}
+    found: set[UOp] = set()
+    for u in nodes:
+        gates = u.src[2:] if u.op is Op.LOAD else u.src[3:]
+        open_ = all(r.arg.size == 2 for r in walk(gates) if r.op is Op.RANGE)
+        if u.op in (Op.LOAD, Op.STORE) and open_:
+            terms, offset = affine(u.src[1])
+            if any(k == 1 and r.op is Op.RANGE and r.arg.size == 2 for r, k in terms.items()):
+                found.add(u)
+            key = u.op, u.src[0], frozenset(terms.items())
+            groups.setdefault(key, {}).setdefault(offset, []).append(u)
+    for group in groups.values():
+        for offset, some in group.items():
+            if offset - 1 in group or offset + 1 in group:
+                found.update(some)
+    return frozenset(found)
 
 
 def _merged(n: Nest) -> Nest:

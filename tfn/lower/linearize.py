@@ -19,14 +19,15 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
-from tfn.dtypes import INT64
+from tfn.dtypes import FLOATS, INT64
 from tfn.lower.affine import affine
 from tfn.lower.carry import Folding, Recurring
 from tfn.lower.depends import dependences
+from tfn.lower.interleave import interleave
 from tfn.lower.scopes import Scopes
 from tfn.lower.shuffle import transpose
 from tfn.lower.split import Nest
-from tfn.trace import build
+from tfn.trace import build, oracle
 from tfn.trace.argument import Access, Param, Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, walk
@@ -40,7 +41,7 @@ def linearize(n: Nest, fuses: bool = True) -> tuple[UOp, ...]:
     """The instructions of a kernel in order: the stage LINEAR; `fuses` is said of `Emitter`."""
     emitter = Emitter(n, fuses)
     emitter.loops(0)
-    return tuple(emitter.code.scope.items)
+    return interleave(emitter.code.scope.items)
 
 
 class Emitter:
@@ -189,6 +190,12 @@ class Emitter:
         if node.op is Op.LOAD:
             terms, _ = self.sum(node.src[1])
             return [*(t for t, _ in terms if t.op is not Op.RANGE), *node.src[2:]]
+        if node.op is Op.WHERE:
+            condition = self.values.get(self.key(node.src[0]))
+            if condition is None:
+                return node.src[:1]
+            chosen = known(condition)
+            return node.src if chosen is None else (node.src[1] if chosen else node.src[2],)
         return () if node.op in (Op.RANGE, Op.PARAM, Op.CONST) else node.src
 
     def value(self, u: UOp) -> UOp:
@@ -202,9 +209,14 @@ class Emitter:
             return self.env[node]
         if node.op is Op.LOAD:
             return self._load(node)
-        return self.add(
-            UOp(node.op, tuple(self.alike([self.value(s) for s in node.src])), node.arg)
-        )
+        if node.op is Op.WHERE:
+            chosen = known(self.value(node.src[0]))
+            if chosen is not None:
+                return self.value(node.src[1] if chosen else node.src[2])
+        src = [self.value(s) for s in node.src]
+        if node.dtype not in FLOATS and all(s.op is Op.CONST and not s.shape for s in src):
+            return const(oracle.apply(node.op, node.arg, *(s.arg.value for s in src)), node.dtype)
+        return self.add(UOp(node.op, tuple(self.alike(src)), node.arg))
 
     def sum(self, index: UOp) -> tuple[list[tuple[UOp, int]], int]:
         """An address as terms and coefficients, once per node."""
@@ -268,6 +280,10 @@ class Emitter:
 
     def _load(self, node: UOp) -> UOp:
         given = node.src[2] if len(node.src) == 3 else None
+        allowed = None if given is None else known(self.value(given))
+        if allowed is False:
+            return const(0, node.dtype)
+        given = None if allowed else given
         base, offset, lanes, stride = self.address(node.src[1])
         if given is not None and self.value(given).shape and lanes == 1:
             lanes = self.value(given).shape[0]  # the same element under a vector of gates
@@ -360,11 +376,19 @@ class Emitter:
             self.emit(u)
         base, offset, lanes, stride = self.address(index)
         found = self.value(value)
-        gate = self.gate(store, given, lanes)
+        allowed = None if given is None else known(self.value(given))
+        if allowed is False:
+            return
+        gate = self.gate(store, None if allowed else given, lanes)
         if lanes > 1:
             found = self.widen(found, lanes)
         src = (buffer, base, found) if gate is None else (buffer, base, found, gate)
         self.here(UOp(Op.STORE, src, Access(offset, 1 if base.shape else lanes, stride)))
+
+
+def known(u: UOp) -> bool | None:
+    """The truth of a condition that unrolled ranges decide, None if it is not known."""
+    return bool(u.arg.value) if u.op is Op.CONST else None
 
 
 ARITHMETIC: dict[Op, Callable[[int, int], int]] = {
