@@ -26,6 +26,7 @@ Files in reading order:
     scopes      instructions in the loops they belong to
     shuffle     values moved between lanes
     linearize   loops, scalars and vectors in order
+    interleave  values that take turns in memory, read and written as whole vectors
     render      the text of each target
     sort        the one kernel that is written by hand
     overwrite   what may be written over what was read
