@@ -197,12 +197,12 @@ def test_lines_that_lie_apart_are_brought_together() -> None:
     a, b = p(0, 2, 8, 64, 64), p(1, 2, 64, 8, 32)
     heads = build.permute(b, (0, 2, 1, 3))
     u = build.dot(a, heads, ((3,), (2,)), ((0, 1), (0, 1)))
-    made = panels(packed(u, 16), HOST)
+    made = panels(packed(u), HOST)
     assert any(v.op is Op.GBARRIER for v in walk([made]))
     dense = build.dot(a, p(1, 2, 8, 64, 32), ((3,), (2,)), ((0, 1), (0, 1)))
-    assert not any(v.op is Op.GBARRIER for v in walk([panels(packed(dense, 16), HOST)]))
+    assert not any(v.op is Op.GBARRIER for v in walk([panels(packed(dense), HOST)]))
     few = build.dot(p(0, 2, 8, 3, 64), heads, ((3,), (2,)), ((0, 1), (0, 1)))
-    assert not any(v.op is Op.GBARRIER for v in walk([panels(packed(few, 16), HOST)]))
+    assert not any(v.op is Op.GBARRIER for v in walk([panels(packed(few), HOST)]))
 
 
 UNIT = replace(HOST, features="+avx512bf16,+avx512vnni")
@@ -260,3 +260,22 @@ def test_the_matrix_unit_of_this_machine() -> None:
     made = build.dot(x, y, ((1,), (0,)), dtype=FLOAT32)
     want = values[0].astype(np.float32) @ values[1].astype(np.float32)
     assert np.array_equal(on_cores([made], values)[0], want)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 8])
+def test_a_few_rows_are_summed_along_lines_as_they_lie(rows: int) -> None:
+    """No copy, no pieces: the second operand is read once, line by line."""
+    x, w = p(0, rows, 300), p(1, 40000, 300)
+    u = build.dot(x, w, ((1,), (1,)))
+    prepared = prepare([u], HOST)
+    assert not ops(prepared, Op.GBARRIER) and not ops(prepared, Op.REDUCE)
+    small = build.dot(p(0, rows, 40), p(1, 70, 40), ((1,), (1,)))
+    agree([small])
+
+
+def test_a_matrix_times_a_vector_is_a_plain_sum_of_each_line() -> None:
+    a, x = p(0, 4096, 4096), p(1, 4096)
+    prepared = prepare([build.dot(a, x, ((1,), (0,)))], HOST)
+    assert not ops(prepared, Op.GBARRIER)
+    small = build.dot(p(0, 33, 70), p(1, 70), ((1,), (0,)))
+    agree([small])

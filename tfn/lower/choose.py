@@ -62,7 +62,7 @@ def choose(n: Nest, target: Target) -> Nest:
     in_order = split.in_order(n.body)
     lane = model.vector_axis(in_order)
     contraction = next((f for f in split.folds(n.body) if model.contracts(f)), None)
-    if contraction is not None:
+    if contraction is not None and model.reuses(contraction, lane):
         paired = _on_unit(n, contraction, target)
         if paired is not None:
             n, lane = paired
@@ -126,6 +126,14 @@ class Model:
         a, b = (set(self.depends[s]) for s in body.src)
         inner = set(fold.src[1:])
         return bool(inner & a & b) and bool(a - b - inner or b - a - inner)
+
+    def reuses(self, fold: UOp, lane: UOp | None) -> bool:
+        """Whether what a contraction loads is used again by a register tile.
+
+        A product with a vector, along lines that lie in memory as they are summed, is a plain sum.
+        """
+        a, b = (set(self.depends[s]) - set(fold.src[1:]) for s in fold.src[0].src)
+        return lane not in fold.src[1:] or bool(a - b and b - a)
 
     def cost(self, lane: UOp | None) -> float:
         """Nanoseconds of loads, stores and arithmetic if `lane` is the vector axis."""

@@ -22,16 +22,20 @@ from tfn.trace.uop import UOp, const, rebuild, walk
 LINES, LONG_LINE, FEW_ROWS = 8, 1024, 2
 """Lines of a matrix that a product with a vector reads side by side, and from what length on."""
 
-MANY_ROWS, FEW_COLUMNS, APART = 64, 16, 4
-"""Rows from which on a copy of the second operand into panels pays, and columns, and how many
-times its own length a line of it lies from the next."""
+MANY_ROWS, SOME_ROWS, LONG_DEPTH = 64, 16, 128
+"""Rows of a product from which on a copy of the second operand pays; if sums are shorter than that,
+some will do."""
+
+FEW_COLUMNS, APART = 16, 4
+"""With fewer columns there is no vector of them; and how many times its own length a line of the
+second operand lies from the next, to be copied."""
 
 BYTES = frozenset({int8.dtype, uint8.dtype})
 
 LONG_REDUCTION = 1 << 15
 """Elements per output above which a reduction with few outputs is done in two stages."""
 
-FEW_OUTPUTS = 64
+FEW_OUTPUTS = 128
 STAGE_TILES = 64
 """How many partial results the first of two stages makes: fixed, so that bits are, too."""
 
@@ -44,11 +48,11 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
         made = node if closed else rebuild(node, tuple(new[s] for s in node.src))
         if made.op is Op.CONV:
             made = long_conv(pad_explicitly(made), target)
-            made = packed(made, 16)
+            made = packed(made)
         elif made.op is Op.DOT:
             paired = for_unit(made, target)
             if paired is made:
-                paired = panels(packed(long_dot(made, target), 16), target)
+                paired = panels(packed(long_dot(made, target)), target)
             made = paired
         elif made.op is Op.REDUCE:
             made = two_stages(made)
@@ -121,37 +125,37 @@ def _regrouped(old: Sequence[int], steps: Sequence[int],
     return tuple(reversed(found))
 
 
-def packed(u: UOp, worth: int) -> UOp:
+def packed(u: UOp) -> UOp:
     """The second operand of a contraction, copied so that its free axis steps by one::
 
         dot[contract (1, 1)] a b    ->    dot[contract (1, 0)] a (barrier (transpose b))
 
-    Vectors run along that axis.  The copy costs a pass over the operand, which each of many rows
-    then reads; with less than `worth` rows or columns there is none.
+    Vectors run along that axis.  The copy costs a pass over the operand, which is worth it for many
+    rows; a few are rather summed along vectors, if lines are long.
     """
     if u.op not in (Op.DOT, Op.CONV):
         return u
     a, b = u.src
     if u.op is Op.CONV:
         order = tuple(range(b.ndim))
-        rows, columns = build.count(u.shape[:-1]), b.shape[-1]
+        rows, columns, depth = build.count(u.shape[:-1]), b.shape[-1], build.count(b.shape[:-1])
     else:
         free = [i for i in range(b.ndim) if i not in u.arg.batch_b + u.arg.contract_b]
         order = (*u.arg.batch_b, *u.arg.contract_b, *free)
         columns = build.count(tuple(b.shape[i] for i in free))
-        rows = build.count(u.shape) // max(
-            columns * build.count(tuple(b.shape[i] for i in u.arg.batch_b)), 1
-        )
+        depth = build.count(tuple(b.shape[i] for i in u.arg.contract_b))
+        batch = build.count(tuple(b.shape[i] for i in u.arg.batch_b))
+        rows = build.count(u.shape) // max(columns * batch, 1)
     steps = strides(b)
     near = steps is not None and bool(order) and steps[order[-1]] in (0, 1)
     b = build.permute(b, order)
-    if min(rows, columns) >= worth and not near:
+    worth = MANY_ROWS if depth >= LONG_DEPTH else SOME_ROWS
+    if rows >= worth and columns >= FEW_COLUMNS and not near:
         b = UOp(Op.GBARRIER, (b,))
     if u.op is Op.CONV:
         return rebuild(u, (a, b))
-    batch, contract = len(u.arg.batch_b), len(u.arg.contract_b)
-    arg = replace(u.arg, batch_b=tuple(range(batch)),
-                  contract_b=tuple(range(batch, batch + contract)))  # fmt: skip
+    n, m = len(u.arg.batch_b), len(u.arg.contract_b)
+    arg = replace(u.arg, batch_b=tuple(range(n)), contract_b=tuple(range(n, n + m)))
     return UOp(Op.DOT, (a, b), arg)
 
 
@@ -235,16 +239,18 @@ def for_unit(u: UOp, target: Target) -> UOp:
     return build.dot(a, b, ((n + 1,), (n,)), (in_order, in_order), arg.dtype)
 
 
-def _pieces(u: UOp, axis_size: int, target: Target) -> int:
+def _pieces(u: UOp, rows: int, axis_size: int, target: Target) -> int:
     """In how many pieces to sum a contraction, so that a piece of its operands fits the cache.
 
     Worth it where each of many register tiles would stream both operands from memory again, and
-    the partial results are small beside them.
+    the partial results are small beside them; or where there is too little else to share.
     """
     read = sum(build.count(s.shape) * s.dtype.itemsize for s in u.src)
     written = build.count(u.shape) * build.accumulator(u.dtype).itemsize
     wanted = -(-2 * read // target.l2_bytes)
-    if wanted < 2 or written * 16 > read or axis_size < 2:
+    many = min(rows, build.count(u.shape) // max(rows, 1)) > accumulators(target)
+    few = build.count(u.shape) <= FEW_OUTPUTS
+    if wanted < 2 or written * 16 > read or not (many or few):
         return 1
     divisors = [n for n in range(2, axis_size + 1) if axis_size % n == 0]
     return next((n for n in divisors if n >= wanted), axis_size)
@@ -258,7 +264,7 @@ def _streams(u: UOp, axis: int) -> int:
     arg: Dot = u.arg
     a, b = u.src
     rows = build.count(tuple(n for i, n in enumerate(a.shape) if i not in arg.contract_a))
-    lines = b.ndim == 2 and axis == 0 and b.shape[1] >= LONG_LINE
+    lines = strides(b) == (b.shape[-1], 1) and axis == 0 and b.shape[1] >= LONG_LINE
     return b.shape[0] // LINES if rows <= FEW_ROWS and lines and b.shape[0] % LINES == 0 else 0
 
 
@@ -269,7 +275,8 @@ def long_dot(u: UOp, target: Target) -> UOp:
     if not arg.contract_a or arg.batch_a:
         return u
     i, j = arg.contract_a[0], arg.contract_b[0]
-    pieces = _streams(u, j) or _pieces(u, a.shape[i], target)
+    rows = build.count(tuple(n for k, n in enumerate(a.shape) if k not in arg.contract_a))
+    pieces = _streams(u, j) or _pieces(u, rows, a.shape[i], target)
     if pieces == 1:
         return u
     step = a.shape[i] // pieces
@@ -286,7 +293,8 @@ def long_conv(u: UOp, target: Target) -> UOp:
     """The same for a convolution over many channels, as one with groups of channels."""
     arg: Conv = u.arg
     x, w = u.src
-    pieces = 1 if arg.groups > 1 or arg.batch_groups > 1 else _pieces(u, x.shape[-1], target)
+    rows, depth = build.count(u.shape[:-1]), x.shape[-1]
+    pieces = 1 if arg.groups > 1 or arg.batch_groups > 1 else _pieces(u, rows, depth, target)
     if pieces == 1:
         return u
     *window, depth, features = w.shape
