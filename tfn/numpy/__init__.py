@@ -9,6 +9,7 @@ arithmetic    sums, products, quotients, powers, rounding
 complex       complex numbers and their parts
 functions     exp, sin, sqrt and their like
 logic         comparisons, logic, bits, choice
+parts         numbers taken apart: neighbours, exponents, divisors, bits
 reductions    sums, extremes, means, and where the extremes are
 manipulation  other shapes and orders; diagonals
 joining       arrays joined, cut, repeated, shifted and padded
@@ -97,6 +98,11 @@ from tfn.numpy.logic import (
     logical_and as logical_and, logical_not as logical_not, logical_or as logical_or,
     logical_xor as logical_xor, nan_to_num as nan_to_num, not_equal as not_equal,
     right_shift as right_shift, select as select, signbit as signbit, where as where,
+)
+from tfn.numpy.parts import (
+    bitwise_count as bitwise_count, frexp as frexp, gcd as gcd, heaviside as heaviside, lcm as lcm,
+    ldexp as ldexp, modf as modf, nextafter as nextafter, packbits as packbits, spacing as spacing,
+    unpackbits as unpackbits,
 )
 from tfn.numpy.reductions import (
     all as all, amax as amax, amin as amin, any as any, argmax as argmax, argmin as argmin,
