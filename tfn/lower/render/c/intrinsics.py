@@ -37,6 +37,8 @@ def x86(word: Word, features: frozenset[str]) -> str:
     kind, lanes = word.types[0], word.lanes
     if word.does in LIBRARY:
         return _arithmetic(word, features)
+    if word.does == "pairs":
+        return _pairs(word, features)
     if not lanes or kind not in _SUFFIX or not word.does.endswith(("first", "where")):
         return ""
     size = lanes * int(kind[1:]) // 8
@@ -75,6 +77,18 @@ def _arithmetic(word: Word, features: frozenset[str]) -> str:
     else:
         name = "fmadd" if does == "fma" else "sqrt"
     return f"{head} (({word.names['T']}){prefix}_{name}_{suffix}({', '.join(operands)}{extra}))"
+
+
+def _pairs(word: Word, features: frozenset[str]) -> str:
+    """Two products added at once."""
+    size, kind = word.lanes * 32 // 8, word.types[0]
+    needs, name = ("avx512bf16", "dpbf16_ps") if kind == "f32" else ("avx512vnni", "dpwssd_epi32")
+    if needs not in features or size not in _PREFIX or not (size == 64 or "avx512vl" in features):
+        return ""
+    register = f"__m{8 * size}"
+    wide, narrow = (register, f"{register}bh") if kind == "f32" else (f"{register}i",) * 2
+    call = f"{_PREFIX[size]}_{name}(({wide})(a), ({narrow})(b), ({narrow})(c))"
+    return f"#define {word.name}(a, b, c) (({word.names['T']}){call})"
 
 
 def _small(word: Word, head: str, suffix: str) -> str:

@@ -94,6 +94,6 @@ RENDER: dict[Op, Row] = {
     **dict.fromkeys((Op.FLOOR, Op.CEIL, Op.ROUND, Op.SQRT, Op.ABS, Op.FMA), values.call),
     Op.NEG: values.negative, Op.NOT: values.opposite, Op.WHERE: values.choice,
     Op.FLOORDIV: values.division, Op.MOD: values.division,
-    Op.CAST: values.cast, Op.BITCAST: values.bitcast,
+    Op.CAST: values.cast, Op.BITCAST: values.bitcast, Op.DOT2: values.neighbours,
 }
 # fmt: on

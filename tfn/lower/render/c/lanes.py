@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tfn.lower.render.c.word import Word
 
 
@@ -74,6 +76,25 @@ def half(word: Word, gnu: bool) -> str:
         return f"#define {word.name}(a) __builtin_shufflevector(a, a, {order})"
     part = Word(word.name, word.does, word.types, n)
     return part.vector(f"{kind}x{n}", [word.names["T"]], f"a.lane[{start} + i]")
+
+
+def pairs(word: Word, gnu: bool) -> str:
+    """Two products of neighbours added to each lane, the second first: (sums, halves, halves)."""
+    kind, n = word.types[0], word.lanes
+    narrow = f"u16x{2 * n}"
+    x, y = ([f"{v}{'' if gnu else '.lane'}[2 * i + {j}]" for v in "bc"] for j in (0, 1))
+    start = f"a{'' if gnu else '.lane'}[i]"
+    if kind == "f32":
+        (x0, y0), (x1, y1) = ([f"unbrain_u32((u32){v})" for v in pair] for pair in (x, y))
+        lane = f"fma_f32({x0}, {y0}, fma_f32({x1}, {y1}, {start}))"
+    else:
+        products = [f"(u32)((s32)(s16){v} * (s32)(s16){u})" for v, u in (x, y)]
+        lane = f"{start} + {products[1]} + {products[0]}"
+    takes = [word.names["T"], narrow, narrow]
+    if not gnu:
+        return word.vector(word.names["T"], takes, lane)
+    lanes = ", ".join(re.sub(r"\bi\b", str(i), lane) for i in range(n))
+    return word.gnu(word.names["T"], takes, f"return ({word.names['T']}){{{lanes}}};")
 
 
 def join(word: Word, gnu: bool) -> str:

@@ -81,7 +81,10 @@ _STOP = """
 """
 OTHER = "\n#define TFN_X86 0\n#include <math.h>\n"
 
-ASKED = ("sse4.1", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl")
+ASKED = (
+    "sse4.1", "avx", "avx2", "fma", "avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512bf16",
+    "avx512vnni",
+)  # fmt: skip
 """Features of x86-64 that words make use of."""
 
 

@@ -81,26 +81,34 @@ def arithmetic(w: Writer, u: UOp) -> None:
     a, b = u.src
     if u.dtype == BOOL:
         _logic(w, u)
-    elif u.op in (Op.MAX, Op.MIN) and u.dtype in FLOATS and _plain_number(b):
+    elif u.op in (Op.MAX, Op.MIN) and u.dtype in FLOATS and _bounds(u.op, b):
         _bound(w, u)
     else:
         w.put(u, _two(w, u.op, u.dtype, u.shape, w(a), w(b)))
 
 
-def _plain_number(u: UOp) -> bool:
-    return u.op is Op.CONST and not np.isnan(float(u.arg.value))
+def _bounds(op: Op, u: UOp) -> bool:
+    """Whether a constant bounds by one comparison: a number, and not the weaker zero."""
+    if u.op is not Op.CONST or np.isnan(float(u.arg.value)):
+        return False
+    weaker = bool(np.signbit(float(u.arg.value))) == (op is Op.MAX)
+    return float(u.arg.value) != 0.0 or not weaker
 
 
 def _bound(w: Writer, u: UOp) -> None:
     """The larger of a value and a constant, by one comparison that is false for NaN."""
     a, b = u.src
-    kind, negative = stored(u.dtype), bool(np.signbit(float(b.arg.value)))
-    if u.op is Op.MAX:  # 0.0 is above -0.0
-        test = w.word("lt" if negative else "le", kind, u.shape, w(a), w(b))
-    else:
-        test = w.word("le" if negative else "lt", kind, u.shape, w(b), w(a))
+    kind = stored(u.dtype)
+    x, y = (w(a), w(b)) if u.op is Op.MAX else (w(b), w(a))
+    test = w.word("le", kind, u.shape, x, y)  # so that 0.0 is above -0.0
     held = f"u{kind[1:]}x{u.shape[0]}" if u.shape else "_Bool"
     w.put(u, w.word("select", kind, u.shape, w.let(held, test), w(b), w(a)))
+
+
+def neighbours(w: Writer, u: UOp) -> None:
+    """Products of neighbours, added to a sum."""
+    kind = shaped(stored(u.dtype), u.shape)
+    w.put(u, f"pairs_{kind}({', '.join(map(w, u.src))})")
 
 
 def _logic(w: Writer, u: UOp) -> None:

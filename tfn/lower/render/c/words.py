@@ -26,7 +26,7 @@ DEFINE: dict[str, Callable[[Word, bool], str]] = {
     **dict.fromkeys(LIBRARY, instruction),
     "splat": lanes.splat, "steps": lanes.steps, "first": lanes.first, "bits": lanes.bits,
     "mask": lanes.mask, "shuffle": lanes.shuffle, "low": lanes.half, "high": lanes.half,
-    "join": lanes.join, "reverse": lanes.reverse,
+    "join": lanes.join, "reverse": lanes.reverse, "pairs": lanes.pairs,
     **dict.fromkeys(("load", "loadfirst", "loadwhere", "gather", "gatherwhere"), memory.load),
     **dict.fromkeys(("store", "storefirst", "storewhere", "scatter", "scatterwhere"), memory.store),
 }
