@@ -81,6 +81,99 @@ def cond_branches():
     return tfn.jit(lambda p: lax.cond(p, lambda: X, lambda: X.astype(int)))(True)
 
 
+def scan_carry_structure():
+    body = lambda carry, x: ({"h": carry["h"] + x}, None)
+    return lax.scan(body, {"h": tnp.zeros(3), "n": 0}, X)
+
+
+def cond_predicate():
+    return tfn.jit(lambda x: lax.cond(x > 1, lambda: x, lambda: -x))(X)
+
+
+def cond_structures():
+    return tfn.jit(lambda x: lax.cond(x.sum() > 1, lambda: {"y": x}, lambda: x))(X)
+
+
+def while_condition():
+    return lax.while_loop(lambda x: x < 9, lambda x: 2 * x, X)
+
+
+def scan_checkpoints():
+    return lax.scan(lambda c, x: (c + x, None), tnp.zeros(3), X, checkpoint_every="log")
+
+
+def rule_missing():
+    @tfn.custom_vjp
+    def normalize(x):
+        return x / tnp.linalg.norm(x)
+
+    return tfn.grad(lambda x: normalize(x).sum())(X[1])
+
+
+def rule_without_pair():
+    @tfn.custom_jvp
+    def double(x):
+        return 2 * x
+
+    double.defjvp(lambda primals, tangents: 2 * tangents[0])
+    return tfn.grad(double)(1.0)
+
+
+def cotangents_without_tuple():
+    @tfn.custom_vjp
+    def double(x):
+        return 2 * x
+
+    double.defvjp(lambda x: (2 * x, None), lambda _, ct: 2 * ct)
+    return tfn.grad(lambda x: double(x).sum())(X)
+
+
+def cotangent_of_another_shape():
+    @tfn.custom_vjp
+    def scale(params, x):
+        return params["w"] * x
+
+    def backward(kept, ct):
+        params, x = kept
+        return {"w": (ct * x).sum(0)}, ct * params["w"]
+
+    scale.defvjp(lambda params, x: (params["w"] * x, (params, x)), backward)
+    return tfn.grad(lambda params: scale(params, X).sum())({"w": tnp.array(2.0)})
+
+
+def forward_mode_of_clipping():
+    @tfn.custom_vjp
+    def clip_gradient(x):
+        return x
+
+    clip_gradient.defvjp(lambda x: (x, None), lambda _, ct: (tnp.clip(ct, -1, 1),))
+    return tfn.jvp(clip_gradient, (X,), (X,))
+
+
+def rule_and_captured_value():
+    def loss(w):
+        @tfn.custom_vjp
+        def layer(x):
+            return w * x
+
+        layer.defvjp(lambda x: (layer(x), None), lambda _, ct: (ct,))
+        return layer(2.0 * w)
+
+    return tfn.grad(loss)(3.0)
+
+
+def traced_nondiff_argument():
+    power = tfn.custom_jvp(lambda x, n: x**n, nondiff_argnums=1)
+    return tfn.jit(power)(2.0, 3)
+
+
+def solve_without_transpose():
+    def f(b):
+        return lax.custom_linear_solve(lambda x: 2 * x, b, lambda matvec, b: b / 2)
+
+    return tfn.grad(f)(1.0)
+
+
 def tree_mismatch():
     left = {"layers": [{"w": X, "b": X[0]}, {"w": X}]}
     right = {"layers": [{"w": X, "b": X[0]}, {"v": X}]}

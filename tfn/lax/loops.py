@@ -193,7 +193,8 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
             every = checkpointed(checkpoint_every, max_steps) or max(max_steps, 1)
             found = segments.bounded(cond, step, consts, more, carries, max_steps, every)
         else:
-            found = build.repeat_while(cond, step, consts, more, carries)
+            names = paths if len(paths) == len(carries) else ()
+            found = build.repeat_while(cond, step, consts, more, carries, names)
         return [found[0], *found[2:]] if acts else found
 
     token = [effects.token()] if acts else []

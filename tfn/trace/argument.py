@@ -210,10 +210,14 @@ class While:
 
     Sources: the condition, the body, cond consts, body consts, first carries.  Results: last
     carries.
+
+    Attributes:
+        names: what the user calls the carries, for messages.
     """
 
     cond_consts: int
     body_consts: int
+    names: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

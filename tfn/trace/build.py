@@ -265,9 +265,9 @@ def scan(body: UOp, consts: Sequence[UOp], carries: Sequence[UOp], arrays: Seque
 
 
 def repeat_while(cond: UOp, body: UOp, cond_consts: Sequence[UOp], body_consts: Sequence[UOp],
-                 carries: Sequence[UOp]) -> list[UOp]:  # fmt: skip
+                 carries: Sequence[UOp], names: Sequence[str] = ()) -> list[UOp]:  # fmt: skip
     """A function repeated while another one holds: the last carries; see `argument.While`."""
-    arg = While(len(cond_consts), len(body_consts))
+    arg = While(len(cond_consts), len(body_consts), tuple(names))
     return several(UOp(Op.WHILE, (cond, body, *cond_consts, *body_consts, *carries), arg))
 
 

@@ -53,9 +53,9 @@ def scan(body: UOp, consts: Sequence[UOp], carries: Sequence[UOp], arrays: Seque
 
 
 def repeat_while(cond: UOp, body: UOp, cond_consts: Sequence[UOp], body_consts: Sequence[UOp],
-                 carries: Sequence[UOp]) -> list[UOp]:  # fmt: skip
+                 carries: Sequence[UOp], names: Sequence[str] = ()) -> list[UOp]:  # fmt: skip
     """`build.repeat_while`, whose functions may have such leaves too."""
-    arg = While(len(cond_consts), len(body_consts))
+    arg = While(len(cond_consts), len(body_consts), tuple(names))
     src = (cond, body, *cond_consts, *body_consts, *carries)
     return several(sealed(UOp(Op.WHILE, src, arg)))
 

@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -28,6 +29,7 @@ from tfn.transforms.arguments import (
     Function,
     argument_names,
     as_value,
+    leaf_name,
     name_of,
     results,
     show,
@@ -130,7 +132,11 @@ class Call:
 
     def vectors(self, role: str) -> Vectors:
         """The type of the tangents, or cotangents, of the arguments."""
-        return Vectors(self.structure, self.takes, role)
+        function = self.owner.function
+        count = self.structure.num_children + len(self.fixed.positions)
+        at = [i for i in range(count) if i not in self.fixed.positions]
+        names = partial(leaf_name, function, self.structure, at)
+        return Vectors(self.structure, self.takes, role, names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,16 +288,14 @@ def missing(what: str, name: str, method: str) -> GradientError:
                          )  # fmt: skip
 
 
-def pair(what: str, parts: str, out: Any) -> tuple[Any, Any]:
+def pair(what: str, parts: str, out: Any, hint: str = "") -> tuple[Any, Any]:
     """The two parts of what a rule gave.
 
     Raises:
         ArgumentError: if they are not two.
     """
     if not isinstance(out, (tuple, list)) or len(out) != 2:
-        raise ArgumentError(f"{what} must return a pair {parts}", got=counted(out),
-                            hint="None stands for residuals or a tangent where there are none"
-                            )  # fmt: skip
+        raise ArgumentError(f"{what} must return a pair {parts}", got=counted(out), hint=hint)
     return out[0], out[1]
 
 

@@ -72,7 +72,8 @@ class JvpRules:
                     dxs += given(trace, [filled(dx, x)], [slot])
             out = rule(*call.fixed.values, tree.unflatten(call.structure, xs),
                        tree.unflatten(call.structure, dxs))  # fmt: skip
-            y, dy = pair(f"the jvp of {call.name}", "(result, tangent)", out)
+            hint = "both of the structure of the result; None is a tangent of zero"
+            y, dy = pair(f"the jvp of {call.name}", "(result, tangent)", out, hint)
             same_result(call, y, rule, "the jvp")
             slopes = [taken(trace, leaf) for leaf in call.gives.every(dy)]
             return [None] * call.acts + slopes

@@ -14,6 +14,7 @@ from tfn.errors import GradientError
 from tfn.trace import effects
 from tfn.trace.build import broadcast_in_dim, reduce, spread, where
 from tfn.trace.op import Op
+from tfn.trace.primitives import show
 from tfn.trace.uop import UOp, const, substitute
 from tfn.transforms.body import Lanes, closed, filled, fresh, opened, repeat_while
 from tfn.transforms.branch import rejoined
@@ -54,6 +55,7 @@ def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None,
         cond, body, cond_consts,
         [*body_consts, *(filled(given[i], inputs[i]) for i in consts)],
         [*carries, *(filled(given[i], inputs[i]) for i in state)],
+        [*u.arg.names, *(u.arg.names[i - n] for i in state)] if u.arg.names else (),
     )  # fmt: skip
     last = dict(zip(state, found[len(carries) :], strict=True))
     return tuple(last.get(i) for i in range(n, n + len(carries)))
@@ -65,9 +67,11 @@ def transpose(u: UOp, cts: Sequence[UOp | None], moving: Sequence[int]) -> NoRet
     Raises:
         GradientError: always.
     """
+    names = u.arg.names or [f"carry {i}" for i in range(len(cts))]
+    wanted = [f"{name}: {show(ct)}" for name, ct in zip(names, cts, strict=True) if ct is not None]
     raise GradientError(
         "there is no reverse mode through while_loop, whose number of steps is not known",
-        got=f"a loop with {len(cts)} carries, differentiated by operand(s) {list(moving)}",
+        got=f"a loop whose results are differentiated: {', '.join(wanted)}",
         hint="give max_steps, use scan, or fori_loop with static bounds; forward mode works",
     )
 

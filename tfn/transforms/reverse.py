@@ -75,7 +75,8 @@ class VjpRules:
             if owner.symbolic_zeros:
                 xs = [CustomVJPPrimal(x, dx is not None) for x, dx in zip(xs, dxs, strict=True)]
             out = owner.fwd(*call.fixed.join(tree.unflatten(call.structure, xs)))
-            y, rest = pair(f"the fwd of {call.name}", "(result, residuals)", out)
+            y, rest = pair(f"the fwd of {call.name}", "(result, residuals)", out,
+                           "return (result, None) if bwd needs nothing")  # fmt: skip
             same_result(call, y, owner.fwd, "the fwd")
             kept, structure = results(rest, owner.fwd)
             residuals = [bind.lift(r, trace) for r in kept]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,11 +30,17 @@ class SymbolicZero:
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """The type of the tangents, or cotangents, of a tree of values of types `slots`."""
+    """The type of the tangents, or cotangents, of a tree of values of types `slots`.
+
+    Attributes:
+        role: tangent or cotangent.
+        names: what the user calls a value, by its number; its path in the tree if None.
+    """
 
     structure: tree.Structure
     slots: tuple[ShapeDtypeStruct, ...]
-    role: str  # tangent or cotangent
+    role: str
+    names: Callable[[int], str] | None = None
 
     def check(self, vectors: Any) -> list[Any]:
         """One Value per floating slot, None for zero; see `every`."""
@@ -64,6 +70,8 @@ class Vectors:
         return [slot.weak_type for slot in self.slots if slot.floating]
 
     def _name(self, i: int) -> str:
+        if self.names is not None:
+            return f"the {self.role} of {self.names(i)}"
         path = self.structure.accessors()[i].codify("")
         return f"the {self.role}{f' at {path}' if path else ''}"
 
