@@ -6,7 +6,6 @@ from typing import Any as _Any
 from tfn import array as _array
 from tfn import dtypes as dtypes
 from tfn import errors as errors
-from tfn import checkify as checkify
 from tfn import debug as debug
 from tfn import lax as lax
 from tfn import numpy as numpy
@@ -53,7 +52,7 @@ _bind.plug(run.Runner())
 _array.plug(numpy)
 dtypes.plug(numpy.asarray)
 
-_ON_DEMAND = ("compat", "custom_derivatives", "flatten_util", "nn", "tree_util")
+_ON_DEMAND = ("checkify", "compat", "custom_derivatives", "flatten_util", "nn", "tree_util")
 """Modules that are imported when they are first asked for."""
 _FUNCTIONS = {
     "export": "tfn.exporting.export",
