@@ -1,11 +1,12 @@
-# One line each: `make mnist` trains a network, `make test` passes every test.
+# One line each: `make mnist` trains a network, `make test` passes every test, `make docs` builds
+# the pages in build/site.
 # Both make a virtual environment first, in $(VENV), and install what they need into it.
 
 PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: mnist tour test lint bench clean
+.PHONY: mnist tour test lint docs bench clean
 
 mnist: $(VENV)/.base
 	@$(VENV)/bin/python examples/mnist.py $(ARGS)
@@ -21,6 +22,9 @@ lint: $(VENV)/.dev
 	@$(VENV)/bin/ruff format --check
 	@$(VENV)/bin/mypy
 
+docs: $(VENV)/.docs
+	@NO_MKDOCS_2_WARNING=1 $(VENV)/bin/python -m mkdocs --quiet build
+
 bench: $(VENV)/.base
 	@$(VENV)/bin/python benchmarks/run.py $(ARGS)
 
@@ -32,6 +36,11 @@ $(VENV)/.base: pyproject.toml
 
 $(VENV)/.dev: $(VENV)/.base
 	@$(PIP) install --editable '.[dev]'
+	@$(PIP) install --no-deps optax absl-py  # without JAX, for which tfn stands in
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.base
+	@$(PIP) install --editable '.[docs]'
 	@touch $@
 
 clean:

@@ -1,10 +1,14 @@
-"""The README: its snippets run, and its commands and files are there."""
+"""The README and the pages of docs: their snippets run, and commands and files are there."""
 
 from __future__ import annotations
 
 import doctest
 import re
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
@@ -32,3 +36,28 @@ def test_files_are_there() -> None:
     assert pictures
     for name in named + pictures:
         assert (ROOT / name).exists(), name
+
+
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_snippets_of_pages_run(page: Path) -> None:
+    """Each page in a process of its own: one of them makes JAX of tfn."""
+    code = (
+        "import doctest, sys\n"
+        "flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | "
+        "doctest.IGNORE_EXCEPTION_DETAIL\n"
+        "blocks = [b.partition('```')[0] for b in open(sys.argv[1]).read().split('```pycon')[1:]]\n"
+        "test = doctest.DocTestParser().get_doctest(chr(10).join(blocks), {}, 'page', None, 0)\n"
+        "sys.exit(doctest.DocTestRunner(optionflags=flags).run(test).failed)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(page)], capture_output=True, text=True)
+    assert not done.returncode, done.stdout + done.stderr
+
+
+def test_pages_are_linked() -> None:
+    for page in PAGES:
+        for link in re.findall(r"\]\((\w+\.md)\)", page.read_text()):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+    assert "(docs/index.md)" in TEXT and "(docs/jax.md)" in TEXT
