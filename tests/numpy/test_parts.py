@@ -29,7 +29,7 @@ def test_floats(name):
         number = ~np.isnan(got) & ((got != 0) | (name != "float16"))  # NumPy errs there
         np.testing.assert_array_equal(np.signbit(got)[number],
                                       np.signbit(np.nextafter(a, b))[number])  # fmt: skip
-    with np.errstate(invalid="ignore"):
+    if name != "float16":  # of which NumPy goes towards zero
         np.testing.assert_array_equal(tnp.spacing(x), np.spacing(x))
     for got, want in zip(tnp.frexp(x), np.frexp(x)):
         np.testing.assert_array_equal(got, want)

@@ -24,6 +24,7 @@ places        where and which: nonzero, compress
 sets          distinct elements, and which two arrays share
 histograms    how many in each bin
 grids         coordinates of triangles, diagonals and grids
+functional    Python functions applied to arrays
 sampled       interpolation, integrals, polynomials, covariance
 fft           discrete Fourier transforms
 linalg        norms, systems of equations, factorisations
@@ -174,6 +175,11 @@ from tfn.numpy.grids import (
 )
 from tfn.numpy.sampled import (
     cov as cov, interp as interp, polyval as polyval, trapezoid as trapezoid,
+)
+from tfn.numpy.functional import (
+    apply_along_axis as apply_along_axis, apply_over_axes as apply_over_axes,
+    fromfunction as fromfunction, frompyfunc as frompyfunc, piecewise as piecewise, ufunc as ufunc,
+    vectorize as vectorize,
 )
 from tfn.numpy import fft as fft, linalg as linalg
 

@@ -1,0 +1,275 @@
+"""Python functions applied to arrays: vectorize, apply_along_axis, ufuncs of two numbers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import update_wrapper
+from typing import Any
+
+from tfn.array import Array, ArrayLike, Axes
+from tfn.dtypes import DTypeLike
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.creation import asarray, full
+from tfn.numpy.grids import indices
+from tfn.numpy.indexing import getitem
+from tfn.numpy.joining import concatenate
+from tfn.numpy.logic import where
+from tfn.numpy.manipulation import broadcast_to, expand_dims, moveaxis
+from tfn.numpy.operands import array_of, broadcast_shape, one_axis, some_axes
+from tfn.numpy.updates import update
+from tfn.trace.op import Shape
+from tfn.transforms.vmap import vmap
+
+_NAME = r"\s*\w+\s*"
+_CORE = rf"\(\s*(?:{_NAME}(?:,{_NAME})*,?)?\s*\)"
+_SIDE = rf"\s*{_CORE}(?:\s*,\s*{_CORE})*\s*"
+
+
+def _parsed(signature: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
+    """The names of the axes of each argument and of each result."""
+    if not re.fullmatch(rf"{_SIDE}->{_SIDE}", signature):
+        raise ArgumentError(
+            "vectorize needs a signature such as '(m,n),(n)->(m)'", got=repr(signature)
+        )
+    sides = []
+    for side in signature.split("->"):
+        cores = re.findall(r"\(([^)]*)\)", side)
+        sides.append([tuple(n.strip() for n in c.split(",") if n.strip()) for c in cores])
+    return sides[0], sides[1]
+
+
+def vectorize(
+    pyfunc: Callable[..., Any] | None = None,
+    *,
+    excluded: Iterable[int | str] = (),
+    signature: str | None = None,
+) -> Any:
+    """A function of single elements, or of the axes that a signature names, on whole arrays.
+
+    All other axes of the arguments are broadcast and mapped over by `vmap`.  Arguments that are
+    `excluded`, by position or name, are passed on as they are.
+
+    Raises:
+        ArgumentError: for a signature that cannot be read, or another number of arguments.
+        ShapeError: when called, for arrays that do not have the axes of the signature.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> @vectorize(signature="(n),(n)->()")
+        ... def distance(x, y):
+        ...     return abs(x - y).max()
+        >>> distance(tnp.ones((4, 1, 3)), tnp.zeros((2, 3))).shape
+        (4, 2)
+    """
+    if pyfunc is None:
+        return lambda f: vectorize(f, excluded=excluded, signature=signature)
+    function, left_out = pyfunc, set(excluded)
+    cores = None if signature is None else _parsed(signature)
+
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        named = [name for name in kwargs if name not in left_out]
+        if named:
+            raise ArgumentError("vectorize maps over positional arguments", got=", ".join(named),
+                                hint="pass them by position, or name them in excluded")  # fmt: skip
+        places = [i for i in range(len(args)) if i not in left_out]
+
+        def core(*values: Any) -> Any:
+            full_args = list(args)
+            for i, value in zip(places, values, strict=True):
+                full_args[i] = value
+            return function(*full_args, **kwargs)
+
+        return _mapped(core, [array_of("vectorize", args[i]) for i in places], cores)
+
+    return update_wrapper(mapped, function)
+
+
+def _mapped(core: Callable[..., Any], arrays: Sequence[Array], cores: Any) -> Any:
+    inputs = [()] * len(arrays) if cores is None else cores[0]
+    if len(inputs) != len(arrays):
+        raise ArgumentError(
+            "vectorize needs as many arguments as its signature", got=f"{len(arrays)}, {inputs}"
+        )
+    sizes: dict[str, int] = {}
+    for x, names in zip(arrays, inputs, strict=True):
+        if x.ndim < len(names):
+            raise ShapeError("vectorize needs the axes of its signature", got=f"{x.shape}, {names}")
+        for name, size in zip(names, x.shape[x.ndim - len(names) :], strict=True):
+            known = int(name) if name.isdigit() else sizes.setdefault(name, size)
+            if known != size:
+                raise ShapeError(
+                    "vectorize needs one size for each name of its signature",
+                    got=f"{name} is {known} and {size}",
+                )
+    batches = [x.shape[: x.ndim - len(names)] for x, names in zip(arrays, inputs, strict=True)]
+    batch = broadcast_shape("vectorize", *batches)
+    function: Callable[..., Any] = core
+    for depth in range(1, len(batch) + 1):  # the last axis is mapped innermost
+        axes = [0 if _has(b, depth) else None for b in batches]
+        function = vmap(function, in_axes=tuple(axes), axis_size=batch[-depth])
+    shaped = []
+    for x, own in zip(arrays, batches, strict=True):  # axes of size 1 are left out, not repeated
+        kept = tuple(n for i, n in enumerate(own) if _has(own, len(own) - i))
+        shaped.append(x.reshape(kept + x.shape[len(own) :]))
+    return function(*shaped)
+
+
+def _has(batch: Shape, depth: int) -> bool:
+    return len(batch) >= depth and batch[-depth] != 1
+
+
+def apply_along_axis(
+    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
+) -> Array:
+    """A function of vectors on all vectors along an axis, which its result replaces.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> apply_along_axis(tnp.cumsum, 1, tnp.ones((2, 3)))
+        Array([[1., 2., 3.],
+               [1., 2., 3.]], dtype=float32)
+    """
+    x = array_of("apply_along_axis", arr)
+    at = one_axis("apply_along_axis", axis, x.ndim)
+    function: Callable[..., Any] = lambda line: func1d(line, *args, **kwargs)
+    for _ in range(x.ndim - 1):
+        function = vmap(function)
+    found: Array = function(moveaxis(x, at, -1))
+    front = x.ndim - 1
+    results = tuple(range(front, found.ndim))
+    return moveaxis(found, results, tuple(range(at, at + len(results))))
+
+
+def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Axes) -> Array:
+    """A reduction over one axis after another, each of which keeps size 1."""
+    x = array_of("apply_over_axes", a)
+    for axis in some_axes("apply_over_axes", axes, x.ndim):
+        found = array_of("apply_over_axes", func(x, axis))
+        x = found if found.ndim == x.ndim else expand_dims(found, axis)
+    return x
+
+
+def fromfunction(
+    function: Callable[..., Any], shape: Any, *, dtype: DTypeLike = float, **kwargs: Any
+) -> Any:
+    """A function of coordinates at every place of an array of a shape.
+
+    Example:
+        >>> fromfunction(lambda i, j: i + j, (2, 2), dtype=int)
+        Array([[0, 1],
+               [1, 2]], dtype=int32)
+    """
+    grid = indices(shape).astype(dtype)
+    return function(*[grid[i] for i in range(grid.shape[0])], **kwargs)
+
+
+def piecewise(
+    x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kwargs: Any
+) -> Array:
+    """Each element by the function, or the number, of the last condition that holds for it.
+
+    One more function than conditions is the one for the rest, which otherwise is 0.
+
+    Raises:
+        ArgumentError: for another number of functions.
+    """
+    x = array_of("piecewise", x)
+    single = not isinstance(condlist, (list, tuple))
+    given = list(asarray(condlist)) if single and asarray(condlist).ndim > x.ndim else condlist
+    conditions = [asarray(c) for c in ([given] if single and given is condlist else given)]
+    functions = list(funclist)
+    if len(functions) == len(conditions) + 1:
+        functions = [functions[-1], *functions[:-1]]
+    elif len(functions) == len(conditions):
+        functions = [0, *functions]
+    else:
+        raise ArgumentError(
+            "piecewise needs a function for each condition, and at most one more",
+            got=f"{len(functions)} for {len(conditions)}",
+        )
+    values = [f(x, *args, **kwargs) if callable(f) else f for f in functions]
+    result = broadcast_to(asarray(values[0]).astype(x.dtype), x.shape)
+    for condition, value in zip(conditions, values[1:], strict=True):
+        result = where(condition, asarray(value).astype(x.dtype), result)
+    return result
+
+
+class ufunc:
+    """A function of two numbers, vectorised, with the methods of NumPy's ufuncs.
+
+    Attributes:
+        nin: the number of arguments.
+        nout: the number of results, 1.
+        identity: what reductions of nothing give, None if that is not defined.
+    """
+
+    __slots__ = ("__wrapped__", "identity", "nin", "nout")
+
+    def __init__(
+        self, function: Callable[..., Any], nin: int, nout: int = 1, identity: Any = None
+    ) -> None:
+        if nout != 1:
+            raise ArgumentError("frompyfunc needs a function of one result", got=str(nout))
+        self.__wrapped__, self.nin, self.nout, self.identity = function, nin, nout, identity
+
+    def __call__(self, *args: Any) -> Any:
+        """The function at every element."""
+        return vectorize(self.__wrapped__)(*args)
+
+    def reduce(
+        self, a: ArrayLike, axis: int = 0, keepdims: bool = False, initial: Any = None
+    ) -> Array:
+        """The function of the first two elements of an axis, of that and the third, and so on.
+
+        Raises:
+            ArgumentError: for an empty axis, if there is no identity and no initial value.
+        """
+        line = self.accumulate(a, axis)
+        at = one_axis("reduce", axis, line.ndim)
+        if line.shape[at]:
+            total = getitem(line, (slice(None),) * at + (-1,))
+            total = total if initial is None else self(initial, total)
+        else:
+            start = self.identity if initial is None else initial
+            if start is None:
+                raise ArgumentError("reduce of nothing needs an identity or an initial value")
+            shape = tuple(n for i, n in enumerate(line.shape) if i != at)
+            total = full(shape, start, line.dtype)
+        return expand_dims(total, at) if keepdims else total
+
+    def accumulate(self, a: ArrayLike, axis: int = 0) -> Array:
+        """What `reduce` gives for the elements up to each."""
+        x = array_of("accumulate", a)
+        at = one_axis("accumulate", axis, x.ndim)
+        if x.shape[at] < 2:
+            return x
+        rows = moveaxis(x, at, 0)
+        total, found = rows[0], [rows[:1]]
+        for i in range(1, x.shape[at]):
+            total = self(total, rows[i])
+            found.append(total[None])
+        return moveaxis(concatenate(found), 0, at)
+
+    def outer(self, a: ArrayLike, b: ArrayLike) -> Array:
+        """The function of all pairs."""
+        x, y = array_of("outer", a), array_of("outer", b)
+        result: Array = self(x.reshape(*x.shape, *(1,) * y.ndim), y)
+        return result
+
+    def at(self, a: ArrayLike, indices: Any, b: ArrayLike) -> Array:
+        """A new array with the elements at indices replaced by the function of them and of `b`."""
+        x = array_of("at", a)
+        return update(x, indices, self(getitem(x, indices), b), "set")
+
+
+def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
+    """A function of numbers as a ufunc: vectorised, with `reduce`, `accumulate`, `outer` and `at`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> add = frompyfunc(lambda x, y: x + y, 2, 1)
+        >>> add.reduce(tnp.arange(4)).item()
+        6
+    """
+    return ufunc(func, nin, nout, identity)
