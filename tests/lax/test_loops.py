@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import tfn
 import tfn.numpy as tnp
@@ -22,6 +26,7 @@ from tests.lax.control import (
     step,
 )
 from tfn import lax
+from tfn.config import config
 from tfn.errors import ArgumentError, DTypeError, GradientError, ShapeError, TreeError
 
 KINDS = [pair for pair in PAIRS if pair.name != "scan reverse"]
@@ -77,6 +82,33 @@ def test_transforms_of_loops_and_functions_with_rules(names: tuple[str, ...]) ->
 @pytest.mark.parametrize("names", THREE_DEEP, ids=", ".join)
 def test_transforms_of_three_loops(names: tuple[str, ...]) -> None:
     check_nested(*nested(*names))
+
+
+@contextmanager
+def on(device: str) -> Iterator[None]:
+    before, config.device = config.device, device
+    try:
+        yield
+    finally:
+        config.device = before
+
+
+@settings(max_examples=12)
+@given(st.lists(st.sampled_from(sorted(BY_NAME)), min_size=1, max_size=3), st.integers(0, 99))
+def test_drawn_programs_run_alike_everywhere(names: list[str], seed: int) -> None:
+    """As Python, op by op, compiled, and by the definition of each op; gradients too."""
+    point = np.random.default_rng(seed).normal(size=3).astype("f")
+    f, plain, reverse = nested(*names)
+    functions = [(f, plain)]
+    if reverse:
+        functions.append((tfn.grad(scalar(f)), tfn.grad(scalar(plain))))
+    for run, wanted in functions:
+        expected = np.asarray(wanted(tnp.asarray(point)))
+        check(run(tnp.asarray(point)), tnp.asarray(expected), 1e-3)
+        check(tfn.jit(run)(tnp.asarray(point)), tnp.asarray(expected), 1e-3)
+        with on("python"):
+            found = np.asarray(tfn.jit(run)(tnp.asarray(point)))
+        np.testing.assert_allclose(found, expected, 1e-3, 1e-3)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
