@@ -48,6 +48,12 @@ EPILOGUE = 32
 COSTLY = 60
 """Instructions behind a value that two kernels want, from which on it is kept, not made twice."""
 
+MANY_NEEDS = 8
+"""Values in memory behind another one are counted up to so many."""
+
+WORTH_KEEPING = 2
+"""Passes over memory that keeping a value has to spare."""
+
 MOVED, REGROUPED, WHOLE = "moved", "regrouped", "whole"
 Axis = tuple[object, ...]
 """How an axis of a node is reached.
@@ -152,6 +158,7 @@ class Uses:
     ends: dict[UOp, UOp] = field(default_factory=dict)  # part -> its kernel
     order: list[UOp] = field(default_factory=list)
     behind: dict[UOp, int] = field(default_factory=dict)  # instructions on the longest way to it
+    needs: dict[UOp, frozenset[UOp]] = field(default_factory=dict)  # what it is made of, in memory
     position: dict[UOp, int] = field(default_factory=dict)  # in the order
     earliest: dict[UOp, int] = field(default_factory=dict)  # kernel -> position of its first output
     elsewhere: dict[tuple[object, ...], int] = field(default_factory=dict)  # other index maps
@@ -163,8 +170,17 @@ class Uses:
             kept = self.barriers
             deepest = max((self.behind.get(s, 0) for s in node.src if s not in kept), default=0)
             self.behind[node] = weight(node) + deepest
+            self.needs[node] = self._needs(node)
         for node in reversed(self.order):
             self._settle(node)
+
+    def _needs(self, node: UOp) -> frozenset[UOp]:
+        """Values in memory, at least as large, that are read to make a node; a few stand for all."""
+        found: set[UOp] = set()
+        for s in node.src:
+            if s.op is not Op.FUNCTION and s.size >= node.size:
+                found |= {s} if s in self.barriers or s.op is Op.PARAM else self.needs[s]
+        return frozenset(found if len(found) <= MANY_NEEDS else list(found)[:MANY_NEEDS])
 
     def _settle(self, node: UOp) -> None:
         """All users of the node are known: is it a kernel's output, and what does it use?"""
@@ -306,11 +322,18 @@ class Uses:
         }  # fmt: skip
 
     def dear(self) -> set[UOp]:
-        """Values of many instructions that several kernels want: kept where their ways part."""
+        """Values of many instructions, or made of many values, that several kernels want.
+
+        They are kept where the ways of these kernels part.  Made anew by each of r kernels, a value
+        made of n others takes r n reads; kept it takes n, a write, and a read by r - 1 kernels.
+        """
         found: set[UOp] = set()
         for node in self.order:
             kernels_ = self.places.get(node, {})
-            if len(kernels_) > 1 and self.behind[node] >= COSTLY and node.op in ELEMENTWISE:
+            if len(kernels_) < 2 or node.op not in ELEMENTWISE:
+                continue
+            spared = (len(kernels_) - 1) * (len(self.needs[node]) - 1)
+            if self.behind[node] >= COSTLY or spared > WORTH_KEEPING:
                 users = (self.places.get(u, {}) for u in self.consumers.get(node, ()))
                 if all(used.keys() != kernels_.keys() for used in users):
                     found.add(node)
