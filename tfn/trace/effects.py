@@ -54,6 +54,21 @@ def _token(running: Sequence[bind.Trace], at: int) -> Any:
     return bind.face().wrap(trace.token, trace, known)
 
 
+def outside(door: bind.Door, part: int | None = None) -> bind.Door:
+    """A door of a function with effects, which is shut while a trace runs: they belong to that.
+
+    `part` is the number of the result among what the door gives; None for all of it.
+    """
+
+    def enter(*arguments: Any) -> Any:
+        if bind.traces():
+            return NotImplemented
+        found = door(*arguments)
+        return found if part is None or found is NotImplemented else found[part]
+
+    return enter
+
+
 def act(host: Host, operands: Sequence[Any]) -> list[Any]:
     """The results, the token aside, of a function of the host that has an effect.
 

@@ -237,6 +237,7 @@ class Jitted:
         if entry.door is not None:
             results = entry.door(values)
             if results is not NotImplemented:
+                results = results[traced.acts :]
                 return results[0] if traced.single else tree.unflatten(traced.structure, results)
         token = [effects.token()] if traced.acts else []
         operands = [*values, *token, *traced.captured]
@@ -244,7 +245,7 @@ class Jitted:
             jaxpr = calling(traced.jaxpr, self.called) if self.called else traced.jaxpr
             results = bind.call(jaxpr, operands, traced.weak, traced.acts)
             return tree.unflatten(traced.structure, results)
-        if entry.door is None and not traced.acts:
+        if entry.door is None:
             self._open(entry, split, structure, values)
             if entry.door is not None:
                 return self._call(args, kwargs)
@@ -289,18 +290,21 @@ class Jitted:
         """Make the doors of an entry, if the device has any."""
         traced, opens = entry.traced, bind.face().door
         _, kwargs = structure.children()
+        token = [effects.first()] if traced.acts else []
         common = (
-            [x.weak_type for x in values], traced.weak, traced.captured,
-            self._given_away(split, structure),
+            [x.weak_type for x in values], [*(False for _ in token), *traced.weak],
+            [*token, *traced.captured], self._given_away(split, structure),
         )  # fmt: skip
-        numbers = range(len(traced.weak))
-        entry.door = opens(traced.jaxpr, [list(range(len(values)))], list(numbers), *common)
+        first, last = len(token), len(token) + len(traced.weak)
+        door = opens(traced.jaxpr, [list(range(len(values)))], list(range(last)), *common)
+        entry.door = effects.outside(door) if door and traced.acts else door
         direct = not split.statics and not kwargs.num_leaves
         if entry.door and direct and tree.is_open(structure) and tree.is_open(traced.structure):
             taken, _ = tree.unflatten(structure, range(len(values)))
-            gives = tree.unflatten(traced.structure, numbers)
-            door = opens(traced.jaxpr, taken, gives, *common)
+            gives = tree.unflatten(traced.structure, range(first, last))
+            door = opens(traced.jaxpr, taken, (0, gives) if token else gives, *common)
             if door is not None:
+                door = effects.outside(door, 1) if token else door
                 self._doors = [door, *self._doors[: MOST_DOORS - 1]]
 
     def _names_of(self, split: Split, structure: tree.Structure) -> list[str]:
