@@ -13,9 +13,11 @@ from tests.lower.crew import program_on
 from tests.lower.drawn import LOOPS, STEPS, graphs
 from tests.lower.graphs import agree, by_definition, draw, inputs, jaxpr, matmul, p, same
 from tfn.dtypes import FLOAT32, INT32
-from tfn.lower.kernel import Branch, Launch, Loop, Program, Space, Step
+from tfn.lower.kernel import Branch, HostCall, Launch, Loop, Program, Space, Step
 from tfn.lower.pipeline import lower
 from tfn.trace import build
+from tfn.trace.argument import Host as HostFunction
+from tfn.trace.argument import VmapMethod
 from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
@@ -229,3 +231,38 @@ def test_any_loop_on_several_threads(outputs: list[UOp]) -> None:
         for got, first, meant in zip(program_on(3, outputs, values), alone, want, strict=True):
             assert got.tobytes() == first.tobytes()
             same(got, meant, 1e-3, 1e-3)
+
+
+def called(*operands: UOp) -> list[UOp]:
+    """A function of the host with two results."""
+    kinds = (((6, 6), FLOAT32), ((), FLOAT32))
+    host = HostFunction(lambda results, operands: None, kinds, VmapMethod.REFUSE)
+    return build.several(UOp(Op.HOST, operands, host))
+
+
+def test_a_call_of_the_host_waits_for_what_it_reads():
+    made = program(called(X + W)[0])
+    first, call = made.steps
+    assert isinstance(first, Launch) and isinstance(call, HostCall) and call.barrier
+    assert made.host_calls == (call,)
+    read, written = call.operands[2], call.operands[0]
+    assert read == first.operands[0] and written.space is Space.OUTPUT
+    assert [shape for shape, _ in call.types] == [(6, 6), (), (6, 6)]
+    assert "call void @barrier" in made.text and "label %stop" in made.text
+
+
+def test_a_call_of_the_host_reads_inputs_where_they_are():
+    (call,) = program(called(X, W)[0]).steps
+    assert isinstance(call, HostCall) and not call.barrier
+    assert [slot.space for slot in call.operands[2:]] == [Space.INPUT, Space.INPUT]
+    assert call.operands[1].space is Space.ARENA  # a result that nobody wants
+
+
+def test_constants_and_views_are_made_for_a_call_of_the_host():
+    steps = program(called(const(1.0, FLOAT32), build.permute(X, (1, 0)))[1]).steps
+    assert [type(step) for step in steps] == [Launch, Launch, HostCall]
+
+
+def test_a_call_of_the_host_in_a_loop_is_no_kernel():
+    (loop,) = loops(program(repeated(lambda w, x: called(x)[0])[0]).steps)
+    assert isinstance(loop.body[0], HostCall)

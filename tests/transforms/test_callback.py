@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import Any
 
 import numpy as np
@@ -274,3 +275,18 @@ def test_the_text_of_a_program_holds_no_address() -> None:
     assert text(np.sort) == text(np.flip)
     run = [tfn.jit(lambda x, f=f: tfn.pure_callback(f, THREE, x)) for f in (np.sort, np.flip)]
     assert [f(X).tolist() for f in run] == [[1, 2, 3], [2, 1, 3]]
+
+
+def test_an_interrupt_ends_the_program() -> None:
+    calls: list[int] = []
+
+    def interrupted(x: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 3:
+            signal.raise_signal(signal.SIGINT)
+        return x
+
+    step = lambda i, c: tfn.pure_callback(interrupted, THREE, c) + 1
+    with pytest.raises(KeyboardInterrupt):
+        tfn.jit(lambda x: tfn.lax.fori_loop(0, 1000, step, x))(X)
+    assert len(calls) == 3
