@@ -297,7 +297,7 @@ def _evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool]) -> lis
                 outputs, substitute(outputs, replace, order), weak, strict=True
             )
         ]
-    if has(outputs, Op.CUSTOM):
+    if any(node.op is Op.FUNCTION for node in order) and has(outputs, Op.CUSTOM):
         outputs = tidy(inlined(outputs))
     # An output that is an array already is that array, unless it must differ in weakness.
     values = {
