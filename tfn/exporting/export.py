@@ -213,7 +213,7 @@ def lowered(jaxpr: Jaxpr, target: Target, language: pipeline.Language) -> Progra
         ExportError: naming what would call back into Python.
     """
     plan = pipeline.scheduled(jaxpr, target, language)
-    calls = [name_of(call.host.run) for call in host_calls(plan.routine.steps)]
+    calls = [str(call.host.run) for call in host_calls(plan.routine.steps)]
     if calls:
         raise ExportError(
             "a function that calls back into Python cannot run without it",

@@ -18,7 +18,12 @@ def _index(w: Writer, base: UOp, offset: int) -> str:
 
 def _pointer(w: Writer, buffer: UOp, base: UOp, offset: int) -> str:
     at = _index(w, base, offset)
-    return w(buffer) if at == "0" else f"{w(buffer)} + {at}"
+    return w(buffer) if at == "0" else f"{w(buffer)} + {_signed(at)}"
+
+
+def _signed(index: str) -> str:
+    """An index as a signed number: where nothing is loaded, it may lie before the buffer."""
+    return index if index.lstrip("-").isdigit() else f"(s64)({index})"
 
 
 def _scattered(w: Writer, u: UOp, lanes: int) -> str:

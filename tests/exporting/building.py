@@ -1,0 +1,86 @@
+"""Exported C built by the system's compilers and run in a process of its own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn
+
+Arrays = list[np.ndarray[Any, Any]]
+WARNINGS = ("-Wall", "-Wextra", "-Werror")
+COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)]
+needs_cc = pytest.mark.skipif(not COMPILERS, reason="there is no C compiler")
+
+MAIN = """\
+#include <stdio.h>
+#include <stdlib.h>
+#include "NAME.h"
+#define ROOM(type, name, count) \\
+  type *name = aligned_alloc(64, (sizeof(type) * (count) + 64) & ~63u);
+#define READ(type, name, count) \\
+  ROOM(type, name, count) \\
+  if (fread(name, sizeof(type), count, stdin) != (count)) return 100; \\
+  args.name = name;
+#define WRITE(type, name, count) \\
+  fwrite(args.name, sizeof(type), count, stdout);
+#define MAKE(type, name, count) ROOM(type, name, count) args.name = name;
+#define FREE(type, name, count) free(name);
+int main(void) {
+  NAME_args args = CAPITAL_ARGS;
+  void *arena = aligned_alloc(64, (CAPITAL_ARENA_BYTES + 127) / 64 * 64);
+  CAPITAL_INPUTS(READ)
+  CAPITAL_OUTPUTS(MAKE)
+  const int error = NAME(&args, arena);
+  CAPITAL_OUTPUTS(WRITE)
+  CAPITAL_INPUTS(FREE)
+  CAPITAL_OUTPUTS(FREE)
+  free(arena);
+  return error;
+}
+"""
+"""Reads the inputs, runs the function once, writes the outputs."""
+
+
+def in_c(function: Callable[..., Any], *args: Any, folder: Path, compiler: Sequence[str],
+         flags: Sequence[str] = ("-O2",), **options: Any) -> Arrays:  # fmt: skip
+    """The results of a function as a C program that is built with these flags."""
+    made = tfn.export(function, *args, path=folder / "made.c", **options)
+    signature = made.signature
+    main = MAIN.replace("NAME", signature.name).replace("CAPITAL", signature.name.upper())
+    (folder / "main.c").write_text(main)
+    build = [*compiler, *flags, "-ffp-contract=off", *WARNINGS, "made.c", "main.c", "-o", "made"]
+    done = subprocess.run(build, cwd=folder, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr[:3000]
+    data = b"".join(np.asarray(x).tobytes() for x in tfn.tree.leaves(args))
+    ran = subprocess.run([folder / "made"], input=data, capture_output=True, check=False)
+    assert not ran.returncode, (ran.returncode, ran.stderr.decode()[:3000])
+    return split(ran.stdout, signature)
+
+
+def split(data: bytes, signature: Any) -> Arrays:
+    """The outputs that a process has written one after the other."""
+    found: Arrays = []
+    at = 0
+    for field in signature.outputs:
+        part = data[at : at + field.size_bytes]
+        found.append(np.frombuffer(part, field.dtype).reshape(field.shape))
+        at += field.size_bytes
+    assert at == len(data)
+    return found
+
+
+def same_bits(got: Any, want: Any, what: Any = "") -> None:
+    """Raise unless two arrays are equal bit by bit, but for what a NaN carries."""
+    got, want = np.asarray(got), np.asarray(want)
+    assert got.dtype == want.dtype and got.shape == want.shape, what
+    nan = np.isnan(want.astype(float)) if want.dtype.kind in "fV" else np.zeros(want.shape, bool)
+    if want.dtype.kind in "fV":
+        assert (np.isnan(got.astype(float)) == nan).all(), what
+    assert got[~nan].tobytes() == want[~nan].tobytes(), what

@@ -1,0 +1,159 @@
+"""Functions exported as C: what they compute, what they are called with, what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tests.exporting.building import COMPILERS, in_c, needs_cc, same_bits
+from tests.test_programs import Program
+from tfn import lax, nn, random
+from tfn.errors import ArgumentError, ExportError
+
+SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def check(function: Callable[..., Any], *args: Any, folder: Path, **options: Any) -> Any:
+    """Raise unless a function computes in C what it computes here."""
+    want = tfn.tree.leaves(tfn.jit(function)(*args))
+    got = in_c(function, *args, folder=folder, compiler=COMPILERS[:1], **options)
+    assert len(got) == len(want)
+    for i, (g, w) in enumerate(zip(got, want, strict=True)):
+        same_bits(g, w, i)
+
+
+@needs_cc
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_drawn_programs_run_clean(compiler: str, tmp_path: Path) -> None:
+    """Without a warning, a fault of memory, or anything undefined: a few in one."""
+    for i, (source, inputs) in enumerate(SOURCES):
+        function = Program(source, inputs).function(tnp)
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        want = tfn.tree.leaves(tfn.jit(function)(*inputs))
+        got = in_c(function, *inputs, folder=folder, compiler=[compiler], flags=SANITIZED)
+        for g, w in zip(got, want, strict=True):
+            same_bits(g, w, source)
+
+
+def rows(seed: int, *shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+SOURCES = [
+    (
+        "def f(x, k):\n"
+        "    order = xp.argsort(x, axis=-1)\n"
+        "    s = xp.sort(xp.flip(x, 0), axis=-1)\n"
+        "    return xp.pad(s, ((1, 0), (0, 2))), order, x[k], xp.cumsum(x, 0)\n",
+        (rows(0, 7, 17), np.array([2, 5, 0], np.int32)),
+    ),
+    (
+        "def f(x, m):\n"
+        "    y = xp.where(m, xp.exp(x), xp.tanh(x)) @ xp.ones((3, 5), 'float32')\n"
+        "    z = (x * 1000).astype('int8').astype('float16') // xp.asarray(3, 'float16')\n"
+        "    return y.max(0), y.argmin(), z, (x > 0).any(1), xp.round(x * 7), xp.log1p(abs(x))\n",
+        (rows(1, 33, 3), rows(2, 33, 3) > 0),
+    ),
+]
+"""Programs with much in them, and what they are called with."""
+
+
+@needs_cc
+def test_trees_have_names_that_c_can_say(tmp_path: Path) -> None:
+    def f(params: Any, x: Any, *, scale: Any) -> Any:
+        return {"y": x @ params["w"][0] * scale, "for": (params["w"][1], x.sum())}
+
+    params = {"w": [rows(0, 3, 4), rows(1, 2)]}
+    made = tfn.export(f, params, rows(2, 5, 3), scale=np.float32(2), path=tmp_path / "some-name.c")
+    signature = made.signature
+    assert signature.name == "some_name"
+    assert [x.name for x in signature.inputs] == ["params_w_0", "params_w_1", "x", "scale"]
+    assert [x.path for x in signature.outputs] == ["out['for'][0]", "out['for'][1]", "out['y']"]
+    assert [x.name for x in signature.outputs] == ["out_for_0", "out_for_1", "out_y"]
+    assert {file.name for file in made.files} == {"some-name.c", "some_name.h"}
+
+
+@needs_cc
+def test_results_that_are_arguments_or_each_other(tmp_path: Path) -> None:
+    check(lambda x, y: (x, y + 1, y + 1, x), rows(0, 5), rows(1, 3), folder=tmp_path)
+
+
+@needs_cc
+def test_odd_sizes(tmp_path: Path) -> None:
+    """No elements, one element, no arguments."""
+    check(lambda x, y: (x * 2, y + 1, tnp.arange(3)), rows(0, 0, 4), np.int32(7), folder=tmp_path)
+
+
+@needs_cc
+def test_values_become_part_of_the_code(tmp_path: Path) -> None:
+    captured = tnp.asarray(rows(3, 4))
+    w, b = rows(1, 4, 3), np.array([True, False, True])
+
+    def f(w: Any, x: Any, b: Any) -> Any:
+        return tnp.where(b, (x + captured) @ w, 0)
+
+    x = rows(2, 2, 4)
+    made = tfn.export(f, w, x, b, path=tmp_path / "made.c", embed=["w", 2])
+    assert [field.name for field in made.signature.inputs] == ["x"]
+    assert made.signature.constants == ("w", "b")
+    (got,) = in_c(lambda x: f(w, x, b), x, folder=tmp_path, compiler=COMPILERS[:1])
+    same_bits(got, tfn.jit(f)(w, x, b))
+
+
+@needs_cc
+@pytest.mark.parametrize("kind", ["bool", "int8", "uint64", "bfloat16", "float16", "complex64"])
+def test_dtypes_of_arguments_and_constants(kind: str, tmp_path: Path) -> None:
+    x = tnp.asarray(rows(0, 3, 7) * 3).astype(kind)
+    w = tnp.asarray(rows(1, 7) * 3).astype(kind)
+    check(lambda x: (x | w) if kind == "bool" else x * w, x, folder=tmp_path)
+
+
+@needs_cc
+def test_loops_branches_and_keys(tmp_path: Path) -> None:
+    """Whole programs: a scan, a while, a cond, random numbers, a step of training."""
+
+    def f(seed: Any, w: Any, xs: Any) -> Any:
+        key = random.key(seed)
+        noise = random.normal(key, w.shape)
+        state, ys = lax.scan(lambda h, x: ((h * x).sum() + h, h.max()), w + noise, xs)
+        count = lax.while_loop(lambda n: (n * n) < seed + 50, lambda n: n + 1, seed)
+        chosen = lax.cond(count > 8, lambda x: tnp.sort(x), lambda x: x - 1, xs[:, 0])
+        loss, slope = tfn.value_and_grad(lambda w: nn.softmax(w * xs).max(0).sum())(w)
+        return state, ys, count, chosen, loss, w - slope
+
+    check(f, np.int32(3), rows(0, 5), rows(1, 9, 5) / 10, folder=tmp_path)
+
+
+class TestRefused:
+    def test_what_calls_back_into_python(self, tmp_path: Path) -> None:
+        def call(x: Any) -> Any:
+            return tfn.pure_callback(np.sin, tfn.ShapeDtypeStruct((3,), "float32"), x)
+
+        with pytest.raises(ExportError, match="sin"):
+            tfn.export(call, rows(0, 3), path=tmp_path / "made.c")
+        with pytest.raises(ExportError, match="effects"):
+            tfn.export(lambda x: tfn.debug.print("{}", x), rows(0, 3), path=tmp_path / "made.c")
+        assert not list(tmp_path.iterdir())
+
+    def test_kinds_and_targets_that_are_not_there(self, tmp_path: Path) -> None:
+        x = rows(0, 3)
+        with pytest.raises(ArgumentError, match="kinds are c, obj, so, wasm"):
+            tfn.export(tnp.sin, x, path=tmp_path / "made.exe")
+        with pytest.raises(ArgumentError, match="targets are host, x86-64"):
+            tfn.export(tnp.sin, x, path=tmp_path / "made.c", target="z80")
+        with pytest.raises(ArgumentError, match="so cannot be made for wasm32"):
+            tfn.export(tnp.sin, x, path=tmp_path / "made.so", target="wasm32")
+
+    def test_constants_that_have_no_value(self, tmp_path: Path) -> None:
+        x = tfn.ShapeDtypeStruct((3,), "float32")
+        with pytest.raises(ArgumentError, match="has no value"):
+            tfn.export(lambda x: x, x, path=tmp_path / "made.c", embed="x")
+        with pytest.raises(ArgumentError, match="cannot embed 'y'"):
+            tfn.export(lambda x: x, x, path=tmp_path / "made.c", embed="y")
