@@ -1,12 +1,14 @@
 """What derivatives of the user's own are made with, under JAX's names.
 
-    custom_jvp, custom_vjp, custom_gradient    functions that bring their derivatives
-    closure_convert                            what a function closes over, as arguments
-    SymbolicZero, CustomVJPPrimal              what rules get with ``symbolic_zeros=True``
+custom_jvp, custom_vjp, custom_gradient    functions that bring their derivatives
+closure_convert                            what a function closes over, as arguments
+linear_call                                a linear function and its transpose
+SymbolicZero, CustomVJPPrimal              what rules get with ``symbolic_zeros=True``
 """
 
 from tfn.transforms.closure import closure_convert as closure_convert
 from tfn.transforms.closure import custom_gradient as custom_gradient
+from tfn.transforms.closure import linear_call as linear_call
 from tfn.transforms.forward import custom_jvp as custom_jvp
 from tfn.transforms.reverse import CustomVJPPrimal as CustomVJPPrimal
 from tfn.transforms.reverse import custom_vjp as custom_vjp

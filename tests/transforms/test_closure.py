@@ -9,7 +9,8 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.lax.control import check
-from tfn.errors import ArgumentError, TreeError
+from tfn.custom_derivatives import linear_call
+from tfn.errors import ArgumentError, GradientError, TreeError
 
 
 def test_converted_values_can_be_differentiated() -> None:
@@ -77,3 +78,19 @@ def test_trees() -> None:
           {"a": tnp.array(5.0), "b": tnp.array(0.0)})  # fmt: skip
     with pytest.raises(ArgumentError, match=r"must return a pair \(result, gradient\)"):
         tfn.custom_gradient(lambda x: x)(1.0)
+
+
+def test_linear_call() -> None:
+    def f(x: Any, r: Any = 2.0) -> Any:
+        return linear_call(
+            lambda r, x: {"y": x["a"] / r}, lambda r, ct: {"a": 10 * ct["y"] / r}, r, {"a": x}
+        )["y"]
+
+    assert float(f(6.0)) == 3.0 == float(tfn.jit(f)(6.0))
+    assert float(tfn.jvp(f, (6.0,), (1.0,))[1]) == 0.5
+    for run in (tfn.grad(f), tfn.jit(tfn.grad(f)), tfn.grad(tfn.jit(f))):
+        assert float(run(6.0)) == 5.0
+    check(tfn.vmap(tfn.grad(f))(tnp.ones(2)), tnp.full(2, 5.0))
+    assert float(tfn.linear_transpose(f, 6.0)(1.0)[0]) == 5.0
+    with pytest.raises(GradientError, match="no derivative by its residuals"):
+        tfn.grad(f, 1)(6.0, 2.0)

@@ -1,4 +1,7 @@
-"""What a function closes over, made arguments of it: `closure_convert`, `custom_gradient`."""
+"""What a function closes over, made arguments of it: `closure_convert`, `custom_gradient`.
+
+`linear_call` is a function with a transpose of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tfn import tree
 from tfn.dtypes import INEXACT
-from tfn.errors import TreeError
+from tfn.errors import GradientError, TreeError
 from tfn.trace import bind
 from tfn.trace.jaxpr import Jaxpr, close, leaves
 from tfn.transforms.arguments import Function, as_value
 from tfn.transforms.custom import pair
+from tfn.transforms.forward import custom_jvp
 from tfn.transforms.record import record
 from tfn.transforms.reverse import custom_vjp
 from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.vectors import SymbolicZero
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +150,39 @@ def custom_gradient(fun: Function) -> Function:
     run = custom_vjp(value)
     run.defvjp(fwd, bwd)
     return run
+
+
+def linear_call(fun: Function, fun_transpose: Function, residual_args: Any,
+                linear_args: Any) -> Any:  # fmt: skip
+    """``fun(residual_args, linear_args)``, linear in the latter, with a transpose of the user's.
+
+    Args:
+        fun: linear in its second argument.
+        fun_transpose: ``fun_transpose(residual_args, ct)`` gives the cotangent of `linear_args`.
+
+    Raises:
+        GradientError: if it is differentiated by `residual_args`.
+
+    Example:
+        >>> import tfn
+        >>> def f(x):
+        ...     scale = tfn.custom_derivatives.linear_call
+        ...     return scale(lambda r, x: x / r, lambda r, ct: 10 * ct / r, 2.0, x)
+        >>> float(f(6.0)), float(tfn.jvp(f, (6.0,), (1.0,))[1]), float(tfn.grad(f)(6.0))
+        (3.0, 0.5, 5.0)
+    """
+
+    def rule(primals: Any, tangents: Any) -> Any:
+        if not all(isinstance(dr, SymbolicZero) for dr in tree.leaves(tangents[0])):
+            raise GradientError("linear_call has no derivative by its residuals",
+                                hint="hold them fixed with stop_gradient")  # fmt: skip
+        slope = tree.map(
+            lambda dx: np.zeros(dx.shape, dx.dtype) if isinstance(dx, SymbolicZero) else dx,
+            tangents[1],
+        )
+        return call(*primals), call(primals[0], slope)
+
+    call = custom_jvp(fun)
+    call.defjvp(rule, symbolic_zeros=True)
+    call.deftranspose(lambda ct, residuals, _: (None, fun_transpose(residuals, ct)))
+    return call(residual_args, linear_args)

@@ -39,7 +39,7 @@ from tfn.transforms.record import Recording, record
 from tfn.transforms.rules import Tangents
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.static import Names, Selection
-from tfn.transforms.vectors import Vectors
+from tfn.transforms.vectors import SymbolicZero, Vectors
 
 _KNOWN: WeakKeyDictionary[UOp, bool] = WeakKeyDictionary()
 
@@ -129,6 +129,27 @@ class Call:
     def name(self) -> str:
         """What the user calls the function."""
         return name_of(self.owner.function)
+
+    def cotangents(self, rule: str, out: Any) -> list[Any]:
+        """What a rule gave for the arguments: a Value for each leaf, None for zero.
+
+        Raises:
+            TreeError: if it is no tuple with an item for each argument.
+        """
+        parts = self.structure.children()
+        if not isinstance(out, (tuple, list)) or len(out) != len(parts):
+            raise TreeError(
+                f"the {rule} of {self.name} must return a tuple with a cotangent for each of "
+                f"its {len(parts)} argument(s)",
+                got=counted(out), hint="return (ct,) for one argument; None stands for zero",
+            )  # fmt: skip
+        whole = tuple(
+            tree.unflatten(part, [None] * part.num_leaves)
+            if ct is None or isinstance(ct, SymbolicZero)
+            else ct
+            for ct, part in zip(out, parts, strict=True)
+        )
+        return self.vectors("cotangent").every(whole)
 
     def vectors(self, role: str) -> Vectors:
         """The type of the tangents, or cotangents, of the arguments."""

@@ -50,7 +50,7 @@ class JvpRules:
             out = rule(*call.fixed.values,
                        tree.unflatten(call.gives.structure, given(trace, full, slots)),
                        *tree.unflatten(call.structure, xs))  # fmt: skip
-            found = call.vectors("cotangent").every(tuple(out))
+            found = call.cotangents("transpose", out)
             return [taken(trace, found[i - first]) for i in moving]
 
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tfn import tree
 from tfn.dtypes import BOOL
-from tfn.errors import GradientError, TreeError
+from tfn.errors import GradientError
 from tfn.trace import bind
 from tfn.trace.argument import Linear, Param
 from tfn.trace.build import after, several, zeros
@@ -21,7 +21,6 @@ from tfn.transforms.custom import (
     Call,
     Customized,
     asking,
-    counted,
     given,
     missing,
     pair,
@@ -127,28 +126,12 @@ class Backward:
                     full = zeros(slot.shape, slot.dtype) if ct is None else ct
                     flat += given(trace, [full], [slot])
             out = owner.bwd(*call.fixed.values, kept, tree.unflatten(call.gives.structure, flat))
-            found = call.vectors("cotangent").every(self._whole(out))
+            found = call.cotangents("bwd", out)
             back = [taken(trace, found[self.moving[i - count]]) for i in moving]
         if not trace.acts:
             return back
         # Its effects happen before what it gives is used, and not if nobody uses that.
         return [None if ct is None else after(ct, [trace.token]) for ct in back]
-
-    def _whole(self, out: Any) -> tuple[Any, ...]:
-        """What ``bwd`` returned, with a None for each leaf of an argument that has none."""
-        parts = self.call.structure.children()
-        if not isinstance(out, (tuple, list)) or len(out) != len(parts):
-            raise TreeError(
-                f"the bwd of {self.call.name} must return a tuple with a cotangent for each of "
-                f"its {len(parts)} argument(s)",
-                got=counted(out), hint="return (ct,) for one argument; None stands for zero",
-            )  # fmt: skip
-        return tuple(
-            tree.unflatten(part, [None] * part.num_leaves)
-            if ct is None or isinstance(ct, SymbolicZero)
-            else ct
-            for ct, part in zip(out, parts, strict=True)
-        )
 
     def forward(self, pull: Pull, u: UOp) -> list[UOp]:
         """The transpose of ``bwd``, for forward mode.
