@@ -15,8 +15,10 @@ from tests.lower.check_passes import HOST
 from tests.lower.drawn import graphs
 from tests.lower.graphs import by_definition, draw, jaxpr, matmul, p, params, same
 from tfn.dtypes import FLOAT32, INT32
-from tfn.lower import cut, pipeline, ranges
-from tfn.lower.cut import LARGE, kernels, must, weight
+from tfn.lower import pipeline, ranges
+from tfn.lower.cut import kernels, must
+from tfn.lower.decompose import weight
+from tfn.lower.uses import CHEAP, LARGE, OWN_KERNEL, REDUCTIONS
 from tfn.trace import build
 from tfn.trace.op import Op
 from tfn.trace.spec import Stage, check
@@ -310,4 +312,4 @@ def test_axes_and_weights() -> None:
     assert weight(x) == 0
     assert weight(x + 1.0) == 1
     assert weight(build.unary(Op.ERF, x)) > weight(x + 1.0)
-    assert cut.CHEAP.isdisjoint(cut.REDUCTIONS | cut.OWN_KERNEL)
+    assert CHEAP.isdisjoint(REDUCTIONS | OWN_KERNEL)

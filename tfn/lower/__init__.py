@@ -7,6 +7,7 @@ Files in reading order:
     pairs       complex values as two real ones each
     plane       functions of complex numbers, in terms of real ones
     prepare     what must be said with arrays before the cut: padding, long sums in pieces
+    uses        which kernels want a value, and what is worth keeping for them
     cut         where kernels end: barriers on what must, or should, be materialised
     walker      one kernel walked from its outputs: values at indices
     recurrence  small loops inside of one kernel

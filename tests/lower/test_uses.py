@@ -1,0 +1,101 @@
+"""What is kept for several kernels, and which results share one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tests.lower.check_passes import HOST
+from tests.lower.graphs import agree, jaxpr, matmul, p
+from tfn.dtypes import FLOAT64
+from tfn.lower.kernel import Program
+from tfn.lower.pipeline import lower
+from tfn.lower.uses import MANY_BUFFERS
+from tfn.trace import build
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+X, Y = p(0, 30, 20), p(1, 30, 20)
+
+
+def program(outputs: Sequence[UOp]) -> Program:
+    return lower(jaxpr(outputs), HOST)
+
+
+def launches(*outputs: UOp) -> int:
+    agree(outputs)
+    return len(program(outputs).launches)
+
+
+def test_results_of_the_same_parameters_take_one_pass() -> None:
+    sine = build.unary(Op.SIN, X)
+    assert launches(X + 1.0, X * 2.0) == 1
+    assert launches(X + 1.0, X * 2.0, sine, X - 3.0) == 1
+    assert launches(X + Y, X * Y, Y - 1.0) == 1
+    assert launches(X + 1.0, Y * 2.0) == 2, "they have nothing in common"
+
+
+@pytest.mark.parametrize(
+    "other",
+    (
+        build.flip(X, (0,)) * 2.0,
+        build.add_up(X, (1,)),
+        build.permute(X, (1, 0)) + 1.0,
+        matmul(build.permute(X, (1, 0)), X),
+        build.cast(X, FLOAT64) * 2.0,
+        build.shrink(X, (0, 0), (30, 19)) * 2.0,
+    ),
+    ids=("flip", "sum", "transpose", "product", "wider", "smaller"),
+)
+def test_what_is_read_or_written_elsewhere_stays_apart(other: UOp) -> None:
+    assert launches(X + 1.0, other) == 2
+
+
+def test_one_that_needs_the_other_as_a_whole_stays_apart() -> None:
+    first = X + 1.0
+    total = build.expand(build.reshape(build.add_up(first, (0,)), (1, 20)), (30, 20))
+    assert launches(first, X * 2.0, total * X) >= 2
+
+
+def test_so_many_results_are_several_kernels() -> None:
+    many = [X * float(i) for i in range(3 * MANY_BUFFERS)]
+    made = program(many)
+    assert 3 <= len(made.launches) <= 5
+    assert max(len(launch.operands) for launch in made.launches) <= MANY_BUFFERS
+
+
+def test_adam_is_one_kernel_for_each_parameter() -> None:
+    def adam(p, g, m, v):  # type: ignore[no-untyped-def]
+        m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
+        return p - 0.1 * m / (tnp.sqrt(v) + 1e-8), m, v
+
+    x = {name: tfn.ShapeDtypeStruct((30, n), "float32") for n, name in enumerate("abc", 4)}
+    update = tfn.make_jaxpr(lambda *trees: tfn.tree.map(adam, *trees))(x, x, x, x)
+    assert len(lower(update, HOST).launches) == 3
+
+
+def test_a_sum_of_many_is_kept_for_several_kernels() -> None:
+    """Of a residual stream each layer reads one value, not all that was added so far."""
+    w = p(0, 20, 20)
+
+    def stream(layers: int) -> UOp:
+        x = p(1, 30, 20)
+        for _ in range(layers):
+            x = x + build.unary(Op.TANH, matmul(x, w))
+        return x
+
+    few, many = program([stream(12)]), program([stream(24)])
+    most = max(len(launch.operands) for launch in many.launches)
+    assert most <= 7, "not one operand for each layer"
+    assert len(many.kernels) <= len(few.kernels) + 1
+    agree([stream(7)], rtol=1e-4, atol=1e-4)
+
+
+def test_a_sum_of_few_is_made_again() -> None:
+    both = X + Y
+    assert launches(build.add_up(both, (0,)), build.add_up(both, (1,))) == 2
+    assert np.prod(both.shape) == 600
