@@ -6,7 +6,7 @@ that independent sums run side by side.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Any, Protocol
 
@@ -25,7 +25,7 @@ class Emitter(Protocol):
     env: dict[UOp, UOp]
     fixed: dict[UOp, int]
     values: dict[tuple[Any, ...], UOp]
-    depends: dict[UOp, tuple[UOp, ...]]
+    depends: Mapping[UOp, tuple[UOp, ...]]
     bounds: dict[UOp, list[UOp]]
     fuses: bool
 

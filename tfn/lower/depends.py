@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
 
-def dependences(body: UOp) -> dict[UOp, tuple[UOp, ...]]:
+@lru_cache(maxsize=64)
+def dependences(body: UOp) -> Mapping[UOp, tuple[UOp, ...]]:
     """For each node the ranges it depends on, in the order of their numbers."""
     sets: dict[UOp, frozenset[UOp]] = {}
     shared: dict[frozenset[UOp], tuple[UOp, ...]] = {}

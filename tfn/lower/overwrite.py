@@ -7,7 +7,8 @@ new[i] = f(old[n - i])     not in place: an element may have been written before
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from math import prod
+from functools import lru_cache
+from math import inf, prod
 
 from tfn.dtypes import DType
 from tfn.lower.kernel import Branch, Launch, Loop, Program, Slot, Space, Step
@@ -27,14 +28,24 @@ def elementwise(body: UOp, written: int, read: Collection[int]) -> bool:
     mine = [i for i, s in enumerate(stores) if s.src[0].arg.index == written]
     if len(mine) != 1:
         return False
-    store = stores[mine[0]]
-    until = set(walk(stores[: mine[0] + 1]))
-    folded = {u for f in walk([body]) if f.op is Op.FOLD for u in walk(f.src[:1])}
-    return all(
-        u.src[1] is store.src[1] and u in until and u not in folded
-        for u in walk([body])
-        if u.op is Op.LOAD and u.src[0].arg.index in read
-    )
+    where, now = stores[mine[0]].src[1], mine[0]
+    reads = (one for i in read for one in _reads(body).get(i, ()))
+    return all(at is where and first <= now for at, first in reads)
+
+
+@lru_cache(maxsize=64)
+def _reads(body: UOp) -> dict[int, list[tuple[UOp, float]]]:
+    """Of each operand of a kernel the loads: where, and for which store first; never if in a fold."""
+    folded = set(walk([f.src[0] for f in walk([body]) if f.op is Op.FOLD]))
+    found: dict[int, list[tuple[UOp, float]]] = {}
+    seen: set[UOp] = set()
+    for i, store in enumerate(body.src):
+        for u in walk([store], lambda u: u not in seen):
+            if u.op is Op.LOAD and u not in seen:
+                first = inf if u in folded else i
+                found.setdefault(u.src[0].arg.index, []).append((u.src[1], first))
+            seen.add(u)
+    return found
 
 
 def overwrites(program: Program, donated: Collection[int]) -> dict[int, int]:

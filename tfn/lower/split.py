@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 from tfn.dtypes import INT32, INT64, UINT32, DType
@@ -45,14 +46,16 @@ def nest(body: UOp) -> Nest:
     return Nest(body, tuple(sorted(loops, key=lambda r: r.arg.number)))
 
 
-def ranges(body: UOp) -> list[UOp]:
+@lru_cache(maxsize=64)
+def ranges(body: UOp) -> tuple[UOp, ...]:
     """All ranges of a body."""
-    return [node for node in walk([body]) if node.op is Op.RANGE]
+    return tuple(node for node in walk([body]) if node.op is Op.RANGE)
 
 
-def folds(body: UOp) -> list[UOp]:
+@lru_cache(maxsize=64)
+def folds(body: UOp) -> tuple[UOp, ...]:
     """All reductions of a body, inner ones first."""
-    return [node for node in walk([body]) if node.op is Op.FOLD]
+    return tuple(node for node in walk([body]) if node.op is Op.FOLD)
 
 
 def in_order(body: UOp) -> frozenset[int]:

@@ -11,7 +11,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from math import copysign
+from math import copysign, prod
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -107,7 +107,7 @@ class UOp:
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return prod(self.shape)
 
     # Operators: both sides of one shape and dtype; a Python scalar takes those of the node.
 
