@@ -300,13 +300,11 @@ def conv(arg: Conv, x: Value, w: Value) -> Value:
     return out.astype(arg.dtype)
 
 
-def fft(arg: Fft, x: Value) -> Value:
-    """A Fourier transform by NumPy's pocketfft."""
-    axes = range(x.ndim - len(arg.lengths), x.ndim)
-    if not axes:
-        return x
+def fft(arg: Fft, x: Value, out: Value | None = None) -> Value:
+    """A Fourier transform by NumPy's pocketfft, which may be told where to write."""
     transform = getattr(np.fft, f"{arg.kind.value}n")
-    return np.asarray(transform(x, arg.lengths, axes))
+    axes = range(x.ndim - len(arg.lengths), x.ndim)
+    return np.asarray(transform(x, arg.lengths, axes, out=out))
 
 
 def gather(arg: Gather, operand: Value, indices: Value) -> Value:

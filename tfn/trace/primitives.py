@@ -335,8 +335,9 @@ def _fft(src: tuple[Node, ...], arg: Any) -> Type:
         _need(arg.kind.value, x, COMPLEXES, "complex values")
     rank = len(x.shape) - len(arg.lengths)
     halved = (*arg.lengths[:-1], *map(half, arg.lengths[-1:]))
-    if rank < 0 or x.shape[rank:] != (halved if inverse else arg.lengths) or 0 in arg.lengths:
-        raise ShapeError(f"{arg.kind.value} needs last axes of its lengths, which are not 0",
+    found = x.shape[max(rank, 0) :]
+    if not prod(found) or found != (halved if inverse else arg.lengths) or not arg.lengths:
+        raise ShapeError(f"{arg.kind.value} needs last axes of its lengths, none of them 0",
                          got=f"{show(x)}, lengths {arg.lengths}")  # fmt: skip
     if arg.kind is FftType.RFFT:
         return x.shape[:rank] + halved, complex_of(x.dtype)
