@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
@@ -21,7 +22,7 @@ from tfn.dtypes import (
     UINT32,
     DType,
 )
-from tfn.lower.decompose import BASIC, DECOMPOSE, decompose
+from tfn.lower.decompose import BASIC, DECOMPOSE, LACKING, decompose
 from tfn.trace import oracle
 from tfn.trace.argument import Param
 from tfn.trace.build import add_up, cast
@@ -206,3 +207,44 @@ def test_twice_is_once(op: Op) -> None:
 def test_detach_vanishes() -> None:
     x = param(0, FLOAT64)
     assert decompose([UOp(Op.DETACH, (x,))]) == [x]
+
+
+NUMBERS = [0.0, -0.0, 0.2, -0.2, 0.5, -0.5, 0.7, -0.7, 1.5, 2.5, -2.5, 8388607.5, 2.0**52 - 0.5,
+           1e30, 1e-40, np.inf, -np.inf, np.nan]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+@pytest.mark.parametrize("op", [Op.FLOOR, Op.CEIL, Op.ROUND], ids=lambda op: op.value)
+def test_rounding_by_arithmetic(op: Op, dtype: DType) -> None:
+    """For processors without the instruction; signs of zeros included."""
+    x = np.array(NUMBERS).astype(dtype)
+    root = UOp(op, (param(0, dtype, x.shape),))
+    new = decompose([root], frozenset(LACKING))
+    assert not {u.op for u in walk(new)} & set(LACKING)
+    got, want = (oracle.evaluate(u, {root.src[0]: x})[0] for u in (new, [root]))
+    number = ~np.isnan(want)
+    assert got[number].tobytes() == want[number].tobytes() and np.isnan(got[~number]).all()
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+def test_fma_by_arithmetic_rounds_once(dtype: DType) -> None:
+    """Also where the product cancels, or lies between two numbers; a zero has its sign."""
+    random = np.random.default_rng(0)
+    x, y = (random.standard_normal(5000) * 2.0 ** random.integers(-30, 30, 5000) for _ in range(2))
+    near = -x * y * (1 + random.integers(-3, 4, 5000) * 2.0 ** -random.integers(10, 60, 5000))
+    z = np.where(random.random(5000) < 0.7, near, random.standard_normal(5000))
+    special = [(1.0, 0.0, -0.0), (0.0, -1.0, -0.0), (1.0, 1.0, -1.0), (np.inf, 0.0, 1.0),
+               (1e30, 1e30, -np.inf), (3.0, np.nan, 1.0), (1e-30, 1e-20, 0.0)]  # fmt: skip
+    columns = np.vstack([np.stack([x, y, z], 1), special]).astype(dtype).T
+    sources = tuple(param(i, dtype, columns[0].shape) for i in range(3))
+    root = UOp(Op.FMA, sources)
+    leaves = dict(zip(sources, columns, strict=True))
+    with np.errstate(all="ignore"):
+        got = oracle.evaluate(decompose([root], frozenset({Op.FMA})), leaves)[0]
+        want = oracle.evaluate([root], leaves)[0]
+    if dtype == FLOAT64:  # of which the oracle's own is not exact
+        for i, (a, b, c) in enumerate(columns.T.tolist()):
+            if np.isfinite([a, b, c]).all():
+                want[i] = float(Fraction(a) * Fraction(b) + Fraction(c)) or a * b + c
+    number = ~np.isnan(want)
+    assert got[number].tobytes() == want[number].tobytes() and np.isnan(got[~number]).all()

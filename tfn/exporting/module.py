@@ -43,7 +43,7 @@ def module(signature: Signature, program: Program, places: Sequence[Field | byte
     """The whole text; `places` is a field or data for each input of the program."""
     texts = [kernel.text for kernel in program.kernels] + [program.text]
     if any("half" in text for text in texts):
-        texts.append(support.TEXT)
+        texts.append(support.HALF)
     inner = _merged(texts)
     constants = [
         f"@constant{i} = internal constant [{len(place)} x i8] {_quoted(place)}, align 64"

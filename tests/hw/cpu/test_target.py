@@ -6,7 +6,9 @@ import platform
 
 import pytest
 
-from tfn.hw.cpu.target import cache_bytes, host, vectors
+from tfn.errors import ArgumentError
+from tfn.hw.cpu.target import TARGETS, cache_bytes, host, named, vectors
+from tfn.trace.op import Op
 
 
 def test_the_host_is_described():
@@ -43,3 +45,13 @@ def test_caches_are_read_as_linux_writes_them(tmp_path):
     (tmp_path / "index9").mkdir()  # shows nothing
     assert cache_bytes(tmp_path) == {1: 48 << 10, 2: 1 << 20, 3: 32 << 20}
     assert cache_bytes(tmp_path / "absent") == {}
+
+
+def test_targets_have_names():
+    for name, target in TARGETS.items():
+        assert named(name) is target
+        assert target.vector_bytes in (16, 32, 64)
+        assert target.lacks <= {Op.FLOOR, Op.CEIL, Op.ROUND, Op.FMA}
+    assert named("host") is host()
+    with pytest.raises(ArgumentError, match="targets are host, x86-64, x86-64-v3"):
+        named("vax")

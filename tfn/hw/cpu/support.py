@@ -12,7 +12,7 @@ from __future__ import annotations
 
 NAMES = ("__truncsfhf2", "__truncdfhf2", "__extendhfsf2", "__truncsfbf2", "__truncdfbf2")
 
-TEXT = """
+HALF = """
 define float @odd(double %x) {
   %near = fptrunc double %x to float
   %back = fpext float %near to double
@@ -89,6 +89,14 @@ define float @__extendhfsf2(half %x) {
   ret float %y
 }
 
+define half @__truncdfhf2(double %x) {
+  %odd = call float @odd(double %x)
+  %y = call half @__truncsfhf2(float %odd)
+  ret half %y
+}
+"""
+
+BRAIN = """
 define bfloat @__truncsfbf2(float %x) {
   %bits = bitcast float %x to i32
   %high = lshr i32 %bits, 16
@@ -104,15 +112,11 @@ define bfloat @__truncsfbf2(float %x) {
   ret bfloat %y
 }
 
-define half @__truncdfhf2(double %x) {
-  %odd = call float @odd(double %x)
-  %y = call half @__truncsfhf2(float %odd)
-  ret half %y
-}
-
 define bfloat @__truncdfbf2(double %x) {
   %odd = call float @odd(double %x)
   %y = call bfloat @__truncsfbf2(float %odd)
   ret bfloat %y
 }
 """
+
+TEXT = HALF + BRAIN
