@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tfn.numpy as tnp
-from tfn import dtypes
+from tfn import dtypes, random
 from tfn.errors import DTypeError
 
 # What jax 0.10.2 gives for each pair, of 32-bit types as by default, of 64-bit types with x64 on;
@@ -57,9 +57,7 @@ def test_promotion_of_pairs_is_that_of_jax(first, second, result):
 
 
 def test_promotion_is_commutative_and_associative():
-    names = [
-        n for n in NAMES if n != "u8"
-    ]  # whose joins with signed types are weak floats
+    names = [n for n in NAMES if n != "u8"]  # whose joins with signed types are weak floats
     for a, b, c in itertools.product(names, repeat=3):
         both = dtypes.promote((kind(a), kind(b)))
         assert both == dtypes.promote((kind(b), kind(a)))
@@ -120,3 +118,13 @@ def test_result_types():
     assert tnp.promote_types("uint8", "int8") == np.int16
     assert tnp.result_type(1.0, np.int8(1)) == np.float32
     assert tnp.result_type(tnp.ones(1, "float16"), 1.0, np.int64) == np.float16
+
+
+def test_types_of_keys_and_abstract_types():
+    kind = random.key(0).dtype
+    assert dtypes.issubdtype(kind, dtypes.prng_key) and dtypes.issubdtype(kind, dtypes.extended)
+    assert not dtypes.issubdtype(kind, np.floating) and not dtypes.issubdtype(kind, "uint32")
+    assert not dtypes.issubdtype("float32", dtypes.prng_key)
+    assert dtypes.issubdtype(np.floating, np.inexact) and not dtypes.issubdtype(
+        np.inexact, np.int32
+    )

@@ -110,7 +110,7 @@ def test_multivariate_normal():
     for method in ("cholesky", "eigh", "svd"):
         x = random.multivariate_normal(KEY, tnp.array([1.0, -2.0]), cov, (MANY,), method=method)
         np.testing.assert_allclose(x.mean(0), [1, -2], atol=0.1)
-        np.testing.assert_allclose(np.cov(np.asarray(x).T), cov, atol=0.15)
+        np.testing.assert_allclose(np.cov(np.asarray(x).T), cov, atol=0.2)
     wide = random.multivariate_normal(KEY, tnp.zeros((4, 1, 2)), tnp.stack([cov] * 3))
     assert wide.shape == (4, 3, 2)
     with pytest.raises(ShapeError, match=r"\(2,\), \(3, 3\)"):

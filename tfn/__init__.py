@@ -52,7 +52,7 @@ _bind.plug(run.Runner())
 _array.plug(numpy)
 dtypes.plug(numpy.asarray)
 
-_ON_DEMAND = ("checkify", "compat", "custom_derivatives", "flatten_util", "nn", "tree_util")
+_ON_DEMAND = ("checkify", "compat", "custom_derivatives", "flatten_util", "nn", "ops", "tree_util")
 """Modules that are imported when they are first asked for."""
 _FUNCTIONS = {
     "export": "tfn.exporting.export",

@@ -242,13 +242,35 @@ _ABSTRACT = {
 }  # fmt: skip
 
 
+class extended:
+    """The abstract type of element types that are no numbers."""
+
+
+class prng_key:
+    """The abstract type of the element types of random keys."""
+
+
+class KeyType:
+    """The element type of random keys; prints as ``key<fry>``."""
+
+    __slots__ = ()
+    name = "key<fry>"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
 def issubdtype(dtype: Any, kind: Any) -> bool:
     """Whether `dtype` belongs to `kind`, an abstract NumPy type or a dtype; knows bfloat16.
 
     Example:
-        >>> issubdtype(bfloat16, np.floating)
-        True
+        >>> issubdtype(bfloat16, np.floating), issubdtype(KeyType(), np.number)
+        (True, False)
     """
+    if isinstance(dtype, KeyType) or kind in (extended, prng_key):
+        return isinstance(dtype, KeyType) and kind in (extended, prng_key)
+    if isinstance(dtype, type) and dtype in _ABSTRACT and dtype is not np.bool_:
+        return isinstance(kind, type) and issubclass(dtype, kind)
     if isinstance(kind, type) and kind in _ABSTRACT:
         return canonical(dtype) in _ABSTRACT[kind]
     return canonical(dtype) == canonical(kind)

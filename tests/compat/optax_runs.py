@@ -65,7 +65,7 @@ SCHEDULES = {
 }
 # fmt: on
 
-X = np.linspace(-1, 1, 24, dtype="float32").reshape(8, 3) ** 3
+X = np.sin(1.3 * np.arange(24, dtype="float32")).reshape(8, 3)
 Y = np.stack([np.sin(3 * X.sum(1)), np.cos(X[:, 0])], 1).astype("float32")
 W = np.cos(np.arange(6, dtype="float32")).reshape(3, 2)
 FIRST = {"w": W, "b": np.float32([0.5, -0.5])}

@@ -3,6 +3,8 @@
 Integers become float32, as everywhere in tfn.numpy.
 """
 
+# ruff: noqa: F722  (annotations hold shapes)
+
 from __future__ import annotations
 
 import math
@@ -27,7 +29,7 @@ def _floating(x: ArrayLike) -> Array:
 # Activations, element by element.
 
 
-def relu(x: Shaped[Array, ...]) -> Shaped[Array, ...]:
+def relu(x: Shaped[Array, "*axes"]) -> Shaped[Array, "*axes"]:
     """The positive part; NaN passes, and the derivative at 0 is 0.
 
     Example:
@@ -38,18 +40,18 @@ def relu(x: Shaped[Array, ...]) -> Shaped[Array, ...]:
     return jnp.where(x <= 0, jnp.zeros_like(x), x)
 
 
-def relu6(x: Float[Array, ...]) -> Float[Array, ...]:
+def relu6(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """`relu`, at most 6."""
     return jnp.minimum(relu(x), 6)
 
 
-def leaky_relu(x: Float[Array, ...], negative_slope: ArrayLike = 0.01) -> Float[Array, ...]:
+def leaky_relu(x: Float[Array, "*axes"], negative_slope: ArrayLike = 0.01) -> Float[Array, "*axes"]:
     """x where it is not negative, else x times a small slope."""
     x = _floating(x)
     return jnp.where(x >= 0, x, negative_slope * x)
 
 
-def elu(x: Float[Array, ...], alpha: ArrayLike = 1.0) -> Float[Array, ...]:
+def elu(x: Float[Array, "*axes"], alpha: ArrayLike = 1.0) -> Float[Array, "*axes"]:
     """x where it is positive, else ``alpha * (exp(x) - 1)``.
 
     Source: Clevert, Unterthiner, Hochreiter 2015, arXiv:1511.07289.
@@ -60,7 +62,7 @@ def elu(x: Float[Array, ...], alpha: ArrayLike = 1.0) -> Float[Array, ...]:
     return jnp.where(positive, x, alpha * jnp.expm1(jnp.where(positive, 0.0, x)))
 
 
-def celu(x: Float[Array, ...], alpha: ArrayLike = 1.0) -> Float[Array, ...]:
+def celu(x: Float[Array, "*axes"], alpha: ArrayLike = 1.0) -> Float[Array, "*axes"]:
     """`elu` with a derivative that is continuous for every alpha.
 
     Source: Barron 2017, arXiv:1704.07483.
@@ -69,7 +71,7 @@ def celu(x: Float[Array, ...], alpha: ArrayLike = 1.0) -> Float[Array, ...]:
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
 
 
-def selu(x: Float[Array, ...]) -> Float[Array, ...]:
+def selu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """`elu` scaled so that activations keep mean 0 and variance 1.
 
     Source: Klambauer, Unterthiner, Mayr, Hochreiter 2017, arXiv:1706.02515.
@@ -77,7 +79,7 @@ def selu(x: Float[Array, ...]) -> Float[Array, ...]:
     return 1.0507009873554805 * elu(x, 1.6732632423543772)
 
 
-def gelu(x: Float[Array, ...], approximate: bool = True) -> Float[Array, ...]:
+def gelu(x: Float[Array, "*axes"], approximate: bool = True) -> Float[Array, "*axes"]:
     """x times the probability that a standard normal number is below x.
 
     Args:
@@ -96,17 +98,17 @@ def gelu(x: Float[Array, ...], approximate: bool = True) -> Float[Array, ...]:
     return 0.5 * x * lax.erfc(-x * math.sqrt(0.5))
 
 
-def sigmoid(x: Float[Array, ...]) -> Float[Array, ...]:
+def sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """``1 / (1 + exp(-x))``."""
     return lax.logistic(_floating(x))
 
 
-def log_sigmoid(x: Float[Array, ...]) -> Float[Array, ...]:
+def log_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """The logarithm of `sigmoid`, finite for all finite x."""
     return -softplus(-_floating(x))
 
 
-def silu(x: Float[Array, ...]) -> Float[Array, ...]:
+def silu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """``x * sigmoid(x)``."""
     x = _floating(x)
     return x * sigmoid(x)
@@ -115,7 +117,7 @@ def silu(x: Float[Array, ...]) -> Float[Array, ...]:
 swish = silu
 
 
-def mish(x: Float[Array, ...]) -> Float[Array, ...]:
+def mish(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """``x * tanh(softplus(x))``.
 
     Source: Misra 2019, arXiv:1908.08681.
@@ -124,12 +126,12 @@ def mish(x: Float[Array, ...]) -> Float[Array, ...]:
     return x * jnp.tanh(softplus(x))
 
 
-def softplus(x: Float[Array, ...]) -> Float[Array, ...]:
+def softplus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """``log(1 + exp(x))``, without overflow."""
     return jnp.logaddexp(x, 0.0)
 
 
-def squareplus(x: Float[Array, ...], b: ArrayLike = 4.0) -> Float[Array, ...]:
+def squareplus(x: Float[Array, "*axes"], b: ArrayLike = 4.0) -> Float[Array, "*axes"]:
     """``(x + sqrt(x**2 + b)) / 2``: like `softplus`, without exp and log.
 
     Source: Barron 2021, arXiv:2112.11687.
@@ -139,7 +141,7 @@ def squareplus(x: Float[Array, ...], b: ArrayLike = 4.0) -> Float[Array, ...]:
     return jnp.where(x < 0, b / (2 * (root - x)), (x + root) / 2)
 
 
-def sparse_plus(x: Float[Array, ...]) -> Float[Array, ...]:
+def sparse_plus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """0 below -1, x above 1, and a parabola between them.
 
     Source: Martins, Astudillo 2016, arXiv:1602.02068: the loss of sparsemax for two classes.
@@ -148,12 +150,12 @@ def sparse_plus(x: Float[Array, ...]) -> Float[Array, ...]:
     return jnp.where(x <= -1, 0.0, jnp.where(x >= 1, x, jnp.square(x + 1) / 4))
 
 
-def sparse_sigmoid(x: Float[Array, ...]) -> Float[Array, ...]:
+def sparse_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """``(x + 1) / 2`` between 0 and 1: the derivative of `sparse_plus`."""
     return jnp.clip((_floating(x) + 1) / 2, 0.0, 1.0)
 
 
-def log1mexp(x: Float[Array, ...]) -> Float[Array, ...]:
+def log1mexp(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """``log(1 - exp(-x))`` for x > 0, accurate near zero and far from it.
 
     Source: Maechler 2012, "Accurately computing log(1 - exp(-|a|))".
@@ -165,34 +167,34 @@ def log1mexp(x: Float[Array, ...]) -> Float[Array, ...]:
     return jnp.where(near, jnp.log(-jnp.expm1(-small)), jnp.log1p(-jnp.exp(-large)))
 
 
-def identity(x: Shaped[Array, ...]) -> Shaped[Array, ...]:
+def identity(x: Shaped[Array, "*axes"]) -> Shaped[Array, "*axes"]:
     """x."""
     return jnp.asarray(x)
 
 
-def soft_sign(x: Float[Array, ...]) -> Float[Array, ...]:
+def soft_sign(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """``x / (1 + |x|)``."""
     x = _floating(x)
     return x / (1 + jnp.abs(x))
 
 
-def tanh(x: Float[Array, ...]) -> Float[Array, ...]:
+def tanh(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """The hyperbolic tangent."""
     return jnp.tanh(x)
 
 
-def hard_tanh(x: Float[Array, ...]) -> Float[Array, ...]:
+def hard_tanh(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """x between -1 and 1."""
     x = _floating(x)
     return jnp.where(x > 1, 1.0, jnp.where(x < -1, -1.0, x))
 
 
-def hard_sigmoid(x: Float[Array, ...]) -> Float[Array, ...]:
+def hard_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """`sigmoid` in three straight pieces."""
     return relu6(_floating(x) + 3) / 6
 
 
-def hard_silu(x: Float[Array, ...]) -> Float[Array, ...]:
+def hard_silu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """``x * hard_sigmoid(x)``.
 
     Source: Howard et al. 2019, arXiv:1905.02244.
@@ -204,7 +206,7 @@ def hard_silu(x: Float[Array, ...]) -> Float[Array, ...]:
 hard_swish = hard_silu
 
 
-def glu(x: Float[Array, ...], axis: int = -1) -> Float[Array, ...]:
+def glu(x: Float[Array, "*axes"], axis: int = -1) -> Float[Array, "*half"]:
     """The first half along an axis times the sigmoid of the second.
 
     Raises:
@@ -217,8 +219,8 @@ def glu(x: Float[Array, ...], axis: int = -1) -> Float[Array, ...]:
 # Over an axis.
 
 
-def softmax(x: Float[Array, ...], axis: Axes = -1,
-            where: Bool[Array, ...] | None = None) -> Float[Array, ...]:  # fmt: skip
+def softmax(x: Float[Array, "*axes"], axis: Axes = -1,
+            where: Bool[Array, "*#axes"] | None = None) -> Float[Array, "*axes"]:  # fmt: skip
     """Positive numbers that add up to 1 along an axis, in the proportion of ``exp(x)``.
 
     Args:
@@ -233,8 +235,8 @@ def softmax(x: Float[Array, ...], axis: Axes = -1,
     return _unmasked(powers / jnp.sum(powers, axis, keepdims=True), where, 0.0)
 
 
-def log_softmax(x: Float[Array, ...], axis: Axes = -1,
-                where: Bool[Array, ...] | None = None) -> Float[Array, ...]:  # fmt: skip
+def log_softmax(x: Float[Array, "*axes"], axis: Axes = -1,
+                where: Bool[Array, "*#axes"] | None = None) -> Float[Array, "*axes"]:  # fmt: skip
     """The logarithm of `softmax`, without its rounding to 0.
 
     Example:
@@ -257,17 +259,17 @@ def _unmasked(out: Array, where: Array | None, value: float) -> Array:
 
 
 @overload
-def logsumexp(x: Float[Array, ...], axis: Axes = None, b: ArrayLike | None = None,
+def logsumexp(x: Float[Array, "*axes"], axis: Axes = None, b: ArrayLike | None = None,
               keepdims: bool = False, return_sign: Literal[False] = False,
-              where: Bool[Array, ...] | None = None) -> Float[Array, ...]: ...  # fmt: skip
+              where: Bool[Array, "*#axes"] | None = None) -> Float[Array, "*rest"]: ...  # fmt: skip
 @overload
-def logsumexp(x: Float[Array, ...], axis: Axes = None, b: ArrayLike | None = None,
+def logsumexp(x: Float[Array, "*axes"], axis: Axes = None, b: ArrayLike | None = None,
               keepdims: bool = False, *, return_sign: Literal[True],
-              where: Bool[Array, ...] | None = None,
-              ) -> tuple[Float[Array, ...], Float[Array, ...]]: ...  # fmt: skip
-def logsumexp(x: Float[Array, ...], axis: Axes = None, b: ArrayLike | None = None,
+              where: Bool[Array, "*#axes"] | None = None,
+              ) -> tuple[Float[Array, "*rest"], Float[Array, "*rest"]]: ...  # fmt: skip
+def logsumexp(x: Float[Array, "*axes"], axis: Axes = None, b: ArrayLike | None = None,
               keepdims: bool = False, return_sign: bool = False,
-              where: Bool[Array, ...] | None = None) -> Any:  # fmt: skip
+              where: Bool[Array, "*#axes"] | None = None) -> Any:  # fmt: skip
     """``log(sum(b * exp(x)))``, without overflow.
 
     Args:
@@ -295,8 +297,9 @@ def logsumexp(x: Float[Array, ...], axis: Axes = None, b: ArrayLike | None = Non
     return (out, sign) if return_sign else out
 
 
-def logmeanexp(x: Float[Array, ...], axis: Axes = None, where: Bool[Array, ...] | None = None,
-               keepdims: bool = False) -> Float[Array, ...]:  # fmt: skip
+def logmeanexp(x: Float[Array, "*axes"], axis: Axes = None,
+               where: Bool[Array, "*#axes"] | None = None, keepdims: bool = False,
+               ) -> Float[Array, "*rest"]:  # fmt: skip
     """``log(mean(exp(x)))``, without overflow.
 
     Example:
@@ -315,10 +318,10 @@ def _axes(axis: Axes, ndim: int) -> tuple[int, ...]:
 
 
 def standardize(
-    x: Float[Array, ...], axis: Axes = -1, mean: ArrayLike | None = None,
+    x: Float[Array, "*axes"], axis: Axes = -1, mean: ArrayLike | None = None,
     variance: ArrayLike | None = None, epsilon: ArrayLike = 1e-5,
-    where: Bool[Array, ...] | None = None,
-) -> Float[Array, ...]:  # fmt: skip
+    where: Bool[Array, "*#axes"] | None = None,
+) -> Float[Array, "*axes"]:  # fmt: skip
     """x less its mean, divided by its standard deviation along an axis.
 
     Args:
@@ -339,8 +342,8 @@ def standardize(
     return centred * lax.rsqrt(jnp.asarray(variance) + epsilon)
 
 
-def one_hot(x: Int[Array, ...], num_classes: int, *, dtype: Any = None,
-            axis: int = -1) -> Shaped[Array, ...]:  # fmt: skip
+def one_hot(x: Int[Array, "*axes"], num_classes: int, *, dtype: Any = None,
+            axis: int = -1) -> Shaped[Array, "*more"]:  # fmt: skip
     """A new axis with 1 at the coordinate that x gives and 0 elsewhere; all 0 if it is outside.
 
     Args:

@@ -13,7 +13,7 @@ Files in reading order:
 # ruff: noqa: I001  (reading order)
 
 from tfn.random.keys import (
-    Key as Key, KeyLike as KeyLike, KeyType as KeyType, key as key, PRNGKey as PRNGKey,
+    Key as Key, KeyLike as KeyLike, key as key, PRNGKey as PRNGKey,
     split as split, fold_in as fold_in, key_data as key_data, wrap_key_data as wrap_key_data,
     clone as clone, key_impl as key_impl,
 )  # fmt: skip

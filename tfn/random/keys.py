@@ -21,7 +21,7 @@ import numpy as np
 from tfn import tree
 from tfn.array import Array, ArrayLike
 from tfn.config import config
-from tfn.dtypes import INTEGERS, UINT32, UINT64
+from tfn.dtypes import INTEGERS, UINT32, UINT64, KeyType
 from tfn.errors import (
     ArgumentError,
     DTypeError,
@@ -39,16 +39,6 @@ from tfn.trace.uop import UOp
 
 SHIFT = 32
 _LARGEST = (1 << SHIFT) - 1
-
-
-class KeyType:
-    """The element type of keys; prints as ``key<fry>``."""
-
-    __slots__ = ()
-    name = "key<fry>"
-
-    def __repr__(self) -> str:
-        return self.name
 
 
 KEY_TYPE = KeyType()

@@ -1,0 +1,73 @@
+"""Elements combined by the segment that they belong to: sums, products and extremes."""
+
+from __future__ import annotations
+
+from tfn import numpy as tnp
+from tfn.array import Array, ArrayLike
+from tfn.errors import ShapeError
+from tfn.numpy.operands import array_of
+from tfn.trace.build import identity
+from tfn.trace.op import Op
+
+
+def _combined(name: str, op: Op, data: ArrayLike, segment_ids: ArrayLike,
+              num_segments: int | None, mode: str | None) -> Array:  # fmt: skip
+    x, ids = array_of(name, data), array_of(name, segment_ids)
+    if x.shape[: ids.ndim] != ids.shape:
+        raise ShapeError(f"{name} needs a segment for each element along the first axes",
+                         got=f"data {x.shape}, segments {ids.shape}")  # fmt: skip
+    count = int(ids.max()) + 1 if num_segments is None else num_segments
+    rest = x.shape[ids.ndim :]
+    flat = x.reshape((ids.size, *rest))
+    begin = tnp.full((count, *rest), identity(op, x.dtype), x.dtype)
+    at = begin.at[tnp.where(ids < 0, count, ids).ravel()]  # before the first is outside, too
+    update = {Op.ADD: at.add, Op.MUL: at.multiply, Op.MAX: at.max, Op.MIN: at.min}[op]
+    return update(flat, mode=mode)
+
+
+def segment_sum(
+    data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
+    indices_are_sorted: bool = False, unique_indices: bool = False,
+    bucket_size: int | None = None, mode: str | None = None,
+) -> Array:  # fmt: skip
+    """The sum of the elements of each segment; zero for one without any.
+
+    Args:
+        segment_ids: the segment of each element; elements of those outside are left out.
+        num_segments: how many segments there are; needed where segment_ids are traced.
+
+    Raises:
+        ShapeError: unless each element has a segment.
+
+    Example:
+        >>> segment_sum(tnp.array([1, 2, 3]), tnp.array([0, 2, 0]), 4).tolist()
+        [4, 0, 2, 0]
+    """
+    return _combined("segment_sum", Op.ADD, data, segment_ids, num_segments, mode)
+
+
+def segment_prod(
+    data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
+    indices_are_sorted: bool = False, unique_indices: bool = False,
+    bucket_size: int | None = None, mode: str | None = None,
+) -> Array:  # fmt: skip
+    """The product of the elements of each segment; arguments as of `segment_sum`."""
+    return _combined("segment_prod", Op.MUL, data, segment_ids, num_segments, mode)
+
+
+def segment_max(
+    data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
+    indices_are_sorted: bool = False, unique_indices: bool = False,
+    bucket_size: int | None = None, mode: str | None = None,
+) -> Array:  # fmt: skip
+    """The largest element of each segment; arguments as of `segment_sum`."""
+    return _combined("segment_max", Op.MAX, data, segment_ids, num_segments, mode)
+
+
+def segment_min(
+    data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
+    indices_are_sorted: bool = False, unique_indices: bool = False,
+    bucket_size: int | None = None, mode: str | None = None,
+) -> Array:  # fmt: skip
+    """The smallest element of each segment; arguments as of `segment_sum`."""
+    return _combined("segment_min", Op.MIN, data, segment_ids, num_segments, mode)
