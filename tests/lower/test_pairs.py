@@ -111,6 +111,9 @@ def test_movement_and_choice() -> None:
     check(build.gather(x, i, (1, 4)))
     updates = c(3, 2, 1, 4)
     check(build.scatter(x, i, updates, Op.ADD), build.scatter(x, i, updates, Op.WHERE))
+    check(build.scatter(x, i, updates, Op.MUL), loops=True)
+    lanes, at = c(0, 2, 3, 4), p(1, 2, 5, 2, dtype=INT32)
+    check(build.scatter(lanes, at, c(2, 2, 5, 1, 2), Op.MUL, 1), loops=True)
     check(UOp(Op.DETACH, (x * 1j,)) + UOp(Op.GBARRIER, (x * y,)))
 
 

@@ -31,7 +31,7 @@ from tfn.trace.argument import (
 from tfn.trace.interpreter import Nest
 from tfn.trace.jaxpr import function, param
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, const
 from tfn.transforms import rules
 
 Graph = Callable[..., UOp]
@@ -391,6 +391,8 @@ CASES = [
     planes("pow", Op.POW, lambda z, w: UOp(Op.POW, (z, w)), (5,), (5,)),
     planes("dot", Op.DOT, lambda z, w: build.dot(z, w, ((1,), (0,))), (2, 3), (3, 4)),
     planes("sort", Op.SORT, lambda z, w: build.sort([z, w])[1] * z, (2, 5), (2, 5)),
+    planes("scatter", Op.SCATTER, lambda z, u: build.scatter(z, build.concat(
+        [const(i, INT32, (1, 1)) for i in (0, 2, 2, 9)], 0), u, Op.MUL), (4,), (4, 1)),
     planes("scan", Op.SCAN, lambda z, zs: build.add_up(build.scan(
         _function(lambda c, x: [c * x + c, c * c], ((3,), COMPLEX128), ((3,), COMPLEX128)),
         [], [z], [zs], 4)[1], (0,)), (3,), (4, 3)),

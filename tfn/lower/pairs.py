@@ -25,7 +25,7 @@ from tfn.trace import build, oracle
 from tfn.trace.argument import Fft, Host, Param, VmapMethod
 from tfn.trace.jaxpr import function as make_function
 from tfn.trace.jaxpr import param
-from tfn.trace.op import MOVEMENT, SEVERAL, Op
+from tfn.trace.op import MOVEMENT, SEVERAL, Op, Shape
 from tfn.trace.regions import results
 from tfn.trace.unfold import plain
 from tfn.trace.uop import UOp, const, rebuild, walk
@@ -312,6 +312,30 @@ def _reduce(node: UOp, x: Pair) -> Pair:
     return Pair(*(build.scan(body, [], first, line, count) if x.re.size else first))
 
 
+def _scatter(node: UOp, operand: Pair, indices: UOp, updates: Pair) -> Pair:
+    """Part by part; but products are taken one update after the other, which may meet."""
+    if node.arg.op is not Op.MUL:
+        return each(node, operand, indices, updates)
+    batch, lead = node.arg.batch, indices.shape[: node.arg.batch]
+    count = build.count(indices.shape[batch:-1])
+    sizes = updates.re.shape[indices.ndim - 1 :]
+
+    def line(u: UOp, rest: Shape) -> UOp:
+        return build.moveaxis(build.reshape(u, (*lead, count, *rest)), batch, 0)
+
+    slices = [line(indices, indices.shape[-1:]), *(line(u, sizes) for u in updates)]
+    likes = [(u.shape, u.dtype) for u in operand] + [(u.shape[1:], u.dtype) for u in slices]
+    params = tuple(Param(i, shape, dtype) for i, (shape, dtype) in enumerate(likes))
+    re, im, at, *update = map(param, params)
+    found = Pair(*(build.gather(u, at, sizes, batch) for u in (re, im)))
+    products = plane.multiply(found, Pair(*update))
+    body = make_function(
+        [build.scatter(u, at, v, Op.WHERE, batch) for u, v in zip((re, im), products, strict=True)],
+        params,
+    )
+    return Pair(*build.scan(body, [], operand, slices, count))
+
+
 def _matrix(z: Pair, axis: int) -> UOp:
     """Each number as the matrix by which a pair (re, im) is multiplied from the left.
 
@@ -365,7 +389,8 @@ PAIRS: dict[Op, Rule] = {
     Op.CAST: _cast,
 
     **dict.fromkeys((Op.NEG, Op.ADD, Op.SUB, Op.WHERE, Op.DETACH, Op.GBARRIER), each),
-    **dict.fromkeys((*MOVEMENT, Op.GATHER, Op.SCATTER), each),
+    **dict.fromkeys((*MOVEMENT, Op.GATHER), each),
+    Op.SCATTER: _scatter,
     Op.EQ: lambda node, a, b: build.eq(a.re, b.re) & build.eq(a.im, b.im),
     Op.NE: lambda node, a, b: build.ne(a.re, b.re) | build.ne(a.im, b.im),
 

@@ -375,7 +375,7 @@ def _scatter(src: tuple[Node, ...], arg: Any) -> Type:
     if updates.shape[: len(indices.shape) - 1] != indices.shape[:-1]:
         raise ShapeError("scatter needs one update for each index",
                          got=", ".join(map(show, src)))  # fmt: skip
-    if operand.dtype in COMPLEXES and arg.op not in (Op.ADD, Op.WHERE):
+    if operand.dtype in COMPLEXES and arg.op in (Op.MAX, Op.MIN):
         raise DTypeError(f"scatter by {arg.op.value} needs real numbers", got=show(operand))
     if updates.dtype != operand.dtype:
         raise DTypeError("scatter needs updates of the operand's dtype",
