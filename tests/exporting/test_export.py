@@ -157,3 +157,24 @@ class TestRefused:
             tfn.export(lambda x: x, x, path=tmp_path / "made.c", embed="x")
         with pytest.raises(ArgumentError, match="cannot embed 'y'"):
             tfn.export(lambda x: x, x, path=tmp_path / "made.c", embed="y")
+
+
+@needs_cc
+@pytest.mark.parametrize("flags", [("-O2",), ("-O1", "-g", "-fsanitize=thread")], ids=str)
+def test_threads_share_the_work(flags: tuple[str, ...], tmp_path: Path) -> None:
+    """The same bits, whoever computes them, and no race: loops, branches, barriers."""
+
+    def f(x: Any, w: Any, n: Any) -> Any:
+        y, _ = lax.scan(lambda h, row: (tnp.tanh(h @ w + row), None), x, tnp.stack([x, x + 1, x]))
+        y = lax.cond(n > 2, lambda y: tnp.sort(y, axis=1), lambda y: y, y)
+        return y, lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] @ w), (0, y))
+
+    args = rows(0, 130, 96), rows(1, 96, 96) / 10, np.int32(3)
+    want = tfn.tree.leaves(tfn.jit(f)(*args))
+    got = in_c(f, *args, folder=tmp_path, compiler=COMPILERS[:1], flags=("-pthread", *flags),
+               threads=3)  # fmt: skip
+    for g, w in zip(got, want, strict=True):
+        same_bits(g, w)
+    assert "MADE_THREADS 3" in (tmp_path / "made.h").read_text()
+    with pytest.raises(ArgumentError, match="several threads in C only"):
+        tfn.export(f, *args, path=tmp_path / "made.o", threads=2)

@@ -72,7 +72,7 @@ class Request:
 
 
 def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str = "",
-           name: str = "", target: Target | str = "", embed: Any = (),
+           name: str = "", target: Target | str = "", embed: Any = (), threads: int = 1,
            **kwargs: Any) -> Exported:  # fmt: skip
     """Write a function to files that need neither Python nor tfn.
 
@@ -86,6 +86,7 @@ def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str
         target: what code is made for: a `Target` or the name of one, as x86-64-v3; if "" it is
             this machine, and wasm32 for WebAssembly.
         embed: names or positions of arguments whose values become part of the code.
+        threads: how many run it, the caller among them: POSIX threads, in C only.
 
     Raises:
         ExportError: if the function calls back into Python, or cannot be written as asked.
@@ -110,10 +111,13 @@ def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str
     if (kind == "wasm") != target.triple.startswith("wasm") and kind != "c":
         raise ArgumentError(f"{kind} cannot be made for {target.triple}",
                             hint="leave the target out, or take kind='c'")  # fmt: skip
+    if threads < 1 or (threads > 1 and kind != "c"):
+        raise ArgumentError("export makes programs for several threads in C only",
+                            got=f"threads={threads}, kind={kind!r}")  # fmt: skip
     request = closed(function, args, kwargs, embed)
-    language = pipeline.C if kind == "c" else pipeline.ALONE
+    language = pipeline.C_TOGETHER if threads > 1 else pipeline.C if kind == "c" else pipeline.ALONE
     program = lowered(request.jaxpr, target, language)
-    signature, places = described(request, program, identifier(name or path.stem), target)
+    signature, places = described(request, program, identifier(name or path.stem), target, threads)
     if kind == "c":
         content = source(signature, program, places, target).encode()
     else:
@@ -223,8 +227,8 @@ def lowered(jaxpr: Jaxpr, target: Target, language: pipeline.Language) -> Progra
     return pipeline.program(jaxpr, plan, language)
 
 
-def described(request: Request, program: Program, name: str,
-              target: Target) -> tuple[Signature, list[Field | bytes]]:  # fmt: skip
+def described(request: Request, program: Program, name: str, target: Target,
+              threads: int) -> tuple[Signature, list[Field | bytes]]:  # fmt: skip
     """The signature, and for each input of the program its field, or its data."""
     given = [i for i in range(len(program.inputs)) if i not in request.values]
     inputs = named([request.paths[i] for i in given], [program.inputs[i] for i in given])
@@ -239,5 +243,7 @@ def described(request: Request, program: Program, name: str,
     outputs = named(request.results, program.outputs, taken, alike)
     places = [request.values[i] if i in request.values else fields[i]
               for i in range(len(program.inputs))]  # fmt: skip
-    signature = Signature(name, inputs, outputs, request.constants, program.arena_bytes, 1, target)
+    signature = Signature(
+        name, inputs, outputs, request.constants, program.arena_bytes, threads, target
+    )
     return signature, places

@@ -46,8 +46,7 @@ def header(signature: Signature) -> str:
    int {name}(const {name}_args *args, void *arena);
 
    It reads the inputs and writes the outputs that `args` points to, arrays in row-major order, and
-   uses the arena for what lives only meanwhile.  It allocates nothing, keeps nothing between calls,
-   and calls no library.  Two calls may run at once if they share neither outputs nor arena.
+   uses the arena for what lives only meanwhile.  {_how(signature)}
 
 {_table("inputs", signature.inputs)}
 {_table("outputs", signature.outputs)}
@@ -104,11 +103,19 @@ def _start(signature: Signature) -> str:
     return ", ".join([*start, *["0"] * len(signature.fields)])
 
 
+def _how(signature: Signature) -> str:
+    """Who runs it, and what a caller may do meanwhile."""
+    if signature.threads == 1:
+        return """It allocates nothing, keeps nothing between calls,
+   and calls no library.  Two calls may run at once if they share neither outputs nor arena."""
+    return f"""Up to {signature.threads} threads share the work; all but
+   the caller are started by the first call, and wait for the next.  Only one call runs at a time,
+   others wait.  Of libraries it calls POSIX threads alone: compile and link with -pthread."""
+
+
 def _fields(name: str, fields: tuple[Field, ...]) -> str:
     """A macro that says a macro of every field."""
-    lines = [
-        f"  FIELD({c_type(f.dtype)}, {f.name}, {f.size_bytes // f.alignment})" for f in fields
-    ]
+    lines = [f"  FIELD({c_type(f.dtype)}, {f.name}, {f.size_bytes // f.alignment})" for f in fields]
     return " \\\n".join([f"#define {name}(FIELD)", *lines])
 
 

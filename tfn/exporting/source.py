@@ -10,6 +10,7 @@ import numpy as np
 from tfn.dtypes import DType
 from tfn.exporting.signature import Field, Signature
 from tfn.lower.kernel import Program, Space, Target
+from tfn.lower.render.c.threads import POOL
 from tfn.lower.render.c.unit import unit
 
 PER_LINE = 12
@@ -24,8 +25,10 @@ def source(signature: Signature, program: Program, places: Sequence[Field | byte
         for i, (place, (_, dtype)) in enumerate(zip(places, program.inputs, strict=True))
         if isinstance(place, bytes)
     ]
-    entry = "\n".join([*constants, _entry(signature, program, places)])
-    return f'#include "{signature.name}.h"\n' + unit(program, target, entry)
+    together = signature.threads > 1
+    pool = POOL.format(name=program.name, threads=signature.threads) if together else ""
+    entry = "\n".join([*constants, pool, _entry(signature, program, places)])
+    return f'#include "{signature.name}.h"\n' + unit(program, target, entry, together)
 
 
 def constant(name: str, data: bytes, dtype: DType) -> str:
@@ -76,7 +79,7 @@ const char {name}_manifest[] =
     if (!buffers[i]) return {capital}_NULL_POINTER;
     if ((uintptr_t)buffers[i] % alignments[i]) return {capital}_MISALIGNED;
   }}
-  {program.name}(buffers, arena);
+  {"run_together" if signature.threads > 1 else program.name}(buffers, arena);
 {copied}  return {capital}_OK;
 }}
 """

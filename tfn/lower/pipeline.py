@@ -80,7 +80,8 @@ class Language:
 
 LLVM = Language(llvm.kernel_text, driver.driver_text, "@", unit=True)
 ALONE = Language(llvm.kernel_text, partial(driver.driver_text, alone=True), "@", unit=True)
-C = Language(c_kernel.kernel_text, c_driver.driver_text, "", unit=False)
+C = Language(c_kernel.kernel_text, c_driver.driver_text, "", unit=True)
+C_TOGETHER = Language(c_kernel.kernel_text, partial(c_driver.driver_text, together=True), "", True)
 _KERNELS: dict[tuple[UOp, Target, Language], Kernel] = {}
 
 

@@ -7,6 +7,7 @@ In reading order:
     access: rows of loads and stores.
     values: rows of what makes values.
     driver: the function that runs a program's kernels.
+    threads: a program shared by several threads.
     unit: a whole program as one C file.
     words: what the words of kernels mean, as ``add_f32x16``.
     word: a word: an operation, and the type it works on.

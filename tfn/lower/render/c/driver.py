@@ -17,6 +17,7 @@ from tfn.lower.kernel import (
     Slot,
     Space,
     Step,
+    flatten,
     routines,
 )
 
@@ -29,14 +30,19 @@ static inline int chosen(const char *index, int last) {
 """A branch by its number, which is clamped."""
 
 
-def driver_text(name: str, steps: Sequence[Step], inputs: int) -> str:
-    """``void NAME(char *const *buffers, char *arena)``, with the routines that it calls."""
+def driver_text(name: str, steps: Sequence[Step], inputs: int, together: bool = False) -> str:
+    """``void NAME(char *const *buffers, char *arena)``, with the routines that it calls.
+
+    `together` with other threads, each a ``Member *me``, which comes first.
+    """
     names = {routine: f"routine{i}" for i, routine in enumerate(routines(steps))}
-    made = [
-        Driver(routine.inputs, names).define(name_, routine.steps)
-        for routine, name_ in names.items()
-    ]
-    return "\n".join([*made, Driver(inputs, names).define(name, steps)])
+    numbers = {id(launch): i for i, launch in enumerate(flatten(steps))}
+
+    def driver(inputs: int) -> Driver:
+        return Driver(inputs, names, numbers if together else None)
+
+    made = [driver(routine.inputs).define(names[routine], routine.steps) for routine in names]
+    return "\n".join([*made, driver(inputs).define(name, steps)])
 
 
 class Driver:
@@ -45,17 +51,27 @@ class Driver:
     Attributes:
         inputs: how many buffers come before those of the outputs.
         names: of the routines.
+        numbers: of the launches, if threads share them.
     """
 
-    def __init__(self, inputs: int, names: Mapping[Routine, str]) -> None:
-        self.inputs, self.names, self.depth = inputs, names, 1
+    def __init__(self, inputs: int, names: Mapping[Routine, str],
+                 numbers: Mapping[int, int] | None) -> None:  # fmt: skip
+        self.inputs, self.names, self.numbers, self.depth = inputs, names, numbers, 1
         self.lines: list[str] = []
 
     def define(self, name: str, steps: Sequence[Step]) -> str:
         """The whole function."""
         self.steps(steps)
-        lines = "\n".join(["  (void)buffers;", "  (void)arena;", *self.lines])
-        return f"static void {name}(char *const *buffers, char *arena) {{\n{lines}\n}}\n"
+        together = self.numbers is not None
+        names = ["buffers", "arena", *(["me"] if together else [])]
+        lines = "\n".join([*(f"  (void){x};" for x in names), *self.lines])
+        takes = "Member *me, " if together else ""
+        return f"static void {name}({takes}char *const *buffers, char *arena) {{\n{lines}\n}}\n"
+
+    def meet(self) -> None:
+        """Wait for all threads."""
+        if self.numbers is not None:
+            self.line("meet(me);")
 
     def line(self, text: str) -> None:
         """One line at the present depth."""
@@ -65,17 +81,31 @@ class Driver:
         """Steps in order."""
         for step in steps:
             assert not isinstance(step, HostCall), "a program in C has no host"
+            if step.barrier:
+                self.meet()
             if isinstance(step, Launch):
-                self.line(
-                    f"{step.kernel.name}(0, {step.kernel.tiles}, {self.places(step.operands)});"
-                )
+                self.launch(step)
             elif isinstance(step, Call):
                 name, arena = self.names[step.routine], self.place(step.arena)
-                self.line(f"{name}({self.places(step.operands)}, {arena});")
+                me = "" if self.numbers is None else "me, "
+                self.line(f"{name}({me}{self.places(step.operands)}, {arena});")
+                self.meet()
             elif isinstance(step, Loop):
                 self.loop(step)
             else:
                 self.branch(step)
+
+    def launch(self, launch: Launch) -> None:
+        """All tiles at once, or shared with the other threads."""
+        name, tiles, operands = (
+            launch.kernel.name,
+            launch.kernel.tiles,
+            self.places(launch.operands),
+        )
+        if self.numbers is None:
+            self.line(f"{name}(0, {tiles}, {operands});")
+        else:
+            self.line(f"share(me, {self.numbers[id(launch)]}, {tiles}, {name}, {operands});")
 
     def places(self, operands: Sequence[Slot]) -> str:
         """The addresses of operands, as an array; there is always one element."""
@@ -99,8 +129,10 @@ class Driver:
         self.depth += 1
         if loop.condition is not None:
             self.steps(loop.head)
+            self.meet()
             self.line(f"if (!*({self.place(loop.condition)})) break;")
         self.steps(loop.body)
+        self.meet()
         self.depth -= 1
         self.line("}")
 
@@ -115,3 +147,4 @@ class Driver:
             self.line("break;")
             self.depth -= 1
         self.line("}")
+        self.meet()

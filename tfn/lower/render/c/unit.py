@@ -8,6 +8,7 @@ the compiler makes code for the family of processors that the text was written f
 from __future__ import annotations
 
 from tfn.lower.kernel import Branch, Loop, Program, Step, Target, routines
+from tfn.lower.render.c import threads
 from tfn.lower.render.c.driver import CHOSEN
 from tfn.lower.render.c.words import definitions
 
@@ -94,14 +95,20 @@ def features(target: Target) -> tuple[str, ...]:
     return tuple(name for name in ASKED if f"+{name}" in has)
 
 
-def unit(program: Program, target: Target, entry: str) -> str:
-    """The whole text; `entry` comes last and may call the program's function."""
+def unit(program: Program, target: Target, entry: str, together: bool = False) -> str:
+    """The whole text; `entry` comes last and may call the program's function.
+
+    `together` says whether the program is for several threads.
+    """
     kernels = "\n".join(kernel.text for kernel in program.kernels)
-    body = f"{kernels}\n{CHOSEN if branches(program.steps) else ''}{program.text}"
+    team = threads.TEAM.format(launches=max(len(program.launches), 1)) if together else ""
+    chosen = CHOSEN if branches(program.steps) else ""
+    body = f"{kernels}\n{team}{chosen}{program.text}"
     asked = features(target)
     x86 = target.triple.startswith("x86_64")
     start = _START.format(features=",".join(asked)) if asked else ""
     parts = [
+        threads.INCLUDES if together else "",
         PRELUDE,
         X86.format(start=start) if x86 else OTHER,
         definitions(body, frozenset({*asked, "sse2"} if x86 else ())),
