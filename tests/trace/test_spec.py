@@ -21,7 +21,8 @@ sink = UOp(Op.SINK, (store,))
 
 
 def test_every_op_has_a_stage():
-    assert frozenset().union(*OPS.values()) | {Op.LEAF} == frozenset(Op)
+    nowhere = {Op.LEAF, Op.LINEAR}  # in running traces, and while a transform is at work
+    assert frozenset().union(*OPS.values()) | nowhere == frozenset(Op)
     assert set(OPS) == set(FORMS) == set(Stage)
     assert all(set(FORMS[stage]) <= OPS[stage] for stage in Stage)
 
