@@ -43,7 +43,7 @@ class JvpRules:
         with asking(rule) as trace:
             slots = call.gives.slots
             full = [zeros(s.shape, s.dtype) if ct is None else ct
-                    for ct, s in zip(cts, slots, strict=True)]  # fmt: skip
+                    for ct, s in zip(cts[call.acts :], slots, strict=True)]  # fmt: skip
             xs: list[Any] = given(trace, u.src[first:], call.takes)
             for i in moving:
                 xs[i - first] = None
