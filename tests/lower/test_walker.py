@@ -38,7 +38,7 @@ def test_gates() -> None:
 def test_every_op_of_a_kernel_has_a_value_at_an_index() -> None:
     """But for what has kernels of its own, or is no array."""
     own = {Op.SCATTER, Op.SORT, Op.GET, Op.TUPLE, Op.FUNCTION, Op.SCAN, Op.WHILE, Op.COND,
-           Op.CALL, Op.HOST, Op.LINEAR}  # fmt: skip
+           Op.CALL, Op.HOST, Op.KERNEL, Op.LINEAR}  # fmt: skip
     assert set(VALUE) >= KERNELS_OPS - own - {Op.PARAM}
 
 
