@@ -151,3 +151,16 @@ def test_transforms() -> None:
     half = nn.cast(layer, "bfloat16")(x.astype("bfloat16"), is_causal=True)
     assert half.dtype == jnp.bfloat16
     np.testing.assert_allclose(half.astype("float32"), layer(x, is_causal=True), rtol=0.1, atol=0.1)
+
+
+def test_rows_of_a_batch_have_lengths() -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = (
+        jnp.asarray(rng.normal(size=s).astype("f")) for s in ((2, 4, 4, 3), *[(2, 5, 2, 3)] * 2)
+    )
+    sources, times = jnp.array([3, 5]), jnp.array([4, 2])
+    out = nn.dot_product_attention(q, k, v, query_seq_lengths=times, key_value_seq_lengths=sources)
+    for row, (source, time) in enumerate(zip(sources.tolist(), times.tolist())):
+        alone = nn.dot_product_attention(q[row, :time], k[row, :source], v[row, :source])
+        np.testing.assert_allclose(out[row, :time], alone, rtol=1e-5, atol=1e-6)
+        assert not np.asarray(out[row, time:]).any()

@@ -124,7 +124,8 @@ def test_a_value_is_not_known() -> None:
         (
             lambda: tfn.vmap(lambda x, y: x, in_axes=(0,))(tnp.ones(3), tnp.ones(3)),
             TreeError,
-            "in_axes of vmap does not fit the arguments\n  got: in_axes=(0,), which differs at args: ",
+            "in_axes of vmap does not fit the arguments\n"
+            "  got: in_axes=(0,), which differs at args: ",
         ),
         (
             lambda: tfn.vmap(lambda x: x, in_axes="0")(tnp.ones(3)),

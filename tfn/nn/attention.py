@@ -31,6 +31,8 @@ def dot_product_attention(
     bias: Float[Array, "*#b #time #source"] | None = None,
     mask: Bool[Array, "*#m #time #source"] | None = None,
     *, scale: float | None = None, is_causal: bool = False,
+    query_seq_lengths: Int[Array, "*#q"] | None = None,
+    key_value_seq_lengths: Int[Array, "*#k"] | None = None,
 ) -> Float[Array, "*batch time heads width"]:  # fmt: skip
     """Values mixed by the softmax of scaled products of queries and keys.
 
@@ -40,6 +42,8 @@ def dot_product_attention(
             sees none gets zeros.
         scale: of the products; 1 / sqrt(size) if None.
         is_causal: whether a place sees no place of the source after it.
+        query_seq_lengths: how many places each row of the batch has; those after them get zeros.
+        key_value_seq_lengths: how many places of the source each row of the batch has.
 
     Raises:
         ShapeError: if the sizes of query and key differ, or the heads of keys do not divide
@@ -72,6 +76,13 @@ def dot_product_attention(
     if is_causal:
         before = jnp.tri(time, source, dtype=bool)
         mask = before if mask is None else mask & before
+    for lengths, axis, places in (
+        (query_seq_lengths, -2, time), (key_value_seq_lengths, -1, source),
+    ):  # fmt: skip
+        if lengths is not None:
+            within = jnp.arange(places) < jnp.asarray(lengths)[..., None]  # (*batch, places)
+            within = jnp.expand_dims(within, (-4, -3, -3 - axis))
+            mask = within if mask is None else mask & within
     if mask is not None:
         mask = jnp.broadcast_to(mask, scores.shape)
     weights = softmax(scores, where=mask).astype(value.dtype)
