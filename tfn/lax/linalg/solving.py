@@ -152,7 +152,7 @@ def lu_solve(packed: ArrayLike, pivots: ArrayLike, b: ArrayLike, trans: int = 0)
     conjugate transpose if it is 2.
     """
     x, y = system("lu_solve", packed, b)
-    x, y = (conj(x), conj(y)) if trans == 2 else (x, y)
+    y = conj(y) if trans == 2 else y  # a^H x = b is a^T conj(x) = conj(b)
     size = x.shape[-1]
     order = lu_pivots_to_permutation(pivots, size)
     order = broadcast_to(order, (*y.shape[:-2], size))[..., None]

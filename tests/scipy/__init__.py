@@ -1,0 +1,1 @@
+"""Functions in the manner of SciPy, held against SciPy."""

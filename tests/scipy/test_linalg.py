@@ -1,0 +1,82 @@
+"""Factorisations kept and used, exponentials, matrices of a pattern, against SciPy."""
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import tfn
+from tests.numpy.test_linalg import matrices, near, positive
+from tfn.errors import ArgumentError, ShapeError
+from tfn.scipy import linalg
+
+KINDS = ["float64", "complex128"]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_factors_that_are_kept(name):
+    a, b = matrices(name, 4, 4), matrices(name, 4, 2, seed=1)
+    spd = positive(a)
+    for lower in (False, True):
+        near(linalg.cholesky(spd, lower), scipy.linalg.cholesky(spd, lower))
+        near(linalg.cho_solve(linalg.cho_factor(spd, lower), b), np.linalg.solve(spd, b), 8)
+        for trans in (0, 1, 2, "C"):
+            got = linalg.solve_triangular(a, b, trans, lower)
+            near(got, scipy.linalg.solve_triangular(a, b, trans, lower), 8)
+    near(linalg.solve(spd, b, assume_a="pos"), np.linalg.solve(spd, b), 8)
+    near(linalg.solve_triangular(a, b[:, 0]), scipy.linalg.solve_triangular(a, b[:, 0]), 8)
+    for trans, op in ((0, a), (1, a.T), (2, np.conj(a).T)):
+        near(linalg.lu_solve(linalg.lu_factor(a), b, trans), np.linalg.solve(op, b), 8)
+        near(linalg.lu_solve(linalg.lu_factor(a), b[:, 0], trans), np.linalg.solve(op, b[:, 0]), 8)
+    for shape in ((4, 4), (5, 3), (3, 5)):
+        x = matrices(name, *shape)[::-1]
+        p, low, high = map(np.asarray, linalg.lu(x))
+        near(p @ low @ high, x)
+        near(linalg.lu(x, permute_l=True)[0], p @ low)
+    with pytest.raises(ArgumentError, match="needs trans"):
+        linalg.solve_triangular(a, b, "X")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_eigenvalues_of_pairs(name):
+    a, b = matrices(name, 4, 4), positive(matrices(name, 4, 4, seed=1))
+    a = a + np.conj(a).T
+    values, vectors = map(np.asarray, linalg.eigh(a, b))
+    near(values, scipy.linalg.eigh(a, b, eigvals_only=True), 4)
+    near(a @ vectors, b @ vectors * values, 16)
+    near(linalg.eigh(a, b, eigvals_only=True), values)
+    near(linalg.eigh(a, eigvals_only=True), np.linalg.eigvalsh(a))
+    assert len(linalg.qr(a)) == 2 and len(linalg.qr(a, "r")) == 1 and len(linalg.svd(a)) == 3
+
+
+@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("size", [0.01, 1.0, 30.0])
+def test_exponentials(name, size):
+    a = matrices(name, 2, 3, 3) - 3 * np.eye(3)
+    a = (a * size).astype(name)
+    want = scipy.linalg.expm(a)
+    near(np.asarray(linalg.expm(a)) / np.abs(want).max(), want / np.abs(want).max(), 10 + size)
+    near(tfn.vmap(linalg.expm)(a), linalg.expm(a))
+
+
+def test_gradient_of_an_exponential():
+    a, direction = matrices("float64", 3, 3), matrices("float64", 3, 3, seed=2)
+    _, got = tfn.jvp(linalg.expm, (a,), (direction,))
+    want = scipy.linalg.expm_frechet(a, direction, compute_expm=False)
+    near(np.asarray(got) / np.abs(want).max(), want / np.abs(want).max(), 20)
+    back = tfn.grad(lambda a: (linalg.expm(a) * got).sum())(a)
+    forth = scipy.linalg.expm_frechet(a.T, np.asarray(got), compute_expm=False)
+    near(np.asarray(back) / np.abs(forth).max(), forth / np.abs(forth).max(), 20)
+    assert np.isnan(np.asarray(linalg.expm(a * 1e9, max_squarings=3))).all()
+
+
+def test_patterns():
+    a, b = np.ones((2, 3)), np.full((1, 2), 5.0)
+    near(linalg.block_diag(a, b, 7.0), scipy.linalg.block_diag(a, b, 7.0))
+    c, r = np.float64([1, 2, 3]), np.float64([9, 4, 5, 6])
+    near(linalg.toeplitz(c, r), scipy.linalg.toeplitz(c, r))
+    near(linalg.toeplitz(c), scipy.linalg.toeplitz(c))
+    near(linalg.hilbert(4), scipy.linalg.hilbert(4))
+    for scale in (None, "n", "sqrtn"):
+        near(linalg.dft(5, scale), scipy.linalg.dft(5, scale), 4)
+    with pytest.raises(ShapeError, match="block_diag needs matrices"):
+        linalg.block_diag(np.ones((1, 1, 1)))

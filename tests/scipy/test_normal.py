@@ -1,0 +1,28 @@
+"""The normal distribution function far out, and under every transform."""
+
+import numpy as np
+import scipy.special
+
+import tfn
+from tfn.scipy.normal import log_ndtr, ndtr, ndtri
+
+FAR = np.float64([-40, -20.5, -19.5, -9, -5.5, -1, -0.0, 0.5, 5, 8.5, 40])
+
+
+def test_far_out():
+    np.testing.assert_allclose(log_ndtr(FAR), scipy.special.log_ndtr(FAR), rtol=1e-9)
+    np.testing.assert_allclose(ndtr(FAR), scipy.special.ndtr(FAR), rtol=1e-12)
+    small = np.float32(FAR)
+    np.testing.assert_allclose(log_ndtr(small), scipy.special.log_ndtr(FAR), rtol=2e-5, atol=1e-30)
+    p = np.float64([1e-300, 1e-30, 1e-9, 0.02, 0.074, 0.076, 0.5, 0.925])
+    np.testing.assert_allclose(ndtri(p), scipy.special.ndtri(p), rtol=1e-13, atol=1e-15)
+
+
+def test_inverse_and_derivatives():
+    x = np.float64([-6, -1.5, 0.25, 2.0])
+    np.testing.assert_allclose(ndtri(ndtr(x)), x, rtol=1e-9)
+    slope = tfn.vmap(tfn.grad(log_ndtr))(x)
+    want = np.exp(-x * x / 2 - scipy.special.log_ndtr(x)) / np.sqrt(2 * np.pi)
+    np.testing.assert_allclose(slope, want, rtol=1e-9)
+    np.testing.assert_allclose(tfn.jit(tfn.grad(lambda x: ndtri(ndtr(x))))(0.7), 1, rtol=1e-5)
+    assert np.isfinite(np.asarray(tfn.vmap(tfn.grad(log_ndtr))(FAR))).all()

@@ -1,0 +1,75 @@
+"""Special functions against SciPy, and their derivatives against differences."""
+
+import numpy as np
+import pytest
+import scipy.special
+
+import tfn
+from tfn.errors import TfnError
+from tfn.scipy import special
+
+REAL = np.float64([-7.3, -2.5, -1.25, -0.3, 0.1, 0.5, 0.9, 1.0, 2.75, 6.5, 30.0])
+POSITIVE = np.float64([1e-3, 0.1, 0.5, 0.9, 1.0, 2.75, 6.5, 30.0])
+UNIT = np.float64([1e-6, 0.01, 0.3, 0.5, 0.6, 0.97, 0.9999])
+CASES = {
+    "xlogy": [REAL, 2.5], "xlog1py": [REAL, 0.5], "entr": [POSITIVE], "expit": [REAL],
+    "rel_entr": [POSITIVE, POSITIVE[::-1]], "kl_div": [POSITIVE, POSITIVE[::-1]],
+    "logit": [UNIT], "erf": [REAL], "erfc": [REAL], "erfinv": [UNIT], "gammaln": [REAL],
+    "gamma": [REAL[REAL < 20]], "digamma": [POSITIVE], "factorial": [POSITIVE[:-1]],
+    "zeta": [2.5, POSITIVE], "gammainc": [POSITIVE, 2.0], "gammaincc": [POSITIVE, 2.0],
+    "betaln": [POSITIVE, 2.5], "beta": [POSITIVE, 2.5], "betainc": [2.5, 1.5, UNIT],
+    "i0": [REAL[:-1]], "i0e": [REAL], "i1": [REAL[:-1]], "i1e": [REAL], "ndtr": [REAL],
+    "ndtri": [UNIT], "log_ndtr": [np.append(REAL, [-25.0, -100.0])], "poch": [POSITIVE[:-1], 2.5],
+    "boxcox": [POSITIVE, 0.5], "boxcox1p": [POSITIVE, 0.0],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values_and_derivatives(name):
+    xs = [np.asarray(x) for x in CASES[name]]
+    f = getattr(special, name)
+    np.testing.assert_allclose(f(*xs), getattr(scipy.special, name)(*xs), rtol=2e-10, atol=1e-13)
+    small = [x.astype("float32") for x in xs]
+    got = f(*small)
+    assert got.dtype == np.float32
+    want = getattr(scipy.special, name)(*[x.astype("float64") for x in small])
+    np.testing.assert_allclose(got, want, rtol=2e-4, atol=1e-6)
+
+    i = max(range(len(xs)), key=lambda i: xs[i].size)  # the argument that varies
+    step = 1e-6 * np.minimum(np.abs(xs[i]), 1) * (1 - xs[i] if xs[i] is UNIT else 1)
+    after, before = ([*xs[:i], xs[i] + h, *xs[i + 1 :]] for h in (step, -step))
+    slope = (np.asarray(f(*after)) - np.asarray(f(*before))) / (2 * step)
+    found = tfn.grad(lambda x: f(*xs[:i], x, *xs[i + 1 :]).sum())(xs[i])
+    np.testing.assert_allclose(found, slope, rtol=2e-4, atol=1e-7)
+
+
+def test_borders():
+    assert special.xlogy(0.0, 0.0) == 0 and np.isnan(special.xlogy(0.0, np.nan))
+    assert special.xlog1py(0.0, -1.0) == 0 and special.entr(0.0) == 0
+    assert tfn.grad(special.xlogy)(0.0, 2.0) == np.log(np.float32(2))
+    assert tfn.grad(special.xlogy, 1)(0.0, 0.0) == 0
+    assert special.ndtri(0.0) == -np.inf and special.ndtri(1.0) == np.inf
+    assert np.isnan(special.ndtri(-0.1)) and special.log_ndtr(-np.inf) == -np.inf
+    assert special.rel_entr(0.0, 0.0) == 0 and special.rel_entr(1.0, 0.0) == np.inf
+    assert special.gammaln(1).dtype == np.float32 and special.expit(0).dtype == np.float32
+    assert tfn.jit(special.log_ndtr)(-1e4) < -4e7
+    with pytest.raises(TfnError, match="betainc needs arrays"):
+        special.betainc([1.0], 2.0, 3.0)
+
+
+def test_counts():
+    n, k = np.float64([5, 5, 5, 10, 3]), np.float64([0, 2, 6, 5, -1])
+    np.testing.assert_allclose(special.comb(n, k), scipy.special.comb(n, k))
+    np.testing.assert_allclose(special.comb(n, k, repetition=True)[:4],
+                               scipy.special.comb(n, k, repetition=True)[:4])  # fmt: skip
+    np.testing.assert_allclose(special.multigammaln(POSITIVE + 2, 3),
+                               scipy.special.multigammaln(POSITIVE + 2, 3))  # fmt: skip
+    np.testing.assert_allclose(special.polygamma(1, POSITIVE), scipy.special.polygamma(1, POSITIVE))
+    np.testing.assert_array_equal(special.gammasgn(REAL), scipy.special.gammasgn(REAL))
+
+
+def test_softmax_and_its_like():
+    x = REAL.reshape(1, -1)
+    np.testing.assert_allclose(special.logsumexp(x, axis=1), scipy.special.logsumexp(x, axis=1))
+    np.testing.assert_allclose(special.softmax(x), scipy.special.softmax(x))
+    np.testing.assert_allclose(special.log_softmax(x), scipy.special.log_softmax(x), atol=1e-14)

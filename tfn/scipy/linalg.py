@@ -1,0 +1,233 @@
+"""Linear algebra in the manner of `scipy.linalg`: factorisations kept and used, exponentials."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tfn import lax
+from tfn import numpy as jnp
+from tfn.array import Array, ArrayLike
+from tfn.errors import ArgumentError, ShapeError
+from tfn.lax.linalg.stacks import adjoint, matrices
+from tfn.numpy.linalg import det as det
+from tfn.numpy.linalg import inv as inv
+from tfn.numpy.operands import array_of
+
+
+def cholesky(a: ArrayLike, lower: bool = False) -> Array:
+    """The upper triangle R of R^H R = a, or the lower L of L L^H = a."""
+    return jnp.linalg.cholesky(a, upper=not lower)
+
+
+def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[Array, bool]:
+    """A factor for `cho_solve`, and whether it is the lower one."""
+    return cholesky(a, lower), lower
+
+
+def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> Array:
+    """x of a x = b from the factor of a."""
+    factor, lower = c_and_lower
+    x = solve_triangular(factor, b, trans=0 if lower else 2, lower=lower)
+    return solve_triangular(factor, x, trans=2 if lower else 0, lower=lower)
+
+
+def solve_triangular(
+    a: ArrayLike,
+    b: ArrayLike,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+) -> Array:
+    """x of op(a) x = b, of which one triangle of a is read; `b` may be a vector.
+
+    `trans` is 0 or "N" for a itself, 1 or "T" for its transpose, 2 or "C" for its adjoint.
+
+    Raises:
+        ArgumentError: for another `trans`.
+    """
+    if trans not in (0, 1, 2, "N", "T", "C"):
+        raise ArgumentError(
+            "solve_triangular needs trans 0, 1, 2, 'N', 'T' or 'C'", got=repr(trans)
+        )
+    right = array_of("solve_triangular", b)
+    columns = right[:, None] if right.ndim == 1 else right
+    x = lax.linalg.triangular_solve(
+        a,
+        columns,
+        left_side=True,
+        lower=lower,
+        transpose_a=trans not in (0, "N"),
+        conjugate_a=trans in (2, "C"),
+        unit_diagonal=unit_diagonal,
+    )
+    return x[:, 0] if right.ndim == 1 else x
+
+
+def lu(a: ArrayLike, permute_l: bool = False) -> Any:
+    """P, L and U of a = P L U; with `permute_l` the product P L, and U."""
+    a = matrices("lu", a)
+    packed, _, rows = lax.linalg.lu(a)
+    size = min(a.shape[-2:])
+    low = jnp.tril(packed[..., :, :size], -1) + jnp.eye(a.shape[-2], size, dtype=a.dtype)
+    order = jnp.argsort(rows, -1)
+    exchange = jnp.take_along_axis(
+        jnp.broadcast_to(jnp.eye(a.shape[-2], dtype=a.dtype), (*a.shape[:-1], a.shape[-2])),
+        order[..., None],
+        -2,
+    )
+    high = jnp.triu(packed[..., :size, :])
+    return (exchange @ low, high) if permute_l else (exchange, low, high)
+
+
+def lu_factor(a: ArrayLike) -> tuple[Array, Array]:
+    """L and U in one matrix, and the pivots, for `lu_solve`."""
+    packed, pivots, _ = lax.linalg.lu(a)
+    return packed, pivots
+
+
+def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int = 0) -> Array:
+    """x of a x = b from the factors of a; of its transpose (1) or adjoint (2)."""
+    right = array_of("lu_solve", b)
+    columns = right[:, None] if right.ndim == 1 else right
+    x = lax.linalg.lu_solve(*lu_and_piv, columns, trans)
+    return x[:, 0] if right.ndim == 1 else x
+
+
+def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, assume_a: str = "gen") -> Array:
+    """x of a x = b; with ``assume_a="pos"`` by `cholesky`, for positive definite matrices.
+
+    Raises:
+        ArgumentError: for other assumptions than "gen", "sym", "her", "pos".
+    """
+    if assume_a not in ("gen", "sym", "her", "pos"):
+        raise ArgumentError("solve knows no such matrices", got=repr(assume_a))
+    return cho_solve(cho_factor(a, lower), b) if assume_a == "pos" else jnp.linalg.solve(a, b)
+
+
+def eigh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True,
+         eigvals_only: bool = False) -> Any:  # fmt: skip
+    """Eigenvalues and eigenvectors of hermitian matrices, or the values alone.
+
+    With `b`, positive definite, those of the problem a v = w b v.
+    """
+    if b is None:
+        if eigvals_only:
+            return jnp.linalg.eigvalsh(a, "L" if lower else "U")
+        return tuple(jnp.linalg.eigh(a, "L" if lower else "U"))
+    factor = jnp.linalg.cholesky(b)
+    flags: Any = {"left_side": True, "lower": True}
+    inner = lax.linalg.triangular_solve(factor, matrices("eigh", a, square=True), **flags)
+    inner = lax.linalg.triangular_solve(factor, adjoint(inner), **flags)
+    values, vectors = jnp.linalg.eigh(inner)
+    if eigvals_only:
+        return values
+    return values, lax.linalg.triangular_solve(
+        factor, vectors, transpose_a=True, conjugate_a=True, **flags
+    )
+
+
+def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    """U, the singular values and V^H, or the values alone; see `tfn.numpy.linalg.svd`."""
+    found = jnp.linalg.svd(a, full_matrices, compute_uv)
+    return tuple(found) if compute_uv else found
+
+
+def qr(a: ArrayLike, mode: str = "full") -> Any:
+    """Q and R; Q is square in mode "full", has the smaller size in mode "economic"; R alone in "r".
+
+    Raises:
+        ArgumentError: for another mode.
+    """
+    modes = {"full": "complete", "economic": "reduced", "r": "r"}
+    if mode not in modes:
+        raise ArgumentError("qr needs mode 'full', 'economic' or 'r'", got=repr(mode))
+    found = jnp.linalg.qr(a, modes[mode])
+    return (found,) if mode == "r" else tuple(found)
+
+
+# fmt: off
+_PADE = (
+    64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
+    129060195264000.0, 10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0,
+    40840800.0, 960960.0, 16380.0, 182.0, 1.0,
+)
+# fmt: on
+
+
+def expm(A: ArrayLike, *, max_squarings: int = 16) -> Array:
+    """The exponential of square matrices: a quotient of polynomials of degree 13, squared again.
+
+    The result is NaN where more than `max_squarings` would be needed.
+
+    Source: N. J. Higham, "The scaling and squaring method for the matrix exponential revisited",
+    2005.
+
+    Example:
+        >>> expm(jnp.zeros((2, 2))).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+    a = matrices("expm", A, square=True)
+    norm = lax.stop_gradient(jnp.max(jnp.sum(abs(a), -2), -1, initial=0))
+    ratio = norm / 5.371920351148152
+    squarings = jnp.ceil(jnp.log2(jnp.maximum(ratio, 1)))[..., None, None]
+    a = a / (2.0**squarings).astype(a.dtype)
+    one = jnp.eye(a.shape[-1], dtype=a.dtype)
+    a2 = a @ a
+    a4 = a2 @ a2
+    a6 = a4 @ a2
+    b = _PADE
+    odd = (
+        a6 @ (b[13] * a6 + b[11] * a4 + b[9] * a2) + b[7] * a6 + b[5] * a4 + b[3] * a2 + b[1] * one
+    )
+    even = a6 @ (b[12] * a6 + b[10] * a4 + b[8] * a2) + b[6] * a6 + b[4] * a4 + b[2] * a2
+    even = even + b[0] * one
+    odd = a @ odd
+    result = jnp.linalg.solve(even - odd, even + odd)
+    result = lax.fori_loop(
+        0, max_squarings, lambda i, r: jnp.where(i < squarings, r @ r, r), result
+    )
+    return jnp.where(squarings > max_squarings, jnp.nan, result)
+
+
+def block_diag(*arrs: ArrayLike) -> Array:
+    """Matrices along the diagonal of one matrix, zeros elsewhere.
+
+    Raises:
+        ShapeError: for arrays of more than two axes.
+    """
+    blocks = [jnp.atleast_2d(a) for a in arrs] or [jnp.zeros((1, 0))]
+    if any(x.ndim > 2 for x in blocks):
+        raise ShapeError("block_diag needs matrices", got=", ".join(str(x.shape) for x in blocks))
+    columns = sum(x.shape[1] for x in blocks)
+    rows, at = [], 0
+    for x in blocks:
+        rows.append(jnp.pad(x, ((0, 0), (at, columns - at - x.shape[1]))))
+        at += x.shape[1]
+    return jnp.concatenate(rows)
+
+
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
+    """The matrix with constant diagonals that has first column `c` and first row `r`.
+
+    Without `r` it is hermitian; the first element of `r` is not used.
+    """
+    column = jnp.ravel(array_of("toeplitz", c))
+    row = jnp.conj(column) if r is None else jnp.ravel(array_of("toeplitz", r))
+    line = jnp.concatenate([jnp.flip(row[1:]), column])
+    places = jnp.arange(column.size)[:, None] + (row.size - 1 - jnp.arange(row.size))
+    return line[places]
+
+
+def hilbert(n: int) -> Array:
+    """The matrix of ``1 / (i + j + 1)``."""
+    places = jnp.arange(n)
+    return 1 / (places[:, None] + places + 1.0)
+
+
+def dft(n: int, scale: str | None = None) -> Array:
+    """The matrix of the discrete Fourier transform; `scale` is None, "sqrtn" or "n"."""
+    places = jnp.arange(n, dtype="float32")
+    angle = -2 * math.pi / n * ((places[:, None] * places) % n)
+    divisor = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}[scale]
+    return lax.complex(jnp.cos(angle), jnp.sin(angle)) / divisor

@@ -1,0 +1,286 @@
+"""Special functions, one element at a time, for statistics and machine learning."""
+
+from __future__ import annotations
+
+import math
+
+from tfn import lax
+from tfn import numpy as jnp
+from tfn.array import Array, ArrayLike
+from tfn.nn.functions import log_softmax as log_softmax
+from tfn.nn.functions import logsumexp as logsumexp
+from tfn.nn.functions import softmax as softmax
+from tfn.numpy.operands import together
+from tfn.scipy.normal import log_ndtr as log_ndtr
+from tfn.scipy.normal import ndtr as ndtr
+from tfn.scipy.normal import ndtri as ndtri
+from tfn.scipy.normal import real
+from tfn.transforms.forward import custom_jvp
+
+Pair = tuple[Array, Array]
+
+
+def reals(name: str, *values: ArrayLike) -> list[Array]:
+    """Arguments as arrays of one floating dtype and one shape."""
+    operands, dtype, _ = together(name, *values, floating=True)
+    return jnp.broadcast_arrays(*[x.astype(dtype) for x in operands])
+
+
+# Logarithms that are zero where their factor is.
+
+
+def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
+    """``x * log(y)``, and 0 where x is 0.
+
+    Example:
+        >>> xlogy(0.0, 0.0).tolist()
+        0.0
+    """
+    found: Array = _xlogy(*reals("xlogy", x, y))
+    return found
+
+
+def _xlogy_of(x: Array, y: Array) -> Array:
+    return jnp.where((x == 0) & (y == y), 0, x * jnp.log(y))
+
+
+_xlogy = custom_jvp(_xlogy_of)
+
+
+def _xlogy_jvp(primals: Pair, tangents: Pair) -> Pair:
+    (x, y), (dx, dy) = primals, tangents
+    return _xlogy(x, y), dx * jnp.log(y) + dy * jnp.where(x == 0, 0, x / y)
+
+
+_xlogy.defjvp(_xlogy_jvp)
+
+
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
+    """``x * log(1 + y)``, and 0 where x is 0."""
+    found: Array = _xlog1py(*reals("xlog1py", x, y))
+    return found
+
+
+def _xlog1py_of(x: Array, y: Array) -> Array:
+    return jnp.where((x == 0) & (y == y), 0, x * jnp.log1p(y))
+
+
+_xlog1py = custom_jvp(_xlog1py_of)
+
+
+def _xlog1py_jvp(primals: Pair, tangents: Pair) -> Pair:
+    (x, y), (dx, dy) = primals, tangents
+    return _xlog1py(x, y), dx * jnp.log1p(y) + dy * jnp.where(x == 0, 0, x / (1 + y))
+
+
+_xlog1py.defjvp(_xlog1py_jvp)
+
+
+def entr(x: ArrayLike) -> Array:
+    """``-x * log(x)``: what a probability adds to the entropy; -inf below 0."""
+    x = real("entr", x)
+    return jnp.where(x < 0, -jnp.inf, -xlogy(x, jnp.where(x < 0, 1, x)))
+
+
+def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
+    """``p * log(p / q)``, a term of the relative entropy; inf where not defined."""
+    p, q = reals("rel_entr", p, q)
+    both = (p > 0) & (q > 0)
+    inside_p, inside_q = jnp.where(both, p, 1), jnp.where(both, q, 1)
+    found = inside_p * (jnp.log(inside_p) - jnp.log(inside_q))
+    return jnp.where(both, found, jnp.where((p == 0) & (q >= 0), 0, _nan_or_inf(p, q)))
+
+
+def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
+    """``p * log(p / q) - p + q``; inf where not defined."""
+    p, q = reals("kl_div", p, q)
+    return rel_entr(p, q) - p + q
+
+
+def _nan_or_inf(p: Array, q: Array) -> Array:
+    return jnp.where((p != p) | (q != q), jnp.nan, jnp.inf)
+
+
+# Sigmoids.
+
+
+def expit(x: ArrayLike) -> Array:
+    """``1 / (1 + exp(-x))``, the logistic function."""
+    return lax.logistic(real("expit", x))
+
+
+def logit(p: ArrayLike) -> Array:
+    """``log(p / (1 - p))``: inverts `expit`."""
+    p = real("logit", p)
+    return jnp.log(p) - jnp.log1p(-p)
+
+
+def erf(x: ArrayLike) -> Array:
+    """The error function."""
+    return lax.erf(real("erf", x))
+
+
+def erfc(x: ArrayLike) -> Array:
+    """``1 - erf(x)``, accurate where it is small."""
+    return lax.erfc(real("erfc", x))
+
+
+def erfinv(x: ArrayLike) -> Array:
+    """The number of which `erf` is x."""
+    return lax.erf_inv(real("erfinv", x))
+
+
+# The gamma function.
+
+
+def gammaln(x: ArrayLike) -> Array:
+    """The logarithm of the size of the gamma function."""
+    return lax.lgamma(real("gammaln", x))
+
+
+def gammasgn(x: ArrayLike) -> Array:
+    """The sign of the gamma function, NaN at negative whole numbers."""
+    x = real("gammasgn", x)
+    floor = jnp.floor(x)
+    sign = jnp.where(floor % 2 == 0, 1, -1).astype(x.dtype)
+    below = jnp.where(x == floor, jnp.nan, sign)
+    return jnp.where((x > 0) | (x != x), jnp.where(x != x, x, 1), jnp.where(x == 0, _one(x), below))
+
+
+def _one(x: Array) -> Array:
+    return jnp.copysign(jnp.ones_like(x), x)
+
+
+def gamma(x: ArrayLike) -> Array:
+    """The gamma function: ``(x - 1)!`` of whole numbers."""
+    x = real("gamma", x)
+    return gammasgn(x) * jnp.exp(lax.lgamma(x))
+
+
+def factorial(n: ArrayLike, exact: bool = False) -> Array:
+    """``1 * 2 * ... * n``, as a float; 0 below zero."""
+    n = real("factorial", n)
+    return jnp.where(n < 0, 0, jnp.exp(lax.lgamma(jnp.maximum(n, 0) + 1)))
+
+
+def digamma(x: ArrayLike) -> Array:
+    """The derivative of `gammaln`."""
+    return lax.digamma(real("digamma", x))
+
+
+def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
+    """The n-th derivative of `digamma`."""
+    found: Array = lax.polygamma(*reals("polygamma", n, x))
+    return found
+
+
+def zeta(x: ArrayLike, q: ArrayLike = 1.0) -> Array:
+    """The sum of ``(q + k) ** -x`` over k = 0, 1, 2, ...: the zeta function of Hurwitz."""
+    found: Array = lax.zeta(*reals("zeta", x, q))
+    return found
+
+
+def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
+    """The regularised lower incomplete gamma function."""
+    found: Array = lax.igamma(*reals("gammainc", a, x))
+    return found
+
+
+def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
+    """``1 - gammainc(a, x)``, accurate where it is small."""
+    found: Array = lax.igammac(*reals("gammaincc", a, x))
+    return found
+
+
+def multigammaln(a: ArrayLike, d: int) -> Array:
+    """The logarithm of the gamma function of matrices of size d."""
+    a = real("multigammaln", a)
+    total = jnp.full_like(a, d * (d - 1) / 4 * math.log(math.pi))
+    for i in range(d):
+        total = total + lax.lgamma(a - i / 2)
+    return total
+
+
+def poch(z: ArrayLike, m: ArrayLike) -> Array:
+    """``gamma(z + m) / gamma(z)``, rising factorials."""
+    z, m = reals("poch", z, m)
+    sign = gammasgn(z + m) * gammasgn(z)
+    return jnp.where(m == 0, 1, sign * jnp.exp(lax.lgamma(z + m) - lax.lgamma(z)))
+
+
+# The beta function.
+
+
+def betaln(a: ArrayLike, b: ArrayLike) -> Array:
+    """The logarithm of the size of the beta function."""
+    a, b = reals("betaln", a, b)
+    low, high = jnp.minimum(a, b), jnp.maximum(a, b)
+    return lax.lgamma(low) + (lax.lgamma(high) - lax.lgamma(low + high))
+
+
+def beta(a: ArrayLike, b: ArrayLike) -> Array:
+    """``gamma(a) * gamma(b) / gamma(a + b)``."""
+    a, b = reals("beta", a, b)
+    return gammasgn(a) * gammasgn(b) * gammasgn(a + b) * jnp.exp(betaln(a, b))
+
+
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
+    """The regularised incomplete beta function."""
+    found: Array = lax.betainc(*reals("betainc", a, b, x))
+    return found
+
+
+def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = False) -> Array:
+    """In how many ways k of N things can be chosen, as a float."""
+    n, k = reals("comb", N, k)
+    n = n + k - 1 if repetition else n
+    inside = (k >= 0) & (k <= n)
+    n, k = jnp.where(inside, n, 0), jnp.where(inside, k, 0)
+    count = jnp.exp(lax.lgamma(n + 1) - lax.lgamma(k + 1) - lax.lgamma(n - k + 1))
+    return jnp.where(inside, jnp.round(count), 0)
+
+
+# Bessel functions.
+
+
+def i0e(x: ArrayLike) -> Array:
+    """``exp(-|x|) * i0(x)``."""
+    found: Array = lax.bessel_i0e(real("i0e", x))
+    return found
+
+
+def i1e(x: ArrayLike) -> Array:
+    """``exp(-|x|) * i1(x)``."""
+    found: Array = lax.bessel_i1e(real("i1e", x))
+    return found
+
+
+def i0(x: ArrayLike) -> Array:
+    """The modified Bessel function of order 0."""
+    x = real("i0", x)
+    found: Array = jnp.exp(abs(x)) * lax.bessel_i0e(x)
+    return found
+
+
+def i1(x: ArrayLike) -> Array:
+    """The modified Bessel function of order 1."""
+    x = real("i1", x)
+    found: Array = jnp.exp(abs(x)) * lax.bessel_i1e(x)
+    return found
+
+
+# Transformations of Box and Cox.
+
+
+def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    """``(x ** l - 1) / l``, and ``log(x)`` where l is 0."""
+    x, power = reals("boxcox", x, lmbda)
+    zero = power == 0
+    return jnp.where(zero, jnp.log(x), jnp.expm1(power * jnp.log(x)) / jnp.where(zero, 1, power))
+
+
+def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    """`boxcox` of 1 + x, accurate near 0."""
+    x, power = reals("boxcox1p", x, lmbda)
+    zero, line = power == 0, jnp.log1p(x)
+    return jnp.where(zero, line, jnp.expm1(power * line) / jnp.where(zero, 1, power))
