@@ -14,6 +14,7 @@ from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax.elementwise import bitcast_convert_type as of_one_width
 from tfn.lax.operand import array, arrays, show
 from tfn.numpy.operands import apply
+from tfn.numpy.parts import neighbour
 from tfn.trace import build
 from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
@@ -133,21 +134,6 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
 # Floats.
 
 
-def _next(x: UOp, y: UOp) -> UOp:
-    """Magnitudes are ordered as their bits are: one more or one less of them."""
-    carrier = _unsigned(x.dtype)
-    bits = build.bitcast(x, carrier)
-    zero, one = build.full_like(bits, 0), build.full_like(bits, 1)
-    sign = 1 << (8 * x.dtype.itemsize - 1)
-    away = build.eq(x < y, x > build.full_like(x, 0))  # whether the magnitude grows
-    moved = build.where(away, bits + one, bits - one)
-    least = build.where(x < y, one, build.full_like(bits, sign | 1))
-    moved = build.where(build.eq(bits & (sign - 1), zero), least, moved)
-    found = build.bitcast(moved, x.dtype)
-    nan = build.ne(x, x) | build.ne(y, y)
-    return build.where(nan, x + y, build.where(build.eq(x, y), y, found))
-
-
 def _floats(name: str, *operands: ArrayLike) -> list[Array]:
     xs = arrays(*operands)
     if any(x.dtype not in FLOATS or x.dtype != xs[0].dtype or x.shape != xs[0].shape for x in xs):
@@ -166,7 +152,7 @@ def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
         >>> nextafter(1.0, 2.0).item() - 1
         1.1920928955078125e-07
     """
-    return apply(_next, _floats("nextafter", x, y))
+    return apply(neighbour, _floats("nextafter", x, y))
 
 
 def _rounded(x: UOp, exponent_bits: int, mantissa_bits: int) -> UOp:

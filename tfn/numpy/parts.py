@@ -41,10 +41,11 @@ def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> float(nextafter(1.0, 2.0)) - 1.0
         1.1920928955078125e-07
     """
-    return composed(_nextafter, "nextafter", x, y, floating=True)
+    return composed(neighbour, "nextafter", x, y, floating=True)
 
 
-def _nextafter(x: UOp, y: UOp) -> UOp:
+def neighbour(x: UOp, y: UOp) -> UOp:
+    """The float beside each x on the side of y."""
     # Floats of one sign are in the order of their bits; next to zero is the smallest number.
     integer = np.dtype(f"int{8 * x.dtype.itemsize}")
     bits, zero = bitcast(x, integer), full_like(x, 0)
@@ -65,7 +66,7 @@ def spacing(x: ArrayLike, /) -> Array:
 def _spacing(x: UOp) -> UOp:
     end = choose(x < 0, full_like(x, -np.inf), full_like(x, np.inf))
     infinite = eq(unary(Op.ABS, x), full_like(x, np.inf))
-    return choose(infinite, full_like(x, np.nan), _nextafter(x, end) - x)
+    return choose(infinite, full_like(x, np.nan), neighbour(x, end) - x)
 
 
 def frexp(x: ArrayLike, /) -> Pair:

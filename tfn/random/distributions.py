@@ -26,6 +26,7 @@ from tfn.dtypes import (
 )
 from tfn.errors import ArgumentError, DTypeError
 from tfn.numpy.operands import a_shape, apply, array_of, broadcast_shape, numbers_as, scalar_kind
+from tfn.numpy.parts import neighbour
 from tfn.random.keys import SHIFT, KeyLike, counters, hash_pair, split_words, words_of
 from tfn.trace import build
 from tfn.trace.op import Op, Shape
@@ -87,23 +88,12 @@ def truncated_body(words: UOp, lower: UOp, upper: UOp, shape: Shape, dtype: DTyp
     """`normal_body` on the part of (-1, 1) that lies between two bounds."""
     root = float(np.array(np.sqrt(2), dtype))
     u = between(words, UOp(Op.ERF, (lower / root,)), UOp(Op.ERF, (upper / root,)), shape, dtype)
-    low = build.broadcast_to(towards(lower, np.inf), shape)
-    high = build.broadcast_to(towards(upper, -np.inf), shape)
-    return build.minimum(build.maximum(UOp(Op.ERFINV, (u,)) * root, low), high)
-
-
-def towards(x: UOp, end: float) -> UOp:
-    """The next float in the direction of plus or minus infinity."""
-    x = UOp(Op.DETACH, (x,))
-    carrier = np.dtype(f"i{x.dtype.itemsize}")
-    bits = build.bitcast(x, carrier)
-    up = 1 if end > 0 else -1
-    moved = build.where(x > 0, bits + up, bits - up)  # magnitudes: bits count away from zero
-    smallest = np.nextafter(np.array(0, x.dtype), np.array(up, x.dtype))
-    beside_zero = build.full_like(x, smallest)
-    return build.where(
-        build.eq(x, build.full_like(x, 0)), beside_zero, build.bitcast(moved, x.dtype)
+    fixed = [UOp(Op.DETACH, (bound,)) for bound in (lower, upper)]
+    low, high = (
+        build.broadcast_to(neighbour(x, build.full_like(x, end)), shape)
+        for x, end in zip(fixed, (np.inf, -np.inf), strict=True)
     )
+    return build.minimum(build.maximum(UOp(Op.ERFINV, (u,)) * root, low), high)
 
 
 def gumbel_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
