@@ -1,6 +1,7 @@
 """Complex numbers through the face: values of NumPy, dtypes of JAX, and what has no meaning."""
 
 import operator
+import pickle
 
 import numpy as np
 import pytest
@@ -170,3 +171,20 @@ def test_native_calls_take_complex_scalars():
     x = tnp.ones(3, complex)
     for s in (2j, 1 - 1j, 3.0, 2):
         close(f(x, s), np.ones(3) * s + 0j)
+
+
+def test_scalars_and_memory():
+    x = tnp.array([1 + 2j, 3])
+    assert complex(x[0]) == x[0].item() == 1 + 2j and x.tolist() == [1 + 2j, 3]
+    assert repr(x) == "Array([1.+2.j, 3.+0.j], dtype=complex64)" and f"{x[0]}" == "(1+2j)"
+    assert complex(tnp.array(2.5)) == 2.5
+    for convert in (int, float):
+        with pytest.raises(DTypeError, match="needs a real number"):
+            convert(x[0])
+    close(np.from_dlpack(x), np.asarray(x))
+    close(tnp.from_dlpack(np.array([1j])), [1j])
+    close(pickle.loads(pickle.dumps(x)), np.asarray(x))
+    assert tfn.eval_shape(abs, x).dtype == np.float32
+    like = tfn.ShapeDtypeStruct((2,), "complex64")
+    doubled = tfn.jit(lambda z: tfn.pure_callback(lambda z: np.asarray(z) * 2, like, z * 1j))
+    close(doubled(x), 2j * np.asarray(x))

@@ -247,3 +247,24 @@ def test_a_leak_is_found() -> None:
     tfn.grad(f)(1.0)
     with pytest.raises(UnexpectedTracerError, match="it leaked"):
         kept[0] + 1
+
+
+def test_holomorphic_functions() -> None:
+    z = tnp.array([1 + 2j, -0.5 + 0.3j])
+    slope = tfn.grad(lambda z: (z**3).sum(), holomorphic=True)(z)
+    np.testing.assert_allclose(slope, 3 * z**2, rtol=1e-6)
+    value, slope = tfn.value_and_grad(lambda z: tnp.exp(2j * z), holomorphic=True)(1j)
+    assert value.dtype == np.complex64
+    np.testing.assert_allclose(slope, 2j * np.exp(-2), rtol=1e-6)
+    twice = tfn.grad(tfn.grad(tnp.sin, holomorphic=True), holomorphic=True)
+    np.testing.assert_allclose(twice(1 + 1j), -np.sin(1 + 1j), rtol=1e-6)
+
+
+def test_complex_results_need_a_word() -> None:
+    z = tnp.array([1 + 2j, 3.0])
+    with pytest.raises(GradientError, match="grad needs a real result, and that of <lambda>"):
+        tfn.grad(lambda z: z.sum())(z)
+    with pytest.raises(GradientError, match="holomorphic=True needs a complex result"):
+        tfn.grad(lambda z: abs(z).sum(), holomorphic=True)(z)
+    with pytest.raises(GradientError, match="holomorphic=True needs complex inputs, and x is not"):
+        tfn.grad(lambda x: x * 1j, holomorphic=True)(1.0)

@@ -79,3 +79,24 @@ def test_errors() -> None:
         GradientError, match="jacrev needs a floating result, and that of <lambda> is not"
     ):
         tfn.jacrev(lambda x: x > 0)(3.0)
+
+
+def test_of_complex_functions() -> None:
+    z = tnp.array([1 + 2j, -0.5 + 0.3j])
+
+    def f(z: tfn.Array) -> tfn.Array:
+        return z * z.sum()
+
+    want = np.diag(np.full(2, np.asarray(z).sum())) + np.asarray(z)[:, None]
+    for jacobian in (tfn.jacrev, tfn.jacfwd):
+        np.testing.assert_allclose(jacobian(f, holomorphic=True)(z), want, rtol=1e-6)
+    second = tfn.hessian(lambda z: (z**3).sum(), holomorphic=True)(z)
+    np.testing.assert_allclose(second, np.diag(6 * np.asarray(z)), rtol=1e-6, atol=1e-6)
+    wave = tfn.jacfwd(lambda t: tnp.exp(1j * t))(1.0)
+    np.testing.assert_allclose(wave, 1j * np.exp(1j), rtol=1e-6)
+    rows = tfn.jacrev(abs)(z)
+    np.testing.assert_allclose(rows, np.diag(np.conj(z) / np.abs(z)), rtol=1e-6)
+    with pytest.raises(GradientError, match="jacfwd needs real inputs, and x is not"):
+        tfn.jacfwd(lambda x: abs(x))(z)
+    with pytest.raises(GradientError, match="jacrev needs a real result"):
+        tfn.jacrev(lambda z: z * 2)(z)
