@@ -30,6 +30,14 @@ def _from(module: str, *names: str) -> dict[str, str]:
 
 
 # fmt: off
+LAWS = (
+    "bernoulli", "beta", "betabinom", "binom", "cauchy", "chi2", "dirichlet", "expon", "gamma",
+    "gennorm", "geom", "gumbel_l", "gumbel_r", "laplace", "logistic", "multinomial",
+    "multivariate_normal", "nbinom", "norm", "pareto", "poisson", "t", "truncnorm", "uniform",
+    "vonmises", "wrapcauchy",
+)
+"""The modules of jax.scipy.stats, each of one distribution."""
+
 MODULES: dict[str, Names] = {
     "jax": Names("tfn", {
         **_from(ONE, "jit", "config", "devices", "local_devices", "device_count",
@@ -52,16 +60,11 @@ MODULES: dict[str, Names] = {
     "jax.flatten_util": Names("tfn.flatten_util"),
     "jax.nn": Names("tfn.nn"),
     "jax.nn.initializers": Names("tfn.nn.initializers"),
-    "jax.scipy": Names(),
-    "jax.scipy.special": Names("tfn.lax.special", {
-        **_from("tfn.lax", "erf", "erfc", "digamma"),
-        **_from("tfn.nn", "logsumexp", "softmax", "log_softmax"),
-        "gammaln": "tfn.lax:lgamma", "erfinv": "tfn.lax:erf_inv", "expit": "tfn.nn:sigmoid",
-        "gammainc": "tfn.lax:igamma", "gammaincc": "tfn.lax:igammac",
-        "i0e": "tfn.lax:bessel_i0e", "i1e": "tfn.lax:bessel_i1e",
-    }),
-    "jax.scipy.stats": Names(),
-    "jax.scipy.stats.norm": Names(),
+    "jax.scipy": Names("tfn.scipy"),
+    "jax.scipy.special": Names("tfn.scipy.special"),
+    "jax.scipy.linalg": Names("tfn.scipy.linalg"),
+    "jax.scipy.stats": Names("tfn.scipy.stats"),
+    **{f"jax.scipy.stats.{name}": Names(f"tfn.scipy.stats.{name}") for name in LAWS},
     "jax.errors": Names(ERRORS, {"JaxRuntimeError": f"{ERRORS}:TfnError"}),
     "jax.dtypes": Names(DTYPES, {
         "canonicalize_dtype": f"{DTYPES}:canonical",

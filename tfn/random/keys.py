@@ -27,8 +27,8 @@ from tfn.errors import (
     DTypeError,
     KeyReuseError,
     Line,
+    place_of,
     show_line,
-    user_place,
 )
 from tfn.numpy.operands import a_shape, apply
 from tfn.run import asarray
@@ -169,7 +169,7 @@ def words_of(name: str, key: KeyLike, uses: bool = True) -> Array:
 def _use(name: str, key: Key) -> None:
     """Note that a key is used; branches, of which one will run, may use the same."""
     running = traces()
-    use = Use(name, user_place(), running[-1] if running else None)
+    use = Use(name, place_of(name), running[-1] if running else None)
     before = key.used
     if before is not None and before.trace is use.trace:
         raise KeyReuseError(
