@@ -1,6 +1,6 @@
 """Train a network on MNIST and write it as WebAssembly, for the page in examples/export.
 
-    python examples/mnist_in_browser.py
+    python -m examples.mnist_in_browser
     python -m http.server --directory examples/export      then open http://localhost:8000
 
 The function takes one picture and gives ten probabilities; the weights are part of it.
@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import mnist
 import tfn
+from examples import mnist
 from tfn import nn, random
 from tfn.nn import optim
 

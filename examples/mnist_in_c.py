@@ -1,6 +1,6 @@
 """Write the whole training of a network on MNIST as C: first values, shuffles, steps, tests.
 
-    python examples/mnist_in_c.py --model mlp --folder build
+    python -m examples.mnist_in_c --model mlp --folder build
     cc -O2 -ffp-contract=off examples/export/train.c build/*.c -o train
     ./train examples/data/mnist 1
 
@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import mnist
 import tfn
+from examples import mnist
 from tfn import random
 from tfn.nn import optim
 

@@ -84,3 +84,53 @@ def same_bits(got: Any, want: Any, what: Any = "") -> None:
     if want.dtype.kind in "fV":
         assert (np.isnan(got.astype(float)) == nan).all(), what
     assert got[~nan].tobytes() == want[~nan].tobytes(), what
+
+
+LOOP = """\
+#include <stdio.h>
+#include <string.h>
+#include <stdlib.h>
+#include "made.h"
+#define READ(type, name, count) \\
+  type *name = malloc(sizeof(type) * (count) + 1); \\
+  if (fread(name, sizeof(type), count, stdin) != (count)) return 100; \\
+  args.name = name;
+#define MAKE(type, name, count) \\
+  if (!args.name) args.name = malloc(sizeof(type) * (count) + 1);
+#define WRITE(type, name, count) fwrite(args.name, sizeof(type), count, stdout);
+int main(void) {
+  made_args args = MADE_ARGS;
+  void *arena = aligned_alloc(64, (MADE_ARENA_BYTES + 127) / 64 * 64);
+  MADE_INPUTS(READ)
+SHARED
+  MADE_OUTPUTS(MAKE)
+  for (int i = 0; i < TIMES; ++i) {
+    if (made(&args, arena)) return 1;
+    MADE_OUTPUTS(WRITE)
+COPIED
+  }
+  return 0;
+}
+"""
+"""Runs the function many times, each time on the state that it has left: in place, or copied."""
+
+
+def in_a_loop(function: Callable[..., Any], *args: Any, times: int, folder: Path,
+              embed: Sequence[str] = (), carried: int = 0) -> list[Arrays]:  # fmt: skip
+    """What each call of a C program gives; the first outputs are the first inputs of the next."""
+    made = tfn.export(function, *args, path=folder / "made.c", embed=embed)
+    signature = made.signature
+    shared = [f"  args.{f.name} = {f.same};" for f in signature.outputs if f.same]
+    pairs = zip(signature.outputs[:carried], signature.inputs)
+    copied = [f"    memcpy((void *)args.{i.name}, args.{o.name}, {i.size_bytes});"
+              for o, i in pairs if o.same != i.name]  # fmt: skip
+    main = LOOP.replace("SHARED", "\n".join(shared)).replace("TIMES", str(times))
+    main = main.replace("COPIED", "\n".join(copied))
+    (folder / "main.c").write_text(main)
+    build = [COMPILERS[0], "-O1", "-ffp-contract=off", *WARNINGS, "made.c", "main.c", "-o", "made"]
+    subprocess.run(build, cwd=folder, check=True)
+    leaves = dict(zip([f.path for f in signature.inputs], tfn.tree.leaves(args[len(embed) :])))
+    data = b"".join(np.asarray(x).tobytes() for x in leaves.values())
+    ran = subprocess.run([folder / "made"], input=data, capture_output=True, check=True)
+    size = len(ran.stdout) // times
+    return [split(ran.stdout[i * size : (i + 1) * size], signature) for i in range(times)]

@@ -11,7 +11,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tests.exporting.building import COMPILERS, in_c, needs_cc, same_bits
+from tests.exporting.building import COMPILERS, in_a_loop, in_c, needs_cc, same_bits
 from tests.test_programs import Program
 from tfn import lax, nn, random
 from tfn.errors import ArgumentError, ExportError
@@ -178,3 +178,63 @@ def test_threads_share_the_work(flags: tuple[str, ...], tmp_path: Path) -> None:
     assert "MADE_THREADS 3" in (tmp_path / "made.h").read_text()
     with pytest.raises(ArgumentError, match="several threads in C only"):
         tfn.export(f, *args, path=tmp_path / "made.o", threads=2)
+
+
+def decode(weights: Any, state: Any) -> Any:
+    """A step of a small transformer: one token in, the likeliest next one out, keys remembered."""
+    keys, values, position, token = state
+    x = weights["embed"][token] + weights["place"][position]
+    for i, layer in enumerate(weights["layers"]):
+        q, k, v = (x @ layer[name] for name in "qkv")
+        keys = lax.dynamic_update_slice(keys, k[None, None], (i, position, 0))
+        values = lax.dynamic_update_slice(values, v[None, None], (i, position, 0))
+        scores = keys[i] @ q / 4
+        part = nn.softmax(tnp.where(tnp.arange(len(scores)) <= position, scores, -1e9))
+        x = x + part @ values[i]
+        x = x + nn.gelu(x @ layer["up"]) @ layer["down"]
+    logits = x @ weights["embed"].T
+    return keys, values, position + 1, logits.argmax().astype("int32")
+
+
+@needs_cc
+def test_a_transformer_writes_text_from_c(tmp_path: Path) -> None:
+    """Token after token, in memory that is given once."""
+    shapes = {"q": (16, 16), "k": (16, 16), "v": (16, 16), "up": (16, 64), "down": (64, 16)}
+    layers = [{name: rows(i, *shape) / 3 for i, (name, shape) in enumerate(shapes.items(), 9 * j)}
+              for j in range(2)]  # fmt: skip
+    weights = {"embed": rows(90, 50, 16), "place": rows(91, 12, 16), "layers": layers}
+    cache = np.zeros((2, 12, 16), np.float32)
+    state = (cache, cache.copy(), np.int32(0), np.int32(7))
+    written = in_a_loop(decode, weights, state, times=12, folder=tmp_path, embed=["weights"],
+                        carried=4)  # fmt: skip
+    step = tfn.jit(decode)
+    for got in written:
+        state = step(weights, state)
+        for g, w in zip(got, state, strict=True):
+            same_bits(g, w)
+    assert len({int(got[3]) for got in written}) > 1
+
+
+def recall(weights: Any, state: Any, xs: Any) -> Any:
+    """A long short-term memory over a sequence."""
+
+    def cell(state: Any, x: Any) -> Any:
+        h, c = state
+        i, f, g, o = tnp.split(x @ weights["x"] + h @ weights["h"], 4)
+        c = nn.sigmoid(f + 1) * c + nn.sigmoid(i) * tnp.tanh(g)
+        h = nn.sigmoid(o) * tnp.tanh(c)
+        return (h, c), h
+
+    return lax.scan(cell, state, xs)
+
+
+@needs_cc
+def test_a_recurrent_network_goes_on_in_c(tmp_path: Path) -> None:
+    weights = {"x": rows(0, 5, 32) / 2, "h": rows(1, 8, 32) / 2}
+    state, xs = (np.zeros(8, np.float32), np.zeros(8, np.float32)), rows(2, 20, 5)
+    written = in_a_loop(recall, weights, state, xs, times=3, folder=tmp_path, embed=["weights"],
+                        carried=2)  # fmt: skip
+    for got in written:
+        state, ys = tfn.jit(recall)(weights, state, xs)
+        for g, w in zip(got, (*state, ys), strict=True):
+            same_bits(g, w)

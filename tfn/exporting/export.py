@@ -8,7 +8,7 @@ training step is a function like any other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -233,12 +233,12 @@ def described(request: Request, program: Program, name: str, target: Target,
     given = [i for i in range(len(program.inputs)) if i not in request.values]
     inputs = named([request.paths[i] for i in given], [program.inputs[i] for i in given])
     fields = dict(zip(given, inputs, strict=True))
-    over = overwrites(program, given)
-    alike = {
-        output: fields[i].name
-        for output, i in over.items()
+    over = {
+        output: i
+        for output, i in overwrites(program, given).items()
         if program.inputs[i] == program.outputs[output]
     }
+    alike = {output: fields[i].name for output, i in over.items() if not _crossed(output, over)}
     taken = [field.name for field in inputs]
     outputs = named(request.results, program.outputs, taken, alike)
     places = [request.values[i] if i in request.values else fields[i]
@@ -247,3 +247,10 @@ def described(request: Request, program: Program, name: str, target: Target,
         name, inputs, outputs, request.constants, program.arena_bytes, threads, target
     )
     return signature, places
+
+
+def _crossed(output: int, over: Mapping[int, int]) -> bool:
+    """Whether an output would be written over an input out of turn, like a state over another."""
+    return any(
+        (output < other) != (over[output] < at) for other, at in over.items() if other != output
+    )
