@@ -18,6 +18,7 @@ Files in reading order:
     solve        custom_root, custom_linear_solve
     associative  associative_scan
     cumulative   cumsum, cummax and their like
+    rng          random bits from a state that the caller keeps
     special      incomplete gamma and beta functions, zeta, Bessel
     linalg       matrix factorisations and solves
 """
@@ -97,6 +98,9 @@ from tfn.lax.associative import associative_scan as associative_scan
 from tfn.lax.cumulative import (
     cumsum as cumsum, cumprod as cumprod, cummax as cummax, cummin as cummin,
     cumlogsumexp as cumlogsumexp,
+)  # fmt: skip
+from tfn.lax.rng import (
+    RandomAlgorithm as RandomAlgorithm, rng_bit_generator as rng_bit_generator,
 )  # fmt: skip
 from tfn.lax.special import (
     igamma as igamma, igammac as igammac, igamma_grad_a as igamma_grad_a,

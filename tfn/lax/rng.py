@@ -1,0 +1,87 @@
+"""Random bits from a state that the caller keeps: `rng_bit_generator`.
+
+`tfn.random` is made for people; this is what generators of other libraries are built on.
+"""
+
+from __future__ import annotations
+
+import enum
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tfn import dtypes
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import UINT32, UINT64, UNSIGNED, DType
+from tfn.errors import ArgumentError, DTypeError
+from tfn.lax.operand import array, show
+from tfn.numpy.operands import a_shape, apply
+from tfn.trace import build
+from tfn.trace.op import Op, Shape
+from tfn.trace.uop import UOp
+
+
+class RandomAlgorithm(enum.IntEnum):
+    """How bits are made; each of them means threefry here."""
+
+    RNG_DEFAULT = 0
+    RNG_THREE_FRY = 1
+    RNG_PHILOX = 2
+
+
+def _word(words: UOp, i: int) -> UOp:
+    return build.reshape(build.shrink(words, (i,), (i + 1,)), ())
+
+
+def _begin(state: UOp) -> UOp:
+    """The number of blocks that have been drawn, from the last two words."""
+    low, high = (build.cast(_word(state, i), UINT64) for i in (2, 3))
+    return low | (high << 32)
+
+
+def _bits(state: UOp, shape: Shape, dtype: DType) -> UOp:
+    size = prod(shape)
+    place = build.iota((size,), 0, UINT64) + build.broadcast_to(_begin(state), (size,))
+    operands = (
+        *(build.broadcast_to(_word(state, i), (size,)) for i in (0, 1)),
+        build.cast(place >> 32, UINT32), build.cast(place, UINT32),
+    )  # fmt: skip
+    first, second = (UOp(Op.THREEFRY, operands, i) for i in (0, 1))
+    if dtype == UINT64:
+        bits = (build.cast(first, UINT64) << 32) | build.cast(second, UINT64)
+    else:
+        bits = build.cast(first ^ second, dtype)
+    return build.reshape(bits, shape)
+
+
+def _after(state: UOp, size: int) -> UOp:
+    """The state when so many blocks more have been drawn."""
+    end = _begin(state) + size
+    ends = [build.reshape(build.cast(part, UINT32), (1,)) for part in (end, end >> 32)]
+    return build.concat([build.shrink(state, (0,), (2,)), *ends], 0)
+
+
+def rng_bit_generator(key: ArrayLike, shape: Any, dtype: Any = np.uint32,
+                      algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT,
+                      ) -> tuple[Array, Array]:  # fmt: skip
+    """The next state, and unsigned integers of which every value is equally likely.
+
+    Args:
+        key: the state, uint32[4]: two words of a key, and a counter as two words.
+
+    Raises:
+        DTypeError: unless `dtype` is an unsigned integer type.
+        ArgumentError: for another state.
+
+    Example:
+        >>> state, bits = rng_bit_generator(np.zeros(4, "uint32"), (3,))
+        >>> state.tolist(), bits.shape
+        ([0, 0, 3, 0], (3,))
+    """
+    state, kind, sizes = array(key), dtypes.canonical(dtype), a_shape("rng_bit_generator", shape)
+    if kind not in UNSIGNED:
+        raise DTypeError("bits come as unsigned integers", got=kind.name)
+    if state.dtype != UINT32 or state.shape != (4,):
+        raise ArgumentError("rng_bit_generator needs a state uint32[4]", got=show(state))
+    return apply(_after, [state], prod(sizes)), apply(_bits, [state], sizes, kind)
