@@ -140,3 +140,10 @@ def test_keys_with_values_and_the_smallest() -> None:
     with pytest.raises(ArgumentError, match="0 <= k <= 3"):
         lax.approx_min_k(values, 4)
     assert lax.with_sharding_constraint(values, None) is values
+
+
+def test_a_function_for_the_platform() -> None:
+    assert lax.platform_dependent(2, cpu=lambda x: x + 1, default=lambda x: x) == 3
+    assert lax.platform_dependent(2, cuda=lambda x: x + 1, default=lambda x: x) == 2
+    with pytest.raises(ArgumentError, match="cpu, or a default"):
+        lax.platform_dependent(2, cuda=lambda x: x + 1)

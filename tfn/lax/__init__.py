@@ -60,7 +60,7 @@ from tfn.lax.movement import (
 )  # fmt: skip
 from tfn.lax.contraction import (
     Precision as Precision, dot_general as dot_general, dot as dot,
-    batch_matmul as batch_matmul,
+    batch_matmul as batch_matmul, ragged_dot as ragged_dot,
     ConvDimensionNumbers as ConvDimensionNumbers,
     conv_dimension_numbers as conv_dimension_numbers, padtype_to_pads as padtype_to_pads,
     conv_general_dilated as conv_general_dilated, conv as conv,
@@ -81,6 +81,7 @@ from tfn.lax.irregular import (
     dynamic_update_index_in_dim as dynamic_update_index_in_dim, sort as sort, top_k as top_k,
     sort_key_val as sort_key_val, approx_max_k as approx_max_k, approx_min_k as approx_min_k,
     with_sharding_constraint as with_sharding_constraint,
+    platform_dependent as platform_dependent,
     optimization_barrier as optimization_barrier,
 )  # fmt: skip
 from tfn.lax.gather import (

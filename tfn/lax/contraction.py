@@ -16,11 +16,16 @@ import numpy as np
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError, ShapeError
-from tfn.lax.movement import rev, transpose
+from tfn.lax import elementwise
+from tfn.lax.movement import broadcast_in_dim, iota, rev, transpose
 from tfn.lax.operand import array, show
+from tfn.numpy.cumulative import running
+from tfn.numpy.operands import apply
+from tfn.trace import build
 from tfn.trace.argument import Conv, Dot
 from tfn.trace.bind import bind
 from tfn.trace.op import Op, Shape
+from tfn.trace.uop import UOp
 
 Pairs = Sequence[tuple[int, int]]
 DotNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]
@@ -106,6 +111,45 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
     n = len(a.shape)
     batch = tuple(range(n - 2))
     return dot_general(a, b, (((n - 1,), (n - 2,)), (batch, batch)), precision)
+
+
+def ragged_dot(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike, precision: Any = None,
+               preferred_element_type: Any = None) -> Array:  # fmt: skip
+    """Rows of lhs (m, k) times the matrix of their group, of rhs (groups, k, n).
+
+    The first ``group_sizes[0]`` rows belong to the first group, and so on; rows after them all
+    give zeros.  Each row is multiplied with every matrix, in one product, and one is kept.
+
+    Raises:
+        ShapeError: unless the shapes are (m, k), (groups, k, n) and (groups,).
+
+    Example:
+        >>> from tfn import lax
+        >>> x, w = lax.full((3, 1), 1.0), lax.reshape(lax.iota("float32", 2), (2, 1, 1))
+        >>> lax.ragged_dot(x, w, np.array([1, 2])).tolist()
+        [[0.0], [1.0], [1.0]]
+    """
+    x, w, sizes = array(lhs), array(rhs), array(group_sizes)
+    if len(x.shape) != 2 or len(w.shape) != 3 or sizes.shape != w.shape[:1]:
+        raise ShapeError("ragged_dot needs shapes (m, k), (groups, k, n) and (groups,)",
+                         got=f"{show(x)}, {show(w)}, {show(sizes)}")  # fmt: skip
+    ends = apply(_ends, [sizes])
+    (m, _), (groups, _, n) = x.shape, w.shape
+    row = broadcast_in_dim(iota(ends.dtype, m), (m, groups, n), (0,))
+    end = broadcast_in_dim(ends, (m, groups, n), (1,))
+    begin = broadcast_in_dim(elementwise.sub(ends, sizes), (m, groups, n), (1,))
+    every = dot_general(x, w, (((1,), (1,)), ((), ())), precision, preferred_element_type)
+    own = elementwise.bitwise_and(elementwise.ge(row, begin), elementwise.lt(row, end))
+    kept: Array = elementwise.select(own, every, 0)
+    return apply(_over_groups, [kept])
+
+
+def _ends(sizes: UOp) -> UOp:
+    return running(sizes, Op.ADD)
+
+
+def _over_groups(products: UOp) -> UOp:
+    return build.add_up(products, (1,))
 
 
 # Convolutions.

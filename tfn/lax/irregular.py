@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -270,6 +270,20 @@ def approx_min_k(operand: ArrayLike, k: int, reduction_dimension: int = -1,
                             got=f"{show(x)}, k={k}")  # fmt: skip
     values, places = sort((x, broadcasted_iota(INT32, x.shape, axis)), axis)
     return slice_in_dim(values, 0, k, axis=axis), slice_in_dim(places, 0, k, axis=axis)
+
+
+def platform_dependent(*args: Any, default: Callable[..., T] | None = None,
+                       **per_platform: Callable[..., T]) -> T:  # fmt: skip
+    """``per_platform["cpu"](*args)``, or that of the default if it is not there.
+
+    Raises:
+        ArgumentError: if neither is.
+    """
+    found = per_platform.get("cpu", default)
+    if found is None:
+        raise ArgumentError("platform_dependent needs a function for cpu, or a default",
+                            got=", ".join(per_platform) or "none")  # fmt: skip
+    return found(*args)
 
 
 def with_sharding_constraint(x: T, shardings: Any) -> T:
