@@ -52,10 +52,11 @@ _bind.plug(run.Runner())
 _array.plug(numpy)
 dtypes.plug(numpy.asarray)
 
-_ON_DEMAND = ("checkify", "compat", "custom_derivatives", "flatten_util", "nn", "ops", "tree_util")
+_ON_DEMAND = ("checkify", "compat", "custom_derivatives", "flatten_util", "nn", "ops", "scipy",
+              "tree_util")  # fmt: skip
 """Modules that are imported when they are first asked for."""
 _FUNCTIONS = {
-    "export": "tfn.exporting.export",
+    "export": "tfn.exporting.door",
     "kernel": "tfn.kernels",
     "load": "tfn.exporting.load",
 }

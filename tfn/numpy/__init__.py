@@ -27,6 +27,9 @@ grids         coordinates of triangles, diagonals and grids
 functional    Python functions applied to arrays
 sampled       interpolation, integrals, polynomials, covariance
 fft           discrete Fourier transforms
+polynomials   polynomials by their coefficients
+signals       convolutions, slopes, phases, windows, correlations
+editing       parts put in, taken out, arranged in blocks
 linalg        norms, systems of equations, factorisations
 """
 
@@ -180,6 +183,21 @@ from tfn.numpy.functional import (
     apply_along_axis as apply_along_axis, apply_over_axes as apply_over_axes,
     fromfunction as fromfunction, frompyfunc as frompyfunc, piecewise as piecewise, ufunc as ufunc,
     vectorize as vectorize,
+)
+from tfn.numpy.polynomials import (
+    poly as poly, polyadd as polyadd, polyder as polyder, polydiv as polydiv, polyfit as polyfit,
+    polyint as polyint, polymul as polymul, polysub as polysub, roots as roots,
+)
+from tfn.numpy.signals import (
+    bartlett as bartlett, blackman as blackman, convolve as convolve, corrcoef as corrcoef,
+    correlate as correlate, gradient as gradient, hamming as hamming, hanning as hanning, i0 as i0,
+    kaiser as kaiser, unwrap as unwrap,
+)
+from tfn.numpy.editing import (
+    argpartition as argpartition, block as block, choose as choose, delete as delete,
+    diag_indices_from as diag_indices_from, diagflat as diagflat, dsplit as dsplit,
+    ediff1d as ediff1d, insert as insert, mask_indices as mask_indices, partition as partition,
+    place as place, put as put, resize as resize, trim_zeros as trim_zeros,
 )
 from tfn.numpy import fft as fft, linalg as linalg
 

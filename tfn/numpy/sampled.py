@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import INT32, DType
 from tfn.dtypes import part as part_of
 from tfn.errors import ShapeError
-from tfn.numpy.contraction import contract
-from tfn.numpy.joining import section
+from tfn.numpy.complex import conj
+from tfn.numpy.contraction import contract, matmul
+from tfn.numpy.joining import concatenate, section
 from tfn.numpy.operands import apply, array_of, inexact, one_axis, together
 from tfn.trace import build
 from tfn.trace.build import add_up, cast, expand, full_like, reshape
@@ -116,19 +119,49 @@ def _horner(p: UOp, x: UOp, dtype: DType) -> UOp:
     return total
 
 
-def cov(m: ArrayLike, rowvar: bool = True, ddof: int = 1) -> Array:
+def cov(
+    m: ArrayLike,
+    y: ArrayLike | None = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
+) -> Array:
     """The covariance matrix of variables, which are the rows of `m` (columns unless `rowvar`).
+
+    `y` holds more variables.  Sums of squares are divided by the number of samples less `ddof`,
+    by default 1, or 0 with `bias`.  `fweights` say how often a sample counts, `aweights` how much.
 
     Raises:
         ShapeError: if there are more than two axes.
     """
+    rows = _variables(m, rowvar)
+    if y is not None:
+        rows = concatenate([rows, _variables(y, rowvar)])
+    less = (0 if bias else 1) if ddof is None else ddof
+    dtype = inexact((rows.dtype, False))[0]
+    if fweights is None and aweights is None:
+        out = apply(_covariance, (rows,), dtype, less)
+    else:
+        kind = part_of(dtype)
+        often = 1.0 if fweights is None else array_of("cov", fweights).astype(kind)
+        much = 1.0 if aweights is None else array_of("cov", aweights).astype(kind)
+        weights: Any = often * much
+        total = weights.sum()
+        spread = 1.0 if aweights is None else (weights * much).sum() / total
+        count = total - less * spread
+        rows = rows.astype(dtype)
+        away = rows - (rows * weights).sum(1, keepdims=True) / total
+        out = matmul(away * weights, conj(away).T) / count
+    return out.reshape(()) if out.size == 1 else out
+
+
+def _variables(m: ArrayLike, rowvar: bool) -> Array:
     m = array_of("cov", m)
     if m.ndim > 2:
         raise ShapeError("cov needs a vector or a matrix", got=str(m.shape))
-    rows = m.reshape(1, m.size) if m.ndim < 2 else m if rowvar else m.T
-    dtype = inexact((m.dtype, False))[0]
-    out = apply(_covariance, (rows,), dtype, ddof)
-    return out.reshape(()) if out.size == 1 else out
+    return m.reshape(1, m.size) if m.ndim < 2 else m if rowvar or m.shape[0] == 1 else m.T
 
 
 def _covariance(x: UOp, dtype: DType, ddof: int) -> UOp:

@@ -6,6 +6,6 @@ linalg   factorisations to be kept and used, matrix exponentials, matrices of a 
 stats    densities and distribution functions
 """
 
+import tfn.scipy.stats as stats  # noqa: F401
 from tfn.scipy import linalg as linalg
 from tfn.scipy import special as special
-import tfn.scipy.stats as stats

@@ -1,0 +1,188 @@
+"""Polynomials by their coefficients, the highest power first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import finfo
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.creation import asarray, zeros
+from tfn.numpy.joining import concatenate, pad
+from tfn.numpy.linalg import eigvals, inv, lstsq
+from tfn.numpy.manipulation import atleast_1d, diag
+from tfn.numpy.matrices import vander
+from tfn.numpy.operands import array_of, inexact
+from tfn.numpy.places import flatnonzero
+from tfn.numpy.reductions import sum as add_up
+from tfn.numpy.sampled import polyval as polyval
+from tfn.numpy.spaced import arange
+
+
+def _coefficients(name: str, p: ArrayLike) -> Array:
+    line = atleast_1d(array_of(name, p))
+    if line.ndim != 1:
+        raise ShapeError(f"{name} needs vectors of coefficients", got=str(line.shape))
+    return line
+
+
+def _of_one_size(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
+    x, y = _coefficients(name, a), _coefficients(name, b)
+    size = max(x.size, y.size)
+    return pad(x, (size - x.size, 0)), pad(y, (size - y.size, 0))
+
+
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The sum of two polynomials."""
+    x, y = _of_one_size("polyadd", a1, a2)
+    return x + y
+
+
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The difference of two polynomials."""
+    x, y = _of_one_size("polysub", a1, a2)
+    return x - y
+
+
+def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
+    """The product of two polynomials.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> polymul(tnp.array([1, 1]), tnp.array([1, -1]))
+        Array([ 1,  0, -1], dtype=int32)
+    """
+    x, y = _coefficients("polymul", a1), _coefficients("polymul", a2)
+    if trim_leading_zeros:
+        x, y = (z[int(np.argmax(np.asarray(z) != 0)) :] for z in (x, y))
+    return multiplied(x, y)
+
+
+def multiplied(x: Array, y: Array) -> Array:
+    """All sums of products of elements whose places add up to one place."""
+    # Row i of the products is followed by zeros: cut into rows that are longer by one than y and
+    # the zeros together, each row moves one place further.
+    table = pad(x[:, None] * y, ((0, 0), (0, x.size)))
+    flat = table.reshape(table.size)[: table.size - x.size]
+    return add_up(flat.reshape(x.size, x.size + y.size - 1), 0, dtype=flat.dtype)
+
+
+def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> Any:
+    """The quotient of two polynomials and what it leaves; the remainder keeps leading zeros."""
+    x, y = _coefficients("polydiv", u), _coefficients("polydiv", v)
+    x = x.astype(inexact((x.dtype, False))[0])
+    steps = max(x.size - y.size + 1, 0)
+    quotient = []
+    for i in range(steps):
+        factor = x[i] / y[0]
+        quotient.append(factor)
+        x = x.at[i : i + y.size].add(-factor * y)
+    whole = concatenate([q[None] for q in quotient]) if quotient else zeros(1, x.dtype)
+    if trim_leading_zeros:
+        rest = np.flatnonzero(np.asarray(x))
+        x = x[int(rest[0]) :] if rest.size else x[-1:]
+    return whole, x
+
+
+def polyder(p: ArrayLike, m: int = 1) -> Array:
+    """The m-th derivative of a polynomial.
+
+    Raises:
+        ArgumentError: if `m` is negative.
+    """
+    line = _coefficients("polyder", p)
+    if m < 0:
+        raise ArgumentError("polyder needs an order that is not negative", got=str(m))
+    for _ in range(m):
+        line = line[:-1] * arange(line.size - 1, 0, -1).astype(line.dtype)
+    return line
+
+
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
+    """The m-th integral of a polynomial, with constants of integration `k`, 0 by default."""
+    line = _coefficients("polyint", p)
+    line = line.astype(inexact((line.dtype, False))[0])
+    constants = zeros(m, line.dtype) if k is None else atleast_1d(asarray(k)).astype(line.dtype)
+    constants = constants if constants.size == m else constants + zeros(m, line.dtype)
+    for i in range(m):
+        line = line / arange(line.size, 0, -1).astype(line.dtype)
+        line = concatenate([line, constants[i : i + 1]])
+    return line
+
+
+def poly(seq_of_zeros: ArrayLike) -> Array:
+    """The polynomial with these roots, or the characteristic one of a square matrix."""
+    zeroes = array_of("poly", seq_of_zeros)
+    zeroes = eigvals(zeroes) if zeroes.ndim == 2 else atleast_1d(zeroes)
+    zeroes = zeroes.astype(inexact((zeroes.dtype, False))[0])
+    line = asarray([1.0]).astype(zeroes.dtype)
+    for i in range(zeroes.size):
+        line = concatenate([line, zeros(1, line.dtype)]) - pad(line * zeroes[i], (1, 0))
+    return line
+
+
+def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
+    """The complex roots of a polynomial: the eigenvalues of its companion matrix.
+
+    Unless `strip_zeros` is False, the value of `p` must be known, since zeros at its ends change
+    how many roots there are.
+    """
+    line = _coefficients("roots", p)
+    trailing = 0
+    if strip_zeros:
+        places = np.asarray(flatnonzero(line))
+        if not places.size:
+            return zeros(0, "complex64")
+        trailing = line.size - 1 - int(places[-1])
+        line = line[int(places[0]) : int(places[-1]) + 1]
+    line = line.astype(inexact((line.dtype, False))[0])
+    size = max(line.size - 1, 0)
+    matrix = diag(asarray(np.ones(max(size - 1, 0))).astype(line.dtype), -1)
+    if size:
+        matrix = matrix.at[0].set(-line[1:] / line[0])
+    found = eigvals(matrix) if size else zeros(0, eigvals(zeros((1, 1), line.dtype)).dtype)
+    return concatenate([found, zeros(trailing, found.dtype)])
+
+
+def polyfit(
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: float | None = None,
+    full: bool = False,
+    w: ArrayLike | None = None,
+    cov: bool | str = False,
+) -> Any:
+    """The polynomial of degree `deg` with the least sum of squared distances from points.
+
+    `w` are factors of the distances.  With `full` also what `lstsq` gives; with `cov` also the
+    covariance matrix of the coefficients, not scaled by the distances if it is "unscaled".
+
+    Raises:
+        ArgumentError: for a negative degree.
+    """
+    if deg < 0:
+        raise ArgumentError("polyfit needs a degree that is not negative", got=str(deg))
+    places, values = _coefficients("polyfit", x), array_of("polyfit", y)
+    places = places.astype(inexact((places.dtype, False))[0])
+    left = vander(places, deg + 1)
+    right = values.astype(places.dtype) if values.dtype.kind in "biu" else values
+    if w is not None:
+        factor = asarray(w).astype(places.dtype)
+        left = left * factor[:, None]
+        right = right * (factor if right.ndim == 1 else factor[:, None])
+    scale = add_up(left * left, 0) ** 0.5
+    limit = places.size * finfo(places.dtype).eps if rcond is None else rcond
+    found = lstsq(left / scale, right, float(limit))
+    line = (found.x.T / scale).T
+    if full:
+        return line, found.residuals, found.rank, found.s, limit
+    if not cov:
+        return line
+    inner = inv((left / scale).T @ (left / scale)) / (scale[:, None] * scale)
+    if cov == "unscaled":
+        return line, inner
+    factor = found.residuals / (places.size - (deg + 1))
+    return line, inner * factor if right.ndim == 1 else inner[:, :, None] * factor

@@ -1,0 +1,210 @@
+"""Signals: convolutions of vectors, slopes, phases, windows, and how variables go together."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tfn.array import Array, ArrayLike, Axes
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.arithmetic import abs as magnitude
+from tfn.numpy.arithmetic import clip
+from tfn.numpy.complex import conj, real
+from tfn.numpy.creation import asarray, ones
+from tfn.numpy.cumulative import cumsum, diff
+from tfn.numpy.functions import cos, exp, sqrt
+from tfn.numpy.indexing import getitem
+from tfn.numpy.joining import concatenate
+from tfn.numpy.logic import where
+from tfn.numpy.manipulation import diagonal, flip
+from tfn.numpy.operands import array_of, inexact, one_axis, some_axes, together
+from tfn.numpy.polynomials import multiplied
+from tfn.numpy.reductions import sum as add_up
+from tfn.numpy.sampled import cov
+from tfn.numpy.spaced import arange
+
+
+def _floats(name: str, x: ArrayLike) -> Array:
+    x = array_of(name, x)
+    return x.astype(inexact((x.dtype, False))[0])
+
+
+def convolve(
+    a: ArrayLike, v: ArrayLike, mode: str = "full", *, precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:  # fmt: skip
+    """All sums of products of elements whose places add up to one place.
+
+    In mode "same" the middle part of the larger size, in mode "valid" the part that all elements
+    of the smaller vector take part in.
+
+    Raises:
+        ShapeError: unless both are vectors that are not empty.
+        ArgumentError: for another mode.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> convolve(tnp.array([1, 2, 3]), tnp.array([1, 1]))
+        Array([1, 3, 5, 3], dtype=int32)
+    """
+    (x, y), dtype, _ = together("convolve", a, v)
+    if x.ndim != 1 or y.ndim != 1 or not x.size or not y.size:
+        raise ShapeError("convolve needs vectors with elements", got=f"{x.shape}, {y.shape}")
+    large, small = (x, y) if x.size >= y.size else (y, x)
+    full = multiplied(small.astype(dtype), large.astype(dtype))
+    if mode == "full":
+        return full
+    if mode == "same":
+        first = (small.size - 1) // 2
+        return full[first : first + large.size]
+    if mode == "valid":
+        return full[small.size - 1 : large.size]
+    raise ArgumentError("convolve needs mode 'full', 'same' or 'valid'", got=repr(mode))
+
+
+def correlate(
+    a: ArrayLike, v: ArrayLike, mode: str = "valid", *, precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:  # fmt: skip
+    """All sums of products of elements of `a` with those of `v`, conjugated, at each distance."""
+    x, y = array_of("correlate", a), array_of("correlate", v)
+    if x.size >= y.size:
+        return convolve(x, flip(conj(y)), mode)
+    return flip(convolve(flip(x), conj(y), mode)) if mode == "same" else convolve(
+        x, flip(conj(y)), mode)  # fmt: skip
+
+
+def gradient(
+    f: ArrayLike, *varargs: ArrayLike, axis: Axes = None, edge_order: int | None = None
+) -> Any:
+    """Slopes along axes: central differences, and one-sided ones at the ends.
+
+    `varargs` are distances or places, one for all axes or one for each.
+
+    Raises:
+        ArgumentError: for another number of distances, or an edge order other than 1.
+        ShapeError: for an axis with fewer than two elements.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> gradient(tnp.array([0.0, 1.0, 4.0]))
+        Array([1., 2., 3.], dtype=float32)
+    """
+    if edge_order not in (None, 1):
+        raise ArgumentError("gradient knows edge_order 1", got=str(edge_order))
+    x = _floats("gradient", f)
+    axes = some_axes("gradient", axis, x.ndim)
+    steps = list(varargs) if len(varargs) > 1 else [*(varargs or (1.0,))] * len(axes)
+    if len(steps) != len(axes):
+        raise ArgumentError("gradient needs a distance for each axis", got=f"{len(steps)} of them")
+    found = [_slope(x, at, asarray(step)) for at, step in zip(axes, steps, strict=True)]
+    return found[0] if len(found) == 1 else found
+
+
+def _slope(x: Array, axis: int, step: Array) -> Array:
+    if x.shape[axis] < 2:
+        raise ShapeError("gradient needs two elements along each axis", got=str(x.shape))
+
+    def part(first: int, last: int | None) -> Array:
+        return getitem(x, (slice(None),) * axis + (slice(first, last),))
+
+    thin = (slice(None),) + (None,) * (x.ndim - axis - 1)
+    gaps = diff(step)[thin] if step.ndim else step
+    gaps = gaps.astype(x.dtype) if step.dtype.kind in "biu" else gaps
+    between = (part(1, None) - part(0, -1)) / gaps
+    low, high = (
+        getitem(between, (slice(None),) * axis + (s,)) for s in (slice(None, -1), slice(1, None))
+    )
+    if step.ndim:
+        before, after = gaps[:-1], gaps[1:]
+        inner = (low * after + high * before) / (before + after)
+    else:
+        inner = (low + high) / 2
+    ends = [getitem(between, (slice(None),) * axis + (s,)) for s in (slice(1), slice(-1, None))]
+    return concatenate([ends[0], inner, ends[1]], axis)
+
+
+def unwrap(
+    p: ArrayLike, discont: float | None = None, axis: int = -1, period: float = 2 * math.pi
+) -> Array:
+    """Phases without jumps: whole periods are added so that no step is larger than half of one.
+
+    With `discont` only steps larger than that are changed.
+    """
+    x = array_of("unwrap", p)
+    x = x if isinstance(period, int) else _floats("unwrap", x)
+    at = one_axis("unwrap", axis, x.ndim)
+    step = diff(x, axis=at)
+    half = period / 2 if not isinstance(period, int) else period // 2
+    turned = (step + half) % period - half
+    turned = where((turned == -half) & (step > 0), half, turned)
+    change = turned - step
+    if discont is not None:
+        change = where(magnitude(step) < discont, 0, change)
+    first = getitem(x, (slice(None),) * at + (slice(1),))
+    rest = getitem(x, (slice(None),) * at + (slice(1, None),)) + cumsum(change, at)
+    return concatenate([first, rest], at)
+
+
+def i0(x: ArrayLike) -> Array:
+    """The modified Bessel function of order 0: the mean of exp(x cos t) around the circle.
+
+    Source: L. N. Trefethen and J. A. C. Weideman, "The exponentially convergent trapezoidal rule",
+    2014: 256 points are enough for all x whose result is a float.
+    """
+    x = magnitude(_floats("i0", x))
+    angle = arange(129, dtype=x.dtype) * (math.pi / 128)
+    weight = where((angle == 0) | (angle == angle[-1]), 1 / 256, 1 / 128)
+    return exp(x) * add_up(exp(x[..., None] * (cos(angle) - 1)) * weight, -1)
+
+
+def _window(M: int, *terms: float) -> Array:
+    """Sums of cosines of once, twice, ... the angle across a window of size M."""
+    if M <= 1:
+        return ones(max(M, 0))
+    angle = arange(M) * (2 * math.pi / (M - 1))
+    total = asarray(terms[0]) + 0 * angle
+    for i, term in enumerate(terms[1:], 1):
+        total = total + term * cos(angle * i)
+    return total
+
+
+def hanning(M: int) -> Array:
+    """The window of Hann: a raised cosine."""
+    return _window(M, 0.5, -0.5)
+
+
+def hamming(M: int) -> Array:
+    """The window of Hamming: a raised cosine on a step."""
+    return _window(M, 0.54, -0.46)
+
+
+def blackman(M: int) -> Array:
+    """The window of Blackman: three cosines."""
+    return _window(M, 0.42, -0.5, 0.08)
+
+
+def bartlett(M: int) -> Array:
+    """The window of Bartlett: a triangle."""
+    if M <= 1:
+        return ones(max(M, 0))
+    return 1 - magnitude(2 * arange(M) / (M - 1.0) - 1)
+
+
+def kaiser(M: int, beta: ArrayLike) -> Array:
+    """The window of Kaiser, of which `beta` says how narrow it is."""
+    if M <= 1:
+        return ones(max(M, 0))
+    place = 2 * arange(M) / (M - 1.0) - 1
+    width = asarray(beta)
+    return i0(width * sqrt(clip(1 - place * place, 0, 1))) / i0(width)
+
+
+def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> Array:
+    """The correlation matrix of variables, which are rows (columns unless `rowvar`)."""
+    c = cov(x, y, rowvar)
+    if not c.ndim:
+        return c / c
+    size = sqrt(real(diagonal(c)))
+    found = c / size[:, None] / size
+    return found if found.dtype.kind == "c" else clip(found, -1, 1)
