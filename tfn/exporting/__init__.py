@@ -1,10 +1,15 @@
 """Programs for others: one function in C, an object, a library or WebAssembly, with a header.
 
 In reading order:
-    export: `tfn.export`: a function traced, lowered and written to files.
+    door: `tfn.export`: what writes files, and beside it what makes bytes.
+    export: a function traced, lowered and written to files.
     signature: what the function takes and gives, by the names a caller uses.
     header: the contract in C, in words and in types.
     source: the same program as one C file.
     module: the same as one module of LLVM IR, for objects, libraries and WebAssembly.
     load: `tfn.load`: a library called from Python.
+    codec: plain values as canonical bytes.
+    envelope: a head by which bytes are known to be whole, and functions as rows.
+    portable: a closed function with its signature, for other processes and machines.
+    serialize: portable functions as bytes, and back.
 """

@@ -87,7 +87,7 @@ class UOp:
         raise AttributeError(f"a UOp is immutable: cannot set {name}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _from_rows, (_to_rows(self),)
+        return from_rows, (rows(self),)
 
     def __deepcopy__(self, memo: Any) -> UOp:
         return self
@@ -215,13 +215,13 @@ def _like(node: UOp, value: UOp | complex) -> UOp:
     return value if isinstance(value, UOp) else const(value, node.dtype, node.shape)
 
 
-_Rows = list[tuple[Op, tuple[int, ...], Any]]
+Rows = list[tuple[Op, tuple[int, ...], Any]]
 
 
-def _to_rows(root: UOp) -> _Rows:
-    """A graph as a list, nested functions too: pickle would recurse along its edges."""
+def rows(root: UOp) -> Rows:
+    """A graph as a list, nested functions too: op, places of the sources before it, argument."""
     place: dict[UOp, int] = {}
-    rows: _Rows = []
+    found: Rows = []
     stack = [root]
     while stack:
         node = stack[-1]
@@ -231,12 +231,13 @@ def _to_rows(root: UOp) -> _Rows:
             continue
         stack.pop()
         if node not in place:
-            place[node] = len(rows)
-            rows.append((node.op, tuple([place[s] for s in node.src]), node.arg))
-    return rows
+            place[node] = len(found)
+            found.append((node.op, tuple([place[s] for s in node.src]), node.arg))
+    return found
 
 
-def _from_rows(rows: _Rows) -> UOp:
+def from_rows(rows: Rows) -> UOp:
+    """The graph of a list, the last of which is its root."""
     nodes: list[UOp] = []
     for op, src, arg in rows:
         nodes.append(UOp(op, tuple([nodes[i] for i in src]), arg))

@@ -1,0 +1,238 @@
+"""Plain values as canonical bytes: equal values, and only those, have equal bytes.
+
+Each value begins with a letter that says what it is; a container says how many it holds.  Nothing
+is code: only classes of the tables below can come out of bytes.
+
+    letter  value
+    0 F T   None, False, True
+    i       an integer: seven bits a byte, the lowest first, the sign in the lowest
+    s b     text in UTF-8, bytes: their length, then themselves
+    (       a tuple: how many, then each
+    d o e   a dtype, an operation, a member of an enumeration: its name
+    r       a record: the name of its class, then its fields as a tuple
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from tfn.dtypes import SHORT, DType
+from tfn.errors import ExportError
+from tfn.trace.argument import (
+    Call,
+    Cond,
+    Const,
+    Conv,
+    Dot,
+    Fft,
+    FftType,
+    Function,
+    Gather,
+    Iota,
+    Pad,
+    Param,
+    Reduce,
+    Scan,
+    Scatter,
+    Shrink,
+    Sort,
+    While,
+)
+from tfn.trace.op import Op
+
+RECORDS: dict[str, type[Any]] = {
+    kind.__name__: kind
+    for kind in (Call, Cond, Const, Conv, Dot, Fft, Function, Gather, Iota, Pad, Param, Reduce,
+                 Scan, Scatter, Shrink, Sort, While)
+}  # fmt: skip
+"""The classes of records that bytes may hold."""
+DEEPEST = 100
+_DTYPES = {short: dtype for dtype, short in SHORT.items()}
+_OPS = {op.value: op for op in Op}
+_KINDS = {kind.value: kind for kind in FftType}
+
+
+def encode(value: Any) -> bytes:
+    """The bytes of a value.
+
+    Raises:
+        ExportError: if it is of no class that bytes can hold.
+
+    Example:
+        >>> encode((1, -1, "b", None))
+        b'(\\x04i\\x02i\\x01s\\x01b0'
+    """
+    out = bytearray()
+    _write(out, value)
+    return bytes(out)
+
+
+def _write(out: bytearray, value: Any) -> None:
+    if value is None:
+        out += b"0"
+    elif isinstance(value, bool):
+        out += b"T" if value else b"F"
+    elif isinstance(value, int):
+        out += b"i"
+        _number(out, 2 * value if value >= 0 else -2 * value - 1)
+    elif isinstance(value, str):
+        _named(out, b"s", value)
+    elif isinstance(value, bytes):
+        out += b"b"
+        _number(out, len(value))
+        out += value
+    elif isinstance(value, tuple):
+        out += b"("
+        _number(out, len(value))
+        for item in value:
+            _write(out, item)
+    elif isinstance(value, np.dtype):
+        _named(out, b"d", SHORT[value])
+    elif isinstance(value, Op):
+        _named(out, b"o", value.value)
+    elif isinstance(value, FftType):
+        _named(out, b"e", value.value)
+    elif RECORDS.get(type(value).__name__) is type(value):
+        _named(out, b"r", type(value).__name__)
+        _write(out, _values(value))
+    else:
+        raise ExportError(f"a {type(value).__name__} cannot be serialized", got=repr(value))
+
+
+def _values(record: Any) -> tuple[Any, ...]:
+    """What tells a record from others of its class."""
+    assert is_dataclass(record) and not isinstance(record, enum.Enum)
+    return tuple(getattr(record, field.name) for field in fields(record) if field.compare)
+
+
+def _named(out: bytearray, letter: bytes, name: str) -> None:
+    data = name.encode()
+    out += letter
+    _number(out, len(data))
+    out += data
+
+
+def _number(out: bytearray, n: int) -> None:
+    while n > 0x7F:
+        out.append(n & 0x7F | 0x80)
+        n >>= 7
+    out.append(n)
+
+
+def decode(data: bytes) -> Any:
+    """The value that bytes hold.
+
+    Raises:
+        ExportError: if they are not exactly one value, or name what is not known here.
+
+    Example:
+        >>> decode(encode((1, -1, "b", None)))
+        (1, -1, 'b', None)
+    """
+    reader = _Reader(data)
+    value = reader.value()
+    if reader.at != len(data):
+        raise _damaged("there is more than one value")
+    return value
+
+
+def _damaged(got: str) -> ExportError:
+    return ExportError("a serialized function is damaged", got=got, hint="serialize it again")
+
+
+class _Reader:
+    """Bytes and how far they have been read."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = self.depth = 0
+
+    def value(self) -> Any:
+        letter = self.take(1)
+        read = _READ.get(letter)
+        if read is None:
+            raise _damaged(f"the letter {letter!r} at byte {self.at - 1}")
+        return read(self)
+
+    def take(self, count: int) -> bytes:
+        found = self.data[self.at : self.at + count]
+        if len(found) < count:
+            raise _damaged(f"it ends at byte {len(self.data)}")
+        self.at += count
+        return found
+
+    def number(self) -> int:
+        found = shift = 0
+        while True:
+            (byte,) = self.take(1)
+            found |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                if byte == 0 and shift > 7:
+                    raise _damaged(f"a number that is too long at byte {self.at - 1}")
+                return found
+
+    def integer(self) -> int:
+        n = self.number()
+        return -(n + 1 >> 1) if n & 1 else n >> 1
+
+    def text(self) -> str:
+        try:
+            return self.bytes().decode()
+        except UnicodeDecodeError as error:
+            raise _damaged(str(error)) from None
+
+    def bytes(self) -> bytes:
+        return self.take(self.number())
+
+    def tuple(self) -> tuple[Any, ...]:
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise _damaged("tuples in tuples without end")
+        found = tuple([self.value() for _ in range(self.number())])
+        self.depth -= 1
+        return found
+
+    def one_of(self, table: Mapping[str, Any], what: str) -> Any:
+        name = self.text()
+        if name not in table:
+            raise ExportError(
+                f"a serialized function has the {what} {name!r}, which this tfn does not know",
+                hint="it may have been serialized by a newer version",
+            )
+        return table[name]
+
+    def record(self) -> Any:
+        kind = self.one_of(RECORDS, "record")
+        if self.take(1) != b"(":
+            raise _damaged(f"a {kind.__name__} without fields")
+        values = self.tuple()
+        names = [field.name for field in fields(kind) if field.compare]
+        if len(values) != len(names):
+            raise _damaged(f"a {kind.__name__} of {len(values)} fields instead of {len(names)}")
+        return kind(**dict(zip(names, values, strict=True)))
+
+
+_READ: dict[bytes, Callable[[_Reader], Any]] = {
+    b"0": lambda r: None,
+    b"F": lambda r: False,
+    b"T": lambda r: True,
+    b"i": _Reader.integer,
+    b"s": _Reader.text,
+    b"b": _Reader.bytes,
+    b"(": _Reader.tuple,
+    b"d": lambda r: _dtype(r),
+    b"o": lambda r: r.one_of(_OPS, "operation"),
+    b"e": lambda r: r.one_of(_KINDS, "transform"),
+    b"r": _Reader.record,
+}
+
+
+def _dtype(reader: _Reader) -> DType:
+    found: DType = reader.one_of(_DTYPES, "dtype")
+    return found

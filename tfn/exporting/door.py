@@ -1,0 +1,29 @@
+"""`tfn.export`: called, it writes files; its parts make bytes of functions, and functions of bytes.
+
+tfn.export(f, x, path="f.c")                  files that need neither Python nor tfn
+tfn.export.serialize(f, x)                    bytes, for other processes and machines
+tfn.export.deserialize(data)                  the function again
+tfn.export.export(tfn.jit(f))(x).serialize()  the same under the names of `jax.export`
+"""
+
+from __future__ import annotations
+
+from tfn.exporting.export import export as _files
+from tfn.exporting.portable import traced as _traced
+from tfn.exporting.serialize import deserialize as _deserialize
+from tfn.exporting.serialize import serialize as _serialize
+
+
+class Export:
+    """What `tfn.export` is: a function, and those that belong to it."""
+
+    __call__ = staticmethod(_files)
+    serialize = staticmethod(_serialize)
+    deserialize = staticmethod(_deserialize)
+    export = staticmethod(_traced)
+
+    def __repr__(self) -> str:
+        return "<tfn.export>"
+
+
+export = Export()

@@ -1,0 +1,90 @@
+"""Functions as bytes, for other processes and machines: `tfn.export.serialize`, `deserialize`.
+
+    data = tfn.export.serialize(loss, network, images)
+    tfn.grad(tfn.export.deserialize(data))(network, images)
+
+The bytes are a head, which tells what follows and can be checked before anything is read, and the
+closed function as rows: an operation, the rows that it reads, its argument.  Equal functions have
+equal bytes, on every machine; nothing in them is code of Python.
+
+What is serialized is the function as it is traced.  A function with rules of its own
+(`custom_jvp`, `custom_vjp`) is kept as what it computes: the derivative of the result is the
+derivative of that, and the rules stay behind.  A lowered program is not serialized: its text is
+made for one processor, and `tfn.export` writes it as an object or a library, with a manifest that
+is checked in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tfn.errors import ExportError, TfnError
+from tfn.exporting.codec import decode
+from tfn.exporting.envelope import HINT, built, opened
+from tfn.exporting.portable import Input, Portable, traced
+from tfn.trace.bind import face
+from tfn.trace.jaxpr import Jaxpr
+
+
+def serialize(function: Callable[..., Any] | Portable | Jaxpr, *args: Any, **kwargs: Any) -> bytes:
+    """A function as bytes: canonical, versioned, hashed.
+
+    Args:
+        function: jitted or not; or a closed function, which takes no further arguments.
+        args, kwargs: what it would be called with; `ShapeDtypeStruct` will do for an array.
+
+    Raises:
+        ExportError: if it calls back into Python, or runs a kernel written by hand.
+
+    Example:
+        >>> import tfn
+        >>> x = tfn.ShapeDtypeStruct((3,), "float32")
+        >>> data = serialize(lambda x: x * x, x)
+        >>> data == serialize(lambda y: y * y, x), float(tfn.grad(deserialize(
+        ...     serialize(lambda x: x * x, 1.0)))(3.0))
+        (True, 6.0)
+    """
+    if isinstance(function, Jaxpr):
+        function = Portable.of(function)
+    if not isinstance(function, Portable):
+        function = traced(function)(*args, **kwargs)
+    return function.serialize()
+
+
+def deserialize(data: bytes) -> Portable:
+    """The function that bytes hold: to be called, jitted, differentiated and batched like any.
+
+    Raises:
+        ExportError: for bytes that are cut short, altered, of another version, or hold what this
+            version does not know; nothing has been built then.
+    """
+    payload = decode(opened(data))
+    try:
+        return _portable(payload)
+    except (TfnError, AssertionError, TypeError, ValueError, LookupError, AttributeError) as error:
+        if isinstance(error, ExportError):
+            raise
+        raise ExportError("serialized bytes are not a function", got=str(error),
+                          hint=HINT) from error  # fmt: skip
+
+
+def _portable(payload: Any) -> Portable:
+    """The function of what was written.
+
+    Raises:
+        Exception: of many kinds, if it was not written by us.
+    """
+    found, inputs, arrays, outputs, weak = payload
+    jaxpr = Jaxpr(built(found))
+    captured = tuple(face().asarray(_read(x)) for x in arrays)
+    made = Portable(jaxpr, tuple(Input(*i) for i in inputs), captured, outputs, weak)
+    made.check()
+    return made
+
+
+def _read(record: tuple[Any, ...]) -> np.ndarray[Any, Any]:
+    shape, dtype, data = record
+    return np.frombuffer(data, dtype).reshape(shape).copy()
