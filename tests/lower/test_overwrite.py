@@ -192,3 +192,11 @@ def test_carries_of_a_loop_read_before_they_are_written() -> None:
     news = np.exp(xs) + xs[:, ::-1]
     _, found = tfn.jit(lambda c, xs: tfn.lax.scan(body, c, xs))(c, xs)
     np.testing.assert_allclose(np.asarray(found), news * [c, *news[:-1]], rtol=1e-5, atol=1e-5)
+
+
+def test_a_thread_that_still_reads_is_not_overtaken() -> None:
+    """Nothing makes the second kernel wait for the first, which reads the same input."""
+    outputs = matmul(X, build.permute(G, (1, 0))), X + 1
+    first, second = program(*outputs).steps
+    assert not second.barrier and first is not second
+    assert found(*outputs) == {}

@@ -79,12 +79,12 @@ def size_bytes(kind: tuple[Shape, DType]) -> int:
 
 
 class _History:
-    """Which step of a program first writes an output, and which last reads an input."""
+    """Which step of a program first writes an output, and which read an input."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = steps
         self.first: dict[int, int] = {}
-        self.last: dict[int, int] = {}
+        self.reads: dict[int, list[int]] = {}
         self.met: list[int] = []  # for each step, how often all threads have met before it
         meetings = 0
         for at, step in enumerate(steps):
@@ -95,18 +95,16 @@ class _History:
                 if slot.space is Space.OUTPUT:
                     self.first.setdefault(slot.at, at)
                 elif slot.space is Space.INPUT:
-                    self.last[slot.at] = at
+                    self.reads.setdefault(slot.at, []).append(at)
 
     def follows(self, output: int, given: int) -> bool:
-        """Whether the output is only written when the input has been read."""
-        write, read = self.first.get(output), self.last.get(given)
+        """Whether the output is only written when the input has been read, by all threads."""
+        write = self.first.get(output)
         if write is None:  # it has no elements, or there is no code
             return False
-        if read is None:
-            return True
-        if read == write:
-            return self._in_place(self.steps[write], output, given)
-        return read < write and self.met[read] < self.met[write]
+        reads = self.reads.get(given, [])
+        before = all(self.met[read] < self.met[write] for read in reads if read != write)
+        return before and (write not in reads or self._in_place(self.steps[write], output, given))
 
     def _in_place(self, step: Step, output: int, given: int) -> bool:
         if not isinstance(step, Launch):
