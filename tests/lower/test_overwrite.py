@@ -196,7 +196,6 @@ def test_carries_of_a_loop_read_before_they_are_written() -> None:
 
 def test_a_thread_that_still_reads_is_not_overtaken() -> None:
     """Nothing makes the second kernel wait for the first, which reads the same input."""
-    outputs = matmul(X, build.permute(G, (1, 0))), X + 1
-    first, second = program(*outputs).steps
-    assert not second.barrier and first is not second
+    outputs = build.add_up(X, (0,)), X + 1
+    assert not any(step.barrier for step in program(*outputs).steps)
     assert found(*outputs) == {}
