@@ -19,6 +19,7 @@ from tfn.array import Array
 from tfn.config import config
 from tfn.errors import ArgumentError, DeviceError, place_of
 from tfn.hw.buffer import Buffer
+from tfn.hw.compile import plans
 from tfn.hw.compile.cache import Counts
 from tfn.hw.cpu.device import cpu
 from tfn.hw.cpu.dispatch import Given, Made
@@ -26,6 +27,7 @@ from tfn.hw.cpu.queue import CpuExecutable, CpuQueue
 from tfn.hw.device import Device, Executable
 from tfn.hw.null import null
 from tfn.hw.python import python
+from tfn.lower import pipeline
 from tfn.lower.kernel import Footprint, Program, Space
 from tfn.lower.overwrite import overwrites, size_bytes
 from tfn.lower.pipeline import lower
@@ -57,6 +59,7 @@ def device() -> Device:
         if isinstance(found.queue, CpuQueue) and found.queue.dispatch:
             found.queue.dispatch.serve(Array)
         _DEVICES[config.device] = found
+        pipeline.follow(plans.find)
     return found
 
 
@@ -86,6 +89,13 @@ def load(jaxpr: Jaxpr) -> Loaded:
         )  # fmt: skip
         found = _LOADED[key] = Loaded(program, run, making)
     return found
+
+
+def forget() -> None:
+    """Drop every program and kernel of this process; arrays stay."""
+    _LOADED.clear()
+    _EAGER.clear()
+    pipeline.forget()
 
 
 def making(jaxpr: Jaxpr) -> bind.Making:

@@ -21,6 +21,7 @@ Files in reading order:
     split       opt-ops: ranges split, merged and given a place
     depends     which ranges a value depends on
     choose      which opt-ops, for which target
+    search      better ones, by measuring
     decompose   operations that a target lacks, in terms of those it has
     mathlib     elementary functions from what every processor has
     carry       loops that carry values: reductions and recurrences

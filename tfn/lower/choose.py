@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfn.lower import split
 from tfn.lower.affine import affine
@@ -57,22 +57,49 @@ SMALL_BODY = 24
 
 def choose(n: Nest, target: Target) -> Nest:
     """The nest with its loops merged, vectorised, tiled and shared."""
+    start = begin(n, target)
+    if start.contraction is not None:
+        n = _tile(start, start.contraction)
+    else:
+        n = _stream(start)
+    return finish(n, target)
+
+
+class Start(NamedTuple):
+    """A nest before its loops are split: what is merged, and how its reductions are done.
+
+    Attributes:
+        lane: the vector axis, which may be one of a reduction's ranges.
+        contraction: the reduction that a register tile is for.
+    """
+
+    nest: Nest
+    model: Model
+    lane: UOp | None
+    contraction: UOp | None
+
+
+def begin(n: Nest, target: Target) -> Start:
+    """The nest with what its results' bits depend on decided: the search leaves that alone."""
     n = _merged(split.reorder_folds(n, _distances(Model(n, target))))
     model = Model(n, target)
-    in_order = split.in_order(n.body)
-    lane = model.vector_axis(in_order)
+    lane = model.vector_axis(split.in_order(n.body))
     contraction = next((f for f in split.folds(n.body) if model.contracts(f)), None)
-    if contraction is not None and model.reuses(contraction, lane):
-        paired = _on_unit(n, contraction, target)
-        if paired is not None:
-            n, lane = paired
-            model = Model(n, target)
-            contraction = next(f for f in split.folds(n.body) if model.contracts(f))
-        n = _tile(n, model, contraction, lane)
-    else:
-        n = _stream(n, model, lane, in_order)
-    n = _share(n, in_order)
-    return split.tidy(n)
+    if contraction is None or not model.reuses(contraction, lane):
+        return Start(n, model, lane, None)
+    on_unit = _on_unit(n, contraction, target)
+    if on_unit is not None:
+        n, lane = on_unit
+    elif lane in contraction.src[1:]:  # dot products: vectors along the reduced axis
+        n, _ = split.tile(n, lane, 1, model.lanes)
+    model = Model(n, target)
+    return Start(n, model, lane, next(f for f in split.folds(n.body) if model.contracts(f)))
+
+
+def finish(n: Nest, target: Target) -> Nest:
+    """A nest whose loops are split: reductions get vectors of their own, threads their tiles."""
+    n = _ordered(_vectors_of_folds(n, Model(n, target)))
+    return split.tidy(_share(n, split.in_order(n.body)))
 
 
 def work(n: Nest, target: Target) -> int:
@@ -117,6 +144,11 @@ class Model:
         if u.op is Op.LOAD and inner:
             times = max(times, prod(r.arg.size for r in inner | loops) / REUSE)
         return float(times)
+
+    @property
+    def small(self) -> bool:
+        """Whether the body leaves registers for several vectors side by side."""
+        return sum(u.op in ELEMENTWISE for u in self.nodes) <= SMALL_BODY
 
     def contracts(self, fold: UOp) -> bool:
         """Whether a fold is a contraction: a sum of products of two values of unlike axes."""
@@ -241,21 +273,19 @@ def _merged(n: Nest) -> Nest:
     return n
 
 
-def _tile(n: Nest, model: Model, fold: UOp, lane: UOp | None) -> Nest:
+def _tile(start: Start, fold: UOp) -> Nest:
     """A contraction: rows by vectors in registers.
 
     The loop over blocks of columns runs outside that over blocks of rows, so that one panel of the
     second operand stays in the cache while the rows of the first stream by.
     """
-    inner = set(fold.src[1:])
+    n, model, lane, _ = start
     a, b = (set(model.depends[s]) for s in fold.src[0].src)
     batch = [r for r in n.loops if r in a & b]
-    if lane is None or lane in inner:  # dot products: vectors along the reduced axis
+    if lane not in n.loops:  # dot products
         columns = _near([r for r in n.loops if r in b - a], model)
         rows = _near([r for r in n.loops if r in a - b], model)
         height, width = best_tile(_size(rows), _size(columns), model.accumulators)
-        if lane is not None:
-            n, _ = split.tile(n, lane, 1, model.lanes)
         if columns is not None:
             n, columns, _ = split.split(n, columns, width, Place.UPCAST)
     else:
@@ -319,12 +349,11 @@ def _distances(model: Model) -> dict[UOp, int]:
     return out
 
 
-def _stream(n: Nest, model: Model, lane: UOp | None, in_order: frozenset[int]) -> Nest:
+def _stream(start: Start) -> Nest:
     """Everything else: a vector axis, and independent vectors along it."""
-    lanes = model.lanes
-    small = sum(u.op in ELEMENTWISE for u in model.nodes) <= SMALL_BODY
-    inner = {r for f in split.folds(n.body) for r in f.src[1:]}
-    if lane is not None and lane not in inner:
+    n, model, lane, _ = start
+    lanes, small, in_order = model.lanes, model.small, split.in_order(n.body)
+    if lane is not None and lane in n.loops:
         vectors = -(-lane.arg.size // lanes)
         upcast = min(vectors, 4 if small else 1)
         crossing = [
@@ -336,6 +365,12 @@ def _stream(n: Nest, model: Model, lane: UOp | None, in_order: frozenset[int]) -
             n, _, _ = split.split(n, crossing[-1], min(lanes, crossing[-1].arg.size), Place.UPCAST)
         else:
             n, _ = split.tile(n, lane, upcast, lanes)
+    return _ordered(n, [r for r in n.loops if r.arg.number not in in_order])
+
+
+def _vectors_of_folds(n: Nest, model: Model) -> Nest:
+    """Reductions outside of a vector axis get one of their own, and several sums side by side."""
+    lanes, small = model.lanes, model.small
     for i in range(len(split.folds(n.body))):
         own = _fold_lane(n, split.folds(n.body)[i])  # as it is now: a fold in it may have got lanes
         if own is not None:
@@ -345,7 +380,7 @@ def _stream(n: Nest, model: Model, lane: UOp | None, in_order: frozenset[int]) -
                 n, _ = split.place(n, half, Place.UPCAST)
             vectors = -(-own.arg.size // lanes)
             n, _ = split.tile(n, own, min(vectors, 4 if small else 1), lanes)
-    return _ordered(n, [r for r in n.loops if r.arg.number not in in_order])
+    return n
 
 
 def _unit(model: Model, r: UOp, everywhere: bool = False) -> bool:
@@ -363,7 +398,7 @@ def _fold_lane(n: Nest, fold: UOp) -> UOp | None:
     depends on the range.
     """
     depends = dependences(n.body)
-    if any(r.arg.place is Place.LANE for r in depends[fold]):
+    if any(r.arg.place is Place.LANE for r in (*depends[fold], *fold.src[1:])):
         return None
     vectors = [
         u for u in walk([fold.src[0]])

@@ -35,7 +35,7 @@ def elementwise(body: UOp, written: int, read: Collection[int]) -> bool:
 
 @lru_cache(maxsize=64)
 def _reads(body: UOp) -> dict[int, list[tuple[UOp, float]]]:
-    """Of each operand of a kernel the loads: where, and for which store first; never if in a fold."""
+    """Of each operand of a kernel the loads: where, and for which store first (in a fold: inf)."""
     folded = set(walk([f.src[0] for f in walk([body]) if f.op is Op.FOLD]))
     found: dict[int, list[tuple[UOp, float]]] = {}
     seen: set[UOp] = set()

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from math import prod
 from typing import Any
 
-from tfn.errors import CompileError
+from tfn.errors import CompileError, SplitError
 from tfn.lower import choose, cut, decompose, linearize, pairs, ranges, schedule, sort, split
 from tfn.lower.kernel import Kernel, Program, Slot, Space, Step, Target, flatten
 from tfn.lower.render import driver, llvm
@@ -155,20 +156,53 @@ def _handmade(body: UOp, language: Language) -> Kernel:
     return Kernel(name, body, (), arg.tiles, text, size_bytes // 10)
 
 
+Planned = Callable[[str, Target], Sequence[str] | None]
+_PLANNED: list[Planned] = []
+
+
+def follow(planned: Planned) -> None:
+    """Ask whether better opt-ops are known than the model's, by the kernel that the model makes."""
+    _PLANNED[:] = [planned]
+
+
+def forget() -> None:
+    """Drop the kernels of this process: opt-ops may be known by now that were not."""
+    _KERNELS.clear()
+    schedule.called.cache_clear()
+
+
+def bodies(program: Program, target: Target) -> dict[str, UOp]:
+    """What the kernels of a program were made from, over ranges, by their names."""
+    return {
+        made.name: body
+        for (body, other, _), made in _KERNELS.items()
+        if other == target and made in program.kernels and made.opts
+    }
+
+
 def _kernel(body: UOp, target: Target, language: Language) -> Kernel:
-    opts: tuple[str, ...] = ()
     if body.op is Op.TUPLE and body.src[0].src[0].op is Op.KERNEL:
         return _handmade(body, language)
     if body.op is Op.TUPLE:  # a sort, whose instructions are written by hand
         items, tiles = sort.instructions(body)
-        work = sort.work(body.src[0].src[0])
-    else:
-        simple = PASSES[3].run(body, target)
-        nest: split.Nest = PASSES[4].run(simple, target)
-        items = PASSES[5].run(nest, target)
-        first = nest.loops[0] if nest.loops else None
-        tiles = first.arg.size if first is not None and first.arg.place is Place.PARALLEL else 1
-        work = choose.work(split.nest(simple), target)
-        body, opts = nest.body, nest.opts
+        name, text = language.named("k", lambda name: language.kernel(name, items))
+        return Kernel(name, body, (), tiles, text, sort.work(body.src[0].src[0]))
+    simple = PASSES[3].run(body, target)
+    work = choose.work(split.nest(simple), target)
+    made = nested(PASSES[4].run(simple, target), target, language, work)
+    for planned in _PLANNED:
+        opts = planned(made.name, target)
+        if opts is not None:
+            with suppress(SplitError):  # found by another version
+                better = split.tidy(split.replay(split.nest(simple), opts))
+                made = nested(better, target, language, work)
+    return made
+
+
+def nested(n: split.Nest, target: Target, language: Language = LLVM, work: int = 0) -> Kernel:
+    """The kernel of a nest whose opt-ops are decided."""
+    items = PASSES[5].run(n, target)
+    first = n.loops[0] if n.loops else None
+    tiles = first.arg.size if first is not None and first.arg.place is Place.PARALLEL else 1
     name, text = language.named("k", lambda name: language.kernel(name, items))
-    return Kernel(name, body, opts, tiles, text, work)
+    return Kernel(name, n.body, n.opts, tiles, text, work)

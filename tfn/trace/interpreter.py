@@ -161,6 +161,15 @@ class _Grid:
         self.buffers[store.src[0].arg.index][index[mask]] = value[mask]
 
 
+def _dot2(total: Value, a: Value, b: Value) -> Value:
+    """Products of neighbours added to a sum, the second ones first."""
+    for i in (1, 0):
+        x, y = (v[i::2].astype(total.dtype) for v in (a, b))
+        fused = total.dtype.kind == "f"
+        total = MEANING[Op.FMA](None, x, y, total) if fused else total + x * y
+    return total
+
+
 def instructions(items: Sequence[UOp], begin: int, end: int, buffers: Sequence[Value]) -> None:
     """Run tiles `begin` to ``end - 1`` of a kernel in order (stage LINEAR)."""
     machine = _Machine(items, buffers)
@@ -228,6 +237,8 @@ class _Machine:
             return np.full(u.arg, values[0], u.dtype)
         if u.op is Op.SHUFFLE:
             return np.concatenate(values)[list(u.arg)]
+        if u.op is Op.DOT2:
+            return _dot2(*values)
         if u.op is Op.ACROSS:
             return np.asarray(REDUCTIONS[u.arg](values[0])).astype(u.dtype)
         return apply(u.op, u.arg, *map(np.asarray, values))

@@ -207,13 +207,6 @@ def threefry2x32(k0: Value, k1: Value, x0: Value, x1: Value) -> tuple[Value, Val
     return x0, x1
 
 
-def _dot2(arg: Any, total: Value, a: Value, b: Value) -> Value:
-    for i in (1, 0):
-        x, y = (v[i::2].astype(total.dtype) for v in (a, b))
-        total = total + x * y if total.dtype.kind == "i" else _fma(arg, x, y, total)
-    return total
-
-
 def _threefry(arg: int, *words: Value) -> Value:
     return threefry2x32(*(np.asarray(w, UINT32) for w in words))[arg]
 
@@ -422,7 +415,7 @@ MEANING: dict[Op, Callable[..., Any]] = {
     Op.SHL: _shift(left=True), Op.SHR: _shift(left=False),
     Op.LT: _numpy(np.less), Op.LE: _numpy(np.less_equal),
     Op.EQ: _numpy(np.equal), Op.NE: _numpy(np.not_equal),
-    Op.WHERE: _numpy(np.where), Op.FMA: _fma, Op.THREEFRY: _threefry, Op.DOT2: _dot2,
+    Op.WHERE: _numpy(np.where), Op.FMA: _fma, Op.THREEFRY: _threefry,
 
     Op.RESHAPE: lambda arg, x: x.reshape(arg), Op.PERMUTE: lambda arg, x: x.transpose(arg),
     Op.EXPAND: lambda arg, x: np.broadcast_to(x, arg), Op.PAD: _pad, Op.SHRINK: _shrink,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tests.lower.graphs import Value, agree, by_definition, device, draw, jaxpr, on_cores, p, same
+from tests.lower.graphs import Value, agree, by_definition, draw, jaxpr, on_cores, p, same
+from tests.lower.render.values import MOVES, edges, every_dtype, every_width
 from tfn.dtypes import (
     BFLOAT16,
     BOOL,
@@ -20,15 +20,12 @@ from tfn.dtypes import (
     INT64,
     INTEGERS,
     REALS,
-    SIGNED,
     DType,
     highest,
-    lowest,
     uint8,
 )
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.cpu.target import TARGETS as NAMED
-from tfn.hw.cpu.target import host
 from tfn.lower import decompose
 from tfn.lower.kernel import Target
 from tfn.lower.pipeline import lower
@@ -41,21 +38,6 @@ from tfn.trace.uop import UOp
 
 SIZES = (1, 3, 16, 67)
 """A scalar, half a vector, whole vectors, and several with a rest."""
-
-every_dtype = pytest.mark.parametrize("dtype", REALS, ids=lambda d: d.name)
-
-
-def edges(dtype: DType) -> Value:
-    """The values where ops go wrong: zeros, ones, the extremes, halves, infinities, NaN."""
-    if dtype == BOOL:
-        return np.array([False, True, True, False])
-    if dtype in INTEGERS:
-        low, high = lowest(dtype), highest(dtype)
-        return np.array([low, high, 0, 1, 2, 3, 7, high - 1, low + 1, high // 2 + 1, *(
-            (-1, -2, -3, -7) if dtype in SIGNED else ())], dtype)  # fmt: skip
-    tiny = {FLOAT16: 6e-8, BFLOAT16: 1e-38, FLOAT32: 1e-38, FLOAT64: 1e-300}[dtype]
-    numbers = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, 2.5, 3.0, -7.0, 1e4, tiny, -tiny]
-    return np.array([*numbers, np.inf, -np.inf, np.nan], dtype)
 
 
 def pairs(dtype: DType) -> tuple[Value, Value]:
@@ -73,14 +55,6 @@ def test_every_op_that_is_left_has_a_row() -> None:
     without = {Op.CONST, Op.PARAM, Op.LANES}  # written where they are used
     assert set(RENDER) | without >= (LINEAR_OPS - ELEMENTWISE) | decompose.BASIC
     assert set(RENDER) <= LINEAR_OPS
-
-
-TARGETS = {
-    "wide": host(),
-    "narrow": replace(host(), vector_bytes=16, vector_registers=16),
-    "scalar": replace(host(), vector_bytes=1),
-}
-every_width = pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 
 
 @every_width
@@ -152,23 +126,6 @@ def test_casts_to_every_dtype(dtype: DType, target: Target) -> None:
         same(got, want, what=f"{dtype} to {to}")
 
 
-@every_width
-@pytest.mark.parametrize("size", [1, 2, 5, 9, 17, 33])
-def test_nothing_is_written_beyond_the_end(size: int, target: Target) -> None:
-    """Narrowed values under masks of a few lanes: what follows in memory must stay as it is."""
-    memory = device(target).memory
-    for source in (INT32, FLOAT32, INT64, FLOAT64):
-        x = p(0, 3, size, dtype=source)
-        kinds = [to for to in REALS if to != source]
-        program = lower(jaxpr([build.cast(x, to) for to in kinds]), target)
-        ends = [3 * size * to.itemsize for to in kinds]
-        rooms = [memory.adopt(np.full(end + 64, 113, np.uint8)) for end in ends]
-        device(target).load(program)([memory.adopt(draw(x.shape, source))], rooms)
-        for room, end, to in zip(rooms, ends, kinds, strict=True):
-            found = memory.read(room, (end + 64,), uint8.dtype)
-            assert (found[end:] == 113).all(), (source, to)
-
-
 @every_dtype
 def test_bitcasts(dtype: DType) -> None:
     x = edges(dtype)
@@ -176,45 +133,6 @@ def test_bitcasts(dtype: DType) -> None:
     for to in same_width:
         (got,) = on_cores([build.bitcast(p(0, len(x), dtype=dtype), to)], [x])
         assert got.tobytes() == x.tobytes(), to
-
-
-def gathered(x: UOp) -> UOp:
-    """Rows by an index that is loaded, one of them out of bounds: it is clamped."""
-    n = x.shape[0]
-    at = build.iota((5,), 0, INT32) * 7 + (n - 3)
-    return build.gather(x, build.reshape(at, (5, 1)), (1, x.shape[1]))
-
-
-# fmt: off
-MOVES: dict[str, Callable[[UOp], UOp]] = {
-    "flipped": lambda x: build.flip(x, (0, 1)),
-    "transposed": lambda x: build.permute(x, (1, 0)),
-    "every other": lambda x: build.shrink(x, (0, 0), x.shape, (1, 2)),
-    "every third, backwards": lambda x: build.flip(build.shrink(x, (0, 1), x.shape, (1, 3)), (1,)),
-    "padded": lambda x: build.pad(x, (1, 2), (0, 3)),
-    "spread out": lambda x: build.pad(x, (0, 0), (0, 1), (0, 2)),
-    "beside itself": lambda x: build.concat([x, build.flip(x, (1,)), x], 1),
-    "one column everywhere": lambda x: build.expand(build.shrink(x, (0, 0), (x.shape[0], 1)),
-                                                    x.shape),
-    "one row everywhere": lambda x: build.expand(build.shrink(x, (0, 0), (1, x.shape[1])), x.shape),
-    "gathered": gathered,
-    "regrouped": lambda x: build.reshape(build.permute(x, (1, 0)), x.shape),
-    "chosen": lambda x: build.where(build.ne(x, build.flip(x, (1,))), x, build.flip(x, (0,))),
-}
-# fmt: on
-
-
-@every_width
-@every_dtype
-def test_memory_in_every_way(dtype: DType, target: Target) -> None:
-    """Strides 1, 0, -1 and others, masks, gates and gathers, in loads and in stores."""
-    x = p(0, 5, 37, dtype=dtype)
-    values = [np.resize(edges(dtype), (5, 37))]
-    outputs = [move(x) for move in MOVES.values()]
-    for name, got, want in zip(
-        MOVES, on_cores(outputs, values, target), by_definition(outputs, values), strict=True
-    ):
-        same(got, want, what=name)
 
 
 @every_width

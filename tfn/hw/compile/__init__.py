@@ -2,6 +2,7 @@
 
 In reading order:
     cache: objects on disk.
+    plans: opt-ops that a search has found.
     llvm: LLVM IR to objects, through llvmlite.
     child: the same in another process, for what may abort.
     link: objects to shared libraries and WebAssembly.

@@ -6,6 +6,7 @@ In reading order:
     loader: objects to addresses.
     runtime: what threads do, as LLVM IR.
     threads: the workers.
+    trial: kernels timed in another process.
     native: buffers in native code, and the words it knows, as LLVM IR.
     trees: arguments taken apart, results put together, as LLVM IR.
     entry: the body of every compiled function, as LLVM IR.

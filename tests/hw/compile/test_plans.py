@@ -1,0 +1,36 @@
+"""Opt-ops on disk: kept for one kernel and one kind of machine; what is damaged is not believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tfn.config import config
+from tfn.hw.compile import plans
+from tfn.lower.kernel import Target
+
+HERE, THERE = Target("x86_64-unknown-linux-gnu", "znver4", ""), Target("aarch64", "", "")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(config, "cache_dir", tmp_path)
+    return tmp_path / "plans"
+
+
+def test_what_is_kept_is_found() -> None:
+    assert plans.find("k1", HERE) is None
+    plans.keep("k1", HERE, ["split(r0, 4, upcast)"])
+    assert plans.find("k1", HERE) == ("split(r0, 4, upcast)",)
+    assert plans.find("k2", HERE) is None and plans.find("k1", THERE) is None
+    plans.keep("k1", HERE, [])
+    assert plans.find("k1", HERE) == ()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"kernel": "k9", "opts": []}', b"\xff"])
+def test_a_damaged_file_is_not_believed(folder: Path, content: bytes) -> None:
+    plans.keep("k1", HERE, ["a"])
+    (file,) = folder.iterdir()
+    file.write_bytes(content)
+    assert plans.find("k1", HERE) is None

@@ -1,0 +1,75 @@
+"""Tuning: what is found is used, kept, and changes no bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tfn
+from tfn import numpy as jnp
+from tfn import run
+from tfn.config import config
+from tfn.errors import ArgumentError
+from tfn.hw.compile import plans
+from tfn.lower.choose import begin, finish
+from tfn.lower.kernel import Target
+from tfn.lower.search import Found, Measure
+from tfn.lower.split import Nest
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(config, "cache_dir", tmp_path)
+    monkeypatch.setattr(config, "device", "cpu")
+    run.forget()
+    return tmp_path / "plans"
+
+
+def test_a_search_reports_and_changes_no_bit() -> None:
+    random = np.random.default_rng(0)
+    a, b = (jnp.asarray(random.standard_normal(s).astype("f")) for s in ((40, 30), (30, 50)))
+    f = tfn.jit(lambda a, b: jnp.tanh(a @ b).sum(0))
+    want = np.asarray(f(a, b)).tobytes()
+    report = tfn.tune(f, a, b, seconds=1.5, quiet=True)
+    assert report.rows and report.after_ns <= report.before_ns
+    assert "kernel" in str(report) and "all launches on one core" in str(report)
+    assert np.asarray(f(a, b)).tobytes() == want
+
+
+def test_what_wins_is_used_from_then_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a search that finds the loops as they are to be twice as fast."""
+    x = jnp.arange(24.0).reshape(4, 6)
+
+    def found(n: Nest, target: Target, measure: Measure) -> Found:
+        plain = finish(begin(n, target).nest, target)
+        return Found(plain.opts, 1.0, 2.0, 2)
+
+    monkeypatch.setattr("tfn.tuning.search", found)
+    f = tfn.jit(lambda x: x * 2 + 1)
+    want = f(x)
+    report = tfn.tune(f, x, quiet=True)
+    assert report.after_ns < report.before_ns
+    assert report.rows[0].after != report.rows[0].before
+    assert len(list(folder.iterdir())) == 1
+    assert np.array_equal(f(x), want)
+    (kernel,) = run.load(f.trace(x).jaxpr).program.kernels
+    assert kernel.opts == report.rows[0].after
+
+
+def test_a_plan_that_cannot_be_replayed_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    f, x = tfn.jit(lambda x: x - 3), jnp.arange(5.0)
+    (kernel,) = run.load(f.trace(x).jaxpr).program.kernels
+    plans.keep(kernel.name, run.device().target, ["split(r77, 2, upcast)"])
+    run.forget()
+    f.clear_cache()
+    assert f(x).tolist() == [-3, -2, -1, 0, 1]
+    (again,) = run.load(f.trace(x).jaxpr).program.kernels
+    assert again == kernel
+
+
+def test_only_cores_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "device", "python")
+    with pytest.raises(ArgumentError, match="tune times kernels on the cpu"):
+        tfn.tune(lambda x: x, jnp.ones(3))
