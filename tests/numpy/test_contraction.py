@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tfn.numpy as tnp
+from tests.numpy.test_linalg import near
 from tests.numpy.values import close, sample
 from tfn.errors import ArgumentError, ShapeError
 
@@ -187,3 +188,11 @@ def test_einsum_errors(spec, count):
 def test_einsum_names_the_axis_whose_sizes_differ():
     with pytest.raises(ShapeError, match="einsum 'ij,jk->ik' got two sizes for axis 'j'"):
         tnp.einsum("ij,jk->ik", tnp.ones((2, 3)), tnp.ones((4, 5)))
+
+
+def test_matrices_and_vectors():
+    random = np.random.default_rng(0)
+    a, x = random.standard_normal((2, 3, 4)), random.standard_normal((5, 1, 4)) + 1j
+    near(tnp.matvec(a, x), np.matvec(a, x))
+    near(tnp.vecmat(x[..., :3], a), np.vecmat(x[..., :3], a))
+    near(tnp.vecdot(x, a), np.vecdot(x, a))

@@ -49,3 +49,23 @@ def test_meshgrid(indexing, sparse):
         got = tnp.meshgrid(*lines, indexing=indexing, sparse=sparse)
         for a, b in zip(got, np.meshgrid(*lines, indexing=indexing, sparse=sparse), strict=True):
             close(a, b)
+
+
+def test_by_brackets():
+    assert tnp.s_[1:3, ...] == np.s_[1:3, ...] and tnp.index_exp[2] == (2,)
+    for g, w in ((tnp.mgrid, np.mgrid), (tnp.ogrid, np.ogrid)):
+        for got, want in zip(g[0:3, 1:7:2], w[0:3, 1:7:2], strict=True):
+            close(got, want.astype(np.int32))
+    close(tnp.mgrid[0:1:5j], np.mgrid[0:1:5j].astype(np.float32))
+    x = np.int32([4, 5])
+    close(tnp.r_[0:3, x, 7], np.r_[0:3, x, 7].astype(np.int32))
+    close(tnp.c_[x, x + 1], np.c_[x, x + 1])
+    with pytest.raises(ArgumentError, match="no strings"):
+        tnp.r_["0,2", x]
+
+
+def test_triangles_of_a_matrix():
+    x = np.zeros((3, 4))
+    for name in ("tril_indices_from", "triu_indices_from"):
+        for got, want in zip(getattr(tnp, name)(x, 1), getattr(np, name)(x, 1), strict=True):
+            close(got, want.astype(np.int32))

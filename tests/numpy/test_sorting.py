@@ -53,3 +53,9 @@ def test_searching_in_what_an_order_sorts():
     a, v = np.float32([5, -1, 2]), np.float32([0, 2, 7])
     order = np.argsort(a)
     close(tnp.searchsorted(a, v, sorter=order), np.searchsorted(a, v, sorter=order).astype("int32"))
+
+
+def test_complex_numbers_in_order():
+    x = np.complex64([3 - 1j, 1 + 2j, 1 - 2j, 2])
+    np.testing.assert_array_equal(tnp.sort_complex(x), np.sort_complex(x))
+    np.testing.assert_array_equal(tnp.sort_complex(np.int8([3, 1])), np.complex64([1, 3]))

@@ -30,6 +30,7 @@ fft           discrete Fourier transforms
 polynomials   polynomials by their coefficients
 signals       convolutions, slopes, phases, windows, correlations
 editing       parts put in, taken out, arranged in blocks
+storage       arrays in NumPy's files
 linalg        norms, systems of equations, factorisations
 """
 
@@ -131,8 +132,8 @@ from tfn.numpy.joining import (
 )
 from tfn.numpy.contraction import (
     contract as contract, cross as cross, dot as dot, einsum as einsum, inner as inner,
-    kron as kron, matmul as matmul, outer as outer, tensordot as tensordot, vdot as vdot,
-    vecdot as vecdot,
+    kron as kron, matmul as matmul, matvec as matvec, outer as outer, tensordot as tensordot,
+    vdot as vdot, vecdot as vecdot, vecmat as vecmat,
 )
 from tfn.numpy.indexing import (
     getitem as getitem, ix_ as ix_, starts_operand as starts_operand, take as take,
@@ -152,7 +153,7 @@ from tfn.numpy.nans import (
 )
 from tfn.numpy.sorting import (
     argsort as argsort, digitize as digitize, lexsort as lexsort, searchsorted as searchsorted,
-    sort as sort,
+    sort as sort, sort_complex as sort_complex,
 )
 from tfn.numpy.quantiles import (
     median as median, nanmedian as nanmedian, nanpercentile as nanpercentile,
@@ -172,9 +173,11 @@ from tfn.numpy.histograms import (
     histogram_bin_edges as histogram_bin_edges, histogramdd as histogramdd,
 )
 from tfn.numpy.grids import (
-    diag_indices as diag_indices, indices as indices, meshgrid as meshgrid,
-    ravel_multi_index as ravel_multi_index, tril_indices as tril_indices,
-    triu_indices as triu_indices, unravel_index as unravel_index,
+    c_ as c_, diag_indices as diag_indices, index_exp as index_exp, indices as indices,
+    meshgrid as meshgrid, mgrid as mgrid, ogrid as ogrid, r_ as r_,
+    ravel_multi_index as ravel_multi_index, s_ as s_, tril_indices as tril_indices,
+    tril_indices_from as tril_indices_from, triu_indices as triu_indices,
+    triu_indices_from as triu_indices_from, unravel_index as unravel_index,
 )
 from tfn.numpy.sampled import (
     cov as cov, interp as interp, polyval as polyval, trapezoid as trapezoid,
@@ -199,6 +202,9 @@ from tfn.numpy.editing import (
     ediff1d as ediff1d, insert as insert, mask_indices as mask_indices, partition as partition,
     place as place, put as put, resize as resize, trim_zeros as trim_zeros,
 )
+from tfn.numpy.storage import (
+    load as load, save as save, savez as savez,
+)
 from tfn.numpy import fft as fft, linalg as linalg
 
 __array_api_version__ = "2024.12"
@@ -214,6 +220,8 @@ generic, number, integer, signedinteger, unsignedinteger, inexact, floating, com
 )
 character, flexible, object_ = _numpy.character, _numpy.flexible, _numpy.object_
 single, double, float_, int_, uint = float32, float64, float32, int32, uint32
+csingle, cdouble, complex_ = complex64, complex128, complex64
+around = round
 get_printoptions, printoptions, set_printoptions = (
     _numpy.get_printoptions, _numpy.printoptions, _numpy.set_printoptions,
 )

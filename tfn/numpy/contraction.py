@@ -199,6 +199,18 @@ def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Array:
     return product.sum(-1, product.dtype if product.dtype != BOOL else None)
 
 
+def matvec(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Matrices times vectors, both in stacks: the last axis of `y` with the last one of `x`."""
+    x, y = array_of("matvec", x), array_of("matvec", y)
+    return matmul(x, y[..., None])[..., 0]
+
+
+def vecmat(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """Vectors, conjugated, times matrices, both in stacks."""
+    x, y = array_of("vecmat", x), array_of("vecmat", y)
+    return matmul(conj(x)[..., None, :], y)[..., 0, :]
+
+
 def kron(x: ArrayLike, y: ArrayLike) -> Array:
     """The Kronecker product: each element of `x` replaced by its product with `y`."""
     x, y = array_of("kron", x), array_of("kron", y)

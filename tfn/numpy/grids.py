@@ -9,8 +9,10 @@ import numpy as np
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import INT32, INT64, INTEGERS, SHORT
 from tfn.errors import ArgumentError, DTypeError
-from tfn.numpy.creation import make
+from tfn.numpy.creation import asarray, make
+from tfn.numpy.joining import concatenate, stack
 from tfn.numpy.operands import a_shape, apply, array_of
+from tfn.numpy.spaced import arange, linspace
 from tfn.trace import build
 from tfn.trace.build import cast, concat, iota, reshape
 from tfn.trace.op import Shape
@@ -124,3 +126,87 @@ def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list
 
 def _grid(x: UOp, thin: Shape, shape: Shape) -> UOp:
     return build.expand(reshape(x, thin), shape)
+
+
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """Row and column of each element at or below the k-th diagonal of a matrix."""
+    rows, columns = array_of("tril_indices_from", arr).shape
+    return tril_indices(rows, k, columns)
+
+
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """Row and column of each element at or above the k-th diagonal of a matrix."""
+    rows, columns = array_of("triu_indices_from", arr).shape
+    return triu_indices(rows, k, columns)
+
+
+class IndexExpression:
+    """What stands between brackets: ``s_[1:3, ...]``.
+
+    Attributes:
+        always_tuple: whether a single index comes as a tuple, too.
+    """
+
+    __slots__ = ("always_tuple",)
+
+    def __init__(self, always_tuple: bool) -> None:
+        self.always_tuple = always_tuple
+
+    def __getitem__(self, index: Any) -> Any:
+        return index if isinstance(index, tuple) or not self.always_tuple else (index,)
+
+
+def _line_of(part: slice) -> Array:
+    """The numbers that a slice means: a complex step counts them, both ends included."""
+    start = 0 if part.start is None else part.start
+    if isinstance(part.step, complex):
+        line: Array = linspace(start, part.stop, int(abs(part.step)))
+        return line
+    return arange(start, part.stop, part.step)
+
+
+class Grid:
+    """Coordinates of grids by slices: ``mgrid[0:3, 0:1:5j]``.
+
+    Attributes:
+        sparse: whether the coordinates of each axis are one line.
+    """
+
+    __slots__ = ("sparse",)
+
+    def __init__(self, sparse: bool) -> None:
+        self.sparse = sparse
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return _line_of(index)
+        lines = meshgrid(*map(_line_of, index), indexing="ij", sparse=self.sparse)
+        return tuple(lines) if self.sparse else stack(lines)
+
+
+class Joiner:
+    """Arrays, numbers and slices joined: ``r_[0:3, x, 7]`` and ``c_[x, y]``.
+
+    Attributes:
+        columns: whether vectors become columns.
+    """
+
+    __slots__ = ("columns",)
+
+    def __init__(self, columns: bool) -> None:
+        self.columns = columns
+
+    def __getitem__(self, index: Any) -> Array:
+        given = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(part, str) for part in given):
+            raise ArgumentError("r_ and c_ take no strings", hint="use stack or concatenate")
+        parts = [_line_of(part) if isinstance(part, slice) else asarray(part) for part in given]
+        if not self.columns:
+            return concatenate([part.reshape(1) if part.ndim == 0 else part for part in parts])
+        parts = [part.reshape(-1, 1) if part.ndim < 2 else part for part in parts]
+        return concatenate(parts, -1)
+
+
+s_, index_exp = IndexExpression(False), IndexExpression(True)
+mgrid, ogrid = Grid(False), Grid(True)
+r_, c_ = Joiner(False), Joiner(True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOATS, INT32, DType
+from tfn.dtypes import FLOATS, INT32, DType, complex_of
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.indexing import getitem
 from tfn.numpy.operands import (
     apply,
     array_of,
+    inexact,
     one_axis,
     together,
 )
@@ -130,3 +131,10 @@ def _search(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     """The number of the bin that each element lies in; `bins` ascend."""
     return searchsorted(bins, x, side="left" if right else "right")
+
+
+def sort_complex(a: ArrayLike) -> Array:
+    """Sorted by the real parts, then the imaginary ones, as complex numbers."""
+    x = array_of("sort_complex", a)
+    wide = x.astype(complex_of(inexact((x.dtype, False))[0]))
+    return sort(wide)
