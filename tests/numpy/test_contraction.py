@@ -195,4 +195,4 @@ def test_matrices_and_vectors():
     a, x = random.standard_normal((2, 3, 4)), random.standard_normal((5, 1, 4)) + 1j
     near(tnp.matvec(a, x), np.matvec(a, x))
     near(tnp.vecmat(x[..., :3], a), np.vecmat(x[..., :3], a))
-    near(tnp.vecdot(x, a), np.vecdot(x, a))
+    near(tnp.vecdot(x, a[0, 0]), np.vecdot(x, a[0, 0]))
