@@ -7,8 +7,10 @@ it would have seen.
 
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -155,7 +157,7 @@ class Stream:
     def __del__(self) -> None:
         ready = getattr(self, "_ready", None)  # if it was begun
         if isinstance(ready, _Ahead):
-            ready.stop()  # and no waiting: when the process ends, its threads stand still
+            ready.stop()  # and no waiting
 
 
 class _Ahead:
@@ -168,6 +170,7 @@ class _Ahead:
         arguments = source, self._queue, self._stop  # not self, which can then be collected
         self.thread = threading.Thread(target=_produce, args=arguments, daemon=True)
         self.thread.start()
+        _RUNNING[self.thread] = self._stop
 
     def __next__(self) -> Any:
         if self._ended is None:
@@ -186,6 +189,18 @@ class _Ahead:
 
 
 Items = queue.Queue[tuple[bool, Any]]
+_RUNNING: weakref.WeakKeyDictionary[threading.Thread, threading.Event] = weakref.WeakKeyDictionary()
+PATIENCE_SECONDS = 5.0
+
+
+@atexit.register
+def _end() -> None:
+    """Stop all threads while there is still an interpreter: one that wakes without it aborts."""
+    running = list(_RUNNING.items())
+    for _, stop in running:
+        stop.set()
+    for thread, _ in running:
+        thread.join(PATIENCE_SECONDS)
 
 
 def _produce(source: Iterator[Any], ready: Items, stop: threading.Event) -> None:
