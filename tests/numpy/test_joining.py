@@ -80,20 +80,3 @@ def test_roll(shift):
         close(tnp.roll(X, shift, 1), np.roll(X, shift, 1))
         close(tnp.roll(X, shift, (0, 1)), np.roll(X, shift, (0, 1)))
     close(tnp.roll(np.zeros((0, 2)), 1, 0), np.zeros((0, 2)))
-
-
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "symmetric", "wrap"])
-@pytest.mark.parametrize("width", [0, 2, (1, 3), ((0, 1), (2, 0), (1, 1))])
-def test_pad(mode, width):
-    close(tnp.pad(X, width, mode), np.pad(X, width, mode))
-
-
-def test_pad_values_and_errors():
-    close(tnp.pad(X, 1, constant_values=-7), np.pad(X, 1, constant_values=-7))
-    close(tnp.pad(np.arange(3), (2, 0)), np.pad(np.arange(3), (2, 0)))
-    with pytest.raises(ArgumentError, match="pad knows no mode"):
-        tnp.pad(X, 1, "mean")
-    with pytest.raises(ArgumentError, match="not negative"):
-        tnp.pad(X, -1)
-    with pytest.raises(ArgumentError, match="a pair for each axis"):
-        tnp.pad(X, ((1, 2), (3, 4)))

@@ -12,7 +12,8 @@ logic         comparisons, logic, bits, choice
 parts         numbers taken apart: neighbours, exponents, divisors, bits
 reductions    sums, extremes, means, and where the extremes are
 manipulation  other shapes and orders; diagonals
-joining       arrays joined, cut, repeated, shifted and padded
+joining       arrays joined, cut, repeated and shifted
+padding       elements added at both ends of axes
 contraction   dot, matmul, einsum and their like
 indexing      x[...], take
 updates       x.at[...]
@@ -127,8 +128,11 @@ from tfn.numpy.manipulation import (
 from tfn.numpy.joining import (
     append as append, array_split as array_split, column_stack as column_stack,
     concat as concat, concatenate as concatenate, dstack as dstack, hsplit as hsplit,
-    hstack as hstack, pad as pad, repeat as repeat, roll as roll, split as split,
+    hstack as hstack, repeat as repeat, roll as roll, split as split,
     stack as stack, tile as tile, unstack as unstack, vsplit as vsplit, vstack as vstack,
+)
+from tfn.numpy.padding import (
+    pad as pad,
 )
 from tfn.numpy.contraction import (
     contract as contract, cross as cross, dot as dot, einsum as einsum, inner as inner,

@@ -1,4 +1,4 @@
-"""Arrays joined, cut, repeated, shifted and padded."""
+"""Arrays joined, cut, repeated and shifted."""
 
 from __future__ import annotations
 
@@ -18,15 +18,12 @@ from tfn.numpy.operands import (
     a_shape,
     apply,
     array_of,
-    number_as,
     one_axis,
-    scalar_kind,
     together,
 )
-from tfn.trace import bind, build
+from tfn.trace import build
 from tfn.trace.build import cast, shrink
 from tfn.trace.build import concat as joined
-from tfn.trace.build import pad as padded
 from tfn.trace.build import reshape as reshaped
 from tfn.trace.uop import UOp
 
@@ -229,7 +226,7 @@ def repeat(
     if not places.size:
         return apply(section, (x,), axis, 0, 0, weak=x.weak_type)
     index = array_of("repeat", places.astype(np.int32))
-    return apply(_taken, (x, index), axis, weak=x.weak_type)
+    return apply(taken, (x, index), axis, weak=x.weak_type)
 
 
 def _repeated(x: UOp, axis: int, count: int) -> UOp:
@@ -239,62 +236,11 @@ def _repeated(x: UOp, axis: int, count: int) -> UOp:
     return reshaped(build.expand(reshaped(x, thin), full), result)
 
 
-def _taken(x: UOp, index: UOp, axis: int) -> UOp:
+def taken(x: UOp, index: UOp, axis: int) -> UOp:
+    """The slices of an axis at an index vector."""
     front = build.moveaxis(x, axis, 0)
     windows = build.gather(front, reshaped(index, (*index.shape, 1)), (1, *front.shape[1:]))
     return build.moveaxis(reshaped(windows, (*index.shape, *front.shape[1:])), 0, axis)
-
-
-def pad(
-    x: ArrayLike, pad_width: Any, mode: str = "constant", constant_values: ArrayLike = 0
-) -> Array:
-    """Elements added at both ends of each axis.
-
-    `pad_width` is a number, a pair (before, after), or a pair for each axis.  Modes: constant,
-    edge, reflect, symmetric, wrap.
-
-    Raises:
-        ArgumentError: for another mode, or widths that do not fit.
-    """
-    x = array_of("pad", x)
-    try:
-        widths = np.broadcast_to(np.asarray(pad_width, np.int64), (x.ndim, 2))
-    except ValueError:
-        raise ArgumentError(
-            "pad needs a number, a pair, or a pair for each axis", got=f"{pad_width} for {x.shape}"
-        ) from None
-    if widths.size and widths.min() < 0:
-        raise ArgumentError("pad needs widths that are not negative", got=str(pad_width))
-    low, high = (tuple(column.tolist()) for column in widths.T) if x.ndim else ((), ())
-    if mode == "constant":
-        value: Any = constant_values
-        if scalar_kind(value) is not None:
-            value = number_as(value, x.dtype, bind.innermost([x]))
-        value = array_of("pad", value)
-        if value.ndim:
-            raise ArgumentError("pad needs one constant value", got=str(value.shape))
-        return apply(_padded, (x, value), low, high, weak=x.weak_type)
-    if mode not in _MIRRORS:
-        raise ArgumentError(
-            f"pad knows no mode {mode!r}", hint="modes are constant, " + ", ".join(_MIRRORS)
-        )
-    for axis, (before, after) in enumerate(widths.tolist()):
-        if before or after:
-            if not x.shape[axis]:
-                raise ShapeError(
-                    f"pad cannot extend an empty axis by mode {mode!r}",
-                    got=f"{x.shape}, axis {axis}",
-                )
-            places = np.pad(np.arange(x.shape[axis], dtype=np.int32), (before, after), mode)  # type: ignore[call-overload]
-            x = apply(_taken, (x, array_of("pad", places)), axis, weak=x.weak_type)
-    return x
-
-
-_MIRRORS = ("edge", "reflect", "symmetric", "wrap")
-
-
-def _padded(x: UOp, value: UOp, low: Numbers, high: Numbers) -> UOp:
-    return padded(x, low, high, value=cast(value, x.dtype))
 
 
 def roll(x: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:

@@ -10,11 +10,12 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import finfo
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.creation import asarray, zeros
-from tfn.numpy.joining import concatenate, pad
+from tfn.numpy.joining import concatenate
 from tfn.numpy.linalg import eigvals, inv, lstsq
 from tfn.numpy.manipulation import atleast_1d, diag
 from tfn.numpy.matrices import vander
 from tfn.numpy.operands import array_of, inexact
+from tfn.numpy.padding import pad
 from tfn.numpy.places import flatnonzero
 from tfn.numpy.reductions import sum as add_up
 from tfn.numpy.sampled import polyval as polyval

@@ -17,10 +17,11 @@ from tfn.lax.linalg.stacks import adjoint, host, is_zero, matrices, system, turn
 from tfn.numpy.complex import conj, real
 from tfn.numpy.contraction import matmul
 from tfn.numpy.indexing import take_along_axis
-from tfn.numpy.joining import concatenate, pad
+from tfn.numpy.joining import concatenate
 from tfn.numpy.manipulation import broadcast_to
 from tfn.numpy.matrices import eye, tril, triu
 from tfn.numpy.operands import array_of
+from tfn.numpy.padding import pad
 from tfn.numpy.sorting import argsort
 from tfn.transforms.forward import custom_jvp
 

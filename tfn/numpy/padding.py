@@ -1,0 +1,163 @@
+"""Elements added at both ends of each axis: constants, mirrors, ramps, and what the axis holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy import quantiles, reductions
+from tfn.numpy.arithmetic import rint
+from tfn.numpy.creation import asarray
+from tfn.numpy.indexing import getitem
+from tfn.numpy.joining import concatenate, taken
+from tfn.numpy.manipulation import broadcast_to, moveaxis
+from tfn.numpy.operands import apply, array_of, number_as, scalar_kind
+from tfn.numpy.spaced import linspace
+from tfn.trace import bind
+from tfn.trace.build import cast
+from tfn.trace.build import pad as padded
+from tfn.trace.uop import UOp
+
+Numbers = tuple[int, ...]
+MIRRORS = ("edge", "reflect", "symmetric", "wrap")
+STATISTICS: dict[str, Callable[..., Array]] = {
+    "maximum": reductions.max, "minimum": reductions.min, "mean": reductions.mean,
+    "median": quantiles.median,
+}  # fmt: skip
+MODES = ("constant", "empty", "linear_ramp", *MIRRORS, *STATISTICS)
+
+
+def pad(
+    x: ArrayLike,
+    pad_width: Any,
+    mode: str = "constant",
+    constant_values: Any = 0,
+    *,
+    end_values: Any = 0,
+    stat_length: Any = None,
+    reflect_type: str = "even",
+) -> Array:
+    """Elements added at both ends of each axis.
+
+    `pad_width` is a number, a pair (before, after), or a pair for each axis; so are
+    `constant_values`, `end_values` of the mode linear_ramp, and `stat_length`, which says how many
+    elements at the end the modes maximum, minimum, mean and median look at.  Other modes: constant,
+    edge, reflect, symmetric, wrap, empty (zeros).
+
+    Raises:
+        ArgumentError: for another mode, or widths that do not fit.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> pad(tnp.array([1, 2]), (1, 2), "edge")
+        Array([1, 1, 2, 2, 2], dtype=int32)
+    """
+    x = array_of("pad", x)
+    widths = _pairs(pad_width, x.ndim, x.shape)
+    if widths.size and widths.min() < 0:
+        raise ArgumentError("pad needs widths that are not negative", got=str(pad_width))
+    if mode not in MODES:
+        raise ArgumentError(f"pad knows no mode {mode!r}", hint="modes are " + ", ".join(MODES))
+    if mode == "empty":
+        mode, constant_values = "constant", 0
+    if reflect_type != "even":
+        raise ArgumentError("pad knows reflect_type 'even'", got=repr(reflect_type))
+    if mode == "constant" and _is_one(constant_values):
+        low, high = (tuple(column.tolist()) for column in widths.T) if x.ndim else ((), ())
+        value = _value(x, constant_values)
+        return apply(_padded, (x, value), low, high, weak=x.weak_type)
+    for axis, (before, after) in enumerate(widths.tolist()):
+        if not before and not after:
+            continue
+        if mode == "constant":
+            ends = _ends(x, constant_values, axis)
+            x = _both(x, axis, *(_spread(x, axis, end, n) for end, n in zip(ends, (before, after))))
+            continue
+        if not x.shape[axis]:
+            raise ShapeError(
+                f"pad cannot extend an empty axis by mode {mode!r}", got=f"{x.shape}, axis {axis}"
+            )
+        if mode in MIRRORS:
+            places = np.pad(np.arange(x.shape[axis], dtype=np.int32), (before, after), mode)  # type: ignore[call-overload]
+            x = apply(taken, (x, array_of("pad", places)), axis, weak=x.weak_type)
+        elif mode == "linear_ramp":
+            ends = _ends(x, end_values, axis)
+            x = _both(x, axis, _ramp(x, axis, ends[0], before, False),
+                      _ramp(x, axis, ends[1], after, True))  # fmt: skip
+        else:
+            lengths = None if stat_length is None else _pairs(stat_length, x.ndim, x.shape)[axis]
+            parts = (_part(x, axis, lengths, last) for last in (False, True))
+            stats = [_statistic(mode, part, axis).astype(x.dtype) for part in parts]
+            x = _both(x, axis, *(_spread(x, axis, s, n) for s, n in zip(stats, (before, after))))
+    return x
+
+
+def _pairs(value: Any, ndim: int, shape: Numbers) -> np.ndarray[Any, Any]:
+    """A number, a pair, or a pair for each axis, as a pair for each axis."""
+    try:
+        return np.broadcast_to(np.asarray(value, np.int64), (ndim, 2))
+    except ValueError:
+        raise ArgumentError(
+            "pad needs a number, a pair, or a pair for each axis", got=f"{value} for {shape}"
+        ) from None
+
+
+def _is_one(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return False
+    return scalar_kind(value) is not None or array_of("pad", value).ndim == 0
+
+
+def _value(x: Array, value: Any) -> Array:
+    known = scalar_kind(value) is not None
+    return number_as(value, x.dtype, bind.innermost([x])) if known else array_of("pad", value)
+
+
+def _padded(x: UOp, value: UOp, low: Numbers, high: Numbers) -> UOp:
+    return padded(x, low, high, value=cast(value, x.dtype))
+
+
+def _ends(x: Array, values: Any, axis: int) -> list[Array]:
+    """The values before and after an axis."""
+    pairs = broadcast_to(asarray(values), (x.ndim, 2)).astype(x.dtype)
+    return [pairs[axis, 0], pairs[axis, 1]]
+
+
+def _spread(x: Array, axis: int, value: Array, count: int) -> Array:
+    shape = tuple(count if a == axis else n for a, n in enumerate(x.shape))
+    return broadcast_to(value, shape)
+
+
+def _both(x: Array, axis: int, before: Array, after: Array) -> Array:
+    return concatenate([before, x, after], axis)
+
+
+def _edge(x: Array, axis: int, last: bool) -> Array:
+    return getitem(x, (slice(None),) * axis + (-1 if last else 0,))
+
+
+def _ramp(x: Array, axis: int, end: Array, count: int, last: bool) -> Array:
+    """Even steps from the border of an axis to an end value, or the other way round."""
+    border = _edge(x, axis, last)
+    line: Array = linspace(end.astype(border.dtype), border, count + 1, dtype=x.dtype)
+    line = line[:-1][::-1] if last else line[:-1]
+    return moveaxis(line, 0, axis)
+
+
+def _part(x: Array, axis: int, lengths: Any, last: bool) -> Array:
+    """The elements at one end of an axis, of a length that is said, or all."""
+    if lengths is None:
+        return x
+    count = min(int(lengths[int(last)]), x.shape[axis])
+    chosen = slice(x.shape[axis] - count, None) if last else slice(count)
+    return getitem(x, (slice(None),) * axis + (chosen,))
+
+
+def _statistic(mode: str, x: Array, axis: int) -> Array:
+    found = STATISTICS[mode](x, axis, keepdims=True)
+    whole = x.dtype.kind in "iu" and mode in ("mean", "median")
+    return rint(found) if whole else found
