@@ -80,8 +80,9 @@ class Kernel:
         body: the SINK over ranges, after its splits.
         opts: the opt-ops that were applied, in order, as text.
         tiles: size of the parallel range, 1 if there is none.
-        text: LLVM IR.
+        text: LLVM IR, or C: what the program is written in.
         work: estimated nanoseconds on one core.
+        source: the body before its splits, from which it can be made again.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Kernel:
     tiles: int
     text: str
     work: int
+    source: UOp | None = None
 
 
 @dataclass(frozen=True, slots=True)

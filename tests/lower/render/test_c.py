@@ -155,6 +155,8 @@ def cases() -> Iterator[pytest.param]:
     yield pytest.param("ops", (INT32, FLOAT16), narrow, id="ops-narrow")
     yield pytest.param("folds", (BOOL, INT32, BFLOAT16), scalar, id="folds-scalar")
     yield pytest.param("ops", (FLOAT32,), TARGETS["x86-64"], id="ops-x86-64", marks=on_x86)
+    v3 = TARGETS["x86-64-v3"]
+    yield pytest.param("moves", (INT64, FLOAT32), v3, id="moves-x86-64-v3", marks=on_x86)
 
 
 @needs_cc

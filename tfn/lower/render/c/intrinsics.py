@@ -42,12 +42,8 @@ def x86(word: Word, features: frozenset[str]) -> str:
     if not lanes or kind not in _SUFFIX or not word.does.endswith(("first", "where")):
         return ""
     size = lanes * int(kind[1:]) // 8
-    if (
-        word.does.startswith(("load", "store"))
-        and _PREFIX.get(size)
-        and _masks(size, kind, features)
-    ):
-        return _masked(word, size)
+    if word.does.startswith(("load", "store")) and size in _PREFIX:
+        return _masked(word, size, features)
     return ""
 
 
@@ -107,31 +103,25 @@ def _small(word: Word, head: str, suffix: str) -> str:
     return f"{head} _mm_cvts{letter}_{kind}(_mm_{name}_{one}({operands}{extra}))"
 
 
-def _masks(size: int, kind: str, features: frozenset[str]) -> bool:
-    """Whether loads and stores of such vectors take masks."""
-    if kind in ("u8", "u16"):
-        return "avx512bw" in features and (size == 64 or "avx512vl" in features)
-    return "avx512dq" in features and (size == 64 or "avx512vl" in features)
-
-
-def _masked(word: Word, size: int) -> str:
+def _masked(word: Word, size: int, features: frozenset[str]) -> str:
+    """Loads and stores of some lanes: by AVX-512's masks of bits, or AVX2's of lanes."""
     kind, names, lanes = word.types[0], word.names, word.lanes
-    prefix, suffix = _PREFIX[size], _SUFFIX[kind]
-    bits = max(lanes, 8)
-    which = (
-        f"(__mmask{bits})((1ull << b) - 1)" if word.does.endswith("first") and lanes < 64 else ""
-    )
-    if word.does.endswith("where"):
-        integers = _SUFFIX[f"u{kind[1:]}"].replace("epi", "epi")
-        integer = f"__m{size * 8}i"
-        which = f"(__mmask{bits}){prefix}_mov{integers}_mask(({integer})b)"
-    chooser = "int" if word.does.endswith("first") else names["U"]
-    pointer = f"{kind}_m *"
-    if not which:
+    prefix, suffix, bits = _PREFIX[size], _SUFFIX[kind], int(kind[1:])
+    whole = {"f32": f"__m{8 * size}", "f64": f"__m{8 * size}d"}.get(kind, f"__m{8 * size}i")
+    by_count, loads = word.does.endswith("first"), word.does.startswith("load")
+    needs = "avx512bw" if bits < 32 else "avx512dq"
+    if needs in features and (size == 64 or "avx512vl" in features) and lanes < 64:
+        which = f"{prefix}_movepi{bits}_mask((__m{8 * size}i)(b))"
+        if by_count:
+            which = f"(__mmask{max(lanes, 8)})((1ull << (b)) - 1)"
+        load, store = f"maskz_loadu_{suffix}({which}, a)", f"mask_storeu_{suffix}(a, {which}, "
+    elif "avx2" in features and size < 64 and bits >= 32:
+        which = f"(__m{8 * size}i){f'first_u{bits}x{lanes}' if by_count else ''}(b)"
+        element = {"f32": "float", "f64": "double", "u32": "int", "u64": "long long"}[kind]
+        load = f"maskload_{suffix}((const {element} *)(a), {which})"
+        store = f"maskstore_{suffix}(({element} *)(a), {which}, "
+    else:
         return ""
-    if word.does.startswith("load"):
-        call = f"return ({names['T']}){prefix}_maskz_loadu_{suffix}({which}, a);"
-        return word.function(names["T"], [f"const {pointer}", chooser], call)
-    register = {"f32": f"__m{size * 8}", "f64": f"__m{size * 8}d"}.get(kind, f"__m{size * 8}i")
-    call = f"{prefix}_mask_storeu_{suffix}(a, {which}, ({register})c);"
-    return word.function("void", [pointer, chooser, names["T"]], call)
+    if loads:
+        return f"#define {word.name}(a, b) (({names['T']}){prefix}_{load})"
+    return f"#define {word.name}(a, b, c) {prefix}_{store}({whole})(c))"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-REGISTER_BITS = 512
+REGISTER_BITS = 128
 _WIDE = re.compile(r"[fsu](\d+)x(\d+)")
 WORD = re.compile(r"\b([a-z]+)((?:_[fsu]\d+){1,2})(?:x(\d+))?(?=\()")
 
@@ -53,9 +53,9 @@ class Word:
         return f"WORD {gives} {self.name}({operands}) {{\n  {body}\n}}"
 
     def gnu(self, gives: str, takes: Sequence[str], body: str) -> str:
-        """The same for GNU C: where vectors are wider than any register, as an expression.
+        """The same for GNU C: where vectors are wider than some registers, as an expression.
 
-        How such vectors would be passed to a function depends on the version of the compiler.
+        How such vectors would be passed to a function depends on the processor.
         """
         sizes = [int(bits) * int(lanes) for bits, lanes in _WIDE.findall(" ".join([gives, *takes]))]
         if max(sizes, default=0) <= REGISTER_BITS:
