@@ -20,6 +20,13 @@ def test_diagonals(k):
         tnp.tril(tnp.ones(3))
 
 
+def test_diagonals_far_outside():
+    for k in (2**32, -(2**32)):
+        close(tnp.eye(2, k=k), np.zeros((2, 2), np.float32))
+        close(tnp.tri(2, k=k), np.full((2, 2), k > 0, np.float32))
+        close(tnp.triu(tnp.ones((2, 3)), k), np.full((2, 3), k < 0, np.float32))
+
+
 def test_vander():
     x = np.float32([2, -1, 3])
     for count in (None, 0, 1, 5):

@@ -29,7 +29,12 @@ def eye(
     """Ones on the k-th diagonal, zeros elsewhere."""
     on_device("eye", device)
     shape = a_shape("eye", (N, N if M is None else M))
-    return make(_eye, shape, as_index(k), FLOAT32 if dtype is None else canonical(dtype))
+    return make(_eye, shape, _inside(k, shape), FLOAT32 if dtype is None else canonical(dtype))
+
+
+def _inside(k: int, shape: Shape) -> int:
+    """The number of a diagonal, or of one just outside of the matrix for those further away."""
+    return min(max(as_index(k), -shape[-2] - 1), shape[-1])
 
 
 def _eye(shape: Shape, k: int, dtype: DType) -> UOp:
@@ -44,7 +49,7 @@ def identity(n: int, dtype: DTypeLike | None = None) -> Array:
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
     """Ones at and below the k-th diagonal, zeros above."""
     shape = a_shape("tri", (N, N if M is None else M))
-    return make(_tri, shape, as_index(k), FLOAT32 if dtype is None else canonical(dtype))
+    return make(_tri, shape, _inside(k, shape), FLOAT32 if dtype is None else canonical(dtype))
 
 
 def _tri(shape: Shape, k: int, dtype: DType) -> UOp:
@@ -71,7 +76,7 @@ def _triangle(name: str, m: ArrayLike, k: int, lower: bool) -> Array:
     m = array_of(name, m)
     if m.ndim < 2:
         raise ShapeError(f"{name} needs at least two axes", got=str(m.shape))
-    return apply(_masked, (m,), as_index(k), lower)
+    return apply(_masked, (m,), _inside(k, m.shape), lower)
 
 
 def _masked(m: UOp, k: int, lower: bool) -> UOp:
