@@ -102,6 +102,7 @@ def driver_text(name: str, steps: Sequence[Step], inputs: int, alone: bool = Fal
     for i in sorted(rounds):
         start += [f"  %start{i} = getelementptr i64, ptr %rounds, i64 {i}",
                   f"  store i64 0, ptr %start{i}, align 8"]  # fmt: skip
+
     def driver(inputs: int) -> Driver:
         return Driver(inputs, numbers, names, again, alone)
 
