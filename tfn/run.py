@@ -19,8 +19,8 @@ from tfn.array import Array
 from tfn.config import config
 from tfn.errors import ArgumentError, DeviceError, place_of
 from tfn.hw.buffer import Buffer
-from tfn.hw.compile import plans
 from tfn.hw.compile.cache import Counts
+from tfn.hw.compile.shelf import Shelf
 from tfn.hw.cpu.device import cpu
 from tfn.hw.cpu.dispatch import Given, Made
 from tfn.hw.cpu.queue import CpuExecutable, CpuQueue
@@ -59,7 +59,7 @@ def device() -> Device:
         if isinstance(found.queue, CpuQueue) and found.queue.dispatch:
             found.queue.dispatch.serve(Array)
         _DEVICES[config.device] = found
-        pipeline.follow(plans.find)
+        pipeline.use(Shelf())
     return found
 
 

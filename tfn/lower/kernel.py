@@ -94,6 +94,16 @@ class Kernel:
     source: UOp | None = None
 
 
+class Written(NamedTuple):
+    """A kernel without its body, as it is kept for other processes."""
+
+    name: str
+    opts: tuple[str, ...]
+    tiles: int
+    text: str
+    work: int
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """A kernel run on operands.  `barrier`: what came before must be finished by all threads."""

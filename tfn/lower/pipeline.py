@@ -12,20 +12,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import prod
-from typing import Any
+from typing import Any, Protocol
 
 from tfn.errors import CompileError, SplitError
 from tfn.lower import choose, cut, decompose, linearize, pairs, ranges, schedule, sort, split
-from tfn.lower.kernel import Kernel, Program, Slot, Space, Step, Target, flatten
+from tfn.lower.kernel import Kernel, Program, Slot, Space, Step, Target, Written, flatten
 from tfn.lower.render import driver, llvm
 from tfn.lower.render.c import driver as c_driver
 from tfn.lower.render.c import kernel as c_kernel
 from tfn.lower.schedule import Schedule
 from tfn.lower.tile import without_unit
 from tfn.trace.argument import Handmade, Place
+from tfn.trace.digest import digest
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -139,8 +140,41 @@ def kernel(body: UOp, target: Target, language: Language = LLVM) -> Kernel:
     key = body, target, language
     found = _KERNELS.get(key)
     if found is None:
-        found = _KERNELS[key] = _kernel(*key)
+        found = _KERNELS[key] = replace(_shelved(*key), source=body)
     return found
+
+
+def _shelved(body: UOp, target: Target, language: Language) -> Kernel:
+    """The kernel as another process has kept it, or else made, and kept for others."""
+    if not _SHELF or language != LLVM or body.op is not Op.SINK:
+        return _kernel(body, target, language)
+    shelf, name = _SHELF[0], digest(body)
+    kept = shelf.find(name, target)
+    if kept is not None:
+        return Kernel(kept.name, body, kept.opts, kept.tiles, kept.text, kept.work)
+    made = _kernel(body, target, language)
+    shelf.keep(name, target, Written(made.name, made.opts, made.tiles, made.text, made.work))
+    return made
+
+
+def instructions(made: Kernel, target: Target, language: Language = LLVM) -> tuple[UOp, ...]:
+    """The instructions that a kernel was written from, made again; they are not kept.
+
+    Raises:
+        CompileError: if its author has written it as text.
+    """
+    body = made.source
+    assert body is not None, "a kernel that `kernel` has made"
+    if body.op is Op.TUPLE and body.src[0].src[0].op is Op.KERNEL:
+        raise CompileError(f"the kernel {body.src[0].src[0].arg.name} is text of its author")
+    if body.op is Op.TUPLE:
+        items, _ = sort.instructions(body)
+    else:
+        n = split.replay(split.nest(PASSES[3].run(body, target)), made.opts)
+        items = PASSES[5].run(n if n.body is made.body else split.tidy(n), target)
+    name, _ = language.named("k", lambda name: language.kernel(name, items))
+    assert name == made.name, "the same instructions have the same name"
+    return items
 
 
 def _handmade(body: UOp, language: Language) -> Kernel:
@@ -156,13 +190,25 @@ def _handmade(body: UOp, language: Language) -> Kernel:
     return Kernel(name, body, (), arg.tiles, text, size_bytes // 10)
 
 
-Planned = Callable[[str, Target], Sequence[str] | None]
-_PLANNED: list[Planned] = []
+class Shelf(Protocol):
+    """What is known of kernels from before: by other processes, or by a search."""
+
+    def plan(self, name: str, target: Target) -> Sequence[str] | None:
+        """Better opt-ops for the kernel of this name, which the model makes, if any are known."""
+
+    def find(self, body: str, target: Target) -> Written | None:
+        """What a body has become, by its digest, if that was kept."""
+
+    def keep(self, body: str, target: Target, written: Written) -> None:
+        """Keep what a body has become."""
 
 
-def follow(planned: Planned) -> None:
-    """Ask whether better opt-ops are known than the model's, by the kernel that the model makes."""
-    _PLANNED[:] = [planned]
+_SHELF: list[Shelf] = []
+
+
+def use(shelf: Shelf) -> None:
+    """Look there before lowering, and keep there what was lowered."""
+    _SHELF[:] = [shelf]
 
 
 def forget() -> None:
@@ -190,8 +236,8 @@ def _kernel(body: UOp, target: Target, language: Language) -> Kernel:
     simple = PASSES[3].run(body, target)
     work = choose.work(split.nest(simple), target)
     made = nested(PASSES[4].run(simple, target), target, language, work)
-    for planned in _PLANNED:
-        opts = planned(made.name, target)
+    for shelf in _SHELF:
+        opts = shelf.plan(made.name, target)
         if opts is not None:
             with suppress(SplitError):  # found by another version
                 better = split.tidy(split.replay(split.nest(simple), opts))

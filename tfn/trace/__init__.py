@@ -9,6 +9,7 @@ Files in reading order:
     uop          the node: immutable, made once, typed at birth; walks and substitution
     kind         shape and dtype as one object: what caches ask first
     build        nodes made the convenient way
+    digest       a name for a graph that is the same in every process
     jaxpr        closed functions, and how they print
     tidy         loops and branches without what nobody uses
     unfold       operations replaced by what they mean, in nested functions too
