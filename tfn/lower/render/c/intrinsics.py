@@ -22,7 +22,8 @@ def instruction(word: Word, gnu: bool) -> str:
     operands = "abc"[:count]
     if not word.lanes:
         name = LIBRARY[word.does] + ("f" if kind == "f32" else "")
-        return f"#define {word.name}({', '.join(operands)}) {name}({', '.join(operands)})"
+        library = f"#define {word.name}({', '.join(operands)}) {name}({', '.join(operands)})"
+        return _root(word, library) if word.does == "sqrt" else library
     takes = [word.names["T"]] * count
     if not gnu:
         return word.lane_by_lane(word.names["T"], takes)
@@ -30,6 +31,23 @@ def instruction(word: Word, gnu: bool) -> str:
         f"{word.does}_{kind}({', '.join(f'{x}[{i}]' for x in operands)})" for i in range(word.lanes)
     )
     return word.gnu(word.names["T"], takes, f"return ({word.names['T']}){{{lanes}}};")
+
+
+def _root(word: Word, library: str) -> str:
+    """A square root: compilers call the library for the errors of negative numbers."""
+    kind, single = word.types[0], word.types[0] == "f32"
+    arm = f"fsqrt %{'s' if single else 'd'}0, %{'s' if single else 'd'}1"
+    made = [
+        word.function(
+            kind, [kind], f'{kind} y;\n  __asm__("{text}" : "={at}"(y) : "{at}"(a));\n  return y;'
+        )
+        for text, at in ((arm, "w"), (f"fsqrt.{'s' if single else 'd'} %0, %1", "f"))
+    ]
+    return "\n".join([
+        "#if TFN_GNU && defined(__aarch64__)", made[0],
+        "#elif TFN_GNU && defined(__riscv_fsqrt)", made[1],
+        "#else", library, "#endif",
+    ])  # fmt: skip
 
 
 def x86(word: Word, features: frozenset[str]) -> str:
