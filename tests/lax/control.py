@@ -163,6 +163,21 @@ def _same(step: Step) -> Step:
     return step
 
 
+LINE = tfn.ShapeDtypeStruct((3,), "float32")
+
+
+def _slope(primals: Any, tangents: Any) -> Any:
+    (x,), (dx,) = primals, tangents
+    return bent(x), (0.9 + 0.2 * x) * dx
+
+
+@tfn.kernel(takes=LINE, gives=LINE, jvp=_slope)
+def bent(loop: Any, x: Any, out: Any) -> None:
+    """A kernel written by hand, with a rule for its derivatives."""
+    i = loop(3)
+    out[i] = x[i] * (0.9 + 0.1 * x[i])
+
+
 PAIRS = (
     _scan(False),
     _scan(True),
@@ -202,6 +217,11 @@ WRAPPERS = (
     Pair("custom_jvp", _custom_jvp, _same),
     Pair("custom_vjp", _custom_vjp, _same),
     Pair("call", tfn.call, _same),
+    Pair(
+        "kernel",
+        lambda step: lambda x: step(bent(x)),
+        lambda step: lambda x: step(x * (0.9 + 0.1 * x)),
+    ),
 )
 """What stands around steps like a control.  A function with rules of its own is a row."""
 
