@@ -59,6 +59,7 @@ _FUNCTIONS = {
     "export": "tfn.exporting.door",
     "kernel": "tfn.kernels",
     "load": "tfn.exporting.load",
+    "verify": "tfn.exporting.verify",
     "tune": "tfn.tuning",
 }
 """Functions whose modules are."""

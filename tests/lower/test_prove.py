@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.lower.graphs import p
 from tests.lower.indices import ranged
 from tfn.dtypes import FLOAT32, INT32, INT64
-from tfn.lower import prove
+from tfn.lower import prove, solver
 from tfn.trace import build
 from tfn.trace.interpreter import values
 from tfn.trace.op import Op
@@ -53,7 +53,7 @@ def test_examples_of_what_is_outside() -> None:
 
 
 def test_without_a_solver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prove.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(solver, "installed", lambda: False)
     found = prove.within(HUGE * WIDE - HUGE * WIDE + HUGE, 1 << 20)
     assert found and str(found) == "it cannot be proved"
 

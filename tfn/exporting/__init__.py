@@ -3,6 +3,7 @@
 In reading order:
     door: `tfn.export`: what writes files, and beside it what makes bytes.
     export: a function traced, lowered and written to files.
+    verify: `tfn.verify`: every load and store is in bounds, by proof.
     signature: what the function takes and gives, by the names a caller uses.
     header: the contract in C, in words and in types.
     source: the same program as one C file.

@@ -21,6 +21,7 @@ from tfn.exporting.header import header
 from tfn.exporting.module import module
 from tfn.exporting.signature import Field, Signature, identifier, named
 from tfn.exporting.source import source
+from tfn.exporting.verify import Report, report
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.compile.link import link
 from tfn.hw.compile.llvm import LlvmCompiler
@@ -73,7 +74,7 @@ class Request:
 
 def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str = "",
            name: str = "", target: Target | str = "", embed: Any = (), threads: int = 1,
-           **kwargs: Any) -> Exported:  # fmt: skip
+           unproved: str = "refuse", **kwargs: Any) -> Exported:  # fmt: skip
     """Write a function to files that need neither Python nor tfn.
 
     Args:
@@ -87,9 +88,13 @@ def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str
             this machine, and wasm32 for WebAssembly.
         embed: names or positions of arguments whose values become part of the code.
         threads: how many run it, the caller among them: POSIX threads, in C only.
+        unproved: "allow" writes even what cannot be proved to stay within its memory; see
+            `tfn.verify`.
 
     Raises:
-        ExportError: if the function calls back into Python, or cannot be written as asked.
+        ExportError: if the function calls back into Python, or cannot be written as asked, or
+            an access of it cannot be proved to be in bounds.
+        MissingPackageError: if that needs z3, which is not installed.
         ArgumentError: for an unknown kind, or an argument to embed that is not there.
 
     Example:
@@ -111,12 +116,16 @@ def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str
     if (kind == "wasm") != target.triple.startswith("wasm") and kind != "c":
         raise ArgumentError(f"{kind} cannot be made for {target.triple}",
                             hint="leave the target out, or take kind='c'")  # fmt: skip
+    if unproved not in ("refuse", "allow"):
+        raise ArgumentError("unproved is 'refuse' or 'allow'", got=repr(unproved))
     if threads < 1 or (threads > 1 and kind != "c"):
         raise ArgumentError("export makes programs for several threads in C only",
                             got=f"threads={threads}, kind={kind!r}")  # fmt: skip
     request = closed(function, args, kwargs, embed)
     language = pipeline.C_TOGETHER if threads > 1 else pipeline.C if kind == "c" else pipeline.ALONE
     program = lowered(request.jaxpr, target, language)
+    if unproved != "allow":
+        _require(report(program, target, language))
     signature, places = described(request, program, identifier(name or path.stem), target, threads)
     if kind == "c":
         content = source(signature, program, places, target).encode()
@@ -129,6 +138,16 @@ def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str
     for file, data in files.items():
         file.write_bytes(data)
     return Exported(signature, tuple(files))
+
+
+def _require(found: Report) -> None:
+    """Refuse a program that may leave its memory, or of which nobody knows."""
+    if not found.proved:
+        raise ExportError(
+            f"{len(found.wrong)} access(es) cannot be proved to be in bounds; nothing is written",
+            got="\n       ".join(found.wrong),
+            hint="report it, since tfn made this program; unproved='allow' writes it all the same",
+        )
 
 
 def binary(kind: str, signature: Signature, program: Program,

@@ -17,7 +17,10 @@ Files in reading order:
     divmod      division and remainder by constants, which reshapes leave behind
     affine      an index as a sum of coefficients times terms
     bounds      between which values an integer lies
+    solver      questions about integers that intervals leave open, asked of z3
     prove       that accesses of kernels written by hand are in bounds
+    accesses    that every load and store of a kernel's instructions is
+    extents     that operands lie within inputs, outputs and the arena
     split       opt-ops: ranges split, merged and given a place
     depends     which ranges a value depends on
     choose      which opt-ops, for which target

@@ -25,6 +25,11 @@ _LIMITS: dict[DType, Interval] = {
 }
 
 
+def limits(dtype: DType) -> Interval:
+    """The smallest and the largest value of an integer dtype or bool."""
+    return _LIMITS[dtype]
+
+
 def integer(u: UOp) -> int:
     """The value of an integer or boolean CONST."""
     bits: int = u.arg.bits
@@ -212,6 +217,17 @@ class Facts:
         if u not in self._known:
             self._find(u)
         return u not in self._wrapping
+
+    def plain(self, u: UOp) -> bool:
+        """Whether this one operation does not wrap around, whatever its sources have done."""
+        rule = INTERVAL.get(u.op)
+        if rule is None or any(s.dtype not in _LIMITS for s in u.src):
+            return False
+        sources = [self.interval(s) for s in u.src]
+        if u.op in (Op.FLOORDIV, Op.MOD) and sources[1][0] <= 0 <= sources[1][1]:
+            return False
+        (low, high), (least, most) = rule(u, *sources), _LIMITS[u.dtype]
+        return least <= low and high <= most
 
     def holds(self, condition: UOp) -> bool:
         """Whether a boolean node is true at every element."""

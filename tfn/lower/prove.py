@@ -8,26 +8,23 @@ loaded values, or has too many points, is left to z3, where that is installed.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from tfn.dtypes import BOOL, INTEGERS
+from tfn.lower import solver
 from tfn.lower.affine import affine
-from tfn.lower.bounds import Facts, bounds, integer
+from tfn.lower.bounds import Facts, bounds
 from tfn.lower.depends import dependences
 from tfn.lower.print.expression import Text, operation
 from tfn.trace.interpreter import values
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, walk
+from tfn.trace.uop import UOp, const, walk
 
 MOST_POINTS = 1 << 22
 """So many points are tried; more take too much time and memory."""
-TIMEOUT_MS = 2000
 UNPROVED = "it cannot be proved that each element is written once"
 
 
@@ -54,11 +51,19 @@ def show(u: UOp) -> str:
     """An index as a person would write it: ``r0 * 4 + 1``; ``x[...]`` stands for a loaded value."""
     texts: dict[UOp, Text] = {}
     for node in walk([u]):
-        if node.op is Op.LOAD:
-            texts[node] = Text("x[...]")
+        if node.op in _WORDS:
+            texts[node] = Text(_WORDS[node.op](node))
         elif node.op is not Op.PARAM:
             texts[node] = operation(node, [texts.get(s, Text("")) for s in node.src])
     return texts[u].text
+
+
+_WORDS: dict[Op, Callable[[UOp], str]] = {
+    Op.LOAD: lambda u: "x[...]",
+    Op.LOOP: lambda u: f"i{u.arg}",
+    Op.ACCUMULATOR: lambda u: f"s{u.arg}",
+    Op.LANES: lambda u: "lane",
+}
 
 
 def within(index: UOp, size: int, gate: UOp | None = None) -> Outside | None:
@@ -119,54 +124,13 @@ def _tiles(store: UOp, size: int) -> bool:
 
 
 def _solved(index: UOp, size: int, gate: UOp | None) -> Outside | None:
-    if importlib.util.find_spec("z3") is None:
+    if not solver.installed():
         return Outside({}, None)
-    import z3
-
-    solver, facts, rules = z3.Solver(), Facts(), _meaning(z3)
-    solver.set("timeout", TIMEOUT_MS)
-    terms: dict[UOp, Any] = {}
-    unknown: dict[UOp, Any] = {}  # what may be anything, ranges among it
-    for node in walk([index] if gate is None else [index, gate]):
-        if node.dtype not in INTEGERS | {BOOL} or node.op is Op.PARAM:
-            continue
-        known = all(s in terms for s in node.src) and facts.exact(node)
-        if node.op is Op.CONST:
-            value = integer(node)
-            terms[node] = z3.BoolVal(bool(value)) if node.dtype == BOOL else z3.IntVal(value)
-        elif known and node.op in rules:
-            terms[node] = rules[node.op](*(terms[s] for s in node.src))
-        elif node.dtype == BOOL:
-            terms[node] = unknown[node] = z3.Bool(f"b{len(unknown)}")
-        else:
-            low, high = facts.interval(node)
-            terms[node] = unknown[node] = z3.Int(f"v{len(unknown)}")
-            solver.add(low <= terms[node], terms[node] <= high)
-    solver.add(z3.Or(terms[index] < 0, terms[index] >= size))
-    if gate is not None:
-        solver.add(terms[gate])
-    answer = solver.check()
-    if answer == z3.unsat:
+    low, high = const(0, index.dtype), const(size - 1, index.dtype)
+    wrong = (index < low) | (high < index)
+    found = solver.holds([wrong] if gate is None else [wrong, gate], Facts(), [index])
+    if found.never:
         return None
-    if answer != z3.sat or any(u.op is not Op.RANGE for u in unknown):
+    if found.at is None or any(u.op is not Op.RANGE for u in found.at):
         return Outside({}, None)
-    model = solver.model()
-    at = {u: model.eval(v, model_completion=True).as_long() for u, v in unknown.items()}
-    return Outside(at, model.eval(terms[index], model_completion=True).as_long())
-
-
-def _meaning(z3: Any) -> dict[Op, Callable[..., Any]]:
-    """What index arithmetic is in Z, where nothing wraps around and divisors are not zero."""
-
-    def divided(x: Any, y: Any) -> Any:  # z3 rounds so that the remainder is not negative
-        return z3.If(y > 0, x / y, -x / -y)
-
-    return {
-        Op.ADD: lambda x, y: x + y, Op.SUB: lambda x, y: x - y, Op.MUL: lambda x, y: x * y,
-        Op.NEG: lambda x: -x, Op.CAST: lambda x: z3.If(x, 1, 0) if z3.is_bool(x) else x,
-        Op.FLOORDIV: divided, Op.MOD: lambda x, y: x - y * divided(x, y),
-        Op.MAX: lambda x, y: z3.If(x > y, x, y), Op.MIN: lambda x, y: z3.If(x < y, x, y),
-        Op.LT: lambda x, y: x < y, Op.LE: lambda x, y: x <= y,
-        Op.EQ: lambda x, y: x == y, Op.NE: lambda x, y: x != y,
-        Op.AND: z3.And, Op.OR: z3.Or, Op.NOT: z3.Not, Op.WHERE: z3.If,
-    }  # fmt: skip
+    return Outside(found.at, found.values[0])

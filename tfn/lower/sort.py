@@ -17,6 +17,7 @@ Source: Knuth, The Art of Computer Programming, volume 3, sections 5.2.1 and 5.2
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -32,6 +33,8 @@ from tfn.trace.uop import UOp, const
 
 WORD = 32
 """How many bits of a key one word holds."""
+BELOW = const((1 << WORD) - 1, UINT64)
+"""The rest of a word."""
 SHORT_ROW = 32
 """Up to so many elements, rows are sorted by insertion."""
 DIGIT_BITS = 8
@@ -107,6 +110,28 @@ def ordered(key: UOp) -> UOp:
     plain = build.where(build.eq(magnitude, zero), zero, bits)
     found = build.where(plain < sign, plain ^ sign, ~plain)
     return build.where(build.full_like(bits, infinity) < magnitude, ~zero, found)
+
+
+LEMMA = (
+    "a sort's words hold numbers of elements, and the counts of its digits add up to the size of a "
+    "row: so both, and the positions made of counts, are below it"
+)
+"""What must be believed of a sort: it follows from what is in memory, not from indices."""
+
+
+def believed(body: UOp, items: Sequence[UOp]) -> dict[UOp, tuple[int, int]]:
+    """The values among instructions of which `LEMMA` says something, and what it says."""
+    node = body.src[0].src[0]
+    last, room = form(node).size - 1, len(body.src)
+
+    def loaded(u: UOp) -> bool:
+        return u.op is Op.LOAD and u.src[0].arg.index == room
+
+    def of_memory(u: UOp) -> bool:
+        return loaded(u) or (u.op is Op.AND and loaded(u.src[0]) and u.src[1] == BELOW)
+
+    return {u: (0, last) for u in items
+            if u.op is Op.CAST and u.dtype == INT64 and of_memory(u.src[0])}  # fmt: skip
 
 
 class _Code:
@@ -197,13 +222,12 @@ class _Row:
     def _word(self, key: UOp, low: int, i: UOp, again: bool) -> UOp:
         """The word of element `i` in the order so far."""
         code = self.code
-        below = const(0xFFFFFFFF, UINT64)
         number = build.cast(i, UINT64)
         if again:
-            number = code.let(code.load(self.scratch, self.here + i) & below)
+            number = code.let(code.load(self.scratch, self.here + i) & BELOW)
         bits = ordered(code.load(key, self.start + build.cast(number, INT64)))
         wide = build.cast(bits, UINT64)
-        above = (wide & ~below) if low else ((wide & below) << WORD)
+        above = (wide & ~BELOW) if low else ((wide & BELOW) << WORD)
         if self.direct:
             operand = self.results[0][1]
             value = code.load(operand, self.start + i)
@@ -215,7 +239,7 @@ class _Row:
     def _write(self, word: UOp, at: UOp) -> None:
         """The results of a word that has found its position."""
         code = self.code
-        low = code.let(word & 0xFFFFFFFF)
+        low = code.let(word & BELOW)
         for result, operand in self.results:
             if not self.direct:
                 value = code.load(operand, self.start + build.cast(low, INT64))

@@ -1,0 +1,160 @@
+"""`tfn.verify`: every load and store of a program is in bounds, by proof.
+
+    print(tfn.verify(step, network, images))
+
+What is proved, for each kernel, are the instructions that its text is written from: that each
+access stays within its operand, wherever loops, lanes and gates stand (`lower.accesses`).  For each
+launch it is proved that its operands stay within the inputs, the outputs and the arena, wherever
+the loops around it stand.  Both are about memory, not about values: that results are right is what
+tests are for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tfn import run
+from tfn.lower import accesses, pipeline, sort
+from tfn.lower.extents import misplaced
+from tfn.lower.kernel import Kernel, Program, Target
+from tfn.trace.op import Op
+from tfn.transforms.jit import Jitted
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A kernel, and how its accesses were proved.
+
+    Attributes:
+        number: as `tfn.show` counts them.
+        name: of the function.
+        by_intervals, by_solver: loads and stores that were proved so.
+        assumed: those that were proved under an assumption.
+        unproved: what was not proved, in words.
+        assumption: what is believed of this kernel, "" if nothing is.
+    """
+
+    number: int
+    name: str
+    by_intervals: int
+    by_solver: int
+    assumed: int
+    unproved: tuple[str, ...]
+    assumption: str
+
+    @property
+    def accesses(self) -> int:
+        """How many loads and stores it has."""
+        return self.by_intervals + self.by_solver + self.assumed + len(self.unproved)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What has been proved of a program; it prints as a table.
+
+    Attributes:
+        kernels: in order of first use; one text may serve arrays of several sizes, and is then
+            checked for each.
+        launches: steps whose operands have been placed in memory.
+        misplaced: operands that leave it, in words.
+    """
+
+    kernels: tuple[Checked, ...]
+    launches: int
+    misplaced: tuple[str, ...]
+
+    @property
+    def proved(self) -> bool:
+        """Whether all is in bounds, given what is assumed."""
+        return not self.wrong
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """All that could not be proved, in words."""
+        return self.misplaced + tuple(
+            f"kernel {kernel.number}, {kernel.name}: {text}"
+            for kernel in self.kernels
+            for text in kernel.unproved
+        )
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What has been believed."""
+        found = (k.assumption for k in self.kernels if k.assumed or k.unproved)
+        return tuple(dict.fromkeys(text for text in found if text))
+
+    def __str__(self) -> str:
+        rows: list[tuple[str, ...]] = [
+            ("kernel", "accesses", "by intervals", "by z3", "assumed", "unproved")
+        ]
+        for k in self.kernels:
+            numbers = k.accesses, k.by_intervals, k.by_solver, k.assumed, len(k.unproved)
+            rows.append((f"{k.number} {k.name}", *map(str, numbers)))
+        sums = [sum(int(row[i]) for row in rows[1:]) for i in range(1, 6)]
+        rows.append(("all", *map(str, sums)))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+            for row in rows
+        ]
+        lines.append(f"{self.launches} launches within inputs, outputs and arena")
+        lines += [f"assumed: {text}" for text in self.assumptions]
+        lines += [f"unproved: {text}" for text in self.wrong]
+        return "\n".join(lines)
+
+
+def verify(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
+    """Prove that every load and store of a function's program is in bounds.
+
+    Args:
+        function: jitted or not.
+        args, kwargs: what it would be called with; `ShapeDtypeStruct` will do for an array.
+
+    Raises:
+        MissingPackageError: if there is need of z3, and it is not installed.
+
+    Example:
+        >>> import tfn
+        >>> report = verify(lambda x: x[1:] + x[:-1], tfn.ShapeDtypeStruct((9,), "float32"))
+        >>> report.proved, report.launches, [kernel.by_intervals for kernel in report.kernels]
+        (True, 1, [3])
+    """
+    jitted = function if isinstance(function, Jitted) else Jitted(function)
+    target = run.device().target
+    return report(pipeline.lower(jitted.trace(*args, **kwargs).jaxpr, target), target)
+
+
+def report(program: Program, target: Target,
+           language: pipeline.Language = pipeline.LLVM) -> Report:  # fmt: skip
+    """The proofs of a lowered program."""
+    kernels: list[Checked] = []
+    operands: dict[Kernel, dict[int, int]] = {}
+    numbers = {kernel.name: i for i, kernel in enumerate(program.kernels)}
+    for kernel in dict.fromkeys(launch.kernel for launch in program.launches):
+        found, operands[kernel] = checked(numbers[kernel.name], kernel, target, language)
+        kernels.append(found)
+    return Report(tuple(kernels), len(program.launches), tuple(misplaced(program, operands)))
+
+
+def checked(number: int, kernel: Kernel, target: Target,
+            language: pipeline.Language) -> tuple[Checked, dict[int, int]]:  # fmt: skip
+    """The proofs of one kernel, and how many bytes it takes its operands to have."""
+    body = kernel.source
+    assert body is not None, "a kernel that `pipeline.kernel` has made"
+    of_hand = body.src[0].src[0] if body.op is Op.TUPLE else None
+    if of_hand is not None and of_hand.op is Op.KERNEL:
+        types = (*of_hand.arg.results, *of_hand.arg.takes)
+        sizes = {i: prod(shape) * dtype.itemsize for i, (shape, dtype) in enumerate(types)}
+        text = f"the kernel {of_hand.arg.name} is text of its author, and has not been read"
+        return Checked(number, kernel.name, 0, 0, 0, (text,), ""), sizes
+    items = pipeline.instructions(kernel, target, language)
+    believed = sort.believed(body, items) if of_hand is not None else {}
+    found = accesses.check(items, kernel.tiles, believed)
+    made = Checked(
+        number, kernel.name, found.by_intervals, found.by_solver, found.assumed,
+        tuple(map(str, found.unproved)), sort.LEMMA if of_hand is not None else "",
+    )  # fmt: skip
+    return made, found.operands
