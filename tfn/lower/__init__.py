@@ -6,6 +6,8 @@ Files in reading order:
     tile        the register tile of a contraction
     pairs       complex values as two real ones each
     plane       functions of complex numbers, in terms of real ones
+    large       values too large to be kept: which they are, and how they hang together
+    strips      such values made and used in strips: attention without its square matrix
     prepare     what must be said with arrays before the cut: padding, long sums in pieces
     uses        which kernels want a value, and what is worth keeping for them
     cut         where kernels end: barriers on what must, or should, be materialised

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 
 from tfn.lower.kernel import Target
 from tfn.lower.prepare import prepare
+from tfn.lower.strips import strips
 from tfn.lower.uses import CHEAP, CONTRACTIONS, LEAVES, SEVERAL_RESULTS, Uses, computed
 from tfn.trace import build
 from tfn.trace.jaxpr import function as make_function
@@ -25,7 +26,7 @@ from tfn.trace.uop import UOp, rebuild, walk
 
 def kernels(function: UOp, target: Target) -> UOp:
     """The function with numbered barriers: the stage KERNELS."""
-    outputs = prepare(function.src, target)
+    outputs = prepare(strips(function.src, target), target)
     barriers = must(outputs)
     barriers |= operands(outputs, barriers)
     apart: dict[UOp, UOp] = {}

@@ -50,12 +50,12 @@ def _merge(outputs: Sequence[UOp], order: Sequence[UOp]) -> list[UOp]:
             replaced |= _JOINS[group[0].op](group, order)
     if not replaced:
         return list(outputs)
-    found = _redirected(outputs, replaced)
+    found = redirected(outputs, replaced)
     # What was joined may now be operands of others that are equal only since.
     return _merge(found, list(walk(found)))
 
 
-def _redirected(outputs: Sequence[UOp], replaced: Mapping[UOp, UOp]) -> list[UOp]:
+def redirected(outputs: Sequence[UOp], replaced: Mapping[UOp, UOp]) -> list[UOp]:
     """The outputs with nodes replaced, beneath the replacements too: chains of loops in one go."""
     new: dict[UOp, UOp] = {}
     stack = list(outputs)
