@@ -26,16 +26,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import models
 import numpy as np
+import rows
 from functional import programs
 from imperative import numpy, pytorch
 from rich.console import Console
 from rich.table import Table
-from rows import ROWS, Inputs, Step, leaves
+from rows import Inputs, Step, leaves
 
+ROWS = rows.ROWS | models.ROWS
 CONTESTANTS: dict[str, Callable[[str], dict[str, Callable[[Inputs], Step]]]] = {
-    "tfn": programs, "jax": programs, "torch": pytorch, "numpy": numpy,
-}  # fmt: skip
+    "tfn": lambda name: programs(name) | models.examples(),
+    "jax": lambda name: programs(name) | models.functional(name),
+    "torch": lambda name: pytorch(name) | models.imperative(name),
+    "numpy": numpy,
+}
 
 IMPORTS = {"tfn": "import tfn, tfn.numpy as xp", "jax": "import jax, jax.numpy as xp",
            "torch": "import torch"}  # fmt: skip
@@ -65,15 +71,15 @@ def serve(contestant: str) -> None:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever a library prints must not stand among the answers
-    rows = CONTESTANTS[contestant](contestant)
+    own = CONTESTANTS[contestant](contestant)
     step: Step = lambda: None
-    print(json.dumps(list(rows)), file=answers, flush=True)
+    print(json.dumps(list(own)), file=answers, flush=True)
     for line in sys.stdin:
         request = json.loads(line)
         try:
             if "row" in request:
                 del step
-                step = rows[request["row"]](ROWS[request["row"]].inputs())
+                step = own[request["row"]](ROWS[request["row"]].inputs())
                 began = time.process_time()
                 results = leaves(step())
                 answer: Any = {"first_s": time.process_time() - began, "values": sample(results)}
