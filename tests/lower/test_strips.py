@@ -7,11 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tfn
 import tfn.numpy as jnp
 from tests.lower.check_passes import HOST
-from tests.lower.graphs import by_definition, draw, on_cores, same
+from tests.lower.graphs import by_definition, draw, inputs, on_cores, p, same
 from tfn.dtypes import BFLOAT16, FLOAT32, DType
 from tfn.hw.cpu.target import host
 from tfn.lower.large import size_bytes
@@ -208,6 +210,54 @@ def test_memory_of_long_sequences(f: Callable[..., Any]) -> None:
     backward = tfn.jit(gradient(f, 3)).memory_analysis(x, x, x).temporary_bytes
     assert forward < 2 * inputs < square / 4
     assert backward < 3 * inputs < square / 3
+
+
+@st.composite
+def drawn(draw: st.DrawFn) -> list[UOp]:
+    """Squares made of rows and columns, made of squares, made of rows and columns, ..."""
+    shape = h, n, m = draw(st.tuples(st.integers(1, 3), st.integers(7, 24), st.integers(7, 24)))
+    lines = [[p(0, h, n, 2), p(1, h, n, 2)], [p(2, h, m, 2), p(3, h, m, 2)]]
+    squares: list[UOp] = []
+    totals: list[list[UOp]] = [[], []]
+    for _ in range(draw(st.integers(3, 14))):
+        kind, side = draw(st.integers(0, 7)), draw(st.integers(0, 1))
+        first = kind == 0 or not squares
+        row, column = (draw(st.sampled_from(some)) for some in lines)
+        x = build.dot(row, column, ((2,), (2,)), ((0,), (0,)))
+        x = build.unary(Op.TANH, x) if first else draw(st.sampled_from(squares))
+        if first or kind == 1:
+            squares.append(x if first else build.maximum(x, squares[-1]) * 0.7)
+        elif kind == 2:
+            above = build.iota(shape, 1) < build.iota(shape, 2) + draw(st.integers(-3, 3))
+            squares.append(build.where(above, x, build.full_like(x, -1)))
+        elif kind == 3:
+            monoid = draw(st.sampled_from([Op.ADD, Op.MAX, Op.MIN]))
+            total = build.reduce(x, monoid, (2 - side,), keepdims=True)
+            totals[side].append(build.unary(Op.TANH, total))
+        elif kind == 4 and totals[side]:
+            total = draw(st.sampled_from(totals[side]))
+            squares.append(x - build.expand(total, shape))
+        elif kind == 5:
+            other = (row, column)[1 - side]
+            line = build.dot(x, other, ((2 - side,), (1,)), ((0,), (0,)))
+            lines[side].append(build.unary(Op.TANH, line))
+        elif kind == 6:
+            squares.append(build.flip(x, (1 + side,)))
+        else:
+            one = tuple(int(axis == 1 + side) for axis in range(3))
+            squares.append(build.pad(build.shrink(x, one, shape), (0, 0, 0), one))
+    ends = [lines[0][-1], lines[1][-1], *(some[-1] for some in totals if some)]
+    return list(dict.fromkeys((*ends, build.add_up(squares[-1], (0, 1)))))
+
+
+@given(drawn(), st.sampled_from([64, 128, 256]))
+def test_any_program_of_squares(outputs: list[UOp], l2_bytes: int) -> None:
+    outputs = [u for u in outputs if u.op is not Op.PARAM]
+    made = strips(outputs, replace(TINY, l2_bytes=l2_bytes))
+    values = inputs(outputs)
+    wanted = by_definition(outputs, values)
+    for x, y in zip(by_definition(made, values), wanted, strict=True):
+        same(x, y, 1e-3, 1e-3)
 
 
 def test_axes_that_are_kept() -> None:

@@ -25,7 +25,11 @@ from tfn.trace.uop import UOp, rebuild, walk
 
 
 def kernels(function: UOp, target: Target) -> UOp:
-    """The function with numbered barriers: the stage KERNELS."""
+    """The function with numbered barriers: the stage KERNELS.
+
+    What is too large to be kept becomes loops over strips first, since what `prepare` says of
+    operands depends on their sizes; the bodies of the loops come here in their turn.
+    """
     outputs = prepare(strips(function.src, target), target)
     barriers = must(outputs)
     barriers |= operands(outputs, barriers)
