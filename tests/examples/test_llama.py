@@ -23,20 +23,13 @@ SHAPE = llama.Shape(width=16, wide=24, layers=2, heads=4, kv_heads=2, words=262,
 
 def matrices(own_outputs: bool) -> dict[str, Data]:
     """Random weights, each matrix as (outputs, inputs)."""
-    d, wide, size = SHAPE.width, SHAPE.wide, SHAPE.width // SHAPE.heads
-    narrow = SHAPE.kv_heads * size
-    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens": (SHAPE.words, d)}
+    shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens": (SHAPE.words, SHAPE.width)}
     for n in range(SHAPE.layers):
-        layer = {
-            "input_layernorm": (d,), "self_attn.q_proj": (d, d), "self_attn.k_proj": (narrow, d),
-            "self_attn.v_proj": (narrow, d), "self_attn.o_proj": (d, d),
-            "post_attention_layernorm": (d,), "mlp.gate_proj": (wide, d),
-            "mlp.down_proj": (d, wide), "mlp.up_proj": (wide, d),
-        }  # fmt: skip
+        layer = llama.layer_shapes(SHAPE)
         shapes |= {f"model.layers.{n}.{name}": shape for name, shape in layer.items()}
-    shapes["model.norm"] = (d,)
+    shapes["model.norm"] = (SHAPE.width,)
     if own_outputs:
-        shapes["lm_head"] = (SHAPE.words, d)
+        shapes["lm_head"] = (SHAPE.words, SHAPE.width)
     draw = np.random.default_rng(0).standard_normal
     return {name: draw(shape).astype(np.float32) * 0.5 for name, shape in shapes.items()}
 
