@@ -9,8 +9,11 @@ In reading order:
     source: the same program as one C file.
     module: the same as one module of LLVM IR, for objects, libraries and WebAssembly.
     load: `tfn.load`: a library called from Python.
+    dimension: sizes that are not known yet, and what constraints say of them.
     codec: plain values as canonical bytes.
     envelope: a head by which bytes are known to be whole, and functions as rows.
     portable: a closed function with its signature, for other processes and machines.
+    fit: traces at several sizes, as one whose integers are polynomials.
+    symbolic: one function for many sizes.
     serialize: portable functions as bytes, and back.
 """

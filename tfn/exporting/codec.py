@@ -23,6 +23,7 @@ import numpy as np
 
 from tfn.dtypes import SHORT, DType
 from tfn.errors import ExportError
+from tfn.exporting.dimension import Polynomial, Ratio
 from tfn.trace.argument import (
     Call,
     Cond,
@@ -47,8 +48,8 @@ from tfn.trace.op import Op
 
 RECORDS: dict[str, type[Any]] = {
     kind.__name__: kind
-    for kind in (Call, Cond, Const, Conv, Dot, Fft, Function, Gather, Iota, Pad, Param, Reduce,
-                 Scan, Scatter, Shrink, Sort, While)
+    for kind in (Call, Cond, Const, Conv, Dot, Fft, Function, Gather, Iota, Pad, Param, Polynomial,
+                 Ratio, Reduce, Scan, Scatter, Shrink, Sort, While)
 }  # fmt: skip
 """The classes of records that bytes may hold."""
 DEEPEST = 100

@@ -8,10 +8,11 @@ tfn.export.export(tfn.jit(f))(x).serialize()  the same under the names of `jax.e
 
 from __future__ import annotations
 
+from tfn.exporting.dimension import symbolic_shape as _symbolic_shape
 from tfn.exporting.export import export as _files
-from tfn.exporting.portable import traced as _traced
 from tfn.exporting.serialize import deserialize as _deserialize
 from tfn.exporting.serialize import serialize as _serialize
+from tfn.exporting.symbolic import anyhow as _anyhow
 
 
 class Export:
@@ -20,7 +21,8 @@ class Export:
     __call__ = staticmethod(_files)
     serialize = staticmethod(_serialize)
     deserialize = staticmethod(_deserialize)
-    export = staticmethod(_traced)
+    export = staticmethod(_anyhow)
+    symbolic_shape = staticmethod(_symbolic_shape)
 
     def __repr__(self) -> str:
         return "<tfn.export>"

@@ -17,7 +17,7 @@ from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
 from tfn.trace.spec import JAXPR_OPS
 from tfn.trace.unfold import plain
-from tfn.trace.uop import UOp, from_rows, rows
+from tfn.trace.uop import Rows, rows
 
 MAGIC = b"tfn-prog"
 VERSION = 1
@@ -102,8 +102,8 @@ def _called(op: Op, arg: Any) -> str:
     return f"a call of {getattr(run, '__qualname__', run)}"
 
 
-def built(found: Any) -> UOp:
-    """The FUNCTION of rows.
+def checked(found: Any) -> Rows:
+    """Rows of a closed function, as far as they can be checked before anything is built.
 
     Raises:
         ExportError: if a row is no operation of a closed function, or reads a later one.
@@ -111,7 +111,6 @@ def built(found: Any) -> UOp:
     for i, (op, src, _) in enumerate(found):
         if op not in _ALLOWED or not all(0 <= s < i for s in src):
             raise ExportError("serialized bytes are not a function", got=f"row {i}: {op}")
-    root = from_rows(list(found))
-    if root.op is not Op.FUNCTION:
-        raise ExportError("serialized bytes are not a function", got=str(root.op))
-    return root
+    if not found or found[-1][0] is not Op.FUNCTION:
+        raise ExportError("serialized bytes are not a function", got="the last row is none")
+    return list(found)

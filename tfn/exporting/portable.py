@@ -116,9 +116,8 @@ class Portable:
             ExportError: naming what bytes cannot hold.
         """
         inputs = tuple((i.path, i.shape, i.dtype, i.weak) for i in self.inputs)
-        arrays = tuple(_array(np.asarray(bind.face().read(x))) for x in self.captured)
-        record = written(self.jaxpr), inputs, arrays, self.outputs, self.weak
-        return sealed(encode(record))
+        record = written(self.jaxpr), inputs, stored(self.captured), self.outputs, self.weak
+        return sealed(encode((*record, ())))
 
     def check(self) -> None:
         """Refuse a signature that is not that of the function.
@@ -140,7 +139,7 @@ class Portable:
         return f"<a function of ({takes}) -> ({gives})>"
 
 
-def traced(function: Callable[..., Any]) -> Callable[..., Portable]:
+def portable(function: Callable[..., Any]) -> Callable[..., Portable]:
     """What makes a function portable, given the arguments that it would be called with.
 
     Raises:
@@ -148,7 +147,7 @@ def traced(function: Callable[..., Any]) -> Callable[..., Portable]:
 
     Example:
         >>> import tfn
-        >>> traced(tfn.jit(lambda x: {"sum": x.sum()}))(tfn.ShapeDtypeStruct((3,), "float32"))
+        >>> portable(tfn.jit(lambda x: {"sum": x.sum()}))(tfn.ShapeDtypeStruct((3,), "float32"))
         <a function of (f32[3]) -> (f32[])>
     """
     jitted = function if isinstance(function, Jitted) else Jitted(function)
@@ -267,6 +266,11 @@ def _numbers(outline: Outline) -> list[int]:
     return [n for child in outline[2] for n in _numbers(child)]
 
 
-def _array(x: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    little = x.astype(x.dtype.newbyteorder("<"), copy=False) if x.dtype.kind != "V" else x
-    return x.shape, x.dtype, little.tobytes()
+def stored(arrays: Sequence[Any]) -> tuple[tuple[Shape, DType, bytes], ...]:
+    """Arrays as shape, dtype and bits, the lowest byte first."""
+    found = []
+    for array in arrays:
+        x: np.ndarray[Any, Any] = np.asarray(bind.face().read(array))
+        little = x if x.dtype.kind == "V" else x.astype(x.dtype.newbyteorder("<"), copy=False)
+        found.append((x.shape, x.dtype, little.tobytes()))
+    return tuple(found)

@@ -23,18 +23,24 @@ import numpy as np
 
 from tfn.errors import ExportError, TfnError
 from tfn.exporting.codec import decode
-from tfn.exporting.envelope import HINT, built, opened
-from tfn.exporting.portable import Input, Portable, traced
+from tfn.exporting.envelope import HINT, checked, opened
+from tfn.exporting.portable import Input, Portable
+from tfn.exporting.symbolic import Symbolic, anyhow, prove, symbols_of
 from tfn.trace.bind import face
 from tfn.trace.jaxpr import Jaxpr
+from tfn.trace.uop import from_rows
 
 
-def serialize(function: Callable[..., Any] | Portable | Jaxpr, *args: Any, **kwargs: Any) -> bytes:
+def serialize(
+    function: Callable[..., Any] | Portable | Symbolic | Jaxpr, *args: Any, **kwargs: Any
+) -> bytes:
     """A function as bytes: canonical, versioned, hashed.
 
     Args:
         function: jitted or not; or a closed function, which takes no further arguments.
-        args, kwargs: what it would be called with; `ShapeDtypeStruct` will do for an array.
+        args, kwargs: what it would be called with, without static arguments when it is called
+            again; `ShapeDtypeStruct` will do for an array, and with a `symbolic_shape` it stands
+            for arrays of many sizes: see `tfn.exporting.symbolic` for what that can do.
 
     Raises:
         ExportError: if it calls back into Python, or runs a kernel written by hand.
@@ -49,12 +55,12 @@ def serialize(function: Callable[..., Any] | Portable | Jaxpr, *args: Any, **kwa
     """
     if isinstance(function, Jaxpr):
         function = Portable.of(function)
-    if not isinstance(function, Portable):
-        function = traced(function)(*args, **kwargs)
+    if not isinstance(function, (Portable, Symbolic)):
+        function = anyhow(function)(*args, **kwargs)
     return function.serialize()
 
 
-def deserialize(data: bytes) -> Portable:
+def deserialize(data: bytes) -> Portable | Symbolic:
     """The function that bytes hold: to be called, jitted, differentiated and batched like any.
 
     Raises:
@@ -71,16 +77,20 @@ def deserialize(data: bytes) -> Portable:
                           hint=HINT) from error  # fmt: skip
 
 
-def _portable(payload: Any) -> Portable:
+def _portable(payload: Any) -> Portable | Symbolic:
     """The function of what was written.
 
     Raises:
         Exception: of many kinds, if it was not written by us.
     """
-    found, inputs, arrays, outputs, weak = payload
-    jaxpr = Jaxpr(built(found))
+    found, takes, arrays, outputs, weak, constraints = payload
     captured = tuple(face().asarray(_read(x)) for x in arrays)
-    made = Portable(jaxpr, tuple(Input(*i) for i in inputs), captured, outputs, weak)
+    inputs = tuple(Input(*i) for i in takes)
+    if symbols_of(i.shape for i in inputs):
+        symbolic = Symbolic(checked(found), inputs, captured, outputs, weak, constraints)
+        prove(symbolic)
+        return symbolic
+    made = Portable(Jaxpr(from_rows(checked(found))), inputs, captured, outputs, weak)
     made.check()
     return made
 

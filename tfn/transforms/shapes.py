@@ -15,6 +15,8 @@ from tfn.trace.op import Shape
 class ShapeDtypeStruct:
     """Shape, dtype and weakness of an array, without its elements.
 
+    A size may be symbolic, for those who export; see `tfn.export.symbolic_shape`.
+
     Example:
         >>> ShapeDtypeStruct((2, 3), "float32").size
         6
@@ -26,7 +28,7 @@ class ShapeDtypeStruct:
 
     def __post_init__(self) -> None:
         try:
-            shape = tuple(int(n) for n in self.shape)
+            shape = tuple(n if hasattr(n, "symbols") else int(n) for n in self.shape)
         except TypeError:
             raise ShapeError("a shape is a tuple of integers", got=repr(self.shape)) from None
         object.__setattr__(self, "shape", shape)

@@ -1,0 +1,299 @@
+"""One serialized function for many sizes.
+
+    b, = tfn.export.symbolic_shape("b", "b >= 2")
+    data = tfn.export.serialize(f, tfn.ShapeDtypeStruct((b, 28, 28), "float32"))
+    tfn.export.deserialize(data)(images)                  as many images as there are
+
+The function is traced at several sizes, its witnesses.  The traces must be the same operations; the
+integers in which they differ become polynomials in the symbols, through all witnesses.  Then the
+rules of types (`trace.primitives`) are run on the polynomials: that every operation fits together
+for all sizes that the constraints allow is proved, by z3 where arithmetic is not enough.  A call
+puts numbers in, once for each size.
+
+Limits, in all honesty:
+
+- That the polynomials say what Python would have computed is seen at the witnesses, which are
+  small, middling and large, and believed of all other sizes.  A function that asks for the size in
+  Python, and does something else at sizes between, is found out only if witnesses lie on both
+  sides; then it is refused, with the two sizes and the place.
+- Sizes are polynomials of degree 2, or those divided by an integer that a constraint says divides
+  them.  Constants may be such a size or an integer divided by one, as a mean has it.
+- What tfn itself does differently for sizes in blocks, sorts of few and of many for instance, is
+  not seen: operations are recorded before blocks are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from fractions import Fraction
+from typing import Any, cast
+
+import numpy as np
+
+from tfn import tree
+from tfn.dtypes import SHORT, DType
+from tfn.errors import ExportError, ShapeError, TfnError
+from tfn.exporting.codec import encode
+from tfn.exporting.dimension import Numbers, Polynomial, Ratio, Scope, Size, Undecided
+from tfn.exporting.envelope import sealed
+from tfn.exporting.fit import Fit, show, witnesses
+from tfn.exporting.portable import Input, Outline, Portable, arranged, portable, stored
+from tfn.trace import lines
+from tfn.trace.argument import Const
+from tfn.trace.jaxpr import Jaxpr
+from tfn.trace.op import Op
+from tfn.trace.primitives import PRIMITIVES
+from tfn.trace.uop import Rows, from_rows
+from tfn.transforms.arguments import name_of
+from tfn.transforms.shapes import ShapeDtypeStruct
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Symbolic:
+    """A portable function of sizes that are not known yet.
+
+    Attributes:
+        rows: of the closed function, with polynomials for integers.
+        inputs: with polynomials in their shapes.
+        captured, outputs, weak: as in `Portable`.
+        constraints: of the symbols, as text.
+    """
+
+    rows: Rows
+    inputs: tuple[Input, ...]
+    captured: tuple[Any, ...]
+    outputs: Outline
+    weak: tuple[bool, ...]
+    constraints: tuple[str, ...]
+    made: dict[tuple[int, ...], Portable] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> Scope:
+        """Its symbols and what is known of them."""
+        return Scope(symbols_of(i.shape for i in self.inputs), self.constraints)
+
+    def at(self, **numbers: int) -> Portable:
+        """The function at one size.
+
+        Raises:
+            ShapeError: if a constraint does not allow it.
+        """
+        scope = self.scope
+        broken = scope.broken(numbers)
+        if broken:
+            raise ShapeError("sizes do not fulfil the constraints of the function",
+                             got=f"{show(numbers)}, and {', '.join(broken)}")  # fmt: skip
+        key = tuple(numbers[s] for s in scope.symbols)
+        if key not in self.made:
+            put: Callable[[Any], Any] = lambda x: mapped(x, lambda p: p.at(numbers), numbers)
+            rows = [(op, src, put(arg)) for op, src, arg in self.rows]
+            inputs = tuple(replace(i, shape=put(i.shape)) for i in self.inputs)
+            function = Jaxpr(from_rows(rows))
+            self.made[key] = Portable(function, inputs, self.captured, self.outputs, self.weak)
+        return self.made[key]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function of arguments of any sizes that the constraints allow.
+
+        Raises:
+            ShapeError: naming the arguments whose sizes do not fit together.
+        """
+        leaves = arranged(self.inputs, args, kwargs)
+        return self.at(**self.numbers([np.shape(x) for x in leaves]))(*args, **kwargs)
+
+    def numbers(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
+        """What the symbols are in shapes.
+
+        Raises:
+            ShapeError: if they are not the same everywhere.
+        """
+        found: dict[str, int] = {}
+        where: dict[str, Input] = {}
+        pairs: list[tuple[Input, Any, int]] = [
+            (i, size, n)
+            for i, shape in zip(self.inputs, shapes, strict=True)
+            for size, n in zip(i.shape, shape)
+            if isinstance(size, Polynomial)
+        ]
+        for i, size, n in sorted(pairs, key=lambda pair: len(pair[1].terms) > 1):
+            symbol = next(iter(size.symbols))
+            if len(size.symbols) == 1 and symbol not in found:
+                solved = _solved(size, symbol, n)
+                if solved is not None:
+                    found[symbol], where[symbol] = solved, i
+        for i, shape in zip(self.inputs, shapes, strict=True):
+            fits = len(shape) == len(i.shape) and all(
+                n == (s.at(found) if isinstance(s, Polynomial) else s)
+                for s, n in zip(i.shape, shape)
+                if not isinstance(s, Polynomial) or s.symbols <= found.keys()
+            )
+            if not fits or not symbols_of([i.shape]) <= found.keys():
+                seen = ", ".join(f"{s} = {found[s]} in {where[s]}" for s in found)
+                got = f"{i}: {shape} instead of {i.shape}" + (f"; {seen}" if seen else "")
+                raise ShapeError("sizes of arguments do not fit together", got=got)
+        return found
+
+    @property
+    def call(self) -> Callable[..., Any]:
+        """The function, under the name that JAX gives it."""
+        return self.__call__
+
+    def serialize(self) -> bytes:
+        """The function as bytes; see `tfn.export.serialize`."""
+        inputs = tuple((i.path, i.shape, i.dtype, i.weak) for i in self.inputs)
+        record = tuple(self.rows), inputs, stored(self.captured), self.outputs, self.weak
+        return sealed(encode((*record, self.constraints)))
+
+    def __repr__(self) -> str:
+        takes = ", ".join(f"{SHORT[i.dtype]}[{','.join(map(str, i.shape))}]" for i in self.inputs)
+        given = f" where {', '.join(self.constraints)}" if self.constraints else ""
+        return f"<a function of ({takes}){given}>"
+
+
+def symbols_of(shapes: Any) -> frozenset[str]:
+    """All symbols in shapes."""
+    sizes = (size for shape in shapes for size in shape if isinstance(size, Polynomial))
+    return frozenset(s for size in sizes for s in size.symbols)
+
+
+def _solved(size: Polynomial, symbol: str, n: int) -> int | None:
+    """The symbol of a size ``k * symbol + c`` that is n."""
+    factors = size.fractions
+    if set(factors) - {(), (symbol,)}:
+        return None
+    found = (n - factors.get((), Fraction(0))) / factors[(symbol,)]
+    return int(found) if found.denominator == 1 else None
+
+
+def mapped(value: Any, put: Callable[[Polynomial], Any], numbers: Numbers | None = None) -> Any:
+    """An argument of an operation with something else for its polynomials."""
+    if isinstance(value, Polynomial):
+        return put(value)
+    if isinstance(value, tuple):
+        return tuple([mapped(x, put, numbers) for x in value])
+    if isinstance(value, Const) and isinstance(value.bits, Ratio):
+        bits = value.bits.bits(value.dtype, numbers) if numbers is not None else 0
+        return Const(value.dtype, bits, mapped(value.shape, put))
+    if is_dataclass(value) and not isinstance(value, type):
+        new = {f.name: mapped(getattr(value, f.name), put, numbers) for f in fields(value)}
+        return type(value)(**new)
+    return value
+
+
+def anyhow(function: Callable[..., Any]) -> Callable[..., Portable | Symbolic]:
+    """What makes a function portable, given its arguments: for all sizes if some have symbols.
+
+    Raises:
+        ExportError: if it is not the same function at all sizes.
+    """
+    make = portable(function)
+
+    def chosen(*args: Any, **kwargs: Any) -> Portable | Symbolic:
+        shapes = [x.shape for x in tree.leaves((args, kwargs)) if isinstance(x, ShapeDtypeStruct)]
+        symbols = symbols_of(shapes)
+        if not symbols:
+            return make(*args, **kwargs)
+        taken = {n for x in tree.leaves((args, kwargs)) for n in getattr(x, "shape", ())}
+        known = frozenset(n for n in taken if isinstance(n, int))
+        sizes: list[Any] = [s for shape in shapes for s in shape if isinstance(s, Polynomial)]
+        scope = Scope(symbols, (text for size in sizes for text in size.constraints))
+        return _Tracing(name_of(function), make, args, kwargs, scope).run(known)
+
+    return chosen
+
+
+@dataclass(frozen=True, slots=True)
+class _Tracing:
+    """A function on its way to all sizes."""
+
+    name: str
+    make: Callable[..., Portable]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    scope: Scope
+
+    def run(self, taken: frozenset[int]) -> Symbolic:
+        """Trace, compare, prove."""
+        places = witnesses(self.scope, taken)
+        with lines.keeping():
+            traces = [self._traced(numbers) for numbers in places]
+            rows, inputs = Fit(self.name, places, traces).run()
+        first, texts = traces[0], tuple(c.text for c in self.scope.constraints)
+        made = Symbolic(rows, inputs, first.captured, first.outputs, first.weak, texts)
+        prove(made)
+        return made
+
+    def _traced(self, numbers: Numbers) -> Portable:
+        def sized(leaf: Any) -> Any:
+            if not isinstance(leaf, ShapeDtypeStruct):
+                return leaf
+            return replace(leaf, shape=mapped(leaf.shape, lambda p: p.at(numbers)))
+
+        args, kwargs = tree.map(sized, (self.args, self.kwargs))
+        try:
+            return self.make(*args, **kwargs)
+        except TfnError as error:
+            error.add_note(f"{self.name} was traced at {show(numbers)}")
+            raise
+
+
+# The proof.
+
+
+@dataclass(frozen=True, slots=True)
+class _Typed:
+    """A node as the rules of types see it."""
+
+    op: Op
+    src: tuple[Any, ...]
+    arg: Any
+    shape: tuple[Any, ...]
+    dtype: DType
+
+
+def prove(found: Symbolic) -> None:
+    """Prove that operations fit together at all sizes that the constraints allow.
+
+    Raises:
+        ExportError: naming the operation of which it cannot be proved, and what is undecided.
+    """
+    scope = found.scope
+    nodes: list[_Typed] = []
+    for op, src, arg in found.rows:
+        sources = tuple(nodes[i] for i in src)
+        kinds = ", ".join(f"{SHORT[s.dtype]}[{','.join(map(str, s.shape))}]" for s in sources)
+        try:
+            whole(arg, scope)
+            sized = mapped(arg, lambda p: Size(p, scope))
+            shape, dtype = PRIMITIVES[op].infer(cast(Any, sources), sized)
+            if any(isinstance(n, Size) and not scope.always(">=", n.polynomial) for n in shape):
+                raise Undecided(f"whether {shape} has negative sizes")
+        except (Undecided, TfnError, AssertionError, TypeError, ValueError) as error:
+            what = error.what if isinstance(error, TfnError) else str(error)
+            given = ", ".join(found.constraints) or "none"
+            raise ExportError(
+                f"it cannot be proved that {op.value} fits for all sizes",
+                got=f"{op.value} of {kinds}: {what}; constraints: {given}",
+                hint="add a constraint, as 'b >= 2' or 'b % 8 == 0'",
+            ) from error  # fmt: skip
+        nodes.append(_Typed(op, sources, sized, shape, dtype))
+
+
+def whole(value: Any, scope: Scope) -> None:
+    """Refuse polynomials that are not integers everywhere.
+
+    Raises:
+        Undecided: naming the first of them.
+    """
+
+    def check(p: Polynomial) -> Polynomial:
+        if p.divisor > 1 and not scope.always("%", p * p.divisor, p.divisor):
+            raise Undecided(f"whether {p} is whole")
+        return p
+
+    mapped(value, check)
+    if isinstance(value, Const) and isinstance(value.bits, Ratio):
+        check(value.bits.polynomial)
+        if value.bits.over and not scope.always(">", value.bits.polynomial):
+            raise Undecided(f"whether {value.bits.polynomial} is positive")
