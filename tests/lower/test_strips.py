@@ -16,7 +16,9 @@ from tests.lower.check_passes import HOST
 from tests.lower.graphs import by_definition, draw, inputs, on_cores, p, same
 from tfn.dtypes import BFLOAT16, FLOAT32, DType
 from tfn.hw.cpu.target import host
+from tfn.lower.kernel import Loop
 from tfn.lower.large import size_bytes
+from tfn.lower.pipeline import lower
 from tfn.lower.strips import needs, strips, summed
 from tfn.nn import dot_product_attention
 from tfn.trace import build
@@ -210,6 +212,15 @@ def test_memory_of_long_sequences(f: Callable[..., Any]) -> None:
     backward = tfn.jit(gradient(f, 3)).memory_analysis(x, x, x).temporary_bytes
     assert forward < 2 * inputs < square / 4
     assert backward < 3 * inputs < square / 3
+
+
+def test_kernels_of_a_strip() -> None:
+    x = tfn.ShapeDtypeStruct((1, 512, 8, 16), FLOAT32)
+    steps = lower(tfn.make_jaxpr(causal)(x, x, x), replace(host(), l2_bytes=1 << 19)).steps
+    (heads,) = [step for step in steps if isinstance(step, Loop)]
+    (rows,) = [step for step in heads.body if isinstance(step, Loop)]
+    assert len(rows.body) == 3  # the scores, their softmax, its product with the values
+    assert heads.trips == 8 and rows.trips and 512 % rows.trips == 0
 
 
 @st.composite

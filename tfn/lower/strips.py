@@ -303,7 +303,7 @@ class Strip:
     Attributes:
         whole: what is read whole, and its leaf in the body.
         parts: what is read in strips along an axis, and its leaf.
-        start: the leaf of the number of the strip's first row.
+        starts: the number of the strip's first row, as an array and as its leaf, if it is wanted.
     """
 
     plan: Plan
@@ -312,7 +312,7 @@ class Strip:
     rows: int
     whole: dict[UOp, UOp] = field(default_factory=dict)
     parts: dict[tuple[UOp, int], UOp] = field(default_factory=dict)
-    start: UOp = field(default_factory=lambda: _leaf((), INT32))
+    starts: dict[UOp, UOp] = field(default_factory=dict)
 
     def loop(self, totals: Sequence[UOp], target: Target) -> list[UOp]:
         """Results of the scan: sums that go on from `totals`, then slices."""
@@ -327,12 +327,10 @@ class Strip:
                 axis = _axis(plan, u)
                 results.append(self._thin(made[u, axis], axis))
         results = _strips(results, target, 2 * target.l2_bytes // PART)
-        consts, slices = [*self.whole.values()], [self.start, *self.parts.values()]
+        consts, slices = [*self.whole.values()], [*self.starts.values(), *self.parts.values()]
         body, strays = close(results, [*consts, *old, *slices])
         assert not strays, strays
-        numbers = UOp(Op.IOTA, (), Iota(self.length, INT32))
-        starts = numbers * self.rows + self.first
-        arrays = [starts, *(self._slices(u, axis) for u, axis in self.parts)]
+        arrays = [*self.starts, *(self._slices(u, axis) for u, axis in self.parts)]
         arg = Scan(self.length, False, len(consts), len(old))
         return build.several(UOp(Op.SCAN, (body.function, *self.whole, *totals, *arrays), arg))
 
@@ -410,7 +408,9 @@ class Strip:
         """A strip of the numbers 0, 1, ... in a shape."""
         shape = _with(whole, axis, self.rows)
         step = build.count(whole[axis + 1 :])
-        total = build.broadcast_to(build.cast(self.start, dtype) * step, shape)
+        starts = UOp(Op.IOTA, (), Iota(self.length, INT32)) * self.rows + self.first
+        start = self.starts.setdefault(starts, _leaf((), INT32))
+        total = build.broadcast_to(build.cast(start, dtype) * step, shape)
         for i in range(len(shape)):
             total = total + build.iota(shape, i, dtype) * build.count(whole[i + 1 :])
         return total
