@@ -49,15 +49,21 @@ EXCEPTIONS = {
     "tfn/trace/uop.py": {"ref"},  # weakref.ref has no other way to carry its key
     "tfn/tree.py": {"PyTreeEntry"},  # optree has no other way to print a user's key
     "tfn/hw": {"Structure"},  # ctypes has no other way to lay out a struct
-    "tfn/errors.py": {"TypeError", "ValueError", "IndexError", "RuntimeError", "MemoryError",
-                      "FloatingPointError"},
+    "tfn/errors.py": {
+        "TypeError",
+        "ValueError",
+        "IndexError",
+        "RuntimeError",
+        "MemoryError",
+        "FloatingPointError",
+    },
 }
 """What else may be subclassed, and where."""
 
 UNMIRRORED = {
     f"tests/test_{name}.py"
     for name in ("house", "readme", "programs", "deep", "scale", "benchmarks", "optax")
-}
+} | {f"tests/numpy/test_{name}.py" for name in ("against_numpy", "result_types", "docs")}
 """Tests of no one file."""
 
 

@@ -120,6 +120,7 @@ def same(got, want):
         (Op.MIN, -INF, 1.0, -INF), (Op.DIV, 1.0, 0.0, INF), (Op.DIV, 1.0, -0.0, -INF),
         (Op.DIV, 0.0, 0.0, NAN), (Op.MOD, -7.5, 2.0, 0.5), (Op.MOD, 7.5, -2.0, -0.5),
         (Op.MOD, 1.0, 0.0, NAN), (Op.POW, 0.0, 0.0, 1.0), (Op.POW, -2.0, 0.5, NAN),
+        (Op.POW, -0.0, 0.5, 0.0), (Op.POW, -INF, 0.5, INF),
         (Op.POW, NAN, 0.0, 1.0), (Op.POW, -2.0, 3.0, -8.0), (Op.ATAN2, 0.0, -0.0, math.pi),
         (Op.ATAN2, -0.0, -1.0, -math.pi), (Op.ATAN2, 1.0, 0.0, math.pi / 2),
         (Op.SUB, INF, INF, NAN), (Op.ADD, 0.0, -0.0, 0.0), (Op.MUL, 0.0, INF, NAN),

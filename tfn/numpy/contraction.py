@@ -196,7 +196,7 @@ def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Array:
     if x.shape[i] != y.shape[j]:
         raise ShapeError("vecdot needs vectors of one size", got=f"{x.shape}, {y.shape}")
     product = conj(moveaxis(x, i, -1)) * moveaxis(y, j, -1)
-    return product.sum(-1, product.dtype if product.dtype != BOOL else None)
+    return product.any(-1) if product.dtype == BOOL else product.sum(-1, product.dtype)
 
 
 def matvec(x: ArrayLike, y: ArrayLike, /) -> Array:

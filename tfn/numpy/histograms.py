@@ -47,7 +47,7 @@ def bincount(
     if x.ndim != 1:
         raise ArgumentError("bincount needs a vector", got=str(x.shape))
     if length is None:
-        length = max(minlength, int(np.asarray(x).max(initial=-1)) + 1)
+        length = max(minlength, int(np.asarray(x).max()) + 1 if x.size else 0)
     counted = array_of("bincount", np.int32(1) if weights is None else weights)
     broadcast_shape("bincount", counted.shape, x.shape)
     return apply(_counts, (x, counted), length)

@@ -71,7 +71,15 @@ def multiplied(x: Array, y: Array) -> Array:
 
 
 def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> Any:
-    """The quotient of two polynomials and what it leaves; the remainder keeps leading zeros."""
+    """The quotient of two polynomials and what it leaves; the remainder keeps leading zeros.
+
+    With `trim_leading_zeros` it loses what rounding alone may have left of them.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> polydiv(tnp.array([1.0, -3.0, 2.0]), tnp.array([1.0, -1.0]))
+        (Array([ 1., -2.], dtype=float32), Array([0., 0., 0.], dtype=float32))
+    """
     x, y = _coefficients("polydiv", u), _coefficients("polydiv", v)
     x = x.astype(inexact((x.dtype, False))[0])
     steps = max(x.size - y.size + 1, 0)
@@ -82,7 +90,8 @@ def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> 
         x = x.at[i : i + y.size].add(-factor * y)
     whole = concatenate([q[None] for q in quotient]) if quotient else zeros(1, x.dtype)
     if trim_leading_zeros:
-        rest = np.flatnonzero(np.asarray(x))
+        tolerance = float(np.sqrt(finfo(x.dtype).eps))
+        rest = np.flatnonzero(np.abs(np.asarray(x)) > tolerance)
         x = x[int(rest[0]) :] if rest.size else x[-1:]
     return whole, x
 

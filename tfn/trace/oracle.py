@@ -155,6 +155,12 @@ def _modulo(x: Value, y: Value) -> Value:
     return np.asarray(np.where(y == 0, 0, np.mod(x, np.where(y == 0, 1, y)))).astype(x.dtype)
 
 
+def _power(x: Value, y: Value) -> Value:
+    if x.dtype in FLOATS:  # for one exponent 0.5 NumPy takes roots, which differ at -0 and -inf
+        x = np.where((y == 0.5) & ((x == 0) | np.isinf(x)), np.abs(x), x)
+    return np.asarray(np.power(x, y))
+
+
 def _shift(left: bool) -> Callable[[Any, Value, Value], Value]:
     how = np.left_shift if left else np.right_shift
 
@@ -409,7 +415,7 @@ MEANING: dict[Op, Callable[..., Any]] = {
 
     Op.ADD: _numpy(np.add), Op.SUB: _numpy(np.subtract), Op.MUL: _numpy(np.multiply),
     Op.DIV: _numpy(np.true_divide), Op.FLOORDIV: lambda arg, x, y: _divide(x, y),
-    Op.MOD: lambda arg, x, y: _modulo(x, y), Op.POW: _numpy(np.power),
+    Op.MOD: lambda arg, x, y: _modulo(x, y), Op.POW: lambda arg, x, y: _power(x, y),
     Op.ATAN2: _numpy(np.arctan2), Op.MAX: _numpy(np.maximum), Op.MIN: _numpy(np.minimum),
     Op.AND: _numpy(np.bitwise_and), Op.OR: _numpy(np.bitwise_or), Op.XOR: _numpy(np.bitwise_xor),
     Op.SHL: _shift(left=True), Op.SHR: _shift(left=False),
