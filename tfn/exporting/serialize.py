@@ -25,7 +25,7 @@ from tfn.errors import ExportError, TfnError
 from tfn.exporting.codec import decode
 from tfn.exporting.envelope import HINT, checked, opened
 from tfn.exporting.portable import Input, Portable
-from tfn.exporting.symbolic import Symbolic, anyhow, prove, symbols_of
+from tfn.exporting.symbolic import Symbolic, anyhow, symbols_of
 from tfn.trace.bind import face
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.uop import from_rows
@@ -87,9 +87,7 @@ def _portable(payload: Any) -> Portable | Symbolic:
     captured = tuple(face().asarray(_read(x)) for x in arrays)
     inputs = tuple(Input(*i) for i in takes)
     if symbols_of(i.shape for i in inputs):
-        symbolic = Symbolic(checked(found), inputs, captured, outputs, weak, constraints)
-        prove(symbolic)
-        return symbolic
+        return Symbolic(checked(found), inputs, captured, outputs, weak, constraints)
     made = Portable(Jaxpr(from_rows(checked(found))), inputs, captured, outputs, weak)
     made.check()
     return made

@@ -90,7 +90,9 @@ class Symbolic:
             rows = [(op, src, put(arg)) for op, src, arg in self.rows]
             inputs = tuple(replace(i, shape=put(i.shape)) for i in self.inputs)
             function = Jaxpr(from_rows(rows))
-            self.made[key] = Portable(function, inputs, self.captured, self.outputs, self.weak)
+            made = Portable(function, inputs, self.captured, self.outputs, self.weak)
+            made.check()
+            self.made[key] = made
         return self.made[key]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -133,6 +135,11 @@ class Symbolic:
                 got = f"{i}: {shape} instead of {i.shape}" + (f"; {seen}" if seen else "")
                 raise ShapeError("sizes of arguments do not fit together", got=got)
         return found
+
+    @property
+    def in_avals(self) -> tuple[ShapeDtypeStruct, ...]:
+        """The types of the arrays it takes, with polynomials for sizes."""
+        return tuple(ShapeDtypeStruct(i.shape, i.dtype, i.weak) for i in self.inputs)
 
     @property
     def call(self) -> Callable[..., Any]:

@@ -22,7 +22,7 @@ from tfn.lower import solver
 from tfn.lower.bounds import Facts, Interval, limits
 from tfn.lower.linearize import BEGIN, END
 from tfn.lower.prove import Outside, show
-from tfn.trace.argument import Param
+from tfn.trace.argument import Param, Range
 from tfn.trace.build import count
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, walk
@@ -125,7 +125,7 @@ class Checker:
         self.again = {u for u, times in Counter(items).items() if times > 1}
         self.ends = {u.src[0]: u for u in items if u.op is Op.END}
         self.outcome = Outcome()
-        self.lanes: dict[tuple[UOp, int], UOp] = {}
+        self.lanes: dict[tuple[UOp, int | UOp], UOp] = {}
         self.known: dict[tuple[object, ...], tuple[str, Outside | None]] = {}
 
     def run(self) -> Outcome:
@@ -244,7 +244,7 @@ class Checker:
         size = count(u.src[0].shape)
         for _, base, gate, at in self.places(u):
             low, high = facts.interval(base)
-            inside = facts.exact(base) and low + at >= 0 and high + at < size
+            inside = low + at >= 0 and high + at < size
             if not inside and (gate is None or facts.interval(gate)[1]):
                 return False
         return True
@@ -254,9 +254,10 @@ class Checker:
         size = count(u.src[0].shape)
         if not self.again.isdisjoint(walk([u.src[1], *_gate(u)])):
             return Outside({}, None)
+        if self.at_once(u, facts):
+            return None
         for lane, base, gate, at in self.places(u):
-            wrong = (base < -at) | (const(size - 1 - at, INT64) < base)
-            found = solver.holds([wrong] if gate is None else [wrong, gate], facts, [base])
+            found = _question(base, at, size, gate, facts)
             if not found.never:
                 known = {v: i for v, i in (found.at or {}).items() if v.op in _SHOWN}
                 if u.arg.lanes > 1 or base is not u.src[1]:
@@ -264,8 +265,19 @@ class Checker:
                 return Outside(known, found.values[0] + at if found.values else None)
         return None
 
-    def lane(self, root: UOp, lane: int) -> UOp:
-        """One lane of a value, as a scalar."""
+    def at_once(self, u: UOp, facts: Facts) -> bool:
+        """Whether z3 proves it for all lanes at once, as if the lane were a loop."""
+        base, access, gates = u.src[1], u.arg, _gate(u)
+        vectors = [v for v in walk([base, *gates], lambda v: bool(v.shape)) if v.shape]
+        if not vectors or any(v.op is Op.SHUFFLE for v in vectors):
+            return False
+        lane = UOp(Op.RANGE, (), Range(_OPAQUE, vectors[0].shape[0]))
+        index = self.lane(base, lane) + (0 if base.shape else lane * access.stride)
+        gate = self.lane(gates[0], lane) if gates else None
+        return _question(index, access.offset, count(u.src[0].shape), gate, facts).never
+
+    def lane(self, root: UOp, lane: int | UOp) -> UOp:
+        """One lane of a value, as a scalar; a range stands for any of them."""
         if not root.shape:
             return root
         for u in walk([root], lambda u: bool(u.shape)):
@@ -273,14 +285,14 @@ class Checker:
                 self.lanes[u, lane] = self._lane(u, lane)
         return self.lanes[root, lane]
 
-    def _lane(self, u: UOp, lane: int) -> UOp:
+    def _lane(self, u: UOp, lane: int | UOp) -> UOp:
         if u.op is Op.CONST:
             return const(u.arg.value, u.dtype)
         if u.op is Op.LANES:
-            return const(lane, INT64)
+            return const(lane, INT64) if isinstance(lane, int) else lane
         if u.op is Op.SPLAT:
             return u.src[0]
-        if u.op is Op.SHUFFLE:
+        if u.op is Op.SHUFFLE and isinstance(lane, int):
             at, width = u.arg[lane], u.src[0].shape[0]
             return self.lane(u.src[at // width], at % width)
         if u.op in (Op.LOAD, Op.ACCUMULATOR, Op.DOT2):
@@ -289,6 +301,12 @@ class Checker:
                 self.given[opaque] = limits(u.dtype)
             return opaque
         return UOp(u.op, tuple([self.lane(s, lane) for s in u.src]), u.arg)
+
+
+def _question(base: UOp, at: int, size: int, gate: UOp | None, facts: Facts) -> solver.Answer:
+    """Whether ``base + at`` can be outside while the gate holds, and what the base is there."""
+    wrong = (base < -at) | (const(size - 1 - at, INT64) < base)
+    return solver.holds([wrong] if gate is None else [wrong, gate], facts, [base])
 
 
 def _gate(u: UOp) -> tuple[UOp, ...]:
