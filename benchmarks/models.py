@@ -22,7 +22,7 @@ LEARNING_RATE, DECAY, BETAS, TINY = 3e-3, 0.1, (0.9, 0.99), 1e-8
 ALPHABET, LENGTH, TEXTS, WIDTH, LAYERS, HEADS = 80, 128, 16, 128, 4, 4
 WORDS, ROOM = 32_000, 256
 LLAMA = {"width": 288, "wide": 768, "layers": 6, "heads": 6}
-EPSILON = 1e-5
+EPSILON, BASE = 1e-5, 10000.0  # of norms, and of rotary positions
 
 
 def gpt() -> Inputs:
@@ -38,7 +38,6 @@ def gpt() -> Inputs:
     ]
     weights = {
         "characters": normal(70, ALPHABET, d, scale=0.02),
-        "places": normal(71, LENGTH, d, scale=0.02),
         "blocks": blocks, "norm": norm, "out": normal(72, d, ALPHABET, scale=0.02),
     }  # fmt: skip
     return {"weights": weights, "texts": whole(7, ALPHABET, TEXTS, LENGTH + 1).astype(np.uint8)}
@@ -99,7 +98,8 @@ def examples() -> dict[str, Callable[[Inputs], Step]]:
         def block(w: Inputs) -> Any:
             parts = (dense(w[k]) for k in ("query", "key", "value", "out"))
             return nn.TransformerBlock(
-                nn.LayerNorm(*map(array, w["norm1"])), nn.MultiheadAttention(*parts, HEADS, HEADS),
+                nn.LayerNorm(*map(array, w["norm1"])),
+                nn.MultiheadAttention(*parts, HEADS, HEADS, BASE),
                 nn.LayerNorm(*map(array, w["norm2"])),
                 nn.FeedForward(dense(w["up"]), None, dense(w["down"])), nn.Dropout(0.0),
             )  # fmt: skip
@@ -107,7 +107,6 @@ def examples() -> dict[str, Callable[[Inputs], Step]]:
         layers = tfn.tree.map(lambda *xs: tfn.numpy.stack(xs), *map(block, weights["blocks"]))
         network = char_gpt.GPT(
             nn.Embedding(array(weights["characters"])),
-            nn.Embedding(array(weights["places"])),
             nn.Stack(layers),
             nn.LayerNorm(*map(array, weights["norm"])),
             dense(weights["out"]),
@@ -156,15 +155,23 @@ def functional(name: str) -> dict[str, Callable[[Inputs], Step]]:
         centred = x - x.mean(-1, keepdims=True)
         return centred * lax.rsqrt((centred**2).mean(-1, keepdims=True) + EPSILON) * g + b
 
+    def rotary(x: Any) -> Any:
+        half = x.shape[-1] // 2
+        angles = xp.arange(LENGTH)[:, None, None] * BASE ** (xp.arange(half) / -half)
+        cos, sin = xp.cos(angles), xp.sin(angles)
+        a, b = x[..., :half], x[..., half:]
+        return xp.concatenate([a * cos - b * sin, a * sin + b * cos], -1)
+
     def loss(p: Any, texts: Any) -> Any:
         texts = texts.astype(int)
-        x = p["characters"][texts[:, :-1]] + p["places"]
+        x = p["characters"][texts[:, :-1]]
         for w in p["blocks"]:
             h = layer_norm(x, *w["norm1"])
             q, k, v = (
                 (h @ w[n]).reshape(TEXTS, LENGTH, HEADS, -1) for n in ("query", "key", "value")
             )
-            x = x + nn.dot_product_attention(q, k, v, is_causal=True).reshape(x.shape) @ w["out"]
+            mixed = nn.dot_product_attention(rotary(q), rotary(k), v, is_causal=True)
+            x = x + mixed.reshape(x.shape) @ w["out"]
             x = x + nn.gelu(layer_norm(x, *w["norm2"]) @ w["up"]) @ w["down"]
         logits = nn.log_softmax(layer_norm(x, *p["norm"]) @ p["out"])
         return -xp.take_along_axis(logits, texts[:, 1:, None], -1).mean()
@@ -201,7 +208,7 @@ def functional(name: str) -> dict[str, Callable[[Inputs], Step]]:
 
     def turned(x: Any, at: Any) -> Any:
         half = x.shape[-1] // 2
-        angles = at * 10000.0 ** (xp.arange(half) / -half)
+        angles = at * BASE ** (xp.arange(half) / -half)
         cos, sin = xp.cos(angles), xp.sin(angles)
         a, b = x.reshape(-1, half, 2)[..., 0], x.reshape(-1, half, 2)[..., 1]
         return xp.stack([a * cos - b * sin, a * sin + b * cos], -1).reshape(x.shape)
@@ -255,15 +262,23 @@ def imperative(name: str) -> dict[str, Callable[[Inputs], Step]]:
         )
         norm = partial(f.layer_norm, normalized_shape=(WIDTH,), eps=EPSILON)
 
+        half = WIDTH // HEADS // 2
+        angles = torch.arange(LENGTH)[:, None] * BASE ** (torch.arange(half) / -half)
+        cos, sin = angles.cos(), angles.sin()
+
+        def rotary(x: Any) -> Any:
+            a, b = x.chunk(2, -1)
+            return torch.cat([a * cos - b * sin, a * sin + b * cos], -1)
+
         def loss() -> Any:
-            x = f.embedding(texts[:, :-1], p["characters"]) + p["places"]
+            x = f.embedding(texts[:, :-1], p["characters"])
             for w in p["blocks"]:
                 h = norm(x, weight=w["norm1"][0], bias=w["norm1"][1])
                 q, k, v = (
                     (h @ w[n]).view(TEXTS, LENGTH, HEADS, -1).transpose(1, 2)
                     for n in ("query", "key", "value")
                 )
-                mixed = f.scaled_dot_product_attention(q, k, v, is_causal=True)
+                mixed = f.scaled_dot_product_attention(rotary(q), rotary(k), v, is_causal=True)
                 x = x + mixed.transpose(1, 2).reshape(x.shape) @ w["out"]
                 h = norm(x, weight=w["norm2"][0], bias=w["norm2"][1])
                 x = x + f.gelu(h @ w["up"], approximate="tanh") @ w["down"]
@@ -284,7 +299,7 @@ def imperative(name: str) -> dict[str, Callable[[Inputs], Step]]:
         for w in p["blocks"]:  # as its Linear has them
             w.update({k: x.T.contiguous() for k, x in w.items() if x.ndim == 2})
         half = width // heads // 2
-        angles = torch.arange(ROOM)[:, None] * 10000.0 ** (torch.arange(half) / -half)
+        angles = torch.arange(ROOM)[:, None] * BASE ** (torch.arange(half) / -half)
         cos, sin = angles.cos(), angles.sin()
         norm = partial(f.rms_norm, normalized_shape=(width,), eps=EPSILON)
 

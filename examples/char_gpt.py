@@ -65,29 +65,29 @@ class GPT:
     """A Transformer that says, at each place of a text, which character may come next."""
 
     characters: nn.Embedding
-    places: nn.Embedding
     blocks: nn.Stack
     norm: nn.LayerNorm
     out: nn.Linear
 
     @staticmethod
-    def init(key: random.Key, alphabet: int, length: int, *, layers: int, width: int,
-             heads: int) -> GPT:  # fmt: skip
+    def init(key: random.Key, alphabet: int, *, layers: int, width: int, heads: int) -> GPT:
         """First values of all parameters."""
-        keys = random.split(key, 4)
+        keys = random.split(key, 3)
         small = nn.initializers.normal(0.02)
+
+        def block(key: random.Key) -> nn.TransformerBlock:
+            return nn.TransformerBlock.init(key, width, heads, rotary_base=10000.0)
+
         return GPT(
             nn.Embedding.init(keys[0], alphabet, width, weight_init=small),
-            nn.Embedding.init(keys[1], length, width, weight_init=small),
-            nn.Stack.init(lambda k: nn.TransformerBlock.init(k, width, heads), keys[2], layers),
+            nn.Stack.init(block, keys[1], layers),
             nn.LayerNorm.init(width),
-            nn.Linear.init(keys[3], width, alphabet, use_bias=False, weight_init=small),
+            nn.Linear.init(keys[2], width, alphabet, use_bias=False, weight_init=small),
         )
 
     def __call__(self, text: tfn.Array) -> tfn.Array:
         """Logits of the next characters (..., time, alphabet), from texts (..., time)."""
-        x = self.characters(text) + self.places.weight[: text.shape[-1]]
-        return self.out(self.norm(self.blocks(x, is_causal=True)))
+        return self.out(self.norm(self.blocks(self.characters(text), is_causal=True)))
 
 
 def loss_of(network: GPT, texts: tfn.Array) -> tfn.Array:
@@ -159,7 +159,7 @@ def train(options: argparse.Namespace, console: Console) -> float:
     checkpoints = Checkpoints(options.checkpoints / run)
     if not options.resume:
         checkpoints.clear()
-    network = GPT.init(init_key, len(alphabet.characters), options.length, layers=options.layers,
+    network = GPT.init(init_key, len(alphabet.characters), layers=options.layers,
                        width=options.width, heads=options.heads)  # fmt: skip
     done, now = checkpoints.resume((network, optimizer.init(network), Position()))
     network, state, position = now

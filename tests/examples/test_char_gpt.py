@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def network(key: int = 0) -> char_gpt.GPT:
-    return char_gpt.GPT.init(random.key(key), 10, 8, layers=2, width=16, heads=2)
+    return char_gpt.GPT.init(random.key(key), 10, layers=2, width=16, heads=2)
 
 
 def test_text_is_there() -> None:
