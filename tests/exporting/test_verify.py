@@ -11,12 +11,13 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from examples import char_gpt, mnist, mnist_in_c
+from examples import mnist, mnist_in_c
 from tests.lower.test_accesses import changed
 from tfn import nn, random
-from tfn.errors import ArgumentError, ExportError
+from tfn.errors import ArgumentError, ExportError, MissingPackageError
 from tfn.exporting.verify import report, verify
-from tfn.lower import pipeline
+from tfn.hw.cpu.target import named
+from tfn.lower import pipeline, solver
 from tfn.nn import optim
 
 X = np.ones((5, 9), np.float32)
@@ -31,14 +32,34 @@ def test_networks_on_mnist(model: str) -> None:
         assert bool(found.assumptions) == (name == "shuffle")
 
 
+@nn.module
+class GPT:
+    characters: nn.Embedding
+    blocks: nn.Stack
+    out: nn.Linear
+
+
+def gpt(key: random.Key) -> GPT:
+    a, b, c = random.split(key, 3)
+    blocks = nn.Stack.init(lambda key: nn.TransformerBlock.init(key, 32, 2), b, 2)
+    return GPT(nn.Embedding.init(a, 65, 32), blocks, nn.Linear.init(c, 32, 65))
+
+
 def test_a_step_of_a_gpt() -> None:
-    network = tfn.eval_shape(
-        lambda key: char_gpt.GPT.init(key, 65, 32, layers=2, width=32, heads=2), random.key(0)
-    )
     optimizer = optim.adam(1e-3)
+
+    def loss(network: GPT, texts: Any) -> Any:
+        logits = network.out(network.blocks(network.characters(texts[:, :-1]), is_causal=True))
+        return nn.softmax_cross_entropy_with_integer_labels(logits, texts[:, 1:]).mean()
+
+    def step(network: GPT, state: Any, texts: Any) -> Any:
+        value, slopes = tfn.value_and_grad(loss)(network, texts)
+        updates, state = optimizer.update(slopes, state, network)
+        return optim.apply_updates(network, updates), state, value
+
+    network = tfn.eval_shape(gpt, random.key(0))
     state = tfn.eval_shape(optimizer.init, network)
-    texts = tfn.ShapeDtypeStruct((4, 33), "uint8")
-    found = verify(char_gpt.make_step(optimizer), network, state, texts)
+    found = verify(step, network, state, tfn.ShapeDtypeStruct((4, 33), "int32"))
     assert found.proved and not found.assumptions, str(found)
 
 
@@ -93,3 +114,47 @@ def test_export_refuses_what_is_not_proved(tmp_path: Path, monkeypatch: pytest.M
     assert path.exists()
     with pytest.raises(ArgumentError, match="'refuse' or 'allow'"):
         tfn.export(f, X, path=path, unproved="perhaps")
+
+
+def test_export_says_how_to_do_without_z3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solver, "installed", lambda: False)
+
+    def f(x: Any, i: Any) -> Any:
+        return x.at[i].add(1.0)
+
+    i = np.arange(3)
+    with pytest.raises(MissingPackageError) as caught:
+        tfn.export(f, X, i, path=tmp_path / "f.c")
+    assert "unproved='allow'" in caught.value.__notes__[0]
+    assert tfn.export(f, X, i, path=tmp_path / "f.c", unproved="allow").files[0].exists()
+    assert tfn.export(lambda x: x * 2, X, path=tmp_path / "g.c").files[0].exists()
+
+
+TEXT = """\
+define void @NAME(i64 %begin, i64 %end, ptr %operands) {
+  ret void
+}
+"""
+
+
+def test_kernels_whose_text_is_not_known() -> None:
+    """The instructions are made again, and must become the very text of the kernel."""
+    target = tfn.run.device().target
+    program = pipeline.lower(tfn.make_jaxpr(lambda x: x * 2)(X), target)
+    (launch,) = program.launches
+    other = replace(launch, kernel=replace(launch.kernel, name="k" + 20 * "0", text=TEXT))
+    found = report(replace(program, steps=(other,)), target)
+    assert not found.proved and "are not known" in str(found)
+
+
+@pytest.mark.parametrize(
+    "name", ["x86-64", "x86-64-v3", "x86-64-v4", "aarch64", "riscv64", "wasm32"]
+)
+def test_other_targets(name: str) -> None:
+    def f(x: Any, w: Any, i: Any) -> Any:
+        return tnp.tanh(x @ w)[i].sum(0), tnp.sort(x.ravel()), tnp.pad(x, 3)
+
+    x, w = tfn.ShapeDtypeStruct((37, 21), "float32"), tfn.ShapeDtypeStruct((21, 19), "float32")
+    i = tfn.ShapeDtypeStruct((5,), "int32")
+    found = tfn.verify(f, x, w, i, target=named(name))
+    assert found.proved, str(found)

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from tfn import tree
-from tfn.errors import ArgumentError, ExportError
+from tfn.errors import ArgumentError, ExportError, MissingPackageError
 from tfn.exporting.header import header
 from tfn.exporting.module import module
 from tfn.exporting.signature import Field, Signature, identifier, named
 from tfn.exporting.source import source
-from tfn.exporting.verify import Report, report
+from tfn.exporting.verify import report
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.compile.link import link
 from tfn.hw.compile.llvm import LlvmCompiler
@@ -125,7 +125,7 @@ def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str
     language = pipeline.C_TOGETHER if threads > 1 else pipeline.C if kind == "c" else pipeline.ALONE
     program = lowered(request.jaxpr, target, language)
     if unproved != "allow":
-        _require(report(program, target, language))
+        _require(program, target, language)
     signature, places = described(request, program, identifier(name or path.stem), target, threads)
     if kind == "c":
         content = source(signature, program, places, target).encode()
@@ -140,13 +140,18 @@ def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str
     return Exported(signature, tuple(files))
 
 
-def _require(found: Report) -> None:
+def _require(program: Program, target: Target, language: pipeline.Language) -> None:
     """Refuse a program that may leave its memory, or of which nobody knows."""
+    try:
+        found = report(program, target, language)
+    except MissingPackageError as error:
+        error.add_note("unproved='allow' exports without proofs")
+        raise
     if not found.proved:
         raise ExportError(
             f"{len(found.wrong)} access(es) cannot be proved to be in bounds; nothing is written",
             got="\n       ".join(found.wrong),
-            hint="report it, since tfn made this program; unproved='allow' writes it all the same",
+            hint="look at kernels written by hand first; unproved='allow' writes it all the same",
         )
 
 

@@ -17,10 +17,12 @@ from math import prod
 from typing import Any
 
 from tfn import run
+from tfn.errors import CompileError
 from tfn.lower import accesses, pipeline, sort
 from tfn.lower.extents import misplaced
-from tfn.lower.kernel import Kernel, Program, Target
+from tfn.lower.kernel import Kernel, Launch, Program, Slot, Space, Target
 from tfn.trace.op import Op
+from tfn.trace.uop import UOp
 from tfn.transforms.jit import Jitted
 
 
@@ -106,12 +108,14 @@ class Report:
         return "\n".join(lines)
 
 
-def verify(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
+def verify(function: Callable[..., Any], *args: Any, target: Target | None = None,
+           **kwargs: Any) -> Report:  # fmt: skip
     """Prove that every load and store of a function's program is in bounds.
 
     Args:
         function: jitted or not.
         args, kwargs: what it would be called with; `ShapeDtypeStruct` will do for an array.
+        target: what the program is made for, the default device's target if None.
 
     Raises:
         MissingPackageError: if there is need of z3, and it is not installed.
@@ -123,7 +127,7 @@ def verify(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Report:
         (True, 1, [3])
     """
     jitted = function if isinstance(function, Jitted) else Jitted(function)
-    target = run.device().target
+    target = target or run.device().target
     return report(pipeline.lower(jitted.trace(*args, **kwargs).jaxpr, target), target)
 
 
@@ -133,28 +137,43 @@ def report(program: Program, target: Target,
     kernels: list[Checked] = []
     operands: dict[Kernel, dict[int, int]] = {}
     numbers = {kernel.name: i for i, kernel in enumerate(program.kernels)}
-    for kernel in dict.fromkeys(launch.kernel for launch in program.launches):
-        found, operands[kernel] = checked(numbers[kernel.name], kernel, target, language)
-        kernels.append(found)
+    for launch in program.launches:
+        if launch.kernel not in operands:
+            number = numbers[launch.kernel.name]
+            found, operands[launch.kernel] = checked(number, launch, target, language)
+            kernels.append(found)
     return Report(tuple(kernels), len(program.launches), tuple(misplaced(program, operands)))
 
 
-def checked(number: int, kernel: Kernel, target: Target,
+def checked(number: int, launch: Launch, target: Target,
             language: pipeline.Language) -> tuple[Checked, dict[int, int]]:  # fmt: skip
-    """The proofs of one kernel, and how many bytes it takes its operands to have."""
-    body = kernel.source
+    """The proofs of a kernel where it is first launched, and the bytes that its operands need."""
+    kernel, body = launch.kernel, launch.kernel.source
     assert body is not None, "a kernel that `pipeline.kernel` has made"
     of_hand = body.src[0].src[0] if body.op is Op.TUPLE else None
-    if of_hand is not None and of_hand.op is Op.KERNEL:
-        types = (*of_hand.arg.results, *of_hand.arg.takes)
-        sizes = {i: prod(shape) * dtype.itemsize for i, (shape, dtype) in enumerate(types)}
-        text = f"the kernel {of_hand.arg.name} is text of its author, and has not been read"
-        return Checked(number, kernel.name, 0, 0, 0, (text,), ""), sizes
-    items = pipeline.instructions(kernel, target, language)
+    try:
+        items = pipeline.instructions(kernel, target, language)
+    except CompileError as error:
+        sizes = _declared(of_hand) if of_hand is not None and of_hand.op is Op.KERNEL else {}
+        return Checked(number, kernel.name, 0, 0, 0, (error.what,), ""), sizes
     believed = sort.believed(body, items) if of_hand is not None else {}
     found = accesses.check(items, kernel.tiles, believed)
+    unproved = tuple(u.text(_named(launch.operands[u.buffer])) for u in found.unproved)
     made = Checked(
-        number, kernel.name, found.by_intervals, found.by_solver, found.assumed,
-        tuple(map(str, found.unproved)), sort.LEMMA if of_hand is not None else "",
+        number, kernel.name, found.by_intervals, found.by_solver, found.assumed, unproved,
+        sort.LEMMA if of_hand is not None else "",
     )  # fmt: skip
     return made, found.operands
+
+
+def _named(slot: Slot) -> str:
+    """What an operand is: ``input 2``, or a part of the arena."""
+    if slot.space is Space.ARENA:
+        return f"the arena's value at byte {slot.at:,}"
+    return f"{slot.space.value} {slot.at}"
+
+
+def _declared(kernel: UOp) -> dict[int, int]:
+    """The bytes of the operands of a kernel that is text of its author, by what they say."""
+    types = (*kernel.arg.results, *kernel.arg.takes)
+    return {i: prod(shape) * dtype.itemsize for i, (shape, dtype) in enumerate(types)}

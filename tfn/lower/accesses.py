@@ -56,10 +56,14 @@ class Unproved:
     outside: Outside
 
     def __str__(self) -> str:
+        return self.text(f"operand {self.buffer}")
+
+    def text(self, buffer: str) -> str:
+        """What is wrong, in words, with a name for the buffer."""
         gate = f" if {self.gate}" if self.gate else ""
         what = "store" if self.store else "load"
         return (
-            f"{what} at [{self.index}]{gate} of operand {self.buffer}, "
+            f"{what} at [{self.index}]{gate} of {buffer}, "
             f"which has {self.size:,} elements: {self.outside}"
         )
 

@@ -10,7 +10,7 @@ another `Language` is asked for.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -161,20 +161,29 @@ def instructions(made: Kernel, target: Target, language: Language = LLVM) -> tup
     """The instructions that a kernel was written from, made again; they are not kept.
 
     Raises:
-        CompileError: if its author has written it as text.
+        CompileError: if they cannot be: its author has written it as text.
     """
+    for items in _made_again(made, target):
+        written = partial(_text, language, items)
+        if language.named("k", written)[0] == made.name:
+            return items  # the name is a digest of the text that they become
+    raise CompileError(f"the instructions of the kernel {made.name} are not known")
+
+
+def _text(language: Language, items: Sequence[UOp], name: str) -> str:
+    return language.kernel(name, items)
+
+
+def _made_again(made: Kernel, target: Target) -> Iterator[tuple[UOp, ...]]:
+    """What a kernel may have been written from: opt-ops were followed by `tidy`, or not."""
     body = made.source
     assert body is not None, "a kernel that `kernel` has made"
-    if body.op is Op.TUPLE and body.src[0].src[0].op is Op.KERNEL:
-        raise CompileError(f"the kernel {body.src[0].src[0].arg.name} is text of its author")
-    if body.op is Op.TUPLE:
-        items, _ = sort.instructions(body)
-    else:
+    if body.op is Op.SINK:
         n = split.replay(split.nest(PASSES[3].run(body, target)), made.opts)
-        items = PASSES[5].run(n if n.body is made.body else split.tidy(n), target)
-    name, _ = language.named("k", lambda name: language.kernel(name, items))
-    assert name == made.name, "the same instructions have the same name"
-    return items
+        yield PASSES[5].run(n, target)
+        yield PASSES[5].run(split.tidy(n), target)
+    elif body.src[0].src[0].op is Op.SORT:
+        yield sort.instructions(body)[0]
 
 
 def _handmade(body: UOp, language: Language) -> Kernel:
