@@ -23,7 +23,8 @@ from tfn.trace.uop import UOp, walk
 WORTH = 1.5
 """How many times the small values around a large one it has to be, to be made again instead."""
 
-THROUGH = ELEMENTWISE | MOVEMENT | {Op.REDUCE, Op.DOT}
+PLAIN = ELEMENTWISE | MOVEMENT
+THROUGH = PLAIN | {Op.REDUCE, Op.DOT}
 """What large values may be made by."""
 
 ALONG = ELEMENTWISE | {Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.REDUCE}
@@ -82,7 +83,7 @@ class Landscape:
         for u in order:
             for s in u.src:
                 self.users.setdefault(s, []).append(u)
-            made = u.src and u.op in ELEMENTWISE | MOVEMENT and not _regroups(u)
+            made = u.src and u.op in PLAIN and not _regroups(u)
             if (made or u.op in (Op.IOTA, Op.CONST)) and self.numbers.issuperset(u.src):
                 self.numbers.add(u)
         self.large = self._large(limit)
@@ -111,14 +112,18 @@ class Landscape:
         """Small values that come from large ones and lead to large ones, not by a contraction."""
         after: set[UOp] = set()
         for u in self.order:
-            if u.op in ALONG and u not in self.large:
-                near = self.large | after if u.op is Op.REDUCE else after
-                if not near.isdisjoint(u.src):
-                    after.add(u)
+            if (
+                u.op in ALONG
+                and u not in self.large
+                and (
+                    not after.isdisjoint(u.src)
+                    or (u.op is Op.REDUCE and not self.large.isdisjoint(u.src))
+                )
+            ):
+                after.add(u)
         found: set[UOp] = set()
         for u in reversed(self.order):
-            users = self.users.get(u, ())
-            if u in after and any(v in found or v in self.large for v in users):
+            if u in after and any(v in found or v in self.large for v in self.users.get(u, ())):
                 found.add(u)
         return found
 

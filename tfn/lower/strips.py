@@ -57,10 +57,8 @@ def _strips(outputs: Sequence[UOp], target: Target, limit: int) -> list[UOp]:
         order = [u for u in walk(found) if u.op is not Op.FUNCTION]
         made: dict[UOp, UOp] = {}
         for levels in Landscape(found, order, size // 2).clusters():
-            plans = [plan for level in levels if (plan := _plan(level, target))]
-            if len(plans) == len(levels):
-                for plan in plans:
-                    made |= _loops(plan, target)
+            for plan in _plans(levels, target):
+                made |= _loops(plan, target)
         found = redirected(found, made) if made else found
     return found
 
@@ -172,14 +170,24 @@ class Plan:
         return bool(self.sums) or any(pair and None in pair for pair in found)
 
 
-def _plan(level: Level, target: Target) -> Plan | None:
-    """The best axis; None if there is none, or if strips would not pay."""
-    if not level.inside:
-        return None
-    largest = max(level.inside, key=size_bytes)
+def _plans(levels: Sequence[Level], target: Target) -> list[Plan]:
+    """How all levels are cut; nothing, unless each can be and pays."""
+    if not all(map(_pays, levels)):
+        return []
+    plans = [plan for level in levels if (plan := _plan(level, target))]
+    return plans if len(plans) == len(levels) else []
+
+
+def _pays(level: Level) -> bool:
+    """Whether what is large is much larger than what is around it, and easily made again."""
     small = sum(map(size_bytes, (*level.around(), *level.ends)))
-    if size_bytes(largest) < WORTH * small or any(_depth(u) > DEEP for u in level.again):
-        return None
+    largest = max(map(size_bytes, level.inside), default=0)
+    return largest > WORTH * small and all(_depth(u) <= DEEP for u in level.again)
+
+
+def _plan(level: Level, target: Target) -> Plan | None:
+    """The best axis to cut, if there is one."""
+    largest = max(level.inside, key=size_bytes)
     cuts = (_along(level, largest, axis) for axis, n in enumerate(largest.shape) if n > 1)
     plans = [plan for plan in cuts if plan and _block(plan, target) < plan.size]
     free = next((plan for plan in plans if not plan.sums), None)
