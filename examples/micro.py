@@ -7,7 +7,7 @@ laws are data, movement of arrays becomes arithmetic of indices, and NumPy says 
 That takes less than a hundred lines of code.  tfn is the same house, with all its rooms.
 """
 
-# ruff: noqa: D103, E701  (a page)
+# ruff: noqa: E701  (a page)
 # fmt: off
 
 from functools import cache
@@ -28,11 +28,11 @@ class UOp:
     T = property(lambda self: uop("turn", self))
 
 uop = cache(UOp)
-def node(x): return x if isinstance(x, UOp) else uop("number", arg=(float(x),))
-def param(shape, name=None): return uop("param", arg=(shape, name or object()))
-def tanh(x): return uop("tanh", x)
-def total(x): return uop("sum", x)
-def spread(x, shape): return uop("spread", node(x), arg=(shape,))
+node = lambda x: x if isinstance(x, UOp) else uop("number", arg=(float(x),))
+param = lambda shape, name=None: uop("param", arg=(shape, name or object()))
+tanh = lambda x: uop("tanh", x)
+total = lambda x: uop("sum", x)
+spread = lambda x, shape: uop("spread", node(x), arg=(shape,))
 
 def same(*shapes):
     """The shape that all operands have; a number has none, and fits everywhere."""

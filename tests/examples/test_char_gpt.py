@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random as chances
 import re
+import runpy
 import signal
 import subprocess
 import sys
@@ -33,6 +34,13 @@ def test_text_is_there() -> None:
     assert plays.startswith("FIRST WITCH.\nWhen shall we three meet again?")
     assert "O brave new world" in tempest and "O brave new world" not in plays
     assert "public domain" in (char_gpt.DATA / "README.md").read_text()
+
+
+def test_text_was_made_by_the_script() -> None:
+    script = runpy.run_path(str(char_gpt.DATA / "make.py"))
+    play = "MACBETH\n\nLADY MACBETH.\n\nACT I.\n\nSCENE I. Here.\n\nIAGO.\nHi.  \n\n\n\n[Exit.]\n\nTHE END"
+    assert script["spoken"](play) == "IAGO.\nHi.\n\n[Exit.]\n\n"
+    assert len(script["PLAYS"]) == 8
 
 
 def test_alphabet() -> None:
