@@ -33,8 +33,8 @@ from tfn.nn import optim
 from tfn.nn.checkpoint import Checkpoints
 from tfn.nn.progress import Training, plot
 
-# Thousands of pelts that the Hudson's Bay Company bought, each year from 1900 to 1920, as printed
-# by Hewitt 1921, "The conservation of the wild life of Canada".
+# Thousands of pelts that the Hudson's Bay Company bought, each year from 1900 to 1920, after Hewitt
+# 1921, "The conservation of the wild life of Canada", in the numbers of Howard 2009.
 HARES = (30.0, 47.2, 70.2, 77.4, 36.3, 20.6, 18.1, 21.4, 22.0, 25.4, 27.1,
          40.3, 57.0, 76.6, 52.3, 19.5, 11.2, 7.6, 14.6, 16.2, 24.7)  # fmt: skip
 LYNXES = (4.0, 6.1, 9.8, 35.2, 59.4, 41.7, 19.0, 13.0, 8.3, 9.1, 7.4,
