@@ -14,6 +14,8 @@ import tfn.numpy as tnp
 from tests.exporting.building import same_bits
 from tfn import nn, random
 from tfn.errors import ExportError, ShapeError
+from tfn.exporting.dimension import Scope
+from tfn.exporting.fit import witnesses
 from tfn.exporting.symbolic import Symbolic
 from tfn.tree import leaves
 
@@ -177,6 +179,22 @@ def test_functions_that_ask_for_the_size() -> None:
     assert "return x * 2" in str(caught.value) and "return x + 1" in str(caught.value)
     assert back(branching, spec("b", "b <= 100"))(values(3)).shape == (3,)
     assert back(branching, spec("b", "b > 100"))(values(300)).shape == (300,)
+
+
+def test_functions_that_are_others_at_one() -> None:
+    with pytest.raises(ExportError, match=r"at b = 1 and above(.|\n)*f32\[3\] at b = 1"):
+        tfn.export.serialize(tnp.squeeze, spec("b, 3"))
+    assert back(tnp.squeeze, spec("b, 3", "b >= 2"))(values(4, 3)).shape == (4, 3)
+
+
+def test_numbers_that_look_like_sizes() -> None:
+    """A constant of the function is the size itself at a witness: then others are asked."""
+    least = min(at["b"] for at in witnesses(Scope(["b"], [])))
+
+    def f(x: Any) -> Any:
+        return x + tnp.arange(x.shape[0]), tnp.arange(least)
+
+    agree(back(f, spec("b")), f, values(7))
 
 
 def test_what_cannot_be_proved() -> None:

@@ -16,6 +16,7 @@ Limits, in all honesty:
   small, middling and large, and believed of all other sizes.  A function that asks for the size in
   Python, and does something else at sizes between, is found out only if witnesses lie on both
   sides; then it is refused, with the two sizes and the place.
+- At size 1 the function for larger sizes is taken, if its results look as they do in Python.
 - Sizes are polynomials of degree 2, or those divided by an integer that a constraint says divides
   them.  Constants may be such a size or an integer divided by one, as a mean has it.
 - What tfn itself does differently for sizes in blocks, sorts of few and of many for instance, is
@@ -46,6 +47,7 @@ from tfn.trace.op import Op
 from tfn.trace.primitives import PRIMITIVES
 from tfn.trace.uop import Rows, from_rows
 from tfn.transforms.arguments import name_of
+from tfn.transforms.arguments import show as typed
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 
@@ -222,14 +224,39 @@ class _Tracing:
 
     def run(self, taken: frozenset[int]) -> Symbolic:
         """Trace, compare, prove."""
+        try:
+            made = self._fitted(taken)
+        except ExportError as error:
+            # A size may have looked like another number of the function: then others do not.
+            again = taken | {n for at in witnesses(self.scope, taken) for n in at.values()}
+            try:
+                made = self._fitted(frozenset(again))
+            except ExportError:
+                raise error from None
+        prove(made)
+        self._least(made)
+        return made
+
+    def _fitted(self, taken: frozenset[int]) -> Symbolic:
         places = witnesses(self.scope, taken)
         with lines.keeping():
             traces = [self._traced(numbers) for numbers in places]
             rows, inputs = Fit(self.name, places, traces).run()
         first, texts = traces[0], tuple(c.text for c in self.scope.constraints)
-        made = Symbolic(rows, inputs, first.captured, first.outputs, first.weak, texts)
-        prove(made)
-        return made
+        return Symbolic(rows, inputs, first.captured, first.outputs, first.weak, texts)
+
+    def _least(self, made: Symbolic) -> None:
+        """Refuse a function whose results look different where all symbols are 1."""
+        least = dict.fromkeys(self.scope.symbols, 1)
+        if self.scope.allows(least):
+            wanted, got = self._traced(least).out_avals, made.at(**least).out_avals
+            if wanted != got:
+                raise ExportError(
+                    f"{self.name} is not the same function at {show(least)} and above",
+                    got=f"results {', '.join(map(typed, wanted))} at {show(least)}, "
+                        f"and {', '.join(map(typed, got))} of the function for larger sizes",
+                    hint="add a constraint, as 'b >= 2'",
+                )  # fmt: skip
 
     def _traced(self, numbers: Numbers) -> Portable:
         def sized(leaf: Any) -> Any:

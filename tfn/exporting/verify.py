@@ -5,8 +5,11 @@
 What is proved, for each kernel, are the instructions that its text is written from: that each
 access stays within its operand, wherever loops, lanes and gates stand (`lower.accesses`).  For each
 launch it is proved that its operands stay within the inputs, the outputs and the arena, wherever
-the loops around it stand.  Both are about memory, not about values: that results are right is what
-tests are for.
+the loops around it stand.
+
+Both are about memory, not about values: that results are right is what tests are for.  And both are
+about instructions: that compilers and writers of text do as these say is believed, and tested under
+sanitizers.
 """
 
 from __future__ import annotations
