@@ -21,7 +21,8 @@ def test_axes_and_dtypes():
     for axis in (None, 0, 1, -1):
         want = np.cumsum(x.astype(np.float64), axis)
         np.testing.assert_allclose(np.asarray(tnp.cumsum(x, axis)), want, rtol=1e-4, atol=1e-4)
-    assert tnp.cumsum(np.ones(3, np.int8)).dtype == np.int32
+    assert tnp.cumsum(np.ones(3, np.int8)).dtype == np.int8
+    assert tnp.cumulative_sum(np.ones(3, np.int8)).dtype == np.int32
     assert tnp.cumsum(np.ones(3, bool)).dtype == np.int32
     assert tnp.cumsum(np.ones(3, np.float16), dtype="float64").dtype == np.float64
 

@@ -5,7 +5,8 @@ creation      new arrays: from values, or filled
 inspection    what the namespace says of itself; limits of dtypes
 spaced        numbers in a row: counted, evenly spaced
 matrices      matrices of a pattern: the identity, triangles, powers
-arithmetic    sums, products, quotients, powers, rounding
+arithmetic    sums, products, quotients, powers
+rounding      whole numbers near to numbers
 complex       complex numbers and their parts
 functions     exp, sin, sqrt and their like
 logic         comparisons, logic, bits, choice
@@ -68,16 +69,17 @@ from tfn.numpy.matrices import (
     eye as eye, identity as identity, tri as tri, tril as tril, triu as triu, vander as vander,
 )
 from tfn.numpy.arithmetic import (
-    abs as abs, absolute as absolute, add as add, arctan2 as arctan2, atan2 as atan2,
-    ceil as ceil, clip as clip, copysign as copysign,
-    divide as divide, divmod as divmod, fabs as fabs, fix as fix, float_power as float_power,
-    floor as floor, floor_divide as floor_divide, fmax as fmax, fmin as fmin, fmod as fmod,
-    hypot as hypot, logaddexp as logaddexp, logaddexp2 as logaddexp2,
-    maximum as maximum, minimum as minimum, mod as mod, multiply as multiply,
-    negative as negative, positive as positive, pow as pow, power as power,
-    reciprocal as reciprocal, remainder as remainder, rint as rint, round as round,
-    sign as sign, square as square, subtract as subtract, true_divide as true_divide,
-    trunc as trunc,
+    abs as abs, absolute as absolute, add as add, arctan2 as arctan2, atan2 as atan2, clip as clip,
+    copysign as copysign, divide as divide, divmod as divmod, fabs as fabs,
+    float_power as float_power, floor_divide as floor_divide, fmax as fmax, fmin as fmin,
+    fmod as fmod, hypot as hypot, logaddexp as logaddexp, logaddexp2 as logaddexp2,
+    maximum as maximum, minimum as minimum, mod as mod, multiply as multiply, negative as negative,
+    positive as positive, pow as pow, power as power, reciprocal as reciprocal,
+    remainder as remainder, sign as sign, square as square, subtract as subtract,
+    true_divide as true_divide,
+)
+from tfn.numpy.rounding import (
+    ceil as ceil, fix as fix, floor as floor, rint as rint, round as round, trunc as trunc,
 )
 from tfn.numpy.complex import (
     angle as angle, conj as conj, conjugate as conjugate, imag as imag, iscomplex as iscomplex,

@@ -11,27 +11,28 @@ from collections.abc import Callable
 import numpy as np
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT, INT32, INTEGERS, DType
+from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, DType
 from tfn.errors import ArgumentError
 from tfn.numpy.operands import (
+    REAL,
     apply,
     array_of,
     broadcast_shape,
+    counted,
     fit,
+    is_bool,
     need,
+    need_real,
     together,
 )
 from tfn.trace.bind import bind
-from tfn.trace.build import cast, complex_, eq, full_like, ne, unary
-from tfn.trace.build import imag as imag_part
+from tfn.trace.build import eq, full_like, ne, unary
 from tfn.trace.build import maximum as larger
-from tfn.trace.build import real as real_part
 from tfn.trace.build import where as choose
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 
 NUMBERS = INTEGERS | INEXACT
-REAL = INTEGERS | FLOATS
 BITS = INTEGERS | {BOOL}
 
 
@@ -94,12 +95,8 @@ def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
     return binary(Op.MUL, "multiply", x, y, NUMBERS)
 
 
-def _is_bool(x: ArrayLike) -> bool:
-    return x.dtype == BOOL if isinstance(x, (Array, np.ndarray, np.generic)) else type(x) is bool
-
-
 def _both_bool(x: ArrayLike, y: ArrayLike) -> bool:
-    return _is_bool(x) and _is_bool(y)
+    return is_bool(x) and is_bool(y)
 
 
 def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -125,12 +122,10 @@ def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> floor_divide(-7, 2)
         Array(-4, dtype=int32, weak_type=True)
     """
-    return composed(_floor_divide, "floor_divide", x, y)
+    return composed(_floor_divide, "floor_divide", *counted(x, y))
 
 
 def _floor_divide(x: UOp, y: UOp) -> UOp:
-    if x.dtype == BOOL:
-        return cast(_floor_divide(cast(x, INT32), cast(y, INT32)), BOOL)
     if x.dtype not in FLOATS:
         return x // y
     # x - x % y is a multiple of y but for rounding, which the second rounding mends.
@@ -149,12 +144,13 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> remainder(-7, 3)
         Array(2, dtype=int32, weak_type=True)
     """
+    x, y = counted(x, y)
     return binary(Op.MOD, "remainder", x, y, REAL, "real numbers")
 
 
 def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
     """What truncating division leaves; it has the sign of `x`."""
-    return composed(_fmod, "fmod", x, y)
+    return composed(_fmod, "fmod", *counted(x, y))
 
 
 def _fmod(x: UOp, y: UOp) -> UOp:
@@ -173,7 +169,7 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
     Raises:
         ArgumentError: for an integer to a negative Python integer.
     """
-    if type(y) is int and isinstance(x, (Array, np.ndarray)) and -64 <= y <= 64 and not _is_bool(x):
+    if type(y) is int and isinstance(x, (Array, np.ndarray)) and -64 <= y <= 64 and not is_bool(x):
         base = array_of("power", x)
         if y < 0 and base.dtype not in INEXACT:
             raise ArgumentError(
@@ -181,7 +177,7 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
                 hint="convert the base to floats with .astype",
             )
         return apply(_integer_power, (base,), y, weak=base.weak_type)
-    return composed(_power, "power", x, y)
+    return composed(_power, "power", *counted(x, y))
 
 
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -206,8 +202,6 @@ def _integer_power(x: UOp, exponent: int) -> UOp:
 def _power(x: UOp, y: UOp) -> UOp:
     if x.dtype in INEXACT:
         return UOp(Op.POW, (x, y))
-    if x.dtype == BOOL:
-        return choose(y, x, full_like(x, True))
     # By squaring, one bit of the exponent at a time; a negative exponent counts as zero.
     result, square = full_like(x, 1), x
     bits = larger(y, full_like(y, 0))
@@ -256,7 +250,8 @@ def _arctan2(y: UOp, x: UOp) -> UOp:
 
 
 def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """``sqrt(x**2 + y**2)`` without overflow on the way."""
+    """``sqrt(x**2 + y**2)`` of real numbers, without overflow on the way."""
+    need_real("hypot", x, y)
     return composed(_hypot, "hypot", x, y, floating=True)
 
 
@@ -323,7 +318,7 @@ def signed(x: UOp) -> UOp:
 
 def negative(x: ArrayLike, /) -> Array:
     """The value with its sign changed."""
-    return _plain(Op.NEG, "negative", x)
+    return plain(Op.NEG, "negative", x)
 
 
 def positive(x: ArrayLike, /) -> Array:
@@ -331,7 +326,8 @@ def positive(x: ArrayLike, /) -> Array:
     return array_of("positive", x)
 
 
-def _plain(op: Op, name: str, x: ArrayLike) -> Array:
+def plain(op: Op, name: str, x: ArrayLike) -> Array:
+    """An op of one operand that keeps its dtype."""
     x = array_of(name, x)
     need(name, x.dtype, NUMBERS, "numbers")
     result: Array = bind(op, x)
@@ -342,18 +338,17 @@ def _plain(op: Op, name: str, x: ArrayLike) -> Array:
 def abs(x: ArrayLike, /) -> Array:
     """The value without its sign; of a complex number the distance from zero."""
     x = array_of("abs", x)
-    return x if x.dtype == BOOL or x.dtype.kind == "u" else _plain(Op.ABS, "abs", x)
+    return x if x.dtype == BOOL or x.dtype.kind == "u" else plain(Op.ABS, "abs", x)
 
 
 def sign(x: ArrayLike, /) -> Array:
     """-1, 0 or 1; NaN of NaN.  Of a complex number the one of length 1 in its direction."""
-    return _plain(Op.SIGN, "sign", x)
+    return plain(Op.SIGN, "sign", x)
 
 
 def square(x: ArrayLike, /) -> Array:
     """x times x."""
-    x = array_of("square", x)
-    return multiply(x, x)
+    return multiply(*counted(x, x))
 
 
 def reciprocal(x: ArrayLike, /) -> Array:
@@ -363,68 +358,6 @@ def reciprocal(x: ArrayLike, /) -> Array:
 
 def _reciprocal(x: UOp) -> UOp:
     return full_like(x, 1) / x
-
-
-def floor(x: ArrayLike, /) -> Array:
-    """The largest whole number that is not above x."""
-    return _whole(Op.FLOOR, "floor", x)
-
-
-def ceil(x: ArrayLike, /) -> Array:
-    """The smallest whole number that is not below x."""
-    return _whole(Op.CEIL, "ceil", x)
-
-
-def rint(x: ArrayLike, /) -> Array:
-    """The nearest whole number, halves to even; always floating."""
-    return composed(_rint, "rint", x, floating=True)
-
-
-def _rint(x: UOp) -> UOp:
-    return _round(x, 0)
-
-
-def trunc(x: ArrayLike, /) -> Array:
-    """The whole part."""
-    x = array_of("trunc", x)
-    need("trunc", x.dtype, REAL | {BOOL}, "real numbers")
-    return apply(_trunc, (x,), weak=x.weak_type) if x.dtype in FLOATS else x
-
-
-def _trunc(x: UOp) -> UOp:
-    return choose(signed(x), unary(Op.CEIL, x), unary(Op.FLOOR, x))
-
-
-def round(x: ArrayLike, decimals: int = 0) -> Array:
-    """Rounded to a number of decimals, halves to even.
-
-    Example:
-        >>> round(2.5), round(0.125, 2)
-        (Array(2., dtype=float32, weak_type=True), Array(0.12, dtype=float32, weak_type=True))
-    """
-    x = array_of("round", x)
-    if x.dtype not in INEXACT and decimals >= 0:
-        return x
-    if not decimals and x.dtype in FLOATS:
-        return _plain(Op.ROUND, "round", x)
-    return apply(_round, (x,), decimals, weak=x.weak_type)
-
-
-def _round(x: UOp, decimals: int) -> UOp:
-    if x.dtype in COMPLEXES:
-        return complex_(_round(real_part(x), decimals), _round(imag_part(x), decimals))
-    if x.dtype not in FLOATS:
-        step = 10**-decimals
-        return cast(unary(Op.ROUND, cast(x, np.dtype("float64")) / step) * step, x.dtype)
-    if decimals < 0:
-        return unary(Op.ROUND, x / float(10**-decimals)) * float(10**-decimals)
-    return unary(Op.ROUND, x * float(10**decimals)) / float(10**decimals)
-
-
-def _whole(op: Op, name: str, x: ArrayLike) -> Array:
-    x = array_of(name, x)
-    need(name, x.dtype, REAL | {BOOL}, "real numbers")
-    return _plain(op, name, x) if x.dtype in FLOATS else x
 
 
 def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
@@ -441,4 +374,4 @@ def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = 
 
 
 absolute, fabs, mod, true_divide, pow = abs, abs, remainder, divide, power
-atan2, fix = arctan2, trunc
+atan2 = arctan2

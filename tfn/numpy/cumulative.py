@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import DType, DTypeLike, canonical
+from tfn.dtypes import BOOL, INT32, DType, DTypeLike, canonical
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.joining import concatenate, section
 from tfn.numpy.operands import apply, array_of, one_axis
@@ -76,7 +76,7 @@ def _from_initial(
     if axis is None and x.ndim != 1:
         raise ArgumentError(f"{name} needs an axis unless the array has one", got=str(x.shape))
     at = one_axis(name, 0 if axis is None else axis, x.ndim)
-    out = _accumulate(name, op, x, at, dtype)
+    out = _accumulate(name, op, x, at, sum_dtype(x, dtype))
     return apply(_with_initial, (out,), op, at) if include_initial else out
 
 
@@ -90,7 +90,7 @@ def _accumulate(
     name: str, op: Op, x: ArrayLike, axis: int | None, dtype: DTypeLike | None
 ) -> Array:
     x = array_of(name, x)
-    kind = sum_dtype(x, None) if dtype is None else canonical(dtype)
+    kind = canonical(dtype) if dtype is not None else INT32 if x.dtype == BOOL else x.dtype
     if axis is None:
         x, axis = x.reshape(x.size), 0
     axis = one_axis(name, axis, x.ndim)

@@ -14,8 +14,10 @@ from tfn.numpy.operands import (
     apply,
     array_of,
     broadcast_shape,
+    counted,
     fit,
     need,
+    need_real,
     numbers_as,
     together,
     type_of,
@@ -137,11 +139,13 @@ def invert(x: ArrayLike, /) -> Array:
 
 def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The bits moved up by y places."""
+    x, y = counted(x, y)
     return binary(Op.SHL, "left_shift", x, y, INTEGERS, "integers")
 
 
 def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The bits moved down by y places; the sign stays."""
+    x, y = counted(x, y)
     return binary(Op.SHR, "right_shift", x, y, INTEGERS, "integers")
 
 
@@ -240,6 +244,7 @@ def isneginf(x: ArrayLike, /) -> Array:
 
 def signbit(x: ArrayLike, /) -> Array:
     """Whether the sign is minus; true of -0.0."""
+    need_real("signbit", x)
     return _test("signbit", x, _signbit)
 
 

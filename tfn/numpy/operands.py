@@ -22,7 +22,10 @@ from tfn.dtypes import (
     BOOL,
     COMPLEXES,
     FLOAT32,
+    FLOATS,
     INEXACT,
+    INT32,
+    INTEGERS,
     SHORT,
     DType,
     canonical,
@@ -36,6 +39,8 @@ from tfn.trace.build import broadcast_to, cast, reshape
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
+
+REAL = INTEGERS | FLOATS
 
 _PROGRAMS: dict[Any, tuple[Jaxpr, bind.Door | None]] = {}  # by body, static, weak, kinds
 
@@ -278,6 +283,24 @@ def need(name: str, dtype: DType, allowed: frozenset[DType], words: str) -> None
     """Raise DTypeError unless the dtype is among those allowed."""
     if dtype not in allowed:
         raise DTypeError(f"{name} needs {words}", got=SHORT[dtype])
+
+
+def is_bool(x: ArrayLike) -> bool:
+    """Whether it is a boolean, or an array of booleans."""
+    return x.dtype == BOOL if isinstance(x, (Array, np.ndarray, np.generic)) else type(x) is bool
+
+
+def counted(x: ArrayLike, y: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
+    """Two booleans as the integers 0 and 1; whatever else as it is."""
+    if is_bool(x) and is_bool(y):
+        return array_of("astype", x).astype(INT32), array_of("astype", y).astype(INT32)
+    return x, y
+
+
+def need_real(name: str, *values: ArrayLike) -> None:
+    """Raise DTypeError if a value is complex."""
+    for value in values_of(name, *values):
+        need(name, type_of(value)[0], REAL | {BOOL}, "real numbers")
 
 
 def shape(x: ArrayLike) -> Shape:

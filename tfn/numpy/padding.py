@@ -10,12 +10,12 @@ import numpy as np
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy import quantiles, reductions
-from tfn.numpy.arithmetic import rint
 from tfn.numpy.creation import asarray
 from tfn.numpy.indexing import getitem
 from tfn.numpy.joining import concatenate, taken
 from tfn.numpy.manipulation import broadcast_to, moveaxis
 from tfn.numpy.operands import apply, array_of, number_as, scalar_kind
+from tfn.numpy.rounding import rint
 from tfn.numpy.spaced import linspace
 from tfn.trace import bind
 from tfn.trace.build import cast

@@ -8,10 +8,11 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, INT32, INTEGERS, DType, finfo
 from tfn.errors import ArgumentError
 from tfn.numpy.arithmetic import abs as magnitude
-from tfn.numpy.arithmetic import composed, floor_divide, trunc
+from tfn.numpy.arithmetic import composed, floor_divide
 from tfn.numpy.functions import exp2
 from tfn.numpy.logic import isfinite, truth, where
 from tfn.numpy.operands import apply, array_of, inexact, need, one_axis, together
+from tfn.numpy.rounding import trunc
 from tfn.trace import build
 from tfn.trace.argument import Param
 from tfn.trace.build import bitcast, cast, eq, full_like, ne, reshape, unary

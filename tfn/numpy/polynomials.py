@@ -14,7 +14,7 @@ from tfn.numpy.joining import concatenate
 from tfn.numpy.linalg import eigvals, inv, lstsq
 from tfn.numpy.manipulation import atleast_1d, diag
 from tfn.numpy.matrices import vander
-from tfn.numpy.operands import array_of, inexact
+from tfn.numpy.operands import array_of, inexact, together
 from tfn.numpy.padding import pad
 from tfn.numpy.places import flatnonzero
 from tfn.numpy.reductions import sum as add_up
@@ -53,12 +53,13 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
     Example:
         >>> import tfn.numpy as tnp
         >>> polymul(tnp.array([1, 1]), tnp.array([1, -1]))
-        Array([ 1,  0, -1], dtype=int32)
+        Array([ 1.,  0., -1.], dtype=float32)
     """
     x, y = _coefficients("polymul", a1), _coefficients("polymul", a2)
     if trim_leading_zeros:
         x, y = (z[int(np.argmax(np.asarray(z) != 0)) :] for z in (x, y))
-    return multiplied(x, y)
+    (x, y), dtype, _ = together("polymul", x, y, floating=True)
+    return multiplied(x.astype(dtype), y.astype(dtype))
 
 
 def multiplied(x: Array, y: Array) -> Array:

@@ -17,7 +17,7 @@ from tfn.numpy.indexing import getitem
 from tfn.numpy.joining import concatenate
 from tfn.numpy.logic import where
 from tfn.numpy.manipulation import diagonal, flip
-from tfn.numpy.operands import array_of, inexact, one_axis, some_axes, together
+from tfn.numpy.operands import array_of, inexact, need_real, one_axis, some_axes, together
 from tfn.numpy.polynomials import multiplied
 from tfn.numpy.reductions import sum as add_up
 from tfn.numpy.sampled import cov
@@ -45,9 +45,9 @@ def convolve(
     Example:
         >>> import tfn.numpy as tnp
         >>> convolve(tnp.array([1, 2, 3]), tnp.array([1, 1]))
-        Array([1, 3, 5, 3], dtype=int32)
+        Array([1., 3., 5., 3.], dtype=float32)
     """
-    (x, y), dtype, _ = together("convolve", a, v)
+    (x, y), dtype, _ = together("convolve", a, v, floating=True)
     if x.ndim != 1 or y.ndim != 1 or not x.size or not y.size:
         raise ShapeError("convolve needs vectors with elements", got=f"{x.shape}, {y.shape}")
     large, small = (x, y) if x.size >= y.size else (y, x)
@@ -152,6 +152,7 @@ def i0(x: ArrayLike) -> Array:
     Source: L. N. Trefethen and J. A. C. Weideman, "The exponentially convergent trapezoidal rule",
     2014: 256 points are enough for all x whose result is a float.
     """
+    need_real("i0", x)
     x = magnitude(_floats("i0", x))
     angle = arange(129, dtype=x.dtype) * (math.pi / 128)
     weight = where((angle == 0) | (angle == angle[-1]), 1 / 256, 1 / 128)

@@ -1,0 +1,78 @@
+"""Whole numbers near to numbers: below, above, nearest, towards zero."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT
+from tfn.numpy.arithmetic import composed, plain, signed
+from tfn.numpy.operands import REAL, apply, array_of, need
+from tfn.trace.build import cast, complex_, imag, real, unary, where
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+
+def floor(x: ArrayLike, /) -> Array:
+    """The largest whole number that is not above x."""
+    return _whole(Op.FLOOR, "floor", x)
+
+
+def ceil(x: ArrayLike, /) -> Array:
+    """The smallest whole number that is not below x."""
+    return _whole(Op.CEIL, "ceil", x)
+
+
+def rint(x: ArrayLike, /) -> Array:
+    """The nearest whole number, halves to even; always floating."""
+    return composed(_rint, "rint", x, floating=True)
+
+
+def _rint(x: UOp) -> UOp:
+    return _round(x, 0)
+
+
+def trunc(x: ArrayLike, /) -> Array:
+    """The whole part."""
+    x = array_of("trunc", x)
+    need("trunc", x.dtype, REAL | {BOOL}, "real numbers")
+    return apply(_trunc, (x,), weak=x.weak_type) if x.dtype in FLOATS else x
+
+
+def _trunc(x: UOp) -> UOp:
+    return where(signed(x), unary(Op.CEIL, x), unary(Op.FLOOR, x))
+
+
+def round(x: ArrayLike, decimals: int = 0) -> Array:
+    """Rounded to a number of decimals, halves to even.
+
+    Example:
+        >>> round(2.5), round(0.125, 2)
+        (Array(2., dtype=float32, weak_type=True), Array(0.12, dtype=float32, weak_type=True))
+    """
+    x = array_of("round", x)
+    if x.dtype not in INEXACT and decimals >= 0:
+        return x
+    if not decimals and x.dtype in FLOATS:
+        return plain(Op.ROUND, "round", x)
+    return apply(_round, (x,), decimals, weak=x.weak_type)
+
+
+def _round(x: UOp, decimals: int) -> UOp:
+    if x.dtype in COMPLEXES:
+        return complex_(_round(real(x), decimals), _round(imag(x), decimals))
+    if x.dtype not in FLOATS:
+        step = 10**-decimals
+        return cast(unary(Op.ROUND, cast(x, np.dtype("float64")) / step) * step, x.dtype)
+    if decimals < 0:
+        return unary(Op.ROUND, x / float(10**-decimals)) * float(10**-decimals)
+    return unary(Op.ROUND, x * float(10**decimals)) / float(10**decimals)
+
+
+def _whole(op: Op, name: str, x: ArrayLike) -> Array:
+    x = array_of(name, x)
+    need(name, x.dtype, REAL | {BOOL}, "real numbers")
+    return plain(op, name, x) if x.dtype in FLOATS else x
+
+
+fix = trunc
