@@ -19,6 +19,7 @@ from tfn.hw.cpu.target import host
 from tfn.lower.kernel import Loop
 from tfn.lower.large import size_bytes
 from tfn.lower.pipeline import lower
+from tfn.lower.prepare import prepare
 from tfn.lower.strips import needs, strips, summed
 from tfn.nn import dot_product_attention
 from tfn.trace import build
@@ -221,6 +222,16 @@ def test_kernels_of_a_strip() -> None:
     (rows,) = [step for step in heads.body if isinstance(step, Loop)]
     assert len(rows.body) == 3  # the scores, their softmax, its product with the values
     assert heads.trips == 8 and rows.trips and 512 % rows.trips == 0
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16])
+def test_operands_are_made_ready_before_the_loop(dtype: DType) -> None:
+    target = host()
+    made = strips(graphs(causal, [(4096, 1, 16)] * 3, dtype), target)
+    (rows,) = loops(made)
+    body = prepare(rows.src[0].src, target)
+    assert not any(u.op is Op.GBARRIER for u in walk(body))
+    assert any(u.op is Op.GBARRIER for u in walk(rows.src[1:]))
 
 
 @st.composite

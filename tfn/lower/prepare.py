@@ -16,7 +16,7 @@ from tfn.lower.kernel import Target
 from tfn.lower.tile import accumulators, best_tile, unit
 from tfn.trace import build
 from tfn.trace.argument import Conv, Dot, Reduce
-from tfn.trace.op import Op
+from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const, rebuild, walk
 
 LINES, LONG_LINE, FEW_ROWS = 8, 1024, 2
@@ -148,6 +148,7 @@ def packed(u: UOp) -> UOp:
         rows = build.count(u.shape) // max(columns * batch, 1)
     steps = strides(b)
     near = steps is not None and bool(order) and steps[order[-1]] in (0, 1)
+    near = near or (order == tuple(range(b.ndim)) and in_panels(b))
     b = build.permute(b, order)
     worth = MANY_ROWS if depth >= LONG_DEPTH else SOME_ROWS
     if rows >= worth and columns >= FEW_COLUMNS and not near:
@@ -195,16 +196,37 @@ def _width(rows: int, columns: int, itemsize: int, target: Target) -> int:
 def _panelled(b: UOp, width: int, together: int) -> UOp:
     """A view of ``b[*batch, K, N]``, kept as [*batch, N / width, K / together, width, together].
 
-    The last panel is filled up with zeros.
+    The last panel is filled up with zeros.  What is such a view already stays as it is.
     """
     *batch, lines, columns = b.shape
     n, count = len(batch), -(-columns // width)
+    if in_panels(b):
+        return b
     b = build.pad(b, (0,) * (n + 2), (0,) * (n + 1) + (count * width - columns,))
     b = build.reshape(b, (*batch, lines // together, together, count, width))
     kept = UOp(Op.GBARRIER, (build.permute(b, (*range(n), n + 2, n, n + 3, n + 1)),))
+    return _unpanelled(kept, (*batch, lines, columns))
+
+
+def in_panels(b: UOp) -> bool:
+    """Whether a matrix is a view of panels."""
+    root, n = b, b.ndim - 2
+    while root.op in (Op.SHRINK, Op.RESHAPE, Op.PERMUTE):
+        root = root.src[0]
+    if root is b or root.ndim != b.ndim + 2 or root.shape[:n] != b.shape[:n]:
+        return False
+    count, lines, width, together = root.shape[n:]
+    fits = lines * together == b.shape[n] and 0 <= count * width - b.shape[n + 1] < width
+    return fits and _unpanelled(root, b.shape) is b
+
+
+def _unpanelled(kept: UOp, shape: Shape) -> UOp:
+    """Panels as the matrix that they were made of."""
+    *batch, lines, _ = shape
+    n = len(batch)
     view = build.permute(kept, (*range(n), n + 1, n + 3, n, n + 2))
-    view = build.reshape(view, (*batch, lines, count * width))
-    return build.shrink(view, (0,) * (n + 2), (*batch, lines, columns))
+    view = build.reshape(view, (*batch, lines, kept.shape[n] * kept.shape[n + 2]))
+    return build.shrink(view, (0,) * (n + 2), shape)
 
 
 def for_unit(u: UOp, target: Target) -> UOp:

@@ -22,13 +22,13 @@ from dataclasses import dataclass, field, replace
 from tfn.dtypes import INT32, DType
 from tfn.lower.kernel import Target
 from tfn.lower.large import WORTH, Landscape, Level, size_bytes, sizes
-from tfn.lower.prepare import packed
+from tfn.lower.prepare import prepare
 from tfn.trace import build
 from tfn.trace.argument import Iota, Leaf, Scan
-from tfn.trace.jaxpr import close
+from tfn.trace.jaxpr import close, leaves
 from tfn.trace.op import ELEMENTWISE, Op, Shape
 from tfn.trace.tidy import redirected
-from tfn.trace.uop import UOp, const, rebuild, walk
+from tfn.trace.uop import UOp, const, rebuild, substitute, walk
 
 LARGE = 4
 """Of how many times the second cache a value is large."""
@@ -325,7 +325,7 @@ class Strip:
     def loop(self, totals: Sequence[UOp], target: Target) -> list[UOp]:
         """Results of the scan: sums that go on from `totals`, then slices."""
         plan = self.plan
-        made = self._made()
+        made = self._made(target)
         old = [_leaf(u.shape, u.dtype) for u in totals]
         results = [
             UOp(_monoid(u), (total, made[u, None])) for u, total in zip(plan.sums, old, strict=True)
@@ -335,14 +335,16 @@ class Strip:
                 axis = _axis(plan, u)
                 results.append(self._thin(made[u, axis], axis))
         results = _strips(results, target, 2 * target.l2_bytes // PART)
-        consts, slices = [*self.whole.values()], [*self.starts.values(), *self.parts.values()]
+        used = set(leaves(results))
+        whole = {u: leaf for u, leaf in self.whole.items() if leaf in used}
+        consts, slices = [*whole.values()], [*self.starts.values(), *self.parts.values()]
         body, strays = close(results, [*consts, *old, *slices])
         assert not strays, strays
         arrays = [*self.starts, *(self._slices(u, axis) for u, axis in self.parts)]
         arg = Scan(self.length, False, len(consts), len(old))
-        return build.several(UOp(Op.SCAN, (body.function, *self.whole, *totals, *arrays), arg))
+        return build.several(UOp(Op.SCAN, (body.function, *whole, *totals, *arrays), arg))
 
-    def _made(self) -> dict[tuple[UOp, int | None], UOp]:
+    def _made(self, target: Target) -> dict[tuple[UOp, int | None], UOp]:
         """Everything for one strip, by node and by which of its axes is cut."""
         plan, level = self.plan, self.plan.level
         made: dict[tuple[UOp, int | None], UOp] = {}
@@ -358,23 +360,30 @@ class Strip:
                 continue
             found = plan.needs(u, axis)
             assert found is not None, u
-            like = self._packed(u, found)
-            wanted = list(zip(like.src, found, strict=True))
+            wanted = list(zip(u.src, found, strict=True))
             waiting = [pair for pair in wanted if pair not in made]
             stack += waiting
             if not waiting:
                 src = tuple(made[pair] for pair in wanted)
-                made[u, axis] = (
-                    self._total(u, src) if u in plan.sums else self._part(like, axis, src)
-                )
+                part = self._total(u, src) if u in plan.sums else self._part(u, axis, src)
+                whole = u.op is Op.DOT and found[1] is None
+                made[u, axis] = self._ready(part, target) if whole else part
         return made
 
-    def _packed(self, u: UOp, found: Needs) -> UOp:
-        """A contraction takes a second operand that is read whole as it wants it, once for all."""
-        if u.op is Op.DOT and found[1] is None and not self.plan.level.computed(u.src[1]):
-            like = packed(u)
-            return like if like.src[1].op is Op.GBARRIER else u
-        return u
+    def _ready(self, u: UOp, target: Target) -> UOp:
+        """A contraction in the strip, whose operand that is read whole is made ready once for all.
+
+        What `prepare` would do to it in every strip is done before the loop.
+        """
+        stub = _leaf(u.src[0].shape, u.src[0].dtype)
+        (made,) = prepare([UOp(Op.DOT, (stub, u.src[1]), u.arg)], target)
+        kept = [v for v in walk(made.src[1:]) if v.op is Op.GBARRIER]
+        outer = {leaf: v for v, leaf in self.whole.items()}
+        if made.op is not Op.DOT or len(kept) != 1 or not outer.keys() >= set(leaves(kept)):
+            return u
+        (before,) = substitute(kept, outer)
+        leaf = self.whole.setdefault(before, _leaf(before.shape, before.dtype))
+        return substitute([made], {stub: u.src[0], kept[0]: leaf})[0]
 
     def _read(self, u: UOp, axis: int | None) -> UOp:
         """What comes from around, whole or in strips."""
