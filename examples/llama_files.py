@@ -58,7 +58,7 @@ class Tokenizer:
 
     Attributes:
         pieces: the bytes that each token stands for.
-        scores: of two pairs, that with the higher score is merged first.
+        scores: of two pairs, that with the higher score is merged first; -inf for never.
     """
 
     pieces: Sequence[bytes]
@@ -75,11 +75,12 @@ class Tokenizer:
         for character in map(str.encode, " " + text if text else ""):
             parts += [character] if character in self.tokens else [bytes([b]) for b in character]
         while True:
-            pairs = ((at, self.tokens.get(a + b)) for at, (a, b) in enumerate(pairwise(parts)))
-            found = [(self.scores[token], -at) for at, token in pairs if token is not None]
-            if not found:
+            pairs = (self.tokens.get(a + b) for a, b in pairwise(parts))
+            scores = [-math.inf if token is None else self.scores[token] for token in pairs]
+            best = max(scores, default=-math.inf)
+            if best == -math.inf:
                 return [START, *(self.tokens[part] for part in parts)]
-            at = -max(found)[1]
+            at = scores.index(best)
             parts[at : at + 2] = [parts[at] + parts[at + 1]]
 
     def decode(self, tokens: Iterable[int]) -> Iterator[str]:
@@ -165,7 +166,7 @@ def read_folder(path: Path) -> Model:
     pieces, scores = [b""] * shape.words, [-math.inf] * shape.words
     for piece, token in model["vocab"].items():
         pieces[token] = meant(token, piece.encode())
-    for rank, merge in enumerate(model["merges"]):
+    for rank, merge in reversed([*enumerate(model["merges"])]):  # the first of a piece counts
         pair = merge.split(" ") if isinstance(merge, str) else merge
         scores[model["vocab"]["".join(pair)]] = -rank
     return Model(shape, weights, False, Tokenizer(pieces, scores))

@@ -124,6 +124,17 @@ def test_tokenizer() -> None:
     assert "".join(tokenizer.decode([3 + 0xC3])) == ""  # a character that did not end
 
 
+def test_pieces_that_no_merge_makes_are_not_made(tmp_path: Path) -> None:
+    as_folder(tmp_path / "folder", matrices(False))
+    path = tmp_path / "folder" / "tokenizer.json"
+    known = json.loads(path.read_text())
+    known["model"]["merges"] = []
+    path.write_text(json.dumps(known))
+    byte = llama_files.BYTES
+    found = llama_files.read_folder(tmp_path / "folder").tokenizer
+    assert found.encode("a<s>") == [1, 259, 260, *(byte + b for b in b"<s>")]
+
+
 def options(**changed: Any) -> argparse.Namespace:
     return argparse.Namespace(**{"seed": 0, "temperature": 0.0, "top_p": 1.0, **changed})
 
