@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 
 import numpy as np
@@ -17,3 +18,4 @@ def test_it_is_a_function_with_parts(tmp_path: Path) -> None:
     assert tfn.export.export(tfn.jit(lambda x: x * 2))(x).serialize() == data
     np.testing.assert_array_equal(tfn.export.deserialize(data).call(x), 2 * x)
     assert repr(tfn.export) == "<tfn.export>"
+    assert list(inspect.signature(tfn.export).parameters)[:3] == ["function", "args", "path"]

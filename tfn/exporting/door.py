@@ -8,6 +8,8 @@ tfn.export.export(tfn.jit(f))(x).serialize()  the same under the names of `jax.e
 
 from __future__ import annotations
 
+import inspect
+
 from tfn.exporting.dimension import symbolic_shape as _symbolic_shape
 from tfn.exporting.export import export as _files
 from tfn.exporting.serialize import deserialize as _deserialize
@@ -19,6 +21,7 @@ class Export:
     """What `tfn.export` is: a function, and those that belong to it."""
 
     __call__ = staticmethod(_files)
+    __signature__ = inspect.signature(_files)
     serialize = staticmethod(_serialize)
     deserialize = staticmethod(_deserialize)
     export = staticmethod(_anyhow)
