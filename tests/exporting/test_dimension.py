@@ -65,9 +65,9 @@ def test_division() -> None:
     b = Size(B, scope)
     assert repr(b // 4) == "b // 4" and (b // 4) % 2 == 0 and b % 8 == 0
     assert (b // 4).polynomial.at({"b": 24}) == 6
-    with pytest.raises(Undecided, match="b // 16"):
+    with pytest.raises(Undecided, match="16 is"):
         b // 16
-    with pytest.raises(Undecided, match="b % 3"):
+    with pytest.raises(Undecided, match="3 is"):
         b % 3
 
 
@@ -77,6 +77,7 @@ def test_constraints() -> None:
     assert scope.broken({"b": 1, "t": 3}) == ["2 <= b <= t", "t % 2 == 0"]
     assert Size(T, scope) >= 2 and Size(T * B, scope) > 3
     assert Constraint.of("b % 8 == 0").integers == {8, 0}
+    assert Constraint.of("b % 8 == 0").divisors == {8}
 
 
 @pytest.mark.parametrize("text", ["b +", "b / 2", "f(b)", "b.c", "b // 0", "'b'", "b ** 2", "1.5"])

@@ -252,8 +252,14 @@ class Constraint:
     @property
     def integers(self) -> frozenset[int]:
         """The numbers it speaks of."""
-        found = (n.value for n in ast.walk(self.tree) if isinstance(n, ast.Constant))
-        return frozenset(n for n in found if isinstance(n, int))
+        return _integers(self.tree)
+
+    @property
+    def divisors(self) -> frozenset[int]:
+        """The numbers that it divides by."""
+        rests = [n for n in ast.walk(self.tree)
+                 if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)]  # fmt: skip
+        return frozenset(n for rest in rests for n in _integers(rest.right))
 
     def on(self, symbol: Callable[[str], Any]) -> list[Any]:
         """Its comparisons, of whatever symbols are: of ints truths, of terms of z3 terms."""
@@ -268,6 +274,11 @@ class Constraint:
     def holds(self, numbers: Numbers) -> bool:
         """Whether numbers fulfil it."""
         return all(self.on(lambda name: numbers[name]))
+
+
+def _integers(tree: ast.AST) -> frozenset[int]:
+    found = (n.value for n in ast.walk(tree) if isinstance(n, ast.Constant))
+    return frozenset(n for n in found if isinstance(n, int))
 
 
 class Undecided(Exception):
@@ -365,12 +376,12 @@ class Size:
     def __floordiv__(self, other: Any) -> Any:
         if isinstance(other, int) and self.scope.always("%", self.polynomial, other):
             return self._made(self.polynomial // other)
-        raise Undecided(f"what {self} // {other} is")
+        raise Undecided(f"what ({self}) // {other} is")
 
     def __mod__(self, other: Any) -> Any:
         if isinstance(other, int) and self.scope.always("%", self.polynomial, other):
             return 0
-        raise Undecided(f"what {self} % {other} is")
+        raise Undecided(f"what ({self}) % {other} is")
 
     def __eq__(self, other: object) -> bool:
         """Whether they are equal for all numbers; that they may differ is enough for False."""

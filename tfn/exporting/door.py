@@ -1,9 +1,12 @@
 """`tfn.export`: called, it writes files; its parts make bytes of functions, and functions of bytes.
 
-tfn.export(f, x, path="f.c")                  files that need neither Python nor tfn
-tfn.export.serialize(f, x)                    bytes, for other processes and machines
-tfn.export.deserialize(data)                  the function again
-tfn.export.export(tfn.jit(f))(x).serialize()  the same under the names of `jax.export`
+What there is, in a line each::
+
+    tfn.export(f, x, path="f.c")                  files that need neither Python nor tfn
+    tfn.export.serialize(f, x)                    bytes, for other processes and machines
+    tfn.export.deserialize(data)                  the function again
+    tfn.export.symbolic_shape("b, 28, 28")        a shape for it with a size of any number
+    tfn.export.export(tfn.jit(f))(x).serialize()  the same under the names of `jax.export`
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ from tfn.trace.argument import Const
 from tfn.trace.uop import Rows, from_rows
 
 MOST_SYMBOLS = 3
-_LARGE = 10_007
+_LARGE = (10_007, 1_018, 211)
+"""Odd and even, so that who treats them differently is found out."""
 _NUMERATORS = tuple(sign * n for n in range(1, 9) for sign in (1, -1))
 
 
@@ -75,9 +76,10 @@ def witnesses(scope: Scope, taken: frozenset[int] = frozenset()) -> list[Numbers
 def _candidates(scope: Scope, draw: random.Random) -> Iterator[Numbers]:
     """Numbers for the symbols, those that are worth most first."""
     said = {n for c in scope.constraints for n in c.integers}
-    steps = sorted(n for n in {1, *said} if 0 < n <= 4096)[::-1]
+    divisors = {n for c in scope.constraints for n in c.divisors}
+    steps = sorted(n for n in {1, *divisors} if 0 < n <= 4096)[::-1]
     for step in steps:
-        for large in (_LARGE, 1009, 211):
+        for large in _LARGE:
             yield {s: step * (large + 2 * i) for i, s in enumerate(scope.symbols)}
         for most in (199, 61, 29, 11):
             for _ in range(40):
@@ -119,8 +121,10 @@ class Fit:
         arrays = [stored(t.captured) for t in self.traces]
         for i, other_arrays in enumerate(arrays):
             if other_arrays != arrays[0]:
-                raise self._differ(i, "arrays that were captured are not the same",
-                                   "make them of tfn.numpy instead of NumPy")  # fmt: skip
+                raise self._differ(
+                    i, "arrays that were made of no argument are not the same",
+                    "pass what they are made of, as a random key, or make them by tfn.numpy.arange",
+                )  # fmt: skip
         return rows, inputs
 
     def _same_operations(self) -> None:
