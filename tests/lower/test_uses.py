@@ -99,3 +99,20 @@ def test_a_sum_of_few_is_made_again() -> None:
     both = X + Y
     assert launches(build.add_up(both, (0,)), build.add_up(both, (1,))) == 2
     assert np.prod(both.shape) == 600
+
+
+def test_what_outer_loops_would_repeat_is_made_once() -> None:
+    """The angles of positions are made once, not for every text; cheap ones are made on the way."""
+    x, t = p(0, 32, 16, 8), p(1, 16, 8)
+    row = build.reshape(t, (1, 16, 8))
+
+    def turned(angle: UOp) -> int:
+        return launches(x * build.expand(angle, x.shape))
+
+    assert turned(build.unary(Op.COS, row)) == 2
+    assert turned(build.reshape(build.unary(Op.COS, t), (1, 16, 8))) == 2
+    assert turned(row * 2.0) == 1
+    few = p(0, 4, 16, 8)
+    assert launches(few * build.expand(build.unary(Op.COS, row), few.shape)) == 1
+    column = build.unary(Op.COS, p(1, 32, 16, 1))
+    assert launches(x * build.expand(column, x.shape)) == 1

@@ -36,7 +36,7 @@ def kernels(function: UOp, target: Target) -> UOp:
     apart: dict[UOp, UOp] = {}
     while True:
         uses = Uses(outputs, barriers, apart)
-        more = uses.reductions() or uses.manifold() or uses.dear()
+        more = uses.reductions() or uses.manifold() or uses.dear() or uses.repeated()
         if not more:
             parts = uses.too_large()
             apart |= parts

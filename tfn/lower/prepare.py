@@ -275,7 +275,8 @@ def _pieces(u: UOp, rows: int, axis_size: int, target: Target) -> int:
     if wanted < 2 or written * 16 > read or not (many or few):
         return 1
     divisors = [n for n in range(2, axis_size + 1) if axis_size % n == 0]
-    return next((n for n in divisors if n >= wanted), axis_size)
+    pieces = next((n for n in divisors if n >= wanted), axis_size)
+    return pieces if few or 2 * pieces * written <= read else 1
 
 
 def _streams(u: UOp, axis: int) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 
 from tfn.lower.decompose import weight
 from tfn.trace.op import ELEMENTWISE, LOOPS, SEVERAL, Op
@@ -37,6 +38,9 @@ EPILOGUE = 32
 
 COSTLY = 60
 """Instructions behind a value that two kernels want, from which on it is kept, not made twice."""
+
+FUNCTION = 30
+"""Instructions behind a value that outer loops would repeat, from which on it is made before."""
 
 MANY_NEEDS = 8
 """Values in memory behind another one are counted up to so many."""
@@ -69,11 +73,17 @@ def own_axes(node: UOp) -> Place:
     return tuple((i,) if n != 1 else () for i, n in enumerate(node.shape))
 
 
-def computed(node: UOp, barriers: set[UOp]) -> bool:
-    """Whether reading the node means more than reading a buffer at another index."""
+def viewed(node: UOp, barriers: set[UOp]) -> UOp:
+    """The value that a node shows in another way."""
     while node.op in CHEAP and node not in barriers:
         node = node.src[0]
-    return node not in barriers and node.op not in LEAVES
+    return node
+
+
+def computed(node: UOp, barriers: set[UOp]) -> bool:
+    """Whether reading the node means more than reading a buffer at another index."""
+    value = viewed(node, barriers)
+    return value not in barriers and value.op not in LEAVES
 
 
 @dataclass
@@ -299,6 +309,23 @@ class Uses:
                 users = (self.places.get(u, {}) for u in self.consumers.get(node, ()))
                 if all(used.keys() != kernels_.keys() for used in users):
                     found.add(node)
+        return found - self.barriers
+
+    def repeated(self) -> set[UOp]:
+        """Values of many instructions that loops around their own would make again each time.
+
+        cos(position) in a kernel over texts, positions and channels: once for every text.
+        """
+        found: set[UOp] = set()
+        for node in self.order:
+            if node.op is not Op.EXPAND:
+                continue
+            source, value = node.src[0], viewed(node.src[0], self.barriers)
+            own = [axis for axis, n in enumerate(source.shape) if n != 1]
+            around = node.shape[: own[-1]] if own else ()
+            times = prod(n for n, m in zip(around, source.shape) if m == 1)
+            if times > MANY_PLACES and value.op in ELEMENTWISE and self.behind[value] >= FUNCTION:
+                found.add(value)
         return found - self.barriers
 
     def too_large(self) -> dict[UOp, UOp]:
