@@ -80,6 +80,13 @@ def _long_division(u: Any, v: Any, trimmed: bool) -> Any:
     return quotient, rest if trimmed else np.pad(rest, (len(u) - len(rest), 0))
 
 
+def _filled(x: np.ndarray, *args: Any) -> np.ndarray:
+    """np.fill_diagonal, which changes its argument, on a copy."""
+    filled = x.copy()
+    np.fill_diagonal(filled, *args)
+    return filled
+
+
 def _of_symmetric(f: Any, xs: Any) -> Any:
     """A factorisation of the symmetric part, so that every direction of a derivative counts."""
     (x,) = xs
@@ -199,6 +206,8 @@ TABLE: dict[str, Row] = {
     "diagflat": moved((), (1,), shapes=ONE[:1] + LINES),
     "diagonal": moved((), (1,), (-1,)), "trace": Row(NUMBERS, MATRICES, [(), (1,)], **SUM),
     "tril": moved((), (1,), (-1,)), "triu": moved((), (1,), (-1,)),
+    "fill_diagonal": Row(ANY, [((3, 3),), ((2, 5),), ((7, 3),), ((3, 3, 3),)], [(7,), (1, True)],
+        want=_filled, smooth=(-2, 2), ulps=0),
     "roll": moved((2,), (-1, 1), ((1, 2), (0, 1))), "repeat": moved((2,), (3, 0)),
     "tile": moved((2,), ((2, 1, 2),)),
     "resize": moved(((3, 4),), ((2,),)),
@@ -386,7 +395,7 @@ ELSEWHERE = {
         "Python values of what is known of an argument: test_operands.py, test_inspection.py"),
     **dict.fromkeys(("apply_along_axis", "apply_over_axes", "fromfunction", "frompyfunc",
         "piecewise", "vectorize"), "functions of functions: test_functional.py"),
-    **dict.fromkeys(("place", "put", "put_along_axis", "fill_diagonal"),
+    **dict.fromkeys(("place", "put", "put_along_axis"),
         "NumPy changes its argument: test_editing.py, test_updates.py"),
     **dict.fromkeys(("partition", "argpartition"),
         "an order that NumPy leaves open: test_editing.py"),

@@ -137,12 +137,12 @@ from tfn.numpy.padding import (
     pad as pad,
 )
 from tfn.numpy.contraction import (
-    contract as contract, cross as cross, dot as dot, einsum as einsum, inner as inner,
+    cross as cross, dot as dot, einsum as einsum, inner as inner,
     kron as kron, matmul as matmul, matvec as matvec, outer as outer, tensordot as tensordot,
     vdot as vdot, vecdot as vecdot, vecmat as vecmat,
 )
 from tfn.numpy.indexing import (
-    getitem as getitem, ix_ as ix_, starts_operand as starts_operand, take as take,
+    getitem as getitem, starts_operand as starts_operand, take as take,
     take_along_axis as take_along_axis,
 )
 from tfn.numpy.updates import (
@@ -179,7 +179,7 @@ from tfn.numpy.histograms import (
     histogram_bin_edges as histogram_bin_edges, histogramdd as histogramdd,
 )
 from tfn.numpy.grids import (
-    c_ as c_, diag_indices as diag_indices, index_exp as index_exp, indices as indices,
+    c_ as c_, diag_indices as diag_indices, index_exp as index_exp, indices as indices, ix_ as ix_,
     meshgrid as meshgrid, mgrid as mgrid, ogrid as ogrid, r_ as r_,
     ravel_multi_index as ravel_multi_index, s_ as s_, tril_indices as tril_indices,
     tril_indices_from as tril_indices_from, triu_indices as triu_indices,

@@ -73,7 +73,13 @@ def _composed(*operands_and_static: object) -> UOp:
 
 
 def add(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The sum; of booleans, their or."""
+    """The sum; of booleans, their or.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> add(tnp.array([1, 2]), 0.5)
+        Array([1.5, 2.5], dtype=float32, weak_type=True)
+    """
     if _both_bool(x, y):
         return binary(Op.OR, "add", x, y, BITS)
     return binary(Op.ADD, "add", x, y, NUMBERS)
@@ -84,12 +90,23 @@ def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Raises:
         DTypeError: for booleans; use `bitwise_xor`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> subtract(3, tnp.array([1, 2]))
+        Array([2, 1], dtype=int32)
     """
     return binary(Op.SUB, "subtract", x, y, NUMBERS)
 
 
 def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The product; of booleans, their and."""
+    """The product; of booleans, their and.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> multiply(tnp.array([[1], [2]]), tnp.array([3, 4])).tolist()
+        [[3, 4], [6, 8]]
+    """
     if _both_bool(x, y):
         return binary(Op.AND, "multiply", x, y, BITS)
     return binary(Op.MUL, "multiply", x, y, NUMBERS)
@@ -149,7 +166,12 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """What truncating division leaves; it has the sign of `x`."""
+    """What truncating division leaves; it has the sign of `x`.
+
+    Example:
+        >>> fmod(-7, 3).item()
+        -1
+    """
     return composed(_fmod, "fmod", *counted(x, y))
 
 
@@ -159,7 +181,12 @@ def _fmod(x: UOp, y: UOp) -> UOp:
 
 
 def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
-    """Floor division and its remainder."""
+    """Floor division and its remainder.
+
+    Example:
+        >>> [x.item() for x in divmod(-7, 2)]
+        [-4, 1]
+    """
     return floor_divide(x, y), remainder(x, y)
 
 
@@ -168,6 +195,13 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Raises:
         ArgumentError: for an integer to a negative Python integer.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> power(2, tnp.array([1, 2, 10]))
+        Array([   2,    4, 1024], dtype=int32)
+        >>> power(2.0, -1).item()
+        0.5
     """
     if type(y) is int and isinstance(x, (Array, np.ndarray)) and -64 <= y <= 64 and not is_bool(x):
         base = array_of("power", x)
@@ -181,7 +215,12 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """x to the power y in floating point."""
+    """x to the power y in floating point.
+
+    Example:
+        >>> float_power(2, -1).item()
+        0.5
+    """
     return composed(_power, "float_power", x, y, floating=True)
 
 
@@ -213,17 +252,34 @@ def _power(x: UOp, y: UOp) -> UOp:
 
 
 def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The larger, NaN if either is NaN."""
+    """The larger, NaN if either is NaN.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> maximum(tnp.array([1, 5]), 3)
+        Array([3, 5], dtype=int32)
+    """
     return binary(Op.MAX, "maximum", x, y, REAL | {BOOL}, "real numbers")
 
 
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The smaller, NaN if either is NaN."""
+    """The smaller, NaN if either is NaN.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> minimum(tnp.array([1, 5]), 3)
+        Array([1, 3], dtype=int32)
+    """
     return binary(Op.MIN, "minimum", x, y, REAL | {BOOL}, "real numbers")
 
 
 def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The larger; where one is NaN, the other."""
+    """The larger; where one is NaN, the other.
+
+    Example:
+        >>> fmax(float("nan"), 1.0).item()
+        1.0
+    """
     return composed(_fmax, "fmax", x, y)
 
 
@@ -232,7 +288,12 @@ def _fmax(x: UOp, y: UOp) -> UOp:
 
 
 def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The smaller; where one is NaN, the other."""
+    """The smaller; where one is NaN, the other.
+
+    Example:
+        >>> fmin(float("nan"), 1.0).item()
+        1.0
+    """
     return composed(_fmin, "fmin", x, y)
 
 
@@ -241,7 +302,12 @@ def _fmin(x: UOp, y: UOp) -> UOp:
 
 
 def arctan2(y: ArrayLike, x: ArrayLike, /) -> Array:
-    """The angle in radians of the point (x, y), between -pi and pi."""
+    """The angle in radians of the point (x, y), between -pi and pi.
+
+    Example:
+        >>> arctan2(0.0, -1.0).item()
+        3.1415927410125732
+    """
     return composed(_arctan2, "arctan2", y, x, floating=True)
 
 
@@ -250,7 +316,12 @@ def _arctan2(y: UOp, x: UOp) -> UOp:
 
 
 def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """``sqrt(x**2 + y**2)`` of real numbers, without overflow on the way."""
+    """``sqrt(x**2 + y**2)`` of real numbers, without overflow on the way.
+
+    Example:
+        >>> hypot(3e30, 4e30).item() < float("inf")
+        True
+    """
     need_real("hypot", x, y)
     return composed(_hypot, "hypot", x, y, floating=True)
 
@@ -291,7 +362,12 @@ def _logaddexp(x: UOp, y: UOp) -> UOp:
 
 
 def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """``log2(2**x + 2**y)`` without overflow on the way."""
+    """``log2(2**x + 2**y)`` without overflow on the way.
+
+    Example:
+        >>> logaddexp2(3.0, 3.0).item()
+        4.0
+    """
     return composed(_logaddexp2, "logaddexp2", x, y, floating=True)
 
 
@@ -301,7 +377,12 @@ def _logaddexp2(x: UOp, y: UOp) -> UOp:
 
 
 def copysign(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The size of `x` with the sign of `y`."""
+    """The size of `x` with the sign of `y`.
+
+    Example:
+        >>> copysign(3.0, -0.0).item()
+        -3.0
+    """
     return composed(_copysign, "copysign", x, y, floating=True)
 
 
@@ -317,12 +398,23 @@ def signed(x: UOp) -> UOp:
 
 
 def negative(x: ArrayLike, /) -> Array:
-    """The value with its sign changed."""
+    """The value with its sign changed.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> negative(tnp.array([1, -2]))
+        Array([-1,  2], dtype=int32)
+    """
     return plain(Op.NEG, "negative", x)
 
 
 def positive(x: ArrayLike, /) -> Array:
-    """The value itself."""
+    """The value itself.
+
+    Example:
+        >>> positive(-2).item()
+        -2
+    """
     return array_of("positive", x)
 
 
@@ -336,23 +428,47 @@ def plain(op: Op, name: str, x: ArrayLike) -> Array:
 
 
 def abs(x: ArrayLike, /) -> Array:
-    """The value without its sign; of a complex number the distance from zero."""
+    """The value without its sign; of a complex number the distance from zero.
+
+    Example:
+        >>> abs(-3).item(), abs(3 - 4j).item()
+        (3, 5.0)
+    """
     x = array_of("abs", x)
     return x if x.dtype == BOOL or x.dtype.kind == "u" else plain(Op.ABS, "abs", x)
 
 
 def sign(x: ArrayLike, /) -> Array:
-    """-1, 0 or 1; NaN of NaN.  Of a complex number the one of length 1 in its direction."""
+    """-1, 0 or 1; NaN of NaN.  Of a complex number the one of length 1 in its direction.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> sign(tnp.array([-2.5, 0.0, 7.0]))
+        Array([-1.,  0.,  1.], dtype=float32)
+        >>> sign(3 + 4j).item() == 0.6 + 0.8j
+        False
+    """
     return plain(Op.SIGN, "sign", x)
 
 
 def square(x: ArrayLike, /) -> Array:
-    """x times x."""
+    """x times x.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> square(tnp.array([-3, 2]))
+        Array([9, 4], dtype=int32)
+    """
     return multiply(*counted(x, x))
 
 
 def reciprocal(x: ArrayLike, /) -> Array:
-    """1 divided by x."""
+    """1 divided by x.
+
+    Example:
+        >>> reciprocal(4).item()
+        0.25
+    """
     return composed(_reciprocal, "reciprocal", x, floating=True)
 
 

@@ -68,7 +68,13 @@ def _angle(x: UOp, kind: DType, deg: bool) -> UOp:
 
 
 def iscomplex(x: ArrayLike, /) -> Array:
-    """Whether the imaginary part is not zero."""
+    """Whether the imaginary part is not zero.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> iscomplex(tnp.array([1 + 0j, 2j]))
+        Array([False,  True], dtype=bool)
+    """
     return apply(_iscomplex, (array_of("iscomplex", x),))
 
 
@@ -79,7 +85,13 @@ def _iscomplex(x: UOp) -> UOp:
 
 
 def isreal(x: ArrayLike, /) -> Array:
-    """Whether the imaginary part is zero."""
+    """Whether the imaginary part is zero.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> isreal(tnp.array([1 + 0j, 2j]))
+        Array([ True, False], dtype=bool)
+    """
     return apply(_isreal, (array_of("isreal", x),))
 
 
@@ -101,7 +113,13 @@ def iscomplexobj(x: Any, /) -> bool:
 
 
 def isrealobj(x: Any, /) -> bool:
-    """Whether the dtype is not complex."""
+    """Whether the dtype is not complex.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> isrealobj(tnp.array([1 + 0j])), isrealobj(1.0)
+        (False, True)
+    """
     return not iscomplexobj(x)
 
 

@@ -97,6 +97,13 @@ def matmul(
 
     Raises:
         ShapeError: if the inner sizes differ, or an operand is a scalar.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> matmul(tnp.array([[1, 2], [3, 4]]), tnp.array([1, 1]))
+        Array([3, 7], dtype=int32)
+        >>> matmul(tnp.ones((7, 2, 3)), tnp.ones((3, 5))).shape
+        (7, 2, 5)
     """
     x, y = array_of("matmul", x), array_of("matmul", y)
     if not x.ndim or not y.ndim:
@@ -137,6 +144,13 @@ def tensordot(
 
     Raises:
         ShapeError: if paired axes differ in size.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tensordot(tnp.ones((2, 3, 5)), tnp.ones((3, 5, 7)), 2).shape
+        (2, 7)
+        >>> tensordot(tnp.ones((2, 3)), tnp.ones((5, 2)), ((0,), (1,))).shape
+        (3, 5)
     """
     x, y = array_of("tensordot", x), array_of("tensordot", y)
     if isinstance(axes, (tuple, list)):
@@ -162,7 +176,13 @@ def _tensordot(x: UOp, y: UOp, dtype: DType, wanted: DType, first: Numbers, seco
 
 
 def inner(x: ArrayLike, y: ArrayLike) -> Array:
-    """Sums over the last axis of both."""
+    """Sums over the last axis of both.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> inner(tnp.array([1, 2, 3]), tnp.array([4, 5, 6])).item()
+        32
+    """
     x, y = array_of("inner", x), array_of("inner", y)
     if not x.ndim or not y.ndim:
         return dot(x, y)
@@ -171,7 +191,13 @@ def inner(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def outer(x: ArrayLike, y: ArrayLike) -> Array:
-    """All products of an element of `x` with one of `y`, both flattened."""
+    """All products of an element of `x` with one of `y`, both flattened.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> outer(tnp.array([1, 2]), tnp.array([3, 4])).tolist()
+        [[3, 4], [6, 8]]
+    """
     x, y = array_of("outer", x), array_of("outer", y)
     return x.reshape(x.size, 1) * y.reshape(1, y.size)
 
@@ -183,14 +209,26 @@ def vdot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """The sum of the products of all elements, both flattened; x is conjugated."""
+    """The sum of the products of all elements, both flattened; x is conjugated.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> vdot(tnp.array([1j, 2]), tnp.array([1j, 3])).item()
+        (7+0j)
+    """
     x, y = array_of("vdot", x), array_of("vdot", y)
     flat = conj(x.reshape(x.size)), y.reshape(y.size)
     return dot(*flat, precision=precision, preferred_element_type=preferred_element_type)
 
 
 def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Array:
-    """The sum of products along an axis; x is conjugated, the other axes are broadcast."""
+    """The sum of products along an axis; x is conjugated, the other axes are broadcast.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> vecdot(tnp.array([[1, 2], [3, 4]]), tnp.array([1, 1]))
+        Array([3, 7], dtype=int32)
+    """
     x, y = array_of("vecdot", x), array_of("vecdot", y)
     i, j = one_axis("vecdot", axis, x.ndim), one_axis("vecdot", axis, y.ndim)
     if x.shape[i] != y.shape[j]:
@@ -200,19 +238,37 @@ def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Array:
 
 
 def matvec(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Matrices times vectors, both in stacks: the last axis of `y` with the last one of `x`."""
+    """Matrices times vectors, both in stacks: the last axis of `y` with the last one of `x`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> matvec(tnp.ones((7, 2, 3)), tnp.ones((7, 3))).shape
+        (7, 2)
+    """
     x, y = array_of("matvec", x), array_of("matvec", y)
     return matmul(x, y[..., None])[..., 0]
 
 
 def vecmat(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Vectors, conjugated, times matrices, both in stacks."""
+    """Vectors, conjugated, times matrices, both in stacks.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> vecmat(tnp.ones((7, 2)), tnp.ones((7, 2, 3))).shape
+        (7, 3)
+    """
     x, y = array_of("vecmat", x), array_of("vecmat", y)
     return matmul(conj(x)[..., None, :], y)[..., 0, :]
 
 
 def kron(x: ArrayLike, y: ArrayLike) -> Array:
-    """The Kronecker product: each element of `x` replaced by its product with `y`."""
+    """The Kronecker product: each element of `x` replaced by its product with `y`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> kron(tnp.array([1, 10]), tnp.array([1, 2]))
+        Array([ 1,  2, 10, 20], dtype=int32)
+    """
     x, y = array_of("kron", x), array_of("kron", y)
     ndim = max(x.ndim, y.ndim)
     a, b = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - y.ndim) + y.shape
@@ -226,6 +282,11 @@ def cross(x: ArrayLike, y: ArrayLike, axis: int = -1) -> Array:
 
     Raises:
         ShapeError: if the axis has another size.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> cross(tnp.array([1, 0, 0]), tnp.array([0, 1, 0]))
+        Array([0, 0, 1], dtype=int32)
     """
     x, y = array_of("cross", x), array_of("cross", y)
     if x.shape[axis] != 3 or y.shape[axis] != 3:

@@ -209,7 +209,13 @@ def duplicate(x: Array) -> Array:
 
 
 def copy(x: ArrayLike) -> Array:
-    """The same values in memory of their own."""
+    """The same values in memory of their own.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> copy(tnp.array([1, 2]))
+        Array([1, 2], dtype=int32)
+    """
     return duplicate(array_of("copy", x))
 
 
@@ -218,6 +224,11 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
 
     Raises:
         DTypeError: if there is no such dtype.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> astype(tnp.array([1.7, -1.7]), "int32")
+        Array([ 1, -1], dtype=int32)
     """
     on_device("astype", device)
     x = array_of("astype", x)
@@ -253,21 +264,36 @@ def _constant(value: Any, dtype: DType, shape: Shape) -> UOp:
 
 
 def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
-    """All zeros, float32 unless said otherwise."""
+    """All zeros, float32 unless said otherwise.
+
+    Example:
+        >>> zeros(3)
+        Array([0., 0., 0.], dtype=float32)
+    """
     on_device("zeros", device)
     kind = FLOAT32 if dtype is None else canonical(dtype)
     return make(_constant, 0, kind, a_shape("zeros", shape))
 
 
 def ones(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
-    """All ones, float32 unless said otherwise."""
+    """All ones, float32 unless said otherwise.
+
+    Example:
+        >>> ones((2, 2), "int8").tolist()
+        [[1, 1], [1, 1]]
+    """
     on_device("ones", device)
     kind = FLOAT32 if dtype is None else canonical(dtype)
     return make(_constant, 1, kind, a_shape("ones", shape))
 
 
 def empty(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
-    """All zeros: there is no array without values."""
+    """All zeros: there is no array without values.
+
+    Example:
+        >>> empty((2, 3)).shape
+        (2, 3)
+    """
     return zeros(shape, dtype, device=device)
 
 
@@ -279,7 +305,13 @@ def full_like(
     *,
     device: Any = None,
 ) -> Array:
-    """One value everywhere, in the shape and dtype of `x`."""
+    """One value everywhere, in the shape and dtype of `x`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> full_like(tnp.array([1, 2]), 7)
+        Array([7, 7], dtype=int32)
+    """
     kind, sizes = _like("full_like", x, dtype, shape)
     return full(sizes, fill_value, kind, device=device)
 
@@ -287,21 +319,39 @@ def full_like(
 def zeros_like(
     x: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """All zeros, in the shape and dtype of `x`."""
+    """All zeros, in the shape and dtype of `x`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> zeros_like(tnp.array([2, 3]), shape=(1, 2))
+        Array([[0, 0]], dtype=int32)
+    """
     return full_like(x, 0, dtype, shape, device=device)
 
 
 def ones_like(
     x: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """All ones, in the shape and dtype of `x`."""
+    """All ones, in the shape and dtype of `x`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> ones_like(tnp.array([2.5, 3.5]))
+        Array([1., 1.], dtype=float32)
+    """
     return full_like(x, 1, dtype, shape, device=device)
 
 
 def empty_like(
     x: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """All zeros, in the shape and dtype of `x`."""
+    """All zeros, in the shape and dtype of `x`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> empty_like(tnp.ones((2, 3)), dtype="int8").dtype
+        dtype('int8')
+    """
     return full_like(x, 0, dtype, shape, device=device)
 
 
@@ -313,7 +363,12 @@ def _like(name: str, x: Any, dtype: DTypeLike | None, shape: Any) -> tuple[DType
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """The array of another library, without a copy where alignment allows."""
+    """The array of another library, without a copy where alignment allows.
+
+    Example:
+        >>> from_dlpack(np.arange(3.0))
+        Array([0., 1., 2.], dtype=float64)
+    """
     on_device("from_dlpack", device)
     return array_of("from_dlpack", np.from_dlpack(x, copy=copy))
 
@@ -321,10 +376,20 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 def frombuffer(
     buffer: Any, dtype: DTypeLike = "float32", count: int = -1, offset: int = 0
 ) -> Array:
-    """The array of what supports Python's buffer protocol, bytes for one, read from `offset` on."""
+    """The array of what supports Python's buffer protocol, bytes for one, read from `offset` on.
+
+    Example:
+        >>> frombuffer(b"\\x01\\x00\\x02\\x00", "int16")
+        Array([1, 2], dtype=int16)
+    """
     return array_of("frombuffer", np.frombuffer(buffer, canonical(dtype), count, offset))
 
 
 def fromiter(iterable: Any, dtype: DTypeLike, count: int = -1) -> Array:
-    """The vector of the numbers that an iterable gives."""
+    """The vector of the numbers that an iterable gives.
+
+    Example:
+        >>> fromiter((n * n for n in range(4)), "int32")
+        Array([0, 1, 4, 9], dtype=int32)
+    """
     return array_of("fromiter", np.fromiter(iterable, canonical(dtype), count))

@@ -28,7 +28,13 @@ def cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
 
 
 def cumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
-    """The products of all elements up to each, along an axis or of the flat array."""
+    """The products of all elements up to each, along an axis or of the flat array.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> cumprod(tnp.array([1, 2, 3, 4]))
+        Array([ 1,  2,  6, 24], dtype=int32)
+    """
     return _accumulate("cumprod", Op.MUL, x, axis, dtype)
 
 
@@ -44,6 +50,11 @@ def cumulative_sum(
 
     Raises:
         ArgumentError: if the axis is not said and there are several.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> cumulative_sum(tnp.array([2, 3]), include_initial=True)
+        Array([0, 2, 5], dtype=int32)
     """
     return _from_initial("cumulative_sum", Op.ADD, x, axis, dtype, include_initial)
 
@@ -60,6 +71,11 @@ def cumulative_prod(
 
     Raises:
         ArgumentError: if the axis is not said and there are several.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> cumulative_prod(tnp.array([2, 3]), include_initial=True)
+        Array([1, 2, 6], dtype=int32)
     """
     return _from_initial("cumulative_prod", Op.MUL, x, axis, dtype, include_initial)
 

@@ -15,7 +15,7 @@ from tfn.numpy.indexing import getitem
 from tfn.numpy.joining import concatenate, split, tile
 from tfn.numpy.logic import where
 from tfn.numpy.manipulation import atleast_1d, broadcast_to, diag, moveaxis
-from tfn.numpy.operands import a_shape, array_of, one_axis
+from tfn.numpy.operands import a_shape, array_of, not_in_place, one_axis
 from tfn.numpy.sorting import argsort, sort
 from tfn.numpy.updates import update
 
@@ -83,7 +83,13 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
 
 
 def resize(a: ArrayLike, new_shape: Any) -> Array:
-    """The elements in order under any shape: repeated if there are too few, else left out."""
+    """The elements in order under any shape: repeated if there are too few, else left out.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> resize(tnp.array([1, 2, 3]), (2, 2)).tolist()
+        [[1, 2], [3, 1]]
+    """
     x, shape = array_of("resize", a), a_shape("resize", new_shape)
     size = int(np.prod(shape, dtype=np.int64))
     if not x.size:
@@ -99,6 +105,11 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
 
     Raises:
         TracerArrayConversionError: for a traced value.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> trim_zeros(tnp.array([0, 1, 0, 2, 0]))
+        Array([1, 0, 2], dtype=int32)
     """
     x = array_of("trim_zeros", filt)
     places = np.flatnonzero(np.asarray(x))
@@ -149,7 +160,13 @@ def _gather(part: Any, leaves: list[Array]) -> None:
 
 
 def dsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Parts of the third axis."""
+    """Parts of the third axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> [part.shape for part in dsplit(tnp.ones((2, 3, 4)), 2)]
+        [(2, 3, 2), (2, 3, 2)]
+    """
     return split(x, indices_or_sections, 2)
 
 
@@ -157,6 +174,11 @@ def choose(a: ArrayLike, choices: Any, mode: str = "raise") -> Array:
     """Each element from the array that `a` says by number; see `numpy.choose`.
 
     In mode "wrap" numbers count around, in others they are moved to the border.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> choose(tnp.array([0, 1, 0]), [tnp.array([1, 2, 3]), 9], mode="clip")
+        Array([1, 9, 3], dtype=int32)
     """
     index = array_of("choose", a)
     given = [asarray(c) for c in choices]
@@ -172,8 +194,13 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = F
 
     Raises:
         ArgumentError: unless `inplace` is False, since arrays cannot be changed.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> place(tnp.arange(4), tnp.array([True, False, True, False]), 9, inplace=False)
+        Array([9, 1, 9, 3], dtype=int32)
     """
-    _not_in_place("place", inplace)
+    not_in_place("place", inplace)
     x = array_of("place", arr)
     places = np.flatnonzero(np.asarray(mask))
     values = resize(array_of("place", vals).reshape(-1), places.size)
@@ -188,8 +215,13 @@ def put(
 
     Raises:
         ArgumentError: unless `inplace` is False, since arrays cannot be changed.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> put(tnp.arange(4), tnp.array([0, -1]), 9, inplace=False)
+        Array([9, 1, 2, 9], dtype=int32)
     """
-    _not_in_place("put", inplace)
+    not_in_place("put", inplace)
     x, places = array_of("put", a), array_of("put", ind)
     places = places.reshape(places.size)
     places = places % max(x.size, 1) if mode == "wrap" else places
@@ -198,15 +230,14 @@ def put(
     return update(x.reshape(x.size), (places,), values, "set", how).reshape(x.shape)
 
 
-def _not_in_place(name: str, inplace: bool) -> None:
-    if inplace:
-        raise ArgumentError(
-            f"{name} cannot change an array in place", hint=f"x = {name}(x, ..., inplace=False)"
-        )
-
-
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
-    """A matrix with all elements on its k-th diagonal."""
+    """A matrix with all elements on its k-th diagonal.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> diagflat(tnp.array([1, 2])).tolist()
+        [[1, 0], [0, 2]]
+    """
     x = array_of("diagflat", v)
     return diag(x.reshape(x.size), k)
 
@@ -216,6 +247,11 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
 
     Raises:
         ShapeError: if the sizes differ.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> diag_indices_from(tnp.ones((2, 2)))
+        (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
     x = array_of("diag_indices_from", arr)
     if x.ndim < 2 or len(set(x.shape)) != 1:
@@ -224,19 +260,37 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
 
 
 def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
-    """The k-th smallest element at its place, no larger ones before it: all are sorted here."""
+    """The k-th smallest element at its place, no larger ones before it: all are sorted here.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> partition(tnp.array([5, 1, 4]), 1)
+        Array([1, 4, 5], dtype=int32)
+    """
     return sort(a, axis)
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
-    """The indices that `partition`."""
+    """The indices that `partition`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> argpartition(tnp.array([5, 1, 4]), 1)
+        Array([1, 2, 0], dtype=int32)
+    """
     return argsort(a, axis)
 
 
 def ediff1d(
     ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Array:
-    """Each element of the flat array less the one before it, with values put at the ends."""
+    """Each element of the flat array less the one before it, with values put at the ends.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> ediff1d(tnp.array([1, 4, 9]))
+        Array([3, 5], dtype=int32)
+    """
     x = array_of("ediff1d", ary)
     x = x.reshape(x.size)
     parts = [to_begin, x[1:] - x[:-1] if x.size else x, to_end]
@@ -245,6 +299,12 @@ def ediff1d(
 
 
 def mask_indices(n: int, mask_func: Any, k: int = 0) -> tuple[Array, ...]:
-    """Where a function such as `triu` leaves ones of an n by n matrix standing."""
+    """Where a function such as `triu` leaves ones of an n by n matrix standing.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> mask_indices(2, tnp.triu)
+        (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
     kept = np.asarray(mask_func(asarray(np.ones((n, n), np.int32)), k))
     return tuple(array_of("mask_indices", line.astype(np.int32)) for line in np.nonzero(kept))

@@ -48,7 +48,13 @@ def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = N
 
 
 def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `fft`."""
+    """The inverse of `fft`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> ifft(tnp.array([4.0, 0.0])).real.tolist()
+        [2.0, 2.0]
+    """
     return _along_one("ifft", FftType.IFFT, a, n, axis, norm)
 
 
@@ -67,17 +73,35 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 
 def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `rfft`; n is even unless it is said."""
+    """The inverse of `rfft`; n is even unless it is said.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> irfft(tnp.array([3.0, 0.0]), 3).tolist()
+        [1.0, 1.0, 1.0]
+    """
     return _along_one("irfft", FftType.IRFFT, a, n, axis, norm)
 
 
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The transform, which is real, of values whose second half mirrors the first, conjugated."""
+    """The transform, which is real, of values whose second half mirrors the first, conjugated.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> hfft(tnp.array([1.0, 2.0, 1.0])).tolist()
+        [6.0, 0.0, -2.0, 0.0]
+    """
     return _along_one("hfft", FftType.IRFFT, conj(a), n, axis, _other("hfft", norm))
 
 
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `hfft`."""
+    """The inverse of `hfft`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> ihfft(tnp.array([4.0, 0.0])).real.tolist()
+        [2.0, 2.0]
+    """
     return conj(_along_one("ihfft", FftType.RFFT, a, n, axis, _other("ihfft", norm)))
 
 
@@ -89,43 +113,90 @@ def fftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None = 
 
     Raises:
         ArgumentError: unless there are as many lengths as axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> fftn(tnp.ones((2, 2))).real.tolist()
+        [[4.0, 0.0], [0.0, 0.0]]
     """
     return _transform("fftn", FftType.FFT, a, s, axes, norm)
 
 
 def ifftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None = None) -> Array:
-    """The inverse of `fftn`."""
+    """The inverse of `fftn`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> ifftn(tnp.ones((2, 2))).real.tolist()
+        [[1.0, 0.0], [0.0, 0.0]]
+    """
     return _transform("ifftn", FftType.IFFT, a, s, axes, norm)
 
 
 def rfftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None = None) -> Array:
-    """The transform of real values over several axes; the last of them is halved as by `rfft`."""
+    """The transform of real values over several axes; the last of them is halved as by `rfft`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> rfftn(tnp.ones((2, 3, 4))).shape
+        (2, 3, 3)
+    """
     return _transform("rfftn", FftType.RFFT, a, s, axes, norm)
 
 
 def irfftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None = None) -> Array:
-    """The inverse of `rfftn`."""
+    """The inverse of `rfftn`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> irfftn(tnp.ones((2, 2))).tolist()
+        [[1.0, 0.0], [0.0, 0.0]]
+    """
     return _transform("irfftn", FftType.IRFFT, a, s, axes, norm)
 
 
 def fft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1), norm: str | None = None) -> Array:
-    """`fftn` over two axes."""
+    """`fftn` over two axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> fft2(tnp.ones((2, 2))).real.tolist()
+        [[4.0, 0.0], [0.0, 0.0]]
+    """
     return _transform("fft2", FftType.FFT, a, s, axes, norm)
 
 
 def ifft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1), norm: str | None = None) -> Array:
-    """`ifftn` over two axes."""
+    """`ifftn` over two axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> ifft2(tnp.ones((2, 2))).real.tolist()
+        [[1.0, 0.0], [0.0, 0.0]]
+    """
     return _transform("ifft2", FftType.IFFT, a, s, axes, norm)
 
 
 def rfft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1), norm: str | None = None) -> Array:
-    """`rfftn` over two axes."""
+    """`rfftn` over two axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> rfft2(tnp.ones((2, 3))).shape
+        (2, 2)
+    """
     return _transform("rfft2", FftType.RFFT, a, s, axes, norm)
 
 
 def irfft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1),
            norm: str | None = None) -> Array:  # fmt: skip
-    """`irfftn` over two axes."""
+    """`irfftn` over two axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> irfft2(tnp.ones((2, 2))).tolist()
+        [[1.0, 0.0], [0.0, 0.0]]
+    """
     return _transform("irfft2", FftType.IRFFT, a, s, axes, norm)
 
 
@@ -242,7 +313,13 @@ def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
 
 
 def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
-    """The inverse of `fftshift`, which differs where a size is odd."""
+    """The inverse of `fftshift`, which differs where a size is odd.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> ifftshift(tnp.array([-2, -1, 0, 1]))
+        Array([ 0,  1, -2, -1], dtype=int32)
+    """
     x = array_of("ifftshift", x)
     along = some_axes("ifftshift", axes, x.ndim)
     return roll(x, tuple(-(x.shape[i] // 2) for i in along), along)

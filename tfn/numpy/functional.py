@@ -142,7 +142,13 @@ def apply_along_axis(
 
 
 def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Axes) -> Array:
-    """A reduction over one axis after another, each of which keeps size 1."""
+    """A reduction over one axis after another, each of which keeps size 1.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> apply_over_axes(tnp.sum, tnp.ones((2, 3, 4)), (0, 2)).tolist()
+        [[[8.0], [8.0], [8.0]]]
+    """
     x = array_of("apply_over_axes", a)
     for axis in some_axes("apply_over_axes", axes, x.ndim):
         found = array_of("apply_over_axes", func(x, axis))
@@ -173,6 +179,11 @@ def piecewise(
 
     Raises:
         ArgumentError: for another number of functions.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> piecewise(tnp.array([-2.0, 3.0]), [tnp.array([True, False])], [0, lambda x: x * x])
+        Array([0., 9.], dtype=float32)
     """
     x = array_of("piecewise", x)
     single = not isinstance(condlist, (list, tuple))

@@ -32,117 +32,245 @@ def _real(x: UOp, op: Op, dtype: DType) -> UOp:
 
 
 def exp(x: ArrayLike, /) -> Array:
-    """e to the power x."""
+    """e to the power x.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> exp(tnp.array([0, 1]))
+        Array([1.       , 2.7182817], dtype=float32)
+    """
     return real(Op.EXP, "exp", x)
 
 
 def exp2(x: ArrayLike, /) -> Array:
-    """2 to the power x."""
+    """2 to the power x.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> exp2(tnp.array([-1.0, 3.0]))
+        Array([0.5, 8. ], dtype=float32)
+    """
     return real(Op.EXP2, "exp2", x)
 
 
 def expm1(x: ArrayLike, /) -> Array:
-    """e to the power x, minus 1; exact near 0."""
+    """e to the power x, minus 1; exact near 0.
+
+    Example:
+        >>> expm1(1e-10).item() > 0
+        True
+    """
     return real(Op.EXPM1, "expm1", x)
 
 
 def log(x: ArrayLike, /) -> Array:
-    """The natural logarithm; -inf at 0, NaN below."""
+    """The natural logarithm; -inf at 0, NaN below.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> log(tnp.array([1.0, 0.0, -1.0]))
+        Array([  0., -inf,  nan], dtype=float32)
+    """
     return real(Op.LOG, "log", x)
 
 
 def log2(x: ArrayLike, /) -> Array:
-    """The logarithm to base 2."""
+    """The logarithm to base 2.
+
+    Example:
+        >>> log2(8).item()
+        3.0
+    """
     return real(Op.LOG2, "log2", x)
 
 
 def log1p(x: ArrayLike, /) -> Array:
-    """The natural logarithm of 1 + x; exact near 0."""
+    """The natural logarithm of 1 + x; exact near 0.
+
+    Example:
+        >>> log1p(1e-10).item() > 0
+        True
+    """
     return real(Op.LOG1P, "log1p", x)
 
 
 def sqrt(x: ArrayLike, /) -> Array:
-    """The square root; NaN below 0."""
+    """The square root; NaN below 0.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> sqrt(tnp.array([4, 2]))
+        Array([2.       , 1.4142135], dtype=float32)
+        >>> sqrt(-1 + 0j).item()
+        1j
+    """
     return real(Op.SQRT, "sqrt", x)
 
 
 def cbrt(x: ArrayLike, /) -> Array:
-    """The cube root."""
+    """The cube root.
+
+    Example:
+        >>> cbrt(-8.0).item()
+        -2.0
+    """
     return real(Op.CBRT, "cbrt", x)
 
 
 def sin(x: ArrayLike, /) -> Array:
-    """The sine of an angle in radians."""
+    """The sine of an angle in radians.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> sin(tnp.array([0.0, 0.5]))
+        Array([0.        , 0.47942555], dtype=float32)
+    """
     return real(Op.SIN, "sin", x)
 
 
 def cos(x: ArrayLike, /) -> Array:
-    """The cosine of an angle in radians."""
+    """The cosine of an angle in radians.
+
+    Example:
+        >>> cos(0.0).item()
+        1.0
+    """
     return real(Op.COS, "cos", x)
 
 
 def tan(x: ArrayLike, /) -> Array:
-    """The tangent of an angle in radians."""
+    """The tangent of an angle in radians.
+
+    Example:
+        >>> tan(0.0).item()
+        0.0
+    """
     return real(Op.TAN, "tan", x)
 
 
 def arcsin(x: ArrayLike, /) -> Array:
-    """The angle in radians whose sine is x."""
+    """The angle in radians whose sine is x.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> arcsin(tnp.array([0.0, 2.0]))
+        Array([ 0., nan], dtype=float32)
+    """
     return real(Op.ASIN, "arcsin", x)
 
 
 def arccos(x: ArrayLike, /) -> Array:
-    """The angle in radians whose cosine is x."""
+    """The angle in radians whose cosine is x.
+
+    Example:
+        >>> arccos(1.0).item()
+        0.0
+    """
     return real(Op.ACOS, "arccos", x)
 
 
 def arctan(x: ArrayLike, /) -> Array:
-    """The angle in radians whose tangent is x."""
+    """The angle in radians whose tangent is x.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> arctan(tnp.array([0.0, 1.0]))
+        Array([0.       , 0.7853982], dtype=float32)
+    """
     return real(Op.ATAN, "arctan", x)
 
 
 def sinh(x: ArrayLike, /) -> Array:
-    """The hyperbolic sine."""
+    """The hyperbolic sine.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> sinh(tnp.array([0.0, 1.0]))
+        Array([0.       , 1.1752012], dtype=float32)
+    """
     return real(Op.SINH, "sinh", x)
 
 
 def cosh(x: ArrayLike, /) -> Array:
-    """The hyperbolic cosine."""
+    """The hyperbolic cosine.
+
+    Example:
+        >>> cosh(0.0).item()
+        1.0
+    """
     return real(Op.COSH, "cosh", x)
 
 
 def tanh(x: ArrayLike, /) -> Array:
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tanh(tnp.array([0.0, 100.0]))
+        Array([0., 1.], dtype=float32)
+    """
     return real(Op.TANH, "tanh", x)
 
 
 def arcsinh(x: ArrayLike, /) -> Array:
-    """The inverse of `sinh`."""
+    """The inverse of `sinh`.
+
+    Example:
+        >>> arcsinh(0.0).item()
+        0.0
+    """
     return real(Op.ASINH, "arcsinh", x)
 
 
 def arccosh(x: ArrayLike, /) -> Array:
-    """The inverse of `cosh`; NaN below 1."""
+    """The inverse of `cosh`; NaN below 1.
+
+    Example:
+        >>> arccosh(1.0).item()
+        0.0
+    """
     return real(Op.ACOSH, "arccosh", x)
 
 
 def arctanh(x: ArrayLike, /) -> Array:
-    """The inverse of `tanh`; NaN outside of [-1, 1]."""
+    """The inverse of `tanh`; NaN outside of [-1, 1].
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> arctanh(tnp.array([0.0, 1.0]))
+        Array([ 0., inf], dtype=float32)
+    """
     return real(Op.ATANH, "arctanh", x)
 
 
 def log10(x: ArrayLike, /) -> Array:
-    """The logarithm to base 10."""
+    """The logarithm to base 10.
+
+    Example:
+        >>> log10(1000.0).item()
+        3.0
+    """
     return _scaled("log10", x, Op.LOG, 1 / math.log(10))
 
 
 def deg2rad(x: ArrayLike, /) -> Array:
-    """Degrees to radians."""
+    """Degrees to radians.
+
+    Example:
+        >>> deg2rad(180.0).item()
+        3.1415927410125732
+    """
     return _scaled("deg2rad", x, None, math.pi / 180)
 
 
 def rad2deg(x: ArrayLike, /) -> Array:
-    """Radians to degrees."""
+    """Radians to degrees.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> rad2deg(tnp.pi).item()
+        180.0
+    """
     return _scaled("rad2deg", x, None, 180 / math.pi)
 
 

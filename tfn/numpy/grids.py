@@ -8,7 +8,7 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import INT32, INT64, INTEGERS, SHORT
-from tfn.errors import ArgumentError, DTypeError
+from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.numpy.creation import asarray, make
 from tfn.numpy.joining import concatenate, stack
 from tfn.numpy.operands import a_shape, apply, array_of
@@ -24,19 +24,34 @@ def _known(lines: Any) -> tuple[Array, ...]:
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Row and column of each element at or below the k-th diagonal of an n by m matrix."""
+    """Row and column of each element at or below the k-th diagonal of an n by m matrix.
+
+    Example:
+        >>> tril_indices(2)
+        (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
     rows, columns = _known(np.tril_indices(n, k, m))
     return rows, columns
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Row and column of each element at or above the k-th diagonal of an n by m matrix."""
+    """Row and column of each element at or above the k-th diagonal of an n by m matrix.
+
+    Example:
+        >>> triu_indices(2)
+        (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
     rows, columns = _known(np.triu_indices(n, k, m))
     return rows, columns
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
-    """The coordinates of the main diagonal of an array of size `n` along each of `ndim` axes."""
+    """The coordinates of the main diagonal of an array of size `n` along each of `ndim` axes.
+
+    Example:
+        >>> diag_indices(3)
+        (Array([0, 1, 2], dtype=int32), Array([0, 1, 2], dtype=int32))
+    """
     return _known([np.arange(n)] * ndim)
 
 
@@ -44,6 +59,10 @@ def indices(dimensions: Any, sparse: bool = False) -> Any:
     """The coordinates of every element, one array for each axis, along a new first axis.
 
     If `sparse`, a tuple of arrays that broadcast to them.
+
+    Example:
+        >>> indices((2, 2)).tolist()
+        [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
     """
     shape = a_shape("indices", dimensions)
     if sparse:
@@ -88,6 +107,11 @@ def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
 
     Raises:
         ArgumentError: unless there is one index array for each axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> ravel_multi_index((tnp.array([1, 0]), tnp.array([2, 1])), (2, 3))
+        Array([5, 1], dtype=int32)
     """
     sizes = a_shape("ravel_multi_index", dims)
     lines = [array_of("ravel_multi_index", line) for line in multi_index]
@@ -107,6 +131,12 @@ def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list
 
     Raises:
         ArgumentError: unless `indexing` is "xy" or "ij" and each vector has one axis at most.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> x, y = meshgrid(tnp.arange(3), tnp.arange(2))
+        >>> x.tolist(), y.tolist()
+        ([[0, 1, 2], [0, 1, 2]], [[0, 0, 0], [1, 1, 1]])
     """
     if indexing not in ("xy", "ij"):
         raise ArgumentError("meshgrid needs indexing 'xy' or 'ij'", got=repr(indexing))
@@ -129,13 +159,25 @@ def _grid(x: UOp, thin: Shape, shape: Shape) -> UOp:
 
 
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """Row and column of each element at or below the k-th diagonal of a matrix."""
+    """Row and column of each element at or below the k-th diagonal of a matrix.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tril_indices_from(tnp.ones((2, 2)), -1)
+        (Array([1], dtype=int32), Array([0], dtype=int32))
+    """
     rows, columns = array_of("tril_indices_from", arr).shape
     return tril_indices(rows, k, columns)
 
 
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """Row and column of each element at or above the k-th diagonal of a matrix."""
+    """Row and column of each element at or above the k-th diagonal of a matrix.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> triu_indices_from(tnp.ones((2, 2)), 1)
+        (Array([0], dtype=int32), Array([1], dtype=int32))
+    """
     rows, columns = array_of("triu_indices_from", arr).shape
     return triu_indices(rows, k, columns)
 
@@ -210,3 +252,22 @@ class Joiner:
 s_, index_exp = IndexExpression(False), IndexExpression(True)
 mgrid, ogrid = Grid(False), Grid(True)
 r_, c_ = Joiner(False), Joiner(True)
+
+
+def ix_(*lines: ArrayLike) -> tuple[Array, ...]:
+    """Vectors shaped so that together they index a grid.
+
+    Raises:
+        ShapeError: if one has not exactly one axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tnp.arange(6).reshape(2, 3)[ix_(tnp.array([0, 1]), tnp.array([0, 2]))].tolist()
+        [[0, 2], [3, 5]]
+    """
+    given = [array_of("ix_", line) for line in lines]
+    if any(v.ndim != 1 for v in given):
+        raise ShapeError("ix_ needs vectors", got=", ".join(str(v.shape) for v in given))
+    return tuple(
+        v.reshape((1,) * i + (v.size,) + (1,) * (len(given) - i - 1)) for i, v in enumerate(given)
+    )

@@ -40,6 +40,11 @@ def bincount(
     Raises:
         DTypeError: unless `x` holds integers.
         TracerArrayConversionError: without `length`, for a traced value.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> bincount(tnp.array([0, 2, 2]), minlength=4)
+        Array([1, 0, 2, 0], dtype=int32)
     """
     x = array_of("bincount", x)
     if x.dtype not in INTEGERS:
@@ -123,7 +128,13 @@ def histogram2d(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array, Array]:
-    """How many points lie in each cell of a grid, and the borders along both axes."""
+    """How many points lie in each cell of a grid, and the borders along both axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> histogram2d(tnp.array([0.0, 1.0]), tnp.array([0.0, 1.0]), 2)[0].tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
     points = stack([array_of("histogram2d", x), array_of("histogram2d", y)], 1)
     single = isinstance(bins, (Array, np.ndarray)) and bins.ndim == 1
     total, (first, second) = histogramdd(
@@ -144,6 +155,12 @@ def histogramdd(
     Raises:
         ShapeError: unless `sample` is a matrix, one point in each row.
         ArgumentError: unless there are as many bins and ranges as columns.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> counts, edges = histogramdd(tnp.array([[0.0, 0.0], [1.0, 1.0]]), 2)
+        >>> counts.tolist(), edges[0].tolist()
+        ([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.5, 1.0])
     """
     points = array_of("histogramdd", sample)
     if points.ndim != 2:

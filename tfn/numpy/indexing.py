@@ -456,6 +456,12 @@ def take_along_axis(
 
     Raises:
         ShapeError: if the other axes do not broadcast.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> x = tnp.array([[3, 1], [2, 5]])
+        >>> take_along_axis(x, tnp.argmax(x, 1, keepdims=True), 1).tolist()
+        [[3], [5]]
     """
     x, places = array_of("take_along_axis", x), array_of("take_along_axis", indices)
     if places.dtype not in INTEGERS:
@@ -480,17 +486,3 @@ def counted(x: Array, axis: int) -> Array:
     """The coordinates of an axis, shaped to broadcast with the array."""
     shape = tuple(x.shape[axis] if a == axis else 1 for a in range(x.ndim))
     return arange(x.shape[axis]).reshape(shape)
-
-
-def ix_(*lines: ArrayLike) -> tuple[Array, ...]:
-    """Vectors shaped so that together they index a grid.
-
-    Raises:
-        ShapeError: if one has not exactly one axis.
-    """
-    given = [array_of("ix_", line) for line in lines]
-    if any(v.ndim != 1 for v in given):
-        raise ShapeError("ix_ needs vectors", got=", ".join(str(v.shape) for v in given))
-    return tuple(
-        v.reshape((1,) * i + (v.size,) + (1,) * (len(given) - i - 1)) for i, v in enumerate(given)
-    )

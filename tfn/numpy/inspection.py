@@ -121,7 +121,12 @@ def finfo(dtype: Any) -> FloatInfo:
 
 
 def iinfo(dtype: Any) -> Any:
-    """Limits of an integer dtype, or of that of an array: ``numpy.iinfo``."""
+    """Limits of an integer dtype, or of that of an array: ``numpy.iinfo``.
+
+    Example:
+        >>> iinfo("int8").max
+        127
+    """
     return dtypes.iinfo(getattr(dtype, "dtype", dtype))
 
 
@@ -176,7 +181,13 @@ def isscalar(x: Any) -> bool:
 
 
 def iterable(x: Any) -> bool:
-    """Whether ``iter(x)`` works."""
+    """Whether ``iter(x)`` works.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> iterable(tnp.ones(2)), iterable(1.0)
+        (True, False)
+    """
     try:
         iter(x)
     except (TypeError, ArgumentError):
@@ -190,7 +201,13 @@ def array_repr(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """The text that shows an array and its dtype; see `numpy.array_repr`."""
+    """The text that shows an array and its dtype; see `numpy.array_repr`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> array_repr(tnp.arange(3))
+        'Array([0, 1, 2], dtype=int32)'
+    """
     with np.printoptions(**_options(max_line_width, precision, suppress_small)):
         return repr(x)
 
@@ -201,7 +218,13 @@ def array_str(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """The text of an array's values; see `numpy.array_str`."""
+    """The text of an array's values; see `numpy.array_str`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> array_str(tnp.arange(3))
+        '[0 1 2]'
+    """
     with np.printoptions(**_options(max_line_width, precision, suppress_small)):
         return str(x)
 

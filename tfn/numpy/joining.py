@@ -78,6 +78,11 @@ def stack(
 
     Raises:
         ShapeError: if the shapes differ.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> stack([tnp.array([1, 2]), tnp.array([3, 4])], axis=1).tolist()
+        [[1, 3], [2, 4]]
     """
     operands, kind, weak = _several("stack", arrays, dtype)
     if any(x.shape != operands[0].shape for x in operands):
@@ -89,7 +94,13 @@ def stack(
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The arrays along an axis, which vanishes."""
+    """The arrays along an axis, which vanishes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> unstack(tnp.array([[1, 2], [3, 4]]))
+        (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
+    """
     x = array_of("unstack", x)
     axis = one_axis("unstack", axis, x.ndim)
     return (
@@ -100,29 +111,59 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 
 def vstack(arrays: Sequence[ArrayLike]) -> Array:
-    """Arrays joined along the first axis; vectors become rows."""
+    """Arrays joined along the first axis; vectors become rows.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> vstack([tnp.array([1, 2]), tnp.array([3, 4])]).tolist()
+        [[1, 2], [3, 4]]
+    """
     return concatenate([atleast_2d(x) for x in arrays], 0)
 
 
 def hstack(arrays: Sequence[ArrayLike]) -> Array:
-    """Arrays joined along the second axis; vectors along their only one."""
+    """Arrays joined along the second axis; vectors along their only one.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> hstack([tnp.array([1, 2]), tnp.array([3])])
+        Array([1, 2, 3], dtype=int32)
+    """
     rows = [atleast_1d(x) for x in arrays]
     return concatenate(rows, 0 if rows and rows[0].ndim == 1 else 1)
 
 
 def dstack(arrays: Sequence[ArrayLike]) -> Array:
-    """Arrays joined along the third axis."""
+    """Arrays joined along the third axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> dstack([tnp.ones((2, 3)), tnp.zeros((2, 3))]).shape
+        (2, 3, 2)
+    """
     return concatenate([atleast_3d(x) for x in arrays], 2)
 
 
 def column_stack(arrays: Sequence[ArrayLike]) -> Array:
-    """Vectors as columns of a matrix."""
+    """Vectors as columns of a matrix.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> column_stack([tnp.array([1, 2]), tnp.array([3, 4])]).tolist()
+        [[1, 3], [2, 4]]
+    """
     given = [array_of("column_stack", x) for x in arrays]
     return concatenate([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in given], 1)
 
 
 def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
-    """Two arrays joined; flattened first if the axis is None."""
+    """Two arrays joined; flattened first if the axis is None.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> append(tnp.array([1, 2]), tnp.array([3]))
+        Array([1, 2, 3], dtype=int32)
+    """
     return concatenate([x, values], axis)
 
 
@@ -131,6 +172,11 @@ def split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
 
     Raises:
         ShapeError: if the axis cannot be cut into equal parts.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> [x.tolist() for x in split(tnp.arange(5), [1, 3])]
+        [[0], [1, 2], [3, 4]]
     """
     x = array_of("split", x)
     size = x.shape[one_axis("split", axis, x.ndim)]
@@ -149,7 +195,13 @@ def _is_number(value: Any) -> bool:
 
 
 def array_split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Parts of an axis: so many nearly equal ones, the larger first, or cut at indices."""
+    """Parts of an axis: so many nearly equal ones, the larger first, or cut at indices.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> [x.tolist() for x in array_split(tnp.arange(5), 2)]
+        [[0, 1, 2], [3, 4]]
+    """
     x = array_of("array_split", x)
     axis = one_axis("array_split", axis, x.ndim)
     size = x.shape[axis]
@@ -174,17 +226,35 @@ def section(x: UOp, axis: int, start: int, stop: int) -> UOp:
 
 
 def vsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Parts of the first axis."""
+    """Parts of the first axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> [x.shape for x in vsplit(tnp.ones((6, 2)), 3)]
+        [(2, 2), (2, 2), (2, 2)]
+    """
     return split(x, indices_or_sections, 0)
 
 
 def hsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Parts of the second axis, or of the only one."""
+    """Parts of the second axis, or of the only one.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> [x.shape for x in hsplit(tnp.ones((2, 6)), 3)]
+        [(2, 2), (2, 2), (2, 2)]
+    """
     return split(x, indices_or_sections, 0 if array_of("hsplit", x).ndim == 1 else 1)
 
 
 def tile(x: ArrayLike, reps: Any) -> Array:
-    """The array repeated side by side, so many times along each axis."""
+    """The array repeated side by side, so many times along each axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tile(tnp.array([1, 2]), (2, 2)).tolist()
+        [[1, 2, 1, 2], [1, 2, 1, 2]]
+    """
     x = array_of("tile", x)
     counts = a_shape("tile", reps)
     counts = (1,) * (x.ndim - len(counts)) + counts
@@ -244,7 +314,13 @@ def taken(x: UOp, index: UOp, axis: int) -> UOp:
 
 
 def roll(x: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
-    """Elements moved along axes; what falls off the end comes in at the front."""
+    """Elements moved along axes; what falls off the end comes in at the front.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> roll(tnp.arange(4), 1)
+        Array([3, 0, 1, 2], dtype=int32)
+    """
     x = array_of("roll", x)
     if axis is None:
         return reshape(roll(ravel(x), shift, 0), x.shape)

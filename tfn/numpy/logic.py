@@ -45,32 +45,68 @@ def _compare(x: UOp, y: UOp, op: Op, dtype: DType, shape: Shape) -> UOp:
 
 
 def less(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether x < y."""
+    """Whether x < y.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> less(tnp.array([1, 2, 3]), 2)
+        Array([ True, False, False], dtype=bool)
+    """
     return compare(Op.LT, "less", x, y)
 
 
 def less_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether x <= y."""
+    """Whether x <= y.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> less_equal(tnp.array([1, 2, 3]), 2)
+        Array([ True,  True, False], dtype=bool)
+    """
     return compare(Op.LE, "less_equal", x, y)
 
 
 def greater(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether x > y."""
+    """Whether x > y.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> greater(tnp.array([1, 2, 3]), 2)
+        Array([False, False,  True], dtype=bool)
+    """
     return compare(Op.LT, "greater", y, x)
 
 
 def greater_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether x >= y."""
+    """Whether x >= y.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> greater_equal(tnp.array([1, 2, 3]), 2)
+        Array([False,  True,  True], dtype=bool)
+    """
     return compare(Op.LE, "greater_equal", y, x)
 
 
 def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether x == y; NaN equals nothing."""
+    """Whether x == y; NaN equals nothing.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> equal(tnp.array([1.0, float("nan")]), tnp.array([1.0, float("nan")]))
+        Array([ True, False], dtype=bool)
+    """
     return compare(Op.EQ, "equal", x, y)
 
 
 def not_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether x != y."""
+    """Whether x != y.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> not_equal(tnp.array([1, 2]), 2)
+        Array([ True, False], dtype=bool)
+    """
     return compare(Op.NE, "not_equal", x, y)
 
 
@@ -90,22 +126,46 @@ def _logic(x: UOp, y: UOp, op: Op, shape: Shape) -> UOp:
 
 
 def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether both are true."""
+    """Whether both are true.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> logical_and(tnp.array([0, 2]), True)
+        Array([False,  True], dtype=bool)
+    """
     return _logical(Op.AND, "logical_and", x, y)
 
 
 def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether one is true."""
+    """Whether one is true.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> logical_or(tnp.array([0, 2]), False)
+        Array([False,  True], dtype=bool)
+    """
     return _logical(Op.OR, "logical_or", x, y)
 
 
 def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether exactly one is true."""
+    """Whether exactly one is true.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> logical_xor(tnp.array([0, 2]), True)
+        Array([ True, False], dtype=bool)
+    """
     return _logical(Op.XOR, "logical_xor", x, y)
 
 
 def logical_not(x: ArrayLike, /) -> Array:
-    """Whether it is false."""
+    """Whether it is false.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> logical_not(tnp.array([0.0, 0.5]))
+        Array([ True, False], dtype=bool)
+    """
     return apply(_not, (array_of("logical_not", x),))
 
 
@@ -114,22 +174,43 @@ def _not(x: UOp) -> UOp:
 
 
 def bitwise_and(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits set in both; logical on booleans."""
+    """The bits set in both; logical on booleans.
+
+    Example:
+        >>> bitwise_and(0b1100, 0b1010).item() == 0b1000
+        True
+    """
     return binary(Op.AND, "bitwise_and", x, y, BITS, "integers or booleans")
 
 
 def bitwise_or(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits set in either; logical on booleans."""
+    """The bits set in either; logical on booleans.
+
+    Example:
+        >>> bitwise_or(0b1100, 0b1010).item() == 0b1110
+        True
+    """
     return binary(Op.OR, "bitwise_or", x, y, BITS, "integers or booleans")
 
 
 def bitwise_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits that differ; logical on booleans."""
+    """The bits that differ; logical on booleans.
+
+    Example:
+        >>> bitwise_xor(0b1100, 0b1010).item() == 0b0110
+        True
+    """
     return binary(Op.XOR, "bitwise_xor", x, y, BITS, "integers or booleans")
 
 
 def invert(x: ArrayLike, /) -> Array:
-    """All bits turned; logical not on booleans."""
+    """All bits turned; logical not on booleans.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> invert(tnp.array([0, 5])), invert(True).item()
+        (Array([-1, -6], dtype=int32), False)
+    """
     x = array_of("invert", x)
     need("invert", x.dtype, BITS, "integers or booleans")
     result: Array = bind(Op.NOT, x)
@@ -138,13 +219,23 @@ def invert(x: ArrayLike, /) -> Array:
 
 
 def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits moved up by y places."""
+    """The bits moved up by y places.
+
+    Example:
+        >>> left_shift(3, 2).item()
+        12
+    """
     x, y = counted(x, y)
     return binary(Op.SHL, "left_shift", x, y, INTEGERS, "integers")
 
 
 def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits moved down by y places; the sign stays."""
+    """The bits moved down by y places; the sign stays.
+
+    Example:
+        >>> right_shift(-8, 1).item()
+        -4
+    """
     x, y = counted(x, y)
     return binary(Op.SHR, "right_shift", x, y, INTEGERS, "integers")
 
@@ -181,6 +272,12 @@ def select(conditions: list[Array], choices: list[ArrayLike], default: ArrayLike
 
     Raises:
         ArgumentError: if there are not as many conditions as choices.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> x = tnp.arange(5)
+        >>> select([x < 2, x > 3], [x, x * 10], -1)
+        Array([ 0,  1, -1, -1, 40], dtype=int32)
     """
     if len(conditions) != len(choices):
         raise ArgumentError(
@@ -198,7 +295,13 @@ def _test(name: str, x: ArrayLike, body: Callable[[UOp], UOp]) -> Array:
 
 
 def isnan(x: ArrayLike, /) -> Array:
-    """Whether it is NaN."""
+    """Whether it is NaN.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> isnan(tnp.array([1.0, float("nan")]))
+        Array([False,  True], dtype=bool)
+    """
     return _test("isnan", x, _isnan)
 
 
@@ -207,7 +310,13 @@ def _isnan(x: UOp) -> UOp:
 
 
 def isinf(x: ArrayLike, /) -> Array:
-    """Whether it is infinite."""
+    """Whether it is infinite.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> isinf(tnp.array([1.0, -float("inf")]))
+        Array([False,  True], dtype=bool)
+    """
     return _test("isinf", x, _isinf)
 
 
@@ -220,7 +329,13 @@ def _isinf(x: UOp) -> UOp:
 
 
 def isfinite(x: ArrayLike, /) -> Array:
-    """Whether it is neither infinite nor NaN."""
+    """Whether it is neither infinite nor NaN.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> isfinite(tnp.array([1.0, float("inf"), float("nan")]))
+        Array([ True, False, False], dtype=bool)
+    """
     return _test("isfinite", x, _isfinite)
 
 
@@ -233,17 +348,35 @@ def _isfinite(x: UOp) -> UOp:
 
 
 def isposinf(x: ArrayLike, /) -> Array:
-    """Whether it is plus infinity."""
+    """Whether it is plus infinity.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> isposinf(tnp.array([float("inf"), -float("inf")]))
+        Array([ True, False], dtype=bool)
+    """
     return equal(x, float(np.inf))
 
 
 def isneginf(x: ArrayLike, /) -> Array:
-    """Whether it is minus infinity."""
+    """Whether it is minus infinity.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> isneginf(tnp.array([float("inf"), -float("inf")]))
+        Array([False,  True], dtype=bool)
+    """
     return equal(x, -float(np.inf))
 
 
 def signbit(x: ArrayLike, /) -> Array:
-    """Whether the sign is minus; true of -0.0."""
+    """Whether the sign is minus; true of -0.0.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> signbit(tnp.array([-0.0, 0.0]))
+        Array([ True, False], dtype=bool)
+    """
     need_real("signbit", x)
     return _test("signbit", x, _signbit)
 
@@ -261,7 +394,13 @@ def nan_to_num(
     posinf: ArrayLike | None = None,
     neginf: ArrayLike | None = None,
 ) -> Array:
-    """NaN and infinities replaced, by 0 and the largest and smallest finite numbers."""
+    """NaN and infinities replaced, by 0 and the largest and smallest finite numbers.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nan_to_num(tnp.array([float("nan"), 1.0]), nan=-1.0)
+        Array([-1.,  1.], dtype=float32)
+    """
     x = array_of("nan_to_num", x)
     if x.dtype not in INEXACT:
         return x
@@ -277,7 +416,13 @@ def nan_to_num(
 def isclose(
     x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Whether ``|x - y| <= atol + rtol * |y|``."""
+    """Whether ``|x - y| <= atol + rtol * |y|``.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> isclose(tnp.array([1.0, 1.1]), 1.0)
+        Array([ True, False], dtype=bool)
+    """
     operands, dtype, _ = together("isclose", x, y, floating=True)
     shape = broadcast_shape("isclose", operands[0].shape, operands[1].shape)
     limits = numbers_as([*operands, rtol, atol], part(dtype))
@@ -297,7 +442,13 @@ def _isclose(
 def allclose(
     x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Whether all elements are close; see `isclose`."""
+    """Whether all elements are close; see `isclose`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> allclose(tnp.array([1.0, 2.0]), tnp.array([1.0, 2.0 + 1e-7])).item()
+        True
+    """
     return apply(_all, (isclose(x, y, rtol, atol, equal_nan),))
 
 
@@ -306,7 +457,13 @@ def _all(x: UOp) -> UOp:
 
 
 def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Array:
-    """Whether two arrays have one shape and equal elements."""
+    """Whether two arrays have one shape and equal elements.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> array_equal(tnp.array([1, 2]), tnp.array([1, 2])).item()
+        True
+    """
     x, y = array_of("array_equal", x), array_of("array_equal", y)
     if x.shape != y.shape:
         return array_of("array_equal", np.bool_(False))
@@ -317,7 +474,13 @@ def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Array:
 
 
 def array_equiv(x: ArrayLike, y: ArrayLike) -> Array:
-    """Whether two arrays are equal when broadcast; false if they cannot be."""
+    """Whether two arrays are equal when broadcast; false if they cannot be.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> array_equiv(tnp.array([1, 1]), tnp.array([[1, 1], [1, 1]])).item()
+        True
+    """
     x, y = array_of("array_equiv", x), array_of("array_equiv", y)
     try:
         broadcast_shape("array_equiv", x.shape, y.shape)

@@ -10,7 +10,6 @@ from typing import Any
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import DTypeLike
 from tfn.errors import ArgumentError, AxisError, ShapeError
-from tfn.numpy import matrices
 from tfn.numpy.creation import duplicate
 from tfn.numpy.operands import (
     a_shape,
@@ -18,6 +17,7 @@ from tfn.numpy.operands import (
     apply,
     array_of,
     broadcast_shape,
+    not_in_place,
     one_axis,
     some_axes,
 )
@@ -81,7 +81,13 @@ def _wanted(old: Shape, shape: Any) -> Shape:
 
 
 def ravel(x: ArrayLike, order: str = "C") -> Array:
-    """All elements along one axis."""
+    """All elements along one axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> ravel(tnp.array([[1, 2], [3, 4]]))
+        Array([1, 2, 3, 4], dtype=int32)
+    """
     return reshape(x, -1 if array_of("ravel", x).size else 0, order)
 
 
@@ -90,6 +96,11 @@ def transpose(x: ArrayLike, axes: Sequence[int] | None = None) -> Array:
 
     Raises:
         AxisError: if `axes` is not a permutation of all axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> transpose(tnp.ones((2, 3, 5)), (1, 0, 2)).shape
+        (3, 2, 5)
     """
     x = array_of("transpose", x)
     if axes is None:
@@ -117,6 +128,11 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 
     Raises:
         ShapeError: if there are fewer than two axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> matrix_transpose(tnp.ones((7, 2, 3))).shape
+        (7, 3, 2)
     """
     x = array_of("matrix_transpose", x)
     if x.ndim < 2:
@@ -125,7 +141,13 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 
 
 def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Array:
-    """Two axes exchanged."""
+    """Two axes exchanged.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> swapaxes(tnp.ones((2, 3, 5)), 0, 2).shape
+        (5, 3, 2)
+    """
     x = array_of("swapaxes", x)
     i, j = one_axis("swapaxes", axis1, x.ndim), one_axis("swapaxes", axis2, x.ndim)
     order = list(range(x.ndim))
@@ -138,6 +160,11 @@ def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Seque
 
     Raises:
         ArgumentError: if there are not as many sources as destinations.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> moveaxis(tnp.ones((2, 3, 5)), 0, -1).shape
+        (3, 5, 2)
     """
     x = array_of("moveaxis", x)
     origin = some_axes("moveaxis", source, x.ndim)
@@ -153,7 +180,13 @@ def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Seque
 
 
 def rollaxis(x: ArrayLike, axis: int, start: int = 0) -> Array:
-    """One axis moved before the position `start`."""
+    """One axis moved before the position `start`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> rollaxis(tnp.ones((2, 3, 5)), 2).shape
+        (5, 2, 3)
+    """
     x = array_of("rollaxis", x)
     axis = one_axis("rollaxis", axis, x.ndim)
     start = start + x.ndim if start < 0 else start
@@ -161,7 +194,13 @@ def rollaxis(x: ArrayLike, axis: int, start: int = 0) -> Array:
 
 
 def expand_dims(x: ArrayLike, axis: int | Sequence[int]) -> Array:
-    """Axes of size 1 inserted; `axis` counts in the result."""
+    """Axes of size 1 inserted; `axis` counts in the result.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> expand_dims(tnp.ones(3), (0, -1)).shape
+        (1, 3, 1)
+    """
     x = array_of("expand_dims", x)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     new = some_axes("expand_dims", axis, x.ndim + count)
@@ -175,6 +214,11 @@ def squeeze(x: ArrayLike, axis: Axes = None) -> Array:
 
     Raises:
         ShapeError: if a named axis has another size.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> squeeze(tnp.ones((1, 3, 1))).shape
+        (3,)
     """
     x = array_of("squeeze", x)
     if axis is None:
@@ -190,6 +234,11 @@ def broadcast_to(x: ArrayLike, shape: Any) -> Array:
 
     Raises:
         ShapeError: if the shapes do not fit.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> broadcast_to(tnp.array([1, 2]), (2, 2)).tolist()
+        [[1, 2], [1, 2]]
     """
     x = array_of("broadcast_to", x)
     sizes = a_shape("broadcast_to", shape)
@@ -201,35 +250,70 @@ def broadcast_to(x: ArrayLike, shape: Any) -> Array:
 
 
 def broadcast_shapes(*shapes: Any) -> Shape:
-    """The shape that NumPy's broadcasting gives."""
+    """The shape that NumPy's broadcasting gives.
+
+    Example:
+        >>> broadcast_shapes((3, 1), (2,))
+        (3, 2)
+    """
     return broadcast_shape("broadcast_shapes", *[a_shape("broadcast_shapes", s) for s in shapes])
 
 
 def broadcast_arrays(*xs: ArrayLike) -> list[Array]:
-    """All arrays in one shape."""
+    """All arrays in one shape.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> [x.shape for x in broadcast_arrays(tnp.ones((3, 1)), tnp.ones(2))]
+        [(3, 2), (3, 2)]
+    """
     given = [array_of("broadcast_arrays", x) for x in xs]
     shape = broadcast_shape("broadcast_arrays", *[x.shape for x in given])
     return [broadcast_to(x, shape) for x in given]
 
 
 def flip(x: ArrayLike, axis: Axes = None) -> Array:
-    """Axes counted backwards: all of them, or those named."""
+    """Axes counted backwards: all of them, or those named.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> flip(tnp.array([1, 2, 3]))
+        Array([3, 2, 1], dtype=int32)
+    """
     x = array_of("flip", x)
     return apply(turn, (x,), some_axes("flip", axis, x.ndim), weak=x.weak_type)
 
 
 def fliplr(x: ArrayLike) -> Array:
-    """The second axis counted backwards."""
+    """The second axis counted backwards.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> fliplr(tnp.array([[1, 2], [3, 4]])).tolist()
+        [[2, 1], [4, 3]]
+    """
     return flip(x, 1)
 
 
 def flipud(x: ArrayLike) -> Array:
-    """The first axis counted backwards."""
+    """The first axis counted backwards.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> flipud(tnp.array([[1, 2], [3, 4]])).tolist()
+        [[3, 4], [1, 2]]
+    """
     return flip(x, 0)
 
 
 def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """Turned by k quarter turns in the plane of two axes, from the first to the second."""
+    """Turned by k quarter turns in the plane of two axes, from the first to the second.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> rot90(tnp.array([[1, 2], [3, 4]])).tolist()
+        [[2, 4], [1, 3]]
+    """
     x = array_of("rot90", x)
     i, j = some_axes("rot90", axes, x.ndim)
     if k % 4 == 0:
@@ -240,19 +324,36 @@ def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 
 def atleast_1d(x: ArrayLike) -> Array:
-    """At least one axis."""
+    """At least one axis.
+
+    Example:
+        >>> atleast_1d(3.0).shape
+        (1,)
+    """
     x = array_of("atleast_1d", x)
     return x if x.ndim else reshape(x, (1,))
 
 
 def atleast_2d(x: ArrayLike) -> Array:
-    """At least two axes; a vector becomes a row."""
+    """At least two axes; a vector becomes a row.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> atleast_2d(tnp.ones(3)).shape
+        (1, 3)
+    """
     x = array_of("atleast_2d", x)
     return x if x.ndim > 1 else reshape(x, (1, x.size))
 
 
 def atleast_3d(x: ArrayLike) -> Array:
-    """At least three axes; a matrix becomes one of depth 1."""
+    """At least three axes; a matrix becomes one of depth 1.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> atleast_3d(tnp.ones(3)).shape
+        (1, 3, 1)
+    """
     x = atleast_1d(x)
     if x.ndim == 1:
         return reshape(x, (1, x.size, 1))
@@ -264,6 +365,11 @@ def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
     Raises:
         ShapeError: if there are fewer than two axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> diagonal(tnp.arange(6).reshape(2, 3), 1)
+        Array([1, 5], dtype=int32)
     """
     x = array_of("diagonal", x)
     if x.ndim < 2:
@@ -294,6 +400,11 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 
     Raises:
         ShapeError: for other numbers of axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> diag(tnp.array([1, 2])).tolist(), diag(tnp.array([[1, 2], [3, 4]])).tolist()
+        ([[1, 0], [0, 2]], [1, 4])
     """
     v = array_of("diag", v)
     if v.ndim == 2:
@@ -317,18 +428,43 @@ def _matrix(v: UOp, k: int) -> UOp:
 def trace(
     x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None
 ) -> Array:
-    """The sum of the diagonal of two axes."""
+    """The sum of the diagonal of two axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> trace(tnp.array([[1, 2], [3, 4]])).item()
+        5
+    """
     return diagonal(x, offset, axis1, axis2).sum(-1, dtype)
 
 
-def fill_diagonal(x: ArrayLike, value: ArrayLike) -> Array:
-    """A matrix with another diagonal."""
-    x = array_of("fill_diagonal", x)
-    if x.ndim != 2:
-        raise ShapeError("fill_diagonal needs a matrix", got=str(x.shape))
-    on = matrices.eye(x.shape[0], x.shape[1], dtype="bool")
-    return apply(_chosen, (on, x, array_of("fill_diagonal", value)), weak=x.weak_type)
+def fill_diagonal(
+    a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = False
+) -> Array:
+    """A new array whose elements at equal indices are `val`.
+
+    With `wrap` the diagonal of a tall matrix begins anew beneath its end, one row further down.
+
+    Raises:
+        ArgumentError: unless `inplace` is False, since arrays cannot be changed.
+        ShapeError: for fewer than two axes, or more that differ in size.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> fill_diagonal(tnp.zeros((2, 2), "int32"), 7).tolist()
+        [[7, 0], [0, 7]]
+    """
+    not_in_place("fill_diagonal", inplace)
+    x = array_of("fill_diagonal", a)
+    if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
+        raise ShapeError("fill_diagonal needs a matrix, or equal sizes", got=str(x.shape))
+    step = sum(math.prod(x.shape[axis:]) for axis in range(1, x.ndim + 1))
+    end = x.size if wrap or x.ndim > 2 else min(x.size, x.shape[1] ** 2)
+    value = array_of("fill_diagonal", val)
+    return apply(_fill_diagonal, (x, value), step, end, weak=x.weak_type)
 
 
-def _chosen(on: UOp, x: UOp, value: UOp) -> UOp:
+def _fill_diagonal(x: UOp, value: UOp, step: int, end: int) -> UOp:
+    place = build.reshape(build.iota((x.size,), 0), x.shape)
+    on = build.eq(place % step, build.full_like(place, 0)) & (place < end)
     return build.where(on, spread(cast(value, x.dtype), x.shape), x)

@@ -26,7 +26,12 @@ def eye(
     *,
     device: Any = None,
 ) -> Array:
-    """Ones on the k-th diagonal, zeros elsewhere."""
+    """Ones on the k-th diagonal, zeros elsewhere.
+
+    Example:
+        >>> eye(2, 3, 1).tolist()
+        [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
     on_device("eye", device)
     shape = a_shape("eye", (N, N if M is None else M))
     return make(_eye, shape, _inside(k, shape), FLOAT32 if dtype is None else canonical(dtype))
@@ -42,12 +47,22 @@ def _eye(shape: Shape, k: int, dtype: DType) -> UOp:
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Array:
-    """The identity matrix."""
+    """The identity matrix.
+
+    Example:
+        >>> identity(2).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
     return eye(n, dtype=dtype)
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
-    """Ones at and below the k-th diagonal, zeros above."""
+    """Ones at and below the k-th diagonal, zeros above.
+
+    Example:
+        >>> tri(2, 3).tolist()
+        [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
+    """
     shape = a_shape("tri", (N, N if M is None else M))
     return make(_tri, shape, _inside(k, shape), FLOAT32 if dtype is None else canonical(dtype))
 
@@ -63,12 +78,24 @@ def below(shape: Shape, k: int) -> UOp:
 
 
 def tril(m: ArrayLike, k: int = 0) -> Array:
-    """The lower triangle; zeros above the k-th diagonal."""
+    """The lower triangle; zeros above the k-th diagonal.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tril(tnp.array([[1, 2], [3, 4]])).tolist()
+        [[1, 0], [3, 4]]
+    """
     return _triangle("tril", m, k, True)
 
 
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """The upper triangle; zeros below the k-th diagonal."""
+    """The upper triangle; zeros below the k-th diagonal.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> triu(tnp.array([[1, 2], [3, 4]])).tolist()
+        [[1, 2], [0, 4]]
+    """
     return _triangle("triu", m, k - 1, False)
 
 
@@ -89,6 +116,11 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
 
     Raises:
         ShapeError: unless `x` is a vector.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> vander(tnp.array([1, 2, 3]), 3).tolist()
+        [[1, 1, 1], [4, 2, 1], [9, 3, 1]]
     """
     x = array_of("vander", x)
     if x.ndim != 1:

@@ -22,35 +22,71 @@ Numbers = tuple[int, ...]
 def nansum(
     x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Array:
-    """The sum of what is not NaN."""
+    """The sum of what is not NaN.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nansum(tnp.array([1.0, float("nan"), 3.0])).item()
+        4.0
+    """
     return reductions.sum(_instead_of_nan("nansum", x, 0), axis, dtype, keepdims)
 
 
 def nanprod(
     x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Array:
-    """The product of what is not NaN."""
+    """The product of what is not NaN.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanprod(tnp.array([2.0, float("nan"), 3.0])).item()
+        6.0
+    """
     return reductions.prod(_instead_of_nan("nanprod", x, 1), axis, dtype, keepdims)
 
 
 def nanmax(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The largest of what is not NaN; NaN if nothing is left."""
+    """The largest of what is not NaN; NaN if nothing is left.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanmax(tnp.array([1.0, float("nan")])).item()
+        1.0
+    """
     return _nan_extreme("nanmax", Op.MAX, x, axis, keepdims)
 
 
 def nanmin(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The smallest of what is not NaN; NaN if nothing is left."""
+    """The smallest of what is not NaN; NaN if nothing is left.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanmin(tnp.array([1.0, float("nan")])).item()
+        1.0
+    """
     return _nan_extreme("nanmin", Op.MIN, x, axis, keepdims)
 
 
 def nanmean(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The mean of what is not NaN."""
+    """The mean of what is not NaN.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanmean(tnp.array([1.0, float("nan"), 3.0])).item()
+        2.0
+    """
     x = array_of("nanmean", x)
     return reductions.mean(x, axis, keepdims=keepdims, where=apply(_is_number, (x,)))
 
 
 def nanvar(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Array:
-    """The variance of what is not NaN."""
+    """The variance of what is not NaN.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanvar(tnp.array([1.0, float("nan"), 5.0])).item()
+        4.0
+    """
     x = array_of("nanvar", x)
     kind, axes = reductions.mean_dtype(x, None), some_axes("nanvar", axis, x.ndim)
     return apply(_nanvar, (x,), axes, kind, ddof, bool(keepdims))
@@ -70,7 +106,13 @@ def _nanvar(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> U
 
 
 def nanstd(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Array:
-    """The standard deviation of what is not NaN."""
+    """The standard deviation of what is not NaN.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanstd(tnp.array([1.0, float("nan"), 3.0])).item()
+        1.0
+    """
     x = array_of("nanstd", x)
     kind, axes = reductions.mean_dtype(x, None), some_axes("nanstd", axis, x.ndim)
     return apply(_nanstd, (x,), axes, kind, ddof, bool(keepdims))
@@ -109,22 +151,46 @@ def _extreme_number(x: UOp, op: Op, axes: Numbers, keepdims: bool) -> UOp:
 
 
 def nancumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
-    """The running sums, in which NaN counts as 0."""
+    """The running sums, in which NaN counts as 0.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nancumsum(tnp.array([2.0, float("nan"), 3.0]))
+        Array([2., 2., 5.], dtype=float32)
+    """
     return cumsum(_instead_of_nan("nancumsum", x, 0), axis, dtype)
 
 
 def nancumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
-    """The running products, in which NaN counts as 1."""
+    """The running products, in which NaN counts as 1.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nancumprod(tnp.array([2.0, float("nan"), 3.0]))
+        Array([2., 2., 6.], dtype=float32)
+    """
     return cumprod(_instead_of_nan("nancumprod", x, 1), axis, dtype)
 
 
 def nanargmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The first index of the largest of what is not NaN; -1 if nothing is left."""
+    """The first index of the largest of what is not NaN; -1 if nothing is left.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanargmax(tnp.array([1.0, float("nan"), 2.0])).item()
+        2
+    """
     return _nan_place("nanargmax", x, axis, keepdims)
 
 
 def nanargmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The first index of the smallest of what is not NaN; -1 if nothing is left."""
+    """The first index of the smallest of what is not NaN; -1 if nothing is left.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanargmin(tnp.array([float("nan"), 1.0, 2.0])).item()
+        1
+    """
     return _nan_place("nanargmin", x, axis, keepdims)
 
 

@@ -303,18 +303,41 @@ def need_real(name: str, *values: ArrayLike) -> None:
         need(name, type_of(value)[0], REAL | {BOOL}, "real numbers")
 
 
+def not_in_place(name: str, inplace: bool) -> None:
+    """Raise ArgumentError if an array shall be changed."""
+    if inplace:
+        raise ArgumentError(
+            f"{name} cannot change an array in place", hint=f"x = {name}(x, ..., inplace=False)"
+        )
+
+
 def shape(x: ArrayLike) -> Shape:
-    """The sizes of the axes."""
+    """The sizes of the axes.
+
+    Example:
+        >>> shape(np.ones((2, 3)))
+        (2, 3)
+    """
     return array_of("shape", x).shape
 
 
 def ndim(x: ArrayLike) -> int:
-    """The number of axes."""
+    """The number of axes.
+
+    Example:
+        >>> ndim(np.ones((2, 3)))
+        2
+    """
     return array_of("ndim", x).ndim
 
 
 def size(x: ArrayLike, axis: int | None = None) -> int:
-    """The number of elements, or the size of an axis."""
+    """The number of elements, or the size of an axis.
+
+    Example:
+        >>> size(np.ones((2, 3))), size(np.ones((2, 3)), 1)
+        (6, 3)
+    """
     x = array_of("size", x)
     return x.size if axis is None else x.shape[one_axis("size", axis, x.ndim)]
 

@@ -25,7 +25,13 @@ Pair = tuple[Array, Array]
 
 
 def heaviside(x: ArrayLike, at_zero: ArrayLike, /) -> Array:
-    """0 below zero, 1 above, `at_zero` at zero."""
+    """0 below zero, 1 above, `at_zero` at zero.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> heaviside(tnp.array([-1.0, 0.0, 2.0]), 0.5)
+        Array([0. , 0.5, 1. ], dtype=float32)
+    """
     return composed(_heaviside, "heaviside", x, at_zero, floating=True)
 
 
@@ -60,7 +66,12 @@ def neighbour(x: UOp, y: UOp) -> UOp:
 
 
 def spacing(x: ArrayLike, /) -> Array:
-    """How far the next float away from zero is; negative for negative numbers."""
+    """How far the next float away from zero is; negative for negative numbers.
+
+    Example:
+        >>> spacing(1.0).item() == 2**-23
+        True
+    """
     return composed(_spacing, "spacing", x, floating=True)
 
 
@@ -129,6 +140,10 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
     Raises:
         DTypeError: unless `x2` holds integers.
+
+    Example:
+        >>> ldexp(0.75, 3).item()
+        6.0
     """
     exponent = array_of("ldexp", x2)
     need("ldexp", exponent.dtype, INTEGERS, "integer exponents")
@@ -170,6 +185,10 @@ def gcd(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         DTypeError: unless both hold integers.
 
     Source: Euclid, Elements, book VII, propositions 1 and 2.
+
+    Example:
+        >>> gcd(12, 18).item()
+        6
     """
     (x, y), dtype, _ = together("gcd", x1, x2)
     need("gcd", dtype, INTEGERS, "integers")
@@ -187,7 +206,12 @@ def _gcd(x: UOp, y: UOp) -> UOp:
 
 
 def lcm(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """The least common multiple of integers; 0 if one of them is 0."""
+    """The least common multiple of integers; 0 if one of them is 0.
+
+    Example:
+        >>> lcm(4, 6).item()
+        12
+    """
     x, y = array_of("lcm", x1), array_of("lcm", x2)
     divisor = gcd(x, y)
     whole = floor_divide(magnitude(x), where(divisor == 0, 1, divisor))
@@ -198,6 +222,10 @@ def bitwise_count(x: ArrayLike, /) -> Array:
     """How many bits of the size of an integer are set, as uint8.
 
     Source: H. S. Warren, "Hacker's Delight", 2nd edition, 5-1.
+
+    Example:
+        >>> bitwise_count(0b1011).item()
+        3
     """
     x = array_of("bitwise_count", x)
     need("bitwise_count", x.dtype, INTEGERS | {BOOL}, "integers")
@@ -228,6 +256,11 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
     Raises:
         DTypeError: unless `a` holds booleans or integers.
         ArgumentError: unless `bitorder` is "big" or "little".
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> packbits(tnp.array([1, 0, 1])).tolist()
+        [160]
     """
     a, at = _bits("packbits", a, axis, bitorder, INTEGERS | {BOOL})
     return apply(_packed, (a,), at, bitorder == "little")
@@ -264,6 +297,11 @@ def unpackbits(
 
     Raises:
         DTypeError: unless `a` holds uint8.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> unpackbits(tnp.array([5], "uint8"), count=8).tolist()
+        [0, 0, 0, 0, 0, 1, 0, 1]
     """
     a, at = _bits("unpackbits", a, axis, bitorder, frozenset({np.dtype("uint8")}))
     size = 8 * a.shape[at]

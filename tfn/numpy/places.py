@@ -51,7 +51,15 @@ def _places(x: UOp, size: int, fill: int) -> UOp:
 
 
 def nonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> tuple[Array, ...]:
-    """The indices of what is not zero, one vector for each axis; see `flatnonzero`."""
+    """The indices of what is not zero, one vector for each axis; see `flatnonzero`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nonzero(tnp.array([0, 3, 0, 4]))
+        (Array([1, 3], dtype=int32),)
+        >>> nonzero(tnp.array([0, 3, 0, 4]), size=3, fill_value=-1)
+        (Array([ 1,  3, -1], dtype=int32),)
+    """
     x = array_of("nonzero", x)
     if not x.ndim:
         raise ShapeError("nonzero needs an array with an axis", hint="atleast_1d gives it one")
@@ -69,7 +77,13 @@ def _coordinate(flat: UOp, shape: tuple[int, ...], axis: int, fill: int) -> UOp:
 
 
 def argwhere(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> Array:
-    """The indices of the elements that are not zero, as rows; see `flatnonzero`."""
+    """The indices of the elements that are not zero, as rows; see `flatnonzero`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> argwhere(tnp.array([[0, 1], [1, 0]])).tolist()
+        [[0, 1], [1, 0]]
+    """
     x = array_of("argwhere", x)
     if size is None:
         return array_of("argwhere", np.argwhere(np.asarray(x)).astype(np.int32))
@@ -125,6 +139,12 @@ def picked(a: Array, places: Array, axis: int, fill_value: ArrayLike) -> Array:
 def extract(
     condition: ArrayLike, x: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
 ) -> Array:
-    """The elements of the flat array where a condition of the same size holds; see `compress`."""
+    """The elements of the flat array where a condition of the same size holds; see `compress`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> extract(tnp.array([True, False, True]), tnp.array([1, 2, 3]))
+        Array([1, 3], dtype=int32)
+    """
     mask = array_of("extract", condition)
     return compress(mask.reshape(mask.size), x, size=size, fill_value=fill_value)

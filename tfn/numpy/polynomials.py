@@ -36,13 +36,25 @@ def _of_one_size(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
 
 
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """The sum of two polynomials."""
+    """The sum of two polynomials.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> polyadd(tnp.array([1, 2, 3]), tnp.array([1, 1]))
+        Array([1, 3, 4], dtype=int32)
+    """
     x, y = _of_one_size("polyadd", a1, a2)
     return x + y
 
 
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """The difference of two polynomials."""
+    """The difference of two polynomials.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> polysub(tnp.array([1, 2, 3]), tnp.array([1, 1]))
+        Array([1, 1, 2], dtype=int32)
+    """
     x, y = _of_one_size("polysub", a1, a2)
     return x - y
 
@@ -102,6 +114,11 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
     Raises:
         ArgumentError: if `m` is negative.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> polyder(tnp.array([1, 2, 3]))
+        Array([2, 2], dtype=int32)
     """
     line = _coefficients("polyder", p)
     if m < 0:
@@ -112,7 +129,13 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
 
 def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
-    """The m-th integral of a polynomial, with constants of integration `k`, 0 by default."""
+    """The m-th integral of a polynomial, with constants of integration `k`, 0 by default.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> polyint(tnp.array([3.0, 2.0, 1.0]))
+        Array([1., 1., 1., 0.], dtype=float32)
+    """
     line = _coefficients("polyint", p)
     line = line.astype(inexact((line.dtype, False))[0])
     constants = zeros(m, line.dtype) if k is None else atleast_1d(asarray(k)).astype(line.dtype)
@@ -124,7 +147,13 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
 
 
 def poly(seq_of_zeros: ArrayLike) -> Array:
-    """The polynomial with these roots, or the characteristic one of a square matrix."""
+    """The polynomial with these roots, or the characteristic one of a square matrix.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> poly(tnp.array([1.0, 2.0]))
+        Array([ 1., -3.,  2.], dtype=float32)
+    """
     zeroes = array_of("poly", seq_of_zeros)
     zeroes = eigvals(zeroes) if zeroes.ndim == 2 else atleast_1d(zeroes)
     zeroes = zeroes.astype(inexact((zeroes.dtype, False))[0])
@@ -139,6 +168,11 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
 
     Unless `strip_zeros` is False, the value of `p` must be known, since zeros at its ends change
     how many roots there are.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tnp.sort(roots(tnp.array([1.0, -3.0, 2.0])).real).tolist()
+        [1.0, 2.0]
     """
     line = _coefficients("roots", p)
     trailing = 0
@@ -173,6 +207,11 @@ def polyfit(
 
     Raises:
         ArgumentError: for a negative degree.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> polyfit(tnp.arange(4.0), 2 * tnp.arange(4.0) + 1, 1).round(3).tolist()
+        [2.0, 1.0]
     """
     if deg < 0:
         raise ArgumentError("polyfit needs a degree that is not negative", got=str(deg))

@@ -26,7 +26,13 @@ METHODS: dict[str, tuple[float, float]] = {
 
 
 def median(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The middle element of the sorted ones, the mean of two if their number is even."""
+    """The middle element of the sorted ones, the mean of two if their number is even.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> median(tnp.array([3, 1, 2, 10])).item()
+        2.5
+    """
     return quantile(x, 0.5, axis, keepdims=keepdims)
 
 
@@ -38,7 +44,13 @@ def percentile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """The value below which `q` percent of the elements lie; see `quantile`."""
+    """The value below which `q` percent of the elements lie; see `quantile`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> percentile(tnp.array([1.0, 2.0, 3.0]), 75).item()
+        2.5
+    """
     return quantile(x, _fraction(q), axis, method=method, keepdims=keepdims)
 
 
@@ -68,7 +80,13 @@ def quantile(
 
 
 def nanmedian(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The median of what is not NaN."""
+    """The median of what is not NaN.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanmedian(tnp.array([3.0, float("nan"), 1.0])).item()
+        2.0
+    """
     return nanquantile(x, 0.5, axis, keepdims=keepdims)
 
 
@@ -80,7 +98,13 @@ def nanpercentile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """The percentile of what is not NaN; see `percentile`."""
+    """The percentile of what is not NaN; see `percentile`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanpercentile(tnp.array([1.0, float("nan"), 3.0]), 50).item()
+        2.0
+    """
     return nanquantile(x, _fraction(q), axis, method=method, keepdims=keepdims)
 
 
@@ -92,7 +116,13 @@ def nanquantile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """The quantile of what is not NaN, NaN where nothing is left; see `quantile`."""
+    """The quantile of what is not NaN, NaN where nothing is left; see `quantile`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanquantile(tnp.array([1.0, float("nan"), 3.0]), 0.25).item()
+        1.5
+    """
     return _apply("nanquantile", x, q, axis, method, keepdims, True)
 
 

@@ -125,7 +125,13 @@ def prod(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The product over axes."""
+    """The product over axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> prod(tnp.array([2, 3, 4])).item()
+        24
+    """
     x = array_of("prod", x)
     kind = sum_dtype(x, dtype)
     return _reduction("prod", Op.MUL, x, axis, kind, keepdims, initial, where, _weak(x, dtype))
@@ -143,6 +149,11 @@ def max(
 
     Raises:
         ShapeError: if there are no elements and no `initial`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> max(tnp.array([[1, 5], [7, 2]]), axis=1)
+        Array([5, 7], dtype=int32)
     """
     return _extreme("max", Op.MAX, x, axis, keepdims, initial, where)
 
@@ -159,6 +170,11 @@ def min(
 
     Raises:
         ShapeError: if there are no elements and no `initial`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> min(tnp.array([[1, 5], [7, 2]]), axis=1)
+        Array([1, 2], dtype=int32)
     """
     return _extreme("min", Op.MIN, x, axis, keepdims, initial, where)
 
@@ -192,14 +208,26 @@ def not_empty(name: str, x: Array, axes: Numbers, hint: str) -> None:
 def any(
     x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, where: ArrayLike | None = None
 ) -> Array:
-    """Whether one element over axes is true."""
+    """Whether one element over axes is true.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> any(tnp.array([[0, 0], [0, 1]]), axis=1)
+        Array([False,  True], dtype=bool)
+    """
     return _truths("any", Op.MAX, x, axis, keepdims, where)
 
 
 def all(
     x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, where: ArrayLike | None = None
 ) -> Array:
-    """Whether all elements over axes are true."""
+    """Whether all elements over axes are true.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> all(tnp.array([[1, 0], [1, 1]]), axis=1)
+        Array([False,  True], dtype=bool)
+    """
     return _truths("all", Op.MIN, x, axis, keepdims, where)
 
 
@@ -210,7 +238,13 @@ def _truths(
 
 
 def count_nonzero(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """How many elements over axes are not zero."""
+    """How many elements over axes are not zero.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> count_nonzero(tnp.array([0, 3, 4])).item()
+        2
+    """
     x = array_of("count_nonzero", x)
     return apply(_count, (x,), some_axes("count_nonzero", axis, x.ndim), bool(keepdims))
 
@@ -273,7 +307,13 @@ def average(
     returned: bool = False,
     keepdims: bool = False,
 ) -> Any:
-    """The weighted mean; with `returned`, also the sum of the weights."""
+    """The weighted mean; with `returned`, also the sum of the weights.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> average(tnp.array([1.0, 4.0]), weights=tnp.array([3.0, 1.0])).item()
+        1.75
+    """
     x = array_of("average", x)
     axes = some_axes("average", axis, x.ndim)
     if weights is None:
@@ -320,6 +360,11 @@ def var(
     """The variance over axes: the mean squared distance from the mean.
 
     The sum of squares is divided by the number of elements less `ddof`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> var(tnp.array([1.0, 3.0])).item(), var(tnp.array([1.0, 3.0]), ddof=1).item()
+        (1.0, 2.0)
     """
     x = array_of("var", x)
     less = ddof if correction is None else correction
@@ -352,7 +397,13 @@ def std(
     *,
     correction: int | None = None,
 ) -> Array:
-    """The standard deviation: the square root of the variance."""
+    """The standard deviation: the square root of the variance.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> std(tnp.array([1.0, 3.0])).item()
+        1.0
+    """
     x = array_of("std", x)
     less = ddof if correction is None else correction
     kind, axes = mean_dtype(x, dtype), some_axes("std", axis, x.ndim)
@@ -364,7 +415,13 @@ def _std(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
 
 
 def ptp(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The largest less the smallest."""
+    """The largest less the smallest.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> ptp(tnp.array([3, 9, 4])).item()
+        6
+    """
     return max(x, axis, keepdims) - min(x, axis, keepdims)
 
 
@@ -387,6 +444,11 @@ def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Arr
 
     Raises:
         ShapeError: if there are no elements.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> argmin(tnp.array([3, 1, 2])).item()
+        1
     """
     return _arg("argmin", Op.MIN, x, axis, keepdims)
 

@@ -14,17 +14,35 @@ from tfn.trace.uop import UOp
 
 
 def floor(x: ArrayLike, /) -> Array:
-    """The largest whole number that is not above x."""
+    """The largest whole number that is not above x.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> floor(tnp.array([-1.5, 1.2]))
+        Array([-2.,  1.], dtype=float32)
+    """
     return _whole(Op.FLOOR, "floor", x)
 
 
 def ceil(x: ArrayLike, /) -> Array:
-    """The smallest whole number that is not below x."""
+    """The smallest whole number that is not below x.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> ceil(tnp.array([-1.5, 1.2]))
+        Array([-1.,  2.], dtype=float32)
+    """
     return _whole(Op.CEIL, "ceil", x)
 
 
 def rint(x: ArrayLike, /) -> Array:
-    """The nearest whole number, halves to even; always floating."""
+    """The nearest whole number, halves to even; always floating.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> rint(tnp.array([0.5, 1.5, 2.6]))
+        Array([0., 2., 3.], dtype=float32)
+    """
     return composed(_rint, "rint", x, floating=True)
 
 
@@ -33,7 +51,13 @@ def _rint(x: UOp) -> UOp:
 
 
 def trunc(x: ArrayLike, /) -> Array:
-    """The whole part."""
+    """The whole part.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> trunc(tnp.array([-1.5, 1.2]))
+        Array([-1.,  1.], dtype=float32)
+    """
     x = array_of("trunc", x)
     need("trunc", x.dtype, REAL | {BOOL}, "real numbers")
     return apply(_trunc, (x,), weak=x.weak_type) if x.dtype in FLOATS else x

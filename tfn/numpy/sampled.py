@@ -66,6 +66,11 @@ def trapezoid(
 
     Raises:
         ShapeError: if `x` is neither a vector of the axis nor of the shape of `y`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> trapezoid(tnp.array([1.0, 2.0, 3.0])).item()
+        4.0
     """
     y = array_of("trapezoid", y)
     at = one_axis("trapezoid", axis, y.ndim)
@@ -102,6 +107,11 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
 
     Raises:
         ShapeError: unless `p` is a vector.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> polyval(tnp.array([1, 0, -1]), 3).item()
+        8
     """
     operands, dtype, weak = together("polyval", p, x)
     if operands[0].ndim != 1:
@@ -135,6 +145,11 @@ def cov(
 
     Raises:
         ShapeError: if there are more than two axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> cov(tnp.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]])).tolist()
+        [[1.0, 2.0], [2.0, 4.0]]
     """
     rows = _variables(m, rowvar)
     if y is not None:

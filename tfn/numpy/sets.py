@@ -158,7 +158,13 @@ class UniqueInverse(NamedTuple):
 def unique_all(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueAll:
-    """The distinct elements, where each is first, which one each element is, and how many."""
+    """The distinct elements, where each is first, which one each element is, and how many.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> unique_all(tnp.array([2, 1, 2])).counts
+        Array([1, 2], dtype=int32)
+    """
     options: Any = {"size": size, "fill_value": fill_value, "equal_nan": False}
     return UniqueAll(*unique(x, True, True, True, **options))
 
@@ -166,7 +172,13 @@ def unique_all(
 def unique_counts(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueCounts:
-    """The distinct elements and how often each occurs; each NaN is distinct."""
+    """The distinct elements and how often each occurs; each NaN is distinct.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> unique_counts(tnp.array([2, 1, 2])).counts
+        Array([1, 2], dtype=int32)
+    """
     options: Any = {"size": size, "fill_value": fill_value, "equal_nan": False}
     return UniqueCounts(*unique(x, return_counts=True, **options))
 
@@ -174,7 +186,13 @@ def unique_counts(
 def unique_inverse(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueInverse:
-    """The distinct elements and which of them each element is; each NaN is distinct."""
+    """The distinct elements and which of them each element is; each NaN is distinct.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> unique_inverse(tnp.array([2, 1, 2])).inverse_indices
+        Array([1, 0, 1], dtype=int32)
+    """
     options: Any = {"size": size, "fill_value": fill_value, "equal_nan": False}
     return UniqueInverse(*unique(x, return_inverse=True, **options))
 
@@ -182,7 +200,13 @@ def unique_inverse(
 def unique_values(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The distinct elements; each NaN is distinct."""
+    """The distinct elements; each NaN is distinct.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> unique_values(tnp.array([2, 1, 2]))
+        Array([1, 2], dtype=int32)
+    """
     found: Array = unique(x, equal_nan=False, size=size, fill_value=fill_value)
     return found
 
@@ -225,7 +249,13 @@ def setdiff1d(
     size: int | None = None,
     fill_value: ArrayLike | None = 0,
 ) -> Array:
-    """The sorted distinct elements of one array that are not in another; see `unique`."""
+    """The sorted distinct elements of one array that are not in another; see `unique`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> setdiff1d(tnp.array([3, 1, 2]), tnp.array([2]))
+        Array([1, 3], dtype=int32)
+    """
     x, y = _shared("setdiff1d", a, b)
     if assume_unique:
         places = flatnonzero(isin(x, y, invert=True), size=size, fill_value=-1)
@@ -243,7 +273,13 @@ def setxor1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """The sorted distinct elements that are in one of two arrays only; see `unique`."""
+    """The sorted distinct elements that are in one of two arrays only; see `unique`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> setxor1d(tnp.array([1, 2]), tnp.array([2, 3]))
+        Array([1, 3], dtype=int32)
+    """
     x, y = _shared("setxor1d", a, b)
     both = concatenate([x, y])
     order, new = _ordered(both, 0)
@@ -264,6 +300,11 @@ def intersect1d(
     """The sorted distinct elements of both arrays, and on request where each is in them.
 
     With `size`, places that are left over point behind the arrays.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> intersect1d(tnp.array([3, 1, 2]), tnp.array([2, 3, 4]))
+        Array([2, 3], dtype=int32)
     """
     x, y = _shared("intersect1d", a, b)
     order, new = _ordered(x, 0)
@@ -282,7 +323,13 @@ def _behind(place: UOp, valid: UOp, size: int) -> UOp:
 
 
 def isin(element: ArrayLike, test_elements: ArrayLike, *, invert: bool = False) -> Array:
-    """Whether each element is among those of another array; all pairs are compared."""
+    """Whether each element is among those of another array; all pairs are compared.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> isin(tnp.array([1, 2, 3]), tnp.array([3, 1]))
+        Array([ True, False,  True], dtype=bool)
+    """
     operands, dtype, _ = together("isin", element, test_elements)
     return apply(_isin, operands, dtype, bool(invert))
 

@@ -66,7 +66,13 @@ def correlate(
     a: ArrayLike, v: ArrayLike, mode: str = "valid", *, precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:  # fmt: skip
-    """All sums of products of elements of `a` with those of `v`, conjugated, at each distance."""
+    """All sums of products of elements of `a` with those of `v`, conjugated, at each distance.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> correlate(tnp.array([1.0, 2.0, 3.0]), tnp.array([0.0, 1.0]), "same")
+        Array([1., 2., 3.], dtype=float32)
+    """
     x, y = array_of("correlate", a), array_of("correlate", v)
     if x.size >= y.size:
         return convolve(x, flip(conj(y)), mode)
@@ -130,6 +136,11 @@ def unwrap(
     """Phases without jumps: whole periods are added so that no step is larger than half of one.
 
     With `discont` only steps larger than that are changed.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> unwrap(tnp.array([0.0, 3.0, 6.0, 9.0]) % 4, period=4)
+        Array([ 0., -1., -2., -3.], dtype=float32)
     """
     x = array_of("unwrap", p)
     x = x if isinstance(period, int) else _floats("unwrap", x)
@@ -151,6 +162,10 @@ def i0(x: ArrayLike) -> Array:
 
     Source: L. N. Trefethen and J. A. C. Weideman, "The exponentially convergent trapezoidal rule",
     2014: 256 points are enough for all x whose result is a float.
+
+    Example:
+        >>> i0(0.0).item()
+        1.0
     """
     need_real("i0", x)
     x = magnitude(_floats("i0", x))
@@ -171,29 +186,54 @@ def _window(M: int, *terms: float) -> Array:
 
 
 def hanning(M: int) -> Array:
-    """The window of Hann: a raised cosine."""
+    """The window of Hann: a raised cosine.
+
+    Example:
+        >>> hanning(5).round(3).tolist()
+        [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
     return _window(M, 0.5, -0.5)
 
 
 def hamming(M: int) -> Array:
-    """The window of Hamming: a raised cosine on a step."""
+    """The window of Hamming: a raised cosine on a step.
+
+    Example:
+        >>> hamming(3).round(3).tolist()
+        [0.07999999821186066, 1.0, 0.07999999821186066]
+    """
     return _window(M, 0.54, -0.46)
 
 
 def blackman(M: int) -> Array:
-    """The window of Blackman: three cosines."""
+    """The window of Blackman: three cosines.
+
+    Example:
+        >>> blackman(3).round(3).tolist()
+        [-0.0, 1.0, -0.0]
+    """
     return _window(M, 0.42, -0.5, 0.08)
 
 
 def bartlett(M: int) -> Array:
-    """The window of Bartlett: a triangle."""
+    """The window of Bartlett: a triangle.
+
+    Example:
+        >>> bartlett(5)
+        Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32, weak_type=True)
+    """
     if M <= 1:
         return ones(max(M, 0))
     return 1 - magnitude(2 * arange(M) / (M - 1.0) - 1)
 
 
 def kaiser(M: int, beta: ArrayLike) -> Array:
-    """The window of Kaiser, of which `beta` says how narrow it is."""
+    """The window of Kaiser, of which `beta` says how narrow it is.
+
+    Example:
+        >>> kaiser(3, 0.0)
+        Array([1., 1., 1.], dtype=float32)
+    """
     if M <= 1:
         return ones(max(M, 0))
     place = 2 * arange(M) / (M - 1.0) - 1
@@ -202,7 +242,13 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
 
 
 def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> Array:
-    """The correlation matrix of variables, which are rows (columns unless `rowvar`)."""
+    """The correlation matrix of variables, which are rows (columns unless `rowvar`).
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> corrcoef(tnp.array([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]])).round(3).tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+    """
     c = cov(x, y, rowvar)
     if not c.ndim:
         return c / c

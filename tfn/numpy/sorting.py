@@ -37,7 +37,13 @@ def sort(
 def argsort(
     x: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
 ) -> Array:
-    """The indices that sort; equal elements keep their order."""
+    """The indices that sort; equal elements keep their order.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> argsort(tnp.array([3, 1, 2]))
+        Array([1, 2, 0], dtype=int32)
+    """
     x, axis = _line("argsort", x, axis)
     return apply(_order, (x,), axis, bool(descending))
 
@@ -70,6 +76,11 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 
     Raises:
         ArgumentError: without keys.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> lexsort((tnp.array([1, 0, 2]), tnp.array([5, 5, 4])))
+        Array([2, 1, 0], dtype=int32)
     """
     given = [array_of("lexsort", key) for key in keys]
     if not given:
@@ -106,6 +117,11 @@ def searchsorted(
     Raises:
         ArgumentError: for another side.
         ShapeError: unless `a` is a vector.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> searchsorted(tnp.array([1, 3, 5]), tnp.array([0, 3, 9]))
+        Array([0, 1, 3], dtype=int32)
     """
     if side not in ("left", "right"):
         raise ArgumentError("searchsorted needs side 'left' or 'right'", got=repr(side))
@@ -129,12 +145,24 @@ def _search(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
-    """The number of the bin that each element lies in; `bins` ascend."""
+    """The number of the bin that each element lies in; `bins` ascend.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> digitize(tnp.array([0.5, 2.5]), tnp.array([0.0, 1.0, 2.0]))
+        Array([1, 3], dtype=int32)
+    """
     return searchsorted(bins, x, side="left" if right else "right")
 
 
 def sort_complex(a: ArrayLike) -> Array:
-    """Sorted by the real parts, then the imaginary ones, as complex numbers."""
+    """Sorted by the real parts, then the imaginary ones, as complex numbers.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> sort_complex(tnp.array([2 + 1j, 1j, 2 + 0j]))
+        Array([0.+1.j, 2.+0.j, 2.+1.j], dtype=complex64)
+    """
     x = array_of("sort_complex", a)
     wide = x.astype(complex_of(inexact((x.dtype, False))[0]))
     return sort(wide)

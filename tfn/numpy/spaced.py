@@ -162,7 +162,12 @@ def logspace(
     base: float = 10.0,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Numbers whose logarithms are evenly spaced."""
+    """Numbers whose logarithms are evenly spaced.
+
+    Example:
+        >>> logspace(0, 2, 3)
+        Array([  1.,  10., 100.], dtype=float32)
+    """
     exponents = linspace(start, stop, num, endpoint)
     result = apply(_to_the_power, (exponents,), float(base))
     return result if dtype is None else astype(result, dtype)

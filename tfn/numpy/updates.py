@@ -30,6 +30,7 @@ from tfn.numpy.operands import (
     apply,
     array_of,
     broadcast_shape,
+    not_in_place,
     number_as,
     one_axis,
     scalar_kind,
@@ -49,6 +50,11 @@ def update(x: ArrayLike, index: Any, values: ArrayLike, how: str, mode: str | No
     Raises:
         OutOfBoundsError: without a mode, if a static index is outside its axis.
         DTypeError: for floats put into integers.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> update(tnp.zeros(3), 1, 5.0, "set")
+        Array([0., 5., 0.], dtype=float32)
     """
     x = array_of("x.at", x)
     check_mode(mode)
@@ -174,8 +180,20 @@ def _start(starts: Numbers | None, begin: UOp | None, slot: int) -> UOp:
     return reshape(shrink(begin, (slot,), (slot + 1,)), ())
 
 
-def put_along_axis(x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int) -> Array:
-    """A new array with elements at indices along an axis replaced."""
+def put_along_axis(
+    x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int, *, inplace: bool = False
+) -> Array:
+    """A new array with elements at indices along an axis replaced.
+
+    Raises:
+        ArgumentError: unless `inplace` is False, since arrays cannot be changed.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> put_along_axis(tnp.zeros((2, 2), "int32"), tnp.array([[1], [0]]), 9, 1).tolist()
+        [[0, 9], [9, 0]]
+    """
+    not_in_place("put_along_axis", inplace)
     x, places = array_of("put_along_axis", x), array_of("put_along_axis", indices)
     axis = one_axis("put_along_axis", axis, x.ndim)
     index = tuple(places if a == axis else counted(x, a) for a in range(x.ndim))

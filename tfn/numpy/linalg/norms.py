@@ -73,6 +73,11 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Order = "fro") 
 
     Raises:
         ShapeError: if there are fewer than two axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> matrix_norm(tnp.array([[3.0, 0.0], [0.0, 4.0]])).item()
+        5.0
     """
     x = array_of("matrix_norm", x)
     if x.ndim < 2:
@@ -83,7 +88,13 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Order = "fro") 
 def vector_norm(
     x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2
 ) -> Array:
-    """The length of vectors over axes, taken as one; see `norm`."""
+    """The length of vectors over axes, taken as one; see `norm`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> vector_norm(tnp.array([3.0, 4.0])).item()
+        5.0
+    """
     x = array_of("vector_norm", x)
     axes = some_axes("vector_norm", axis, x.ndim)
     return apply(_vector, (x,), float(ord), axes, inexact((x.dtype, False))[0], bool(keepdims))
@@ -152,6 +163,11 @@ def matrix_rank(
 
     Those below `tol` are, or below `rtol` times the largest; by default `rtol` is the larger size
     of the matrix times the machine precision.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> matrix_rank(tnp.ones((2, 2))).item()
+        1
     """
     x = array_of("matrix_rank", x)
     if x.ndim < 2:

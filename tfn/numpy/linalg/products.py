@@ -24,6 +24,11 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
 
     Raises:
         ShapeError: unless the last two axes are of one size.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> matrix_power(tnp.array([[1, 1], [1, 0]]), 5).tolist()
+        [[8, 5], [5, 3]]
     """
     a = array_of("matrix_power", a)
     if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
@@ -52,6 +57,11 @@ def multi_dot(arrays: Sequence[ArrayLike]) -> Array:
         ShapeError: if neighbours do not fit.
 
     Source: Cormen, Leiserson, Rivest, Stein, "Introduction to Algorithms", section 15.2.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> multi_dot([tnp.ones((2, 3)), tnp.ones((3, 5)), tnp.ones((5, 1))]).tolist()
+        [[15.0], [15.0]]
     """
     chain = [array_of("multi_dot", a) for a in arrays]
     if len(chain) < 2:
@@ -98,6 +108,11 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 
     Raises:
         ShapeError: for other sizes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> cross(tnp.array([0, 1, 0]), tnp.array([0, 0, 1]))
+        Array([1, 0, 0], dtype=int32)
     """
     a, b = array_of("cross", x1), array_of("cross", x2)
     if any(x.ndim == 0 or x.shape[axis] != 3 for x in (a, b)):
@@ -110,6 +125,11 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
     Raises:
         ShapeError: for other numbers of axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> outer(tnp.array([1, 2]), tnp.array([3, 4])).tolist()
+        [[3, 4], [6, 8]]
     """
     a, b = array_of("outer", x1), array_of("outer", x2)
     if a.ndim != 1 or b.ndim != 1:
@@ -118,10 +138,22 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
-    """The diagonals of matrices, the last two axes."""
+    """The diagonals of matrices, the last two axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> diagonal(tnp.array([[1, 2], [3, 4]]))
+        Array([1, 4], dtype=int32)
+    """
     return manipulation.diagonal(x, offset, -2, -1)
 
 
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
-    """The sums of the diagonals of matrices, the last two axes."""
+    """The sums of the diagonals of matrices, the last two axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> trace(tnp.array([[1, 2], [3, 4]])).item()
+        5
+    """
     return manipulation.trace(x, offset, -2, -1, dtype)

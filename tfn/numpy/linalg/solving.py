@@ -55,6 +55,11 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
 
     Raises:
         ShapeError: unless both groups of axes have as many elements.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tensorinv(tnp.eye(6).reshape(2, 3, 6), ind=2).shape
+        (6, 2, 3)
     """
     a = array_of("tensorinv", a)
     front, back = a.shape[:ind], a.shape[ind:]
@@ -68,6 +73,11 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Axes = None) -> Array:
 
     Raises:
         ShapeError: if the shapes do not fit.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tensorsolve(tnp.eye(6).reshape(2, 3, 6), tnp.ones((2, 3))).shape
+        (6,)
     """
     a, b = array_of("tensorsolve", a), array_of("tensorsolve", b)
     if axes is not None:
@@ -80,7 +90,13 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Axes = None) -> Array:
 
 
 def det(a: ArrayLike) -> Array:
-    """The determinants of square matrices."""
+    """The determinants of square matrices.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> det(tnp.array([[2.0, 1.0], [0.0, 3.0]])).item()
+        6.0
+    """
     return lax.det(a)
 
 
@@ -92,7 +108,13 @@ class SlogdetResult(NamedTuple):
 
 
 def slogdet(a: ArrayLike) -> SlogdetResult:
-    """The sign, or phase, of determinants, and the logarithm of their size."""
+    """The sign, or phase, of determinants, and the logarithm of their size.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> slogdet(tnp.array([[-1.0, 0.0], [0.0, 1.0]]))
+        SlogdetResult(sign=Array(-1., dtype=float32), logabsdet=Array(0., dtype=float32))
+    """
     return SlogdetResult(*lax.slogdet(a))
 
 
@@ -110,6 +132,11 @@ def pinv(
 
     Source: G. H. Golub and V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least
     squares problems whose variables separate", 1973.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> pinv(tnp.array([[2.0, 0.0], [0.0, 0.0]])).tolist()
+        [[0.5, 0.0], [0.0, 0.0]]
     """
     a = matrices("pinv", a)
     relative = rtol if rcond is None else rcond
@@ -163,6 +190,12 @@ def lstsq(
 
     Raises:
         ShapeError: unless `a` is a matrix and `b` has as many rows.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> a = tnp.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+        >>> lstsq(a, tnp.array([1.0, 3.0, 5.0]))[0].round(3).tolist()
+        [1.0, 2.0]
     """
     a, right = matrices("lstsq", a), array_of("lstsq", b)
     if a.ndim != 2 or right.ndim not in (1, 2) or right.shape[0] != a.shape[0]:

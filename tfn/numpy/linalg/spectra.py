@@ -14,6 +14,11 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False, symmetrize_input: bool = T
     """The lower triangle L of L L^H = a, or its adjoint, for positive definite matrices.
 
     NaN where a matrix is not positive definite.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> cholesky(tnp.array([[4.0, 2.0], [2.0, 2.0]])).tolist()
+        [[2.0, 0.0], [1.0, 1.0]]
     """
     factor = lax.cholesky(a, symmetrize_input=symmetrize_input)
     return adjoint(factor) if upper else factor
@@ -74,17 +79,36 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
 
 
 def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
-    """Eigenvalues, ascending, of hermitian matrices; see `eigh`."""
+    """Eigenvalues, ascending, of hermitian matrices; see `eigh`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> eigvalsh(tnp.array([[2.0, 0.0], [0.0, 1.0]])).tolist()
+        [1.0, 2.0]
+    """
     return lax.eigvalsh(a, lower=_is_lower("eigvalsh", UPLO), symmetrize_input=symmetrize_input)
 
 
 def eig(a: ArrayLike) -> EigResult:
-    """Complex eigenvalues, in no order, and right eigenvectors, in columns."""
+    """Complex eigenvalues, in no order, and right eigenvectors, in columns.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> values, vectors = eig(tnp.array([[2.0, 0.0], [0.0, 3.0]]))
+        >>> values.tolist()
+        [(2+0j), (3+0j)]
+    """
     return EigResult(*lax.eig(a))
 
 
 def eigvals(a: ArrayLike) -> Array:
-    """Complex eigenvalues, in no order."""
+    """Complex eigenvalues, in no order.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> eigvals(tnp.array([[0.0, 1.0], [-1.0, 0.0]])).imag.tolist()
+        [1.0, -1.0]
+    """
     return lax.eigvals(a)
 
 
@@ -107,7 +131,13 @@ def svd(
 
 
 def svdvals(x: ArrayLike, /) -> Array:
-    """The singular values, descending."""
+    """The singular values, descending.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> svdvals(tnp.array([[3.0, 0.0], [0.0, 4.0]])).tolist()
+        [4.0, 3.0]
+    """
     return lax.svdvals(x)
 
 
@@ -119,6 +149,12 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
 
     Raises:
         ArgumentError: for another mode.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> q, r = qr(tnp.ones((3, 2)))
+        >>> q.shape, r.shape, tnp.allclose(q @ r, 1).item()
+        ((3, 2), (2, 2), True)
     """
     if mode not in ("reduced", "complete", "r"):
         raise ArgumentError("qr needs mode 'reduced', 'complete' or 'r'", got=repr(mode))
