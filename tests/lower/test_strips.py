@@ -20,10 +20,9 @@ from tfn.lower.kernel import Loop
 from tfn.lower.large import size_bytes
 from tfn.lower.pipeline import lower
 from tfn.lower.prepare import prepare
-from tfn.lower.strips import needs, strips, summed
+from tfn.lower.strips import strips
 from tfn.nn import dot_product_attention
 from tfn.trace import build
-from tfn.trace.argument import Leaf
 from tfn.trace.op import Op
 from tfn.trace.unfold import plain
 from tfn.trace.uop import UOp, walk
@@ -280,16 +279,3 @@ def test_any_program_of_squares(outputs: list[UOp], l2_bytes: int) -> None:
     wanted = by_definition(outputs, values)
     for x, y in zip(by_definition(made, values), wanted, strict=True):
         same(x, y, 1e-3, 1e-3)
-
-
-def test_axes_that_are_kept() -> None:
-    x, y = (UOp(Op.LEAF, (), Leaf(s, FLOAT32)) for s in ((2, 3, 5), (2, 7, 5)))
-    dot = build.dot(x, y, ((2,), (2,)), ((0,), (0,)))
-    assert [tuple(needs(dot, i) or ()) for i in range(3)] == [(0, 0), (1, None), (None, 1)]
-    assert summed(dot, 0, 2) == (2, 2) and summed(dot, 0, 1) is None
-    assert (
-        needs(build.reshape(x, (2, 15)), 0) == [0] and needs(build.reshape(x, (2, 15)), 1) is None
-    )
-    assert needs(build.add_up(x, (1,)), 1) == [2] and summed(build.add_up(x, (1,)), 0, 1) == [1]
-    assert needs(build.pad(x, (0, 1, 0), (0, 0, 0)), 0) == [0, None]
-    assert needs(build.pad(x, (0, 1, 0), (0, 0, 0)), 1) is None

@@ -7,6 +7,7 @@ Files in reading order:
     pairs       complex values as two real ones each
     plane       functions of complex numbers, in terms of real ones
     large       values too large to be kept: which they are, and how they hang together
+    axes        which axes of its sources an axis of a value is
     strips      such values made and used in strips: attention without its square matrix
     prepare     what must be said with arrays before the cut: padding, long sums in pieces
     uses        which kernels want a value, and what is worth keeping for them

@@ -16,17 +16,18 @@ A gradient has a loop of its own, in which large values are made again: see `lar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from tfn.dtypes import INT32, DType
+from tfn.lower.axes import Needs, becomes, needs, summed
 from tfn.lower.kernel import Target
 from tfn.lower.large import WORTH, Landscape, Level, size_bytes, sizes
 from tfn.lower.prepare import prepare
 from tfn.trace import build
 from tfn.trace.argument import Iota, Leaf, Scan
 from tfn.trace.jaxpr import close, leaves
-from tfn.trace.op import ELEMENTWISE, Op, Shape
+from tfn.trace.op import Op, Shape
 from tfn.trace.tidy import redirected
 from tfn.trace.uop import UOp, const, rebuild, substitute, walk
 
@@ -41,9 +42,6 @@ FEW_ROWS = 32
 
 DEEP = 256
 """Sums longer than this are not made again."""
-
-Needs = Sequence[int | None]
-"""Which axis of each source is cut; None of one that is read whole."""
 
 
 def strips(outputs: Sequence[UOp], target: Target) -> list[UOp]:
@@ -64,81 +62,6 @@ def _strips(outputs: Sequence[UOp], target: Target, limit: int) -> list[UOp]:
 
 
 # Along which axis.
-
-
-def needs(u: UOp, axis: int) -> Needs | None:
-    """Which axes of its sources a value is made of, where one of its own axes is cut."""
-    rule = NEEDS.get(u.op)
-    return rule(u, axis) if rule else None
-
-
-def summed(u: UOp, index: int, axis: int) -> Needs | None:
-    """The same, where an axis of one of the sources is summed over."""
-    if u.op is Op.REDUCE:
-        return [axis] if axis in u.arg.axes else None
-    if u.op is Op.DOT:
-        pairs = zip(u.arg.contract_a, u.arg.contract_b, strict=True)
-        return next((pair for pair in pairs if pair[index] == axis), None)
-    return None
-
-
-def _same(u: UOp, axis: int) -> Needs:
-    return [axis] * len(u.src)
-
-
-def _nothing(u: UOp, axis: int) -> Needs:
-    return [None] * len(u.src)
-
-
-def _expand(u: UOp, axis: int) -> Needs:
-    return [axis if u.src[0].shape[axis] == u.shape[axis] else None]
-
-
-def _reshape(u: UOp, axis: int) -> Needs | None:
-    """An axis that is not regrouped; or any, of elements that are counted."""
-    if u.src[0].op is Op.IOTA:
-        return [None]
-    old, before = u.src[0].shape, build.count(u.shape[:axis])
-    same = (j for j, n in enumerate(old) if n == u.shape[axis])
-    at = next((j for j in same if build.count(old[:j]) == before), None)
-    return None if at is None else [at]
-
-
-def _untouched(u: UOp, axis: int) -> Needs | None:
-    like = u.src[0].shape[axis] == u.shape[axis]
-    return [axis, *[None] * (len(u.src) - 1)] if like else None
-
-
-def _reduce(u: UOp, axis: int) -> Needs:
-    return [[i for i in range(u.src[0].ndim) if i not in u.arg.axes][axis]]
-
-
-def _dot(u: UOp, axis: int) -> Needs:
-    """An axis of both operands, or of one of them."""
-    (a, b), arg = u.src, u.arg
-    found: list[Needs] = list(zip(arg.batch_a, arg.batch_b, strict=True))
-    found += [(i, None) for i in range(a.ndim) if i not in arg.contract_a + arg.batch_a]
-    found += [(None, j) for j in range(b.ndim) if j not in arg.contract_b + arg.batch_b]
-    return found[axis]
-
-
-# fmt: off
-NEEDS: dict[Op, Callable[[UOp, int], Needs | None]] = {
-    **dict.fromkeys(ELEMENTWISE, _same),
-    Op.IOTA: _nothing,
-    Op.CONST: _nothing,
-    Op.PERMUTE: lambda u, axis: [u.arg[axis]],
-    Op.EXPAND: _expand,
-    Op.RESHAPE: _reshape,
-    Op.REDUCE: _reduce,
-    Op.DOT: _dot,
-    Op.CONCAT: lambda u, axis: None if axis == u.arg else _same(u, axis),
-    Op.FLIP: lambda u, axis: None if axis in u.arg else [axis],
-    Op.SHRINK: _untouched,
-    Op.PAD: _untouched,
-}
-"""For each op that may keep an axis, where it comes from; None where it does not."""
-# fmt: on
 
 
 @dataclass
@@ -162,7 +85,7 @@ class Plan:
         """Which axes of its sources a value in the strip is made of."""
         if u in self.sums:
             return self.sums[u]
-        return _nothing(u, 0) if axis is None else needs(u, axis)
+        return [None] * len(u.src) if axis is None else needs(u, axis)
 
     def rows(self) -> bool:
         """Whether the axis is one of rows in some contraction, which wants many of them."""
@@ -236,7 +159,7 @@ def _along(level: Level, largest: UOp, axis: int) -> Plan | None:
         if at is None:
             continue
         for user, index in users.get(u, ()):
-            goal = _becomes(user, index, at)
+            goal = becomes(user, index, at)
             if goal is None:
                 total = summed(user, index, at)
                 final = user in level.ends and user not in users
@@ -246,15 +169,6 @@ def _along(level: Level, largest: UOp, axis: int) -> Plan | None:
                 return None
     known = all(plan.axes.get(u) is not None or u in plan.sums for u in level.ends)
     return plan if known else None
-
-
-def _becomes(u: UOp, index: int, axis: int) -> int | None:
-    """Which axis of a value that of one of its sources is, if any."""
-    for at in range(u.ndim):
-        found = needs(u, at)
-        if found is not None and found[index] == axis:
-            return at
-    return None
 
 
 def _counted(u: UOp, axis: int) -> bool:
