@@ -21,7 +21,7 @@ GUESTS = sorted((ROOT / "examples").rglob("*.py"))
 FILES = [*HOUSE, *GUESTS]
 LONGEST = 500
 
-GROUND = {"errors", "dtypes", "config", "tree"}
+GROUND = {"errors", "dtypes", "config", "frozen", "tree"}
 # fmt: off
 MAY_IMPORT = {
     "ground":     {"ground"},

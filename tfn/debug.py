@@ -10,11 +10,11 @@ from __future__ import annotations
 import builtins
 import string
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tfn import tree
 from tfn.errors import ArgumentError, StaticArgumentError
+from tfn.frozen import frozen
 from tfn.trace import effects
 from tfn.transforms.arguments import as_value
 from tfn.transforms.callback import Returning, acting, shown
@@ -113,7 +113,7 @@ def fits(what: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Printer:
     """Prints its arguments in a format; equal ones are one."""
 
@@ -124,7 +124,7 @@ class _Printer:
         builtins.print(self.fmt.format(*args, **kwargs))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Silent:
     """A function of arrays alone, without a result.
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from tfn.dtypes import BOOL, COMPLEXES, INT64, INTEGERS, DType
 from tfn.errors import ArgumentError, DeviceError, DTypeError, OutOfBoundsError, ShapeError
+from tfn.frozen import frozen
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.compile.llvm import signature
 from tfn.hw.cpu.target import host
@@ -420,7 +421,7 @@ def _from_text(text: str, name: str | None, takes: Sequence[ShapeDtypeStruct],
     return Handmade(name, _kinds(takes), _kinds(gives), Text(name), None, text + "\n", tiles)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Text:
     """What a kernel that is text means to a device without its instructions: nothing."""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tfn import run
+from tfn.frozen import frozen
 from tfn.lower.kernel import Target
 from tfn.transforms.stage import make_jaxpr
 from tfn.view import View
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Picture:
     """Text that a Python prompt shows as it is."""
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import optree
 
 from tfn.errors import TreeError
+from tfn.frozen import frozen
 
 C = TypeVar("C", bound=type[Any])
 Structure = optree.PyTreeSpec
@@ -23,7 +24,7 @@ NAMESPACE = "tfn"
 _IsLeaf = Callable[[Any], bool] | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class DictKey:
     """A step of a path into a dict: ``['a']``."""
 
@@ -33,7 +34,7 @@ class DictKey:
         return f"[{self.key!r}]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SequenceKey:
     """A step of a path into a tuple, a list or a deque: ``[0]``."""
 
@@ -43,7 +44,7 @@ class SequenceKey:
         return f"[{self.idx!r}]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GetAttrKey:
     """A step of a path into a namedtuple or a dataclass: ``.weight``."""
 
@@ -53,7 +54,7 @@ class GetAttrKey:
         return f".{self.name}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FlattenedIndexKey:
     """A step of a path into a class registered without keys: the number of the child."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
@@ -20,6 +19,7 @@ from rich.table import Table
 
 from tfn import run
 from tfn.errors import ArgumentError
+from tfn.frozen import frozen
 from tfn.hw.compile import plans
 from tfn.hw.cpu.trial import Trials
 from tfn.lower import pipeline, split
@@ -33,7 +33,7 @@ WORTH = 0.97
 """What is found is kept if it takes less than so much of the time before."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """What was found for one kernel.
 
@@ -54,7 +54,7 @@ class Row:
     after: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """What was tried, what won, and by how much."""
 

@@ -7,7 +7,9 @@ are looked up when they are first used, so a row may name what few libraries nee
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from tfn.frozen import frozen
 
 VERSION = "0.7.1"
 """The version of JAX whose public names these are: some libraries ask."""
@@ -16,7 +18,7 @@ ONE = "tfn.compat.onedevice"
 DTYPES, ERRORS, TREE = "tfn.dtypes", "tfn.errors", "tfn.tree_util"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Names:
     """Where a module of JAX finds its names: in `source`, but those of `elsewhere` there."""
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from tfn.dtypes import DType
 from tfn.errors import ArgumentError, ExportError
+from tfn.frozen import frozen
 from tfn.lower import solver
 from tfn.trace.uop import const
 
@@ -145,7 +146,7 @@ def _joined(*polynomials: Polynomial) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text for p in polynomials for text in p.constraints))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ratio:
     """The bits of a constant that depends on sizes: a polynomial, or a number divided by one.
 
@@ -223,7 +224,7 @@ def _value(node: Any, symbol: Callable[[str], Any], text: str) -> Any:
                         got=text)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Constraint:
     """A comparison of sizes, as text and as a tree of Python."""
 

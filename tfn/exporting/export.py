@@ -9,7 +9,6 @@ training step is a function like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from tfn.exporting.module import module
 from tfn.exporting.signature import Field, Signature, identifier, named
 from tfn.exporting.source import source
 from tfn.exporting.verify import report
+from tfn.frozen import frozen
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.compile.link import link
 from tfn.hw.compile.llvm import LlvmCompiler
@@ -40,7 +40,7 @@ SUFFIXES = {"c": ".c", "obj": ".o", "so": ".so", "wasm": ".wasm"}
 """Kinds of files, and how their names end."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exported:
     """What has been written.
 
@@ -53,7 +53,7 @@ class Exported:
     files: tuple[Path, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """A function on its way out.
 

@@ -20,6 +20,7 @@ from tfn.dtypes import DType
 from tfn.errors import ArgumentError, DTypeError, ExportError, ShapeError
 from tfn.exporting.codec import encode
 from tfn.exporting.envelope import sealed, written
+from tfn.frozen import frozen
 from tfn.trace import bind
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Shape
@@ -32,7 +33,7 @@ Outline = Any
 """A tree of results: a number of an output, None, or (kind, keys, outlines)."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Input:
     """One array that a function takes: where it stands among the arguments, and its type."""
 

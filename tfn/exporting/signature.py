@@ -10,11 +10,11 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from tfn.dtypes import DType
+from tfn.frozen import frozen
 from tfn.lower.kernel import Target
 from tfn.trace.op import Shape
 
@@ -36,7 +36,7 @@ RESERVED = frozenset({
 # fmt: on
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Field:
     """One array.
 
@@ -71,7 +71,7 @@ class Field:
         }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Signature:
     """What a caller needs to know.
 

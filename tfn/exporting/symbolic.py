@@ -40,6 +40,7 @@ from tfn.exporting.dimension import Numbers, Polynomial, Ratio, Scope, Size, Und
 from tfn.exporting.envelope import sealed
 from tfn.exporting.fit import Fit, show, witnesses
 from tfn.exporting.portable import Input, Outline, Portable, arranged, portable, stored
+from tfn.frozen import frozen
 from tfn.trace import lines
 from tfn.trace.argument import Const
 from tfn.trace.jaxpr import Jaxpr
@@ -212,7 +213,7 @@ def anyhow(function: Callable[..., Any]) -> Callable[..., Portable | Symbolic]:
     return chosen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Tracing:
     """A function on its way to all sizes."""
 
@@ -275,7 +276,7 @@ class _Tracing:
 # The proof.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Typed:
     """A node as the rules of types see it."""
 

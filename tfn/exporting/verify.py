@@ -15,12 +15,12 @@ sanitizers.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 from tfn import run
 from tfn.errors import CompileError
+from tfn.frozen import frozen
 from tfn.lower import accesses, pipeline, sort
 from tfn.lower.extents import misplaced
 from tfn.lower.kernel import Kernel, Launch, Program, Slot, Space, Target
@@ -29,7 +29,7 @@ from tfn.trace.uop import UOp
 from tfn.transforms.jit import Jitted
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checked:
     """A kernel, and how its accesses were proved.
 
@@ -56,7 +56,7 @@ class Checked:
         return self.by_intervals + self.by_solver + self.assumed + len(self.unproved)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Report:
     """What has been proved of a program; it prints as a table.
 

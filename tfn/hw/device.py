@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from tfn.dtypes import DType
+from tfn.frozen import frozen
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.cache import Counts
 from tfn.lower.kernel import Program, Target
@@ -57,7 +57,7 @@ class Queue(Protocol):
         """Wait until all that was started has finished."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Device:
     """The five parts.
 

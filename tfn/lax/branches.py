@@ -18,7 +18,6 @@ from tfn.trace.jaxpr import function
 from tfn.transforms.arguments import name_of
 from tfn.transforms.shapes import ShapeDtypeStruct
 
-
 _NONE: Any = object()
 
 

@@ -8,13 +8,13 @@ traced again, unless it captured values of a trace.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from tfn import tree
 from tfn.dtypes import BOOL, promote
 from tfn.errors import DTypeError, TfnError, TreeError
+from tfn.frozen import frozen
 from tfn.numpy.operands import number_as
 from tfn.trace import bind, build
 from tfn.trace.argument import Param
@@ -26,7 +26,7 @@ from tfn.transforms.record import record
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Closed:
     """A function of values alone.
 

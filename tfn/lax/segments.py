@@ -10,12 +10,12 @@ steps again, so it needs memory for n / k carries and for the residuals of k ste
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import isqrt
 
 from tfn.dtypes import BOOL, INT32
 from tfn.errors import ArgumentError
+from tfn.frozen import frozen
 from tfn.lax.closed import inlined
 from tfn.trace import build
 from tfn.trace.argument import Custom, Param
@@ -28,7 +28,7 @@ from tfn.transforms.checkpoint_policies import nothing_saveable
 Nodes = Sequence[UOp]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Taken:
     """How the steps of a loop are taken.
 

@@ -11,11 +11,12 @@ derivatives at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tfn import tree
 from tfn.errors import ArgumentError, GradientError, TreeError
+from tfn.frozen import frozen
 from tfn.lax.closed import closed, shared, values
 from tfn.trace.argument import Custom
 from tfn.trace.build import several
@@ -158,7 +159,7 @@ def _same(what: str, name: str, got: tree.Structure, wanted: tree.Structure) -> 
                         got=f"{tree.show(got)} instead of {tree.show(wanted)}")  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Solve:
     """The rules of a linear solve: of functions of parameters and a vector.
 

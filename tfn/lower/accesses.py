@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tfn.dtypes import BOOL, INT64, INTEGERS
+from tfn.frozen import frozen
 from tfn.lower import solver
 from tfn.lower.bounds import Facts, Interval, limits
 from tfn.lower.linearize import BEGIN, END
@@ -36,7 +37,7 @@ _OPAQUE = 1 << 20
 """Numbers of parameters that stand for values of which nothing is known."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unproved:
     """An access that leaves its buffer, or that nobody can prove to stay within.
 

@@ -14,12 +14,13 @@ from math import prod
 from typing import NamedTuple
 
 from tfn.dtypes import DType
+from tfn.frozen import frozen
 from tfn.trace.argument import Host
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Target:
     """A machine that code is generated for.
 
@@ -52,7 +53,7 @@ class Space(enum.Enum):
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Slot:
     """Where an operand of a launch is.
 
@@ -68,7 +69,7 @@ class Slot:
     steps: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Kernel:
     """One stage between GBARRIERs, lowered.
 
@@ -104,7 +105,7 @@ class Written(NamedTuple):
     work: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Launch:
     """A kernel run on operands.  `barrier`: what came before must be finished by all threads."""
 
@@ -113,7 +114,7 @@ class Launch:
     barrier: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loop:
     """Steps repeated, with a barrier after each iteration.
 
@@ -133,7 +134,7 @@ class Loop:
     barrier: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Branch:
     """One of several lists of steps, by an int32 index that is clamped; a barrier comes after."""
 
@@ -142,7 +143,7 @@ class Branch:
     barrier: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HostCall:
     """A function of the host, called by one thread, on memory as it is; a barrier comes after.
 
@@ -176,7 +177,7 @@ class Routine:
     work: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """A routine run on these inputs and outputs, in that part of the arena; a barrier comes after.
 
@@ -255,7 +256,7 @@ class Footprint(NamedTuple):
         return self.argument_bytes + self.new_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Program:
     """A whole computation: one native function with loops and barriers.
 

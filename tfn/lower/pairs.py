@@ -14,11 +14,12 @@ the real matrix ((re, im), (-im, re)), so that they stay one contraction.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from tfn.dtypes import BOOL, COMPLEXES, INT32, complex_of, part
+from tfn.frozen import frozen
 from tfn.lower import plane
 from tfn.lower.plane import Pair, unknown
 from tfn.trace import build, oracle
@@ -199,7 +200,7 @@ def _sort(node: UOp, src: Sequence[Value]) -> list[Value]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Complex:
     """A function of the host that is given complex arrays, where memory has pairs."""
 
@@ -235,7 +236,7 @@ def _host(node: UOp, src: Sequence[Value]) -> list[Value]:
     return [apart(u) if yes else u for u, yes in zip(made, given, strict=True)]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Transform:
     """A Fourier transform as a function of the host."""
 

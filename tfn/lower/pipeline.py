@@ -12,12 +12,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache, partial
 from math import prod
 from typing import Any, Protocol
 
 from tfn.errors import CompileError, SplitError
+from tfn.frozen import frozen
 from tfn.lower import choose, cut, decompose, linearize, pairs, ranges, schedule, sort, split
 from tfn.lower.kernel import Kernel, Program, Slot, Space, Step, Target, Written, flatten
 from tfn.lower.render import driver, llvm
@@ -32,7 +33,7 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pass:
     """One step: what it is called, what it does, and the stages before and after."""
 
@@ -57,7 +58,7 @@ PASSES = (
 # fmt: on
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Language:
     """What programs are written in.
 

@@ -8,11 +8,11 @@ the highest end, and is known before anything runs.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
+from tfn.frozen import frozen
 from tfn.lower.kernel import Space
 from tfn.trace.build import count
 from tfn.trace.uop import UOp
@@ -23,7 +23,7 @@ Extent = tuple[Space, int, int]
 """Memory from a position to another: bytes of the arena, or whole inputs and outputs."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Life:
     """From the position that makes a value to the last that uses it, inclusive."""
 

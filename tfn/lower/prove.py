@@ -9,11 +9,11 @@ loaded values, or has too many points, is left to z3, where that is installed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
+from tfn.frozen import frozen
 from tfn.lower import solver
 from tfn.lower.affine import affine
 from tfn.lower.bounds import Facts, bounds
@@ -28,7 +28,7 @@ MOST_POINTS = 1 << 22
 UNPROVED = "it cannot be proved that each element is written once"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outside:
     """An index that leaves its axis, or that nobody can prove to stay within.
 

@@ -13,9 +13,9 @@ small enough to be a loop in one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tfn.dtypes import INT64
+from tfn.frozen import frozen
 from tfn.lower import order
 from tfn.lower.recurrence import recurrence
 from tfn.lower.simplify import simplify
@@ -33,7 +33,7 @@ REGIONS = LOOPS | {Op.HOST}
 """What is no kernel."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Region:
     """A loop, a branch, a call of the host: the node, and barriers on the results that are used."""
 

@@ -24,6 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from tfn.dtypes import INT64, DType
+from tfn.frozen import frozen
 from tfn.lower import cut, plan, ranges
 from tfn.lower.kernel import (
     Branch,
@@ -59,7 +60,7 @@ class Room:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ref:
     """A value in a room: all of it, or the slice that loops have come to."""
 
@@ -101,7 +102,7 @@ class Frame:
     refs: Mapping[UOp, Ref]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Schedule:
     """A whole function, scheduled.
 

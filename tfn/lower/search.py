@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from math import prod
 
 from tfn.errors import SplitError
+from tfn.frozen import frozen
 from tfn.lower import split
 from tfn.lower.affine import affine
 from tfn.lower.choose import Start, begin, choose, finish
@@ -40,7 +40,7 @@ Measure = Callable[[Nest], float]
 """The time of a nest in nanoseconds, inf if it does not compile, or not in time."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """What a search has found.
 

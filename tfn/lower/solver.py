@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tfn.dtypes import BOOL, INTEGERS
 from tfn.errors import MissingPackageError
+from tfn.frozen import frozen
 from tfn.lower.bounds import Facts, integer, limits
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -21,7 +21,7 @@ TIMEOUT_MS = 2000
 """For one question."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """What has been found out.
 

@@ -18,12 +18,12 @@ Source: Knuth, The Art of Computer Programming, volume 3, sections 5.2.1 and 5.2
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
 from tfn.dtypes import BFLOAT16, BOOL, FLOATS, INT64, SIGNED, UINT64, DType
+from tfn.frozen import frozen
 from tfn.lower.linearize import BEGIN, END
 from tfn.lower.scopes import Scopes
 from tfn.trace import build
@@ -45,7 +45,7 @@ NS_PER_STEP = 1.5
 INFINITY = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Form:
     """How the rows of a SORT are sorted.
 

@@ -8,12 +8,13 @@ in `Nest.opts`, and `replay` does it again.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from tfn.dtypes import INT32, INT64, UINT32, DType
 from tfn.errors import SplitError
+from tfn.frozen import frozen
 from tfn.lower.affine import affine
 from tfn.lower.simplify import simplify
 from tfn.trace.argument import Place, Range
@@ -23,7 +24,7 @@ from tfn.trace.uop import UOp, const, rebuild, walk
 NARROW = frozenset({INT32, UINT32})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Nest:
     """A kernel's body and the order of the loops around its stores.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfn.dtypes import BOOL, INT64
+from tfn.frozen import frozen
 from tfn.lower.simplify import implied, simplify
 from tfn.trace import build
 from tfn.trace.argument import Fold, Param, Range
@@ -29,7 +30,7 @@ class NotLocal(Exception):
     """A value is wanted at another place than its own: signals within lowering, not for users."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stage:
     """A kernel over ranges, and what its parameters stand for.
 

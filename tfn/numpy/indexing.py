@@ -35,6 +35,7 @@ from tfn.errors import (
     OutOfBoundsError,
     ShapeError,
 )
+from tfn.frozen import frozen
 from tfn.numpy.operands import (
     alias,
     apply,
@@ -54,7 +55,7 @@ Numbers = tuple[int, ...]
 MODES = ("clip", "fill", "drop", "promise_in_bounds", None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Walk:
     """How one axis of the array is walked; see the head of this file.
 
@@ -73,7 +74,7 @@ class Walk:
     kept: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     """An index, read.
 

@@ -5,7 +5,6 @@ Source: the Python array API standard 2024.12, "Inspection" and "Data type funct
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from tfn.array import Array, ArrayLike
 from tfn.config import config
 from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INTEGERS, SCALAR_TYPES, SIGNED, UNSIGNED, DType
 from tfn.errors import ArgumentError, DTypeError
+from tfn.frozen import frozen
 from tfn.numpy.creation import on_device
 from tfn.numpy.operands import scalar_kind
 
@@ -58,7 +58,7 @@ def can_cast(from_: Any, to: Any, /) -> bool:
     return dtypes.promote_types(given, wanted) == wanted
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FloatInfo:
     """Limits of a floating dtype, or of the parts of a complex one, as Python floats.
 

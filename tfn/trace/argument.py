@@ -8,16 +8,17 @@ from __future__ import annotations
 import enum
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
 from tfn.dtypes import DType
+from tfn.frozen import frozen
 from tfn.trace.op import Op, Shape
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Const:
     """One value by dtype and bits, so that 1, 1.0, True, 0.0 and -0.0 stay apart."""
 
@@ -35,7 +36,7 @@ class Const:
         return unsigned.view(self.dtype)[()]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Param:
     """A parameter: its position, shape and dtype."""
 
@@ -63,7 +64,7 @@ class Leaf:
         self.name, self.trace = name, trace
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Iota:
     """Count `size` elements from zero."""
 
@@ -71,7 +72,7 @@ class Iota:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pad:
     """Elements added before, after, and between, per axis; none of them negative."""
 
@@ -80,7 +81,7 @@ class Pad:
     interior: Shape
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shrink:
     """Elements start, start + step, ... below stop, per axis."""
 
@@ -89,7 +90,7 @@ class Shrink:
     step: Shape
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reduce:
     """Which monoid over which axes; the axes vanish."""
 
@@ -97,7 +98,7 @@ class Reduce:
     axes: Shape
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dot:
     """Axes contracted and axes kept in step; the output is (batch, free of a, free of b).
 
@@ -111,7 +112,7 @@ class Dot:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conv:
     """A convolution of (batch, *space, channels) with (*window, channels / groups, features).
 
@@ -139,7 +140,7 @@ class FftType(enum.Enum):
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fft:
     """Transforms of `lengths` elements along the last axes; the lengths are those of the values
     that are not halved.
@@ -149,7 +150,7 @@ class Fft:
     lengths: Shape
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gather:
     """Windows of `sizes` at the start points that the last axis of the indices holds.
 
@@ -161,7 +162,7 @@ class Gather:
     sizes: Shape
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scatter:
     """The inverse of `Gather`: updates (*batch, *points, *sizes) are combined into the operand.
 
@@ -173,7 +174,7 @@ class Scatter:
     op: Op
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sort:
     """A stable ascending sort of all operands together along the last axis.
 
@@ -183,14 +184,14 @@ class Sort:
     keys: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Function:
     """The parameters of a closed function and the name it prints under."""
 
     params: tuple[Param, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scan:
     """A body (consts, carries, slices) -> (carries, slices) repeated over the slices of arrays.
 
@@ -204,7 +205,7 @@ class Scan:
     carries: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class While:
     """A body (body consts, carries) -> carries while a condition (cond consts, carries) holds.
 
@@ -220,7 +221,7 @@ class While:
     names: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cond:
     """One of several functions of the same operands.
 
@@ -231,7 +232,7 @@ class Cond:
     branches: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """A function of the operands that follow it, and what it is called.
 
@@ -241,7 +242,7 @@ class Call:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Custom:
     """A function that has rules of its own, which derivatives ask before they look inside.
 
@@ -256,7 +257,7 @@ class Custom:
     rules: Any = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Linear:
     """A function that is linear in some operands, known by its transpose.
 
@@ -289,7 +290,7 @@ class VmapMethod(enum.Enum):
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Host:
     """A function of the host, as ``run(results, operands)``.
 
@@ -310,7 +311,7 @@ class Host:
     acts: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Handmade:
     """A kernel written by hand, of operands of given types.
 
@@ -347,7 +348,7 @@ class Place(enum.Enum):
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Range:
     """A loop variable of a kernel: a number that tells it from others, its size, its place."""
 
@@ -356,14 +357,14 @@ class Range:
     place: Place = Place.LOOP
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fold:
     """A monoid over the ranges that follow the body among the sources."""
 
     op: Op
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Carry:
     """One of the values that a recurrence carries, by number; its sources are where it varies."""
 
@@ -371,7 +372,7 @@ class Carry:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recur:
     """A loop in a kernel that carries values.
 
@@ -385,7 +386,7 @@ class Recur:
     conditional: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Access:
     """How an ordered load or store meets memory: at base + offset + stride * lane."""
 

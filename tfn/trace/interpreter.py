@@ -8,19 +8,19 @@ Buffers are flat arrays; stores change them in place.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from tfn.frozen import frozen
 from tfn.trace.build import identity
 from tfn.trace.op import Op
 from tfn.trace.oracle import MEANING, REDUCTIONS, Value, apply
 from tfn.trace.uop import UOp, walk
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Nest:
     """A kernel over ranges as a function of arrays: parameters are the results, then operands."""
 

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from tfn.dtypes import SHORT
+from tfn.frozen import frozen
 from tfn.trace.argument import Const, Function, Param
 from tfn.trace.build import call, several
 from tfn.trace.op import SEVERAL, Op
@@ -24,7 +25,7 @@ from tfn.trace.primitives import show
 from tfn.trace.uop import UOp, substitute, walk
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Jaxpr:
     """A FUNCTION node: `params` by position, one output or more; prints as JAX's jaxprs do.
 

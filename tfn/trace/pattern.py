@@ -11,14 +11,14 @@ exist because laws differ by them: ``(x * c) // c -> x`` holds in Z and fails in
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tfn.dtypes import BOOL, FLOAT32, FLOATS, INT32, INT64, INTEGERS, DType
+from tfn.frozen import frozen
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const, walk
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sort:
     """The values that a law speaks of.
 
@@ -45,7 +45,7 @@ BITS = Sort("BITS", BOOL, frozenset({BOOL}))
 SORTS = (INDEX, INT, FLOAT, BITS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hole:
     """The argument of a LEAF that stands for any value of a dtype, or, if `constant`, any CONST."""
 
@@ -55,7 +55,7 @@ class Hole:
     shape: Shape = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Law:
     """`lhs` becomes `rhs` wherever `where` is true of every element; over one sort.
 

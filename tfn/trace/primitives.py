@@ -8,7 +8,6 @@ them while the others are fixed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -26,6 +25,7 @@ from tfn.dtypes import (
     part,
 )
 from tfn.errors import AxisError, DTypeError, ShapeError
+from tfn.frozen import frozen
 from tfn.trace import regions
 from tfn.trace.argument import FftType
 from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, Op, Shape
@@ -34,7 +34,7 @@ from tfn.trace.regions import Node, Type
 Infer = Callable[[tuple[Node, ...], Any], Type]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Primitive:
     """The type rule of an op, and the operands in which it is linear."""
 

@@ -13,10 +13,11 @@ dropped, in nested functions too::
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from tfn.frozen import frozen
 from tfn.trace import lines
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function, param
@@ -183,7 +184,7 @@ def _taken(where: Iterable[tuple[UOp, Sequence[int]]], joined: UOp,
 # What is used.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Plan:
     """A loop with only what is used.
 

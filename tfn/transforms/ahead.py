@@ -11,18 +11,18 @@ of these types and refuses all others, before anything runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tfn import tree
 from tfn.errors import ArgumentError, DTypeError, ShapeError, TfnError, TreeError
+from tfn.frozen import frozen
 from tfn.trace import bind, effects
 from tfn.trace.jaxpr import Jaxpr
 from tfn.transforms.arguments import as_value, show
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Takes:
     """The arguments that a function was traced for.
 
@@ -76,7 +76,7 @@ class Takes:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Traced:
     """A function closed over given kinds of arguments.
 
@@ -149,7 +149,7 @@ class Traced:
         return Lowered(self, bind.face().view(self.jaxpr))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lowered:
     """A function on its way to machine code.
 
@@ -220,7 +220,7 @@ class Lowered:
         return Compiled(self, door)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compiled:
     """A function as machine code, for arguments of given types.
 

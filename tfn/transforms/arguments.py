@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from typing import Any
 from tfn import tree
 from tfn.dtypes import INEXACT, SHORT, DType
 from tfn.errors import ArgumentError, GradientError, TfnError
+from tfn.frozen import frozen
 from tfn.trace import bind
 from tfn.transforms.annotations import checked
 from tfn.transforms.shapes import ShapeDtypeStruct
@@ -129,7 +129,7 @@ def choose(argnums: Argnums, count: int, what: str) -> list[int]:
     return [at % count for at in wanted]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chosen:
     """The leaves of some positional arguments, and the call that takes others in their place.
 

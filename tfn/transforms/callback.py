@@ -7,7 +7,6 @@ see `trace.effects`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from tfn import tree
 from tfn.dtypes import BOOL, FLOATS, DType
 from tfn.errors import ArgumentError, DTypeError, ShapeError, TfnError, TreeError
+from tfn.frozen import frozen
 from tfn.trace import bind, effects
 from tfn.trace.argument import Host, VmapMethod
 from tfn.trace.op import Op, Shape
@@ -24,7 +24,7 @@ from tfn.transforms.shapes import ShapeDtypeStruct
 Arrays = Sequence[np.ndarray[Any, Any]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Returning:
     """A function that returns its results, as one that writes them.
 
@@ -132,7 +132,7 @@ def acting(run: Returning, kinds: Sequence[tuple[Shape, DType]] = ()) -> Host:
     return Host(Acting(run), (((), BOOL), *kinds), VmapMethod.SEQUENTIAL, acts=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Acting:
     """A function with an effect, called if its token holds, on copies."""
 

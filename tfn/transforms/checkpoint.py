@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from tfn import tree
 from tfn.errors import ArgumentError
+from tfn.frozen import frozen
 from tfn.trace import bind
 from tfn.trace.argument import Linear
 from tfn.trace.build import after, several
@@ -43,7 +44,7 @@ from tfn.transforms.scan import Pull, Push
 from tfn.transforms.static import Names, Selection
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checkpoint:
     """The rules of a checkpointed function.
 
@@ -106,7 +107,7 @@ _PARTS = frozenset({Op.CUSTOM, Op.SCAN, Op.WHILE, Op.COND, Op.CALL, Op.SORT, Op.
 """Nodes whose results are taken by GETs, which are the values that can be kept."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Again:
     """The rules of a linear function whose residuals are computed once more.
 

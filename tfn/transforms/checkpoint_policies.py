@@ -7,8 +7,8 @@ whether its value may be kept.  Any function from a `UOp` to a bool will do.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from tfn.frozen import frozen
 from tfn.trace.argument import Custom
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -38,7 +38,7 @@ def dots_with_no_batch_dims_saveable(node: UOp) -> bool:
     return node.op is Op.DOT and not node.arg.batch_a
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _ByName:
     """A policy about values that have a name; `others` is for those that have none."""
 
@@ -69,7 +69,7 @@ def save_anything_except_these_names(*names: str) -> Policy:
     return _ByName(frozenset(names), listed=False, unlisted=True, others=True)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Either:
     policies: tuple[Policy, ...]
 
@@ -86,7 +86,7 @@ checkpoint_dots = dots_saveable
 checkpoint_dots_with_no_batch_dims = dots_with_no_batch_dims_saveable
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Named:
     """The rules of a value with a name: the identity."""
 

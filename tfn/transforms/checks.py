@@ -21,6 +21,7 @@ import numpy as np
 from tfn import tree
 from tfn.dtypes import BOOL, INEXACT, INT32
 from tfn.errors import CheckError
+from tfn.frozen import frozen
 from tfn.trace import lines
 from tfn.trace.argument import Host, VmapMethod
 from tfn.trace.build import (
@@ -48,7 +49,7 @@ from tfn.transforms.callback import shown
 NONE = const(0, INT32)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Site:
     """A check, and what it says when it fails.
 
@@ -84,7 +85,7 @@ def text(sites: Sequence[Site], code: int, payload: Sequence[Any]) -> str | None
     return site.text([shown(np.asarray(x)) for x in payload[start : start + site.size]])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Raises:
     """A function of the host: given a token, a code and the payload of all sites, it raises.
 
@@ -110,7 +111,7 @@ class Raises:
         results[0][...] = token
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """What some checks have found: a code, 0 for nothing, and the payload of each site."""
 
@@ -265,7 +266,7 @@ class Checker:
         return made[state.size :], state.found(made)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _State:
     """What loops carry of checks: leaves for a code and for the payload of sites."""
 

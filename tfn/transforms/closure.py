@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from tfn import tree
 from tfn.dtypes import INEXACT
 from tfn.errors import GradientError, TreeError
+from tfn.frozen import frozen
 from tfn.trace import bind
 from tfn.trace.jaxpr import Jaxpr, close, leaves
 from tfn.transforms.arguments import Function, as_value
@@ -26,7 +26,7 @@ from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.vectors import SymbolicZero
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Converted:
     """A function closed over Values, which are its children: a pytree, to be called.
 

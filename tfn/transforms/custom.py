@@ -11,13 +11,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from tfn import tree
 from tfn.errors import ArgumentError, GradientError, TfnError, TreeError, UnexpectedTracerError
+from tfn.frozen import frozen
 from tfn.trace import bind, effects
 from tfn.trace.argument import Custom, Param
 from tfn.trace.build import several
@@ -86,7 +86,7 @@ def taken(trace: bind.Trace, value: Any) -> UOp | None:
     return None if value is None else bind.lift(value, trace)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """One call of a function with rules, by the types of what it takes and gives.
 
@@ -160,7 +160,7 @@ class Call:
         return Vectors(self.structure, self.takes, role, names)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fixed:
     """Arguments that no rule differentiates: compared by value if they can be."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tfn import tree
 from tfn.errors import ArgumentError
+from tfn.frozen import frozen
 from tfn.trace.build import zeros
 from tfn.trace.uop import UOp
 from tfn.transforms.arguments import Argnums, Function, name_of
@@ -20,7 +20,7 @@ from tfn.transforms.static import Names
 from tfn.transforms.vectors import SymbolicZero
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class JvpRules:
     """The rules of a `custom_jvp`."""
 

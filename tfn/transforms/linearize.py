@@ -7,7 +7,6 @@ values that the derivative needs, and return a `LinearMap` over those, to be cal
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from tfn import tree
 from tfn.dtypes import INEXACT
 from tfn.errors import ArgumentError, GradientError
+from tfn.frozen import frozen
 from tfn.trace import bind
 from tfn.trace.build import zeros
 from tfn.trace.jaxpr import Jaxpr, close, leaves
@@ -29,7 +29,7 @@ from tfn.transforms.transpose import forward, pull
 from tfn.transforms.vectors import Vectors
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LinearMap:
     """A linear function of trees of arrays, to be called many times; itself a pytree.
 

@@ -9,8 +9,8 @@ to a large matrix in every step, the factors are stacked, and one product sums o
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
+from tfn.frozen import frozen
 from tfn.trace.argument import Dot
 from tfn.trace.build import count, dot
 from tfn.trace.op import Op
@@ -19,7 +19,7 @@ from tfn.trace.uop import UOp, rebuild
 _VIEWS = frozenset({Op.PERMUTE, Op.RESHAPE})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Product:
     """A term of a sum: views of a DOT.
 

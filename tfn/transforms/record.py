@@ -7,17 +7,17 @@ on graphs alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tfn import tree
 from tfn.errors import ArgumentError, TfnError
+from tfn.frozen import frozen
 from tfn.trace import bind
 from tfn.trace.uop import UOp
 from tfn.transforms.arguments import Function, name_of, results, where
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recording:
     """What a function computed.
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tfn import tree
 from tfn.dtypes import BOOL
 from tfn.errors import GradientError
+from tfn.frozen import frozen
 from tfn.trace import bind
 from tfn.trace.argument import Linear, Param
 from tfn.trace.build import after, several, zeros
@@ -34,7 +34,7 @@ from tfn.transforms.static import Names
 from tfn.transforms.vectors import SymbolicZero
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CustomVJPPrimal:
     """What ``fwd`` gets for each leaf with ``symbolic_zeros=True``.
 
@@ -47,7 +47,7 @@ class CustomVJPPrimal:
     perturbed: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class VjpRules:
     """The rules of a `custom_vjp`."""
 
@@ -90,7 +90,7 @@ class VjpRules:
         return [None] * call.acts + slopes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Backward:
     """The rules of the linear function whose transpose is ``bwd``.
 

@@ -10,9 +10,10 @@ Under `vmap` the rules of one lane are kept, with the new axis added to what the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Protocol
 
+from tfn.frozen import frozen
 from tfn.trace import effects
 from tfn.trace.argument import Custom, Leaf, Linear
 from tfn.trace.build import add_up, several
@@ -76,7 +77,7 @@ def forward(pull: Pull, u: UOp) -> list[UOp]:
 # One more axis.
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Lane:
     """The rules of one lane, for all of them.
 

@@ -14,8 +14,8 @@ The rules take `push`, `pull` and `batch`, which lie above this file, to apply t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from tfn.frozen import frozen
 from tfn.trace.argument import Scan
 from tfn.trace.build import moveaxis, spread, zeros
 from tfn.trace.uop import UOp, substitute
@@ -37,7 +37,7 @@ Pull = Callable[[Sequence[UOp | None], Sequence[UOp], Sequence[UOp | None]], lis
 Batch = Callable[[Sequence[UOp], Mapping[UOp, UOp], int], list[Lanes]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Loop:
     """A SCAN opened on leaves.
 

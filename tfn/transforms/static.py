@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tfn.errors import ArgumentError, StaticArgumentError
+from tfn.frozen import frozen
 from tfn.transforms.arguments import Argnums, Function, name_of, parameter_names
 
 Names = str | Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Split:
     """The arguments of a call: what is traced, and what is static.
 
@@ -36,7 +36,7 @@ class Split:
         return [placed[i] for i in range(len(placed))], dynamic[1] | named
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """Some arguments of a function, by position and by name."""
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tfn import tree
 from tfn.dtypes import DType
 from tfn.errors import DTypeError, ShapeError, TreeError
+from tfn.frozen import frozen
 from tfn.trace import bind
 from tfn.trace.op import Op, Shape
 from tfn.transforms.arguments import as_value, show
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SymbolicZero:
     """A tangent or cotangent that is known to be zero, of a shape and dtype, without elements.
 
@@ -28,7 +28,7 @@ class SymbolicZero:
     dtype: DType
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Vectors:
     """The type of the tangents, or cotangents, of a tree of values of types `slots`.
 

@@ -18,13 +18,13 @@ import os
 import sys
 import sysconfig
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import optree
 
 from tfn.config import config, watch
+from tfn.frozen import frozen
 from tfn.hw.buffer import ALIGNMENT, Buffer
 from tfn.hw.cpu import native
 from tfn.hw.cpu.loader import Code
@@ -158,7 +158,7 @@ def offsets(kind: type, names: Sequence[str]) -> list[int]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Given:
     """What a door asks of an argument's array: kind and weakness by identity, None for any.
 
@@ -170,7 +170,7 @@ class Given:
     donated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Made:
     """An array that a door makes.
 

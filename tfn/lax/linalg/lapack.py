@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from tfn.frozen import frozen
 
 Data = np.ndarray[Any, Any]
 Results = tuple[Data, ...]
@@ -175,7 +176,7 @@ def lu(a: Data) -> Results:
     return out, pivots
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Permutation:
     """The order of the rows after all swaps that pivots say.
 
@@ -197,7 +198,7 @@ class Permutation:
         return order
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LuSolve:
     """x of op(a) x = b, from what `lu` gives; op is nothing, or the transpose.
 
@@ -221,7 +222,7 @@ class LuSolve:
         return out
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TriangularSolve:
     """x of op(a) x = b for triangular a; op is nothing, or the transpose.
 

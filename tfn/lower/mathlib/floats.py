@@ -7,9 +7,9 @@ are keyed by dtype.  Nothing branches: WHERE chooses between values that are bot
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tfn.dtypes import FLOAT32, FLOAT64, INT32, INT64, DType
+from tfn.frozen import frozen
 from tfn.trace.build import bitcast
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
@@ -18,7 +18,7 @@ INFINITY, NAN = float("inf"), float("nan")
 Coefficients = dict[DType, tuple[float, ...]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Format:
     """The layout of a floating dtype.
 

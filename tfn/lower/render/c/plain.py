@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from tfn.frozen import frozen
 from tfn.lower.render.c.word import Word
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plain:
     """What C has itself: an expression of scalars a, b and c, and the same of GNU vectors.
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from tfn.frozen import frozen
 
 REGISTER_BITS = 128
 _WIDE = re.compile(r"[fsu](\d+)x(\d+)")
 WORD = re.compile(r"\b([a-z]+)((?:_[fsu]\d+){1,2})(?:x(\d+))?(?=\()")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Word:
     """An operation on elements of a type, of so many lanes, 0 for scalars.
 
