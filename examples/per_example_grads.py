@@ -1,7 +1,7 @@
 """Train on private data: no single image changes what is learned by more than one can state.
 
-    python -m examples.per_example_grads             93% of the digits, epsilon below 3
-    python -m examples.per_example_grads --noise 4   more noise: less is learned, less is told
+    python -m examples.per_example_grads             93% of the digits, epsilon 1.4
+    python -m examples.per_example_grads --noise 4   more noise: it learns and tells less
     python -m examples.per_example_grads --resume    go on where the last run was interrupted
 
 Each step takes a random part of the images, computes a gradient for *each* of them, which is
