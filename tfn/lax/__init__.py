@@ -4,6 +4,7 @@ Files in reading order:
     operand      what is accepted: arrays of one dtype, Python scalars that take it
     functions    exp, sin, erf and their like
     elementwise  arithmetic, comparisons, bits, choices, casts
+    parts        signs, whole numbers, the parts of complex numbers
     bits         counted, read as another dtype, those of floats
     movement     shapes, slices, padding, joining, counting
     contraction  dot, dot_general, convolutions
@@ -33,16 +34,18 @@ from tfn.lax.functions import (
     erfc as erfc, erf_inv as erf_inv, lgamma as lgamma, digamma as digamma,
 )  # fmt: skip
 from tfn.lax.elementwise import (
-    neg as neg, abs as abs, sign as sign, floor as floor, ceil as ceil,
-    RoundingMethod as RoundingMethod, round as round, trunc as trunc, is_finite as is_finite,
-    complex as complex, real as real, imag as imag, conj as conj,
-    square as square, reciprocal as reciprocal, pow as pow, integer_pow as integer_pow,
-    add as add, sub as sub, mul as mul, div as div, rem as rem, max as max, min as min,
-    clamp as clamp, bitwise_not as bitwise_not, bitwise_and as bitwise_and,
-    bitwise_or as bitwise_or, bitwise_xor as bitwise_xor, shift_left as shift_left,
+    square as square, reciprocal as reciprocal, pow as pow, integer_pow as integer_pow, add as add,
+    sub as sub, mul as mul, div as div, rem as rem, max as max, min as min, clamp as clamp,
+    bitwise_not as bitwise_not, bitwise_and as bitwise_and, bitwise_or as bitwise_or,
+    bitwise_xor as bitwise_xor, shift_left as shift_left,
     shift_right_arithmetic as shift_right_arithmetic, shift_right_logical as shift_right_logical,
     eq as eq, ne as ne, lt as lt, le as le, gt as gt, ge as ge, select as select,
     select_n as select_n, convert_element_type as convert_element_type,
+)  # fmt: skip
+from tfn.lax.parts import (
+    neg as neg, abs as abs, sign as sign, floor as floor, ceil as ceil,
+    RoundingMethod as RoundingMethod, round as round, trunc as trunc, is_finite as is_finite,
+    complex as complex, real as real, imag as imag, conj as conj,
 )  # fmt: skip
 from tfn.lax.bits import (
     population_count as population_count, clz as clz,

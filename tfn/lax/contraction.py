@@ -296,7 +296,13 @@ def conv_general_dilated(
 
 def conv(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str,
          precision: Any = None, preferred_element_type: Any = None) -> Array:  # fmt: skip
-    """A convolution in the layouts NCHW, OIHW, NCHW."""
+    """A convolution in the layouts NCHW, OIHW, NCHW.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> conv(tnp.ones((1, 1, 5, 5)), tnp.ones((2, 1, 3, 3)), (1, 1), "VALID").shape
+        (1, 2, 3, 3)
+    """
     return conv_general_dilated(lhs, rhs, window_strides, padding, precision=precision,
                                 preferred_element_type=preferred_element_type)  # fmt: skip
 
@@ -306,7 +312,14 @@ def conv_with_general_padding(
     lhs_dilation: Sequence[int] | None, rhs_dilation: Sequence[int] | None,
     precision: Any = None, preferred_element_type: Any = None,
 ) -> Array:  # fmt: skip
-    """A convolution in the layouts NCHW, OIHW, NCHW, with padding in pairs and dilations."""
+    """A convolution in the layouts NCHW, OIHW, NCHW, with padding in pairs and dilations.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> x, w = tnp.ones((1, 1, 5, 5)), tnp.ones((2, 1, 3, 3))
+        >>> conv_with_general_padding(x, w, (1, 1), ((1, 1), (1, 1)), None, None).shape
+        (1, 2, 5, 5)
+    """
     return conv_general_dilated(lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation,
                                 precision=precision,
                                 preferred_element_type=preferred_element_type)  # fmt: skip

@@ -42,17 +42,35 @@ def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
 
 
 def cumprod(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """The products of all elements up to each, in their dtype; from the end on if `reverse`."""
+    """The products of all elements up to each, in their dtype; from the end on if `reverse`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> cumprod(tnp.array([1, 2, 3]))
+        Array([1, 2, 6], dtype=int32)
+    """
     return _cumulative("cumprod", Op.MUL, operand, axis, reverse)
 
 
 def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """The largest of all elements up to each, NaN if there is one; backwards if `reverse`."""
+    """The largest of all elements up to each, NaN if there is one; backwards if `reverse`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> cummax(tnp.array([1, 3, 2]))
+        Array([1, 3, 3], dtype=int32)
+    """
     return _cumulative("cummax", Op.MAX, operand, axis, reverse)
 
 
 def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """The smallest of all elements up to each, NaN if there is one; backwards if `reverse`."""
+    """The smallest of all elements up to each, NaN if there is one; backwards if `reverse`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> cummin(tnp.array([3, 1, 2]))
+        Array([3, 1, 1], dtype=int32)
+    """
     return _cumulative("cummin", Op.MIN, operand, axis, reverse)
 
 

@@ -5,7 +5,6 @@ Operands have one shape and one dtype.  Python scalars and scalar arrays are rep
 
 from __future__ import annotations
 
-import enum
 from typing import Any
 
 import numpy as np
@@ -30,116 +29,27 @@ def cast(x: Array, dtype: Any) -> Array:
     return x if x.dtype == dtype else bind(Op.CAST, x, arg=dtype)
 
 
-# Sign and rounding.
-
-
-def neg(x: ArrayLike) -> Array:
-    """``-x``; wraps around on integers."""
-    return unary(Op.NEG, x)
-
-
-def abs(x: ArrayLike) -> Array:
-    """The magnitude."""
-    return unary(Op.ABS, x)
-
-
-def sign(x: ArrayLike) -> Array:
-    """-1, 0 or 1; keeps -0.0, and NaN stays NaN."""
-    return unary(Op.SIGN, x)
-
-
-def floor(x: ArrayLike) -> Array:
-    """The largest integer that is not larger."""
-    return unary(Op.FLOOR, x)
-
-
-def ceil(x: ArrayLike) -> Array:
-    """The smallest integer that is not smaller."""
-    return unary(Op.CEIL, x)
-
-
-class RoundingMethod(enum.IntEnum):
-    """Where `round` takes a half."""
-
-    AWAY_FROM_ZERO = 0
-    TO_NEAREST_EVEN = 1
-
-
-def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
-    """The nearest integer.
-
-    Example:
-        >>> round(2.5).tolist(), round(2.5, RoundingMethod.TO_NEAREST_EVEN).tolist()
-        (3.0, 2.0)
-    """
-    x = array(x)
-    if rounding_method == RoundingMethod.TO_NEAREST_EVEN:
-        return unary(Op.ROUND, x)
-    whole = trunc(x)
-    return select(ge(abs(sub(x, whole)), 0.5), add(whole, sign(x)), whole)
-
-
-def trunc(x: ArrayLike) -> Array:
-    """The integer part."""
-    x = array(x)
-    return select(lt(x, 0), ceil(x), floor(x))
-
-
-def is_finite(x: ArrayLike) -> Array:
-    """Whether a floating value is neither infinite nor NaN."""
-    return lt(abs(x), np.inf)
-
-
-# Complex numbers.
-
-
-def complex(x: ArrayLike, y: ArrayLike) -> Array:
-    """The complex numbers with real part x and imaginary part y.
-
-    Example:
-        >>> complex(1.0, 2.0).tolist()
-        (1+2j)
-    """
-    return binary(Op.COMPLEX, x, y)
-
-
-def real(x: ArrayLike) -> Array:
-    """The real part.
-
-    Raises:
-        DTypeError: unless x is complex; see `tfn.numpy.real`.
-    """
-    return unary(Op.REAL, x)
-
-
-def imag(x: ArrayLike) -> Array:
-    """The imaginary part.
-
-    Raises:
-        DTypeError: unless x is complex; see `tfn.numpy.imag`.
-    """
-    return unary(Op.IMAG, x)
-
-
-def conj(x: ArrayLike) -> Array:
-    """The complex conjugate; of real numbers as complex ones."""
-    x = array(x)
-    if x.dtype in FLOATS:
-        return complex(x, 0.0)
-    return complex(real(x), neg(imag(x)))
-
-
 # Powers.
 
 
 def square(x: ArrayLike) -> Array:
-    """``x * x``."""
+    """``x * x``.
+
+    Example:
+        >>> square(-3).tolist()
+        9
+    """
     x = array(x)
     return mul(x, x)
 
 
 def reciprocal(x: ArrayLike) -> Array:
-    """``1 / x``."""
+    """``1 / x``.
+
+    Example:
+        >>> reciprocal(4.0).tolist()
+        0.25
+    """
     x = array(x)
     return div(scalar(1, x), x)
 
@@ -149,6 +59,10 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
 
     Raises:
         DTypeError: for integer x; see `integer_pow`.
+
+    Example:
+        >>> pow(2.0, 3.0).tolist()
+        8.0
     """
     if isinstance(y, int) and not isinstance(y, bool):
         return integer_pow(x, y)
@@ -187,17 +101,31 @@ def add(x: ArrayLike, y: ArrayLike) -> Array:
 
     Raises:
         ShapeError, DTypeError: unless both have one shape and dtype, as in all of tfn.lax.
+
+    Example:
+        >>> add(1.0, 2).tolist()
+        3.0
     """
     return binary(Op.ADD, x, y)
 
 
 def sub(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x - y``."""
+    """``x - y``.
+
+    Example:
+        >>> sub(1.0, 3).tolist()
+        -2.0
+    """
     return binary(Op.SUB, x, y)
 
 
 def mul(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x * y``."""
+    """``x * y``.
+
+    Example:
+        >>> mul(2.0, 3).tolist()
+        6.0
+    """
     return binary(Op.MUL, x, y)
 
 
@@ -230,20 +158,30 @@ def rem(x: ArrayLike, y: ArrayLike) -> Array:
     if x.dtype in UNSIGNED:
         return binary(Op.MOD, x, y)
     if x.dtype in FLOATS:
-        size = binary(Op.MOD, abs(x), abs(y))
-        return select(lt(x, 0), neg(size), size)
+        size = binary(Op.MOD, unary(Op.ABS, x), unary(Op.ABS, y))
+        return select(lt(x, 0), unary(Op.NEG, size), size)
     floored = binary(Op.MOD, x, y)
     other_sign = bitwise_and(ne(floored, 0), ne(lt(x, 0), lt(y, 0)))
     return select(other_sign, sub(floored, y), floored)
 
 
 def max(x: ArrayLike, y: ArrayLike) -> Array:
-    """The larger; NaN if either is NaN."""
+    """The larger; NaN if either is NaN.
+
+    Example:
+        >>> max(1.0, float("nan")).tolist()
+        nan
+    """
     return binary(Op.MAX, x, y)
 
 
 def min(x: ArrayLike, y: ArrayLike) -> Array:
-    """The smaller; NaN if either is NaN."""
+    """The smaller; NaN if either is NaN.
+
+    Example:
+        >>> min(1.0, 2.0).tolist()
+        1.0
+    """
     return binary(Op.MIN, x, y)
 
 
@@ -262,32 +200,62 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
 
 
 def bitwise_not(x: ArrayLike) -> Array:
-    """Every bit turned; logical on bool."""
+    """Every bit turned; logical on bool.
+
+    Example:
+        >>> bitwise_not(0).tolist()
+        -1
+    """
     return unary(Op.NOT, x)
 
 
 def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
-    """The bits that both have."""
+    """The bits that both have.
+
+    Example:
+        >>> bitwise_and(0b1100, 0b1010).tolist() == 0b1000
+        True
+    """
     return binary(Op.AND, x, y)
 
 
 def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
-    """The bits that either has."""
+    """The bits that either has.
+
+    Example:
+        >>> bitwise_or(0b1100, 0b1010).tolist() == 0b1110
+        True
+    """
     return binary(Op.OR, x, y)
 
 
 def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
-    """The bits in which the operands differ."""
+    """The bits in which the operands differ.
+
+    Example:
+        >>> bitwise_xor(0b1100, 0b1010).tolist() == 0b0110
+        True
+    """
     return binary(Op.XOR, x, y)
 
 
 def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
-    """Bits moved y places up; nothing is left from the width on."""
+    """Bits moved y places up; nothing is left from the width on.
+
+    Example:
+        >>> shift_left(3, 2).tolist()
+        12
+    """
     return binary(Op.SHL, x, y)
 
 
 def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
-    """Bits moved y places down, the sign bit repeated."""
+    """Bits moved y places down, the sign bit repeated.
+
+    Example:
+        >>> shift_right_arithmetic(-8, 1).tolist()
+        -4
+    """
     x, y = arrays(x, y)
     if x.dtype in SIGNED:
         return binary(Op.SHR, x, y)
@@ -297,7 +265,12 @@ def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
-    """Bits moved y places down, zeros shifted in."""
+    """Bits moved y places down, zeros shifted in.
+
+    Example:
+        >>> shift_right_logical(-1, 31).tolist()
+        1
+    """
     x, y = arrays(x, y)
     if x.dtype in UNSIGNED:
         return binary(Op.SHR, x, y)
@@ -310,32 +283,62 @@ def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def eq(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x == y``."""
+    """``x == y``.
+
+    Example:
+        >>> eq(1, 1).tolist()
+        True
+    """
     return binary(Op.EQ, x, y)
 
 
 def ne(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x != y``; true on NaN."""
+    """``x != y``; true on NaN.
+
+    Example:
+        >>> ne(1, 2).tolist()
+        True
+    """
     return binary(Op.NE, x, y)
 
 
 def lt(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x < y``."""
+    """``x < y``.
+
+    Example:
+        >>> lt(2, 2).tolist()
+        False
+    """
     return binary(Op.LT, x, y)
 
 
 def le(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x <= y``."""
+    """``x <= y``.
+
+    Example:
+        >>> le(2, 2).tolist()
+        True
+    """
     return binary(Op.LE, x, y)
 
 
 def gt(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x > y``."""
+    """``x > y``.
+
+    Example:
+        >>> gt(2, 2).tolist()
+        False
+    """
     return binary(Op.LT, y, x)
 
 
 def ge(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x >= y``."""
+    """``x >= y``.
+
+    Example:
+        >>> ge(2, 2).tolist()
+        True
+    """
     return binary(Op.LE, y, x)
 
 

@@ -18,6 +18,7 @@ from tfn.errors import ArgumentError, ShapeError
 from tfn.lax import elementwise
 from tfn.lax.movement import broadcast_in_dim, concatenate, index_in_dim, reshape, transpose
 from tfn.lax.operand import array, literal, scalar, show
+from tfn.lax.parts import neg
 from tfn.trace.argument import Gather, Scatter
 from tfn.trace.bind import bind
 from tfn.trace.op import Op, Shape
@@ -260,7 +261,14 @@ def scatter_add(
     dimension_numbers: ScatterDimensionNumbers, *, indices_are_sorted: bool = False,
     unique_indices: bool = False, mode: str | GatherScatterMode | None = None,
 ) -> Array:  # fmt: skip
-    """The operand with updates added to windows."""
+    """The operand with updates added to windows.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+        >>> scatter_add(tnp.ones(3), tnp.array([[1], [1]]), tnp.array([2.0, 3.0]), numbers)
+        Array([1., 6., 1.], dtype=float32)
+    """
     return _scatter(Op.ADD, operand, scatter_indices, updates, dimension_numbers, mode)
 
 
@@ -269,8 +277,15 @@ def scatter_sub(
     dimension_numbers: ScatterDimensionNumbers, *, indices_are_sorted: bool = False,
     unique_indices: bool = False, mode: str | GatherScatterMode | None = None,
 ) -> Array:  # fmt: skip
-    """The operand with updates taken from windows."""
-    less = elementwise.neg(updates)
+    """The operand with updates taken from windows.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+        >>> scatter_sub(tnp.ones(3), tnp.array([[1], [1]]), tnp.array([2.0, 3.0]), numbers)
+        Array([ 1., -4.,  1.], dtype=float32)
+    """
+    less = neg(updates)
     return _scatter(Op.ADD, operand, scatter_indices, less, dimension_numbers, mode)
 
 
@@ -279,7 +294,14 @@ def scatter_mul(
     dimension_numbers: ScatterDimensionNumbers, *, indices_are_sorted: bool = False,
     unique_indices: bool = False, mode: str | GatherScatterMode | None = None,
 ) -> Array:  # fmt: skip
-    """The operand with windows multiplied by updates."""
+    """The operand with windows multiplied by updates.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+        >>> scatter_mul(tnp.ones(3), tnp.array([[1], [1]]), tnp.array([2.0, 3.0]), numbers)
+        Array([1., 6., 1.], dtype=float32)
+    """
     return _scatter(Op.MUL, operand, scatter_indices, updates, dimension_numbers, mode)
 
 
@@ -288,7 +310,14 @@ def scatter_min(
     dimension_numbers: ScatterDimensionNumbers, *, indices_are_sorted: bool = False,
     unique_indices: bool = False, mode: str | GatherScatterMode | None = None,
 ) -> Array:  # fmt: skip
-    """The operand with windows replaced where updates are smaller."""
+    """The operand with windows replaced where updates are smaller.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+        >>> scatter_min(tnp.ones(3), tnp.array([[1], [1]]), tnp.array([0.5, 3.0]), numbers)
+        Array([1. , 0.5, 1. ], dtype=float32)
+    """
     return _scatter(Op.MIN, operand, scatter_indices, updates, dimension_numbers, mode)
 
 
@@ -297,5 +326,12 @@ def scatter_max(
     dimension_numbers: ScatterDimensionNumbers, *, indices_are_sorted: bool = False,
     unique_indices: bool = False, mode: str | GatherScatterMode | None = None,
 ) -> Array:  # fmt: skip
-    """The operand with windows replaced where updates are larger."""
+    """The operand with windows replaced where updates are larger.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+        >>> scatter_max(tnp.ones(3), tnp.array([[1], [1]]), tnp.array([2.0, 3.0]), numbers)
+        Array([1., 3., 1.], dtype=float32)
+    """
     return _scatter(Op.MAX, operand, scatter_indices, updates, dimension_numbers, mode)

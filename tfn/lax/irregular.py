@@ -130,7 +130,13 @@ def _along(x: Array, axis: int, start: ArrayLike) -> list[ArrayLike]:
 
 def dynamic_slice_in_dim(x: ArrayLike, start_index: ArrayLike, slice_size: int,
                          axis: int = 0) -> Array:  # fmt: skip
-    """`dynamic_slice` along one axis, with all of the others."""
+    """`dynamic_slice` along one axis, with all of the others.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> dynamic_slice_in_dim(tnp.arange(5), 1, 3)
+        Array([1, 2, 3], dtype=int32)
+    """
     x = array(x)
     axis = one_axis("dynamic_slice_in_dim", axis, len(x.shape))
     sizes = (*x.shape[:axis], slice_size, *x.shape[axis + 1 :])
@@ -151,7 +157,13 @@ def dynamic_index_in_dim(x: ArrayLike, index: ArrayLike, axis: int = 0,
 
 def dynamic_update_slice_in_dim(x: ArrayLike, update: ArrayLike, start_index: ArrayLike,
                                 axis: int) -> Array:  # fmt: skip
-    """`dynamic_update_slice` along one axis."""
+    """`dynamic_update_slice` along one axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> dynamic_update_slice_in_dim(tnp.zeros(4), tnp.ones(2), 1, 0)
+        Array([0., 1., 1., 0.], dtype=float32)
+    """
     x = array(x)
     axis = one_axis("dynamic_update_slice_in_dim", axis, len(x.shape))
     return dynamic_update_slice(x, update, _along(x, axis, start_index))
@@ -159,7 +171,13 @@ def dynamic_update_slice_in_dim(x: ArrayLike, update: ArrayLike, start_index: Ar
 
 def dynamic_update_index_in_dim(x: ArrayLike, update: ArrayLike, index: ArrayLike,
                                 axis: int) -> Array:  # fmt: skip
-    """x with the elements at one coordinate of an axis replaced."""
+    """x with the elements at one coordinate of an axis replaced.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> dynamic_update_index_in_dim(tnp.zeros(3), 5.0, 1, 0)
+        Array([0., 5., 0.], dtype=float32)
+    """
     x, update = array(x), array(update)
     axis = one_axis("dynamic_update_index_in_dim", axis, len(x.shape))
     if len(update.shape) < len(x.shape):
@@ -248,7 +266,13 @@ def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
 
 def approx_max_k(operand: ArrayLike, k: int, reduction_dimension: int = -1,
                  recall_target: float = 0.95, **hints: Any) -> tuple[Array, Array]:  # fmt: skip
-    """The k largest elements along an axis and their coordinates: `top_k`, which misses none."""
+    """The k largest elements along an axis and their coordinates: `top_k`, which misses none.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> approx_max_k(tnp.array([3.0, 1.0, 2.0]), 2)[0]
+        Array([3., 2.], dtype=float32)
+    """
     return top_k(operand, k, reduction_dimension)
 
 
@@ -278,6 +302,10 @@ def platform_dependent(*args: Any, default: Callable[..., T] | None = None,
 
     Raises:
         ArgumentError: if neither is.
+
+    Example:
+        >>> platform_dependent(3, default=lambda x: x + 1)
+        4
     """
     found = per_platform.get("cpu", default)
     if found is None:
@@ -287,7 +315,13 @@ def platform_dependent(*args: Any, default: Callable[..., T] | None = None,
 
 
 def with_sharding_constraint(x: T, shardings: Any) -> T:
-    """x: there is one device, and everything is on it."""
+    """x: there is one device, and everything is on it.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> with_sharding_constraint(tnp.arange(2), None)
+        Array([0, 1], dtype=int32)
+    """
     return x
 
 

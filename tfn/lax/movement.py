@@ -41,7 +41,13 @@ def full(shape: int | Sequence[int], fill_value: ArrayLike, dtype: Any = None) -
 
 def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: Any = None,
               shape: Sequence[int] | None = None) -> Array:  # fmt: skip
-    """One value in the shape and dtype of `x`, unless others are given."""
+    """One value in the shape and dtype of `x`, unless others are given.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> full_like(tnp.array([1, 2]), 7)
+        Array([7, 7], dtype=int32)
+    """
     x = array(x)
     return full(
         x.shape if shape is None else shape, fill_value, x.dtype if dtype is None else dtype
@@ -102,6 +108,11 @@ def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:
 
     Raises:
         AxisError: unless every axis is named once.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> transpose(tnp.ones((2, 3, 5)), (2, 0, 1)).shape
+        (5, 2, 3)
     """
     x, order = array(x), tuple(operator.index(a) for a in permutation)
     return x if order == tuple(range(len(x.shape))) else bind(Op.PERMUTE, x, arg=order)
@@ -136,6 +147,11 @@ def squeeze(x: ArrayLike, dimensions: Axes = None) -> Array:
 
     Raises:
         ShapeError: if one of them has another size.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> squeeze(tnp.ones((1, 3)), (0,)).shape
+        (3,)
     """
     x = array(x)
     ones = tuple(i for i, n in enumerate(x.shape) if n == 1)
@@ -197,7 +213,13 @@ def broadcast_in_dim(x: ArrayLike, shape: Sequence[int],
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
-    """Axes of size 1 in front, up to a number of axes."""
+    """Axes of size 1 in front, up to a number of axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> broadcast_to_rank(tnp.ones(3), 3).shape
+        (1, 1, 3)
+    """
     x = array(x)
     return reshape(x, (1,) * (rank - len(x.shape)) + x.shape)
 

@@ -48,17 +48,35 @@ def reduce_sum(x: ArrayLike, axes: Axes = None) -> Array:
 
 
 def reduce_prod(x: ArrayLike, axes: Axes = None) -> Array:
-    """The product over axes."""
+    """The product over axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> reduce_prod(tnp.array([[1, 5], [7, 2]]), (1,))
+        Array([ 5, 14], dtype=int32)
+    """
     return fold(Op.MUL, x, axes)
 
 
 def reduce_max(x: ArrayLike, axes: Axes = None) -> Array:
-    """The largest element over axes, NaN if there is one; -inf or the smallest integer if none."""
+    """The largest element over axes, NaN if there is one; -inf or the smallest integer if none.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> reduce_max(tnp.array([[1, 5], [7, 2]]), (1,))
+        Array([5, 7], dtype=int32)
+    """
     return fold(Op.MAX, x, axes)
 
 
 def reduce_min(x: ArrayLike, axes: Axes = None) -> Array:
-    """The smallest element over axes, NaN if there is one; inf or the largest integer if none."""
+    """The smallest element over axes, NaN if there is one; inf or the largest integer if none.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> reduce_min(tnp.array([[1, 5], [7, 2]]), (1,))
+        Array([1, 2], dtype=int32)
+    """
     return fold(Op.MIN, x, axes)
 
 
@@ -67,6 +85,11 @@ def reduce_or(x: ArrayLike, axes: Axes = None) -> Array:
 
     Raises:
         DTypeError: unless x is bool.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> reduce_or(tnp.array([[False, False], [False, True]]), (1,))
+        Array([False,  True], dtype=bool)
     """
     return fold(Op.MAX, _boolean(x), axes)
 
@@ -76,6 +99,11 @@ def reduce_and(x: ArrayLike, axes: Axes = None) -> Array:
 
     Raises:
         DTypeError: unless x is bool.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> reduce_and(tnp.array([[True, False], [True, True]]), (1,))
+        Array([False,  True], dtype=bool)
     """
     return fold(Op.MIN, _boolean(x), axes)
 
@@ -169,7 +197,13 @@ def argmax(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
 
 
 def argmin(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
-    """The first coordinate of the smallest element along an axis; of the first NaN if any."""
+    """The first coordinate of the smallest element along an axis; of the first NaN if any.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> argmin(tnp.array([3, 1, 2]), 0, "int32").tolist()
+        1
+    """
     return _where_best(Op.MIN, x, axis, index_dtype)
 
 

@@ -217,7 +217,12 @@ def igammac(a: ArrayLike, x: ArrayLike) -> Array:
 
 
 def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
-    """The derivative of `igamma` by a."""
+    """The derivative of `igamma` by a.
+
+    Example:
+        >>> igamma_grad_a(1.0, 0.0).tolist()
+        0.0
+    """
     return _BY_A(a, x)
 
 
@@ -225,6 +230,11 @@ def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
     """How a sample x of gamma(a) moves with a, its place in the distribution kept.
 
     Source: Figurnov, Mohamed, Mnih 2018, arXiv:1805.08498.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> random_gamma_grad(tnp.float32(2.0), tnp.float32(2.0)).shape
+        ()
     """
     return _SAMPLE(a, x)
 

@@ -47,7 +47,13 @@ _det.defjvp(_det_jvp)
 
 
 def adjugate(x: ArrayLike) -> Array:
-    """The transposed cofactors of square matrices: det(x) times the inverse, where there is one."""
+    """The transposed cofactors of square matrices: det(x) times the inverse, where there is one.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> adjugate(tnp.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+        [[3.999999761581421, -1.9999998807907104], [-2.999999761581421, 1.0]]
+    """
     found: Array = _adjugate(matrices("adjugate", x, square=True))
     return found
 
@@ -75,6 +81,11 @@ def slogdet(x: ArrayLike) -> Pair:
     """The sign, or phase, of the determinants and the logarithms of their sizes.
 
     A singular matrix has sign 0 and logarithm -inf.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> slogdet(tnp.array([[-1.0, 0.0], [0.0, 1.0]]))
+        (Array(-1., dtype=float32), Array(0., dtype=float32))
     """
     found: Pair = _slogdet(matrices("slogdet", x, square=True))
     return found

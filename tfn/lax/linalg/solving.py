@@ -110,7 +110,13 @@ def lu(x: ArrayLike) -> Triple:
 
 
 def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
-    """The order of the rows after all swaps: row i of the result was row ``permutation[i]``."""
+    """The order of the rows after all swaps: row i of the result was row ``permutation[i]``.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> lu_pivots_to_permutation(tnp.array([1, 1]), 2)
+        Array([1, 0], dtype=int32)
+    """
     swaps = array_of("lu_pivots_to_permutation", pivots)
     shape = (*swaps.shape[:-1], permutation_size)
     found: Array = host(lapack.Permutation(permutation_size), (swaps,), (shape, INT32))
@@ -151,6 +157,12 @@ _lu.defjvp(_lu_jvp)
 def lu_solve(packed: ArrayLike, pivots: ArrayLike, b: ArrayLike, trans: int = 0) -> Array:
     """x of a x = b from the results of `lu`; of the transpose of a if `trans` is 1, of the
     conjugate transpose if it is 2.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> factors, pivots, _ = lu(tnp.array([[2.0, 0.0], [0.0, 4.0]]))
+        >>> lu_solve(factors, pivots, tnp.array([[2.0], [4.0]])).tolist()
+        [[1.0], [1.0]]
     """
     x, y = system("lu_solve", packed, b)
     y = conj(y) if trans == 2 else y  # a^H x = b is a^T conj(x) = conj(b)
@@ -175,6 +187,11 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
 
     Raises:
         ShapeError: if the matrices do not fit.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> solve(tnp.array([[2.0, 0.0], [0.0, 4.0]]), tnp.array([[2.0], [4.0]])).tolist()
+        [[1.0], [1.0]]
     """
     x, y = system("solve", a, b)
     found: Array = _solve(x, y, False)
@@ -255,6 +272,12 @@ def qr(x: ArrayLike, *, full_matrices: bool = True) -> Pair:
 
     Raises:
         GradientError: for derivatives of a square Q of a matrix with more rows than columns.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> q, r = qr(tnp.ones((3, 2)), full_matrices=False)
+        >>> q.shape, r.shape
+        ((3, 2), (2, 2))
     """
     x = matrices("qr", x)
     complete = full_matrices and x.shape[-2] > x.shape[-1]

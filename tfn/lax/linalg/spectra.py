@@ -55,7 +55,13 @@ def eigh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True) -> 
 
 
 def eigvalsh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True) -> Array:
-    """Eigenvalues, ascending, of hermitian matrices; see `eigh`."""
+    """Eigenvalues, ascending, of hermitian matrices; see `eigh`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> eigvalsh(tnp.array([[2.0, 0.0], [0.0, 1.0]])).tolist()
+        [1.0, 2.0]
+    """
     found: Array = _eigvalsh(_hermitian("eigvalsh", x, lower, symmetrize_input))
     return found
 
@@ -111,13 +117,25 @@ def eig(x: ArrayLike) -> Pair:
     """Complex eigenvalues and right eigenvectors, in columns, of square matrices.
 
     Vectors have length 1, and their largest element is real.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> values, *_ = eig(tnp.array([[2.0, 0.0], [0.0, 3.0]]))
+        >>> values.tolist()
+        [(2+0j), (3+0j)]
     """
     found: Pair = _eig(matrices("eig", x, square=True))
     return found
 
 
 def eigvals(x: ArrayLike) -> Array:
-    """Complex eigenvalues of square matrices."""
+    """Complex eigenvalues of square matrices.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> eigvals(tnp.array([[0.0, 1.0], [-1.0, 0.0]])).imag.tolist()
+        [1.0, -1.0]
+    """
     found: Array = _eigvals(matrices("eigvals", x, square=True))
     return found
 
@@ -172,6 +190,12 @@ def svd(x: ArrayLike, *, full_matrices: bool = True, compute_uv: bool = True) ->
 
     Raises:
         GradientError: for derivatives of square U or V of a matrix that is not square.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> u, s, vh = svd(tnp.array([[3.0, 0.0], [0.0, 4.0]]))
+        >>> s.tolist()
+        [4.0, 3.0]
     """
     x = matrices("svd", x)
     if not compute_uv:
@@ -181,7 +205,13 @@ def svd(x: ArrayLike, *, full_matrices: bool = True, compute_uv: bool = True) ->
 
 
 def svdvals(x: ArrayLike) -> Array:
-    """The singular values, descending."""
+    """The singular values, descending.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> svdvals(tnp.array([[3.0, 0.0], [0.0, 4.0]])).tolist()
+        [4.0, 3.0]
+    """
     found: Array = _svdvals(matrices("svdvals", x))
     return found
 
