@@ -16,17 +16,37 @@ from tfn.numpy.operands import array_of
 
 
 def cholesky(a: ArrayLike, lower: bool = False) -> Array:
-    """The upper triangle R of R^H R = a, or the lower L of L L^H = a."""
+    """The upper triangle R of R^H R = a, or the lower L of L L^H = a.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> cholesky(tnp.array([[4.0, 2.0], [2.0, 2.0]])).tolist()
+        [[2.0, 1.0], [0.0, 1.0]]
+    """
     return jnp.linalg.cholesky(a, upper=not lower)
 
 
 def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[Array, bool]:
-    """A factor for `cho_solve`, and whether it is the lower one."""
+    """A factor for `cho_solve`, and whether it is the lower one.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> factor, lower = cho_factor(tnp.array([[4.0, 0.0], [0.0, 9.0]]))
+        >>> factor.tolist(), lower
+        ([[2.0, 0.0], [0.0, 3.0]], False)
+    """
     return cholesky(a, lower), lower
 
 
 def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> Array:
-    """x of a x = b from the factor of a."""
+    """x of a x = b from the factor of a.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> factor = cho_factor(tnp.array([[4.0, 0.0], [0.0, 8.0]]))
+        >>> cho_solve(factor, tnp.array([4.0, 8.0])).tolist()
+        [1.0, 1.0]
+    """
     factor, lower = c_and_lower
     x = solve_triangular(factor, b, trans=0 if lower else 2, lower=lower)
     return solve_triangular(factor, x, trans=2 if lower else 0, lower=lower)
@@ -45,6 +65,12 @@ def solve_triangular(
 
     Raises:
         ArgumentError: for another `trans`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> a = tnp.array([[2.0, 0.0], [2.0, 4.0]])
+        >>> solve_triangular(a, tnp.array([2.0, 6.0]), lower=True).tolist()
+        [1.0, 1.0]
     """
     if trans not in (0, 1, 2, "N", "T", "C"):
         raise ArgumentError(
@@ -65,7 +91,14 @@ def solve_triangular(
 
 
 def lu(a: ArrayLike, permute_l: bool = False) -> Any:
-    """P, L and U of a = P L U; with `permute_l` the product P L, and U."""
+    """P, L and U of a = P L U; with `permute_l` the product P L, and U.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> p, l, u = lu(tnp.array([[0.0, 2.0], [4.0, 0.0]]))
+        >>> p.tolist(), u.tolist()
+        ([[0.0, 1.0], [1.0, 0.0]], [[4.0, 0.0], [0.0, 2.0]])
+    """
     a = matrices("lu", a)
     packed, _, rows = lax.linalg.lu(a)
     size = min(a.shape[-2:])
@@ -81,13 +114,25 @@ def lu(a: ArrayLike, permute_l: bool = False) -> Any:
 
 
 def lu_factor(a: ArrayLike) -> tuple[Array, Array]:
-    """L and U in one matrix, and the pivots, for `lu_solve`."""
+    """L and U in one matrix, and the pivots, for `lu_solve`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> lu_factor(tnp.array([[0.0, 2.0], [4.0, 0.0]]))[1].tolist()
+        [1, 1]
+    """
     packed, pivots, _ = lax.linalg.lu(a)
     return packed, pivots
 
 
 def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int = 0) -> Array:
-    """x of a x = b from the factors of a; of its transpose (1) or adjoint (2)."""
+    """x of a x = b from the factors of a; of its transpose (1) or adjoint (2).
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> lu_solve(lu_factor(tnp.array([[0.0, 2.0], [4.0, 0.0]])), tnp.array([2.0, 8.0])).tolist()
+        [2.0, 1.0]
+    """
     right = array_of("lu_solve", b)
     columns = right[:, None] if right.ndim == 1 else right
     x = lax.linalg.lu_solve(*lu_and_piv, columns, trans)
@@ -99,6 +144,11 @@ def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, assume_a: str = "gen"
 
     Raises:
         ArgumentError: for other assumptions than "gen", "sym", "her", "pos".
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> solve(tnp.array([[2.0, 0.0], [0.0, 4.0]]), tnp.array([2.0, 4.0])).tolist()
+        [1.0, 1.0]
     """
     if assume_a not in ("gen", "sym", "her", "pos"):
         raise ArgumentError("solve knows no such matrices", got=repr(assume_a))
@@ -110,6 +160,12 @@ def eigh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True,
     """Eigenvalues and eigenvectors of hermitian matrices, or the values alone.
 
     With `b`, positive definite, those of the problem a v = w b v.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> values, vectors = eigh(tnp.array([[2.0, 0.0], [0.0, 1.0]]))
+        >>> values.tolist()
+        [1.0, 2.0]
     """
     if b is None:
         if eigvals_only:
@@ -128,7 +184,13 @@ def eigh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True,
 
 
 def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> Any:
-    """U, the singular values and V^H, or the values alone; see `tfn.numpy.linalg.svd`."""
+    """U, the singular values and V^H, or the values alone; see `tfn.numpy.linalg.svd`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> svd(tnp.array([[3.0, 0.0], [0.0, 4.0]]))[1].tolist()
+        [4.0, 3.0]
+    """
     found = jnp.linalg.svd(a, full_matrices, compute_uv)
     return tuple(found) if compute_uv else found
 
@@ -138,6 +200,12 @@ def qr(a: ArrayLike, mode: str = "full") -> Any:
 
     Raises:
         ArgumentError: for another mode.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> q, r = qr(tnp.ones((3, 2)), mode="economic")
+        >>> q.shape, r.shape
+        ((3, 2), (2, 2))
     """
     modes = {"full": "complete", "economic": "reduced", "r": "r"}
     if mode not in modes:
@@ -195,6 +263,11 @@ def block_diag(*arrs: ArrayLike) -> Array:
 
     Raises:
         ShapeError: for arrays of more than two axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> block_diag(tnp.array([[1, 2]]), tnp.array([[3]])).tolist()
+        [[1, 2, 0], [0, 0, 3]]
     """
     blocks = [jnp.atleast_2d(a) for a in arrs] or [jnp.zeros((1, 0))]
     if any(x.ndim > 2 for x in blocks):
@@ -211,6 +284,11 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """The matrix with constant diagonals that has first column `c` and first row `r`.
 
     Without `r` it is hermitian; the first element of `r` is not used.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> toeplitz(tnp.array([1, 2, 3])).tolist()
+        [[1, 2, 3], [2, 1, 2], [3, 2, 1]]
     """
     column = jnp.ravel(array_of("toeplitz", c))
     row = jnp.conj(column) if r is None else jnp.ravel(array_of("toeplitz", r))
@@ -220,13 +298,23 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 
 def hilbert(n: int) -> Array:
-    """The matrix of ``1 / (i + j + 1)``."""
+    """The matrix of ``1 / (i + j + 1)``.
+
+    Example:
+        >>> hilbert(2).tolist()
+        [[1.0, 0.5], [0.5, 0.3333333432674408]]
+    """
     places = jnp.arange(n)
     return 1 / (places[:, None] + places + 1.0)
 
 
 def dft(n: int, scale: str | None = None) -> Array:
-    """The matrix of the discrete Fourier transform; `scale` is None, "sqrtn" or "n"."""
+    """The matrix of the discrete Fourier transform; `scale` is None, "sqrtn" or "n".
+
+    Example:
+        >>> dft(2).real.round(3).tolist()
+        [[1.0, 1.0], [1.0, -1.0]]
+    """
     places = jnp.arange(n, dtype="float32")
     angle = -2 * math.pi / n * ((places[:, None] * places) % n)
     divisor = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}[scale]

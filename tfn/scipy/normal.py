@@ -37,7 +37,12 @@ def ndtr(x: ArrayLike) -> Array:
 
 
 def log_ndtr(x: ArrayLike) -> Array:
-    """The logarithm of `ndtr`, also where that is too small to be a float."""
+    """The logarithm of `ndtr`, also where that is too small to be a float.
+
+    Example:
+        >>> log_ndtr(-20.0)
+        Array(-203.91716, dtype=float32)
+    """
     found: Array = _log_ndtr(real("log_ndtr", x))
     return found
 

@@ -1,0 +1,47 @@
+"""What the public functions say of themselves: each has an example, which runs as a doctest."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from types import FunctionType, ModuleType
+
+import pytest
+
+import tfn.lax
+import tfn.numpy
+import tfn.scipy.linalg
+import tfn.scipy.special
+
+ROOMS = [tfn.numpy, tfn.numpy.linalg, tfn.numpy.fft, tfn.lax, tfn.lax.linalg,
+         tfn.scipy.linalg, tfn.scipy.special]  # fmt: skip
+
+
+def public(room: ModuleType) -> Iterator[FunctionType]:
+    """The functions of a room that it defines, not those it only uses."""
+    files = (room.__name__,) if room.__file__ and "__init__" not in room.__file__ else ("tfn.",)
+    for name, value in vars(room).items():
+        if (
+            inspect.isfunction(value)
+            and not name.startswith("_")
+            and value.__module__.startswith(files)
+        ):
+            yield value
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.__name__)
+def test_each_function_has_an_example(room: ModuleType) -> None:
+    bare = {f"{f.__module__}.{f.__name__}" for f in public(room)
+            if ">>>" not in (f.__doc__ or "")}  # fmt: skip
+    assert not bare
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.__name__)
+def test_each_argument_and_result_has_a_type(room: ModuleType) -> None:
+    untyped = {
+        f"{f.__module__}.{f.__name__}: {name}"
+        for f in public(room)
+        for name in [*inspect.signature(f).parameters, "return"]
+        if name not in f.__annotations__
+    }
+    assert not untyped
