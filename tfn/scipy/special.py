@@ -6,10 +6,9 @@ import math
 
 from tfn import lax
 from tfn import numpy as jnp
-from tfn.array import Array, ArrayLike
-from tfn.nn.functions import log_softmax as log_softmax
+from tfn.array import Array, ArrayLike, Axes
+from tfn.nn import functions
 from tfn.nn.functions import logsumexp as logsumexp
-from tfn.nn.functions import softmax as softmax
 from tfn.numpy.operands import together
 from tfn.scipy.normal import log_ndtr as log_ndtr
 from tfn.scipy.normal import ndtr as ndtr
@@ -18,6 +17,26 @@ from tfn.scipy.normal import real
 from tfn.transforms.forward import custom_jvp
 
 Pair = tuple[Array, Array]
+
+
+def softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
+    """Positive numbers in the proportion of ``exp(x)``, with the sum 1 over all axes unless told.
+
+    Example:
+        >>> softmax(jnp.zeros((2, 2))).tolist()
+        [[0.25, 0.25], [0.25, 0.25]]
+    """
+    return functions.softmax(jnp.asarray(x), axis)
+
+
+def log_softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
+    """The logarithm of `softmax`, without its rounding to 0.
+
+    Example:
+        >>> log_softmax(jnp.array([0.0, -200.0])).tolist()
+        [0.0, -200.0]
+    """
+    return functions.log_softmax(jnp.asarray(x), axis)
 
 
 def reals(name: str, *values: ArrayLike) -> list[Array]:
@@ -355,7 +374,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 
 def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = False) -> Array:
-    """In how many ways k of N things can be chosen, as a float.
+    """In how many ways k of N things can be chosen, as a float; by gamma functions in between.
 
     Example:
         >>> comb(5, 2).round(3).tolist()
@@ -366,7 +385,8 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
     inside = (k >= 0) & (k <= n)
     n, k = jnp.where(inside, n, 0), jnp.where(inside, k, 0)
     count = jnp.exp(lax.lgamma(n + 1) - lax.lgamma(k + 1) - lax.lgamma(n - k + 1))
-    return jnp.where(inside, jnp.round(count), 0)
+    counted = (n == jnp.floor(n)) & (k == jnp.floor(k))
+    return jnp.where(inside, jnp.where(counted, jnp.round(count), count), 0)
 
 
 # Bessel functions.
