@@ -6,12 +6,15 @@ import inspect
 from collections.abc import Iterator
 from types import FunctionType, ModuleType
 
+import jaxtyping
 import pytest
 
 import tfn.lax
 import tfn.numpy
 import tfn.scipy.linalg
 import tfn.scipy.special
+from tfn.numpy import contraction
+from tfn.numpy.linalg import norms, products, solving, spectra
 
 ROOMS = [tfn.numpy, tfn.numpy.linalg, tfn.numpy.fft, tfn.lax, tfn.lax.linalg,
          tfn.scipy.linalg, tfn.scipy.special]  # fmt: skip
@@ -45,3 +48,15 @@ def test_each_argument_and_result_has_a_type(room: ModuleType) -> None:
         if name not in f.__annotations__
     }
     assert not untyped
+
+
+def test_annotations_are_read_by_jaxtyping() -> None:
+    rooms = (contraction, norms, products, solving, spectra)
+    shaped = 0
+    for room in rooms:
+        for f in public(room):
+            hints = [h for h in f.__annotations__.values() if "[Array" in h]
+            shaped += bool(hints)
+            for hint in hints:
+                assert eval(hint, {**vars(jaxtyping), **vars(room)})
+    assert shaped > 20

@@ -1,11 +1,13 @@
 """Products that sum over axes: dot, matmul, tensordot, einsum."""
 
+# ruff: noqa: F722  (annotations hold shapes)
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
 from operator import index as as_index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +22,9 @@ from tfn.trace.argument import Dot
 from tfn.trace.build import add_up, cast, expand, permute, reshape
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
 
 Numbers = tuple[int, ...]
 
@@ -237,7 +242,9 @@ def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Array:
     return product.any(-1) if product.dtype == BOOL else product.sum(-1, product.dtype)
 
 
-def matvec(x: ArrayLike, y: ArrayLike, /) -> Array:
+def matvec(
+    x: Shaped[ArrayLike, "*#batch m n"], y: Shaped[ArrayLike, "*#batch n"], /
+) -> Shaped[Array, "*batch m"]:
     """Matrices times vectors, both in stacks: the last axis of `y` with the last one of `x`.
 
     Example:
@@ -249,7 +256,9 @@ def matvec(x: ArrayLike, y: ArrayLike, /) -> Array:
     return matmul(x, y[..., None])[..., 0]
 
 
-def vecmat(x: ArrayLike, y: ArrayLike, /) -> Array:
+def vecmat(
+    x: Shaped[ArrayLike, "*#batch m"], y: Shaped[ArrayLike, "*#batch m n"], /
+) -> Shaped[Array, "*batch n"]:
     """Vectors, conjugated, times matrices, both in stacks.
 
     Example:

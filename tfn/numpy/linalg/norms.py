@@ -1,9 +1,12 @@
 """The size of vectors and matrices: norms, condition, rank."""
 
+# ruff: noqa: F722  (annotations hold shapes)
+
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import INT32, DType, finfo, highest, part
@@ -18,6 +21,9 @@ from tfn.trace import build
 from tfn.trace.build import add_up, cast, full_like, ne, reduce, unary
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
+
+if TYPE_CHECKING:
+    from jaxtyping import Float, Num
 
 Order = float | str | None
 
@@ -68,7 +74,9 @@ def _spectral(x: Array, order: Order, axes: Sequence[int], keepdims: bool) -> Ar
     return expand_dims(total, tuple(sorted(axes))) if keepdims else total
 
 
-def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Order = "fro") -> Array:
+def matrix_norm(
+    x: Num[ArrayLike, "*batch m n"], /, *, keepdims: bool = False, ord: Order = "fro"
+) -> Float[Array, "*batch"]:
     """The size of matrices, the last two axes; see `norm`.
 
     Raises:
@@ -133,7 +141,7 @@ def _matrix(x: UOp, order: float, axes: tuple[int, ...], dtype: DType, keepdims:
     return cast(build.reshape(best, shape), part(dtype))
 
 
-def cond(x: ArrayLike, p: Order = None) -> Array:
+def cond(x: Num[ArrayLike, "*batch m n"], p: Order = None) -> Float[Array, "*batch"]:
     """How much a matrix can enlarge relative errors: its norm times that of its inverse.
 
     The norm is of order `p`, by default 2; see `norm`.
@@ -153,7 +161,7 @@ def cond(x: ArrayLike, p: Order = None) -> Array:
 
 
 def matrix_rank(
-    x: ArrayLike,
+    x: Num[ArrayLike, "*batch m n"],
     rtol: ArrayLike | None = None,
     *,
     tol: ArrayLike | None = None,

@@ -1,8 +1,11 @@
 """Products of matrices: powers, chains, and what the array API has beside them."""
 
+# ruff: noqa: F722  (annotations hold shapes)
+
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,8 +19,11 @@ from tfn.numpy.matrices import eye
 from tfn.numpy.operands import apply, array_of
 from tfn.trace import build
 
+if TYPE_CHECKING:
+    from jaxtyping import Num, Shaped
 
-def matrix_power(a: ArrayLike, n: int) -> Array:
+
+def matrix_power(a: Num[ArrayLike, "*batch d d"], n: int) -> Num[Array, "*batch d d"]:
     """A square matrix multiplied with itself, `n` factors in all; the identity for 0.
 
     A negative power multiplies the inverse.
@@ -103,7 +109,9 @@ def _product(chain: Sequence[Array], cut: dict[tuple[int, int], int]) -> Array:
     return part(0, len(chain) - 1)
 
 
-def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
+def cross(
+    x1: Num[ArrayLike, "*#batch d"], x2: Num[ArrayLike, "*#batch d"], /, *, axis: int = -1
+) -> Num[Array, "*batch d"]:
     """The cross product of vectors of size 3 along an axis.
 
     Raises:
@@ -120,7 +128,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     return contraction.cross(a, b, axis=axis)
 
 
-def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+def outer(x1: Shaped[ArrayLike, " m"], x2: Shaped[ArrayLike, " n"], /) -> Shaped[Array, "m n"]:
     """All products of the elements of two vectors.
 
     Raises:
@@ -137,7 +145,9 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return contraction.outer(a, b)
 
 
-def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
+def diagonal(
+    x: Shaped[ArrayLike, "*batch m n"], /, *, offset: int = 0
+) -> Shaped[Array, "*batch k"]:
     """The diagonals of matrices, the last two axes.
 
     Example:
@@ -148,7 +158,9 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     return manipulation.diagonal(x, offset, -2, -1)
 
 
-def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
+def trace(
+    x: Shaped[ArrayLike, "*batch m n"], /, *, offset: int = 0, dtype: DTypeLike | None = None
+) -> Shaped[Array, "*batch"]:
     """The sums of the diagonals of matrices, the last two axes.
 
     Example:

@@ -1,9 +1,11 @@
 """Systems of equations, inverses, determinants."""
 
+# ruff: noqa: F722  (annotations hold shapes)
+
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import finfo
@@ -20,8 +22,13 @@ from tfn.numpy.reductions import max as largest
 from tfn.numpy.reductions import sum as add_up
 from tfn.transforms.forward import custom_jvp
 
+if TYPE_CHECKING:
+    from jaxtyping import Inexact, Num
 
-def solve(a: ArrayLike, b: ArrayLike) -> Array:
+
+def solve(
+    a: Num[ArrayLike, "*batch n n"], b: Num[ArrayLike, "*columns"]
+) -> Inexact[Array, "*columns"]:
     """x of a x = b, for square matrices; `b` holds matrices, or is one vector.
 
     Raises:
@@ -38,7 +45,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     return lax.solve(a, right)
 
 
-def inv(a: ArrayLike) -> Array:
+def inv(a: Num[ArrayLike, "*batch n n"]) -> Inexact[Array, "*batch n n"]:
     """The inverse of square matrices; NaN where there is none.
 
     Example:
@@ -89,7 +96,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Axes = None) -> Array:
     return solve(a.reshape(b.size, b.size), b.reshape(b.size)).reshape(shape)
 
 
-def det(a: ArrayLike) -> Array:
+def det(a: Num[ArrayLike, "*batch n n"]) -> Inexact[Array, "*batch"]:
     """The determinants of square matrices.
 
     Example:
@@ -107,7 +114,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Array
 
 
-def slogdet(a: ArrayLike) -> SlogdetResult:
+def slogdet(a: Num[ArrayLike, "*batch n n"]) -> SlogdetResult:
     """The sign, or phase, of determinants, and the logarithm of their size.
 
     Example:
@@ -119,7 +126,7 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
 
 
 def pinv(
-    a: ArrayLike,
+    a: Num[ArrayLike, "*batch m n"],
     rtol: ArrayLike | None = None,
     hermitian: bool = False,
     *,
@@ -181,7 +188,11 @@ class LstsqResult(NamedTuple):
 
 
 def lstsq(
-    a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
+    a: Num[ArrayLike, "m n"],
+    b: Num[ArrayLike, "m ..."],
+    rcond: float | None = None,
+    *,
+    numpy_resid: bool = False,
 ) -> LstsqResult:
     """The shortest x that makes the sum of squares of a x - b least.
 

@@ -1,16 +1,23 @@
 """Factorisations with their vectors: eigenvalues, singular values, Cholesky, QR."""
 
+# ruff: noqa: F722  (annotations hold shapes)
+
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError
 from tfn.lax import linalg as lax
 from tfn.lax.linalg.stacks import adjoint
 
+if TYPE_CHECKING:
+    from jaxtyping import Float, Inexact, Num
 
-def cholesky(a: ArrayLike, /, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
+
+def cholesky(
+    a: Num[ArrayLike, "*batch n n"], /, *, upper: bool = False, symmetrize_input: bool = True
+) -> Inexact[Array, "*batch n n"]:
     """The lower triangle L of L L^H = a, or its adjoint, for positive definite matrices.
 
     NaN where a matrix is not positive definite.
@@ -59,7 +66,9 @@ def _is_lower(name: str, UPLO: str | None) -> bool:
     return UPLO != "U"
 
 
-def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
+def eigh(
+    a: Num[ArrayLike, "*batch n n"], UPLO: str | None = None, symmetrize_input: bool = True
+) -> EighResult:
     """Eigenvalues, ascending, and eigenvectors, in columns, of hermitian matrices.
 
     Derivatives of what does not depend on the choice of vectors are right, equal values or not.
@@ -78,7 +87,9 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
     return EighResult(values, vectors)
 
 
-def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
+def eigvalsh(
+    a: Num[ArrayLike, "*batch n n"], UPLO: str | None = "L", *, symmetrize_input: bool = True
+) -> Float[Array, "*batch n"]:
     """Eigenvalues, ascending, of hermitian matrices; see `eigh`.
 
     Example:
@@ -89,7 +100,7 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = T
     return lax.eigvalsh(a, lower=_is_lower("eigvalsh", UPLO), symmetrize_input=symmetrize_input)
 
 
-def eig(a: ArrayLike) -> EigResult:
+def eig(a: Num[ArrayLike, "*batch n n"]) -> EigResult:
     """Complex eigenvalues, in no order, and right eigenvectors, in columns.
 
     Example:
@@ -101,7 +112,7 @@ def eig(a: ArrayLike) -> EigResult:
     return EigResult(*lax.eig(a))
 
 
-def eigvals(a: ArrayLike) -> Array:
+def eigvals(a: Num[ArrayLike, "*batch n n"]) -> Inexact[Array, "*batch n"]:
     """Complex eigenvalues, in no order.
 
     Example:
@@ -113,7 +124,10 @@ def eigvals(a: ArrayLike) -> Array:
 
 
 def svd(
-    a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+    a: Num[ArrayLike, "*batch m n"],
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    hermitian: bool = False,
 ) -> Any:
     """U, S and Vh of a = U S Vh: orthonormal vectors and singular values, descending.
 
@@ -130,7 +144,7 @@ def svd(
     return SVDResult(*lax.svd(a, full_matrices=full_matrices))
 
 
-def svdvals(x: ArrayLike, /) -> Array:
+def svdvals(x: Num[ArrayLike, "*batch m n"], /) -> Float[Array, "*batch k"]:
     """The singular values, descending.
 
     Example:
@@ -141,7 +155,7 @@ def svdvals(x: ArrayLike, /) -> Array:
     return lax.svdvals(x)
 
 
-def qr(a: ArrayLike, mode: str = "reduced") -> Any:
+def qr(a: Num[ArrayLike, "*batch m n"], mode: str = "reduced") -> Any:
     """Q and R of a = Q R: orthonormal columns and an upper triangle.
 
     In mode "reduced" Q has as many columns as R has rows, in mode "complete" it is square, in mode
