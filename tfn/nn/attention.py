@@ -21,7 +21,7 @@ from tfn.nn.module import module, static
 from tfn.random import KeyLike
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Float, Integer
 
 
 def dot_product_attention(
@@ -31,8 +31,8 @@ def dot_product_attention(
     bias: Float[Array, "*#b #time #source"] | None = None,
     mask: Bool[Array, "*#m #time #source"] | None = None,
     *, scale: float | None = None, is_causal: bool = False,
-    query_seq_lengths: Int[Array, "*#q"] | None = None,
-    key_value_seq_lengths: Int[Array, "*#k"] | None = None,
+    query_seq_lengths: Integer[Array, "*#q"] | None = None,
+    key_value_seq_lengths: Integer[Array, "*#k"] | None = None,
 ) -> Float[Array, "*batch time heads width"]:  # fmt: skip
     """Values mixed by the softmax of scaled products of queries and keys.
 
@@ -100,7 +100,7 @@ def _by_group(x: Array, kv_heads: int, shared: int) -> Array:
 
 
 def rotary(
-    x: Float[Array, "*batch time heads size"], positions: Int[Array, "*times"] | None = None, *,
+    x: Float[Array, "*batch time heads size"], positions: Integer[Array, "*times"] | None = None, *,
     base: float = 10000.0, interleaved: bool = False,
 ) -> Float[Array, "*batch time heads size"]:  # fmt: skip
     """x with pairs of its numbers turned by angles that grow with the position.
@@ -143,7 +143,7 @@ class KVCache:
 
     key: Float[Array, "*batch room kv_heads size"]
     value: Float[Array, "*batch room kv_heads size"]
-    used: Int[Array, ""]
+    used: Integer[Array, ""]
 
     @staticmethod
     def init(room: int, kv_heads: int, size: int, *, batch: tuple[int, ...] = (),
@@ -237,7 +237,7 @@ class MultiheadAttention:
         self, x: Float[Array, "*batch time features"],
         context: Float[Array, "*batch source others"] | None = None, *,
         mask: Bool[Array, "*#m #time #source"] | None = None, is_causal: bool = False,
-        positions: Int[Array, "*times"] | None = None,
+        positions: Integer[Array, "*times"] | None = None,
     ) -> Float[Array, "*batch time features"]:  # fmt: skip
         """What each place finds at the places of the context, which is x itself if None.
 

@@ -16,7 +16,7 @@ from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int, Shaped
+    from jaxtyping import Bool, Float, Integer, Shaped
 
 Axes = int | Sequence[int] | None
 
@@ -342,7 +342,7 @@ def standardize(
     return centred * lax.rsqrt(jnp.asarray(variance) + epsilon)
 
 
-def one_hot(x: Int[Array, "*axes"], num_classes: int, *, dtype: Any = None,
+def one_hot(x: Integer[Array, "*axes"], num_classes: int, *, dtype: Any = None,
             axis: int = -1) -> Shaped[Array, "*more"]:  # fmt: skip
     """A new axis with 1 at the coordinate that x gives and 0 elsewhere; all 0 if it is outside.
 

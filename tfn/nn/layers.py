@@ -22,7 +22,7 @@ from tfn.nn.module import module, static
 from tfn.random import KeyLike
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Integer
 
 
 @module
@@ -72,7 +72,7 @@ class Embedding:
         make = weight_init or initializers.normal(1.0)
         return Embedding(make(key, (rows, features), dtype))
 
-    def __call__(self, x: Int[Array, "*places"]) -> Float[Array, "*places features"]:
+    def __call__(self, x: Integer[Array, "*places"]) -> Float[Array, "*places features"]:
         """The rows."""
         return self.weight[x]
 

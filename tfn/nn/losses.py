@@ -14,7 +14,7 @@ from tfn.errors import ArgumentError
 from tfn.nn.functions import log_sigmoid, log_softmax, logsumexp
 
 if TYPE_CHECKING:
-    from jaxtyping import Float, Int
+    from jaxtyping import Float, Integer
 
 
 def softmax_cross_entropy(logits: Float[Array, "*batch classes"],
@@ -31,7 +31,7 @@ def softmax_cross_entropy(logits: Float[Array, "*batch classes"],
 
 
 def softmax_cross_entropy_with_integer_labels(
-    logits: Float[Array, "*batch classes"], labels: Int[Array, "*batch"]
+    logits: Float[Array, "*batch classes"], labels: Integer[Array, "*batch"]
 ) -> Float[Array, "*batch"]:
     """The cross entropy between the softmax of logits and labels that are classes.
 

@@ -18,7 +18,7 @@ from tfn.nn.normalization import LayerNorm, RMSNorm
 from tfn.random import KeyLike
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Int
+    from jaxtyping import Bool, Float, Integer
 
 Norm = LayerNorm | RMSNorm
 
@@ -117,7 +117,7 @@ class TransformerBlock:
     def __call__(
         self, x: Float[Array, "*batch time features"], *,
         mask: Bool[Array, "*#m #time #time"] | None = None, is_causal: bool = False,
-        positions: Int[Array, "*times"] | None = None, key: KeyLike | None = None,
+        positions: Integer[Array, "*times"] | None = None, key: KeyLike | None = None,
         inference: bool = False,
     ) -> Float[Array, "*batch time features"]:  # fmt: skip
         """The block's outputs; the key is for dropout, and not needed without it."""
