@@ -19,7 +19,7 @@ from tfn.trace.argument import Conv, Dot, Reduce
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const, rebuild, walk
 
-LINES, LONG_LINE, FEW_ROWS = 8, 1024, 2
+LINES, LONG_LINE, FEW_ROWS = 8, 256, 2
 """Lines of a matrix that a product with a vector reads side by side, and from what length on."""
 
 MANY_ROWS, SOME_ROWS, LONG_DEPTH = 64, 16, 128
@@ -280,9 +280,10 @@ def _pieces(u: UOp, rows: int, axis_size: int, target: Target) -> int:
 
 
 def _streams(u: UOp, axis: int) -> int:
-    """Pieces of a product with few rows and long lines: so many lines are read side by side.
+    """Pieces of a product with few rows: each takes a line from each of `LINES` parts of memory.
 
-    Each is then read to its end, as the processor foresees, and not in short stretches of all.
+    Piece after piece, so many parts are read side by side, each from its beginning to its end, as
+    the processor foresees.
     """
     arg: Dot = u.arg
     a, b = u.src
@@ -299,16 +300,20 @@ def long_dot(u: UOp, target: Target) -> UOp:
         return u
     i, j = arg.contract_a[0], arg.contract_b[0]
     rows = build.count(tuple(n for k, n in enumerate(a.shape) if k not in arg.contract_a))
-    pieces = _streams(u, j) or _pieces(u, rows, a.shape[i], target)
+    streams = _streams(u, j)
+    pieces = streams or _pieces(u, rows, a.shape[i], target)
     if pieces == 1:
         return u
-    step = a.shape[i] // pieces
-    a = build.reshape(a, (*a.shape[:i], pieces, step, *a.shape[i + 1 :]))
-    b = build.reshape(b, (*b.shape[:j], pieces, step, *b.shape[j + 1 :]))
+    step, late = a.shape[i] // pieces, int(streams > 0)  # which of two axes counts the pieces
+    parts = (step, pieces) if late else (pieces, step)
+    a = build.reshape(a, (*a.shape[:i], *parts, *a.shape[i + 1 :]))
+    b = build.reshape(b, (*b.shape[:j], *parts, *b.shape[j + 1 :]))
     contract = (
-        [k + (k >= i) for k in arg.contract_a], [k + (k >= j) for k in arg.contract_b]
-    )  # fmt: skip
-    partial = build.dot(a, b, contract, ((i,), (j,)), build.accumulator(arg.dtype))
+        [k + (k > i) + (k == i) * (1 - late) for k in arg.contract_a],
+        [k + (k > j) + (k == j) * (1 - late) for k in arg.contract_b],
+    )
+    places = (i + late,), (j + late,)
+    partial = build.dot(a, b, contract, places, build.accumulator(arg.dtype))
     return build.cast(build.add_up(UOp(Op.GBARRIER, (partial,)), (0,)), u.dtype)
 
 
