@@ -48,8 +48,8 @@ ENOUGH_TILES = 16
 PARALLEL_NS = 10_000
 """A kernel shorter than this stays on one thread: waking another costs about as much."""
 
-LONG = 1 << 14
-"""A reduced range of so many elements is read in two streams."""
+LONG, STREAMS = 1 << 14, 4
+"""A reduced range of so many elements is read in so many streams."""
 
 SMALL_BODY = 24
 """A body of at most so many operations is unrolled by four vectors, a longer one not."""
@@ -113,6 +113,7 @@ class Model:
     Attributes:
         lanes: elements of the widest dtype in a vector register.
         accumulators: how many a register tile may use.
+        registers: vector registers.
     """
 
     def __init__(self, n: Nest, target: Target) -> None:
@@ -123,6 +124,7 @@ class Model:
         widths += [u.src[2].dtype.itemsize for u in self.nodes if u.op is Op.STORE]
         self.lanes = max(1, target.vector_bytes // max(4, *widths))
         self.accumulators = accumulators(target)
+        self.registers = target.vector_registers
         self.paired = _paired(self.nodes)
         self.access = [
             (u, affine(u.src[1])[0], self._around(u))
@@ -374,12 +376,15 @@ def _vectors_of_folds(n: Nest, model: Model) -> Nest:
     for i in range(len(split.folds(n.body))):
         own = _fold_lane(n, split.folds(n.body)[i])  # as it is now: a fold in it may have got lanes
         if own is not None:
-            if small and own.arg.size >= LONG and own.arg.size % (8 * lanes) == 0:
-                # Two streams keep more of memory's requests in flight than one.
-                n, half, own = split.split(n, own, own.arg.size // 2, Place.LOOP)
-                n, _ = split.place(n, half, Place.UPCAST)
+            side_by_side = 4 if small else 1
+            block = model.registers * lanes
+            if small and own.arg.size >= LONG and own.arg.size % block == 0:
+                # Several streams keep more of memory's requests in flight than one.
+                n, part, own = split.split(n, own, own.arg.size // STREAMS, Place.LOOP)
+                n, _ = split.place(n, part, Place.UPCAST)
+                side_by_side = model.registers // STREAMS
             vectors = -(-own.arg.size // lanes)
-            n, _ = split.tile(n, own, min(vectors, 4 if small else 1), lanes)
+            n, _ = split.tile(n, own, min(vectors, side_by_side), lanes)
     return n
 
 

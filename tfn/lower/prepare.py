@@ -279,7 +279,7 @@ def _pieces(u: UOp, rows: int, axis_size: int, target: Target) -> int:
     return pieces if few or 2 * pieces * written <= read else 1
 
 
-def _streams(u: UOp, axis: int) -> int:
+def _streams(u: UOp, axis: int, target: Target) -> int:
     """Pieces of a product with few rows: each takes a line from each of `LINES` parts of memory.
 
     Piece after piece, so many parts are read side by side, each from its beginning to its end, as
@@ -288,8 +288,11 @@ def _streams(u: UOp, axis: int) -> int:
     arg: Dot = u.arg
     a, b = u.src
     rows = build.count(tuple(n for i, n in enumerate(a.shape) if i not in arg.contract_a))
-    lines = strides(b) == (b.shape[-1], 1) and axis == 0 and b.shape[1] >= LONG_LINE
-    return b.shape[0] // LINES if rows <= FEW_ROWS and lines and b.shape[0] % LINES == 0 else 0
+    if rows > FEW_ROWS or axis != 0 or strides(b) != (b.shape[-1], 1):
+        return 0
+    far = 4 * build.count(b.shape) * b.dtype.itemsize >= target.l2_bytes
+    lines = far and b.shape[1] >= LONG_LINE and b.shape[0] % LINES == 0
+    return b.shape[0] // LINES if lines else 0
 
 
 def long_dot(u: UOp, target: Target) -> UOp:
@@ -300,7 +303,7 @@ def long_dot(u: UOp, target: Target) -> UOp:
         return u
     i, j = arg.contract_a[0], arg.contract_b[0]
     rows = build.count(tuple(n for k, n in enumerate(a.shape) if k not in arg.contract_a))
-    streams = _streams(u, j)
+    streams = _streams(u, j, target)
     pieces = streams or _pieces(u, rows, a.shape[i], target)
     if pieces == 1:
         return u
