@@ -272,7 +272,7 @@ def main() -> None:
     if options.serve:
         serve(options.serve)
         return
-    screen = Console()
+    screen = Console(width=None if sys.stdout.isatty() else 140)
     names = [n for n in options.contestants.split(",") if importlib.util.find_spec(n)]
     if options.source:
         record = json.loads(options.source.read_text())
