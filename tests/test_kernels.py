@@ -22,8 +22,9 @@ from tfn.errors import (
     OutOfBoundsError,
     ShapeError,
 )
+from tfn.exporting.export import C
 from tfn.hw.cpu.target import host
-from tfn.lower.pipeline import C, lower
+from tfn.lower.pipeline import lower
 from tfn.trace.op import Op
 from tfn.trace.uop import walk
 

@@ -43,7 +43,8 @@ def test_what_wins_is_used_from_then_on(folder: Path, monkeypatch: pytest.Monkey
     x = jnp.arange(24.0).reshape(4, 6)
 
     def found(n: Nest, target: Target, measure: Measure) -> Found:
-        plain = finish(begin(n, target).nest, target)
+        start = begin(n, target)
+        plain = finish(start.nest, start.model)
         return Found(plain.opts, 1.0, 2.0, 2)
 
     monkeypatch.setattr("tfn.tuning.search", found)

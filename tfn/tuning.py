@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Callable, Sequence
-from math import inf
 from typing import Any
 
 from rich.console import Console
@@ -145,13 +144,12 @@ def _searched(body: UOp, launches: int, target: Target, trials: Trials, end: flo
     params = {u.arg.index: u for u in walk([simple]) if u.op is Op.PARAM and u.arg.index >= 0}
     buffers = [(params[i].size, params[i].dtype) for i in range(len(params))]
 
-    def measure(n: split.Nest) -> float:
-        late = time.monotonic() > end
-        return inf if late else trials.measure(pipeline.nested(n, target), buffers)
+    def measure(n: split.Nest) -> float | None:
+        late = time.monotonic() > end and n.opts != chosen.opts
+        return None if late else trials.measure(pipeline.nested(n, target), buffers)
 
     won = search(plain, target, measure)
-    again = split.tidy(split.replay(plain, won.opts)).body if won.opts != chosen.opts else None
-    better = won.ns < WORTH * won.chosen_ns and again is not None
+    better = won.ns < WORTH * won.chosen_ns
     if better:
         plans.keep(chosen.name, target, won.opts)
     after_ns = won.ns if better else won.chosen_ns

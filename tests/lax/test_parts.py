@@ -1,4 +1,4 @@
-"""Signs, whole numbers and the parts of complex numbers: what differs from NumPy, and the borders."""
+"""Signs, whole numbers, parts of complex numbers: what differs from NumPy, and the borders."""
 
 import numpy as np
 import pytest

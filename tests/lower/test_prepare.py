@@ -26,7 +26,6 @@ from tfn.lower.prepare import (
     strides,
     two_stages,
 )
-from tfn.lower.tile import without_unit
 from tfn.trace import build
 from tfn.trace.argument import Conv, Place
 from tfn.trace.op import Op
@@ -245,7 +244,6 @@ def test_what_does_not_come_in_pairs_is_multiplied_as_ever() -> None:
         (made((3, 8), (8, 32)), UNIT),
         (made((32, 8), (8, 5)), UNIT),
         (made((32, 8), (8, 32)), HOST),
-        (made((32, 8), (8, 32)), without_unit(UNIT)),
         (made((32, 8), (8, 32), kind=FLOAT16), UNIT),
         (made((32, 8), (8, 32), kind=FLOAT32), UNIT),
     ]:

@@ -91,5 +91,7 @@ def test_the_fastest_wins_and_the_model_keeps_what_nothing_beats() -> None:
     found = search(n, HOST, measure)
     assert (found.opts, found.ns, found.chosen_ns) == (favourite, 1.0, 5.0)
     assert found.tried == len(others) + 1
+    late = search(n, HOST, lambda nest: 5.0 if nest.opts == chosen.opts else None)
+    assert (late.opts, late.ns, late.tried) == (chosen.opts, 5.0, 1)
     kept = search(n, HOST, lambda nest: float(nest.opts != chosen.opts))
     assert kept.opts == chosen.opts and kept.ns == kept.chosen_ns

@@ -9,6 +9,7 @@ training step is a function like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,20 @@ from tfn.hw.cpu.target import named as target_named
 from tfn.lower import pipeline
 from tfn.lower.kernel import Program, Target, host_calls
 from tfn.lower.overwrite import overwrites
+from tfn.lower.pipeline import Language
+from tfn.lower.render import driver, llvm
+from tfn.lower.render.c import driver as c_driver
+from tfn.lower.render.c import kernel as c_kernel
 from tfn.trace import bind
 from tfn.trace.jaxpr import Jaxpr
 from tfn.transforms.arguments import argument_names, name_of, parameter_names
 from tfn.transforms.jit import Jitted
 from tfn.transforms.shapes import ShapeDtypeStruct
+
+ALONE = Language(llvm.kernel_text, partial(driver.driver_text, alone=True), "@")
+C = Language(c_kernel.kernel_text, c_driver.driver_text, "")
+C_TOGETHER = Language(c_kernel.kernel_text, partial(c_driver.driver_text, together=True), "")
+"""What is written: LLVM IR that stands alone, C for one thread, C for several."""
 
 SUFFIXES = {"c": ".c", "obj": ".o", "so": ".so", "wasm": ".wasm"}
 """Kinds of files, and how their names end."""
@@ -122,7 +132,7 @@ def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str
         raise ArgumentError("export makes programs for several threads in C only",
                             got=f"threads={threads}, kind={kind!r}")  # fmt: skip
     request = closed(function, args, kwargs, embed)
-    language = pipeline.C_TOGETHER if threads > 1 else pipeline.C if kind == "c" else pipeline.ALONE
+    language = C_TOGETHER if threads > 1 else C if kind == "c" else ALONE
     program = lowered(request.jaxpr, target, language)
     if unproved != "allow":
         _require(program, target, language)
@@ -140,7 +150,7 @@ def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str
     return Exported(signature, tuple(files))
 
 
-def _require(program: Program, target: Target, language: pipeline.Language) -> None:
+def _require(program: Program, target: Target, language: Language) -> None:
     """Refuse a program that may leave its memory, or of which nobody knows."""
     try:
         found = report(program, target, language)
@@ -234,7 +244,7 @@ def _data(leaf: Any, path: str) -> bytes:
     return np.ascontiguousarray(bind.face().asarray(leaf)).tobytes()
 
 
-def lowered(jaxpr: Jaxpr, target: Target, language: pipeline.Language) -> Program:
+def lowered(jaxpr: Jaxpr, target: Target, language: Language) -> Program:
     """The program of a function that needs nobody else.
 
     Raises:

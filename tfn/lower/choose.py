@@ -62,7 +62,7 @@ def choose(n: Nest, target: Target) -> Nest:
         n = _tile(start, start.contraction)
     else:
         n = _stream(start)
-    return finish(n, target)
+    return finish(n, start.model)
 
 
 class Start(NamedTuple):
@@ -92,13 +92,13 @@ def begin(n: Nest, target: Target) -> Start:
         n, lane = on_unit
     elif lane in contraction.src[1:]:  # dot products: vectors along the reduced axis
         n, _ = split.tile(n, lane, 1, model.lanes)
-    model = Model(n, target)
+    model = model if n is model.nest else Model(n, target)
     return Start(n, model, lane, next(f for f in split.folds(n.body) if model.contracts(f)))
 
 
-def finish(n: Nest, target: Target) -> Nest:
+def finish(n: Nest, model: Model) -> Nest:
     """A nest whose loops are split: reductions get vectors of their own, threads their tiles."""
-    n = _ordered(_vectors_of_folds(n, Model(n, target)))
+    n = _ordered(_vectors_of_folds(n, model))
     return split.tidy(_share(n, split.in_order(n.body)))
 
 

@@ -22,10 +22,7 @@ from tfn.frozen import frozen
 from tfn.lower import choose, cut, decompose, linearize, pairs, ranges, schedule, sort, split
 from tfn.lower.kernel import Kernel, Program, Slot, Space, Step, Target, Written, flatten
 from tfn.lower.render import driver, llvm
-from tfn.lower.render.c import driver as c_driver
-from tfn.lower.render.c import kernel as c_kernel
 from tfn.lower.schedule import Schedule
-from tfn.lower.tile import without_unit
 from tfn.trace.argument import Handmade, Place
 from tfn.trace.digest import digest
 from tfn.trace.jaxpr import Jaxpr
@@ -66,13 +63,11 @@ class Language:
         kernel: the text of a function by its name and instructions.
         driver: that of the one function of a program, by its name, steps and number of inputs.
         sign: what stands before the name of every function.
-        unit: whether it has a word for the matrix units of targets.
     """
 
     kernel: Callable[[str, Sequence[UOp]], str]
     driver: Callable[[str, Sequence[Step], int], str]
     sign: str
-    unit: bool
 
     def named(self, letter: str, write: Callable[[str], str]) -> tuple[str, str]:
         """A name made of the digest of a text, and the text under that name."""
@@ -81,10 +76,7 @@ class Language:
         return name, text.replace("@@", self.sign + name)
 
 
-LLVM = Language(llvm.kernel_text, driver.driver_text, "@", unit=True)
-ALONE = Language(llvm.kernel_text, partial(driver.driver_text, alone=True), "@", unit=True)
-C = Language(c_kernel.kernel_text, c_driver.driver_text, "", unit=True)
-C_TOGETHER = Language(c_kernel.kernel_text, partial(c_driver.driver_text, together=True), "", True)
+LLVM = Language(llvm.kernel_text, driver.driver_text, "@")
 _KERNELS: dict[tuple[UOp, Target, Language], Kernel] = {}
 
 
@@ -107,7 +99,6 @@ def aliases(jaxpr: Jaxpr) -> tuple[tuple[int, Slot], ...]:
 
 def scheduled(jaxpr: Jaxpr, target: Target, language: Language = LLVM) -> Schedule:
     """The steps of a closed function, with a place for every value."""
-    target = target if language.unit else without_unit(target)
     real = Jaxpr(PASSES[0].run(jaxpr.function, target))
     shared = dict(aliases(real))
     own = [i not in shared for i in range(len(real.outputs))]

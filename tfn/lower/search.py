@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from math import prod
+from math import inf, prod
 
 from tfn.errors import SplitError
 from tfn.frozen import frozen
@@ -36,8 +36,8 @@ WIDTHS = (1, 2, 3, 4, 6)
 ROUNDS = 3
 """Opt-ops in a row: a vector axis, rows, an order."""
 
-Measure = Callable[[Nest], float]
-"""The time of a nest in nanoseconds, inf if it does not compile, or not in time."""
+Measure = Callable[[Nest], float | None]
+"""The time of a nest in nanoseconds, inf if it does not run; None once there is no time left."""
 
 
 @frozen
@@ -59,10 +59,13 @@ class Found:
 def search(n: Nest, target: Target, measure: Measure, width: int = 6, most: int = 24) -> Found:
     """The best nest of a kernel that at most `most` measurements find, with a beam of `width`."""
     chosen = choose(n, target)
-    best, opts, tried = measure(chosen), chosen.opts, 1
-    reference = best
+    reference = measure(chosen)
+    best = reference = inf if reference is None else reference
+    opts, tried = chosen.opts, 1
     for nest in candidates(n, target, width, most):
         took = measure(nest)
+        if took is None:
+            break
         tried += 1
         if took < best:
             best, opts = took, nest.opts
@@ -78,7 +81,7 @@ def candidates(n: Nest, target: Target, width: int, most: int) -> list[Nest]:
     for _ in range(ROUNDS):
         grown: list[tuple[float, Nest]] = []
         for nest in (after for before in beam for after in steps(before, start)):
-            done = _finished(nest, target)
+            done = _finished(nest, start)
             if done is None:
                 continue
             cost = prior(done, target)
@@ -109,9 +112,9 @@ def steps(n: Nest, start: Start) -> Iterator[Nest]:
             yield split.reorder(n, [r, *(other for other in n.loops if other is not r)])
 
 
-def _finished(n: Nest, target: Target) -> Nest | None:
+def _finished(n: Nest, start: Start) -> Nest | None:
     with suppress(SplitError):
-        return finish(n, target)
+        return finish(n, start.model)
     return None
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tfn.dtypes import BFLOAT16, DType, int16
 from tfn.lower.kernel import Target
 
@@ -24,12 +22,6 @@ def unit(target: Target) -> frozenset[DType]:
 
 
 _UNIT = {"+avx512bf16": BFLOAT16, "+avx512vnni": int16.dtype}
-
-
-def without_unit(target: Target) -> Target:
-    """The same target as if it had no matrix unit."""
-    features = [f for f in target.features.split(",") if f not in _UNIT]
-    return replace(target, features=",".join(features))
 
 
 def best_tile(rows: int, vectors: int, most: int) -> tuple[int, int]:

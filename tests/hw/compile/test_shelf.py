@@ -57,6 +57,10 @@ def test_nothing_is_kept_without_a_cache(folder: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(config, "disk_cache", False)
     Shelf().keep("body", host(), WRITTEN)
     assert not folder.exists()
+    config.disk_cache = True
+    Shelf().keep("body", host(), WRITTEN)
+    config.disk_cache = False
+    assert Shelf().find("body", host()) is None
 
 
 def test_a_second_process_lowers_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

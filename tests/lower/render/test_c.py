@@ -26,6 +26,7 @@ from tfn.dtypes import (
     INTEGERS,
     DType,
 )
+from tfn.exporting.export import C
 from tfn.hw.cpu.target import TARGETS, host
 from tfn.lower import decompose, pipeline
 from tfn.lower.kernel import Target
@@ -51,7 +52,7 @@ def in_c(outputs: Sequence[UOp], values: Sequence[Value], target: Target, folder
          compiler: str, edit: Callable[[str], str] = str, library: str = "-nostdlib",
          ) -> list[Value]:  # fmt: skip
     """The values of graphs, as C that is built and loaded."""
-    program = pipeline.lower(jaxpr(outputs), target, pipeline.C)
+    program = pipeline.lower(jaxpr(outputs), target, C)
     text = edit(unit(program, target, ENTRY.format(program.name)))
     (folder / "made.c").write_text(text)
     command = [

@@ -27,8 +27,10 @@ class Shelf:
 
     def find(self, body: str, target: Target) -> Written | None:
         """What was kept for the digest of a body; None if nothing was, or if it is damaged."""
+        if not config.disk_cache:
+            return None
         kept = cache.fetch(config.cache_dir / "kernels", _key(body, target))
-        if kept is None or not config.disk_cache:
+        if kept is None:
             return None
         head, _, text = kept.partition(b"\n")
         name, opts, tiles, work = json.loads(head)
