@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ from tfn import run
 from tfn.config import config
 from tfn.errors import ArgumentError
 from tfn.hw.compile import plans
+from tfn.hw.cpu.trial import Trials
 from tfn.lower.choose import begin, finish
-from tfn.lower.kernel import Target
+from tfn.lower.kernel import Kernel, Target
 from tfn.lower.search import Found, Measure
 from tfn.lower.split import Nest
 
@@ -23,6 +25,7 @@ from tfn.lower.split import Nest
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(config, "cache_dir", tmp_path)
     monkeypatch.setattr(config, "device", "cpu")
+    monkeypatch.setattr(config, "disk_cache", True)
     run.forget()
     return tmp_path / "plans"
 
@@ -42,7 +45,8 @@ def test_what_wins_is_used_from_then_on(folder: Path, monkeypatch: pytest.Monkey
     """With a search that finds the loops as they are to be twice as fast."""
     x = jnp.arange(24.0).reshape(4, 6)
 
-    def found(n: Nest, target: Target, measure: Measure) -> Found:
+    def found(n: Nest, target: Target, measure: Measure, known: Sequence[Nest]) -> Found:
+        assert not known
         start = begin(n, target)
         plain = finish(start.nest, start.model)
         return Found(plain.opts, 1.0, 2.0, 2)
@@ -57,6 +61,57 @@ def test_what_wins_is_used_from_then_on(folder: Path, monkeypatch: pytest.Monkey
     assert np.array_equal(f(x), want)
     (kernel,) = run.load(f.trace(x).jaxpr).program.kernels
     assert kernel.opts == report.rows[0].after
+
+
+OLDER = ("split(r0, 2, upcast)",)
+TIMES = {
+    "older": ({OLDER: 1.0}, 5.0, 3.0),
+    "newer": ({OLDER: 2.0}, 5.0, 1.0),
+    "model": ({OLDER: 9.0}, 1.0, 3.0),
+    "broken": ({OLDER: float("inf")}, 1.0, 3.0),
+}
+"""Nanoseconds of an older plan, of the model's choice, and of all others, by what is the best."""
+
+
+@pytest.mark.parametrize("best", TIMES)
+def test_an_older_plan_stays_if_nothing_beats_it(
+    best: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    f, x = tfn.jit(lambda x: x * 3 + 1), jnp.arange(20.0)
+    (kernel,) = run.load(f.trace(x).jaxpr).program.kernels
+    target = run.device().target
+    plans.keep(kernel.name, target, OLDER)
+    run.forget()
+    f.clear_cache()
+    older, model, others = TIMES[best]
+
+    def measure(self: Trials, made: Kernel, buffers: object) -> float:
+        return {kernel.opts: model, **older}.get(made.opts, others)
+
+    monkeypatch.setattr(Trials, "measure", measure)
+    (row,) = tfn.tune(f, x, quiet=True).rows
+    kept = plans.find(kernel.name, target)
+    assert row.before_ns == model and row.after_ns == 1.0 and row.after == kept
+    if best == "newer":
+        assert kept not in (OLDER, kernel.opts)
+    else:
+        assert kept == (OLDER if best == "older" else kernel.opts)
+
+
+def test_without_a_disk_cache_plans_are_those_of_the_process(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    f, x = tfn.jit(lambda x: x * 5 + 1), jnp.arange(20.0)
+    (kernel,) = run.load(f.trace(x).jaxpr).program.kernels
+    plans.keep(kernel.name, run.device().target, OLDER)  # on disk
+    monkeypatch.setattr(config, "disk_cache", False)
+    run.forget()
+    assert run.load(f.trace(x).jaxpr).program.kernels == (kernel,)
+    plans.keep(kernel.name, run.device().target, ())  # here
+    run.forget()
+    (plain,) = run.load(f.trace(x).jaxpr).program.kernels
+    assert plain.opts == ()
+    assert len(list(folder.iterdir())) == 1
 
 
 def test_a_plan_that_cannot_be_replayed_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """`tune`: better opt-ops for the kernels of a function, by search, kept on disk.
 
-What is found is used from then on, by this and by later processes, wherever the same kernel is
-made for the same kind of machine.  It never changes a result: the search leaves alone what bits
-depend on.
+What is found is used from then on, by this and by later processes (without the disk cache, by this
+one), wherever the same kernel is made for the same kind of machine.  It never changes a result: the
+search leaves alone what bits depend on.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from rich.console import Console
@@ -17,7 +18,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from tfn import run
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, SplitError
 from tfn.frozen import frozen
 from tfn.hw.compile import plans
 from tfn.hw.cpu.trial import Trials
@@ -90,7 +91,8 @@ def tune(function: Callable[..., Any], *args: Any, seconds: float = 60.0, quiet:
     """Search for better opt-ops for the kernels of a function on these arguments.
 
     Kernels are searched in the order of the time they take, until `seconds` have passed; each
-    candidate is compiled and timed in another process.  What wins is kept under the cache folder.
+    candidate is compiled and timed in another process.  What wins is kept under the cache folder;
+    what an earlier search has kept there is a candidate too, and stays if nothing beats it.
 
     Args:
         function: what `jit` takes, or has made.
@@ -138,20 +140,31 @@ def _kernel(kernels: Sequence[Kernel], name: str) -> Kernel:
 
 
 def _searched(body: UOp, launches: int, target: Target, trials: Trials, end: float) -> Row:
+    """Search for one kernel; what was kept before is timed again, and stays if nothing beats it."""
     simple = pipeline.PASSES[3].run(body, target)
     plain = split.nest(simple)
     chosen = pipeline.nested(pipeline.PASSES[4].run(simple, target), target)
+    kept = plans.find(chosen.name, target)
+    known = _replayed(plain, kept)
     params = {u.arg.index: u for u in walk([simple]) if u.op is Op.PARAM and u.arg.index >= 0}
     buffers = [(params[i].size, params[i].dtype) for i in range(len(params))]
 
     def measure(n: split.Nest) -> float | None:
-        late = time.monotonic() > end and n.opts != chosen.opts
+        late = time.monotonic() > end and n.opts not in (chosen.opts, kept)
         return None if late else trials.measure(pipeline.nested(n, target), buffers)
 
-    won = search(plain, target, measure)
+    won = search(plain, target, measure, known)
     better = won.ns < WORTH * won.chosen_ns
-    if better:
-        plans.keep(chosen.name, target, won.opts)
+    opts = won.opts if better else chosen.opts
+    if opts != (kept if known else chosen.opts):
+        plans.keep(chosen.name, target, opts)
     after_ns = won.ns if better else won.chosen_ns
-    return Row(chosen.name, launches, won.chosen_ns, after_ns, won.tried, chosen.opts,
-               won.opts if better else chosen.opts)  # fmt: skip
+    return Row(chosen.name, launches, won.chosen_ns, after_ns, won.tried, chosen.opts, opts)
+
+
+def _replayed(plain: split.Nest, opts: Sequence[str] | None) -> list[split.Nest]:
+    """The nest of opt-ops that were kept, unless there are none, or none that this version has."""
+    if opts is not None:
+        with suppress(SplitError):
+            return [split.tidy(split.replay(plain, opts))]
+    return []

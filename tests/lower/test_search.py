@@ -95,3 +95,27 @@ def test_the_fastest_wins_and_the_model_keeps_what_nothing_beats() -> None:
     assert (late.opts, late.ns, late.tried) == (chosen.opts, 5.0, 1)
     kept = search(n, HOST, lambda nest: float(nest.opts != chosen.opts))
     assert kept.opts == chosen.opts and kept.ns == kept.chosen_ns
+
+
+def test_what_is_known_is_tried_first() -> None:
+    n = plain(KERNELS["product"])
+    known, asked = split.tidy(n), []
+
+    def measure(nest: Nest) -> float | None:
+        asked.append(nest.opts)
+        return 5.0 if len(asked) == 1 else 1.0 if nest is known else None
+
+    found = search(n, HOST, measure, [known])
+    assert asked[1] == known.opts == found.opts and (found.ns, found.tried) == (1.0, 2)
+
+
+def test_the_best_is_timed_again_since_it_may_have_been_luck() -> None:
+    n = plain(KERNELS["product"])
+    lucky, asked = candidates(n, HOST, 6, 24)[3].opts, []
+
+    def measure(nest: Nest) -> float:
+        asked.append(nest.opts)
+        return 1.0 if nest.opts == lucky and asked.count(lucky) == 1 else 5.0
+
+    found = search(n, HOST, measure)
+    assert found.opts == choose(n, HOST).opts and found.ns == found.chosen_ns == 5.0

@@ -12,6 +12,7 @@ The prior counts instructions; what is measured decides.  Nests that would give 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from math import inf, prod
@@ -56,20 +57,33 @@ class Found:
     tried: int
 
 
-def search(n: Nest, target: Target, measure: Measure, width: int = 6, most: int = 24) -> Found:
-    """The best nest of a kernel that at most `most` measurements find, with a beam of `width`."""
+def search(n: Nest, target: Target, measure: Measure, known: Sequence[Nest] = (), width: int = 6,
+           most: int = 24) -> Found:  # fmt: skip
+    """The best nest of a kernel that about `most` measurements find, with a beam of `width`.
+
+    What is `known` from an earlier search is tried first.  The best is timed once more, after the
+    model's: of many measurements the lowest is low by luck, too.
+    """
     chosen = choose(n, target)
-    reference = measure(chosen)
-    best = reference = inf if reference is None else reference
-    opts, tried = chosen.opts, 1
-    for nest in candidates(n, target, width, most):
+    times = {chosen: _known(measure(chosen))}
+    others = (nest for nest in candidates(n, target, width, most) if nest not in known)
+    for nest in itertools.chain(known, others):
         took = measure(nest)
         if took is None:
             break
-        tried += 1
-        if took < best:
-            best, opts = took, nest.opts
-    return Found(opts, best, reference, tried)
+        times[nest] = took
+    best = min(times, key=times.__getitem__)
+    if best is not chosen:
+        times[chosen] = min(times[chosen], _known(measure(chosen)))
+        took = measure(best)
+        if took is not None:
+            times[best] = took
+        best = min(chosen, best, key=times.__getitem__)
+    return Found(best.opts, times[best], times[chosen], len(times))
+
+
+def _known(took: float | None) -> float:
+    return inf if took is None else took
 
 
 def candidates(n: Nest, target: Target, width: int, most: int) -> list[Nest]:

@@ -16,6 +16,8 @@ HERE, THERE = Target("x86_64-unknown-linux-gnu", "znver4", ""), Target("aarch64"
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(config, "cache_dir", tmp_path)
+    monkeypatch.setattr(config, "disk_cache", True)
+    monkeypatch.setattr(plans, "_OWN", {})
     return tmp_path / "plans"
 
 
@@ -34,3 +36,18 @@ def test_a_damaged_file_is_not_believed(folder: Path, content: bytes) -> None:
     (file,) = folder.iterdir()
     file.write_bytes(content)
     assert plans.find("k1", HERE) is None
+
+
+def test_without_a_disk_cache_the_disk_is_left_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plans.keep("k1", HERE, ["a"])
+    monkeypatch.setattr(config, "disk_cache", False)
+    assert plans.find("k1", HERE) is None
+    plans.keep("k1", HERE, ["b"])
+    plans.keep("k2", HERE, [])
+    assert plans.find("k1", HERE) == ("b",) and plans.find("k2", HERE) == ()
+    assert plans.find("k1", THERE) is None
+    assert len(list(folder.iterdir())) == 1
+    monkeypatch.setattr(config, "disk_cache", True)
+    assert plans.find("k1", HERE) == ("a",) and plans.find("k2", HERE) is None

@@ -1,7 +1,7 @@
 """Opt-ops that a search has found, on disk: one small file for each kernel and kind of machine.
 
 A kernel is known by the name that the model's choice gives it, a digest of its text, so that what
-was found for another compiler is never believed.
+was found for another compiler is never believed.  Without a disk cache they are this process's own.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from pathlib import Path
 from tfn.config import config
 from tfn.lower.kernel import Target
 
+_OWN: dict[tuple[str, Target], tuple[str, ...]] = {}
+"""What was found while nothing is kept on disk."""
+
 
 def _file(name: str, target: Target) -> Path:
     what = "\0".join((name, target.triple, target.cpu, target.features))
@@ -23,6 +26,8 @@ def _file(name: str, target: Target) -> Path:
 
 def find(name: str, target: Target) -> tuple[str, ...] | None:
     """The opt-ops for a kernel; None if none were kept, or the file is damaged."""
+    if not config.disk_cache:
+        return _OWN.get((name, target))
     try:
         kept = json.loads(_file(name, target).read_bytes())
         return tuple(map(str, kept["opts"])) if kept["kernel"] == name else None
@@ -32,6 +37,9 @@ def find(name: str, target: Target) -> tuple[str, ...] | None:
 
 def keep(name: str, target: Target, opts: Sequence[str]) -> None:
     """Keep opt-ops; files appear by rename, so that processes may share the folder."""
+    if not config.disk_cache:
+        _OWN[name, target] = tuple(opts)
+        return
     file = _file(name, target)
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(f".{os.getpid()}")
