@@ -288,15 +288,17 @@ def _tile(start: Start, fold: UOp) -> Nest:
         columns = _near([r for r in n.loops if r in b - a], model)
         rows = _near([r for r in n.loops if r in a - b], model)
         height, width = best_tile(_size(rows), _size(columns), model.accumulators)
+        if rows is not None:
+            n, _, _ = split.split(n, rows, height, Place.UPCAST)
         if columns is not None:
             n, columns, _ = split.split(n, columns, width, Place.UPCAST)
     else:
         rows = _near([r for r in n.loops if r in (b - a if lane in a else a - b)], model)
         vectors = -(-lane.arg.size // model.lanes)
         height, width = best_tile(_size(rows), vectors, model.accumulators)
+        if rows is not None:
+            n, _, _ = split.split(n, rows, height, Place.UPCAST)
         n, columns = split.tile(n, lane, width, model.lanes)
-    if rows is not None:
-        n, _, _ = split.split(n, rows, height, Place.UPCAST)
     return _ordered(n, [*batch, *([columns] if columns is not None else [])])
 
 
