@@ -1,6 +1,7 @@
 """The one function of a program, as LLVM IR: kernels in order, tiles shared, barriers between.
 
-Every thread runs it.  A kernel with several tiles is worked off by an atomic counter: a thread
+Every thread runs it.  It is long and takes no time, so code for it is selected without care: at
+level 2 that took as long as ten of the kernels it calls.  A kernel with several tiles is worked off by an atomic counter: a thread
 takes the next chunk until none is left, so a late thread delays nobody for long.  A kernel of one
 tile is run by whichever thread comes first, a function of the host by thread 0, the caller.  A
 barrier counts arrivals; the last to arrive opens the next generation, the others spin a while and
@@ -77,11 +78,36 @@ done:
 }}
 declare i32 @sched_yield() #1
 """
+SHARE = """
+define internal void @share(ptr %kernel, i64 %tiles, i64 %chunk, i64 %start, ptr %operands,
+                            i64 %threads, ptr %counter) #1 {
+entry:
+  %alone = icmp eq i64 %threads, 1
+  br i1 %alone, label %whole, label %take
+whole:
+  call void %kernel(i64 0, i64 %tiles, ptr %operands)
+  ret void
+take:
+  %got = atomicrmw add ptr %counter, i64 %chunk monotonic
+  %begin = sub i64 %got, %start
+  %some = icmp slt i64 %begin, %tiles
+  br i1 %some, label %run, label %done
+run:
+  %most = add i64 %begin, %chunk
+  %over = icmp sgt i64 %most, %tiles
+  %end = select i1 %over, i64 %tiles, i64 %most
+  call void %kernel(i64 %begin, i64 %end, ptr %operands)
+  br label %take
+done:
+  ret void
+}
+"""
 CLAMP = """
 declare i32 @llvm.smax.i32(i32, i32)
 declare i32 @llvm.smin.i32(i32, i32)
 """
-
+HELPERS = {"@barrier(": BARRIER, "@share(": SHARE, "@llvm.sm": CLAMP}
+"""What a driver may call, and the text that it needs then."""
 
 TAKES = "i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync"
 STOP = "stop:\n  ret void\n"
@@ -114,9 +140,9 @@ def driver_text(name: str, steps: Sequence[Step], inputs: int, alone: bool = Fal
     return (
         text
         + "\n".join(f"declare void @{kernel}(i64, i64, ptr) #1" for kernel in sorted(declared))
-        + ("" if alone else BARRIER)
-        + CLAMP
+        + "".join(helper for call, helper in HELPERS.items() if call in text)
         + 'attributes #1 = { nounwind "no-builtins" }\n'
+        + 'attributes #2 = { nounwind optnone noinline "no-builtins" }\n'
     )
 
 
@@ -160,11 +186,10 @@ class Driver:
     def define(self, head: str, start: Sequence[str], steps: Sequence[Step]) -> str:
         """The text of a function that runs some steps; `start` comes before them."""
         most = max((len(step.operands) for step in each(steps)), default=1)
-        self.lines += [f"  %operands = alloca [{most} x ptr], align 8",
-                       "  %alone = icmp eq i64 %threads, 1", *start]  # fmt: skip
+        self.lines += [f"  %operands = alloca [{most} x ptr], align 8", *start]
         self.steps(steps)
         body, stop = "\n".join(self.lines), STOP if self.stops else ""
-        return f"define {head} #1 {{\nentry:\n{body}\n  ret void\n{stop}}}\n"
+        return f"define {head} #2 {{\nentry:\n{body}\n  ret void\n{stop}}}\n"
 
     def let(self, text: str) -> str:
         """A new name for the value of an instruction."""
@@ -251,32 +276,13 @@ class Driver:
             self.lines.append(f"  call void @{kernel.name}({tiles}, ptr %operands)")
             return
         chunk = max(1, -(-kernel.tiles // CHUNKS))
-        self.lines += [
-            f"  br i1 %alone, label %whole{i}, label %share{i}",
-            f"whole{i}:",
-            f"  call void @{kernel.name}(i64 0, i64 {kernel.tiles}, ptr %operands)",
-            f"  br label %done{i}",
-            f"share{i}:",
-            f"  %counter{i} = getelementptr i8, ptr %sync, i64 {COUNTERS_AT + COUNTER_BYTES * i}",
-        ]
         again = id(launch) in self.again
         start = self._round(i, chunk, -(-kernel.tiles // chunk)) if again else "0"
-        self.lines += [
-            f"  br label %take{i}",
-            f"take{i}:",
-            f"  %got{i} = atomicrmw add ptr %counter{i}, i64 {chunk} monotonic",
-            f"  %begin{i} = sub i64 %got{i}, {start}",
-            f"  %some{i} = icmp slt i64 %begin{i}, {kernel.tiles}",
-            f"  br i1 %some{i}, label %run{i}, label %done{i}",
-            f"run{i}:",
-            f"  %most{i} = add i64 %begin{i}, {chunk}",
-            f"  %over{i} = icmp sgt i64 %most{i}, {kernel.tiles}",
-            f"  %end{i} = select i1 %over{i}, i64 {kernel.tiles}, i64 %most{i}",
-            f"  call void @{kernel.name}(i64 %begin{i}, i64 %end{i}, ptr %operands)",
-            f"  br label %take{i}",
-            f"done{i}:",
-        ]
-        self.block = f"done{i}"
+        counter = self.let(f"getelementptr i8, ptr %sync, i64 {COUNTERS_AT + COUNTER_BYTES * i}")
+        self.lines.append(
+            f"  call void @share(ptr @{kernel.name}, i64 {kernel.tiles}, i64 {chunk}, i64 {start}, "
+            f"ptr %operands, i64 %threads, ptr {counter})"
+        )
 
     def _round(self, i: int, chunk: int, chunks: int) -> str:
         """Where the tile counter of a launch that is repeated begins this time.
