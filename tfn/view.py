@@ -1,4 +1,4 @@
-"""One function on its way to machine code, at any stage of it, as text.
+"""`show`: one function on its way to machine code, at any stage of it, as text.
 
 jaxpr     the function as it was traced
 kernels   cut into kernels by barriers
@@ -17,7 +17,9 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
+from tfn import run
 from tfn.errors import ArgumentError
+from tfn.frozen import frozen
 from tfn.hw.compile.llvm import assembly
 from tfn.lower import cost, pipeline, split
 from tfn.lower.kernel import Program, Target
@@ -28,6 +30,7 @@ from tfn.lower.schedule import Schedule
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
+from tfn.transforms.stage import make_jaxpr
 
 
 class View:
@@ -99,11 +102,13 @@ class View:
     @cached_property
     def cost(self) -> dict[str, float]:
         """Floating operations, transcendental functions and bytes of memory of one call."""
-        work = cost.work(self.real)
+        work, (taken, given) = cost.work(self.real), cost.needed_bytes(self.jaxpr.function)
         return {
             "flops": float(work.flops),
             "transcendentals": float(work.transcendentals),
             "bytes accessed": cost.traffic_bytes(self.program.steps),
+            "bytes in": taken,
+            "bytes out": given,
         }
 
     def text(self, stage: str) -> str:
@@ -139,3 +144,53 @@ STAGES: dict[str, Callable[[View], str]] = {
     "memory": lambda view: memory.memory(view.program, view.schedule, view.graph),
     "assembly": View.assembly,
 }
+
+
+def view(jaxpr: Jaxpr, target: Target | None = None) -> View:
+    """A function on its way to a target, or to the default device."""
+    run.use_shelf()
+    return View(jaxpr, target or run.device().target)
+
+
+@frozen
+class Picture:
+    """Text that a Python prompt shows as it is."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def show(function: Callable[..., Any], *args: Any, at: str = "jaxpr",
+         target: Target | None = None, **kwargs: Any) -> Picture:  # fmt: skip
+    """A function at one stage of the way to machine code, as text.
+
+    Nothing is run; arrays are read for their shapes only, so `ShapeDtypeStruct` will do.  A prompt
+    shows the result as it is, and ``str()`` gives the text.
+
+    Args:
+        function: jitted or not.
+        args, kwargs: what it would be called with.
+        at: a stage: jaxpr, kernels, ranges, splits, linear, llvm, driver, memory or
+            assembly.
+        target: what code is generated for, the default device's target if None.
+
+    Raises:
+        ArgumentError: for a stage that there is not.
+
+    Example:
+        >>> import tfn
+        >>> rows = tfn.ShapeDtypeStruct((4, 9), "float32")
+        >>> tfn.show(lambda x: tfn.numpy.exp(x).sum(axis=1), rows, at="ranges")
+        kernel 0: d:f32[4] <- a:f32[4,9]
+          for r0 in 4:
+            v0:f32 = 0.0
+            for r1 in 9:
+              v0 += exp(a[r0 * 9 + r1])
+            d[r0] = v0
+    """
+    return Picture(view(make_jaxpr(function)(*args, **kwargs), target).text(at))

@@ -146,7 +146,7 @@ class Traced:
                 f"{self.fun_name} closes over a value that is being traced", got=repr(traced[0]),
                 hint="lower it outside, or pass the value as an argument",
             )  # fmt: skip
-        return Lowered(self, bind.face().view(self.jaxpr))
+        return Lowered(self, bind.view(self.jaxpr))
 
 
 @frozen
@@ -173,12 +173,15 @@ class Lowered:
         """What one call does: ``flops``, ``transcendentals`` and ``bytes accessed``.
 
         Of a loop without a fixed number of steps one step is counted, of a branch the dearest.
+        ``bytes in`` and ``bytes out`` are those of the arguments and the results, each of them
+        once: no program accesses less.
 
         Example:
             >>> import tfn
             >>> x = tfn.ShapeDtypeStruct((4, 3), "float32")
             >>> tfn.jit(lambda x: tfn.numpy.exp(x @ x.T)).lower(x).cost_analysis()
-            {'flops': 96.0, 'transcendentals': 16.0, 'bytes accessed': 240.0}
+            {'flops': 96.0, 'transcendentals': 16.0, 'bytes accessed': 240.0, 'bytes in': 48.0,
+             'bytes out': 64.0}
         """
         return dict(self.view.cost)
 
