@@ -11,7 +11,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import SMALL
-from tfn.show import show
+from tfn.view import show
 from tfn.trace.uop import walk
 from tfn.view import STAGES, View
 

@@ -21,7 +21,7 @@ GUESTS = sorted((ROOT / "examples").rglob("*.py"))
 FILES = [*HOUSE, *GUESTS]
 LONGEST = 500
 
-GROUND = {"errors", "dtypes", "config", "frozen", "tree"}
+GROUND = {"errors", "dtypes", "config", "frozen", "lazy", "tree"}
 # fmt: off
 MAY_IMPORT = {
     "ground":     {"ground"},
@@ -63,7 +63,7 @@ EXCEPTIONS = {
 UNMIRRORED = {
     f"tests/{name}.py"
     for name in (
-        *("test_house", "test_readme", "test_programs", "test_deep", "test_scale"),
+        *("test_house", "test_show", "test_readme", "test_programs", "test_deep", "test_scale"),
         *("test_benchmarks", "test_optax", "scipy/test_against_scipy"),
         *("numpy/test_against_numpy", "numpy/test_result_types", "numpy/test_docs"),
     )

@@ -9,12 +9,13 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tfn import dtypes, nans
+from tfn import dtypes, lower, nans
 from tfn.array import Array
 from tfn.config import config
 from tfn.errors import ArgumentError, DeviceError, place_of
@@ -27,10 +28,7 @@ from tfn.hw.cpu.queue import CpuExecutable, CpuQueue
 from tfn.hw.device import Device, Executable
 from tfn.hw.null import null
 from tfn.hw.python import python
-from tfn.lower import pipeline
 from tfn.lower.kernel import Footprint, Program, Space
-from tfn.lower.overwrite import overwrites, size_bytes
-from tfn.lower.pipeline import lower
 from tfn.trace import bind, lines
 from tfn.trace.argument import Param
 from tfn.trace.bind import Door
@@ -39,7 +37,6 @@ from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.kind import kind_of
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.uop import UOp
-from tfn.view import View
 
 MAKERS = {"cpu": cpu, "python": python, "null": null}
 _DEVICES: dict[str, Device] = {}
@@ -59,7 +56,6 @@ def device() -> Device:
         if isinstance(found.queue, CpuQueue) and found.queue.dispatch:
             found.queue.dispatch.serve(Array)
         _DEVICES[config.device] = found
-        pipeline.use(Shelf())
     return found
 
 
@@ -71,6 +67,12 @@ class Loaded(NamedTuple):
     making: bind.Making
 
 
+@cache
+def use_shelf() -> None:
+    """Let the compiler look at what other processes have kept; done when it is first needed."""
+    lower.pipeline.use(Shelf())
+
+
 def load(jaxpr: Jaxpr) -> Loaded:
     """The program of a Jaxpr on the default device: lowered, compiled and loaded once."""
     on = device()
@@ -78,7 +80,8 @@ def load(jaxpr: Jaxpr) -> Loaded:
     found = _LOADED.get(key)
     if found is None:
         start = time.perf_counter_ns()
-        program = lower(jaxpr, on.target) if on.compiler else _as_it_is(jaxpr)
+        use_shelf()
+        program = lower.pipeline.lower(jaxpr, on.target) if on.compiler else _as_it_is(jaxpr)
         lowered = time.perf_counter_ns()
         before = replace(on.compiler.counts) if on.compiler else Counts()
         run = on.load(program)
@@ -95,7 +98,7 @@ def forget() -> None:
     """Drop every program and kernel of this process; arrays stay."""
     _LOADED.clear()
     _EAGER.clear()
-    pipeline.forget()
+    lower.pipeline.forget()
 
 
 def making(jaxpr: Jaxpr) -> bind.Making:
@@ -135,7 +138,7 @@ def _call(jaxpr: Jaxpr, operands: Sequence[Array],
     memory = device().memory
     if config.memory_limit_bytes:
         memory.check_room(footprint(jaxpr, donated).new_bytes)
-    over = overwrites(program, sorted(donated))
+    over = lower.overwrite.overwrites(program, sorted(donated))
     inputs: list[Buffer] = [x.concrete().buffer for x in operands]  # type: ignore[misc]
     shared = dict(program.aliases)
     outputs: list[Buffer] = []
@@ -164,16 +167,11 @@ def footprint(jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Footprint:
     Results that take the memory of donated arguments count as shared.
     """
     program = load(jaxpr)[0]
-    found, over = program.footprint, overwrites(program, sorted(donated))
-    size = sum(size_bytes(program.outputs[i]) for i in over)
+    found, over = program.footprint, lower.overwrite.overwrites(program, sorted(donated))
+    size = sum(lower.overwrite.size_bytes(program.outputs[i]) for i in over)
     return found._replace(
         output_bytes=found.output_bytes - size, alias_bytes=found.alias_bytes + size
     )
-
-
-def view(jaxpr: Jaxpr) -> View:
-    """A function on its way to the default device."""
-    return View(jaxpr, device().target)
 
 
 def door(jaxpr: Jaxpr, takes: Sequence[Any], gives: Any, given: Sequence[bool | None],
@@ -194,7 +192,7 @@ def door(jaxpr: Jaxpr, takes: Sequence[Any], gives: Any, given: Sequence[bool | 
         i: slot.at if slot.space is Space.INPUT else len(rows) + slot.at
         for i, slot in program.aliases
     }
-    over = overwrites(program, sorted(donated))
+    over = lower.overwrite.overwrites(program, sorted(donated))
     outputs = [
         Made(
             kind_of(shape, dtype),
@@ -281,17 +279,3 @@ def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:
     x.shape, x.dtype, x.weak_type, x.kind, x.buffer = uop.shape, uop.dtype, weak, None, None
     x.uop, x.trace, x.known = uop, trace, known
     return x
-
-
-class Runner:
-    """What `bind` asks of the face."""
-
-    asarray = staticmethod(asarray)
-    read = staticmethod(read)
-    wrap = staticmethod(wrap)
-    execute = staticmethod(execute)
-    call = staticmethod(call)
-    door = staticmethod(door)
-    footprint = staticmethod(footprint)
-    making = staticmethod(making)
-    view = staticmethod(view)

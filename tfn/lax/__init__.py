@@ -11,7 +11,7 @@ Files in reading order:
     fourier      the discrete Fourier transform
     reduction    reductions over axes and windows, argmax, argmin
     irregular    dynamic slices, sort, top_k, optimization_barrier
-    gather       gather and scatter in JAX's layouts
+    scattered    gather and scatter in JAX's layouts
     closed       a user's function as part of a loop or a branch
     segments     loops in blocks of steps: unrolled, or checkpointed
     loops        scan, while_loop, fori_loop, map
@@ -25,91 +25,95 @@ Files in reading order:
 """
 
 # ruff: noqa: I001  (reading order)
+# fmt: off
 
-from tfn.lax.functions import (
-    exp as exp, exp2 as exp2, expm1 as expm1, log as log, log2 as log2, log1p as log1p,
-    sqrt as sqrt, rsqrt as rsqrt, cbrt as cbrt, sin as sin, cos as cos, tan as tan, asin as asin,
-    acos as acos, atan as atan, atan2 as atan2, sinh as sinh, cosh as cosh, tanh as tanh,
-    asinh as asinh, acosh as acosh, atanh as atanh, logistic as logistic, erf as erf,
-    erfc as erfc, erf_inv as erf_inv, lgamma as lgamma, digamma as digamma,
-)  # fmt: skip
-from tfn.lax.elementwise import (
-    square as square, reciprocal as reciprocal, pow as pow, integer_pow as integer_pow, add as add,
-    sub as sub, mul as mul, div as div, rem as rem, max as max, min as min, clamp as clamp,
-    bitwise_not as bitwise_not, bitwise_and as bitwise_and, bitwise_or as bitwise_or,
-    bitwise_xor as bitwise_xor, shift_left as shift_left,
-    shift_right_arithmetic as shift_right_arithmetic, shift_right_logical as shift_right_logical,
-    eq as eq, ne as ne, lt as lt, le as le, gt as gt, ge as ge, select as select,
-    select_n as select_n, convert_element_type as convert_element_type,
-)  # fmt: skip
-from tfn.lax.parts import (
-    neg as neg, abs as abs, sign as sign, floor as floor, ceil as ceil,
-    RoundingMethod as RoundingMethod, round as round, trunc as trunc, is_finite as is_finite,
-    complex as complex, real as real, imag as imag, conj as conj,
-)  # fmt: skip
-from tfn.lax.bits import (
-    population_count as population_count, clz as clz,
-    bitcast_convert_type as bitcast_convert_type, nextafter as nextafter,
-    reduce_precision as reduce_precision,
-)  # fmt: skip
-from tfn.lax.movement import (
-    full as full, full_like as full_like, iota as iota, broadcasted_iota as broadcasted_iota,
-    reshape as reshape, transpose as transpose, expand_dims as expand_dims, squeeze as squeeze,
-    collapse as collapse, broadcast as broadcast, broadcast_in_dim as broadcast_in_dim,
-    rev as rev, concatenate as concatenate, split as split, tile as tile, pad as pad,
-    stack as stack, unstack as unstack, broadcast_shapes as broadcast_shapes,
-    broadcast_to_rank as broadcast_to_rank, slice as slice, slice_in_dim as slice_in_dim,
-    index_in_dim as index_in_dim,
-)  # fmt: skip
-from tfn.lax.contraction import (
-    Precision as Precision, dot_general as dot_general, dot as dot,
-    batch_matmul as batch_matmul, ragged_dot as ragged_dot,
-    ConvDimensionNumbers as ConvDimensionNumbers,
-    conv_dimension_numbers as conv_dimension_numbers, padtype_to_pads as padtype_to_pads,
-    conv_general_dilated as conv_general_dilated, conv as conv,
-    conv_with_general_padding as conv_with_general_padding, conv_transpose as conv_transpose,
-    conv_general_dilated_patches as conv_general_dilated_patches,
-)  # fmt: skip
-from tfn.lax.fourier import fft as fft, FftType as FftType
-from tfn.lax.reduction import (
-    reduce_sum as reduce_sum, reduce_prod as reduce_prod, reduce_max as reduce_max,
-    reduce_min as reduce_min, reduce_or as reduce_or, reduce_and as reduce_and,
-    reduce_xor as reduce_xor, reduce as reduce, argmax as argmax, argmin as argmin,
-    reduce_window as reduce_window,
-)  # fmt: skip
-from tfn.lax.irregular import (
-    dynamic_slice as dynamic_slice, dynamic_update_slice as dynamic_update_slice,
-    dynamic_slice_in_dim as dynamic_slice_in_dim, dynamic_index_in_dim as dynamic_index_in_dim,
-    dynamic_update_slice_in_dim as dynamic_update_slice_in_dim,
-    dynamic_update_index_in_dim as dynamic_update_index_in_dim, sort as sort, top_k as top_k,
-    sort_key_val as sort_key_val, approx_max_k as approx_max_k, approx_min_k as approx_min_k,
-    with_sharding_constraint as with_sharding_constraint,
-    platform_dependent as platform_dependent,
-    optimization_barrier as optimization_barrier,
-)  # fmt: skip
-from tfn.lax.gather import (
-    GatherScatterMode as GatherScatterMode, GatherDimensionNumbers as GatherDimensionNumbers,
-    ScatterDimensionNumbers as ScatterDimensionNumbers, gather as gather, scatter as scatter,
-    scatter_add as scatter_add, scatter_sub as scatter_sub, scatter_mul as scatter_mul,
-    scatter_min as scatter_min, scatter_max as scatter_max,
-)  # fmt: skip
-from tfn.lax.loops import (
-    scan as scan, while_loop as while_loop, fori_loop as fori_loop, map as map,
-)  # fmt: skip
-from tfn.lax.branches import cond as cond, switch as switch
-from tfn.lax.solve import custom_root as custom_root, custom_linear_solve as custom_linear_solve
-from tfn.lax.associative import associative_scan as associative_scan
-from tfn.lax.cumulative import (
-    cumsum as cumsum, cumprod as cumprod, cummax as cummax, cummin as cummin,
-    cumlogsumexp as cumlogsumexp,
-)  # fmt: skip
-from tfn.lax.rng import (
-    RandomAlgorithm as RandomAlgorithm, rng_bit_generator as rng_bit_generator,
-)  # fmt: skip
-from tfn.lax.special import (
-    igamma as igamma, igammac as igammac, igamma_grad_a as igamma_grad_a,
-    random_gamma_grad as random_gamma_grad, betainc as betainc, zeta as zeta,
-    polygamma as polygamma, bessel_i0e as bessel_i0e, bessel_i1e as bessel_i1e,
-)  # fmt: skip
-from tfn.transforms.grad import stop_gradient as stop_gradient
-from tfn.lax import linalg as linalg
+from tfn.lazy import on_demand as _on_demand
+
+with _on_demand(globals()):
+    from tfn.lax.functions import (
+        exp as exp, exp2 as exp2, expm1 as expm1, log as log, log2 as log2, log1p as log1p,
+        sqrt as sqrt, rsqrt as rsqrt, cbrt as cbrt, sin as sin, cos as cos, tan as tan,
+        asin as asin, acos as acos, atan as atan, atan2 as atan2, sinh as sinh, cosh as cosh,
+        tanh as tanh, asinh as asinh, acosh as acosh, atanh as atanh, logistic as logistic,
+        erf as erf, erfc as erfc, erf_inv as erf_inv, lgamma as lgamma, digamma as digamma,
+    )
+    from tfn.lax.elementwise import (
+        square as square, reciprocal as reciprocal, pow as pow, integer_pow as integer_pow,
+        add as add, sub as sub, mul as mul, div as div, rem as rem, max as max, min as min,
+        clamp as clamp, bitwise_not as bitwise_not, bitwise_and as bitwise_and,
+        bitwise_or as bitwise_or, bitwise_xor as bitwise_xor, shift_left as shift_left,
+        shift_right_arithmetic as shift_right_arithmetic,
+        shift_right_logical as shift_right_logical, eq as eq, ne as ne, lt as lt, le as le,
+        gt as gt, ge as ge, select as select, select_n as select_n,
+        convert_element_type as convert_element_type,
+    )
+    from tfn.lax.parts import (
+        neg as neg, abs as abs, sign as sign, floor as floor, ceil as ceil,
+        RoundingMethod as RoundingMethod, round as round, trunc as trunc, is_finite as is_finite,
+        complex as complex, real as real, imag as imag, conj as conj,
+    )
+    from tfn.lax.bits import (
+        population_count as population_count, clz as clz,
+        bitcast_convert_type as bitcast_convert_type, nextafter as nextafter,
+        reduce_precision as reduce_precision,
+    )
+    from tfn.lax.movement import (
+        full as full, full_like as full_like, iota as iota, broadcasted_iota as broadcasted_iota,
+        reshape as reshape, transpose as transpose, expand_dims as expand_dims, squeeze as squeeze,
+        collapse as collapse, broadcast as broadcast, broadcast_in_dim as broadcast_in_dim,
+        rev as rev, concatenate as concatenate, split as split, tile as tile, pad as pad,
+        stack as stack, unstack as unstack, broadcast_shapes as broadcast_shapes,
+        broadcast_to_rank as broadcast_to_rank, slice as slice, slice_in_dim as slice_in_dim,
+        index_in_dim as index_in_dim,
+    )
+    from tfn.lax.contraction import (
+        Precision as Precision, dot_general as dot_general, dot as dot,
+        batch_matmul as batch_matmul, ragged_dot as ragged_dot,
+        ConvDimensionNumbers as ConvDimensionNumbers,
+        conv_dimension_numbers as conv_dimension_numbers, padtype_to_pads as padtype_to_pads,
+        conv_general_dilated as conv_general_dilated, conv as conv,
+        conv_with_general_padding as conv_with_general_padding, conv_transpose as conv_transpose,
+        conv_general_dilated_patches as conv_general_dilated_patches,
+    )
+    from tfn.lax.fourier import fft as fft, FftType as FftType
+    from tfn.lax.reduction import (
+        reduce_sum as reduce_sum, reduce_prod as reduce_prod, reduce_max as reduce_max,
+        reduce_min as reduce_min, reduce_or as reduce_or, reduce_and as reduce_and,
+        reduce_xor as reduce_xor, reduce as reduce, argmax as argmax, argmin as argmin,
+        reduce_window as reduce_window,
+    )
+    from tfn.lax.irregular import (
+        dynamic_slice as dynamic_slice, dynamic_update_slice as dynamic_update_slice,
+        dynamic_slice_in_dim as dynamic_slice_in_dim, dynamic_index_in_dim as dynamic_index_in_dim,
+        dynamic_update_slice_in_dim as dynamic_update_slice_in_dim,
+        dynamic_update_index_in_dim as dynamic_update_index_in_dim, sort as sort, top_k as top_k,
+        sort_key_val as sort_key_val, approx_max_k as approx_max_k, approx_min_k as approx_min_k,
+        with_sharding_constraint as with_sharding_constraint,
+        platform_dependent as platform_dependent, optimization_barrier as optimization_barrier,
+    )
+    from tfn.lax.scattered import (
+        GatherScatterMode as GatherScatterMode, GatherDimensionNumbers as GatherDimensionNumbers,
+        ScatterDimensionNumbers as ScatterDimensionNumbers, gather as gather, scatter as scatter,
+        scatter_add as scatter_add, scatter_sub as scatter_sub, scatter_mul as scatter_mul,
+        scatter_min as scatter_min, scatter_max as scatter_max,
+    )
+    from tfn.lax.loops import (
+        scan as scan, while_loop as while_loop, fori_loop as fori_loop, map as map,
+    )
+    from tfn.lax.branches import cond as cond, switch as switch
+    from tfn.lax.solve import custom_root as custom_root, custom_linear_solve as custom_linear_solve
+    from tfn.lax.associative import associative_scan as associative_scan
+    from tfn.lax.cumulative import (
+        cumsum as cumsum, cumprod as cumprod, cummax as cummax, cummin as cummin,
+        cumlogsumexp as cumlogsumexp,
+    )
+    from tfn.lax.rng import (
+        RandomAlgorithm as RandomAlgorithm, rng_bit_generator as rng_bit_generator,
+    )
+    from tfn.lax.special import (
+        igamma as igamma, igammac as igammac, igamma_grad_a as igamma_grad_a,
+        random_gamma_grad as random_gamma_grad, betainc as betainc, zeta as zeta,
+        polygamma as polygamma, bessel_i0e as bessel_i0e, bessel_i1e as bessel_i1e,
+    )
+    from tfn.transforms.grad import stop_gradient as stop_gradient
+    from tfn.lax import linalg as linalg

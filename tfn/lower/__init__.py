@@ -43,3 +43,9 @@ Files in reading order:
     cost        what a function does when it is called: arithmetic, traffic
     print       how each stage looks to a person
 """
+
+from tfn.lazy import on_demand as _on_demand
+
+with _on_demand(globals()):
+    from tfn.lower import overwrite as overwrite
+    from tfn.lower import pipeline as pipeline

@@ -99,4 +99,4 @@ def _whole(op: Op, name: str, x: ArrayLike) -> Array:
     return plain(op, name, x) if x.dtype in FLOATS else x
 
 
-fix = trunc
+fix, around = trunc, round

@@ -11,34 +11,38 @@ Files in reading order:
 """
 
 # ruff: noqa: I001  (reading order)
+# fmt: off
 
-from tfn.random.keys import (
-    Key as Key, KeyLike as KeyLike, key as key, PRNGKey as PRNGKey,
-    split as split, fold_in as fold_in, key_data as key_data, wrap_key_data as wrap_key_data,
-    clone as clone, key_impl as key_impl,
-)  # fmt: skip
-from tfn.random.distributions import (
-    bits as bits, uniform as uniform, normal as normal, truncated_normal as truncated_normal,
-    gumbel as gumbel, exponential as exponential, laplace as laplace, bernoulli as bernoulli,
-    rademacher as rademacher, randint as randint,
-)  # fmt: skip
-from tfn.random.transformed import (
-    cauchy as cauchy, logistic as logistic, maxwell as maxwell,
-    double_sided_maxwell as double_sided_maxwell, pareto as pareto, lognormal as lognormal,
-    rayleigh as rayleigh, weibull_min as weibull_min, wald as wald, triangular as triangular,
-    geometric as geometric,
-)  # fmt: skip
-from tfn.random.gammas import (
-    gamma as gamma, loggamma as loggamma, beta as beta, dirichlet as dirichlet,
-    chisquare as chisquare, f as f, t as t, generalized_normal as generalized_normal,
-    ball as ball,
-)  # fmt: skip
-from tfn.random.counts import (
-    poisson as poisson, binomial as binomial, multinomial as multinomial,
-)  # fmt: skip
-from tfn.random.matrices import (
-    multivariate_normal as multivariate_normal, orthogonal as orthogonal,
-)  # fmt: skip
-from tfn.random.choices import (
-    permutation as permutation, categorical as categorical, choice as choice,
-)  # fmt: skip
+from tfn.lazy import on_demand as _on_demand
+
+with _on_demand(globals()):
+    from tfn.random.keys import (
+        Key as Key, KeyLike as KeyLike, key as key, PRNGKey as PRNGKey, split as split,
+        fold_in as fold_in, key_data as key_data, wrap_key_data as wrap_key_data, clone as clone,
+        key_impl as key_impl,
+    )
+    from tfn.random.distributions import (
+        bits as bits, uniform as uniform, normal as normal, truncated_normal as truncated_normal,
+        gumbel as gumbel, exponential as exponential, laplace as laplace, bernoulli as bernoulli,
+        rademacher as rademacher, randint as randint,
+    )
+    from tfn.random.transformed import (
+        cauchy as cauchy, logistic as logistic, maxwell as maxwell,
+        double_sided_maxwell as double_sided_maxwell, pareto as pareto, lognormal as lognormal,
+        rayleigh as rayleigh, weibull_min as weibull_min, wald as wald, triangular as triangular,
+        geometric as geometric,
+    )
+    from tfn.random.gammas import (
+        gamma as gamma, loggamma as loggamma, beta as beta, dirichlet as dirichlet,
+        chisquare as chisquare, f as f, t as t, generalized_normal as generalized_normal,
+        ball as ball,
+    )
+    from tfn.random.counts import (
+        poisson as poisson, binomial as binomial, multinomial as multinomial,
+    )
+    from tfn.random.matrices import (
+        multivariate_normal as multivariate_normal, orthogonal as orthogonal,
+    )
+    from tfn.random.choices import (
+        permutation as permutation, categorical as categorical, choice as choice,
+    )

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -127,9 +128,6 @@ class Face(Protocol):
     def footprint(self, jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Any:
         """The memory that a run takes, known before it runs."""
 
-    def view(self, jaxpr: Jaxpr) -> Any:
-        """The stages of its way to the default device; see `tfn.view`."""
-
     def door(self, jaxpr: Jaxpr, takes: Sequence[Any], gives: Any, given: Sequence[bool | None],
              made: Sequence[bool], captured: Sequence[Any] = (),
              donated: frozenset[int] = frozenset()) -> Door | None:  # fmt: skip
@@ -142,18 +140,25 @@ class Face(Protocol):
         """
 
 
-_FACE: list[Face] = []
+_FACE: list[Callable[[], Face]] = []
+_VIEW: list[Callable[[Jaxpr], Any]] = []
 _LOCAL = threading.local()
 
 
-def plug(face: Face) -> None:
-    """Install the face; done once, by a visible line of ``tfn/__init__.py``."""
-    _FACE[:] = [face]
+def plug(face: Callable[[], Face], view: Callable[[Jaxpr], Any]) -> None:
+    """Say who gives the face, and views; done once, by a visible line of ``tfn/__init__.py``."""
+    _FACE[:], _VIEW[:] = [face], [view]
 
 
+@cache
 def face() -> Face:
-    """The plugged face."""
-    return _FACE[0]
+    """The plugged face, loaded by the first one who needs it."""
+    return _FACE[0]()
+
+
+def view(jaxpr: Jaxpr) -> Any:
+    """The stages of its way to the default device; see `tfn.view`."""
+    return _VIEW[0](jaxpr)
 
 
 def traces() -> list[Trace]:
