@@ -68,7 +68,7 @@ def entries(module: ModuleType) -> dict[str, list[str]]:
 def members(module: ModuleType) -> Iterator[tuple[str, Any]]:
     """Functions and classes of tfn that a module offers."""
     package = hasattr(module, "__path__")
-    for name in dict.fromkeys([*vars(module), *dir(module)]):
+    for name in module.__dir__():
         value = getattr(module, name, None)
         home = getattr(value, "__module__", None) or ""
         public = name[0] != "_" and home.startswith("tfn") and hasattr(value, "__qualname__")

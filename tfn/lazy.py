@@ -58,12 +58,12 @@ class on_demand:
     def __exit__(self, *error: object) -> None:
         builtins.__import__ = self.really
         _TURN.release()
-        package = self.package
+        package, order = self.package, list(self.package)
         names = {name: n for name, n in package.items() if isinstance(n, _Noted)}
         for name in names:
             del package[name]
         package["__getattr__"] = _Loader(package, names)
-        package["__dir__"] = lambda: sorted({*package, *names})
+        package["__dir__"] = lambda: list(dict.fromkeys([*order, *package]))
 
     def _import(self, name: str, namespace: Mapping[str, Any] | None = None,
                 local: Mapping[str, Any] | None = None, asked: Sequence[str] | None = (),
