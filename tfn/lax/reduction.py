@@ -7,13 +7,13 @@ from typing import Any
 
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOATS
+from tfn.dtypes import BOOL, INTEGERS
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import elementwise
 from tfn.lax.associative import reduce_pairs
 from tfn.lax.contraction import Pairs, dilated, padtype_to_pads
-from tfn.lax.movement import broadcast_in_dim, iota, pad, reshape, slice_in_dim
-from tfn.lax.operand import array, scalar, show
+from tfn.lax.movement import pad, reshape, slice_in_dim
+from tfn.lax.operand import array, show
 from tfn.numpy.operands import Axes, one_axis, some_axes
 from tfn.trace.argument import Reduce
 from tfn.trace.bind import bind
@@ -210,14 +210,12 @@ def argmin(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
 def _where_best(op: Op, x: ArrayLike, axis: int, index_dtype: Any) -> Array:
     x, dtype = array(x), dtypes.canonical(index_dtype)
     axis = one_axis("argmax" if op is Op.MAX else "argmin", axis, len(x.shape))
+    if dtype not in INTEGERS:
+        raise DTypeError("an index is an integer", got=dtypes.SHORT[dtype])
     if x.shape[axis] == 0:
         raise ShapeError("argmax and argmin need an axis with elements", got=f"{show(x)}, {axis}")
-    kept = tuple(i for i in range(len(x.shape)) if i != axis)
-    best = elementwise.eq(x, broadcast_in_dim(fold(op, x, axis), x.shape, kept))
-    if x.dtype in FLOATS:  # the best of a row with NaN is NaN, and equals nothing
-        best = elementwise.bitwise_or(best, elementwise.ne(x, x))
-    places = broadcast_in_dim(iota(dtype, x.shape[axis]), x.shape, (axis,))
-    return fold(Op.MIN, elementwise.select(best, places, scalar(x.shape[axis] - 1, places)), axis)
+    place: Array = bind(Op.REDUCE, x, arg=Reduce(op, (axis,), dtype))
+    return place
 
 
 # Windows.

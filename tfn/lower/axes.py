@@ -25,7 +25,7 @@ def needs(u: UOp, axis: int) -> Needs | None:
 def summed(u: UOp, index: int, axis: int) -> Needs | None:
     """The same, where an axis of one of the sources is summed over."""
     if u.op is Op.REDUCE:
-        return [axis] if axis in u.arg.axes else None
+        return [axis] if axis in u.arg.axes and u.arg.index is None else None
     if u.op is Op.DOT:
         pairs = zip(u.arg.contract_a, u.arg.contract_b, strict=True)
         return next((pair for pair in pairs if pair[index] == axis), None)

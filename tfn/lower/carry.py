@@ -7,10 +7,10 @@ that independent sums run side by side.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
+from itertools import chain, count, product
 from typing import Any, Protocol
 
-from tfn.dtypes import FLOATS, INT64
+from tfn.dtypes import FLOATS, INT64, DType
 from tfn.lower.scopes import Scopes
 from tfn.trace import build
 from tfn.trace.argument import Place
@@ -63,11 +63,20 @@ class Emitter(Protocol):
         """Fix unrolled ranges."""
 
 
+Total = tuple[UOp, ...]
+"""What a reduction carries: a value, or the best one and the iteration that it was first met in."""
+
+
 class Folding:
     """One reduction, for all unrolled coordinates of the ranges around it at once.
 
     Each coordinate has an accumulator, and each unrolled coordinate of the reduction's own ranges
     another; these are combined as a tree when the loops have ended, and then the lanes.
+
+    Where the place of an extreme is wanted there is a second one, for the number of the iteration
+    as the loops alone count it: that is the same for all coordinates, so it costs one instruction
+    beside them.  What coordinates and lanes add to it follows when the loops have ended, and the
+    first place is then the least of those where the best is.
     """
 
     def __init__(self, emitter: Emitter, node: UOp) -> None:
@@ -82,6 +91,12 @@ class Folding:
         self.lanes = [r for r in around if r.arg.place is Place.LANE]
         lanes = self.lanes + [r for r in self.own if r.arg.place is Place.LANE]
         self.width = lanes[0].arg.size if lanes else 0
+        self.shape = (self.width,) if self.width else ()
+        self.index: DType | None = node.arg.index
+        self.ranges, steps = ranges, [1]
+        for r in ranges[:0:-1]:
+            steps.append(steps[-1] * r.arg.size)
+        self.steps = steps[::-1]
 
     def run(self) -> None:
         """Emit the reduction in the loop it belongs to, and remember its value everywhere."""
@@ -91,11 +106,12 @@ class Folding:
         e.code.scope = max(counters, key=lambda s: s.depth, default=e.code.root)
         here = {r: (e.env.get(r), e.fixed.get(r)) for r in (*self.upcasts, *self.lanes)}
         places = list(product(*(range(e.trips(r)) for r in self.upcasts)))
-        shape = (self.width,) if self.width else ()
-        dtype = self.node.dtype
-        start = const(build.identity(self.op, dtype), dtype, shape)
-        self.start = start
-        sums: dict[tuple[Any, ...], UOp] = {}
+        dtype = self.body.dtype
+        self.start = const(build.identity(self.op, dtype), dtype, self.shape)
+        start: Total = (self.start,)
+        if self.index is not None:
+            start = (self.start, const(0, self.index, self.shape))
+        sums: dict[tuple[Any, ...], Total] = {}
         for place in places:
             e.set(self.upcasts, place, self.lanes)
             most = [range(r.arg.size) for r in self.own if r.arg.place is Place.UPCAST]
@@ -103,14 +119,14 @@ class Folding:
         sums = self._level(0, sums)
         for place in places:
             e.set(self.upcasts, place, self.lanes)
-            parts = [value for (at, _), value in sums.items() if at == place]
+            parts = {i: total for (at, i), total in sums.items() if at == place}
             e.values[e.key(self.node)] = self._across(parts)
         for r, (env, fixed) in here.items():
             _restore(e.env, r, env)
             _restore(e.fixed, r, fixed)
         e.code.scope = scope
 
-    def _level(self, level: int, sums: dict[Any, UOp]) -> dict[Any, UOp]:
+    def _level(self, level: int, sums: dict[Any, Total]) -> dict[Any, Total]:
         """The sums after the loops from `level` inwards."""
         e = self.e
         if level == len(self.loops):
@@ -119,14 +135,15 @@ class Folding:
         full = e.full(r)
         if full > 1 or (full == 1 and not e.bounds[r] and r.arg.size > 1):
             loop = e.code.open(const(0, INT64), const(full, INT64))
-            carried = {}
-            for i, (key, value) in enumerate(sums.items()):
-                u = UOp(Op.ACCUMULATOR, (loop, value), i)
-                carried[key] = e.code.here(u)
+            number = count()
+            carried = {
+                key: tuple(e.code.here(UOp(Op.ACCUMULATOR, (loop, u), next(number))) for u in total)
+                for key, total in sums.items()
+            }
             e.env[r] = loop
             following = self._level(level + 1, dict(carried))
             del e.env[r]
-            e.code.close(loop, list(carried.values()), list(following.values()))
+            e.code.close(loop, *([*chain(*totals.values())] for totals in (carried, following)))
             sums = carried
         elif full == 1:
             sums = self._fixed(r, 0, level, sums)
@@ -134,38 +151,79 @@ class Folding:
             sums = self._fixed(r, full, level, sums)
         return sums
 
-    def _fixed(self, r: UOp, value: int, level: int, sums: dict[Any, UOp]) -> dict[Any, UOp]:
+    def _fixed(self, r: UOp, value: int, level: int, sums: dict[Any, Total]) -> dict[Any, Total]:
         e = self.e
         e.env[r], e.fixed[r] = const(value, INT64), value
         sums = self._level(level + 1, sums)
         del e.env[r], e.fixed[r]
         return sums
 
-    def _accumulate(self, sums: dict[Any, UOp]) -> dict[Any, UOp]:
+    def _accumulate(self, sums: dict[Any, Total]) -> dict[Any, Total]:
         e = self.e
         out = dict(sums)
         for place in dict.fromkeys(at for at, _ in sums):
             e.set(self.upcasts, place, self.lanes)
             for i in e.coordinates(self.own):
-                out[place, i] = self._add(out[place, i])
+                step = self._add if self.index is None else self._better
+                out[place, i] = step(*out[place, i])
         return out
 
-    def _add(self, total: UOp) -> UOp:
-        e = self.e
-        if self.unit:
-            return self._on_unit(total)
+    def _mask(self) -> UOp | None:
         own_lane = next((r for r in self.own if r.arg.place is Place.LANE), None)
-        mask = e.mask(own_lane) if own_lane is not None else None
-        product_ = self.body.op is Op.MUL and self.body.dtype in FLOATS
-        if self.op is Op.ADD and product_ and mask is None and e.fuses:
-            x, y = (e.emit(s) for s in self.body.src)
-            x, y, total = e.alike([x, y, total])
-            return e.code.add(UOp(Op.FMA, (x, y, total)))
-        value = e.emit(self.body)
-        value, total = e.alike([value, total])
+        return self.e.mask(own_lane) if own_lane is not None else None
+
+    def _value(self, total: UOp) -> list[UOp]:
+        """The body as wide as a total, where there is no lane what changes nothing; the total."""
+        e, mask = self.e, self._mask()
+        value, total = e.alike([e.emit(self.body), total])
         if mask is not None:
             value = e.code.add(build.where(mask, value, self.start))
-        return e.code.add(UOp(self.op, (total, value)))
+        return [value, total]
+
+    def _add(self, total: UOp) -> Total:
+        e = self.e
+        if self.unit:
+            return (self._on_unit(total),)
+        product_ = self.body.op is Op.MUL and self.body.dtype in FLOATS
+        if self.op is Op.ADD and product_ and self._mask() is None and e.fuses:
+            x, y = (e.emit(s) for s in self.body.src)
+            x, y, total = e.alike([x, y, total])
+            return (e.code.add(UOp(Op.FMA, (x, y, total))),)
+        value, total = self._value(total)
+        return (e.code.add(UOp(self.op, (total, value))),)
+
+    def _better(self, best: UOp, place: UOp) -> Total:
+        """The value and the present iteration, if it is better: a NaN is, unless there was one."""
+        add = self.e.code.add
+        value, best = self._value(best)
+        low, high = (best, value) if self.op is Op.MAX else (value, best)
+        if self.body.dtype in FLOATS:
+            number = add(build.eq(best, best))
+            better = add(add(~add(high <= low)) & number)
+        else:
+            better = add(low < high)
+        now, place = self.e.alike([self._number(self.loops), place])
+        return add(build.where(better, value, best)), add(build.where(better, now, place))
+
+    def _number(self, ranges: Sequence[UOp]) -> UOp:
+        """What some of the ranges add to the number of the present iteration."""
+        assert self.index is not None
+        add = self.e.code.add
+        known, total = 0, const(0, self.index)
+        for r, step in zip(self.ranges, self.steps, strict=True):
+            at = self.e.env[r] if r in ranges else const(0, INT64)
+            if at.op is Op.CONST:
+                known += step * int(at.arg.value)
+                continue
+            at = add(build.cast(UOp(Op.LANES, (), at.arg) if at.op is Op.LANES else at, self.index))
+            total = self._sum(total, at if step == 1 else add(at * step))
+        return self._sum(total, const(known, self.index))
+
+    def _sum(self, a: UOp, b: UOp) -> UOp:
+        nothing = const(0, a.dtype)
+        if nothing in (a, b):
+            return b if a is nothing else a
+        return self.e.code.add(UOp(Op.ADD, tuple(self.e.alike([a, b]))))
 
     def _on_unit(self, total: UOp) -> UOp:
         """Two iterations at once, by the matrix unit."""
@@ -176,14 +234,32 @@ class Folding:
         del e.env[r], e.fixed[r]
         return e.code.add(UOp(Op.DOT2, (e.widen(total, self.width), a, b)))
 
-    def _across(self, parts: list[UOp]) -> UOp:
+    def _across(self, parts: Mapping[Any, Total]) -> UOp:
+        """What all accumulators of one coordinate have come to."""
+        e, add = self.e, self.e.code.add
+        best = self._together(self.op, [total[0] for total in parts.values()])
+        if self.index is None:
+            return best
+        best = e.widen(best, self.width) if self.width else best
+        none = const(build.identity(Op.MIN, self.index), self.index, self.shape)
+        places = []
+        for i in e.coordinates(self.own):
+            value, place = parts[i]
+            hit = add(build.eq(value, best))
+            if self.body.dtype in FLOATS:
+                hit = add(hit | add(build.ne(value, value)))
+            places.append(add(build.where(hit, self._sum(place, self._number(self.own)), none)))
+        return self._together(Op.MIN, places)
+
+    def _together(self, op: Op, parts: list[UOp]) -> UOp:
+        """Accumulators as a tree, then the lanes."""
         e = self.e
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2])
             odd = parts[len(parts) // 2 * 2 :]
-            parts = [e.code.add(UOp(self.op, pair)) for pair in pairs] + odd
+            parts = [e.code.add(UOp(op, pair)) for pair in pairs] + odd
         if self.width and not self.lanes:
-            return e.code.add(UOp(Op.ACROSS, (parts[0],), self.op))
+            return e.code.add(UOp(Op.ACROSS, (parts[0],), op))
         return parts[0]
 
 

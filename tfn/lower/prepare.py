@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tfn.dtypes import FLOAT32, INT32, int8, int16, uint8
+from tfn.dtypes import FLOAT32, INT32, INT64, int8, int16, uint8
 from tfn.lower.kernel import Target
 from tfn.lower.tile import accumulators, best_tile, unit
 from tfn.trace import build
@@ -357,14 +357,35 @@ def two_stages(u: UOp) -> UOp:
         axes: tuple[int, ...] = (0,)
     else:
         axes = arg.axes
+    if arg.index is not None and len(axes) > 1:
+        return u
     step = -(-n // STAGE_TILES)
     tiles = -(-n // step)
     value = const(build.identity(arg.op, x.dtype), x.dtype)
     grow = tuple(tiles * step - n if a == axis else 0 for a in range(x.ndim))
     x = build.pad(x, (0,) * x.ndim, grow, None, value)
     x = build.reshape(x, (*x.shape[:axis], tiles, step, *x.shape[axis + 1 :]))
+    if arg.index is not None:
+        return build.cast(_first_of_tiles(x, arg.op, axis, n), arg.index)
     inner = [axis + 1, *(a + (a > axis) for a in axes if a != axis)]
     wide = build.accumulator(u.dtype) if arg.op in (Op.ADD, Op.MUL) else u.dtype
     partial = UOp(Op.GBARRIER, (build.reduce(build.cast(x, wide), arg.op, inner),))
     at = sum(1 for a in kept if a < axis)
     return build.cast(build.reduce(partial, arg.op, [at]), u.dtype)
+
+
+def _first_of_tiles(x: UOp, op: Op, axis: int, size: int) -> UOp:
+    """Where the first extreme is along an axis that is cut into tiles, one axis further: where it
+    is in the first tile with the best of what is the first in each tile.
+    """
+    index, step = INT32 if size < 1 << 31 else INT64, x.shape[axis + 1]
+    places = UOp(Op.GBARRIER, (build.reduce(x, op, (axis + 1,), index=index),))
+    tile = build.reduce(_taken(x, places, axis + 1), op, (axis,), index=index)
+    return tile * step + _taken(places, tile, axis)
+
+
+def _taken(x: UOp, places: UOp, axis: int) -> UOp:
+    """The elements at places along an axis, which vanishes."""
+    lines, n = build.moveaxis(x, axis, x.ndim - 1), x.ndim - 1
+    places = build.reshape(places, (*places.shape, 1))
+    return build.reshape(build.gather(lines, places, (1,), n), lines.shape[:-1])

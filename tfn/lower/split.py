@@ -218,7 +218,8 @@ def reorder_folds(n: Nest, distance: Mapping[UOp, int]) -> Nest:
     for node in walk([n.body]):
         src = tuple(new[s] for s in node.src)
         if node.op is Op.FOLD:
-            inner = sorted(node.src[1:], key=lambda r: -distance.get(r, 0))
+            fixed = node.arg.index is not None  # it counts its ranges in their order
+            inner = sorted(node.src[1:], key=lambda r: 0 if fixed else -distance.get(r, 0))
             order += inner
             src = (src[0], *(new[r] for r in inner))
         new[node] = rebuild(node, src)

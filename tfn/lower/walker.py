@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tfn.dtypes import BOOL, INT64
+from tfn.dtypes import BOOL, INT32, INT64, DType
 from tfn.frozen import frozen
 from tfn.lower.simplify import implied, simplify
 from tfn.trace import build
@@ -24,6 +24,10 @@ Index = tuple[UOp, ...]
 Demand = tuple[UOp, Index, UOp | None]
 Steps = Generator[Demand, UOp, UOp]
 Rule = Callable[["Walker", UOp, Index, UOp | None], Steps]
+
+
+FEW = 1 << 30
+"""Positions among fewer elements are 32-bit integers, with room for those of lanes beyond."""
 
 
 class NotLocal(Exception):
@@ -267,12 +271,15 @@ def _concat(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     return out
 
 
-def _fold(op: Op, body: UOp, ranges: Sequence[UOp], dtype: Any) -> UOp:
+def _fold(op: Op, body: UOp, ranges: Sequence[UOp], dtype: DType,
+          index: DType | None = None) -> UOp:  # fmt: skip
     """A reduction over ranges, kept in at least 32 bits; without ranges it is its body."""
     loops = [r for r in ranges if r.op is Op.RANGE]
     wide = build.accumulator(body.dtype)  # also of max and min: processors compare no bfloat16
     if loops:
-        body = UOp(Op.FOLD, (build.cast(body, wide), *loops), Fold(op))
+        body = UOp(Op.FOLD, (build.cast(body, wide), *loops), Fold(op, index))
+    elif index is not None:
+        body = const(0, index)
     return build.cast(body, dtype)
 
 
@@ -286,7 +293,9 @@ def _reduce(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
         for axis, n in enumerate(source.shape)
     )
     body = yield source, new, gate
-    return _fold(node.arg.op, body, [new[a] for a in node.arg.axes], node.dtype)
+    few = build.count(tuple(source.shape[axis] for axis in node.arg.axes)) < FEW
+    counted = None if node.arg.index is None else INT32 if few else INT64
+    return _fold(node.arg.op, body, [new[a] for a in node.arg.axes], node.dtype, counted)
 
 
 def _multiply(a: UOp, b: UOp, dtype: Any) -> UOp:

@@ -34,7 +34,7 @@ from tfn.numpy.operands import (
     some_axes,
 )
 from tfn.trace import bind, build
-from tfn.trace.build import accumulator, cast, eq, expand, full_like, iota, ne, reshape, unary
+from tfn.trace.build import accumulator, cast, expand, full_like, reshape, unary
 from tfn.trace.build import where as choose
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -457,23 +457,7 @@ def _arg(name: str, op: Op, x: ArrayLike, axis: int | None, keepdims: bool) -> A
     x = array_of(name, x)
     axes = some_axes(name, axis, x.ndim) if axis is None else (one_axis(name, axis, x.ndim),)
     not_empty(name, x, axes, "check the shape first")
-    return apply(_where_extreme, (x,), op, None if axis is None else axes[0], bool(keepdims))
-
-
-def _where_extreme(x: UOp, op: Op, axis: int | None, keepdims: bool) -> UOp:
-    ndim = x.ndim
-    if axis is None:
-        x, axis = reshape(x, (x.size,)), 0
-        return reshape(_first(x, op, 0), (1,) * ndim if keepdims else ())
-    found = _first(x, op, axis)
-    return found if keepdims else reshape(found, x.shape[:axis] + x.shape[axis + 1 :])
-
-
-def _first(x: UOp, op: Op, axis: int) -> UOp:
-    best = expand(build.reduce(x, op, (axis,), keepdims=True), x.shape)
-    hit = eq(x, best) | ne(x, x)
-    place = iota(x.shape, axis)
-    return build.reduce(choose(hit, place, full_like(place, x.shape[axis])), Op.MIN, (axis,), True)
+    return apply(build.reduce, (x,), op, axes, bool(keepdims), INT32)
 
 
 amax, amin = max, min

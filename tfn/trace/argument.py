@@ -92,10 +92,16 @@ class Shrink:
 
 @frozen
 class Reduce:
-    """Which monoid over which axes; the axes vanish."""
+    """Which monoid over which axes; the axes vanish.
+
+    Attributes:
+        index: where the first extreme is, instead of the extreme, in this dtype: its number among
+            the elements along the axes, row by row.  The first NaN is before all numbers.
+    """
 
     op: Op
     axes: Shape
+    index: DType | None = None
 
 
 @frozen
@@ -359,9 +365,15 @@ class Range:
 
 @frozen
 class Fold:
-    """A monoid over the ranges that follow the body among the sources."""
+    """A monoid over the ranges that follow the body among the sources.
+
+    Attributes:
+        index: the number of the iteration with the first extreme is wanted, in this dtype; the
+            ranges count in their order, the last one fastest.
+    """
 
     op: Op
+    index: DType | None = None
 
 
 @frozen

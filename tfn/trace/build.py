@@ -195,10 +195,14 @@ def concat(parts: Sequence[UOp], axis: int) -> UOp:
     return parts[0] if len(parts) == 1 else UOp(Op.CONCAT, tuple(parts), axis)
 
 
-def reduce(u: UOp, op: Op, axes: Sequence[int], keepdims: bool = False) -> UOp:
-    """A monoid over axes, which vanish or, with `keepdims`, become size 1."""
+def reduce(u: UOp, op: Op, axes: Sequence[int], keepdims: bool = False,
+           index: DType | None = None) -> UOp:  # fmt: skip
+    """A monoid over axes, which vanish or, with `keepdims`, become size 1.
+
+    With `index` it is where the first extreme is; see `argument.Reduce`.
+    """
     axes = tuple(sorted(axes))
-    out = UOp(Op.REDUCE, (u,), Reduce(op, axes)) if axes else u
+    out = UOp(Op.REDUCE, (u,), Reduce(op, axes, index)) if axes or index is not None else u
     if keepdims:
         return reshape(out, tuple(1 if i in axes else n for i, n in enumerate(u.shape)))
     return out

@@ -16,7 +16,7 @@ import numpy as np
 from tfn.frozen import frozen
 from tfn.trace.build import identity
 from tfn.trace.op import Op
-from tfn.trace.oracle import MEANING, REDUCTIONS, Value, apply
+from tfn.trace.oracle import MEANING, REDUCTIONS, Value, apply, first
 from tfn.trace.uop import UOp, walk
 
 
@@ -140,9 +140,12 @@ class _Grid:
         shape = list(np.shape(body)) or [1] * len(self.free)
         for r, axis in zip(node.src[1:], axes, strict=True):
             shape[axis] = r.arg.size
-        start = np.asarray(identity(node.arg.op, node.dtype)).astype(node.dtype)
+        kind = node.src[0].dtype
+        start = np.asarray(identity(node.arg.op, kind)).astype(kind)
         mask = self.valid(node.src[1:])
         body = np.broadcast_to(np.where(mask, body, start), np.broadcast_shapes(shape, mask.shape))
+        if node.arg.index is not None:
+            return np.expand_dims(first(node.arg.op, body, axes).astype(node.dtype), axes)
         return np.asarray(REDUCTIONS[node.arg.op](body, axis=axes, keepdims=True)).astype(
             node.dtype
         )

@@ -201,7 +201,7 @@ def argument(arg: Any) -> str:
     if callable(arg):
         return str(getattr(arg, "__name__", arg))
     if hasattr(arg, "__dataclass_fields__"):
-        shown = [f.name for f in fields(arg) if f.repr]
+        shown = [f.name for f in fields(arg) if f.repr and getattr(arg, f.name) is not None]
         return ", ".join(f"{name}={argument(getattr(arg, name))}" for name in shown)
     if isinstance(arg, enum.Enum):
         return str(arg.value)

@@ -241,6 +241,8 @@ REDUCTIONS: dict[Op, Any] = {
 
 def reduce(arg: Reduce, x: Value) -> Value:
     """A monoid over axes; an empty reduction gives the identity."""
+    if arg.index is not None:
+        return first(arg.op, x, arg.axes).astype(arg.index)
     wide = x.astype(accumulator(x.dtype)) if arg.op in (Op.ADD, Op.MUL) else x
     start = np.asarray(identity(arg.op, x.dtype)).astype(wide.dtype)
     if arg.op in (Op.MAX, Op.MIN):
@@ -248,6 +250,14 @@ def reduce(arg: Reduce, x: Value) -> Value:
     else:
         out = REDUCTIONS[arg.op](wide, axis=arg.axes, dtype=wide.dtype)
     return np.asarray(out).astype(x.dtype)
+
+
+def first(op: Op, x: Value, axes: Sequence[int]) -> Value:
+    """The number of the first extreme among the elements along some axes, in their order."""
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    size = math.prod(x.shape[axis] for axis in axes)
+    lines = x.transpose(*kept, *axes).reshape(*(x.shape[axis] for axis in kept), size)
+    return np.asarray((np.argmax if op is Op.MAX else np.argmin)(_sortable(lines), -1))
 
 
 def dot(arg: Dot, a: Value, b: Value) -> Value:

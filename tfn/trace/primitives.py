@@ -262,7 +262,8 @@ def _reduce(src: tuple[Node, ...], arg: Any) -> Type:
     _need("reduce", x, _ORDERED if ordered else _NUMBERS, "real numbers" if ordered else "numbers")
     if any(not 0 <= axis < len(x.shape) for axis in arg.axes):
         raise AxisError("reduce over an axis that is not there", got=f"{show(x)}, {arg.axes}")
-    return tuple(n for axis, n in enumerate(x.shape) if axis not in arg.axes), x.dtype
+    kept = tuple(n for axis, n in enumerate(x.shape) if axis not in arg.axes)
+    return kept, arg.index or x.dtype
 
 
 def _dot(src: tuple[Node, ...], arg: Any) -> Type:
@@ -480,7 +481,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.RANGE: Primitive(_range),
     Op.LOAD: Primitive(_load),
     Op.STORE: Primitive(_nothing),
-    Op.FOLD: Primitive(_same_as_first),
+    Op.FOLD: Primitive(lambda src, arg: (src[0].shape, arg.index or src[0].dtype)),
     Op.CARRY: Primitive(lambda src, arg: ((), arg.dtype)),
     Op.RECUR: Primitive(_nothing),
     Op.SINK: Primitive(_nothing),

@@ -26,7 +26,6 @@ from tfn.trace.build import (
     moveaxis,
     pad,
     permute,
-    reduce,
     reshape,
     several,
     shrink,
@@ -98,6 +97,10 @@ def _up(axes: Sequence[int], by: bool = True) -> tuple[int, ...]:
     return tuple(axis + by for axis in axes)
 
 
+def _reduce(u: UOp, src: Sources) -> UOp:
+    return UOp(Op.REDUCE, tuple(src), replace(u.arg, axes=_up(u.arg.axes)))
+
+
 def _dot(u: UOp, src: Sources, mapped: Sequence[bool], size: int) -> UOp:
     """In both operands it is a batch axis, in one a free axis."""
     (a, b), (on_a, on_b), arg = src, mapped, u.arg
@@ -156,7 +159,7 @@ BATCH: dict[Op, Rule] = {
     Op.FLIP: _aligned(lambda u, src: flip(src[0], _up(u.arg))),
     Op.CONCAT: _aligned(lambda u, src: UOp(Op.CONCAT, tuple(src), u.arg + 1)),
 
-    Op.REDUCE: _aligned(lambda u, src: reduce(src[0], u.arg.op, _up(u.arg.axes))),
+    Op.REDUCE: _aligned(_reduce),
     Op.DOT: _dot,
     Op.CONV: _conv,
     Op.FFT: _aligned(_same),

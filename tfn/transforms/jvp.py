@@ -242,6 +242,10 @@ _REDUCE: dict[Op, Callable[[UOp, UOp, UOp], UOp]] = {
 }
 
 
+def _reduce(y: UOp, dx: UOp) -> UOp | None:
+    return None if y.arg.index is not None else _REDUCE[y.arg.op](y, y.src[0], dx)
+
+
 def _gather(y: UOp, d: Tangents) -> UOp:
     return UOp(Op.GATHER, (d[0], y.src[1]), y.arg)
 
@@ -361,7 +365,7 @@ JVP: dict[Op, Rule] = {
     Op.PAD: _jointly,
     Op.CONCAT: _jointly,
 
-    Op.REDUCE: lambda y, d: _REDUCE[y.arg.op](y, y.src[0], d[0]),
+    Op.REDUCE: lambda y, d: _reduce(y, d[0]),
     Op.DOT: _bilinear,
     Op.CONV: _bilinear,
     Op.FFT: _same,

@@ -187,7 +187,8 @@ class Writer:
     def fold(self, node: UOp) -> None:
         """``v0 = 0.0``, the loops, and in the innermost ``v0 += body``."""
         op, body = node.arg.op, self.texts[node.src[0]].text
-        start = const(build.identity(op, node.dtype), node.dtype)
+        place = node.arg.index is not None
+        start = const(0 if place else build.identity(op, node.dtype), node.dtype)
         name = self._let(node, literal(start))
         self._scope(node).items.append(self.scopes[node.src[1]])
         step = (
@@ -195,6 +196,7 @@ class Writer:
             if op in UPDATES
             else f"{name} = {op.value}({name}, {body})"
         )
+        step = f"{name} = arg{op.value}({body})" if place else step
         self.scopes[node.src[-1]].items.append(step)
         self.texts[node] = Text(name)
 
