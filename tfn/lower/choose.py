@@ -376,7 +376,8 @@ def _vectors_of_folds(n: Nest, model: Model) -> Nest:
     """Reductions outside of a vector axis get one of their own, and several sums side by side."""
     lanes, small = model.lanes, model.small
     for i in range(len(split.folds(n.body))):
-        own = _fold_lane(n, split.folds(n.body)[i])  # as it is now: a fold in it may have got lanes
+        fold = split.folds(n.body)[i]  # as it is now: a fold in it may have got lanes
+        own = _fold_lane(n, fold)
         if own is not None:
             side_by_side = 4 if small else 1
             block = model.registers * lanes
@@ -385,6 +386,7 @@ def _vectors_of_folds(n: Nest, model: Model) -> Nest:
                 n, part, own = split.split(n, own, own.arg.size // STREAMS, Place.LOOP)
                 n, _ = split.place(n, part, Place.UPCAST)
                 side_by_side = model.registers // STREAMS
+                side_by_side //= 1 if fold.arg.index is None else 2  # the best, and where it was
             vectors = -(-own.arg.size // lanes)
             n, _ = split.tile(n, own, min(vectors, side_by_side), lanes)
     return n
