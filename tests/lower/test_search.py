@@ -9,10 +9,13 @@ import pytest
 
 from tests.lower.check_passes import HOST, SMALL
 from tests.lower.graphs import matmul, p, softmax
-from tests.lower.test_split import only
+from tests.lower.test_prepare import UNIT
+from tests.lower.test_split import nests, only
+from tfn.dtypes import BFLOAT16
 from tfn.lower import split
 from tfn.lower.choose import choose
 from tfn.lower.linearize import linearize
+from tfn.lower.prepare import prepare
 from tfn.lower.search import arrangement, candidates, prior, search
 from tfn.lower.split import Nest
 from tfn.trace import build, interpreter
@@ -58,6 +61,17 @@ def test_candidates_give_the_same_bits(name: str, target: object) -> None:
         for got, expected in zip(run(nest), want, strict=True):
             assert got.tobytes() == expected.tobytes()
         assert split.tidy(split.replay(n, nest.opts)).body is nest.body
+
+
+def test_a_matrix_unit_has_its_own_vector_axis() -> None:
+    x, y = p(0, 32, 8, dtype=BFLOAT16), p(1, 8, 32, dtype=BFLOAT16)
+    n = nests(*prepare([build.dot(x, y, ((1,), (0,)))], UNIT))[-1]
+    want = run(choose(n, UNIT))
+    found = candidates(n, UNIT, 6, 24)
+    assert found
+    for nest in found:
+        for got, expected in zip(run(nest), want, strict=True):
+            assert got.tobytes() == expected.tobytes()
 
 
 def test_the_prior_prefers_register_tiles_to_single_rows() -> None:

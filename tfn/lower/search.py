@@ -109,12 +109,15 @@ def candidates(n: Nest, target: Target, width: int, most: int) -> list[Nest]:
 
 
 def steps(n: Nest, start: Start) -> Iterator[Nest]:
-    """A nest after one more opt-op, for each that is not refused."""
-    lanes = 1 if any(r.arg.place is Place.LANE for r in n.loops) else start.model.lanes
+    """A nest after one more opt-op, for each that is not refused.
+
+    A matrix unit has its own vector axis.
+    """
+    lanes = 1 if _has_lanes(n) else start.model.lanes
     for r in n.loops:
         if r.arg.place is not Place.LOOP or r.arg.size == 1:
             continue
-        for width in WIDTHS if lanes > 1 else ():
+        for width in WIDTHS if lanes > 1 and (not _on_unit(n) or r is start.lane) else ():
             if width == 1 or width * lanes < 2 * r.arg.size:
                 with suppress(SplitError):
                     yield split.tile(n, r, width, lanes)[0]
@@ -127,9 +130,19 @@ def steps(n: Nest, start: Start) -> Iterator[Nest]:
 
 
 def _finished(n: Nest, start: Start) -> Nest | None:
+    if _on_unit(n) and not _has_lanes(n):
+        return None
     with suppress(SplitError):
         return finish(n, start.model)
     return None
+
+
+def _has_lanes(n: Nest) -> bool:
+    return any(r.arg.place is Place.LANE for r in n.loops)
+
+
+def _on_unit(n: Nest) -> bool:
+    return any(r.arg.place is Place.UNIT for fold in split.folds(n.body) for r in fold.src[1:])
 
 
 def arrangement(n: Nest) -> tuple[tuple[tuple[int, Place], ...], ...]:
