@@ -26,7 +26,7 @@ from tfn.hw.cpu.loader import Loader
 from tfn.lower.kernel import Kernel, Target
 
 SAMPLES, SAMPLE_NS, ALL_NS = 5, 20_000, 20_000_000
-"""At least so many samples, each so long that reading the clock does not count, and so long in all."""
+"""At least so many samples, each so long that reading the clock is nothing; so long in all."""
 
 
 class Trials:
