@@ -11,6 +11,14 @@ from rows import HEADS, Inputs, Step
 LAYOUT = ("NHWC", "HWIO", "NHWC")
 
 
+def calling(library: Any, step: Step, function: Any, *args: Any, **kwargs: Any) -> Step:
+    """A step that says which compiled function it calls, and the types of what it passes."""
+    kind = library.ShapeDtypeStruct
+    types = library.tree.map(lambda x: kind(x.shape, x.dtype), args)
+    step.calls = function, types, kwargs  # type: ignore[attr-defined]
+    return step
+
+
 class Functional:
     """Programs in terms of one library's modules."""
 
@@ -26,7 +34,8 @@ class Functional:
         def build(inputs: Inputs) -> Step:
             run = self.library.jit(f) if jitted else f
             arrays = [self.tree.map(self.xp.asarray, x) for x in inputs.values()]
-            return lambda: self.wait(run(*arrays))
+            step: Step = lambda: self.wait(run(*arrays))
+            return calling(self.library, step, run, *arrays) if jitted else step
 
         return build
 
@@ -54,7 +63,7 @@ class Functional:
                 state[0], value = self.wait(run(state[0], *batch))
                 return value
 
-            return once
+            return calling(self.library, once, run, state[0], *batch)
 
         return build
 

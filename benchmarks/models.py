@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from functional import calling
 from rows import Inputs, Row, Step, leaves, normal, whole
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -119,7 +120,7 @@ def examples() -> dict[str, Callable[[Inputs], Step]]:
             *state[:], loss = step(*state, texts)
             return loss.block_until_ready()
 
-        return once
+        return calling(tfn, once, step, *state, texts)
 
     def decode(inputs: Inputs) -> Step:
         shape = files.Shape(*LLAMA.values(), LLAMA["heads"], WORDS, ROOM)
@@ -135,10 +136,14 @@ def examples() -> dict[str, Callable[[Inputs], Step]]:
         model = told.assemble(shape, weights, interleaved=True)
         key = tfn.random.key(0)
 
-        def follow(token: Any, at: int, caches: Any) -> Any:
-            return told.follow(model, array(token), caches, key, temperature=0.0, top_p=1.0)
+        always = {"temperature": 0.0, "top_p": 1.0}
 
-        return decoding(follow, partial(model.caches, ROOM))
+        def follow(token: Any, at: int, caches: Any) -> Any:
+            return told.follow(model, array(token), caches, key, **always)
+
+        caches = partial(model.caches, ROOM)
+        once = decoding(follow, caches)
+        return calling(tfn, once, told.follow, model, array(1), caches(), key, **always)
 
     return {"char_gpt": train, "llama": decode}
 

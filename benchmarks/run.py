@@ -7,12 +7,15 @@
 Each row is one program, given to all contestants with the same inputs.  Every contestant runs in
 its own process, on one core.  They take turns, so that a busy machine hits all alike.  What counts
 is CPU time, the median over repeats, and the ratio to the fastest peer.  Results are compared
-before anything is timed.  The cold starts, at the end, are fresh processes, of those who compile.
+before anything is timed.  Beside the ratio stands how near tfn is to what the core can do at all,
+in arithmetic or in bandwidth, whichever is the limit of the row; see `limits.py`.  The cold starts,
+at the end, are fresh processes, of those who compile.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import json
 import os
@@ -77,12 +80,14 @@ def serve(contestant: str) -> None:
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            if "row" in request:
+            if "needs" in request:
+                answer: Any = limits().needs(step)
+            elif "row" in request:
                 del step
                 step = own[request["row"]](ROWS[request["row"]].inputs())
                 began = time.process_time()
                 results = leaves(step())
-                answer: Any = {"first_s": time.process_time() - began, "values": sample(results)}
+                answer = {"first_s": time.process_time() - began, "values": sample(results)}
                 del results
                 step()  # once more, so that no sample meets memory that was never touched
             else:
@@ -91,6 +96,11 @@ def serve(contestant: str) -> None:
             step = lambda: None
             answer = {"error": f"{type(error).__name__}: {str(error).splitlines()[0]}"}
         print(json.dumps(answer), file=answers, flush=True)
+
+
+def limits() -> Any:
+    """What knows the limits of the machine, by means of tfn."""
+    return importlib.import_module("limits")
 
 
 def sample(results: list[Any]) -> list[list[float]]:
@@ -220,13 +230,18 @@ def ratio(result: Result) -> float | None:
     return result["tfn"]["cpu_s"] / min(peers) if peers and "tfn" in result else None
 
 
-def table(results: dict[str, Result], names: list[str]) -> Table:
+def table(record: dict[str, Any]) -> Table:
     """All rows, by group."""
-    made = Table(title=f"CPU time on one core of {machine()}")
+    results, names, limit = record["rows"], record["contestants"], record.get("limits")
+    made = Table(title=f"CPU time on one core of {record['machine']}")
+    if limit:
+        made.caption = limits().described(limit["machine"])
     made.add_column("")
     for name in names:
         made.add_column(name, justify="right")
     made.add_column("to the best", justify="right")
+    if limit:
+        made.add_column("of the machine", justify="right", min_width=13)
     made.add_column("what it is", style="dim", no_wrap=True)
     before = ""
     for row, result in results.items():
@@ -235,8 +250,12 @@ def table(results: dict[str, Result], names: list[str]) -> Table:
             made.add_section()
         before, value = group, ratio(result)
         cells = [pretty(result[n]["cpu_s"]) if n in result else "" for n in names]
-        mark = "" if value is None else f"[{'green' if value <= 1 else 'red'}]{value:.2f}[/]"
-        made.add_row(row, *cells, mark, about)
+        cells += ["" if value is None else f"[{'green' if value <= 1 else 'red'}]{value:.2f}[/]"]
+        if limit:
+            needs = limit["rows"].get(row)
+            mine = result["tfn"]["cpu_s"] if needs else 0.0
+            cells.append(limits().share(limit["machine"], needs, mine))
+        made.add_row(row, *cells, about)
     return made
 
 
@@ -255,6 +274,34 @@ def chosen(only: str) -> list[str]:
     if unknown:
         raise SystemExit(f"there is no row or group {', '.join(sorted(unknown))}")
     return [n for n, row in ROWS.items() if "all" in words or {n, row.group} & set(words)]
+
+
+def raced(names: list[str], options: argparse.Namespace, screen: Console) -> dict[str, Any]:
+    """The limits of the machine, the rows that were asked for, and the cold starts."""
+    record: dict[str, Any] = {"machine": machine(), "contestants": names, "rows": {}}
+    contestants: dict[str, Contestant] = {}
+    rows = chosen(options.only)
+    try:
+        with screen.status("the machine") as status:
+            if "tfn" in names and rows:
+                record["limits"] = {
+                    "machine": limits().measured(environment(), options.seconds / 20),
+                    "rows": {},
+                }
+            contestants |= {name: Contestant(name) for name in names}
+            for row in rows:
+                status.update(row)
+                record["rows"][row] = race(
+                    row, contestants, options.seconds, options.repeats, screen.log
+                )
+                if "tfn" in record["rows"][row]:
+                    record["limits"]["rows"][row] = contestants["tfn"].ask(needs=True)
+    finally:
+        for contestant in contestants.values():
+            contestant.stop()
+    if {"all", "cold"} & set(options.only.split(",")):
+        record["rows"] |= cold(names, options.repeats)
+    return record
 
 
 def main() -> None:
@@ -277,22 +324,8 @@ def main() -> None:
     if options.source:
         record = json.loads(options.source.read_text())
     else:
-        results: dict[str, Result] = {}
-        contestants = {name: Contestant(name) for name in names}
-        try:
-            with screen.status("") as status:
-                for row in chosen(options.only):
-                    status.update(row)
-                    results[row] = race(
-                        row, contestants, options.seconds, options.repeats, screen.log
-                    )
-        finally:
-            for contestant in contestants.values():
-                contestant.stop()
-        if {"all", "cold"} & set(options.only.split(",")):
-            results |= cold(names, options.repeats)
-        record = {"machine": machine(), "contestants": names, "rows": results}
-    screen.print(table(record["rows"], record["contestants"]))
+        record = raced(names, options, screen)
+    screen.print(table(record))
     if options.json:
         options.json.write_text(json.dumps(record, indent=1) + "\n")
     if options.chart:

@@ -1,21 +1,24 @@
-"""The race: it runs beside NumPy, agrees with it, and every row has its program."""
+"""The race runs beside NumPy, agrees with it, and has every row; kernels are searched."""
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 ROOT = Path(__file__).parents[1]
-SCRIPT = ROOT / "benchmarks" / "run.py"
+FOLDER = ROOT / "benchmarks"
 
 
-def run(*options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(SCRIPT), *options]
-    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+def run(*options: str, script: str = "run.py", **more: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(FOLDER / script), *options]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | more)
 
 
 def test_rows_are_run_compared_and_written(tmp_path: Path) -> None:
@@ -25,8 +28,16 @@ def test_rows_are_run_compared_and_written(tmp_path: Path) -> None:
     done = run(*options, "--contestants", "tfn,numpy", "--json", str(path))
     assert done.returncode == 0, done.stderr
     assert "something else" not in done.stdout and "Error" not in done.stdout
-    found = json.loads(path.read_text())["rows"]
+    record = json.loads(path.read_text())
+    found, limits = record["rows"], record["limits"]
     assert list(found) == rows
+    assert limits["rows"]["mm256"]["flops"] == 2 * 256**3
+    assert limits["rows"]["mm256"]["bytes_in"] == 2 * 4 * 256**2
+    assert limits["rows"]["eager20"] is None
+    assert limits["machine"]["peaks"]["float32"] > limits["machine"]["peaks"]["float64"] > 1e8
+    assert all(min(speeds) > 1e8 for speeds in limits["machine"]["bandwidths"].values())
+    again = run("--from", str(path))
+    assert "of the machine" in again.stdout and "% FMA" in again.stdout
     assert all(result["tfn"]["cpu_s"] > 0 for result in found.values())
     assert "numpy" in found["eager20"] and "numpy" not in found["hess_rosen50"]
 
@@ -37,7 +48,67 @@ def test_unknown_rows_are_named() -> None:
 
 
 def test_every_row_has_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(SCRIPT.parent)
+    monkeypatch.syspath_prepend(FOLDER)
     from run import CONTESTANTS, ROWS
 
     assert CONTESTANTS["tfn"]("tfn").keys() == ROWS.keys()
+
+
+MACHINE = {
+    "peaks": {"float32": 100.0},
+    "sizes": [10, 1000],
+    "bandwidths": {"read": [40.0, 10.0], "write": [20.0, 5.0], "copy": [30.0, 8.0]},
+}
+
+
+@pytest.mark.parametrize(
+    ("flops", "taken", "given", "said"),
+    [
+        (500, 0, 4, "50% FMA"),  # in no cache that was measured
+        (500, 400, 20, "108% bandwidth"),  # the small cache: 40 copied, 380 read
+        (500, 8000, 400, "8600% bandwidth"),
+        (0, 16, 64, "35% bandwidth"),  # 32 copied, 48 written
+        (9, 0, 0, ""),
+    ],
+)
+def test_the_nearest_limit_counts(
+    flops: float, taken: float, given: float, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    from limits import share
+
+    row = {"dtype": "float32", "flops": flops, "bytes_in": taken, "bytes_out": given}
+    assert share(MACHINE, row, 10.0) == said
+
+
+def test_rows_without_a_limit_show_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    from limits import share
+
+    assert share(MACHINE, None, 1.0) == share(MACHINE, {"error": "it failed"}, 1.0) == ""
+
+
+def test_kernels_are_searched_and_nothing_is_kept(tmp_path: Path) -> None:
+    path, cache = tmp_path / "found.json", tmp_path / "cache"
+    options = ("--only", "pool_sum", "--seconds", "0.3", "--quiet", "--json", str(path))
+    done = run(*options, script="kernels.py", TFN_CACHE_DIR=str(cache))
+    assert done.returncode == 0, done.stderr
+    found = json.loads(path.read_text())["kernels"]["pool_sum"]
+    assert 0 < found["after_ns"] <= found["before_ns"] and found["tried"] > 0
+    assert "pool_sum" in done.stdout and not (cache / "plans").exists()
+
+
+def test_unknown_kernels_are_named() -> None:
+    done = run("--only", "softmax,mm3", script="kernels.py")
+    assert done.returncode != 0 and "mm3" in done.stderr and "softmax" not in done.stderr
+
+
+def test_a_kernel_that_fails_is_a_row_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    from kernels import table, tuned
+
+    failed = tuned("there is no such kernel", 0.1)
+    assert "KeyError" in failed["error"]
+    text = io.StringIO()
+    Console(file=text, width=120).print(table({"mm256": failed}, "title"))
+    assert "KeyError" in text.getvalue()
