@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: mnist tour test lint docs bench clean
+.PHONY: mnist tour test lint docs bench bench-kernels clean
 
 mnist: $(VENV)/.base
 	@$(VENV)/bin/python examples/mnist.py $(ARGS)
@@ -27,6 +27,9 @@ docs: $(VENV)/.docs
 
 bench: $(VENV)/.base
 	@$(VENV)/bin/python benchmarks/run.py $(ARGS)
+
+bench-kernels: $(VENV)/.base
+	@$(VENV)/bin/python benchmarks/kernels.py $(ARGS)
 
 $(VENV)/.base: pyproject.toml
 	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "tfn needs Python 3.11 or later"'

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import tfn
@@ -127,9 +127,14 @@ def _kernel(name: str, text: str, taken: int, given: int) -> Callable[[int], Any
     takes, gives = (tfn.ShapeDtypeStruct((n // 4,), "float32") for n in (taken, given))
     size = tfn.ShapeDtypeStruct((1,), "int64")
     run = tfn.jit(tfn.kernel(text, name=name, takes=(takes, size), gives=gives))
-    operand = tfn.numpy.zeros(takes.shape, "float32")
+    operand = _zeros(takes.size)
     sizes = {n: tfn.numpy.array([n], "int64") for n in (ROUNDS, SIZES[0] // 2, *SIZES)}
     return lambda n: run(operand, sizes[n])
+
+
+@cache
+def _zeros(size: int) -> tfn.Array:
+    return tfn.numpy.zeros(size, "float32")
 
 
 # Memory.

@@ -174,7 +174,7 @@ class Lowered:
 
         Of a loop without a fixed number of steps one step is counted, of a branch the dearest.
         ``bytes in`` and ``bytes out`` are those of the arguments and the results, each of them
-        once: no program accesses less.
+        once: what has to be read and written, where nothing is donated.
 
         Example:
             >>> import tfn
