@@ -182,7 +182,7 @@ def serve(name: str, seconds: float) -> None:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     bench = KERNELS[name]
     report = tfn.tune(bench.function, *bench.types, seconds=seconds, quiet=True)
-    print(json.dumps([dataclasses.asdict(row) for row in report.rows]))
+    print(json.dumps(dataclasses.asdict(report)))
 
 
 def tuned(name: str, seconds: float) -> dict[str, Any]:
@@ -203,9 +203,11 @@ def tuned(name: str, seconds: float) -> dict[str, Any]:
             child.wait()
     if child.returncode:
         return {"error": (wrong.strip().splitlines() or [f"it ended with {child.returncode}"])[-1]}
-    rows = json.loads(said)
+    report = json.loads(said)
+    rows = report["rows"]
     total = {key: sum(r[key] * r["launches"] for r in rows) for key in ("before_ns", "after_ns")}
-    return {**total, "tried": sum(r["tried"] for r in rows), "kernels": rows}
+    return {**total, "tried": sum(r["tried"] for r in rows), "left": report["left"],
+            "kernels": rows}  # fmt: skip
 
 
 def table(found: dict[str, dict[str, Any]], title: str) -> Table:
@@ -224,11 +226,13 @@ def table(found: dict[str, dict[str, Any]], title: str) -> Table:
         if "error" in result:
             made.add_row(name, "", "", "", "", f"[red]{result['error']}[/]")
             continue
+        won = [" ".join(r["after"]) for r in result["kernels"] if r["after"] != r["before"]]
+        won += [f"no time for {result['left']} of its kernels"] if result["left"] else []
         ratio = result["before_ns"] / result["after_ns"] if result["after_ns"] else 1.0
         made.add_row(
             name, pretty(result["before_ns"] / 1e9), pretty(result["after_ns"] / 1e9),
             f"[{'green' if ratio < WORTH else 'red'}]{ratio:.2f}[/]", str(result["tried"]),
-            "; ".join(" ".join(r["after"]) for r in result["kernels"] if r["after"] != r["before"]),
+            "; ".join(won),
         )  # fmt: skip
     return made
 

@@ -63,6 +63,11 @@ def test_what_wins_is_used_from_then_on(folder: Path, monkeypatch: pytest.Monkey
     assert kernel.opts == report.rows[0].after
 
 
+def test_kernels_that_there_was_no_time_for_are_counted() -> None:
+    report = tfn.tune(lambda x: x * 2, jnp.ones(20), seconds=0.0, quiet=True)
+    assert not report.rows and report.left == 1 and "no time for 1 other" in str(report)
+
+
 OLDER = ("split(r0, 2, upcast)",)
 TIMES = {
     "older": ({OLDER: 1.0}, 5.0, 3.0),

@@ -56,9 +56,15 @@ class Row:
 
 @frozen
 class Report:
-    """What was tried, what won, and by how much."""
+    """What was tried, what won, and by how much.
+
+    Attributes:
+        rows: one for each kernel that was searched.
+        left: how many kernels there was no time for.
+    """
 
     rows: tuple[Row, ...]
+    left: int = 0
 
     @property
     def before_ns(self) -> float:
@@ -79,7 +85,8 @@ class Report:
         text = io.StringIO()
         Console(width=120, file=text).print(table)
         total = f"{_microseconds(self.before_ns)} -> {_microseconds(self.after_ns)}"
-        return text.getvalue() + f"all launches on one core: {total}"
+        left = f"; no time for {self.left} other kernels" if self.left else ""
+        return text.getvalue() + f"all launches on one core: {total}{left}"
 
 
 def _microseconds(ns: float) -> str:
@@ -132,7 +139,7 @@ def tune(function: Callable[..., Any], *args: Any, seconds: float = 60.0, quiet:
             progress.advance(task)
     run.forget()
     jitted.clear_cache()
-    return Report(tuple(rows))
+    return Report(tuple(rows), len(order) - len(rows))
 
 
 def _kernel(kernels: Sequence[Kernel], name: str) -> Kernel:
