@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import inspect
 import pickle
 import subprocess
 import sys
 
 import pytest
 
-from tfn.frozen import frozen
+from tfn.frozen import frozen, mutable
 
 
 @frozen
@@ -97,3 +98,49 @@ def test_an_instance_may_come_before_the_first_is_made() -> None:
     ended = subprocess.run([sys.executable, "-c", script], input=pickle.dumps(Access(1, 2, 3)),
                            capture_output=True, check=True)  # fmt: skip
     assert ended.stdout.decode().strip() == "Access(offset=1, lanes=2, stride=3)"
+
+
+@mutable
+class Sum:
+    parts: list[int] = dataclasses.field(default_factory=list)
+    scale: int = 1
+
+    def total(self) -> int:
+        return self.scale * sum(self.parts)
+
+
+def test_mutable_ones_change_and_are_themselves() -> None:
+    one, other = Sum(), Sum()
+    one.parts.append(3)
+    one.scale += 1
+    assert one.total() == 6 and other.parts == []
+    assert one != Sum([3], 2) and len({one, other}) == 2
+    assert repr(one) == "Sum(parts=[3], scale=2)" and not hasattr(one, "__dict__")
+    assert dataclasses.replace(one, scale=5).total() == 15
+    again = pickle.loads(pickle.dumps(one))
+    assert (again.parts, again.scale) == (one.parts, one.scale)
+    with pytest.raises(AttributeError):
+        one.other = 1  # type: ignore[attr-defined]
+
+
+def test_fields_may_stay_out() -> None:
+    assert Partial(1, "a") == Partial(1, "b") and hash(Partial(1, "a")) == hash(Partial(1))
+    assert repr(Partial(1, "a")) == "Partial(n=1)" and Partial(1).note == ""
+    nan = float("nan")
+    assert One(nan) == One(nan) != One(1.0) and hash(One(2.0)) == hash(One(2))
+    assert str(inspect.signature(Partial)) == "(n: 'int', note: 'str' = '') -> None"
+
+
+@frozen
+class Partial:
+    """Of which a part counts."""
+
+    n: int
+    note: str = dataclasses.field(default="", compare=False, repr=False)
+
+
+@frozen
+class One:
+    """Of a single value."""
+
+    value: float

@@ -15,8 +15,9 @@ from the small values that are kept.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tfn.frozen import mutable
 from tfn.trace.op import ELEMENTWISE, MOVEMENT, Op
 from tfn.trace.uop import UOp, walk
 
@@ -47,7 +48,7 @@ def sizes(outputs: Sequence[UOp], limit: int) -> set[int]:
     return found
 
 
-@dataclass
+@mutable
 class Level:
     """Large values that are made in one loop.
 

@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from tfn.dtypes import INT64, DType
-from tfn.frozen import frozen
+from tfn.frozen import frozen, mutable
 from tfn.lower import cut, plan, ranges
 from tfn.lower.kernel import (
     Branch,
@@ -69,7 +69,7 @@ class Ref:
     steps: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass
+@mutable
 class Planned:
     """A step whose places are still rooms.
 
@@ -93,7 +93,7 @@ class Planned:
     called: Schedule | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Frame:
     """A function as it is scheduled: with its barriers, in steps, and where each value is."""
 

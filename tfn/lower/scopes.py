@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from tfn.frozen import mutable
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 
-@dataclass(eq=False)
+@mutable
 class Scope:
     """The instructions of one loop, or of the function."""
 

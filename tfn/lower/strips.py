@@ -17,9 +17,10 @@ A gradient has a loop of its own, in which large values are made again: see `lar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from tfn.dtypes import INT32, DType
+from tfn.frozen import mutable
 from tfn.lower.axes import Needs, becomes, needs, summed
 from tfn.lower.kernel import Target
 from tfn.lower.large import WORTH, Landscape, Level, size_bytes, sizes
@@ -64,7 +65,7 @@ def _strips(outputs: Sequence[UOp], target: Target, limit: int) -> list[UOp]:
 # Along which axis.
 
 
-@dataclass
+@mutable
 class Plan:
     """One level, with the axis along which it is cut.
 
@@ -218,7 +219,7 @@ def _wide(u: UOp) -> DType:
     return build.accumulator(u.dtype)
 
 
-@dataclass
+@mutable
 class Strip:
     """The body of a loop over `length` strips of `rows` rows, from row `first` on.
 

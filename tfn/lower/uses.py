@@ -11,9 +11,10 @@ sort, loop or branch, or if they are made side by side of the same parameters.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
+from tfn.frozen import mutable
 from tfn.lower.decompose import weight
 from tfn.trace.op import ELEMENTWISE, LOOPS, SEVERAL, Op
 from tfn.trace.uop import UOp, walk
@@ -86,7 +87,7 @@ def computed(node: UOp, barriers: set[UOp]) -> bool:
     return value not in barriers and value.op not in LEAVES
 
 
-@dataclass
+@mutable
 class Uses:
     """From which kernels each node is used, and along which axes; made once per trial."""
 

@@ -9,11 +9,11 @@ it, so nothing is read out of bounds.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from tfn.dtypes import BOOL, INT32, INT64, DType
-from tfn.frozen import frozen
+from tfn.frozen import frozen, mutable
 from tfn.lower.simplify import implied, simplify
 from tfn.trace import build
 from tfn.trace.argument import Fold, Param, Range
@@ -49,7 +49,7 @@ class Stage:
     written: int
 
 
-@dataclass
+@mutable
 class Walker:
     """The state of one kernel's walk.
 

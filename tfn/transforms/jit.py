@@ -16,7 +16,6 @@ import functools
 import time
 import types
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +23,7 @@ import numpy as np
 from tfn import tree
 from tfn.dtypes import SHORT
 from tfn.errors import ArgumentError, TfnError
+from tfn.frozen import mutable
 from tfn.trace import bind, effects
 from tfn.trace.jaxpr import calling, close
 from tfn.trace.kind import kind_of
@@ -61,7 +61,7 @@ def closed(function: Function, call: Callable[[Sequence[Any]], Any], kinds: Sequ
     return Traced(jaxpr, values, structure, weak, structure.is_leaf(), bool(token), arguments)
 
 
-@dataclass(slots=True, eq=False)
+@mutable
 class Entry:
     """A function closed over kinds of arguments, and the door that takes the list of them."""
 
