@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tfn import transforms
 from tfn.dtypes import INEXACT
 from tfn.errors import NanError, user_line
 from tfn.trace.jaxpr import Jaxpr, function
-from tfn.transforms.checks import checked, text
 
 Run = Callable[[Jaxpr, Sequence[Any]], list[Any]]
 
@@ -30,11 +30,12 @@ def _wide(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def blame(jaxpr: Jaxpr, operands: Sequence[Any], run: Run) -> NanError:
     """The error that the NaN in the results of a function deserves; `run` runs one."""
-    _, found, sites = checked(jaxpr.outputs, frozenset({"nan"}))
+    _, found, sites = transforms.checks.checked(jaxpr.outputs, frozenset({"nan"}))
     made = function(found.flat(range(1, len(sites) + 1)), jaxpr.params)
     code, *payload = run(Jaxpr(made), operands)
     number = int(np.asarray(code))
-    message = text(sites, number, payload) or "a NaN came in with an argument or a constant"
+    message = transforms.checks.text(sites, number, payload)
+    message = message or "a NaN came in with an argument or a constant"
     known = number > 0 and bool(sites[number - 1].where)
     return NanError(message, where="" if known else user_line(),
                     hint="config.debug_nans is on")  # fmt: skip

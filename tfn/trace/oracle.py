@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tfn.dtypes import BOOL, COMPLEXES, FLOATS, UINT32, complex_of
 from tfn.trace.argument import (
@@ -34,7 +33,7 @@ from tfn.trace.build import accumulator, identity
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
-Value = npt.NDArray[Any]
+Value = np.ndarray[Any, np.dtype[Any]]
 
 
 def _pointwise(scalar: Callable[[float], float]) -> Callable[[Any, Value], Value]:
@@ -242,7 +241,8 @@ REDUCTIONS: dict[Op, Any] = {
 def reduce(arg: Reduce, x: Value) -> Value:
     """A monoid over axes; an empty reduction gives the identity."""
     if arg.index is not None:
-        return first(arg.op, x, arg.axes).astype(arg.index)
+        place = np.argmax if arg.op is Op.MAX else np.argmin
+        return np.asarray(place(_sortable(x), *arg.axes)).astype(arg.index)
     wide = x.astype(accumulator(x.dtype)) if arg.op in (Op.ADD, Op.MUL) else x
     start = np.asarray(identity(arg.op, x.dtype)).astype(wide.dtype)
     if arg.op in (Op.MAX, Op.MIN):
@@ -250,14 +250,6 @@ def reduce(arg: Reduce, x: Value) -> Value:
     else:
         out = REDUCTIONS[arg.op](wide, axis=arg.axes, dtype=wide.dtype)
     return np.asarray(out).astype(x.dtype)
-
-
-def first(op: Op, x: Value, axes: Sequence[int]) -> Value:
-    """The number of the first extreme among the elements along some axes, in their order."""
-    kept = [axis for axis in range(x.ndim) if axis not in axes]
-    size = math.prod(x.shape[axis] for axis in axes)
-    lines = x.transpose(*kept, *axes).reshape(*(x.shape[axis] for axis in kept), size)
-    return np.asarray((np.argmax if op is Op.MAX else np.argmin)(_sortable(lines), -1))
 
 
 def dot(arg: Dot, a: Value, b: Value) -> Value:

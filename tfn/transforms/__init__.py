@@ -38,3 +38,8 @@ Files, in reading order:
 - ``call``: `call`: a function that stays one operation
 - ``stage``: `make_jaxpr`, `eval_shape`
 """
+
+from tfn.lazy import on_demand as _on_demand
+
+with _on_demand(globals()):
+    from tfn.transforms import checks as checks

@@ -16,7 +16,6 @@ import ctypes
 import itertools
 import os
 import sys
-import sysconfig
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -69,7 +68,7 @@ def supported() -> bool:
     return (
         sys.implementation.name == "cpython"
         and sys.version_info < (3, 14)
-        and not sysconfig.get_config_var("Py_GIL_DISABLED")
+        and "t" not in sys.abiflags  # threads without the lock
         and not hasattr(sys, "gettotalrefcount")  # a debug build chains all objects
         and object.__basicsize__ == native.ADDRESS
         and sys.byteorder == "little"
