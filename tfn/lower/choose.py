@@ -13,6 +13,7 @@ Nothing here depends on how many threads there are, so results do not either.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
@@ -81,8 +82,8 @@ class Start(NamedTuple):
 
 def begin(n: Nest, target: Target) -> Start:
     """The nest with what its results' bits depend on decided: the search leaves that alone."""
-    n = _merged(split.reorder_folds(n, _distances(Model(n, target))))
-    model = Model(n, target)
+    n = _merged(split.reorder_folds(n, _distances(model_of(n, target))))
+    model = model_of(n, target)
     lane = model.vector_axis(split.in_order(n.body))
     contraction = next((f for f in split.folds(n.body) if model.contracts(f)), None)
     if contraction is None or not model.reuses(contraction, lane):
@@ -92,7 +93,7 @@ def begin(n: Nest, target: Target) -> Start:
         n, lane = on_unit
     elif lane in contraction.src[1:]:  # dot products: vectors along the reduced axis
         n, _ = split.tile(n, lane, 1, model.lanes)
-    model = model if n is model.nest else Model(n, target)
+    model = model if n is model.nest else model_of(n, target)
     return Start(n, model, lane, next(f for f in split.folds(n.body) if model.contracts(f)))
 
 
@@ -104,7 +105,13 @@ def finish(n: Nest, model: Model) -> Nest:
 
 def work(n: Nest, target: Target) -> int:
     """Estimated nanoseconds on one core."""
-    return int(Model(n, target).total())
+    return int(model_of(n, target).total())
+
+
+@lru_cache(maxsize=8)
+def model_of(n: Nest, target: Target) -> Model:
+    """What is known of a nest, once for all who ask."""
+    return Model(n, target)
 
 
 class Model:
@@ -117,7 +124,7 @@ class Model:
     """
 
     def __init__(self, n: Nest, target: Target) -> None:
-        self.nest = n
+        self.nest, self.loops = n, frozenset(n.loops)
         self.depends = dependences(n.body)
         self.nodes = list(self.depends)
         widths = [u.dtype.itemsize for u in self.nodes if u.op in (Op.LOAD, Op.FOLD)]
@@ -131,6 +138,9 @@ class Model:
             for u in self.nodes
             if u.op in (Op.LOAD, Op.STORE)
         ]
+        self.arithmetic = [
+            (u, self._around(u)) for u in self.nodes if u.op in ELEMENTWISE or u.op is Op.FOLD
+        ]
 
     def _around(self, u: UOp) -> float:
         """How many times a node is computed.
@@ -138,13 +148,12 @@ class Model:
         A value goes into every loop it depends on.  What is loaded for a reduction comes again
         for each register tile, which is taken to be of eight rows.
         """
-        found, loops = set(self.depends[u]), set(self.nest.loops)
-        inner = found - loops
+        found = self.depends[u]
         if u.op is Op.STORE:
-            return float(prod(r.arg.size for r in found | loops))
-        times = prod(r.arg.size for r in found)
-        if u.op is Op.LOAD and inner:
-            times = max(times, prod(r.arg.size for r in inner | loops) / REUSE)
+            return float(prod(r.arg.size for r in self.loops.union(found)))
+        times = prod([r.arg.size for r in found])
+        if u.op is Op.LOAD and not self.loops.issuperset(found):
+            times = max(times, prod(r.arg.size for r in self.loops.union(found)) / REUSE)
         return float(times)
 
     @property
@@ -184,13 +193,11 @@ class Model:
                 total += times * 2 * VECTOR_COST / self._filled(lane_here)
             else:
                 total += times * GATHER_COST
-        for u in self.nodes:
-            if u.op in ELEMENTWISE or u.op is Op.FOLD:
-                lane_here = lane if lane in self.depends[u] else self.own_lane(u)
-                per = self._filled(lane_here) if lane_here is not None else 1.0
-                total += self._around(u) * 0.15 / per
+        for u, outs in self.arithmetic:
+            lane_here = lane if lane in self.depends[u] else self.own_lane(u)
+            per = self._filled(lane_here) if lane_here is not None else 1.0
+            total += outs * 0.15 / per
             if u.op is Op.FOLD:
-                outs = self._around(u)
                 times = outs * prod(r.arg.size for r in u.src[1:])
                 if lane in u.src[1:] or (lane not in self.depends[u] and self.own_lane(u.src[0])):
                     total += outs * ACROSS_COST + times * 0.15 / self.lanes
@@ -216,9 +223,7 @@ class Model:
 
     def own_lane(self, u: UOp) -> UOp | None:
         """The innermost reduced range among those that a node depends on."""
-        loops = set(self.nest.loops)
-        inner = [r for r in self.depends[u] if r not in loops]
-        return inner[-1] if inner else None
+        return next((r for r in reversed(self.depends[u]) if r not in self.loops), None)
 
     def vector_axis(self, in_order: frozenset[int]) -> UOp | None:
         """The loop to vectorise, or a reduced range; None if each fold has its own."""
@@ -243,9 +248,10 @@ def _paired(nodes: Sequence[UOp]) -> frozenset[UOp]:
     groups: dict[tuple[Any, ...], dict[int, list[UOp]]] = {}
     found: set[UOp] = set()
     for u in nodes:
+        if u.op not in (Op.LOAD, Op.STORE):
+            continue
         gates = u.src[2:] if u.op is Op.LOAD else u.src[3:]
-        open_ = all(r.arg.size == 2 for r in walk(gates) if r.op is Op.RANGE)
-        if u.op in (Op.LOAD, Op.STORE) and open_:
+        if all(r.arg.size == 2 for r in walk(gates) if r.op is Op.RANGE):
             terms, offset = affine(u.src[1])
             if any(k == 1 and r.op is Op.RANGE and r.arg.size == 2 for r, k in terms.items()):
                 found.add(u)
@@ -316,7 +322,7 @@ def _on_unit(n: Nest, fold: UOp, target: Target) -> tuple[Nest, UOp] | None:
             continue
         made, neighbour = split.tc(n, r)
         made = split.tidy(made)
-        model = Model(made, target)
+        model = model_of(made, target)
         access = [(u, terms) for u, terms, _ in model.access if u.op is Op.LOAD]
         both = [(u, terms) for u, terms in access if neighbour in model.depends[u]]
         if len(both) != 2 or any(model.stride(*one, neighbour) != 1 for one in both):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, walk
+from tfn.trace.uop import UOp, nodes
 
 
 @lru_cache(maxsize=64)
@@ -15,7 +15,7 @@ def dependences(body: UOp) -> Mapping[UOp, tuple[UOp, ...]]:
     sets: dict[UOp, frozenset[UOp]] = {}
     shared: dict[frozenset[UOp], tuple[UOp, ...]] = {}
     out: dict[UOp, tuple[UOp, ...]] = {}
-    for node in walk([body]):
+    for node in nodes(body):
         if node.op is Op.RANGE:
             found = frozenset({node})
         elif node.op is Op.FOLD:
@@ -23,9 +23,10 @@ def dependences(body: UOp) -> Mapping[UOp, tuple[UOp, ...]]:
         elif len(node.src) == 1:
             found = sets[node.src[0]]
         else:
-            found = frozenset().union(*(sets[s] for s in node.src))
+            found = frozenset[UOp]().union(*[sets[s] for s in node.src])
         sets[node] = found
-        if found not in shared:
-            shared[found] = tuple(sorted(found, key=lambda r: r.arg.number))
-        out[node] = shared[found]
+        order = shared.get(found)
+        if order is None:
+            order = shared[found] = tuple(sorted(found, key=lambda r: r.arg.number))
+        out[node] = order
     return out

@@ -17,10 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 from tfn.dtypes import FLOATS, INT64
 from tfn.lower.affine import affine
+from tfn.lower.bounds import integer
 from tfn.lower.carry import Folding, Recurring
 from tfn.lower.depends import dependences
 from tfn.lower.interleave import interleave
@@ -28,7 +29,7 @@ from tfn.lower.scopes import Scopes
 from tfn.lower.shuffle import transpose
 from tfn.lower.split import Nest
 from tfn.trace import build, oracle
-from tfn.trace.argument import Access, Param, Place
+from tfn.trace.argument import Access, Const, Param, Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, walk
 
@@ -51,6 +52,8 @@ class Emitter:
         code: the instructions so far, loop by loop.
         env: the value of each range at present: a loop counter, a constant, or lanes.
         fixed: ranges whose value is a known integer at present, for bounds.
+        reads: for each range those that bound it.
+        bounds: for each range those that it bounds.
         values: what has been emitted, by node and the coordinates it depends on.
         fuses: whether products are added to sums without rounding them.
     """
@@ -69,7 +72,9 @@ class Emitter:
         self.depends = dependences(n.body)
         self.written = {s.src[0] for s in n.body.src if s.op is Op.STORE and s.arg is not None}
         ranges = {*n.loops, *(u for u in self.depends if u.op is Op.RANGE)}
-        self.bounds = {r: [b for b in ranges if r in walk(b.src)] for r in ranges}
+        self.reads = {b: ranges.intersection(walk(b.src)) for b in ranges}
+        self.bounds = {r: [b for b in ranges if r in self.reads[b]] for r in ranges}
+        self.trips_at: dict[tuple[Any, ...], int] = {}
 
     # Loops.
 
@@ -83,18 +88,21 @@ class Emitter:
         size: int = r.arg.size
         if not r.src:
             return size
-        bound = self._integer(r.src[0])
-        return size if bound is None else max(0, min(size, bound))
+        place = (r, *[self.fixed.get(other) for other in self.reads[r]])
+        if None in place:  # a running loop, whose blocks are full
+            return size
+        found = self.trips_at.get(place)
+        if found is None:
+            found = self.trips_at[place] = max(0, min(size, self._integer(r.src[0])))
+        return found
 
-    def _integer(self, u: UOp) -> int | None:
-        """The value of a bound, None while it depends on a running loop (whose blocks are full)."""
+    def _integer(self, u: UOp) -> int:
+        """The value of a bound."""
         values: dict[UOp, int] = {}
         for node in walk([u]):
             if node.op is Op.CONST:
-                values[node] = int(node.arg.value)
+                values[node] = integer(node)
             elif node.op is Op.RANGE:
-                if node not in self.fixed:
-                    return None
                 values[node] = self.fixed[node]
             else:
                 values[node] = ARITHMETIC[node.op](*(values[s] for s in node.src))
@@ -149,7 +157,7 @@ class Emitter:
         if u.shape:
             return u
         if u.op is Op.CONST:
-            return const(u.arg.value, u.dtype, (lanes,))
+            return UOp(Op.CONST, (), Const(u.dtype, u.arg.bits, (lanes,)))
         return self.add(UOp(Op.SPLAT, (u,), lanes))
 
     def alike(self, values: Sequence[UOp]) -> list[UOp]:
@@ -166,54 +174,55 @@ class Emitter:
 
     def emit(self, u: UOp) -> UOp:
         """The value of a node of the body, at the present coordinates."""
-        values = self.values
         stack = [u]
         while stack:
             node = stack[-1]
-            key = self.key(node)
-            if key in values:
+            if self.held(node) is not None:
                 stack.pop()
                 continue
             if node.op is Op.FOLD:
                 Folding(self, node).run()
                 stack.pop()
                 continue
-            waiting = [s for s in self._sources(node) if self.key(s) not in values]
-            if waiting:
-                stack.extend(reversed(waiting))
+            sources = self._sources(node)
+            found = [self.held(s) for s in sources]
+            if None in found:
+                stack += [s for s, value in zip(sources, found) if value is None][::-1]
                 continue
             stack.pop()
-            values[key] = self._emit(node)
-        return values[self.key(u)]
+            self.values[self.key(node)] = self._emit(node, cast(list[UOp], found))
+        return self.value(u)
+
+    def held(self, u: UOp) -> UOp | None:
+        """What has been emitted for a node, None if nothing has."""
+        if u.op is Op.CONST or u.op is Op.PARAM:
+            return u
+        return self.env[u] if u.op is Op.RANGE else self.values.get(self.key(u))
+
+    def value(self, u: UOp) -> UOp:
+        """What has been emitted for a node."""
+        found = self.held(u)
+        assert found is not None, f"{u} is used before it is emitted"
+        return found
 
     def _sources(self, node: UOp) -> Sequence[UOp]:
         if node.op is Op.LOAD:
             terms, _ = self.sum(node.src[1])
             return [*(t for t, _ in terms if t.op is not Op.RANGE), *node.src[2:]]
         if node.op is Op.WHERE:
-            condition = self.values.get(self.key(node.src[0]))
+            condition = self.held(node.src[0])
             if condition is None:
                 return node.src[:1]
             chosen = known(condition)
             return node.src if chosen is None else (node.src[1] if chosen else node.src[2],)
-        return () if node.op in (Op.RANGE, Op.PARAM, Op.CONST) else node.src
+        return node.src
 
-    def value(self, u: UOp) -> UOp:
-        """What has been emitted for a node."""
-        return self.values[self.key(u)]
-
-    def _emit(self, node: UOp) -> UOp:
-        if node.op in (Op.CONST, Op.PARAM):
-            return node
-        if node.op is Op.RANGE:
-            return self.env[node]
+    def _emit(self, node: UOp, src: list[UOp]) -> UOp:
+        """The value of a node, given those of its `_sources`."""
         if node.op is Op.LOAD:
             return self._load(node)
-        if node.op is Op.WHERE:
-            chosen = known(self.value(node.src[0]))
-            if chosen is not None:
-                return self.value(node.src[1] if chosen else node.src[2])
-        src = [self.value(s) for s in node.src]
+        if node.op is Op.WHERE and len(src) == 1:
+            return src[0]
         if node.dtype not in FLOATS and all(s.op is Op.CONST and not s.shape for s in src):
             return const(oracle.apply(node.op, node.arg, *(s.arg.value for s in src)), node.dtype)
         return self.add(UOp(node.op, tuple(self.alike(src)), node.arg))
@@ -235,7 +244,7 @@ class Emitter:
         for term, k in terms:
             at = self.env[term] if term.op is Op.RANGE else self.value(term)
             if at.op is Op.CONST:
-                offset += k * int(at.arg.value)
+                offset += k * integer(at)
             elif at.op is Op.LANES:
                 stride, lanes = k, at.arg
             elif at.shape:

@@ -59,7 +59,11 @@ class Scopes:
     def add(self, u: UOp) -> UOp:
         """Place an instruction in the innermost loop that it depends on; constants need none."""
         if u not in self.placed and u.op not in (Op.CONST, Op.PARAM, Op.LANES):
-            scope = max((self.of(s) for s in u.src), key=lambda s: s.depth, default=self.root)
+            scope = self.root
+            for s in u.src:
+                other = self.placed.get(s)
+                if other is not None and other.depth > scope.depth:
+                    scope = other
             self.placed[u] = scope
             scope.items.append(u)
         return u

@@ -19,7 +19,7 @@ from tfn.lower.affine import affine
 from tfn.lower.simplify import simplify
 from tfn.trace.argument import Place, Range
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, const, rebuild, walk
+from tfn.trace.uop import UOp, const, nodes, rebuild, walk
 
 NARROW = frozenset({INT32, UINT32})
 
@@ -41,22 +41,22 @@ class Nest:
 
 def nest(body: UOp) -> Nest:
     """The loops of a kernel in the order of their numbers."""
-    inner = {r for node in walk([body]) if node.op is Op.FOLD for r in node.src[1:]}
+    inner = {r for fold in folds(body) for r in fold.src[1:]}
     inner |= {u.src[0] for u in body.src if u.op is Op.RECUR}
-    loops = [n for n in walk([body]) if n.op is Op.RANGE and n not in inner]
+    loops = [r for r in ranges(body) if r not in inner]
     return Nest(body, tuple(sorted(loops, key=lambda r: r.arg.number)))
 
 
 @lru_cache(maxsize=64)
 def ranges(body: UOp) -> tuple[UOp, ...]:
     """All ranges of a body."""
-    return tuple(node for node in walk([body]) if node.op is Op.RANGE)
+    return tuple([node for node in nodes(body) if node.op is Op.RANGE])
 
 
 @lru_cache(maxsize=64)
 def folds(body: UOp) -> tuple[UOp, ...]:
     """All reductions of a body, inner ones first."""
-    return tuple(node for node in walk([body]) if node.op is Op.FOLD)
+    return tuple([node for node in nodes(body) if node.op is Op.FOLD])
 
 
 def in_order(body: UOp) -> frozenset[int]:
@@ -73,14 +73,14 @@ def _rewrite(n: Nest, values: Mapping[UOp, UOp], lists: Mapping[UOp, Sequence[UO
              note: str) -> Nest:  # fmt: skip
     """The nest with ranges replaced: by values where they are used, by lists where they loop."""
     new: dict[UOp, UOp] = {}
-    for node in walk([n.body]):
+    for node in nodes(n.body):
         if node in values:
             new[node] = values[node]
         elif node.op is Op.FOLD:
             inner = [new_r for r in node.src[1:] for new_r in lists.get(r, [new.get(r, r)])]
             new[node] = rebuild(node, (new[node.src[0]], *inner))
         else:
-            new[node] = rebuild(node, tuple(new[s] for s in node.src))
+            new[node] = rebuild(node, tuple([new[s] for s in node.src]))
     loops = tuple(new_r for r in n.loops for new_r in lists.get(r, [new.get(r, r)]))
     return Nest(new[n.body], loops, (*n.opts, note))
 
@@ -215,8 +215,8 @@ def reorder_folds(n: Nest, distance: Mapping[UOp, int]) -> Nest:
     """
     new: dict[UOp, UOp] = {}
     order: list[UOp] = []
-    for node in walk([n.body]):
-        src = tuple(new[s] for s in node.src)
+    for node in nodes(n.body):
+        src = tuple([new[s] for s in node.src])
         if node.op is Op.FOLD:
             fixed = node.arg.index is not None  # it counts its ranges in their order
             inner = sorted(node.src[1:], key=lambda r: 0 if fixed else -distance.get(r, 0))
@@ -241,7 +241,7 @@ def merge(n: Nest, a: UOp, b: UOp) -> Nest | None:
     size = b.arg.size
     if not (_whole(n, a) and _whole(n, b)):
         return None
-    for node in walk([n.body]):
+    for node in nodes(n.body):
         if node.op in (Op.LOAD, Op.STORE):
             terms, _ = affine(node.src[1])
             if terms.get(a, 0) != terms.get(b, 0) * size:
@@ -334,8 +334,8 @@ def tidy(n: Nest) -> Nest:
     is wanted as a narrower integer is computed as one: wrapping around, it is the same.
     """
     new: dict[UOp, UOp] = {}
-    for node in walk([n.body]):
-        src = tuple(new[s] for s in node.src)
+    for node in nodes(n.body):
+        src = tuple([new[s] for s in node.src])
         if node.op in (Op.LOAD, Op.STORE) and _divides(src[1]):
             src = (src[0], simplify(src[1]), *src[2:])
         if node.op is Op.CAST and node.dtype in NARROW and src[0].dtype == INT64:

@@ -121,8 +121,9 @@ class Uses:
     def _needs(self, node: UOp) -> frozenset[UOp]:
         """Values in memory, at least as large, that a node is made of; a few stand for all."""
         found: set[UOp] = set()
+        size = node.size
         for s in node.src:
-            if s.op is not Op.FUNCTION and s.size >= node.size:
+            if s.op is not Op.FUNCTION and s.size >= size:
                 found |= {s} if s in self.barriers or s.op is Op.PARAM else self.needs[s]
         return frozenset(found if len(found) <= MANY_NEEDS else list(found)[:MANY_NEEDS])
 
@@ -147,21 +148,22 @@ class Uses:
                     self._use(s, node, first, ((WHOLE, id(s)),) * s.ndim)
                 return
         for first, places in self.places.get(node, {}).items():
-            if node.op in SEVERAL_RESULTS:
-                for s in node.src:
+            for index, s in enumerate(node.src):
+                if node.op in SEVERAL_RESULTS:
                     self._use(s, node, first, ((WHOLE, id(s)),) * s.ndim)
-                continue
-            for place in places:
-                for index, s in enumerate(node.src):
-                    self._use(s, node, first, self._step(node, index, place))
+                elif node.op in ELEMENTWISE:
+                    self._use(s, node, first, *places)
+                else:
+                    self._use(s, node, first, *[self._step(node, index, at) for at in places])
 
-    def _use(self, source: UOp, node: UOp, first: UOp, place: Place) -> None:
+    def _use(self, source: UOp, node: UOp, first: UOp, *places: Place) -> None:
         if source.op is Op.FUNCTION:
             return
         self.consumers.setdefault(source, set()).add(node)
-        places = self.places.setdefault(source, {}).setdefault(first, set())
-        if len(places) <= MANY_PLACES:  # more than many is just many
-            places.add(place)
+        known = self.places.setdefault(source, {}).setdefault(first, set())
+        for place in places:
+            if len(known) <= MANY_PLACES:  # more than many is just many
+                known.add(place)
 
     def _same_loops(self, node: UOp, readers: dict[UOp, set[Place]]) -> UOp | None:
         """A kernel with the loops of `node` that reads it element by element: join that one."""

@@ -10,7 +10,7 @@ import hashlib
 from functools import lru_cache
 from typing import Any
 
-from tfn.trace.uop import UOp, walk
+from tfn.trace.uop import UOp, nodes
 
 
 def digest(root: UOp) -> str:
@@ -25,7 +25,7 @@ def digest(root: UOp) -> str:
     """
     numbers: dict[UOp, int] = {}
     rows: list[str] = []
-    for node in walk([root]):
+    for node in nodes(root):
         numbers[node] = len(numbers)
         sources = ",".join([str(numbers[s]) for s in node.src])
         rows.append(f"{node.op.value}({sources}){_shown(node.arg)}")

@@ -251,20 +251,27 @@ def walk(roots: Iterable[UOp], enter: Callable[[UOp], bool] | None = None) -> It
     """
     first = list(roots)
     seen: set[UOp] = set()
-    stack = first[::-1]
+    stack: list[Any] = first[::-1]
     while stack:
-        node = stack[-1]
-        if node not in seen:
-            opened = node.op is not Op.FUNCTION or node in first
+        node = stack.pop()
+        if node is None:  # all sources of the node below have been met
+            yield stack.pop()
+        elif node not in seen:
+            seen.add(node)
+            opened = node.src and (node.op is not Op.FUNCTION or node in first)
             if opened and (enter is None or enter(node)):
+                stack += (node, None)
                 for s in node.src[::-1]:
                     if s not in seen:
                         stack.append(s)
-                if stack[-1] is not node:
-                    continue
-            seen.add(node)
-            yield node
-        stack.pop()
+            else:
+                yield node
+
+
+@lru_cache(maxsize=64)
+def nodes(root: UOp) -> tuple[UOp, ...]:
+    """What `walk` finds under a root, remembered: passes ask the same body again and again."""
+    return tuple(walk([root]))
 
 
 def rebuild(node: UOp, src: tuple[UOp, ...]) -> UOp:

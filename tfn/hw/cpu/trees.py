@@ -46,7 +46,7 @@ define i1 @is(ptr %object, ptr %type) {{
 }}
 
 ; The leaves of a tree, each to its place; false if it is not the tree that the code describes.
-define i1 @gather(ptr %object, ptr %cursor, ptr %leaves) {{
+define i1 @gather(ptr %object, ptr %cursor, ptr %leaves) #0 {{
 entry:
   %code = call i64 @word(ptr %cursor)
   switch i64 %code, label %leaf [i64 {NOTHING}, label %nothing i64 {LIST}, label %list
@@ -224,7 +224,7 @@ define void @set(ptr %object, i64 %at, ptr %value) {{
 }}
 
 ; The tree of the results, each made where it belongs; null with an error set.
-define ptr @build(ptr %cursor, ptr %rows, ptr %blocks) {{
+define ptr @build(ptr %cursor, ptr %rows, ptr %blocks) #0 {{
 entry:
   %code = call i64 @word(ptr %cursor)
   switch i64 %code, label %leaf [i64 {NOTHING}, label %nothing i64 {LIST}, label %list

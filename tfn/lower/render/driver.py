@@ -1,13 +1,13 @@
 """The one function of a program, as LLVM IR: kernels in order, tiles shared, barriers between.
 
 Every thread runs it.  It is long and takes no time, so code for it is selected without care: at
-level 2 that took as long as ten of the kernels it calls.  A kernel with several tiles is worked off by an atomic counter: a thread
-takes the next chunk until none is left, so a late thread delays nobody for long.  A kernel of one
-tile is run by whichever thread comes first, a function of the host by thread 0, the caller.  A
-barrier counts arrivals; the last to arrive opens the next generation, the others spin a while and
-then yield.  `sync` memory is zero when a program starts, but for the address of the host's entry:
-a generation, that address, which call of the host has failed, a count of arrivals, and one counter
-per launch.
+level 2 that took as long as ten of the kernels it calls.  A kernel with several tiles is worked off
+by an atomic counter: a thread takes the next chunk until none is left, so a late thread delays
+nobody for long.  A kernel of one tile is run by whichever thread comes first, a function of the
+host by thread 0, the caller.  A barrier counts arrivals; the last to arrive opens the next
+generation, the others spin a while and then yield.  `sync` memory is zero when a program starts,
+but for the address of the host's entry: a generation, that address, which call of the host has
+failed, a count of arrivals, and one counter per launch.
 """
 
 from __future__ import annotations
