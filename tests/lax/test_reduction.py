@@ -40,6 +40,9 @@ def test_argmax_takes_the_first_nan() -> None:
     assert lax.argmax(x, 1, np.int64).dtype == np.int64
     with pytest.raises(ShapeError, match="axis with elements"):
         lax.argmax(np.zeros((0,), np.float32), 0)
+    with pytest.raises(DTypeError, match="an index is an integer"):
+        lax.argmax(x, 0, np.float32)
+    assert lax.argmax(x, 1, np.uint8).dtype == np.uint8
 
 
 def windows(x: np.ndarray, fold: Callable[..., np.ndarray], pad: float, window: tuple[int, ...],

@@ -154,7 +154,8 @@ def _reduce(draw: Draw, pool: list[UOp]) -> UOp:
 def _count(draw: Draw, pool: list[UOp]) -> UOp:
     x = _some(draw, pool, INT32, least=1)
     op = draw(st.sampled_from([Op.ADD, Op.MAX, Op.MUL]))
-    return build.reduce(x, op, (draw(st.integers(0, x.ndim - 1)),))
+    index = INT32 if op is Op.MAX and draw(st.booleans()) else None
+    return build.reduce(x, op, (draw(st.integers(0, x.ndim - 1)),), index=index)
 
 
 def _dot(draw: Draw, pool: list[UOp]) -> UOp:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 
 from tests.lower.check_passes import HOST
 from tests.lower.graphs import draw, jaxpr, p, same
-from tfn.dtypes import FLOAT32
+from tfn.dtypes import FLOAT32, INT32
 from tfn.lower import cut, decompose, ranges, split
 from tfn.lower.linearize import linearize
 from tfn.lower.split import Nest
@@ -65,6 +68,55 @@ def test_lanes_and_a_rest(op: Op, size: int) -> None:
     if size > 1:
         n, _ = split.tile(n, fold_range(n), 2, 4)
         assert count(n, Op.ACROSS) == 1
+    run(n)
+
+
+SPECIAL = [
+    [math.nan] * 100,
+    [-math.inf] * 100,
+    [0.0, -0.0] * 50,
+    [1.0] * 40 + [math.nan] + [2.0] * 10 + [math.nan] * 49,
+    [*range(50), *range(50)],
+]
+"""Rows of which all, or many, are as good as the best."""
+
+
+@pytest.mark.parametrize("op", [Op.MAX, Op.MIN])
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 17, 31, 32, 33, 100])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_the_place_of_an_extreme_is_the_first(op: Op, size: int, lanes: int) -> None:
+    n = nest(build.reduce(p(0, len(SPECIAL), size), op, (1,), index=INT32))
+    if size > 1:
+        n, _ = split.tile(n, fold_range(n), 2, lanes)
+    rows = np.array(SPECIAL, np.float32)[:, :size]
+    got = np.zeros(len(SPECIAL), np.int32)
+    interpreter.instructions(linearize(n), 0, 1, [got, rows.ravel().copy()])
+    assert got.tolist() == (np.argmax if op is Op.MAX else np.argmin)(rows, 1).tolist()
+
+
+def test_places_are_counted_once_for_all_vectors() -> None:
+    """Beside it a vector takes a load, two comparisons, and two choices."""
+    n = nest(build.reduce(p(0, 640), Op.MAX, (0,), index=INT32))
+    n, _ = split.tile(n, fold_range(n), 4, 16)
+    items = linearize(n)
+    start = next(i for i, u in enumerate(items) if u.op is Op.LOOP)
+    inside = items[start : next(i for i, u in enumerate(items) if u.op is Op.END)]
+    assert sum(u.op is Op.WHERE for u in inside) == 8
+    assert sum(u.op in (Op.CAST, Op.SPLAT) for u in inside) == 2
+
+
+def test_places_with_lanes_along_the_output() -> None:
+    n = nest(build.cast(build.reduce(p(0, 23, 37), Op.MAX, (0,), index=INT32), FLOAT32))
+    n, _ = split.tile(n, n.loops[0], 2, 8)
+    assert count(n, Op.ACROSS) == 0
+    run(n)
+
+
+def test_places_after_splits_in_splits() -> None:
+    """With rests that are neither whole blocks nor whole vectors."""
+    n = nest(build.cast(build.reduce(p(0, 3, 60), Op.MIN, (1,), index=INT32), FLOAT32))
+    n, _, inner = split.split(n, fold_range(n), 20, Place.LOOP)
+    n, _ = split.tile(n, inner, 2, 4)
     run(n)
 
 

@@ -78,6 +78,27 @@ def test_long_reductions_in_two_stages(op: Op, shape: tuple[int, ...], axes: tup
         assert partial.size <= STAGE_TILES * u.size
 
 
+@pytest.mark.parametrize("op", [Op.MAX, Op.MIN])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [((LONG_REDUCTION + 1,), (0,)), ((3, LONG_REDUCTION), (1,)), ((40_001, 2), (0,)),
+     ((2, 33_333, 3), (1,))],
+)  # fmt: skip
+def test_places_in_two_stages(op: Op, shape: tuple[int, ...], axes: tuple[int, ...]) -> None:
+    """Of many that are as good the first, in whichever tile; NaN is the best."""
+    u = build.reduce(p(0, *shape), op, axes, index=INT32)
+    made = two_stages(u)
+    (partial,) = ops([made], Op.GBARRIER)
+    assert partial.size <= STAGE_TILES * u.size and made.dtype == INT32
+    value = np.round(draw(shape, FLOAT32))
+    for _ in range(2):
+        same(by_definition([made], [value])[0], by_definition([u], [value])[0])
+        value.flat[-5:] = np.nan
+        value.flat[value.size // 2] = np.nan
+    value[...] = -np.inf if op is Op.MAX else np.inf
+    same(by_definition([made], [value])[0], by_definition([u], [value])[0])
+
+
 @pytest.mark.parametrize("shape", [(LONG_REDUCTION - 1,), (FEW_OUTPUTS + 1, LONG_REDUCTION)])
 def test_short_reductions_and_many_are_left_alone(shape: tuple[int, ...]) -> None:
     u = build.add_up(p(0, *shape), (len(shape) - 1,))

@@ -211,6 +211,15 @@ def test_folds_step_with_the_longest_stride_outside() -> None:
     keeps_the_meaning(n, after)
 
 
+def test_a_fold_that_gives_an_index_keeps_its_order() -> None:
+    n = only(build.reduce(p(0, 3, 35), Op.MAX, (1,), index=INT32))
+    (fold,) = (u for u in walk([n.body]) if u.op is Op.FOLD)
+    after, a, b = split(n, fold.src[1], 7, Place.LOOP)
+    assert reorder_folds(after, {a: 1, b: 100}) is after
+    keeps_the_meaning(n, after)
+    keeps_the_meaning(n, split(after, b, 4, Place.UPCAST)[0])
+
+
 def test_merge_where_addresses_allow() -> None:
     n = only(p(0, 5, 7) * 2.0)
     after = merge(n, *n.loops)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import tfn
 import tfn.numpy as tnp
 from tests.numpy.values import ALL, FLOATS, INTEGERS, close, kind, sample
 from tfn.errors import ArgumentError, AxisError, ShapeError
@@ -75,6 +76,57 @@ def test_extremes_propagate_nan_and_the_first_wins():
     assert tnp.argmax(x) == 1 == tnp.argmin(x)
     assert tnp.argmax(np.int32([2, 7, 7])) == 1
     assert tnp.argmax(np.float32([-np.inf, -np.inf])) == 0
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("shape", [(1, 1), (5, 1), (1, 7), (3, 67), (17, 16), (2, 3, 131)])
+def test_places_of_extremes(name, shape):
+    """Among many that are equal; with and without vectors, and what they leave over."""
+    x = np.random.default_rng(5).integers(0, 4, shape).astype(kind(name))
+    for case in (x, sample(name, shape, 6)):
+        wide = case.astype(np.float64) if name in FLOATS else case
+        for axis in (None, *range(-1, len(shape))):
+            close(tnp.argmax(case, axis), wide.argmax(axis).astype(np.int32))
+            close(tnp.argmin(case, axis), wide.argmin(axis).astype(np.int32))
+
+
+@pytest.mark.parametrize("row", [
+    [np.nan] * 70, [-np.inf] * 70, [np.inf] * 70, [-0.0, 0.0] * 35, [0.0, -0.0] * 35,
+    [*range(69), np.nan], [np.nan, *range(69)], [-np.inf, *[np.nan] * 3, *[np.inf] * 66],
+])  # fmt: skip
+def test_the_first_of_what_is_as_good(row):
+    for size in (1, 2, 16, 17, 64, 65, 70):
+        for x in (np.float32(row[:size]), np.float64([row[:size], row[:size][::-1]])):
+            close(tnp.argmax(x, -1), np.argmax(x, -1).astype(np.int32))
+            close(tnp.argmin(x, -1), np.argmin(x, -1).astype(np.int32))
+            close(tnp.argmax(x.T, 0), np.argmax(x.T, 0).astype(np.int32))
+
+
+def test_places_in_views_and_under_transforms():
+    x = sample("float32", (6, 9, 35), 7)
+    want = x.argmax(-1).astype(np.int32)
+    close(tfn.jit(lambda x: tnp.argmax(x.T[::-1, ::2], 1))(x), x.T[::-1, ::2].argmax(1))
+    close(tfn.jit(lambda x: tnp.argmax(x[1:, 2:-1, 3:30:4].reshape(5, -1) * 2, 1))(x),
+          (x[1:, 2:-1, 3:30:4].reshape(5, -1) * 2).argmax(1))  # fmt: skip
+    close(tfn.jit(lambda x: tnp.argmax(x.transpose(2, 0, 1)))(x), x.transpose(2, 0, 1).argmax())
+    close(tfn.vmap(tfn.vmap(tnp.argmax))(x), want)
+    close(tfn.jit(tfn.vmap(lambda x: tnp.argmax(x, 0), in_axes=1, out_axes=1))(x), x.argmax(0).T)
+    best, at = tfn.jit(lambda x: (tnp.max(x, -1), tnp.argmax(x, -1)))(x[:, 1:])
+    close(best, x[:, 1:].max(-1))
+    close(at, want[:, 1:])
+    y = np.float32([[3, 1, 3], [0, 5, 2]])
+    slope = tfn.grad(lambda y: (tnp.max(y, 1) * tnp.argmax(y, 1)).sum())(y)
+    close(slope, np.float32([[0, 0, 0], [0, 1, 0]]))
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_places_in_many_elements(axis):
+    """In two stages, and in streams."""
+    x = np.random.default_rng(8).integers(-99, 99, (3, 70_001)).astype(np.float32)
+    x[1, 50_000] = x[1, 60_000] = np.nan
+    for y in (x, x[:, ::-1], np.repeat(x, 3, 1)):
+        close(tnp.argmax(y, axis), y.argmax(axis).astype(np.int32))
+        close(tfn.jit(lambda y: tnp.argmin(y * 2 + 1, axis))(y), (y * 2 + 1).argmin(axis))
 
 
 def test_without_elements():

@@ -91,6 +91,20 @@ def test_a_bounded_range_stops_at_its_bound(op: Op) -> None:
     assert np.array_equal(out[:10], X[:10]) and (out[10:] == 100).all()
 
 
+@pytest.mark.parametrize("op", [Op.MAX, Op.MIN])
+def test_a_fold_of_pairs_gives_the_index_of_the_extreme(op: Op) -> None:
+    a = ranged(4, 3)
+    b = ranged(5, 4, index(10) - a * 4)
+    pair = UOp(Op.TUPLE, (load(B, a * 4 + b), a * 4 + b))
+    place = UOp(Op.FOLD, (pair, a, b), Fold(op, INT32))
+    out, *_ = run(UOp(Op.STORE, (A, index(0), UOp(Op.CAST, (place,), FLOAT32))))
+    assert out[0] == (np.argmax if op is Op.MAX else np.argmin)(X[:10])
+    place = UOp(Op.FOLD, (UOp(Op.TUPLE, (load(B, R * 7 + S), S)), S), Fold(op, INT32))
+    out, *_ = run(UOp(Op.STORE, (A, R, UOp(Op.CAST, (place,), FLOAT32))))
+    want = (np.argmax if op is Op.MAX else np.argmin)(X[:35].reshape(5, 7), 1)
+    assert out[:5].tolist() == want.tolist()
+
+
 def test_gates() -> None:
     inside = (index(2) <= S) & (S < 6)
     out, *_ = run(UOp(Op.STORE, (A, S, load(B, S * 50, inside), S < 5)))

@@ -322,6 +322,22 @@ def test_reductions_propagate_nan_and_start_from_the_identity():
     assert apply(Op.REDUCE, Reduce(Op.ADD, (0,)), empty).tolist() == [0, 0]
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_the_place_of_an_extreme(axis):
+    x = RNG.integers(0, 3, (2, 3, 4)).astype(np.int8)
+    for op, best in ((Op.MAX, max), (Op.MIN, min)):
+        got = apply(Op.REDUCE, Reduce(op, (axis,), INT32), x)
+        lines = np.moveaxis(x, axis, -1).reshape(-1, x.shape[axis]).tolist()
+        assert got.dtype == INT32 and got.ravel().tolist() == [r.index(best(r)) for r in lines]
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, np.float32], ids=str)
+def test_the_first_nan_is_before_all_numbers(dtype):
+    x = np.array([[1.0, NAN, INF, NAN], [-INF, -INF, -INF, -INF], [-0.0, 0.0, -1, -2]], dtype)
+    assert apply(Op.REDUCE, Reduce(Op.MAX, (1,), INT32), x).tolist() == [1, 0, 0]
+    assert apply(Op.REDUCE, Reduce(Op.MIN, (1,), INT32), x).tolist() == [1, 0, 3]
+
+
 def test_short_floats_are_summed_in_32_bits():
     ones = np.ones(5000, BFLOAT16)
     assert float(apply(Op.REDUCE, Reduce(Op.ADD, (0,)), ones)) == 4992  # 5000, rounded once

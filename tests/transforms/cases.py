@@ -112,6 +112,13 @@ def reduction(op: Op, name: str, *axes: int) -> Case:
                 lambda x: UOp(Op.REDUCE, (x,), Reduce(op, axes)), (normal(3, 2, 5),))  # fmt: skip
 
 
+def place(op: Op, axis: int) -> Case:
+    """Where the first extreme along an axis is, beside a sum that has a derivative."""
+    return Case(f"place of {op.value} {axis}", Op.REDUCE,
+                lambda x: as_float(UOp(Op.REDUCE, (x,), Reduce(op, (axis,), INT32)))
+                + build.add_up(x, (axis,)), (normal(3, 2, 5),))  # fmt: skip
+
+
 def weighed(z: UOp) -> UOp:
     """One real number of both parts of a complex one."""
     return build.real(z) + build.imag(z) * 0.5
@@ -329,7 +336,7 @@ CASES = [
 
     reduction(Op.ADD, "one", 1), reduction(Op.ADD, "all", 0, 1, 2),
     reduction(Op.MAX, "two", 0, 2), reduction(Op.MIN, "one", 2), reduction(Op.MUL, "two", 0, 2),
-    reduction(Op.MUL, "all", 0, 1, 2),
+    reduction(Op.MUL, "all", 0, 1, 2), place(Op.MAX, 1), place(Op.MIN, 2),
     Case("product with zeros", Op.REDUCE, lambda x: UOp(Op.REDUCE, (x,), Reduce(Op.MUL, (1,))),
          (np.array([[1.5, 0, 2, 3, 1], [0, 0, 2, 0.5, 3], [2, 1, 0.5, 3, -1]]),)),
     Case("empty product", Op.REDUCE, lambda x: UOp(Op.REDUCE, (x,), Reduce(Op.MUL, (1,))),

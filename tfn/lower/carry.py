@@ -11,6 +11,7 @@ from itertools import chain, count, product
 from typing import Any, Protocol
 
 from tfn.dtypes import FLOATS, INT64, DType
+from tfn.lower.affine import affine
 from tfn.lower.scopes import Scopes
 from tfn.trace import build
 from tfn.trace.argument import Place
@@ -64,7 +65,7 @@ class Emitter(Protocol):
 
 
 Total = tuple[UOp, ...]
-"""What a reduction carries: a value, or the best one and the iteration that it was first met in."""
+"""What a reduction carries: a value; or the best one, and where it was met first."""
 
 
 class Folding:
@@ -73,16 +74,20 @@ class Folding:
     Each coordinate has an accumulator, and each unrolled coordinate of the reduction's own ranges
     another; these are combined as a tree when the loops have ended, and then the lanes.
 
-    Where the place of an extreme is wanted there is a second one, for the number of the iteration
-    as the loops alone count it: that is the same for all coordinates, so it costs one instruction
-    beside them.  What coordinates and lanes add to it follows when the loops have ended, and the
-    first place is then the least of those where the best is.
+    Where the index of an extreme is wanted there is a second one, for what the loops alone add to
+    the index: that is the same for all coordinates, so it is one instruction beside them.  What
+    coordinates and lanes add follows when the loops have ended; the least index with the best
+    value is then the first.
     """
 
     def __init__(self, emitter: Emitter, node: UOp) -> None:
         self.e, self.node = emitter, node
         self.op: Op = node.arg.op
+        self.index: DType | None = node.arg.index
         self.body, ranges = node.src[0], node.src[1:]
+        if self.index is not None:
+            self.body, place = node.src[0].src
+            self.steps, _ = affine(place)
         self.loops = [r for r in ranges if r.arg.place is Place.LOOP]
         self.unit = [r for r in ranges if r.arg.place is Place.UNIT]
         self.own = [r for r in ranges if r.arg.place in (Place.UPCAST, Place.LANE)]
@@ -92,11 +97,6 @@ class Folding:
         lanes = self.lanes + [r for r in self.own if r.arg.place is Place.LANE]
         self.width = lanes[0].arg.size if lanes else 0
         self.shape = (self.width,) if self.width else ()
-        self.index: DType | None = node.arg.index
-        self.ranges, steps = ranges, [1]
-        for r in ranges[:0:-1]:
-            steps.append(steps[-1] * r.arg.size)
-        self.steps = steps[::-1]
 
     def run(self) -> None:
         """Emit the reduction in the loop it belongs to, and remember its value everywhere."""
@@ -193,7 +193,7 @@ class Folding:
         return (e.code.add(UOp(self.op, (total, value))),)
 
     def _better(self, best: UOp, place: UOp) -> Total:
-        """The value and the present iteration, if it is better: a NaN is, unless there was one."""
+        """The value and where it is, if it is better: a NaN is, unless there was one."""
         add = self.e.code.add
         value, best = self._value(best)
         low, high = (best, value) if self.op is Op.MAX else (value, best)
@@ -206,11 +206,11 @@ class Folding:
         return add(build.where(better, value, best)), add(build.where(better, now, place))
 
     def _number(self, ranges: Sequence[UOp]) -> UOp:
-        """What some of the ranges add to the number of the present iteration."""
+        """What some of the ranges add to the index."""
         assert self.index is not None
         add = self.e.code.add
         known, total = 0, const(0, self.index)
-        for r, step in zip(self.ranges, self.steps, strict=True):
+        for r, step in self.steps.items():
             at = self.e.env[r] if r in ranges else const(0, INT64)
             if at.op is Op.CONST:
                 known += step * int(at.arg.value)

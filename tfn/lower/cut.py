@@ -23,6 +23,9 @@ from tfn.trace.jaxpr import function as make_function
 from tfn.trace.op import LOOPS, Op
 from tfn.trace.uop import UOp, rebuild, walk
 
+SPARSE = 16
+"""Of so many elements a gather takes one at most, if what it reads is made where it is read."""
+
 
 def kernels(function: UOp, target: Target) -> UOp:
     """The function with numbered barriers: the stage KERNELS.
@@ -72,13 +75,16 @@ def origin(node: UOp) -> UOp:
 
 
 def operands(outputs: Iterable[UOp], barriers: set[UOp]) -> set[UOp]:
-    """Policy: what contractions and gathers read many times exists in memory."""
+    """Policy: what contractions and gathers read many times exists in memory.
+
+    Of what is gathered but here and there only those elements are made.
+    """
     found: set[UOp] = set()
     for node in walk(outputs):
         if node.op in CONTRACTIONS:
             found.update(filter(None, (_operand(s, barriers) for s in node.src)))
-        elif node.op is Op.GATHER and computed(node.src[0], barriers):
-            found.add(node.src[0])
+        elif node.op is Op.GATHER and node.size * SPARSE > node.src[0].size:
+            found.update(s for s in node.src[:1] if computed(s, barriers))
     return found
 
 

@@ -357,8 +357,6 @@ def two_stages(u: UOp) -> UOp:
         axes: tuple[int, ...] = (0,)
     else:
         axes = arg.axes
-    if arg.index is not None and len(axes) > 1:
-        return u
     step = -(-n // STAGE_TILES)
     tiles = -(-n // step)
     value = const(build.identity(arg.op, x.dtype), x.dtype)

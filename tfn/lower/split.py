@@ -218,7 +218,7 @@ def reorder_folds(n: Nest, distance: Mapping[UOp, int]) -> Nest:
     for node in nodes(n.body):
         src = tuple([new[s] for s in node.src])
         if node.op is Op.FOLD:
-            fixed = node.arg.index is not None  # it counts its ranges in their order
+            fixed = node.arg.index is not None  # which rises in this order
             inner = sorted(node.src[1:], key=lambda r: 0 if fixed else -distance.get(r, 0))
             order += inner
             src = (src[0], *(new[r] for r in inner))

@@ -277,7 +277,9 @@ def _fold(op: Op, body: UOp, ranges: Sequence[UOp], dtype: DType,
     loops = [r for r in ranges if r.op is Op.RANGE]
     wide = build.accumulator(body.dtype)  # also of max and min: processors compare no bfloat16
     if loops:
-        body = UOp(Op.FOLD, (build.cast(body, wide), *loops), Fold(op, index))
+        body = build.cast(body, wide)
+        body = body if index is None else UOp(Op.TUPLE, (body, *loops))
+        body = UOp(Op.FOLD, (body, *loops), Fold(op, index))
     elif index is not None:
         body = const(0, index)
     return build.cast(body, dtype)

@@ -457,7 +457,14 @@ def _arg(name: str, op: Op, x: ArrayLike, axis: int | None, keepdims: bool) -> A
     x = array_of(name, x)
     axes = some_axes(name, axis, x.ndim) if axis is None else (one_axis(name, axis, x.ndim),)
     not_empty(name, x, axes, "check the shape first")
-    return apply(build.reduce, (x,), op, axes, bool(keepdims), INT32)
+    return apply(_place, (x,), op, None if axis is None else axes[0], bool(keepdims))
+
+
+def _place(x: UOp, op: Op, axis: int | None, keepdims: bool) -> UOp:
+    if axis is not None:
+        return build.reduce(x, op, (axis,), keepdims, INT32)
+    found = build.reduce(reshape(x, (x.size,)), op, (0,), index=INT32)
+    return reshape(found, (1,) * x.ndim) if keepdims else found
 
 
 amax, amin = max, min

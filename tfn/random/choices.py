@@ -57,14 +57,6 @@ def taken(x: UOp, places: UOp, axis: int) -> UOp:
     return build.permute(picked, order)
 
 
-def first_largest(u: UOp, axis: int) -> UOp:
-    """The first coordinate of the largest element along an axis."""
-    largest = build.expand(build.reduce(u, Op.MAX, (axis,), keepdims=True), u.shape)
-    places = build.iota(u.shape, axis, INT32)
-    beyond = build.full_like(places, u.shape[axis] - 1)
-    return build.reduce(build.where(build.eq(u, largest), places, beyond), Op.MIN, (axis,))
-
-
 def largest_places(u: UOp, count: int) -> UOp:
     """The coordinates of the largest elements of each line, the largest first."""
     last = (u.ndim - 1,)
@@ -83,7 +75,8 @@ def categorical_body(words: UOp, logits: UOp, shape: Shape, axis: int, gumbel: B
     lines = list(shape[len(prefix) :])
     lines.insert(axis, logits.shape[axis])
     noise = gumbel(words, (*prefix, *lines), logits.dtype)
-    return first_largest(noise + build.broadcast_to(logits, noise.shape), len(prefix) + axis)
+    noisy = noise + build.broadcast_to(logits, noise.shape)
+    return build.reduce(noisy, Op.MAX, (len(prefix) + axis,), index=INT32)
 
 
 def distinct_body(words: UOp, logits: UOp, count: int, axis: int, gumbel: Body) -> UOp:

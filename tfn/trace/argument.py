@@ -95,8 +95,8 @@ class Reduce:
     """Which monoid over which axes; the axes vanish.
 
     Attributes:
-        index: where the first extreme is, instead of the extreme, in this dtype: its number among
-            the elements along the axes, row by row.  The first NaN is before all numbers.
+        index: of the first extreme along the one axis, which is wanted instead of it, in this
+            dtype.  NaN is more extreme than all numbers.
     """
 
     op: Op
@@ -368,8 +368,8 @@ class Fold:
     """A monoid over the ranges that follow the body among the sources.
 
     Attributes:
-        index: the number of the iteration with the first extreme is wanted, in this dtype; the
-            ranges count in their order, the last one fastest.
+        index: of the extreme, which is wanted instead of it, in this dtype; then the body is a
+            TUPLE of a value and its index, which rises from iteration to iteration.
     """
 
     op: Op

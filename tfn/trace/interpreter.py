@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from tfn.frozen import frozen
-from tfn.trace.build import identity
+from tfn.trace.argument import Fold
+from tfn.trace.build import cast, identity
 from tfn.trace.op import Op
-from tfn.trace.oracle import MEANING, REDUCTIONS, Value, apply, first
+from tfn.trace.oracle import MEANING, REDUCTIONS, Value, apply
 from tfn.trace.uop import UOp, walk
 
 
@@ -117,7 +118,7 @@ class _Grid:
         if node.op is Op.LOAD:
             return self._load(node, values)
         if node.op is Op.FOLD:
-            return self._fold(node, values[0])
+            return self._fold(node, values[0]) if node.arg.index is None else self._first(node)
         return apply(node.op, node.arg, *values)
 
     def valid(self, ranges: Sequence[UOp]) -> Value:
@@ -140,15 +141,21 @@ class _Grid:
         shape = list(np.shape(body)) or [1] * len(self.free)
         for r, axis in zip(node.src[1:], axes, strict=True):
             shape[axis] = r.arg.size
-        kind = node.src[0].dtype
-        start = np.asarray(identity(node.arg.op, kind)).astype(kind)
+        start = np.asarray(identity(node.arg.op, node.dtype)).astype(node.dtype)
         mask = self.valid(node.src[1:])
         body = np.broadcast_to(np.where(mask, body, start), np.broadcast_shapes(shape, mask.shape))
-        if node.arg.index is not None:
-            return np.expand_dims(first(node.arg.op, body, axes).astype(node.dtype), axes)
         return np.asarray(REDUCTIONS[node.arg.op](body, axis=axes, keepdims=True)).astype(
             node.dtype
         )
+
+    def _first(self, node: UOp) -> Value:
+        """The least index where the value is the best, or NaN."""
+        (value, index), ranges = node.src[0].src, node.src[1:]
+        best = UOp(Op.FOLD, (value, *ranges), Fold(node.arg.op))
+        found = self.values[value]
+        hit = (found == self._fold(best, found)) | (found != found)
+        places = np.where(hit, self.values[index], np.iinfo(node.dtype).max).astype(node.dtype)
+        return self._fold(UOp(Op.FOLD, (cast(index, node.dtype), *ranges), Fold(Op.MIN)), places)
 
     def store(self, store: UOp) -> None:
         """Write the value wherever the bounds and the gate allow."""

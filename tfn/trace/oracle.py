@@ -242,7 +242,7 @@ def reduce(arg: Reduce, x: Value) -> Value:
     """A monoid over axes; an empty reduction gives the identity."""
     if arg.index is not None:
         place = np.argmax if arg.op is Op.MAX else np.argmin
-        return np.asarray(place(_sortable(x), *arg.axes)).astype(arg.index)
+        return np.asarray(place(_sortable(x), axis=arg.axes[0])).astype(arg.index)
     wide = x.astype(accumulator(x.dtype)) if arg.op in (Op.ADD, Op.MUL) else x
     start = np.asarray(identity(arg.op, x.dtype)).astype(wide.dtype)
     if arg.op in (Op.MAX, Op.MIN):

@@ -262,6 +262,7 @@ def _reduce(src: tuple[Node, ...], arg: Any) -> Type:
     _need("reduce", x, _ORDERED if ordered else _NUMBERS, "real numbers" if ordered else "numbers")
     if any(not 0 <= axis < len(x.shape) for axis in arg.axes):
         raise AxisError("reduce over an axis that is not there", got=f"{show(x)}, {arg.axes}")
+    assert arg.index is None or (ordered and len(arg.axes) == 1), arg
     kept = tuple(n for axis, n in enumerate(x.shape) if axis not in arg.axes)
     return kept, arg.index or x.dtype
 

@@ -127,6 +127,8 @@ def folds(pool: Pool, dtype: DType) -> None:
         for op in MONOIDS:
             if dtype != BOOL or op in (Op.MAX, Op.MIN):
                 pool.outputs += [build.reduce(x, op, axes) for axes in ((0,), (1,), (0, 1))]
+            if op in (Op.MAX, Op.MIN):
+                pool.outputs += [build.reduce(x, op, (axis,), index=INT32) for axis in (0, 1)]
 
 
 WAYS = {"ops": ops, "casts": casts, "moves": moves, "folds": folds}

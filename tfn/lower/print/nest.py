@@ -83,7 +83,7 @@ def plain(n: Nest) -> Nest:
         elif node.op is Op.FOLD:
             inner = [r for r in src[1:] if r.op is Op.RANGE]
             new[node] = rebuild(node, (src[0], *inner)) if inner else src[0]
-        elif node.op in (Op.LOAD, Op.STORE):
+        elif node.op in (Op.LOAD, Op.STORE, Op.TUPLE):
             new[node] = rebuild(node, (src[0], simplify(src[1]), *src[2:]))
         else:
             new[node] = rebuild(node, src)
@@ -200,6 +200,10 @@ class Writer:
         self.scopes[node.src[-1]].items.append(step)
         self.texts[node] = Text(name)
 
+    def pair(self, node: UOp) -> None:
+        """A value and its index."""
+        self.texts[node] = Text(", ".join(self.texts[s].text for s in node.src))
+
     def carry(self, node: UOp) -> None:
         """A name, which the recurrence gives its values."""
         self.texts[node] = Text(self._fresh())
@@ -261,6 +265,6 @@ class Writer:
 
 UPDATES = {Op.ADD: "+=", Op.MUL: "*="}
 WRITE: dict[Op, Callable[[Writer, UOp], None]] = {
-    Op.PARAM: Writer.buffer, Op.LOAD: Writer.load, Op.FOLD: Writer.fold,
+    Op.PARAM: Writer.buffer, Op.LOAD: Writer.load, Op.FOLD: Writer.fold, Op.TUPLE: Writer.pair,
     Op.CARRY: Writer.carry, Op.RECUR: Writer.recur, Op.STORE: Writer.store, Op.SINK: Writer.sink,
 }  # fmt: skip
