@@ -23,9 +23,7 @@ The last four are loaded when they are first asked for.
 
 # ruff: noqa: I001  (reading order)
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+from tfn.lazy import on_demand as _on_demand
 from tfn.nn.functions import (
     celu as celu, elu as elu, gelu as gelu, glu as glu, hard_sigmoid as hard_sigmoid,
     hard_silu as hard_silu, hard_swish as hard_swish, hard_tanh as hard_tanh,
@@ -78,11 +76,8 @@ from tfn.nn.losses import (
 from tfn.nn import optim as optim
 from tfn.nn.optim import schedules as schedules
 
-if TYPE_CHECKING:
-    from tfn.nn import checkpoint as checkpoint, data as data, progress as progress, state as state
-else:
-
-    def __getattr__(name):
-        if name in ("checkpoint", "data", "progress", "state"):
-            return import_module(f"tfn.nn.{name}")
-        raise AttributeError(f"module 'tfn.nn' has no attribute {name!r}")
+with _on_demand(globals()):
+    from tfn.nn import checkpoint as checkpoint
+    from tfn.nn import data as data
+    from tfn.nn import progress as progress
+    from tfn.nn import state as state
