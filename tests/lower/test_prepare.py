@@ -19,6 +19,7 @@ from tfn.lower.prepare import (
     LONG_REDUCTION,
     STAGE_TILES,
     for_unit,
+    one_sum,
     packed,
     pad_explicitly,
     panels,
@@ -298,3 +299,30 @@ def test_a_matrix_times_a_vector_is_a_plain_sum_of_each_line() -> None:
     assert not ops(prepared, Op.GBARRIER)
     small = build.dot(p(0, 33, 70), p(1, 70), ((1,), (0,)))
     agree([small])
+
+
+@pytest.mark.parametrize("sums", [(520,), (4, 130)], ids=str)
+def test_a_first_operand_that_is_summed_over_its_lines_is_copied_into_panels(
+    sums: tuple[int, ...],
+) -> None:
+    """The gradient to weights: lines are long, and far apart."""
+    a, b, axes = p(0, *sums, 70), p(1, *sums, 300), tuple(range(len(sums)))
+    u = build.dot(a, b, (axes, axes))
+    made = panels(packed(u), HOST)
+    (kept,) = ops([made], Op.GBARRIER)
+    height = kept.shape[2]
+    assert kept.shape == (-(-70 // height), 520, height, 1) and height % 16 == 0
+    agree([u], rtol=1e-4, atol=1e-3)
+    short = build.dot(p(0, 60, 70), p(1, 60, 300), ((0,), (0,)))
+    assert not ops([panels(packed(short), HOST)], Op.GBARRIER)
+
+
+def test_a_sum_over_neighbouring_axes_is_a_sum_over_one() -> None:
+    u = build.dot(p(0, 4, 6, 5, 3), p(1, 4, 5, 3, 7), ((2, 3), (1, 2)), ((0,), (0,)))
+    made = one_sum(u)
+    assert made.op is Op.DOT and made.shape == u.shape
+    assert (made.arg.contract_a, made.arg.contract_b) == ((2,), (1,))
+    values = inputs([u])
+    same(by_definition([made], values)[0], by_definition([u], values)[0], 1e-5, 1e-5)
+    across = build.dot(p(0, 4, 6), p(1, 6, 4), ((0, 1), (1, 0)))
+    assert one_sum(across) is across

@@ -21,7 +21,7 @@ from tfn.frozen import mutable
 from tfn.trace.op import ELEMENTWISE, MOVEMENT, Op
 from tfn.trace.uop import UOp, walk
 
-WORTH = 1.5
+WORTH = 1.0
 """How many times the small values around a large one it has to be, to be made again instead."""
 
 PLAIN = ELEMENTWISE | MOVEMENT

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import lcm
 
 from tfn.dtypes import FLOAT32, INT32, INT64, int8, int16, uint8
 from tfn.lower.kernel import Target
@@ -29,6 +30,12 @@ some will do."""
 FEW_COLUMNS, APART = 16, 4
 """With fewer columns there is no vector of them; and how many times its own length a line of the
 second operand lies from the next, to be copied."""
+
+PANEL_ROWS = 256
+"""Rows from which on a copy into panels pays, of a second operand as large as the second cache, and
+fewer of a larger one; and columns, of a first operand that is summed over its lines."""
+
+LINE_BYTES = 64
 
 BYTES = frozenset({int8.dtype, uint8.dtype})
 
@@ -161,30 +168,60 @@ def packed(u: UOp) -> UOp:
 
 
 def panels(u: UOp, target: Target) -> UOp:
-    """A second operand that is large, or whose lines lie apart, in panels as wide as the tile::
+    """Operands that are large, or whose lines lie apart, in panels as wide as the register tile::
 
         dot a b, b: f32[K, N]   ->   dot a (view of (barrier of b as f32[N / W, K, W]))
 
     Lines of a panel follow each other in memory; in the operand they lie N apart or more, often at
-    a power of two, where few of them fit into the cache together.
+    a power of two, where few of them fit into the cache together.  The first operand is copied if
+    it is summed over its lines, as in a gradient, and one column of them does not fit.
     """
     if u.op is not Op.DOT:
         return u
+    u = one_sum(u)
     a, b = u.src
-    n = len(u.arg.batch_b)
+    n, lanes = len(u.arg.batch_b), target.vector_bytes // max(4, u.src[1].dtype.itemsize)
     if b.ndim != n + 2 or u.arg.batch_b != tuple(range(n)) or u.arg.contract_b != (n,):
         return u
     batch, columns = b.shape[:n], b.shape[-1]
     rows = build.count(u.shape) // max(build.count((*batch, columns)), 1)
-    steps = strides(b)
-    apart = steps is not None and steps[n] >= APART * columns
-    large = not batch and build.count(b.shape) * b.dtype.itemsize >= 4 * target.l2_bytes
     if 0 in b.shape or min(rows, columns) < FEW_COLUMNS or rows < MANY_ROWS:
         return u
-    if not apart and (not large or columns < MANY_ROWS):
+    steps, depth = strides(b), b.shape[n]
+    height, width = best_tile(rows, -(-columns // lanes), accumulators(target))
+    apart = steps is not None and steps[n] >= APART * columns
+    size_bytes = depth * columns * b.dtype.itemsize
+    large = not batch and rows * size_bytes >= PANEL_ROWS * target.l2_bytes
+    if apart or (large and columns >= MANY_ROWS):
+        b = _panelled(b, lanes * width, 1)
+    across = a.ndim == 2 and u.arg.contract_a == (0,) and columns >= PANEL_ROWS
+    if across and depth * max(LINE_BYTES, height * a.dtype.itemsize) >= target.l1_bytes:
+        a = _panelled(a, lcm(lanes, height), 1)
+    return UOp(Op.DOT, (a, b), u.arg)
+
+
+def one_sum(u: UOp) -> UOp:
+    """A contraction over neighbouring axes as one over a single axis::
+
+    dot[contract ((0, 1), (0, 1))] a b   ->   dot[contract ((0,), (0,))] (reshape a) (reshape b)
+    """
+    sums = u.arg.contract_a, u.arg.contract_b
+    if len(sums[0]) < 2 or any(axes != tuple(range(axes[0], axes[-1] + 1)) for axes in sums):
         return u
-    width = _width(rows, columns, max(4, b.dtype.itemsize), target)
-    return UOp(Op.DOT, (a, _panelled(b, width, 1)), u.arg)
+    src: list[UOp] = []
+    for s, axes in zip(u.src, sums, strict=True):
+        depth = build.count(tuple(s.shape[i] for i in axes))
+        src.append(build.reshape(s, (*s.shape[: axes[0]], depth, *s.shape[axes[-1] + 1 :])))
+    if any(strides(s) is None for s in src):
+        return u
+    gone = len(sums[0]) - 1
+    batch_a, batch_b = (
+        tuple(i - gone * (i > axes[0]) for i in batch)
+        for batch, axes in zip((u.arg.batch_a, u.arg.batch_b), sums, strict=True)
+    )
+    one = (sums[0][:1], sums[1][:1])
+    a, b = src
+    return build.dot(a, b, one, (batch_a, batch_b), u.arg.dtype)
 
 
 def _width(rows: int, columns: int, itemsize: int, target: Target) -> int:

@@ -8,7 +8,7 @@ it, so nothing is read out of bounds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -17,7 +17,7 @@ from tfn.frozen import frozen, mutable
 from tfn.lower.simplify import implied, simplify
 from tfn.trace import build
 from tfn.trace.argument import Fold, Param, Range
-from tfn.trace.op import ELEMENTWISE, Op
+from tfn.trace.op import ELEMENTWISE, Op, Shape
 from tfn.trace.uop import UOp, const
 
 Index = tuple[UOp, ...]
@@ -189,13 +189,30 @@ def _iota(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
 
 def _reshape(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     source = node.src[0]
-    ones = [i for n, i in zip(node.shape, index, strict=True) if n != 1]
-    if [n for n in node.shape if n != 1] == [n for n in source.shape if n != 1]:
-        rest = iter(ones)
-        new = tuple(const(0, INT64) if n == 1 else next(rest) for n in source.shape)
-    else:
-        new = unflat(source.shape, flat(node.shape, index))
-    return (yield source, new, gate)
+    new = [const(0, INT64)] * source.ndim
+    for ours, theirs in _groups(node.shape, source.shape):
+        part = tuple(index[i] for i in ours)
+        if len(ours) + len(theirs) > 2:
+            position = flat(tuple(node.shape[i] for i in ours), part)
+            part = unflat(tuple(source.shape[j] for j in theirs), position)
+        for j, at in zip(theirs, part, strict=True):
+            new[j] = at
+    return (yield source, tuple(new), gate)
+
+
+def _groups(shape: Shape, other: Shape) -> Iterator[tuple[Sequence[int], Sequence[int]]]:
+    """The axes of two shapes that hold the same elements, as few as can be at a time."""
+    ours, theirs = ([i for i, n in enumerate(sizes) if n != 1] for sizes in (shape, other))
+    while ours:
+        i, j = 1, 1
+        left, right = shape[ours[0]], other[theirs[0]]
+        while left != right:
+            if left < right:
+                left, i = left * shape[ours[i]], i + 1
+            else:
+                right, j = right * other[theirs[j]], j + 1
+        yield ours[:i], theirs[:j]
+        ours, theirs = ours[i:], theirs[j:]
 
 
 def _permute(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
