@@ -32,8 +32,8 @@ ACCUMULATORS, ROUNDS = 12, 50_000
 STREAMS = 2, 4
 """Places that are read at once: a core fetches ahead in several."""
 
-VECTOR = 64
-"""Bytes that are read or written at once, by one instruction or more."""
+VECTOR, UNROLLED = 64, 8
+"""Bytes that are read or written at once, by one instruction or more; and how often in a row."""
 
 WORTH = 0.1
 """What takes less than so much of a row's time is no limit of it."""
@@ -60,6 +60,7 @@ done:
 """A kernel of three buffers: the result, an operand, and a size."""
 
 LARGEST = SIZES[-1]
+"""What the buffers hold."""
 
 
 def best(run: Callable[[], Any], seconds: float) -> float:
@@ -127,14 +128,14 @@ def _kernel(name: str, text: str, taken: int, given: int) -> Callable[[int], Any
     takes, gives = (tfn.ShapeDtypeStruct((n // 4,), "float32") for n in (taken, given))
     size = tfn.ShapeDtypeStruct((1,), "int64")
     run = tfn.jit(tfn.kernel(text, name=name, takes=(takes, size), gives=gives))
-    operand = _zeros(takes.size)
+    operand = _ones(takes.size)
     sizes = {n: tfn.numpy.array([n], "int64") for n in (ROUNDS, SIZES[0] // 2, *SIZES)}
     return lambda n: run(operand, sizes[n])
 
 
 @cache
-def _zeros(size: int) -> tfn.Array:
-    return tfn.numpy.zeros(size, "float32")
+def _ones(size: int) -> tfn.Array:
+    return tfn.numpy.ones(size, "float32")
 
 
 # Memory.
@@ -164,8 +165,7 @@ def bandwidths(seconds: float) -> dict[str, list[float]]:
 
 def _reading(streams: int) -> str:
     """All of a buffer, combined into nothing much."""
-    count = 8
-    each = count // streams
+    each = UNROLLED // streams
     before = f"  %part = udiv i64 %size, {streams}\n  %at0 = add i64 0, 0\n"
     before += "".join(f"  %at{k} = add i64 %at{k - 1}, %part\n" for k in range(1, streams))
     phis = "  %s{0} = phi <16 x i32> [ zeroinitializer, %entry ], [ %t{0}, %loop ]\n"
@@ -174,17 +174,20 @@ def _reading(streams: int) -> str:
         f"  %p{k} = getelementptr i8, ptr %in, i64 %j{k}\n"
         f"  %v{k} = load <16 x i32>, ptr %p{k}, align 4\n"
         f"  %t{k} = or <16 x i32> %s{k}, %v{k}\n"
-        for k in range(count)
+        for k in range(UNROLLED)
     )
     after = "  store volatile <16 x i32> %t{0}, ptr %out, align 4\n"
     return LOOP.format(
-        name="read", before=before, body=_repeated(phis, count) + lines, step=each * VECTOR,
-        until="%part", after=_repeated(after, count),
+        name="read", before=before, body=_repeated(phis, UNROLLED) + lines, step=each * VECTOR,
+        until="%part", after=_repeated(after, UNROLLED),
     )  # fmt: skip
 
 
 def _writing(kind: str, past: bool) -> str:
-    """A buffer of zeros, or of what another has; `past` the caches, or into them."""
+    """A buffer of one number, or of what another has; `past` the caches, or into them.
+
+    The number is not zero: there are processors that write zeros three times as fast.
+    """
     how = f"align {VECTOR}, !nontemporal !0" if past else "align 4"
     copied = kind == "copy"
     read = (
@@ -194,9 +197,9 @@ def _writing(kind: str, past: bool) -> str:
     line = (
         "  %o{0} = mul i64 {0}, 64\n  %j{0} = add i64 %i, %o{0}\n" + copied * read
         + "  %q{0} = getelementptr i8, ptr %out, i64 %j{0}\n"
-        + f"  store <16 x i32> {'%v{0}' if copied else 'zeroinitializer'}, ptr %q{{0}}, {how}\n"
+        + f"  store <16 x i32> {'%v{0}' if copied else 'splat (i32 1)'}, ptr %q{{0}}, {how}\n"
     )  # fmt: skip
-    text = LOOP.format(name=kind, before="", body=_repeated(line, 4), step=4 * VECTOR,
+    text = LOOP.format(name=kind, before="", body=_repeated(line, UNROLLED), step=UNROLLED * VECTOR,
                        until="%size", after="")  # fmt: skip
     return text + "!0 = !{i32 1}\n"
 
