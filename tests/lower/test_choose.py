@@ -186,3 +186,12 @@ def test_more_work_takes_longer() -> None:
     assert work(p(0, 10_000) * 2.0) < work(p(0, 20_000) * 2.0) < work(p(0, 10_000, 20) * 2.0)
     assert work(matmul(p(0, 64, 64), p(1, 64, 64))) < work(matmul(p(0, 64, 64), p(1, 64, 256)))
     assert work(p(0, 100, 100) * 2.0) < work(build.permute(p(0, 100, 100), (1, 0)) * 2.0)
+
+
+@pytest.mark.parametrize(("lines", "size"), [(256, 512), (255, 512), (256, 100), (32, 512)])
+def test_short_lines_are_read_from_four_parts_of_memory_at_once(lines: int, size: int) -> None:
+    n = only(HOST, build.add_up(p(0, lines, size), (1,)))
+    parts = [r.arg.size for r in n.loops if r.arg.place is Place.UPCAST]
+    several = lines % 4 == 0 and lines >= 64 and size >= 256
+    assert parts == ([4] if several else [])
+    assert n.loops[0].arg.size == lines // (4 if several else 1)

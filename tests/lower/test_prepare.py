@@ -11,12 +11,13 @@ from tests.lower.check_passes import HOST, check_passes
 from tests.lower.graphs import agree, by_definition, draw, inputs, jaxpr, matmul, on_cores, p, same
 from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32, DType, int8, int16, uint8
 from tfn.hw.cpu.target import host
-from tfn.lower import split
+from tfn.lower import cut, split
 from tfn.lower.choose import choose
 from tfn.lower.decompose import decompose
 from tfn.lower.prepare import (
     FEW_OUTPUTS,
     LONG_REDUCTION,
+    PARTS,
     STAGE_TILES,
     for_unit,
     one_sum,
@@ -27,6 +28,7 @@ from tfn.lower.prepare import (
     strides,
     two_stages,
 )
+from tfn.lower.ranges import stages
 from tfn.trace import build
 from tfn.trace.argument import Conv, Place
 from tfn.trace.op import Op
@@ -326,3 +328,25 @@ def test_a_sum_over_neighbouring_axes_is_a_sum_over_one() -> None:
     same(by_definition([made], values)[0], by_definition([u], values)[0], 1e-5, 1e-5)
     across = build.dot(p(0, 4, 6), p(1, 6, 4), ((0, 1), (1, 0)))
     assert one_sum(across) is across
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16, INT32], ids=lambda d: d.name)
+@pytest.mark.parametrize("rows", [1, 2])
+@pytest.mark.parametrize("columns", [256, 300])
+def test_few_rows_read_a_large_matrix_line_by_line(
+    rows: int, columns: int, dtype: np.dtype
+) -> None:
+    """In four parts, whose sums stay where they are; each line is read for all rows."""
+    u = matmul(p(0, rows, 512, dtype=dtype), p(1, 512, columns, dtype=dtype))
+    made = prepare([u], HOST)
+    (sums,) = ops(made, Op.SCATTER)
+    assert sums.shape == (PARTS, rows, columns) and not ops(made, Op.DOT)
+    agree([u], rtol=2e-2 if dtype == BFLOAT16 else 1e-4, atol=1e-3)
+    kernels = [split.nest(s.body) for s in stages(cut.kernels(jaxpr([u]).function, HOST))]
+    adding = [choose(n, HOST) for n in kernels if split.in_order(n.body)]
+    (n,) = adding
+    outer = [r for r in n.loops if r.arg.place in (Place.LOOP, Place.PARALLEL)]
+    assert outer[0].arg.place is Place.PARALLEL and outer[0].arg.size == PARTS
+    assert outer[1].arg.number in split.in_order(n.body)
+    few = matmul(p(0, 3, 512), p(1, 512, columns))
+    assert not ops(prepare([few], HOST), Op.SCATTER)

@@ -49,8 +49,9 @@ ENOUGH_TILES = 16
 PARALLEL_NS = 10_000
 """A kernel shorter than this stays on one thread: waking another costs about as much."""
 
-LONG, STREAMS = 1 << 14, 4
-"""A reduced range of so many elements is read in so many streams."""
+LONG, LINE, STREAMS = 1 << 14, 1 << 8, 4
+"""A reduced range of so many elements is read in so many streams; shorter ones, of so many, as many
+at a time: that keeps more of memory's requests in flight."""
 
 SMALL_BODY = 24
 """A body of at most so many operations is unrolled by four vectors, a longer one not."""
@@ -374,8 +375,29 @@ def _stream(start: Start) -> Nest:
             n, _ = split.tile(n, lane, 1, lanes)
             n, _, _ = split.split(n, crossing[-1], min(lanes, crossing[-1].arg.size), Place.UPCAST)
         else:
-            n, _ = split.tile(n, lane, upcast, lanes)
+            n, blocks = split.tile(n, lane, upcast, lanes)
+            if in_order:
+                return _in_parts(n, blocks, in_order)
     return _ordered(n, [r for r in n.loops if r.arg.number not in in_order])
+
+
+def _in_parts(n: Nest, blocks: UOp, in_order: frozenset[int]) -> Nest:
+    """Updates in order: the loops around them share the work, if they have enough of it.
+
+    Then lines are read from beginning to end; otherwise each thread takes some blocks of vectors.
+    """
+
+    def free() -> list[UOp]:
+        plain = (r for r in n.loops if r.arg.place is Place.LOOP)
+        return [r for r in plain if r.arg.number not in in_order]
+
+    parts = [r for r in free() if r is not blocks]
+    if prod(r.arg.size for r in parts) < STREAMS:
+        return _ordered(n, free())
+    for r in parts[1:]:
+        if r.arg.size <= STREAMS:  # what is read for one of them is for all
+            n, _ = split.place(n, r, Place.UPCAST)
+    return _ordered(n, [r for r in free() if r is not blocks])
 
 
 def _vectors_of_folds(n: Nest, model: Model) -> Nest:
@@ -388,14 +410,29 @@ def _vectors_of_folds(n: Nest, model: Model) -> Nest:
             side_by_side = 4 if small else 1
             block = model.registers * lanes
             if small and own.arg.size >= LONG and own.arg.size % block == 0:
-                # Several streams keep more of memory's requests in flight than one.
                 n, part, own = split.split(n, own, own.arg.size // STREAMS, Place.LOOP)
                 n, _ = split.place(n, part, Place.UPCAST)
                 side_by_side = model.registers // STREAMS
                 side_by_side //= 1 if fold.arg.index is None else 2  # the best, and where it was
+            elif small and own.arg.size >= LINE and fold.src[1:] == (own,):
+                n = _lines(n)
             vectors = -(-own.arg.size // lanes)
             n, _ = split.tile(n, own, min(vectors, side_by_side), lanes)
     return n
+
+
+def _lines(n: Nest) -> Nest:
+    """The one reduction of many lines, of a line from each of some parts of memory at once::
+
+    for r in range(N): f(r)   ->   for a in range(N / 4): f(a), f(a + N / 4), ...
+    """
+    first = n.loops[0] if n.loops else None
+    if first is None or len(split.folds(n.body)) > 1 or first.arg.number in split.in_order(n.body):
+        return n
+    if first.arg.size % STREAMS or first.arg.size < STREAMS * ENOUGH_TILES:
+        return n
+    n, part, _ = split.split(n, first, first.arg.size // STREAMS, Place.LOOP)
+    return split.place(n, part, Place.UPCAST)[0]
 
 
 def _unit(model: Model, r: UOp, everywhere: bool = False) -> bool:

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from math import lcm
+from operator import add
 
 from tfn.dtypes import FLOAT32, INT32, INT64, int8, int16, uint8
 from tfn.lower.kernel import Target
@@ -20,8 +22,9 @@ from tfn.trace.argument import Conv, Dot, Reduce
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const, rebuild, walk
 
-LINES, LONG_LINE, FEW_ROWS = 8, 256, 2
-"""Lines of a matrix that a product with a vector reads side by side, and from what length on."""
+PARTS, LINES, LONG_LINE, FEW_ROWS = 4, 4, 256, 2
+"""Into how many parts a matrix is cut for a product with a vector, of how many lines side by side
+each, and from what length of the lines on."""
 
 MANY_ROWS, SOME_ROWS, LONG_DEPTH = 64, 16, 128
 """Rows of a product from which on a copy of the second operand pays; if sums are shorter than that,
@@ -316,20 +319,44 @@ def _pieces(u: UOp, rows: int, axis_size: int, target: Target) -> int:
     return pieces if few or 2 * pieces * written <= read else 1
 
 
-def _streams(u: UOp, axis: int, target: Target) -> int:
-    """Pieces of a product with few rows: each takes a line from each of `LINES` parts of memory.
-
-    Piece after piece, so many parts are read side by side, each from its beginning to its end, as
-    the processor foresees.
-    """
+def _few_rows(u: UOp, target: Target) -> bool:
+    """Whether a product reads a large matrix once, for a row or two."""
     arg: Dot = u.arg
     a, b = u.src
     rows = build.count(tuple(n for i, n in enumerate(a.shape) if i not in arg.contract_a))
-    if rows > FEW_ROWS or axis != 0 or strides(b) != (b.shape[-1], 1):
-        return 0
-    far = 4 * build.count(b.shape) * b.dtype.itemsize >= target.l2_bytes
-    lines = far and b.shape[1] >= LONG_LINE and b.shape[0] % LINES == 0
-    return b.shape[0] // LINES if lines else 0
+    if rows > FEW_ROWS or arg.contract_b != (0,) or strides(b) != (b.shape[-1], 1):
+        return False
+    lines, columns = b.shape
+    far = 4 * lines * columns * b.dtype.itemsize >= target.l2_bytes
+    return far and columns >= LONG_LINE and lines % (PARTS * LINES) == 0
+
+
+def by_lines(u: UOp) -> UOp:
+    """``dot a b`` for few rows -> sums of lines of b, which are read from beginning to end::
+
+        for part in 4: for i in K / 16: out[part] += sum of a[part, j, i] * b[part, j, i] for j in 4
+
+    So several parts of memory are read side by side, as the processor foresees, and the sums stay
+    in the first cache.  The parts are shared among threads.
+    """
+    arg: Dot = u.arg
+    a, b = u.src
+    (lines, columns), (i,) = b.shape, arg.contract_a
+    rows, steps, wide = a.size // lines, lines // (PARTS * LINES), build.accumulator(arg.dtype)
+    a = build.moveaxis(a, i, 0)
+
+    def line(u: UOp, k: int, shape: Shape) -> UOp:
+        parts = build.reshape(u, (PARTS, LINES, steps, *shape))
+        one = build.shrink(parts, (0, k, *(0,) * (len(shape) + 1)), (PARTS, k + 1, steps, *shape))
+        one = build.cast(build.reshape(one, (PARTS, steps, *shape)), wide)
+        return build.expand(one, (PARTS, steps, rows, columns))
+
+    products = (line(a, k, (rows, 1)) * line(b, k, (1, columns)) for k in range(LINES))
+    start = const(0, wide, (PARTS, rows, columns))
+    whole = const(0, INT32, (PARTS, steps, 0))
+    sums = build.scatter(start, whole, reduce(add, products), Op.ADD, 1)
+    total = build.add_up(sums, (0,))
+    return build.reshape(build.cast(total, u.dtype), u.shape)
 
 
 def long_dot(u: UOp, target: Target) -> UOp:
@@ -338,22 +365,21 @@ def long_dot(u: UOp, target: Target) -> UOp:
     a, b = u.src
     if not arg.contract_a or arg.batch_a:
         return u
+    if _few_rows(u, target):
+        return by_lines(u)
     i, j = arg.contract_a[0], arg.contract_b[0]
     rows = build.count(tuple(n for k, n in enumerate(a.shape) if k not in arg.contract_a))
-    streams = _streams(u, j, target)
-    pieces = streams or _pieces(u, rows, a.shape[i], target)
+    pieces = _pieces(u, rows, a.shape[i], target)
     if pieces == 1:
         return u
-    step, late = a.shape[i] // pieces, int(streams > 0)  # which of two axes counts the pieces
-    parts = (step, pieces) if late else (pieces, step)
-    a = build.reshape(a, (*a.shape[:i], *parts, *a.shape[i + 1 :]))
-    b = build.reshape(b, (*b.shape[:j], *parts, *b.shape[j + 1 :]))
+    step = a.shape[i] // pieces
+    a = build.reshape(a, (*a.shape[:i], pieces, step, *a.shape[i + 1 :]))
+    b = build.reshape(b, (*b.shape[:j], pieces, step, *b.shape[j + 1 :]))
     contract = (
-        [k + (k > i) + (k == i) * (1 - late) for k in arg.contract_a],
-        [k + (k > j) + (k == j) * (1 - late) for k in arg.contract_b],
+        [k + (k >= i) for k in arg.contract_a],
+        [k + (k >= j) for k in arg.contract_b],
     )
-    places = (i + late,), (j + late,)
-    partial = build.dot(a, b, contract, places, build.accumulator(arg.dtype))
+    partial = build.dot(a, b, contract, ((i,), (j,)), build.accumulator(arg.dtype))
     return build.cast(build.add_up(UOp(Op.GBARRIER, (partial,)), (0,)), u.dtype)
 
 
