@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import Progress
 from rich.table import Table
 from run import environment, machine, pretty
@@ -224,7 +225,7 @@ def table(found: dict[str, dict[str, Any]], title: str) -> Table:
             made.add_section()
         before = group
         if "error" in result:
-            made.add_row(name, "", "", "", "", f"[red]{result['error']}[/]")
+            made.add_row(name, "", "", "", "", f"[red]{escape(result['error'])}[/]")
             continue
         won = [" ".join(r["after"]) for r in result["kernels"] if r["after"] != r["before"]]
         won += [f"no time for {result['left']} of its kernels"] if result["left"] else []

@@ -110,5 +110,6 @@ def test_a_kernel_that_fails_is_a_row_of_the_table(monkeypatch: pytest.MonkeyPat
     failed = tuned("there is no such kernel", 0.1)
     assert "KeyError" in failed["error"]
     text = io.StringIO()
-    Console(file=text, width=120).print(table({"mm256": failed}, "title"))
-    assert "KeyError" in text.getvalue()
+    found = {"mm256": failed, "mm512": {"error": "[1, 2]"}}
+    Console(file=text, width=120).print(table(found, "title"))
+    assert "KeyError" in text.getvalue() and "[1, 2]" in text.getvalue()

@@ -27,7 +27,8 @@ class Config:
         device: name of the default device: ``cpu``, ``python`` or ``null`` (TFN_DEVICE).
         threads: worker threads of the CPU device; 0 means one per core (TFN_THREADS).
         cache_dir: folder of compiled objects (TFN_CACHE_DIR).
-        disk_cache: whether compiled objects are kept on disk (TFN_DISK_CACHE).
+        disk_cache: whether compiled objects, and what `tune` has found, are kept on disk
+            (TFN_DISK_CACHE).
         memory_limit_bytes: largest sum of live buffers, 0 for no limit (TFN_MEMORY_LIMIT).
         key_reuse: whether a random key may be used twice (TFN_KEY_REUSE).
         debug_nans: whether each result is searched for NaN, and the operation named that made the
