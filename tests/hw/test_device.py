@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError, dataclass, field
+from dataclasses import FrozenInstanceError, dataclass, field, replace
 
 import pytest
 
@@ -20,9 +20,9 @@ class Notes:
 
     said: list[object] = field(default_factory=list)
 
-    def compile(self, text: str, target: Target) -> bytes:
+    def compile(self, text: str, target: Target, level: int = 2) -> bytes:
         assert target is TARGET
-        self.said.append(text)
+        self.said.append((text, level))
         return text.encode()
 
     def load(self, program: Program, objects: dict[str, bytes]) -> object:
@@ -39,12 +39,22 @@ def test_loading_compiles_every_text_and_hands_over_the_objects():
     assert device.load(program) is print
     *texts, objects = notes.said
     partial, total = program.kernels
-    assert texts == [partial.text, total.text, program.text]
+    assert [text for text, _ in texts] == [partial.text, total.text, program.text]
     assert objects == {
         "partial": partial.text.encode(),
         "total": total.text.encode(),
         "summed": program.text.encode(),
     }
+
+
+def test_what_takes_no_time_is_made_quickly():
+    notes, program = Notes(), summed(3)
+    partial, total = (launch.kernel for launch in program.launches)
+    rows = zip(program.launches, (1_000_000, 10), strict=True)
+    steps = [replace(step, kernel=replace(step.kernel, work=work)) for step, work in rows]
+    Device("abacus", TARGET, notes, HostMemory(), notes).load(replace(program, steps=tuple(steps)))
+    assert notes.said[:2] == [(partial.text, 2), (total.text, 0)]
+    assert notes.said[2] == (program.text, 0)
 
 
 def test_a_device_that_runs_no_code_compiles_none():

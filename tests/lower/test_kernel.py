@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import pickle
+from dataclasses import replace
 
 import pytest
 
 from tests.lower.check_passes import HOST, SMALL
 from tests.lower.graphs import jaxpr, matmul, p, softmax
-from tfn.lower.kernel import Branch, Launch, Loop, Program, Slot, Space, flatten
+from tfn.lower.kernel import (
+    Branch,
+    Call,
+    Launch,
+    Loop,
+    Program,
+    Routine,
+    Slot,
+    Space,
+    flatten,
+    spent,
+)
 from tfn.lower.pipeline import lower
 
 
@@ -59,3 +71,15 @@ def test_launches_of_loops_and_branches_come_in_the_order_of_their_text(program:
     loop = Loop(0, None, (a,), Slot(Space.ARENA, 0), (b,), False)
     branch = Branch(Slot(Space.ARENA, 0), ((c,), (loop,)), True)
     assert list(flatten([branch, a])) == [c, a, b, a]
+
+
+def test_time_is_counted_by_kernel_and_by_trips(program: Program) -> None:
+    short, long = (replace(program.kernels[i], work=10**i) for i in range(2))
+    once, often = (Launch(kernel, (), False) for kernel in (short, long))
+    ten = Loop(0, 10, (), None, (often, once), False)
+    unknown = Loop(1, None, (once,), Slot(Space.ARENA, 0), (often,), False)
+    assert spent([once, ten]) == {short.name: 11, long.name: 100}
+    assert spent([unknown]) == {short.name: 100, long.name: 1000}
+    routine = Routine((ten,), 0, 0, 110, spent([ten]))
+    calls = [Call(routine, (), Slot(Space.ARENA, 0), False)] * 2
+    assert spent(calls) == {short.name: 20, long.name: 200}

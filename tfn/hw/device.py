@@ -11,8 +11,11 @@ from tfn.dtypes import DType
 from tfn.frozen import frozen
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.cache import Counts
-from tfn.lower.kernel import Program, Target
+from tfn.lower.kernel import Program, Target, spent
 from tfn.trace.op import Shape
+
+NO_TIME = 10_000
+"""A kernel that takes less than this part of a program's time takes none."""
 
 
 class Compiler(Protocol):
@@ -20,8 +23,8 @@ class Compiler(Protocol):
 
     counts: Counts
 
-    def compile(self, text: str, target: Target) -> bytes:
-        """An object file from LLVM IR.  Raises CompileError."""
+    def compile(self, text: str, target: Target, level: int = ...) -> bytes:
+        """An object file from LLVM IR; level 0 is quick, 2 careful.  Raises CompileError."""
 
 
 class Memory(Protocol):
@@ -74,10 +77,18 @@ class Device:
     queue: Queue
 
     def load(self, program: Program) -> Executable:
-        """Compile the texts of a program and make it ready to run."""
+        """Compile the texts of a program and make it ready to run.
+
+        Careful code takes four times as long to make: where no time is spent, it is made quickly.
+        """
         if self.compiler is None:
             return self.queue.load(program, {})
-        texts = {kernel.name: kernel.text for kernel in program.kernels}
-        texts[program.name] = program.text
-        objects = {name: self.compiler.compile(text, self.target) for name, text in texts.items()}
+        times = spent(program.steps)
+        least = times.total() / NO_TIME
+        levels = {kernel: 2 if times[kernel.name] >= least else 0 for kernel in program.kernels}
+        objects = {
+            kernel.name: self.compiler.compile(kernel.text, self.target, level)
+            for kernel, level in levels.items()
+        }
+        objects[program.name] = self.compiler.compile(program.text, self.target, 0)
         return self.queue.load(program, objects)

@@ -8,6 +8,7 @@ runs it all.  A Target is what code is generated for; it is data, passed down.
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
@@ -169,12 +170,14 @@ class Routine:
         inputs: how many inputs it has; the outputs come after them.
         arena_bytes: what it needs for the time of a call.
         work: estimated nanoseconds on one core.
+        spent: how many of them in each kernel.
     """
 
     steps: tuple[Step, ...]
     inputs: int
     arena_bytes: int
     work: int
+    spent: Counter[str]
 
 
 @frozen
@@ -189,6 +192,9 @@ class Call:
     arena: Slot
     barrier: bool
 
+
+UNKNOWN_TRIPS = 100
+"""What a loop without a known number of iterations is taken for."""
 
 Step = Launch | Loop | Branch | HostCall | Call
 
@@ -218,6 +224,23 @@ def _each(steps: Iterable[Step], met: set[Routine]) -> Iterator[Launch | HostCal
 def flatten(steps: Iterable[Step]) -> Iterator[Launch]:
     """All launches, in the order of their text."""
     return (step for step in each(steps) if isinstance(step, Launch))
+
+
+def spent(steps: Iterable[Step]) -> Counter[str]:
+    """Estimated nanoseconds in each kernel, by name: loops by their trips, if known."""
+    found: Counter[str] = Counter()
+    for step in steps:
+        if isinstance(step, Launch):
+            found[step.kernel.name] += step.kernel.work
+        elif isinstance(step, Loop):
+            for name, time in spent((*step.head, *step.body)).items():
+                found[name] += time * (step.trips or UNKNOWN_TRIPS)
+        elif isinstance(step, Branch):
+            for way in step.ways:
+                found += spent(way)
+        elif isinstance(step, Call):
+            found += step.routine.spent
+    return found
 
 
 def host_calls(steps: Iterable[Step]) -> Iterator[HostCall]:

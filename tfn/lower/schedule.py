@@ -27,6 +27,7 @@ from tfn.dtypes import INT64, DType
 from tfn.frozen import frozen, mutable
 from tfn.lower import cut, plan, ranges
 from tfn.lower.kernel import (
+    UNKNOWN_TRIPS,
     Branch,
     Call,
     HostCall,
@@ -38,6 +39,7 @@ from tfn.lower.kernel import (
     Space,
     Step,
     Target,
+    spent,
 )  # fmt: skip
 from tfn.lower.overwrite import elementwise
 from tfn.lower.ranges import Region, Stage
@@ -461,7 +463,7 @@ def schedule(function: UOp, target: Target, kernel: Callable[[UOp, Target], Kern
     frame = scheduler.function(function, params, targets)
     offsets, arena_bytes = plan.arena(scheduler.lives)
     steps = Placer(offsets).steps(frame, plan.Memory())
-    routine = Routine(steps, len(params), arena_bytes, work(frame))
+    routine = Routine(steps, len(params), arena_bytes, work(frame), spent(steps))
     return Schedule(routine, frame, scheduler.lives, offsets)
 
 
@@ -482,7 +484,7 @@ def work(frame: Frame | None) -> int:
         elif p.called is not None:
             total += p.called.routine.work
         elif p.loop is not None:
-            total += (p.loop.trips or 100) * (work(p.head) + work(p.body))
+            total += (p.loop.trips or UNKNOWN_TRIPS) * (work(p.head) + work(p.body))
         else:
             total += max(work(way) for way in p.ways)
     return total

@@ -64,7 +64,7 @@ def test_whatever_decides_the_object_is_in_the_key(compiler, monkeypatch):
     keys = {
         compiler.key(SCALE, HOST_FREE),
         compiler.key(SCALE + " ", HOST_FREE),
-        LlvmCompiler(level=1).key(SCALE, HOST_FREE),
+        compiler.key(SCALE, HOST_FREE, 1),
         compiler.key(SCALE, replace(HOST_FREE, cpu="znver4")),
         compiler.key(SCALE, replace(HOST_FREE, features="+avx512f")),
         compiler.key(SCALE, replace(HOST_FREE, triple="aarch64-unknown-linux-gnu")),

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 from tfn.errors import CompileError
-from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.compile.llvm import CAREFUL, LlvmCompiler
 from tfn.lower.kernel import Target
 
 _MESSAGE_LINES = 3
@@ -22,21 +22,20 @@ class ChildCompiler:
     """A compiler whose every call is a process of its own, sharing the cache on disk.
 
     Attributes:
-        level: LLVM's codegen level, 0 to 3.
         timeout_seconds: after which the child is ended.
     """
 
-    def __init__(self, level: int = 2, timeout_seconds: float = 60.0) -> None:
-        self.level, self.timeout_seconds = level, timeout_seconds
+    def __init__(self, timeout_seconds: float = 60.0) -> None:
+        self.timeout_seconds = timeout_seconds
 
-    def compile(self, text: str, target: Target) -> bytes:
-        """An object file from LLVM IR.
+    def compile(self, text: str, target: Target, level: int = CAREFUL) -> bytes:
+        """An object file from LLVM IR, at one of LLVM's levels, 0 to 3.
 
         Raises:
             CompileError: with what LLVM said, also where it ended the process.
         """
         asked = {"triple": target.triple, "cpu": target.cpu, "features": target.features}
-        request = json.dumps({"text": text, "level": self.level, "target": asked})
+        request = json.dumps({"text": text, "level": level, "target": asked})
         try:
             done = subprocess.run(
                 [sys.executable, "-m", __name__], input=request.encode(), capture_output=True,
@@ -59,9 +58,9 @@ class ChildCompiler:
 def main() -> int:
     """The child: a request as JSON on standard input, the object on standard output."""
     request = json.load(sys.stdin)
-    compiler = LlvmCompiler(request["level"], verify=True)
+    compiler = LlvmCompiler(verify=True)
     try:
-        data = compiler.compile(request["text"], Target(**request["target"]))
+        data = compiler.compile(request["text"], Target(**request["target"]), request["level"])
     except CompileError as error:
         sys.stderr.write(error.got)
         return 1

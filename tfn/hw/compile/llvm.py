@@ -22,6 +22,7 @@ from tfn.hw.compile import cache
 from tfn.hw.compile.cache import Counts
 from tfn.lower.kernel import Target
 
+CAREFUL = 2  # codegen level
 MEMORY_LIMIT_BYTES = 64 << 20
 _MESSAGE_LINES = 6
 
@@ -59,7 +60,7 @@ def llvmlite_version() -> str:
 
 
 @once
-def machine(target: Target, level: int = 2) -> Any:
+def machine(target: Target, level: int = CAREFUL) -> Any:
     """The TargetMachine of a target, which only the holder of LOCK may use.
 
     Raises:
@@ -117,29 +118,28 @@ class LlvmCompiler:
     """Compiles text once, keeping objects in memory and on disk.
 
     Attributes:
-        level: LLVM's codegen level, 0 to 3.
         verify: whether LLVM checks the text beyond its syntax; without it, ill-formed text that
             parses may end the process.
         counts: where objects came from.
     """
 
-    def __init__(self, level: int = 2, verify: bool = False) -> None:
-        self.level, self.verify, self.counts = level, verify, Counts()
+    def __init__(self, verify: bool = False) -> None:
+        self.verify, self.counts = verify, Counts()
         self._kept: OrderedDict[str, bytes] = OrderedDict()
         self._kept_bytes = 0
 
-    def key(self, text: str, target: Target) -> str:
+    def key(self, text: str, target: Target, level: int = CAREFUL) -> str:
         """The digest of all that decides what the object is."""
-        parts = (llvmlite_version(), target.triple, target.cpu, target.features, str(self.level))
+        parts = (llvmlite_version(), target.triple, target.cpu, target.features, str(level))
         return hashlib.sha256("\0".join((*parts, text)).encode()).hexdigest()
 
-    def compile(self, text: str, target: Target) -> bytes:
-        """An object file from LLVM IR; PTX for NVIDIA's targets.
+    def compile(self, text: str, target: Target, level: int = CAREFUL) -> bytes:
+        """An object file from LLVM IR; PTX for NVIDIA's targets.  `level` is LLVM's, 0 to 3.
 
         Raises:
             CompileError: with what LLVM says about the text.
         """
-        key = self.key(text, target)
+        key = self.key(text, target, level)
         with LOCK:
             found = self._kept.get(key)
             if found is not None:
@@ -151,7 +151,7 @@ class LlvmCompiler:
             if found is not None:
                 self.counts.from_disk += 1
             else:
-                found = self._translate(text, target)
+                found = self._translate(text, target, level)
                 self.counts.compiled += 1
                 if config.disk_cache:
                     cache.store(folder, key, found)
@@ -164,8 +164,8 @@ class LlvmCompiler:
         while self._kept_bytes > MEMORY_LIMIT_BYTES and len(self._kept) > 1:
             self._kept_bytes -= len(self._kept.popitem(last=False)[1])
 
-    def _translate(self, text: str, target: Target) -> bytes:
-        llvm, to = binding(), machine(target, self.level)
+    def _translate(self, text: str, target: Target, level: int) -> bytes:
+        llvm, to = binding(), machine(target, level)
         try:
             # The global context would be shared with others and grow for ever.
             module = llvm.parse_assembly(text, llvm.create_context())

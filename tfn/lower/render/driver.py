@@ -1,13 +1,12 @@
 """The one function of a program, as LLVM IR: kernels in order, tiles shared, barriers between.
 
-Every thread runs it.  It is long and takes no time, so code for it is selected without care: at
-level 2 that took as long as ten of the kernels it calls.  A kernel with several tiles is worked off
-by an atomic counter: a thread takes the next chunk until none is left, so a late thread delays
-nobody for long.  A kernel of one tile is run by whichever thread comes first, a function of the
-host by thread 0, the caller.  A barrier counts arrivals; the last to arrive opens the next
-generation, the others spin a while and then yield.  `sync` memory is zero when a program starts,
-but for the address of the host's entry: a generation, that address, which call of the host has
-failed, a count of arrivals, and one counter per launch.
+Every thread runs it.  A kernel with several tiles is worked off by an atomic counter: a thread
+takes the next chunk until none is left, so a late thread delays nobody for long.  A kernel of one
+tile is run by whichever thread comes first, a function of the host by thread 0, the caller.  A
+barrier counts arrivals; the last to arrive opens the next generation, the others spin a while and
+then yield.  `sync` memory is zero when a program starts, but for the address of the host's entry:
+a generation, that address, which call of the host has failed, a count of arrivals, and one counter
+per launch.
 """
 
 from __future__ import annotations
@@ -142,7 +141,6 @@ def driver_text(name: str, steps: Sequence[Step], inputs: int, alone: bool = Fal
         + "\n".join(f"declare void @{kernel}(i64, i64, ptr) #1" for kernel in sorted(declared))
         + "".join(helper for call, helper in HELPERS.items() if call in text)
         + 'attributes #1 = { nounwind "no-builtins" }\n'
-        + 'attributes #2 = { nounwind optnone noinline "no-builtins" }\n'
     )
 
 
@@ -189,7 +187,7 @@ class Driver:
         self.lines += [f"  %operands = alloca [{most} x ptr], align 8", *start]
         self.steps(steps)
         body, stop = "\n".join(self.lines), STOP if self.stops else ""
-        return f"define {head} #2 {{\nentry:\n{body}\n  ret void\n{stop}}}\n"
+        return f"define {head} #1 {{\nentry:\n{body}\n  ret void\n{stop}}}\n"
 
     def let(self, text: str) -> str:
         """A new name for the value of an instruction."""
