@@ -441,7 +441,8 @@ def _first_of_tiles(x: UOp, op: Op, axis: int, size: int) -> UOp:
     """
     index, step = INT32 if size < 1 << 31 else INT64, x.shape[axis + 1]
     places = UOp(Op.GBARRIER, (build.reduce(x, op, (axis + 1,), index=index),))
-    tile = build.reduce(_taken(x, places, axis + 1), op, (axis,), index=index)
+    best = UOp(Op.GBARRIER, (_taken(x, places, axis + 1),))
+    tile = build.reduce(best, op, (axis,), index=index)
     return tile * step + _taken(places, tile, axis)
 
 

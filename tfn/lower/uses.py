@@ -87,6 +87,11 @@ def computed(node: UOp, barriers: set[UOp]) -> bool:
     return value not in barriers and value.op not in LEAVES
 
 
+def _rows(node: UOp) -> tuple[object, ...]:
+    """What a reduction goes over."""
+    return (*node.src, node.arg.axes) if node.op is Op.REDUCE else ()
+
+
 @mutable
 class Uses:
     """From which kernels each node is used, and along which axes; made once per trial."""
@@ -183,7 +188,8 @@ class Uses:
     def _same_inputs(self, node: UOp, readers: dict[UOp, set[Place]]) -> UOp | None:
         """Policy: results made of the same parameters, element by element, take one pass over them.
 
-        Only what is read and written at one place, which a few registers hold, is put together.
+        Only what is read and written at one place, which a few registers hold, is put together; or
+        reductions of the same rows, of which the first brings them into the cache for all.
         """
         needs = self.needs[node]
         if node not in self.outputs or not needs or not self._simple(node):
@@ -191,6 +197,7 @@ class Uses:
         for group in (g for u in needs for g in self.beside.get(u, ())[-FEW_GROUPS:]):
             first, met = group[0], needs.union(*(self.needs[u] for u in group))
             alike = first.shape == node.shape and first.dtype.itemsize == node.dtype.itemsize
+            alike = alike and _rows(first) == _rows(node)
             few = len(met) + len(group) < MANY_BUFFERS
             if alike and few and not any(r is first or self._reaches(r, first) for r in readers):
                 group.append(node)
@@ -201,7 +208,9 @@ class Uses:
         return None
 
     def _simple(self, node: UOp) -> bool:
-        """Whether a value is made of parameters of its shape, element by element."""
+        """Whether a value is made of parameters of its shape, element by element, or of rows."""
+        if node.op is Op.REDUCE:
+            return node.src[0].op is Op.PARAM or node.src[0] in self.barriers
         made = list(walk([node], lambda u: u.op in ELEMENTWISE))
         return len(made) <= FEW_NODES and all(
             u.op in ELEMENTWISE or (u.op in (Op.PARAM, Op.CONST) and u.shape == node.shape)

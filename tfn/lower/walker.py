@@ -136,11 +136,12 @@ def flat(shape: tuple[int, ...], index: Index) -> UOp:
 
 
 def unflat(shape: tuple[int, ...], position: UOp) -> Index:
-    """The index of a row-major position."""
+    """The index of a row-major position; of one beyond the last the first coordinate is beyond."""
     out: list[UOp] = []
-    for n in reversed(shape):
+    for n in shape[:0:-1]:
         out.append(simplify(position % n) if n > 1 else const(0, INT64))
         position = simplify(position // n) if n > 1 else position
+    out += [position if n > 1 else const(0, INT64) for n in shape[:1]]
     return tuple(reversed(out))
 
 
@@ -161,7 +162,7 @@ def within(index: UOp, low: int, high: int) -> UOp | None:
 def _load(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     yield from ()  # a generator like the others, though it wants nothing
     buffer, at = walker.buffer(node), flat(node.shape, index)
-    if gate is None:
+    if gate is None or (at.op is Op.CONST and node.size):  # what is there always needs no gate
         return UOp(Op.LOAD, (buffer, at))
     return UOp(Op.LOAD, (buffer, simplify(at, implied(gate)), gate))
 
