@@ -8,6 +8,7 @@ import inspect
 import pickle
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -144,3 +145,29 @@ class One:
     """Of a single value."""
 
     value: float
+
+
+def test_threads_may_make_the_first_instances_together() -> None:
+    for _ in range(50):
+
+        @frozen
+        class Fresh:
+            """New each time."""
+
+            x: int
+            names: list[str] = dataclasses.field(default_factory=list, compare=False)
+
+        threads = 8
+        ready, made = threading.Barrier(threads), []
+
+        def make(cls: type[Fresh], ready: threading.Barrier, made: list[Fresh]) -> None:
+            ready.wait()
+            made.append(cls(1))
+            hash(made[-1])
+
+        workers = [threading.Thread(target=make, args=(Fresh, ready, made)) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        assert len(made) == threads and len(set(made)) == 1

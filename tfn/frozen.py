@@ -12,9 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields
+from threading import RLock
 from typing import Any, NoReturn, TypeVar, dataclass_transform
 
 T = TypeVar("T")
+_WRITING = RLock()
 
 
 @dataclass_transform(frozen_default=True)
@@ -56,12 +58,15 @@ def _slotted(cls: type[T], methods: dict[str, Any]) -> type[T]:
     own = {k: v for k, v in vars(cls).items() if k not in (*names, "__dict__", "__weakref__")}
 
     def write() -> None:
-        whole: Any = dataclass(init=False, repr=False, eq=False)(cls)
-        found = {name: vars(whole)[name] for name in _OF_ALL if name in vars(whole)}
-        found |= _methods(made, fields(whole), equal=methods is _FROZEN)
-        for name, value in found.items():
-            if name not in own:
-                setattr(made, name, value)
+        with _WRITING:
+            if "__dataclass_fields__" in vars(made):
+                return  # by another thread
+            whole: Any = dataclass(init=False, repr=False, eq=False)(cls)
+            found = {name: vars(whole)[name] for name in _OF_ALL if name in vars(whole)}
+            found |= _methods(made, fields(whole), equal=methods is _FROZEN)
+            for name, value in found.items():
+                if name not in own:
+                    setattr(made, name, value)
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
         write()
@@ -103,14 +108,17 @@ def _methods(cls: type[Any], given: Sequence[Field[Any]], equal: bool) -> dict[s
         parameters.append(parameter)
         lines.append(f"put_{f.name}(self, {value})")
     lines += ["self.__post_init__()"] if hasattr(cls, "__post_init__") else []
-    text = f"def __init__({', '.join(parameters)}):\n " + "\n ".join([*lines, "pass"])
+    text = ""
     if equal:
         mine = "".join(f"self.{f.name}, " for f in given if f.compare)
         its = "".join(f"other.{f.name}, " for f in given if f.compare)
-        text += f"""
+        text = f"""
 def __hash__(self): return hash(({mine}))
 def __eq__(self, other):
- return ({mine}) == ({its}) if other.__class__ is self.__class__ else NotImplemented"""
+ return ({mine}) == ({its}) if other.__class__ is self.__class__ else NotImplemented
+"""
+    # The last one, since a thread that finds it written finds the others too.
+    text += f"def __init__({', '.join(parameters)}):\n " + "\n ".join([*lines, "pass"])
     found: dict[str, Any] = {}
     exec(text, names, found)
     for name, method in found.items():
