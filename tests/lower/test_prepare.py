@@ -350,3 +350,33 @@ def test_few_rows_read_a_large_matrix_line_by_line(
     assert outer[1].arg.number in split.in_order(n.body)
     few = matmul(p(0, 3, 512), p(1, 512, columns))
     assert not ops(prepare([few], HOST), Op.SCATTER)
+
+
+def test_what_is_padded_keeps_its_order_in_memory() -> None:
+    """The gradient to weights reads inputs by channels: they are padded as they lie."""
+    x, ct = p(0, 2, 6, 5, 4), p(1, 6, 5, 2, 1)
+    by_channel = build.reshape(build.permute(build.reshape(x, (1, 2, 6, 5, 4, 1)),
+                                             (4, 0, 5, 2, 3, 1)), (4, 6, 5, 2))  # fmt: skip
+    arg = Conv((1, 1), ((1, 1), (0, 2)), (1, 1), (1, 1), 1, 1, FLOAT32)
+    u = build.conv(by_channel, ct, arg)
+    made = pad_explicitly(u)
+    (pad,) = ops([made], Op.PAD)
+    assert pad.shape == (2, 8, 7, 4) and pad.src[0] is x
+    values = inputs([u])
+    same(by_definition([made], values)[0], by_definition([u], values)[0], 1e-5, 1e-5)
+    mixed = build.reshape(build.permute(x, (0, 3, 1, 2)), (2, 6, 5, 4))  # axes are regrouped
+    v = build.conv(mixed, p(1, 6, 5, 4, 1), arg)
+    same(by_definition([pad_explicitly(v)], values_of := inputs([v]))[0],
+         by_definition([v], values_of)[0], 1e-5, 1e-5)  # fmt: skip
+
+
+def test_the_gradient_to_depthwise_weights_takes_vectors_of_channels() -> None:
+    x, ct = p(0, 2, 8, 8, 32), p(1, 2, 8, 8, 32)
+    by_channel = build.permute(x, (3, 1, 2, 0))
+    arg = Conv((1, 1), ((1, 1), (1, 1)), (1, 1), (1, 1), 1, 32, FLOAT32)
+    u = build.conv(by_channel, build.permute(ct, (1, 2, 0, 3)), arg)
+    agree([u], rtol=1e-4, atol=1e-4)
+    _, summed = stages(cut.kernels(jaxpr([u]).function, HOST))
+    n = choose(split.nest(summed.body), HOST)
+    lanes = [r for r in n.loops if r.arg.place is Place.LANE]
+    assert [r.arg.size for r in lanes] == [16]

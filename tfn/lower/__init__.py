@@ -26,6 +26,7 @@ Files in reading order:
     extents     that operands lie within inputs, outputs and the arena
     split       opt-ops: ranges split, merged and given a place
     depends     which ranges a value depends on
+    model       what a nest costs
     choose      which opt-ops, for which target
     search      better ones, by measuring
     decompose   operations that a target lacks, in terms of those it has

@@ -13,35 +13,19 @@ Nothing here depends on how many threads there are, so results do not either.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from itertools import pairwise
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tfn.lower import split
-from tfn.lower.affine import affine
 from tfn.lower.depends import dependences
 from tfn.lower.kernel import Target
+from tfn.lower.model import Model, model_of
 from tfn.lower.split import Nest
-from tfn.lower.tile import accumulators, best_tile, unit
+from tfn.lower.tile import best_tile, unit
 from tfn.trace.argument import Place
-from tfn.trace.op import ELEMENTWISE, Op
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
-
-GATHER_COST = 1.0
-"""Nanoseconds for one element that is not next to its neighbour, against a vector's."""
-
-VECTOR_COST = 0.4
-"""Nanoseconds for a contiguous vector, or for a scalar alone."""
-
-ACROSS_COST = 4.0
-"""Nanoseconds to combine the lanes of a vector."""
-
-REUSE = 8
-"""Rows of a register tile that share one load, before the tile is known."""
-
-FAR = 1 << 30
-"""A step along a vector axis that goes through a division or a loaded index: a gather."""
 
 ENOUGH_TILES = 16
 """Tiles that a loop has at least before its neighbour is not joined to it for the threads."""
@@ -52,9 +36,6 @@ PARALLEL_NS = 10_000
 LONG, LINE, STREAMS = 1 << 14, 1 << 8, 4
 """A reduced range of so many elements is read in so many streams; shorter ones, of so many, as many
 at a time: that keeps more of memory's requests in flight."""
-
-SMALL_BODY = 24
-"""A body of at most so many operations is unrolled by four vectors, a longer one not."""
 
 
 def choose(n: Nest, target: Target) -> Nest:
@@ -109,162 +90,6 @@ def work(n: Nest, target: Target) -> int:
     return int(model_of(n, target).total())
 
 
-@lru_cache(maxsize=8)
-def model_of(n: Nest, target: Target) -> Model:
-    """What is known of a nest, once for all who ask."""
-    return Model(n, target)
-
-
-class Model:
-    """What is known of a nest before it is split.
-
-    Attributes:
-        lanes: elements of the widest dtype in a vector register.
-        accumulators: how many a register tile may use.
-        registers: vector registers.
-    """
-
-    def __init__(self, n: Nest, target: Target) -> None:
-        self.nest, self.loops = n, frozenset(n.loops)
-        self.depends = dependences(n.body)
-        self.nodes = list(self.depends)
-        widths = [u.dtype.itemsize for u in self.nodes if u.op in (Op.LOAD, Op.FOLD)]
-        widths += [u.src[2].dtype.itemsize for u in self.nodes if u.op is Op.STORE]
-        self.lanes = max(1, target.vector_bytes // max(4, *widths))
-        self.accumulators = accumulators(target)
-        self.registers = target.vector_registers
-        self.paired = _paired(self.nodes)
-        self.access = [
-            (u, affine(u.src[1])[0], self._around(u))
-            for u in self.nodes
-            if u.op in (Op.LOAD, Op.STORE)
-        ]
-        self.arithmetic = [
-            (u, self._around(u)) for u in self.nodes if u.op in ELEMENTWISE or u.op is Op.FOLD
-        ]
-
-    def _around(self, u: UOp) -> float:
-        """How many times a node is computed.
-
-        A value goes into every loop it depends on.  What is loaded for a reduction comes again
-        for each register tile, which is taken to be of eight rows.
-        """
-        found = self.depends[u]
-        if u.op is Op.STORE:
-            return float(prod(r.arg.size for r in self.loops.union(found)))
-        times = prod([r.arg.size for r in found])
-        if u.op is Op.LOAD and not self.loops.issuperset(found):
-            times = max(times, prod(r.arg.size for r in self.loops.union(found)) / REUSE)
-        return float(times)
-
-    @property
-    def small(self) -> bool:
-        """Whether the body leaves registers for several vectors side by side."""
-        return sum(u.op in ELEMENTWISE for u in self.nodes) <= SMALL_BODY
-
-    def contracts(self, fold: UOp) -> bool:
-        """Whether a fold is a contraction: a sum of products of two values of unlike axes."""
-        body = fold.src[0]
-        if fold.arg.op is not Op.ADD or body.op is not Op.MUL:
-            return False
-        a, b = (set(self.depends[s]) for s in body.src)
-        inner = set(fold.src[1:])
-        return bool(inner & a & b) and bool(a - b - inner or b - a - inner)
-
-    def reuses(self, fold: UOp, lane: UOp | None) -> bool:
-        """Whether what a contraction loads is used again by a register tile.
-
-        A product with a vector, along lines that lie in memory as they are summed, is a plain sum.
-        """
-        a, b = (set(self.depends[s]) - set(fold.src[1:]) for s in fold.src[0].src)
-        return lane not in fold.src[1:] or bool(a - b and b - a)
-
-    def cost(self, lane: UOp | None) -> float:
-        """Nanoseconds of loads, stores and arithmetic if `lane` is the vector axis."""
-        total = 0.0
-        for u, terms, times in self.access:
-            lane_here = lane if lane in self.depends[u] or (u.op is Op.STORE) else None
-            lane_here = lane_here or self.own_lane(u)
-            stride = self.stride(u, terms, lane_here)
-            if lane_here is None:
-                total += times * VECTOR_COST
-            elif abs(stride) <= 1:
-                total += times * VECTOR_COST / self._filled(lane_here)
-            elif stride == 2 and u in self.paired:
-                total += times * 2 * VECTOR_COST / self._filled(lane_here)
-            else:
-                total += times * GATHER_COST
-        for u, outs in self.arithmetic:
-            lane_here = lane if lane in self.depends[u] else self.own_lane(u)
-            per = self._filled(lane_here) if lane_here is not None else 1.0
-            total += outs * 0.15 / per
-            if u.op is Op.FOLD:
-                times = outs * prod(r.arg.size for r in u.src[1:])
-                if lane in u.src[1:] or (lane not in self.depends[u] and self.own_lane(u.src[0])):
-                    total += outs * ACROSS_COST + times * 0.15 / self.lanes
-        return total
-
-    def _filled(self, lane: UOp) -> float:
-        """Elements per vector that are not waste."""
-        size: int = lane.arg.size
-        return max(size / -(-size // self.lanes), 1.0)
-
-    def stride(self, u: UOp, terms: dict[UOp, int], lane: UOp | None) -> int:
-        """How many elements apart neighbours along a range lie; FAR if that varies."""
-        if lane is None:
-            return 0
-        within = terms.get(lane, 0)
-        for t, k in terms.items():
-            if t is not lane and lane in self.depends.get(t, ()):
-                block = t.op in (Op.MOD, Op.FLOORDIV) and t.src[0] is lane
-                if not block or t.src[1].op is not Op.CONST or t.src[1].arg.value % self.lanes:
-                    return FAR  # through a division or a loaded index
-                within += k if t.op is Op.MOD else 0  # in panels, of whole vectors
-        return within
-
-    def own_lane(self, u: UOp) -> UOp | None:
-        """The innermost reduced range among those that a node depends on."""
-        return next((r for r in reversed(self.depends[u]) if r not in self.loops), None)
-
-    def vector_axis(self, in_order: frozenset[int]) -> UOp | None:
-        """The loop to vectorise, or a reduced range; None if each fold has its own."""
-        loops = [r for r in self.nest.loops if r.arg.number not in in_order]
-        folds = [f for f in split.folds(self.nest.body) if set(loops) <= set(self.depends[f])]
-        inner = {r for f in folds for r in f.src[1:]}
-        candidates: list[UOp] = [*loops, *sorted(inner, key=lambda r: r.arg.number)]
-        if not candidates:
-            return None
-        return min(reversed(candidates), key=self.cost)
-
-    def total(self) -> float:
-        """The cost with the best vector axis."""
-        return self.cost(self.vector_axis(split.in_order(self.nest.body)))
-
-
-def _paired(nodes: Sequence[UOp]) -> frozenset[UOp]:
-    """Accesses whose neighbours in memory are accessed too: `interleave` does both at once.
-
-    Gates must be decided by ranges of two, which are unrolled.
-    """
-    groups: dict[tuple[Any, ...], dict[int, list[UOp]]] = {}
-    found: set[UOp] = set()
-    for u in nodes:
-        if u.op not in (Op.LOAD, Op.STORE):
-            continue
-        gates = u.src[2:] if u.op is Op.LOAD else u.src[3:]
-        if all(r.arg.size == 2 for r in walk(gates) if r.op is Op.RANGE):
-            terms, offset = affine(u.src[1])
-            if any(k == 1 and r.op is Op.RANGE and r.arg.size == 2 for r, k in terms.items()):
-                found.add(u)
-            key = u.op, u.src[0], frozenset(terms.items())
-            groups.setdefault(key, {}).setdefault(offset, []).append(u)
-    for group in groups.values():
-        for offset, some in group.items():
-            if offset - 1 in group or offset + 1 in group:
-                found.update(some)
-    return frozenset(found)
-
-
 def _merged(n: Nest) -> Nest:
     """Neighbouring loops merged where addresses allow, outside and inside of folds."""
     again = True
@@ -300,7 +125,8 @@ def _tile(start: Start, fold: UOp) -> Nest:
         if columns is not None:
             n, columns, _ = split.split(n, columns, width, Place.UPCAST)
     else:
-        rows = _near([r for r in n.loops if r in (b - a if lane in a else a - b)], model)
+        other = (a ^ b) if lane in a & b else b - a if lane in a else a - b
+        rows = _near([r for r in n.loops if r in other], model)
         vectors = -(-lane.arg.size // model.lanes)
         height, width = best_tile(_size(rows), vectors, model.accumulators)
         if rows is not None:
@@ -366,7 +192,8 @@ def _stream(start: Start) -> Nest:
     lanes, small, in_order = model.lanes, model.small, split.in_order(n.body)
     if lane is not None and lane in n.loops:
         vectors = -(-lane.arg.size // lanes)
-        upcast = min(vectors, 4 if small else 1)
+        sums = [f for f in split.folds(n.body) if lane in model.depends[f]]
+        upcast = min(vectors, (8 if sums else 4) if small else 1)
         crossing = [
             r for r in n.loops if r is not lane and _unit(model, r) and not _unit(model, lane, True)
         ]

@@ -15,6 +15,7 @@ from math import lcm
 from operator import add
 
 from tfn.dtypes import FLOAT32, INT32, INT64, int8, int16, uint8
+from tfn.lower.axes import needs
 from tfn.lower.kernel import Target
 from tfn.lower.tile import accumulators, best_tile, unit
 from tfn.trace import build
@@ -84,7 +85,26 @@ def pad_explicitly(u: UOp) -> UOp:
     none = len(arg.padding)
     plain = Conv(arg.strides, ((0, 0),) * none, (1,) * none, arg.dilation_w, arg.groups,
                  arg.batch_groups, arg.dtype)  # fmt: skip
-    return build.conv(build.pad_or_crop(x, low, high, interior), w, plain)
+    return build.conv(_padded(x, low, high, interior), w, plain)
+
+
+def _padded(x: UOp, low: Shape, high: Shape, interior: Shape) -> UOp:
+    """``pad (permute x)`` as ``permute (pad x)``: what is copied keeps its order in memory."""
+    if x.op in (Op.PERMUTE, Op.RESHAPE):
+        source = x.src[0]
+        sides = [[0] * source.ndim for _ in range(3)]
+        shape = list(x.shape)
+        for axis, amounts in enumerate(zip(low, high, interior, strict=True)):
+            if any(amounts):
+                (at,) = needs(x, axis) or [None]
+                if at is None:
+                    return build.pad_or_crop(x, low, high, interior)
+                for side, amount in zip(sides, amounts, strict=True):
+                    side[at] = amount
+                shape[axis] += amounts[0] + amounts[1] + amounts[2] * max(shape[axis] - 1, 0)
+        made = _padded(source, *map(tuple, sides))
+        return rebuild(x, (made,)) if x.op is Op.PERMUTE else build.reshape(made, tuple(shape))
+    return build.pad_or_crop(x, low, high, interior)
 
 
 def strides(u: UOp) -> tuple[int, ...] | None:
