@@ -13,6 +13,7 @@ after the other, until none has anything to add.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from tfn.lower.kernel import Target
 from tfn.lower.prepare import prepare
@@ -27,6 +28,7 @@ SPARSE = 16
 """Of so many elements a gather takes one at most, if what it reads is made where it is read."""
 
 
+@lru_cache(maxsize=64)  # layers alike are loops alike
 def kernels(function: UOp, target: Target) -> UOp:
     """The function with numbered barriers: the stage KERNELS.
 

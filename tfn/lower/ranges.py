@@ -13,6 +13,7 @@ small enough to be a loop in one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from tfn.dtypes import INT64
 from tfn.frozen import frozen
@@ -46,16 +47,16 @@ class Region:
         return (*self.barriers, *(s for s in self.node.src if s.op is not Op.FUNCTION))
 
 
-def stages(function: UOp) -> list[Stage | Region]:
+@lru_cache(maxsize=64)
+def stages(function: UOp) -> tuple[Stage | Region, ...]:
     """The kernels of a function with barriers, in an order in which they can run."""
     members: dict[int, list[UOp]] = {}
     for node in walk(function.src):
         if node.op is Op.GBARRIER:
             members.setdefault(node.arg, []).append(node)
     made = {number: _stages(barriers) for number, barriers in members.items()}
-    return [
-        stage for number in order.running(members, made, function.src) for stage in made[number]
-    ]
+    running = order.running(members, made, function.src)
+    return tuple([stage for number in running for stage in made[number]])
 
 
 def _stages(barriers: Sequence[UOp]) -> Sequence[Stage | Region]:
