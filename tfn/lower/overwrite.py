@@ -62,13 +62,18 @@ def overwrites(program: Program, donated: Collection[int]) -> dict[int, int]:
     if not free:
         return found
     history = _History(program.steps)
+    by_size: dict[int, list[int]] = {}
+    for i in free:
+        by_size.setdefault(size_bytes(program.inputs[i]), []).append(i)
     for output, kind in enumerate(program.outputs):
-        alike = [i for i in free if size_bytes(program.inputs[i]) == size_bytes(kind)]
-        alike.sort(key=lambda i: program.inputs[i] != kind)
-        at = next((i for i in alike if history.follows(output, i)), None)
-        if at is not None and output not in shared:
+        if output in shared:
+            continue
+        alike = by_size.get(size_bytes(kind), [])
+        ordered = sorted(alike, key=lambda i: program.inputs[i] != kind)
+        at = next((i for i in ordered if history.follows(output, i)), None)
+        if at is not None:
             found[output] = at
-            free.remove(at)
+            alike.remove(at)
     return found
 
 

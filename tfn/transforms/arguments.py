@@ -60,12 +60,20 @@ def parameter_names(function: Function, count: int) -> list[str]:
     return names[:count]
 
 
+def leaf_names(function: Function, structure: tree.Structure,
+               positions: Sequence[int]) -> list[str]:  # fmt: skip
+    """What the user calls the leaves of the tuple of arguments at `positions`."""
+    parameters = parameter_names(function, max(positions, default=-1) + 1)
+    return [
+        accessor[1:].codify(parameters[positions[accessor.path[0]]])
+        for accessor in structure.accessors()
+    ]
+
+
 def leaf_name(function: Function, structure: tree.Structure, positions: Sequence[int],
               i: int) -> str:  # fmt: skip
-    """What the user calls leaf `i` of the tuple of arguments at `positions`."""
-    accessor = structure.accessors()[i]
-    at = positions[accessor.path[0]]
-    return accessor[1:].codify(parameter_names(function, at + 1)[at])
+    """What the user calls leaf `i` of them."""
+    return leaf_names(function, structure, positions)[i]
 
 
 def argument_names(function: Function, structure: tree.Structure,
@@ -182,7 +190,8 @@ class Chosen:
         """Names of the inputs, if an error may want them: when their values are unknown."""
         if all(value.trace is None or value.known for value in self.values):
             return []
-        return [self.name(i) for i in self.moving]
+        names = leaf_names(self.function, self.structure, self.positions)
+        return [names[i] for i in self.moving]
 
     def call(self, inputs: Sequence[Any]) -> Any:
         """The function with its floating leaves replaced."""
