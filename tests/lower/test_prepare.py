@@ -22,7 +22,6 @@ from tfn.lower.prepare import (
     for_unit,
     one_sum,
     packed,
-    pad_explicitly,
     panels,
     prepare,
     strides,
@@ -46,19 +45,6 @@ def conv(x: UOp, w: UOp, stride: int = 1, padding: tuple[int, int] = (0, 0), spr
          groups: int = 1) -> UOp:  # fmt: skip
     arg = Conv((stride,) * 2, (padding,) * 2, (spread,) * 2, (1, 1), groups, 1, x.dtype)
     return build.conv(x, w, arg)
-
-
-@pytest.mark.parametrize("padding", [(0, 0), (1, 2), (-1, 0), (-1, 2)])
-@pytest.mark.parametrize("spread", [1, 2, 3])
-@pytest.mark.parametrize("stride", [1, 2])
-def test_padding_becomes_a_value(padding: tuple[int, int], spread: int, stride: int) -> None:
-    u = conv(p(0, 2, 6, 5, 3), p(1, 2, 3, 3, 4), stride, padding, spread)
-    made = pad_explicitly(u)
-    assert not any(map(any, made.arg.padding)) and made.arg.dilation_x == (1, 1)
-    assert made.shape == u.shape
-    values = inputs([u])
-    same(by_definition([made], values)[0], by_definition([u], values)[0], 1e-5, 1e-5)
-    assert pad_explicitly(made) is made
 
 
 @pytest.mark.parametrize("op", [Op.ADD, Op.MAX, Op.MIN, Op.MUL])
@@ -350,24 +336,6 @@ def test_few_rows_read_a_large_matrix_line_by_line(
     assert outer[1].arg.number in split.in_order(n.body)
     few = matmul(p(0, 3, 512), p(1, 512, columns))
     assert not ops(prepare([few], HOST), Op.SCATTER)
-
-
-def test_what_is_padded_keeps_its_order_in_memory() -> None:
-    """The gradient to weights reads inputs by channels: they are padded as they lie."""
-    x, ct = p(0, 2, 6, 5, 4), p(1, 6, 5, 2, 1)
-    by_channel = build.reshape(build.permute(build.reshape(x, (1, 2, 6, 5, 4, 1)),
-                                             (4, 0, 5, 2, 3, 1)), (4, 6, 5, 2))  # fmt: skip
-    arg = Conv((1, 1), ((1, 1), (0, 2)), (1, 1), (1, 1), 1, 1, FLOAT32)
-    u = build.conv(by_channel, ct, arg)
-    made = pad_explicitly(u)
-    (pad,) = ops([made], Op.PAD)
-    assert pad.shape == (2, 8, 7, 4) and pad.src[0] is x
-    values = inputs([u])
-    same(by_definition([made], values)[0], by_definition([u], values)[0], 1e-5, 1e-5)
-    mixed = build.reshape(build.permute(x, (0, 3, 1, 2)), (2, 6, 5, 4))  # axes are regrouped
-    v = build.conv(mixed, p(1, 6, 5, 4, 1), arg)
-    same(by_definition([pad_explicitly(v)], values_of := inputs([v]))[0],
-         by_definition([v], values_of)[0], 1e-5, 1e-5)  # fmt: skip
 
 
 def test_the_gradient_to_depthwise_weights_takes_vectors_of_channels() -> None:

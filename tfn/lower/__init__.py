@@ -9,7 +9,8 @@ Files in reading order:
     large       values too large to be kept: which they are, and how they hang together
     axes        which axes of its sources an axis of a value is
     strips      such values made and used in strips: attention without its square matrix
-    prepare     what must be said with arrays before the cut: padding, long sums in pieces
+    padding     convolutions without padding and without holes
+    prepare     what must be said with arrays before the cut: long sums in pieces, panels
     uses        which kernels want a value, and what is worth keeping for them
     cut         where kernels end: barriers on what must, or should, be materialised
     walker      one kernel walked from its outputs: values at indices

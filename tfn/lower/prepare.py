@@ -15,8 +15,8 @@ from math import lcm
 from operator import add
 
 from tfn.dtypes import FLOAT32, INT32, INT64, int8, int16, uint8
-from tfn.lower.axes import needs
 from tfn.lower.kernel import Target
+from tfn.lower.padding import in_phases, pad_explicitly
 from tfn.lower.tile import accumulators, best_tile, unit
 from tfn.trace import build
 from tfn.trace.argument import Conv, Dot, Reduce
@@ -58,8 +58,7 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
         closed = node.op is Op.FUNCTION
         made = node if closed else rebuild(node, tuple(new[s] for s in node.src))
         if made.op is Op.CONV:
-            made = long_conv(pad_explicitly(made), target)
-            made = packed(made)
+            made = in_phases(made, lambda u: packed(long_conv(pad_explicitly(u), target)))
         elif made.op is Op.DOT:
             paired = for_unit(made, target)
             if paired is made:
@@ -71,40 +70,6 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
             made = made if made.op is Op.GBARRIER else made.src[0]
         new[node] = made
     return [new[u] for u in outputs]
-
-
-def pad_explicitly(u: UOp) -> UOp:
-    """``conv x w`` with padding -> ``conv (pad x) w``: then inner loops need no gates."""
-    arg: Conv = u.arg
-    if not any(map(any, arg.padding)) and all(d == 1 for d in arg.dilation_x):
-        return u
-    x, w = u.src
-    low = (0, *(p[0] for p in arg.padding), 0)
-    high = (0, *(p[1] for p in arg.padding), 0)
-    interior = (0, *(d - 1 for d in arg.dilation_x), 0)
-    none = len(arg.padding)
-    plain = Conv(arg.strides, ((0, 0),) * none, (1,) * none, arg.dilation_w, arg.groups,
-                 arg.batch_groups, arg.dtype)  # fmt: skip
-    return build.conv(_padded(x, low, high, interior), w, plain)
-
-
-def _padded(x: UOp, low: Shape, high: Shape, interior: Shape) -> UOp:
-    """``pad (permute x)`` as ``permute (pad x)``: what is copied keeps its order in memory."""
-    if x.op in (Op.PERMUTE, Op.RESHAPE):
-        source = x.src[0]
-        sides = [[0] * source.ndim for _ in range(3)]
-        shape = list(x.shape)
-        for axis, amounts in enumerate(zip(low, high, interior, strict=True)):
-            if any(amounts):
-                (at,) = needs(x, axis) or [None]
-                if at is None:
-                    return build.pad_or_crop(x, low, high, interior)
-                for side, amount in zip(sides, amounts, strict=True):
-                    side[at] = amount
-                shape[axis] += amounts[0] + amounts[1] + amounts[2] * max(shape[axis] - 1, 0)
-        made = _padded(source, *map(tuple, sides))
-        return rebuild(x, (made,)) if x.op is Op.PERMUTE else build.reshape(made, tuple(shape))
-    return build.pad_or_crop(x, low, high, interior)
 
 
 def strides(u: UOp) -> tuple[int, ...] | None:

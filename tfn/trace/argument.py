@@ -122,8 +122,9 @@ class Dot:
 class Conv:
     """A convolution of (batch, *space, channels) with (*window, channels / groups, features).
 
-    `padding` may be negative.  `batch_groups` groups the batch instead, as the gradient to the
-    weights needs.
+    `padding` is with zeros, and may be negative; between elements that `dilation_x` sets apart
+    there is nothing: no weight is multiplied.  `batch_groups` groups the batch instead, as the
+    gradient to the weights needs.
     """
 
     strides: Shape

@@ -289,15 +289,20 @@ def conv(arg: Conv, x: Value, w: Value) -> Value:
     per_group = features // (groups * batches)
     out = np.zeros((n // batches, *sizes, features), wide)
     for place in np.ndindex(*window):
-        patch = x[(slice(None), *(
-            slice(p * d, p * d + (size - 1) * s + 1 if size else p * d, s)
-            for p, d, s, size in zip(place, arg.dilation_w, arg.strides, sizes, strict=True)
-        ), slice(None))]  # fmt: skip
+        there = [  # the outputs for which an element, not a hole, stands at this place
+            np.flatnonzero((p * d + np.arange(size) * s - low) % between == 0)
+            for p, d, s, size, (low, _), between in zip(
+                place, arg.dilation_w, arg.strides, sizes, arg.padding, arg.dilation_x, strict=True
+            )
+        ]
+        at = [p * d + i * s for i, p, d, s in zip(there, place, arg.dilation_w, arg.strides)]
         for g in range(groups):
+            channels = np.arange(g * depth, (g + 1) * depth)
             for b in range(batches):
-                f = slice((g * batches + b) * per_group, (g * batches + b + 1) * per_group)
-                rows = slice(b * (n // batches), (b + 1) * (n // batches))
-                out[..., f] += patch[rows][..., g * depth : (g + 1) * depth] @ w[place][:, f]
+                f = np.arange(per_group) + (g * batches + b) * per_group
+                rows = np.arange(n // batches)
+                found = x[np.ix_(rows + b * len(rows), *at, channels)] @ w[place][:, f]
+                out[np.ix_(rows, *there, f)] += found
     return out.astype(arg.dtype)
 
 
