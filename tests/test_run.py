@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from typing import Any
 
@@ -186,3 +187,16 @@ def test_an_array_is_not_changed_through_what_it_was_made_from() -> None:
         x = tnp.array(data)
         data[:] = 5
         assert (np.asarray(x) == 1).all()
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_garbage_is_looked_for_after_lowering_as_before(looks: bool) -> None:
+    before = gc.isenabled()
+    (gc.enable if looks else gc.disable)()
+    try:
+        with pytest.raises(ZeroDivisionError), run.undisturbed():
+            assert not gc.isenabled()
+            raise ZeroDivisionError
+        assert gc.isenabled() is looks
+    finally:
+        (gc.enable if before else gc.disable)()

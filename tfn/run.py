@@ -5,9 +5,11 @@ Caches: an op on given shapes and dtypes -> its Jaxpr; a Jaxpr -> the loaded pro
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from math import prod
@@ -73,6 +75,18 @@ def use_shelf() -> None:
     lower.pipeline.use(Shelf())
 
 
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Without looking for garbage: graphs are of small objects, none of which is any."""
+    looks = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if looks:
+            gc.enable()
+
+
 def load(jaxpr: Jaxpr) -> Loaded:
     """The program of a Jaxpr on the default device: lowered, compiled and loaded once."""
     on = device()
@@ -81,7 +95,8 @@ def load(jaxpr: Jaxpr) -> Loaded:
     if found is None:
         start = time.perf_counter_ns()
         use_shelf()
-        program = lower.pipeline.lower(jaxpr, on.target) if on.compiler else _as_it_is(jaxpr)
+        with undisturbed():
+            program = lower.pipeline.lower(jaxpr, on.target) if on.compiler else _as_it_is(jaxpr)
         lowered = time.perf_counter_ns()
         before = replace(on.compiler.counts) if on.compiler else Counts()
         run = on.load(program)

@@ -114,23 +114,25 @@ class Uses:
 
     def __post_init__(self) -> None:
         self.order = [u for u in walk(self.outputs) if u.op is not Op.FUNCTION]
+        behind, kept = self.behind, self.barriers
         for i, node in enumerate(self.order):
             self.position[node] = i
-            kept = self.barriers
-            deepest = max((self.behind.get(s, 0) for s in node.src if s not in kept), default=0)
-            self.behind[node] = weight(node) + deepest
+            deepest = max([behind.get(s, 0) for s in node.src if s not in kept], default=0)
+            behind[node] = weight(node) + deepest
             self.needs[node] = self._needs(node)
         for node in reversed(self.order):
             self._settle(node)
 
     def _needs(self, node: UOp) -> frozenset[UOp]:
         """Values in memory, at least as large, that a node is made of; a few stand for all."""
-        found: set[UOp] = set()
+        found: frozenset[UOp] = frozenset()
         size = node.size
         for s in node.src:
             if s.op is not Op.FUNCTION and s.size >= size:
-                found |= {s} if s in self.barriers or s.op is Op.PARAM else self.needs[s]
-        return frozenset(found if len(found) <= MANY_NEEDS else list(found)[:MANY_NEEDS])
+                kept = s in self.barriers or s.op is Op.PARAM
+                more = frozenset((s,)) if kept else self.needs[s]
+                found = found | more if found else more
+        return found if len(found) <= MANY_NEEDS else frozenset(list(found)[:MANY_NEEDS])
 
     def _settle(self, node: UOp) -> None:
         """All users of the node are known: is it a kernel's output, and what does it use?"""
