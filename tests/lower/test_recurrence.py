@@ -161,3 +161,26 @@ def test_long_loops_stay_loops() -> None:
             body([p(0, 9)], p(0, 9) * 0.5 + const(1.0, FLOAT32, (9,))), [], [p(0, 9)], [], 999
         )
     )
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 5), (67,), (4, 33)])
+@pytest.mark.parametrize("table", [(1,), (11,), (7, 3)])
+def test_elements_of_what_stays_the_same_are_looked_up(
+    shape: tuple[int, ...], table: tuple[int, ...]
+) -> None:
+    """c -> table[c] + x, a walk along pointers."""
+    w, c, x = p(0, *table, dtype=INT32), p(1, *shape, dtype=INT32), p(2, *shape, dtype=INT32)
+    at = build.broadcast_in_dim(c, (*shape, len(table)), range(len(shape)))
+    found = build.reshape(build.gather(w, at, (1,) * len(table)), shape)
+    outputs = build.scan(body([w, c, x], found + x, c), [w], [c],
+                         [p(2, 4, *shape, dtype=INT32)], 4)  # fmt: skip
+    assert kernels(*outputs) == 1
+    rng = np.random.default_rng(0)
+    agree(outputs, [rng.integers(-2, 12, s).astype(np.int32) for s in (table, shape, (4, *shape))])
+
+
+def test_what_changes_is_not_looked_up_in_one_kernel() -> None:
+    c, x = p(1, 67, dtype=INT32), p(2, 67, dtype=INT32)
+    found = build.reshape(build.gather(c, build.reshape(x, (67, 1)), (1,)), (67,))
+    turns = build.scan(body([c, x], found, c), [], [c], [p(2, 4, 67, dtype=INT32)], 4)
+    assert kernels(*turns) is None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.lower.graphs import p
 from tfn.dtypes import BOOL, FLOAT32, INT64
-from tfn.lower.walker import VALUE, NotLocal, Walker, both, flat, unflat, within
+from tfn.lower.walker import VALUE, Index, Walker, both, flat, unflat, within
 from tfn.trace import build
 from tfn.trace.argument import Range
 from tfn.trace.op import Op
@@ -93,10 +91,14 @@ def test_deep_graphs_are_walked_without_recursion() -> None:
 
 
 def test_where_parameters_are_values_none_is_loaded() -> None:
-    x = p(0, 5)
-    walker = Walker(())
-    walker.local = True
+    x, asked = p(0, 5), []
+
+    def given(param: UOp, index: Index, gate: UOp | None) -> UOp:
+        asked.append((param, index, gate))
+        return const(3.0, FLOAT32)
+
+    walker = Walker((), given=given)
     walker.answers[x, (R,), None] = const(2.0, FLOAT32)
     assert walker.value(x + 1.0, (R,), None) is const(2.0, FLOAT32) + 1.0
-    with pytest.raises(NotLocal):
-        walker.value(build.flip(x, (0,)), (R,), None)
+    assert walker.value(build.flip(x, (0,)), (R,), None) is const(3.0, FLOAT32)
+    assert [param for param, _, _ in asked] == [x] and not walker.operands

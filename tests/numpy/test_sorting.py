@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import tfn
 import tfn.numpy as tnp
 from tests.numpy.values import close, sample
 from tfn.errors import ArgumentError
@@ -47,6 +48,20 @@ def test_searchsorted(side):
     )
     with pytest.raises(ArgumentError, match="side"):
         tnp.searchsorted(a, v, "middle")
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 4, 5, 8, 17, 64, 100])
+def test_searchsorted_of_any_size_in_a_few_steps(size):
+    """With equal elements; a gradient finds nothing to follow."""
+    rng = np.random.default_rng(size)
+    a = np.sort(rng.integers(-9, 9, size)).astype(np.float32)
+    v = np.concatenate([a, a + 0.5, [-99, 99]]).astype(np.float32)
+    for side in ("left", "right"):
+        search = tfn.jit(lambda a, v, side=side: tnp.searchsorted(a, v, side))
+        close(search(a, v), np.searchsorted(a, v, side).astype(np.int32))
+        close(tfn.vmap(search, (None, 0))(a, v[:, None]), np.asarray(search(a, v))[:, None])
+    slope = tfn.grad(lambda v: (tnp.searchsorted(a, v) * v).sum())(v)
+    close(slope, np.searchsorted(a, v).astype(np.float32))
 
 
 def test_searching_in_what_an_order_sorts():

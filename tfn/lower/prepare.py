@@ -58,11 +58,11 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
         closed = node.op is Op.FUNCTION
         made = node if closed else rebuild(node, tuple(new[s] for s in node.src))
         if made.op is Op.CONV:
-            made = in_phases(made, lambda u: packed(long_conv(pad_explicitly(u), target)))
+            made = in_phases(made, lambda u: long_conv(pad_explicitly(u), target))
         elif made.op is Op.DOT:
             paired = for_unit(made, target)
             if paired is made:
-                paired = panels(packed(long_dot(made, target)), target)
+                paired = long_dot(made, target)
             made = paired
         elif made.op is Op.REDUCE:
             made = two_stages(made)
@@ -349,14 +349,14 @@ def long_dot(u: UOp, target: Target) -> UOp:
     arg: Dot = u.arg
     a, b = u.src
     if not arg.contract_a or arg.batch_a:
-        return u
+        return panels(packed(u), target)
     if _few_rows(u, target):
         return by_lines(u)
     i, j = arg.contract_a[0], arg.contract_b[0]
     rows = build.count(tuple(n for k, n in enumerate(a.shape) if k not in arg.contract_a))
     pieces = _pieces(u, rows, a.shape[i], target)
     if pieces == 1:
-        return u
+        return panels(packed(u), target)
     step = a.shape[i] // pieces
     a = build.reshape(a, (*a.shape[:i], pieces, step, *a.shape[i + 1 :]))
     b = build.reshape(b, (*b.shape[:j], pieces, step, *b.shape[j + 1 :]))
@@ -365,6 +365,7 @@ def long_dot(u: UOp, target: Target) -> UOp:
         [k + (k >= j) for k in arg.contract_b],
     )
     partial = build.dot(a, b, contract, ((i,), (j,)), build.accumulator(arg.dtype))
+    partial = panels(packed(partial), target)
     return build.cast(build.add_up(UOp(Op.GBARRIER, (partial,)), (0,)), u.dtype)
 
 
@@ -375,14 +376,14 @@ def long_conv(u: UOp, target: Target) -> UOp:
     rows, depth = build.count(u.shape[:-1]), x.shape[-1]
     pieces = 1 if arg.groups > 1 or arg.batch_groups > 1 else _pieces(u, rows, depth, target)
     if pieces == 1:
-        return u
+        return packed(u)
     *window, depth, features = w.shape
     step, n = depth // pieces, len(window)
     w = build.reshape(w, (*window, pieces, step, features))
     w = build.permute(w, (*range(n), n + 1, n, n + 2))
     w = build.reshape(w, (*window, step, pieces * features))
     wide = build.accumulator(arg.dtype)
-    partial = build.conv(x, w, replace(arg, groups=pieces, dtype=wide))
+    partial = packed(build.conv(x, w, replace(arg, groups=pieces, dtype=wide)))
     partial = build.reshape(partial, (*u.shape[:-1], pieces, features))
     return build.cast(build.add_up(UOp(Op.GBARRIER, (partial,)), (u.ndim - 1,)), u.dtype)
 

@@ -1,7 +1,8 @@
 """Small loops inside of one kernel: their carries stay in registers.
 
 A SCAN or WHILE whose body is elementwise, on values of one shape and on scalars, needs no loop
-around kernels: each element goes through all iterations by itself. ::
+around kernels: each element goes through all iterations by itself.  It may look up elements of
+what stays the same. ::
 
     scan (c, x) -> (c * w + x, c)       for e in elements:              # shared, in vectors
                                             c = first[e]
@@ -17,17 +18,21 @@ from collections.abc import Sequence
 
 from tfn.dtypes import BOOL, INT64
 from tfn.lower.decompose import weight
-from tfn.lower.walker import Index, NotLocal, Stage, Walker, flat
+from tfn.lower.walker import Index, Stage, Walker, flat
 from tfn.trace.argument import Carry, Range, Recur
 from tfn.trace.op import ELEMENTWISE, Op, Shape
 from tfn.trace.regions import results
 from tfn.trace.uop import UOp, const, walk
 
-LOCAL = ELEMENTWISE | {Op.CONST, Op.PARAM, Op.RESHAPE, Op.EXPAND}
+LOCAL = ELEMENTWISE | {Op.CONST, Op.PARAM, Op.RESHAPE, Op.EXPAND, Op.GATHER}
 SMALL = 400
 """Instructions of a body up to which it is a loop in a kernel."""
 
 UNKNOWN_TRIPS = 1000
+
+
+class NotLocal(Exception):
+    """A value is wanted at another place than its own: signals within lowering, not for users."""
 
 
 def recurrence(node: UOp, barriers: Sequence[UOp]) -> Stage | None:
@@ -65,6 +70,8 @@ class _Local:
         if len(shapes) > 1:
             raise NotLocal
         self.shape: Shape = shapes.pop() if shapes else ()
+        if 0 in self.shape:
+            raise NotLocal
         self.index = self.walker.axes(self.shape)
         size = node.arg.length if scan else UNKNOWN_TRIPS
         self.walker.count += 1
@@ -88,16 +95,15 @@ class _Local:
         if self.node.op is Op.SCAN and self.node.arg.reverse:
             place = const(self.node.arg.length - 1, INT64) - r
         slices = [walker.value(u, (place, *self.at(u.shape[1:])), None) for u in self.slices]
-        consts = [walker.value(u, self.at(u.shape), None) for u in self.consts]
         first = [walker.value(u, self.at(u.shape), None) for u in self.first]
         condition: list[UOp] = []
         if self.node.op is Op.WHILE:
             known = self.node.arg.cond_consts
-            condition = self._apply(self.functions[0], [*consts[:known], *carries])
+            condition = self._apply(self.functions[0], self.consts[:known], carries)
             if condition[0].dtype != BOOL or any(u.shape for u in self.functions[0].src):
                 raise NotLocal
-            consts = consts[known:]
-        found = self._apply(body, [*consts, *carries, *slices])
+            self.consts = self.consts[known:]
+        found = self._apply(body, self.consts, [*carries, *slices])
         n = len(carries)
         inner, last = [], []
         for barrier in self.barriers:
@@ -114,11 +120,20 @@ class _Local:
         sink = UOp(Op.SINK, (UOp(Op.RECUR, src, arg),))
         return Stage(sink, tuple(walker.operands), len(self.barriers))
 
-    def _apply(self, function: UOp, values: Sequence[UOp]) -> list[UOp]:
-        """The outputs of a body, with its parameters replaced by values over ranges."""
-        inner = Walker(())
-        inner.local = True
-        for p, value in zip(function.arg.params, values, strict=True):
-            param = UOp(Op.PARAM, (), p)
-            inner.answers[param, self.at(p.shape), None] = value
+    def _apply(self, function: UOp, consts: Sequence[UOp], values: Sequence[UOp]) -> list[UOp]:
+        """The outputs of a body, with its parameters replaced by values over ranges.
+
+        What stays the same is read wherever it is wanted.
+        """
+        params = [UOp(Op.PARAM, (), p) for p in function.arg.params]
+        whole = dict(zip(params, consts))
+
+        def given(param: UOp, index: Index, gate: UOp | None) -> UOp:
+            if param not in whole:
+                raise NotLocal
+            return self.walker.value(whole[param], index, gate)
+
+        inner = Walker((), given=given)
+        for param, value in zip(params[len(consts) :], values, strict=True):
+            inner.answers[param, self.at(param.shape), None] = value
         return [inner.value(u, self.at(u.shape), None) for u in function.src]

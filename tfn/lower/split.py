@@ -338,6 +338,8 @@ def tidy(n: Nest) -> Nest:
         src = tuple([new[s] for s in node.src])
         if node.op in (Op.LOAD, Op.STORE) and _divides(src[1]):
             src = (src[0], simplify(src[1]), *src[2:])
+        elif node.op is Op.CARRY:  # it may stand in an address, too, and is one node
+            src = (src[0], *map(simplify, src[1:]))
         if node.op is Op.CAST and node.dtype in NARROW and src[0].dtype == INT64:
             new[node] = _narrow(src[0], node.dtype)
         else:

@@ -30,10 +30,6 @@ FEW = 1 << 30
 """Positions among fewer elements are 32-bit integers, with room for those of lanes beyond."""
 
 
-class NotLocal(Exception):
-    """A value is wanted at another place than its own: signals within lowering, not for users."""
-
-
 @frozen
 class Stage:
     """A kernel over ranges, and what its parameters stand for.
@@ -57,14 +53,14 @@ class Walker:
         barriers: the kernel's outputs, which are transparent to its walk.
         operands: buffers in the order of their parameters; outputs come first.
         count: ranges made so far.
-        local: whether parameters are values that have been given, not buffers.
+        given: what stands for an element of a parameter that is not a buffer.
     """
 
     barriers: Sequence[UOp]
     operands: dict[UOp, UOp] = field(default_factory=dict)
     answers: dict[Demand, UOp] = field(default_factory=dict)
     count: int = 0
-    local: bool = False
+    given: Callable[[UOp, Index, UOp | None], UOp] | None = None
 
     def __post_init__(self) -> None:
         for barrier in self.barriers:
@@ -120,11 +116,16 @@ class Walker:
 
     def _rule(self, demand: Demand) -> Steps:
         node, index, gate = demand
-        if self.local and node.op is Op.PARAM:
-            raise NotLocal
+        if self.given is not None and node.op is Op.PARAM:
+            return _known(self.given(node, index, gate))
         if node.op is Op.PARAM or (node.op is Op.GBARRIER and node not in self.barriers):
             return _load(self, node, index, gate)
         return VALUE[node.op](self, node, index, gate)
+
+
+def _known(value: UOp) -> Steps:
+    yield from ()
+    return value
 
 
 def flat(shape: tuple[int, ...], index: Index) -> UOp:

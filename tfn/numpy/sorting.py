@@ -16,7 +16,10 @@ from tfn.numpy.operands import (
     together,
 )
 from tfn.trace import build
+from tfn.trace.argument import Param
 from tfn.trace.build import cast, eq, flip, iota, moveaxis, ne
+from tfn.trace.jaxpr import function, param
+from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 
 
@@ -106,13 +109,13 @@ def searchsorted(
     side: str = "left",
     sorter: ArrayLike | None = None,
     *,
-    method: str = "compare_all",
+    method: str = "scan",
 ) -> Array:
     """Where to insert `v` into the sorted vector `a` to keep it sorted.
 
     With side "left" before equal elements, with "right" after them.  If `a` is not sorted,
-    `sorter` holds the indices that sort it.  All of `a` is compared, in one vectorised pass,
-    whatever `method` asks for.
+    `sorter` holds the indices that sort it.  Steps are halved until the place is found, for many
+    elements side by side, whatever `method` asks for.
 
     Raises:
         ArgumentError: for another side.
@@ -134,14 +137,32 @@ def searchsorted(
 
 
 def _search(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
-    shape = (*v.shape, a.size)
-    line = build.broadcast_to(cast(a, dtype), shape)
-    wanted = build.broadcast_in_dim(cast(v, dtype), shape, range(v.ndim))
-    before = line < wanted if left else line <= wanted
+    """How many elements come before: from steps of a power of two down to one."""
+    size, shape, turns = a.size, v.shape, a.size.bit_length()
+    start = build.zeros(shape, INT32)
+    if not size:
+        return start
+    types: list[tuple[Shape, DType]] = [
+        ((size,), dtype),
+        (shape, dtype),
+        (shape, INT32),
+        ((), INT32),
+    ]
+    params = tuple(Param(i, *kind) for i, kind in enumerate(types))
+    line, wanted, place, step = map(param, params)
+    next_ = place + build.broadcast_to(step, shape)
+    limit = build.full_like(next_, size)
+    last = build.reshape(build.minimum(next_, limit) - 1, (*shape, 1))
+    found = build.reshape(build.gather(line, last, (1,)), shape)
+    before = found < wanted if left else found <= wanted
     if dtype in FLOATS:  # NaN counts as the largest
         lost = ne(wanted, wanted)
-        before = before | (lost & eq(line, line)) if left else before | lost
-    return build.add_up(cast(before, INT32), (v.ndim,))
+        before = before | (lost & eq(found, found)) if left else before | lost
+    body = function([build.where(before & (next_ <= limit), next_, place)], params)
+    one = build.full_like(iota((turns,), 0), 1)
+    steps = flip(one << iota((turns,), 0), (0,))
+    operands = [UOp(Op.DETACH, (cast(u, dtype),)) for u in (a, v)]
+    return build.scan(body, operands, [start], [steps], turns)[0]
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
