@@ -242,20 +242,21 @@ def _vectors_of_folds(n: Nest, model: Model) -> Nest:
                 side_by_side = model.registers // STREAMS
                 side_by_side //= 1 if fold.arg.index is None else 2  # the best, and where it was
             elif small and own.arg.size >= LINE and fold.src[1:] == (own,):
-                n = _lines(n)
+                n = _lines(n, fold)
             vectors = -(-own.arg.size // lanes)
             n, _ = split.tile(n, own, min(vectors, side_by_side), lanes)
     return n
 
 
-def _lines(n: Nest) -> Nest:
-    """The one reduction of many lines, of a line from each of some parts of memory at once::
+def _lines(n: Nest, fold: UOp) -> Nest:
+    """The reduction of many lines and nothing else, a line of each of some parts at once::
 
     for r in range(N): f(r)   ->   for a in range(N / 4): f(a), f(a + N / 4), ...
     """
-    first = n.loops[0] if n.loops else None
-    if first is None or len(split.folds(n.body)) > 1 or first.arg.number in split.in_order(n.body):
+    alone = len(split.folds(n.body)) == 1 and not split.in_order(n.body)
+    if not n.loops or not alone or set(n.loops) != set(dependences(n.body)[fold]):
         return n
+    first = n.loops[0]
     if first.arg.size % STREAMS or first.arg.size < STREAMS * ENOUGH_TILES:
         return n
     n, part, _ = split.split(n, first, first.arg.size // STREAMS, Place.LOOP)
