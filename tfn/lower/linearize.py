@@ -169,8 +169,8 @@ class Emitter:
 
     def key(self, u: UOp) -> tuple[Any, ...]:
         """The node and where the ranges that it depends on stand."""
-        env = self.env
-        return (u, *[env[r] for r in self.depends[u]])
+        ranges = self.depends[u]
+        return (u, *map(self.env.__getitem__, ranges)) if ranges else (u,)
 
     def emit(self, u: UOp) -> UOp:
         """The value of a node of the body, at the present coordinates."""
