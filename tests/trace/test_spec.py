@@ -50,6 +50,8 @@ def split_range():
         (split_range(), Stage.RANGES, "malformed at stage RANGES"),
         (UOp(Op.LOAD, (load, r)), Stage.RANGES, "malformed"),
         (UOp(Op.FOLD, (load, r + s), Fold(Op.ADD)), Stage.RANGES, "malformed"),
+        (UOp(Op.FOLD, (load, s), Fold(Op.MAX, INT64)), Stage.RANGES, "malformed"),
+        (UOp(Op.FOLD, (UOp(Op.TUPLE, (load, s)), s), Fold(Op.MAX)), Stage.RANGES, "malformed"),
         (UOp(Op.SINK, (load,)), Stage.SPLIT, "malformed"),
         (UOp(Op.STORE, (out, r, const(True, BOOL))), Stage.RANGES, "malformed"),
         (load, Stage.LINEAR, "RANGE is not legal at stage LINEAR"),

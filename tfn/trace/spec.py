@@ -40,7 +40,7 @@ JAXPR_OPS = _COMPUTE | MOVEMENT | PARTS | {
 KERNELS_OPS = JAXPR_OPS - PARTS - {Op.FFT, Op.DETACH, Op.CUSTOM, Op.AFTER}
 RANGES_OPS = _COMPUTE | {
     Op.RANGE, Op.LOAD, Op.STORE, Op.FOLD, Op.CARRY, Op.RECUR, Op.SINK,
-    Op.SORT, Op.KERNEL, Op.TUPLE, Op.GET,  # kernels of their own, written by hand
+    Op.SORT, Op.KERNEL, Op.TUPLE, Op.GET,  # kernels of their own, and pairs to fold
 }  # fmt: skip
 LINEAR_OPS = _COMPUTE | {
     Op.LOAD, Op.STORE, Op.LOOP, Op.ACCUMULATOR, Op.LEAVE, Op.END, Op.SPLAT, Op.LANES, Op.SHUFFLE,
@@ -75,7 +75,9 @@ def _store(u: UOp) -> bool:
 
 
 def _fold(u: UOp) -> bool:
-    return isinstance(u.arg, Fold) and all(r.op is Op.RANGE for r in u.src[1:])
+    pairs = u.src[0].op is Op.TUPLE
+    ranges = all(r.op is Op.RANGE for r in u.src[1:])
+    return isinstance(u.arg, Fold) and pairs == (u.arg.index is not None) and ranges
 
 
 def _whole_range(u: UOp) -> bool:
