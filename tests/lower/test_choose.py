@@ -16,7 +16,7 @@ from tfn.lower import choose, cut, decompose, ranges
 from tfn.lower.depends import dependences
 from tfn.lower.kernel import Target
 from tfn.lower.pipeline import lower
-from tfn.lower.split import Nest, in_order, nest
+from tfn.lower.split import Nest, folds, in_order, nest
 from tfn.trace import build
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
@@ -195,3 +195,13 @@ def test_short_lines_are_read_from_four_parts_of_memory_at_once(lines: int, size
     several = lines % 4 == 0 and lines >= 64 and size >= 256
     assert parts == ([4] if several else [])
     assert n.loops[0].arg.size == lines // (4 if several else 1)
+
+
+def test_a_short_reduction_beside_long_ones_has_sums_of_its_own_side_by_side() -> None:
+    """The largest of a row is found in four vectors at once, though what follows is long."""
+    n = only(HOST, softmax(p(0, 64, 512)))
+    largest, total = folds(n.body)
+    sides = [
+        prod(r.arg.size for r in f.src[1:] if r.arg.place is Place.UPCAST) for f in (largest, total)
+    ]
+    assert sides == [4, 1]

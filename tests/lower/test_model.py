@@ -9,7 +9,7 @@ from tests.lower.graphs import jaxpr, matmul, p
 from tfn.dtypes import FLOAT32, FLOAT64, int8
 from tfn.lower import cut, ranges
 from tfn.lower.kernel import Target
-from tfn.lower.model import FAR, Model, model_of
+from tfn.lower.model import FAR, Model, few_operations, inside, model_of
 from tfn.lower.split import folds, nest
 from tfn.trace import build
 from tfn.trace.op import Op
@@ -61,3 +61,17 @@ def test_contractions_and_those_that_use_again_what_they_load() -> None:
 def test_more_work_costs_more() -> None:
     small, large = (modelled(p(0, n, 512) + 1.0).total() for n in (10, 100))
     assert 9 < large / small < 11
+
+
+def test_what_is_computed_in_each_step_of_a_reduction() -> None:
+    x = p(0, 40, 300)
+    top = build.reduce(x, Op.MAX, (1,), keepdims=True)
+    e = build.unary(Op.EXP, x - build.expand(top, x.shape))
+    model = modelled(build.add_up(e, (1,)))
+    small, large = folds(model.nest.body)
+    assert not [u for u in inside(small) if u.op is Op.EXP]
+    assert [u.op for u in inside(large) if u.op not in (Op.LOAD, Op.ADD, Op.MUL)] == [
+        Op.SUB,
+        Op.EXP,
+    ]
+    assert small not in inside(large) and few_operations(inside(small))

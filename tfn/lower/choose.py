@@ -20,7 +20,7 @@ from typing import NamedTuple
 from tfn.lower import split
 from tfn.lower.depends import dependences
 from tfn.lower.kernel import Target
-from tfn.lower.model import Model, model_of
+from tfn.lower.model import Model, few_operations, inside, model_of
 from tfn.lower.split import Nest
 from tfn.lower.tile import best_tile, unit
 from tfn.trace.argument import Place
@@ -229,11 +229,12 @@ def _in_parts(n: Nest, blocks: UOp, in_order: frozenset[int]) -> Nest:
 
 def _vectors_of_folds(n: Nest, model: Model) -> Nest:
     """Reductions outside of a vector axis get one of their own, and several sums side by side."""
-    lanes, small = model.lanes, model.small
+    lanes = model.lanes
     for i in range(len(split.folds(n.body))):
         fold = split.folds(n.body)[i]  # as it is now: a fold in it may have got lanes
         own = _fold_lane(n, fold)
         if own is not None:
+            small = few_operations(inside(fold))
             side_by_side = 4 if small else 1
             block = model.registers * lanes
             if small and own.arg.size >= LONG and own.arg.size % block == 0:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -89,7 +89,7 @@ class Model:
     @property
     def small(self) -> bool:
         """Whether the body leaves registers for several vectors side by side."""
-        return sum(u.op in ELEMENTWISE for u in self.nodes) <= SMALL_BODY
+        return few_operations(self.nodes)
 
     def contracts(self, fold: UOp) -> bool:
         """Whether a fold is a contraction: a sum of products of two values of unlike axes."""
@@ -192,3 +192,18 @@ def _paired(nodes: Sequence[UOp]) -> frozenset[UOp]:
             if offset - 1 in group or offset + 1 in group:
                 found.update(some)
     return frozenset(found)
+
+
+def few_operations(nodes: Iterable[UOp]) -> bool:
+    """Whether a body leaves registers for several vectors side by side."""
+    return sum(u.op in ELEMENTWISE for u in nodes) <= SMALL_BODY
+
+
+def inside(fold: UOp) -> set[UOp]:
+    """What is computed in each step of a reduction."""
+    around = {*fold.src[1:]}
+    found: set[UOp] = set()
+    for u in walk(fold.src[:1]):
+        if u in around or (u.op is not Op.FOLD and not found.isdisjoint(u.src)):
+            found.add(u)
+    return found - around
