@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
@@ -57,6 +56,8 @@ def device() -> Device:
         found = maker()
         if isinstance(found.queue, CpuQueue) and found.queue.dispatch:
             found.queue.dispatch.serve(Array)
+        if found.compiler:
+            lower.pipeline.use(Shelf())
         _DEVICES[config.device] = found
     return found
 
@@ -67,12 +68,6 @@ class Loaded(NamedTuple):
     program: Program
     run: Executable
     making: bind.Making
-
-
-@cache
-def use_shelf() -> None:
-    """Let the compiler look at what other processes have kept; done when it is first needed."""
-    lower.pipeline.use(Shelf())
 
 
 @contextmanager
@@ -94,7 +89,6 @@ def load(jaxpr: Jaxpr) -> Loaded:
     found = _LOADED.get(key)
     if found is None:
         start = time.perf_counter_ns()
-        use_shelf()
         with undisturbed():
             program = lower.pipeline.lower(jaxpr, on.target) if on.compiler else _as_it_is(jaxpr)
         lowered = time.perf_counter_ns()

@@ -148,7 +148,6 @@ STAGES: dict[str, Callable[[View], str]] = {
 
 def view(jaxpr: Jaxpr, target: Target | None = None) -> View:
     """A function on its way to a target, or to the default device."""
-    run.use_shelf()
     return View(jaxpr, target or run.device().target)
 
 
