@@ -205,3 +205,16 @@ def test_a_short_reduction_beside_long_ones_has_sums_of_its_own_side_by_side() -
         prod(r.arg.size for r in f.src[1:] if r.arg.place is Place.UPCAST) for f in (largest, total)
     ]
     assert sides == [4, 1]
+
+
+def test_what_takes_turns_is_unrolled_by_its_kinds() -> None:
+    """The gradient of pooling: nothing is decided in a loop."""
+    ct = p(0, 2, 6, 8, 32)
+    even = build.pad(ct, (0, 0, 0, 0), (0, 1, 1, 0), (0, 1, 1, 0))
+    odd = build.pad(ct, (0, 1, 1, 0), (0, 0, 0, 0), (0, 1, 1, 0))
+    n = only(HOST, even + odd)
+    assert [r.arg.size for r in n.loops if r.arg.place is Place.UPCAST][:2] == [2, 2]
+    (launch,) = lower(jaxpr([even + odd]), HOST).launches
+    assert "srem" not in launch.kernel.text and "urem" not in launch.kernel.text
+    three = build.pad(p(0, 2, 7, 32), (0, 0, 0), (0, 2, 0), (0, 2, 0))
+    assert [r.arg.size for r in only(HOST, three).loops if r.arg.place is Place.UPCAST][:1] == [3]

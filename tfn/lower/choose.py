@@ -18,6 +18,7 @@ from math import prod
 from typing import NamedTuple
 
 from tfn.lower import split
+from tfn.lower.affine import affine
 from tfn.lower.depends import dependences
 from tfn.lower.kernel import Target
 from tfn.lower.model import Model, few_operations, inside, model_of
@@ -25,7 +26,7 @@ from tfn.lower.split import Nest
 from tfn.lower.tile import best_tile, unit
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, walk
+from tfn.trace.uop import UOp, nodes, walk
 
 ENOUGH_TILES = 16
 """Tiles that a loop has at least before its neighbour is not joined to it for the threads."""
@@ -190,6 +191,8 @@ def _stream(start: Start) -> Nest:
     """Everything else: a vector axis, and independent vectors along it."""
     n, model, lane, _ = start
     lanes, small, in_order = model.lanes, model.small, split.in_order(n.body)
+    for r, turns in _turns(n, lane).items():
+        n, _, _ = split.split(n, r, turns, Place.UPCAST)
     if lane is not None and lane in n.loops:
         vectors = -(-lane.arg.size // lanes)
         sums = [f for f in split.folds(n.body) if lane in model.depends[f]]
@@ -206,6 +209,25 @@ def _stream(start: Start) -> Nest:
             if in_order:
                 return _in_parts(n, blocks, in_order)
     return _ordered(n, [r for r in n.loops if r.arg.number not in in_order])
+
+
+def _turns(n: Nest, lane: UOp | None) -> dict[UOp, int]:
+    """Loops whose iterations take turns in what they do, and of how many kinds they are.
+
+    Unrolled by that, each does its own, and nothing is decided while it runs::
+
+        for r in range(N): if r % 2 == 0: f(r) else: g(r)   ->   for a in range(N / 2): f(..); g(..)
+    """
+    in_order, found = split.in_order(n.body), dict[UOp, int]()
+    compared = (u for u in nodes(n.body) if u.op in (Op.EQ, Op.NE, Op.LT))
+    for u in dict.fromkeys(s for comparison in compared for s in comparison.src):
+        if u.op is Op.MOD and u.src[1].op is Op.CONST:
+            turns, (terms, _) = int(u.src[1].arg.value), affine(u.src[0])
+            (r, *others) = terms or [u]
+            whole = r in n.loops and r is not lane and r.arg.number not in in_order
+            if whole and not others and turns <= STREAMS and r.arg.size % turns == 0:
+                found[r] = max(turns, found.get(r, 1))
+    return found if prod(found.values()) <= STREAMS else {}
 
 
 def _in_parts(n: Nest, blocks: UOp, in_order: frozenset[int]) -> Nest:

@@ -342,6 +342,8 @@ def tidy(n: Nest) -> Nest:
             src = (src[0], *map(simplify, src[1:]))
         if node.op is Op.CAST and node.dtype in NARROW and src[0].dtype == INT64:
             new[node] = _narrow(src[0], node.dtype)
+        elif node.op is Op.MOD and node.dtype == INT64:
+            new[node] = simplify(rebuild(node, src))
         else:
             new[node] = rebuild(node, src)
     return replace(n, body=new[n.body], loops=tuple(new.get(r, r) for r in n.loops))
