@@ -80,20 +80,6 @@ def test_sort_by_two_keys() -> None:
         lax.sort((a, b), num_keys=3)
 
 
-def test_top_k() -> None:
-    x = np.array([[1, 3, 3, 2], [np.nan, 5, 1, 5]], np.float32)
-    values, places = lax.top_k(x, 3)
-    np.testing.assert_array_equal(values, [[3, 3, 2], [np.nan, 5, 5]])
-    np.testing.assert_array_equal(places, [[1, 2, 3], [0, 1, 3]])
-    values, places = lax.top_k(np.array([-(2**31), 7, -1], np.int32), 3)
-    assert (values.tolist(), places.tolist()) == ([7, -1, -(2**31)], [1, 2, 0])
-    values, _ = lax.top_k(x, 1, axis=0)
-    np.testing.assert_array_equal(values, [[np.nan, 5, 3, 5]])
-    assert lax.top_k(x, 0)[0].shape == (2, 0)
-    with pytest.raises(ArgumentError, match="0 <= k <= 4"):
-        lax.top_k(x, 5)
-
-
 def test_optimization_barrier_changes_nothing() -> None:
     out = lax.optimization_barrier({"a": X, "b": (X[0], None)})
     np.testing.assert_array_equal(out["a"], X)

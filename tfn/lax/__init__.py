@@ -10,7 +10,8 @@ Files in reading order:
     contraction  dot, dot_general, convolutions
     fourier      the discrete Fourier transform
     reduction    reductions over axes and windows, argmax, argmin
-    irregular    dynamic slices, sort, top_k, optimization_barrier
+    irregular    dynamic slices, sort, optimization_barrier
+    selection    top_k and its like
     scattered    gather and scatter in JAX's layouts
     closed       a user's function as part of a loop or a branch
     segments     loops in blocks of steps: unrolled, or checkpointed
@@ -86,10 +87,13 @@ with _on_demand(globals()):
         dynamic_slice as dynamic_slice, dynamic_update_slice as dynamic_update_slice,
         dynamic_slice_in_dim as dynamic_slice_in_dim, dynamic_index_in_dim as dynamic_index_in_dim,
         dynamic_update_slice_in_dim as dynamic_update_slice_in_dim,
-        dynamic_update_index_in_dim as dynamic_update_index_in_dim, sort as sort, top_k as top_k,
-        sort_key_val as sort_key_val, approx_max_k as approx_max_k, approx_min_k as approx_min_k,
+        dynamic_update_index_in_dim as dynamic_update_index_in_dim, sort as sort,
+        sort_key_val as sort_key_val,
         with_sharding_constraint as with_sharding_constraint,
         platform_dependent as platform_dependent, optimization_barrier as optimization_barrier,
+    )
+    from tfn.lax.selection import (
+        top_k as top_k, approx_max_k as approx_max_k, approx_min_k as approx_min_k,
     )
     from tfn.lax.scattered import (
         GatherScatterMode as GatherScatterMode, GatherDimensionNumbers as GatherDimensionNumbers,

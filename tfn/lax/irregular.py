@@ -1,4 +1,4 @@
-"""Access by values: slices at computed places, sorting, the largest elements."""
+"""Access by values: slices at computed places, sorting."""
 
 from __future__ import annotations
 
@@ -14,13 +14,10 @@ from tfn.dtypes import INT32, INT64, INTEGERS, UINT32, UINT64, DType
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import elementwise
 from tfn.lax.movement import (
-    broadcasted_iota,
     concatenate,
     index_in_dim,
     moveaxis,
     reshape,
-    rev,
-    slice_in_dim,
     squeeze,
 )
 from tfn.lax.movement import slice as static_slice
@@ -237,63 +234,6 @@ def sort_key_val(keys: ArrayLike, values: ArrayLike, dimension: int = -1,
     """
     first, second = sort((keys, values), dimension, is_stable, 1)
     return first, second
-
-
-def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
-    """The k largest elements along an axis, the largest first, and their coordinates.
-
-    Of equal elements the first comes first; NaN is larger than all.
-
-    Raises:
-        ArgumentError: unless 0 <= k <= size of the axis.
-
-    Example:
-        >>> values, places = top_k(array(np.array([1.0, 3.0, 2.0])), 2)
-        >>> values.tolist(), places.tolist()
-        ([3.0, 2.0], [1, 2])
-    """
-    x = array(x)
-    axis = one_axis("top_k", axis, len(x.shape))
-    if not 0 <= k <= x.shape[axis]:
-        raise ArgumentError(f"top_k needs 0 <= k <= {x.shape[axis]}", got=f"{show(x)}, k={k}")
-    # A stable ascending sort of the reversed row, reversed, is a stable descending one.
-    both = (rev(x, axis), rev(broadcasted_iota(INT32, x.shape, axis), axis))
-    values, places = sort(both, axis)
-    size = x.shape[axis]
-    best = [rev(slice_in_dim(v, size - k, size, axis=axis), axis) for v in (values, places)]
-    return best[0], best[1]
-
-
-def approx_max_k(operand: ArrayLike, k: int, reduction_dimension: int = -1,
-                 recall_target: float = 0.95, **hints: Any) -> tuple[Array, Array]:  # fmt: skip
-    """The k largest elements along an axis and their coordinates: `top_k`, which misses none.
-
-    Example:
-        >>> import tfn.numpy as tnp
-        >>> approx_max_k(tnp.array([3.0, 1.0, 2.0]), 2)[0]
-        Array([3., 2.], dtype=float32)
-    """
-    return top_k(operand, k, reduction_dimension)
-
-
-def approx_min_k(operand: ArrayLike, k: int, reduction_dimension: int = -1,
-                 recall_target: float = 0.95, **hints: Any) -> tuple[Array, Array]:  # fmt: skip
-    """The k smallest elements along an axis, the smallest first, and their coordinates.
-
-    Raises:
-        ArgumentError: unless 0 <= k <= size of the axis.
-
-    Example:
-        >>> [x.tolist() for x in approx_min_k(np.array([3.0, 1.0, 2.0]), 2)]
-        [[1.0, 2.0], [1, 2]]
-    """
-    x = array(operand)
-    axis = one_axis("approx_min_k", reduction_dimension, len(x.shape))
-    if not 0 <= k <= x.shape[axis]:
-        raise ArgumentError(f"approx_min_k needs 0 <= k <= {x.shape[axis]}",
-                            got=f"{show(x)}, k={k}")  # fmt: skip
-    values, places = sort((x, broadcasted_iota(INT32, x.shape, axis)), axis)
-    return slice_in_dim(values, 0, k, axis=axis), slice_in_dim(places, 0, k, axis=axis)
 
 
 def platform_dependent(*args: Any, default: Callable[..., T] | None = None,

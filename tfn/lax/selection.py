@@ -1,0 +1,130 @@
+"""The largest and the smallest elements along an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import FLOATS, INT32, INT64, INTEGERS, DType
+from tfn.errors import ArgumentError
+from tfn.lax.irregular import sort
+from tfn.lax.movement import broadcasted_iota, rev, slice_in_dim
+from tfn.lax.operand import array, show
+from tfn.numpy.operands import apply, one_axis
+from tfn.trace import build
+from tfn.trace.argument import Param
+from tfn.trace.jaxpr import function, param
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, const
+
+FEW, ENOUGH = 24, 64
+"""So many of at least so many elements are found one after the other; else all are sorted, which
+takes as long as this many passes."""
+
+
+def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
+    """The k largest elements along an axis, the largest first, and their coordinates.
+
+    Of equal elements the first comes first; NaN is larger than all.
+
+    Raises:
+        ArgumentError: unless 0 <= k <= size of the axis.
+
+    Example:
+        >>> values, places = top_k(array(np.array([1.0, 3.0, 2.0])), 2)
+        >>> values.tolist(), places.tolist()
+        ([3.0, 2.0], [1, 2])
+    """
+    x, axis = _checked("top_k", x, k, axis)
+    size = x.shape[axis]
+    if 0 < k <= FEW and size >= ENOUGH and _key_dtype(x.dtype) is not None:
+        places = apply(_selected, (x,), k, axis)
+        return apply(_at, (x, places), axis, weak=x.weak_type), places
+    # A stable ascending sort of the reversed row, reversed, is a stable descending one.
+    both = (rev(x, axis), rev(broadcasted_iota(INT32, x.shape, axis), axis))
+    values, places = sort(both, axis)
+    best = [rev(slice_in_dim(v, size - k, size, axis=axis), axis) for v in (values, places)]
+    return best[0], best[1]
+
+
+def approx_max_k(operand: ArrayLike, k: int, reduction_dimension: int = -1,
+                 recall_target: float = 0.95, **hints: Any) -> tuple[Array, Array]:  # fmt: skip
+    """The k largest elements along an axis and their coordinates: `top_k`, which misses none.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> approx_max_k(tnp.array([3.0, 1.0, 2.0]), 2)[0]
+        Array([3., 2.], dtype=float32)
+    """
+    return top_k(operand, k, reduction_dimension)
+
+
+def approx_min_k(operand: ArrayLike, k: int, reduction_dimension: int = -1,
+                 recall_target: float = 0.95, **hints: Any) -> tuple[Array, Array]:  # fmt: skip
+    """The k smallest elements along an axis, the smallest first, and their coordinates.
+
+    Raises:
+        ArgumentError: unless 0 <= k <= size of the axis.
+
+    Example:
+        >>> [x.tolist() for x in approx_min_k(np.array([3.0, 1.0, 2.0]), 2)]
+        [[1.0, 2.0], [1, 2]]
+    """
+    x, axis = _checked("approx_min_k", operand, k, reduction_dimension)
+    values, places = sort((x, broadcasted_iota(INT32, x.shape, axis)), axis)
+    return slice_in_dim(values, 0, k, axis=axis), slice_in_dim(places, 0, k, axis=axis)
+
+
+def _checked(name: str, x: ArrayLike, k: int, axis: int) -> tuple[Array, int]:
+    x = array(x)
+    axis = one_axis(name, axis, len(x.shape))
+    if not 0 <= k <= x.shape[axis]:
+        raise ArgumentError(f"{name} needs 0 <= k <= {x.shape[axis]}", got=f"{show(x)}, k={k}")
+    return x, axis
+
+
+def _key_dtype(dtype: DType) -> DType | None:
+    """Integers that hold all values of a dtype and one below; None if there are none."""
+    if dtype in FLOATS:
+        return INT64 if dtype.itemsize == 8 else INT32
+    wide = dtype in INTEGERS and dtype.itemsize == 4
+    return None if dtype not in INTEGERS or dtype.itemsize == 8 else INT64 if wide else INT32
+
+
+def _keys(x: UOp) -> UOp:
+    """Integers in the order of the values, all above the least of their dtype; NaN is the most."""
+    dtype = _key_dtype(x.dtype)
+    assert dtype is not None, x
+    if x.dtype not in FLOATS:
+        return build.cast(x, dtype)
+    most = np.iinfo(dtype).max
+    x = build.cast(x, np.dtype(f"float{8 * dtype.itemsize}"))
+    bits = build.bitcast(x + 0.0, dtype)  # of both zeros the same
+    negative = bits >> (8 * dtype.itemsize - 1)
+    return build.where(build.ne(x, x), build.full_like(bits, most), bits ^ (negative & most))
+
+
+def _selected(x: UOp, k: int, axis: int) -> UOp:
+    """The places of the k largest, each the largest of those that come after the one before."""
+    keys = UOp(Op.GBARRIER, (_keys(build.moveaxis(UOp(Op.DETACH, (x,)), axis, x.ndim - 1)),))
+    last, shape, kind = keys.ndim - 1, keys.shape[:-1], keys.dtype
+    params = (Param(0, keys.shape, kind), Param(1, shape, kind), Param(2, shape, INT32))
+    all_, key, place = map(param, params)
+    line = build.iota(keys.shape, last)
+    before, there = (build.broadcast_in_dim(u, keys.shape, range(last)) for u in (key, place))
+    left = (all_ < before) | (build.eq(all_, before) & (there < line))
+    rest = build.where(left, all_, build.full_like(all_, np.iinfo(kind).min))
+    best = build.reduce(rest, Op.MAX, (last,)), build.reduce(rest, Op.MAX, (last,), index=INT32)
+    start = [const(np.iinfo(kind).max, kind, shape), const(-1, INT32, shape)]
+    places = build.scan(function([*best, best[1]], params), [keys], start, [], k)[2]
+    return build.moveaxis(places, 0, axis)
+
+
+def _at(x: UOp, places: UOp, axis: int) -> UOp:
+    """The elements at places along an axis."""
+    last = x.ndim - 1
+    lines, at = build.moveaxis(x, axis, last), build.moveaxis(places, axis, last)
+    found = build.gather(lines, build.reshape(at, (*at.shape, 1)), (1,), last)
+    return build.moveaxis(build.reshape(found, at.shape), last, axis)
