@@ -383,7 +383,7 @@ def long_conv(u: UOp, target: Target) -> UOp:
     w = build.permute(w, (*range(n), n + 1, n, n + 2))
     w = build.reshape(w, (*window, step, pieces * features))
     wide = build.accumulator(arg.dtype)
-    partial = packed(build.conv(x, w, replace(arg, groups=pieces, dtype=wide)))
+    partial = build.conv(x, w, replace(arg, groups=pieces, dtype=wide))
     partial = build.reshape(partial, (*u.shape[:-1], pieces, features))
     return build.cast(build.add_up(UOp(Op.GBARRIER, (partial,)), (u.ndim - 1,)), u.dtype)
 
