@@ -37,3 +37,9 @@ def test_edges_decide() -> None:
 def test_some_registers_are_left_for_operands() -> None:
     for target in (HOST, SMALL):
         assert accumulators(target) <= target.vector_registers - 4
+
+
+def test_of_tiles_alike_that_with_fewer_bodies_is_taken() -> None:
+    """5 by 5 would leave a rest on either side: four bodies, each with all that follows."""
+    assert best_tile(1024, 64, 26) == (6, 4)
+    assert best_tile(256, 64, 26) == (6, 4)

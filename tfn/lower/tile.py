@@ -24,6 +24,10 @@ def unit(target: Target) -> frozenset[DType]:
 _UNIT = {"+avx512bf16": BFLOAT16, "+avx512vnni": int16.dtype}
 
 
+BODY = 0.001
+"""Of the time that one more sum in the code of a kernel is worth, which takes long to compile."""
+
+
 def best_tile(rows: int, vectors: int, most: int) -> tuple[int, int]:
     """The height and width that waste least.
 
@@ -45,6 +49,8 @@ def best_tile(rows: int, vectors: int, most: int) -> tuple[int, int]:
                         step = part_m * part_k + 0.35 * (part_m + part_k) + 1.0
                         # too few sums in flight do not fill the pipeline
                         cost += times_m * times_k * max(step, 8.0)
+            # whole and partial tiles are so many bodies, each with all that follows the sum
+            cost *= 1 + BODY * (height + rows % height) * (width + vectors % width)
             if cost < best:
                 best, found = cost, (height, width)
     return found
