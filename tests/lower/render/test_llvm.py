@@ -211,3 +211,22 @@ def test_every_target_takes_every_op(target: Target) -> None:
     assert len(found) > 10_000
     called = [name for name in CALLED if b"\0" + name.encode() + b"\0" in found]
     assert set(called) <= {"__truncsfhf2"}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+def test_vectors_of_integers_are_divided_exactly(dtype: str) -> None:
+    """All pairs of bytes; of wider ones multiples and their neighbours, and the limits."""
+    ends, rng = np.iinfo(dtype), np.random.default_rng(0)
+    if ends.bits == 8:
+        whole = np.arange(ends.min, ends.max + 1).astype(dtype)
+        a, b = (m.ravel() for m in np.meshgrid(whole, whole))
+    else:
+        b = rng.integers(ends.min, ends.max, 4096, dtype, endpoint=True)
+        b = b >> rng.integers(0, ends.bits - 1, b.size).astype(dtype)
+        b[b == 0] = 1
+        with np.errstate(over="ignore"):
+            a = rng.integers(ends.min, ends.max, b.size, dtype, endpoint=True) // b * b
+            a = a + np.resize(np.array([-1, 0, 1]).astype(dtype), b.size)
+        a[:64], b[:32] = ends.min, np.resize(np.array([1, 2, ends.max, ends.min]), 32)
+    x, y = p(0, a.size, dtype=a.dtype), p(1, a.size, dtype=a.dtype)
+    agree([UOp(Op.FLOORDIV, (x, y)), UOp(Op.MOD, (x, y))], [a, b])

@@ -243,7 +243,7 @@ def _division(w: Writer, u: UOp) -> str:
             negative = w.let(f"icmp eq {kind} {b}, {minus}")
             either = w.let(f"or {bools} {odd}, {negative}")
         divisor = w.let(f"select {bools} {either if signed else odd}, {kind} {one}, {kind} {b}")
-    quotient = w.let(f"{'sdiv' if signed else 'udiv'} {kind} {a}, {divisor}")
+    quotient = _quotient(w, u, a, divisor, signed)
     product = w.let(f"mul {kind} {quotient}, {divisor}")
     rest = w.let(f"sub {kind} {a}, {product}")
     if signed:  # truncated -> floored
@@ -266,6 +266,21 @@ def _division(w: Writer, u: UOp) -> str:
         opposite = w.let(f"sub {kind} {zero}, {a}")
         quotient = w.let(f"select {bools} {negative}, {kind} {opposite}, {kind} {quotient}")
     return w.let(f"select {bools} {odd}, {kind} {zero}, {kind} {quotient}")
+
+
+def _quotient(w: Writer, u: UOp, a: str, b: str, signed: bool) -> str:
+    """The truncated quotient.
+
+    Processors divide no vectors of integers.  Floats with more than as many digits do it exactly:
+    a quotient that is no integer is farther from one than what rounding changes.
+    """
+    kind, sign = typed(u), "s" if signed else "u"
+    if not u.shape or u.src[1].op is Op.CONST or u.dtype.itemsize > 4:
+        return w.let(f"{sign}div {kind} {a}, {b}")
+    real = vector("float" if u.dtype.itemsize < 4 else "double", u.shape)
+    x, y = (w.let(f"{sign}itofp {kind} {v} to {real}") for v in (a, b))
+    found = w.let(f"fdiv {real} {x}, {y}")
+    return w.let(f"fpto{sign}i {real} {found} to {kind}")
 
 
 def _bitcast(w: Writer, u: UOp) -> str:
