@@ -40,6 +40,7 @@ def dynamic_slice(x: ArrayLike, start_indices: Starts, slice_sizes: Sequence[int
         ShapeError: unless there is a start and a size for each axis, and the size fits.
 
     Example:
+        >>> from tfn.lax.movement import broadcasted_iota
         >>> dynamic_slice(broadcasted_iota("int32", (4,), 0), (3,), (2,)).tolist()
         [2, 3]
     """
@@ -62,6 +63,7 @@ def dynamic_update_slice(x: ArrayLike, update: ArrayLike, start_indices: Starts)
         DTypeError: if the dtypes differ.
 
     Example:
+        >>> from tfn.lax.movement import broadcasted_iota
         >>> x = broadcasted_iota("int32", (4,), 0)
         >>> dynamic_update_slice(x, x[:2], (3,)).tolist()
         [0, 1, 0, 1]
@@ -145,6 +147,7 @@ def dynamic_index_in_dim(x: ArrayLike, index: ArrayLike, axis: int = 0,
     """The elements at one computed coordinate of an axis.
 
     Example:
+        >>> from tfn.lax.movement import broadcasted_iota
         >>> dynamic_index_in_dim(broadcasted_iota("int32", (4,), 0), 2, keepdims=False).tolist()
         2
     """

@@ -41,6 +41,7 @@ def reduce_sum(x: ArrayLike, axes: Axes = None) -> Array:
     """The sum over axes; 16-bit floats are summed in 32 bits.
 
     Example:
+        >>> from tfn.lax.movement import iota
         >>> reduce_sum(iota("int32", 4), (0,)).tolist()
         6
     """
@@ -150,6 +151,7 @@ def reduce(operands: Any, init_values: Any, computation: Computation, dimensions
         TreeError: if the initial values, or what the function returns, have another structure.
 
     Example:
+        >>> from tfn.lax.movement import iota
         >>> reduce(iota("int32", 4), 0, elementwise.max, (0,)).tolist()
         3
         >>> reduce(iota("int32", 4), 1, lambda a, b: a + b - a * b, (0,)).tolist()
@@ -168,6 +170,7 @@ def reduce_xor(x: ArrayLike, axes: Axes = None) -> Array:
     """Bits that are set in an odd number of the elements over axes.
 
     Example:
+        >>> from tfn.lax.movement import iota
         >>> reduce_xor(iota("int32", 4), (0,)).tolist()
         0
     """
@@ -190,6 +193,7 @@ def argmax(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
         ShapeError: if the axis is empty.
 
     Example:
+        >>> from tfn.lax.movement import iota
         >>> argmax(iota("int32", 3), 0).tolist()
         2
     """
@@ -244,6 +248,7 @@ def reduce_window(
         ArgumentError, ShapeError: for another computation, or sizes that do not fit.
 
     Example:
+        >>> from tfn.lax.movement import iota
         >>> image = reshape(iota("float32", 4), (1, 2, 2, 1))
         >>> window = (1, 2, 2, 1)
         >>> reduce_window(image, -float("inf"), elementwise.max, window, window, "VALID").tolist()
