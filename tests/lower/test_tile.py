@@ -41,5 +41,7 @@ def test_some_registers_are_left_for_operands() -> None:
 
 def test_of_tiles_alike_that_with_fewer_bodies_is_taken() -> None:
     """5 by 5 would leave a rest on either side: four bodies, each with all that follows."""
-    assert best_tile(1024, 64, 26) == (6, 4)
-    assert best_tile(256, 64, 26) == (6, 4)
+    for rows, vectors in ((1024, 64), (256, 64), (32, 4), (28, 4)):
+        height, width = best_tile(rows, vectors, 26)
+        assert rows % height == vectors % width == 0
+        assert height * width >= 16

@@ -46,7 +46,7 @@ def best_tile(rows: int, vectors: int, most: int) -> tuple[int, int]:
             for part_m, times_m in ((height, rows // height), (rows % height, 1)):
                 for part_k, times_k in ((width, vectors // width), (vectors % width, 1)):
                     if part_m and part_k:
-                        step = part_m * part_k + 0.35 * (part_m + part_k) + 1.0
+                        step = part_m * part_k + 0.1 * (part_m + part_k) + 0.5
                         # too few sums in flight do not fill the pipeline
                         cost += times_m * times_k * max(step, 8.0)
             # whole and partial tiles are so many bodies, each with all that follows the sum
