@@ -12,8 +12,7 @@ import tfn
 import tfn.numpy as tnp
 from tests.conftest import Golden
 from tfn.errors import ArgumentError
-from tfn.view import show
-from tfn.view import STAGES
+from tfn.view import STAGES, show
 
 TARGET = tfn.Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16)
 
