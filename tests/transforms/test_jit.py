@@ -11,7 +11,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tfn import run
+from tfn import lax, run
 from tfn.config import config
 from tfn.errors import (
     ArgumentError,
@@ -211,6 +211,19 @@ def test_donation() -> None:
     assert tfn.grad(lambda s: f({"a": kept * s}, x)["a"].sum())(2.0) == 3
     assert tfn.jit(lambda s: f({"a": kept}, s)["a"])(x).tolist() == [2, 2, 2]
     assert not kept.is_deleted()  # inside a trace nothing is given away
+
+
+def test_a_donated_cache_is_written_in_place() -> None:
+    """Only the new rows are; a copy of what goes on is not made, unless somebody looks at it."""
+    f = tfn.jit(lambda c, x, i: lax.dynamic_update_slice(c, x, (0, i, 0)), donate_argnums=0)
+    c, x = tnp.zeros((4, 300, 64)), tnp.ones((4, 1, 64))
+    want = np.zeros((4, 300, 64), np.float32)
+    for i in (0, 7, 299):
+        c, want[:, i] = f(c, x, i), 1
+    np.testing.assert_array_equal(c, want)
+    seen = np.asarray(c)
+    new = f(c, x * 2, 7)
+    assert seen[0, 7, 0] == 1 and new[0, 7, 0] == 2
 
 
 def test_a_deleted_argument_is_refused() -> None:

@@ -95,6 +95,16 @@ class Kernel:
     work: int
     source: UOp | None = None
 
+    @property
+    def copies(self) -> bool:
+        """Whether all that it does is to copy one buffer to another of its size."""
+        if self.body.op is not Op.SINK or len(self.body.src) > 1:
+            return False
+        (store,) = self.body.src
+        to, at, value = store.src[:3]
+        plain = store.op is Op.STORE and len(store.src) == 3 and value.op is Op.LOAD
+        return plain and value.src[1:] == (at,) and to.arg.shape == value.src[0].arg.shape
+
 
 class Written(NamedTuple):
     """A kernel without its body, as it is kept for other processes."""

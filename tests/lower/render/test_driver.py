@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from tests.lower.graphs import (
     by_definition,
     draw,
     inputs,
+    jaxpr,
     matmul,
     on_cores,
     p,
@@ -19,7 +22,9 @@ from tests.lower.graphs import (
 )
 from tfn.config import config
 from tfn.dtypes import FLOAT32, INT32
+from tfn.hw.cpu.target import host
 from tfn.lower.kernel import Branch, Kernel, Launch, Loop, Slot, Space, Step
+from tfn.lower.pipeline import lower
 from tfn.lower.render.driver import COUNTER_BYTES, COUNTERS_AT, driver_text, sync_bytes
 from tfn.trace import build
 from tfn.trace.op import Op
@@ -220,3 +225,28 @@ def test_small_programs_too_where_nobody_would_wake_a_thread(threads: int) -> No
         program_on(threads, outputs, values), by_definition(outputs, values), strict=True
     ):
         same(got, want, 1e-4, 1e-4)
+
+
+@every_count
+def test_what_is_at_its_place_is_not_copied(threads: int) -> None:
+    """An input that goes on as an output, in the same memory: the copy is left out."""
+    x, update, at = p(0, 64, 1000), p(1, 64, 1), p(2, 2, dtype=INT32)
+    program = lower(jaxpr([build.scatter(x, at, update, Op.WHERE)]), host())
+    copy, put = (launch.kernel for launch in program.launches)
+    assert copy.copies and not put.copies and copy.tiles > 1
+    seven = "  %at = getelementptr float, ptr %a, i64 %i\n  store float 7.0, ptr %at"
+    visible = replace(copy, name="seven", text=kernel("seven", seven).text)
+    steps = (Launch(visible, (Slot(Space.OUTPUT, 0), Slot(Space.INPUT, 0)), False),)
+    old, new, arena = np.zeros(64000, np.float32), np.zeros(64000, np.float32), np.zeros(64)
+    run(steps, [old, old], arena, threads, inputs=1)
+    assert not old.any()
+    run(steps, [old, new], arena, threads, inputs=1)
+    assert (new[: copy.tiles] == 7).all() and not old.any()
+
+
+def test_copies_are_of_whole_buffers_in_their_order() -> None:
+    x = p(0, 64, 64)
+    others = [x + 1.0, build.permute(x, (1, 0)), build.flip(x, (0,)), build.cast(x, INT32)]
+    for u in others:
+        (launch,) = lower(jaxpr([u]), host()).launches
+        assert not launch.kernel.copies

@@ -233,12 +233,14 @@ class Driver:
             start = self.let(f"getelementptr i8, ptr {start}, i64 {moved}")
         return start
 
-    def place(self, operands: Sequence[Slot]) -> None:
-        """The addresses of operands where a kernel looks for them."""
+    def place(self, operands: Sequence[Slot]) -> list[str]:
+        """The addresses of operands, put where a kernel looks for them."""
+        pointers = []
         for k, slot in enumerate(operands):
-            pointer = self.pointer(slot)
+            pointers.append(self.pointer(slot))
             at = self.let(f"getelementptr ptr, ptr %operands, i64 {k}")
-            self.lines.append(f"  store ptr {pointer}, ptr {at}, align 8")
+            self.lines.append(f"  store ptr {pointers[-1]}, ptr {at}, align 8")
+        return pointers
 
     def host(self, step: HostCall) -> None:
         """Thread 0, which is the caller, asks the host; all stop together if that failed."""
@@ -266,19 +268,26 @@ class Driver:
         self.block = f"went{i}"
 
     def launch(self, launch: Launch) -> None:
-        """All tiles at once if there is one thread, else chunk by chunk."""
-        self.place(launch.operands)
+        """All tiles at once if there is one thread, else chunk by chunk.
+
+        A donated input that goes on as an output, but for some elements, is at its place: nothing
+        is copied.
+        """
+        pointers = self.place(launch.operands)
         kernel, i = launch.kernel, self.numbers[id(launch)]
+        again, tiles = id(launch) in self.again, str(kernel.tiles)
+        spaces = [slot.space for slot in launch.operands]
+        if spaces == [Space.OUTPUT, Space.INPUT] and not again and kernel.copies:
+            there = self.let("icmp eq ptr " + ", ".join(pointers))
+            tiles = self.let(f"select i1 {there}, i64 0, i64 {kernel.tiles}")
         if self.alone:
-            tiles = f"i64 0, i64 {kernel.tiles}"
-            self.lines.append(f"  call void @{kernel.name}({tiles}, ptr %operands)")
+            self.lines.append(f"  call void @{kernel.name}(i64 0, i64 {tiles}, ptr %operands)")
             return
         chunk = max(1, -(-kernel.tiles // CHUNKS))
-        again = id(launch) in self.again
         start = self._round(i, chunk, -(-kernel.tiles // chunk)) if again else "0"
         counter = self.let(f"getelementptr i8, ptr %sync, i64 {COUNTERS_AT + COUNTER_BYTES * i}")
         self.lines.append(
-            f"  call void @share(ptr @{kernel.name}, i64 {kernel.tiles}, i64 {chunk}, i64 {start}, "
+            f"  call void @share(ptr @{kernel.name}, i64 {tiles}, i64 {chunk}, i64 {start}, "
             f"ptr %operands, i64 %threads, ptr {counter})"
         )
 
