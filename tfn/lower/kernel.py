@@ -98,12 +98,12 @@ class Kernel:
     @property
     def copies(self) -> bool:
         """Whether all that it does is to copy one buffer to another of its size."""
-        if self.body.op is not Op.SINK or len(self.body.src) > 1:
+        stores = self.body.src if self.body.op is Op.SINK else ()
+        if len(stores) != 1 or stores[0].op is not Op.STORE or len(stores[0].src) > 3:
             return False
-        (store,) = self.body.src
-        to, at, value = store.src[:3]
-        plain = store.op is Op.STORE and len(store.src) == 3 and value.op is Op.LOAD
-        return plain and value.src[1:] == (at,) and to.arg.shape == value.src[0].arg.shape
+        to, at, value = stores[0].src
+        plain = value.op is Op.LOAD and value.src[1:] == (at,)
+        return plain and to.arg.shape == value.src[0].arg.shape
 
 
 class Written(NamedTuple):

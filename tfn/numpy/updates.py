@@ -19,7 +19,6 @@ from tfn.numpy.creation import full_like as filled_like
 from tfn.numpy.indexing import (
     check_mode,
     counted,
-    inverse,
     read_index,
     shape_of,
     side_by_side,
@@ -143,34 +142,36 @@ def _updated(x: UOp, values: UOp, *rest: Any) -> UOp:
     if 0 in values.shape:
         return x
 
-    # The values' axes in the order that a scatter has them: grid, columns, windows, wholes.
+    moving = pointed + columns + windows
+    if not moving:
+        return _combine(op, x, values)
+    leading, wide = range(max(moving) + 1), {*windows, *wholes}
+
+    # The values' axes in the order that a scatter has them: grid, columns, windows and wholes.
     entries = [e for e in plan.entries if e != "new"]
     values = reshape(values, tuple(n for n, e in zip(values.shape, plan.entries) if e != "new"))
     order = [entries.index(f"grid{i}") for i in range(len(plan.grid))]
-    order += [entries.index(a) for a in (*columns, *windows, *wholes) if a in entries]
+    order += [entries.index(a) for a in (*columns, *sorted(wide)) if a in entries]
     values = permute(values, order)
 
-    moving = pointed + columns + windows
-    order = moving + wholes
-    front = permute(x, order)
-    if not moving:
-        return _combine(op, x, values)
     lines = tuple(plan.walks[a].size for a in columns)
     grid = plan.grid + lines
-    parts = []
+    begins: dict[int, UOp] = dict.fromkeys(wholes, const(0, INT32))
     for u, axis in zip(points, pointed):
         u = wrapped(u, x.shape[axis])
         if mode == "clip":
             u = build.minimum(build.maximum(u, full_like(u, 0)), full_like(u, x.shape[axis] - 1))
-        parts.append(reshape(u, u.shape + (1,) * len(lines)))
+        begins[axis] = reshape(u, u.shape + (1,) * len(lines))
     for i, axis in enumerate(columns):
         walk = plan.walks[axis]
         steps = iota(grid, len(plan.grid) + i) * walk.step
-        parts.append(steps + build.broadcast_to(_start(starts, begin, walk.slot), grid))
-    parts += [_start(starts, begin, plan.walks[axis].slot) for axis in windows]
-    sizes = tuple(plan.walks[a].size if a in windows else 1 for a in moving)
-    values = reshape(values, grid + sizes + front.shape[len(moving) :])
-    return permute(build.scatter(front, side_by_side(parts, grid), values, op), inverse(order))
+        begins[axis] = steps + build.broadcast_to(_start(starts, begin, walk.slot), grid)
+    for axis in windows:
+        begins[axis] = _start(starts, begin, plan.walks[axis].slot)
+    sizes = tuple(plan.walks[a].size if a in wide else 1 for a in leading)
+    values = reshape(values, grid + sizes + x.shape[len(leading) :])
+    at = side_by_side([begins[axis] for axis in leading], grid)
+    return build.scatter(x, at, values, op)
 
 
 def _start(starts: Numbers | None, begin: UOp | None, slot: int) -> UOp:

@@ -27,6 +27,7 @@ from tfn.lower.kernel import Branch, Kernel, Launch, Loop, Slot, Space, Step
 from tfn.lower.pipeline import lower
 from tfn.lower.render.driver import COUNTER_BYTES, COUNTERS_AT, driver_text, sync_bytes
 from tfn.trace import build
+from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
@@ -247,6 +248,8 @@ def test_what_is_at_its_place_is_not_copied(threads: int) -> None:
 def test_copies_are_of_whole_buffers_in_their_order() -> None:
     x = p(0, 64, 64)
     others = [x + 1.0, build.permute(x, (1, 0)), build.flip(x, (0,)), build.cast(x, INT32)]
-    for u in others:
+    c = p(0, 64)
+    turns = build.scan(function([c + 1.0], (c.arg,)), [], [c], [], 5)
+    for u in (*others, *turns):
         (launch,) = lower(jaxpr([u]), host()).launches
         assert not launch.kernel.copies
