@@ -18,7 +18,7 @@ from tfn.hw.device import Device
 from tfn.lower.kernel import Space, Target
 from tfn.lower.pipeline import lower
 from tfn.trace import build, oracle
-from tfn.trace.argument import Param
+from tfn.trace.argument import Conv, Param
 from tfn.trace.jaxpr import Jaxpr, function
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -121,3 +121,15 @@ def softmax(x: UOp) -> UOp:
 def matmul(a: UOp, b: UOp) -> UOp:
     """Of two matrices."""
     return build.dot(a, b, ((1,), (0,)))
+
+
+def ops(outputs: Sequence[UOp], op: Op) -> list[UOp]:
+    """The nodes of an op."""
+    return [u for u in walk(outputs) if u.op is op]
+
+
+def conv(x: UOp, w: UOp, stride: int = 1, padding: tuple[int, int] = (0, 0), spread: int = 1,
+         groups: int = 1) -> UOp:  # fmt: skip
+    """Of two axes."""
+    arg = Conv((stride,) * 2, (padding,) * 2, (spread,) * 2, (1, 1), groups, 1, x.dtype)
+    return build.conv(x, w, arg)

@@ -7,23 +7,13 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tests.lower.graphs import agree, by_definition, inputs, p, same
+from tests.lower.graphs import agree, by_definition, conv, inputs, ops, p, same
 from tfn.dtypes import FLOAT32
 from tfn.lower.padding import in_phases, pad_explicitly
 from tfn.trace import build
 from tfn.trace.argument import Conv
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, walk
-
-
-def ops(outputs: list[UOp], op: Op) -> list[UOp]:
-    return [u for u in walk(outputs) if u.op is op]
-
-
-def conv(x: UOp, w: UOp, stride: int = 1, padding: tuple[int, int] = (0, 0), spread: int = 1,
-         groups: int = 1) -> UOp:  # fmt: skip
-    arg = Conv((stride,) * 2, (padding,) * 2, (spread,) * 2, (1, 1), groups, 1, x.dtype)
-    return build.conv(x, w, arg)
+from tfn.trace.uop import UOp
 
 
 @pytest.mark.parametrize("padding", [(0, 0), (1, 2), (-1, 0), (-1, 2)])

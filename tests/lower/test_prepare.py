@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 
 from tests.lower.check_passes import HOST, check_passes
-from tests.lower.graphs import agree, by_definition, draw, inputs, jaxpr, matmul, on_cores, p, same
+from tests.lower.graphs import (
+    agree,
+    by_definition,
+    conv,
+    draw,
+    inputs,
+    jaxpr,
+    matmul,
+    on_cores,
+    ops,
+    p,
+    same,
+)
 from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32, DType, int8, int16, uint8
 from tfn.hw.cpu.target import host
 from tfn.lower import cut, split
@@ -35,16 +47,6 @@ from tfn.trace.uop import UOp, walk
 
 TINY = replace(HOST, l1_bytes=1 << 8, l2_bytes=1 << 10, l3_bytes=1 << 12)
 """A machine for which little is much."""
-
-
-def ops(outputs: list[UOp], op: Op) -> list[UOp]:
-    return [u for u in walk(outputs) if u.op is op]
-
-
-def conv(x: UOp, w: UOp, stride: int = 1, padding: tuple[int, int] = (0, 0), spread: int = 1,
-         groups: int = 1) -> UOp:  # fmt: skip
-    arg = Conv((stride,) * 2, (padding,) * 2, (spread,) * 2, (1, 1), groups, 1, x.dtype)
-    return build.conv(x, w, arg)
 
 
 @pytest.mark.parametrize("op", [Op.ADD, Op.MAX, Op.MIN, Op.MUL])
