@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 from tests.lower.check_passes import HOST, SMALL
 from tests.lower.drawn import graphs
-from tests.lower.graphs import jaxpr, matmul, p, softmax
+from tests.lower.graphs import agree, jaxpr, matmul, p, softmax
 from tfn.config import config
 from tfn.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32, DType
 from tfn.lower import choose, cut, decompose, ranges
@@ -218,3 +218,11 @@ def test_what_takes_turns_is_unrolled_by_its_kinds() -> None:
     assert "srem" not in launch.kernel.text and "urem" not in launch.kernel.text
     three = build.pad(p(0, 2, 7, 32), (0, 0, 0), (0, 2, 0), (0, 2, 0))
     assert [r.arg.size for r in only(HOST, three).loops if r.arg.place is Place.UPCAST][:1] == [3]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_what_takes_turns_may_be_reduced(axis: int) -> None:
+    x = build.pad(p(0, 6, 8, 64), (0, 0, 0), (0, 1, 0), (0, 1, 0))
+    agree([build.add_up(x, (axis,)), softmax(x)], rtol=1e-4)
+    for u in (build.add_up(x, (axis,)), softmax(x)):
+        assert chosen(HOST, u)

@@ -195,7 +195,8 @@ def _stream(start: Start) -> Nest:
         n, _, _ = split.split(n, r, turns, Place.UPCAST)
     if lane is not None and lane in n.loops:
         vectors = -(-lane.arg.size // lanes)
-        sums = [f for f in split.folds(n.body) if lane in model.depends[f]]
+        depends = dependences(n.body)  # the turns have made it another
+        sums = [f for f in split.folds(n.body) if lane in depends[f]]
         upcast = min(vectors, (8 if sums else 4) if small else 1)
         crossing = [
             r for r in n.loops if r is not lane and _unit(model, r) and not _unit(model, lane, True)
@@ -223,10 +224,10 @@ def _turns(n: Nest, lane: UOp | None) -> dict[UOp, int]:
     for u in dict.fromkeys(s for comparison in compared for s in comparison.src):
         if u.op is Op.MOD and u.src[1].op is Op.CONST:
             turns, (terms, _) = int(u.src[1].arg.value), affine(u.src[0])
-            (r, *others) = terms or [u]
-            whole = r in n.loops and r is not lane and r.arg.number not in in_order
-            if whole and not others and turns <= STREAMS and r.arg.size % turns == 0:
-                found[r] = max(turns, found.get(r, 1))
+            for r in terms if len(terms) == 1 else ():
+                whole = r in n.loops and r is not lane and r.arg.number not in in_order
+                if whole and turns <= STREAMS and r.arg.size % turns == 0:
+                    found[r] = max(turns, found.get(r, 1))
     return found if prod(found.values()) <= STREAMS else {}
 
 
