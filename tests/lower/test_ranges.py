@@ -280,7 +280,24 @@ def test_scatters_happen_in_order_and_drop_what_does_not_fit(op: Op) -> None:
     same(run([made], values)[0], by_definition([made], values)[0], 1e-6)
     copied, updated = stages_of(made)
     assert split.in_order(copied.body) == frozenset()
-    assert len(split.in_order(updated.body)) == 1
+    assert (
+        len(split.in_order(updated.body)) == 2
+    )  # the points, and the rows of windows that overlap
+
+
+@pytest.mark.parametrize("op", [Op.ADD, Op.WHERE])
+def test_windows_that_overlap_are_put_point_by_point(op: Op) -> None:
+    """Never element by element of the window, or by several threads."""
+    rng = np.random.default_rng(0)
+    x, at, u = p(0, 40, 64), p(1, 30, 2, dtype=INT32), p(2, 30, 6, 64)
+    starts = np.stack([rng.integers(0, 35, 30), np.zeros(30)], 1).astype(np.int32)
+    values = [draw((40, 64), FLOAT32), starts, draw((30, 6, 64), FLOAT32, 1)]
+    made = build.scatter(x, at, u, op)
+    same(run([made], values)[0], by_definition([made], values)[0], 1e-6)
+    _, updated = stages_of(made)
+    assert len(split.in_order(updated.body)) == 2  # columns are whole: they never overlap
+    whole = build.scatter(x, p(1, 30, 1, dtype=INT32), p(2, 30, 1, 64), op)
+    assert len(split.in_order(stages_of(whole)[1].body)) == 1
 
 
 @pytest.mark.parametrize("op", [Op.ADD, Op.MUL])

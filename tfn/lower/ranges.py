@@ -79,7 +79,8 @@ def _scattered(barrier: UOp) -> list[Stage]:
     """A scatter is two kernels: its buffer gets the operand, then the updates, in order.
 
     ``for p in points: out[start[p] + w] = op(out[start[p] + w], update[p, w])``; the window's
-    axes and the batch are outer loops, so each thread owns its elements and no order is lost.
+    axes and the batch are outer loops, so each thread owns its elements and no order is lost.  An
+    axis along which windows may overlap is not: its loop runs inside of that over points.
     """
     node = barrier.src[0]
     operand, indices, updates = node.src
@@ -92,11 +93,14 @@ def _scattered(barrier: UOp) -> list[Stage]:
     batch, points = node.arg.batch, indices.ndim - 1
     at = walker.axes(updates.shape)
     inside: UOp | None = None
-    place = list(at[points:])
+    place, ordered = list(at[points:]), list(at[batch:points])
+    moving = {r for r in ordered if r.op is Op.RANGE}
     for axis in range(indices.shape[-1]):
         start = walker.value(indices, (*at[:points], const(axis, INT64)), None)
         start = build.cast(start, INT64)
         room = node.shape[batch + axis] - updates.shape[points + axis]
+        if room and not moving.isdisjoint(walk([start])):
+            ordered.append(at[points + axis])
         inside = both(inside, within(start, 0, room + 1))
         place[axis] = simplify(start + place[axis])
     position = flat(node.shape, (*at[:batch], *place))
@@ -107,7 +111,7 @@ def _scattered(barrier: UOp) -> list[Stage]:
         old = UOp(Op.LOAD, (buffer, position) if inside is None else (buffer, position, inside))
         value = UOp(node.arg.op, (old, value))
     src = (buffer, position, value)
-    store = UOp(Op.STORE, src if inside is None else (*src, inside), _in_order(at[batch:points]))
+    store = UOp(Op.STORE, src if inside is None else (*src, inside), _in_order(ordered))
     return [copied, Stage(UOp(Op.SINK, (store,)), tuple(walker.operands), 1)]
 
 
@@ -121,7 +125,7 @@ def _every_time(gate: UOp | None, index: Index, used: Sequence[UOp]) -> UOp | No
     return gate
 
 
-def _in_order(index: Index) -> tuple[int, ...]:
+def _in_order(index: Sequence[UOp]) -> tuple[int, ...]:
     """The numbers of ranges whose iterations must happen in order, on one thread."""
     return tuple(i.arg.number for i in index if i.op is Op.RANGE)
 
