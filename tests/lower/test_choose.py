@@ -226,3 +226,12 @@ def test_what_takes_turns_may_be_reduced(axis: int) -> None:
     agree([build.add_up(x, (axis,)), softmax(x)], rtol=1e-4)
     for u in (build.add_up(x, (axis,)), softmax(x)):
         assert chosen(HOST, u)
+
+
+def test_updates_in_order_are_unrolled_by_a_few_of_their_parts() -> None:
+    """However many short axes windows have: code does not grow with them."""
+    x, at = p(0, 4, 3, 4, 2, 50, 64), p(1, 7, 5, dtype=INT32)
+    u = p(2, 7, 4, 3, 4, 2, 1, 64)
+    n = chosen(HOST, build.scatter(x, at, u, Op.ADD))[-1]
+    unrolled = [r for r in n.loops if r.arg.place is Place.UPCAST]
+    assert prod(r.arg.size for r in unrolled if r.arg.size <= 4) <= 4 * 4  # parts, and vectors

@@ -244,9 +244,11 @@ def _in_parts(n: Nest, blocks: UOp, in_order: frozenset[int]) -> Nest:
     parts = [r for r in free() if r is not blocks]
     if prod(r.arg.size for r in parts) < STREAMS:
         return _ordered(n, free())
+    room = STREAMS
     for r in parts[1:]:
-        if r.arg.size <= STREAMS:  # what is read for one of them is for all
+        if r.arg.size <= room:  # what is read for one of them is for all
             n, _ = split.place(n, r, Place.UPCAST)
+            room //= r.arg.size
     return _ordered(n, [r for r in free() if r is not blocks])
 
 
