@@ -19,8 +19,9 @@ from tfn.lower.tile import accumulators
 from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, walk
 
-GATHER_COST = 1.0
-"""Nanoseconds for one element that is not next to its neighbour, against a vector's."""
+GATHER_COST, SCATTER_COST = 1.0, 1.5
+"""Nanoseconds for one element that is not next to its neighbour, loaded or stored.  What is loaded
+so may be turned in registers; what is stored so goes one by one."""
 
 VECTOR_COST = 0.4
 """Nanoseconds for a contiguous vector, or for a scalar alone."""
@@ -122,7 +123,7 @@ class Model:
             elif stride == 2 and u in self.paired:
                 total += times * 2 * VECTOR_COST / self._filled(lane_here)
             else:
-                total += times * GATHER_COST
+                total += times * (SCATTER_COST if u.op is Op.STORE else GATHER_COST)
         for u, outs in self.arithmetic:
             lane_here = lane if lane in self.depends[u] else self.own_lane(u)
             per = self._filled(lane_here) if lane_here is not None else 1.0
