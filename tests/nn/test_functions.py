@@ -104,6 +104,13 @@ def test_softmax_of_some() -> None:
     np.testing.assert_allclose(out, [[np.log(0.5), -np.inf, np.log(0.5)], [-np.inf] * 3], rtol=1e-6)
 
 
+def test_the_gradient_of_softmax_takes_its_powers_once() -> None:
+    slope = tfn.grad(lambda x, ct: (nn.softmax(x) * ct).sum())
+    rows = tfn.ShapeDtypeStruct((3, 7), "float32")
+    text = str(tfn.make_jaxpr(slope)(rows, rows))
+    assert (text.count(" exp "), text.count(" div ")) == (1, 1), text
+
+
 def test_gradient_of_softmax() -> None:
     ct = np.arange(7, dtype=np.float32)
     slope = tfn.grad(lambda x: (nn.softmax(x) * ct).sum())(jnp.asarray(LOGITS[0]))

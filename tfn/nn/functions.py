@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
+from tfn.custom_derivatives import custom_jvp
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Integer, Shaped
@@ -230,9 +232,20 @@ def softmax(x: Float[Array, "*axes"], axis: Axes = -1,
         >>> softmax(jnp.array([0.0, 0.0])).tolist()
         [0.5, 0.5]
     """
-    x = _masked(_floating(x), where)
-    powers = jnp.exp(x - lax.stop_gradient(jnp.max(x, axis, keepdims=True)))
-    return _unmasked(powers / jnp.sum(powers, axis, keepdims=True), where, 0.0)
+    return _unmasked(_softmax(_masked(_floating(x), where), axis), where, 0.0)
+
+
+@partial(custom_jvp, nondiff_argnums=(1,))
+def _softmax(x: Array, axis: Axes) -> Array:
+    powers = jnp.exp(x - jnp.max(x, axis, keepdims=True))
+    return powers / jnp.sum(powers, axis, keepdims=True)
+
+
+@_softmax.defjvp
+def _softmax_jvp(axis: Axes, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    """By the result alone: rules of its steps would take the powers and divide by sums again."""
+    out, (dx,) = _softmax(*primals, axis), tangents
+    return out, out * (dx - jnp.sum(out * dx, axis, keepdims=True))
 
 
 def log_softmax(x: Float[Array, "*axes"], axis: Axes = -1,

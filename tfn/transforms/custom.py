@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -205,16 +205,19 @@ class Customized:
         self._refuse_traced(fixed)
         dynamic = tuple(x for i, x in enumerate(args) if i not in self.fixed.positions)
         flat, structure = tree.flatten(dynamic)
-        names = argument_names(f, tree.structure((dynamic, {})),
-                               [i for i in range(len(args)) if i not in at])  # fmt: skip
-        values = [as_value(x, name) for x, name in zip(flat, names, strict=True)]
+
+        def names() -> list[str]:
+            positions = [i for i in range(len(args)) if i not in at]
+            return argument_names(f, tree.structure((dynamic, {})), positions)
+
+        values = [as_value(x, partial(lambda i: names()[i], i)) for i, x in enumerate(flat)]
         if bind.innermost(values) is None:
             return f(*args)
 
         def run(xs: Sequence[Any]) -> Any:
             return f(*fixed.join(tree.unflatten(structure, xs)))
 
-        recorded = record(self.what, f, run, values, names)
+        recorded = record(self.what, f, run, values, names())
         if recorded.trace.concretized:
             for value in values:
                 if value.trace is not None:
@@ -231,12 +234,17 @@ class Customized:
                        acts)  # fmt: skip
         return tree.unflatten(recorded.structure, found)
 
-    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    @cached_property
+    def _signature(self) -> inspect.Signature | None:
         try:
-            bound = inspect.signature(self.function).bind(*args, **kwargs)
-        except ValueError:  # builtins without a signature
-            bound = None
-        if bound is not None:
+            return inspect.signature(self.function)
+        except ValueError:  # builtins have none
+            return None
+
+    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        signature = self._signature
+        if signature is not None and (kwargs or len(args) != len(signature.parameters)):
+            bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
             args, kwargs = bound.args, bound.kwargs
         if kwargs:
