@@ -1,4 +1,4 @@
-"""Associative operations on many elements, in a number of steps that grows like the logarithm."""
+"""Associative operations on many elements: all prefixes, or one result."""
 
 from __future__ import annotations
 
@@ -11,10 +11,13 @@ from tfn.array import Array, Axes
 from tfn.errors import ArgumentError, ShapeError, TreeError
 from tfn.lax.closed import values
 from tfn.lax.elementwise import convert_element_type
+from tfn.lax.irregular import optimization_barrier
+from tfn.lax.loops import scan
 from tfn.lax.movement import (
     broadcast,
     concatenate,
     expand_dims,
+    moveaxis,
     reshape,
     rev,
     slice_in_dim,
@@ -74,46 +77,85 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
 
 _Combine = Callable[[list[Array], list[Array]], list[Array]]
 
+FEW = 64
+"""Fewer elements than these, beside each other, do not hide latencies."""
+
+SIDE_BY_SIDE = 512
+"""There are blocks then, for about so many."""
+
+LENGTH = 32
+"""Blocks are at least so long, since what comes before each has to be found first."""
+
 
 def _prefixes(combine: _Combine, xs: list[Array], axes: list[int]) -> list[Array]:
-    """Combine neighbours, take the prefixes of those, and fill in the places between.
+    """One element after the other; in blocks side by side, once it is known what comes before each.
 
     Before -> after, on sums::
 
-        1 2 3 4 5  ->  3 7 (neighbours)  ->  3 10 (their prefixes: places 1 and 3)
-                   ->  1 3 6 10 15 (each place between: the prefix before it, and itself)
+        1 2 3 4 5 6 7  ->  1 2 3 | 4 5 6 | 7       two blocks, and a rest
+                       ->  6, 15  ->  6, 21        their totals, and the prefixes of these
+                       ->  1, 6 + 4                how each block begins
+                       ->  1 3 6 | 10 15 21 | 28   each goes on from there, and the rest
     """
     n = xs[0].shape[axes[0]]
     if n < 2:
         return xs
+    blocks = _blocks(n, max(prod(x.shape) for x in xs) // n)
+    whole = n - n % blocks
 
-    def part(values: list[Array], start: int, stop: int, step: int = 1) -> list[Array]:
-        return [slice_in_dim(x, start, stop, step, a) for x, a in zip(values, axes)]
+    def part(values: list[Array], start: int, stop: int) -> list[Array]:
+        return [slice_in_dim(x, start, stop, 1, a) for x, a in zip(values, axes)]
 
-    even, odd = part(xs, 0, n - n % 2, 2), part(xs, 1, n, 2)
-    at_odd = _prefixes(combine, combine(even, odd), axes)
-    half = n // 2
-    if n > 2:
-        before = part(at_odd, 0, (n - 1) // 2)
-        between = combine(before, part(xs, 2, n, 2))
-        at_even = [
-            concatenate([first, more], a) for first, more, a in zip(part(xs, 0, 1), between, axes)
-        ]
-    else:
-        at_even = part(xs, 0, 1)
-    return [_alternate(e, o, a, half) for e, o, a in zip(at_even, at_odd, axes)]
+    lines = [_lines(x, blocks, a) for x, a in zip(part(xs, 0, whole), axes)]
+    begin = [reshape(slice_in_dim(x, 0, 1), x.shape[1:]) for x in lines]
+    later = [slice_in_dim(x, 1, len(x)) for x in lines]
+    if blocks > 1:
+        totals, _ = _go_on(combine, begin, later)
+        before = part(_prefixes(combine, totals, axes), 0, blocks - 1)
+        others = combine(before, part(begin, 1, blocks))
+        begin = [concatenate([x, y], a) for x, y, a in zip(part(begin, 0, 1), others, axes)]
+    last, found = _go_on(combine, begin, later)
+    found = [concatenate([expand_dims(x, (0,)), y], 0) for x, y in zip(begin, found)]
+    out = [_joined(y, a) for y, a in zip(optimization_barrier(found), axes)]
+    if whole < n:
+        rest = [_lines(x, 1, a) for x, a in zip(part(xs, whole, n), axes)]
+        _, found = _go_on(combine, part(last, blocks - 1, blocks), rest)
+        out = [concatenate([x, _joined(y, a)], a) for x, y, a in zip(out, found, axes)]
+    return out
 
 
-def _alternate(even: Array, odd: Array, axis: int, half: int) -> Array:
-    """Elements of two arrays in turns along an axis; the first may have one more."""
-    pairs = concatenate(
-        [expand_dims(slice_in_dim(even, 0, half, 1, axis), (axis + 1,)),
-         expand_dims(odd, (axis + 1,))], axis + 1,
-    )  # fmt: skip
-    shape = (*odd.shape[:axis], 2 * half, *odd.shape[axis + 1 :])
-    both = reshape(pairs, shape)
-    n = even.shape[axis]
-    return both if n == half else concatenate([both, slice_in_dim(even, half, n, 1, axis)], axis)
+def _blocks(n: int, width: int) -> int:
+    """How many there are of n elements, each `width` numbers: without a rest, if that is close."""
+    wanted = min(SIDE_BY_SIDE // max(width, 1), n // LENGTH)
+    if width >= FEW or wanted < 2:
+        return 1
+    return next((b for b in range(wanted, wanted // 2, -1) if n % b == 0), wanted)
+
+
+def _go_on(combine: _Combine, carry: list[Array], lines: list[Array]
+           ) -> tuple[list[Array], list[Array]]:  # fmt: skip
+    """The last prefix, and all of them, which go on from a carry line by line."""
+
+    def step(before: list[Array], x: list[Array]) -> tuple[list[Array], list[Array]]:
+        out = combine(before, x)
+        return out, out
+
+    last, found = scan(step, carry, lines)
+    return last, found
+
+
+def _lines(x: Array, blocks: int, axis: int) -> Array:
+    """What is done one after the other as the first axis: of each block one element."""
+    length = x.shape[axis] // blocks
+    parts = reshape(x, (*x.shape[:axis], blocks, length, *x.shape[axis + 1 :]))
+    return moveaxis(parts, axis + 1, 0)
+
+
+def _joined(lines: Array, axis: int) -> Array:
+    """Elements where they were before they became lines."""
+    length, *shape = lines.shape
+    parts = moveaxis(lines, 0, axis + 1)
+    return reshape(parts, (*shape[:axis], length * shape[axis], *shape[axis + 1 :]))
 
 
 def reduce_pairs(fn: Callable[[Any, Any], Any], operands: Any, init: Any, axes: Axes) -> Any:
