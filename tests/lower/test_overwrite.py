@@ -16,7 +16,7 @@ from tests.lower.crew import run
 from tests.lower.drawn import LOOPS, STEPS, graphs
 from tests.lower.graphs import by_definition, inputs, jaxpr, matmul, p, same
 from tfn.dtypes import INT32
-from tfn.lower.kernel import Program, Space
+from tfn.lower.kernel import Loop, Program, Space, flatten
 from tfn.lower.overwrite import overwrites
 from tfn.lower.pipeline import lower
 from tfn.trace import build
@@ -192,6 +192,26 @@ def test_carries_of_a_loop_read_before_they_are_written() -> None:
     news = np.exp(xs) + xs[:, ::-1]
     _, found = tfn.jit(lambda c, xs: tfn.lax.scan(body, c, xs))(c, xs)
     np.testing.assert_allclose(np.asarray(found), news * [c, *news[:-1]], rtol=1e-5, atol=1e-5)
+
+
+def test_a_carry_of_which_some_elements_are_updated_stays_where_it_is() -> None:
+    """A table whose next row is made of the last one: within the loop nothing is copied."""
+
+    def fill(table: Any) -> Any:
+        def row(i: Any, t: Any) -> Any:
+            return t.at[i + 1].set(tnp.flip(t[i], 0) * 0.5 + t[i // 2])
+
+        return tfn.lax.fori_loop(0, 39, row, table)
+
+    table = np.random.default_rng(0).normal(size=(40, 300)).astype("f")
+    wanted = table.copy()
+    for i in range(39):
+        wanted[i + 1] = wanted[i, ::-1] * 0.5 + wanted[i // 2]
+    np.testing.assert_allclose(np.asarray(tfn.jit(fill)(table)), wanted, rtol=1e-5, atol=1e-5)
+    steps = lower(tfn.make_jaxpr(fill)(table), HOST).steps
+    (loop,) = (step for step in steps if isinstance(step, Loop))
+    inside = [step.kernel for step in flatten(loop.body)]
+    assert inside and not any(kernel.copies and kernel.tiles > 4 for kernel in inside)
 
 
 def test_a_thread_that_still_reads_is_not_overtaken() -> None:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from tfn.lower.kernel import Target
 from tfn.lower.prepare import prepare
 from tfn.lower.strips import strips
-from tfn.lower.uses import CHEAP, CONTRACTIONS, LEAVES, SEVERAL_RESULTS, Uses, computed
+from tfn.lower.uses import CHEAP, CONTRACTIONS, LEAVES, SEVERAL_RESULTS, Uses, computed, viewed
 from tfn.trace import build
 from tfn.trace.jaxpr import function as make_function
 from tfn.trace.op import LOOPS, Op
@@ -79,7 +79,8 @@ def origin(node: UOp) -> UOp:
 def operands(outputs: Iterable[UOp], barriers: set[UOp]) -> set[UOp]:
     """Policy: what contractions and gathers read many times exists in memory.
 
-    Of what is gathered but here and there only those elements are made.
+    Of what is gathered but here and there only those elements are made.  So exist a few elements
+    that are made of what they update: it may be updated where it is, once they are known.
     """
     found: set[UOp] = set()
     for node in walk(outputs):
@@ -87,6 +88,10 @@ def operands(outputs: Iterable[UOp], barriers: set[UOp]) -> set[UOp]:
             found.update(filter(None, (_operand(s, barriers) for s in node.src)))
         elif node.op is Op.GATHER and node.size * SPARSE > node.src[0].size:
             found.update(s for s in node.src[:1] if computed(s, barriers))
+        elif node.op is Op.SCATTER and node.src[2].size < node.src[0].size:
+            whole, _, updates = (viewed(s, barriers) for s in node.src)
+            if updates is not whole and whole in walk([updates], lambda u: u not in barriers):
+                found.add(updates)
     return found
 
 

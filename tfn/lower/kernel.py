@@ -98,12 +98,17 @@ class Kernel:
     @property
     def copies(self) -> bool:
         """Whether all that it does is to copy one buffer to another of its size."""
-        stores = self.body.src if self.body.op is Op.SINK else ()
-        if len(stores) != 1 or stores[0].op is not Op.STORE or len(stores[0].src) > 3:
-            return False
-        to, at, value = stores[0].src
-        plain = value.op is Op.LOAD and value.src[1:] == (at,)
-        return plain and to.arg.shape == value.src[0].arg.shape
+        return copies(self.body)
+
+
+def copies(body: UOp) -> bool:
+    """Whether a kernel over ranges copies one buffer to another of its size, and does no more."""
+    stores = body.src if body.op is Op.SINK else ()
+    if len(stores) != 1 or stores[0].op is not Op.STORE or len(stores[0].src) > 3:
+        return False
+    to, at, value = stores[0].src
+    plain = value.op is Op.LOAD and value.src[1:] == (at,)
+    return plain and to.arg.shape == value.src[0].arg.shape
 
 
 class Written(NamedTuple):

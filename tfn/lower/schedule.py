@@ -39,6 +39,7 @@ from tfn.lower.kernel import (
     Space,
     Step,
     Target,
+    copies,
     spent,
 )  # fmt: skip
 from tfn.lower.overwrite import elementwise
@@ -182,7 +183,7 @@ class Scheduler:
             if isinstance(stage, Region):
                 steps += self.region(stage, refs)
             else:
-                steps.append(self.stage(stage, refs))
+                steps += self.stage(stage, refs)
         for i in late:
             refs.setdefault(cut_.src[i], self._room(cut_.src[i]))
         held: dict[int, Ref] = {}
@@ -199,13 +200,16 @@ class Scheduler:
     def _room(self, u: UOp) -> Ref:
         return self.room(u.shape, u.dtype)
 
-    def stage(self, stage: Stage, refs: dict[UOp, Ref]) -> Planned:
-        """The launch of one kernel."""
+    def stage(self, stage: Stage, refs: dict[UOp, Ref]) -> list[Planned]:
+        """The launch of one kernel; none for a carry that goes on where it is."""
         for u in stage.operands:
             if u not in refs:
                 refs[u] = self._room(u)
         operands = tuple(refs[u] for u in stage.operands)
-        return self._launch(stage.body, operands, stage.written, stage)
+        if len({*operands}) < len(operands) == 2 and copies(stage.body):
+            self.touch(*operands)
+            return []
+        return [self._launch(stage.body, operands, stage.written, stage)]
 
     def _launch(self, body: UOp, operands: tuple[Ref, ...], written: int,
                 stage: Stage | None = None) -> Planned:  # fmt: skip
