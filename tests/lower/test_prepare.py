@@ -69,6 +69,28 @@ def test_long_reductions_in_two_stages(op: Op, shape: tuple[int, ...], axes: tup
         assert partial.size <= STAGE_TILES * u.size
 
 
+X, LINE = p(0, 212, 210), p(1, 210)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        build.shrink(X, (1, 1), (211, 209)) * 2,
+        X - build.broadcast_to(build.reshape(LINE, (1, 210)), X.shape),
+        build.flip(X, (1,)) * build.iota(X.shape, 0, FLOAT32),
+        build.concat([X, X], 1),
+    ],
+    ids=["a part", "a row for all", "backwards", "side by side"],
+)
+def test_what_does_not_lie_in_one_line_is_summed_along_its_axes(x: UOp) -> None:
+    u = build.add_up(x, (0, 1))
+    values = inputs([u])
+    same(by_definition([two_stages(u)], values)[0], by_definition([u], values)[0], 1e-3, 1e-2)
+    found = stages(cut.kernels(jaxpr([u]).function, HOST))
+    assert len(found) == 2
+    assert not {Op.MOD, Op.FLOORDIV} & {v.op for stage in found for v in walk([stage.body])}
+
+
 @pytest.mark.parametrize("op", [Op.MAX, Op.MIN])
 @pytest.mark.parametrize(
     ("shape", "axes"),

@@ -20,7 +20,7 @@ from tfn.lower.padding import in_phases, pad_explicitly
 from tfn.lower.tile import accumulators, best_tile, unit
 from tfn.trace import build
 from tfn.trace.argument import Conv, Dot, Reduce
-from tfn.trace.op import Op, Shape
+from tfn.trace.op import ELEMENTWISE, MOVEMENT, Op, Shape
 from tfn.trace.uop import UOp, const, rebuild, walk
 
 PARTS, LINES, LONG_LINE, FEW_ROWS = 4, 4, 256, 2
@@ -48,6 +48,10 @@ LONG_REDUCTION = 1 << 15
 
 FEW_OUTPUTS = 128
 STAGE_TILES = 64
+
+ALONG = ELEMENTWISE | {Op.RESHAPE, Op.CAST, Op.BITCAST, Op.DETACH}
+ELSEWHERE = MOVEMENT - {Op.RESHAPE} | {Op.IOTA, Op.GATHER}
+"""What is read in the order of its elements, and what is not."""
 """How many partial results the first of two stages makes: fixed, so that bits are, too."""
 
 
@@ -401,12 +405,16 @@ def two_stages(u: UOp) -> UOp:
     if axis is None:
         return u
     n = x.shape[axis]
-    if len(arg.axes) == x.ndim:  # all of it: one line
+    if len(arg.axes) == x.ndim and _one_line(x):
         x, axis, n, kept = build.reshape(x, (size,)), 0, size, []
         axes: tuple[int, ...] = (0,)
+        tiles = STAGE_TILES
     else:
         axes = arg.axes
-    step = -(-n // STAGE_TILES)
+        tiles = next(
+            (t for t in range(STAGE_TILES, STAGE_TILES // 2, -1) if n % t == 0), STAGE_TILES
+        )
+    step = -(-n // tiles)
     tiles = -(-n // step)
     value = const(build.identity(arg.op, x.dtype), x.dtype)
     grow = tuple(tiles * step - n if a == axis else 0 for a in range(x.ndim))
@@ -419,6 +427,14 @@ def two_stages(u: UOp) -> UOp:
     partial = UOp(Op.GBARRIER, (build.reduce(build.cast(x, wide), arg.op, inner),))
     at = sum(1 for a in kept if a < axis)
     return build.cast(build.reduce(partial, arg.op, [at]), u.dtype)
+
+
+def _one_line(x: UOp) -> bool:
+    """Whether a value is read from end to end, as it lies in memory."""
+    return all(
+        u.op not in ELSEWHERE or (u.op is Op.EXPAND and u.src[0].size == 1)
+        for u in walk([x], lambda u: u.op in ALONG)
+    )
 
 
 def _first_of_tiles(x: UOp, op: Op, axis: int, size: int) -> UOp:
