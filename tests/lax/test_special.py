@@ -17,7 +17,6 @@ X = A * np.exp(RNG.normal(0, 1, 200))
 B = np.exp(RNG.uniform(-3, 5, 200))
 P = RNG.beta(A, B).clip(1e-3, 1 - 1e-3)
 S = RNG.uniform(1.05, 30, 200)
-Z = np.r_[RNG.normal(0, 15, 196), 0, 1e-8, 700, -700]
 
 CASES = [
     (lax.igamma, sp.gammainc, (A, X)),
@@ -25,8 +24,6 @@ CASES = [
     (lax.betainc, sp.betainc, (A, B, P)),
     (lax.zeta, sp.zeta, (S, B)),
     (lax.polygamma, sp.polygamma, (np.floor(S / 6), B)),
-    (lax.bessel_i0e, sp.i0e, (Z,)),
-    (lax.bessel_i1e, sp.i1e, (Z,)),
 ]
 
 
@@ -83,7 +80,6 @@ def test_edges():
     np.testing.assert_array_equal(lax.betainc(2.0, 3.0, x), [0, 1, np.nan, np.nan, np.nan])
     assert lax.igamma(np.zeros(0), np.zeros(0)).shape == (0,)
     assert lax.zeta(1.0, 2.0) == np.inf and np.isnan(float(lax.zeta(0.5, 2.0)))
-    assert float(tfn.grad(lax.bessel_i1e)(0.0)) == 0.5
 
 
 def test_nothing_is_promoted():

@@ -21,7 +21,8 @@ Files in reading order:
     associative  associative_scan
     cumulative   cumsum, cummax and their like
     rng          random bits from a state that the caller keeps
-    special      incomplete gamma and beta functions, zeta, Bessel
+    special      incomplete gamma and beta functions, zeta
+    bessel       modified Bessel functions
     linalg       matrix factorisations and solves
 """
 
@@ -117,7 +118,8 @@ with _on_demand(globals()):
     from tfn.lax.special import (
         igamma as igamma, igammac as igammac, igamma_grad_a as igamma_grad_a,
         random_gamma_grad as random_gamma_grad, betainc as betainc, zeta as zeta,
-        polygamma as polygamma, bessel_i0e as bessel_i0e, bessel_i1e as bessel_i1e,
+        polygamma as polygamma,
     )
+    from tfn.lax.bessel import bessel_i0e as bessel_i0e, bessel_i1e as bessel_i1e
     from tfn.transforms.grad import stop_gradient as stop_gradient
     from tfn.lax import linalg as linalg
