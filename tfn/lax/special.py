@@ -6,9 +6,10 @@ the elements; 16-bit floats are computed in 32 bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial, reduce
 from math import factorial
+from operator import or_
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from tfn.transforms.forward import custom_jvp
 from tfn.transforms.jit import jit
 from tfn.transforms.linearize import jvp
 from tfn.transforms.vmap import vmap
+
+Arrays = tuple[Array, ...]
 
 MOST_TERMS = 2000
 """After so many terms a loop ends in any case; it needs about 3 * sqrt(a) of them."""
@@ -56,29 +59,31 @@ def each(f: Callable[..., Array], name: str) -> Callable[..., Array]:
 # The incomplete gamma functions.
 
 
-def _series(a: Array, x: Array) -> tuple[Array, Array]:
-    """The sum of x**n / ((a + 1) ... (a + n)), and its derivative by a."""
+# What follows gives a value, and after it the derivative by a if that is wanted.
+
+
+def _series(a: Array, x: Array, by_a: bool) -> Arrays:
+    """The sum of x**n / ((a + 1) ... (a + n))."""
     eps = float(finfo(a.dtype).eps)
 
     def more(state: Any) -> Any:
-        n, term, d_term, total, d_total = state
-        small = (term <= eps * total) & (abs(d_term) <= eps * abs(d_total))
-        return ~small & (n < MOST_TERMS)
+        n, terms, totals = state
+        return (n < MOST_TERMS) & _any(abs(u) > eps * abs(v) for u, v in zip(terms, totals))
 
     def step(state: Any) -> Any:
-        n, term, d_term, total, d_total = state
-        d_term = (d_term * x - term * x / (a + n)) / (a + n)
-        term = term * x / (a + n)
-        return n + 1, term, d_term, total + term, d_total + d_term
+        n, (term, *slopes), totals = state
+        ratio = x / (a + n)
+        terms = term * ratio, *[(slope - term / (a + n)) * ratio for slope in slopes]
+        return n + 1, terms, tuple([u + v for u, v in zip(terms, totals)])
 
     one = tnp.ones_like(x)
-    first = (one, one, 0 * one, one, 0 * one)
-    _, _, _, total, d_total = while_loop(more, step, first)
-    return total, d_total
+    first = (one, 0 * one) if by_a else (one,)
+    totals: Arrays = while_loop(more, step, (one, first, first))[2]
+    return totals
 
 
-def _fraction(a: Array, x: Array) -> tuple[Array, Array]:
-    """A continued fraction in 1 - a, 2 - a, ... for the part above x, and its derivative by a.
+def _fraction(a: Array, x: Array, by_a: bool) -> Arrays:
+    """A continued fraction in 1 - a, 2 - a, ... for the part above x.
 
     Numerators p and denominators q follow one recurrence; both are made smaller when they grow.
     """
@@ -86,45 +91,50 @@ def _fraction(a: Array, x: Array) -> tuple[Array, Array]:
     large = 1 / eps
 
     def more(state: Any) -> Any:
-        n, _, _, change = state
-        return (change > eps) & (n < MOST_TERMS)
+        n, *_, moving = state
+        return moving & (n < MOST_TERMS)
 
     def step(state: Any) -> Any:
-        n, before, now, _ = state
+        n, before, now, last, _ = state
         y = n + 1 - a
         z = x + 2 * n + 2 - a
-        p, q, dp, dq = (new * z - old * y * n for old, new in zip(before, now, strict=True))
-        dp = dp - now[0] + before[0] * n
-        dq = dq - now[1] + before[1] * n
-        value, d_value = _quotient((p, q, dp, dq))
-        last, d_last = _quotient(now)
-        change = tnp.maximum(abs(1 - last / value), abs(d_value - d_last))
-        shrink = _where(abs(p) > large, eps, one)
-        scaled = tuple(v * shrink for v in now), tuple(v * shrink for v in (p, q, dp, dq))
-        return n + 1, *scaled, change
+        new = [u * z - v * y * n for u, v in zip(now, before)]
+        if by_a:
+            new[2:] = [new[i + 2] - now[i] + before[i] * n for i in range(2)]
+        values = _quotient(new)
+        bounds = eps * abs(values[0]), eps
+        moving = _any(abs(u - v) > bound for u, v, bound in zip(values, last, bounds))
+        shrink = _where(abs(new[0]) > large, eps, one)
+        return n + 1, *(tuple([v * shrink for v in terms]) for terms in (now, new)), values, moving
 
     one = tnp.ones_like(x)
     before = one, x, 0 * one, 0 * one
     now = x + 1, (x + 2 - a) * x, 0 * one, -x
-    _, _, now, _ = while_loop(more, step, (one, before, now, one))
-    return _quotient(now)
+    terms = 4 if by_a else 2
+    first = one, before[:terms], now[:terms], _quotient(now[:terms]), one > 0
+    values: Arrays = while_loop(more, step, first)[3]
+    return values
 
 
-def _quotient(terms: tuple[Array, ...]) -> tuple[Array, Array]:
-    """p / q and its derivative."""
-    p, q, dp, dq = terms
-    return p / q, (dp - p / q * dq) / q
+def _quotient(terms: Sequence[Array]) -> Arrays:
+    """p / q."""
+    p, q, *slopes = terms
+    value = p / q
+    return (value, (slopes[0] - value * slopes[1]) / q) if slopes else (value,)
 
 
-def _parts(a: Array, x: Array) -> tuple[Array, Array, Array, Array, Array]:
-    """Which expansion converges at a point, and both with their derivatives by a.
+def _any(conditions: Iterable[Array]) -> Array:
+    return reduce(or_, conditions)
+
+
+def _parts(a: Array, x: Array, by_a: bool = False) -> tuple[Array, Arrays, Arrays]:
+    """Which expansion converges at a point, and both.
 
     Each is asked only for points where it converges, and for harmless ones elsewhere.
     """
     upper = (x > 1) & (x > a)
-    total, d_total = _series(a, _where(upper, 0.5, x))
-    value, d_value = _fraction(_where(upper, a, 1.0), _where(upper, x, 2.0))
-    return upper, total, d_total, value, d_value
+    below = _series(a, _where(upper, 0.5, x), by_a)
+    return upper, below, _fraction(_where(upper, a, 1.0), _where(upper, x, 2.0), by_a)
 
 
 def _inside(f: Callable[[Array, Array], Array], a: Array, x: Array, at_zero: float,
@@ -150,7 +160,7 @@ def _lower(a: Array, x: Array) -> Array:
     """The part of the gamma function below x."""
 
     def f(a: Array, x: Array) -> Array:
-        upper, total, _, value, _ = _parts(a, x)
+        upper, (total,), (value,) = _parts(a, x)
         factor = _factor(a, x)
         return _where(upper, 1 - factor * value, factor * total / a)
 
@@ -161,7 +171,7 @@ def _upper(a: Array, x: Array) -> Array:
     """The part of the gamma function above x, accurate where it is small."""
 
     def f(a: Array, x: Array) -> Array:
-        upper, total, _, value, _ = _parts(a, x)
+        upper, (total,), (value,) = _parts(a, x)
         factor = _factor(a, x)
         return _where(upper, factor * value, 1 - factor * total / a)
 
@@ -172,7 +182,7 @@ def _by_a(a: Array, x: Array, sample: bool) -> Array:
     """The derivative of `_lower` by a; with `sample`, less it over that by x."""
 
     def f(a: Array, x: Array) -> Array:
-        upper, total, d_total, value, d_value = _parts(a, x)
+        upper, (total, d_total), (value, d_value) = _parts(a, x, by_a=True)
         slope = log(x) - digamma(a)
         below = ((slope - 1 / a) * total + d_total) / a  # digamma(a + 1) = digamma(a) + 1 / a
         above = slope * value + d_value
