@@ -15,6 +15,7 @@ with _on_demand(globals()):
     from tfn import custom_derivatives as custom_derivatives
     from tfn import debug as debug
     from tfn import flatten_util as flatten_util
+    from tfn import image as image
     from tfn import lax as lax
     from tfn import nn as nn
     from tfn import ops as ops

@@ -62,6 +62,7 @@ MODULES: dict[str, Names] = {
     "jax.flatten_util": Names("tfn.flatten_util"),
     "jax.nn": Names("tfn.nn"),
     "jax.nn.initializers": Names("tfn.nn.initializers"),
+    "jax.image": Names("tfn.image"),
     "jax.scipy": Names("tfn.scipy"),
     "jax.scipy.special": Names("tfn.scipy.special"),
     "jax.scipy.linalg": Names("tfn.scipy.linalg"),
