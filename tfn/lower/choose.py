@@ -65,7 +65,8 @@ class Start(NamedTuple):
 
 def begin(n: Nest, target: Target) -> Start:
     """The nest with what its results' bits depend on decided: the search leaves that alone."""
-    n = _merged(split.reorder_folds(n, _distances(model_of(n, target))))
+    n = split.reorder_folds(n, _distances(model_of(n, target)))
+    n = _merged(_parted(n, model_of(n, target).lanes))
     model = model_of(n, target)
     lane = model.vector_axis(split.in_order(n.body))
     contraction = next((f for f in split.folds(n.body) if model.contracts(f)), None)
@@ -89,6 +90,25 @@ def finish(n: Nest, model: Model) -> Nest:
 def work(n: Nest, target: Target) -> int:
     """Estimated nanoseconds on one core."""
     return int(model_of(n, target).total())
+
+
+def _parted(n: Nest, lanes: int) -> Nest:
+    """Loops whose index is divided become loops over what the division gives, if both are long::
+
+    for r in range(60): y[r] = x[r % 20, r // 20]
+    ->  for a in range(3): for b in range(20): y[a * 20 + b] = x[b, a]
+    """
+    for r in n.loops:
+        divisors = {
+            int(u.src[1].arg.value) for u in nodes(n.body)
+            if u.op in (Op.FLOORDIV, Op.MOD) and u.src[0] is r and u.src[1].op is Op.CONST
+        }  # fmt: skip
+        steps = sorted(divisors)
+        chain = all(b % a == 0 for a, b in pairwise([*steps, r.arg.size]))
+        if steps and chain and steps[0] >= lanes and split.is_whole(n, r):
+            n, _, _ = split.split(n, r, steps[-1], Place.LOOP)
+            return _parted(split.tidy(n), lanes)
+    return n
 
 
 def _merged(n: Nest) -> Nest:

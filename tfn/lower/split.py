@@ -90,7 +90,7 @@ def _bounding(n: Nest) -> set[UOp]:
     return {u for r in {*ranges(n.body), *n.loops} for u in walk(r.src) if u.op is Op.RANGE}
 
 
-def _whole(n: Nest, r: UOp) -> bool:
+def is_whole(n: Nest, r: UOp) -> bool:
     """Whether a range may be cut: nothing has been done to it, and its order does not matter."""
     plain = r.arg.place is Place.LOOP and not r.src and r not in _bounding(n)
     return plain and r.arg.number not in in_order(n.body)
@@ -109,7 +109,7 @@ def split(n: Nest, r: UOp, amount: int, place: Place) -> tuple[Nest, UOp, UOp]:
         SplitError: if the amount is not positive, or the range does not run in its default place.
     """
     size = r.arg.size
-    if amount < 1 or not _whole(n, r):
+    if amount < 1 or not is_whole(n, r):
         raise SplitError(
             f"cannot split {name(r)} by {amount}",
             hint="only whole loops without an order are split, by positive amounts",
@@ -142,7 +142,7 @@ def tile(n: Nest, r: UOp, upcast: int, lanes: int) -> tuple[Nest, UOp]:
         SplitError: as `split` does.
     """
     size, block = r.arg.size, upcast * lanes
-    if min(upcast, lanes) < 1 or not _whole(n, r):
+    if min(upcast, lanes) < 1 or not is_whole(n, r):
         raise SplitError(
             f"cannot tile {name(r)} by {upcast} x {lanes}",
             hint="only whole loops without an order are tiled, by positive amounts",
@@ -239,7 +239,7 @@ def merge(n: Nest, a: UOp, b: UOp) -> Nest | None:
     """
     pair = {a, b}
     size = b.arg.size
-    if not (_whole(n, a) and _whole(n, b)):
+    if not (is_whole(n, a) and is_whole(n, b)):
         return None
     for node in nodes(n.body):
         if node.op in (Op.LOAD, Op.STORE):
@@ -282,7 +282,7 @@ def fuse(n: Nest, a: UOp, b: UOp, where: Place) -> tuple[Nest, UOp]:
         SplitError: if they are not, or if iterations of one have an order.
     """
     neighbours = {a, b} <= set(n.loops) and n.loops.index(b) == n.loops.index(a) + 1
-    if not neighbours or not _whole(n, a) or not _whole(n, b):
+    if not neighbours or not is_whole(n, a) or not is_whole(n, b):
         raise SplitError(f"cannot fuse {name(a)} and {name(b)}: they are not whole neighbours")
     m = UOp(Op.RANGE, (), Range(_fresh(n.body), a.arg.size * b.arg.size, where))
     note = f"fuse({name(a)}, {name(b)}, {where.value})"
