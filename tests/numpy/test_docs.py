@@ -9,15 +9,17 @@ from types import FunctionType, ModuleType
 import jaxtyping
 import pytest
 
+import tfn.image
 import tfn.lax
 import tfn.numpy
 import tfn.scipy.linalg
+import tfn.scipy.ndimage
 import tfn.scipy.special
 from tfn.numpy import contraction
 from tfn.numpy.linalg import norms, products, solving, spectra
 
 ROOMS = [tfn.numpy, tfn.numpy.linalg, tfn.numpy.fft, tfn.lax, tfn.lax.linalg,
-         tfn.scipy.linalg, tfn.scipy.special]  # fmt: skip
+         tfn.scipy.linalg, tfn.scipy.ndimage, tfn.scipy.special, tfn.image]  # fmt: skip
 
 
 def public(room: ModuleType) -> Iterator[FunctionType]:

@@ -66,6 +66,7 @@ MODULES: dict[str, Names] = {
     "jax.scipy": Names("tfn.scipy"),
     "jax.scipy.special": Names("tfn.scipy.special"),
     "jax.scipy.linalg": Names("tfn.scipy.linalg"),
+    "jax.scipy.ndimage": Names("tfn.scipy.ndimage"),
     "jax.scipy.stats": Names("tfn.scipy.stats"),
     **{f"jax.scipy.stats.{name}": Names(f"tfn.scipy.stats.{name}") for name in LAWS},
     "jax.errors": Names(ERRORS, {"JaxRuntimeError": f"{ERRORS}:TfnError"}),

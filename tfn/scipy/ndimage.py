@@ -1,0 +1,146 @@
+"""Values between the elements of an array, in the manner of `scipy.ndimage`."""
+
+# ruff: noqa: F722  (annotations hold shapes)
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING
+
+from tfn import lax
+from tfn import numpy as jnp
+from tfn.array import Array, ArrayLike
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.operands import array_of, need_real
+from tfn.transforms.jit import jit
+
+if TYPE_CHECKING:
+    from jaxtyping import Int32, Real, Shaped
+
+Index = Array
+
+
+def map_coordinates(
+    input: Shaped[ArrayLike, "*sizes"],
+    coordinates: Sequence[Real[ArrayLike, "*places"]] | Real[Array, " axes *places"],
+    order: int,
+    mode: str = "constant",
+    cval: ArrayLike = 0.0,
+) -> Shaped[Array, "*places"]:
+    """The values of an array at places that are not whole numbers.
+
+    Args:
+        coordinates: an array of places for each axis of `input`; element i of an axis is at i.
+        order: 0 takes the nearest element, of two at the same distance the one further from 0;
+            1 lies on a straight line between two along each axis.
+        mode: what is beyond the borders: "constant", which is `cval`; "nearest", the element at
+            the border; "wrap", the array again; "reflect", the array backwards, and "mirror", the
+            same without the element at the border.
+
+    Integers are rounded to the nearest ones.  A derivative by the coordinates is the slope of the
+    line: 0 for order 0.  "constant" and "wrap" are what SciPy calls "grid-constant" and
+    "grid-wrap": between the array and what is beyond it lies a line too.
+
+    Raises:
+        ShapeError: for another number of coordinates than `input` has axes, or if it is empty.
+        ArgumentError: for another order or mode.
+        DTypeError: for complex coordinates.
+
+    Example:
+        >>> x = jnp.array([[0.0, 1.0], [2.0, 3.0]])
+        >>> map_coordinates(x, [jnp.array([0.5, 1.0]), jnp.array([0.5, 2.0])], 1).tolist()
+        [1.5, 0.0]
+        >>> map_coordinates(x[1], [jnp.array([-1.2, 2.4])], 0, "reflect").tolist()
+        [2.0, 3.0]
+    """
+    x = array_of("map_coordinates", input)
+    places = [array_of("map_coordinates", place) for place in coordinates]
+    need_real("map_coordinates", *places)
+    if len(places) != x.ndim or not x.size or not places:
+        raise ShapeError("map_coordinates needs coordinates for each axis, and an element",
+                         got=f"{len(places)} of an array of shape {x.shape}")  # fmt: skip
+    if order not in _BETWEEN:
+        raise ArgumentError("map_coordinates knows the orders 0 and 1", got=repr(order))
+    if mode not in _FOLDED:
+        raise ArgumentError("map_coordinates knows no such mode", got=repr(mode),
+                            hint="modes are " + ", ".join(_FOLDED))  # fmt: skip
+    found: Array = _mapped(x, jnp.broadcast_arrays(*places), cval, order, mode)
+    return found
+
+
+@partial(jit, static_argnums=(3, 4))
+def _mapped(x: Array, places: list[Array], cval: Array, order: int, mode: str) -> Array:
+    ends = []  # for each axis, the elements around each place: index, whether it exists, weight
+    for place, size in zip(places, x.shape):
+        ends.append([
+            (_FOLDED[mode](index, size), (index >= 0) & (index < size), weight)
+            for index, weight in _BETWEEN[order](place)
+        ])  # fmt: skip
+    total: Array | None = None
+    for corner in product(*ends):
+        indices, exist, weights = zip(*corner)
+        value = x.at[indices].get(mode="promise_in_bounds")
+        if mode == "constant":
+            value = jnp.where(math.prod(exist), value, jnp.asarray(cval).astype(x.dtype))
+        if order:
+            value = math.prod(weights) * value
+        total = value if total is None else total + value
+    assert total is not None
+    return (_rounded(total) if x.dtype.kind in "iu" else total).astype(x.dtype)
+
+
+def _rounded(x: Array) -> Array:
+    return lax.round(x) if x.dtype.kind == "f" else x
+
+
+# The elements around a place, with their weights.
+
+
+def _nearest(place: Array) -> list[tuple[Index, Array]]:
+    return [(_rounded(place).astype("int32"), jnp.ones((), place.dtype))]
+
+
+def _line(place: Array) -> list[tuple[Index, Array]]:
+    if place.dtype.kind != "f":
+        return _nearest(place)
+    low = jnp.floor(place)
+    index, weight = low.astype("int32"), place - low
+    return [(index, 1 - weight), (index + 1, weight)]
+
+
+_BETWEEN = {0: _nearest, 1: _line}
+
+
+# The element that stands for one beyond the borders.
+
+
+def _clipped(index: Index, size: int) -> Index:
+    return jnp.clip(index, 0, size - 1)
+
+
+def _wrapped(index: Index, size: int) -> Index:
+    return index % size
+
+
+def _mirrored(index: Index, size: int) -> Index:
+    """There and back, with a period of two lengths less two, since both ends come once."""
+    last = size - 1
+    return abs((index + last) % max(2 * last, 1) - last)
+
+
+def _reflected(index: Index, size: int) -> Index:
+    """There and back, with a period of two lengths."""
+    turned = index % (2 * size)
+    return jnp.minimum(turned, 2 * size - 1 - turned)
+
+
+_FOLDED: dict[str, Callable[[Int32[Array, "*places"], int], Int32[Array, "*places"]]] = {
+    "constant": _clipped,
+    "nearest": _clipped,
+    "wrap": _wrapped,
+    "mirror": _mirrored,
+    "reflect": _reflected,
+}
