@@ -12,14 +12,17 @@ from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.creation import asarray, zeros
 from tfn.numpy.joining import concatenate
 from tfn.numpy.linalg import eigvals, inv, lstsq
-from tfn.numpy.manipulation import atleast_1d, diag
+from tfn.numpy.manipulation import atleast_1d, diag, flip
 from tfn.numpy.matrices import vander
-from tfn.numpy.operands import array_of, inexact, together
+from tfn.numpy.operands import apply, array_of, inexact, together
 from tfn.numpy.padding import pad
 from tfn.numpy.places import flatnonzero
 from tfn.numpy.reductions import sum as add_up
 from tfn.numpy.sampled import polyval as polyval
 from tfn.numpy.spaced import arange
+from tfn.trace import build
+from tfn.trace.argument import Conv
+from tfn.trace.uop import UOp
 
 
 def _coefficients(name: str, p: ArrayLike) -> Array:
@@ -75,12 +78,20 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
 
 
 def multiplied(x: Array, y: Array) -> Array:
-    """All sums of products of elements whose places add up to one place."""
-    # Row i of the products is followed by zeros: cut into rows that are longer by one than y and
-    # the zeros together, each row moves one place further.
-    table = pad(x[:, None] * y, ((0, 0), (0, x.size)))
-    flat = table.reshape(table.size)[: table.size - x.size]
-    return add_up(flat.reshape(x.size, x.size + y.size - 1), 0, dtype=flat.dtype)
+    """All sums of products of elements whose places add up to one place.
+
+    Beyond its ends the longer one counts as zeros, which an infinity in the other makes NaN.
+    """
+    long, short = (x, y) if x.size >= y.size else (y, x)
+    return apply(_convolved, (long, flip(short)))
+
+
+def _convolved(x: UOp, window: UOp) -> UOp:
+    beyond = window.size - 1
+    arg = Conv((1,), ((beyond, beyond),), (1,), (1,), 1, 1, x.dtype)
+    x, window = build.reshape(x, (1, x.size, 1)), build.reshape(window, (window.size, 1, 1))
+    made = build.conv(x, window, arg)
+    return build.reshape(made, (made.size,))
 
 
 def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> Any:
