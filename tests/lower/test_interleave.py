@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -37,8 +39,9 @@ def strides(items: list[UOp]) -> list[tuple[Op, int, bool]]:
 
 def test_a_product_of_complex_numbers_reads_each_vector_once() -> None:
     x, y = p(0, 64, dtype=COMPLEX64), p(1, 64, dtype=COMPLEX64)
-    found = strides(linear(x * y))
-    assert found == [(Op.LOAD, 1, False)] * 4 + [(Op.STORE, 1, False)] * 2
+    found = Counter(strides(linear(x * y)))
+    vectors = 2 * 64 // (HOST.vector_bytes // 4)
+    assert found == {(Op.LOAD, 1, False): 2 * vectors, (Op.STORE, 1, False): vectors}
 
 
 @pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])

@@ -238,16 +238,22 @@ def _turns(n: Nest, lane: UOp | None) -> dict[UOp, int]:
     Unrolled by that, each does its own, and nothing is decided while it runs::
 
         for r in range(N): if r % 2 == 0: f(r) else: g(r)   ->   for a in range(N / 2): f(..); g(..)
+
+    A short one, along which values are stacked, is unrolled whole.
     """
     in_order, found = split.in_order(n.body), dict[UOp, int]()
     compared = (u for u in nodes(n.body) if u.op in (Op.EQ, Op.NE, Op.LT))
     for u in dict.fromkeys(s for comparison in compared for s in comparison.src):
-        if u.op is Op.MOD and u.src[1].op is Op.CONST:
+        if u.op is Op.RANGE:
+            turns, terms = u.arg.size, {u: 1}
+        elif u.op is Op.MOD and u.src[1].op is Op.CONST:
             turns, (terms, _) = int(u.src[1].arg.value), affine(u.src[0])
-            for r in terms if len(terms) == 1 else ():
-                whole = r in n.loops and r is not lane and r.arg.number not in in_order
-                if whole and turns <= STREAMS and r.arg.size % turns == 0:
-                    found[r] = max(turns, found.get(r, 1))
+        else:
+            continue
+        for r in terms if len(terms) == 1 else ():
+            whole = r in n.loops and r is not lane and r.arg.number not in in_order
+            if whole and turns <= STREAMS and r.arg.size % turns == 0:
+                found[r] = max(turns, found.get(r, 1))
     return found if prod(found.values()) <= STREAMS else {}
 
 

@@ -16,10 +16,11 @@ coordinates and a constant mask.  Accumulators are values that a loop carries.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from itertools import product
 from typing import Any, cast
 
-from tfn.dtypes import FLOATS, INT64
+from tfn.dtypes import FLOATS, INT32, INT64
 from tfn.lower.affine import affine
 from tfn.lower.bounds import integer
 from tfn.lower.carry import Folding, Recurring
@@ -36,6 +37,9 @@ from tfn.trace.uop import UOp, const, walk
 BEGIN = UOp(Op.PARAM, (), Param(-2, (), INT64))
 END = UOp(Op.PARAM, (), Param(-1, (), INT64))
 """The tiles that one call of a kernel runs: parameters beside the buffers."""
+
+NEAR = 64
+"""Elements that a load under a closed gate may be away from the beginning of its buffer."""
 
 
 def linearize(n: Nest, fuses: bool = True) -> tuple[UOp, ...]:
@@ -223,9 +227,48 @@ class Emitter:
             return self._load(node)
         if node.op is Op.WHERE and len(src) == 1:
             return src[0]
+        if node.op is Op.LT and node.src[0].dtype == INT64:
+            found = self._bounded(node)
+            if found is not None:
+                return found
         if node.dtype not in FLOATS and all(s.op is Op.CONST and not s.shape for s in src):
             return const(oracle.apply(node.op, node.arg, *(s.arg.value for s in src)), node.dtype)
         return self.add(UOp(node.op, tuple(self.alike(src)), node.arg))
+
+    def _bounded(self, node: UOp) -> UOp | None:
+        """A bound of an address as one of the lanes: a comparison of narrow integers::
+
+        base + lane < bound   ->   lane < bound - base
+        """
+        terms, constant = affine(node.src[0] - node.src[1])
+        scalars: list[tuple[UOp, int]] = []
+        lane, sign = node, 0
+        for term, k in terms.items():
+            at = self.held(term)
+            if at is None or (at.shape and at.op is not Op.LANES):
+                return None
+            if at.op is Op.CONST:
+                constant += k * integer(at)
+            elif at.op is Op.LANES:
+                if sign or abs(k) != 1:
+                    return None
+                lane, sign = at, k
+            else:
+                scalars.append((at, k))
+        if not sign:
+            return None
+        width = lane.arg
+        scalars.sort(key=lambda pair: self.code.of(pair[0]).depth)
+        rest = self._total([(at, -sign * k) for at, k in scalars])
+        shift = const(-sign * constant, INT64)
+        if not scalars:
+            return None
+        bound = self.add(rest + shift)
+        bound = self.add(build.minimum(bound, const(width, INT64)))
+        bound = self.add(build.maximum(bound, const(-1, INT64)))
+        narrow = self.widen(self.add(UOp(Op.CAST, (bound,), INT32)), width)
+        numbers = self.add(UOp(Op.CAST, (UOp(Op.LANES, (), width),), INT32))
+        return self.add(numbers < narrow if sign > 0 else narrow < numbers)
 
     def sum(self, index: UOp) -> tuple[list[tuple[UOp, int]], int]:
         """An address as terms and coefficients, once per node."""
@@ -294,17 +337,39 @@ class Emitter:
             return const(0, node.dtype)
         given = None if allowed else given
         base, offset, lanes, stride = self.address(node.src[1])
-        if given is not None and self.value(given).shape and lanes == 1:
-            lanes = self.value(given).shape[0]  # the same element under a vector of gates
-            base = self.widen(base, lanes)
+        if given is not None and self.value(given).shape and lanes == 1 and not base.shape:
+            return self._one_for_all(node.src[0], base, offset, self.value(given))
         gate = self.gate(node, given, lanes)
         if gate is None and not base.shape and abs(stride) > 1:
             across = self._crossing(node, lanes)
             if across is not None:
                 return self._transposed(node, across, base, offset, stride)
+        if given is not None and lanes > 1 and not base.shape:
+            base = self._inside(given, base, offset)
         src = (node.src[0], base) if gate is None else (node.src[0], base, gate)
         load = UOp(Op.LOAD, src, Access(offset, 1 if base.shape else lanes, stride))
         return self.here(load) if node.src[0] in self.written else self.add(load)
+
+    def _one_for_all(self, buffer: UOp, base: UOp, offset: int, gate: UOp) -> UOp:
+        """The same element under a vector of gates: it is loaded, or its neighbour, in any case."""
+        last = const(build.count(buffer.shape) - 1, INT64)
+        at = self.add(base + offset) if offset else base
+        at = self.add(build.minimum(at, last))
+        at = self.add(build.maximum(at, const(0, INT64)))
+        load = UOp(Op.LOAD, (buffer, at), Access(0, 1, 0))
+        one = self.here(load) if buffer in self.written else self.add(load)
+        return self.add(build.where(gate, *self.alike([one, const(0, one.dtype, gate.shape)])))
+
+    def _inside(self, given: UOp, base: UOp, offset: int) -> UOp:
+        """An address that stays near the buffer while no lane is loaded.
+
+        Where there is no memory at all, a processor needs hundreds of cycles to load nothing.
+        """
+        parts = [u for u in map(self.value, _conjuncts(given)) if not u.shape and known(u) is None]
+        if not parts:
+            return base
+        opened = reduce(lambda x, y: self.add(x & y), parts)
+        return self.add(build.where(opened, base, const(-(offset // NEAR * NEAR), INT64)))
 
     def neighbours(self, load: UOp, lanes: int) -> UOp:
         """A loaded element and the next, in every lane: pair after pair."""
@@ -393,6 +458,11 @@ class Emitter:
             found = self.widen(found, lanes)
         src = (buffer, base, found) if gate is None else (buffer, base, found, gate)
         self.here(UOp(Op.STORE, src, Access(offset, 1 if base.shape else lanes, stride)))
+
+
+def _conjuncts(gate: UOp) -> list[UOp]:
+    """Of what a gate consists."""
+    return [v for u in gate.src for v in _conjuncts(u)] if gate.op is Op.AND else [gate]
 
 
 def known(u: UOp) -> bool | None:
