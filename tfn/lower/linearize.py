@@ -344,10 +344,11 @@ class Emitter:
             across = self._crossing(node, lanes)
             if across is not None:
                 return self._transposed(node, across, base, offset, stride)
-        if given is not None and lanes > 1 and not base.shape:
-            base = self._inside(given, base, offset)
+        access = Access(offset, 1 if base.shape else lanes, stride)
+        if given is not None and lanes > 1 and not base.shape and abs(stride) == 1:
+            base = self._inside(given, base, access)
         src = (node.src[0], base) if gate is None else (node.src[0], base, gate)
-        load = UOp(Op.LOAD, src, Access(offset, 1 if base.shape else lanes, stride))
+        load = UOp(Op.LOAD, src, access)
         return self.here(load) if node.src[0] in self.written else self.add(load)
 
     def _one_for_all(self, buffer: UOp, base: UOp, offset: int, gate: UOp) -> UOp:
@@ -360,16 +361,19 @@ class Emitter:
         one = self.here(load) if buffer in self.written else self.add(load)
         return self.add(build.where(gate, *self.alike([one, const(0, one.dtype, gate.shape)])))
 
-    def _inside(self, given: UOp, base: UOp, offset: int) -> UOp:
-        """An address that stays near the buffer while no lane is loaded.
+    def _inside(self, given: UOp, base: UOp, access: Access) -> UOp:
+        """An address near the beginning of the buffer, wherever no lane is loaded.
 
-        Where there is no memory at all, a processor needs hundreds of cycles to load nothing.
+        Where there is no memory at all, a processor needs a thousand cycles to load nothing.
         """
         parts = [u for u in map(self.value, _conjuncts(given)) if not u.shape and known(u) is None]
         if not parts:
             return base
         opened = reduce(lambda x, y: self.add(x & y), parts)
-        return self.add(build.where(opened, base, const(-(offset // NEAR * NEAR), INT64)))
+        near = NEAR if access.stride < 0 else 0
+        return self.add(
+            build.where(opened, base, const(near - access.offset // NEAR * NEAR, INT64))
+        )
 
     def neighbours(self, load: UOp, lanes: int) -> UOp:
         """A loaded element and the next, in every lane: pair after pair."""

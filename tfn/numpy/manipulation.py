@@ -28,7 +28,7 @@ from tfn.trace.build import flip as turn
 from tfn.trace.build import pad as padded
 from tfn.trace.build import reshape as reshaped
 from tfn.trace.op import Op, Shape
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, const
 
 Numbers = tuple[int, ...]
 
@@ -415,14 +415,12 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 
 
 def _matrix(v: UOp, k: int) -> UOp:
-    # Each element is followed by n zeros: cut into rows of n, they move one to the right.
-    n = v.size
-    if n:
-        v = reshaped(padded(v, (0,), (n,), (n,)), (n + 1, n))
-        v = shrink(v, (0, 0), (n, n))
-    else:
-        v = reshaped(v, (0, 0))
-    return padded(v, (max(-k, 0), max(k, 0)), (max(k, 0), max(-k, 0)))
+    rows = padded(v, (max(-k, 0),), (max(k, 0),))
+    shape = (rows.size, rows.size)
+    distance = build.iota(shape, 1) - build.iota(shape, 0)
+    lines = spread(reshaped(rows, (rows.size, 1)), shape)
+    there = build.eq(distance, const(k, distance.dtype, shape))
+    return build.where(there, lines, const(0, v.dtype, shape))
 
 
 def trace(

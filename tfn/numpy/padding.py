@@ -28,6 +28,9 @@ STATISTICS: dict[str, Callable[..., Array]] = {
     "maximum": reductions.max, "minimum": reductions.min, "mean": reductions.mean,
     "median": quantiles.median,
 }  # fmt: skip
+FEW_RUNS = 5
+"""So many parts of an axis are put side by side; of more, each element is looked up."""
+
 MODES = ("constant", "empty", "linear_ramp", *MIRRORS, *STATISTICS)
 
 
@@ -83,7 +86,11 @@ def pad(
             )
         if mode in MIRRORS:
             places = np.pad(np.arange(x.shape[axis], dtype=np.int32), (before, after), mode)  # type: ignore[call-overload]
-            x = apply(taken, (x, array_of("pad", places)), axis, weak=x.weak_type)
+            runs = _runs(places)
+            if len(runs) <= FEW_RUNS:
+                x = concatenate([_run(x, axis, *run) for run in runs], axis)
+            else:
+                x = apply(taken, (x, array_of("pad", places)), axis, weak=x.weak_type)
         elif mode == "linear_ramp":
             ends = _ends(x, end_values, axis)
             x = _both(x, axis, _ramp(x, axis, ends[0], before, False),
@@ -94,6 +101,36 @@ def pad(
             stats = [_statistic(mode, part, axis).astype(x.dtype) for part in parts]
             x = _both(x, axis, *(_spread(x, axis, s, n) for s, n in zip(stats, (before, after))))
     return x
+
+
+def _runs(places: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:
+    """Places as runs of neighbours, each by its first place, its step (-1, 0 or 1) and its length.
+
+    ``2 1 0 1 2 3 2  ->  2 1 0, 1 2 3, 2``
+    """
+    found: list[tuple[int, int, int]] = []
+    steps = np.diff(places).tolist()
+    i = 0
+    while i < len(places):
+        j, step = i + 1, 1
+        if i < len(steps) and abs(steps[i]) <= 1:
+            step = steps[i]
+            while j < len(places) and steps[j - 1] == step:
+                j += 1
+        found.append((int(places[i]), step, j - i))
+        i = j
+    return found
+
+
+def _run(x: Array, axis: int, first: int, step: int, length: int) -> Array:
+    """A run of places along an axis."""
+    before = (slice(None),) * axis
+    if step == 0:
+        return _spread(x, axis, getitem(x, (*before, slice(first, first + 1))), length)
+    if step > 0:
+        return getitem(x, (*before, slice(first, first + length)))
+    last = first - length
+    return getitem(x, (*before, slice(first, last if last >= 0 else None, -1)))
 
 
 def _pairs(value: Any, ndim: int, shape: Numbers) -> np.ndarray[Any, Any]:
