@@ -8,7 +8,7 @@ import tfn.numpy as tnp
 from tfn import tree
 from tfn.errors import GradientError, ShapeError
 from tfn.lax import linalg
-from tfn.lax.linalg import lapack
+from tfn.lax.linalg import routines
 
 
 def matrix(rows, columns, kind, seed=0):
@@ -135,10 +135,10 @@ def test_shared_operands_under_vmap():
 
 def test_one_factorisation_serves_a_solution_and_its_derivatives(monkeypatch):
     a, b = matrix(3, 3, "real"), matrix(3, 2, "real", 1)
-    counted, routines = [], lapack._getrf
-    monkeypatch.setattr(lapack, "_getrf", lambda dtype: counted.append(dtype) or routines(dtype))
+    counted, address = [], routines._address
+    monkeypatch.setattr(routines, "_address", lambda name: counted.append(name) or address(name))
     tfn.jit(tfn.value_and_grad(lambda a: (linalg.solve(a, b) ** 2).sum()))(a)
-    assert len(counted) == 1
+    assert counted.count("dgetrf") == 1 and counted.count("dgetrs") == 2
 
 
 def test_permutations():
@@ -164,3 +164,48 @@ def test_errors_name_the_function():
         linalg.cholesky(tnp.ones((2, 3)))
     with pytest.raises(ShapeError, match="triangular_solve needs as many columns"):
         linalg.triangular_solve(tnp.eye(2), tnp.ones((2, 3)))
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize("bits", [1, 2])
+def test_failures_stay_with_their_matrices(kind, bits):
+    good = matrix(3, 3, kind)
+    dtypes = {"real": "fd", "complex": "FD"}[kind]
+    good = (good @ adjoint(good)).astype(dtypes[bits - 1])
+    sick = good.copy()
+    sick[1, 0] = np.nan
+    endless = good.copy()
+    endless[1, 0] = np.inf
+    stack = np.stack([good, sick, endless, -good, 0 * good])
+    right = np.ones((5, 3, 1), good.dtype)
+    close = {"rtol": 1e-4 if bits == 1 else 1e-12}
+    factor = tfn.jit(linalg.cholesky)(stack)
+    np.testing.assert_allclose(factor[0], np.linalg.cholesky(good), **close)
+    assert np.isnan(np.asarray(factor[3:])).all()
+    for found in (linalg.svdvals(stack), linalg.svd(stack)[1]):
+        np.testing.assert_allclose(found[0], np.linalg.svd(good, compute_uv=False), **close)
+        assert np.isnan(np.asarray(found[1:3])).all() and not np.isnan(np.asarray(found[3:])).any()
+    solved = linalg.solve(stack, right)
+    np.testing.assert_allclose(good @ np.asarray(solved[0]), right[0], rtol=1e-3)
+    assert np.isnan(np.asarray(solved[4])).all()
+    solved = linalg.triangular_solve(stack, right, left_side=True, lower=True)
+    assert np.isnan(np.asarray(solved[4])).all()
+    np.testing.assert_allclose(np.tril(good) @ np.asarray(solved[0]), right[0], rtol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0), (2, 0, 3), (2, 3, 0), (0, 3, 2)])
+def test_empty_matrices(shape):
+    x = np.zeros(shape, "float32")
+    for complete in (False, True):
+        mode = "complete" if complete else "reduced"
+        ours = *linalg.svd(x, full_matrices=complete), *linalg.qr(x, full_matrices=complete)
+        theirs = *np.linalg.svd(x, full_matrices=complete), *np.linalg.qr(x, mode)
+        for got, want in zip(ours, theirs, strict=True):
+            np.testing.assert_array_equal(got, want)
+    packed, pivots, rows = linalg.lu(x)
+    assert (packed.shape, pivots.shape[-1], rows.shape[-1]) == (shape, min(shape[-2:]), shape[-2])
+
+
+def test_wild_pivots_are_not_followed():
+    found = linalg.lu_pivots_to_permutation(np.int32([-5, 100, 2]), 3)
+    assert sorted(found.tolist()) == [0, 1, 2]

@@ -303,6 +303,8 @@ class Host:
 
     It gets lists of NumPy arrays: the results as memory to write to, and the operands, which it
     may only read, and only until it returns.  What compares equal may be called once for all.
+    A function that has a method ``bound(results, operands)`` is asked for that once for places in
+    memory; what it returns, which takes nothing, is then called whenever they are met again.
 
     Attributes:
         run: hashable; a function, or a frozen object that can be called.

@@ -93,7 +93,7 @@ def pure_callback(callback: Function, result_shape_dtypes: Any, *args: Any, shar
         [1.0, 2.0, 3.0]
     """
     run, kinds, given = _declared(callback, result_shape_dtypes, args, kwargs)
-    results = _bound(Host(run, kinds, _method(vmap_method)), given)
+    results = of_host(Host(run, kinds, _method(vmap_method)), given)
     return tree.unflatten(run.gives, results)
 
 
@@ -180,7 +180,7 @@ def _method(name: str | None) -> VmapMethod:
         ) from None  # fmt: skip
 
 
-def _bound(host: Host, operands: Sequence[Any]) -> list[Any]:
+def of_host(host: Host, operands: Sequence[Any]) -> list[Any]:
     """The results of a function of the host: recorded, or called now."""
     trace = bind.innermost(operands)
     if trace is None:

@@ -12,6 +12,7 @@ In reading order:
     entry: the body of every compiled function, as LLVM IR.
     dispatch: compiled functions as builtins: native code meets the interpreter.
     host: functions of the host, called from within a program.
+    each: a C function, called for each of many places.
     queue: programs ready to run.
     device: the five parts together.
 """

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
@@ -20,32 +21,31 @@ from tfn.lower.kernel import HostCall
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)  # takes the lock
 MOST_VIEWS = 64
-"""For how many places of its operands a call keeps the views."""
-
-Views = tuple[list[np.ndarray[Any, Any]], list[np.ndarray[Any, Any]]]
+"""For how many places of its operands a call is kept bound."""
 
 
 class _Site:
-    """One call: its function, and views of the memory that it is called with."""
+    """One call: its function, bound to the places of memory that it is called with."""
 
     def __init__(self, call: HostCall) -> None:
-        self.run, self._results = call.host.run, len(call.host.results)
-        self._types = call.types
+        run = call.host.run
+        self._bind = getattr(run, "bound", None) or partial(partial, run)
+        self._results, self._types = len(call.host.results), call.types
         self.pointer_bytes = 8 * len(call.types)
-        self._views: dict[bytes, Views] = {}
+        self._bound: dict[bytes, Callable[[], None]] = {}
 
-    def views(self, pointers: bytes) -> Views:
-        """Arrays of the results, and of the operands, at these addresses."""
-        found = self._views.get(pointers)
+    def bound(self, pointers: bytes) -> Callable[[], None]:
+        """The call on arrays at these addresses."""
+        found = self._bound.get(pointers)
         if found is None:
-            if len(self._views) >= MOST_VIEWS:
-                self._views.clear()
+            if len(self._bound) >= MOST_VIEWS:
+                self._bound.clear()
             addresses = memoryview(pointers).cast("Q")
             arrays = [_view(at, *kind) for at, kind in zip(addresses, self._types, strict=True)]
             for x in arrays[self._results :]:
                 x.flags.writeable = False
-            found = arrays[: self._results], arrays[self._results :]
-            self._views[pointers] = found
+            found = self._bind(arrays[: self._results], arrays[self._results :])
+            self._bound[pointers] = found
         return found
 
 
@@ -75,7 +75,7 @@ class HostEntry:
             return 0
         try:
             site = self._sites[number]
-            site.run(*site.views(ctypes.string_at(pointers, site.pointer_bytes)))
+            site.bound(ctypes.string_at(pointers, site.pointer_bytes))()
         except BaseException as error:  # whatever it is, it is the caller's
             self._failed.error = error
             return 0

@@ -5,7 +5,8 @@ batches.  16-bit floats are computed, and returned, in 32 bits.  Where LAPACK fa
 singular, not positive, not finite - results are NaN.
 
 Files in reading order:
-    lapack   the functions of the host, on NumPy arrays
+    routines routines of LAPACK on stacks of matrices, by native code
+    lapack   functions of the host that NumPy has
     stacks   stacks of matrices: what is accepted, and small steps on them
     solving  triangular_solve, lu, solve, cholesky, qr
     spectra  eigh, eig, svd, and their values alone

@@ -10,19 +10,30 @@ from __future__ import annotations
 from typing import Any
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import COMPLEXES, INT32
+from tfn.dtypes import COMPLEXES, FLOAT64, INT32
 from tfn.errors import GradientError
-from tfn.lax.linalg import lapack
-from tfn.lax.linalg.stacks import adjoint, host, is_zero, matrices, system, turned
+from tfn.lax.linalg.stacks import (
+    adjoint,
+    info_of,
+    is_zero,
+    matrices,
+    routine,
+    system,
+    turned,
+    turned_of,
+    valid,
+)  # fmt: skip
+from tfn.numpy.arithmetic import clip
 from tfn.numpy.complex import conj, real
 from tfn.numpy.contraction import matmul
 from tfn.numpy.indexing import take_along_axis
 from tfn.numpy.joining import concatenate
-from tfn.numpy.manipulation import broadcast_to
+from tfn.numpy.manipulation import broadcast_to, diagonal
 from tfn.numpy.matrices import eye, tril, triu
 from tfn.numpy.operands import array_of
 from tfn.numpy.padding import pad
 from tfn.numpy.sorting import argsort
+from tfn.numpy.spaced import arange
 from tfn.transforms.forward import custom_jvp
 
 Pair = tuple[Array, Array]
@@ -59,9 +70,10 @@ def triangular_solve(
 
 
 def _triangular_of(a: Array, b: Array, lower: bool, transposed: bool, unit: bool) -> Array:
-    solve = lapack.TriangularSolve(lower, transposed, unit)
-    found: Array = host(solve, (a, b), (b.shape, b.dtype))
-    return found
+    # Read column by column, `a` is its transpose: that saves turning it.
+    flags = ("U" if lower else "L") + ("N" if transposed else "T") + ("U" if unit else "N")
+    x, info = routine("trtrs", (a, turned(b)), turned_of(b), info_of(b), flags=flags)
+    return valid(turned(x), info)
 
 
 _triangular = custom_jvp(_triangular_of, nondiff_argnums=(2, 3, 4))
@@ -117,16 +129,23 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
         >>> lu_pivots_to_permutation(tnp.array([1, 1]), 2)
         Array([1, 0], dtype=int32)
     """
-    swaps = array_of("lu_pivots_to_permutation", pivots)
-    shape = (*swaps.shape[:-1], permutation_size)
-    found: Array = host(lapack.Permutation(permutation_size), (swaps,), (shape, INT32))
-    return found
+    size = permutation_size
+    swaps = clip(array_of("lu_pivots_to_permutation", pivots), 0, size - 1).astype(INT32) + 1
+    lines = broadcast_to(arange(size, dtype=FLOAT64), (*swaps.shape[:-1], 1, size))
+    (order,) = routine("laswp", (swaps, lines), (lines.shape, lines.dtype))
+    return order[..., 0, :].astype(INT32)
 
 
 def _lu_of(a: Array) -> Pair:
-    pivots = (*a.shape[:-2], min(a.shape[-2:]))
-    found: Pair = host(lapack.lu, (a,), (a.shape, a.dtype), (pivots, INT32))
-    return found
+    packed, pivots = _factors(a)
+    return turned(packed), pivots - 1
+
+
+def _factors(a: Array) -> Pair:
+    """L and U in one transposed matrix, and pivots that count from 1."""
+    kinds = turned_of(a), ((*a.shape[:-2], min(a.shape[-2:])), INT32), info_of(a)
+    packed, pivots, _ = routine("getrf", (turned(a),), *kinds)
+    return packed, pivots
 
 
 _lu = custom_jvp(_lu_of)
@@ -199,10 +218,9 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def _solve_of(a: Array, b: Array, transposed: bool) -> Array:
-    pivots = (*a.shape[:-2], a.shape[-1])
-    packed, swaps = host(lapack.lu, (a,), (a.shape, a.dtype), (pivots, INT32))
-    found: Array = host(lapack.LuSolve(transposed), (packed, swaps, b), (b.shape, b.dtype))
-    return found
+    factors, flags = _factors(a), "T" if transposed else "N"
+    x, _ = routine("getrs", (*factors, turned(b)), turned_of(b), info_of(b), flags=flags)
+    return valid(turned(x), (diagonal(factors[0], 0, -2, -1) == 0).any(-1))
 
 
 _solve = custom_jvp(_solve_of, nondiff_argnums=(2,))
@@ -246,8 +264,8 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
 
 
 def _cholesky_of(a: Array) -> Array:
-    found: Array = host(lapack.cholesky, (a,), (a.shape, a.dtype))
-    return found
+    factor, info = routine("potrf", (turned(a),), (a.shape, a.dtype), info_of(a))
+    return valid(tril(turned(factor)), info)
 
 
 _cholesky = custom_jvp(_cholesky_of)
@@ -287,11 +305,14 @@ def qr(x: ArrayLike, *, full_matrices: bool = True) -> Pair:
 
 def _qr_of(a: Array, complete: bool) -> Pair:
     *batch, rows, columns = a.shape
-    size = rows if complete else min(rows, columns)
-    run = lapack.qr_full if complete else lapack.qr
-    q, r = (*batch, rows, size), (*batch, size, columns)
-    found: Pair = host(run, (a,), (q, a.dtype), (r, a.dtype))
-    return found
+    size = min(rows, columns)
+    kinds = turned_of(a), ((*batch, size), a.dtype), info_of(a)
+    packed, scales, _ = routine("geqrf", (turned(a),), *kinds)
+    height = rows if complete else size
+    lines = packed[..., :size, :]
+    lines = pad(lines, [(0, 0)] * len(batch) + [(0, height - size), (0, 0)])
+    q, _ = routine("orgqr", (scales, lines), (lines.shape, a.dtype), info_of(a))
+    return turned(q), triu(turned(packed)[..., :height, :])
 
 
 _qr = custom_jvp(_qr_of, nondiff_argnums=(1,))

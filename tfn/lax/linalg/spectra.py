@@ -11,21 +11,35 @@ application to statistically optimum beamforming", 2017 (eig).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import COMPLEXES, complex_of, part
+from tfn.dtypes import COMPLEXES, DType, complex_of, part
 from tfn.errors import GradientError
 from tfn.lax.linalg import lapack
 from tfn.lax.linalg.solving import solve
-from tfn.lax.linalg.stacks import adjoint, host, inverse, matrices
+from tfn.lax.linalg.stacks import (
+    adjoint,
+    host,
+    info_of,
+    inverse,
+    matrices,
+    routine,
+    turned,
+    valid,
+)  # fmt: skip
 from tfn.numpy.arithmetic import abs as magnitude
 from tfn.numpy.complex import conj, imag, real
 from tfn.numpy.contraction import matmul
+from tfn.numpy.creation import zeros
 from tfn.numpy.indexing import take_along_axis
-from tfn.numpy.manipulation import diagonal
+from tfn.numpy.logic import isfinite, where
+from tfn.numpy.manipulation import broadcast_to, diagonal
+from tfn.numpy.matrices import eye
 from tfn.numpy.reductions import argmax
 from tfn.numpy.reductions import sum as add_up
+from tfn.trace.op import Shape
 from tfn.transforms.forward import custom_jvp
 
 Pair = tuple[Array, Array]
@@ -72,8 +86,9 @@ def _hermitian(name: str, x: ArrayLike, lower: bool, symmetrize: bool) -> Array:
 
 
 def _eigh_of(a: Array) -> Pair:
-    found: Pair = host(lapack.eigh, (a,), (a.shape[:-1], part(a.dtype)), (a.shape, a.dtype))
-    return found
+    kinds = (a.shape, a.dtype), (a.shape[:-1], part(a.dtype)), info_of(a)
+    vectors, values, info = routine("syevd", (turned(a),), *kinds)
+    return valid(values, info), valid(turned(vectors), info)
 
 
 _eigh = custom_jvp(_eigh_of)
@@ -91,8 +106,8 @@ _eigh.defjvp(_eigh_jvp)
 
 
 def _eigvalsh_of(a: Array) -> Array:
-    found: Array = host(lapack.eigvalsh, (a,), (a.shape[:-1], part(a.dtype)))
-    return found
+    kinds = (a.shape[:-1], part(a.dtype)), info_of(a)
+    return valid(*routine("syevd", (turned(a),), *kinds))
 
 
 _eigvalsh = custom_jvp(_eigvalsh_of)
@@ -219,11 +234,25 @@ def svdvals(x: ArrayLike) -> Array:
 def _svd_of(a: Array, complete: bool) -> Triple:
     *batch, rows, columns = a.shape
     size = min(rows, columns)
-    u = (*batch, rows, rows if complete else size)
-    v = (*batch, columns if complete else size, columns)
-    run, kind = lapack.svd_full if complete else lapack.svd, a.dtype
-    found: Triple = host(run, (a,), (u, kind), ((*batch, size), part(kind)), (v, kind))
-    return found
+    left = rows if complete else size, rows  # columns of u, and rows of v^H
+    right = columns, columns if complete else size
+    if not size:  # LAPACK would leave u and v as they are
+        u, v = (eye(*shape[::-1], dtype=a.dtype) for shape in (left, right))
+        none = zeros((*batch, 0), part(a.dtype))
+        return broadcast_to(u, (*batch, *u.shape)), none, broadcast_to(v, (*batch, *v.shape))
+    flags = "A" if complete else "S"
+    kinds = [((*batch, *left), a.dtype), ((*batch, size), part(a.dtype)),
+             ((*batch, *right), a.dtype), info_of(a)]  # fmt: skip
+    u, s, v = _gesdd(a, kinds, flags)
+    return turned(u), s, turned(v)
+
+
+def _gesdd(a: Array, kinds: Sequence[tuple[Shape, DType]], flags: str) -> list[Array]:
+    """The results of a routine that does not end on matrices with infinities."""
+    good = isfinite(a).all((-2, -1))
+    finite = where(good[..., None, None], a, 0)
+    *found, info = routine("gesdd", (turned(finite),), *kinds, flags=flags)
+    return [valid(x, where(good, info, 1)) for x in found]
 
 
 _svd = custom_jvp(_svd_of, nondiff_argnums=(1,))
@@ -262,7 +291,7 @@ _svd.defjvp(_svd_jvp)
 
 def _svdvals_of(a: Array) -> Array:
     shape = (*a.shape[:-2], min(a.shape[-2:]))
-    found: Array = host(lapack.singular_values, (a,), (shape, part(a.dtype)))
+    (found,) = _gesdd(a, [(shape, part(a.dtype)), info_of(a)], "N")
     return found
 
 

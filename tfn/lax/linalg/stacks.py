@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import nan
 from typing import Any
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import COMPLEXES, FLOAT32, DType
+from tfn.dtypes import COMPLEXES, FLOAT32, INT32, DType
 from tfn.errors import ShapeError
+from tfn.lax.linalg.routines import Routine
 from tfn.numpy.complex import conj
 from tfn.numpy.logic import where
 from tfn.numpy.manipulation import broadcast_to, swapaxes
 from tfn.numpy.operands import array_of, broadcast_shape, inexact, together
+from tfn.trace.argument import Host, VmapMethod
 from tfn.trace.op import Shape
-from tfn.transforms.callback import pure_callback
+from tfn.transforms.callback import of_host, pure_callback
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.vectors import SymbolicZero
 
@@ -60,6 +63,27 @@ def host(function: Callable[..., Any], operands: tuple[Array, ...],
     kinds = tuple(ShapeDtypeStruct(shape, dtype) for shape, dtype in results)
     declared = kinds if len(kinds) > 1 else kinds[0]
     return pure_callback(function, declared, *operands, vmap_method="broadcast_all")
+
+
+def routine(name: str, operands: tuple[Array, ...], *results: tuple[Shape, DType],
+            flags: str = "") -> list[Array]:  # fmt: skip
+    """The results of a routine of LAPACK: see `routines.CALLS`."""
+    return of_host(Host(Routine(name, flags), results, VmapMethod.BROADCAST), operands)
+
+
+def turned_of(x: Array) -> tuple[Shape, DType]:
+    """The type of the transposes."""
+    return (*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype
+
+
+def info_of(x: Array) -> tuple[Shape, DType]:
+    """The type of what LAPACK says about the success for each matrix."""
+    return x.shape[:-2], INT32
+
+
+def valid(x: Array, info: Array) -> Array:
+    """The results of a routine, NaN for those matrices in which it failed."""
+    return where(info.reshape(*info.shape, *[1] * (x.ndim - info.ndim)) == 0, x, nan)
 
 
 def turned(x: Array) -> Array:
