@@ -318,3 +318,20 @@ def test_axes_and_weights() -> None:
     assert weight(x + 1.0) == 1
     assert weight(build.unary(Op.ERF, x)) > weight(x + 1.0)
     assert CHEAP.isdisjoint(REDUCTIONS | OWN_KERNEL)
+
+
+@pytest.mark.parametrize(("parts", "count"), [(2, 1), (3, 4)])
+def test_long_values_side_by_side_are_made_once_each(parts: int, count: int) -> None:
+    """Every element of a kernel goes through the instructions of all that it puts together."""
+
+    def waves(x: Any) -> Any:
+        return tnp.concatenate([tnp.sin(x * (i + 1)) for i in range(parts)], -1)
+
+    assert len(stages(waves, f32(100, 3))) == count
+
+
+def test_what_is_made_of_the_elements_it_updates_is_made_before() -> None:
+    """Then the rest may stay where it is."""
+    row = lambda table, i: table.at[i + 1].set(table[i] * 2)
+    assert len(stages(row, f32(40, 300), 3)) == 3
+    assert len(stages(lambda table, i: table.at[i].set(i), f32(40, 300), 3)) == 2

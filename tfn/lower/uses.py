@@ -43,6 +43,9 @@ COSTLY = 60
 FUNCTION = 30
 """Instructions behind a value that outer loops would repeat, from which on it is made before."""
 
+FEW_PARTS = 2
+"""Of values side by side, so many may be of many instructions."""
+
 MANY_NEEDS = 8
 """Values in memory behind another one are counted up to so many."""
 
@@ -328,10 +331,15 @@ class Uses:
     def repeated(self) -> set[UOp]:
         """Values of many instructions that loops around their own would make again each time.
 
-        cos(position) in a kernel over texts, positions and channels: once for every text.
+        cos(position) in a kernel over texts, positions and channels: once for every text.  So
+        would several values side by side, since vectors go through the instructions of all.
         """
         found: set[UOp] = set()
         for node in self.order:
+            if node.op is Op.CONCAT:
+                parts = {viewed(s, self.barriers) for s in node.src}
+                long = {u for u in parts if u.op in ELEMENTWISE and self.behind[u] >= FUNCTION}
+                found |= long if len(long) > FEW_PARTS else set()
             if node.op is not Op.EXPAND:
                 continue
             source, value = node.src[0], viewed(node.src[0], self.barriers)
