@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,12 @@ from tfn.trace.jaxpr import function, param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
-FEW, ENOUGH = 24, 64
-"""So many of at least so many elements are found one after the other; else all are sorted, which
-takes as long as this many passes."""
+LANES = 16
+"""Blocks are whole vectors."""
+
+ENOUGH, STEP_NS, SORT_NS = 64, 20, 7
+"""Of so many elements on, a few are found one after the other: each takes so long, and half a
+nanosecond for each element of a block; to sort takes so long for each element (measured)."""
 
 
 def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
@@ -39,7 +43,8 @@ def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
     """
     x, axis = _checked("top_k", x, k, axis)
     size = x.shape[axis]
-    if 0 < k <= FEW and size >= ENOUGH and _key_dtype(x.dtype) is not None:
+    few = size >= ENOUGH and 0 < k * (STEP_NS + math.isqrt(size) / 2) < SORT_NS * size
+    if few and _key_dtype(x.dtype) is not None:
         places = apply(_selected, (x,), k, axis)
         return apply(_at, (x, places), axis, weak=x.weak_type), places
     # A stable ascending sort of the reversed row, reversed, is a stable descending one.
@@ -107,18 +112,44 @@ def _keys(x: UOp) -> UOp:
 
 
 def _selected(x: UOp, k: int, axis: int) -> UOp:
-    """The places of the k largest, each the largest of those that come after the one before."""
-    keys = UOp(Op.GBARRIER, (_keys(build.moveaxis(UOp(Op.DETACH, (x,)), axis, x.ndim - 1)),))
-    last, shape, kind = keys.ndim - 1, keys.shape[:-1], keys.dtype
-    params = (Param(0, keys.shape, kind), Param(1, shape, kind), Param(2, shape, INT32))
-    all_, key, place = map(param, params)
-    line = build.iota(keys.shape, last)
-    before, there = (build.broadcast_in_dim(u, keys.shape, range(last)) for u in (key, place))
-    left = (all_ < before) | (build.eq(all_, before) & (there < line))
-    rest = build.where(left, all_, build.full_like(all_, np.iinfo(kind).min))
-    best = build.reduce(rest, Op.MAX, (last,)), build.reduce(rest, Op.MAX, (last,), index=INT32)
-    start = [const(np.iinfo(kind).max, kind, shape), const(-1, INT32, shape)]
-    places = build.scan(function([*best, best[1]], params), [keys], start, [], k)[2]
+    """The places of the k largest, each the largest of those that come after the one before.
+
+    Of each block it is known what is the largest that is left: only the best block is looked
+    through, once to find it, and once for what is left there then.
+    """
+    keys = _keys(build.moveaxis(UOp(Op.DETACH, (x,)), axis, x.ndim - 1))
+    last, size, kind = keys.ndim - 1, keys.shape[-1], keys.dtype
+    width = LANES * max(1, math.isqrt(size) // LANES)
+    count, least = -(-size // width), np.iinfo(kind).min
+    rows = keys.shape[:-1]
+    beyond = (*(0,) * last, count * width - size)
+    keys = build.pad(keys, (0,) * keys.ndim, beyond, None, const(least, kind))
+    blocks = UOp(Op.GBARRIER, (build.reshape(keys, (*rows, count, width)),))
+    params = (Param(0, (*rows, count * width), kind), Param(1, (*rows, count), kind),
+              Param(2, rows, kind), Param(3, rows, INT32))  # fmt: skip
+    all_, best, key, place = map(param, params)
+
+    def left(of: UOp, line: UOp, key: UOp, place: UOp) -> UOp:
+        """Those that come after an element; the least for the others."""
+        before, there = (build.broadcast_in_dim(u, of.shape, range(last)) for u in (key, place))
+        after = (of < before) | (build.eq(of, before) & (there < line))
+        return build.where(after, of, build.full_like(of, least))
+
+    block = build.reduce(best, Op.MAX, (last,), index=INT32)
+    first = build.broadcast_in_dim(block * width, (*rows, width), range(last))
+    line = first + build.iota((*rows, width), last)
+    some = build.gather(all_, build.reshape(block * width, (*rows, 1)), (width,), last)
+    some = left(some, line, key, place)
+    key = build.reduce(some, Op.MAX, (last,))
+    place = block * width + build.reduce(some, Op.MAX, (last,), index=INT32)
+    rest = build.reduce(left(some, line, key, place), Op.MAX, (last,))
+    rest, here = (build.broadcast_in_dim(u, (*rows, count), range(last)) for u in (rest, block))
+    best = build.where(build.eq(build.iota((*rows, count), last), here), rest, best)
+
+    start = [build.reduce(blocks, Op.MAX, (last + 1,)),
+             const(np.iinfo(kind).max, kind, rows), const(-1, INT32, rows)]  # fmt: skip
+    consts = [build.reshape(blocks, (*rows, count * width))]
+    places = build.scan(function([best, key, place, place], params), consts, start, [], k)[3]
     return build.moveaxis(places, 0, axis)
 
 
