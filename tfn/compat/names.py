@@ -67,6 +67,8 @@ MODULES: dict[str, Names] = {
     "jax.scipy.special": Names("tfn.scipy.special"),
     "jax.scipy.linalg": Names("tfn.scipy.linalg"),
     "jax.scipy.ndimage": Names("tfn.scipy.ndimage"),
+    "jax.scipy.sparse": Names("tfn.scipy.sparse"),
+    "jax.scipy.sparse.linalg": Names("tfn.scipy.sparse.linalg"),
     "jax.scipy.stats": Names("tfn.scipy.stats"),
     **{f"jax.scipy.stats.{name}": Names(f"tfn.scipy.stats.{name}") for name in LAWS},
     "jax.errors": Names(ERRORS, {"JaxRuntimeError": f"{ERRORS}:TfnError"}),

@@ -3,6 +3,7 @@
 special  the error, gamma and beta functions and their like, for statistics
 normal   the normal distribution function, its logarithm and its inverse
 linalg   factorisations to be kept and used, matrix exponentials, matrices of a pattern
+sparse   linear systems by iteration
 stats    densities and distribution functions
 ndimage  values between the elements of an array
 """
@@ -12,5 +13,6 @@ from tfn.lazy import on_demand as _on_demand
 with _on_demand(globals()):
     from tfn.scipy import linalg as linalg
     from tfn.scipy import ndimage as ndimage
+    from tfn.scipy import sparse as sparse
     from tfn.scipy import special as special
     from tfn.scipy import stats as stats

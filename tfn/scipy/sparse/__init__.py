@@ -1,0 +1,11 @@
+"""Linear systems whose matrix is only known by what it does, as in `jax.scipy.sparse`.
+
+Files in reading order:
+    krylov  the iterations, on vectors
+    linalg  cg, bicgstab, gmres, on trees of arrays, with derivatives
+"""
+
+from tfn.lazy import on_demand as _on_demand
+
+with _on_demand(globals()):
+    from tfn.scipy.sparse import linalg as linalg

@@ -1,0 +1,145 @@
+"""Solutions of A x = b by iteration, on trees of arrays: `cg`, `bicgstab`, `gmres`.
+
+They are differentiated as solutions of linear systems, by one more of them: no derivative goes
+through the iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tfn import numpy as jnp
+from tfn import tree
+from tfn.array import Array, ArrayLike
+from tfn.errors import ArgumentError, ShapeError, TreeError
+from tfn.flatten_util import ravel_pytree
+from tfn.lax.solve import custom_linear_solve
+from tfn.scipy.sparse import krylov
+
+Linear = Callable[[Any], Any]
+Solver = Callable[..., Array]
+
+
+def cg(A: Linear | ArrayLike, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0,
+       maxiter: int | None = None,
+       M: Linear | ArrayLike | None = None) -> tuple[Any, None]:  # fmt: skip
+    """x of A x = b for hermitian positive A, by conjugate gradients; and None.
+
+    Args:
+        A: the matrix, or a linear function of trees like `b`.
+        b: an array or a tree of arrays.
+        x0: where to begin; zero unless told.
+        tol, atol: it ends when the norm of b - A x is at most ``max(tol * norm(b), atol)``.
+        maxiter: after so many steps it ends in any case; 10 times the size of b unless told.
+        M: near the inverse of A, like A a matrix or a function: fewer steps are needed.
+
+    Raises:
+        ArgumentError: if A or M is no function and no square matrix.
+        TreeError, ShapeError: if x0 is not like b.
+
+    Example:
+        >>> x, _ = cg(jnp.array([[4.0, 1.0], [1.0, 3.0]]), jnp.array([1.0, 2.0]))
+        >>> (11 * x).round(4).tolist()
+        [1.0, 7.0]
+    """
+    real = not any(jnp.iscomplexobj(leaf) for leaf in tree.leaves(b))
+    return _solved("cg", krylov.conjugate_gradients, A, b, x0, tol, atol, maxiter, M, real)
+
+
+def bicgstab(A: Linear | ArrayLike, b: Any, x0: Any = None, *, tol: float = 1e-5,
+             atol: float = 0.0, maxiter: int | None = None,
+             M: Linear | ArrayLike | None = None) -> tuple[Any, None]:  # fmt: skip
+    """x of A x = b, by stabilized biconjugate gradients; and None.
+
+    Two products with A in each step, and memory of a few vectors; see `cg`.
+
+    Example:
+        >>> x, _ = bicgstab(jnp.array([[2.0, 1.0], [0.0, 1.0]]), jnp.array([3.0, 1.0]))
+        >>> x.round(4).tolist()
+        [1.0, 1.0]
+    """
+    return _solved("bicgstab", krylov.stabilized, A, b, x0, tol, atol, maxiter, M, False)
+
+
+def gmres(A: Linear | ArrayLike, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0,
+          restart: int = 20, maxiter: int | None = None, M: Linear | ArrayLike | None = None,
+          solve_method: str = "batched") -> tuple[Any, None]:  # fmt: skip
+    """x of A x = b, of least residual among all sums of ``A A ... b``; and None.
+
+    Args:
+        restart: of how many vectors sums are taken before it begins again where it is.
+        maxiter: how often it may begin.
+        solve_method: accepted as in JAX, ``batched`` or ``incremental``; both end as soon as they
+            are near enough.
+
+    The others are as for `cg`.
+
+    Raises:
+        ArgumentError, TreeError, ShapeError: as `cg`; and for another `solve_method`.
+
+    Example:
+        >>> x, _ = gmres(jnp.array([[0.0, 1.0], [-1.0, 0.0]]), jnp.array([1.0, 2.0]))
+        >>> x.round(4).tolist()
+        [-2.0, 1.0]
+    """
+    if solve_method not in ("batched", "incremental"):
+        raise ArgumentError("gmres has no such solve_method", got=repr(solve_method),
+                            hint="there are 'batched' and 'incremental'")  # fmt: skip
+
+    solver = partial(krylov.minimal_residual, restart=restart)
+    return _solved("gmres", solver, A, b, x0, tol, atol, maxiter, M, False)
+
+
+def _solved(name: str, solver: Solver, A: Any, b: Any, x0: Any, tol: float, atol: float,
+            maxiter: int | None, M: Any, symmetric: bool) -> tuple[Any, None]:  # fmt: skip
+    b = tree.map(jnp.asarray, b)
+    matvec, _ = _operator(name, "A", A)
+    near, near_transposed = _operator(name, "M", M)
+    begin = tree.map(jnp.zeros_like, b) if x0 is None else tree.map(jnp.asarray, x0)
+    _alike(name, begin, b)
+    start, _ = ravel_pytree(begin)
+
+    def solve(near: Linear) -> Callable[[Linear, Any], Any]:
+        def run(matvec: Linear, right: Any) -> Any:
+            vector, unravel = ravel_pytree(right)
+            dtype = vector.dtype
+
+            def flat(f: Linear) -> krylov.Operator:
+                return lambda x: ravel_pytree(f(unravel(x)))[0].astype(dtype)
+
+            bound = jnp.maximum(tol * krylov.norm(vector), atol)
+            steps = 10 * vector.size if maxiter is None else maxiter
+            return unravel(
+                solver(flat(matvec), flat(near), vector, start.astype(dtype), bound, steps)
+            )
+
+        return run
+
+    found = custom_linear_solve(matvec, b, solve(near), solve(near_transposed), symmetric)
+    return found, None
+
+
+def _operator(name: str, what: str, given: Any) -> tuple[Linear, Linear]:
+    """A matrix or a function as a function, and its transpose, which for a function is itself."""
+    if given is None:
+        return (lambda x: x), (lambda x: x)
+    if callable(given):
+        return given, given
+    matrix = jnp.asarray(given)
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise ArgumentError(f"{name} needs a function or a square matrix as {what}",
+                            got=f"shape {matrix.shape}")  # fmt: skip
+    return (lambda x: matrix @ x), (lambda x: matrix.T @ x)
+
+
+def _alike(name: str, x0: Any, b: Any) -> None:
+    got, wanted = tree.structure(x0), tree.structure(b)
+    if got != wanted:
+        raise TreeError(f"{name} needs x0 of the structure of b",
+                        got=f"{tree.show(got)} instead of {tree.show(wanted)}")  # fmt: skip
+    for x, y in zip(tree.leaves(x0), tree.leaves(b), strict=True):
+        if x.shape != y.shape:
+            raise ShapeError(f"{name} needs x0 of the shapes of b",
+                             got=f"{x.shape} instead of {y.shape}")  # fmt: skip
