@@ -14,12 +14,13 @@ import tfn.lax
 import tfn.numpy
 import tfn.scipy.linalg
 import tfn.scipy.ndimage
+import tfn.scipy.signal
 import tfn.scipy.special
 from tfn.numpy import contraction
 from tfn.numpy.linalg import norms, products, solving, spectra
 
-ROOMS = [tfn.numpy, tfn.numpy.linalg, tfn.numpy.fft, tfn.lax, tfn.lax.linalg,
-         tfn.scipy.linalg, tfn.scipy.ndimage, tfn.scipy.special, tfn.image]  # fmt: skip
+ROOMS = [tfn.numpy, tfn.numpy.linalg, tfn.numpy.fft, tfn.lax, tfn.lax.linalg, tfn.image,
+         tfn.scipy.linalg, tfn.scipy.ndimage, tfn.scipy.signal, tfn.scipy.special]  # fmt: skip
 
 
 def public(room: ModuleType) -> Iterator[FunctionType]:

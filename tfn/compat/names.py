@@ -66,6 +66,7 @@ MODULES: dict[str, Names] = {
     "jax.scipy": Names("tfn.scipy"),
     "jax.scipy.special": Names("tfn.scipy.special"),
     "jax.scipy.linalg": Names("tfn.scipy.linalg"),
+    "jax.scipy.signal": Names("tfn.scipy.signal"),
     "jax.scipy.ndimage": Names("tfn.scipy.ndimage"),
     "jax.scipy.sparse": Names("tfn.scipy.sparse"),
     "jax.scipy.sparse.linalg": Names("tfn.scipy.sparse.linalg"),

@@ -1,0 +1,21 @@
+"""Signals in the manner of `scipy.signal`.  Files in reading order:
+
+convolution  sums of products at every distance, in any number of axes, direct or by frequencies
+trends       straight lines taken out of a signal
+windows      weights of the samples of a segment, by name
+spectra      frequencies of overlapping segments: their transforms, the way back, their powers
+"""
+
+from tfn.lazy import on_demand as _on_demand
+
+with _on_demand(globals()):
+    from tfn.scipy.signal.convolution import convolve as convolve
+    from tfn.scipy.signal.convolution import convolve2d as convolve2d
+    from tfn.scipy.signal.convolution import correlate as correlate
+    from tfn.scipy.signal.convolution import correlate2d as correlate2d
+    from tfn.scipy.signal.convolution import fftconvolve as fftconvolve
+    from tfn.scipy.signal.spectra import csd as csd
+    from tfn.scipy.signal.spectra import istft as istft
+    from tfn.scipy.signal.spectra import stft as stft
+    from tfn.scipy.signal.spectra import welch as welch
+    from tfn.scipy.signal.trends import detrend as detrend

@@ -1,0 +1,190 @@
+"""Sums of products at every distance, in any number of axes, direct or by frequencies."""
+
+# ruff: noqa: F722  (annotations hold shapes)
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from tfn import lax
+from tfn import numpy as jnp
+from tfn.array import Array, ArrayLike, Axes
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.operands import array_of, broadcast_shape, some_axes, together
+from tfn.trace.op import Shape
+
+if TYPE_CHECKING:
+    from jaxtyping import Inexact, Num
+
+Parts = list[tuple[int, int]]
+
+
+def convolve(in1: Num[ArrayLike, "*sizes"], in2: Num[ArrayLike, "*others"], mode: str = "full",
+             method: str = "auto", precision: Any = None) -> Inexact[Array, "*found"]:  # fmt: skip
+    """The sum of all products of elements whose places add up to one place.
+
+    Args:
+        mode: "full" for all places, "same" for as many in the middle as `in1` has, "valid" for
+            those that all elements of the smaller array take part in.
+        method: "direct", also called "auto", or "fft", which is `fftconvolve`.
+        precision: accepted, and changes nothing.
+
+    Raises:
+        ShapeError: unless both have as many axes, and elements; and for "valid", unless one is at
+            least as large as the other along each axis.
+        ArgumentError: for another mode or method.
+
+    Example:
+        >>> convolve(jnp.array([1, 2, 3]), jnp.array([1, 1])).tolist()
+        [1.0, 3.0, 5.0, 3.0]
+        >>> convolve(jnp.ones((2, 3)), jnp.ones((2, 2)), "valid").tolist()
+        [[4.0, 4.0]]
+    """
+    if method not in ("auto", "direct", "fft"):
+        raise ArgumentError("convolve needs method 'auto', 'direct' or 'fft'", got=repr(method))
+    return fftconvolve(in1, in2, mode) if method == "fft" else _direct("convolve", in1, in2, mode)
+
+
+def correlate(in1: Num[ArrayLike, "*sizes"], in2: Num[ArrayLike, "*others"], mode: str = "full",
+              method: str = "auto", precision: Any = None) -> Inexact[Array, "*found"]:  # fmt: skip
+    """The sum of all products of elements of `in1` and of `in2`, conjugated, at each distance.
+
+    The arguments are those of `convolve`.
+
+    Example:
+        >>> correlate(jnp.array([1, 2, 3]), jnp.array([0, 1, 1])).tolist()
+        [1.0, 3.0, 5.0, 3.0, 0.0]
+    """
+    return convolve(in1, jnp.flip(jnp.conj(array_of("correlate", in2))), mode, method)
+
+
+def convolve2d(in1: Num[ArrayLike, "m n"], in2: Num[ArrayLike, "k l"], mode: str = "full",
+               boundary: str = "fill", fillvalue: float = 0,
+               precision: Any = None) -> Inexact[Array, "p q"]:  # fmt: skip
+    """`convolve` of two matrices.
+
+    Args:
+        boundary, fillvalue: what is beyond the borders: always "fill", and 0.
+
+    Raises:
+        ArgumentError: for another boundary.
+        ShapeError: unless both are matrices.
+
+    Example:
+        >>> convolve2d(jnp.array([[1, 2], [3, 4]]), jnp.array([[1, 1]]), "same").tolist()
+        [[1.0, 3.0], [3.0, 7.0]]
+    """
+    return _direct("convolve2d", *_matrices("convolve2d", in1, in2, boundary, fillvalue), mode)
+
+
+def correlate2d(in1: Num[ArrayLike, "m n"], in2: Num[ArrayLike, "k l"], mode: str = "full",
+                boundary: str = "fill", fillvalue: float = 0,
+                precision: Any = None) -> Inexact[Array, "p q"]:  # fmt: skip
+    """The sums of products of a matrix and another one, conjugated, at each distance.
+
+    As SciPy, and unlike `correlate`, "same" leaves out one more at the end than at the beginning
+    where it has to choose, and "valid" conjugates `in1` if `in2` is the larger.
+
+    Raises:
+        ArgumentError: for a boundary other than "fill" with 0.
+        ShapeError: unless both are matrices.
+
+    Example:
+        >>> correlate2d(jnp.array([[1, 2], [3, 4]]), jnp.array([[1, 1]]), "same").tolist()
+        [[3.0, 2.0], [7.0, 4.0]]
+    """
+    x, y = _matrices("correlate2d", in1, in2, boundary, fillvalue)
+    found = jnp.flip(_direct("correlate2d", jnp.flip(x), jnp.conj(y), mode))
+    exchanged = mode == "valid" and x.shape != y.shape and y.size > x.size
+    return jnp.conj(found) if exchanged else found
+
+
+def fftconvolve(in1: Num[ArrayLike, "*sizes"], in2: Num[ArrayLike, "*others"], mode: str = "full",
+                axes: Axes = None) -> Inexact[Array, "*found"]:  # fmt: skip
+    """`convolve` by a product of frequencies, which is faster where both arrays are large.
+
+    Each sum has an error in proportion to the largest ones.
+
+    Args:
+        axes: along which to convolve, all of them if None; along others the arrays go in step,
+            and sizes are equal, or one of them is 1.
+
+    Raises:
+        ShapeError, ArgumentError: as `convolve`.
+        AxisError: for an axis that the arrays do not have.
+
+    Example:
+        >>> fftconvolve(jnp.array([1, 2, 3]), jnp.array([1, 1])).round(3).tolist()
+        [1.0, 3.0, 5.0, 3.0]
+    """
+    x, y = _alike("fftconvolve", in1, in2)
+    along = some_axes("fftconvolve", axes, x.ndim)
+    sizes, others = ([z.shape[i] for i in along] for z in (x, y))
+    parts = _parts("fftconvolve", mode, tuple(sizes), tuple(others))
+    rest = ([1 if i in along else n for i, n in enumerate(z.shape)] for z in (x, y))
+    broadcast_shape("fftconvolve", *map(tuple, rest))
+    if not along:
+        return x * y
+    lengths = [_fast(n + k - 1) for n, k in zip(sizes, others)]
+    dtype, real = x.dtype, x.dtype.kind != "c"
+    there, back = (jnp.fft.rfftn, jnp.fft.irfftn) if real else (jnp.fft.fftn, jnp.fft.ifftn)
+    full = back(there(x, lengths, along) * there(y, lengths, along), lengths, along)
+    for axis, (first, size) in zip(along, parts):
+        full = lax.slice_in_dim(full, first, first + size, 1, axis)
+    return full.astype(dtype)
+
+
+def _alike(name: str, in1: ArrayLike, in2: ArrayLike) -> tuple[Array, Array]:
+    """Two arrays of one inexact dtype and as many axes."""
+    (x, y), dtype, _ = together(name, in1, in2, floating=True)
+    if x.ndim != y.ndim or not x.size or not y.size:
+        raise ShapeError(f"{name} needs arrays of as many axes, and with elements",
+                         got=f"{x.shape}, {y.shape}")  # fmt: skip
+    return x.astype(dtype), y.astype(dtype)
+
+
+def _matrices(name: str, in1: ArrayLike, in2: ArrayLike, boundary: str,
+              fillvalue: float) -> tuple[Array, Array]:  # fmt: skip
+    if boundary != "fill" or fillvalue != 0:
+        raise ArgumentError(f"{name} fills with 0 beyond the borders",
+                            got=f"boundary {boundary!r}, fillvalue {fillvalue}",
+                            hint="tfn.numpy.pad first, then use mode 'valid'")  # fmt: skip
+    x, y = array_of(name, in1), array_of(name, in2)
+    if x.ndim != 2 or y.ndim != 2:
+        raise ShapeError(f"{name} needs matrices", got=f"{x.shape}, {y.shape}")
+    return x, y
+
+
+def _parts(name: str, mode: str, sizes: Shape, others: Shape) -> Parts:
+    """Of all sums along each axis, which is the first one of a mode, and how many there are."""
+    pairs = list(zip(sizes, others))
+    if mode == "full":
+        return [(0, n + k - 1) for n, k in pairs]
+    if mode == "same":
+        return [((k - 1) // 2, n) for n, k in pairs]
+    if mode != "valid":
+        raise ArgumentError(f"{name} needs mode 'full', 'same' or 'valid'", got=repr(mode))
+    if any(n < k for n, k in pairs) and any(n > k for n, k in pairs):
+        raise ShapeError(f"{name} has valid sums only if one array is as large as the other along "
+                         "each axis", got=f"{sizes}, {others}")  # fmt: skip
+    return [(min(n, k) - 1, abs(n - k) + 1) for n, k in pairs]
+
+
+def _direct(name: str, in1: ArrayLike, in2: ArrayLike, mode: str) -> Array:
+    x, y = _alike(name, in1, in2)
+    parts = _parts(name, mode, x.shape, y.shape)
+    image, window = (x, y) if x.size >= y.size else (y, x)
+    padding = [  # so that the window, turned around, begins at the first sum that is wanted
+        (k - 1 - first, first + size - n)
+        for n, k, (first, size) in zip(image.shape, window.shape, parts)
+    ]
+    found = lax.conv_general_dilated(
+        image[None, None], jnp.flip(window)[None, None], (1,) * x.ndim, padding
+    )
+    return found[0, 0]
+
+
+def _fast(length: int) -> int:
+    """The next length without prime factors above 5: its Fourier transform is fast."""
+    return next(n for n in count(length) if 60 ** n.bit_length() % n == 0)

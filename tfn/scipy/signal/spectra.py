@@ -1,0 +1,324 @@
+"""Frequencies of overlapping segments: their transforms, the way back, their powers."""
+
+# ruff: noqa: F722  (annotations hold shapes)
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+from tfn import lax
+from tfn import numpy as jnp
+from tfn.array import Array, ArrayLike
+from tfn.errors import ArgumentError, AxisError, ShapeError
+from tfn.frozen import frozen
+from tfn.numpy.operands import array_of, broadcast_shape, one_axis, together
+from tfn.scipy.signal.trends import detrend as without_trend
+from tfn.scipy.signal.windows import window as named
+
+if TYPE_CHECKING:
+    from jaxtyping import Complex, Float, Inexact, Num
+
+Window = str | tuple[Any, ...] | ArrayLike
+Trend = bool | str | Callable[[Array], Array]
+
+EXTENDED = {"zeros": "constant", "even": "reflect", "odd": "reflect", "constant": "edge"}
+"""How a signal goes on at both ends, and what `tfn.numpy.pad` calls it."""
+
+
+@frozen
+class Cut:
+    """How a signal becomes segments, and they are transformed.
+
+    Args:
+        window: the weights of the samples of a segment.
+        step: from one segment to the next one.
+        length: of a segment that is filled with zeros.
+        onesided: whether the negative frequencies are left out.
+    """
+
+    window: Array
+    step: int
+    length: int
+    onesided: bool
+
+    @property
+    def size(self) -> int:
+        """The number of samples of a segment."""
+        return self.window.shape[0]
+
+
+def stft(x: Num[ArrayLike, "*sizes"], fs: ArrayLike = 1.0, window: Window = "hann",
+         nperseg: int | None = 256, noverlap: int | None = None, nfft: int | None = None,
+         detrend: Trend = False, return_onesided: bool = True, boundary: str | None = "zeros",
+         padded: bool = True, axis: int = -1,
+         ) -> tuple[Float[Array, " places"], Float[Array, " segments"],
+                    Complex[Array, "*found"]]:  # fmt: skip
+    """The Fourier transforms of overlapping segments of a signal.
+
+    Args:
+        fs: samples in a unit of time.
+        window: the weights of the samples of a segment: a name such as "hann", a tuple of a name
+            and parameters (see `tfn.scipy.signal.windows`), or an array.
+        nperseg: samples of a segment: at most all of them, which None means, or the size of a
+            window that is an array.
+        noverlap: samples that a segment shares with the next one; half of them if None.
+        nfft: the length to which segments are filled with zeros.
+        detrend: what is taken out of each segment: "constant", "linear", nothing if False, or a
+            function of segments, whose samples are their last axis.
+        return_onesided: whether to leave out the negative frequencies, unless x is complex.
+        boundary: how the signal goes on for half a segment at both ends: "zeros", "even", "odd",
+            "constant", or None, not at all.
+        padded: whether zeros are added at the end until segments take in all samples.
+        axis: that of time.
+
+    Returns:
+        The frequencies, the times in the middle of the segments, and the transforms: `axis` is
+        that of frequencies, and a last one is that of the segments.
+
+    Raises:
+        ArgumentError: for sizes that do not fit together, another window, trend or boundary.
+        ShapeError: for a signal without samples, or a window that is no vector.
+        AxisError: if the signal has no such axis.
+
+    Source: F. J. Harris, "On the use of windows for harmonic analysis with the discrete Fourier
+    transform", 1978.
+
+    Example:
+        >>> frequencies, times, found = stft(jnp.ones(8), nperseg=4)
+        >>> frequencies.tolist(), times.tolist(), found.shape
+        ([0.0, 0.25, 0.5], [0.0, 2.0, 4.0, 6.0, 8.0], (3, 5))
+    """
+    (samples,), at = _signals("stft", axis, x)
+    cut = _cut("stft", samples, window, nperseg, noverlap, nfft, return_onesided)
+    if boundary is not None:
+        samples = _extended(samples, cut.size // 2, boundary)
+    if padded:
+        samples = _longer(samples, -(samples.shape[-1] - cut.size) % cut.step)
+    found = _transforms(samples, cut, detrend) / cut.window.sum()
+    places = jnp.arange(found.shape[-2], dtype=found.real.dtype) * cut.step
+    times = (places if boundary is not None else places + cut.size / 2) / fs
+    return _frequencies(cut, fs), times, jnp.moveaxis(found, -1, at)
+
+
+def istft(Zxx: Num[ArrayLike, "*sizes"], fs: ArrayLike = 1.0, window: Window = "hann",
+          nperseg: int | None = None, noverlap: int | None = None, nfft: int | None = None,
+          input_onesided: bool = True, boundary: bool = True, time_axis: int = -1,
+          freq_axis: int = -2,
+          ) -> tuple[Float[Array, " places"], Inexact[Array, "*found"]]:  # fmt: skip
+    """The signal whose `stft` comes closest to what is given.
+
+    The arguments are those that `stft` had.
+
+    Args:
+        nperseg: samples of a segment; if None, as many as there are frequencies for.
+        input_onesided: whether the negative frequencies are missing.
+        boundary: whether the signal was extended.
+
+    Returns:
+        The times of the samples, and the signal.
+
+    Raises:
+        ArgumentError, ShapeError: as `stft`.
+        AxisError: if the array has no such axes, or they are the same.
+
+    Source: D. W. Griffin and J. S. Lim, "Signal estimation from modified short-time Fourier
+    transform", 1984.
+
+    Example:
+        >>> _, _, found = stft(jnp.arange(8.0), nperseg=4)
+        >>> istft(found)[1].round(3).tolist()
+        [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
+    """
+    z = array_of("istft", Zxx)
+    from_axes = [one_axis("istft", axis, z.ndim) for axis in (freq_axis, time_axis)]
+    if len(set(from_axes)) != 2:
+        raise AxisError("istft needs two axes, of frequencies and of segments", got=str(z.shape))
+    z = jnp.moveaxis(z, from_axes, (-1, -2))
+    frequencies = z.shape[-1]
+    whole = 2 * (frequencies - 1) if input_onesided else frequencies
+    size = whole if nperseg is None else index(nperseg)
+    if nfft is None:
+        nfft = whole + (input_onesided and size == whole + 1)  # an odd size has no middle one
+    z = z.astype(jnp.result_type(z.dtype, "complex64"))
+    kind = z.real.dtype if input_onesided else z.dtype
+    like = jnp.zeros(max(size, 0), kind)
+    cut = _cut("istft", like, window, size, noverlap, nfft, input_onesided)
+    inverse = jnp.fft.irfft if cut.onesided else jnp.fft.ifft
+    segments = inverse(z, cut.length)[..., :size] * cut.window.sum()
+    found = _added(segments * cut.window, cut.step)
+    weight = _added(jnp.broadcast_to(cut.window**2, segments.shape[-2:]), cut.step)
+    found = found / jnp.where(abs(weight) > 1e-10, weight, 1)
+    if boundary:
+        found = found[..., size // 2 : found.shape[-1] - size // 2]
+    times = jnp.arange(found.shape[-1], dtype=found.real.dtype) / fs
+    at = from_axes[1] - (from_axes[0] < from_axes[1])
+    return times, jnp.moveaxis(found, -1, at)
+
+
+def csd(x: Num[ArrayLike, "*sizes"], y: Num[ArrayLike, "*others"] | None, fs: ArrayLike = 1.0,
+        window: Window = "hann", nperseg: int | None = None, noverlap: int | None = None,
+        nfft: int | None = None, detrend: Trend = "constant", return_onesided: bool = True,
+        scaling: str = "density", axis: int = -1, average: str = "mean",
+        ) -> tuple[Float[Array, " places"], Inexact[Array, "*found"]]:  # fmt: skip
+    """The power that two signals have in common at each frequency, by the method of Welch.
+
+    It is the mean over segments of products of their transforms.  Arguments that are not told here
+    are those of `stft`.
+
+    Args:
+        y: the other signal, of which the shorter one is filled with zeros; x itself if None, and
+            then the result is real.
+        scaling: "density", by the unit of frequency, or "spectrum".
+        average: "mean", or "median", corrected to be a mean where all is noise.
+
+    Returns:
+        The frequencies, and the powers.
+
+    Raises:
+        ArgumentError, ShapeError, AxisError: as `stft`, and for another scaling or average.
+
+    Source: P. D. Welch, "The use of fast Fourier transform for the estimation of power spectra",
+    1967; B. Allen and others, "FINDCHIRP", 2012, appendix B, for the median.
+
+    Example:
+        >>> x = jnp.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+        >>> frequencies, powers = csd(x, -x, nperseg=4, scaling="spectrum", window="boxcar")
+        >>> frequencies.tolist(), powers.real.round(3).tolist()
+        ([0.0, 0.25, 0.5], [0.0, 0.0, -1.0])
+    """
+    signals, at = _signals("csd", axis, *([x] if y is None else [x, y]))
+    longest = max(samples.shape[-1] for samples in signals)
+    signals = [_longer(samples, longest - samples.shape[-1]) for samples in signals]
+    cut = _cut("csd", signals[0], window, nperseg, noverlap, nfft, return_onesided)
+    if scaling not in ("density", "spectrum") or average not in ("mean", "median"):
+        raise ArgumentError("csd needs scaling 'density' or 'spectrum', average 'mean' or 'median'",
+                            got=f"{scaling!r}, {average!r}")  # fmt: skip
+    found = [_transforms(samples, cut, detrend) for samples in signals]
+    powers = jnp.conj(found[0]) * found[-1]
+    powers = powers.real if y is None else powers
+    places = _frequencies(cut, fs)
+    if cut.onesided:  # each stands for a negative one too, but the first and the middle
+        alone = (jnp.arange(len(places)) * 2) % cut.length == 0
+        powers = powers * jnp.where(alone, 1, 2)
+    whole, squares = abs(cut.window.sum()) ** 2, (abs(cut.window) ** 2).sum()
+    unit = fs * squares if scaling == "density" else whole
+    powers = (powers.mean(-2) if average == "mean" else _median(powers)) / unit
+    return places, jnp.moveaxis(powers, -1, at)
+
+
+def welch(x: Num[ArrayLike, "*sizes"], fs: ArrayLike = 1.0, window: Window = "hann",
+          nperseg: int | None = None, noverlap: int | None = None, nfft: int | None = None,
+          detrend: Trend = "constant", return_onesided: bool = True, scaling: str = "density",
+          axis: int = -1, average: str = "mean",
+          ) -> tuple[Float[Array, " places"], Float[Array, "*found"]]:  # fmt: skip
+    """The power of a signal at each frequency: `csd` of it and itself.
+
+    Example:
+        >>> x = jnp.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+        >>> welch(x, nperseg=4, scaling="spectrum", window="boxcar")[1].round(3).tolist()
+        [0.0, 0.0, 1.0]
+    """
+    return csd(x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling,
+               axis, average)  # fmt: skip
+
+
+def _signals(name: str, axis: int, *given: ArrayLike) -> tuple[list[Array], int]:
+    """Signals of one inexact dtype with their samples along the last axis, and where they were."""
+    signals, dtype, _ = together(name, *given, floating=True)
+    ndim, at = signals[0].ndim, one_axis(name, axis, signals[0].ndim)
+    if not all(x.ndim == ndim and x.size for x in signals):
+        raise ShapeError(f"{name} needs signals of as many axes, and with samples",
+                         got=", ".join(str(x.shape) for x in signals))  # fmt: skip
+    dtype = jnp.result_type(dtype, "float32")  # in which frequencies are computed
+    signals = [jnp.moveaxis(x.astype(dtype), at, -1) for x in signals]
+    broadcast_shape(name, *(x.shape[:-1] for x in signals))
+    return signals, at
+
+
+def _cut(name: str, samples: Array, window: Window, nperseg: int | None, noverlap: int | None,
+         nfft: int | None, onesided: bool) -> Cut:  # fmt: skip
+    count = samples.shape[-1]
+    if isinstance(window, (str, tuple)):
+        size = count if nperseg is None else min(index(nperseg), count)
+        weights = jnp.asarray(named(window, max(size, 1))).astype(samples.real.dtype)
+    else:
+        weights = array_of(name, window)
+        weights = weights.astype(samples.dtype if weights.dtype.kind == "c" else samples.real.dtype)
+        if weights.ndim != 1:
+            raise ShapeError(f"{name} needs a window that is a vector", got=str(weights.shape))
+        size = weights.size if nperseg is None else index(nperseg)
+    shared = size // 2 if noverlap is None else index(noverlap)
+    length = size if nfft is None else index(nfft)
+    if not 0 <= shared < size == weights.size <= min(count, length):
+        raise ArgumentError(
+            f"{name} needs segments no longer than the signal and the transform, which share less "
+            "than all", got=f"{count} samples, nperseg {size}, noverlap {shared}, nfft {length}, "
+            f"a window of {weights.size}",
+        )  # fmt: skip
+    real = samples.dtype.kind != "c"
+    return Cut(weights, size - shared, length, bool(onesided) and real)
+
+
+def _longer(samples: Array, more: int) -> Array:
+    """A signal with zeros at its end."""
+    return jnp.pad(samples, [(0, 0)] * (samples.ndim - 1) + [(0, more)]) if more else samples
+
+
+def _extended(samples: Array, more: int, boundary: str) -> Array:
+    if boundary not in EXTENDED:
+        raise ArgumentError("stft knows no such boundary", got=repr(boundary),
+                            hint=f"boundaries are {', '.join(EXTENDED)} and None")  # fmt: skip
+    if EXTENDED[boundary] == "reflect" and more >= samples.shape[-1]:
+        raise ArgumentError(f"stft needs more samples for boundary {boundary!r}",
+                            got=f"{samples.shape[-1]}, to be extended by {more}")  # fmt: skip
+    widths = [(0, 0)] * (samples.ndim - 1) + [(more, more)]
+    found = jnp.pad(samples, widths, EXTENDED[boundary])
+    return 2 * jnp.pad(samples, widths, "edge") - found if boundary == "odd" else found
+
+
+def _transforms(samples: Array, cut: Cut, trend: Trend) -> Array:
+    """The transforms of all segments: their last axis is that of frequencies."""
+    count = (samples.shape[-1] - cut.size) // cut.step + 1
+    places = jnp.arange(count)[:, None] * cut.step + jnp.arange(cut.size)
+    segments = samples.at[..., places].get(mode="promise_in_bounds")
+    if isinstance(trend, str):
+        segments = without_trend(segments, type=trend)
+    elif callable(trend):
+        segments = trend(segments)
+    elif trend:
+        raise ArgumentError("a trend is 'constant', 'linear', False or a function", got=str(trend))
+    segments = segments * cut.window
+    transform = jnp.fft.rfft if cut.onesided else jnp.fft.fft
+    return transform(segments, cut.length)
+
+
+def _frequencies(cut: Cut, fs: ArrayLike) -> Array:
+    places = jnp.fft.rfftfreq if cut.onesided else jnp.fft.fftfreq
+    return places(cut.length, dtype=cut.window.real.dtype) * fs
+
+
+def _median(powers: Array) -> Array:
+    """The median over segments, by how much less it is than the mean of that much noise."""
+    count = powers.shape[-2]
+    bias = 1 + sum(1 / (i + 1) - 1 / i for i in range(2, count, 2))
+    if powers.dtype.kind != "c":
+        return jnp.median(powers, -2) / bias
+    return lax.complex(jnp.median(powers.real, -2), jnp.median(powers.imag, -2)) / bias
+
+
+def _added(segments: Array, step: int) -> Array:
+    """Segments laid one over the other, each a step further than the one before, and added.
+
+    Pieces as long as a step are put in rows: piece i of all segments in row i.  Rows are followed
+    by zeros; cut into rows that are shorter by one piece, row i moves i pieces further.
+    """
+    *batch, count, size = segments.shape
+    pieces = -(-size // step)
+    whole = _longer(segments, pieces * step - size).reshape(*batch, count, pieces, step)
+    rows = jnp.swapaxes(whole, -3, -2).reshape(*batch, pieces, count * step)
+    flat = _longer(rows, pieces * step).reshape(*batch, pieces * (count + pieces) * step)
+    length = (count + pieces - 1) * step
+    moved = flat[..., : pieces * length].reshape(*batch, pieces, length)
+    return moved.sum(-2)[..., : (count - 1) * step + size]

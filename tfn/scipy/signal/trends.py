@@ -1,0 +1,72 @@
+"""Straight lines taken out of a signal."""
+
+# ruff: noqa: F722  (annotations hold shapes)
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from operator import index
+from typing import TYPE_CHECKING
+
+from tfn import lax
+from tfn import numpy as jnp
+from tfn.array import Array, ArrayLike
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.operands import array_of, inexact, one_axis
+
+if TYPE_CHECKING:
+    from jaxtyping import Inexact, Num
+
+
+def detrend(data: Num[ArrayLike, "*sizes"], axis: int = -1, type: str = "linear",
+            bp: int | Sequence[int] = 0,
+            overwrite_data: None = None) -> Inexact[Array, "*sizes"]:  # fmt: skip
+    """What is left of the data along an axis without its mean or its slope.
+
+    Args:
+        type: "linear" subtracts the straight line with the least sum of squares to the data,
+            "constant" the mean.
+        bp: places where one line ends and another one begins.
+
+    Raises:
+        ArgumentError: for another type, a break outside the data, or with `overwrite_data`, since
+            arrays here do not change.
+        AxisError: if the data has no such axis.
+        ShapeError: if there are no data along the axis.
+
+    Example:
+        >>> detrend(jnp.array([1.0, 4.0, 8.0, 8.0, 9.0])).tolist()
+        [-1.0, 0.0, 2.0, 0.0, -1.0]
+        >>> detrend(jnp.array([1.0, 2.0, 6.0]), type="constant").tolist()
+        [-2.0, -1.0, 3.0]
+    """
+    if overwrite_data is not None:
+        raise ArgumentError("detrend cannot change its data", hint="x = detrend(x)")
+    if type not in ("linear", "constant"):
+        raise ArgumentError("detrend needs type 'linear' or 'constant'", got=repr(type))
+    x = array_of("detrend", data)
+    x = x.astype(inexact((x.dtype, False))[0])
+    at = one_axis("detrend", axis, x.ndim)
+    size = x.shape[at]
+    if not size:
+        raise ShapeError("detrend needs data along its axis", got=str(x.shape))
+    if type == "constant":
+        return x - x.mean(at, keepdims=True)
+    breaks = [index(place) for place in ([bp] if isinstance(bp, int) else bp)]
+    if min(breaks, default=0) < 0 or max(breaks, default=0) > size:
+        raise ArgumentError("detrend needs breaks within the data", got=f"{bp} of {size}")
+    ends = sorted({0, size, *breaks})
+    pieces = [
+        _without_line(lax.slice_in_dim(x, low, high, 1, at), at) for low, high in pairwise(ends)
+    ]
+    return pieces[0] if len(pieces) == 1 else jnp.concatenate(pieces, at)
+
+
+def _without_line(x: Array, axis: int) -> Array:
+    """Less its mean and its slope around the middle, which know nothing of each other."""
+    n = x.shape[axis]
+    shape = [n if i == axis else 1 for i in range(x.ndim)]
+    place = (jnp.arange(n, dtype=x.real.dtype) - (n - 1) / 2).reshape(shape)
+    slope = (x * place).sum(axis, keepdims=True) / (n * (n * n - 1) / 12 or 1)
+    return x - x.mean(axis, keepdims=True) - slope * place
