@@ -7,6 +7,7 @@ import tfn.numpy as tnp
 from tests.numpy.test_linalg import near
 from tests.numpy.values import close, sample
 from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy import contraction
 
 
 def make(*shape, name="float64", seed=0):
@@ -148,6 +149,30 @@ def test_einsum(spec):
         operands = [make(4, 2)]
     got = tnp.einsum(spec, *operands)
     close(got, np.einsum(spec, *operands), 256)
+
+
+@pytest.mark.parametrize("path", [None, "all at once"])
+def test_einsum_of_drawn_letters(path, monkeypatch):
+    """Any letters anywhere; contracted pair by pair, or all operands in one step of the path."""
+    if path:
+        monkeypatch.setattr(contraction, "_path", lambda names, *rest: (tuple(range(len(names))),))
+    rng = np.random.default_rng(0)
+    sizes = dict(zip("abcdef", (2, 3, 1, 4, 2, 3), strict=True))
+    for _ in range(60):
+        terms = ["".join(rng.choice([*sizes], n)) for n in rng.integers(0, 4, rng.integers(1, 5))]
+        letters = sorted(set("".join(terms)))
+        out = rng.choice(letters, rng.integers(0, len(letters) + 1), replace=False)
+        spec = ",".join(terms) + "->" + "".join(out)
+        operands = [rng.normal(size=[sizes[c] for c in term]) for term in terms]
+        want = np.einsum(spec, *operands)
+        np.testing.assert_allclose(tnp.einsum(spec, *operands), want, 1e-9, 1e-9, err_msg=spec)
+
+
+def test_einsum_of_three_that_share_letters_in_a_ring():
+    x, y, z = make(8, 9, 10), make(10, 11, 12), make(12, 13, 8)
+    spec = "abc,cde,efa->bdf"
+    want = np.einsum(spec, x, y, z)
+    np.testing.assert_allclose(tnp.einsum(spec, x, y, z), want, 1e-6, 1e-6 * abs(want).max())
 
 
 def test_einsum_broadcasts_under_dots():

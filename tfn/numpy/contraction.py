@@ -404,6 +404,10 @@ def _sizes(subscripts: str, names: tuple[str, ...], shapes: list[Shape]) -> None
                 )
 
 
+ANY_MEMORY = 1 << 62
+"""Of what is between two contractions: with a limit, NumPy gives up to go pair by pair."""
+
+
 @lru_cache(maxsize=1024)
 def _path(names: tuple[str, ...], out: str, shapes: tuple[Shape, ...]) -> tuple[Numbers, ...]:
     """Which operands to contract next, the result being put last."""
@@ -414,7 +418,7 @@ def _path(names: tuple[str, ...], out: str, shapes: tuple[Shape, ...]) -> tuple[
     spec = ",".join("".join(plain[c] for c in term) for term in names)
     spec += "->" + "".join(plain[c] for c in out)
     dummies = [np.broadcast_to(np.float32(0), shape) for shape in shapes]  # no memory
-    steps = np.einsum_path(spec, *dummies, optimize="greedy")[0][1:]
+    steps = np.einsum_path(spec, *dummies, optimize=("greedy", ANY_MEMORY))[0][1:]
     return tuple(tuple(step) for step in steps)
 
 
@@ -424,12 +428,14 @@ def _einsum(*nodes_and_static: Any) -> UOp:
     for step in path:
         chosen = [parts[i] for i in step]
         parts = [part for i, part in enumerate(parts) if i not in step]
-        kept = set(out).union(*(term for _, term in parts))
-        u, term = chosen[0]
-        u, term = _alone(u, term, kept.union(*(other for _, other in chosen[1:])))
-        for v, other in chosen[1:]:
+        u, term = chosen.pop(0)
+        u, term = _alone(u, term, set(out).union(*(other for _, other in (*parts, *chosen))))
+        while chosen:
+            v, other = chosen.pop(0)
+            kept = set(out).union(*(later for _, later in (*parts, *chosen)))
             v, other = _alone(v, other, kept | set(term))
-            u, term = _pair(u, term, v, other, kept, dtype if parts else wanted)
+            last = not parts and not chosen
+            u, term = _pair(u, term, v, other, kept, wanted if last else dtype)
         parts.append((u, term))
     u, term = parts[0]
     return cast(permute(u, [term.index(c) for c in out]), wanted)
