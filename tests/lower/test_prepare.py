@@ -30,8 +30,10 @@ from tfn.lower.prepare import (
     FEW_OUTPUTS,
     LONG_REDUCTION,
     PARTS,
+    SIDE_BY_SIDE,
     STAGE_TILES,
     for_unit,
+    in_groups,
     one_sum,
     packed,
     panels,
@@ -110,6 +112,18 @@ def test_places_in_two_stages(op: Op, shape: tuple[int, ...], axes: tuple[int, .
         value.flat[value.size // 2] = np.nan
     value[...] = -np.inf if op is Op.MAX else np.inf
     same(by_definition([made], [value])[0], by_definition([u], [value])[0])
+
+
+@pytest.mark.parametrize("count", [2, SIDE_BY_SIDE, SIDE_BY_SIDE + 1, 40, SIDE_BY_SIDE**2 + 3])
+def test_many_values_side_by_side_in_groups(count: int) -> None:
+    x = p(0, 300, 5)
+    u = build.concat([build.shrink(x, (i, 0), (i + 1 + i % 3, 5)) + i for i in range(count)], 0)
+    made = in_groups(u)
+    assert (made is u) == (count <= SIDE_BY_SIDE)
+    found = ops([made], Op.CONCAT)
+    assert max(len(v.src) for v in found) <= SIDE_BY_SIDE
+    values = inputs([u])
+    same(by_definition([made], values)[0], by_definition([u], values)[0])
 
 
 @pytest.mark.parametrize("shape", [(LONG_REDUCTION - 1,), (FEW_OUTPUTS + 1, LONG_REDUCTION)])

@@ -49,6 +49,9 @@ LONG_REDUCTION = 1 << 15
 FEW_OUTPUTS = 128
 STAGE_TILES = 64
 
+SIDE_BY_SIDE = 16
+"""Of more values than these, groups are put side by side."""
+
 ALONG = ELEMENTWISE | {Op.RESHAPE, Op.CAST, Op.BITCAST, Op.DETACH}
 ELSEWHERE = MOVEMENT - {Op.RESHAPE} | {Op.IOTA, Op.GATHER}
 """What is read in the order of its elements, and what is not."""
@@ -70,10 +73,24 @@ def prepare(outputs: Sequence[UOp], target: Target) -> list[UOp]:
             made = paired
         elif made.op is Op.REDUCE:
             made = two_stages(made)
+        elif made.op is Op.CONCAT:
+            made = in_groups(made)
         elif made.op in (Op.DETACH, Op.GBARRIER):
             made = made if made.op is Op.GBARRIER else made.src[0]
         new[node] = made
     return [new[u] for u in outputs]
+
+
+def in_groups(u: UOp) -> UOp:
+    """Many values side by side -> groups side by side, in which a few are put first.
+
+    An element looks for its own value among a few, twice, instead of among all.
+    """
+    parts = list(u.src)
+    while len(parts) > SIDE_BY_SIDE:
+        groups = [parts[i : i + SIDE_BY_SIDE] for i in range(0, len(parts), SIDE_BY_SIDE)]
+        parts = [UOp(Op.GBARRIER, (build.concat(group, u.arg),)) for group in groups]
+    return u if len(parts) == len(u.src) else build.concat(parts, u.arg)
 
 
 def strides(u: UOp) -> tuple[int, ...] | None:
