@@ -135,8 +135,8 @@ def test_shared_operands_under_vmap():
 
 def test_one_factorisation_serves_a_solution_and_its_derivatives(monkeypatch):
     a, b = matrix(3, 3, "real"), matrix(3, 2, "real", 1)
-    counted, address = [], routines._address
-    monkeypatch.setattr(routines, "_address", lambda name: counted.append(name) or address(name))
+    counted, address = [], routines.lapack
+    monkeypatch.setattr(routines, "lapack", lambda name: counted.append(name) or address(name))
     tfn.jit(tfn.value_and_grad(lambda a: (linalg.solve(a, b) ** 2).sum()))(a)
     assert counted.count("dgetrf") == 1 and counted.count("dgetrs") == 2
 

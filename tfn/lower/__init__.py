@@ -5,6 +5,7 @@ Files in reading order:
     pipeline    the passes as one table
     tile        the register tile of a contraction
     pairs       complex values as two real ones each
+    library     compiled libraries that programs call on the host
     plane       functions of complex numbers, in terms of real ones
     large       values too large to be kept: which they are, and how they hang together
     axes        which axes of its sources an axis of a value is

@@ -20,9 +20,9 @@ from typing import Any
 
 from tfn.dtypes import BOOL, COMPLEXES, INT32, complex_of, part
 from tfn.frozen import frozen
-from tfn.lower import plane
+from tfn.lower import library, plane
 from tfn.lower.plane import Pair, unknown
-from tfn.trace import build, oracle
+from tfn.trace import build
 from tfn.trace.argument import Fft, Host, Param, VmapMethod
 from tfn.trace.jaxpr import function as make_function
 from tfn.trace.jaxpr import param
@@ -244,7 +244,7 @@ class Transform:
 
     def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
         """The transform of the only operand."""
-        oracle.fft(self.arg, operands[0], results[0])
+        library.fft(self.arg, operands[0], results[0])
 
 
 def _fft(node: UOp, x: Value) -> Value:

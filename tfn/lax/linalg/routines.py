@@ -11,7 +11,6 @@ Source: E. Anderson et al., "LAPACK Users' Guide", 3rd edition, 1999.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache as once
 from math import prod
@@ -21,6 +20,7 @@ import numpy as np
 
 from tfn.frozen import frozen
 from tfn.hw.cpu.each import each
+from tfn.lower.library import lapack
 
 Data = np.ndarray[Any, Any]
 
@@ -70,7 +70,7 @@ class Routine:
         count = prod(source.shape[:-2])
         places = [(x.ctypes.data, x.nbytes // count if count and moves else 0) for x, moves in made]
         copy = target.ctypes.data, source.ctypes.data, source.nbytes
-        return each(_address(name), count, places, copy, (made, target, results, operands))
+        return each(lapack(name), count, places, copy, (made, target, results, operands))
 
     def __str__(self) -> str:
         return self.name
@@ -101,20 +101,9 @@ def _sizes(name: str, arguments: tuple[Scratch | str | int | None, ...]) -> list
         return []
     made = list(_filled([np.zeros(8, np.int32) if x is None else x for x in arguments],
                         [-1] * len(wanted)))  # fmt: skip
-    each(_address(name), 1, [(x.ctypes.data, 0) for x, _ in made])()
+    each(lapack(name), 1, [(x.ctypes.data, 0) for x, _ in made])()
     lengths = [i for i, (x, _) in enumerate(made) if x.dtype == np.int32 and x.shape == ()]
     return [max(1, int(made[i - 1][0][0].real)) for i in lengths]
-
-
-@once
-def _address(name: str) -> int:
-    from scipy.linalg import cython_lapack
-
-    capsule = cython_lapack.__pyx_capi__[name]
-    of_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)
-    of_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
-    what = of_name(("PyCapsule_GetName", ctypes.pythonapi))(capsule)
-    return int(of_pointer(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, what))
 
 
 def _line(x: Data) -> int:
