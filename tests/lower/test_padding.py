@@ -16,6 +16,15 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 
+def test_axes_of_size_1_that_a_reshape_has_moved() -> None:
+    """Which of them the padded ones are cannot be told: the value is padded as it is."""
+    x, w = p(0, 3, 1, 2, 1, 1, 1), p(1, 3, 4, 1, 5)
+    arg = Conv((1, 1), ((1, 3), (2, 2)), (1, 1), (1, 1), 1, 1, FLOAT32)
+    u = build.conv(build.reshape(x, (6, 1, 1, 1)), w, arg)
+    values = inputs([u])
+    same(by_definition([pad_explicitly(u)], values)[0], by_definition([u], values)[0], 1e-5, 1e-5)
+
+
 @pytest.mark.parametrize("padding", [(0, 0), (1, 2), (-1, 0), (-1, 2)])
 @pytest.mark.parametrize("spread", [1, 2, 3])
 @pytest.mark.parametrize("stride", [1, 2])

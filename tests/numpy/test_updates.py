@@ -45,6 +45,14 @@ def test_updates_put_each_value_in_its_place():
     np.testing.assert_array_equal(np.asarray(got), want)
 
 
+def test_all_of_an_array_under_new_axes():
+    x, values = ramp((4, 5)), -1 - ramp((4, 1, 5, 1))
+    got = tnp.asarray(x).at[:, None, ..., None].set(values)
+    np.testing.assert_array_equal(np.asarray(got), values.reshape(4, 5))
+    got = tnp.asarray(x).at[None].add(values[None, :, 0, :, 0])
+    np.testing.assert_array_equal(np.asarray(got), x + values.reshape(4, 5))
+
+
 def test_duplicates_add_up():
     x, i = tnp.zeros(3), tnp.array([0, 0, 1])
     close(x.at[i].add(1), np.float32([2, 1, 0]))

@@ -119,7 +119,8 @@ def _padded(x: UOp, low: Shape, high: Shape, interior: Shape) -> UOp:
         for axis, amounts in enumerate(zip(low, high, interior, strict=True)):
             if any(amounts):
                 (at,) = needs(x, axis) or [None]
-                if at is None:
+                alike = x.op is Op.RESHAPE and x.shape[axis] == 1  # all axes of size 1 look so
+                if at is None or alike:
                     return build.pad_or_crop(x, low, high, interior)
                 for side, amount in zip(sides, amounts, strict=True):
                     side[at] = amount

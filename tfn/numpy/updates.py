@@ -143,8 +143,8 @@ def _updated(x: UOp, values: UOp, *rest: Any) -> UOp:
         return x
 
     moving = pointed + columns + windows
-    if not moving:
-        return _combine(op, x, values)
+    if not moving:  # all of it, under new axes at most
+        return _combine(op, x, reshape(values, x.shape))
     leading, wide = range(max(moving) + 1), {*windows, *wholes}
 
     # The values' axes in the order that a scatter has them: grid, columns, windows and wholes.
