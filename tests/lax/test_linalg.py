@@ -209,3 +209,16 @@ def test_empty_matrices(shape):
 def test_wild_pivots_are_not_followed():
     found = linalg.lu_pivots_to_permutation(np.int32([-5, 100, 2]), 3)
     assert sorted(found.tolist()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize("n", [0, 1, 2, 5])
+def test_determinants(kind, n):
+    one = matrix(n, n, kind)
+    stack = np.stack([one, one[::-1], 0 * one, one * np.nan, -one])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        whole, (sign, size) = np.linalg.det(stack), np.linalg.slogdet(stack)
+    sign = np.where(np.isnan(size), np.nan, sign)  # NumPy has a sign for NaN
+    np.testing.assert_allclose(linalg.det(stack), whole, rtol=1e-12)
+    for got, want in zip(linalg.slogdet(stack), (sign, size), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)

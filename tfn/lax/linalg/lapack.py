@@ -67,16 +67,6 @@ def _eigvals(a: Data) -> Data:
     return np.linalg.eigvals(a).astype(np.result_type(a.dtype, np.complex64))
 
 
-def det(a: Data) -> Data:
-    """The determinants."""
-    return np.asarray(np.linalg.det(a))
-
-
-def slogdet(a: Data) -> Results:
-    """The signs of the determinants and the logarithms of their sizes."""
-    return tuple(np.linalg.slogdet(a))
-
-
 def adjugate(a: Data) -> Data:
     """The transposed cofactors, also of singular matrices.
 

@@ -5,15 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import COMPLEXES, part
+from tfn.dtypes import COMPLEXES
 from tfn.lax.linalg import lapack
-from tfn.lax.linalg.solving import solve
+from tfn.lax.linalg.solving import factors, solve
 from tfn.lax.linalg.stacks import host, matrices, turned
+from tfn.numpy.arithmetic import abs as magnitude
+from tfn.numpy.arithmetic import sign as phase
 from tfn.numpy.complex import imag, real
 from tfn.numpy.contraction import matmul
-from tfn.numpy.manipulation import trace
+from tfn.numpy.functions import log
+from tfn.numpy.manipulation import diagonal, trace
+from tfn.numpy.reductions import prod
 from tfn.numpy.reductions import sum as add_up
+from tfn.numpy.spaced import arange
 from tfn.transforms.forward import custom_jvp
+from tfn.transforms.jit import jit
 
 Pair = tuple[Array, Array]
 
@@ -31,11 +37,18 @@ def det(x: ArrayLike) -> Array:
 
 
 def _det_of(a: Array) -> Array:
-    found: Array = host(lapack.det, (a,), (a.shape[:-2], a.dtype))
-    return found
+    scales, sign = _scales(a)
+    return prod(scales, -1) * sign + 0  # not -0
 
 
-_det = custom_jvp(_det_of)
+def _scales(a: Array) -> Pair:
+    """The diagonal of U, of which the determinant is the product, and the sign of the swaps."""
+    packed, pivots = factors(a)
+    swaps = add_up(pivots != arange(1, a.shape[-1] + 1), -1)
+    return diagonal(packed, 0, -2, -1), (1 - 2 * (swaps % 2)).astype(a.dtype)
+
+
+_det = custom_jvp(jit(_det_of))
 
 
 def _det_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
@@ -92,12 +105,11 @@ def slogdet(x: ArrayLike) -> Pair:
 
 
 def _slogdet_of(a: Array) -> Pair:
-    batch = a.shape[:-2]
-    found: Pair = host(lapack.slogdet, (a,), (batch, a.dtype), (batch, part(a.dtype)))
-    return found
+    scales, sign = _scales(a)
+    return prod(phase(scales), -1) * sign + 0, add_up(log(magnitude(scales)), -1)
 
 
-_slogdet = custom_jvp(_slogdet_of)
+_slogdet = custom_jvp(jit(_slogdet_of))
 
 
 def _slogdet_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Any:

@@ -7,6 +7,7 @@ linear algebra functions with application in optimum experimental design", 2010.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from tfn.array import Array, ArrayLike
@@ -35,6 +36,7 @@ from tfn.numpy.padding import pad
 from tfn.numpy.sorting import argsort
 from tfn.numpy.spaced import arange
 from tfn.transforms.forward import custom_jvp
+from tfn.transforms.jit import jit
 
 Pair = tuple[Array, Array]
 Triple = tuple[Array, Array, Array]
@@ -76,7 +78,7 @@ def _triangular_of(a: Array, b: Array, lower: bool, transposed: bool, unit: bool
     return valid(turned(x), info)
 
 
-_triangular = custom_jvp(_triangular_of, nondiff_argnums=(2, 3, 4))
+_triangular = custom_jvp(jit(_triangular_of, static_argnums=(2, 3, 4)), nondiff_argnums=(2, 3, 4))
 
 
 def _triangular_jvp(lower: bool, transposed: bool, unit: bool, primals: Pair, tangents: Any) -> Any:
@@ -129,26 +131,31 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
         >>> lu_pivots_to_permutation(tnp.array([1, 1]), 2)
         Array([1, 0], dtype=int32)
     """
-    size = permutation_size
-    swaps = clip(array_of("lu_pivots_to_permutation", pivots), 0, size - 1).astype(INT32) + 1
+    found: Array = _order(array_of("lu_pivots_to_permutation", pivots), permutation_size)
+    return found
+
+
+@partial(jit, static_argnums=(1,))
+def _order(pivots: Array, size: int) -> Array:
+    swaps = clip(pivots, 0, size - 1).astype(INT32) + 1
     lines = broadcast_to(arange(size, dtype=FLOAT64), (*swaps.shape[:-1], 1, size))
     (order,) = routine("laswp", (swaps, lines), (lines.shape, lines.dtype))
     return order[..., 0, :].astype(INT32)
 
 
 def _lu_of(a: Array) -> Pair:
-    packed, pivots = _factors(a)
+    packed, pivots = factors(a)
     return turned(packed), pivots - 1
 
 
-def _factors(a: Array) -> Pair:
+def factors(a: Array) -> Pair:
     """L and U in one transposed matrix, and pivots that count from 1."""
     kinds = turned_of(a), ((*a.shape[:-2], min(a.shape[-2:])), INT32), info_of(a)
     packed, pivots, _ = routine("getrf", (turned(a),), *kinds)
     return packed, pivots
 
 
-_lu = custom_jvp(_lu_of)
+_lu = custom_jvp(jit(_lu_of))
 
 
 def _lu_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Pair, tuple[Array, None]]:
@@ -218,12 +225,13 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def _solve_of(a: Array, b: Array, transposed: bool) -> Array:
-    factors, flags = _factors(a), "T" if transposed else "N"
-    x, _ = routine("getrs", (*factors, turned(b)), turned_of(b), info_of(b), flags=flags)
-    return valid(turned(x), (diagonal(factors[0], 0, -2, -1) == 0).any(-1))
+    packed, pivots = factors(a)
+    operands, flags = (packed, pivots, turned(b)), "T" if transposed else "N"
+    x, _ = routine("getrs", operands, turned_of(b), info_of(b), flags=flags)
+    return valid(turned(x), (diagonal(packed, 0, -2, -1) == 0).any(-1))
 
 
-_solve = custom_jvp(_solve_of, nondiff_argnums=(2,))
+_solve = custom_jvp(jit(_solve_of, static_argnums=(2,)), nondiff_argnums=(2,))
 
 
 def _solve_jvp(transposed: bool, primals: Pair, tangents: Any) -> Any:
@@ -268,7 +276,7 @@ def _cholesky_of(a: Array) -> Array:
     return valid(tril(turned(factor)), info)
 
 
-_cholesky = custom_jvp(_cholesky_of)
+_cholesky = custom_jvp(jit(_cholesky_of))
 
 
 def _cholesky_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
@@ -315,7 +323,7 @@ def _qr_of(a: Array, complete: bool) -> Pair:
     return turned(q), triu(turned(packed)[..., :height, :])
 
 
-_qr = custom_jvp(_qr_of, nondiff_argnums=(1,))
+_qr = custom_jvp(jit(_qr_of, static_argnums=(1,)), nondiff_argnums=(1,))
 
 
 def _qr_jvp(complete: bool, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Pair, Pair]:

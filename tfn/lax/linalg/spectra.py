@@ -41,6 +41,7 @@ from tfn.numpy.reductions import argmax
 from tfn.numpy.reductions import sum as add_up
 from tfn.trace.op import Shape
 from tfn.transforms.forward import custom_jvp
+from tfn.transforms.jit import jit
 
 Pair = tuple[Array, Array]
 Triple = tuple[Array, Array, Array]
@@ -91,7 +92,7 @@ def _eigh_of(a: Array) -> Pair:
     return valid(values, info), valid(turned(vectors), info)
 
 
-_eigh = custom_jvp(_eigh_of)
+_eigh = custom_jvp(jit(_eigh_of))
 
 
 def _eigh_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Pair, Pair]:
@@ -110,7 +111,7 @@ def _eigvalsh_of(a: Array) -> Array:
     return valid(*routine("syevd", (turned(a),), *kinds))
 
 
-_eigvalsh = custom_jvp(_eigvalsh_of)
+_eigvalsh = custom_jvp(jit(_eigvalsh_of))
 
 
 def _eigvalsh_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
@@ -255,7 +256,7 @@ def _gesdd(a: Array, kinds: Sequence[tuple[Shape, DType]], flags: str) -> list[A
     return [valid(x, where(good, info, 1)) for x in found]
 
 
-_svd = custom_jvp(_svd_of, nondiff_argnums=(1,))
+_svd = custom_jvp(jit(_svd_of, static_argnums=(1,)), nondiff_argnums=(1,))
 
 
 def _svd_jvp(complete: bool, primals: tuple[Array], tangents: tuple[Array]) -> Any:
@@ -295,7 +296,7 @@ def _svdvals_of(a: Array) -> Array:
     return found
 
 
-_svdvals = custom_jvp(_svdvals_of)
+_svdvals = custom_jvp(jit(_svdvals_of))
 
 
 def _svdvals_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
