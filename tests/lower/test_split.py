@@ -23,6 +23,7 @@ from tfn.lower.split import (
     merge,
     name,
     nest,
+    part,
     place,
     reorder,
     reorder_folds,
@@ -160,7 +161,8 @@ def test_what_was_done_can_be_done_again(pair: tuple[Nest, Nest]) -> None:
 def test_what_was_chosen_can_be_replayed(target: object) -> None:
     x, w = p(0, 33, 65), p(1, 65, 70)
     graphs_ = [matmul(x, w), softmax(x), build.permute(x, (1, 0)) * 2.0, build.add_up(x, (0,)),
-               build.pad(x, (1, 1), (1, 1)), matmul(build.permute(w, (1, 0)), w)]  # fmt: skip
+               build.pad(x, (1, 1), (1, 1)), matmul(build.permute(w, (1, 0)), w),
+               build.reshape(build.permute(w, (1, 0)), (65 * 70,)) + 1]  # fmt: skip
     for before in nests(*graphs_):
         chosen = choose.choose(before, target)
         again = tidy(replay(before, chosen.opts))
@@ -179,8 +181,8 @@ def test_split_with_a_rest() -> None:
     assert after.loops == (outer, inner)
     assert after.opts == ("split(r0, 4, upcast)",)
     keeps_the_meaning(n, after)
-    whole, _, part = split(n, r, 5, Place.UPCAST)
-    assert not part.src
+    whole, _, inner = split(n, r, 5, Place.UPCAST)
+    assert not inner.src
     keeps_the_meaning(n, whole)
 
 
@@ -233,6 +235,17 @@ def test_merge_where_addresses_allow() -> None:
     assert merge(padded, *padded.loops) is None, "the range is in a gate"
     row = only(p(0, 5, 7) + build.broadcast_to(p(1, 7), (5, 7)))
     assert merge(row, *row.loops) is None, "another address steps otherwise"
+
+
+def test_part_by_what_divides_the_index() -> None:
+    n = only(build.reshape(build.permute(p(0, 34, 20), (1, 0)), (680,)) * 2.0)
+    (r,) = n.loops
+    after = part(n, r, 34)
+    assert [r.arg.size for r in after.loops] == [20, 34] and after.opts == ("part(r0, 34)",)
+    assert not {Op.MOD, Op.FLOORDIV} & {u.op for u in walk([after.body])}
+    keeps_the_meaning(n, after)
+    chosen = choose.choose(n, HOST)
+    assert chosen.opts[0] == "part(r0, 34)"
 
 
 def test_fuse_by_division() -> None:

@@ -93,11 +93,7 @@ def work(n: Nest, target: Target) -> int:
 
 
 def _parted(n: Nest, lanes: int) -> Nest:
-    """Loops whose index is divided become loops over what the division gives, if both are long::
-
-    for r in range(60): y[r] = x[r % 20, r // 20]
-    ->  for a in range(3): for b in range(20): y[a * 20 + b] = x[b, a]
-    """
+    """Loops whose index is divided become loops over what the division gives, if they are long."""
     for r in n.loops:
         divisors = {
             int(u.src[1].arg.value) for u in nodes(n.body)
@@ -106,8 +102,7 @@ def _parted(n: Nest, lanes: int) -> Nest:
         steps = sorted(divisors)
         chain = all(b % a == 0 for a, b in pairwise([*steps, r.arg.size]))
         if steps and chain and steps[0] >= lanes and split.is_whole(n, r):
-            n, _, _ = split.split(n, r, steps[-1], Place.LOOP)
-            return _parted(split.tidy(n), lanes)
+            return _parted(split.part(n, r, steps[-1]), lanes)
     return n
 
 

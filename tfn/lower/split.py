@@ -127,6 +127,19 @@ def split(n: Nest, r: UOp, amount: int, place: Place) -> tuple[Nest, UOp, UOp]:
     return _rewrite(n, {r: a * amount + b}, {r: (a, b)}, note), a, b
 
 
+def part(n: Nest, r: UOp, amount: int) -> Nest:
+    """Cut a loop by what its index is divided by::
+
+        for r in range(60): y[r] = x[r % 20, r // 20]
+        ->  for a in range(3):  for b in range(20): y[a * 20 + b] = x[b, a]
+
+    Raises:
+        SplitError: as `split` does.
+    """
+    made, _, _ = split(n, r, amount, Place.LOOP)
+    return tidy(replace(made, opts=(*n.opts, f"part({name(r)}, {amount})")))
+
+
 def tile(n: Nest, r: UOp, upcast: int, lanes: int) -> tuple[Nest, UOp]:
     """Cut a range into blocks of `upcast` vectors::
 
@@ -317,6 +330,7 @@ def _merged(n: Nest, a: UOp, b: UOp) -> Nest:
 # fmt: off
 _REPLAY: dict[str, Callable[[Nest, Sequence[Any]], Nest]] = {
     "split":         lambda n, words: split(n, words[0], int(words[1]), Place(words[2]))[0],
+    "part":          lambda n, words: part(n, words[0], int(words[1])),
     "tile":          lambda n, words: tile(n, words[0], int(words[1]), int(words[2]))[0],
     "place":         lambda n, words: place(n, words[0], Place(words[1]))[0],
     "reorder":       reorder,
