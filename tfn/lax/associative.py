@@ -39,7 +39,8 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         reverse: begin with the last element: ``..., fn(fn(e9, e8), e7), fn(e9, e8), e9``.
 
     Raises:
-        ArgumentError: if there are no arrays, or `fn` is not a function.
+        ArgumentError: if there are no arrays, or `fn` is not a function, or does not return arrays
+            of the types that it takes.
         ShapeError: if sizes differ, naming each array.
         TreeError: if `fn` returns another structure.
 
@@ -67,6 +68,10 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         if found != structure:
             raise TreeError("the function of associative_scan must return what it takes",
                             got=f"{tree.show(found)} for {tree.show(structure)}")  # fmt: skip
+        for x, y in zip(left, out):
+            if (x.shape, x.dtype) != (y.shape, y.dtype):
+                raise ArgumentError("the function of associative_scan must return what it takes",
+                                    got=f"{show(y)} for {show(x)}")  # fmt: skip
         return out
 
     start = [rev(x, (a,)) for x, a in zip(arrays, axes)] if reverse else arrays

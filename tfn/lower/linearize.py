@@ -353,9 +353,11 @@ class Emitter:
 
     def _one_for_all(self, buffer: UOp, base: UOp, offset: int, gate: UOp) -> UOp:
         """The same element under a vector of gates: it is loaded, or its neighbour, in any case."""
-        last = const(build.count(buffer.shape) - 1, INT64)
+        count = build.count(buffer.shape)
+        if count == 0:
+            return const(0, buffer.dtype)
         at = self.add(base + offset) if offset else base
-        at = self.add(build.minimum(at, last))
+        at = self.add(build.minimum(at, const(count - 1, INT64)))
         at = self.add(build.maximum(at, const(0, INT64)))
         load = UOp(Op.LOAD, (buffer, at), Access(0, 1, 0))
         one = self.here(load) if buffer in self.written else self.add(load)
