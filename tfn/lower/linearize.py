@@ -255,15 +255,12 @@ class Emitter:
                 lane, sign = at, k
             else:
                 scalars.append((at, k))
-        if not sign:
+        if not sign or not scalars:
             return None
         width = lane.arg
         scalars.sort(key=lambda pair: self.code.of(pair[0]).depth)
         rest = self._total([(at, -sign * k) for at, k in scalars])
-        shift = const(-sign * constant, INT64)
-        if not scalars:
-            return None
-        bound = self.add(rest + shift)
+        bound = self.add(rest + const(-sign * constant, INT64))
         bound = self.add(build.minimum(bound, const(width, INT64)))
         bound = self.add(build.maximum(bound, const(-1, INT64)))
         narrow = self.widen(self.add(UOp(Op.CAST, (bound,), INT32)), width)

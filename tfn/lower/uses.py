@@ -339,7 +339,8 @@ class Uses:
             if node.op is Op.CONCAT:
                 parts = {viewed(s, self.barriers) for s in node.src}
                 long = {u for u in parts if u.op in ELEMENTWISE and self.behind[u] >= FUNCTION}
-                found |= long if len(long) > FEW_PARTS else set()
+                if len(long) > FEW_PARTS:
+                    found |= long
             if node.op is not Op.EXPAND:
                 continue
             source, value = node.src[0], viewed(node.src[0], self.barriers)
