@@ -12,21 +12,25 @@ from tfn.trace.uop import UOp, nodes
 @lru_cache(maxsize=64)
 def dependences(body: UOp) -> Mapping[UOp, tuple[UOp, ...]]:
     """For each node the ranges it depends on, in the order of their numbers."""
-    sets: dict[UOp, frozenset[UOp]] = {}
-    shared: dict[frozenset[UOp], tuple[UOp, ...]] = {}
+    bits: dict[UOp, int] = {}  # of each range; of a node, those of all that it depends on
+    sets: dict[UOp, int] = {}
+    shared: dict[int, tuple[UOp, ...]] = {}
     out: dict[UOp, tuple[UOp, ...]] = {}
     for node in nodes(body):
+        found = 0
         if node.op is Op.RANGE:
-            found = frozenset({node})
+            found = bits[node] = 1 << len(bits)
         elif node.op is Op.FOLD:
-            found = sets[node.src[0]] - frozenset(node.src[1:])
-        elif len(node.src) == 1:
             found = sets[node.src[0]]
+            for r in node.src[1:]:
+                found &= ~bits[r]
         else:
-            found = frozenset[UOp]().union(*[sets[s] for s in node.src])
+            for s in node.src:
+                found |= sets[s]
         sets[node] = found
         order = shared.get(found)
         if order is None:
-            order = shared[found] = tuple(sorted(found, key=lambda r: r.arg.number))
+            ranges = [r for r, bit in bits.items() if found & bit]
+            order = shared[found] = tuple(sorted(ranges, key=lambda r: r.arg.number))
         out[node] = order
     return out

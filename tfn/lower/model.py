@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import prod
 from typing import Any
 
 from tfn.lower import split
-from tfn.lower.affine import affine
+from tfn.lower.affine import Terms, affine
 from tfn.lower.depends import dependences
 from tfn.lower.kernel import Target
 from tfn.lower.split import Nest
@@ -63,15 +64,15 @@ class Model:
         self.lanes = max(1, target.vector_bytes // max(4, *widths))
         self.accumulators = accumulators(target)
         self.registers = target.vector_registers
-        self.paired = _paired(self.nodes)
-        self.access = [
-            (u, affine(u.src[1])[0], self._around(u))
-            for u in self.nodes
-            if u.op in (Op.LOAD, Op.STORE)
-        ]
-        self.arithmetic = [
-            (u, self._around(u)) for u in self.nodes if u.op in ELEMENTWISE or u.op is Op.FOLD
-        ]
+        addresses = {u: affine(u.src[1]) for u in self.nodes if u.op in (Op.LOAD, Op.STORE)}
+        self.paired = _paired(addresses)
+        self.access = [(u, terms, self._around(u)) for u, (terms, _) in addresses.items()]
+        self.folds = [(u, self._around(u)) for u in self.nodes if u.op is Op.FOLD]
+        # What depends on the same ranges costs the same.
+        first: dict[tuple[UOp, ...], UOp] = {}
+        computed = [u for u in self.nodes if u.op in ELEMENTWISE or u.op is Op.FOLD]
+        counts = Counter([first.setdefault(self.depends[u], u) for u in computed])
+        self.arithmetic = [(u, n * self._around(u)) for u, n in counts.items()]
 
     def _around(self, u: UOp) -> float:
         """How many times a node is computed.
@@ -128,10 +129,10 @@ class Model:
             lane_here = lane if lane in self.depends[u] else self.own_lane(u)
             per = self._filled(lane_here) if lane_here is not None else 1.0
             total += outs * 0.15 / per
-            if u.op is Op.FOLD:
+        for u, outs in self.folds:
+            if lane in u.src[1:] or (lane not in self.depends[u] and self.own_lane(u.src[0])):
                 times = outs * prod(r.arg.size for r in u.src[1:])
-                if lane in u.src[1:] or (lane not in self.depends[u] and self.own_lane(u.src[0])):
-                    total += outs * ACROSS_COST + times * 0.15 / self.lanes
+                total += outs * ACROSS_COST + times * 0.15 / self.lanes
         return total
 
     def _filled(self, lane: UOp) -> float:
@@ -171,19 +172,16 @@ class Model:
         return self.cost(self.vector_axis(split.in_order(self.nest.body)))
 
 
-def _paired(nodes: Sequence[UOp]) -> frozenset[UOp]:
+def _paired(addresses: Mapping[UOp, tuple[Terms, int]]) -> frozenset[UOp]:
     """Accesses whose neighbours in memory are accessed too: `interleave` does both at once.
 
     Gates must be decided by ranges of two, which are unrolled.
     """
     groups: dict[tuple[Any, ...], dict[int, list[UOp]]] = {}
     found: set[UOp] = set()
-    for u in nodes:
-        if u.op not in (Op.LOAD, Op.STORE):
-            continue
+    for u, (terms, offset) in addresses.items():
         gates = u.src[2:] if u.op is Op.LOAD else u.src[3:]
         if all(r.arg.size == 2 for r in walk(gates) if r.op is Op.RANGE):
-            terms, offset = affine(u.src[1])
             if any(k == 1 and r.op is Op.RANGE and r.arg.size == 2 for r, k in terms.items()):
                 found.add(u)
             key = u.op, u.src[0], frozenset(terms.items())

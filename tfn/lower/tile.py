@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from tfn.dtypes import BFLOAT16, DType, int16
 from tfn.lower.kernel import Target
 
@@ -28,6 +30,7 @@ BODY = 0.001
 """Of the time that one more sum in the code of a kernel is worth, which takes long to compile."""
 
 
+@lru_cache(maxsize=256)  # layers have few shapes
 def best_tile(rows: int, vectors: int, most: int) -> tuple[int, int]:
     """The height and width that waste least.
 
