@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from tfn.dtypes import DType
 from tfn.frozen import frozen
+from tfn.members import plain
 from tfn.trace.argument import Host
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
@@ -44,14 +45,13 @@ class Target:
     lacks: frozenset[Op] = frozenset()
 
 
+@plain
 class Space(enum.Enum):
     """Which memory an operand of a launch lives in."""
 
     INPUT = "input"
     OUTPUT = "output"
     ARENA = "arena"
-
-    __hash__ = object.__hash__
 
 
 @frozen

@@ -15,6 +15,7 @@ import numpy as np
 
 from tfn.dtypes import DType
 from tfn.frozen import frozen
+from tfn.members import plain
 from tfn.trace.op import Op, Shape
 
 
@@ -345,6 +346,7 @@ class Handmade:
     batch: Callable[..., Any] | None = field(default=None, repr=False)
 
 
+@plain
 class Place(enum.Enum):
     """Where a range runs."""
 
@@ -353,8 +355,6 @@ class Place(enum.Enum):
     UPCAST = "upcast"  # unrolled: one value per coordinate
     LANE = "lane"  # the vector axis: at most one in a nest
     UNIT = "unit"  # iterations that the matrix unit takes at once
-
-    __hash__ = object.__hash__
 
 
 @frozen

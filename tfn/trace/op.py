@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import enum
 
+from tfn.members import plain
 
+
+@plain
 class Op(enum.Enum):
     """An operation of the one language."""
 
@@ -141,8 +144,6 @@ class Op(enum.Enum):
     LANES = "lanes"  # 0, 1, ..., width - 1
     SHUFFLE = "shuffle"  # lanes picked from two vectors, by their numbers
     ACROSS = "across"  # a reduction over the lanes
-
-    __hash__ = object.__hash__  # identity; Enum's own hash is slow Python
 
 
 # fmt: off
