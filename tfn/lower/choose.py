@@ -94,12 +94,9 @@ def work(n: Nest, target: Target) -> int:
 
 def _parted(n: Nest, lanes: int) -> Nest:
     """Loops whose index is divided become loops over what the division gives, if they are long."""
+    divided = [u for u in nodes(n.body) if u.op in split.DIVISIONS and u.src[1].op is Op.CONST]
     for r in n.loops:
-        divisors = {
-            int(u.src[1].arg.value) for u in nodes(n.body)
-            if u.op in (Op.FLOORDIV, Op.MOD) and u.src[0] is r and u.src[1].op is Op.CONST
-        }  # fmt: skip
-        steps = sorted(divisors)
+        steps = sorted({int(u.src[1].arg.value) for u in divided if u.src[0] is r})
         chain = all(b % a == 0 for a, b in pairwise([*steps, r.arg.size]))
         if steps and chain and steps[0] >= lanes and split.is_whole(n, r):
             return _parted(split.part(n, r, steps[-1]), lanes)

@@ -22,6 +22,7 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, nodes, rebuild, walk
 
 NARROW = frozenset({INT32, UINT32})
+DIVISIONS = frozenset({Op.FLOORDIV, Op.MOD})
 
 
 @frozen
@@ -226,6 +227,8 @@ def reorder_folds(n: Nest, distance: Mapping[UOp, int]) -> Nest:
 
     for a: for b: sum += x[b * 100 + a]    ->    for b: for a: sum += x[b * 100 + a]
     """
+    if not folds(n.body):
+        return n
     new: dict[UOp, UOp] = {}
     order: list[UOp] = []
     for node in nodes(n.body):
@@ -347,6 +350,8 @@ def tidy(n: Nest) -> Nest:
     Addresses are simplified again, where there are sums now in place of ranges.  A position that
     is wanted as a narrower integer is computed as one: wrapping around, it is the same.
     """
+    if not any(u.op in DIVISIONS or u.op is Op.CARRY or _narrows(u) for u in nodes(n.body)):
+        return n
     new: dict[UOp, UOp] = {}
     for node in nodes(n.body):
         src = tuple([new[s] for s in node.src])
@@ -354,13 +359,17 @@ def tidy(n: Nest) -> Nest:
             src = (src[0], simplify(src[1]), *src[2:])
         elif node.op is Op.CARRY:  # it may stand in an address, too, and is one node
             src = (src[0], *map(simplify, src[1:]))
-        if node.op is Op.CAST and node.dtype in NARROW and src[0].dtype == INT64:
+        if _narrows(node):
             new[node] = _narrow(src[0], node.dtype)
         elif node.op is Op.MOD and node.dtype == INT64:
             new[node] = simplify(rebuild(node, src))
         else:
             new[node] = rebuild(node, src)
     return replace(n, body=new[n.body], loops=tuple(new.get(r, r) for r in n.loops))
+
+
+def _narrows(u: UOp) -> bool:
+    return u.op is Op.CAST and u.dtype in NARROW and u.src[0].dtype == INT64
 
 
 def _narrow(u: UOp, dtype: DType) -> UOp:
@@ -376,7 +385,7 @@ def _narrow(u: UOp, dtype: DType) -> UOp:
 
 
 def _divides(index: UOp) -> bool:
-    return any(node.op in (Op.FLOORDIV, Op.MOD) for node in walk([index]))
+    return any(node.op in DIVISIONS for node in walk([index]))
 
 
 def name(r: UOp) -> str:
