@@ -114,8 +114,9 @@ class _History:
     def _in_place(self, step: Step, output: int, given: int) -> bool:
         if not isinstance(step, Launch):
             return False
-        written = [i for i, slot in enumerate(step.operands) if slot == Slot(Space.OUTPUT, output)]
-        read = [i for i, slot in enumerate(step.operands) if slot == Slot(Space.INPUT, given)]
+        to, of = Slot(Space.OUTPUT, output), Slot(Space.INPUT, given)
+        written = [i for i, slot in enumerate(step.operands) if slot == to]
+        read = [i for i, slot in enumerate(step.operands) if slot == of]
         return len(written) == 1 and elementwise(step.kernel.body, written[0], read)
 
 

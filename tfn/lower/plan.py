@@ -44,16 +44,19 @@ def size_bytes(node: UOp) -> int:
 
 def arena(values: Mapping[Key, Life]) -> tuple[dict[Key, int], int]:
     """The offset of each value, and the size of the arena in bytes."""
-    placed = np.empty((0, 4), np.int64)  # start, end, first and last position; by start
-    offsets: dict[Key, int] = {}
-    for node, life in sorted(values.items(), key=lambda item: (-item[1].size_bytes, item[1].first)):
-        busy = placed[(placed[:, 2] <= life.last) & (life.first <= placed[:, 3])]
-        free = np.maximum.accumulate(np.append(0, busy[:, 1]))  # after each of them, and before all
-        gaps = np.flatnonzero(busy[:, 0] - free[:-1] >= life.size_bytes)
-        at = offsets[node] = int(free[gaps[0] if len(gaps) else -1])
-        row = (at, at + life.size_bytes, life.first, life.last)
-        placed = np.insert(placed, np.searchsorted(placed[:, 0], at), row, axis=0)
-    return offsets, int(placed[:, 1].max(initial=0))
+    lives = sorted(values.items(), key=lambda item: (-item[1].size_bytes, item[1].first))
+    first, last = (np.array([getattr(life, end) for _, life in lives]) for end in ("first", "last"))
+    starts, ends = np.zeros((2, len(lives)), np.int64)
+    for i, (_, life) in enumerate(lives):
+        busy = np.flatnonzero((first[:i] <= life.last) & (life.first <= last[:i]))
+        busy = busy[starts[busy].argsort()]
+        free = np.zeros(len(busy) + 1, np.int64)  # before all of them, and after each
+        np.maximum.accumulate(ends[busy], out=free[1:])
+        gaps = np.flatnonzero(starts[busy] - free[:-1] >= life.size_bytes)
+        starts[i] = free[gaps[0] if len(gaps) else -1]
+        ends[i] = starts[i] + life.size_bytes
+    offsets = {node: start for (node, _), start in zip(lives, starts.tolist(), strict=True)}
+    return offsets, int(ends.max(initial=0))
 
 
 class Memory:
