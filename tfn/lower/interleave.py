@@ -21,6 +21,10 @@ from tfn.trace.argument import Access
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, rebuild
 
+ACCESSES = frozenset({Op.LOAD, Op.STORE})
+ENDS = frozenset({Op.LOOP, Op.LEAVE, Op.END})
+"""Between two of these is one run of instructions."""
+
 
 def interleave(items: Sequence[UOp]) -> tuple[UOp, ...]:
     """The same instructions, with what loads and stores every second element done two by two."""
@@ -57,9 +61,9 @@ def _partners(items: Sequence[UOp]) -> dict[UOp, tuple[UOp, UOp]]:
     found: dict[UOp, tuple[UOp, UOp]] = {}
     seen: dict[tuple[UOp | Op, ...], dict[Access, UOp]] = {}
     for u in items:
-        if u.op in (Op.LOOP, Op.LEAVE, Op.END):
+        if u.op in ENDS:
             seen = {}
-        elif u.op in (Op.LOAD, Op.STORE) and u.src[0] not in kept and _alternates(u):
+        elif u.op in ACCESSES and u.src[0] not in kept and _alternates(u):
             others = seen.setdefault((u.op, *u.src[:2]), {})
             for step in (-1, 1):
                 other = others.get(replace(u.arg, offset=u.arg.offset + step))

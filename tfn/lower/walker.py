@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import field
+from functools import lru_cache
 from typing import Any
 
 from tfn.dtypes import BOOL, INT32, INT64, DType
 from tfn.frozen import frozen, mutable
 from tfn.lower.simplify import implied, simplify
 from tfn.trace import build
-from tfn.trace.argument import Fold, Param, Range
+from tfn.trace.argument import Const, Fold, Param, Range
 from tfn.trace.op import ELEMENTWISE, Op, Shape
 from tfn.trace.uop import UOp, const
 
@@ -128,6 +129,7 @@ def _known(value: UOp) -> Steps:
     return value
 
 
+@lru_cache(maxsize=256)  # a kernel reads many values at one index
 def flat(shape: tuple[int, ...], index: Index) -> UOp:
     """The row-major position of an index."""
     total = const(0, INT64)
@@ -181,7 +183,7 @@ def _same(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
 
 def _const(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     yield from ()
-    return const(node.arg.value, node.dtype)
+    return UOp(Op.CONST, (), Const(node.dtype, node.arg.bits, ()))
 
 
 def _iota(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:

@@ -80,7 +80,7 @@ def test_an_intrinsic_is_declared_once_without_alignment() -> None:
         assert call == f"call float @llvm.sqrt.f32(float {name})"
     operands = [("ptr align 4", "%p"), ("<4 x i1>", "%m"), ("<4 x float>", "zeroinitializer")]
     w.intrinsic("masked.load.v4f32.p0", "<4 x float>", operands)
-    assert list(w.declared) == [
+    assert list(w.declared.values()) == [
         "declare float @llvm.sqrt.f32(float)",
         "declare <4 x float> @llvm.masked.load.v4f32.p0(ptr, <4 x i1>, <4 x float>)",
     ]

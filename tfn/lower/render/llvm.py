@@ -32,7 +32,7 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
         if made:
             w.names[u] = made
     body = "\n".join(w.lines)
-    declarations = "\n".join(sorted(w.declared))
+    declarations = "\n".join(sorted(w.declared.values()))
     return (
         f"define void @{name}(i64 %begin, i64 %end, ptr noalias readonly %operands) #0 {{\n"
         f"entry:\n{body}\n  ret void\n}}\n{declarations}\n"

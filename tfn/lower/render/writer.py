@@ -70,13 +70,13 @@ class Writer:
         lines: of the body.
         names: of values.
         block: the label of the present block.
-        declared: the intrinsics in use.
+        declared: the intrinsics in use, by name.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.names: dict[UOp, str] = {BEGIN: "%begin", END: "%end"}
-        self.declared: dict[str, None] = {}
+        self.declared: dict[str, str] = {}
         self.block = "entry"
         self.count = 0
         self.pointers: dict[tuple[str, UOp, UOp], str] = {}
@@ -108,8 +108,9 @@ class Writer:
 
     def intrinsic(self, name: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:
         """The text of a call of an LLVM intrinsic, which is declared once."""
-        types = ", ".join(t.split(" align")[0] for t, _ in arguments)
-        self.declared[f"declare {result} @llvm.{name}({types})"] = None
+        if name not in self.declared:
+            types = ", ".join(t.split(" align")[0] for t, _ in arguments)
+            self.declared[name] = f"declare {result} @llvm.{name}({types})"
         values = ", ".join(f"{t} {v}" for t, v in arguments)
         return f"call {result} @llvm.{name}({values})"
 
