@@ -14,10 +14,10 @@ from tests.lower.graphs import agree, jaxpr, matmul, p
 from tfn.dtypes import FLOAT64
 from tfn.lower.kernel import Program
 from tfn.lower.pipeline import lower
-from tfn.lower.uses import MANY_BUFFERS
+from tfn.lower.uses import MANY_BUFFERS, WORTH_A_LOOP
 from tfn.trace import build
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, walk
 
 X, Y = p(0, 30, 20), p(1, 30, 20)
 
@@ -116,3 +116,15 @@ def test_what_outer_loops_would_repeat_is_made_once() -> None:
     assert launches(few * build.expand(build.unary(Op.COS, row), few.shape)) == 1
     column = build.unary(Op.COS, p(1, 32, 16, 1))
     assert launches(x * build.expand(column, x.shape)) == 1
+
+
+@pytest.mark.parametrize("size", (WORTH_A_LOOP // 4, 1 << 10, 1 << 16, 1 << 18))
+def test_a_function_that_several_kernels_want_is_kept_in_the_cache(size: int) -> None:
+    """Of few elements, and of more than fit, it is made again by each of them."""
+    value = build.unary(Op.EXP, p(0, size))
+    outputs = [value * p(1, size), build.flip(value, (0,)) * 2.0]
+    bodies = [launch.kernel.body for launch in program(outputs).launches]
+    making = [body for body in bodies if any(u.op is Op.BITCAST for u in walk([body]))]
+    near = WORTH_A_LOOP <= size <= HOST.l2_bytes // 2 // 4
+    assert (len(bodies), len(making)) == (2, 1 if near else 2)
+    agree(outputs, rtol=1e-5)

@@ -34,6 +34,7 @@ Files in reading order:
     decompose   operations that a target lacks, in terms of those it has
     mathlib     elementary functions from what every processor has
     carry       loops that carry values: reductions and recurrences
+    wanted      sums that a mask hides as a whole, which are not summed up
     scopes      instructions in the loops they belong to
     shuffle     values moved between lanes
     linearize   loops, scalars and vectors in order

@@ -6,13 +6,15 @@ that independent sums run side by side.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial, reduce
 from itertools import chain, count, product
 from typing import Any, Protocol
 
 from tfn.dtypes import FLOATS, INT64, DType
 from tfn.lower.affine import affine
 from tfn.lower.scopes import Scopes
+from tfn.lower.wanted import FAR, Mask
 from tfn.trace import build
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
@@ -28,6 +30,7 @@ class Emitter(Protocol):
     values: dict[tuple[Any, ...], UOp]
     depends: Mapping[UOp, tuple[UOp, ...]]
     bounds: dict[UOp, list[UOp]]
+    wanted: Mapping[UOp, tuple[Mask, ...]]
     fuses: bool
 
     def emit(self, u: UOp) -> UOp:
@@ -66,6 +69,10 @@ class Emitter(Protocol):
 
 Total = tuple[UOp, ...]
 """What a reduction carries: a value; or the best one, and where it was met first."""
+
+
+Inside = Callable[[UOp, dict[Any, Total]], dict[Any, Total]]
+"""What is done in a loop, of which there is the counter: the next totals, by the present ones."""
 
 
 class Folding:
@@ -116,7 +123,7 @@ class Folding:
             e.set(self.upcasts, place, self.lanes)
             most = [range(r.arg.size) for r in self.own if r.arg.place is Place.UPCAST]
             sums.update({(place, i): start for i in product(*most)})
-        sums = self._level(0, sums)
+        sums = self._wanted(sums)
         for place in places:
             e.set(self.upcasts, place, self.lanes)
             parts = {i: total for (at, i), total in sums.items() if at == place}
@@ -126,6 +133,46 @@ class Folding:
             _restore(e.fixed, r, fixed)
         e.code.scope = scope
 
+    def _wanted(self, sums: dict[Any, Total]) -> dict[Any, Total]:
+        """The sums after all loops, which do not run for a tile that a mask hides."""
+        masks = self.e.wanted.get(self.node, ()) if self.loops else ()
+        if not masks:
+            return self._level(0, sums)
+        seen = reduce(lambda x, y: self.e.code.add(x & y), map(self._seen, masks))
+        once = self.e.code.add(build.cast(seen, INT64))
+
+        def inside(loop: UOp, sums: dict[Any, Total]) -> dict[Any, Total]:
+            self.e.code.here(UOp(Op.LEAVE, (loop, self.e.code.add(loop < once))))
+            return self._level(0, sums)
+
+        return self._carried(sums, inside)
+
+    def _seen(self, mask: Mask) -> UOp:
+        """Whether a mask shows anything of the tile."""
+        e, add = self.e, self.e.code.add
+        total = const(-mask.most, INT64)
+        for u, k in mask.terms:
+            at = add(build.cast(e.emit(u), INT64))
+            total = self._sum(total, at if k == 1 else add(at * k))
+        seen = add(total <= const(0, INT64))
+        for u in mask.read:
+            at = add(build.cast(e.emit(u), INT64))
+            for far in (at < const(-FAR, INT64), const(FAR, INT64) < at):
+                seen = add(seen | add(far))
+        return seen
+
+    def _carried(self, sums: dict[Any, Total], inside: Inside, *times: UOp) -> dict[Any, Total]:
+        """The sums after a loop that carries them; without a number of times, until it is left."""
+        e, number = self.e, count()
+        loop = e.code.open(const(0, INT64), *times)
+        carried = {
+            key: tuple(e.code.here(UOp(Op.ACCUMULATOR, (loop, u), next(number))) for u in total)
+            for key, total in sums.items()
+        }
+        following = inside(loop, dict(carried))
+        e.code.close(loop, *([*chain(*totals.values())] for totals in (carried, following)))
+        return carried
+
     def _level(self, level: int, sums: dict[Any, Total]) -> dict[Any, Total]:
         """The sums after the loops from `level` inwards."""
         e = self.e
@@ -134,21 +181,18 @@ class Folding:
         r = self.loops[level]
         full = e.full(r)
         if full > 1 or (full == 1 and not e.bounds[r] and r.arg.size > 1):
-            loop = e.code.open(const(0, INT64), const(full, INT64))
-            number = count()
-            carried = {
-                key: tuple(e.code.here(UOp(Op.ACCUMULATOR, (loop, u), next(number))) for u in total)
-                for key, total in sums.items()
-            }
-            e.env[r] = loop
-            following = self._level(level + 1, dict(carried))
-            del e.env[r]
-            e.code.close(loop, *([*chain(*totals.values())] for totals in (carried, following)))
-            sums = carried
+            sums = self._carried(sums, partial(self._running, r, level), const(full, INT64))
         elif full == 1:
             sums = self._fixed(r, 0, level, sums)
         if full < r.arg.size:
             sums = self._fixed(r, full, level, sums)
+        return sums
+
+    def _running(self, r: UOp, level: int, loop: UOp,
+                 sums: dict[Any, Total]) -> dict[Any, Total]:  # fmt: skip
+        self.e.env[r] = loop
+        sums = self._level(level + 1, sums)
+        del self.e.env[r]
         return sums
 
     def _fixed(self, r: UOp, value: int, level: int, sums: dict[Any, Total]) -> dict[Any, Total]:

@@ -40,7 +40,7 @@ def kernels(function: UOp, target: Target) -> UOp:
     barriers |= operands(outputs, barriers)
     apart: dict[UOp, UOp] = {}
     while True:
-        uses = Uses(outputs, barriers, apart)
+        uses = Uses(outputs, barriers, apart, target.l2_bytes // 2)
         more = uses.reductions() or uses.manifold() or uses.dear() or uses.repeated()
         if not more:
             parts = uses.too_large()

@@ -29,6 +29,7 @@ from tfn.lower.interleave import interleave
 from tfn.lower.scopes import Scopes
 from tfn.lower.shuffle import transpose
 from tfn.lower.split import Nest
+from tfn.lower.wanted import wanted
 from tfn.trace import build, oracle
 from tfn.trace.argument import Access, Const, Param, Place
 from tfn.trace.op import Op
@@ -58,6 +59,7 @@ class Emitter:
         fixed: ranges whose value is a known integer at present, for bounds.
         reads: for each range those that bound it.
         bounds: for each range those that it bounds.
+        wanted: the masks outside of which nobody looks at a reduction.
         values: what has been emitted, by node and the coordinates it depends on.
         fuses: whether products are added to sums without rounding them.
     """
@@ -74,6 +76,7 @@ class Emitter:
         self.values: dict[tuple[Any, ...], UOp] = {}
         self.sums: dict[UOp, tuple[list[tuple[UOp, int]], int]] = {}
         self.depends = dependences(n.body)
+        self.wanted = wanted(n.body)
         self.written = {s.src[0] for s in n.body.src if s.op is Op.STORE and s.arg is not None}
         ranges = {*n.loops, *(u for u in self.depends if u.op is Op.RANGE)}
         self.reads = {b: ranges.intersection(walk(b.src)) for b in ranges}

@@ -41,7 +41,13 @@ COSTLY = 60
 """Instructions behind a value that two kernels want, from which on it is kept, not made twice."""
 
 FUNCTION = 30
-"""Instructions behind a value that outer loops would repeat, from which on it is made before."""
+"""Instructions behind a value that outer loops would repeat, from which on it is made before.
+
+So is one that several kernels want, if it stays in the cache.
+"""
+
+WORTH_A_LOOP = 64
+"""Elements of a value that is kept for so little."""
 
 FEW_PARTS = 2
 """Of values side by side, so many may be of many instructions."""
@@ -102,6 +108,7 @@ class Uses:
     outputs: Sequence[UOp]
     barriers: set[UOp]
     apart: dict[UOp, UOp]  # what ends a part of a kernel which would be too large -> the part
+    near: int  # bytes of a value that stays in the cache from kernel to kernel
     kernel: dict[UOp, UOp] = field(default_factory=dict)  # of a barrier: the kernel's first
     places: dict[UOp, dict[UOp, set[Place]]] = field(default_factory=dict)
     consumers: dict[UOp, set[UOp]] = field(default_factory=dict)
@@ -315,6 +322,7 @@ class Uses:
 
         They are kept where the ways of these kernels part.  Made anew by each of r kernels, a value
         made of n others takes r n reads; kept it takes n, a write, and a read by r - 1 kernels.
+        What stays in the cache is written and read in less time than a function takes.
         """
         found: set[UOp] = set()
         for node in self.order:
@@ -322,7 +330,9 @@ class Uses:
             if len(kernels_) < 2 or node.op not in ELEMENTWISE:
                 continue
             spared = (len(kernels_) - 1) * (len(self.needs[node]) - 1)
-            if self.behind[node] >= COSTLY or spared > WORTH_KEEPING:
+            near = WORTH_A_LOOP <= node.size <= self.near // node.dtype.itemsize
+            costly = self.behind[node] >= (FUNCTION if near else COSTLY)
+            if costly or spared > WORTH_KEEPING:
                 users = (self.places.get(u, {}) for u in self.consumers.get(node, ()))
                 if all(used.keys() != kernels_.keys() for used in users):
                     found.add(node)
