@@ -36,11 +36,12 @@ def kernels(function: UOp, target: Target) -> UOp:
     operands depends on their sizes; the bodies of the loops come here in their turn.
     """
     outputs = prepare(strips(function.src, target), target)
+    order = [u for u in walk(outputs) if u.op is not Op.FUNCTION]
     barriers = must(outputs)
     barriers |= operands(outputs, barriers)
     apart: dict[UOp, UOp] = {}
     while True:
-        uses = Uses(outputs, barriers, apart, target.l2_bytes // 2)
+        uses = Uses(order, frozenset(outputs), barriers, apart, target.l2_bytes // 2)
         more = uses.reductions() or uses.manifold() or uses.dear() or uses.repeated()
         if not more:
             parts = uses.too_large()

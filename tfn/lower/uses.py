@@ -10,8 +10,9 @@ sort, loop or branch, or if they are made side by side of the same parameters.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
+from itertools import islice
 from math import prod
 
 from tfn.frozen import mutable
@@ -76,6 +77,7 @@ each element is reached once; WHOLE: by a scatter or a sort; or MOVED: in any ot
 """
 
 Place = tuple[Axis, ...]
+Places = frozenset[Place]
 
 
 def own_axes(node: UOp) -> Place:
@@ -105,16 +107,16 @@ def _rows(node: UOp) -> tuple[object, ...]:
 class Uses:
     """From which kernels each node is used, and along which axes; made once per trial."""
 
-    outputs: Sequence[UOp]
+    order: Sequence[UOp]  # all nodes, sources first
+    outputs: frozenset[UOp]
     barriers: set[UOp]
     apart: dict[UOp, UOp]  # what ends a part of a kernel which would be too large -> the part
     near: int  # bytes of a value that stays in the cache from kernel to kernel
     kernel: dict[UOp, UOp] = field(default_factory=dict)  # of a barrier: the kernel's first
-    places: dict[UOp, dict[UOp, set[Place]]] = field(default_factory=dict)
+    places: dict[UOp, dict[UOp, Places]] = field(default_factory=dict)
     consumers: dict[UOp, set[UOp]] = field(default_factory=dict)
     feeds: dict[UOp, set[UOp]] = field(default_factory=dict)  # kernel -> kernels that read it
     ends: dict[UOp, UOp] = field(default_factory=dict)  # part -> its kernel
-    order: list[UOp] = field(default_factory=list)
     behind: dict[UOp, int] = field(default_factory=dict)  # instructions on the longest way to it
     needs: dict[UOp, frozenset[UOp]] = field(default_factory=dict)  # what it is made of, in memory
     position: dict[UOp, int] = field(default_factory=dict)  # in the order
@@ -123,7 +125,6 @@ class Uses:
     elsewhere: dict[tuple[object, ...], int] = field(default_factory=dict)  # other index maps
 
     def __post_init__(self) -> None:
-        self.order = [u for u in walk(self.outputs) if u.op is not Op.FUNCTION]
         behind, kept = self.behind, self.barriers
         for i, node in enumerate(self.order):
             self.position[node] = i
@@ -155,34 +156,42 @@ class Uses:
             for reader in readers:
                 if reader is not first:
                     self.feeds.setdefault(first, set()).add(reader)
-            self.places[node] = {first: {own_axes(node)}}
-            if node.op is Op.GET:
-                self.consumers.setdefault(node.src[0], set()).add(node)
-                self.places.setdefault(node.src[0], {}).setdefault(first, set()).add(())
-                return
-            if node.op in OWN_KERNEL:
-                for s in node.src:
-                    self._use(s, node, first, ((WHOLE, id(s)),) * s.ndim)
-                return
-        for first, places in self.places.get(node, {}).items():
-            for index, s in enumerate(node.src):
-                if node.op in SEVERAL_RESULTS:
-                    self._use(s, node, first, ((WHOLE, id(s)),) * s.ndim)
-                elif node.op in ELEMENTWISE:
-                    self._use(s, node, first, *places)
-                else:
-                    self._use(s, node, first, *[self._step(node, index, at) for at in places])
+            self.places[node] = {first: frozenset({own_axes(node)})}
+        for index in range(len(node.src)):
+            self._use(node, index)
 
-    def _use(self, source: UOp, node: UOp, first: UOp, *places: Place) -> None:
+    def _use(self, node: UOp, index: int) -> None:
+        """A source is used wherever the node is."""
+        source = node.src[index]
         if source.op is Op.FUNCTION:
             return
         self.consumers.setdefault(source, set()).add(node)
-        known = self.places.setdefault(source, {}).setdefault(first, set())
-        for place in places:
-            if len(known) <= MANY_PLACES:  # more than many is just many
-                known.add(place)
+        reached, known = self._reached(node, index), self.places.get(source)
+        if known is None:
+            self.places[source] = dict(reached)
+            return
+        for first, more in reached.items():
+            before = known.setdefault(first, more)
+            if before is not more and len(before) <= MANY_PLACES:  # more than many is just many
+                known[first] = frozenset(islice(before | more, MANY_PLACES + 1))
 
-    def _same_loops(self, node: UOp, readers: dict[UOp, set[Place]]) -> UOp | None:
+    def _reached(self, node: UOp, index: int) -> Mapping[UOp, Places]:
+        """How kernels reach the axes of a source; those that use the node alike do it alike."""
+        used = self.places.get(node, {})
+        if node.op in ELEMENTWISE:
+            return used
+        steps = {places: self._steps(node, index, places) for places in set(used.values())}
+        return {first: steps[places] for first, places in used.items()}
+
+    def _steps(self, node: UOp, index: int, places: Places) -> Places:
+        if node.op is Op.GET:
+            return frozenset({()})
+        if node.op in OWN_KERNEL or node.op in SEVERAL_RESULTS:
+            source = node.src[index]
+            return frozenset({((WHOLE, id(source)),) * source.ndim})
+        return frozenset([self._step(node, index, place) for place in places])
+
+    def _same_loops(self, node: UOp, readers: dict[UOp, Places]) -> UOp | None:
         """A kernel with the loops of `node` that reads it element by element: join that one."""
         if node in self.apart:
             return self._same_part(node, readers)
@@ -197,7 +206,7 @@ class Uses:
                     return first
         return None
 
-    def _same_inputs(self, node: UOp, readers: dict[UOp, set[Place]]) -> UOp | None:
+    def _same_inputs(self, node: UOp, readers: dict[UOp, Places]) -> UOp | None:
         """Policy: results made of the same parameters, element by element, take one pass over them.
 
         Only what is read and written at one place, which a few registers hold, is put together; or
@@ -229,7 +238,7 @@ class Uses:
             for u in made
         )
 
-    def _same_part(self, node: UOp, readers: dict[UOp, set[Place]]) -> UOp | None:
+    def _same_part(self, node: UOp, readers: dict[UOp, Places]) -> UOp | None:
         """The kernel of the part that ends here, which is cut from those that read it."""
         first = self.ends.setdefault(self.apart[node], node)
         alike = first is not node and first.shape == node.shape
@@ -268,7 +277,7 @@ class Uses:
                 out[axis] = place[i]
             return tuple(out)
         if node.op is Op.EXPAND:
-            return tuple(() if n == 1 else axis for n, axis in zip(source.shape, place))
+            return tuple([() if n == 1 else axis for n, axis in zip(source.shape, place)])
         if node.op is Op.REDUCE:
             inner = iter(place)
             return tuple(
@@ -284,7 +293,7 @@ class Uses:
                 return tuple((REGROUPED, i, place) for i in range(source.ndim))
         same = self._same_axes(node, index)
         where = self.elsewhere.setdefault((node.op, index, node.arg, place), len(self.elsewhere))
-        return tuple(place[i] if i in same else (MOVED, i, where) for i in range(source.ndim))
+        return tuple([place[i] if i in same else (MOVED, i, where) for i in range(source.ndim)])
 
     def _same_axes(self, node: UOp, index: int) -> frozenset[int]:
         """Axes of a source that are axes of the node, untouched."""
