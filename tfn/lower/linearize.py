@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import product
+from operator import itemgetter
 from typing import Any, cast
 
 from tfn.dtypes import FLOATS, INT32, INT64
@@ -61,6 +62,7 @@ class Emitter:
         bounds: for each range those that it bounds.
         wanted: the masks outside of which nobody looks at a reduction.
         values: what has been emitted, by node and the coordinates it depends on.
+        stands: for a node that depends on ranges, where they stand in `env`.
         fuses: whether products are added to sums without rounding them.
     """
 
@@ -77,6 +79,8 @@ class Emitter:
         self.sums: dict[UOp, tuple[list[tuple[UOp, int]], int]] = {}
         self.depends = dependences(n.body)
         self.wanted = wanted(n.body)
+        stands = {ranges: itemgetter(*ranges) for ranges in self.depends.values() if ranges}
+        self.stands = {u: stands[ranges] for u, ranges in self.depends.items() if ranges}
         self.written = {s.src[0] for s in n.body.src if s.op is Op.STORE and s.arg is not None}
         ranges = {*n.loops, *(u for u in self.depends if u.op is Op.RANGE)}
         self.reads = {b: ranges.intersection(walk(b.src)) for b in ranges}
@@ -169,22 +173,26 @@ class Emitter:
 
     def alike(self, values: Sequence[UOp]) -> list[UOp]:
         """Scalars widened if any value is a vector."""
-        lanes = next((v.shape[0] for v in values if v.shape), 0)
-        return [self.widen(v, lanes) for v in values] if lanes else list(values)
+        shape = max([v.shape for v in values], default=())
+        return [v if v.shape == shape else self.widen(v, shape[0]) for v in values]
 
     # Values.
 
     def key(self, u: UOp) -> tuple[Any, ...]:
         """The node and where the ranges that it depends on stand."""
-        ranges = self.depends[u]
-        return (u, *map(self.env.__getitem__, ranges)) if ranges else (u,)
+        stands = self.stands.get(u)
+        return (u, stands(self.env)) if stands else (u,)
 
     def emit(self, u: UOp) -> UOp:
         """The value of a node of the body, at the present coordinates."""
+        held = self.held(u)
+        if held is not None:
+            return held
         stack = [u]
         while stack:
             node = stack[-1]
-            if self.held(node) is not None:
+            key = self.key(node)
+            if key in self.values:  # another way has led to it meanwhile
                 stack.pop()
                 continue
             if node.op is Op.FOLD:
@@ -197,7 +205,7 @@ class Emitter:
                 stack += [s for s, value in zip(sources, found) if value is None][::-1]
                 continue
             stack.pop()
-            self.values[self.key(node)] = self._emit(node, cast(list[UOp], found))
+            self.values[key] = self._emit(node, cast("list[UOp]", found))
         return self.value(u)
 
     def held(self, u: UOp) -> UOp | None:
@@ -214,8 +222,7 @@ class Emitter:
 
     def _sources(self, node: UOp) -> Sequence[UOp]:
         if node.op is Op.LOAD:
-            terms, _ = self.sum(node.src[1])
-            return [*(t for t, _ in terms if t.op is not Op.RANGE), *node.src[2:]]
+            return [*self._terms(node.src[1]), *node.src[2:]]
         if node.op is Op.WHERE:
             condition = self.held(node.src[0])
             if condition is None:
@@ -223,6 +230,10 @@ class Emitter:
             chosen = known(condition)
             return node.src if chosen is None else (node.src[1] if chosen else node.src[2],)
         return node.src
+
+    def _terms(self, index: UOp) -> list[UOp]:
+        """What an address is the sum of, beside ranges."""
+        return [term for term, _ in self.sum(index)[0] if term.op is not Op.RANGE]
 
     def _emit(self, node: UOp, src: list[UOp]) -> UOp:
         """The value of a node, given those of its `_sources`."""
@@ -452,7 +463,7 @@ class Emitter:
         """Emit a store at the end of the open loop."""
         buffer, index, value = store.src[:3]
         given = store.src[3] if len(store.src) == 4 else None
-        for u in (value, *self._sources(UOp(Op.LOAD, (buffer, index))), *store.src[3:]):
+        for u in (value, *self._terms(index), *store.src[3:]):
             self.emit(u)
         base, offset, lanes, stride = self.address(index)
         found = self.value(value)

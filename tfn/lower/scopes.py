@@ -9,6 +9,9 @@ from tfn.frozen import mutable
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
+NOWHERE = frozenset({Op.CONST, Op.PARAM, Op.LANES})
+"""Values that are no instructions."""
+
 
 @mutable
 class Scope:
@@ -58,7 +61,7 @@ class Scopes:
 
     def add(self, u: UOp) -> UOp:
         """Place an instruction in the innermost loop that it depends on; constants need none."""
-        if u not in self.placed and u.op not in (Op.CONST, Op.PARAM, Op.LANES):
+        if u not in self.placed and u.op not in NOWHERE:
             scope = self.root
             for s in u.src:
                 other = self.placed.get(s)
