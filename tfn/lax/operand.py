@@ -20,7 +20,7 @@ from tfn.trace import bind as tracing
 from tfn.trace.bind import bind
 from tfn.trace.build import broadcast_to
 from tfn.trace.op import Op, Shape
-from tfn.trace.uop import UOp, const
+from tfn.trace.uop import UOp, const, reshaped
 
 _RANK = {bool: 0, int: 1, float: 2, complex: 3}
 
@@ -88,7 +88,7 @@ def _repeated(*operands_and_static: Any) -> UOp:
 def repeated(u: UOp, shape: Shape) -> UOp:
     """A scalar node everywhere in a shape."""
     if u.op is Op.CONST:
-        return const(u.arg.value, u.dtype, shape)
+        return reshaped(u, shape)
     return broadcast_to(u, shape)
 
 

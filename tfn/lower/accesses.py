@@ -26,7 +26,7 @@ from tfn.lower.prove import Outside, show
 from tfn.trace.argument import Param, Range
 from tfn.trace.build import count
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, const, walk
+from tfn.trace.uop import UOp, const, reshaped, walk
 
 _ENDLESS = 1 << 62
 """More iterations than any loop has."""
@@ -292,7 +292,7 @@ class Checker:
 
     def _lane(self, u: UOp, lane: int | UOp) -> UOp:
         if u.op is Op.CONST:
-            return const(u.arg.value, u.dtype)
+            return reshaped(u, ())
         if u.op is Op.LANES:
             return const(lane, INT64) if isinstance(lane, int) else lane
         if u.op is Op.SPLAT:

@@ -32,9 +32,9 @@ from tfn.lower.shuffle import transpose
 from tfn.lower.split import Nest
 from tfn.lower.wanted import wanted
 from tfn.trace import build, oracle
-from tfn.trace.argument import Access, Const, Param, Place
+from tfn.trace.argument import Access, Param, Place
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, const, walk
+from tfn.trace.uop import UOp, const, reshaped, walk
 
 BEGIN = UOp(Op.PARAM, (), Param(-2, (), INT64))
 END = UOp(Op.PARAM, (), Param(-1, (), INT64))
@@ -168,7 +168,7 @@ class Emitter:
         if u.shape:
             return u
         if u.op is Op.CONST:
-            return UOp(Op.CONST, (), Const(u.dtype, u.arg.bits, (lanes,)))
+            return reshaped(u, (lanes,))
         return self.add(UOp(Op.SPLAT, (u,), lanes))
 
     def alike(self, values: Sequence[UOp]) -> list[UOp]:

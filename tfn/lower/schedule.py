@@ -48,7 +48,7 @@ from tfn.trace.argument import Param, Range
 from tfn.trace.build import count
 from tfn.trace.op import Op, Shape
 from tfn.trace.regions import results
-from tfn.trace.uop import UOp, const
+from tfn.trace.uop import UOp, const, reshaped
 
 HOST_NS = 5_000
 """What a call of the host is taken to cost, beside what it does."""
@@ -235,7 +235,7 @@ class Scheduler:
         size = count(u.shape)
         i = UOp(Op.RANGE, (), Range(0, size)) if size > 1 else const(0, INT64)
         to = UOp(Op.PARAM, (), Param(0, (size,), u.dtype))
-        store = UOp(Op.STORE, (to, i, const(u.arg.value, u.dtype)))
+        store = UOp(Op.STORE, (to, i, reshaped(u, ())))
         return [self._launch(UOp(Op.SINK, (store,)), (refs[u],), 1)]
 
     # Loops and branches.

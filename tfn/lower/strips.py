@@ -30,7 +30,7 @@ from tfn.trace.argument import Iota, Leaf, Scan
 from tfn.trace.jaxpr import close, leaves
 from tfn.trace.op import Op, Shape
 from tfn.trace.tidy import redirected
-from tfn.trace.uop import UOp, const, rebuild, substitute, walk
+from tfn.trace.uop import UOp, const, rebuild, reshaped, substitute, walk
 
 LARGE = 4
 """Of how many times the second cache a value is large."""
@@ -324,7 +324,7 @@ class Strip:
         if u.op is Op.IOTA:
             return self._counting(shape, axis, u.dtype)
         if u.op is Op.CONST:
-            return const(u.arg.value, u.dtype, shape)
+            return reshaped(u, shape)
         if u.op is Op.RESHAPE:
             counted = u.src[0].op is Op.IOTA
             return (

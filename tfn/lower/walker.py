@@ -17,9 +17,9 @@ from tfn.dtypes import BOOL, INT32, INT64, DType
 from tfn.frozen import frozen, mutable
 from tfn.lower.simplify import implied, simplify
 from tfn.trace import build
-from tfn.trace.argument import Const, Fold, Param, Range
+from tfn.trace.argument import Fold, Param, Range
 from tfn.trace.op import ELEMENTWISE, Op, Shape
-from tfn.trace.uop import UOp, const
+from tfn.trace.uop import UOp, const, reshaped
 
 Index = tuple[UOp, ...]
 Demand = tuple[UOp, Index, UOp | None]
@@ -183,7 +183,7 @@ def _same(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
 
 def _const(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:
     yield from ()
-    return UOp(Op.CONST, (), Const(node.dtype, node.arg.bits, ()))
+    return reshaped(node, ())
 
 
 def _iota(walker: Walker, node: UOp, index: Index, gate: UOp | None) -> Steps:

@@ -38,7 +38,7 @@ from tfn.trace.argument import Param
 from tfn.trace.build import broadcast_to, cast, reshape
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import Op, Shape
-from tfn.trace.uop import UOp, const
+from tfn.trace.uop import UOp, const, reshaped
 
 REAL = INTEGERS | FLOATS
 
@@ -199,7 +199,7 @@ def broadcast_shape(name: str, *shapes: Shape) -> Shape:
 def fit(u: UOp, dtype: DType, shape: Shape) -> UOp:
     """A node cast and broadcast."""
     if u.op is Op.CONST and u.dtype == dtype:
-        return const(u.arg.value, dtype, shape)
+        return reshaped(u, shape)
     return broadcast_to(cast(u, dtype), shape)
 
 

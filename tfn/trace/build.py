@@ -28,7 +28,7 @@ from tfn.trace.argument import (
 )  # fmt: skip
 from tfn.trace.op import Op, Shape
 from tfn.trace.regions import results
-from tfn.trace.uop import UOp, const
+from tfn.trace.uop import UOp, const, reshaped
 
 
 def zeros(shape: Shape, dtype: DType) -> UOp:
@@ -114,7 +114,7 @@ def reshape(u: UOp, shape: Shape) -> UOp:
     if u.op is Op.RESHAPE:
         return reshape(u.src[0], shape)
     if u.op is Op.CONST:
-        return const(u.arg.value, u.dtype, shape)
+        return reshaped(u, shape)
     return UOp(Op.RESHAPE, (u,), shape)
 
 
@@ -136,7 +136,7 @@ def expand(u: UOp, shape: Shape) -> UOp:
     if u.shape == shape:
         return u
     if u.op is Op.CONST:
-        return const(u.arg.value, u.dtype, shape)
+        return reshaped(u, shape)
     return UOp(Op.EXPAND, (u,), shape)
 
 

@@ -211,6 +211,11 @@ def _rounded(value: Any, dtype: DType, shape: Shape) -> UOp:
     return UOp(Op.CONST, (), Const(dtype, bits, shape))
 
 
+def reshaped(u: UOp, shape: Shape) -> UOp:
+    """A constant in another shape: the same bits."""
+    return UOp(Op.CONST, (), Const(u.dtype, u.arg.bits, shape))
+
+
 def _like(node: UOp, value: UOp | complex) -> UOp:
     return value if isinstance(value, UOp) else const(value, node.dtype, node.shape)
 
