@@ -40,6 +40,9 @@ Files in reading order:
     linearize   loops, scalars and vectors in order
     interleave  values that take turns in memory, read and written as whole vectors
     render      the text of each target
+    byhand      instructions that are written by hand
+    keys        bits of keys in the order of their values
+    radix       digits of keys: counts, positions, passes
     sort        the one kernel that is written by hand
     overwrite   what may be written over what was read
     schedule    the steps of a program: kernels, loops and branches, and where their values are

@@ -7,10 +7,14 @@ at the end.  Wider keys, and several, are sorted by 32 bits at a time, the least
     keys 3 1 2, results a b c  ->  words 3a 1b 2c  ->  1b 2c 3a  ->  b c a
 
 Short rows are sorted by insertion.  Others by digits: all of them are counted while the words are
-made, counts become positions, and each pass writes the words in the order of one digit.
+made, counts become positions, and each pass writes the words in the order of one digit.  A pass
+that would move nothing is left out.
 
-Keys are compared by bits that are put in order first: the sign bit of integers is flipped;
-negative floats are inverted, -0.0 becomes 0.0, and every NaN comes after all else.
+What is too long for a cache is read and written as seldom as possible.  A pass by the highest digit
+puts the words of a long row into buckets, which fit into a cache and are sorted one by one: by two
+more digits, and what these leave over, which is little if keys are spread well, by insertion.
+Whether they are is tried: with some keys before a row is put into buckets, with the counts of a
+bucket, and by how much insertion had to do so far.  If not, all digits take their turns.
 
 Source: Knuth, The Art of Computer Programming, volume 3, sections 5.2.1 and 5.2.5.
 """
@@ -22,27 +26,37 @@ from math import prod
 
 import numpy as np
 
-from tfn.dtypes import BFLOAT16, BOOL, FLOATS, INT64, SIGNED, UINT64, DType
+from tfn.dtypes import BOOL, INT64, UINT64
 from tfn.frozen import frozen
+from tfn.lower.byhand import Code
+from tfn.lower.keys import ordered, width
 from tfn.lower.linearize import BEGIN, END
-from tfn.lower.scopes import Scopes
+from tfn.lower.radix import AT_ONCE, DIGIT_BITS, VALUES, WORD, Digits, Get, Put
 from tfn.trace import build
-from tfn.trace.argument import Access, Param
+from tfn.trace.argument import Param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
-WORD = 32
-"""How many bits of a key one word holds."""
 BELOW = const((1 << WORD) - 1, UINT64)
 """The rest of a word."""
+ZERO = const(0, INT64)
+DIGITS = range(WORD // DIGIT_BITS)
+TOP, MIDDLE, LOW = DIGITS[-1:], DIGITS[1:-1], DIGITS[:1]
 SHORT_ROW = 32
 """Up to so many elements, rows are sorted by insertion."""
-DIGIT_BITS = 8
-"""Of one pass: counts, and a line of memory for each digit, fit into the first cache."""
+PLAIN_ROW = 1 << 10
+"""Below so many, looking for passes that move nothing takes longer than they do."""
+LONG_ROW = 3 << 18
+"""From so many, words do not stay in a cache from pass to pass."""
+MOST_OF_SAMPLE = 16
+"""A digit is not spread well if more of `VALUES` keys have the same."""
+MOST_OF_BUCKET = 128
+"""Nor if more words of a bucket have."""
+WORDS_PER_STEP = 8
+"""A pass takes as long as insertion with about one step for so many words."""
 MOST_GROUPS = 64
 """Rows are handed out to threads in so many groups, each with room for one row at a time."""
 NS_PER_STEP = 1.5
-INFINITY = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}
 
 
 @frozen
@@ -62,15 +76,15 @@ class Form:
 
     @property
     def room(self) -> int:
-        """The scratch of one group: words twice, and the counts of all digits."""
-        return 2 * self.size + (self.digits << DIGIT_BITS) if self.digits else self.size
+        """The scratch of one group: tables, words twice, each after a zero, and one number."""
+        return self.digits * VALUES + 2 * (1 + self.size) + 1 if self.digits else self.size
 
 
 def form(node: UOp) -> Form:
     """How a SORT is done."""
     shape, keys = node.src[0].shape, node.src[: node.arg.keys]
     size, rows = shape[-1], prod(shape[:-1])
-    widest = min(WORD, max(_width(key.dtype) for key in keys))
+    widest = min(WORD, max(width(key.dtype) for key in keys))
     digits = widest // DIGIT_BITS if size > SHORT_ROW else 0
     return Form(rows, size, min(rows, MOST_GROUPS), digits)
 
@@ -84,32 +98,9 @@ def scratch(node: UOp) -> UOp:
 def work(node: UOp) -> int:
     """About how many nanoseconds a SORT takes on one core."""
     f = form(node)
-    chunks = sum(-(-_width(key.dtype) // WORD) for key in node.src[: node.arg.keys])
+    chunks = sum(-(-width(key.dtype) // WORD) for key in node.src[: node.arg.keys])
     steps = f.digits + 2 if f.digits else f.size
     return int(f.rows * f.size * chunks * steps * NS_PER_STEP)
-
-
-def _width(dtype: DType) -> int:
-    return 8 * dtype.itemsize
-
-
-def ordered(key: UOp) -> UOp:
-    """Bits whose unsigned order is that of the values."""
-    dtype = key.dtype
-    if dtype == BOOL:
-        return build.cast(key, np.dtype("uint8"))
-    unsigned = np.dtype(f"uint{_width(dtype)}")
-    bits, sign = build.bitcast(key, unsigned), 1 << (_width(dtype) - 1)
-    if dtype in SIGNED:
-        return bits ^ sign
-    if dtype not in FLOATS:
-        return bits
-    infinity = 0x7F80 if dtype == BFLOAT16 else INFINITY[dtype.itemsize]
-    magnitude = bits & (sign - 1)
-    zero = build.full_like(bits, 0)
-    plain = build.where(build.eq(magnitude, zero), zero, bits)
-    found = build.where(plain < sign, plain ^ sign, ~plain)
-    return build.where(build.full_like(bits, infinity) < magnitude, ~zero, found)
 
 
 LEMMA = (
@@ -134,38 +125,23 @@ def believed(body: UOp, items: Sequence[UOp]) -> dict[UOp, tuple[int, int]]:
             if u.op is Op.CAST and u.dtype == INT64 and of_memory(u.src[0])}  # fmt: skip
 
 
-class _Code:
-    """Instructions over one buffer of scratch: loads and stores stay in their order."""
+@frozen
+class _Chunk:
+    """What one word holds of a key: bits from `low` on; whether it is sorted by first, or last."""
 
-    def __init__(self) -> None:
-        self.scopes = Scopes()
+    key: UOp
+    low: int
+    first: bool
+    last: bool
 
-    def let(self, u: UOp) -> UOp:
-        """Place what a value needs and has not been placed."""
-        if u not in self.scopes.placed and u.op not in (Op.CONST, Op.PARAM):
-            for s in u.src:
-                self.let(s)
-            self.scopes.add(u)
-        return u
+    @property
+    def digits(self) -> range:
+        return range(min(WORD, width(self.key.dtype)) // DIGIT_BITS)
 
-    def load(self, buffer: UOp, at: UOp) -> UOp:
-        return self.scopes.here(UOp(Op.LOAD, (buffer, self.let(at)), Access(0, 1, 0)))
 
-    def store(self, buffer: UOp, at: UOp, value: UOp) -> None:
-        src = buffer, self.let(at), self.let(value)
-        self.scopes.here(UOp(Op.STORE, src, Access(0, 1, 0)))
-
-    def open(self, begin: UOp | int, end: UOp | int) -> UOp:
-        ends = [const(x, INT64) if isinstance(x, int) else self.let(x) for x in (begin, end)]
-        return self.scopes.open(*ends)
-
-    def carry(self, loop: UOp, first: UOp) -> UOp:
-        return self.scopes.here(UOp(Op.ACCUMULATOR, (loop, self.let(first)), 0))
-
-    def close(self, loop: UOp, *carried: tuple[UOp, UOp]) -> None:
-        """End a loop; what it carries goes on with these values."""
-        following = [self.let(value) for _, value in carried]
-        self.scopes.close(loop, [u for u, _ in carried], following)
+def _chunks(keys: Sequence[UOp]) -> list[_Chunk]:
+    found = [(key, low) for key in reversed(keys) for low in range(0, width(key.dtype), WORD)]
+    return [_Chunk(*one, i == 0, i == len(found) - 1) for i, one in enumerate(found)]
 
 
 def instructions(body: UOp) -> tuple[tuple[UOp, ...], int]:
@@ -174,71 +150,94 @@ def instructions(body: UOp) -> tuple[tuple[UOp, ...], int]:
     Its buffers are the results, the scratch, and the operands.
     """
     node = body.src[0].src[0]
-    code, f = _Code(), form(node)
+    code, f = Code(), form(node)
     group = code.open(BEGIN, END)
     per_group = -(-f.rows // f.groups)
     first = group * per_group
-    row = code.open(first, build.minimum(first + per_group, const(f.rows, INT64)))
-    _Row(code, f, body, row * f.size, group * f.room).run()
-    code.close(row)
+    with code.each(first, build.minimum(first + per_group, const(f.rows, INT64))) as row:
+        only = f.rows == 1  # then all addresses are known
+        start, room = (ZERO, ZERO) if only else (row * f.size, group * f.room)
+        _Row(code, f, body, start, room).run()
     code.close(group)
     return tuple(code.scopes.root.items), f.groups
 
 
 class _Row:
-    """One row: `start` is its place in operands and results, `here` the one in the scratch."""
+    """One row: `start` is its place in operands and results, `room` that of its scratch.
 
-    def __init__(self, code: _Code, f: Form, body: UOp, start: UOp, here: UOp) -> None:
-        self.code, self.form, self.start, self.here = code, f, start, here
-        self.there = here + f.size
-        self.counts = here + 2 * f.size
+    Words are made in the order of those from `here`, and in the end are from `there`.
+    """
+
+    def __init__(self, code: Code, f: Form, body: UOp, start: UOp, room: UOp) -> None:
+        self.code, self.form, self.start = code, f, start
         node = body.src[0].src[0]
         outputs = len(body.src)
-        self.operands = node.src
         self.scratch = UOp(Op.PARAM, (), Param(outputs, scratch(node).shape, UINT64))
+        self.digits = Digits(code, self.scratch, room)
+        self.here = room + f.digits * VALUES + 1 if f.digits else room
+        self.there = self.here + f.size + 1 if f.digits else room
+        self.steps = self.there + f.size
         self.results = [
-            (UOp(Op.PARAM, (), Param(i, u.shape, u.dtype)), self.operands[u.arg])
+            (UOp(Op.PARAM, (), Param(i, u.shape, u.dtype)), node.src[u.arg])
             for i, u in enumerate(body.src)
         ]
-        self.chunks = [
-            (key, low)
-            for key in reversed(self.operands[: node.arg.keys])
-            for low in range(0, _width(key.dtype), WORD)
-        ]
+        self.chunks = _chunks(node.src[: node.arg.keys])
         fits = outputs == 1 and self.results[0][0].dtype.itemsize * 8 <= WORD
         self.direct = fits and len(self.chunks) == 1
 
     def run(self) -> None:
         """Sort by each 32 bits of the keys; the last time, the results are written."""
-        for i, (key, low) in enumerate(self.chunks):
-            last = i == len(self.chunks) - 1
-            if self.form.digits:
-                self._by_digits(key, low, i > 0, last)
+        for chunk in self.chunks:
+            self.chunk = chunk
+            if not self.form.digits:
+                self._by_insertion()
+            elif self.form.size < LONG_ROW or self.chunk.digits != DIGITS:
+                self._by_digits()
             else:
-                self._by_insertion(key, low, i > 0, last)
+                spread = self._is_spread()
+                with self.code.when(spread):
+                    self._by_buckets()
+                with self.code.when(~spread):
+                    self._by_digits()
+            self.here, self.there = self.there, self.here
 
     # Words.
 
-    def _word(self, key: UOp, low: int, i: UOp, again: bool) -> UOp:
-        """The word of element `i` in the order so far."""
-        code = self.code
-        number = build.cast(i, UINT64)
-        if again:
-            number = code.let(code.load(self.scratch, self.here + i) & BELOW)
-        bits = ordered(code.load(key, self.start + build.cast(number, INT64)))
-        wide = build.cast(bits, UINT64)
-        above = (wide & ~BELOW) if low else ((wide & BELOW) << WORD)
+    def _number(self, i: UOp) -> UOp:
+        """That of the element which is at `i` in the order so far."""
+        if self.chunk.first:
+            return build.cast(i, UINT64)
+        return self.code.let(self._at(self.here)(i) & BELOW)
+
+    def _key(self, number: UOp) -> UOp:
+        """A word without its lower half."""
+        at = self.start + build.cast(number, INT64)
+        wide = build.cast(ordered(self.code.load(self.chunk.key, at)), UINT64)
+        return self.code.let((wide & ~BELOW) if self.chunk.low else ((wide & BELOW) << WORD))
+
+    def _word(self, i: UOp) -> UOp:
+        """The word of the element which is at `i` in the order so far."""
+        number = self._number(i)
+        key = self._key(number)
         if self.direct:
             operand = self.results[0][1]
-            value = code.load(operand, self.start + i)
+            value = self.code.load(operand, self.start + i)
             if operand.dtype != BOOL:
-                value = build.bitcast(value, np.dtype(f"uint{_width(operand.dtype)}"))
+                value = build.bitcast(value, np.dtype(f"uint{width(operand.dtype)}"))
             number = build.cast(value, UINT64)
-        return code.let(above | number)
+        return self.code.let(key | number)
+
+    def _at(self, base: UOp) -> Get:
+        return lambda at: self.code.load(self.scratch, base + at)
+
+    def _to(self, base: UOp) -> Put:
+        return lambda word, at: self.code.store(self.scratch, base + at, word)
 
     def _write(self, word: UOp, at: UOp) -> None:
-        """The results of a word that has found its position."""
+        """The results of a word that has found its position, if it is the last."""
         code = self.code
+        if not self.chunk.last:
+            return
         low = code.let(word & BELOW)
         for result, operand in self.results:
             if not self.direct:
@@ -246,74 +245,128 @@ class _Row:
             elif result.dtype == BOOL:
                 value = build.cast(low, BOOL)
             else:
-                unsigned = np.dtype(f"uint{_width(result.dtype)}")
+                unsigned = np.dtype(f"uint{width(result.dtype)}")
                 value = build.bitcast(build.cast(low, unsigned), result.dtype)
             code.store(result, self.start + at, value)
 
     # Insertion.
 
-    def _by_insertion(self, key: UOp, low: int, again: bool, last: bool) -> None:
-        code, size = self.code, self.form.size
-        each = code.open(0, size)
-        word = self._word(key, low, each, again)
-        going = code.scopes.open(const(0, INT64))
-        at = code.carry(going, each)
-        before = code.let(build.maximum(at - 1, const(0, INT64)))
-        other = code.load(self.scratch, self.here + before)
-        inside = const(0, INT64) < at
-        larger = code.let(inside & ((word >> WORD) < (other >> WORD)))
-        code.scopes.here(UOp(Op.LEAVE, (going, larger)))
-        code.store(self.scratch, self.here + at, other)
+    def _by_insertion(self) -> None:
+        with self.code.each(0, self.form.size) as i:
+            self._insert(self._word(i), i, self._to(self.there))
+        if self.chunk.last:
+            with self.code.each(0, self.form.size) as i:
+                self._write(self._at(self.there)(i), i)
+
+    def _insert(self, word: UOp, i: UOp, put: Put) -> UOp:
+        """Put word `i` before all that are larger, which move on by one; gives its new place."""
+        code = self.code
+        going = code.endless()
+        at = code.carry(going, i)
+        before = code.let(build.maximum(at - 1, ZERO))
+        other = self._at(self.there)(before)
+        code.leave(going, (at > 0) & _less(word, other))
+        put(other, at)
         code.close(going, (at, before))
-        code.store(self.scratch, self.here + at, word)
-        code.close(each)
-        if last:
-            each = code.open(0, size)
-            self._write(code.load(self.scratch, self.here + each), each)
-            code.close(each)
+        put(word, at)
+        return at
 
     # Digits.
 
-    def _by_digits(self, key: UOp, low: int, again: bool, last: bool) -> None:
-        code, f = self.code, self.form
-        digits = min(WORD, _width(key.dtype)) // DIGIT_BITS
-        each = code.open(0, digits << DIGIT_BITS)
-        code.store(self.scratch, self.counts + each, const(0, UINT64))
-        code.close(each)
-        each = code.open(0, f.size)
-        word = self._word(key, low, each, again)
-        code.store(self.scratch, self.here + each, word)
-        for i in range(digits):
-            at = self._digit(word, i)
-            code.store(self.scratch, at, code.load(self.scratch, at) + 1)
-        code.close(each)
-        for i in range(digits):
-            self._positions(i)
-            each = code.open(0, f.size)
-            word = code.load(self.scratch, self.here + each)
-            at = self._digit(word, i)
-            position = code.load(self.scratch, at)
-            code.store(self.scratch, at, position + 1)
-            position = build.cast(position, INT64)
-            if last and i == digits - 1:
-                self._write(word, position)
-            else:
-                code.store(self.scratch, self.there + position, word)
-            code.close(each)
-            self.here, self.there = self.there, self.here
+    def _by_digits(self) -> None:
+        """All words by each digit, the least significant first."""
+        digits, size = self.chunk.digits, self.form.size
+        self.digits.clear(digits)
+        with self.code.each(0, size) as i:
+            word = self._word(i)
+            self._to(self.there)(word, i)
+            self.digits.add(word, digits)
+        at_once = AT_ONCE if size >= PLAIN_ROW else 1
+        self._passes(ZERO, const(size, INT64), digits, at_once)
 
-    def _digit(self, word: UOp, i: int) -> UOp:
-        """Where the count of a word's digit stands."""
-        digit = (word >> (WORD + i * DIGIT_BITS)) & ((1 << DIGIT_BITS) - 1)
-        first = self.counts + (i << DIGIT_BITS)
-        return self.code.let(first + build.cast(digit, INT64))
+    def _passes(self, begin: UOp, end: UOp, digits: range, at_once: int) -> None:
+        """Sort some of the words by digits that are counted, and write them or bring them back."""
+        code, here, there = self.code, self.there, self.here
+        for digit in digits[:-1] if self.chunk.last else digits:
+            stop, onward = end, (there, here)
+            if self.form.size >= PLAIN_ROW:
+                alike = code.load(self.scratch, self.digits.at(self._at(here)(begin), digit))
+                moves = code.let(build.ne(alike, build.cast(end - begin, UINT64)))
+                stop = build.where(moves, end, begin)
+                onward = build.where(moves, there, here), build.where(moves, here, there)
+            self.digits.positions(digit, begin)
+            self.digits.move(begin, stop, self._at(here), digit, self._to(there), at_once)
+            here, there = map(code.let, onward)
+        if self.chunk.last:
+            self.digits.positions(digits[-1], begin)
+            self.digits.move(begin, end, self._at(here), digits[-1], self._write, at_once)
+        elif here is not self.there:
+            with code.each(build.where(build.eq(here, self.there), end, begin), end) as i:
+                self._to(self.there)(self._at(here)(i), i)
 
-    def _positions(self, i: int) -> None:
-        """Counts become the positions of the first words with each digit."""
-        code = self.code
-        each = code.open(0, 1 << DIGIT_BITS)
-        before = code.carry(each, const(0, UINT64))
-        at = code.let(self.counts + (i << DIGIT_BITS) + each)
-        count = code.load(self.scratch, at)
-        code.store(self.scratch, at, before)
-        code.close(each, (before, before + count))
+    # Buckets.
+
+    def _is_spread(self) -> UOp:
+        """Whether the highest digits of some keys are spread well."""
+        step = self.form.size // VALUES
+        self.digits.count(0, VALUES, lambda i: self._key(self._number(i * step)), TOP, at_once=1)
+        return self.code.let(self.digits.most(TOP) <= MOST_OF_SAMPLE)
+
+    def _by_buckets(self) -> None:
+        """By the highest digit first; then each bucket."""
+        code, size = self.code, self.form.size
+        self.digits.count(0, size, lambda i: self._key(self._number(i)), TOP)
+        self.digits.positions(TOP[0], ZERO)
+        self.digits.move(0, size, self._word, TOP[0], self._to(self.there))
+        nothing = const(0, UINT64)
+        code.store(self.scratch, self.there - 1, nothing)  # not larger than the first word
+        code.store(self.scratch, self.steps, nothing)
+        with code.each(0, VALUES) as bucket:
+            before = self._end(build.maximum(bucket - 1, ZERO))
+            begin = code.let(build.where(bucket > 0, before, ZERO))
+            self._bucket(begin, code.let(self._end(bucket)))
+
+    def _end(self, bucket: UOp) -> UOp:
+        """Where the next bucket begins: positions have moved on to there."""
+        found = self.code.load(self.scratch, self.digits.tables + TOP[0] * VALUES + bucket)
+        return build.cast(build.minimum(found, const(self.form.size, UINT64)), INT64)
+
+    def _bucket(self, begin: UOp, end: UOp) -> None:
+        """By two digits and insertion, unless that has, or has had, too much to do."""
+        code, get = self.code, self._at(self.there)
+        self.digits.count(begin, end, get, MIDDLE)
+        spread = self.digits.most(MIDDLE) <= MOST_OF_BUCKET
+        steps = code.load(self.scratch, self.steps)
+        few = code.let(spread & (steps <= build.cast(end // WORDS_PER_STEP, UINT64)))
+        with code.when(few):
+            self._by_two_digits(begin, end)
+        with code.when(~few):
+            self.digits.count(begin, end, get, LOW, at_once=1)
+            self._passes(begin, end, DIGITS[:-1], at_once=1)
+
+    def _by_two_digits(self, begin: UOp, end: UOp) -> None:
+        """What is the same in both of them is put in order by insertion."""
+        code, get, put = self.code, self._at(self.there), self._to(self.there)
+        low, high = MIDDLE
+        length = build.minimum(end - begin, const(self.form.size, INT64))
+        self.digits.positions(low, ZERO)
+        self.digits.move(begin, end, get, low, self._to(self.here))
+        self.digits.positions(high, begin)
+        self.digits.move(0, length, self._at(self.here), high, put)
+
+        def put_and_write(word: UOp, at: UOp) -> None:
+            put(word, at)
+            self._write(word, at)
+
+        with code.each(begin, end) as i:
+            word, before = get(i), get(i - 1)
+            self._write(word, i)
+            with code.when(_less(word, before)):
+                steps = i - self._insert(word, i, put_and_write)
+                so_far = code.load(self.scratch, self.steps)
+                code.store(self.scratch, self.steps, so_far + build.cast(steps, UINT64))
+
+
+def _less(word: UOp, other: UOp) -> UOp:
+    """Whether a word has the smaller key."""
+    return (word >> WORD) < (other >> WORD)
