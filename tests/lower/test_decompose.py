@@ -227,6 +227,22 @@ def test_rounding_by_arithmetic(op: Op, dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+def test_powers_of_two_by_arithmetic_round_once(dtype: DType) -> None:
+    """Down to the denormal numbers, where half of the last bit decides, and up to infinity."""
+    most = 150 if dtype == FLOAT32 else 1080
+    n, x = np.meshgrid(np.arange(-most, most), [1.0, 0.75, 1.5, 1 + 2**-20, 1.4142135, np.nan])
+    values = x.astype(dtype), n.astype(f"i{dtype.itemsize}")
+    sources = tuple(param(i, v.dtype, v.shape) for i, v in enumerate(values))
+    root, leaves = UOp(Op.LDEXP, sources), dict(zip(sources, values, strict=True))
+    with np.errstate(all="ignore"):
+        got = oracle.evaluate(decompose([root], frozenset({Op.LDEXP})), leaves)[0]
+        want = oracle.evaluate([root], leaves)[0]
+        exact = (values[0].astype(FLOAT64) * 2.0**n).astype(dtype)  # if there are bits enough
+    assert np.array_equal(got, want, equal_nan=True)
+    assert dtype == FLOAT64 or np.array_equal(got, exact, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
 def test_fma_by_arithmetic_rounds_once(dtype: DType) -> None:
     """Also where the product cancels, or lies between two numbers; a zero has its sign."""
     random = np.random.default_rng(0)

@@ -87,6 +87,8 @@ def refuse(op, src, arg=None):
         (Op.WHERE, [p(), p(), p()], None, ShapeError, "bool condition"),
         (Op.WHERE, [p((), BOOL), p(), p((), FLOAT64)], None, DTypeError, "one dtype"),
         (Op.FMA, [p((), INT32)] * 3, None, DTypeError, "fma needs floating values"),
+        (Op.LDEXP, [p((), FLOAT64), p((), INT32)], None, DTypeError, "integers as wide as x"),
+        (Op.LDEXP, [p((), INT32), p((), INT32)], None, DTypeError, "float32 or float64"),
         (Op.THREEFRY, [p((), INT32)] * 4, 0, DTypeError, "uint32 words"),
         (Op.BITCAST, [p()], FLOAT64, DTypeError, "one width"),
         (Op.BITCAST, [p((), COMPLEX64)], FLOAT64, DTypeError, "bitcast needs real dtypes"),

@@ -320,6 +320,8 @@ CASES = [
     Case("select", Op.WHERE, lambda x, y, c: build.where(c, x * x, y), (normal(5), normal(5)),
          (np.array([True, False, True, True, False]),)),
     Case("fma", Op.FMA, lambda x, y, z: UOp(Op.FMA, (x, y, z)), (normal(5), normal(5), normal(5))),
+    Case("ldexp", Op.LDEXP, lambda x, n: UOp(Op.LDEXP, (x, n)), (normal(5),),
+         (np.array([-3, 0, 1, 2, 7], np.int64),)),
     Case("threefry", Op.THREEFRY, lambda x, *w: x * as_float(UOp(Op.THREEFRY, w, 1)),
          (normal(5),), tuple(WORDS)),
 

@@ -9,6 +9,7 @@ training step is a function like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,8 @@ from tfn.transforms.jit import Jitted
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 ALONE = Language(llvm.kernel_text, partial(driver.driver_text, alone=True), "@")
-C = Language(c_kernel.kernel_text, c_driver.driver_text, "")
-C_TOGETHER = Language(c_kernel.kernel_text, partial(c_driver.driver_text, together=True), "")
+C = Language(c_kernel.kernel_text, c_driver.driver_text, "", c_kernel.LACKS)
+C_TOGETHER = replace(C, driver=partial(c_driver.driver_text, together=True))
 """What is written: LLVM IR that stands alone, C for one thread, C for several."""
 
 SUFFIXES = {"c": ".c", "obj": ".o", "so": ".so", "wasm": ".wasm"}

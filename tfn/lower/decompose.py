@@ -40,7 +40,7 @@ HALVES = frozenset({FLOAT16, BFLOAT16})
 BASIC = frozenset({
     Op.NEG, Op.ABS, Op.FLOOR, Op.CEIL, Op.ROUND, Op.NOT, Op.SQRT, Op.ADD, Op.SUB, Op.MUL, Op.DIV,
     Op.FMA, Op.FLOORDIV, Op.MOD, Op.MAX, Op.MIN, Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR, Op.LT,
-    Op.LE, Op.EQ, Op.NE, Op.WHERE, Op.CAST, Op.BITCAST,
+    Op.LE, Op.EQ, Op.NE, Op.WHERE, Op.CAST, Op.BITCAST, Op.LDEXP,
 })
 """The elementwise ops that remain: what a renderer must have a row for."""
 # fmt: on
@@ -165,6 +165,7 @@ DECOMPOSE: dict[Op, Rule] = {
 
 LACKING: dict[Op, Rule] = {
     Op.FLOOR: lacking.floor, Op.CEIL: lacking.ceil, Op.ROUND: lacking.nearest, Op.FMA: lacking.fma,
+    Op.LDEXP: lacking.ldexp,
 }  # fmt: skip
 """What becomes of a basic op that a target lacks."""
 

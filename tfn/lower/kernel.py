@@ -31,7 +31,7 @@ class Target:
         vector_bytes: the width of a vector register.
         vector_registers: how many there are.
         l1_bytes, l2_bytes, l3_bytes: data caches; the last is shared by all cores.
-        lacks: which of FLOOR, CEIL, ROUND and FMA it has no instruction for.
+        lacks: which of FLOOR, CEIL, ROUND, FMA and LDEXP it has no instruction for.
     """
 
     triple: str
@@ -42,7 +42,7 @@ class Target:
     l1_bytes: int = 32 << 10
     l2_bytes: int = 512 << 10
     l3_bytes: int = 8 << 20
-    lacks: frozenset[Op] = frozenset()
+    lacks: frozenset[Op] = frozenset({Op.LDEXP})
 
 
 @plain

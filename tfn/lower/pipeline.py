@@ -63,11 +63,13 @@ class Language:
         kernel: the text of a function by its name and instructions.
         driver: that of the one function of a program, by its name, steps and number of inputs.
         sign: what stands before the name of every function.
+        lacks: basic ops that cannot be said in it, whatever the target.
     """
 
     kernel: Callable[[str, Sequence[UOp]], str]
     driver: Callable[[str, Sequence[Step], int], str]
     sign: str
+    lacks: frozenset[Op] = frozenset()
 
     def named(self, letter: str, write: Callable[[str], str]) -> tuple[str, str]:
         """A name made of the digest of a text, and the text under that name."""
@@ -155,11 +157,16 @@ def instructions(made: Kernel, target: Target, language: Language = LLVM) -> tup
     Raises:
         CompileError: if they cannot be: its author has written it as text.
     """
-    for items in _made_again(made, target):
+    for items in _made_again(made, _able(target, language)):
         written = partial(_text, language, items)
         if language.named("k", written)[0] == made.name:
             return items  # the name is a digest of the text that they become
     raise CompileError(f"the instructions of the kernel {made.name} are not known")
+
+
+def _able(target: Target, language: Language) -> Target:
+    """The target as far as the language can make use of it."""
+    return replace(target, lacks=target.lacks | language.lacks) if language.lacks else target
 
 
 def _text(language: Language, items: Sequence[UOp], name: str) -> str:
@@ -234,7 +241,7 @@ def _kernel(body: UOp, target: Target, language: Language) -> Kernel:
         items, tiles = sort.instructions(body)
         name, text = language.named("k", lambda name: language.kernel(name, items))
         return Kernel(name, body, (), tiles, text, sort.work(body.src[0].src[0]))
-    simple = PASSES[3].run(body, target)
+    simple = PASSES[3].run(body, _able(target, language))
     work = choose.work(split.nest(simple), target)
     made = nested(PASSES[4].run(simple, target), target, language, work)
     for shelf in _SHELF:

@@ -89,6 +89,7 @@ class Op(enum.Enum):
     # Elementwise, three and more operands.
     WHERE = "select"
     FMA = "fma"  # x * y + z, rounded once
+    LDEXP = "ldexp"  # x * 2**n, for integers n as wide as x
     THREEFRY = "threefry2x32"  # one word of the hash of (k0, k1, x0, x1)
 
     # Movement: which element goes where, and nothing else.
@@ -159,7 +160,7 @@ BINARY = frozenset({
     Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR,
 })
 ELEMENTWISE = UNARY | COMPARE | BINARY | frozenset({
-    Op.CAST, Op.BITCAST, Op.WHERE, Op.FMA, Op.THREEFRY, Op.DETACH,
+    Op.CAST, Op.BITCAST, Op.WHERE, Op.FMA, Op.LDEXP, Op.THREEFRY, Op.DETACH,
 })
 PARTS = frozenset({Op.COMPLEX, Op.REAL, Op.IMAG})
 """Elementwise too, but no kernel sees them: below the JAXPR a complex value is two real ones."""

@@ -429,6 +429,7 @@ MEANING: dict[Op, Callable[..., Any]] = {
     Op.LT: _numpy(np.less), Op.LE: _numpy(np.less_equal),
     Op.EQ: _numpy(np.equal), Op.NE: _numpy(np.not_equal),
     Op.WHERE: _numpy(np.where), Op.FMA: _fma, Op.THREEFRY: _threefry,
+    Op.LDEXP: _numpy(np.ldexp),
 
     Op.RESHAPE: lambda arg, x: x.reshape(arg), Op.PERMUTE: lambda arg, x: x.transpose(arg),
     Op.EXPAND: lambda arg, x: np.broadcast_to(x, arg), Op.PAD: _pad, Op.SHRINK: _shrink,

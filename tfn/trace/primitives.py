@@ -19,6 +19,7 @@ from tfn.dtypes import (
     INT64,
     INTEGERS,
     SHORT,
+    SIGNED,
     UINT32,
     DType,
     complex_of,
@@ -73,7 +74,7 @@ _NUMBERS = INTEGERS | INEXACT
 _ORDERED = _REAL | {BOOL}
 # fmt: off
 _KINDS: dict[Op, tuple[frozenset[DType], str]] = {
-    **dict.fromkeys(UNARY | BINARY, (FLOATS, "floating values")),
+    **dict.fromkeys(UNARY | BINARY | {Op.FMA}, (FLOATS, "floating values")),
     **dict.fromkeys((Op.NEG, Op.ABS, Op.SIGN, Op.ADD, Op.SUB, Op.MUL), (_NUMBERS, "numbers")),
     **dict.fromkeys((
         Op.EXP, Op.EXP2, Op.EXPM1, Op.LOG, Op.LOG2, Op.LOG1P, Op.SIN, Op.COS, Op.TAN, Op.ASIN,
@@ -85,6 +86,7 @@ _KINDS: dict[Op, tuple[frozenset[DType], str]] = {
     **dict.fromkeys((Op.MAX, Op.MIN), (_ORDERED, "real numbers or booleans")),
     **dict.fromkeys((Op.NOT, Op.AND, Op.OR, Op.XOR), (_BITS, "integers or booleans")),
     **dict.fromkeys((Op.SHL, Op.SHR), (INTEGERS, "integers")),
+    Op.THREEFRY: (frozenset({UINT32}), "uint32 words"),
 }
 # fmt: on
 
@@ -94,8 +96,7 @@ def _elementwise(op: Op) -> Infer:
 
     def infer(src: tuple[Node, ...], arg: Any) -> Type:
         first = src[0]
-        if len(src) == 2:
-            other = src[1]
+        for other in src[1:]:
             if other.shape != first.shape or other.dtype != first.dtype:
                 _same(name, src)
         if first.dtype not in allowed:
@@ -167,10 +168,12 @@ def _where(src: tuple[Node, ...], arg: Any) -> Type:
     return x.shape, x.dtype
 
 
-def _fma(src: tuple[Node, ...], arg: Any) -> Type:
-    _same("fma", src)
-    _need("fma", src[0], FLOATS, "floating values")
-    return src[0].shape, src[0].dtype
+def _ldexp(src: tuple[Node, ...], arg: Any) -> Type:
+    x, n = src
+    _need("ldexp", x, frozenset(map(part, COMPLEXES)), "float32 or float64")
+    if n.dtype not in SIGNED or (n.dtype.itemsize, n.shape) != (x.dtype.itemsize, x.shape):
+        raise DTypeError("ldexp needs integers as wide as x", got=", ".join(map(show, src)))
+    return x.shape, x.dtype
 
 
 def _dot2(src: tuple[Node, ...], arg: Any) -> Type:
@@ -179,12 +182,6 @@ def _dot2(src: tuple[Node, ...], arg: Any) -> Type:
     if (a.dtype, b.shape, a.shape, b.shape) != (b.dtype, a.shape, lanes, lanes):
         raise ShapeError("dot2 needs two neighbours for each lane", got=", ".join(map(show, src)))
     return total.shape, total.dtype
-
-
-def _threefry(src: tuple[Node, ...], arg: Any) -> Type:
-    _same("threefry2x32", src)
-    _need("threefry2x32", src[0], frozenset({UINT32}), "uint32 words")
-    return src[0].shape, UINT32
 
 
 def _reshape(src: tuple[Node, ...], arg: Shape) -> Type:
@@ -445,8 +442,8 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.CAST: Primitive(_cast, linear=(0,)),
     Op.BITCAST: Primitive(_bitcast),
     Op.WHERE: Primitive(_where, linear=(1, 2)),
-    Op.FMA: Primitive(_fma),
-    Op.THREEFRY: Primitive(_threefry), Op.DOT2: Primitive(_dot2),
+    **{op: Primitive(_elementwise(op)) for op in (Op.FMA, Op.THREEFRY)},
+    Op.LDEXP: Primitive(_ldexp), Op.DOT2: Primitive(_dot2),
 
     Op.RESHAPE: Primitive(_reshape, linear=(0,)),
     Op.PERMUTE: Primitive(_permute, linear=(0,)),

@@ -200,6 +200,11 @@ def _fma(y: UOp, d: Tangents) -> UOp | None:
     return add(product, dc)
 
 
+def _ldexp(y: UOp, d: Tangents) -> UOp | None:
+    (x, n), (dx, _) = y.src, d
+    return None if dx is None else dx * UOp(Op.LDEXP, (full_like(x, 1), n))
+
+
 # Reductions, irregular access, structure.
 
 
@@ -359,6 +364,7 @@ JVP: dict[Op, Rule] = {
 
     Op.WHERE: _select,
     Op.FMA: _fma,
+    Op.LDEXP: _ldexp,
     Op.THREEFRY: _zero,
 
     **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SHRINK, Op.FLIP), _same),

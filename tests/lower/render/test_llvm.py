@@ -169,6 +169,17 @@ def test_fma_rounds_once(dtype: DType, size: int) -> None:
     agree([UOp(Op.FMA, (x, y, z))], values, step, 0)
 
 
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+def test_powers_of_two(dtype: DType, size: int) -> None:
+    """Where the processor has an instruction, and where it has not."""
+    powers = np.array([0, -149, -1074, 127, 1023, -150, -1080, 5, 900, -130], f"i{dtype.itemsize}")
+    values = [np.resize(np.abs(draw((71,), dtype)) + 1, size), np.resize(powers, size)]
+    x, n = (p(i, size, dtype=v.dtype) for i, v in enumerate(values))
+    with np.errstate(all="ignore"):
+        agree([UOp(Op.LDEXP, (x, n))], values, 0, 0)
+
+
 def test_threefry() -> None:
     words = [np.arange(67, dtype=np.uint32) * (i + 1) for i in range(4)]
     src = tuple(p(i, 67, dtype=np.dtype(np.uint32)) for i in range(4))

@@ -24,15 +24,18 @@ _V3 = "+sse3,+ssse3,+sse4.1,+sse4.2,+popcnt,+avx,+avx2,+bmi,+bmi2,+f16c,+fma,+lz
 _V4 = f"{_V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
 _ROUNDS = frozenset({Op.FLOOR, Op.CEIL, Op.ROUND})
 _FUSES = frozenset({Op.FMA})
+_SCALES = frozenset({Op.LDEXP})
 
 TARGETS: dict[str, Target] = {
-    "x86-64":    Target(_X86, "x86-64", "", 16, 16, lacks=_ROUNDS | _FUSES),
+    "x86-64":    Target(_X86, "x86-64", "", 16, 16,
+                        lacks=_ROUNDS | _FUSES | _SCALES),
     "x86-64-v3": Target(_X86, "x86-64-v3", _V3, 32, 16),
-    "x86-64-v4": Target(_X86, "x86-64-v4", _V4, 64, 32),
+    "x86-64-v4": Target(_X86, "x86-64-v4", _V4, 64, 32, lacks=frozenset()),
     "aarch64":   Target("aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32),
     "riscv64":   Target("riscv64-unknown-linux-gnu", "generic-rv64", "+m,+a,+f,+d,+c", 16, 16,
-                        lacks=_ROUNDS),
-    "wasm32":    Target("wasm32-unknown-unknown", "", "+simd128", 16, 16, lacks=_FUSES),
+                        lacks=_ROUNDS | _SCALES),
+    "wasm32":    Target("wasm32-unknown-unknown", "", "+simd128", 16, 16,
+                        lacks=_FUSES | _SCALES),
 }
 """Processors by name, for those who build for other machines."""
 # fmt: on
@@ -97,6 +100,9 @@ def host() -> Target:
 
 def _lacks(architecture: str, features: dict[str, bool]) -> frozenset[Op]:
     """What the processor has no instruction for."""
-    needs = {"x86_64": (("sse4.1", _ROUNDS), ("fma", _FUSES)), "riscv64": (("zfa", _ROUNDS),)}
-    asked = needs.get(architecture, ())
+    needs = {
+        "x86_64": (("sse4.1", _ROUNDS), ("fma", _FUSES), ("avx512f", _SCALES)),
+        "riscv64": (("zfa", _ROUNDS), ("", _SCALES)),
+    }
+    asked = needs.get(architecture, (("", _SCALES),))
     return frozenset().union(*(ops for feature, ops in asked if not features.get(feature)))

@@ -2,13 +2,15 @@
 
     n = round(x / log 2),  r = x - n log 2,  |r| <= log(2) / 2,  exp(x) = 2**n * P(r)
 
-2**n is applied in two halves, so that denormal results are rounded once and overflow comes only
-where it must.  The coefficients are minimax: Remez in 40 digits, then rounded to the dtype.
+2**n is applied so that denormal results are rounded once and overflow comes only where it must.
+The coefficients are minimax: Remez in 40 digits, then rounded to the dtype.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+import numpy as np
 
 from tfn.dtypes import FLOAT32, FLOAT64
 from tfn.lower.mathlib.floats import (
@@ -22,6 +24,7 @@ from tfn.lower.mathlib.floats import (
     keep_tiny,
     power_of_two,
 )
+from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 LOG2_E = 1.4426950408889634
@@ -55,14 +58,14 @@ LOWEST_M1 = {FLOAT32: -18.0, FLOAT64: -38.0}  # below it expm1 is -1
 
 
 class Scaled(NamedTuple):
-    """A value 2**n * fraction: n stands in the low bits of an integer node."""
+    """A value 2**n * fraction; `n` is the bits of n + magic, so n stands in the lowest of them."""
 
     n: UOp
     fraction: UOp
 
 
 def reduced(x: UOp) -> tuple[UOp, UOp]:
-    """n, in the low bits of an integer, and r with x = n log 2 + r."""
+    """n, as `Scaled` has it, and r with x = n log 2 + r."""
     shifted = fma(x, LOG2_E, form(x).magic)
     n = shifted - form(x).magic
     high, low = LOG_2[x.dtype]
@@ -76,11 +79,9 @@ def exp_scaled(x: UOp, factor: float = 1.0) -> Scaled:
 
 
 def assemble(value: Scaled) -> UOp:
-    """The value, 2**n in two halves."""
-    dtype = value.fraction.dtype
-    half = value.n >> 1
-    scaled = value.fraction * power_of_two(half, dtype)
-    return scaled * power_of_two(value.n - half, dtype)
+    """The value, be it denormal or infinite."""
+    magic = np.array(form(value.fraction).magic, value.fraction.dtype)
+    return UOp(Op.LDEXP, (value.fraction, value.n - int(magic.view(value.n.dtype))))
 
 
 def assemble_small(value: Scaled) -> UOp:

@@ -1,4 +1,4 @@
-"""Rounding to integers, and the fused multiply-add, for processors that have no instruction.
+"""Rounding to integers, powers of two, and fused multiply-add, for those who have no instruction.
 
 Source: Boldo and Melquiond, "Emulation of a FMA and correctly rounded sums: proved algorithms
 using rounding to odd", IEEE Transactions on Computers 57(4), 2008.
@@ -7,7 +7,16 @@ using rounding to odd", IEEE Transactions on Computers 57(4), 2008.
 from __future__ import annotations
 
 from tfn.dtypes import BOOL, FLOAT32, FLOAT64, INT64
-from tfn.lower.mathlib.floats import FORMATS, bits, equal, magnitude, unbits, where, with_sign
+from tfn.lower.mathlib.floats import (
+    FORMATS,
+    bits,
+    equal,
+    magnitude,
+    power_of_two,
+    unbits,
+    where,
+    with_sign,
+)
 from tfn.trace.build import cast
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
@@ -32,6 +41,15 @@ def ceil(x: UOp) -> UOp:
     """The smallest integer that is not below; what comes up to zero keeps its sign."""
     near = nearest(x)
     return where(near < x, with_sign(magnitude(near + 1.0), x), near)
+
+
+def ldexp(x: UOp, n: UOp) -> UOp:
+    """``x * 2**n`` for x about 1, in two halves: the first is exact, so it is rounded once.
+
+    2**n need not be a number of the dtype, but that of its halves must.
+    """
+    half = n >> 1
+    return x * power_of_two(half, x.dtype) * power_of_two(n - half, x.dtype)
 
 
 def fma(x: UOp, y: UOp, z: UOp) -> UOp:

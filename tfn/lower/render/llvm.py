@@ -207,6 +207,12 @@ def _call(w: Writer, u: UOp) -> str:
     return w.let(w.intrinsic(f"{_CALLS[u.op]}.{suffix(u)}", typed(u), values))
 
 
+def _ldexp(w: Writer, u: UOp) -> str:
+    x, n = u.src
+    values = [(typed(s), w(s)) for s in u.src]
+    return w.let(w.intrinsic(f"ldexp.{suffix(x)}.{suffix(n)}", typed(u), values))
+
+
 def _neg(w: Writer, u: UOp) -> str:
     kind, x = typed(u), w(u.src[0])
     zero = "zeroinitializer" if u.shape else "0"
@@ -367,6 +373,6 @@ RENDER: dict[Op, Row] = {
     **dict.fromkeys(_ARITHMETIC, _arithmetic), **dict.fromkeys(_EXTREME, _extreme),
     **dict.fromkeys(_COMPARE, _compare), **dict.fromkeys(_CALLS, _call),
     Op.NEG: _neg, Op.NOT: _not, Op.WHERE: _where, Op.FLOORDIV: _division, Op.MOD: _division,
-    Op.CAST: _cast, Op.BITCAST: _bitcast,
+    Op.CAST: _cast, Op.BITCAST: _bitcast, Op.LDEXP: _ldexp,
 }
 # fmt: on
