@@ -192,13 +192,13 @@ class _Row:
             if not self.form.digits:
                 self._by_insertion()
             elif self.form.size < LONG_ROW or self.chunk.digits != DIGITS:
-                self._by_digits()
+                self._by_digits(AT_ONCE if self.form.size >= PLAIN_ROW else 1)
             else:
                 spread = self._is_spread()
                 with self.code.when(spread):
                     self._by_buckets()
                 with self.code.when(~spread):
-                    self._by_digits()
+                    self._by_digits(at_once=1)
             self.here, self.there = self.there, self.here
 
     # Words.
@@ -273,7 +273,7 @@ class _Row:
 
     # Digits.
 
-    def _by_digits(self) -> None:
+    def _by_digits(self, at_once: int) -> None:
         """All words by each digit, the least significant first."""
         digits, size = self.chunk.digits, self.form.size
         self.digits.clear(digits)
@@ -281,7 +281,6 @@ class _Row:
             word = self._word(i)
             self._to(self.there)(word, i)
             self.digits.add(word, digits)
-        at_once = AT_ONCE if size >= PLAIN_ROW else 1
         self._passes(ZERO, const(size, INT64), digits, at_once)
 
     def _passes(self, begin: UOp, end: UOp, digits: range, at_once: int) -> None:
