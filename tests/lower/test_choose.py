@@ -13,8 +13,10 @@ from tests.lower.graphs import agree, jaxpr, matmul, p, softmax
 from tfn.config import config
 from tfn.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32, DType
 from tfn.lower import choose, cut, decompose, ranges
+from tfn.lower.choose import STREAMS
 from tfn.lower.depends import dependences
 from tfn.lower.kernel import Target
+from tfn.lower.linearize import linearize
 from tfn.lower.pipeline import lower
 from tfn.lower.split import Nest, folds, in_order, nest
 from tfn.trace import build
@@ -235,3 +237,21 @@ def test_updates_in_order_are_unrolled_by_a_few_of_their_parts() -> None:
     n = chosen(HOST, build.scatter(x, at, u, Op.ADD))[-1]
     unrolled = [r.arg.size for r in n.loops if r.arg.place is Place.UPCAST]
     assert prod(unrolled) <= 4
+
+
+@both_targets
+@pytest.mark.parametrize("parts", [2, 3, 4, 5])
+def test_values_side_by_side_are_a_loop_each(parts: int, target: Target) -> None:
+    """Queries, keys and values, made one: which of them it is, is not asked for each element."""
+    values = [build.permute(p(i, 16, 64, 32), (0, 2, 1)) for i in range(parts)]
+    n = only(target, build.concat(values, 2))
+    gates = [u.src[2] for u in linearize(n) if u.op is Op.LOAD and len(u.src) > 2]
+    assert bool(gates) == (parts > STREAMS)
+    agree([build.concat(values, 2)], rtol=0)
+
+
+@pytest.mark.parametrize("sizes", [(64, 64, 32), (7, 7, 7), (96, 32), (40, 24, 64), (1, 63)])
+def test_parts_of_any_length(sizes: tuple[int, ...]) -> None:
+    values = [p(i, 3, n) * float(i + 1) for i, n in enumerate(sizes)]
+    whole = build.concat(values, 1)
+    agree([whole, build.pad(whole, (0, 32), (0, 32), (0, 0))], rtol=0)

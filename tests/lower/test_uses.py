@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -128,3 +130,16 @@ def test_a_function_that_several_kernels_want_is_kept_in_the_cache(size: int) ->
     near = WORTH_A_LOOP <= size <= HOST.l2_bytes // 2 // 4
     assert (len(bodies), len(making)) == (2, 1 if near else 2)
     agree(outputs, rtol=1e-5)
+
+
+def test_every_process_makes_the_same_program() -> None:
+    """Of many values that a result is made of, and kernels it might share, the first are taken."""
+    code = (
+        "import tfn, tfn.scipy.special as special; x = tfn.ShapeDtypeStruct((1000,), 'float32'); "
+        "print(tfn.jit(special.gammainc).lower(x, x).as_text('llvm'))"
+    )
+    texts = {
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
+        for _ in range(3)
+    }
+    assert len(texts) == 1

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import prod
+from math import gcd, prod
 from typing import NamedTuple
 
 from tfn.lower import split
 from tfn.lower.affine import affine
+from tfn.lower.bounds import integer
 from tfn.lower.depends import dependences
 from tfn.lower.kernel import Target
 from tfn.lower.model import Model, few_operations, inside, model_of
@@ -93,14 +94,33 @@ def work(n: Nest, target: Target) -> int:
 
 
 def _parted(n: Nest, lanes: int) -> Nest:
-    """Loops whose index is divided become loops over what the division gives, if they are long."""
+    """Long loops become two where the index of the inner one means the same all along the outer.
+
+    Where values lie side by side in a few parts of one length, each part is a loop; an index that
+    is divided is a loop over what the division gives.
+    """
     divided = [u for u in nodes(n.body) if u.op in split.DIVISIONS and u.src[1].op is Op.CONST]
     for r in n.loops:
-        steps = sorted({int(u.src[1].arg.value) for u in divided if u.src[0] is r})
-        chain = all(b % a == 0 for a, b in pairwise([*steps, r.arg.size]))
-        if steps and chain and steps[0] >= lanes and split.is_whole(n, r):
-            return _parted(split.part(n, r, steps[-1]), lanes)
+        size: int = r.arg.size
+        part = gcd(size, *_bounds(n, r))
+        if size // part not in range(2, STREAMS + 1):
+            steps = sorted({int(u.src[1].arg.value) for u in divided if u.src[0] is r})
+            chain = all(b % a == 0 for a, b in pairwise([*steps, size]))
+            part = steps[-1] if steps and chain and steps[0] >= lanes else 0
+        if part >= lanes and split.is_whole(n, r):
+            return _parted(split.part(n, r, part), lanes)
     return n
+
+
+def _bounds(n: Nest, r: UOp) -> set[int]:
+    """The indices of a loop at which a condition on it alone begins or ceases to hold."""
+    found = set()
+    for u in nodes(n.body):
+        if u.op in (Op.LT, Op.LE) and r in u.src:
+            at = u.src.index(r)
+            if u.src[1 - at].op is Op.CONST:
+                found.add(integer(u.src[1 - at]) + ((u.op is Op.LT) == bool(at)))
+    return found
 
 
 def _merged(n: Nest) -> Nest:

@@ -350,7 +350,8 @@ def tidy(n: Nest) -> Nest:
     Addresses are simplified again, where there are sums now in place of ranges.  A position that
     is wanted as a narrower integer is computed as one: wrapping around, it is the same.
     """
-    if not any(u.op in DIVISIONS or u.op is Op.CARRY or _narrows(u) for u in nodes(n.body)):
+    if not any(u.op in DIVISIONS or u.op is Op.CARRY or _narrows(u) or _compares(u)
+               for u in nodes(n.body)):  # fmt: skip
         return n
     new: dict[UOp, UOp] = {}
     for node in nodes(n.body):
@@ -361,11 +362,18 @@ def tidy(n: Nest) -> Nest:
             src = (src[0], *map(simplify, src[1:]))
         if _narrows(node):
             new[node] = _narrow(src[0], node.dtype)
-        elif node.op is Op.MOD and node.dtype == INT64:
+        elif (node.op is Op.MOD and node.dtype == INT64) or _compares(node):
             new[node] = simplify(rebuild(node, src))
         else:
             new[node] = rebuild(node, src)
     return replace(n, body=new[n.body], loops=tuple(new.get(r, r) for r in n.loops))
+
+
+def _compares(u: UOp) -> bool:
+    """Whether a node compares a sum of ranges; what is read from memory stays as it is."""
+    if u.op not in (Op.LT, Op.LE) or u.src[0].dtype != INT64 or Op.ADD not in {s.op for s in u.src}:
+        return False
+    return not any(s.op in (Op.LOAD, Op.CARRY) for s in walk(u.src))
 
 
 def _narrows(u: UOp) -> bool:

@@ -10,7 +10,7 @@ sort, loop or branch, or if they are made side by side of the same parameters.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
 from math import prod
@@ -143,7 +143,11 @@ class Uses:
                 kept = s in self.barriers or s.op is Op.PARAM
                 more = frozenset((s,)) if kept else self.needs[s]
                 found = found | more if found else more
-        return found if len(found) <= MANY_NEEDS else frozenset(list(found)[:MANY_NEEDS])
+        return found if len(found) <= MANY_NEEDS else frozenset(self._sorted(found)[:MANY_NEEDS])
+
+    def _sorted(self, nodes: Iterable[UOp]) -> list[UOp]:
+        """Nodes in their order, since that of a set is another in each process."""
+        return sorted(nodes, key=self.position.__getitem__)
 
     def _settle(self, node: UOp) -> None:
         """All users of the node are known: is it a kernel's output, and what does it use?"""
@@ -215,7 +219,8 @@ class Uses:
         needs = self.needs[node]
         if node not in self.outputs or not needs or not self._simple(node):
             return None
-        for group in (g for u in needs for g in self.beside.get(u, ())[-FEW_GROUPS:]):
+        found = (g for u in self._sorted(needs) for g in self.beside.get(u, ())[-FEW_GROUPS:])
+        for group in found:
             first, met = group[0], needs.union(*(self.needs[u] for u in group))
             alike = first.shape == node.shape and first.dtype.itemsize == node.dtype.itemsize
             alike = alike and _rows(first) == _rows(node)
