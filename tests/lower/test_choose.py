@@ -13,7 +13,7 @@ from tests.lower.graphs import agree, jaxpr, matmul, p, softmax
 from tfn.config import config
 from tfn.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32, DType
 from tfn.lower import choose, cut, decompose, ranges
-from tfn.lower.choose import STREAMS
+from tfn.lower.choose import SHORT_ROW, STREAMS
 from tfn.lower.depends import dependences
 from tfn.lower.kernel import Target
 from tfn.lower.linearize import linearize
@@ -255,3 +255,21 @@ def test_parts_of_any_length(sizes: tuple[int, ...]) -> None:
     values = [p(i, 3, n) * float(i + 1) for i, n in enumerate(sizes)]
     whole = build.concat(values, 1)
     agree([whole, build.pad(whole, (0, 32), (0, 32), (0, 0))], rtol=0)
+
+
+@both_targets
+@pytest.mark.parametrize("columns", [1, 10, 16, 30, 31, 64])
+@pytest.mark.parametrize("rows", [7, 12, 90])
+def test_short_rows_are_unrolled_with_their_statistics(
+    rows: int, columns: int, target: Target
+) -> None:
+    """And what both are made of is made once: one exponential for each vector of a softmax."""
+    n = only(target, softmax(p(0, rows, columns)))
+    vectors = -(-columns // LANES[target])
+    if 1 < columns and vectors <= SHORT_ROW:
+        items = linearize(n)
+        at_once = size_of(n, Place.UPCAST) // vectors
+        exponentials = sum(u.op is Op.BITCAST and u.dtype == INT32 for u in items)
+        assert exponentials == at_once * vectors
+        assert rows % at_once == 0 and (at_once > 1 or vectors > 2 or rows == 7)
+    agree([softmax(p(0, rows, columns))])

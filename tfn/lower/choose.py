@@ -40,6 +40,10 @@ LONG, LINE, STREAMS = 1 << 14, 1 << 8, 4
 at a time: that keeps more of memory's requests in flight."""
 
 
+SHORT_ROW = 8
+"""Vectors of a row that is unrolled whole, with its statistics."""
+
+
 def choose(n: Nest, target: Target) -> Nest:
     """The nest with its loops merged, vectorised, tiled and shared."""
     start = begin(n, target)
@@ -229,7 +233,8 @@ def _stream(start: Start) -> Nest:
         vectors = -(-lane.arg.size // lanes)
         depends = dependences(n.body)  # the turns have made it another
         sums = [f for f in split.folds(n.body) if lane in depends[f]]
-        upcast = min(vectors, (8 if sums else 4) if small else 1)
+        whole = _short_row(model)
+        upcast = whole or min(vectors, (8 if sums else 4) if small else 1)
         crossing = [
             r for r in n.loops if r is not lane and _unit(model, r) and not _unit(model, lane, True)
         ]
@@ -241,7 +246,35 @@ def _stream(start: Start) -> Nest:
             n, blocks = split.tile(n, lane, upcast, lanes)
             if in_order:
                 return _in_parts(n, blocks, in_order)
+            n = _rows(n, model.registers // (3 * whole)) if whole else n
     return _ordered(n, [r for r in n.loops if r.arg.number not in in_order])
+
+
+def _short_row(model: Model) -> int:
+    """The vectors of a row, if it is short, and all reductions are statistics of such rows; or 0.
+
+    Unrolled whole, what the statistics and the row are both made of is made once: of a softmax the
+    exponentials, which stay in registers.
+    """
+    loops, folds = model.nest.loops, split.folds(model.nest.body)
+    if not loops or not folds or split.in_order(model.nest.body):
+        return 0
+    row = loops[-1]
+    plain = all(
+        len(f.src) == 2 and f.src[1].arg.size == row.arg.size and f.arg.index is None
+        and row not in model.depends[f] for f in folds
+    )  # fmt: skip
+    vectors: int = -(-row.arg.size // model.lanes)
+    return vectors if plain and vectors <= SHORT_ROW else 0
+
+
+def _rows(n: Nest, most: int) -> Nest:
+    """Some rows at once, since statistics are chains: each waits for what comes before."""
+    for r in reversed(n.loops):
+        if r.arg.size > 1 and split.is_whole(n, r):
+            amount = next((k for k in (4, 3, 2) if k <= most and r.arg.size % k == 0), 1)
+            return split.split(n, r, amount, Place.UPCAST)[0] if amount > 1 else n
+    return n
 
 
 def _turns(n: Nest, lane: UOp | None) -> dict[UOp, int]:
@@ -292,13 +325,13 @@ def _in_parts(n: Nest, blocks: UOp, in_order: frozenset[int]) -> Nest:
 
 def _vectors_of_folds(n: Nest, model: Model) -> Nest:
     """Reductions outside of a vector axis get one of their own, and several sums side by side."""
-    lanes = model.lanes
+    lanes, whole = model.lanes, _short_row(model)
     for i in range(len(split.folds(n.body))):
         fold = split.folds(n.body)[i]  # as it is now: a fold in it may have got lanes
         own = _fold_lane(n, fold)
         if own is not None:
             small = few_operations(inside(fold))
-            side_by_side = 4 if small else 1
+            side_by_side = whole or (4 if small else 1)
             block = model.registers * lanes
             if small and own.arg.size >= LONG and own.arg.size % block == 0:
                 n, part, own = split.split(n, own, own.arg.size // STREAMS, Place.LOOP)
