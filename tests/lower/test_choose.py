@@ -266,7 +266,7 @@ def test_short_rows_are_unrolled_with_their_statistics(
     """And what both are made of is made once: one exponential for each vector of a softmax."""
     n = only(target, softmax(p(0, rows, columns)))
     vectors = -(-columns // LANES[target])
-    if 1 < columns and vectors <= SHORT_ROW:
+    if columns > 1 and vectors <= SHORT_ROW:
         items = linearize(n)
         at_once = size_of(n, Place.UPCAST) // vectors
         exponentials = sum(u.op is Op.BITCAST and u.dtype == INT32 for u in items)
