@@ -129,8 +129,8 @@ class CpuQueue:
 
     @cached_property
     def runtime(self) -> Code:
-        """The native part, compiled at first use."""
-        data = self.loader.compiler.compile(runtime.text(), host())
+        """The native part, compiled at first use, and quickly: it calls, and waits."""
+        data = self.loader.compiler.compile(runtime.text(), host(), level=0)
         return self.loader.load(data, ("run", "work", "stop"))
 
     @cached_property
