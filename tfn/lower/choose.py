@@ -107,11 +107,11 @@ def _parted(n: Nest, lanes: int) -> Nest:
     for r in n.loops:
         size: int = r.arg.size
         part = gcd(size, *_bounds(n, r))
-        if size // part not in range(2, STREAMS + 1):
+        if part < lanes or size // part not in range(2, STREAMS + 1):
             steps = sorted({int(u.src[1].arg.value) for u in divided if u.src[0] is r})
             chain = all(b % a == 0 for a, b in pairwise([*steps, size]))
             part = steps[-1] if steps and chain and steps[0] >= lanes else 0
-        if part >= lanes and split.is_whole(n, r):
+        if part and split.is_whole(n, r):
             return _parted(split.part(n, r, part), lanes)
     return n
 
