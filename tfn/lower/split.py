@@ -129,10 +129,13 @@ def split(n: Nest, r: UOp, amount: int, place: Place) -> tuple[Nest, UOp, UOp]:
 
 
 def part(n: Nest, r: UOp, amount: int) -> Nest:
-    """Cut a loop by what its index is divided by::
+    """Cut a loop by what its index is divided by, or where a condition on it changes::
 
         for r in range(60): y[r] = x[r % 20, r // 20]
         ->  for a in range(3):  for b in range(20): y[a * 20 + b] = x[b, a]
+
+        for r in range(60): y[r] = x[r] if r < 20 else z[r]
+        ->  for a in range(3):  for b in range(20): y[..] = x[a * 20 + b] if a < 1 else z[..]
 
     Raises:
         SplitError: as `split` does.
