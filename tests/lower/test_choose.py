@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 import pytest
@@ -108,6 +109,17 @@ def test_a_tile_is_no_larger_than_the_product(target: Target, shape: tuple[int, 
     m, k, n = shape
     found = only(target, matmul(p(0, m, k), p(1, k, n)))
     assert size_of(found, Place.UPCAST) <= m * n
+
+
+@pytest.mark.parametrize(("l2_bytes", "loops"), [(1 << 20, [32, 4]), (1 << 14, [4, 32])])
+def test_columns_run_outside_if_they_do_not_fit_in_the_cache(
+    l2_bytes: int, loops: list[int]
+) -> None:
+    """Rows are 32 tiles of 6; columns 4 tiles of 64, which are 64 KiB together."""
+    a, b = p(0, 32, 192, 64), p(1, 32, 64, 256)
+    batched = build.dot(a, b, ((2,), (1,)), ((0,), (0,)), FLOAT32)
+    (found,) = chosen(replace(HOST, l2_bytes=l2_bytes), batched)
+    assert [r.arg.size for r in found.loops[:3]] == [32, *loops]
 
 
 @both_targets

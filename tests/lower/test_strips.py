@@ -211,7 +211,7 @@ def test_memory_of_long_sequences(f: Callable[..., Any]) -> None:
     forward = tfn.jit(f).memory_analysis(x, x, x).temporary_bytes
     backward = tfn.jit(gradient(f, 3)).memory_analysis(x, x, x).temporary_bytes
     assert forward < 2 * inputs < square / 4
-    assert backward < 3 * inputs < square / 3
+    assert backward < 3 * inputs + 2 * host().l2_bytes < square / 3
 
 
 def test_kernels_of_a_strip() -> None:

@@ -147,12 +147,13 @@ def _merged(n: Nest) -> Nest:
 def _tile(start: Start, fold: UOp) -> Nest:
     """A contraction: rows by vectors in registers.
 
-    The loop over blocks of columns runs outside that over blocks of rows, so that one panel of the
-    second operand stays in the cache while the rows of the first stream by.
+    If the second operand, which is loaded by vectors, does not fit in the cache, its loops run
+    outside those over blocks of rows: one panel of it stays there while the rows of the first
+    stream by.
     """
     n, model, lane, _ = start
     a, b = (set(model.depends[s]) for s in fold.src[0].src)
-    batch = [r for r in n.loops if r in a & b]
+    outside = [r for r in n.loops if r in a & b]
     if lane not in n.loops:  # dot products
         columns = _near([r for r in n.loops if r in b - a], model)
         rows = _near([r for r in n.loops if r in a - b], model)
@@ -161,6 +162,7 @@ def _tile(start: Start, fold: UOp) -> Nest:
             n, _, _ = split.split(n, rows, height, Place.UPCAST)
         if columns is not None:
             n, columns, _ = split.split(n, columns, width, Place.UPCAST)
+            outside.append(columns)
     else:
         other = (a ^ b) if lane in a & b else b - a if lane in a else a - b
         rows = _near([r for r in n.loops if r in other], model)
@@ -168,8 +170,18 @@ def _tile(start: Start, fold: UOp) -> Nest:
         height, width = best_tile(_size(rows), vectors, model.accumulators)
         if rows is not None:
             n, _, _ = split.split(n, rows, height, Place.UPCAST)
+        far = _far(model, fold, lane)
         n, columns = split.tile(n, lane, width, model.lanes)
-    return _ordered(n, [*batch, *([columns] if columns is not None else [])])
+        outside += [r for r in n.loops if far and (r is columns or r in far)]
+    return _ordered(n, outside)
+
+
+def _far(model: Model, fold: UOp, lane: UOp) -> set[UOp]:
+    """The ranges of the operand that is loaded by vectors, if it takes more than half the cache."""
+    a, b = (set(model.depends[s]) for s in fold.src[0].src)
+    ours, of = (fold.src[0].src[0], a - b) if lane in a else (fold.src[0].src[1], b - a)
+    size_bytes = ours.dtype.itemsize * prod(r.arg.size for r in of.union(fold.src[1:]))
+    return of if lane in of and size_bytes > model.cache_bytes // 2 else set()
 
 
 def _on_unit(n: Nest, fold: UOp, target: Target) -> tuple[Nest, UOp] | None:

@@ -53,6 +53,7 @@ class Model:
         lanes: elements of the widest dtype in a vector register.
         accumulators: how many a register tile may use.
         registers: vector registers.
+        cache_bytes: of the cache that panels of a contraction are kept in.
     """
 
     def __init__(self, n: Nest, target: Target) -> None:
@@ -64,6 +65,7 @@ class Model:
         self.lanes = max(1, target.vector_bytes // max(4, *widths))
         self.accumulators = accumulators(target)
         self.registers = target.vector_registers
+        self.cache_bytes = target.l2_bytes
         addresses = {u: affine(u.src[1]) for u in self.nodes if u.op in (Op.LOAD, Op.STORE)}
         self.paired = _paired(addresses)
         self.access = [(u, terms, self._around(u)) for u, (terms, _) in addresses.items()]
