@@ -343,6 +343,17 @@ def test_a_first_operand_that_is_summed_over_its_lines_is_copied_into_panels(
     assert not ops([panels(packed(short), HOST)], Op.GBARRIER)
 
 
+def test_a_transpose_of_the_first_operand_is_copied_into_panels_too() -> None:
+    """``a.T @ b``, and not ``c @ b``, whose lines are summed as they lie."""
+    a, b = p(0, 520, 70), p(1, 520, 300)
+    u = build.dot(build.permute(a, (1, 0)), b, ((1,), (0,)))
+    (kept,) = ops([panels(packed(u), HOST)], Op.GBARRIER)
+    assert kept.shape[1] == 520
+    agree([u], rtol=1e-4, atol=1e-3)
+    plain = build.dot(p(0, 70, 520), b, ((1,), (0,)))
+    assert not ops([panels(packed(plain), HOST)], Op.GBARRIER)
+
+
 def test_a_sum_over_neighbouring_axes_is_a_sum_over_one() -> None:
     u = build.dot(p(0, 4, 6, 5, 3), p(1, 4, 5, 3, 7), ((2, 3), (1, 2)), ((0,), (0,)))
     made = one_sum(u)

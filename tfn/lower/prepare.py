@@ -203,10 +203,17 @@ def panels(u: UOp, target: Target) -> UOp:
     large = not batch and rows * size_bytes >= PANEL_ROWS * target.l2_bytes
     if apart or (large and columns >= MANY_ROWS):
         b = _panelled(b, lanes * width, 1)
-    across = a.ndim == 2 and u.arg.contract_a == (0,) and columns >= PANEL_ROWS
-    if across and depth * max(LINE_BYTES, height * a.dtype.itemsize) >= target.l1_bytes:
-        a = _panelled(a, lcm(lanes, height), 1)
+    c, reach = u.arg.contract_a[0], depth * max(LINE_BYTES, height * a.dtype.itemsize)
+    if n == 0 and columns >= PANEL_ROWS and reach >= target.l1_bytes and _across(a, c):
+        a = _panelled(build.permute(a, (c, 1 - c)), lcm(lanes, height), 1)
+        return UOp(Op.DOT, (a, b), replace(u.arg, contract_a=(0,)))
     return UOp(Op.DOT, (a, b), u.arg)
+
+
+def _across(a: UOp, axis: int) -> bool:
+    """Whether neighbours along an axis of a matrix lie in different lines of memory."""
+    steps = strides(a) if a.ndim == 2 else None
+    return steps is not None and steps[axis] > steps[1 - axis] == 1
 
 
 def one_sum(u: UOp) -> UOp:
