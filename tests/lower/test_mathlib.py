@@ -256,6 +256,17 @@ def test_exact_results_are_exact() -> None:
     assert np.array_equal(run(Op.POW, x, y), x**y)
 
 
+@pytest.mark.parametrize("op", [Op.EXP, Op.EXP2, Op.LOGISTIC], ids=lambda op: op.value)
+def test_what_is_too_small_is_masked_not_multiplied(op: Op) -> None:
+    """A product that becomes too small takes some processors hundreds of cycles."""
+    (made,) = decompose([UOp(op, tuple(parameters(op, FLOAT32, (8,))))], frozenset())
+    scaled = [u for u in walk([made]) if u.op is Op.LDEXP]
+    users = [u for u in walk([made]) if set(scaled) & set(u.src)]
+    assert scaled and all(u.op is Op.WHERE and scaled[0] in u.src[1:] for u in users)
+    low = np.array([-105, -152, -1e4, -3e38, -np.inf], np.float32)
+    assert not run(op, low).any() and np.isnan(run(op, np.array([np.nan], np.float32))).all()
+
+
 @pytest.mark.parametrize("op", FUNCTIONS, ids=lambda op: op.value)
 def test_nan_with_any_payload_stays_nan(op: Op) -> None:
     payloads = np.array([0x7FC00001, 0x7FFFFFFF, 0xFFC12345, 0x7FD55555], np.uint32)

@@ -15,7 +15,6 @@ from tfn.lower.mathlib.exponential import (
 )
 from tfn.lower.mathlib.floats import (
     Coefficients,
-    at_least,
     at_most,
     divide,
     fma,
@@ -89,8 +88,8 @@ def tanh(x: UOp) -> UOp:
 
 def logistic(x: UOp) -> UOp:
     """``1 / (1 + exp(-x))``, with e = exp(-|x|) so that small results keep their digits."""
-    low = RANGE[x.dtype][0]
-    decayed = assemble(exp_scaled(at_least(-magnitude(x), low)))
+    away = -magnitude(x)
+    decayed = where(away < RANGE[x.dtype][0], 0.0, assemble(exp_scaled(away)))
     return where(x < 0.0, decayed, 1.0) / (decayed + 1.0)
 
 
