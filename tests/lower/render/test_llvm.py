@@ -224,6 +224,17 @@ def test_every_target_takes_every_op(target: Target) -> None:
     assert set(called) <= {"__truncsfhf2"}
 
 
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64, BFLOAT16, INT32, uint8.dtype, BOOL], ids=str)
+def test_shuffles_in_a_row_are_fenced_off_in_twos(dtype: DType) -> None:
+    """A square of vectors is turned in some steps; all dtypes but bool are kept apart by floats."""
+    turned = build.permute(p(0, 64, 64, dtype=dtype), (1, 0))
+    agree([turned])
+    (kernel,) = lower(jaxpr([turned]), NAMED["x86-64-v4"]).kernels
+    shuffles, fences = (kernel.text.count(f" {name}") for name in ("shufflevector", "call"))
+    assert shuffles in (64, 24)
+    assert fences == {64: 32, 24: 8}[shuffles] * (dtype != BOOL)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
 def test_vectors_of_integers_are_divided_exactly(dtype: str) -> None:
     """All pairs of bytes; of wider ones multiples and their neighbours, and the limits."""

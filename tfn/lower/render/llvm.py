@@ -18,6 +18,9 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 Row = Callable[[Writer, UOp], str]
+FENCE = 2
+"""LLVM looks for one shuffle in the place of so many in a row, and is kept from looking further:
+through the four that turn 16 vectors it takes twice the time, and finds nothing."""
 
 
 def kernel_text(name: str, items: Sequence[UOp]) -> str:
@@ -111,7 +114,19 @@ def _shuffle(w: Writer, u: UOp) -> str:
     kind = typed(u.src[0])
     order = ", ".join(f"i32 {i}" for i in u.arg)
     a, b = map(w, u.src)
-    return w.let(f"shufflevector {kind} {a}, {kind} {b}, <{len(u.arg)} x i32> <{order}>")
+    made = w.let(f"shufflevector {kind} {a}, {kind} {b}, <{len(u.arg)} x i32> <{order}>")
+    words, rest = divmod(len(u.arg) * u.dtype.itemsize, 4)
+    if _shuffles(u) % FENCE or rest or u.dtype == BOOL:
+        return made
+    kind, floats = typed(u), vector("float", (words,))
+    made = made if kind == floats else w.let(f"bitcast {kind} {made} to {floats}")
+    made = w.let(w.intrinsic(f"arithmetic.fence.v{words}f32", floats, [(floats, made)]))
+    return made if kind == floats else w.let(f"bitcast {floats} {made} to {kind}")
+
+
+def _shuffles(u: UOp) -> int:
+    """How many shuffles a value has come through, one after the other."""
+    return 1 + _shuffles(u.src[0]) if u.op is Op.SHUFFLE else 0
 
 
 def _dot2(w: Writer, u: UOp) -> str:
