@@ -65,9 +65,9 @@ def check_passes(
         ]
         after = Stage[step.after]
         if after is Stage.LINEAR:  # what is written by hand is written at this stage
-            tiles = [sort.form(v.src[0].src[0]).groups if _sort(v) else t
+            tiles = [sort.form_of(v).groups if _sort(v) else t
                      for v, t in zip(values, tiles, strict=True)]  # fmt: skip
-            values = [sort.instructions(v)[0] if _sort(v) else v for v in values]
+            values = [sort.instructions(v, target)[0] if _sort(v) else v for v in values]
         values = [v if _by_hand(v) else step.run(v, target) for v in values]
         for v in values:
             if not _sort(v):

@@ -10,7 +10,8 @@ import pytest
 from tests.lower.graphs import p
 from tfn.dtypes import INT64, UINT64
 from tfn.lower.byhand import Code
-from tfn.lower.radix import AT_ONCE, VALUES, WORD, Digits
+from tfn.lower.radix import AT_ONCE, VALUES, Digits
+from tfn.lower.sort import WORD
 from tfn.trace import interpreter
 from tfn.trace.uop import UOp, const
 
@@ -30,7 +31,7 @@ def index(x: int) -> UOp:
 def test_words_are_put_in_the_order_of_a_digit(digit: int, at_once: int) -> None:
     """Those from `BEGIN` on; the others stay."""
     code = Code()
-    digits = Digits(code, BUFFER, index(0))
+    digits = Digits(code, BUFFER, index(0), WORD)
 
     def get(i: UOp) -> UOp:
         return code.load(BUFFER, i + ROOM)

@@ -24,6 +24,7 @@ from tfn.dtypes import (
     highest,
     lowest,
 )
+from tfn.hw.cpu.target import host
 from tfn.lower import accesses, pipeline, sort
 from tfn.lower.keys import width
 from tfn.lower.sort import LONG_ROW, PLAIN_ROW, believed, instructions, scratch
@@ -35,6 +36,7 @@ from tfn.trace.spec import check as check_stage
 from tfn.trace.uop import UOp
 
 REAL = tuple(d for d in ALL if d not in COMPLEXES)
+HOST = host()
 SIZES = (1, 2, 3, 17, 255, 256, 257, 1000)
 
 
@@ -131,10 +133,10 @@ def sorting(*shape: int, keys: DType = FLOAT32) -> UOp:
 def test_groups_of_rows_are_tiles(rows: int, size: int) -> None:
     """In any order, each on its own, as instructions mean."""
     body = sorting(rows, size)
-    items, tiles = instructions(body)
+    items, tiles = instructions(body, HOST)
     check_stage(items, Stage.LINEAR)
     assert tiles == min(rows, 64)
-    room = scratch(body.src[0].src[0]).shape[0]
+    room = scratch(body.src[0].src[0], (0, 1)).shape[0]
     if size > 1000:  # too long for the interpreter, and tested compiled
         assert room < 3 * size
         return
@@ -150,7 +152,7 @@ def test_groups_of_rows_are_tiles(rows: int, size: int) -> None:
 
 def test_code_does_not_grow_with_the_row() -> None:
     def count(n: int) -> int:
-        return len(instructions(sorting(1, n))[0])
+        return len(instructions(sorting(1, n), HOST)[0])
 
     assert count(PLAIN_ROW) == count(1 << 15) == count(LONG_ROW - 4) < 450
     assert count(LONG_ROW) == count(1 << 20) == count(1 << 26) < 1250
@@ -275,6 +277,6 @@ def test_every_distribution_in_long_rows(name: str) -> None:
 @pytest.mark.parametrize("shape", [(1, LONG_ROW + 1), (70, 1 << 20), (3, 1031), (5, 40)])
 def test_every_index_is_proved(shape: tuple[int, int], keys: DType) -> None:
     body = sorting(*shape, keys=keys)
-    items, tiles = instructions(body)
+    items, tiles = instructions(body, HOST)
     check_stage(items, Stage.LINEAR)
     assert not accesses.check(items, tiles, believed(body, items)).unproved

@@ -8,7 +8,7 @@ Intervals decide nearly everything; z3 is asked about the rest.  A value that wa
 anything, so a gather is proved by its clamp and a scatter by its gate.  The integers that a loop
 carries lie in an interval that the first ones lie in, and each next one if the last one does.
 
-A lane, or an instruction, at which a gate is false touches nothing.
+A lane, or an instruction, at which a gate is false touches nothing; nor does a PREFETCH.
 """
 
 from __future__ import annotations

@@ -49,6 +49,10 @@ class Code:
         src = buffer, self._address(at), self.let(value)
         self.scopes.here(UOp(Op.STORE, src, Access(0, 1, 0)))
 
+    def prefetch(self, buffer: UOp, at: UOp) -> None:
+        """Ask for the line of an element that will be written soon; it need not be there."""
+        self.scopes.here(UOp(Op.PREFETCH, (buffer, self._address(at)), Access(0, 1, 0)))
+
     def _address(self, at: UOp) -> UOp:
         """As a sum whose constant comes last, where it is part of an address."""
         return self.let(total(*affine(at), at))

@@ -1,4 +1,4 @@
-"""What a sort compares: bits of keys, put in order first.
+"""What a sort compares: bits of keys, put in order first, and what had those bits.
 
 The sign bit of integers is flipped; negative floats are inverted, -0.0 becomes 0.0, and every NaN
 comes after all else.
@@ -12,12 +12,17 @@ from tfn.dtypes import BFLOAT16, BOOL, FLOATS, SIGNED, DType
 from tfn.trace import build
 from tfn.trace.uop import UOp
 
-INFINITY = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}
+_INFINITY = {2: 0x7C00, 4: 0x7F800000, 8: 0x7FF0000000000000}
 
 
 def width(dtype: DType) -> int:
     """How many bits an element has."""
     return 8 * dtype.itemsize
+
+
+def infinity(dtype: DType) -> int:
+    """Its bits: those of a NaN, without the sign, are above."""
+    return 0x7F80 if dtype == BFLOAT16 else _INFINITY[dtype.itemsize]
 
 
 def ordered(key: UOp) -> UOp:
@@ -31,9 +36,27 @@ def ordered(key: UOp) -> UOp:
         return bits ^ sign
     if dtype not in FLOATS:
         return bits
-    infinity = 0x7F80 if dtype == BFLOAT16 else INFINITY[dtype.itemsize]
     magnitude = bits & (sign - 1)
     zero = build.full_like(bits, 0)
     plain = build.where(build.eq(magnitude, zero), zero, bits)
     found = build.where(plain < sign, plain ^ sign, ~plain)
-    return build.where(build.full_like(bits, infinity) < magnitude, ~zero, found)
+    return build.where(build.full_like(bits, infinity(dtype)) < magnitude, ~zero, found)
+
+
+def restored(bits: UOp, dtype: DType) -> UOp:
+    """A value whose `ordered` bits are these; of zeros 0.0, and one of the NaNs.
+
+    Example:
+        >>> from tfn.dtypes import INT8, UINT8
+        >>> from tfn.trace.uop import const
+        >>> [int(restored(const(i, UINT8), INT8).arg.value) for i in (0, 128, 255)]
+        [-128, 0, 127]
+    """
+    if dtype == BOOL:
+        return build.cast(bits, BOOL)
+    sign = 1 << (width(dtype) - 1)
+    if dtype in SIGNED:
+        bits = bits ^ sign
+    elif dtype in FLOATS:
+        bits = build.where(bits < sign, ~bits, bits ^ sign)
+    return build.bitcast(bits, dtype)

@@ -182,7 +182,7 @@ def _made_again(made: Kernel, target: Target) -> Iterator[tuple[UOp, ...]]:
         yield PASSES[5].run(n, target)
         yield PASSES[5].run(split.tidy(n), target)
     elif body.src[0].src[0].op is Op.SORT:
-        yield sort.instructions(body)[0]
+        yield sort.instructions(body, target)[0]
 
 
 def _handmade(body: UOp, language: Language) -> Kernel:
@@ -238,9 +238,9 @@ def _kernel(body: UOp, target: Target, language: Language) -> Kernel:
     if body.op is Op.TUPLE and body.src[0].src[0].op is Op.KERNEL:
         return _handmade(body, language)
     if body.op is Op.TUPLE:  # a sort, whose instructions are written by hand
-        items, tiles = sort.instructions(body)
+        items, tiles = sort.instructions(body, target)
         name, text = language.named("k", lambda name: language.kernel(name, items))
-        return Kernel(name, body, (), tiles, text, sort.work(body.src[0].src[0]))
+        return Kernel(name, body, (), tiles, text, sort.work(body))
     simple = PASSES[3].run(body, _able(target, language))
     work = choose.work(split.nest(simple), target)
     made = nested(PASSES[4].run(simple, target), target, language, work)

@@ -2,28 +2,27 @@
 
     words 3a 1b 2c 1d    counts 1: 2, 2: 1, 3: 1    positions 1: 0, 2: 2, 3: 3    1b 1d 2c 3a
 
-A word is 64 bits, the upper half of which is its key.  Digits of a key are numbered from the least
-significant.
+A word ends with its key: from some bit on, it is nothing else.  Digits of a key are numbered from
+the least significant.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tfn.dtypes import INT64, UINT64
+from tfn.dtypes import INT64
 from tfn.frozen import frozen
 from tfn.lower.byhand import Code, Index
 from tfn.trace import build
 from tfn.trace.uop import UOp, const
 
-WORD = 32
-"""How many bits of a key one word holds."""
 DIGIT_BITS = 8
 """Of one pass: counts, and a line of memory for each digit, fit into the first cache."""
 VALUES = 1 << DIGIT_BITS
 """Of one digit."""
 AT_ONCE = 4
-"""So many words are loaded before the first of them is put anywhere: none waits for another."""
+"""So many words are loaded, and their positions found, before the first of them is put anywhere:
+none waits for another."""
 
 Get = Callable[[UOp], UOp]
 """The word with a number."""
@@ -37,23 +36,30 @@ class Digits:
 
     Attributes:
         code: where instructions go.
-        memory: the buffer.
+        memory: the buffer, of numbers as words are.
         tables: where in it the first table begins.
+        low: the bit of a word at which its key begins.
     """
 
     code: Code
     memory: UOp
     tables: UOp
+    low: int
 
     def at(self, word: UOp, digit: int) -> UOp:
         """Where the entry of a word's digit is."""
-        value = (word >> (WORD + digit * DIGIT_BITS)) & (VALUES - 1)
+        from_ = self.low + digit * DIGIT_BITS
+        value = ((word >> from_) if from_ else word) & (VALUES - 1)
         return self.tables + digit * VALUES + build.cast(value, INT64)
+
+    def number(self, value: int) -> UOp:
+        """A constant as words are."""
+        return const(value, self.memory.dtype)
 
     def clear(self, digits: range) -> None:
         """Nothing has been counted of these digits."""
         with self.code.each(digits[0] * VALUES, (digits[-1] + 1) * VALUES) as i:
-            self.code.store(self.memory, self.tables + i, const(0, UINT64))
+            self.code.store(self.memory, self.tables + i, self.number(0))
 
     def add(self, word: UOp, digits: range) -> None:
         """Count these digits of one word."""
@@ -76,7 +82,7 @@ class Digits:
         """How often the most frequent value of any of these digits was counted."""
         code = self.code
         each = code.open(digits[0] * VALUES, (digits[-1] + 1) * VALUES)
-        most = code.carry(each, const(0, UINT64))
+        most = code.carry(each, self.number(0))
         count = code.load(self.memory, self.tables + each)
         code.close(each, (most, build.maximum(most, count)))
         return most
@@ -85,7 +91,7 @@ class Digits:
         """Counts become the positions of the first words with each value, the first at `begin`."""
         code = self.code
         each = code.open(0, VALUES)
-        before = code.carry(each, build.cast(begin, UINT64))
+        before = code.carry(each, build.cast(begin, self.memory.dtype))
         at = code.let(self.tables + digit * VALUES + each)
         count = code.load(self.memory, at)
         code.store(self.memory, at, before)
@@ -96,10 +102,13 @@ class Digits:
         """Put words where their digit says; positions go on to where the next value begins."""
 
         def body(*places: UOp) -> None:
-            for word in [get(place) for place in places]:
+            words = [get(place) for place in places]
+            positions = []
+            for word in words:
                 at = self.at(word, digit)
-                position = self.code.load(self.memory, at)
-                self.code.store(self.memory, at, position + 1)
+                positions.append(self.code.load(self.memory, at))
+                self.code.store(self.memory, at, positions[-1] + 1)
+            for word, position in zip(words, positions, strict=True):
                 put(word, build.cast(position, INT64))
 
         self.code.over(begin, end, body, at_once)

@@ -157,8 +157,8 @@ def _handmade(barriers: Sequence[UOp]) -> list[Stage]:
 
 def _sorted(barriers: Sequence[UOp]) -> Stage:
     """A sort keeps its node, over parameters, and gets scratch."""
-    node = barriers[0].src[0].src[0]
-    operands = (*barriers, UOp(Op.GBARRIER, (scratch(node),), barriers[0].arg), *node.src)
+    node, wanted = barriers[0].src[0].src[0], [b.src[0].arg for b in barriers]
+    operands = (*barriers, UOp(Op.GBARRIER, (scratch(node, wanted),), barriers[0].arg), *node.src)
     first = len(barriers) + 1
     params = [UOp(Op.PARAM, (), Param(first + i, s.shape, s.dtype)) for i, s in enumerate(node.src)]
     sort = UOp(Op.SORT, tuple(params), node.arg)

@@ -217,7 +217,7 @@ class _Machine:
                 i = self._end(u, i, heads[u.src[0]])
             elif u.op is Op.STORE:
                 self._store(u)
-            elif u.op is not Op.ACCUMULATOR:
+            elif u.op not in (Op.ACCUMULATOR, Op.PREFETCH):
                 self.values[u] = self._value(u)
             i += 1
 

@@ -486,6 +486,7 @@ PRIMITIVES: dict[Op, Primitive] = {
 
     Op.LOOP: Primitive(_range),
     Op.ACCUMULATOR: Primitive(lambda src, arg: (src[1].shape, src[1].dtype)),
+    Op.PREFETCH: Primitive(_nothing),
     Op.LEAVE: Primitive(_nothing),
     Op.END: Primitive(_nothing),
     Op.SPLAT: Primitive(_splat),

@@ -43,8 +43,8 @@ RANGES_OPS = _COMPUTE | {
     Op.SORT, Op.KERNEL, Op.TUPLE, Op.GET,  # kernels of their own, and pairs to fold
 }  # fmt: skip
 LINEAR_OPS = _COMPUTE | {
-    Op.LOAD, Op.STORE, Op.LOOP, Op.ACCUMULATOR, Op.LEAVE, Op.END, Op.SPLAT, Op.LANES, Op.SHUFFLE,
-    Op.ACROSS, Op.DOT2,
+    Op.LOAD, Op.STORE, Op.PREFETCH, Op.LOOP, Op.ACCUMULATOR, Op.LEAVE, Op.END, Op.SPLAT, Op.LANES,
+    Op.SHUFFLE, Op.ACROSS, Op.DOT2,
 }  # fmt: skip
 
 OPS: dict[Stage, frozenset[Op]] = {
@@ -108,7 +108,9 @@ FORMS: dict[Stage, dict[Op, Callable[[UOp], bool]]] = {
     Stage.KERNELS: {Op.GBARRIER: _numbered},
     Stage.RANGES: {**_OVER_RANGES, Op.RANGE: _whole_range},
     Stage.SPLIT: {**_OVER_RANGES, Op.RANGE: _range},
-    Stage.LINEAR: {Op.LOAD: _access, Op.STORE: _access, Op.ACCUMULATOR: _accumulator},
+    Stage.LINEAR: {
+        Op.LOAD: _access, Op.STORE: _access, Op.PREFETCH: _access, Op.ACCUMULATOR: _accumulator,
+    },  # fmt: skip
 }
 """What a node must look like at a stage, beside having an op of the stage."""
 

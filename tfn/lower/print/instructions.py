@@ -84,6 +84,10 @@ class Writer:
         gate = f" if {self.name(u.src[3])}" if len(u.src) == 4 else ""
         self.line(f"store {self.address(u)} = {self.name(u.src[2])}{gate}")
 
+    def prefetch(self, u: UOp) -> None:
+        """``prefetch b[i1 + 8]``."""
+        self.line(f"prefetch {self.address(u)}")
+
     def loop(self, u: UOp) -> None:
         """``loop i1 in 0..8:``, or ``loop i1 in 0..:`` if it is left by a condition."""
         name = self.names[u] = f"i{u.arg}"
@@ -116,7 +120,8 @@ def typed(u: UOp) -> str:
 
 
 WRITE: dict[Op, Callable[[Writer, UOp], None]] = {
-    Op.LOAD: Writer.load, Op.STORE: Writer.store, Op.LOOP: Writer.loop,
+    Op.LOAD: Writer.load, Op.STORE: Writer.store, Op.PREFETCH: Writer.prefetch,
+    Op.LOOP: Writer.loop,
     Op.ACCUMULATOR: Writer.accumulator, Op.LEAVE: Writer.leave, Op.END: Writer.end,
     Op.ACROSS: Writer.across,
 }  # fmt: skip

@@ -383,7 +383,7 @@ def _to_integer(w: Writer, u: UOp) -> str:
 # fmt: off
 RENDER: dict[Op, Row] = {
     Op.LOOP: _loop, Op.ACCUMULATOR: _accumulator, Op.LEAVE: _leave, Op.END: _end,
-    Op.LOAD: access.load, Op.STORE: access.store,
+    Op.LOAD: access.load, Op.STORE: access.store, Op.PREFETCH: access.prefetch,
     Op.SPLAT: _splat, Op.SHUFFLE: _shuffle, Op.ACROSS: _across, Op.DOT2: _dot2,
     **dict.fromkeys(_ARITHMETIC, _arithmetic), **dict.fromkeys(_EXTREME, _extreme),
     **dict.fromkeys(_COMPARE, _compare), **dict.fromkeys(_CALLS, _call),

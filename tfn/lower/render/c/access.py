@@ -107,3 +107,8 @@ def store(w: Writer, u: UOp) -> None:
     back = access.stride < 0
     found = f"reverse_{kind}({found})" if back else found
     w.line(_contiguous(w, "store", u, kind, gate, bits, back, found) + ";")
+
+
+def prefetch(w: Writer, u: UOp) -> None:
+    """The line of an element, asked for before it is written."""
+    w.line(f"PREFETCH({_pointer(w, *u.src, u.arg.offset)});")

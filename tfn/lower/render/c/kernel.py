@@ -86,7 +86,7 @@ def _end(w: Writer, u: UOp) -> None:
 # fmt: off
 RENDER: dict[Op, Row] = {
     Op.LOOP: _loop, Op.ACCUMULATOR: _accumulator, Op.LEAVE: _leave, Op.END: _end,
-    Op.LOAD: access.load, Op.STORE: access.store,
+    Op.LOAD: access.load, Op.STORE: access.store, Op.PREFETCH: access.prefetch,
     Op.SPLAT: values.splat, Op.SHUFFLE: values.shuffle, Op.ACROSS: values.across,
     **dict.fromkeys((Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR,
                      Op.MAX, Op.MIN), values.arithmetic),

@@ -37,11 +37,13 @@ typedef double f64;
 #define TFN_GNU 1
 #define WORD static inline __attribute__((always_inline, unused))
 #define ALIAS __attribute__((may_alias)) /* memory may hold one type after another */
+#define PREFETCH(address) __builtin_prefetch(address, 1)
 #pragma GCC diagnostic ignored "-Wpsabi" /* vectors are passed to inlined functions only */
 #else
 #define TFN_GNU 0
 #define WORD static
 #define ALIAS
+#define PREFETCH(address) (void)(address)
 #endif
 typedef s32 ALIAS s32_m;
 typedef u8 ALIAS u8_m;

@@ -11,7 +11,7 @@ from tfn.lower.render.c.plain import PLAIN, scalar
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 
-EFFECTS = frozenset({Op.LOOP, Op.LEAVE, Op.END, Op.STORE})
+EFFECTS = frozenset({Op.LOOP, Op.LEAVE, Op.END, Op.STORE, Op.PREFETCH})
 """Instructions that are not there for their value."""
 
 
