@@ -43,8 +43,17 @@ def ordered(key: UOp) -> UOp:
     return build.where(build.full_like(bits, infinity(dtype)) < magnitude, ~zero, found)
 
 
+def whole(key: UOp) -> UOp:
+    """As `ordered`, but no two values have the same bits: -0.0 is less than 0.0, and NaNs differ."""
+    if key.dtype not in FLOATS:
+        return ordered(key)
+    sign, below = _sign(key.dtype), _below(key.dtype)
+    bits = build.bitcast(key, np.dtype(f"uint{width(key.dtype)}"))
+    return (bits ^ (_spread(bits) | sign)) - below
+
+
 def restored(bits: UOp, dtype: DType) -> UOp:
-    """A value whose `ordered` bits are these; of zeros 0.0, and one of the NaNs.
+    """The value whose `whole` bits are these.
 
     Example:
         >>> from tfn.dtypes import INT8, UINT8
@@ -54,9 +63,24 @@ def restored(bits: UOp, dtype: DType) -> UOp:
     """
     if dtype == BOOL:
         return build.cast(bits, BOOL)
-    sign = 1 << (width(dtype) - 1)
     if dtype in SIGNED:
-        bits = bits ^ sign
+        bits = bits ^ _sign(dtype)
     elif dtype in FLOATS:
-        bits = build.where(bits < sign, ~bits, bits ^ sign)
+        bits = bits + _below(dtype)
+        bits = bits ^ (~_spread(bits) | _sign(dtype))
     return build.bitcast(bits, dtype)
+
+
+def _sign(dtype: DType) -> int:
+    return 1 << (width(dtype) - 1)
+
+
+def _below(dtype: DType) -> int:
+    """How many NaNs have the sign bit: inverted, they would come first, and are moved to the end."""
+    return _sign(dtype) - 1 - infinity(dtype)
+
+
+def _spread(bits: UOp) -> UOp:
+    """The first bit in the place of all."""
+    signed = build.bitcast(bits, np.dtype(f"int{8 * bits.dtype.itemsize}"))
+    return build.bitcast(signed >> (8 * bits.dtype.itemsize - 1), bits.dtype)

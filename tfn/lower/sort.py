@@ -7,7 +7,7 @@ at the end.  Wider keys, and several, are sorted by 32 bits at a time, the least
     keys 3 1 2, results a b c  ->  words 3a 1b 2c  ->  1b 2c 3a  ->  b c a
 
 Where the key is the only result, a word is a key and nothing else, of 32 bits or of 64.  What keys
-do not tell of floats is put back at the end (`alike`).
+of floats that are equal do not tell is put back at the end (`alike`).
 
 Short rows are sorted by insertion.  Others by digits: all of them are counted while the words are
 made, counts become positions, and each pass writes the words in the order of one digit.  A pass
@@ -37,7 +37,7 @@ from tfn.frozen import frozen
 from tfn.lower.alike import put_back
 from tfn.lower.byhand import Code
 from tfn.lower.kernel import Target
-from tfn.lower.keys import ordered, restored, width
+from tfn.lower.keys import ordered, restored, whole, width
 from tfn.lower.linearize import BEGIN, END
 from tfn.lower.radix import AT_ONCE, DIGIT_BITS, VALUES, Digits, Get, Put
 from tfn.trace import build
@@ -263,9 +263,10 @@ class _Row:
     def _key(self, number: UOp) -> UOp:
         """A word without its lower half."""
         at = self.start + build.cast(number, INT64)
-        wide = build.cast(ordered(self.code.load(self.chunk.key, at)), self.form.word)
+        key = self.code.load(self.chunk.key, at)
         if self.form.alone:
-            return self.code.let(wide)
+            return self.code.let(build.cast(whole(key), self.form.word))
+        wide = build.cast(ordered(key), UINT64)
         return self.code.let((wide & ~BELOW) if self.chunk.low else ((wide & BELOW) << WORD))
 
     def _word(self, i: UOp) -> UOp:
