@@ -348,30 +348,42 @@ class _Row:
     def _by_digits(self, at_once: int) -> None:
         """All words by each digit, the least significant first."""
         digits, size = self.chunk.digits, self.form.size
-        self.digits.clear(digits)
-        with self.code.each(0, size) as i:
-            word = self._word(i)
-            self._to(self.there)(word, i)
-            self.digits.add(word, digits)
-        self._passes(ZERO, const(size, INT64), digits, at_once, self.far)
+        first = None
+        if self.far and self.chunk.first:  # words are made twice sooner than written and read
+            first = self._word
+            self.digits.count(0, size, lambda i: self._key(self._number(i)), digits, at_once=1)
+        else:
+            self.digits.clear(digits)
+            with self.code.each(0, size) as i:
+                word = self._word(i)
+                self._to(self.there)(word, i)
+                self.digits.add(word, digits)
+        self._passes(ZERO, const(size, INT64), digits, at_once, first)
 
-    def _passes(self, begin: UOp, end: UOp, digits: range, at_once: int, far: bool = False) -> None:
-        """Sort some of the words by digits that are counted, and write them or bring them back."""
+    def _passes(
+        self, begin: UOp, end: UOp, digits: range, at_once: int, first: Get | None = None
+    ) -> None:
+        """Sort some of the words by digits that are counted, and write them or bring them back.
+
+        All words may be `far`, those of a bucket are not.  The `first` pass may make them.
+        """
         code, here, there = self.code, self.there, self.here
+        far = self.far and begin is ZERO
         for digit in digits[:-1] if self.chunk.last else digits:
             stop, onward = end, (there, here)
-            if self.form.size >= PLAIN_ROW:
+            if self.form.size >= PLAIN_ROW and first is None:
                 alike = code.load(self.scratch, self.digits.at(self._at(here)(begin), digit))
                 moves = code.let(build.ne(alike, build.cast(end - begin, self.form.word)))
                 stop = build.where(moves, end, begin)
                 onward = build.where(moves, there, here), build.where(moves, here, there)
             self.digits.positions(digit, begin)
-            self.digits.move(begin, stop, self._at(here), digit, self._to(there, far), at_once)
+            get, first = first or self._at(here), None
+            self.digits.move(begin, stop, get, digit, self._to(there, far), at_once)
             here, there = map(code.let, onward)
         if self.chunk.last:
             self.digits.positions(digits[-1], begin)
             write = self._write_far if far else self._write
-            self.digits.move(begin, end, self._at(here), digits[-1], write, at_once)
+            self.digits.move(begin, end, first or self._at(here), digits[-1], write, at_once)
         elif here is not self.there:
             with code.each(build.where(build.eq(here, self.there), end, begin), end) as i:
                 self._to(self.there)(self._at(here)(i), i)
