@@ -76,6 +76,15 @@ def test_an_endless_loop_is_left_and_carries() -> None:
     assert run(write)[0] == 128
 
 
+def test_what_is_asked_for_need_not_be_there() -> None:
+    def write(code: Code) -> None:
+        with code.each(0, 9) as i:
+            code.prefetch(X, i * 1000)
+            code.store(X, i, i)
+
+    assert run(write)[:9].tolist() == list(range(9))
+
+
 def test_the_constants_of_an_index_come_last() -> None:
     code = Code()
     with code.each(0, 3) as i:

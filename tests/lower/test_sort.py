@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from tfn.dtypes import (
     INT64,
     INTEGERS,
     UINT32,
+    UINT64,
     DType,
     highest,
     lowest,
@@ -27,7 +29,7 @@ from tfn.dtypes import (
 from tfn.hw.cpu.target import host
 from tfn.lower import accesses, pipeline, sort
 from tfn.lower.keys import width
-from tfn.lower.sort import LONG_ROW, PLAIN_ROW, believed, instructions, scratch
+from tfn.lower.sort import LONG_ROW, PLAIN_ROW, SHORT_ROW, believed, instructions, scratch
 from tfn.trace import build, interpreter
 from tfn.trace.argument import Sort
 from tfn.trace.op import Op
@@ -129,6 +131,12 @@ def sorting(*shape: int, keys: DType = FLOAT32) -> UOp:
     return UOp(Op.TUPLE, tuple(UOp(Op.GET, (node,), i) for i in range(2)))
 
 
+def alone(*shape: int, dtype: DType = FLOAT32) -> UOp:
+    """The body of a kernel that sorts keys, and nothing else."""
+    node = UOp(Op.SORT, (p(2, *shape, dtype=dtype),), Sort(1))
+    return UOp(Op.TUPLE, (UOp(Op.GET, (node,), 0),))
+
+
 @pytest.mark.parametrize(("rows", "size"), [(7, 30), (100, 5), (3, 300), (66, 33), (1, 40000)])
 def test_groups_of_rows_are_tiles(rows: int, size: int) -> None:
     """In any order, each on its own, as instructions mean."""
@@ -154,8 +162,9 @@ def test_code_does_not_grow_with_the_row() -> None:
     def count(n: int) -> int:
         return len(instructions(sorting(1, n), HOST)[0])
 
-    assert count(PLAIN_ROW) == count(1 << 15) == count(LONG_ROW - 4) < 450
-    assert count(LONG_ROW) == count(1 << 20) == count(1 << 26) < 1250
+    assert count(PLAIN_ROW) == count(1 << 11) < 450
+    assert count(1 << 19) == count(LONG_ROW - 4) < 550
+    assert count(LONG_ROW) == count(1 << 20) == count(1 << 26) < 1300
 
 
 def test_long_rows() -> None:
@@ -164,6 +173,47 @@ def test_long_rows() -> None:
     check([build.sort([p(0, n, dtype=INT32), build.iota((n,), 0)])[1]], [keys])
     wide = np.random.default_rng(0).integers(-(2**63), 2**63, n)
     check(build.sort([p(0, n, dtype=INT64), build.iota((n,), 0)]), [wide])
+
+
+# Keys alone, and rows that are far.
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=lambda d: d.name)
+@pytest.mark.parametrize("size", [1, 2, SHORT_ROW, SHORT_ROW + 1, 64, 257, 1031])
+def test_keys_alone(size: int, dtype: DType) -> None:
+    for i in range(2):
+        (result,) = build.sort([p(0, 3, size, dtype=dtype)])
+        check([result], [draw((3, size), dtype, i)])
+    keys, _ = build.sort([p(0, 3, size, dtype=dtype), p(1, 3, size)])
+    check([keys], [draw((3, size), dtype), draw((3, size), FLOAT32)])
+
+
+def test_keys_alone_take_no_more_room_than_they_are_wide() -> None:
+    for dtype, word in ((BFLOAT16, UINT32), (FLOAT32, UINT32), (INT64, UINT64)):
+        node = alone(1, 5000, dtype=dtype).src[0].src[0]
+        assert scratch(node, (0,)).dtype == word
+    node = sorting(1, 5000).src[0].src[0]
+    assert scratch(node, (0,)).dtype == UINT32
+    assert scratch(node, (1,)).dtype == scratch(node, (0, 1)).dtype == UINT64
+
+
+def test_memory_is_asked_for_where_it_is_far() -> None:
+    def asks(n: int, l2_bytes: int) -> bool:
+        items, _ = instructions(alone(1, n), replace(HOST, l2_bytes=l2_bytes))
+        return any(u.op is Op.PREFETCH for u in items)
+
+    assert not asks(1000, 1 << 20) and asks(1 << 20, 1 << 20)
+    assert asks(1000, 1 << 10) and not asks(20, 1)  # insertion stays where it is
+
+
+@pytest.mark.parametrize("dtype", [INT32, FLOAT32, FLOAT64], ids=lambda d: d.name)
+def test_every_distribution_in_far_rows(dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the second cache held nothing."""
+    pipeline.forget()
+    monkeypatch.setattr(pipeline, "_SHELF", [])
+    monkeypatch.setattr(sort, "NEAR_PART", 1 << 40)
+    in_every_way((2, 1027), dtype)
+    pipeline.forget()
 
 
 # Keys that are not spread well, and rows in buckets.
@@ -277,6 +327,15 @@ def test_every_distribution_in_long_rows(name: str) -> None:
 @pytest.mark.parametrize("shape", [(1, LONG_ROW + 1), (70, 1 << 20), (3, 1031), (5, 40)])
 def test_every_index_is_proved(shape: tuple[int, int], keys: DType) -> None:
     body = sorting(*shape, keys=keys)
+    items, tiles = instructions(body, HOST)
+    check_stage(items, Stage.LINEAR)
+    assert not accesses.check(items, tiles, believed(body, items)).unproved
+
+
+@pytest.mark.parametrize("keys", [UINT32, FLOAT32, FLOAT64], ids=lambda d: d.name)
+@pytest.mark.parametrize("shape", [(1, LONG_ROW + 1), (70, 1 << 20), (3, 1031), (5, 40)])
+def test_every_index_of_keys_alone_is_proved(shape: tuple[int, int], keys: DType) -> None:
+    body = alone(*shape, dtype=keys)
     items, tiles = instructions(body, HOST)
     check_stage(items, Stage.LINEAR)
     assert not accesses.check(items, tiles, believed(body, items)).unproved

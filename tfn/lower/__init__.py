@@ -43,6 +43,7 @@ Files in reading order:
     byhand      instructions that are written by hand
     keys        bits of keys in the order of their values
     radix       digits of keys: counts, positions, passes
+    alike       elements that are equal though they differ, in a sorted row
     sort        the one kernel that is written by hand
     overwrite   what may be written over what was read
     schedule    the steps of a program: kernels, loops and branches, and where their values are

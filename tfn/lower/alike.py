@@ -52,8 +52,8 @@ def _up_to_zero(code: Code, result: UOp, start: UOp, size: int) -> UOp:
     bits, zero = size.bit_length(), whole(const(0.0, result.dtype))
     each = code.open(0, bits)
     found, step = (code.carry(each, const(i, INT64)) for i in (0, 1 << (bits - 1)))
-    ahead = code.let(build.minimum(found + step, const(size, INT64)))
-    last = code.load(result, start + build.maximum(ahead - 1, NONE))
+    ahead = build.minimum(build.maximum(found + step, const(1, INT64)), const(size, INT64))
+    last = code.load(result, start + (ahead - 1))
     following = build.where(whole(last) <= zero, ahead, found)
     code.close(each, (found, following), (step, step >> 1))
-    return found
+    return build.minimum(found, const(size, INT64))

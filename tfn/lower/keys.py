@@ -44,7 +44,7 @@ def ordered(key: UOp) -> UOp:
 
 
 def whole(key: UOp) -> UOp:
-    """As `ordered`, but no two values have the same bits: -0.0 is less than 0.0, and NaNs differ."""
+    """As `ordered`, but no two values have the same bits: -0.0 is below 0.0, and NaNs differ."""
     if key.dtype not in FLOATS:
         return ordered(key)
     sign, below = _sign(key.dtype), _below(key.dtype)
@@ -76,7 +76,7 @@ def _sign(dtype: DType) -> int:
 
 
 def _below(dtype: DType) -> int:
-    """How many NaNs have the sign bit: inverted, they would come first, and are moved to the end."""
+    """How many NaNs have the sign bit: inverted they would come first, but go to the end."""
     return _sign(dtype) - 1 - infinity(dtype)
 
 

@@ -64,6 +64,8 @@ MOST_OF_BUCKET = 128
 """Nor if more words of a bucket have."""
 WORDS_PER_STEP = 8
 """A pass takes as long as insertion with about one step for so many words."""
+NEAR_PART = 2
+"""The words of a row, twice, are near the core in so small a part of the second cache."""
 LINE_BYTES = 64
 """What comes from memory together."""
 MOST_GROUPS = 64
@@ -187,7 +189,7 @@ def instructions(body: UOp, target: Target) -> tuple[tuple[UOp, ...], int]:
     Its buffers are the results, the scratch, and the operands.
     """
     code, f = Code(), form_of(body)
-    far = 2 * f.size * f.word.itemsize > target.l2_bytes // 2
+    far = NEAR_PART * 2 * f.size * f.word.itemsize > target.l2_bytes
     group = code.open(BEGIN, END)
     per_group = -(-f.rows // f.groups)
     first = group * per_group
@@ -202,13 +204,11 @@ def instructions(body: UOp, target: Target) -> tuple[tuple[UOp, ...], int]:
 class _Row:
     """One row: `start` is its place in operands and results, `room` that of its scratch.
 
-    Words are made in the order of those from `here`, and in the end are from `there`.  They are
-    `far` if they do not fit into half of the second cache.
+    Words are made in the order of those from `here`, and in the end are from `there`.  They may
+    be `far` from the core.
     """
 
-    def __init__(
-        self, code: Code, f: Form, body: UOp, start: UOp, room: UOp, far: bool
-    ) -> None:
+    def __init__(self, code: Code, f: Form, body: UOp, start: UOp, room: UOp, far: bool) -> None:
         self.code, self.form, self.start, self.far = code, f, start, far
         node, wanted = _asked(body)
         outputs = len(wanted)
@@ -246,11 +246,7 @@ class _Row:
 
     def _is_long(self) -> bool:
         """Whether a row may be put into buckets; narrow words are moved as soon as looked at."""
-        return (
-            self.form.size >= LONG_ROW
-            and self.chunk.bits >= WORD
-            and self.form.word != UINT32
-        )
+        return self.form.size >= LONG_ROW and self.chunk.bits >= WORD and self.form.word != UINT32
 
     # Words.
 
@@ -412,7 +408,9 @@ class _Row:
 
     def _end(self, bucket: UOp) -> UOp:
         """Where the next bucket begins: positions have moved on to there."""
-        found = self.code.load(self.scratch, self.digits.tables + self.chunk.digits[-1] * VALUES + bucket)
+        found = self.code.load(
+            self.scratch, self.digits.tables + self.chunk.digits[-1] * VALUES + bucket
+        )
         return build.cast(build.minimum(found, self.digits.number(self.form.size)), INT64)
 
     def _bucket(self, begin: UOp, end: UOp) -> None:

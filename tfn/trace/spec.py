@@ -109,8 +109,11 @@ FORMS: dict[Stage, dict[Op, Callable[[UOp], bool]]] = {
     Stage.RANGES: {**_OVER_RANGES, Op.RANGE: _whole_range},
     Stage.SPLIT: {**_OVER_RANGES, Op.RANGE: _range},
     Stage.LINEAR: {
-        Op.LOAD: _access, Op.STORE: _access, Op.PREFETCH: _access, Op.ACCUMULATOR: _accumulator,
-    },  # fmt: skip
+        Op.LOAD: _access,
+        Op.STORE: _access,
+        Op.PREFETCH: _access,
+        Op.ACCUMULATOR: _accumulator,
+    },
 }
 """What a node must look like at a stage, beside having an op of the stage."""
 

@@ -10,6 +10,9 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import HOST, SMALL
+from tests.lower.graphs import p
+from tfn.lower.byhand import Code
+from tfn.lower.print.instructions import instructions
 from tfn.view import View
 
 PROGRAMS = {
@@ -41,6 +44,14 @@ def test_a_sum_in_full() -> None:
     text = view.linear(view.stages[0].body, ["b", "a"])
     assert re.search(r"v\d+:f32 = add across v\d+", text)
     assert re.search(r"store b\[i1\] = v\d+", text)
+
+
+def test_what_is_asked_for() -> None:
+    code = Code()
+    with code.each(0, 3) as i:
+        code.prefetch(p(0, 9), i * 2)
+    text = instructions(tuple(code.scopes.root.items), ["a"])
+    assert re.search(r"^  prefetch a\[v\d+\]$", text, re.MULTILINE)
 
 
 def _view(f: Any, shapes: Any, target: tfn.Target) -> View:

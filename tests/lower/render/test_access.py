@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -28,6 +30,17 @@ def test_nothing_is_written_beyond_the_end(size: int, target: Target) -> None:
         for room, end, to in zip(rooms, ends, kinds, strict=True):
             found = memory.read(room, (end + 64,), uint8.dtype)
             assert (found[end:] == 113).all(), (source, to)
+
+
+@every_width
+def test_memory_is_asked_for(target: Target) -> None:
+    """Beyond the end, too."""
+    keys = [p(0, 3, 200, dtype=INT32)]
+    small = replace(target, l2_bytes=0)
+    (kernel,) = lower(jaxpr(list(build.sort(keys))), small).kernels
+    assert "call void @llvm.prefetch.p0(ptr %" in kernel.text
+    values = [draw((3, 200), INT32)]
+    same(on_cores(list(build.sort(keys)), values, small)[0], np.sort(values[0]))
 
 
 @every_width

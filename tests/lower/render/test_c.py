@@ -209,6 +209,22 @@ def test_products_of_matrices(dtype: DType, tmp_path: Path) -> None:
     alike(got, on_cores(pool.outputs, pool.values, host()), pool.outputs)
 
 
+@needs_cc
+@pytest.mark.parametrize("dtype", [INT32, FLOAT32, FLOAT64], ids=str)
+def test_sorts_that_ask_for_memory(dtype: DType, tmp_path: Path) -> None:
+    """The second cache holds nothing."""
+    values = [draw((3, 200), dtype)]
+    keys, order = build.sort([p(0, 3, 200, dtype=dtype), build.iota((3, 200), 1)])
+    small = replace(host(), l2_bytes=0)
+    for outputs in ([keys], [order]):
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))  # a library is loaded once
+        folder.mkdir()
+        got = in_c(outputs, values, small, folder, COMPILERS[-1])
+        alike(got, on_cores(outputs, values), outputs)
+    text = "".join(k.text for k in pipeline.lower(jaxpr([keys]), small, C).kernels)
+    assert "PREFETCH(" in text
+
+
 def test_every_op_that_is_left_has_a_row() -> None:
     without = {Op.CONST, Op.PARAM, Op.LANES}  # written where they are used
     without |= LACKS

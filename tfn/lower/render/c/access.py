@@ -111,4 +111,5 @@ def store(w: Writer, u: UOp) -> None:
 
 def prefetch(w: Writer, u: UOp) -> None:
     """The line of an element, asked for before it is written."""
-    w.line(f"PREFETCH({_pointer(w, *u.src, u.arg.offset)});")
+    buffer, base = u.src
+    w.line(f"PREFETCH({_pointer(w, buffer, base, u.arg.offset)});")
