@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import mmap
 import threading
 from itertools import pairwise
 
@@ -13,7 +14,14 @@ from tfn.config import config
 from tfn.dtypes import ALL, BFLOAT16, FLOAT32, INT32
 from tfn.errors import OutOfMemoryError
 from tfn.hw.cpu.device import cpu
-from tfn.hw.memory import HUGE_BYTES, SLAB_BLOCKS, HostMemory, Pool, size_class
+from tfn.hw.memory import (
+    HUGE_BYTES,
+    REGION_BYTES,
+    SLAB_BLOCKS,
+    HostMemory,
+    Pool,
+    size_class,
+)
 
 
 @pytest.fixture(params=["python", "native"])
@@ -89,6 +97,22 @@ def test_the_cap_on_kept_bytes_returns_big_blocks(pool):
     asked = pool.asked
     pool.allocate(2 << 20)
     assert pool.asked == asked + 1
+
+
+def test_blocks_of_less_than_a_huge_page_share_some(pool):
+    """Each a whole number of pages, so that it can go back alone."""
+    size_bytes = size_class(900_000)
+    buffers = [pool.allocate(size_bytes) for _ in range(3 * REGION_BYTES // size_bytes)]
+    for i, buffer in enumerate(buffers):
+        buffer.view((size_bytes // 4,), FLOAT32)[...] = i
+    for i, buffer in enumerate(buffers):
+        assert (buffer.view((size_bytes // 4,), FLOAT32) == i).all()
+    starts = sorted(buffer.address for buffer in buffers)
+    beside = sum(b - a == size_bytes for a, b in pairwise(starts))
+    assert beside >= len(starts) - 4 and not any(start % mmap.PAGESIZE for start in starts)
+    del buffers, buffer
+    pool.release()
+    assert pool.kept_bytes == 0
 
 
 def test_the_limit_is_named_before_anything_is_taken(pool, monkeypatch):

@@ -26,6 +26,7 @@ from tfn.trace.op import Shape
 HUGE_BYTES = 2 << 20  # a huge page, and the size from which blocks ask for them
 SLAB_BYTES = 1 << 20  # blocks up to a quarter of this are cut from slabs, which are never returned
 SLAB_BLOCKS = 64  # the most blocks cut at once
+REGION_BYTES = 4 * HUGE_BYTES  # of huge pages, from which larger blocks are cut
 SMALL_BYTES = 256
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -95,6 +96,33 @@ def pages(size_bytes: int, live_bytes: int) -> int:
     return int(first)
 
 
+class Regions:
+    """Blocks larger than those of slabs, of huge pages even where one alone would not fill any.
+
+    A matrix of a megabyte has 256 small pages: more than the processor knows the places of, when a
+    kernel goes down its columns.  What a region has left, when it is too little for a block, is
+    never touched.
+    """
+
+    def __init__(self) -> None:
+        self._at = self._end = 0
+
+    def cut(self, block_bytes: int, live_bytes: int) -> int:
+        """The address of new memory.
+
+        Raises:
+            OutOfMemoryError: as `pages`.
+        """
+        if block_bytes >= HUGE_BYTES:
+            return pages(block_bytes, live_bytes)
+        if self._at + block_bytes > self._end:
+            self._at = pages(REGION_BYTES, live_bytes)
+            self._end = self._at + REGION_BYTES
+        start = self._at
+        self._at += block_bytes
+        return start
+
+
 class _Lease:
     """A block in use; when it dies, the block is back on its shelf."""
 
@@ -115,7 +143,7 @@ class Pool:
         peak_bytes: the most there ever were; may be set back.
         kept_bytes: on the shelves.
         keep_limit_bytes: above this, big blocks go back to the system.
-        asked: how many times the system was asked for memory.
+        asked: how many times there was no block of a size, and new memory was taken.
     """
 
     def __init__(self, keep_limit_bytes: int | None = None) -> None:
@@ -123,6 +151,7 @@ class Pool:
         self.keep_limit_bytes = keep_limit() if keep_limit_bytes is None else keep_limit_bytes
         self._shelves: dict[int, list[int]] = {}
         self._big, self._return = SLAB_BYTES // 4, _munmap  # still here when the process ends
+        self._regions = Regions()
         # Reentrant, because a garbage collection inside it may bring blocks back.
         self._lock = threading.RLock()
         os.register_at_fork(after_in_child=self._after_fork)
@@ -185,7 +214,7 @@ class Pool:
         """A block of new memory; small ones bring a shelf of their like."""
         self.asked += 1
         if block_bytes > SLAB_BYTES // 4:
-            return pages(block_bytes, self.live_bytes)
+            return self._regions.cut(block_bytes, self.live_bytes)
         count = min(SLAB_BYTES // block_bytes, SLAB_BLOCKS)
         start = pages(count * block_bytes, self.live_bytes)
         blocks = [start + i * block_bytes for i in reversed(range(count))]

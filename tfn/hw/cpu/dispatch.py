@@ -27,7 +27,15 @@ from tfn.frozen import frozen
 from tfn.hw.buffer import ALIGNMENT, Buffer
 from tfn.hw.cpu import native
 from tfn.hw.cpu.loader import Code
-from tfn.hw.memory import SLAB_BLOCKS, SLAB_BYTES, keep_limit, over_limit, pages, size_class
+from tfn.hw.memory import (
+    SLAB_BLOCKS,
+    SLAB_BYTES,
+    Regions,
+    keep_limit,
+    over_limit,
+    pages,
+    size_class,
+)
 from tfn.tree import FIELDS
 
 Door = Callable[..., Any]
@@ -351,7 +359,7 @@ class Pool:
     keep_limit_bytes = _figure("keep_limit")
 
     def __init__(self, state: Dispatch, code: Code) -> None:
-        self.state, self.asked = state, 0
+        self.state, self.asked, self._regions = state, 0, Regions()
         self._take = _builtin("allocate", code.addresses["allocate"])
         self._provide = _builtin("provide", code.addresses["provide"])
         self._send_home = _builtin("send_home", code.addresses["send_home"])
@@ -389,7 +397,8 @@ class Pool:
         """New memory for a shelf; small blocks come many at once."""
         big = block_bytes > SLAB_BYTES // 4
         count = 1 if big else min(SLAB_BYTES // block_bytes, SLAB_BLOCKS)
-        start = pages(count * block_bytes, self.live_bytes)
+        size_bytes, live_bytes = count * block_bytes, self.live_bytes
+        start = self._regions.cut(size_bytes, live_bytes) if big else pages(size_bytes, live_bytes)
         self.asked += 1
         for i in reversed(range(count)):
             self._provide(start + i * block_bytes, block_bytes, shelf)
