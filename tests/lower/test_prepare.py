@@ -343,6 +343,15 @@ def test_a_first_operand_that_is_summed_over_its_lines_is_copied_into_panels(
     assert not ops([panels(packed(short), HOST)], Op.GBARRIER)
 
 
+def test_a_transposed_second_operand_is_copied_once() -> None:
+    """Into panels, which are written one line after the other."""
+    a, b = p(0, 130, 70), p(1, 100, 70)
+    u = build.dot(a, b, ((1,), (1,)))
+    (kept,) = ops([panels(packed(u), HOST)], Op.GBARRIER)
+    assert kept.ndim == 4 and kept.shape[1] == 70
+    agree([u], rtol=1e-4, atol=1e-3)
+
+
 def test_a_transpose_of_the_first_operand_is_copied_into_panels_too() -> None:
     """``a.T @ b``, and not ``c @ b``, whose lines are summed as they lie."""
     a, b = p(0, 520, 70), p(1, 520, 300)

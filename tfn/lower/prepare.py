@@ -201,13 +201,20 @@ def panels(u: UOp, target: Target) -> UOp:
     apart = steps is not None and steps[n] >= APART * columns
     size_bytes = depth * columns * b.dtype.itemsize
     large = not batch and rows * size_bytes >= PANEL_ROWS * target.l2_bytes
-    if apart or (large and columns >= MANY_ROWS):
-        b = _panelled(b, lanes * width, 1)
+    whole = _uncopied(b)
+    if apart or ((large or (whole is not b and n == 0)) and columns >= MANY_ROWS):
+        b = _panelled(whole, lanes * width, 1)
     c, reach = u.arg.contract_a[0], depth * max(LINE_BYTES, height * a.dtype.itemsize)
     if n == 0 and columns >= PANEL_ROWS and reach >= target.l1_bytes and _across(a, c):
         a = _panelled(build.permute(a, (c, 1 - c)), lcm(lanes, height), 1)
         return UOp(Op.DOT, (a, b), replace(u.arg, contract_a=(0,)))
     return UOp(Op.DOT, (a, b), u.arg)
+
+
+def _uncopied(b: UOp) -> UOp:
+    """An operand as it was before `packed` has copied it: one copy will do."""
+    copied = b.op is Op.GBARRIER and b.src[0].op is Op.PERMUTE
+    return b.src[0] if copied else b
 
 
 def _across(a: UOp, axis: int) -> bool:
