@@ -4,6 +4,7 @@ Files in reading order:
     op           the closed list of operations, one meaning each
     argument     what operations must know beside their operands
     regions      types of what has several results: loops, branches, calls
+    tiles        matrices in the registers of a matrix unit
     primitives   per operation: what it takes, what it gives, in which operands it is linear
     lines        which line of the user made a node, while somebody wants to know
     uop          the node: immutable, made once, typed at birth; walks and substitution

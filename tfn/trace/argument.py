@@ -408,3 +408,21 @@ class Access:
     offset: int
     lanes: int
     stride: int
+
+
+@frozen
+class Tile:
+    """How a matrix lies in memory: at base + offset + pitch * row + column.
+
+    Attributes:
+        shape: of the matrix in the register.
+        rows, lanes: what is read of it; the rest is zero.
+        ahead: how far from it the next one lies, to be brought near meanwhile; 0 if it is not.
+    """
+
+    offset: int
+    pitch: int
+    rows: int
+    lanes: int
+    shape: Shape
+    ahead: int = 0

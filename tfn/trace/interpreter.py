@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tfn.frozen import frozen
+from tfn.trace import tiles
 from tfn.trace.argument import Fold
 from tfn.trace.build import cast, identity
 from tfn.trace.op import Op
@@ -242,6 +243,8 @@ class _Machine:
     def _value(self, u: UOp) -> Any:
         if u.op is Op.LOAD:
             return self._load(u)
+        if u.op is Op.TILE:
+            return tiles.load(self.buffers[u.src[0].arg.index], self._get(u.src[1]), u.arg)
         values = [self._get(s) for s in u.src]
         if u.op is Op.SPLAT:
             return np.full(u.arg, values[0], u.dtype)
@@ -249,6 +252,10 @@ class _Machine:
             return np.concatenate(values)[list(u.arg)]
         if u.op is Op.DOT2:
             return _dot2(*values)
+        if u.op is Op.MMA:
+            return tiles.multiply(*values)
+        if u.op is Op.SPILL or u.op is Op.ROW:
+            return values[0] if u.op is Op.SPILL else values[0][values[1]]
         if u.op is Op.ACROSS:
             return np.asarray(REDUCTIONS[u.arg](values[0])).astype(u.dtype)
         return apply(u.op, u.arg, *map(np.asarray, values))

@@ -142,6 +142,10 @@ class Op(enum.Enum):
     LEAVE = "leave"  # ends a loop unless a condition holds
     END = "end"  # closes a loop with the next values of its accumulators
     DOT2 = "dot2"  # two products of neighbours added to the first operand, by one instruction
+    TILE = "tile"  # rows of memory as a matrix in a register of a matrix unit
+    MMA = "mma"  # the product of two such matrices added to the first operand
+    SPILL = "spill"  # such a matrix where its rows can be read
+    ROW = "row"  # one of them, as a vector
     SPLAT = "splat"  # a scalar in every lane
     LANES = "lanes"  # 0, 1, ..., width - 1
     SHUFFLE = "shuffle"  # lanes picked from two vectors, by their numbers

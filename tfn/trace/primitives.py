@@ -27,7 +27,7 @@ from tfn.dtypes import (
 )
 from tfn.errors import AxisError, DTypeError, ShapeError
 from tfn.frozen import frozen
-from tfn.trace import regions
+from tfn.trace import regions, tiles
 from tfn.trace.argument import FftType
 from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, Op, Shape
 from tfn.trace.regions import Node, Type
@@ -444,6 +444,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.WHERE: Primitive(_where, linear=(1, 2)),
     **{op: Primitive(_elementwise(op)) for op in (Op.FMA, Op.THREEFRY)},
     Op.LDEXP: Primitive(_ldexp), Op.DOT2: Primitive(_dot2),
+    **{op: Primitive(rule) for op, rule in tiles.TYPES.items()},
 
     Op.RESHAPE: Primitive(_reshape, linear=(0,)),
     Op.PERMUTE: Primitive(_permute, linear=(0,)),

@@ -15,7 +15,7 @@ import enum
 from collections.abc import Callable, Iterable
 
 from tfn.dtypes import BOOL, COMPLEXES, INT64
-from tfn.trace.argument import Access, Fold, Place, Range
+from tfn.trace.argument import Access, Fold, Place, Range, Tile
 from tfn.trace.op import ELEMENTWISE, MOVEMENT, PARTS, Op
 from tfn.trace.uop import UOp, walk
 
@@ -44,7 +44,7 @@ RANGES_OPS = _COMPUTE | {
 }  # fmt: skip
 LINEAR_OPS = _COMPUTE | {
     Op.LOAD, Op.STORE, Op.PREFETCH, Op.LOOP, Op.ACCUMULATOR, Op.LEAVE, Op.END, Op.SPLAT, Op.LANES,
-    Op.SHUFFLE, Op.ACROSS, Op.DOT2,
+    Op.SHUFFLE, Op.ACROSS, Op.DOT2, Op.TILE, Op.MMA, Op.SPILL, Op.ROW,
 }  # fmt: skip
 
 OPS: dict[Stage, frozenset[Op]] = {
@@ -96,6 +96,10 @@ def _access(u: UOp) -> bool:
     return _address(u) and isinstance(u.arg, Access)
 
 
+def _tile(u: UOp) -> bool:
+    return _address(u) and isinstance(u.arg, Tile)
+
+
 def _accumulator(u: UOp) -> bool:
     return u.src[0].op is Op.LOOP
 
@@ -112,6 +116,7 @@ FORMS: dict[Stage, dict[Op, Callable[[UOp], bool]]] = {
         Op.LOAD: _access,
         Op.STORE: _access,
         Op.PREFETCH: _access,
+        Op.TILE: _tile,
         Op.ACCUMULATOR: _accumulator,
     },
 }

@@ -1,0 +1,80 @@
+"""Matrices in the registers of a matrix unit: their types, and what is done with them.
+
+Along the sum a matrix unit takes neighbours together, as many as fill 32 bits: of ``b[K, N]`` it
+wants ``[K / 2, N, 2]`` if elements have 16 bits, and ``[K / 4, N, 4]`` if they have 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tfn.errors import ShapeError
+from tfn.trace.op import Op
+from tfn.trace.regions import Node, Type
+
+
+def together(itemsize: int) -> int:
+    """How many neighbours a matrix unit takes together."""
+    return 4 // itemsize
+
+
+def _tile(src: tuple[Node, ...], arg: Any) -> Type:
+    return arg.shape, src[0].dtype
+
+
+def _mma(src: tuple[Node, ...], arg: Any) -> Type:
+    total, a, b = src
+    n = together(a.dtype.itemsize)
+    rows, columns = total.shape
+    if a.dtype != b.dtype or a.shape[0] != rows or b.shape != (a.shape[1] // n, columns * n):
+        raise ShapeError("mma needs matrices that fit", got=f"{total.shape}, {a.shape}, {b.shape}")
+    return total.shape, total.dtype
+
+
+def _spill(src: tuple[Node, ...], arg: Any) -> Type:
+    return src[0].shape, src[0].dtype
+
+
+def _row(src: tuple[Node, ...], arg: Any) -> Type:
+    return src[0].shape[1:], src[0].dtype
+
+
+TYPES = {Op.TILE: _tile, Op.MMA: _mma, Op.SPILL: _spill, Op.ROW: _row}
+"""The type rules."""
+
+
+def load(buffer: Any, base: int, arg: Any) -> Any:
+    """The matrix that lies at a place."""
+    rows, lanes = np.arange(arg.rows)[:, None], np.arange(arg.lanes)
+    out = np.zeros(arg.shape, buffer.dtype)
+    out[: arg.rows, : arg.lanes] = buffer[base + arg.offset + arg.pitch * rows + lanes]
+    return out
+
+
+def multiply(total: Any, a: Any, b: Any) -> Any:
+    """``total + a @ b``, in the order of a matrix unit, which takes numbers below 2**-126 for 0.
+
+    Of each kind of neighbours the products are summed from the first to the last, each rounded
+    once; then the kinds are added, and that to the total.
+
+    Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: TDPBF16PS,
+    TDPBSSD and TDPBUUD.
+    """
+    n, wide = together(a.dtype.itemsize), total.dtype
+    rows, columns = total.shape
+    x = a.astype(wide).reshape(rows, -1, n)
+    y = b.astype(wide).reshape(-1, columns, n)
+    if wide.kind != "f":
+        return total + np.einsum("rkn,kcn->rc", x, y, dtype=wide)
+    x, y = _flushed(x).astype(np.float64), _flushed(y)  # in which products are exact
+    sums = np.zeros((rows, columns, n), wide)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for k in range(x.shape[1]):
+            sums = _flushed((sums + x[:, None, k] * y[None, k]).astype(wide))
+    return _flushed(_flushed(total) + _flushed(sums[..., 0] + sums[..., 1]))
+
+
+def _flushed(x: Any) -> Any:
+    return np.where(np.abs(x) < np.finfo(np.float32).tiny, np.copysign(np.float32(0), x), x)
