@@ -12,9 +12,13 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.exporting.building import COMPILERS, in_a_loop, in_c, needs_cc, same_bits
+from tests.lower.graphs import jaxpr
+from tests.lower.test_unit import AMX, product
 from tests.test_programs import Program
 from tfn import lax, nn, random
 from tfn.errors import ArgumentError, ExportError
+from tfn.exporting import export
+from tfn.lower.pipeline import Language, lower
 
 SANITIZED = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -63,6 +67,15 @@ SOURCES = [
     ),
 ]
 """Programs with much in them, and what they are called with."""
+
+
+@pytest.mark.parametrize("language", [export.ALONE, export.C], ids=["llvm", "c"])
+def test_no_process_needs_leave_for_registers(language: Language) -> None:
+    """Matrices in registers are for processes that have asked the system for them."""
+    made = jaxpr([product(64, 64, 64)])
+    assert "tdpbf16ps" in "".join(k.text for k in lower(made, AMX).kernels)
+    texts = "".join(k.text for k in lower(made, AMX, language).kernels)
+    assert texts and "tdpbf16ps" not in texts
 
 
 @needs_cc

@@ -38,7 +38,6 @@ from tfn.lower.prepare import (
     packed,
     panels,
     prepare,
-    strides,
     two_stages,
 )
 from tfn.lower.ranges import stages
@@ -218,27 +217,6 @@ def test_what_only_stops_gradients_is_gone_and_what_users_place_stays() -> None:
     assert prepare([UOp(Op.DETACH, (x,)) * 2.0, barrier], HOST) == [x * 2.0, barrier]
 
 
-def test_strides_are_steps_through_memory() -> None:
-    """As NumPy has them, for whatever movement it can make without a copy."""
-    x = p(0, 4, 6, 10)
-    a = np.zeros((4, 6, 10), np.float32)
-    cases = [
-        (build.permute(x, (2, 0, 1)), a.transpose(2, 0, 1)),
-        (build.reshape(x, (4, 60)), a.reshape(4, 60)),
-        (build.reshape(build.permute(x, (0, 2, 1)), (4, 5, 2, 6)),
-         a.transpose(0, 2, 1).reshape(4, 5, 2, 6)),
-        (build.permute(build.reshape(x, (4, 6, 2, 5)), (0, 2, 1, 3)),
-         a.reshape(4, 6, 2, 5).transpose(0, 2, 1, 3)),
-        (build.shrink(x, (0, 0, 0), (4, 6, 10), (1, 2, 3)), a[:, ::2, ::3]),
-    ]  # fmt: skip
-    for u, view in cases:
-        assert np.shares_memory(view, a)
-        assert strides(u) == tuple(n // 4 for n in view.strides)
-    assert strides(build.reshape(build.permute(x, (2, 0, 1)), (10, 24))) == (1, 10)
-    assert strides(build.reshape(build.permute(x, (1, 0, 2)), (24, 10))) is None
-    assert strides(build.unary(Op.SIN, build.permute(x, (2, 0, 1)))) == (24, 6, 1)
-
-
 def test_lines_that_lie_apart_are_brought_together() -> None:
     """The heads of attention: lines of 32 in rows of 256."""
     a, b = p(0, 2, 8, 64, 64), p(1, 2, 64, 8, 32)
@@ -296,6 +274,26 @@ def test_what_does_not_come_in_pairs_is_multiplied_as_ever() -> None:
         (made((32, 8), (8, 32), kind=FLOAT32), UNIT),
     ]:
         assert for_unit(u, target) is u
+
+
+def test_several_free_axes_are_one_for_the_matrix_unit() -> None:
+    """Of a layer over batch and time; and what lies otherwise is copied."""
+    w = p(1, 8, 33, dtype=BFLOAT16)
+    for x, axis in ((p(0, 3, 7, 8, dtype=BFLOAT16), 2), (p(0, 3, 8, 7, dtype=BFLOAT16), 1)):
+        made = build.dot(x, w, ((axis,), (0,)), dtype=FLOAT32)
+        assert for_unit(made, UNIT).shape == made.shape
+        stages = check_passes(jaxpr([made]), inputs([made]), UNIT, tolerance=2e-2)
+        nest = choose(split.nest(decompose([stages[-1].body])[0]), UNIT)
+        assert any(r.arg.place is Place.UNIT for r in split.ranges(nest.body))
+
+
+def test_what_was_another_dtype_is_converted_before_the_matrix_unit_takes_it() -> None:
+    x, w = (build.cast(p(i, *s), BFLOAT16) for i, s in enumerate([(20, 8), (8, 32)]))
+    made = build.dot(x, w, ((1,), (0,)), dtype=FLOAT32)
+    assert len(ops(prepare([made], UNIT), Op.GBARRIER)) == 2
+    stages = check_passes(jaxpr([made]), inputs([made]), UNIT, tolerance=2e-2)
+    nest = choose(split.nest(decompose([stages[-1].body])[0]), UNIT)
+    assert any(r.arg.place is Place.UNIT for r in split.ranges(nest.body))
 
 
 def test_the_matrix_unit_of_this_machine() -> None:

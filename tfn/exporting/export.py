@@ -38,14 +38,20 @@ from tfn.lower.render.c import driver as c_driver
 from tfn.lower.render.c import kernel as c_kernel
 from tfn.trace import bind
 from tfn.trace.jaxpr import Jaxpr
+from tfn.trace.op import Op
 from tfn.transforms.arguments import argument_names, name_of, parameter_names
 from tfn.transforms.jit import Jitted
 from tfn.transforms.shapes import ShapeDtypeStruct
 
-ALONE = Language(llvm.kernel_text, partial(driver.driver_text, alone=True), "@")
+ALONE = Language(
+    llvm.kernel_text, partial(driver.driver_text, alone=True), "@", frozenset({Op.MMA})
+)
 C = Language(c_kernel.kernel_text, c_driver.driver_text, "", c_kernel.LACKS)
 C_TOGETHER = replace(C, driver=partial(c_driver.driver_text, together=True))
-"""What is written: LLVM IR that stands alone, C for one thread, C for several."""
+"""What is written: LLVM IR that stands alone, C for one thread, C for several.
+
+None of it multiplies whole matrices: a process must ask for the registers first.
+"""
 
 SUFFIXES = {"c": ".c", "obj": ".o", "so": ".so", "wasm": ".wasm"}
 """Kinds of files, and how their names end."""

@@ -11,6 +11,7 @@ Files in reading order:
     axes        which axes of its sources an axis of a value is
     strips      such values made and used in strips: attention without its square matrix
     padding     convolutions without padding and without holes
+    layout      how values lie in memory; panels
     prepare     what must be said with arrays before the cut: long sums in pieces, panels
     uses        which kernels want a value, and what is worth keeping for them
     cut         where kernels end: barriers on what must, or should, be materialised
@@ -29,11 +30,13 @@ Files in reading order:
     split       opt-ops: ranges split, merged and given a place
     depends     which ranges a value depends on
     model       what a nest costs
+    unit        matrix units, and contractions put on them
     choose      which opt-ops, for which target
     search      better ones, by measuring
     decompose   operations that a target lacks, in terms of those it has
     mathlib     elementary functions from what every processor has
     carry       loops that carry values: reductions and recurrences
+    tiles       the same on a unit that multiplies whole matrices
     wanted      sums that a mask hides as a whole, which are not summed up
     scopes      instructions in the loops they belong to
     shuffle     values moved between lanes

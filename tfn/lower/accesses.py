@@ -31,6 +31,7 @@ from tfn.trace.uop import UOp, const, reshaped, walk
 _ENDLESS = 1 << 62
 """More iterations than any loop has."""
 _TRIES = 4
+_ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.TILE})
 _SHOWN = frozenset({Op.LOOP, Op.ACCUMULATOR, Op.LOAD})
 """What a counterexample tells the values of."""
 _OPAQUE = 1 << 20
@@ -144,13 +145,13 @@ class Checker:
             elif u.op is Op.LOOP:
                 if not self.opened(u, carried):
                     left = u
-            elif u.op in (Op.LOAD, Op.STORE):
+            elif u.op in _ACCESSES:
                 self.access(u)
         return self.outcome
 
     def accesses(self) -> Iterator[UOp]:
         """Loads and stores."""
-        return (u for u in self.items if u.op in (Op.LOAD, Op.STORE))
+        return (u for u in self.items if u.op in _ACCESSES)
 
     # Loops.
 
@@ -213,7 +214,9 @@ class Checker:
         index = show(u.src[1] + const(u.arg.offset, INT64, u.src[1].shape)) if u.arg.offset else (
             show(u.src[1])
         )  # fmt: skip
-        if u.arg.lanes > 1 and u.arg.stride:
+        if u.op is Op.TILE:
+            index += f" + {u.arg.pitch} * row + lane"
+        elif u.arg.lanes > 1 and u.arg.stride:
             index += " + lane" if u.arg.stride == 1 else f" + {u.arg.stride} * lane"
         self.outcome.unproved.append(
             Unproved(
@@ -238,6 +241,11 @@ class Checker:
     def places(self, u: UOp) -> Iterator[tuple[int, UOp, UOp | None, int]]:
         """A lane, the base of its index, its gate, an offset: for each lane that may go too far."""
         base, access, gate = u.src[1], u.arg, next(iter(_gate(u)), None)
+        if u.op is Op.TILE:  # it goes too far at a corner, or nowhere
+            for row in (0, access.rows - 1):
+                for lane in (0, access.lanes - 1):
+                    yield lane, base, None, access.offset + access.pitch * row + lane
+            return
         lanes = base.shape[0] if base.shape else access.lanes
         alike = not base.shape and (gate is None or not gate.shape)
         for lane in sorted({0, lanes - 1}) if alike else range(lanes):
@@ -300,7 +308,7 @@ class Checker:
         if u.op is Op.SHUFFLE and isinstance(lane, int):
             at, width = u.arg[lane], u.src[0].shape[0]
             return self.lane(u.src[at // width], at % width)
-        if u.op in (Op.LOAD, Op.ACCUMULATOR, Op.DOT2):
+        if u.op in (Op.LOAD, Op.ACCUMULATOR, Op.DOT2, Op.ROW):
             opaque = UOp(Op.PARAM, (), Param(_OPAQUE + len(self.lanes), (), u.dtype))
             if u.dtype in INTEGERS | {BOOL}:
                 self.given[opaque] = limits(u.dtype)

@@ -29,12 +29,25 @@ class Emitter(Protocol):
     fixed: dict[UOp, int]
     values: dict[tuple[Any, ...], UOp]
     depends: Mapping[UOp, tuple[UOp, ...]]
+    reads: dict[UOp, set[UOp]]
     bounds: dict[UOp, list[UOp]]
     wanted: Mapping[UOp, tuple[Mask, ...]]
     fuses: bool
 
     def emit(self, u: UOp) -> UOp:
         """The value of a node, emitted if it has not been."""
+
+    def held(self, u: UOp) -> UOp | None:
+        """What has been emitted for a node, None if nothing has."""
+
+    def value(self, u: UOp) -> UOp:
+        """What has been emitted for a node."""
+
+    def sum(self, index: UOp) -> tuple[list[tuple[UOp, int]], int]:
+        """An address as terms and coefficients."""
+
+    def address(self, index: UOp) -> tuple[UOp, int, int, int]:
+        """Base, constant offset, lanes, stride."""
 
     def key(self, u: UOp) -> tuple[Any, ...]:
         """The node and where the ranges that it depends on stand."""
@@ -85,10 +98,14 @@ class Folding:
     the index: that is the same for all coordinates, so it is one instruction beside them.  What
     coordinates and lanes add follows when the loops have ended; the least index with the best
     value is then the first.
+
+    On a unit that multiplies whole matrices, of `rows`, an accumulator is one, and `multiply` adds
+    a product to it.
     """
 
-    def __init__(self, emitter: Emitter, node: UOp) -> None:
-        self.e, self.node = emitter, node
+    def __init__(self, emitter: Emitter, node: UOp, rows: UOp | None = None,
+                 multiply: Callable[[Folding, UOp], UOp] | None = None) -> None:  # fmt: skip
+        self.e, self.node, self.multiply = emitter, node, multiply
         self.op: Op = node.arg.op
         self.index: DType | None = node.arg.index
         self.body, ranges = node.src[0], node.src[1:]
@@ -103,7 +120,9 @@ class Folding:
         self.lanes = [r for r in around if r.arg.place is Place.LANE]
         lanes = self.lanes + [r for r in self.own if r.arg.place is Place.LANE]
         self.width = lanes[0].arg.size if lanes else 0
-        self.shape = (self.width,) if self.width else ()
+        self.shape: tuple[int, ...] = (self.width,) if self.width else ()
+        if rows is not None:
+            self.shape = (rows.arg.size, self.width)
 
     def run(self) -> None:
         """Emit the reduction in the loop it belongs to, and remember its value everywhere."""
@@ -227,7 +246,7 @@ class Folding:
     def _add(self, total: UOp) -> Total:
         e = self.e
         if self.unit:
-            return (self._on_unit(total),)
+            return ((self.multiply or Folding._on_unit)(self, total),)
         product_ = self.body.op is Op.MUL and self.body.dtype in FLOATS
         if self.op is Op.ADD and product_ and self._mask() is None and e.fuses:
             x, y = (e.emit(s) for s in self.body.src)
@@ -282,6 +301,8 @@ class Folding:
         """What all accumulators of one coordinate have come to."""
         e, add = self.e, self.e.code.add
         best = self._together(self.op, [total[0] for total in parts.values()])
+        if self.multiply is not None:
+            return add(UOp(Op.SPILL, (best,)))
         if self.index is None:
             return best
         best = e.widen(best, self.width) if self.width else best

@@ -24,7 +24,8 @@ from tfn.lower.depends import dependences
 from tfn.lower.kernel import Target
 from tfn.lower.model import Model, few_operations, inside, model_of
 from tfn.lower.split import Nest
-from tfn.lower.tile import best_tile, unit
+from tfn.lower.tile import best_tile
+from tfn.lower.unit import on_unit
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, nodes, walk
@@ -47,7 +48,9 @@ SHORT_ROW = 8
 def choose(n: Nest, target: Target) -> Nest:
     """The nest with its loops merged, vectorised, tiled and shared."""
     start = begin(n, target)
-    if start.contraction is not None:
+    if any(r.arg.place is Place.UNIT for r in start.nest.loops):
+        n = _blocks(start, target)
+    elif start.contraction is not None:
         n = _tile(start, start.contraction)
     else:
         n = _stream(start)
@@ -77,9 +80,9 @@ def begin(n: Nest, target: Target) -> Start:
     contraction = next((f for f in split.folds(n.body) if model.contracts(f)), None)
     if contraction is None or not model.reuses(contraction, lane):
         return Start(n, model, lane, None)
-    on_unit = _on_unit(n, contraction, target)
-    if on_unit is not None:
-        n, lane = on_unit
+    found = on_unit(n, contraction, target)
+    if found is not None:
+        n, lane = found
     elif lane in contraction.src[1:]:  # dot products: vectors along the reduced axis
         n, _ = split.tile(n, lane, 1, model.lanes)
     model = model if n is model.nest else model_of(n, target)
@@ -184,30 +187,32 @@ def _far(model: Model, fold: UOp, lane: UOp) -> set[UOp]:
     return of if lane in of and size_bytes > model.cache_bytes // 2 else set()
 
 
-def _on_unit(n: Nest, fold: UOp, target: Target) -> tuple[Nest, UOp] | None:
-    """The nest with its reduction on the target's matrix unit, and its vector axis, if that can be.
-
-    Along the reduction both operands step by one; along the vector axis one of them steps by two,
-    from pair to pair, and the other stands still.
+def _blocks(start: Start, target: Target) -> Nest:
+    """A contraction by whole matrices: blocks of columns that the second cache holds stay there
+    while all rows stream by, or else blocks of rows.
     """
-    loads = [s.src[0] if s.op is Op.CAST else s for s in fold.src[0].src]
-    if any(u.op is not Op.LOAD or len(u.src) > 2 or u.dtype not in unit(target) for u in loads):
-        return None
-    for r in fold.src[1:]:
-        if r.arg.size % 2:
-            continue
-        made, neighbour = split.tc(n, r)
-        made = split.tidy(made)
-        model = model_of(made, target)
-        access = [(u, terms) for u, terms, _ in model.access if u.op is Op.LOAD]
-        both = [(u, terms) for u, terms in access if neighbour in model.depends[u]]
-        if len(both) != 2 or any(model.stride(*one, neighbour) != 1 for one in both):
-            continue
-        for lane in made.loops:
-            steps = sorted(model.stride(*one, lane) for one in both)
-            if steps == [0, 2]:
-                return made, lane
-    return None
+    n, model, _, fold = start
+    assert fold is not None
+    a, b = (set(model.depends[s]) for s in fold.src[0].src)
+    if any(r.arg.place is Place.UNIT for r in n.loops if r in b):
+        a, b = b, a
+    loops = [r for r in n.loops if r.arg.place is Place.LOOP]
+    batch = [r for r in loops if r in a & b]
+    depth = prod(r.arg.size for r in fold.src[1:])
+    itemsize = max(u.dtype.itemsize for u in walk([fold]) if u.op is Op.LOAD)
+    for side in (b - a, a - b):
+        inner = [r for r in loops if r in side]
+        others = [r for r in loops if r not in batch and r not in inner]
+        whole_bytes = depth * prod(r.arg.size for r in n.loops if r in side) * itemsize
+        if 2 * whole_bytes <= target.l2_bytes:
+            return _ordered(n, [*batch, *others])
+        outer = max(inner, key=lambda r: r.arg.size)
+        most = max(1, target.l2_bytes * outer.arg.size // (2 * whole_bytes))
+        amount = max(k for k in range(1, most + 1) if outer.arg.size % k == 0)
+        if split.is_whole(n, outer) and amount > 1:
+            n, outer, _ = split.split(n, outer, amount, Place.LOOP)
+            return _ordered(n, [*batch, outer, *others])
+    return _ordered(n, [*batch, *(r for r in loops if r in b - a)])
 
 
 def _size(r: UOp | None) -> int:
@@ -403,7 +408,7 @@ def _fold_lane(n: Nest, fold: UOp) -> UOp | None:
 
 def _ordered(n: Nest, first: Sequence[UOp] = ()) -> Nest:
     """Loops, those of `first` outside; then single iterations, unrolled ranges and lanes."""
-    places = {Place.UPCAST: 2, Place.LANE: 3}
+    places = {Place.UPCAST: 2, Place.LANE: 3, Place.UNIT: 3}
     front = {r: i - len(first) for i, r in enumerate(first)}
 
     def key(r: UOp) -> tuple[int, int]:

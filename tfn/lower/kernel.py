@@ -31,7 +31,8 @@ class Target:
         vector_bytes: the width of a vector register.
         vector_registers: how many there are.
         l1_bytes, l2_bytes, l3_bytes: data caches; the last is shared by all cores.
-        lacks: which of FLOOR, CEIL, ROUND, FMA and LDEXP it has no instruction for.
+        lacks: which of FLOOR, CEIL, ROUND, FMA, LDEXP and MMA it has no instruction for, or none
+            that the process may use.
     """
 
     triple: str

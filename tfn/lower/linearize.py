@@ -24,12 +24,13 @@ from typing import Any, cast
 from tfn.dtypes import FLOATS, INT32, INT64
 from tfn.lower.affine import affine
 from tfn.lower.bounds import integer
-from tfn.lower.carry import Folding, Recurring
+from tfn.lower.carry import Recurring
 from tfn.lower.depends import dependences
 from tfn.lower.interleave import interleave
 from tfn.lower.scopes import Scopes
 from tfn.lower.shuffle import transpose
 from tfn.lower.split import Nest
+from tfn.lower.tiles import coordinates, fold
 from tfn.lower.wanted import wanted
 from tfn.trace import build, oracle
 from tfn.trace.argument import Access, Param, Place
@@ -196,7 +197,7 @@ class Emitter:
                 stack.pop()
                 continue
             if node.op is Op.FOLD:
-                Folding(self, node).run()
+                fold(self, node)
                 stack.pop()
                 continue
             sources = self._sources(node)
@@ -432,7 +433,7 @@ class Emitter:
 
     def _stores(self) -> None:
         plain = [u for u in self.body.src if u.op is Op.STORE]
-        for _ in self.coordinates(self.inner):
+        for _ in coordinates(self, self.inner):
             for store in plain:
                 self.store(store)
         for u in self.body.src:

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from math import lcm
+from math import lcm, prod
 from operator import add
 
-from tfn.dtypes import FLOAT32, INT32, INT64, int8, int16, uint8
+from tfn.dtypes import FLOAT32, INT32, INT64, DType, int8, int16, uint8
 from tfn.lower.kernel import Target
+from tfn.lower.layout import LINE_BYTES, aliased, apart, in_panels, panelled, strides
 from tfn.lower.padding import in_phases, pad_explicitly
-from tfn.lower.tile import accumulators, best_tile, unit
+from tfn.lower.tile import accumulators, best_tile
+from tfn.lower.unit import Unit, units
 from tfn.trace import build
 from tfn.trace.argument import Conv, Dot, Reduce
 from tfn.trace.op import ELEMENTWISE, MOVEMENT, Op, Shape
@@ -38,8 +40,6 @@ second operand lies from the next, to be copied."""
 PANEL_ROWS = 256
 """Rows from which on a copy into panels pays, of a second operand as large as the second cache, and
 fewer of a larger one; and columns, of a first operand that is summed over its lines."""
-
-LINE_BYTES = 64
 
 BYTES = frozenset({int8.dtype, uint8.dtype})
 
@@ -91,54 +91,6 @@ def in_groups(u: UOp) -> UOp:
         groups = [parts[i : i + SIDE_BY_SIDE] for i in range(0, len(parts), SIDE_BY_SIDE)]
         parts = [UOp(Op.GBARRIER, (build.concat(group, u.arg),)) for group in groups]
     return u if len(parts) == len(u.src) else build.concat(parts, u.arg)
-
-
-def strides(u: UOp) -> tuple[int, ...] | None:
-    """How far apart in memory neighbours along each axis of a value will lie, in elements.
-
-    None if its axes will not be steps through memory: a regrouping of what has been moved.
-    """
-    if u.op is Op.CAST:
-        return strides(u.src[0])
-    if u.op not in (Op.PERMUTE, Op.SHRINK, Op.FLIP, Op.RESHAPE) or 0 in u.src[0].shape:
-        return _dense(u.shape)
-    inner = strides(u.src[0])
-    if inner is None:
-        return None
-    if u.op is Op.PERMUTE:
-        return tuple(inner[axis] for axis in u.arg)
-    if u.op is Op.SHRINK:
-        return tuple(n * step for n, step in zip(inner, u.arg.step, strict=True))
-    if u.op is Op.FLIP:
-        return inner
-    return _regrouped(u.src[0].shape, inner, u.shape)
-
-
-def _dense(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(build.count(tuple(shape[i + 1 :])) for i in range(len(shape)))
-
-
-def _regrouped(old: Sequence[int], steps: Sequence[int],
-               new: Sequence[int]) -> tuple[int, ...] | None:  # fmt: skip
-    """The strides of a reshape, where each group of axes that it makes is of one stretch."""
-    axes = [(n, step) for n, step in zip(old, steps, strict=True) if n != 1]
-    found: list[int] = []
-    left = 1  # elements of the present group that the axes so far have not used
-    for n in reversed(new):
-        if left == 1 and n != 1:
-            if not axes:
-                return None
-            left, step = axes.pop()
-            while left % n and axes and axes[-1][1] == left * step:
-                left *= axes.pop()[0]
-        if n == 1:
-            found.append(0)
-            continue
-        if left % n:
-            return None
-        found.append(step)
-        left, step = left // n, step * n
-    return tuple(reversed(found))
 
 
 def packed(u: UOp) -> UOp:
@@ -198,15 +150,15 @@ def panels(u: UOp, target: Target) -> UOp:
         return u
     steps, depth = strides(b), b.shape[n]
     height, width = best_tile(rows, -(-columns // lanes), accumulators(target))
-    apart = steps is not None and steps[n] >= APART * columns
+    scattered = steps is not None and steps[n] >= APART * columns
     size_bytes = depth * columns * b.dtype.itemsize
     large = not batch and rows * size_bytes >= PANEL_ROWS * target.l2_bytes
     whole = _uncopied(b)
-    if apart or ((large or (whole is not b and n == 0)) and columns >= MANY_ROWS):
-        b = _panelled(whole, lanes * width, 1)
+    if scattered or ((large or (whole is not b and n == 0)) and columns >= MANY_ROWS):
+        b = panelled(whole, lanes * width, 1)
     c, reach = u.arg.contract_a[0], depth * max(LINE_BYTES, height * a.dtype.itemsize)
     if n == 0 and columns >= PANEL_ROWS and reach >= target.l1_bytes and _across(a, c):
-        a = _panelled(build.permute(a, (c, 1 - c)), lcm(lanes, height), 1)
+        a = panelled(build.permute(a, (c, 1 - c)), lcm(lanes, height), 1)
         return UOp(Op.DOT, (a, b), replace(u.arg, contract_a=(0,)))
     return UOp(Op.DOT, (a, b), u.arg)
 
@@ -253,72 +205,67 @@ def _width(rows: int, columns: int, itemsize: int, target: Target) -> int:
     return lanes * best_tile(rows, -(-columns // lanes), accumulators(target))[1]
 
 
-def _panelled(b: UOp, width: int, together: int) -> UOp:
-    """A view of ``b[*batch, K, N]``, kept as [*batch, N / width, K / together, width, together].
-
-    The last panel is filled up with zeros.  What is such a view already stays as it is.
-    """
-    *batch, lines, columns = b.shape
-    n, count = len(batch), -(-columns // width)
-    if in_panels(b):
-        return b
-    b = build.pad(b, (0,) * (n + 2), (0,) * (n + 1) + (count * width - columns,))
-    b = build.reshape(b, (*batch, lines // together, together, count, width))
-    kept = UOp(Op.GBARRIER, (build.permute(b, (*range(n), n + 2, n, n + 3, n + 1)),))
-    return _unpanelled(kept, (*batch, lines, columns))
-
-
-def in_panels(b: UOp) -> bool:
-    """Whether a matrix is a view of panels."""
-    root, n = b, b.ndim - 2
-    while root.op in (Op.SHRINK, Op.RESHAPE, Op.PERMUTE):
-        root = root.src[0]
-    if root is b or root.ndim != b.ndim + 2 or root.shape[:n] != b.shape[:n]:
-        return False
-    count, lines, width, together = root.shape[n:]
-    fits = lines * together == b.shape[n] and 0 <= count * width - b.shape[n + 1] < width
-    return fits and _unpanelled(root, b.shape) is b
-
-
-def _unpanelled(kept: UOp, shape: Shape) -> UOp:
-    """Panels as the matrix that they were made of."""
-    *batch, lines, _ = shape
-    n = len(batch)
-    view = build.permute(kept, (*range(n), n + 1, n + 3, n, n + 2))
-    view = build.reshape(view, (*batch, lines, kept.shape[n] * kept.shape[n + 2]))
-    return build.shrink(view, (0,) * (n + 2), shape)
-
-
 def for_unit(u: UOp, target: Target) -> UOp:
-    """Operands of a matrix unit that takes neighbours in pairs::
+    """Operands of a matrix unit, which takes neighbours together, as pairs::
 
         dot a b, b: bf16[K, N]   ->   dot a (view of (barrier of b as bf16[N / W, K / 2, W, 2]))
 
-    Small integers are widened to what the unit takes.
+    Small integers are widened to what the unit takes, and zeros fill up groups of neighbours if it
+    multiplies whole matrices.
     """
     arg: Dot = u.arg
     a, b = u.src
-    n, wide = len(arg.batch_b), build.accumulator(arg.dtype)
-    kind = int16.dtype if a.dtype in BYTES else a.dtype
-    lines = [a.shape[i] for i in arg.contract_a]
-    if kind not in unit(target) or wide not in (FLOAT32, INT32):
+    n, wide = len(arg.batch_a), build.accumulator(arg.dtype)
+    if wide not in (FLOAT32, INT32) or len(arg.contract_a) != 1 or 0 in (*u.shape, *a.shape):
         return u
-    if len(lines) != 1 or lines[0] % 2 or (a.ndim, b.ndim) != (n + 2, n + 2) or 0 in u.shape:
+    a = _matrix(a, arg.batch_a, arg.contract_a, last=True)
+    b = _matrix(b, arg.batch_b, arg.contract_b)
+    rows, lines, columns = a.shape[n], a.shape[-1], b.shape[-1]
+    unit = _unit(a.dtype, (rows, columns, lines), target)
+    if unit is None or min(rows, columns) < FEW_COLUMNS:
         return u
-    rows, columns = u.shape[n:]
-    if min(rows, columns) < FEW_COLUMNS:
-        return u
+    more = -lines % unit.together
     steps = strides(a)
-    as_it_is = a.dtype == kind and steps is not None and steps[arg.contract_a[0]] == 1
-    (free,) = (i for i in range(n + 2) if i not in arg.batch_a + arg.contract_a)
-    a = build.cast(build.permute(a, (*arg.batch_a, free, *arg.contract_a)), kind)
-    if not as_it_is:
+    near = steps is not None and steps[-1] == 1
+    as_it_is = near and not more and a.dtype == unit.dtype and not _converted(a)
+    a = build.pad(build.cast(a, unit.dtype), (0,) * (n + 2), (0,) * (n + 1) + (more,))
+    pitch = steps[-2] if steps is not None and as_it_is else a.shape[-1]
+    far = unit.whole and columns >= PANEL_ROWS and aliased(pitch * a.dtype.itemsize)
+    if not near or not (as_it_is or far):
         a = UOp(Op.GBARRIER, (a,))
-    (free,) = (i for i in range(n + 2) if i not in arg.batch_b + arg.contract_b)
-    b = build.cast(build.permute(b, (*arg.batch_b, *arg.contract_b, free)), kind)
-    b = _panelled(b, _width(rows, columns, 4, target), 2)
+    a = apart(a) if far else a
+    b = build.pad(build.cast(b, unit.dtype), (0,) * (n + 2), (0,) * n + (more, 0))
+    width = unit.columns * unit.block(rows, columns)[1]
+    b = panelled(b, width if unit.whole else _width(rows, columns, 4, target), unit.together)
     in_order = tuple(range(n))
-    return build.dot(a, b, ((n + 1,), (n,)), (in_order, in_order), arg.dtype)
+    made = build.dot(a, b, ((n + 1,), (n,)), (in_order, in_order), arg.dtype)
+    return build.reshape(made, u.shape)
+
+
+def _matrix(u: UOp, batch: Shape, sums: Shape, last: bool = False) -> UOp:
+    """An operand as [*batch, sum, free], or with the axis of the sum last."""
+    free = tuple(i for i in range(u.ndim) if i not in batch + sums)
+    parts = (batch, free, sums) if last else (batch, sums, free)
+    kept, m, n = (tuple(u.shape[i] for i in axes) for axes in parts)
+    return build.reshape(build.permute(u, sum(parts, ())), (*kept, prod(m), prod(n)))
+
+
+def _converted(u: UOp) -> bool:
+    """Whether a value is one of another dtype, seen through a view."""
+    while u.op in MOVEMENT:
+        u = u.src[0]
+    return u.op is Op.CAST
+
+
+def _unit(dtype: DType, sizes: tuple[int, int, int], target: Target) -> Unit | None:
+    """The unit for a product of so many rows, columns and neighbours."""
+    rows, columns, depth = sizes
+    for kind in (dtype, int16.dtype) if dtype in BYTES else (dtype,):
+        for unit in units(target, kind):
+            whole = depth + -depth % unit.together if unit.whole else depth
+            if unit.fits(rows, columns, whole):
+                return unit
+    return None
 
 
 def _pieces(u: UOp, rows: int, axis_size: int, target: Target) -> int:

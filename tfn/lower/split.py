@@ -115,7 +115,7 @@ def split(n: Nest, r: UOp, amount: int, place: Place) -> tuple[Nest, UOp, UOp]:
             f"cannot split {name(r)} by {amount}",
             hint="only whole loops without an order are split, by positive amounts",
         )
-    if size % amount and place not in (Place.UPCAST, Place.LANE):
+    if size % amount and place not in (Place.UPCAST, Place.LANE, Place.UNIT):
         raise SplitError(
             f"cannot split {name(r)} by {amount} into loops: {size % amount} of {size} are left",
             hint="take an amount that divides it, or unroll the inner part",
@@ -144,7 +144,8 @@ def part(n: Nest, r: UOp, amount: int) -> Nest:
     return tidy(replace(made, opts=(*n.opts, f"part({name(r)}, {amount})")))
 
 
-def tile(n: Nest, r: UOp, upcast: int, lanes: int) -> tuple[Nest, UOp]:
+def tile(n: Nest, r: UOp, upcast: int, lanes: int,
+         where: Place = Place.LANE) -> tuple[Nest, UOp]:  # fmt: skip
     """Cut a range into blocks of `upcast` vectors::
 
         for r in range(N): f(r)
@@ -153,7 +154,8 @@ def tile(n: Nest, r: UOp, upcast: int, lanes: int) -> tuple[Nest, UOp]:
                     for c in range(lanes):       # one vector
                         f((a * upcast + b) * lanes + c)
 
-    Returns the nest and `a`.
+    Or of so many rows that a matrix unit takes at once, if `where` says so.  Returns the nest
+    and `a`.
 
     Raises:
         SplitError: as `split` does.
@@ -171,23 +173,30 @@ def tile(n: Nest, r: UOp, upcast: int, lanes: int) -> tuple[Nest, UOp]:
     src_b = () if whole else ((left + (lanes - 1)) // lanes,)
     b = UOp(Op.RANGE, src_b, Range(number + 1, upcast, Place.UPCAST))
     src_c = () if whole else (left - b * lanes,)
-    c = UOp(Op.RANGE, src_c, Range(number + 2, lanes, Place.LANE))
-    note = f"tile({name(r)}, {upcast}, {lanes})"
+    c = UOp(Op.RANGE, src_c, Range(number + 2, lanes, where))
+    note = f"tile({name(r)}, {upcast}, {lanes}{'' if where is Place.LANE else f', {where.value}'})"
     return _rewrite(n, {r: a * block + b * lanes + c}, {r: (a, b, c)}, note), a
 
 
-def tc(n: Nest, r: UOp) -> tuple[Nest, UOp]:
-    """Run a reduction of products on a matrix unit, which takes neighbours in pairs::
+def tc(n: Nest, r: UOp, depth: int = 2) -> tuple[Nest, UOp]:
+    """Run a reduction of products on a matrix unit, which takes so many neighbours at once::
 
         for r in range(N): sum += a[r] * b[r]
         ->  for p in range(N / 2):
                 for q in range(2):       # one instruction
                     sum += a[2 * p + q] * b[2 * p + q]
 
+    A unit that multiplies whole matrices takes rows and columns at once, too, by `tile`::
+
+        for i in range(M): for j in range(N): for r in range(K): sum += a[i, r] * b[r, j]
+        ->  for p in range(K / 32):
+                for x in range(16): for y in range(16): for q in range(32):  # one instruction
+                    sum += a[.. + x, 32 * p + q] * b[32 * p + q, .. + y]
+
     Raises:
-        SplitError: as `split` does, and if the iterations do not come in pairs.
+        SplitError: as `split` does.
     """
-    n, _, q = split(n, r, 2, Place.UNIT)
+    n, _, q = split(n, r, depth, Place.UNIT)
     return n, q
 
 
@@ -337,7 +346,8 @@ def _merged(n: Nest, a: UOp, b: UOp) -> Nest:
 _REPLAY: dict[str, Callable[[Nest, Sequence[Any]], Nest]] = {
     "split":         lambda n, words: split(n, words[0], int(words[1]), Place(words[2]))[0],
     "part":          lambda n, words: part(n, words[0], int(words[1])),
-    "tile":          lambda n, words: tile(n, words[0], int(words[1]), int(words[2]))[0],
+    "tile":          lambda n, words: tile(n, words[0], int(words[1]), int(words[2]),
+                                           *map(Place, words[3:]))[0],
     "place":         lambda n, words: place(n, words[0], Place(words[1]))[0],
     "reorder":       reorder,
     "reorder_folds": lambda n, rs: reorder_folds(n, {r: -i for i, r in enumerate(rs)}),

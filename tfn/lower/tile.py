@@ -4,26 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from tfn.dtypes import BFLOAT16, DType, int16
 from tfn.lower.kernel import Target
 
 
 def accumulators(target: Target) -> int:
     """How many vector registers a tile may keep sums in; the others hold operands."""
     return 26 if target.vector_registers >= 32 else 12
-
-
-def unit(target: Target) -> frozenset[DType]:
-    """The dtypes of which the target's matrix unit adds products, two at a time, to 32 bits.
-
-    Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: VDPBF16PS and
-    VPDPWSSD.
-    """
-    features = target.features.split(",")
-    return frozenset(d for f, d in _UNIT.items() if f in features and target.vector_bytes == 64)
-
-
-_UNIT = {"+avx512bf16": BFLOAT16, "+avx512vnni": int16.dtype}
 
 
 BODY = 0.001

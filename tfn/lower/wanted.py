@@ -24,7 +24,7 @@ from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, nodes, walk
 
-INSIDE = frozenset({Place.UPCAST, Place.LANE})
+INSIDE = frozenset({Place.UPCAST, Place.LANE, Place.UNIT})
 """Where the ranges of a tile are."""
 
 FAR = 1 << 30

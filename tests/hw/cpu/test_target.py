@@ -7,6 +7,7 @@ import platform
 import pytest
 
 from tfn.errors import ArgumentError
+from tfn.hw.cpu import target as module
 from tfn.hw.cpu.target import TARGETS, cache_bytes, host, named, vectors
 from tfn.trace.op import Op
 
@@ -55,3 +56,18 @@ def test_targets_have_names():
     assert named("host") is host()
     with pytest.raises(ArgumentError, match="targets are host, x86-64, x86-64-v3"):
         named("vax")
+
+
+def test_tile_registers_are_used_if_the_system_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    for allowed in (True, False):
+        monkeypatch.setattr(module, "_may_use_tiles", lambda allowed=allowed: allowed)
+        assert (Op.MMA in module._lacks("x86_64", {"amx-tile": True})) != allowed
+        assert Op.MMA in module._lacks("x86_64", {})
+        assert Op.MMA in module._lacks("aarch64", {"amx-tile": True})
+
+
+def test_the_system_is_asked_without_harm_wherever_this_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module.sys, "platform", "darwin")
+    assert not module._may_use_tiles()

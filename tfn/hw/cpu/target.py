@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -25,6 +27,8 @@ _V4 = f"{_V3},+avx512f,+avx512bw,+avx512cd,+avx512dq,+avx512vl"
 _ROUNDS = frozenset({Op.FLOOR, Op.CEIL, Op.ROUND})
 _FUSES = frozenset({Op.FMA})
 _SCALES = frozenset({Op.LDEXP})
+_MULTIPLIES = frozenset({Op.MMA})
+_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XTILEDATA = 158, 0x1023, 18
 
 TARGETS: dict[str, Target] = {
     "x86-64":    Target(_X86, "x86-64", "", 16, 16,
@@ -98,6 +102,21 @@ def host() -> Target:
     )  # fmt: skip
 
 
+def _may_use_tiles() -> bool:
+    """Whether Linux lets this process use the tile registers, which it has to be asked for once.
+
+    All threads may then.  Refused, or elsewhere, code does without.
+
+    Source: Linux, Documentation/arch/x86/xstate.rst.
+    """
+    if sys.platform != "linux":
+        return False
+    try:
+        return not ctypes.CDLL(None).syscall(_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XTILEDATA)
+    except (OSError, AttributeError):
+        return False
+
+
 def _lacks(architecture: str, features: dict[str, bool]) -> frozenset[Op]:
     """What the processor has no instruction for."""
     needs = {
@@ -105,4 +124,6 @@ def _lacks(architecture: str, features: dict[str, bool]) -> frozenset[Op]:
         "riscv64": (("zfa", _ROUNDS), ("", _SCALES)),
     }
     asked = needs.get(architecture, (("", _SCALES),))
+    if not (features.get("amx-tile") and architecture == "x86_64" and _may_use_tiles()):
+        asked = (*asked, ("", _MULTIPLIES))
     return frozenset().union(*(ops for feature, ops in asked if not features.get(feature)))

@@ -23,6 +23,7 @@ from tfn.dtypes import DType
 from tfn.errors import CompileError
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.loader import Loader
+from tfn.hw.cpu.target import host
 from tfn.lower.kernel import Kernel, Target
 
 SAMPLES, SAMPLE_NS, ALL_NS = 5, 20_000, 20_000_000
@@ -118,6 +119,7 @@ def _filled(size: int, dtype: DType) -> np.ndarray[Any, Any]:
 
 def main() -> None:
     """The child: one answer for each line, until there are no more."""
+    host()  # which asks for the registers that this process may use
     for line in sys.stdin:
         sys.stdout.write(json.dumps(timed(json.loads(line))) + "\n")
         sys.stdout.flush()

@@ -79,6 +79,11 @@ class Writer:
         gate = f" if {self.name(u.src[2])}" if len(u.src) == 3 else ""
         self.let(u, f"load {self.address(u)}{gate}")
 
+    def tile(self, u: UOp) -> None:
+        """``v1 = tile a[i1 + 64*row + lane]``."""
+        parts = [self.name(u.src[1]), *([str(u.arg.offset)] if u.arg.offset else [])]
+        self.let(u, f"tile {self.name(u.src[0])}[{' + '.join(parts)} + {u.arg.pitch}*row + lane]")
+
     def store(self, u: UOp) -> None:
         """``store b[i1 + lane] = v2``."""
         gate = f" if {self.name(u.src[3])}" if len(u.src) == 4 else ""
@@ -123,5 +128,5 @@ WRITE: dict[Op, Callable[[Writer, UOp], None]] = {
     Op.LOAD: Writer.load, Op.STORE: Writer.store, Op.PREFETCH: Writer.prefetch,
     Op.LOOP: Writer.loop,
     Op.ACCUMULATOR: Writer.accumulator, Op.LEAVE: Writer.leave, Op.END: Writer.end,
-    Op.ACROSS: Writer.across,
+    Op.ACROSS: Writer.across, Op.TILE: Writer.tile,
 }  # fmt: skip

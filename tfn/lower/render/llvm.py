@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tfn.dtypes import BFLOAT16, BOOL, FLOAT32, FLOATS, UNSIGNED, DType
-from tfn.lower.render import access
+from tfn.lower.render import access, matrix
 from tfn.lower.render.access import zero
 from tfn.lower.render.writer import TYPES, Writer, literal, scalar, suffix, typed, vector
 from tfn.trace.op import Op
@@ -34,7 +34,7 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
         made = RENDER[u.op](w, u)
         if made:
             w.names[u] = made
-    body = "\n".join(w.lines)
+    body = "\n".join([*w.kept, *w.lines])
     declarations = "\n".join(sorted(w.declared.values()))
     return (
         f"define void @{name}(i64 %begin, i64 %end, ptr noalias readonly %operands) #0 {{\n"
@@ -68,8 +68,14 @@ def _loop(w: Writer, u: UOp) -> str:
 def _accumulator(w: Writer, u: UOp) -> str:
     loop, start = u.src
     name = w.fresh()
-    w.opened[u] = (len(w.lines), w.opened[loop][1], "")
-    w.lines.append(f"  {name} = phi {typed(u)} [ {w(start)}, %{w.opened[loop][1]} ]")
+    at, before, _ = w.opened[loop]
+    if len(u.shape) == 2 and start.op is Op.CONST:  # made just before the loop
+        first = w.fresh()
+        w.lines[at - 2] = f"  {first} = {matrix.zero(w, start)}\n{w.lines[at - 2]}"
+    else:
+        first = w(start)
+    w.opened[u] = (len(w.lines), before, "")
+    w.lines.append(f"  {name} = phi {typed(u)} [ {first}, %{before} ]")
     return name
 
 
@@ -388,6 +394,6 @@ RENDER: dict[Op, Row] = {
     **dict.fromkeys(_ARITHMETIC, _arithmetic), **dict.fromkeys(_EXTREME, _extreme),
     **dict.fromkeys(_COMPARE, _compare), **dict.fromkeys(_CALLS, _call),
     Op.NEG: _neg, Op.NOT: _not, Op.WHERE: _where, Op.FLOORDIV: _division, Op.MOD: _division,
-    Op.CAST: _cast, Op.BITCAST: _bitcast, Op.LDEXP: _ldexp,
+    Op.CAST: _cast, Op.BITCAST: _bitcast, Op.LDEXP: _ldexp, **matrix.RENDER,
 }
 # fmt: on

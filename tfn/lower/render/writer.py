@@ -31,7 +31,9 @@ def stored(dtype: DType) -> str:
 
 
 def typed(u: UOp) -> str:
-    """The type of a node's value: a scalar or a vector."""
+    """The type of a node's value: a scalar, a vector, or a matrix in a register."""
+    if len(u.shape) == 2:
+        return "x86_amx"
     return vector(TYPES[u.dtype], u.shape)
 
 
@@ -71,12 +73,14 @@ class Writer:
         names: of values.
         block: the label of the present block.
         declared: the intrinsics in use, by name.
+        kept: what lies on the stack: that is reserved at the beginning.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.names: dict[UOp, str] = {BEGIN: "%begin", END: "%end"}
         self.declared: dict[str, str] = {}
+        self.kept: list[str] = []
         self.block = "entry"
         self.count = 0
         self.pointers: dict[tuple[str, UOp, UOp], str] = {}
@@ -104,6 +108,12 @@ class Writer:
         """A new name for the value of an instruction."""
         name = self.fresh()
         self.lines.append(f"  {name} = {text}")
+        return name
+
+    def stack(self, kind: str) -> str:
+        """A new place on the stack, on a line of the cache."""
+        name = self.fresh()
+        self.kept.append(f"  {name} = alloca {kind}, align 64")
         return name
 
     def intrinsic(self, name: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:

@@ -97,5 +97,5 @@ RENDER: dict[Op, Row] = {
     Op.CAST: values.cast, Op.BITCAST: values.bitcast, Op.DOT2: values.neighbours,
 }
 # fmt: on
-LACKS = frozenset({Op.LDEXP})
-"""What C has for scalars alone, and in a library that need not be there."""
+LACKS = frozenset({Op.LDEXP, Op.MMA, Op.TILE, Op.SPILL, Op.ROW})
+"""What C has for scalars alone, and in a library that need not be there; and what needs leave."""
