@@ -47,6 +47,7 @@ BASES = {"Protocol", "Enum", "IntEnum", "Exception", "NamedTuple", "TypedDict", 
 
 EXCEPTIONS = {
     "tfn/trace/uop.py": {"ref"},  # weakref.ref has no other way to carry its key
+    "tfn/config.py": {"ModuleType"},  # a module has no other way to notice an assignment
     "tfn/members.py": {"type"},  # a metaclass is one
     "tfn/tree.py": {"PyTreeEntry"},  # optree has no other way to print a user's key
     "tfn/hw": {"Structure"},  # ctypes has no other way to lay out a struct

@@ -1,4 +1,4 @@
-"""The only reader of the environment: at most eight knobs, read once at import.
+"""The only reader of the environment: at most nine knobs, read once at import.
 
 Every knob that a pass reads is part of the key of what the pass makes.
 """
@@ -6,9 +6,11 @@ Every knob that a pass reads is part of the key of what the pass makes.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 _WATCHERS: list[Callable[[], None]] = []
@@ -33,6 +35,8 @@ class Config:
         key_reuse: whether a random key may be used twice (TFN_KEY_REUSE).
         debug_nans: whether each result is searched for NaN, and the operation named that made the
             first (TFN_DEBUG_NANS).
+        flush_denormals: whether numbers below the smallest normal one are taken for zero, as JAX
+            does on CPUs, and some processors need to be fast; on x86-64 (TFN_FLUSH_DENORMALS).
         native_dispatch: calls through native builtins, else through ctypes (TFN_NATIVE_DISPATCH).
     """
 
@@ -45,17 +49,41 @@ class Config:
     )
     key_reuse: bool = field(default_factory=lambda: os.environ.get("TFN_KEY_REUSE", "0") != "0")
     debug_nans: bool = field(default_factory=lambda: os.environ.get("TFN_DEBUG_NANS", "0") != "0")
+    flush_denormals: bool = field(
+        default_factory=lambda: os.environ.get("TFN_FLUSH_DENORMALS", "0") != "0"
+    )
     native_dispatch: bool = field(
         default_factory=lambda: os.environ.get("TFN_NATIVE_DISPATCH", "1") != "0"
     )
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name not in FIELDS:
+            raise AttributeError(f"there is no setting {name!r}; settings are {', '.join(FIELDS)}")
         object.__setattr__(self, name, value)
         for watcher in _WATCHERS:
             watcher()
 
 
+FIELDS = tuple(Config.__annotations__)
 config = Config()
+
+
+class _Settings(ModuleType):
+    """This module, whose attributes are the settings, too: ``tfn.config.threads = 2``."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in FIELDS:
+            return getattr(config, name)
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in vars(self) or name.startswith("__"):
+            super().__setattr__(name, value)
+        else:
+            setattr(config, name, value)
+
+
+sys.modules[__name__].__class__ = _Settings
 
 
 def watch(watcher: Callable[[], None]) -> None:

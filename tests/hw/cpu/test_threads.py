@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 import textwrap
@@ -148,6 +149,20 @@ def test_every_thread_keeps_ieee_arithmetic():
     print(bits > 0)
     """
     assert process(code) == "True\n"
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere denormals are always kept")
+def test_denormals_are_flushed_on_demand():
+    """By all threads, until they are wanted again; the caller's own mode stays as it is."""
+    code = """
+    tiny = np.full(50 * 64, 1e-42, np.float32)
+    found = []
+    for config.flush_denormals in (False, True, False):
+        found.append(bool(sums(device, run, tiny)[0] > 0))
+        assert np.float32(1e-42) * np.float32(0.5) > 0
+    print(*found)
+    """
+    assert process(code) == "True False True\n"
 
 
 def test_as_many_threads_as_cores_by_default(monkeypatch):

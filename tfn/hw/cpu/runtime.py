@@ -27,7 +27,7 @@ _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 _WAIT, _WAKE = 0 | 128, 1 | 128  # private to this process
 
 # What a thread does while it spins; and around a program: libraries loaded by Python may have
-# told a thread to flush denormal numbers, and results must not depend on who computes them.
+# told a thread to flush denormal numbers or not, and results must not depend on who computes them.
 _PAUSE = {
     "x86_64": "call void @llvm.x86.sse2.pause()",
     "aarch64": "call void @llvm.aarch64.isb(i32 15)",
@@ -35,10 +35,8 @@ _PAUSE = {
 }
 _X86_ENTER = """
   %saved = alloca i32
-  %plain = alloca i32
   call void @llvm.x86.sse.stmxcsr(ptr %saved)
-  store i32 8064, ptr %plain
-  call void @llvm.x86.sse.ldmxcsr(ptr %plain)"""
+  call void @llvm.x86.sse.ldmxcsr(ptr @float_mode)"""
 _X86_LEAVE = "\n  call void @llvm.x86.sse.ldmxcsr(ptr %saved)"
 
 _FUTEX = """
@@ -71,6 +69,7 @@ declare i32 @usleep(i32)
 # Words of a call, which belongs to one program: entry 0, offset of sync in the working memory 8,
 # bytes of sync 16, patience in nanoseconds 24, address of the host's entry 32, which `sync` gets.
 _TEXT = """
+@float_mode = global i32 {float_mode}
 define void @enter(ptr %entry, i64 %thread, i64 %threads, ptr %buffers, ptr %arena,
                    ptr %sync) {{{enter}
   call void %entry(i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync){leave}
@@ -316,12 +315,21 @@ declare i32 @clock_gettime(i32, ptr)
 """
 
 
+def float_mode(flush: bool) -> int:
+    """The control word of a thread: exceptions masked; denormal results and operands kept, or 0.
+
+    Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1: MXCSR.
+    """
+    return 0x9FC0 if flush else 0x1F80
+
+
 def text() -> str:
-    """LLVM IR of the functions `run`, `work` and `stop` for this machine."""
+    """LLVM IR of `run`, `work` and `stop` for this machine, and of the word `float_mode`."""
     machine = platform.machine()
     linux = sys.platform == "linux" and machine in _FUTEX_NUMBERS
     x86 = machine == "x86_64"
     return (_TEXT + (_FUTEX if linux else _POLL)).format(
+        float_mode=float_mode(False),
         enter=_X86_ENTER if x86 else "", leave=_X86_LEAVE if x86 else "",
         pause=_PAUSE.get(machine, ""), clock=time.CLOCK_MONOTONIC, idle_ns=IDLE_NS,
         futex=_FUTEX_NUMBERS.get(machine, 0), wait=_WAIT, wake=_WAKE,
