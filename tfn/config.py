@@ -36,7 +36,7 @@ class Config:
         debug_nans: whether each result is searched for NaN, and the operation named that made the
             first (TFN_DEBUG_NANS).
         flush_denormals: whether numbers below the smallest normal one are taken for zero, as JAX
-            does on CPUs, and some processors need to be fast; on x86-64 (TFN_FLUSH_DENORMALS).
+            does on CPUs, and some processors need to be fast (TFN_FLUSH_DENORMALS).
         native_dispatch: calls through native builtins, else through ctypes (TFN_NATIVE_DISPATCH).
     """
 

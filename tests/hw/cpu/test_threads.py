@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import subprocess
 import sys
 import textwrap
@@ -151,7 +150,6 @@ def test_every_thread_keeps_ieee_arithmetic():
     assert process(code) == "True\n"
 
 
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere denormals are always kept")
 def test_denormals_are_flushed_on_demand():
     """By all threads, until they are wanted again; the caller's own mode stays as it is."""
     code = """

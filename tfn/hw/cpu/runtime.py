@@ -33,11 +33,25 @@ _PAUSE = {
     "aarch64": "call void @llvm.aarch64.isb(i32 15)",
     "arm64": "call void @llvm.aarch64.isb(i32 15)",
 }
-_X86_ENTER = """
+_X86 = (
+    """
   %saved = alloca i32
   call void @llvm.x86.sse.stmxcsr(ptr %saved)
-  call void @llvm.x86.sse.ldmxcsr(ptr @float_mode)"""
-_X86_LEAVE = "\n  call void @llvm.x86.sse.ldmxcsr(ptr %saved)"
+  call void @llvm.x86.sse.ldmxcsr(ptr @float_mode)""",
+    """
+  call void @llvm.x86.sse.ldmxcsr(ptr %saved)""",
+)
+_ARM = (
+    """
+  %saved = call i64 @llvm.aarch64.get.fpcr()
+  %mode = load i32, ptr @float_mode
+  %word = zext i32 %mode to i64
+  call void @llvm.aarch64.set.fpcr(i64 %word)""",
+    """
+  call void @llvm.aarch64.set.fpcr(i64 %saved)""",
+)
+_AROUND = {"x86_64": _X86, "aarch64": _ARM, "arm64": _ARM}
+_MODES = {"x86_64": (0x1F80, 0x9FC0), "aarch64": (0, 1 << 24), "arm64": (0, 1 << 24)}
 
 _FUTEX = """
 define void @sleep(ptr %pool, i64 %seen) {{
@@ -316,21 +330,21 @@ declare i32 @clock_gettime(i32, ptr)
 
 
 def float_mode(flush: bool) -> int:
-    """The control word of a thread: exceptions masked; denormal results and operands kept, or 0.
+    """The control word of this machine's threads: denormal numbers are kept, or taken for zero.
 
-    Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1: MXCSR.
+    Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, MXCSR; Arm
+    Architecture Reference Manual for A-profile, FPCR.
     """
-    return 0x9FC0 if flush else 0x1F80
+    return _MODES.get(platform.machine(), (0, 0))[flush]
 
 
 def text() -> str:
     """LLVM IR of `run`, `work` and `stop` for this machine, and of the word `float_mode`."""
     machine = platform.machine()
     linux = sys.platform == "linux" and machine in _FUTEX_NUMBERS
-    x86 = machine == "x86_64"
+    enter, leave = _AROUND.get(machine, ("", ""))
     return (_TEXT + (_FUTEX if linux else _POLL)).format(
-        float_mode=float_mode(False),
-        enter=_X86_ENTER if x86 else "", leave=_X86_LEAVE if x86 else "",
+        float_mode=float_mode(False), enter=enter, leave=leave,
         pause=_PAUSE.get(machine, ""), clock=time.CLOCK_MONOTONIC, idle_ns=IDLE_NS,
         futex=_FUTEX_NUMBERS.get(machine, 0), wait=_WAIT, wake=_WAKE,
         epoch_at=4 if sys.byteorder == "little" else 0,
