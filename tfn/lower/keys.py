@@ -56,10 +56,12 @@ def restored(bits: UOp, dtype: DType) -> UOp:
     """The value whose `whole` bits are these.
 
     Example:
-        >>> from tfn.dtypes import INT8, UINT8
+        >>> from tfn.dtypes import int8, uint8
+        >>> from tfn.trace import oracle
         >>> from tfn.trace.uop import const
-        >>> [int(restored(const(i, UINT8), INT8).arg.value) for i in (0, 128, 255)]
-        [-128, 0, 127]
+        >>> lowest = restored(const(0, uint8.dtype), int8.dtype)
+        >>> oracle.evaluate([lowest], {})[0].item()
+        -128
     """
     if dtype == BOOL:
         return build.cast(bits, BOOL)
