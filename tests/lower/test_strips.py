@@ -209,9 +209,10 @@ def test_memory_of_long_sequences(f: Callable[..., Any]) -> None:
     x = tfn.ShapeDtypeStruct((1, 2048, 8, 64), FLOAT32)
     inputs, square = 3 * 2048 * 8 * 64 * 4, 8 * 2048 * 2048 * 4
     forward = tfn.jit(f).memory_analysis(x, x, x).temporary_bytes
-    backward = tfn.jit(gradient(f, 3)).memory_analysis(x, x, x).temporary_bytes
+    near = replace(host(), l2_bytes=1 << 20)  # strips are as large as the cache allows
+    backward = lower(tfn.make_jaxpr(gradient(f, 3))(x, x, x), near).arena_bytes
     assert forward < 2 * inputs < square / 4
-    assert backward < 3 * inputs + 2 * host().l2_bytes < square / 3
+    assert backward < 3 * inputs < square / 3
 
 
 def test_kernels_of_a_strip() -> None:
