@@ -55,6 +55,7 @@ def check_passes(
 
     stages: list[RangesStage] = ranges.run(function, target)
     values: list[Any] = [stage.body for stage in stages]
+    by_hand = [*map(_sort, values)]
     for stage in stages:
         _checked(ranges, [stage.body], Stage.RANGES)
     _same(ranges, want, _run(function, stages, values, env), tolerance)
@@ -68,7 +69,8 @@ def check_passes(
             tiles = [sort.form_of(v).groups if _sort(v) else t
                      for v, t in zip(values, tiles, strict=True)]  # fmt: skip
             values = [sort.instructions(v, target)[0] if _sort(v) else v for v in values]
-        values = [v if _by_hand(v) else step.run(v, target) for v in values]
+        values = [v if hand else step.run(v, target)
+                  for v, hand in zip(values, by_hand, strict=True)]  # fmt: skip
         for v in values:
             if not _sort(v):
                 _checked(step, list(v) if isinstance(v, tuple) else [_body(v)], after)
@@ -84,10 +86,6 @@ def _real(x: Any) -> Any:
 
 def _sort(value: Any) -> bool:
     return isinstance(value, UOp) and value.op is Op.TUPLE
-
-
-def _by_hand(value: Any) -> bool:
-    return _sort(value) or isinstance(value, tuple)
 
 
 def _body(value: Any) -> UOp:

@@ -121,11 +121,12 @@ def test_every_pass_keeps_the_meaning(name: str, target: object) -> None:
 def test_a_planted_wrong_pass_is_named() -> None:
     outputs, params = PROGRAMS["softmax"]
     for i, step in enumerate(pipeline.PASSES[3:], start=3):
-        if step.name == "linearize":
-            continue
 
         def broken(value: object, target: object, step: pipeline.Pass = step) -> object:
             made = step.run(value, target)
+            if step.after == "LINEAR":
+                last = [u for u in made if u.op is Op.STORE][-1]
+                return tuple(u for u in made if u is not last)
             body = made if isinstance(made, UOp) else made.body
             store = body.src[0]
             wrong = UOp(Op.STORE, (store.src[0], store.src[1], store.src[2] * 2.0), store.arg)

@@ -42,6 +42,7 @@ Files in reading order:
     shuffle     values moved between lanes
     linearize   loops, scalars and vectors in order
     interleave  values that take turns in memory, read and written as whole vectors
+    ahead       what is read after a long sum, asked for before it
     render      the text of each target
     byhand      instructions that are written by hand
     keys        bits of keys in the order of their values

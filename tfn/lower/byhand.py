@@ -50,7 +50,7 @@ class Code:
         self.scopes.here(UOp(Op.STORE, src, Access(0, 1, 0)))
 
     def prefetch(self, buffer: UOp, at: UOp) -> None:
-        """Ask for the line of an element that will be written soon; it need not be there."""
+        """Ask for the line of an element that is wanted soon; it need not be there."""
         self.scopes.here(UOp(Op.PREFETCH, (buffer, self._address(at)), Access(0, 1, 0)))
 
     def _address(self, at: UOp) -> UOp:

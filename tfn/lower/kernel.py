@@ -80,7 +80,7 @@ class Kernel:
 
     Attributes:
         name: symbol of the function; the same for the same body, options and target.
-        body: the SINK over ranges, after its splits.
+        body: the SINK over ranges, after its splits; as `source` if another process made it.
         opts: the opt-ops that were applied, in order, as text.
         tiles: size of the parallel range, 1 if there is none.
         text: LLVM IR, or C: what the program is written in.

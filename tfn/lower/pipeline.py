@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from tfn.errors import CompileError, SplitError
 from tfn.frozen import frozen
-from tfn.lower import choose, cut, decompose, linearize, pairs, ranges, schedule, sort, split
+from tfn.lower import ahead, choose, cut, decompose, linearize, pairs, ranges, schedule, sort, split
 from tfn.lower.kernel import Kernel, Program, Slot, Space, Step, Target, Written, flatten
 from tfn.lower.render import driver, llvm
 from tfn.lower.schedule import Schedule
@@ -51,6 +51,7 @@ PASSES = (
     Pass("split",     lambda u, target: choose.choose(split.nest(u), target), "RANGES", "SPLIT"),
     Pass("linearize", lambda n, target: linearize.linearize(n, Op.FMA not in target.lacks),
          "SPLIT", "LINEAR"),
+    Pass("ahead",     lambda u, target: ahead.ahead(u, target),  "LINEAR",  "LINEAR"),
 )
 # fmt: on
 
@@ -180,8 +181,8 @@ def _made_again(made: Kernel, target: Target) -> Iterator[tuple[UOp, ...]]:
     if body.op is Op.SINK:
         n = split.replay(split.nest(PASSES[3].run(body, target)), made.opts)
         with suppress(SplitError):
-            yield PASSES[5].run(n, target)
-        yield PASSES[5].run(split.tidy(n), target)
+            yield _in_order(n, target)
+        yield _in_order(split.tidy(n), target)
     elif body.src[0].src[0].op is Op.SORT:
         yield sort.instructions(body, target)[0]
 
@@ -256,8 +257,14 @@ def _kernel(body: UOp, target: Target, language: Language) -> Kernel:
 
 def nested(n: split.Nest, target: Target, language: Language = LLVM, work: int = 0) -> Kernel:
     """The kernel of a nest whose opt-ops are decided."""
-    items = PASSES[5].run(n, target)
+    items = _in_order(n, target)
     first = n.loops[0] if n.loops else None
     tiles = first.arg.size if first is not None and first.arg.place is Place.PARALLEL else 1
     name, text = language.named("k", lambda name: language.kernel(name, items))
     return Kernel(name, n.body, n.opts, tiles, text, work)
+
+
+def _in_order(n: split.Nest, target: Target) -> tuple[UOp, ...]:
+    """The instructions of a nest."""
+    items: tuple[UOp, ...] = PASSES[6].run(PASSES[5].run(n, target), target)
+    return items

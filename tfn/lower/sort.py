@@ -38,6 +38,7 @@ from tfn.lower.alike import put_back
 from tfn.lower.byhand import Code
 from tfn.lower.kernel import Target
 from tfn.lower.keys import ordered, restored, whole, width
+from tfn.lower.layout import LINE_BYTES
 from tfn.lower.linearize import BEGIN, END
 from tfn.lower.radix import AT_ONCE, DIGIT_BITS, VALUES, Digits, Get, Put
 from tfn.trace import build
@@ -66,8 +67,6 @@ WORDS_PER_STEP = 8
 """A pass takes as long as insertion with about one step for so many words."""
 NEAR_PART = 2
 """The words of a row, twice, are near the core in so small a part of the second cache."""
-LINE_BYTES = 64
-"""What comes from memory together."""
 MOST_GROUPS = 64
 """Rows are handed out to threads in so many groups, each with room for one row at a time."""
 NS_PER_STEP = 1.5

@@ -138,7 +138,7 @@ class Op(enum.Enum):
     # In order, over vectors (stage LINEAR).
     LOOP = "loop"  # opens a loop: its value is the counter
     ACCUMULATOR = "accumulator"  # a value that the loop carries
-    PREFETCH = "prefetch"  # a line of memory will be written soon; it need not be the buffer's
+    PREFETCH = "prefetch"  # a line of memory is wanted soon; it need not be the buffer's
     LEAVE = "leave"  # ends a loop unless a condition holds
     END = "end"  # closes a loop with the next values of its accumulators
     DOT2 = "dot2"  # two products of neighbours added to the first operand, by one instruction

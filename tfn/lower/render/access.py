@@ -166,9 +166,7 @@ def _gated_store(w: Writer, u: UOp, kind: str, found: str, gate: str, align: str
 
 
 def prefetch(w: Writer, u: UOp) -> str:
-    """The line of an element, asked for before it is written: of data (1), to stay (3)."""
+    """The line of an element, asked for before it is wanted."""
     buffer, base = u.src
-    pointer = w.pointer(buffer, base, u.arg.offset)
-    arguments = [("ptr", pointer), ("i32", "1"), ("i32", "3"), ("i32", "1")]
-    w.lines.append("  " + w.intrinsic("prefetch.p0", "void", arguments))
+    w.prefetch(w.pointer(buffer, base, u.arg.offset))
     return ""

@@ -13,7 +13,6 @@ from tfn.trace.uop import UOp
 
 _FAMILY = {BFLOAT16: "tdpbf16ps", int8.dtype: "tdpbssd"}
 _UNSIGNED = "tdpbuud"
-_NEAR = [("i32", "0"), ("i32", "3"), ("i32", "1")]  # to be read, from the first cache, as data
 
 
 def _sizes(*sizes: int) -> list[tuple[str, str]]:
@@ -39,8 +38,7 @@ def load(w: Writer, u: UOp) -> str:
     buffer, base, how = *u.src, u.arg
     pointer, pitch_bytes = w.pointer(buffer, base, how.offset), how.pitch * u.dtype.itemsize
     for i in range(u.shape[0] if how.ahead else 0):
-        line = w.pointer(buffer, base, how.offset + how.ahead + i * how.pitch)
-        w.lines.append("  " + w.intrinsic("prefetch.p0", "void", [("ptr", line), *_NEAR]))
+        w.prefetch(w.pointer(buffer, base, how.offset + how.ahead + i * how.pitch))
     if (how.rows, how.lanes) != u.shape:
         pointer, pitch_bytes = _filled_up(w, u), _row_bytes(u)
     arguments = [*_sizes(u.shape[0], _row_bytes(u)), ("ptr", pointer), ("i64", str(pitch_bytes))]

@@ -124,6 +124,11 @@ class Writer:
         values = ", ".join(f"{t} {v}" for t, v in arguments)
         return f"call {result} @llvm.{name}({values})"
 
+    def prefetch(self, pointer: str) -> None:
+        """Bring a line of memory near: to be read (0), into all caches (3), as data (1)."""
+        arguments = [("ptr", pointer), ("i32", "0"), ("i32", "3"), ("i32", "1")]
+        self.lines.append("  " + self.intrinsic("prefetch.p0", "void", arguments))
+
     def pointer(self, buffer: UOp, base: UOp, offset: int) -> str:
         """The address of an element; what is common to several is computed once per block."""
         element = stored(buffer.dtype)

@@ -110,6 +110,6 @@ def store(w: Writer, u: UOp) -> None:
 
 
 def prefetch(w: Writer, u: UOp) -> None:
-    """The line of an element, asked for before it is written."""
+    """The line of an element, asked for before it is wanted."""
     buffer, base = u.src
     w.line(f"PREFETCH({_pointer(w, buffer, base, u.arg.offset)});")

@@ -37,7 +37,7 @@ typedef double f64;
 #define TFN_GNU 1
 #define WORD static inline __attribute__((always_inline, unused))
 #define ALIAS __attribute__((may_alias)) /* memory may hold one type after another */
-#define PREFETCH(address) __builtin_prefetch(address, 1)
+#define PREFETCH(address) __builtin_prefetch(address)
 #pragma GCC diagnostic ignored "-Wpsabi" /* vectors are passed to inlined functions only */
 #else
 #define TFN_GNU 0
