@@ -22,7 +22,7 @@ def test_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     read = Config()
     assert (read.device, read.threads, read.memory_limit_bytes) == ("null", 3, 1000)
     assert not read.native_dispatch and not read.disk_cache and str(read.cache_dir) == "/nowhere"
-    assert len(Config.__dataclass_fields__) <= 9
+    assert len(Config.__dataclass_fields__) <= 8
 
 
 def test_watchers_are_told_at_once_and_after_each_change(monkeypatch: pytest.MonkeyPatch) -> None:

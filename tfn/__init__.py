@@ -28,6 +28,7 @@ with _on_demand(globals()):
     from tfn.exporting.door import export as export
     from tfn.exporting.load import load as load
     from tfn.exporting.verify import verify as verify
+    from tfn.hw.cpu.denormals import flush_denormals as flush_denormals
     from tfn.kernels import kernel as kernel
     from tfn.lower.kernel import Target as Target
     from tfn.transfer import block_until_ready as block_until_ready

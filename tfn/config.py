@@ -1,4 +1,4 @@
-"""The only reader of the environment: at most nine knobs, read once at import.
+"""The only reader of the environment: at most eight knobs, read once at import.
 
 Every knob that a pass reads is part of the key of what the pass makes.
 """
@@ -35,8 +35,6 @@ class Config:
         key_reuse: whether a random key may be used twice (TFN_KEY_REUSE).
         debug_nans: whether each result is searched for NaN, and the operation named that made the
             first (TFN_DEBUG_NANS).
-        flush_denormals: whether numbers below the smallest normal one are taken for zero, as JAX
-            does on CPUs, and some processors need to be fast (TFN_FLUSH_DENORMALS).
         native_dispatch: calls through native builtins, else through ctypes (TFN_NATIVE_DISPATCH).
     """
 
@@ -49,9 +47,6 @@ class Config:
     )
     key_reuse: bool = field(default_factory=lambda: os.environ.get("TFN_KEY_REUSE", "0") != "0")
     debug_nans: bool = field(default_factory=lambda: os.environ.get("TFN_DEBUG_NANS", "0") != "0")
-    flush_denormals: bool = field(
-        default_factory=lambda: os.environ.get("TFN_FLUSH_DENORMALS", "0") != "0"
-    )
     native_dispatch: bool = field(
         default_factory=lambda: os.environ.get("TFN_NATIVE_DISPATCH", "1") != "0"
     )

@@ -4,6 +4,7 @@ In reading order:
     target: what the machine is.
     support: conversions that a CPU may lack.
     loader: objects to addresses.
+    denormals: kept, or taken for zero.
     runtime: what threads do, as LLVM IR.
     threads: the workers.
     trial: kernels timed in another process.

@@ -6,12 +6,11 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
-from tfn.config import config, watch
 from tfn.hw.buffer import ALIGNMENT, Buffer
-from tfn.hw.cpu import runtime
+from tfn.hw.cpu import denormals, runtime
 from tfn.hw.cpu.dispatch import Dispatch, Door, Given, Made
 from tfn.hw.cpu.host import HostEntry
 from tfn.hw.cpu.loader import Code, Loader
@@ -119,12 +118,6 @@ class CpuExecutable:
         return self._host.guarded(door) if self._host and door else door
 
 
-def _set_float_mode(code: Code) -> None:
-    """Do as `config` says, which the native part does not read."""
-    mode = ctypes.c_uint32.from_address(code.addresses["float_mode"])
-    mode.value = runtime.float_mode(config.flush_denormals)
-
-
 class CpuQueue:
     """Runs programs at once: in the caller's thread, and on workers where they are worth it."""
 
@@ -139,7 +132,7 @@ class CpuQueue:
         """The native part, compiled at first use, and quickly: it calls, and waits."""
         data = self.loader.compiler.compile(runtime.text(), host(), level=0)
         code = self.loader.load(data, ("run", "work", "stop", "float_mode"))
-        watch(partial(_set_float_mode, code))
+        denormals.follow(code)
         return code
 
     @cached_property

@@ -21,6 +21,8 @@ import platform
 import sys
 import time
 
+from tfn.hw.cpu import denormals
+
 POOL_BYTES = 512
 IDLE_NS = 200_000  # how long a worker stays awake after a job
 _FUTEX_NUMBERS = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
@@ -51,7 +53,6 @@ _ARM = (
   call void @llvm.aarch64.set.fpcr(i64 %saved)""",
 )
 _AROUND = {"x86_64": _X86, "aarch64": _ARM, "arm64": _ARM}
-_MODES = {"x86_64": (0x1F80, 0x9FC0), "aarch64": (0, 1 << 24), "arm64": (0, 1 << 24)}
 
 _FUTEX = """
 define void @sleep(ptr %pool, i64 %seen) {{
@@ -329,22 +330,13 @@ declare i32 @clock_gettime(i32, ptr)
 """
 
 
-def float_mode(flush: bool) -> int:
-    """The control word of this machine's threads: denormal numbers are kept, or taken for zero.
-
-    Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, MXCSR; Arm
-    Architecture Reference Manual for A-profile, FPCR.
-    """
-    return _MODES.get(platform.machine(), (0, 0))[flush]
-
-
 def text() -> str:
     """LLVM IR of `run`, `work` and `stop` for this machine, and of the word `float_mode`."""
     machine = platform.machine()
     linux = sys.platform == "linux" and machine in _FUTEX_NUMBERS
     enter, leave = _AROUND.get(machine, ("", ""))
     return (_TEXT + (_FUTEX if linux else _POLL)).format(
-        float_mode=float_mode(False), enter=enter, leave=leave,
+        float_mode=denormals.mode(), enter=enter, leave=leave,
         pause=_PAUSE.get(machine, ""), clock=time.CLOCK_MONOTONIC, idle_ns=IDLE_NS,
         futex=_FUTEX_NUMBERS.get(machine, 0), wait=_WAIT, wake=_WAKE,
         epoch_at=4 if sys.byteorder == "little" else 0,

@@ -1,0 +1,53 @@
+"""Denormal numbers: by all threads of programs, and by nobody else."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import tfn
+from tfn import numpy as tnp
+from tfn.config import config
+from tfn.hw.cpu import denormals
+from tfn.hw.cpu.device import cpu
+
+TINY = np.float32(1e-42)
+
+
+@pytest.fixture(autouse=True)
+def kept_again() -> Iterator[None]:
+    yield
+    tfn.flush_denormals(False)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("size", [8, 1 << 20])
+def test_until_they_are_wanted_again(
+    size: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(config, "device", "cpu")
+    monkeypatch.setattr(config, "threads", threads)
+    f, x = tfn.jit(lambda x: (x * 0.5 > 0).sum()), tnp.full(size, TINY)
+    for on in (False, True, True, False):
+        tfn.flush_denormals(on)
+        assert f(x).item() == (0 if on else size)
+        assert TINY * np.float32(0.5) > 0  # the caller's own arithmetic stays as it is
+
+
+def test_a_device_that_is_made_later_does_so_too() -> None:
+    tfn.flush_denormals()
+    word = ctypes.c_uint32.from_address(cpu().queue.runtime.addresses["float_mode"])
+    assert word.value == denormals.mode()
+    tfn.flush_denormals(False)
+    assert word.value == denormals.mode()
+
+
+def test_words_follow_the_mode() -> None:
+    before = denormals.mode()
+    tfn.flush_denormals()
+    assert denormals.mode() != before
+    tfn.flush_denormals(False)
+    assert denormals.mode() == before
