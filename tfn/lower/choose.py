@@ -160,7 +160,7 @@ def _tile(start: Start, fold: UOp) -> Nest:
     if lane not in n.loops:  # dot products
         columns = _near([r for r in n.loops if r in b - a], model)
         rows = _near([r for r in n.loops if r in a - b], model)
-        height, width = best_tile(_size(rows), _size(columns), model.accumulators)
+        height, width = best_tile(_size(rows), _size(columns), 1, model.accumulators)
         if rows is not None:
             n, _, _ = split.split(n, rows, height, Place.UPCAST)
         if columns is not None:
@@ -169,8 +169,8 @@ def _tile(start: Start, fold: UOp) -> Nest:
     else:
         other = (a ^ b) if lane in a & b else b - a if lane in a else a - b
         rows = _near([r for r in n.loops if r in other], model)
-        vectors = -(-lane.arg.size // model.lanes)
-        height, width = best_tile(_size(rows), vectors, model.accumulators)
+        size: int = lane.arg.size
+        height, width = best_tile(_size(rows), size, model.lanes, model.accumulators)
         if rows is not None:
             n, _, _ = split.split(n, rows, height, Place.UPCAST)
         far = _far(model, fold, lane)

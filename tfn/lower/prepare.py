@@ -149,7 +149,7 @@ def panels(u: UOp, target: Target) -> UOp:
     if 0 in b.shape or min(rows, columns) < FEW_COLUMNS or rows < MANY_ROWS:
         return u
     steps, depth = strides(b), b.shape[n]
-    height, width = best_tile(rows, -(-columns // lanes), accumulators(target))
+    height, width = best_tile(rows, columns, lanes, accumulators(target))
     scattered = steps is not None and steps[n] >= APART * columns
     size_bytes = depth * columns * b.dtype.itemsize
     large = not batch and rows * size_bytes >= PANEL_ROWS * target.l2_bytes
@@ -202,7 +202,7 @@ def one_sum(u: UOp) -> UOp:
 def _width(rows: int, columns: int, itemsize: int, target: Target) -> int:
     """The columns of a register tile."""
     lanes = target.vector_bytes // itemsize
-    return lanes * best_tile(rows, -(-columns // lanes), accumulators(target))[1]
+    return lanes * best_tile(rows, columns, lanes, accumulators(target))[1]
 
 
 def for_unit(u: UOp, target: Target) -> UOp:

@@ -17,29 +17,32 @@ BODY = 0.001
 
 
 @lru_cache(maxsize=256)  # layers have few shapes
-def best_tile(rows: int, vectors: int, most: int) -> tuple[int, int]:
-    """The height and width that waste least.
+def best_tile(rows: int, columns: int, lanes: int, most: int) -> tuple[int, int]:
+    """The height in rows and the width in vectors that waste least.
 
     The cost of a step is its multiplications, a share of its loads, and a constant; full tiles and
     the partial ones at the edges are counted alike.  Any tile that fills the registers is about as
     fast as any other, so the edges decide.
 
     Example:
-        >>> best_tile(512, 32, 26)
+        >>> best_tile(512, 512, 16, 26)
         (6, 4)
     """
     best, found = float("inf"), (1, 1)
-    for width in range(1, min(vectors, 6) + 1):
+    for width in range(1, min(-(-columns // lanes), 6) + 1):
+        across, rest = divmod(columns, width * lanes)
+        rest = -(-rest // lanes)
         for height in range(1, min(rows, most // width) + 1):
             cost = 0.0
             for part_m, times_m in ((height, rows // height), (rows % height, 1)):
-                for part_k, times_k in ((width, vectors // width), (vectors % width, 1)):
+                for part_k, times_k in ((width, across), (rest, 1)):
                     if part_m and part_k:
                         step = part_m * part_k + 0.1 * (part_m + part_k) + 0.5
                         # too few sums in flight do not fill the pipeline
                         cost += times_m * times_k * max(step, 8.0)
             # whole and partial tiles are so many bodies, each with all that follows the sum
-            cost *= 1 + BODY * (height + rows % height) * (width + vectors % width)
+            bodies = (height + rows % height) * ((width if across else 0) + rest)
+            cost *= 1 + BODY * bodies
             if cost < best:
                 best, found = cost, (height, width)
     return found
