@@ -77,9 +77,9 @@ done:
 }}
 declare i32 @sched_yield() #1
 """
-SHARE = """
+SHARE = f"""
 define internal void @share(ptr %kernel, i64 %tiles, i64 %chunk, i64 %start, ptr %operands,
-                            i64 %threads, ptr %counter) #1 {
+                            i64 %threads, ptr %sync, i64 %number) #1 {{
 entry:
   %alone = icmp eq i64 %threads, 1
   br i1 %alone, label %whole, label %take
@@ -87,6 +87,11 @@ whole:
   call void %kernel(i64 0, i64 %tiles, ptr %operands)
   ret void
 take:
+  %far = mul i64 %number, {COUNTER_BYTES}
+  %counters = getelementptr i8, ptr %sync, i64 {COUNTERS_AT}
+  %counter = getelementptr i8, ptr %counters, i64 %far
+  br label %more
+more:
   %got = atomicrmw add ptr %counter, i64 %chunk monotonic
   %begin = sub i64 %got, %start
   %some = icmp slt i64 %begin, %tiles
@@ -96,16 +101,35 @@ run:
   %over = icmp sgt i64 %most, %tiles
   %end = select i1 %over, i64 %tiles, i64 %most
   call void %kernel(i64 %begin, i64 %end, ptr %operands)
-  br label %take
+  br label %more
 done:
+  ret void
+}}
+"""
+AGAIN = """
+define internal void @again(ptr %kernel, i64 %tiles, i64 %chunk, i64 %chunks, ptr %operands,
+                            i64 %threads, ptr %sync, i64 %number, ptr %rounds) #1 {
+entry:
+  %place = getelementptr i64, ptr %rounds, i64 %number
+  %start = load i64, ptr %place
+  %taken = add i64 %threads, %chunks
+  %length = mul i64 %taken, %chunk
+  %next = add i64 %start, %length
+  store i64 %next, ptr %place
+  call void @share(ptr %kernel, i64 %tiles, i64 %chunk, i64 %start, ptr %operands, i64 %threads,
+                   ptr %sync, i64 %number)
   ret void
 }
 """
+"""Runs a launch that is repeated.  Its tile counter goes on counting where the last round stopped:
+every thread has taken one chunk too many, so the rounds begin at fixed distances."""
 CLAMP = """
 declare i32 @llvm.smax.i32(i32, i32)
 declare i32 @llvm.smin.i32(i32, i32)
 """
-HELPERS = {"@barrier(": BARRIER, "@share(": SHARE, "@llvm.sm": CLAMP}
+ZERO = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n"
+HELPERS = {"@barrier(": BARRIER, "@again(": AGAIN, "@share(": SHARE, "@llvm.sm": CLAMP,
+           "@llvm.memset": ZERO}  # fmt: skip
 """What a driver may call, and the text that it needs then."""
 
 TAKES = "i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync"
@@ -122,11 +146,13 @@ def driver_text(name: str, steps: Sequence[Step], inputs: int, alone: bool = Fal
     numbers = {id(launch): i for i, launch in enumerate(launches)}
     numbers |= {id(call): i for i, call in enumerate(host_calls(steps))}
     again = {id(launch) for launch in repeated(steps)}
-    rounds = [numbers[i] for i in again]
-    start = [f"  %rounds = alloca [{len(launches)} x i64], align 8"] if rounds or called else []
-    for i in sorted(rounds):
-        start += [f"  %start{i} = getelementptr i64, ptr %rounds, i64 {i}",
-                  f"  store i64 0, ptr %start{i}, align 8"]  # fmt: skip
+    start = []
+    if (again or called) and not alone:
+        size_bytes = 8 * len(launches)
+        start = [
+            f"  %rounds = alloca [{len(launches)} x i64], align 8",
+            f"  call void @llvm.memset.p0.i64(ptr %rounds, i8 0, i64 {size_bytes}, i1 false)",
+        ]
 
     def driver(inputs: int) -> Driver:
         return Driver(inputs, numbers, names, again, alone)
@@ -136,12 +162,10 @@ def driver_text(name: str, steps: Sequence[Step], inputs: int, alone: bool = Fal
         head = f"internal void @{names[routine]}({TAKES}, ptr %rounds)"
         text += driver(routine.inputs).define(head, [], routine.steps)
     declared = {launch.kernel.name for launch in launches}
-    return (
-        text
-        + "\n".join(f"declare void @{kernel}(i64, i64, ptr) #1" for kernel in sorted(declared))
-        + "".join(helper for call, helper in HELPERS.items() if call in text)
-        + 'attributes #1 = { nounwind "no-builtins" }\n'
-    )
+    text += "\n".join(f"declare void @{kernel}(i64, i64, ptr) #1" for kernel in sorted(declared))
+    for call, helper in HELPERS.items():
+        text += helper if call in text else ""
+    return text + 'attributes #1 = { nounwind "no-builtins" }\n'
 
 
 def repeated(steps: Sequence[Step]) -> Iterator[Launch]:
@@ -184,7 +208,8 @@ class Driver:
     def define(self, head: str, start: Sequence[str], steps: Sequence[Step]) -> str:
         """The text of a function that runs some steps; `start` comes before them."""
         most = max((len(step.operands) for step in each(steps)), default=1)
-        self.lines += [f"  %operands = alloca [{most} x ptr], align 8", *start]
+        places = [f"  %place{k} = getelementptr ptr, ptr %operands, i64 {k}" for k in range(most)]
+        self.lines += [f"  %operands = alloca [{most} x ptr], align 8", *places, *start]
         self.steps(steps)
         body, stop = "\n".join(self.lines), STOP if self.stops else ""
         return f"define {head} #1 {{\nentry:\n{body}\n  ret void\n{stop}}}\n"
@@ -238,8 +263,7 @@ class Driver:
         pointers = []
         for k, slot in enumerate(operands):
             pointers.append(self.pointer(slot))
-            at = self.let(f"getelementptr ptr, ptr %operands, i64 {k}")
-            self.lines.append(f"  store ptr {pointers[-1]}, ptr {at}, align 8")
+            self.lines.append(f"  store ptr {pointers[-1]}, ptr %place{k}, align 8")
         return pointers
 
     def host(self, step: HostCall) -> None:
@@ -284,24 +308,14 @@ class Driver:
             self.lines.append(f"  call void @{kernel.name}(i64 0, i64 {tiles}, ptr %operands)")
             return
         chunk = max(1, -(-kernel.tiles // CHUNKS))
-        start = self._round(i, chunk, -(-kernel.tiles // chunk)) if again else "0"
-        counter = self.let(f"getelementptr i8, ptr %sync, i64 {COUNTERS_AT + COUNTER_BYTES * i}")
+        if again:
+            how, begins, rounds = "again", -(-kernel.tiles // chunk), ", ptr %rounds"
+        else:
+            how, begins, rounds = "share", 0, ""
         self.lines.append(
-            f"  call void @share(ptr @{kernel.name}, i64 {tiles}, i64 {chunk}, i64 {start}, "
-            f"ptr %operands, i64 %threads, ptr {counter})"
+            f"  call void @{how}(ptr @{kernel.name}, i64 {tiles}, i64 {chunk}, i64 {begins}, "
+            f"ptr %operands, i64 %threads, ptr %sync, i64 {i}{rounds})"
         )
-
-    def _round(self, i: int, chunk: int, chunks: int) -> str:
-        """Where the tile counter of a launch that is repeated begins this time.
-
-        It goes on counting where the last round stopped: every thread has taken one chunk too
-        many, so the rounds begin at fixed distances.
-        """
-        place = self.let(f"getelementptr i64, ptr %rounds, i64 {i}")
-        start = self.let(f"load i64, ptr {place}")
-        length = self.let(f"mul i64 {self.let(f'add i64 %threads, {chunks}')}, {chunk}")
-        self.lines.append(f"  store i64 {self.let(f'add i64 {start}, {length}')}, ptr {place}")
-        return start
 
     def call(self, call: Call) -> None:
         """The addresses of the operands are the buffers of the routine."""
@@ -309,7 +323,7 @@ class Driver:
         arena = self.pointer(call.arena)
         self.lines.append(
             f"  call void @{self.routines[call.routine]}(i64 %thread, i64 %threads, "
-            f"ptr %operands, ptr {arena}, ptr %sync, ptr %rounds)"
+            f"ptr %operands, ptr {arena}, ptr %sync, ptr {'null' if self.alone else '%rounds'})"
         )
         self.barrier()
         if any(host_calls(call.routine.steps)):
