@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import FrozenInstanceError, dataclass, field, replace
 
 import pytest
@@ -24,6 +25,9 @@ class Notes:
         assert target is TARGET
         self.said.append((text, level))
         return text.encode()
+
+    def compile_all(self, texts: Sequence[str], target: Target, level: int = 2) -> list[bytes]:
+        return [self.compile(text, target, level) for text in texts]
 
     def load(self, program: Program, objects: dict[str, bytes]) -> object:
         self.said.append(objects)

@@ -28,9 +28,9 @@ def run(steps: Sequence[Step], buffers: Sequence[Value], arena: Value, threads: 
         inputs: int = 0) -> None:  # fmt: skip
     """Enter the driver of some steps with so many threads, none of which waits for the others."""
     launches = list(flatten(steps))
-    compiler, code = loader().compiler, {}
-    for kernel in {launch.kernel.name: launch.kernel for launch in launches}.values():
-        code[kernel.name] = loader().load_once(kernel.name, compiler.compile(kernel.text, host()))
+    compiler, texts = loader().compiler, {k.kernel.name: k.kernel.text for k in launches}
+    objects = compiler.compile_all([*texts.values()], host())
+    code = loader().load_once(dict(zip(texts, objects, strict=True)))
     text = driver_text("entry", steps, inputs)
     entry = loader().load(compiler.compile(text, host()), ("entry",), code)
     call = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, *[ctypes.c_void_p] * 3)(

@@ -26,6 +26,9 @@ class Compiler(Protocol):
     def compile(self, text: str, target: Target, level: int = ...) -> bytes:
         """An object file from LLVM IR; level 0 is quick, 2 careful.  Raises CompileError."""
 
+    def compile_all(self, texts: Sequence[str], target: Target, level: int = ...) -> list[bytes]:
+        """For each text an object that holds it, and others perhaps.  Raises CompileError."""
+
 
 class Memory(Protocol):
     """Where buffers live."""
@@ -85,10 +88,10 @@ class Device:
             return self.queue.load(program, {})
         times = spent(program.steps)
         least = times.total() / NO_TIME
-        levels = {kernel: 2 if times[kernel.name] >= least else 0 for kernel in program.kernels}
-        objects = {
-            kernel.name: self.compiler.compile(kernel.text, self.target, level)
-            for kernel, level in levels.items()
-        }
+        objects: dict[str, bytes] = {}
+        for level, careful in ((2, True), (0, False)):
+            kernels = [k for k in program.kernels if (times[k.name] >= least) is careful]
+            made = self.compiler.compile_all([k.text for k in kernels], self.target, level)
+            objects |= zip([k.name for k in kernels], made, strict=True)
         objects[program.name] = self.compiler.compile(program.text, self.target, 0)
         return self.queue.load(program, objects)

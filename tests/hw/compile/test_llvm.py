@@ -76,6 +76,50 @@ def test_whatever_decides_the_object_is_in_the_key(compiler, monkeypatch):
     assert compiler.key(SCALE, HOST_FREE) == compiler.key(SCALE, replace(HOST_FREE, l1_bytes=1))
 
 
+def numbered(i):
+    return SCALE.replace("@scale", f"@scale{i}")
+
+
+def test_what_is_missing_is_compiled_as_one(compiler):
+    first = compiler.compile(numbered(0), HOST_FREE)
+    found = compiler.compile_all([numbered(i) for i in (0, 1, 2, 1)], HOST_FREE)
+    assert found[0] == first and found[1] is found[2] is found[3] is not first
+    assert b"scale1" in found[1] and b"scale2" in found[1] and b"scale0" not in found[1]
+    assert compiler.counts == Counts(compiled=3, from_memory=1)
+    assert compiler.compile(numbered(2), HOST_FREE) is found[1]
+    assert compiler.compile_all([], HOST_FREE) == []
+
+
+def test_each_is_found_on_disk_wherever_it_is(compiler):
+    found = compiler.compile_all([numbered(i) for i in range(3)], HOST_FREE)
+    other = LlvmCompiler()
+    assert other.compile(numbered(1), HOST_FREE) == found[1]
+    again = other.compile_all([numbered(3), numbered(2)], HOST_FREE)
+    assert again[1] == found[2] and b"scale3" in again[0] and b"scale2" not in again[0]
+    assert other.counts == Counts(compiled=1, from_disk=2)
+
+
+def test_an_object_that_is_gone_is_made_again(compiler, tmp_path):
+    """As when the cache was pruned, or is damaged: what names it is not believed."""
+    texts = [numbered(i) for i in range(3)]
+    whole = compiler.compile_all(texts, HOST_FREE)[0]
+    largest = max(tmp_path.rglob("*.o"), key=lambda path: path.stat().st_size)
+    assert largest.read_bytes().endswith(whole)
+    largest.unlink()
+    other = LlvmCompiler()
+    (alone,) = other.compile_all(texts[:1], HOST_FREE)
+    assert b"scale0" in alone and b"scale1" not in alone
+    assert LlvmCompiler().compile_all(texts[:1], HOST_FREE) == [alone]
+
+
+def test_a_wrong_text_among_others_is_an_error_and_nothing_is_kept(compiler):
+    wrong = "define void @f() { %x = fadd float 1.0, i32 2 ret void }"
+    with pytest.raises(CompileError, match="does not accept"):
+        compiler.compile_all([numbered(0), wrong], HOST_FREE)
+    assert compiler.counts == Counts()
+    assert b"scale0" in compiler.compile_all([numbered(0)], HOST_FREE)[0]
+
+
 def test_without_the_disk_cache_nothing_is_written(compiler, tmp_path, monkeypatch):
     monkeypatch.setattr(config, "disk_cache", False)
     compiler.compile(SCALE, HOST_FREE)

@@ -53,15 +53,29 @@ def test_code_may_use_the_c_library_and_its_own_constants(compiler):
 
 def test_an_object_is_loaded_once_and_leaves_with_its_last_user(compiler):
     loader, data = Loader(compiler), compiler.compile(SCALE, host())
-    first = loader.load_once("scale", data)
-    assert loader.load_once("scale", data) is first
+    first = loader.load_once({"scale": data})["scale"]
+    assert loader.load_once({"scale": data})["scale"] is first
     address = first.addresses["scale"]
     del first
     gc.collect()
-    again = loader.load_once("scale", data)
+    again = loader.load_once({"scale": data})["scale"]
     assert again.addresses["scale"] and address
     other = compiler.compile(SCALE.replace("3.0", "5.0"), host())
-    assert loader.load_once("scale", other) is not again
+    assert loader.load_once({"scale": other})["scale"] is not again
+
+
+def test_an_object_of_several_functions_is_linked_once_for_all(compiler):
+    """And again for one that was not asked for, which goes on when the others are gone."""
+    loader = Loader(compiler)
+    texts = [SCALE.replace("@scale", f"@scale{i}") for i in range(3)]
+    data = compiler.compile_all(texts, host())
+    assert data[0] is data[1] is data[2]
+    found = loader.load_once({"scale0": data[0], "scale1": data[1]})
+    assert found["scale0"] is found["scale1"]
+    assert set(found["scale0"].addresses) == {"scale0", "scale1"}
+    both = loader.load_once({"scale1": data[1], "scale2": data[2]})
+    assert both["scale1"] is found["scale1"] and set(both["scale2"].addresses) == {"scale2"}
+    assert loader.load_once({}) == {}
 
 
 def test_a_missing_symbol_is_an_error(compiler):

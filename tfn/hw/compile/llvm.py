@@ -13,7 +13,9 @@ import hashlib
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from functools import cache as once
+from pathlib import Path
 from typing import Any
 
 from tfn.config import config
@@ -25,6 +27,7 @@ from tfn.lower.kernel import Target
 CAREFUL = 2  # codegen level
 MEMORY_LIMIT_BYTES = 64 << 20
 _MESSAGE_LINES = 6
+_SEE = b"see "  # how an entry begins that names another, where the object is
 
 # LLVM below llvmlite is entered by one thread at a time, and by none while the process forks.
 LOCK = threading.RLock()
@@ -139,42 +142,87 @@ class LlvmCompiler:
         Raises:
             CompileError: with what LLVM says about the text.
         """
-        key = self.key(text, target, level)
+        return self.compile_all([text], target, level)[0]
+
+    def compile_all(
+        self, texts: Sequence[str], target: Target, level: int = CAREFUL
+    ) -> list[bytes]:
+        """For each text an object that holds it.
+
+        What is not there yet is compiled as one: LLVM takes a millisecond to begin with a module.
+
+        Raises:
+            CompileError: with what LLVM says about a text.
+        """
+        keys = [self.key(text, target, level) for text in texts]
         with LOCK:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-                self.counts.from_memory += 1
-                return found
-            folder = config.cache_dir / "objects"
-            found = cache.fetch(folder, key) if config.disk_cache else None
-            if found is not None:
-                self.counts.from_disk += 1
-            else:
-                found = self._translate(text, target, level)
-                self.counts.compiled += 1
-                if config.disk_cache:
-                    cache.store(folder, key, found)
-            self._keep(key, found)
-            return found
+            found = {key: self._find(key) for key in keys}
+            missing = {k: t for k, t in zip(keys, texts, strict=True) if found[k] is None}
+            if missing:
+                made = self._translate(list(missing.values()), target, level)
+                self.counts.compiled += len(missing)
+                found |= dict.fromkeys(missing, made)
+                self._store(list(missing), made)
+            return [data for key in keys if (data := found[key]) is not None]
+
+    def _find(self, key: str) -> bytes | None:
+        """The object kept under a key, or under the key that is kept there."""
+        data = self._kept.get(key)
+        if data is not None:
+            self._kept.move_to_end(key)
+            self.counts.from_memory += 1
+        elif config.disk_cache and (data := cache.fetch(self._folder, key)) is not None:
+            self.counts.from_disk += 1
+            self._keep(key, data)
+        if data is None or not data.startswith(_SEE):
+            return data
+        whole = data[len(_SEE) :].decode()
+        data = self._kept.get(whole)
+        if data is not None:
+            self._kept.move_to_end(whole)
+        elif config.disk_cache and (data := cache.fetch(self._folder, whole)) is not None:
+            self._keep(whole, data)
+        return data
+
+    def _store(self, keys: Sequence[str], data: bytes) -> None:
+        """Keep an object of one text under its key; one of several under all of theirs."""
+        entries = {keys[0]: data}
+        if len(keys) > 1:
+            whole = hashlib.sha256("\0".join(keys).encode()).hexdigest()
+            entries = {whole: data} | dict.fromkeys(keys, _SEE + whole.encode())
+        for key, content in entries.items():
+            if config.disk_cache:
+                cache.store(self._folder, key, content)
+            self._keep(key, content)
+
+    @property
+    def _folder(self) -> Path:
+        return config.cache_dir / "objects"
 
     def _keep(self, key: str, data: bytes) -> None:
+        self._kept_bytes += len(data) - len(self._kept.pop(key, b""))
         self._kept[key] = data
-        self._kept_bytes += len(data)
         while self._kept_bytes > MEMORY_LIMIT_BYTES and len(self._kept) > 1:
             self._kept_bytes -= len(self._kept.popitem(last=False)[1])
 
-    def _translate(self, text: str, target: Target, level: int) -> bytes:
+    def _translate(self, texts: Sequence[str], target: Target, level: int) -> bytes:
         llvm, to = binding(), machine(target, level)
+        layout = str(to.target_data)
         try:
             # The global context would be shared with others and grow for ever.
-            module = llvm.parse_assembly(text, llvm.create_context())
-            module.triple, module.data_layout = target.triple, str(to.target_data)
-            if self.verify:
-                module.verify()
+            context, whole = llvm.create_context(), None
+            for text in texts:
+                module = llvm.parse_assembly(text, context)
+                module.triple, module.data_layout = target.triple, layout
+                if self.verify:
+                    module.verify()
+                if whole is None:
+                    whole = module
+                else:
+                    whole.link_in(module)
             if target.triple.startswith("nvptx"):
-                return str(to.emit_assembly(module)).encode()
-            return bytes(to.emit_object(module))
+                return str(to.emit_assembly(whole)).encode()
+            return bytes(to.emit_object(whole))
         except RuntimeError as error:
             lines = [line for line in str(error).splitlines() if line.strip()]
             raise CompileError(

@@ -1,7 +1,8 @@
 """Objects to addresses: machine code linked into this process.
 
-Each kernel is loaded once, into a library of its own; a driver is linked against the addresses of
-its kernels.  Code leaves memory when the last `Code` that refers to it is gone.
+Each kernel is loaded once, into a library with those that were compiled with it; a driver is
+linked against the addresses of its kernels.  Code leaves memory when the last `Code` that refers to
+it is gone.
 """
 
 from __future__ import annotations
@@ -80,10 +81,18 @@ class Loader:
                 raise CompileError(f"{names[0]} cannot be linked", got=str(error).strip()) from None
         return Code({name: tracker[name] for name in names}, (tracker, *needs.values()))
 
-    def load_once(self, name: str, data: bytes) -> Code:
-        """As `load`, but the same object is loaded only once."""
+    def load_once(self, objects: Mapping[str, bytes]) -> dict[str, Code]:
+        """Functions by their names, each from an object, which may hold several: those that are
+        not loaded yet are linked object by object.
+        """
         with LOCK:
-            found = self._loaded.get((name, data))
-            if found is None:
-                found = self._loaded[name, data] = self.load(data, (name,))
-            return found
+            found = {name: self._loaded.get((name, data)) for name, data in objects.items()}
+            missing: dict[bytes, list[str]] = {}
+            for name, code in found.items():
+                if code is None:
+                    missing.setdefault(objects[name], []).append(name)
+            for data, names in missing.items():
+                code = self.load(data, names)
+                for name in names:
+                    found[name] = self._loaded[name, data] = code
+            return {name: code for name, code in found.items() if code is not None}

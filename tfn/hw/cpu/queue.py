@@ -146,7 +146,7 @@ class CpuQueue:
         Raises:
             CompileError: if a symbol is missing.
         """
-        kernels = {k.name: self.loader.load_once(k.name, objects[k.name]) for k in program.kernels}
+        kernels = self.loader.load_once({k.name: objects[k.name] for k in program.kernels})
         code = self.loader.load(objects[program.name], (program.name,), kernels)
         with self._lock:
             native = self.runtime
