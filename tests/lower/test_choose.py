@@ -93,6 +93,19 @@ def test_rows_are_summed_along_the_vector_and_columns_across_it(target: Target) 
 
 
 @both_targets
+def test_columns_are_summed_side_by_side_whatever_follows(target: Target) -> None:
+    """A bias and its moments, changed where their gradient is summed."""
+    g, (w, m, v) = p(0, 300, 512), (p(i, 512) for i in (1, 2, 3))
+    gradient = build.add_up(g, (0,))
+    m, v = m * 0.9 + gradient * 0.1, v * 0.99 + gradient * gradient * 0.01
+    scaled = [build.unary(Op.SQRT, u * 0.5) + 1e-8 for u in (v, v + 1.0, v + 2.0, v + 3.0)]
+    w = w - m / (scaled[0] * scaled[1] * scaled[2] * scaled[3])
+    found = only(target, w, m, v)
+    assert size_of(found, Place.UPCAST) == 4
+    agree([w, m, v], rtol=1e-4)
+
+
+@both_targets
 def test_a_product_is_tiled_into_registers(target: Target) -> None:
     n = only(target, matmul(p(0, 128, 64), p(1, 64, 256)))
     upcast = size_of(n, Place.UPCAST)

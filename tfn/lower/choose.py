@@ -251,7 +251,9 @@ def _stream(start: Start) -> Nest:
         depends = dependences(n.body)  # the turns have made it another
         sums = [f for f in split.folds(n.body) if lane in depends[f]]
         whole = _short_row(model)
-        upcast = whole or min(vectors, (8 if sums else 4) if small else 1)
+        # What a sum reads is read by vectors side by side, however much is done with it after.
+        light = small or (bool(sums) and all(few_operations(inside(f)) for f in sums))
+        upcast = whole or min(vectors, 8 if small and sums else 4 if light else 1)
         crossing = [
             r for r in n.loops if r is not lane and _unit(model, r) and not _unit(model, lane, True)
         ]
