@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from tfn.dtypes import INT64
 from tfn.frozen import mutable
 from tfn.lower.bounds import integer
+from tfn.lower.interleave import ENDS
 from tfn.lower.kernel import Target
 from tfn.lower.layout import LINE_BYTES
 from tfn.trace import build
@@ -32,8 +33,6 @@ WORTH, MOST = 16, 128
 """Products of vectors in a sum for each line that is asked for before it, and the most lines."""
 
 PRODUCTS = frozenset({Op.FMA, Op.DOT2})
-ENDS = frozenset({Op.LOOP, Op.LEAVE, Op.END})
-"""Between two of these is one run of instructions."""
 
 
 def ahead(items: Sequence[UOp], target: Target) -> tuple[UOp, ...]:
