@@ -81,11 +81,15 @@ def test_not_where_it_does_not_pay(m: int, k: int, n: int, l2_bytes: int) -> Non
     assert Op.PREFETCH not in {u.op for u in linear(update(m, k, n), target)[1]}
 
 
-def test_no_more_than_the_first_cache_holds_beside_the_operands() -> None:
-    parameters = [p(i, 768, 512) for i in range(2, 10)]
-    gradient = matmul(p(0, 768, 128), p(1, 128, 512))
-    _, after = linear([u - gradient for u in parameters])
-    assert sum(u.op is Op.PREFETCH for u in after) <= MOST
+def test_no_more_than_the_first_cache_holds_beside_the_operands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    total = matmul(p(0, 768, 1024), p(1, 1024, 512))
+    for i in range(2, 10):
+        total = total + p(i, 768, 512)
+    assert Op.PREFETCH not in {u.op for u in linear([total])[1]}
+    monkeypatch.setattr("tfn.lower.ahead.MOST", 1000)
+    assert sum(u.op is Op.PREFETCH for u in linear([total])[1]) > MOST
 
 
 def test_sums_without_products_are_left_alone() -> None:

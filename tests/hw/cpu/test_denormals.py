@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -43,6 +44,14 @@ def test_a_device_that_is_made_later_does_so_too() -> None:
     assert word.value == denormals.mode()
     tfn.flush_denormals(False)
     assert word.value == denormals.mode()
+
+
+@pytest.mark.parametrize("on", ["off", 1, None], ids=repr)
+def test_what_is_neither_true_nor_false_changes_nothing(on: Any) -> None:
+    before = denormals.mode()
+    with pytest.raises(tfn.errors.ArgumentError, match="takes True or False"):
+        tfn.flush_denormals(on)
+    assert denormals.mode() == before
 
 
 def test_words_follow_the_mode() -> None:

@@ -156,14 +156,14 @@ class LlvmCompiler:
         """
         keys = [self.key(text, target, level) for text in texts]
         with LOCK:
-            found = {key: self._find(key) for key in keys}
-            missing = {k: t for k, t in zip(keys, texts, strict=True) if found[k] is None}
+            found = {key: data for key in keys if (data := self._find(key)) is not None}
+            missing = {k: t for k, t in zip(keys, texts, strict=True) if k not in found}
             if missing:
                 made = self._translate(list(missing.values()), target, level)
                 self.counts.compiled += len(missing)
                 found |= dict.fromkeys(missing, made)
                 self._store(list(missing), made)
-            return [data for key in keys if (data := found[key]) is not None]
+            return [found[key] for key in keys]
 
     def _find(self, key: str) -> bytes | None:
         """The object kept under a key, or under the key that is kept there."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import platform
 
+from tfn.errors import ArgumentError
 from tfn.hw.cpu.loader import Code
 
 _KEEP, _FLUSH = 0, 1
@@ -35,7 +36,11 @@ def flush_denormals(on: bool = True) -> None:
     They are kept unless this is asked for, as by NumPy; JAX takes them for zero on CPUs.  Where
     they abound, as in the moments that an optimizer keeps of units that have died, processors
     become slow: a vector that holds one takes some ten cycles more to divide on some, and two
-    hundred to do anything with on others.  Python and other libraries go on as before.
+    hundred to do anything with on others.  Python and other libraries go on as before, and so does
+    the device ``python``.
+
+    Raises:
+        ArgumentError: if `on` is no bool.
 
     Example:
         >>> import tfn, tfn.numpy as tnp
@@ -47,6 +52,8 @@ def flush_denormals(on: bool = True) -> None:
         Array([False,  True], dtype=bool)
         >>> tfn.flush_denormals(False)
     """
+    if not isinstance(on, bool):
+        raise ArgumentError("flush_denormals takes True or False", got=repr(on))
     _now[0] = _FLUSH if on else _KEEP
     for word, _ in _FOLLOWING:
         word.value = mode()

@@ -84,15 +84,21 @@ class Loader:
     def load_once(self, objects: Mapping[str, bytes]) -> dict[str, Code]:
         """Functions by their names, each from an object, which may hold several: those that are
         not loaded yet are linked object by object.
+
+        Raises:
+            CompileError: if a symbol is missing.
         """
         with LOCK:
-            found = {name: self._loaded.get((name, data)) for name, data in objects.items()}
+            found: dict[str, Code] = {}
             missing: dict[bytes, list[str]] = {}
-            for name, code in found.items():
+            for name, data in objects.items():
+                code = self._loaded.get((name, data))
                 if code is None:
-                    missing.setdefault(objects[name], []).append(name)
+                    missing.setdefault(data, []).append(name)
+                else:
+                    found[name] = code
             for data, names in missing.items():
                 code = self.load(data, names)
                 for name in names:
                     found[name] = self._loaded[name, data] = code
-            return {name: code for name, code in found.items() if code is not None}
+            return found

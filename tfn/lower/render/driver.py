@@ -130,7 +130,7 @@ declare i32 @llvm.smin.i32(i32, i32)
 ZERO = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n"
 HELPERS = {"@barrier(": BARRIER, "@again(": AGAIN, "@share(": SHARE, "@llvm.sm": CLAMP,
            "@llvm.memset": ZERO}  # fmt: skip
-"""What a driver may call, and the text that it needs then."""
+"""What a driver may call, and the text that it needs then; what that calls comes after it."""
 
 TAKES = "i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync"
 STOP = "stop:\n  ret void\n"

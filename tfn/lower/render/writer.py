@@ -132,8 +132,8 @@ class Writer:
     def _apart(self, pointer: str) -> str:
         """The same address, of which LLVM does not see how it was made.
 
-        Otherwise what makes loops use few registers tries all ways to say each address by another:
-        an eighth of the time that all of LLVM takes.
+        Otherwise its loop strength reduction tries all ways to say each address by another, which
+        takes an eighth of the time of compiling.
         """
         if self.block == "entry":
             return pointer
