@@ -41,6 +41,8 @@ def draw(ratios: Mapping[str, float], machine: str, path: Path) -> None:
     axes.set_title(
         f"tfn's CPU time over the fastest of JAX, PyTorch and NumPy: below 1, tfn is faster\n"
         f"one core of {machine}",
-        fontsize=8, color=TEXT, loc="left",
-    )  # fmt: skip
+        fontsize=8,
+        color=TEXT,
+        loc="left",
+    )
     figure.savefig(path, bbox_inches="tight", metadata={"Software": None})

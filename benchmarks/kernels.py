@@ -68,9 +68,13 @@ def product(a: Any, b: Any) -> Any:
 def convolution(x: Any, w: Any, stride: int = 1, padding: str = "SAME", groups: int = 1) -> Any:
     """Channels last."""
     return lax.conv_general_dilated(
-        x, w, (stride, stride), padding, dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        x,
+        w,
+        (stride, stride),
+        padding,
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
         feature_group_count=groups,
-    )  # fmt: skip
+    )
 
 
 def pool(operation: Any, start: float, x: Any) -> Any:
@@ -191,9 +195,12 @@ def tuned(name: str, seconds: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as cache:
         child = subprocess.Popen(
             [sys.executable, __file__, "--serve", name, "--seconds", str(seconds)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
             env=environment(TFN_CACHE_DIR=cache, TFN_DISK_CACHE="1"),
-        )  # fmt: skip
+        )
         try:
             said, wrong = child.communicate(timeout=seconds + MARGIN_SECONDS)
         except subprocess.TimeoutExpired:
@@ -207,8 +214,12 @@ def tuned(name: str, seconds: float) -> dict[str, Any]:
     report = json.loads(said)
     rows = report["rows"]
     total = {key: sum(r[key] * r["launches"] for r in rows) for key in ("before_ns", "after_ns")}
-    return {**total, "tried": sum(r["tried"] for r in rows), "left": report["left"],
-            "kernels": rows}  # fmt: skip
+    return {
+        **total,
+        "tried": sum(r["tried"] for r in rows),
+        "left": report["left"],
+        "kernels": rows,
+    }
 
 
 def table(found: dict[str, dict[str, Any]], title: str) -> Table:
@@ -231,10 +242,13 @@ def table(found: dict[str, dict[str, Any]], title: str) -> Table:
         won += [f"no time for {result['left']} of its kernels"] if result["left"] else []
         ratio = result["before_ns"] / result["after_ns"] if result["after_ns"] else 1.0
         made.add_row(
-            name, pretty(result["before_ns"] / 1e9), pretty(result["after_ns"] / 1e9),
-            f"[{'green' if ratio < WORTH else 'red'}]{ratio:.2f}[/]", str(result["tried"]),
+            name,
+            pretty(result["before_ns"] / 1e9),
+            pretty(result["after_ns"] / 1e9),
+            f"[{'green' if ratio < WORTH else 'red'}]{ratio:.2f}[/]",
+            str(result["tried"]),
             "; ".join(won),
-        )  # fmt: skip
+        )
     return made
 
 
@@ -262,9 +276,12 @@ def main() -> None:
     screen = Console(width=None if sys.stdout.isatty() else 140)
     found: dict[str, dict[str, Any]] = {}
     names = chosen(options.only)
-    with suppress(KeyboardInterrupt), Progress(
-        console=screen, transient=True, disable=options.quiet or not screen.is_terminal
-    ) as progress:  # fmt: skip
+    with (
+        suppress(KeyboardInterrupt),
+        Progress(
+            console=screen, transient=True, disable=options.quiet or not screen.is_terminal
+        ) as progress,
+    ):
         task = progress.add_task("", total=len(names))
         for name in names:
             progress.update(task, description=name)

@@ -96,8 +96,9 @@ def peaks(seconds: float) -> dict[str, float]:
     return found
 
 
-def _speed(name: str, sums: str, factors: str, instruction: str, operations: int,
-           seconds: float) -> float:  # fmt: skip
+def _speed(
+    name: str, sums: str, factors: str, instruction: str, operations: int, seconds: float
+) -> float:
     """Of an instruction ``sums = f(sums, factors, factors)``, or fma, which takes the sums last."""
     types, values = [sums, factors, factors], ["%s{0}", "%a", "%b"]
     if "fma" in instruction:
@@ -112,9 +113,13 @@ def _speed(name: str, sums: str, factors: str, instruction: str, operations: int
         for v, t in (("start", sums), ("a", factors), ("b", factors))
     )
     text = declared + LOOP.format(
-        name=name, before=before, body=_repeated(phi, ACCUMULATORS) + _repeated(line, ACCUMULATORS),
-        step=1, until="%size", after=_repeated(keep, ACCUMULATORS),
-    )  # fmt: skip
+        name=name,
+        before=before,
+        body=_repeated(phi, ACCUMULATORS) + _repeated(line, ACCUMULATORS),
+        step=1,
+        until="%size",
+        after=_repeated(keep, ACCUMULATORS),
+    )
     run = _kernel(name, text, 64, 64)
     return ACCUMULATORS * ROUNDS * operations / best(lambda: run(ROUNDS), seconds)
 
@@ -178,9 +183,13 @@ def _reading(streams: int) -> str:
     )
     after = "  store volatile <16 x i32> %t{0}, ptr %out, align 4\n"
     return LOOP.format(
-        name="read", before=before, body=_repeated(phis, UNROLLED) + lines, step=each * VECTOR,
-        until="%part", after=_repeated(after, UNROLLED),
-    )  # fmt: skip
+        name="read",
+        before=before,
+        body=_repeated(phis, UNROLLED) + lines,
+        step=each * VECTOR,
+        until="%part",
+        after=_repeated(after, UNROLLED),
+    )
 
 
 def _writing(kind: str, past: bool) -> str:
@@ -195,12 +204,19 @@ def _writing(kind: str, past: bool) -> str:
         "  %v{0} = load <16 x i32>, ptr %p{0}, align 4\n"
     )
     line = (
-        "  %o{0} = mul i64 {0}, 64\n  %j{0} = add i64 %i, %o{0}\n" + copied * read
+        "  %o{0} = mul i64 {0}, 64\n  %j{0} = add i64 %i, %o{0}\n"
+        + copied * read
         + "  %q{0} = getelementptr i8, ptr %out, i64 %j{0}\n"
         + f"  store <16 x i32> {'%v{0}' if copied else 'splat (i32 1)'}, ptr %q{{0}}, {how}\n"
-    )  # fmt: skip
-    text = LOOP.format(name=kind, before="", body=_repeated(line, UNROLLED), step=UNROLLED * VECTOR,
-                       until="%size", after="")  # fmt: skip
+    )
+    text = LOOP.format(
+        name=kind,
+        before="",
+        body=_repeated(line, UNROLLED),
+        step=UNROLLED * VECTOR,
+        until="%size",
+        after="",
+    )
     return text + "!0 = !{i32 1}\n"
 
 
@@ -235,9 +251,11 @@ def needs(step: Any) -> dict[str, Any] | None:
         if leaf.dtype.name in ("float32", "float64", "bfloat16"):
             sizes[leaf.dtype.name] = sizes.get(leaf.dtype.name, 0) + leaf.size
     return {
-        "dtype": max(sizes, key=sizes.__getitem__, default="float32"), "flops": cost["flops"],
-        "bytes_in": cost["bytes in"], "bytes_out": cost["bytes out"],
-    }  # fmt: skip
+        "dtype": max(sizes, key=sizes.__getitem__, default="float32"),
+        "flops": cost["flops"],
+        "bytes_in": cost["bytes in"],
+        "bytes_out": cost["bytes out"],
+    }
 
 
 def bounds(machine: dict[str, Any], row: dict[str, Any]) -> Iterator[tuple[str, float]]:

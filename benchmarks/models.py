@@ -30,8 +30,14 @@ def gpt() -> Inputs:
     """Weights of the GPT of examples/char_gpt.py, and texts to learn."""
     d = WIDTH
     norm = np.ones(d, np.float32), np.zeros(d, np.float32)
-    sizes = {"query": (d, d), "key": (d, d), "value": (d, d), "out": (d, d), "up": (d, 4 * d),
-             "down": (4 * d, d)}  # fmt: skip
+    sizes = {
+        "query": (d, d),
+        "key": (d, d),
+        "value": (d, d),
+        "out": (d, d),
+        "up": (d, 4 * d),
+        "down": (4 * d, d),
+    }
     blocks = [
         {"norm1": norm, "norm2": norm}
         | {k: normal(10 * n + i, *s, scale=d**-0.5) for i, (k, s) in enumerate(sizes.items())}
@@ -39,8 +45,10 @@ def gpt() -> Inputs:
     ]
     weights = {
         "characters": normal(70, ALPHABET, d, scale=0.02),
-        "blocks": blocks, "norm": norm, "out": normal(72, d, ALPHABET, scale=0.02),
-    }  # fmt: skip
+        "blocks": blocks,
+        "norm": norm,
+        "out": normal(72, d, ALPHABET, scale=0.02),
+    }
     return {"weights": weights, "texts": whole(7, ALPHABET, TEXTS, LENGTH + 1).astype(np.uint8)}
 
 
@@ -48,8 +56,15 @@ def llama() -> Inputs:
     """Weights of the sizes of the model of stories."""
     d, wide = LLAMA["width"], LLAMA["wide"]
     ones = np.ones(d, np.float32)
-    sizes = {"q": (d, d), "k": (d, d), "v": (d, d), "o": (d, d), "gate": (d, wide),
-             "up": (d, wide), "down": (wide, d)}  # fmt: skip
+    sizes = {
+        "q": (d, d),
+        "k": (d, d),
+        "v": (d, d),
+        "o": (d, d),
+        "gate": (d, wide),
+        "up": (d, wide),
+        "down": (wide, d),
+    }
     blocks = [
         {"norm1": ones, "norm2": ones}
         | {k: normal(10 * n + i, *s, scale=d**-0.5) for i, (k, s) in enumerate(sizes.items())}
@@ -58,11 +73,18 @@ def llama() -> Inputs:
     return {"words": normal(99, WORDS, d), "blocks": blocks, "norm": ones}
 
 
-ROWS = {row.name: row for row in (
-    Row("char_gpt", "models", gpt, "examples/char_gpt.py: 4 layers, width 128, 16 texts of 128, "
-        "one AdamW step"),
-    Row("llama", "models", llama, "examples/llama.py: 15 million parameters, one token"),
-)}  # fmt: skip
+ROWS = {
+    row.name: row
+    for row in (
+        Row(
+            "char_gpt",
+            "models",
+            gpt,
+            "examples/char_gpt.py: 4 layers, width 128, 16 texts of 128, one AdamW step",
+        ),
+        Row("llama", "models", llama, "examples/llama.py: 15 million parameters, one token"),
+    )
+}
 
 
 def decoding(follow: Callable[[Any, int, Any], tuple[Any, Any]], caches: Callable[[], Any]) -> Step:
@@ -102,8 +124,9 @@ def examples() -> dict[str, Callable[[Inputs], Step]]:
                 nn.LayerNorm(*map(array, w["norm1"])),
                 nn.MultiheadAttention(*parts, HEADS, HEADS, BASE),
                 nn.LayerNorm(*map(array, w["norm2"])),
-                nn.FeedForward(dense(w["up"]), None, dense(w["down"])), nn.Dropout(0.0),
-            )  # fmt: skip
+                nn.FeedForward(dense(w["up"]), None, dense(w["down"])),
+                nn.Dropout(0.0),
+            )
 
         layers = tfn.tree.map(lambda *xs: tfn.numpy.stack(xs), *map(block, weights["blocks"]))
         network = char_gpt.GPT(

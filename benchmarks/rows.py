@@ -112,54 +112,100 @@ def recurrent() -> Inputs:
 
 def embedding(**more: tuple[int, ...]) -> Callable[[], Inputs]:
     """A table of 50,000 words, and 8,192 of them."""
-    return lambda: {"table": normal(0, 50_000, 512), "words": whole(1, 50_000, 8192),
-                    **{k: normal(2, *shape) for k, shape in more.items()}}  # fmt: skip
+    return lambda: {
+        "table": normal(0, 50_000, 512),
+        "words": whole(1, 50_000, 8192),
+        **{k: normal(2, *shape) for k, shape in more.items()},
+    }
 
 
-ROWS = {row.name: row for row in (
-    Row("disp_tiny", "calls", normals(x=(8,)), "jit(x + 1) on 8 floats"),
-    Row("disp_tree100", "calls", lambda: {"tree": [normal(i, 8) for i in range(100)]},
-        "a jitted function of 100 arrays of 8 floats"),
-    Row("eager20", "calls", normals(x=(8,)), "20 operations on 8 floats, not jitted"),
-    Row("saxpy16M", "memory", normals(x=(16 * MEGA,), y=(16 * MEGA,)), "2.5 x + y of 16M"),
-    Row("gelu16M", "memory", normals(x=(16 * MEGA,)), "gelu of 16M, by tanh"),
-    Row("sum16M", "memory", normals(x=(16 * MEGA,)), "sum of 16M"),
-    Row("softmax4096", "memory", normals(x=(4096, 4096)), "softmax of the rows of 4096 x 4096"),
-    Row("layernorm", "memory", normals(**NORM), "4096 rows of 1024"),
-    Row("layernorm_grad", "memory", normals(**NORM, ct=(4096, 1024)), "to input, scale and shift"),
-    Row("cumsum4M", "memory", normals(x=(4 * MEGA,)), "running sum of 4M"),
-    Row("argmax4096", "memory", normals(x=(4096, 4096)), "of each row"),
-    Row("sort1M", "memory", normals(x=(MEGA,)), "one million floats"),
-    Row("embed_fwd", "memory", embedding(), "8192 rows of a table of 50,000 x 512"),
-    Row("embed_grad", "memory", embedding(ct=(8192, 512)), "the gradient to the table"),
-    product("mm256", 256, 256, 256),
-    product("mm512", 512, 512, 512),
-    product("mm1024", 1024, 1024, 1024),
-    product("mm_odd", 1000, 700, 333),
-    product("mm_tn1024", 1024, 1024, 1024, "a.T @ b"),
-    product("mm_nt1024", 1024, 1024, 1024, "a @ b.T"),
-    Row("bmm64", "matrices", normals(a=(64, 64, 64), b=(64, 64, 64)), "64 products of 64 x 64"),
-    product("matvec4096", 1, 4096, 4096),
-    Row("conv_fwd", "convolutions", normals(**IMAGES), "3 x 3, 64 channels, 32 images of 32 x 32"),
-    Row("conv_grad", "convolutions", normals(**IMAGES, ct=IMAGES["x"]), "to input and weights"),
-    Row("mlp_train", "training", lambda: {"layers": dense(10, *SIZES), **digits(128)},
-        "784-512-512-10, batch 128, one Adam step"),
-    Row("cnn_train", "training",
-        lambda: {"layers": (convolutions(20), dense(30, 576, 10)[0]), **digits(128)},
-        "four convolutions, batch 128, one Adam step"),
-    Row("gpt_train", "training", transformer,
-        "4 layers, width 256, 4 texts of 256, one Adam step"),
-    Row("lstm_grad", "loops", recurrent, "128 steps, batch 32, width 256"),
-    Row("fori10k", "loops", lambda: {"x": np.abs(normal(0, 8))}, "10,000 iterations on 8 floats"),
-    Row("while10k", "loops", lambda: {"x": np.float32(0.5)}, "10,000 iterations, a test in each"),
-    Row("perex_grad", "functional", lambda: {"layers": dense(10, 784, 128, 10), **digits(256)},
-        "a gradient for each of 256 examples, 784-128-10"),
-    Row("hvp_mlp", "functional",
-        lambda: {"layers": dense(10, *SIZES), "along": dense(60, *SIZES), **digits(128)},
-        "Hessian times vector, 784-512-512-10, batch 128"),
-    Row("hess_rosen50", "functional", lambda: {"x": normal(0, 50, scale=0.5)},
-        "Hessian of Rosenbrock's function of 50"),
-)}  # fmt: skip
+ROWS = {
+    row.name: row
+    for row in (
+        Row("disp_tiny", "calls", normals(x=(8,)), "jit(x + 1) on 8 floats"),
+        Row(
+            "disp_tree100",
+            "calls",
+            lambda: {"tree": [normal(i, 8) for i in range(100)]},
+            "a jitted function of 100 arrays of 8 floats",
+        ),
+        Row("eager20", "calls", normals(x=(8,)), "20 operations on 8 floats, not jitted"),
+        Row("saxpy16M", "memory", normals(x=(16 * MEGA,), y=(16 * MEGA,)), "2.5 x + y of 16M"),
+        Row("gelu16M", "memory", normals(x=(16 * MEGA,)), "gelu of 16M, by tanh"),
+        Row("sum16M", "memory", normals(x=(16 * MEGA,)), "sum of 16M"),
+        Row("softmax4096", "memory", normals(x=(4096, 4096)), "softmax of the rows of 4096 x 4096"),
+        Row("layernorm", "memory", normals(**NORM), "4096 rows of 1024"),
+        Row(
+            "layernorm_grad",
+            "memory",
+            normals(**NORM, ct=(4096, 1024)),
+            "to input, scale and shift",
+        ),
+        Row("cumsum4M", "memory", normals(x=(4 * MEGA,)), "running sum of 4M"),
+        Row("argmax4096", "memory", normals(x=(4096, 4096)), "of each row"),
+        Row("sort1M", "memory", normals(x=(MEGA,)), "one million floats"),
+        Row("embed_fwd", "memory", embedding(), "8192 rows of a table of 50,000 x 512"),
+        Row("embed_grad", "memory", embedding(ct=(8192, 512)), "the gradient to the table"),
+        product("mm256", 256, 256, 256),
+        product("mm512", 512, 512, 512),
+        product("mm1024", 1024, 1024, 1024),
+        product("mm_odd", 1000, 700, 333),
+        product("mm_tn1024", 1024, 1024, 1024, "a.T @ b"),
+        product("mm_nt1024", 1024, 1024, 1024, "a @ b.T"),
+        Row("bmm64", "matrices", normals(a=(64, 64, 64), b=(64, 64, 64)), "64 products of 64 x 64"),
+        product("matvec4096", 1, 4096, 4096),
+        Row(
+            "conv_fwd",
+            "convolutions",
+            normals(**IMAGES),
+            "3 x 3, 64 channels, 32 images of 32 x 32",
+        ),
+        Row("conv_grad", "convolutions", normals(**IMAGES, ct=IMAGES["x"]), "to input and weights"),
+        Row(
+            "mlp_train",
+            "training",
+            lambda: {"layers": dense(10, *SIZES), **digits(128)},
+            "784-512-512-10, batch 128, one Adam step",
+        ),
+        Row(
+            "cnn_train",
+            "training",
+            lambda: {"layers": (convolutions(20), dense(30, 576, 10)[0]), **digits(128)},
+            "four convolutions, batch 128, one Adam step",
+        ),
+        Row(
+            "gpt_train",
+            "training",
+            transformer,
+            "4 layers, width 256, 4 texts of 256, one Adam step",
+        ),
+        Row("lstm_grad", "loops", recurrent, "128 steps, batch 32, width 256"),
+        Row(
+            "fori10k", "loops", lambda: {"x": np.abs(normal(0, 8))}, "10,000 iterations on 8 floats"
+        ),
+        Row(
+            "while10k", "loops", lambda: {"x": np.float32(0.5)}, "10,000 iterations, a test in each"
+        ),
+        Row(
+            "perex_grad",
+            "functional",
+            lambda: {"layers": dense(10, 784, 128, 10), **digits(256)},
+            "a gradient for each of 256 examples, 784-128-10",
+        ),
+        Row(
+            "hvp_mlp",
+            "functional",
+            lambda: {"layers": dense(10, *SIZES), "along": dense(60, *SIZES), **digits(128)},
+            "Hessian times vector, 784-512-512-10, batch 128",
+        ),
+        Row(
+            "hess_rosen50",
+            "functional",
+            lambda: {"x": normal(0, 50, scale=0.5)},
+            "Hessian of Rosenbrock's function of 50",
+        ),
+    )
+}
 
 
 def leaves(value: Any) -> list[Any]:

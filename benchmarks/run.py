@@ -46,10 +46,15 @@ CONTESTANTS: dict[str, Callable[[str], dict[str, Callable[[Inputs], Step]]]] = {
     "numpy": numpy,
 }
 
-IMPORTS = {"tfn": "import tfn, tfn.numpy as xp", "jax": "import jax, jax.numpy as xp",
-           "torch": "import torch"}  # fmt: skip
-FIRST = {name: f"run = {name}.jit(lambda x: x + 1); run(xp.ones(8)).block_until_ready()"
-         for name in ("tfn", "jax")}  # fmt: skip
+IMPORTS = {
+    "tfn": "import tfn, tfn.numpy as xp",
+    "jax": "import jax, jax.numpy as xp",
+    "torch": "import torch",
+}
+FIRST = {
+    name: f"run = {name}.jit(lambda x: x + 1); run(xp.ones(8)).block_until_ready()"
+    for name in ("tfn", "jax")
+}
 TRAIN = "step = run.CONTESTANTS['{0}']('{0}')['mlp_train'](run.ROWS['mlp_train'].inputs())"
 COLD = {
     "import": "the import alone",
@@ -128,8 +133,11 @@ class Contestant:
     def __init__(self, name: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, __file__, "--serve", name],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(),
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment(),
+        )
         self.rows = self.answer()
 
     def answer(self) -> Any:
@@ -154,8 +162,13 @@ class Contestant:
         self.process.wait()
 
 
-def race(row: str, contestants: dict[str, Contestant], seconds: float, repeats: int,
-         say: Callable[[str], None]) -> Result:  # fmt: skip
+def race(
+    row: str,
+    contestants: dict[str, Contestant],
+    seconds: float,
+    repeats: int,
+    say: Callable[[str], None],
+) -> Result:
     """One row, by all who have it."""
     ready = {name: c.ask(row=row) for name, c in contestants.items() if row in c.rows}
     for name, answer in ready.items():
@@ -195,8 +208,10 @@ def cold(names: list[str], repeats: int) -> Iterator[tuple[str, Result]]:
         result = subprocess.run(
             [sys.executable, "-c", f"{clock}\n{code}\nprint(time.process_time() - began)"],
             env=environment(TFN_CACHE_DIR=cache, PYTHONPATH=path),
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         found[row].setdefault(name, []).append(float(result.stdout.split()[-1]))
 
     for _ in range(repeats):
@@ -331,8 +346,9 @@ def main() -> None:
     if options.chart:
         importlib.import_module("chart").draw(
             {row: value for row, r in record["rows"].items() if (value := ratio(r))},
-            record["machine"], options.chart,
-        )  # fmt: skip
+            record["machine"],
+            options.chart,
+        )
 
 
 if __name__ == "__main__":

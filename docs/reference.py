@@ -18,12 +18,33 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 MODULES = (
-    "tfn", "tfn.numpy", "tfn.numpy.linalg", "tfn.numpy.fft", "tfn.lax", "tfn.lax.linalg",
-    "tfn.random", "tfn.nn", "tfn.nn.initializers", "tfn.nn.optim", "tfn.image", "tfn.scipy.special",
-    "tfn.scipy.linalg", "tfn.scipy.signal", "tfn.scipy.ndimage", "tfn.scipy.sparse.linalg",
-    "tfn.scipy.stats.norm", "tfn.tree", "tfn.tree_util", "tfn.flatten_util", "tfn.dtypes",
-    "tfn.errors", "tfn.debug", "tfn.checkify", "tfn.ops", "tfn.compat",
-)  # fmt: skip
+    "tfn",
+    "tfn.numpy",
+    "tfn.numpy.linalg",
+    "tfn.numpy.fft",
+    "tfn.lax",
+    "tfn.lax.linalg",
+    "tfn.random",
+    "tfn.nn",
+    "tfn.nn.initializers",
+    "tfn.nn.optim",
+    "tfn.image",
+    "tfn.scipy.special",
+    "tfn.scipy.linalg",
+    "tfn.scipy.signal",
+    "tfn.scipy.ndimage",
+    "tfn.scipy.sparse.linalg",
+    "tfn.scipy.stats.norm",
+    "tfn.tree",
+    "tfn.tree_util",
+    "tfn.flatten_util",
+    "tfn.dtypes",
+    "tfn.errors",
+    "tfn.debug",
+    "tfn.checkify",
+    "tfn.ops",
+    "tfn.compat",
+)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

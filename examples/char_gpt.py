@@ -34,8 +34,17 @@ from tfn.nn.progress import Training, plot
 
 DATA = Path(__file__).parent / "data" / "shakespeare"
 WARMUP = 50  # steps in which the learning rate grows
-SMOKE = {"steps": 40, "batch_size": 8, "length": 32, "layers": 2, "width": 32, "heads": 2,
-         "characters": 40, "save_every": 10, "tested": 4096}  # fmt: skip
+SMOKE = {
+    "steps": 40,
+    "batch_size": 8,
+    "length": 32,
+    "layers": 2,
+    "width": 32,
+    "heads": 2,
+    "characters": 40,
+    "save_every": 10,
+    "tested": 4096,
+}
 Text = np.ndarray[Any, np.dtype[np.uint8]]
 
 
@@ -149,19 +158,29 @@ def train(options: argparse.Namespace, console: Console) -> float:
     windows = np.lib.stride_tricks.sliding_window_view(alphabet.encode(plays), options.length + 1)
     batches = Batches(windows, options.batch_size, order_key)
     rate = optim.warmup_cosine_decay_schedule(
-        init_value=0.0, peak_value=options.learning_rate, end_value=options.learning_rate / 50,
-        warmup_steps=WARMUP, decay_steps=max(options.steps, WARMUP + 1),
-    )  # fmt: skip
+        init_value=0.0,
+        peak_value=options.learning_rate,
+        end_value=options.learning_rate / 50,
+        warmup_steps=WARMUP,
+        decay_steps=max(options.steps, WARMUP + 1),
+    )
     optimizer = optim.adamw(rate, b2=0.99, weight_decay=0.1)
     step = make_step(optimizer)
 
-    run = (f"char_gpt-{options.layers}x{options.width}x{options.heads}x{options.length}-"
-           f"{options.batch_size}x{options.steps}-{options.seed}")  # fmt: skip
+    run = (
+        f"char_gpt-{options.layers}x{options.width}x{options.heads}x{options.length}-"
+        f"{options.batch_size}x{options.steps}-{options.seed}"
+    )
     checkpoints = Checkpoints(options.checkpoints / run)
     if not options.resume:
         checkpoints.clear()
-    network = GPT.init(init_key, len(alphabet.characters), layers=options.layers,
-                       width=options.width, heads=options.heads)  # fmt: skip
+    network = GPT.init(
+        init_key,
+        len(alphabet.characters),
+        layers=options.layers,
+        width=options.width,
+        heads=options.heads,
+    )
     done, now = checkpoints.resume((network, optimizer.init(network), Position()))
     network, state, position = now
 
@@ -177,11 +196,16 @@ def train(options: argparse.Namespace, console: Console) -> float:
             if training.done % options.save_every == 0 or training.done == options.steps:
                 checkpoints.save(training.done, (network, state, stream.position))
                 reached = test()
-                training.note(f"step {training.done}: loss {loss.item():.4f}, "
-                              f"{reached:.3f} bits per character of The Tempest")  # fmt: skip
+                training.note(
+                    f"step {training.done}: loss {loss.item():.4f}, "
+                    f"{reached:.3f} bits per character of The Tempest"
+                )
     training.note(tell(network, alphabet, options))
-    console.print(f"char_gpt: {reached:.3f} bits per character, {training.summary()}",
-                  highlight=False, soft_wrap=True)  # fmt: skip
+    console.print(
+        f"char_gpt: {reached:.3f} bits per character, {training.summary()}",
+        highlight=False,
+        soft_wrap=True,
+    )
     if options.plot:
         plot(options.plot, training.history(), title="A GPT on Shakespeare")
     return reached
@@ -205,8 +229,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--tested", type=int, help="characters of The Tempest; all by default")
     parser.add_argument("--save-every", type=int, default=250, help="steps between checkpoints")
     parser.add_argument("--resume", action="store_true", help="from the last checkpoint")
-    parser.add_argument("--checkpoints", type=Path, default=config.cache_dir / "checkpoints",
-                        help="folder of what --resume needs; %(default)s")  # fmt: skip
+    parser.add_argument(
+        "--checkpoints",
+        type=Path,
+        default=config.cache_dir / "checkpoints",
+        help="folder of what --resume needs; %(default)s",
+    )
     parser.add_argument("--plot", type=Path, help="a PNG file for the curve of losses")
     parser.add_argument("--quiet", action="store_true", help="print only the last line")
     parser.add_argument("--smoke", action="store_true", help="a tiny network, 40 steps")

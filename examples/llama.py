@@ -88,11 +88,13 @@ def assemble(shape: Shape, weights: Mapping[str, Data], interleaved: bool) -> Ll
         up, gate, down = (rows(f"{name}.mlp.{part}_proj") for part in ("up", "gate", "down"))
         return nn.TransformerBlock(
             norm(f"{name}.input_layernorm"),
-            nn.MultiheadAttention(query, key, value, out, shape.heads, shape.kv_heads,
-                                  shape.rotary_base, interleaved),
+            nn.MultiheadAttention(
+                query, key, value, out, shape.heads, shape.kv_heads, shape.rotary_base, interleaved
+            ),
             norm(f"{name}.post_attention_layernorm"),
-            nn.FeedForward(up, gate, down, nn.silu), nn.Dropout(0.0),
-        )  # fmt: skip
+            nn.FeedForward(up, gate, down, nn.silu),
+            nn.Dropout(0.0),
+        )
 
     return Llama(
         nn.Embedding(jnp.asarray(weights["model.embed_tokens"])),
@@ -103,8 +105,15 @@ def assemble(shape: Shape, weights: Mapping[str, Data], interleaved: bool) -> Ll
 
 
 @partial(tfn.jit, static_argnames=("temperature", "top_p"), donate_argnames="caches")
-def follow(model: Llama, token: tfn.Array, caches: list[nn.KVCache], key: random.Key, *,
-           temperature: float, top_p: float) -> tuple[tfn.Array, list[nn.KVCache]]:  # fmt: skip
+def follow(
+    model: Llama,
+    token: tfn.Array,
+    caches: list[nn.KVCache],
+    key: random.Key,
+    *,
+    temperature: float,
+    top_p: float,
+) -> tuple[tfn.Array, list[nn.KVCache]]:
     """The token that follows one, drawn by what the model says; the caches with one more."""
     logits, caches = model.step(token[None], caches)
     if temperature == 0:
@@ -117,15 +126,17 @@ def follow(model: Llama, token: tfn.Array, caches: list[nn.KVCache], key: random
     return random.categorical(key, logits), caches
 
 
-def story(model: Llama, prompt: Sequence[int], room: int, options: argparse.Namespace
-          ) -> Iterator[int]:  # fmt: skip
+def story(
+    model: Llama, prompt: Sequence[int], room: int, options: argparse.Namespace
+) -> Iterator[int]:
     """The tokens of the prompt but the first, and those that follow, up to an end."""
     caches = model.caches(room)
     keys = random.split(random.key(options.seed), room)
     token = jnp.asarray(prompt[0])
     for at in range(room):
-        token, caches = follow(model, token, caches, keys[at], temperature=options.temperature,
-                               top_p=options.top_p)  # fmt: skip
+        token, caches = follow(
+            model, token, caches, keys[at], temperature=options.temperature, top_p=options.top_p
+        )
         if at + 1 < len(prompt):
             token = jnp.asarray(prompt[at + 1])
         if int(token) in (START, END):
@@ -151,8 +162,11 @@ def tell(options: argparse.Namespace, console: Console) -> float:
         console.file.flush()
     made = len(times) - 2  # without the first, which is compiled in its time
     speed = made / (times[-1] - times[1]) if made > 0 else 0.0
-    console.print(f"\nllama: {nn.parameter_count(model):,} parameters, {made + 1} tokens, "
-                  f"{speed:.0f} tokens/s", highlight=False)  # fmt: skip
+    console.print(
+        f"\nllama: {nn.parameter_count(model):,} parameters, {made + 1} tokens, "
+        f"{speed:.0f} tokens/s",
+        highlight=False,
+    )
     return speed
 
 
@@ -163,8 +177,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--prompt", default="", help="how the story begins")
     parser.add_argument("--tokens", type=int, help="as many as the model has places by default")
     parser.add_argument("--temperature", type=float, default=0.0, help="0 takes the likeliest")
-    parser.add_argument("--top-p", type=float, default=0.9,
-                        help="probability of those that are drawn from; %(default)s")  # fmt: skip
+    parser.add_argument(
+        "--top-p",
+        type=float,
+        default=0.9,
+        help="probability of those that are drawn from; %(default)s",
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, help="of the CPU device; one per core by default")
     parser.add_argument("--smoke", action="store_true", help="a tiny model of random numbers")

@@ -45,11 +45,16 @@ def layer_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
     d, wide = shape.width, shape.wide
     narrow = d // shape.heads * shape.kv_heads
     return {
-        "input_layernorm": (d,), "self_attn.q_proj": (d, d), "self_attn.k_proj": (narrow, d),
-        "self_attn.v_proj": (narrow, d), "self_attn.o_proj": (d, d),
-        "post_attention_layernorm": (d,), "mlp.gate_proj": (wide, d), "mlp.down_proj": (d, wide),
+        "input_layernorm": (d,),
+        "self_attn.q_proj": (d, d),
+        "self_attn.k_proj": (narrow, d),
+        "self_attn.v_proj": (narrow, d),
+        "self_attn.o_proj": (d, d),
+        "post_attention_layernorm": (d,),
+        "mlp.gate_proj": (wide, d),
+        "mlp.down_proj": (d, wide),
         "mlp.up_proj": (wide, d),
-    }  # fmt: skip
+    }
 
 
 @dataclass(frozen=True)
@@ -155,10 +160,16 @@ def read_folder(path: Path) -> Model:
     """A model as Hugging Face has it, and its tokenizer."""
     sizes = json.loads((path / "config.json").read_text())
     shape = Shape(
-        sizes["hidden_size"], sizes["intermediate_size"], sizes["num_hidden_layers"],
-        sizes["num_attention_heads"], sizes["num_key_value_heads"], sizes["vocab_size"],
-        sizes["max_position_embeddings"], sizes.get("rope_theta", 10000.0), sizes["rms_norm_eps"],
-    )  # fmt: skip
+        sizes["hidden_size"],
+        sizes["intermediate_size"],
+        sizes["num_hidden_layers"],
+        sizes["num_attention_heads"],
+        sizes["num_key_value_heads"],
+        sizes["vocab_size"],
+        sizes["max_position_embeddings"],
+        sizes.get("rope_theta", 10000.0),
+        sizes["rms_norm_eps"],
+    )
     index = path / "model.safetensors.index.json"
     mapped = state.mapped(index if index.exists() else path / "model.safetensors")
     weights = {name.removesuffix(".weight"): data for name, data in mapped.items()}

@@ -31,8 +31,16 @@ from tfn.nn import optim
 from tfn.nn.checkpoint import Checkpoints
 from tfn.nn.progress import Training, plot
 
-SMOKE = {"steps": 30, "strips": 8, "length": 16, "width": 32, "layers": 1, "characters": 40,
-         "save_every": 10, "tested": 4096}  # fmt: skip
+SMOKE = {
+    "steps": 30,
+    "strips": 8,
+    "length": 16,
+    "width": 32,
+    "layers": 1,
+    "characters": 40,
+    "save_every": 10,
+    "tested": 4096,
+}
 
 
 @nn.module
@@ -124,13 +132,16 @@ def train(options: argparse.Namespace, console: Console) -> float:
     optimizer = optim.chain(optim.clip_by_global_norm(1.0), optim.adam(rate))
     step = make_step(optimizer)
 
-    run = (f"lstm-{options.layers}x{options.width}-{options.strips}x{options.length}x"
-           f"{options.steps}-{options.seed}")  # fmt: skip
+    run = (
+        f"lstm-{options.layers}x{options.width}-{options.strips}x{options.length}x"
+        f"{options.steps}-{options.seed}"
+    )
     checkpoints = Checkpoints(options.checkpoints / run)
     if not options.resume:
         checkpoints.clear()
-    network = Reader.init(random.key(options.seed), len(alphabet.characters), options.width,
-                          options.layers)  # fmt: skip
+    network = Reader.init(
+        random.key(options.seed), len(alphabet.characters), options.width, options.layers
+    )
     first = network, optimizer.init(network), network.start(options.strips)
     done, (network, state, memory) = checkpoints.resume(first)
 
@@ -147,14 +158,19 @@ def train(options: argparse.Namespace, console: Console) -> float:
             if training.done % options.save_every == 0 or training.done == options.steps:
                 checkpoints.save(training.done, (network, state, memory))
                 reached = test()
-                training.note(f"step {training.done}: loss {loss.item():.4f}, "
-                              f"{reached:.3f} bits per character of The Tempest")  # fmt: skip
+                training.note(
+                    f"step {training.done}: loss {loss.item():.4f}, "
+                    f"{reached:.3f} bits per character of The Tempest"
+                )
     keys = random.split(random.key(options.seed), options.characters)
     prompt = jnp.asarray(alphabet.encode("\n" + options.prompt).astype(int))
     drawn = write(network, prompt, keys, options.temperature)
     training.note(options.prompt + alphabet.decode(drawn.tolist()))
-    console.print(f"lstm: {reached:.3f} bits per character, {training.summary()}",
-                  highlight=False, soft_wrap=True)  # fmt: skip
+    console.print(
+        f"lstm: {reached:.3f} bits per character, {training.summary()}",
+        highlight=False,
+        soft_wrap=True,
+    )
     if options.plot:
         plot(options.plot, training.history(), title="An LSTM on Shakespeare")
     return reached
@@ -177,8 +193,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--tested", type=int, help="characters of The Tempest; all by default")
     parser.add_argument("--save-every", type=int, default=500, help="steps between checkpoints")
     parser.add_argument("--resume", action="store_true", help="from the last checkpoint")
-    parser.add_argument("--checkpoints", type=Path, default=config.cache_dir / "checkpoints",
-                        help="folder of what --resume needs; %(default)s")  # fmt: skip
+    parser.add_argument(
+        "--checkpoints",
+        type=Path,
+        default=config.cache_dir / "checkpoints",
+        help="folder of what --resume needs; %(default)s",
+    )
     parser.add_argument("--plot", type=Path, help="a PNG file for the curve of losses")
     parser.add_argument("--quiet", action="store_true", help="print only the last line")
     parser.add_argument("--smoke", action="store_true", help="a tiny network, 30 steps")

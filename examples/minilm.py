@@ -40,9 +40,12 @@ HEADS = 12
 LONGEST = 128  # tokens; what comes after them is not read
 TOGETHER = 32  # sentences
 SENTENCES = (
-    "A man is eating food.", "A man is having a meal.", "A woman is playing the violin.",
-    "Somebody makes music.", "The stock market fell today.",
-)  # fmt: skip
+    "A man is eating food.",
+    "A man is having a meal.",
+    "A woman is playing the violin.",
+    "Somebody makes music.",
+    "The stock market fell today.",
+)
 
 
 # Words.
@@ -159,12 +162,18 @@ def assemble(weights: Mapping[str, Data], heads: int) -> Encoder:
         return Block(
             nn.MultiheadAttention(query, key, value, out, heads, heads),
             norm(f"{name}.attention.output"),
-            nn.FeedForward(up, None, down, exact_gelu), norm(f"{name}.output"),
-        )  # fmt: skip
+            nn.FeedForward(up, None, down, exact_gelu),
+            norm(f"{name}.output"),
+        )
 
     layers = 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("encoder"))
-    return Encoder(table("word"), table("position"), table("token_type"), norm("embeddings"),
-                   tuple(block(f"encoder.layer.{n}") for n in range(layers)))  # fmt: skip
+    return Encoder(
+        table("word"),
+        table("position"),
+        table("token_type"),
+        norm("embeddings"),
+        tuple(block(f"encoder.layer.{n}") for n in range(layers)),
+    )
 
 
 exact_gelu = partial(nn.gelu, approximate=False)
@@ -204,11 +213,16 @@ def babbler() -> tuple[Encoder, WordPieces]:
     letters = [chr(n) for n in range(33, 127)]
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{letter}" for letter in letters)]
     width, keys = 2 * HEADS, random.split(random.key(0), 5)
-    words, places, kinds = (nn.Embedding.init(key, rows, width)
-                            for key, rows in zip(keys, (len(pieces), LONGEST, 2)))  # fmt: skip
+    words, places, kinds = (
+        nn.Embedding.init(key, rows, width) for key, rows in zip(keys, (len(pieces), LONGEST, 2))
+    )
     norm = nn.LayerNorm.init(width)
-    block = Block(nn.MultiheadAttention.init(keys[3], width, HEADS), norm,
-                  nn.FeedForward.init(keys[4], width, 2 * width), norm)  # fmt: skip
+    block = Block(
+        nn.MultiheadAttention.init(keys[3], width, HEADS),
+        norm,
+        nn.FeedForward.init(keys[4], width, 2 * width),
+        norm,
+    )
     encoder = Encoder(words, places, kinds, norm, (block,))
     return encoder, WordPieces({piece: token for token, piece in enumerate(pieces)})
 
@@ -244,8 +258,13 @@ def compare(options: argparse.Namespace, console: Console) -> Data:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options on the command line."""
     parser = argparse.ArgumentParser(description="Say how near sentences are in meaning.")
-    parser.add_argument("model", type=Path, nargs="?", default=Path(),
-                        help="folder of model.safetensors and tokenizer.json")  # fmt: skip
+    parser.add_argument(
+        "model",
+        type=Path,
+        nargs="?",
+        default=Path(),
+        help="folder of model.safetensors and tokenizer.json",
+    )
     parser.add_argument("sentences", nargs="*", help="some, if not given")
     parser.add_argument("--file", type=Path, help="find the lines of a text that are nearest")
     parser.add_argument("--count", type=int, default=5, help="how many lines; %(default)s")
@@ -254,8 +273,10 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     options.sentences = options.sentences or SENTENCES
     if not options.smoke and not (options.model / "model.safetensors").exists():
-        parser.error(f"no model.safetensors in {options.model}; the beginning of this file says "
-                     "where to get it")  # fmt: skip
+        parser.error(
+            f"no model.safetensors in {options.model}; the beginning of this file says "
+            "where to get it"
+        )
     return options
 
 

@@ -170,11 +170,13 @@ def train(options: argparse.Namespace, console: Console) -> float:
             epoch, begun = stream.position
             if begun == 0:
                 reached = accuracy(network, test_images)
-                training.note(f"epoch {epoch}: loss {loss.item():.4f}, "
-                              f"test accuracy {reached:.2%}")  # fmt: skip
+                training.note(f"epoch {epoch}: loss {loss.item():.4f}, test accuracy {reached:.2%}")
                 checkpoints.save(training.done, (network, state, stream.position))
-    console.print(f"{options.model}: test accuracy {reached:.2%}, {training.summary()}",
-                  highlight=False, soft_wrap=True)  # fmt: skip
+    console.print(
+        f"{options.model}: test accuracy {reached:.2%}, {training.summary()}",
+        highlight=False,
+        soft_wrap=True,
+    )
     if options.plot:
         plot(options.plot, training.history(), title=f"MNIST, {options.model}", log=True)
     return reached
@@ -189,8 +191,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--threads", type=int, help="of the CPU device; one per core by default")
     parser.add_argument("--resume", action="store_true", help="from the last epoch that was whole")
-    parser.add_argument("--checkpoints", type=Path, default=config.cache_dir / "checkpoints",
-                        help="folder of what --resume needs; %(default)s")  # fmt: skip
+    parser.add_argument(
+        "--checkpoints",
+        type=Path,
+        default=config.cache_dir / "checkpoints",
+        help="folder of what --resume needs; %(default)s",
+    )
     parser.add_argument("--plot", type=Path, help="a PNG file for the curve of losses")
     parser.add_argument("--quiet", action="store_true", help="print only the last line")
     parser.add_argument("--smoke", action="store_true", help="one epoch of 256 images")

@@ -56,8 +56,10 @@ def main(arguments: list[str] | None = None) -> int:
     pixels = tfn.ShapeDtypeStruct((28, 28), "uint8")
     made = tfn.export(digit, network, pixels, path=options.path, embed="network")
     tests = mnist.load("t10k")
-    print(f"{made.files[0]}: {options.path.stat().st_size:,} bytes, "
-          f"test accuracy {mnist.accuracy(network, tests):.2%}")  # fmt: skip
+    print(
+        f"{made.files[0]}: {options.path.stat().st_size:,} bytes, "
+        f"test accuracy {mnist.accuracy(network, tests):.2%}"
+    )
     return 0
 
 

@@ -35,10 +35,52 @@ from tfn.nn.progress import Training, plot
 
 # Thousands of pelts that the Hudson's Bay Company bought, each year from 1900 to 1920, after Hewitt
 # 1921, "The conservation of the wild life of Canada", in the numbers of Howard 2009.
-HARES = (30.0, 47.2, 70.2, 77.4, 36.3, 20.6, 18.1, 21.4, 22.0, 25.4, 27.1,
-         40.3, 57.0, 76.6, 52.3, 19.5, 11.2, 7.6, 14.6, 16.2, 24.7)  # fmt: skip
-LYNXES = (4.0, 6.1, 9.8, 35.2, 59.4, 41.7, 19.0, 13.0, 8.3, 9.1, 7.4,
-          8.0, 12.3, 19.5, 45.7, 51.1, 29.7, 15.8, 9.7, 10.1, 8.6)  # fmt: skip
+HARES = (
+    30.0,
+    47.2,
+    70.2,
+    77.4,
+    36.3,
+    20.6,
+    18.1,
+    21.4,
+    22.0,
+    25.4,
+    27.1,
+    40.3,
+    57.0,
+    76.6,
+    52.3,
+    19.5,
+    11.2,
+    7.6,
+    14.6,
+    16.2,
+    24.7,
+)
+LYNXES = (
+    4.0,
+    6.1,
+    9.8,
+    35.2,
+    59.4,
+    41.7,
+    19.0,
+    13.0,
+    8.3,
+    9.1,
+    7.4,
+    8.0,
+    12.3,
+    19.5,
+    45.7,
+    51.1,
+    29.7,
+    15.8,
+    9.7,
+    10.1,
+    8.6,
+)
 LEARNED = 15  # years; the others are for the test
 AHEAD = 5  # years to predict from each one
 
@@ -75,8 +117,9 @@ def mixed(weights: Sequence[float], slopes: Sequence[tfn.Array]) -> Any:
     return sum(w * k for w, k in zip(weights, slopes, strict=True) if w)
 
 
-def advance(field: Field, y: tfn.Array, start: Any, end: Any, dt: tfn.Array, solver: Solver
-            ) -> tuple[tfn.Array, tfn.Array]:  # fmt: skip
+def advance(
+    field: Field, y: tfn.Array, start: Any, end: Any, dt: tfn.Array, solver: Solver
+) -> tuple[tfn.Array, tfn.Array]:
     """What becomes of y from a time to another, and the length of the step to try next.
 
     It becomes nan if there are not enough steps.
@@ -106,8 +149,12 @@ def advance(field: Field, y: tfn.Array, start: Any, end: Any, dt: tfn.Array, sol
     return jnp.where(now < end, jnp.nan, y), dt
 
 
-def solve(field: Field, y: tfn.Array, times: tfn.Array, solver: Solver = Solver()  # noqa: B008
-          ) -> tfn.Array:  # fmt: skip
+def solve(
+    field: Field,
+    y: tfn.Array,
+    times: tfn.Array,
+    solver: Solver = Solver(),  # noqa: B008
+) -> tfn.Array:
     """The solution of ``y' = field(y)`` at increasing times; y is the value at the first."""
 
     def on(state: Any, span: Any) -> Any:
@@ -176,8 +223,9 @@ def check(console: Console) -> float:
         ends = [loss(tree.map(lambda x, a, h=h: x + h * a, network, along)) for h in (1e-5, -1e-5)]
         want = (ends[0] - ends[1]) / 2e-5
         worst = max(worst, abs(float(found / want) - 1))
-        console.print(f"slope {float(found):+.12f}, by differences {float(want):+.12f}",
-                      highlight=False)  # fmt: skip
+        console.print(
+            f"slope {float(found):+.12f}, by differences {float(want):+.12f}", highlight=False
+        )
     console.print(f"neural_ode: gradients are right up to {worst:.1e}", highlight=False)
     return worst
 
@@ -198,8 +246,10 @@ def train(options: argparse.Namespace, console: Console) -> float:
             network, state, loss = step(network, state, every[:LEARNED])
             training.step(1, loss=loss)
             if training.done % options.save_every == 0 or training.done == options.steps:
-                training.note(f"step {training.done}: populations are missed by a factor of "
-                              f"{factor(loss):.2f}")  # fmt: skip
+                training.note(
+                    f"step {training.done}: populations are missed by a factor of "
+                    f"{factor(loss):.2f}"
+                )
                 checkpoints.save(training.done, (network, state))
     later = every[LEARNED - 1 :]
     found = predict(network, later[0], len(later) - 1, solver)
@@ -207,14 +257,19 @@ def train(options: argparse.Namespace, console: Console) -> float:
     unchanged = factor(jnp.mean((later[0] - later)[1:] ** 2))
     console.print(
         f"neural_ode: later years are missed by a factor of {missed:.2f}, {unchanged:.2f} if one "
-        f"says that nothing changes, {training.summary()}", highlight=False, soft_wrap=True,
-    )  # fmt: skip
+        f"says that nothing changes, {training.summary()}",
+        highlight=False,
+        soft_wrap=True,
+    )
     if options.plot:
         names = ("hares, found", "lynxes, found", "hares", "lynxes")
         values = np.concatenate([np.asarray(found), np.asarray(later)], 1).T
         years = range(1900 + LEARNED - 1, 1921)
-        plot(options.plot, {n: [*zip(years, v.tolist())] for n, v in zip(names, values)},
-             title="Logarithms of populations")  # fmt: skip
+        plot(
+            options.plot,
+            {n: [*zip(years, v.tolist())] for n, v in zip(names, values)},
+            title="Logarithms of populations",
+        )
     return missed
 
 
@@ -227,8 +282,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, help="of the CPU device; one per core by default")
     parser.add_argument("--save-every", type=int, default=250, help="steps between checkpoints")
     parser.add_argument("--resume", action="store_true", help="from the last checkpoint")
-    parser.add_argument("--checkpoints", type=Path, default=config.cache_dir / "checkpoints",
-                        help="folder of what --resume needs; %(default)s")  # fmt: skip
+    parser.add_argument(
+        "--checkpoints",
+        type=Path,
+        default=config.cache_dir / "checkpoints",
+        help="folder of what --resume needs; %(default)s",
+    )
     parser.add_argument("--plot", type=Path, help="a PNG file for what is predicted")
     parser.add_argument("--quiet", action="store_true", help="print only the last line")
     parser.add_argument("--smoke", action="store_true", help="20 steps")

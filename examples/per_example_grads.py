@@ -49,11 +49,12 @@ def renyi(order: int, rate: float, noise: float) -> float:
     C(order, k) (1 - rate)^(order - k) rate^k exp((k^2 - k) / (2 noise^2)).
     """
     terms = [
-        math.log(math.comb(order, k)) + k * math.log(rate)
+        math.log(math.comb(order, k))
+        + k * math.log(rate)
         + (order - k) * (math.log1p(-rate) if rate < 1 else -math.inf if k < order else 0.0)
         + (k * k - k) / (2 * noise**2)
         for k in range(order + 1)
-    ]  # fmt: skip
+    ]
     return float(np.logaddexp.reduce(terms)) / (order - 1)
 
 
@@ -63,10 +64,11 @@ def epsilon(steps: int, rate: float, noise: float, delta: float = DELTA) -> floa
     Source: Canonne, Kamath, Steinke 2020, arXiv:2004.00010, proposition 12.
     """
     bounds = [
-        steps * renyi(order, rate, noise) + math.log1p(-1 / order)
+        steps * renyi(order, rate, noise)
+        + math.log1p(-1 / order)
         - (math.log(delta) + math.log(order)) / (order - 1)
         for order in ORDERS
-    ]  # fmt: skip
+    ]
     return max(0.0, min(bounds)) if steps else 0.0
 
 
@@ -89,8 +91,15 @@ def take(images: Images, rate: float, room: int, key: random.Key) -> tuple[Image
     return tree.map(lambda x: x[rows], images), jnp.arange(room) < taken.sum()
 
 
-def private_gradient(network: nn.MLP, images: Images, real: tfn.Array, key: random.Key, *,
-                     longest: float, noise: float) -> tuple[nn.MLP, tfn.Array]:  # fmt: skip
+def private_gradient(
+    network: nn.MLP,
+    images: Images,
+    real: tfn.Array,
+    key: random.Key,
+    *,
+    longest: float,
+    noise: float,
+) -> tuple[nn.MLP, tfn.Array]:
     """The noisy sum of gradients that are no longer than they may be; the mean of losses."""
     of_each = tfn.vmap(tfn.value_and_grad(loss_of_one), in_axes=(None, 0))
     losses, slopes = of_each(network, images)
@@ -104,8 +113,9 @@ def private_gradient(network: nn.MLP, images: Images, real: tfn.Array, key: rand
     return tree.unflatten(structure, noisy), jnp.where(real, losses, 0).sum() / real.sum()
 
 
-def make_step(optimizer: optim.GradientTransformation, options: argparse.Namespace
-              ) -> Callable[..., Any]:  # fmt: skip
+def make_step(
+    optimizer: optim.GradientTransformation, options: argparse.Namespace
+) -> Callable[..., Any]:
     """The compiled step: a sample of all the images, its private gradient, an update."""
 
     def step(network: nn.MLP, state: Any, images: Images, key: random.Key) -> Any:
@@ -113,8 +123,9 @@ def make_step(optimizer: optim.GradientTransformation, options: argparse.Namespa
         rate = options.batch_size / len(images.digits)
         room = options.batch_size + 6 * math.isqrt(options.batch_size)  # enough: six deviations
         sample, real = take(images, rate, room, sample_key)
-        total, loss = private_gradient(network, sample, real, noise_key, longest=options.longest,
-                                       noise=options.noise)  # fmt: skip
+        total, loss = private_gradient(
+            network, sample, real, noise_key, longest=options.longest, noise=options.noise
+        )
         slopes = tree.map(lambda x: x / options.batch_size, total)
         updates, state = optimizer.update(slopes, state, network)
         return optim.apply_updates(network, updates), state, loss
@@ -151,11 +162,17 @@ def train(options: argparse.Namespace, console: Console) -> tuple[float, float]:
                 checkpoints.save(training.done, (network, state))
                 reached = accuracy(network, test_images)
                 spent = epsilon(training.done, rate, options.noise)
-                training.note(f"epoch {training.done // epoch}: loss {loss.item():.4f}, "
-                              f"test accuracy {reached:.2%}, epsilon {spent:.2f}")  # fmt: skip
+                training.note(
+                    f"epoch {training.done // epoch}: loss {loss.item():.4f}, "
+                    f"test accuracy {reached:.2%}, epsilon {spent:.2f}"
+                )
     spent = epsilon(training.done, rate, options.noise)
-    console.print(f"private: test accuracy {reached:.2%}, ({spent:.2f}, {DELTA:g})-private, "
-                  f"{training.summary()}", highlight=False, soft_wrap=True)  # fmt: skip
+    console.print(
+        f"private: test accuracy {reached:.2%}, ({spent:.2f}, {DELTA:g})-private, "
+        f"{training.summary()}",
+        highlight=False,
+        soft_wrap=True,
+    )
     return reached, spent
 
 
@@ -172,8 +189,12 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0, help="to be kept secret, as the noise is")
     parser.add_argument("--threads", type=int, help="of the CPU device; one per core by default")
     parser.add_argument("--resume", action="store_true", help="from the last epoch that was whole")
-    parser.add_argument("--checkpoints", type=Path, default=config.cache_dir / "checkpoints",
-                        help="folder of what --resume needs; %(default)s")  # fmt: skip
+    parser.add_argument(
+        "--checkpoints",
+        type=Path,
+        default=config.cache_dir / "checkpoints",
+        help="folder of what --resume needs; %(default)s",
+    )
     parser.add_argument("--quiet", action="store_true", help="print only the last line")
     parser.add_argument("--smoke", action="store_true", help="two epochs of 256 images")
     options = parser.parse_args(arguments)

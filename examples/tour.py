@@ -17,8 +17,11 @@ from typing import Any
 import tfn
 from tfn import numpy as np
 from tfn.config import config
-from tfn.lower import decompose, simplify, split
-from tfn.lower.print.nest import nest
+from tfn.inspect.show import View
+from tfn.lower.index import laws as table
+from tfn.lower.loops import opt_ops
+from tfn.lower.math import decompose
+from tfn.lower.report.print.nest import nest
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.oracle import MEANING
@@ -26,7 +29,6 @@ from tfn.trace.primitives import PRIMITIVES
 from tfn.transforms.batch import BATCH
 from tfn.transforms.jvp import JVP
 from tfn.transforms.transpose import TRANSPOSE
-from tfn.view import View
 
 MACHINE = tfn.Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16)
 
@@ -116,8 +118,8 @@ def splits() -> str:
     First one split by hand on the product, then what `choose` makes of the same kernel.
     """
     body, names = view().stages[1].body, ("f", "d", "b")
-    by_hand = split.nest(body)
-    by_hand, _, _ = split.split(by_hand, by_hand.loops[1], 8, Place.LANE)
+    by_hand = opt_ops.nest(body)
+    by_hand, _, _ = opt_ops.split(by_hand, by_hand.loops[1], 8, Place.LANE)
     chosen = view().after("split", body)
     pictures = ("\n".join([*n.opts, nest(n, names)]) for n in (by_hand, chosen))
     return "\n\nand by choose:\n\n".join(pictures)
@@ -128,7 +130,7 @@ def laws() -> str:
 
     Here is one that holds, and one that does not: z3 finds the number that breaks it.
     """
-    law = next(law for law in simplify.LAWS if law.name == "add-minus-zero")
+    law = next(law for law in table.LAWS if law.name == "add-minus-zero")
     return f"{law}\n\nbroken on purpose: x + 0.0 -> x\nz3 says: {counterexample()}"
 
 
@@ -241,13 +243,15 @@ def code(room: Room) -> str:
 
 def tell(number: int, room: Room) -> str:
     """One room as text: what it is about, its code, and what that shows."""
-    return "\n\n".join([
-        f"{number}. {room.name}",
-        inspect.getdoc(room.visit) or "",
-        textwrap.indent(code(room), "  | "),
-        textwrap.indent(room.visit(), "    "),
-        f"Open next: {room.open}\nHolds here: {room.holds}",
-    ])  # fmt: skip
+    return "\n\n".join(
+        [
+            f"{number}. {room.name}",
+            inspect.getdoc(room.visit) or "",
+            textwrap.indent(code(room), "  | "),
+            textwrap.indent(room.visit(), "    "),
+            f"Open next: {room.open}\nHolds here: {room.holds}",
+        ]
+    )
 
 
 def main() -> None:

@@ -34,16 +34,28 @@ def test_type():
 
 
 OPERATORS = {
-    "+": lambda x, y: x + y, "-": lambda x, y: x - y, "*": lambda x, y: x * y,
-    "/": lambda x, y: x / y, "//": lambda x, y: x // y, "%": lambda x, y: x % y,
-    "**": lambda x, y: x**y, "@": lambda x, y: x @ y, "<": lambda x, y: x < y,
-    "<=": lambda x, y: x <= y, ">": lambda x, y: x > y, ">=": lambda x, y: x >= y,
-    "==": lambda x, y: x == y, "!=": lambda x, y: x != y,
-}  # fmt: skip
+    "+": lambda x, y: x + y,
+    "-": lambda x, y: x - y,
+    "*": lambda x, y: x * y,
+    "/": lambda x, y: x / y,
+    "//": lambda x, y: x // y,
+    "%": lambda x, y: x % y,
+    "**": lambda x, y: x**y,
+    "@": lambda x, y: x @ y,
+    "<": lambda x, y: x < y,
+    "<=": lambda x, y: x <= y,
+    ">": lambda x, y: x > y,
+    ">=": lambda x, y: x >= y,
+    "==": lambda x, y: x == y,
+    "!=": lambda x, y: x != y,
+}
 BITS = {
-    "&": lambda x, y: x & y, "|": lambda x, y: x | y, "^": lambda x, y: x ^ y,
-    "<<": lambda x, y: x << y, ">>": lambda x, y: x >> y,
-}  # fmt: skip
+    "&": lambda x, y: x & y,
+    "|": lambda x, y: x | y,
+    "^": lambda x, y: x ^ y,
+    "<<": lambda x, y: x << y,
+    ">>": lambda x, y: x >> y,
+}
 
 
 @pytest.mark.parametrize("sign", OPERATORS)
@@ -97,12 +109,31 @@ def test_methods():
     x = np.float32([[3, 1, 2], [9, 7, 8]])
     a = tnp.asarray(x)
     for name, arguments in [
-        ("sum", (0,)), ("mean", (1,)), ("max", ()), ("min", (0,)), ("prod", (1,)), ("var", (0,)),
-        ("std", ()), ("all", ()), ("any", (0,)), ("argmax", (1,)), ("argmin", ()), ("ravel", ()),
-        ("flatten", ()), ("squeeze", ()), ("swapaxes", (0, 1)), ("transpose", (1, 0)),
-        ("reshape", (3, 2)), ("clip", (2, 8)), ("round", ()), ("repeat", (2,)), ("diagonal", ()),
-        ("tolist", ()), ("item", (4,)), ("dot", (x.T,)),
-    ]:  # fmt: skip
+        ("sum", (0,)),
+        ("mean", (1,)),
+        ("max", ()),
+        ("min", (0,)),
+        ("prod", (1,)),
+        ("var", (0,)),
+        ("std", ()),
+        ("all", ()),
+        ("any", (0,)),
+        ("argmax", (1,)),
+        ("argmin", ()),
+        ("ravel", ()),
+        ("flatten", ()),
+        ("squeeze", ()),
+        ("swapaxes", (0, 1)),
+        ("transpose", (1, 0)),
+        ("reshape", (3, 2)),
+        ("clip", (2, 8)),
+        ("round", ()),
+        ("repeat", (2,)),
+        ("diagonal", ()),
+        ("tolist", ()),
+        ("item", (4,)),
+        ("dot", (x.T,)),
+    ]:
         got, want = getattr(a, name)(*arguments), getattr(x, name)(*arguments)
         close(np.asarray(got), np.asarray(want, getattr(got, "dtype", None)), 8)
     close(a.sort(), np.sort(x))

@@ -12,11 +12,17 @@ X = tnp.array([4.0, 2.0, 8.0])
 @pytest.mark.parametrize(
     "how, want",
     [
-        ("set", [4, 3, 8]), ("add", [4, 5, 8]), ("subtract", [4, -1, 8]), ("multiply", [4, 6, 8]),
-        ("mul", [4, 6, 8]), ("divide", [4, 2 / 3, 8]), ("power", [4, 8, 8]), ("min", [4, 2, 8]),
+        ("set", [4, 3, 8]),
+        ("add", [4, 5, 8]),
+        ("subtract", [4, -1, 8]),
+        ("multiply", [4, 6, 8]),
+        ("mul", [4, 6, 8]),
+        ("divide", [4, 2 / 3, 8]),
+        ("power", [4, 8, 8]),
+        ("min", [4, 2, 8]),
         ("max", [4, 3, 8]),
     ],
-)  # fmt: skip
+)
 def test_updates(how, want):
     close(getattr(X.at[1], how)(3), np.float32(want))
     close(getattr(X.at[1], how)(3, indices_are_sorted=True, unique_indices=True), np.float32(want))

@@ -164,9 +164,13 @@ def test_an_error_of_many_lanes_names_each() -> None:
 
 @pytest.mark.parametrize(
     ("f", "x"),
-    [(positive, -1.0), (tfn.jit(positive), -1.0), (tfn.jit(tfn.vmap(positive)), -XS),
-     (tfn.grad(positive), -1.0)],
-)  # fmt: skip
+    [
+        (positive, -1.0),
+        (tfn.jit(positive), -1.0),
+        (tfn.jit(tfn.vmap(positive)), -XS),
+        (tfn.grad(positive), -1.0),
+    ],
+)
 def test_outside_of_checkify_a_check_raises(f: Any, x: Any) -> None:
     with pytest.raises(CheckError, match="x is -1"):
         f(x)
@@ -208,9 +212,13 @@ def test_results_and_other_effects_stay(capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize(
     ("args", "words"),
-    [((np.array([True, False]), "no"), "boolean scalar"), ((1.0, "no"), "boolean scalar"),
-     ((True, "{}"), "missing"), ((True, "no", 1.0), "not in the format")],
-)  # fmt: skip
+    [
+        ((np.array([True, False]), "no"), "boolean scalar"),
+        ((1.0, "no"), "boolean scalar"),
+        ((True, "{}"), "missing"),
+        ((True, "no", 1.0), "not in the format"),
+    ],
+)
 def test_checks_that_cannot_be(args: Any, words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
         checkify.check(*args)

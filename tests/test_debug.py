@@ -218,9 +218,13 @@ def test_strings_and_other_objects_are_passed_as_they_are(lines: Lines) -> None:
 
 @pytest.mark.parametrize(
     ("fmt", "args", "words"),
-    [("{} {}", (1,), "missing: 1"), ("{}", (1, 2), "not in the format: 1"),
-     ("{x}", (), "missing: x"), (3.0, (), "format string")],
-)  # fmt: skip
+    [
+        ("{} {}", (1,), "missing: 1"),
+        ("{}", (1, 2), "not in the format: 1"),
+        ("{x}", (), "missing: x"),
+        (3.0, (), "format string"),
+    ],
+)
 def test_formats_that_do_not_fit(fmt: Any, args: Any, words: str) -> None:
     with pytest.raises(ArgumentError, match=words):
         tfn.jit(lambda: debug.print(fmt, *args))()

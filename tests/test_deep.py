@@ -11,8 +11,8 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import SMALL
+from tfn.inspect.show import STAGES, View, show
 from tfn.trace.uop import walk
-from tfn.view import STAGES, View, show
 
 SHAPE = tfn.ShapeDtypeStruct((4, 5), "float32")
 

@@ -29,14 +29,21 @@ def test_the_place_is_the_users_own_line():
     assert caught.value.where.endswith("tnp.ones((2, 3)) @ tnp.ones((2, 3))  # the line")
 
 
-@pytest.mark.parametrize("error, also", [
-    (errors.ShapeError, (TypeError, ValueError)), (errors.DTypeError, TypeError),
-    (errors.ArgumentError, (TypeError, ValueError)), (errors.AxisError, (ValueError, IndexError)),
-    (errors.OutOfBoundsError, IndexError), (errors.TreeError, ValueError),
-    (errors.TracerBoolConversionError, errors.ConcretizationTypeError),
-    (errors.NonConcreteBooleanIndexError, IndexError), (errors.OutOfMemoryError, MemoryError),
-    (errors.ImmutableError, TypeError),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "error, also",
+    [
+        (errors.ShapeError, (TypeError, ValueError)),
+        (errors.DTypeError, TypeError),
+        (errors.ArgumentError, (TypeError, ValueError)),
+        (errors.AxisError, (ValueError, IndexError)),
+        (errors.OutOfBoundsError, IndexError),
+        (errors.TreeError, ValueError),
+        (errors.TracerBoolConversionError, errors.ConcretizationTypeError),
+        (errors.NonConcreteBooleanIndexError, IndexError),
+        (errors.OutOfMemoryError, MemoryError),
+        (errors.ImmutableError, TypeError),
+    ],
+)
 def test_classes_are_also_those_that_python_would_raise(error, also):
     for base in also if isinstance(also, tuple) else (also,):
         assert issubclass(error, base)
@@ -61,8 +68,9 @@ def printed(code: str) -> str:
 def test_only_frames_of_the_user_are_printed():
     text = printed("tfn.jit(tfn.grad(lambda x: (x @ x).sum()))(tnp.ones((2, 3)))")
     assert re.findall(r'File "(.*?)", line \d+, in (\S+)', text) == [
-        ("<string>", "<module>"), ("<string>", "<lambda>"),
-    ]  # fmt: skip
+        ("<string>", "<module>"),
+        ("<string>", "<lambda>"),
+    ]
     assert "tfn.errors.ShapeError: matmul needs axis 1" in text and "while: jit traced" in text
 
 

@@ -203,9 +203,12 @@ def test_a_forward_rule() -> None:
 
 def test_a_reverse_rule() -> None:
     blurred_ = tfn.kernel(
-        lambda loop, x, out: out.set(i := loop(100), value=2 * x[i]), takes=t(100), gives=t(100),
-        name="twice", vjp=(lambda x: (blurred_(x), None), lambda _, ct: (2 * ct,)),
-    )  # fmt: skip
+        lambda loop, x, out: out.set(i := loop(100), value=2 * x[i]),
+        takes=t(100),
+        gives=t(100),
+        name="twice",
+        vjp=(lambda x: (blurred_(x), None), lambda _, ct: (2 * ct,)),
+    )
     close(tfn.jit(tfn.grad(lambda x: (blurred_(x) * x).sum()))(Z), 4 * Z)
 
 
@@ -246,8 +249,13 @@ def test_one_derivative() -> None:
 # What is refused.
 
 
-def refuse(body: Callable[..., Any], error: type[Exception], match: str, takes: Any = None,
-           gives: Any = None) -> None:  # fmt: skip
+def refuse(
+    body: Callable[..., Any],
+    error: type[Exception],
+    match: str,
+    takes: Any = None,
+    gives: Any = None,
+) -> None:
     with pytest.raises(error, match=match):
         tfn.kernel(body, takes=takes or t(10), gives=gives or t(10), name="wrong")
 
@@ -267,8 +275,11 @@ def test_accesses_out_of_bounds() -> None:
     refuse(writing(lambda loop, x, i: x[i * i]), OutOfBoundsError, "at r0 = 4 it is 16")
     refuse(writing(lambda loop, x, i: x.get(i + 1, where=i < 10)), OutOfBoundsError, "r0 = 9")
     refuse(writing(lambda loop, x, i: x[10]), OutOfBoundsError, "index 10: it is 10")
-    refuse(writing(lambda loop, x, i: x[x[i].astype("int32")]), OutOfBoundsError,
-           r"i64\(i32\(x\[...\]\)\): it cannot be proved")  # fmt: skip
+    refuse(
+        writing(lambda loop, x, i: x[x[i].astype("int32")]),
+        OutOfBoundsError,
+        r"i64\(i32\(x\[...\]\)\): it cannot be proved",
+    )
     refuse(writing(lambda loop, x, i: x[i, i]), ShapeError, "x has 1 axes")
     refuse(writing(lambda loop, x, i: x[x[i]]), DTypeError, "needs an integer")
 

@@ -11,9 +11,11 @@ from tfn.errors import ShapeError
 IDS = np.array([3, 0, 3, -1, 9, 0, 2])
 X = np.random.default_rng(0).normal(size=(7, 2)).astype("float32")
 CASES = {
-    "segment_sum": (np.add, 0), "segment_prod": (np.multiply, 1),
-    "segment_max": (np.maximum, -np.inf), "segment_min": (np.minimum, np.inf),
-}  # fmt: skip
+    "segment_sum": (np.add, 0),
+    "segment_prod": (np.multiply, 1),
+    "segment_max": (np.maximum, -np.inf),
+    "segment_min": (np.minimum, np.inf),
+}
 
 
 @pytest.mark.parametrize("name", CASES)

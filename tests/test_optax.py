@@ -27,8 +27,11 @@ def found():
     """What each case gives with tfn."""
     done = subprocess.run(
         [sys.executable, str(HERE / "compat" / "optax_runs.py"), "--tfn"],
-        capture_output=True, text=True, timeout=600, cwd=HERE.parent,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=600,
+        cwd=HERE.parent,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

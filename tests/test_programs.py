@@ -116,21 +116,41 @@ class Writer:
 
 def elementwise(w: Writer) -> None:
     a = w.name()
-    w.add(w.one_of(
-        f"xp.tanh({a})", f"-{a}", f"xp.abs({a})", f"xp.exp(-xp.abs({a}))", f"xp.sin({a})",
-        f"xp.sqrt(xp.abs({a}) + 1)", f"{a} * 0.5 + 1", f"{a} ** 2", f"xp.log1p({a} * {a})",
-        f"xp.clip({a}, -1, 1)", f"1 / (1 + xp.exp({a}))", f"xp.square({a}) / 3", f"2 - {a}",
-    ))  # fmt: skip
+    w.add(
+        w.one_of(
+            f"xp.tanh({a})",
+            f"-{a}",
+            f"xp.abs({a})",
+            f"xp.exp(-xp.abs({a}))",
+            f"xp.sin({a})",
+            f"xp.sqrt(xp.abs({a}) + 1)",
+            f"{a} * 0.5 + 1",
+            f"{a} ** 2",
+            f"xp.log1p({a} * {a})",
+            f"xp.clip({a}, -1, 1)",
+            f"1 / (1 + xp.exp({a}))",
+            f"xp.square({a}) / 3",
+            f"2 - {a}",
+        )
+    )
 
 
 def binary(w: Writer) -> None:
     a = w.name()
     b = w.broadcasts(a)
-    w.add(w.one_of(
-        f"{a} + {b}", f"{a} - {b}", f"{a} * {b}", f"{a} / (1 + xp.abs({b}))",
-        f"xp.maximum({a}, {b})", f"xp.minimum({a}, {b})", f"xp.where(x.sum() > 0, {a}, {b})",
-        f"xp.hypot({a}, {b} + 2)", f"xp.arctan2({a}, xp.abs({b}) + 1)",
-    ))  # fmt: skip
+    w.add(
+        w.one_of(
+            f"{a} + {b}",
+            f"{a} - {b}",
+            f"{a} * {b}",
+            f"{a} / (1 + xp.abs({b}))",
+            f"xp.maximum({a}, {b})",
+            f"xp.minimum({a}, {b})",
+            f"xp.where(x.sum() > 0, {a}, {b})",
+            f"xp.hypot({a}, {b} + 2)",
+            f"xp.arctan2({a}, xp.abs({b}) + 1)",
+        )
+    )
 
 
 def where(w: Writer) -> None:
@@ -149,27 +169,31 @@ def reduction(w: Writer) -> None:
 def normalized(w: Writer) -> None:
     a = w.name(1)
     i = w.axis(a)
-    w.add(w.one_of(
-        f"xp.exp({a} - {a}.max({i}, keepdims=True)) / "
-        f"xp.exp({a} - {a}.max({i}, keepdims=True)).sum({i}, keepdims=True)",
-        f"({a} - {a}.mean({i}, keepdims=True)) / xp.sqrt({a}.var({i}, keepdims=True) + 1)",
-        f"{a} / xp.sqrt((({a} ** 2).mean({i}, keepdims=True) + 1))",
-        f"xp.cumsum({a}, axis={i}) * 0.1",
-        f"xp.diff(xp.concatenate([{a}, {a}], {i}), axis={i})",
-    ))  # fmt: skip
+    w.add(
+        w.one_of(
+            f"xp.exp({a} - {a}.max({i}, keepdims=True)) / "
+            f"xp.exp({a} - {a}.max({i}, keepdims=True)).sum({i}, keepdims=True)",
+            f"({a} - {a}.mean({i}, keepdims=True)) / xp.sqrt({a}.var({i}, keepdims=True) + 1)",
+            f"{a} / xp.sqrt((({a} ** 2).mean({i}, keepdims=True) + 1))",
+            f"xp.cumsum({a}, axis={i}) * 0.1",
+            f"xp.diff(xp.concatenate([{a}, {a}], {i}), axis={i})",
+        )
+    )
 
 
 def product(w: Writer) -> None:
     a = w.name(1)
     n = w.values[a].shape[-1]
     b = w.name(1, lambda v: v.shape[-1] == n)
-    w.add(w.one_of(
-        f"xp.tensordot({a}, {b}, (-1, -1)) * {1 / n!r}",
-        f"xp.einsum('...i,...i->...', {a}, {a}) * {1 / n!r}",
-        f"{a}.reshape(-1, {n}) @ {b}.reshape(-1, {n}).T * {1 / n!r}",
-        f"xp.dot({a}, {b}.reshape({n}, -1)) * {1 / n!r}",
-        f"xp.outer({a}[..., 0], {b}[..., 0])",
-    ))  # fmt: skip
+    w.add(
+        w.one_of(
+            f"xp.tensordot({a}, {b}, (-1, -1)) * {1 / n!r}",
+            f"xp.einsum('...i,...i->...', {a}, {a}) * {1 / n!r}",
+            f"{a}.reshape(-1, {n}) @ {b}.reshape(-1, {n}).T * {1 / n!r}",
+            f"xp.dot({a}, {b}.reshape({n}, -1)) * {1 / n!r}",
+            f"xp.outer({a}[..., 0], {b}[..., 0])",
+        )
+    )
 
 
 def movement(w: Writer) -> None:
@@ -177,40 +201,78 @@ def movement(w: Writer) -> None:
     i = w.axis(a)
     n = w.values[a].ndim
     order = w.draw(st.permutations(range(n)))
-    w.add(w.one_of(
-        f"{a}.transpose({', '.join(map(str, order))})", f"{a}.ravel()", f"xp.flip({a}, {i})",
-        f"xp.expand_dims({a}, {i})", f"xp.roll({a}, 2, {i})", f"xp.concatenate([{a}, {a}], {i})",
-        f"xp.stack([{a}, {a} * 2], {i})", f"xp.pad({a}, {n * [(1, 2)]})", f"xp.repeat({a}, 2, {i})",
-        f"xp.swapaxes({a}, 0, {i})", f"xp.tile({a}, 2)", f"xp.pad({a}, 1, mode='edge')",
-        f"{a}.reshape(-1, {w.values[a].shape[-1]})", f"{a}.T",
-        f"xp.broadcast_to({a}, {(2, *w.values[a].shape)})",
-    ))  # fmt: skip
+    w.add(
+        w.one_of(
+            f"{a}.transpose({', '.join(map(str, order))})",
+            f"{a}.ravel()",
+            f"xp.flip({a}, {i})",
+            f"xp.expand_dims({a}, {i})",
+            f"xp.roll({a}, 2, {i})",
+            f"xp.concatenate([{a}, {a}], {i})",
+            f"xp.stack([{a}, {a} * 2], {i})",
+            f"xp.pad({a}, {n * [(1, 2)]})",
+            f"xp.repeat({a}, 2, {i})",
+            f"xp.swapaxes({a}, 0, {i})",
+            f"xp.tile({a}, 2)",
+            f"xp.pad({a}, 1, mode='edge')",
+            f"{a}.reshape(-1, {w.values[a].shape[-1]})",
+            f"{a}.T",
+            f"xp.broadcast_to({a}, {(2, *w.values[a].shape)})",
+        )
+    )
 
 
 def indexing(w: Writer) -> None:
     a = w.name(1)
     i = w.axis(a)
-    w.add(w.one_of(
-        f"{a}[::-1]", f"{a}[1:]" if w.values[a].shape[0] > 1 else f"{a}[:1]", f"{a}[..., ::2]",
-        f"{a}[0]", f"{a}[..., -1]", f"{a}[:, None]", f"{a}[k % {w.values[a].shape[0]}]",
-        f"xp.take({a}, k % {w.values[a].shape[i]}, axis={i})", f"{a}[..., None]",
-        f"xp.take_along_axis({a}, xp.argsort({a} * 0, axis={i}), axis={i})",
-    ))  # fmt: skip
+    w.add(
+        w.one_of(
+            f"{a}[::-1]",
+            f"{a}[1:]" if w.values[a].shape[0] > 1 else f"{a}[:1]",
+            f"{a}[..., ::2]",
+            f"{a}[0]",
+            f"{a}[..., -1]",
+            f"{a}[:, None]",
+            f"{a}[k % {w.values[a].shape[0]}]",
+            f"xp.take({a}, k % {w.values[a].shape[i]}, axis={i})",
+            f"{a}[..., None]",
+            f"xp.take_along_axis({a}, xp.argsort({a} * 0, axis={i}), axis={i})",
+        )
+    )
 
 
 def cast(w: Writer) -> None:
     a = w.name()
-    w.add(w.one_of(
-        "k.astype('float32') * 0.5", "m.astype('float32')", f"{a}.astype('float64')",
-        f"{a}.astype('float64').sum().astype('float32') * 0.1", "(k * 3 // 2 - 1) * 0.25",
-        "(x > 0.5) * 1.0", "((k & 1) ^ 1).sum() * 0.1", "(k % 3 == 1).sum() * 0.1", "k.sum() * 0.1",
-    ))  # fmt: skip
+    w.add(
+        w.one_of(
+            "k.astype('float32') * 0.5",
+            "m.astype('float32')",
+            f"{a}.astype('float64')",
+            f"{a}.astype('float64').sum().astype('float32') * 0.1",
+            "(k * 3 // 2 - 1) * 0.25",
+            "(x > 0.5) * 1.0",
+            "((k & 1) ^ 1).sum() * 0.1",
+            "(k % 3 == 1).sum() * 0.1",
+            "k.sum() * 0.1",
+        )
+    )
 
 
 STEPS = (
-    elementwise, elementwise, binary, binary, where, reduction, reduction, normalized, product,
-    movement, movement, indexing, cast,
-)  # fmt: skip
+    elementwise,
+    elementwise,
+    binary,
+    binary,
+    where,
+    reduction,
+    reduction,
+    normalized,
+    product,
+    movement,
+    movement,
+    indexing,
+    cast,
+)
 
 
 @st.composite

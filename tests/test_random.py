@@ -119,12 +119,19 @@ def test_multivariate_normal():
         random.multivariate_normal(KEY, tnp.zeros(2), cov, method="lu")
 
 
-@pytest.mark.parametrize("draw", [
-    lambda k: random.gamma(k, 2.0, (3,)), lambda k: random.poisson(k, tnp.array([2.0, 30.0])),
-    lambda k: random.binomial(k, 20, tnp.array([0.1, 0.6])), lambda k: random.t(k, 3.0),
-    lambda k: random.beta(k, 0.5, 0.5), lambda k: random.double_sided_maxwell(k, 0.0, 1.0, (2,)),
-    lambda k: random.wald(k, 1.0, (2,)), lambda k: random.orthogonal(k, 2),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda k: random.gamma(k, 2.0, (3,)),
+        lambda k: random.poisson(k, tnp.array([2.0, 30.0])),
+        lambda k: random.binomial(k, 20, tnp.array([0.1, 0.6])),
+        lambda k: random.t(k, 3.0),
+        lambda k: random.beta(k, 0.5, 0.5),
+        lambda k: random.double_sided_maxwell(k, 0.0, 1.0, (2,)),
+        lambda k: random.wald(k, 1.0, (2,)),
+        lambda k: random.orthogonal(k, 2),
+    ],
+)
 def test_values_do_not_depend_on_being_mapped_or_compiled(draw):
     keys = random.split(KEY, 3)
     one_by_one = tnp.stack([draw(k) for k in keys])
@@ -148,11 +155,15 @@ def test_gamma_moves_with_its_parameter():
 
 def test_gradients_reach_parameters():
     for draw in (
-        lambda s: random.lognormal(KEY, s), lambda s: random.rayleigh(KEY, s),
-        lambda s: random.pareto(KEY, s), lambda s: random.weibull_min(KEY, s, 2.0),
-        lambda s: random.wald(KEY, s), lambda s: random.triangular(KEY, 0.0, s, 3.0),
-        lambda s: random.double_sided_maxwell(KEY, 0.0, s), lambda s: random.chisquare(KEY, s),
-    ):  # fmt: skip
+        lambda s: random.lognormal(KEY, s),
+        lambda s: random.rayleigh(KEY, s),
+        lambda s: random.pareto(KEY, s),
+        lambda s: random.weibull_min(KEY, s, 2.0),
+        lambda s: random.wald(KEY, s),
+        lambda s: random.triangular(KEY, 0.0, s, 3.0),
+        lambda s: random.double_sided_maxwell(KEY, 0.0, s),
+        lambda s: random.chisquare(KEY, s),
+    ):
         found = float(tfn.grad(draw)(np.float32(1.3)))
         assert np.isfinite(found) and found != 0
 

@@ -80,9 +80,12 @@ def size(f: Callable[..., Any], *types: Any) -> Size:
     jaxpr = tfn.make_jaxpr(f)(*types)
     program = lower(jaxpr, SMALL)
     return Size(
-        sum(1 for _ in nodes(jaxpr.outputs)), len(program.kernels), len(program.launches),
-        sum(kernel.text.count("\n") for kernel in program.kernels), program.text.count("\n"),
-    )  # fmt: skip
+        sum(1 for _ in nodes(jaxpr.outputs)),
+        len(program.kernels),
+        len(program.launches),
+        sum(kernel.text.count("\n") for kernel in program.kernels),
+        program.text.count("\n"),
+    )
 
 
 @pytest.mark.parametrize("gradient", (False, True))

@@ -12,7 +12,7 @@ import tfn
 import tfn.numpy as tnp
 from tests.conftest import Golden
 from tfn.errors import ArgumentError
-from tfn.view import STAGES, show
+from tfn.inspect.show import STAGES, show
 
 TARGET = tfn.Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16)
 
@@ -78,13 +78,14 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "conv": (conv, (floats(1, 5, 5, 2), floats(3, 3, 2, 4))),
     "mlp-gradient": (mlp_gradient, (floats(6, 5), floats(5, 2), floats(8, 6), floats(8, 2))),
     "embedding-gradient": (
-        embedding_gradient, (floats(10, 4), tfn.ShapeDtypeStruct((6,), "int32"))
+        embedding_gradient,
+        (floats(10, 4), tfn.ShapeDtypeStruct((6,), "int32")),
     ),
     "scan-rnn": (rnn, (floats(4, 4), floats(3, 4), floats(4), floats(5, 3))),
     "while-newton": (newton, (floats(6),)),
     "scan-average": (average, (floats(10, 6), floats(6))),
     "switch": (choice, (tfn.ShapeDtypeStruct((), "int32"), floats(6))),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("stage", [stage for stage in STAGES if stage != "assembly"])
@@ -132,24 +133,47 @@ def test_a_picture_is_its_text() -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-@pytest.mark.parametrize("f, args", [
-    (lambda x: x, (floats(3),)),  # nothing to compute
-    (lambda x: (x, x + 1, x), (floats(0, 3),)),  # nothing to store
-    (lambda: tnp.zeros(3), ()),  # no parameters
-    (lambda x: x + 1, (floats(),)),  # no loops
-    (lambda x: tnp.sort(x), (floats(3, 4),)),  # no ranges
-    (lambda x: x.sum(axis=0) @ x.T, (floats(5, 7),)),
-    (lambda x: tfn.lax.scan(lambda c, _: (c @ x, None), x, None, length=0), (floats(3, 3),)),
-    (lambda x: tfn.lax.scan(lambda c, s: ((c[1] @ x, c[0]), s[::-1]), (x, x), x, reverse=True),
-     (floats(3, 3),)),
-    (lambda x: tfn.lax.fori_loop(0, 3, lambda i, c: (c[0] @ x + i, c[1] @ x),
-                                 (x, tnp.zeros((3, 3)))), (floats(3, 3),)),
-    (lambda x: tfn.lax.fori_loop(0, 3, lambda i, c: tfn.lax.fori_loop(
-        0, 4, lambda j, d: tfn.lax.cond(i < j, lambda d: d @ d, lambda d: d + i, d), c), x),
-     (floats(3, 3),)),  # loops and branches in a loop
-    (lambda x: tfn.lax.while_loop(lambda c: c[0] < 9, lambda c: (c[0] + 1, c[1] * x), (0, x)),
-     (floats(3),)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "f, args",
+    [
+        (lambda x: x, (floats(3),)),  # nothing to compute
+        (lambda x: (x, x + 1, x), (floats(0, 3),)),  # nothing to store
+        (lambda: tnp.zeros(3), ()),  # no parameters
+        (lambda x: x + 1, (floats(),)),  # no loops
+        (lambda x: tnp.sort(x), (floats(3, 4),)),  # no ranges
+        (lambda x: x.sum(axis=0) @ x.T, (floats(5, 7),)),
+        (lambda x: tfn.lax.scan(lambda c, _: (c @ x, None), x, None, length=0), (floats(3, 3),)),
+        (
+            lambda x: tfn.lax.scan(
+                lambda c, s: ((c[1] @ x, c[0]), s[::-1]), (x, x), x, reverse=True
+            ),
+            (floats(3, 3),),
+        ),
+        (
+            lambda x: tfn.lax.fori_loop(
+                0, 3, lambda i, c: (c[0] @ x + i, c[1] @ x), (x, tnp.zeros((3, 3)))
+            ),
+            (floats(3, 3),),
+        ),
+        (
+            lambda x: tfn.lax.fori_loop(
+                0,
+                3,
+                lambda i, c: tfn.lax.fori_loop(
+                    0, 4, lambda j, d: tfn.lax.cond(i < j, lambda d: d @ d, lambda d: d + i, d), c
+                ),
+                x,
+            ),
+            (floats(3, 3),),
+        ),  # loops and branches in a loop
+        (
+            lambda x: tfn.lax.while_loop(
+                lambda c: c[0] < 9, lambda c: (c[0] + 1, c[1] * x), (0, x)
+            ),
+            (floats(3),),
+        ),
+    ],
+)
 def test_odd_programs_print_at_every_stage(stage: str, f: Any, args: Any) -> None:
     show(f, *args, at=stage, target=TARGET)
 

@@ -90,8 +90,14 @@ def test_dataclass_with_named_fields():
 
 def test_paths():
     assert tree.paths(EVERYTHING) == [
-        "['a'].x", "['a'].y", "['b'][0]", "['b'][1][0]", "['c']['z']", "['c']['y']", "['d']['k']",
-    ]  # fmt: skip
+        "['a'].x",
+        "['a'].y",
+        "['b'][0]",
+        "['b'][1][0]",
+        "['c']['z']",
+        "['c']['y']",
+        "['d']['k']",
+    ]
     assert tree.paths({"x": Layer([1], 2)}) == ["['x'].weight[0]"] and tree.paths(3) == [""]
     pairs, _ = tree.flatten_with_path({"a": [5]})
     assert [(tree.keystr(path), leaf) for path, leaf in pairs] == [("['a'][0]", 5)]
@@ -105,14 +111,17 @@ def test_map_takes_subtrees_of_the_others():
     assert tree.map(lambda x, y: (x, y), {"a": 1}, {"a": [2, 3]}) == {"a": (1, [2, 3])}
 
 
-@pytest.mark.parametrize("first, other, got", [
-    ({"a": 1}, {"b": 1}, "at tree: keys ['a'] and keys ['b']"),
-    ([1, 2], [1], "at tree: list of 2 and list of 1"),
-    ({"k": [1, (2,)]}, {"k": [1, 2]}, "at tree['k'][1]: tuple and int"),
-    (Point(1, [2]), Point(1, 2), "at tree.y: list and int"),
-    ([1, None], [1, 2], "at tree[1]: NoneType and int"),
-    ({"m": Layer(1, 2)}, {"m": Layer(1, 3)}, "at tree['m']: static (2,) and static (3,)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "first, other, got",
+    [
+        ({"a": 1}, {"b": 1}, "at tree: keys ['a'] and keys ['b']"),
+        ([1, 2], [1], "at tree: list of 2 and list of 1"),
+        ({"k": [1, (2,)]}, {"k": [1, 2]}, "at tree['k'][1]: tuple and int"),
+        (Point(1, [2]), Point(1, 2), "at tree.y: list and int"),
+        ([1, None], [1, 2], "at tree[1]: NoneType and int"),
+        ({"m": Layer(1, 2)}, {"m": Layer(1, 3)}, "at tree['m']: static (2,) and static (3,)"),
+    ],
+)
 def test_map_names_the_path_of_a_difference(first, other, got):
     with pytest.raises(TreeError) as caught:
         tree.map(lambda x, y: x, first, other)
@@ -180,10 +189,14 @@ def test_keys_of_paths_are_those_of_jax():
     found = [path for path, _ in tree.leaves_with_path(given)]
     D, S, G = tree.DictKey, tree.SequenceKey, tree.GetAttrKey
     assert found == [
-        (D("a"), S(0), G("x")), (D("a"), S(0), G("y")), (D("b"), G("weight")),
-        (D("c"), tree.FlattenedIndexKey(0)), (D("c"), tree.FlattenedIndexKey(1)),
-        (D("d"), G("left")), (D("d"), D("right"), S(0)),
-    ]  # fmt: skip
+        (D("a"), S(0), G("x")),
+        (D("a"), S(0), G("y")),
+        (D("b"), G("weight")),
+        (D("c"), tree.FlattenedIndexKey(0)),
+        (D("c"), tree.FlattenedIndexKey(1)),
+        (D("d"), G("left")),
+        (D("d"), D("right"), S(0)),
+    ]
     assert tree.paths(given) == [tree.keystr(path) for path in found]
     assert tree.keystr(found[6], simple=True, separator="/") == "d/right/0"
     assert len({*found}) == len(found)  # hashable

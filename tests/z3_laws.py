@@ -41,11 +41,17 @@ class Model:
 
 def _logic() -> dict[Op, Callable[..., Any]]:
     return {
-        Op.AND: z3.And, Op.OR: z3.Or, Op.XOR: z3.Xor, Op.NOT: z3.Not,
-        Op.MAX: z3.Or, Op.MIN: z3.And,
-        Op.EQ: lambda x, y: x == y, Op.NE: lambda x, y: x != y,
-        Op.LT: lambda x, y: z3.And(z3.Not(x), y), Op.LE: z3.Implies,
-    }  # fmt: skip
+        Op.AND: z3.And,
+        Op.OR: z3.Or,
+        Op.XOR: z3.Xor,
+        Op.NOT: z3.Not,
+        Op.MAX: z3.Or,
+        Op.MIN: z3.And,
+        Op.EQ: lambda x, y: x == y,
+        Op.NE: lambda x, y: x != y,
+        Op.LT: lambda x, y: z3.And(z3.Not(x), y),
+        Op.LE: z3.Implies,
+    }
 
 
 class Divisions:
@@ -87,14 +93,24 @@ class Divisions:
 
 _ORDER: dict[Op, Callable[..., Any]] = {
     Op.NEG: lambda x: -x,
-    Op.ADD: lambda x, y: x + y, Op.SUB: lambda x, y: x - y, Op.MUL: lambda x, y: x * y,
-    Op.EQ: lambda x, y: x == y, Op.NE: lambda x, y: x != y,
-}  # fmt: skip
-_Z = Model("Z", z3.Int, lambda v: z3.IntVal(int(v)), {
-    **_ORDER,
-    Op.LT: lambda x, y: x < y, Op.LE: lambda x, y: x <= y,
-    Op.MAX: lambda x, y: z3.If(x >= y, x, y), Op.MIN: lambda x, y: z3.If(x <= y, x, y),
-})  # fmt: skip
+    Op.ADD: lambda x, y: x + y,
+    Op.SUB: lambda x, y: x - y,
+    Op.MUL: lambda x, y: x * y,
+    Op.EQ: lambda x, y: x == y,
+    Op.NE: lambda x, y: x != y,
+}
+_Z = Model(
+    "Z",
+    z3.Int,
+    lambda v: z3.IntVal(int(v)),
+    {
+        **_ORDER,
+        Op.LT: lambda x, y: x < y,
+        Op.LE: lambda x, y: x <= y,
+        Op.MAX: lambda x, y: z3.If(x >= y, x, y),
+        Op.MIN: lambda x, y: z3.If(x <= y, x, y),
+    },
+)
 
 
 def _bits(width: int, signed: bool) -> Model:
@@ -118,15 +134,23 @@ def _bits(width: int, signed: bool) -> Model:
     sign = (lambda x: z3.If(x < 0, zero - 1, zero)) if signed else (lambda x: zero)
     meaning = {
         **_ORDER,
-        Op.FLOORDIV: divide, Op.MOD: modulo, Op.LT: less, Op.LE: at_most,
-        Op.MAX: lambda x, y: z3.If(less(x, y), y, x), Op.MIN: lambda x, y: z3.If(less(y, x), y, x),
-        Op.AND: lambda x, y: x & y, Op.OR: lambda x, y: x | y, Op.XOR: lambda x, y: x ^ y,
+        Op.FLOORDIV: divide,
+        Op.MOD: modulo,
+        Op.LT: less,
+        Op.LE: at_most,
+        Op.MAX: lambda x, y: z3.If(less(x, y), y, x),
+        Op.MIN: lambda x, y: z3.If(less(y, x), y, x),
+        Op.AND: lambda x, y: x & y,
+        Op.OR: lambda x, y: x | y,
+        Op.XOR: lambda x, y: x ^ y,
         Op.NOT: lambda x: ~x,
-        Op.SHL: shift(lambda x, n: x << n, lambda x: zero), Op.SHR: shift(right, sign),
-    }  # fmt: skip
+        Op.SHL: shift(lambda x, n: x << n, lambda x: zero),
+        Op.SHR: shift(right, sign),
+    }
     name = f"{'i' if signed else 'u'}{width}"
-    return Model(name, lambda n: z3.BitVec(n, width),
-                 lambda v: z3.BitVecVal(int(v), width), meaning)  # fmt: skip
+    return Model(
+        name, lambda n: z3.BitVec(n, width), lambda v: z3.BitVecVal(int(v), width), meaning
+    )
 
 
 def _floats(name: str, sort: Any) -> Model:
@@ -138,12 +162,19 @@ def _floats(name: str, sort: Any) -> Model:
         )
 
     meaning = {
-        Op.NEG: z3.fpNeg, Op.ABS: z3.fpAbs,
-        Op.ADD: lambda x, y: z3.fpAdd(mode, x, y), Op.SUB: lambda x, y: z3.fpSub(mode, x, y),
-        Op.MUL: lambda x, y: z3.fpMul(mode, x, y), Op.DIV: lambda x, y: z3.fpDiv(mode, x, y),
-        Op.LT: z3.fpLT, Op.LE: z3.fpLEQ, Op.EQ: z3.fpEQ, Op.NE: lambda x, y: z3.Not(z3.fpEQ(x, y)),
-        Op.MAX: pick(z3.fpLT), Op.MIN: pick(z3.fpGT),
-    }  # fmt: skip
+        Op.NEG: z3.fpNeg,
+        Op.ABS: z3.fpAbs,
+        Op.ADD: lambda x, y: z3.fpAdd(mode, x, y),
+        Op.SUB: lambda x, y: z3.fpSub(mode, x, y),
+        Op.MUL: lambda x, y: z3.fpMul(mode, x, y),
+        Op.DIV: lambda x, y: z3.fpDiv(mode, x, y),
+        Op.LT: z3.fpLT,
+        Op.LE: z3.fpLEQ,
+        Op.EQ: z3.fpEQ,
+        Op.NE: lambda x, y: z3.Not(z3.fpEQ(x, y)),
+        Op.MAX: pick(z3.fpLT),
+        Op.MIN: pick(z3.fpGT),
+    }
     return Model(name, lambda n: z3.FP(n, sort), lambda v: z3.FPVal(float(v), sort), meaning)
 
 
@@ -154,9 +185,12 @@ MODELS: dict[str, tuple[Model, ...]] = {
     INDEX.name: (_Z,),
     INT.name: _SIGNED + _UNSIGNED,
     BITS.name: (_BITS,),
-    FLOAT.name: (_floats("f16", z3.FPSort(5, 11)), _floats("bf16", z3.FPSort(8, 8)),
-                 _floats("f32", z3.FPSort(8, 24))),
-}  # fmt: skip
+    FLOAT.name: (
+        _floats("f16", z3.FPSort(5, 11)),
+        _floats("bf16", z3.FPSort(8, 8)),
+        _floats("f32", z3.FPSort(8, 24)),
+    ),
+}
 
 
 def translate(root: UOp, law: Law, model: Model, divided: Divisions) -> Any:

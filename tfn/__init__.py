@@ -5,8 +5,8 @@ from tfn import array as _array
 from tfn import dtypes as dtypes
 from tfn import errors as errors
 from tfn import numpy as numpy
+from tfn._support.lazy import on_demand as _on_demand
 from tfn.array import Array as Array
-from tfn.lazy import on_demand as _on_demand
 from tfn.trace import bind as _bind
 
 with _on_demand(globals()):
@@ -16,25 +16,27 @@ with _on_demand(globals()):
     from tfn import debug as debug
     from tfn import flatten_util as flatten_util
     from tfn import image as image
+    from tfn import inspect as inspect
     from tfn import lax as lax
     from tfn import nn as nn
     from tfn import ops as ops
     from tfn import random as random
-    from tfn import run as run
     from tfn import scipy as scipy
     from tfn import tree as tree
     from tfn import tree_util as tree_util
-    from tfn import view as view
-    from tfn.exporting.door import export as export
+    from tfn.eager import run as run
+    from tfn.eager.transfer import block_until_ready as block_until_ready
+    from tfn.eager.transfer import device_get as device_get
+    from tfn.eager.transfer import device_put as device_put
+    from tfn.eager.transfer import effects_barrier as effects_barrier
+    from tfn.exporting.api import export as export
     from tfn.exporting.load import load as load
-    from tfn.exporting.verify import verify as verify
     from tfn.hw.cpu.denormals import flush_denormals as flush_denormals
+    from tfn.inspect.show import show as show
+    from tfn.inspect.tune import tune as tune
+    from tfn.inspect.verify import verify as verify
     from tfn.kernels import kernel as kernel
-    from tfn.lower.kernel import Target as Target
-    from tfn.transfer import block_until_ready as block_until_ready
-    from tfn.transfer import device_get as device_get
-    from tfn.transfer import device_put as device_put
-    from tfn.transfer import effects_barrier as effects_barrier
+    from tfn.lower.target.target import Target as Target
     from tfn.transforms import checkpoint_policies as checkpoint_policies
     from tfn.transforms.call import call as call
     from tfn.transforms.callback import io_callback as io_callback
@@ -44,7 +46,8 @@ with _on_demand(globals()):
     from tfn.transforms.checkpoint import remat as remat
     from tfn.transforms.closure import closure_convert as closure_convert
     from tfn.transforms.closure import custom_gradient as custom_gradient
-    from tfn.transforms.forward import custom_jvp as custom_jvp
+    from tfn.transforms.custom_jvp import custom_jvp as custom_jvp
+    from tfn.transforms.custom_vjp import custom_vjp as custom_vjp
     from tfn.transforms.grad import grad as grad
     from tfn.transforms.grad import stop_gradient as stop_gradient
     from tfn.transforms.grad import value_and_grad as value_and_grad
@@ -56,15 +59,12 @@ with _on_demand(globals()):
     from tfn.transforms.linearize import linear_transpose as linear_transpose
     from tfn.transforms.linearize import linearize as linearize
     from tfn.transforms.linearize import vjp as vjp
-    from tfn.transforms.reverse import custom_vjp as custom_vjp
+    from tfn.transforms.make_jaxpr import eval_shape as eval_shape
+    from tfn.transforms.make_jaxpr import make_jaxpr as make_jaxpr
     from tfn.transforms.shapes import ShapeDtypeStruct as ShapeDtypeStruct
-    from tfn.transforms.stage import eval_shape as eval_shape
-    from tfn.transforms.stage import make_jaxpr as make_jaxpr
     from tfn.transforms.vmap import vmap as vmap
-    from tfn.tuning import tune as tune
-    from tfn.view import show as show
 
 errors.hide_frames()
-_bind.plug(lambda: _tfn.run, lambda jaxpr: _tfn.view.view(jaxpr))
+_bind.plug(lambda: _tfn.run, lambda jaxpr: _tfn.inspect.show.view(jaxpr))
 _array.plug(numpy)
 dtypes.plug(lambda value, dtype: numpy.asarray(value, dtype))

@@ -28,8 +28,8 @@ from tfn.errors import (
     TracerIntegerConversionError,
 )
 from tfn.hw.buffer import Buffer
-from tfn.trace import bind, unknown
-from tfn.trace.kind import Kind, kind_of
+from tfn.trace import bind, concretization
+from tfn.trace.aval import Kind, kind_of
 from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
 
@@ -108,11 +108,13 @@ class Array:
         """
         if self.trace is None:
             if self.buffer is None:
-                raise unknown.deleted(self)
+                raise concretization.deleted(self)
             return self
         bind.check_live(self)
         if not self.known:
-            raise unknown.error(self, ConcretizationTypeError, "its value", unknown.STATIC)
+            raise concretization.error(
+                self, ConcretizationTypeError, "its value", concretization.STATIC
+            )
         self.trace.concretized = True
         assert self.uop is not None
         value: Array = bind.run_now(self.uop, self.trace)
@@ -121,11 +123,13 @@ class Array:
     def _data(self, error: type[ConcretizationTypeError], need: str, hint: str) -> Any:
         """The value as a read-only NumPy array, or an error that says what needed it."""
         if self.trace is not None and self.trace.live and not self.known:
-            raise unknown.error(self, error, need, hint)
+            raise concretization.error(self, error, need, hint)
         return bind.face().read(self.concrete())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        data = self._data(TracerArrayConversionError, "a NumPy array of its value", unknown.NUMPY)
+        data = self._data(
+            TracerArrayConversionError, "a NumPy array of its value", concretization.NUMPY
+        )
         found: np.ndarray[Any, Any] = data if dtype is None else data.astype(dtype, copy=False)
         return found.copy() if copy and found is data else found
 
@@ -150,8 +154,9 @@ class Array:
 
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         if api_version not in _VERSIONS:
-            raise ArgumentError(f"tfn.numpy is not the array API {api_version}",
-                                hint=f"it is {_VERSIONS[-1]}")  # fmt: skip
+            raise ArgumentError(
+                f"tfn.numpy is not the array API {api_version}", hint=f"it is {_VERSIONS[-1]}"
+            )
         return _PLUGGED[0]
 
     @property
@@ -170,46 +175,54 @@ class Array:
     def _only(self, error: type[ConcretizationTypeError], need: str, hint: str) -> Any:
         """The one element."""
         if self.dtype in COMPLEXES and need in ("int()", "float()"):
-            raise DTypeError(f"{need} needs a real number", got=unknown.show(self),
-                             hint="take its .real part, or use complex()")  # fmt: skip
+            raise DTypeError(
+                f"{need} needs a real number",
+                got=concretization.show(self),
+                hint="take its .real part, or use complex()",
+            )
         if prod(self.shape) != 1:
-            raise ArgumentError(f"{need} needs an array of one element", got=unknown.show(self),
-                                hint="reduce it")  # fmt: skip
+            raise ArgumentError(
+                f"{need} needs an array of one element",
+                got=concretization.show(self),
+                hint="reduce it",
+            )
         return self._data(error, need, hint).reshape(())[()]
 
     def __bool__(self) -> bool:
-        return bool(self._only(TracerBoolConversionError, "its truth", unknown.BRANCH))
+        return bool(self._only(TracerBoolConversionError, "its truth", concretization.BRANCH))
 
     def __int__(self) -> int:
-        return int(self._only(ConcretizationTypeError, "int()", unknown.CAST))
+        return int(self._only(ConcretizationTypeError, "int()", concretization.CAST))
 
     def __float__(self) -> float:
-        return float(self._only(ConcretizationTypeError, "float()", unknown.CAST))
+        return float(self._only(ConcretizationTypeError, "float()", concretization.CAST))
 
     def __complex__(self) -> complex:
-        return complex(self._only(ConcretizationTypeError, "complex()", unknown.CAST))
+        return complex(self._only(ConcretizationTypeError, "complex()", concretization.CAST))
 
     def __index__(self) -> int:
         if self.dtype not in INTEGERS or self.shape:
             problem = "only an integer scalar can be used as an index"
-            raise ArgumentError(problem, got=unknown.show(self))
-        return int(self._only(TracerIntegerConversionError, "a Python integer", unknown.INTEGER))
+            raise ArgumentError(problem, got=concretization.show(self))
+        return int(
+            self._only(TracerIntegerConversionError, "a Python integer", concretization.INTEGER)
+        )
 
     def item(self, *index: int) -> Any:
         """The only element, or the one at `index`, as a Python scalar; one number counts flat."""
         flat = len(index) == 1 and self.ndim != 1
         chosen = self.reshape(-1)[index] if flat else self[index] if index else self
-        return chosen._only(ConcretizationTypeError, ".item()", unknown.CAST).item()
+        return chosen._only(ConcretizationTypeError, ".item()", concretization.CAST).item()
 
     def tolist(self) -> Any:
         """Nested lists of Python scalars."""
-        return self._data(ConcretizationTypeError, ".tolist()", unknown.STATIC).tolist()
+        return self._data(ConcretizationTypeError, ".tolist()", concretization.STATIC).tolist()
 
     def __repr__(self) -> str:
         if self.trace is not None:
-            return f"Traced<{unknown.show(self)} of {self.trace.name}>"
+            return f"Traced<{concretization.show(self)} of {self.trace.name}>"
         if self.buffer is None:
-            return f"Array(deleted, {unknown.show(self)})"
+            return f"Array(deleted, {concretization.show(self)})"
         end = f", dtype={self.dtype.name}" + (", weak_type=True" if self.weak_type else "") + ")"
         data = bind.face().read(self)
         if self.dtype.kind == "V":
@@ -221,15 +234,19 @@ class Array:
     def __str__(self) -> str:
         if self.trace is not None:
             return repr(self)
-        return str(self._data(ConcretizationTypeError, "its text", unknown.PRINT))
+        return str(self._data(ConcretizationTypeError, "its text", concretization.PRINT))
 
     def __format__(self, spec: str) -> str:
         if not spec or self.shape:
             return format(str(self), spec)
-        return format(self._data(ConcretizationTypeError, "its text", unknown.PRINT).item(), spec)
+        return format(
+            self._data(ConcretizationTypeError, "its text", concretization.PRINT).item(), spec
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        data = self._data(ConcretizationTypeError, "its value, to pickle it,", unknown.STATIC)
+        data = self._data(
+            ConcretizationTypeError, "its value, to pickle it,", concretization.STATIC
+        )
         return _unpickle, (np.array(data), self.weak_type)
 
     def __copy__(self) -> Array:
@@ -277,19 +294,22 @@ class Array:
     def __len__(self) -> int:
         if self.shape:
             return self.shape[0]
-        raise ArgumentError("a 0-d array has no length", got=unknown.show(self))
+        raise ArgumentError("a 0-d array has no length", got=concretization.show(self))
 
     def __iter__(self) -> Iterator[Array]:
         if not self.shape:
-            raise ArgumentError("a 0-d array cannot be iterated", got=unknown.show(self))
+            raise ArgumentError("a 0-d array cannot be iterated", got=concretization.show(self))
         return (self[i] for i in range(self.shape[0]))
 
     def __getitem__(self, index: Any) -> Array:
         return _PLUGGED[0].getitem(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        raise ImmutableError("arrays cannot be changed in place", got=unknown.show(self),
-                             hint="x = x.at[index].set(value) gives a new array")  # fmt: skip
+        raise ImmutableError(
+            "arrays cannot be changed in place",
+            got=concretization.show(self),
+            hint="x = x.at[index].set(value) gives a new array",
+        )
 
     @property
     def at(self) -> At[Array]:
@@ -428,28 +448,53 @@ class Array:
         """The indices that sort."""
         return _PLUGGED[0].argsort(self, axis, descending=descending)
 
-    def sum(self, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
-            **options: Any) -> Array:  # fmt: skip
+    def sum(
+        self,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
+        **options: Any,
+    ) -> Array:
         """The sum over axes."""
         return _PLUGGED[0].sum(self, axis, dtype, keepdims, **options)
 
-    def prod(self, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
-             **options: Any) -> Array:  # fmt: skip
+    def prod(
+        self,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
+        **options: Any,
+    ) -> Array:
         """The product over axes."""
         return _PLUGGED[0].prod(self, axis, dtype, keepdims, **options)
 
-    def mean(self, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False,
-             **options: Any) -> Array:  # fmt: skip
+    def mean(
+        self,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        keepdims: bool = False,
+        **options: Any,
+    ) -> Array:
         """The mean over axes."""
         return _PLUGGED[0].mean(self, axis, dtype, keepdims, **options)
 
-    def var(self, axis: Axes = None, dtype: DTypeLike | None = None, ddof: int = 0,
-            keepdims: bool = False) -> Array:  # fmt: skip
+    def var(
+        self,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        ddof: int = 0,
+        keepdims: bool = False,
+    ) -> Array:
         """The variance over axes."""
         return _PLUGGED[0].var(self, axis, dtype, ddof, keepdims)
 
-    def std(self, axis: Axes = None, dtype: DTypeLike | None = None, ddof: int = 0,
-            keepdims: bool = False) -> Array:  # fmt: skip
+    def std(
+        self,
+        axis: Axes = None,
+        dtype: DTypeLike | None = None,
+        ddof: int = 0,
+        keepdims: bool = False,
+    ) -> Array:
         """The standard deviation over axes."""
         return _PLUGGED[0].std(self, axis, dtype, ddof, keepdims)
 

@@ -21,12 +21,12 @@ from tfn import numpy as tnp
 from tfn import tree
 from tfn.debug import fits
 from tfn.errors import ArgumentError, CheckError, user_line
-from tfn.trace import effects, lines
+from tfn.trace import effects, source_lines
 from tfn.trace.uop import substitute
-from tfn.transforms import checks
+from tfn.transforms import runtime_checks
 from tfn.transforms.arguments import argument_names, as_value, show
 from tfn.transforms.grad import variable
-from tfn.transforms.record import record
+from tfn.transforms.tracing import record
 from tfn.transforms.vmap import vmap
 
 Checks = frozenset[str]
@@ -56,17 +56,21 @@ class Error:
 
     code: Any
     payload: tuple[Any, ...]
-    sites: tuple[checks.Site, ...]
+    sites: tuple[runtime_checks.Site, ...]
 
     def get(self) -> str | None:
         """What went wrong, and where; None if nothing did.  Of many lanes, each that failed."""
         codes = np.asarray(self.code)
         if not codes.ndim:
-            return checks.text(self.sites, int(codes), self.payload)
+            return runtime_checks.text(self.sites, int(codes), self.payload)
         found = [
             f"at mapped index {', '.join(map(str, at))}: {text}"
             for at in np.ndindex(*codes.shape)
-            if (text := checks.text(self.sites, int(codes[at]), [x[at] for x in self.payload]))
+            if (
+                text := runtime_checks.text(
+                    self.sites, int(codes[at]), [x[at] for x in self.payload]
+                )
+            )
         ]
         return "\n".join(found) or None
 
@@ -107,8 +111,11 @@ def checkify(function: Callable[..., Any], errors: Checks = user_checks) -> Call
     """
     wrong = set(errors) - all_checks
     if wrong:
-        raise ArgumentError("there are no such checks", got=", ".join(sorted(wrong)),
-                            hint="checks are " + ", ".join(sorted(all_checks)))  # fmt: skip
+        raise ArgumentError(
+            "there are no such checks",
+            got=", ".join(sorted(wrong)),
+            hint="checks are " + ", ".join(sorted(all_checks)),
+        )
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -120,12 +127,12 @@ def checkify(function: Callable[..., Any], errors: Checks = user_checks) -> Call
             new_args, new_kwargs = tree.unflatten(structure, xs)
             return function(*new_args, **new_kwargs)
 
-        with lines.keeping():
+        with source_lines.keeping():
             recorded = record("checkify", function, call, values, names, known=False)
             given = [variable(value, value) for value in values]
             places = dict(zip(recorded.inputs, given, strict=True))
             graphs = substitute([*recorded.effects, *recorded.outputs], places)
-            outputs, found, sites = checks.checked(graphs, frozenset(errors))
+            outputs, found, sites = runtime_checks.checked(graphs, frozenset(errors))
         if recorded.effects:
             recorded.trace.token = outputs.pop(0)
         outcome = found.flat(range(1, len(sites) + 1))
@@ -157,12 +164,15 @@ def check(pred: Any, msg: str, *args: Any, debug: bool = False, **kwargs: Any) -
     fits("check", msg, args, kwargs)
     holds = tnp.asarray(pred)
     if holds.shape or holds.dtype != bool:
-        raise ArgumentError("check needs a boolean scalar", got=show(holds),
-                            hint="compare, and reduce with .all()")  # fmt: skip
+        raise ArgumentError(
+            "check needs a boolean scalar", got=show(holds), hint="compare, and reduce with .all()"
+        )
     leaves, structure = tree.flatten((args, kwargs))
     given = [tnp.asarray(leaf) for leaf in leaves]
-    site = checks.Site(msg, user_line(), structure)
-    effects.act(checks.raising([site], debug), [tnp.where(holds, np.int32(0), np.int32(1)), *given])
+    site = runtime_checks.Site(msg, user_line(), structure)
+    effects.act(
+        runtime_checks.raising([site], debug), [tnp.where(holds, np.int32(0), np.int32(1)), *given]
+    )
 
 
 def debug_check(pred: Any, msg: str, *args: Any, **kwargs: Any) -> None:
@@ -183,4 +193,4 @@ def check_error(error: Error) -> None:
     elif error.code.shape:
         vmap(check_error)(error)
     else:
-        effects.act(checks.raising(error.sites), [error.code, *error.payload])
+        effects.act(runtime_checks.raising(error.sites), [error.code, *error.payload])

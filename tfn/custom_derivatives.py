@@ -9,7 +9,7 @@ SymbolicZero, CustomVJPPrimal              what rules get with ``symbolic_zeros=
 from tfn.transforms.closure import closure_convert as closure_convert
 from tfn.transforms.closure import custom_gradient as custom_gradient
 from tfn.transforms.closure import linear_call as linear_call
-from tfn.transforms.forward import custom_jvp as custom_jvp
-from tfn.transforms.reverse import CustomVJPPrimal as CustomVJPPrimal
-from tfn.transforms.reverse import custom_vjp as custom_vjp
-from tfn.transforms.vectors import SymbolicZero as SymbolicZero
+from tfn.transforms.custom_jvp import custom_jvp as custom_jvp
+from tfn.transforms.custom_vjp import CustomVJPPrimal as CustomVJPPrimal
+from tfn.transforms.custom_vjp import custom_vjp as custom_vjp
+from tfn.transforms.tangents import SymbolicZero as SymbolicZero

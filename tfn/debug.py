@@ -13,8 +13,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tfn import tree
+from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError, StaticArgumentError
-from tfn.frozen import frozen
 from tfn.trace import effects
 from tfn.transforms.arguments import as_value
 from tfn.transforms.callback import Returning, acting, shown
@@ -22,8 +22,13 @@ from tfn.transforms.callback import Returning, acting, shown
 NOTHING = tree.structure(None)
 
 
-def callback(callback: Callable[..., Any], *args: Any, ordered: bool = False,
-             partitioned: bool = False, **kwargs: Any) -> None:  # fmt: skip
+def callback(
+    callback: Callable[..., Any],
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    **kwargs: Any,
+) -> None:
     """Call a Python function on the values of arrays, as NumPy arrays; what it returns is dropped.
 
     Args:
@@ -46,9 +51,11 @@ def callback(callback: Callable[..., Any], *args: Any, ordered: bool = False,
     try:
         hash(fixed)
     except TypeError:
-        raise StaticArgumentError("an argument of debug.callback cannot be hashed",
-                                  got=", ".join(repr(x)[:40] for _, x in fixed),
-                                  hint="pass arrays, numbers and strings") from None  # fmt: skip
+        raise StaticArgumentError(
+            "an argument of debug.callback cannot be hashed",
+            got=", ".join(repr(x)[:40] for _, x in fixed),
+            hint="pass arrays, numbers and strings",
+        ) from None
     values = [as_value(leaves[i], f"argument {i}") for i in given]
     run = Returning(_Silent(callback, structure, fixed), tree.structure((values, {})), NOTHING)
     effects.act(acting(run), values)
@@ -59,8 +66,14 @@ def is_array(x: Any) -> bool:
     return isinstance(x, (bool, int, float, complex)) or hasattr(x, "__array__")
 
 
-def print(fmt: str, *args: Any, ordered: bool = False, partitioned: bool = False,
-          skip_format_check: bool = False, **kwargs: Any) -> None:  # fmt: skip
+def print(
+    fmt: str,
+    *args: Any,
+    ordered: bool = False,
+    partitioned: bool = False,
+    skip_format_check: bool = False,
+    **kwargs: Any,
+) -> None:
     """Print values of arrays in a format string, when the program comes to it.
 
     Args:
@@ -95,8 +108,11 @@ def fits(what: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         ArgumentError: if it does not.
     """
     if not isinstance(fmt, str):
-        raise ArgumentError(f"{what} needs a format string", got=repr(fmt)[:60],
-                            hint='write "{}", and what is to be shown after it')  # fmt: skip
+        raise ArgumentError(
+            f"{what} needs a format string",
+            got=repr(fmt)[:60],
+            hint='write "{}", and what is to be shown after it',
+        )
     asked, count = set[str](), 0
     for _, name, _, _ in string.Formatter().parse(fmt):
         if name is not None:
@@ -108,9 +124,10 @@ def fits(what: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         raise ArgumentError(
             f"the format of {what} does not fit its arguments",
             got=f"{fmt!r} with {len(args)} positional and {sorted(kwargs)}",
-            hint="missing: " + ", ".join(sorted(asked - known)) if asked - known
+            hint="missing: " + ", ".join(sorted(asked - known))
+            if asked - known
             else "not in the format: " + ", ".join(sorted(known - asked)),
-        )  # fmt: skip
+        )
 
 
 @frozen

@@ -62,9 +62,22 @@ bfloat16 = ScalarType(ml_dtypes.bfloat16)
 complex64, complex128 = ScalarType("complex64"), ScalarType("complex128")
 
 SCALAR_TYPES = (
-    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
-    bfloat16, float16, float32, float64, complex64, complex128,
-)  # fmt: skip
+    bool_,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    bfloat16,
+    float16,
+    float32,
+    float64,
+    complex64,
+    complex128,
+)
 
 BOOL = bool_.dtype
 INT32, INT64, UINT32, UINT64 = int32.dtype, int64.dtype, uint32.dtype, uint64.dtype
@@ -236,10 +249,16 @@ def complex_of(dtype: DType) -> DType:
 
 _PARTS = {COMPLEX64: FLOAT32, COMPLEX128: FLOAT64}
 _ABSTRACT = {
-    np.generic: frozenset(ALL), np.number: INTEGERS | INEXACT, np.integer: INTEGERS,
-    np.signedinteger: SIGNED, np.unsignedinteger: UNSIGNED, np.inexact: INEXACT,
-    np.floating: FLOATS, np.complexfloating: COMPLEXES, np.bool_: frozenset({BOOL}),
-}  # fmt: skip
+    np.generic: frozenset(ALL),
+    np.number: INTEGERS | INEXACT,
+    np.integer: INTEGERS,
+    np.signedinteger: SIGNED,
+    np.unsignedinteger: UNSIGNED,
+    np.inexact: INEXACT,
+    np.floating: FLOATS,
+    np.complexfloating: COMPLEXES,
+    np.bool_: frozenset({BOOL}),
+}
 
 
 class extended:

@@ -84,8 +84,9 @@ def hide_frames() -> None:
     """
     hook = sys.excepthook
 
-    def show(kind: type[BaseException], error: BaseException,
-             traceback: TracebackType | None) -> None:  # fmt: skip
+    def show(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
         frames = list(_frames(traceback))
         last = frames[-1].tb_frame.f_code.co_filename if frames else ""
         if isinstance(error, TfnError) or not ours(last):

@@ -35,8 +35,7 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
 
     def unravel(flat: Array) -> Any:
         if tnp.shape(flat) != (size,):
-            raise ShapeError(f"unravel takes a vector of {size} elements",
-                             got=str(tnp.shape(flat)))  # fmt: skip
+            raise ShapeError(f"unravel takes a vector of {size} elements", got=str(tnp.shape(flat)))
         parts, at = [], 0
         for shape, kind in kinds:
             parts.append(tnp.reshape(flat[at : at + prod(shape)], shape).astype(kind))

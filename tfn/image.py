@@ -21,8 +21,8 @@ import numpy as np
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, FLOAT64
+from tfn.eager.operands import a_shape, array_of, inexact, some_axes, together
 from tfn.errors import ArgumentError, ShapeError
-from tfn.numpy.operands import a_shape, array_of, inexact, some_axes, together
 from tfn.trace.op import Shape
 from tfn.transforms.jit import jit
 
@@ -70,8 +70,13 @@ _NAMES = {
 }
 
 
-def resize(image: Shaped[ArrayLike, "*sizes"], shape: Sequence[int], method: str | ResizeMethod,
-           antialias: bool = True, precision: Any = None) -> Shaped[Array, "*sizes"]:  # fmt: skip
+def resize(
+    image: Shaped[ArrayLike, "*sizes"],
+    shape: Sequence[int],
+    method: str | ResizeMethod,
+    antialias: bool = True,
+    precision: Any = None,
+) -> Shaped[Array, "*sizes"]:
     """An image of another shape.
 
     All axes are alike: sizes that stay the same, such as those of a batch and of channels, stand
@@ -108,10 +113,15 @@ def resize(image: Shaped[ArrayLike, "*sizes"], shape: Sequence[int], method: str
 
 
 def scale_and_translate(
-    image: Shaped[ArrayLike, "*sizes"], shape: Sequence[int], spatial_dims: Sequence[int],
-    scale: Float[ArrayLike, " dims"], translation: Float[ArrayLike, " dims"],
-    method: str | ResizeMethod, antialias: bool = True, precision: Any = None,
-) -> Float[Array, "*sizes"]:  # fmt: skip
+    image: Shaped[ArrayLike, "*sizes"],
+    shape: Sequence[int],
+    spatial_dims: Sequence[int],
+    scale: Float[ArrayLike, " dims"],
+    translation: Float[ArrayLike, " dims"],
+    method: str | ResizeMethod,
+    antialias: bool = True,
+    precision: Any = None,
+) -> Float[Array, "*sizes"]:
     """An image drawn larger by `scale` and then moved by `translation`, cut to a shape.
 
     What was at place x of an axis of `spatial_dims` is at ``x * scale + translation``.  Where
@@ -139,8 +149,10 @@ def scale_and_translate(
     axes = some_axes("scale_and_translate", tuple(spatial_dims), x.ndim)
     (by, to), dtype, _ = together("scale_and_translate", scale, translation, floating=True)
     if by.shape != (len(axes),) or to.shape != (len(axes),):
-        raise ShapeError("scale_and_translate needs a scale and a translation for each axis",
-                         got=f"{by.shape} and {to.shape} for {len(axes)} axes")  # fmt: skip
+        raise ShapeError(
+            "scale_and_translate needs a scale and a translation for each axis",
+            got=f"{by.shape} and {to.shape} for {len(axes)} axes",
+        )
     known = _method(method)
     if known is ResizeMethod.NEAREST:
         raise ArgumentError("scale_and_translate cannot do 'nearest'", hint="use 'linear'")
@@ -152,8 +164,11 @@ def scale_and_translate(
 def _image(name: str, image: ArrayLike, shape: Sequence[int]) -> tuple[Array, Shape]:
     x, sizes = array_of(name, image), a_shape(name, shape)
     if len(sizes) != x.ndim:
-        raise ShapeError(f"{name} needs a size for each axis of the image, which stay the same "
-                         "for a batch and for channels", got=f"{x.shape} to {sizes}")  # fmt: skip
+        raise ShapeError(
+            f"{name} needs a size for each axis of the image, which stay the same "
+            "for a batch and for channels",
+            got=f"{x.shape} to {sizes}",
+        )
     return x, sizes
 
 
@@ -183,13 +198,27 @@ def _resized(x: Array, sizes: Shape, axes: Shape, method: ResizeMethod, antialia
 
 
 @partial(jit, static_argnums=(3, 4, 5, 6))
-def _moved(x: Array, scale: Array, translation: Array, sizes: Shape, axes: Shape,
-           method: ResizeMethod, antialias: bool) -> Array:  # fmt: skip
+def _moved(
+    x: Array,
+    scale: Array,
+    translation: Array,
+    sizes: Shape,
+    axes: Shape,
+    method: ResizeMethod,
+    antialias: bool,
+) -> Array:
     return _drawn(x, list(scale), list(translation), sizes, axes, method, antialias)
 
 
-def _drawn(x: Array, scale: list[Array], translation: list[Array], sizes: Shape, axes: Shape,
-           method: ResizeMethod, antialias: bool) -> Array:  # fmt: skip
+def _drawn(
+    x: Array,
+    scale: list[Array],
+    translation: list[Array],
+    sizes: Shape,
+    axes: Shape,
+    method: ResizeMethod,
+    antialias: bool,
+) -> Array:
     """The image contracted with a matrix for each axis that changes."""
     x = x.astype(inexact((x.dtype, False))[0])
     names = ascii_letters[: x.ndim]
@@ -203,8 +232,9 @@ def _drawn(x: Array, scale: list[Array], translation: list[Array], sizes: Shape,
     return jnp.einsum(f"{','.join(terms)}->{out}", x, *weights)
 
 
-def _weights(m: int, n: int, scale: Array, translation: Array, method: ResizeMethod,
-             antialias: bool) -> Float[Array, "m n"]:  # fmt: skip
+def _weights(
+    m: int, n: int, scale: Array, translation: Array, method: ResizeMethod, antialias: bool
+) -> Float[Array, "m n"]:
     """How much of each of m old elements goes into each of n new ones."""
     step = 1 / scale
     centre = (jnp.arange(n, dtype=scale.dtype) + 0.5) * step - translation * step - 0.5

@@ -17,23 +17,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, COMPLEXES, INT64, INTEGERS, DType
 from tfn.errors import ArgumentError, DeviceError, DTypeError, OutOfBoundsError, ShapeError
-from tfn.frozen import frozen
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.compile.llvm import signature
 from tfn.hw.cpu.target import host
-from tfn.lower import prove
-from tfn.lower.depends import dependences
-from tfn.lower.walker import flat
+from tfn.lower.fuse.indexing import flat
+from tfn.lower.index.dependence import dependences
+from tfn.lower.report.verify import kernels
 from tfn.trace import bind, build, spec
 from tfn.trace.argument import Fold, Handmade, Param, Range
 from tfn.trace.interpreter import Nest
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const, walk
 from tfn.transforms.arguments import as_value, show
-from tfn.transforms.forward import custom_jvp
-from tfn.transforms.reverse import custom_vjp
+from tfn.transforms.custom_jvp import custom_jvp
+from tfn.transforms.custom_vjp import custom_vjp
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 Function = Callable[..., Any]
@@ -41,10 +41,17 @@ Types = ShapeDtypeStruct | Sequence[ShapeDtypeStruct]
 SIGNATURE = "void (i64, i64, ptr)"
 
 
-def kernel(body: Function | str | None = None, *, takes: Types, gives: Types,
-           name: str | None = None, tiles: int = 1, jvp: Function | None = None,
-           vjp: tuple[Function, Function] | None = None,
-           batch: Function | None = None) -> Any:  # fmt: skip
+def kernel(
+    body: Function | str | None = None,
+    *,
+    takes: Types,
+    gives: Types,
+    name: str | None = None,
+    tiles: int = 1,
+    jvp: Function | None = None,
+    vjp: tuple[Function, Function] | None = None,
+    batch: Function | None = None,
+) -> Any:
     """A function of arrays that is one kernel, written by hand.
 
     A body is called once, as ``body(loop, *operands, *results)``.  ``i, j = loop(4, 5)`` opens
@@ -93,8 +100,15 @@ def kernel(body: Function | str | None = None, *, takes: Types, gives: Types,
         >>> bool((transpose(x) == x.T).all())
         True
     """
-    options = {"takes": takes, "gives": gives, "name": name, "tiles": tiles, "jvp": jvp,
-               "vjp": vjp, "batch": batch}  # fmt: skip
+    options = {
+        "takes": takes,
+        "gives": gives,
+        "name": name,
+        "tiles": tiles,
+        "jvp": jvp,
+        "vjp": vjp,
+        "batch": batch,
+    }
     if body is None:
         return lambda f: kernel(f, **options)  # type: ignore[arg-type]
     operands, results = _types("takes", takes), _types("gives", gives)
@@ -124,22 +138,34 @@ def _types(what: str, given: Types) -> list[ShapeDtypeStruct]:
     found = [given] if isinstance(given, ShapeDtypeStruct) else list(given)
     for t in found:
         if not isinstance(t, ShapeDtypeStruct):
-            raise ArgumentError(f"{what} of a kernel holds types of arrays", got=repr(t),
-                                hint="tfn.ShapeDtypeStruct(shape, dtype)")  # fmt: skip
+            raise ArgumentError(
+                f"{what} of a kernel holds types of arrays",
+                got=repr(t),
+                hint="tfn.ShapeDtypeStruct(shape, dtype)",
+            )
         if t.dtype in COMPLEXES:
-            raise DTypeError("kernels have no complex numbers", got=show(t),
-                             hint="pass the real and the imaginary part")  # fmt: skip
+            raise DTypeError(
+                "kernels have no complex numbers",
+                got=show(t),
+                hint="pass the real and the imaginary part",
+            )
     if what == "gives" and (not found or any(t.size == 0 for t in found)):
-        raise ShapeError("a kernel gives at least one array, and none without elements",
-                         got=", ".join(map(show, found)) or "nothing")  # fmt: skip
+        raise ShapeError(
+            "a kernel gives at least one array, and none without elements",
+            got=", ".join(map(show, found)) or "nothing",
+        )
     return found
 
 
-def _with_rules(run: Function, jvp: Function | None,
-                vjp: tuple[Function, Function] | None) -> Function:  # fmt: skip
+def _with_rules(
+    run: Function, jvp: Function | None, vjp: tuple[Function, Function] | None
+) -> Function:
     if jvp is not None and vjp is not None:
-        raise ArgumentError("a kernel has one derivative", got="jvp= and vjp=",
-                            hint="reverse mode follows from jvp=")  # fmt: skip
+        raise ArgumentError(
+            "a kernel has one derivative",
+            got="jvp= and vjp=",
+            hint="reverse mode follows from jvp=",
+        )
     if jvp is not None:
         forward = custom_jvp(run)
         forward.defjvp(jvp)
@@ -154,8 +180,9 @@ def _with_rules(run: Function, jvp: Function | None,
 def _checked(arg: Handmade, names: Sequence[str], args: Sequence[Any]) -> list[Any]:
     """The operands as Values of the types that the kernel takes."""
     if len(args) != len(arg.takes):
-        raise ArgumentError(f"the kernel {arg.name} takes {len(arg.takes)} operand(s)",
-                            got=str(len(args)))  # fmt: skip
+        raise ArgumentError(
+            f"the kernel {arg.name} takes {len(arg.takes)} operand(s)", got=str(len(args))
+        )
     found = []
     for given, name, (shape, dtype) in zip(args, names, arg.takes, strict=True):
         value = as_value(given, name)
@@ -164,8 +191,10 @@ def _checked(arg: Handmade, names: Sequence[str], args: Sequence[Any]) -> list[A
         if (value.shape, value.dtype) != (shape, dtype):
             wanted = show(ShapeDtypeStruct(shape, dtype))
             error = ShapeError if value.shape != shape else DTypeError
-            raise error(f"the kernel {arg.name} was written for another {name}",
-                        got=f"{show(value)} instead of {wanted}")  # fmt: skip
+            raise error(
+                f"the kernel {arg.name} was written for another {name}",
+                got=f"{show(value)} instead of {wanted}",
+            )
         found.append(value)
     return found
 
@@ -195,18 +224,25 @@ class Writing:
         if isinstance(value, (bool, int, float)):
             value = bind.face().asarray(value)
         if getattr(value, "shape", None) != ():
-            raise ShapeError(f"the kernel {self.name} computes with scalars", got=repr(value)[:80],
-                             hint="read one element, as x[i]")  # fmt: skip
+            raise ShapeError(
+                f"the kernel {self.name} computes with scalars",
+                got=repr(value)[:80],
+                hint="read one element, as x[i]",
+            )
         if value.trace is None:
             if not value.weak_type:
                 raise ArgumentError(
-                    f"the kernel {self.name} closes over an array", got=show(value),
+                    f"the kernel {self.name} closes over an array",
+                    got=show(value),
                     hint="pass it as an operand, or use a Python number",
-                )  # fmt: skip
+                )
             return const(value.item(), value.dtype)
         if value.trace is not self.trace:
-            raise ArgumentError(f"the kernel {self.name} closes over a traced value",
-                                got=show(value), hint="pass it as an operand")  # fmt: skip
+            raise ArgumentError(
+                f"the kernel {self.name} closes over a traced value",
+                got=show(value),
+                hint="pass it as an operand",
+            )
         uop: UOp = value.uop
         return uop
 
@@ -255,8 +291,11 @@ class Loops:
         ranges = [writing.node(r) for r in (over if isinstance(over, tuple) else (over,))]
         wrong = [r for r in ranges if r.op is not Op.RANGE and r is not const(0, INT64)]
         if wrong:
-            raise ArgumentError("a reduction goes over loops", got=prove.show(wrong[0]),
-                                hint="over= takes what loop() has returned")  # fmt: skip
+            raise ArgumentError(
+                "a reduction goes over loops",
+                got=kernels.show(wrong[0]),
+                hint="over= takes what loop() has returned",
+            )
         loops = [r for r in ranges if r.op is Op.RANGE]
         if not loops:
             return writing.value(node)
@@ -272,8 +311,9 @@ class Block:
         shape, dtype: as declared.
     """
 
-    def __init__(self, writing: Writing, name: str, number: int, like: ShapeDtypeStruct,
-                 result: bool) -> None:  # fmt: skip
+    def __init__(
+        self, writing: Writing, name: str, number: int, like: ShapeDtypeStruct, result: bool
+    ) -> None:
         self.name, self.shape, self.dtype = name, like.shape, like.dtype
         self._writing, self._number, self._result = writing, number, result
         self._param = UOp(Op.PARAM, (), Param(number, (like.size,), like.dtype))
@@ -301,8 +341,9 @@ class Block:
         if node.dtype != self.dtype:
             weak = isinstance(value, (bool, int, float)) or value.weak_type
             if not weak:
-                raise DTypeError(f"{self.name} holds {self.dtype.name}", got=node.dtype.name,
-                                 hint="use .astype")  # fmt: skip
+                raise DTypeError(
+                    f"{self.name} holds {self.dtype.name}", got=node.dtype.name, hint="use .astype"
+                )
             node = build.cast(node, self.dtype)
         src = (self._param, self._at(index, gate), node)
         self._writing.stores.append(
@@ -325,23 +366,25 @@ class Block:
         for axis, (i, size) in enumerate(zip(index, self.shape, strict=True)):
             node = self._writing.node(i)
             if node.dtype not in INTEGERS:
-                raise DTypeError(f"axis {axis} of {self.name} needs an integer",
-                                 got=node.dtype.name)  # fmt: skip
+                raise DTypeError(
+                    f"axis {axis} of {self.name} needs an integer", got=node.dtype.name
+                )
             node = build.cast(node, INT64)
-            wrong = prove.within(node, size, gate)
+            wrong = kernels.within(node, size, gate)
             if wrong is not None:
                 raise OutOfBoundsError(
                     f"the kernel {self._writing.name} may leave axis {axis} of {self.name}, "
                     f"of size {size}",
-                    got=f"index {prove.show(node)}: {wrong}",
+                    got=f"index {kernels.show(node)}: {wrong}",
                     hint="loop over what is there, clamp the index, or say where= it is needed",
                 )
             nodes.append(node)
         return flat(self.shape, tuple(nodes))
 
 
-def _from_body(body: Function, name: str, takes: Sequence[ShapeDtypeStruct],
-               gives: Sequence[ShapeDtypeStruct]) -> tuple[Handmade, list[str]]:  # fmt: skip
+def _from_body(
+    body: Function, name: str, takes: Sequence[ShapeDtypeStruct], gives: Sequence[ShapeDtypeStruct]
+) -> tuple[Handmade, list[str]]:
     """The kernel of a body, and what the body calls its operands."""
     names = list(inspect.signature(body).parameters)[1:]
     if len(names) != len(takes) + len(gives):
@@ -362,7 +405,7 @@ def _from_body(body: Function, name: str, takes: Sequence[ShapeDtypeStruct],
         body(Loops(writing), *operands, *results)
     for i, (result, like) in enumerate(zip(results, gives, strict=True)):
         stores = [store for number, store in writing.stores if number == i]
-        wrong = prove.once(stores, like.size)
+        wrong = kernels.once(stores, like.size)
         if wrong is not None:
             raise ShapeError(f"the kernel {name} writes {result.name} in part, or twice", got=wrong)
     sink = UOp(Op.SINK, tuple(store for _, store in writing.stores))
@@ -378,11 +421,17 @@ def _check(name: str, sink: UOp) -> None:
     """Refuse what has no place inside of loops."""
     for node in walk([sink]):
         if node.op is Op.LEAF:
-            raise ArgumentError(f"the kernel {name} closes over an array", got=repr(node),
-                                hint="pass it as an operand")  # fmt: skip
+            raise ArgumentError(
+                f"the kernel {name} closes over an array",
+                got=repr(node),
+                hint="pass it as an operand",
+            )
         if node.op not in spec.RANGES_OPS or (node.shape and node.op is not Op.PARAM):
-            raise ArgumentError(f"the kernel {name} computes with scalars", got=node.op.value,
-                                hint="reduce with loop.sum, and index with loops")  # fmt: skip
+            raise ArgumentError(
+                f"the kernel {name} computes with scalars",
+                got=node.op.value,
+                hint="reduce with loop.sum, and index with loops",
+            )
     folded = {r for u in walk([sink]) if u.op is Op.FOLD for r in u.src[1:]}
     free = dependences(sink)
     for store in sink.src:
@@ -390,7 +439,7 @@ def _check(name: str, sink: UOp) -> None:
         if both:
             raise ArgumentError(
                 f"the kernel {name} reduces over a loop in which it writes",
-                got=prove.show(both[0]),
+                got=kernels.show(both[0]),
                 hint="open another loop for the reduction",
             )
     spec.check([sink], spec.Stage.RANGES)
@@ -399,8 +448,13 @@ def _check(name: str, sink: UOp) -> None:
 # Texts.
 
 
-def _from_text(text: str, name: str | None, takes: Sequence[ShapeDtypeStruct],
-               gives: Sequence[ShapeDtypeStruct], tiles: int) -> Handmade:  # fmt: skip
+def _from_text(
+    text: str,
+    name: str | None,
+    takes: Sequence[ShapeDtypeStruct],
+    gives: Sequence[ShapeDtypeStruct],
+    tiles: int,
+) -> Handmade:
     """The kernel of a text, which LLVM accepts in a process of its own."""
     defined = re.findall(r"^define [^@\n]*@([-\w.$]+)", text, re.MULTILINE)
     if name is None:
@@ -433,5 +487,7 @@ class Text:
         Raises:
             DeviceError: always.
         """
-        raise DeviceError(f"the kernel {self.name} is LLVM IR, which this device does not run",
-                          hint="write it over loops, or use the device 'cpu'")  # fmt: skip
+        raise DeviceError(
+            f"the kernel {self.name} is LLVM IR, which this device does not run",
+            hint="write it over loops, or use the device 'cpu'",
+        )

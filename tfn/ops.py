@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
+from tfn.eager.operands import array_of
 from tfn.errors import ShapeError
-from tfn.numpy.operands import array_of
 from tfn.trace.build import identity
 from tfn.trace.op import Op
 
 
-def _combined(name: str, op: Op, data: ArrayLike, segment_ids: ArrayLike,
-              num_segments: int | None, mode: str | None) -> Array:  # fmt: skip
+def _combined(
+    name: str,
+    op: Op,
+    data: ArrayLike,
+    segment_ids: ArrayLike,
+    num_segments: int | None,
+    mode: str | None,
+) -> Array:
     x, ids = array_of(name, data), array_of(name, segment_ids)
     if x.shape[: ids.ndim] != ids.shape:
-        raise ShapeError(f"{name} needs a segment for each element along the first axes",
-                         got=f"data {x.shape}, segments {ids.shape}")  # fmt: skip
+        raise ShapeError(
+            f"{name} needs a segment for each element along the first axes",
+            got=f"data {x.shape}, segments {ids.shape}",
+        )
     count = int(ids.max()) + 1 if num_segments is None else num_segments
     rest = x.shape[ids.ndim :]
     flat = x.reshape((ids.size, *rest))
@@ -26,10 +34,14 @@ def _combined(name: str, op: Op, data: ArrayLike, segment_ids: ArrayLike,
 
 
 def segment_sum(
-    data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
-    indices_are_sorted: bool = False, unique_indices: bool = False,
-    bucket_size: int | None = None, mode: str | None = None,
-) -> Array:  # fmt: skip
+    data: ArrayLike,
+    segment_ids: ArrayLike,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: str | None = None,
+) -> Array:
     """The sum of the elements of each segment; zero for one without any.
 
     Args:
@@ -47,27 +59,39 @@ def segment_sum(
 
 
 def segment_prod(
-    data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
-    indices_are_sorted: bool = False, unique_indices: bool = False,
-    bucket_size: int | None = None, mode: str | None = None,
-) -> Array:  # fmt: skip
+    data: ArrayLike,
+    segment_ids: ArrayLike,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: str | None = None,
+) -> Array:
     """The product of the elements of each segment; arguments as of `segment_sum`."""
     return _combined("segment_prod", Op.MUL, data, segment_ids, num_segments, mode)
 
 
 def segment_max(
-    data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
-    indices_are_sorted: bool = False, unique_indices: bool = False,
-    bucket_size: int | None = None, mode: str | None = None,
-) -> Array:  # fmt: skip
+    data: ArrayLike,
+    segment_ids: ArrayLike,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: str | None = None,
+) -> Array:
     """The largest element of each segment; arguments as of `segment_sum`."""
     return _combined("segment_max", Op.MAX, data, segment_ids, num_segments, mode)
 
 
 def segment_min(
-    data: ArrayLike, segment_ids: ArrayLike, num_segments: int | None = None,
-    indices_are_sorted: bool = False, unique_indices: bool = False,
-    bucket_size: int | None = None, mode: str | None = None,
-) -> Array:  # fmt: skip
+    data: ArrayLike,
+    segment_ids: ArrayLike,
+    num_segments: int | None = None,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    bucket_size: int | None = None,
+    mode: str | None = None,
+) -> Array:
     """The smallest element of each segment; arguments as of `segment_sum`."""
     return _combined("segment_min", Op.MIN, data, segment_ids, num_segments, mode)

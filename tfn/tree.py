@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 
 import optree
 
+from tfn._support.frozen import frozen
 from tfn.errors import TreeError
-from tfn.frozen import frozen
 
 C = TypeVar("C", bound=type[Any])
 Structure = optree.PyTreeSpec
@@ -229,8 +229,9 @@ def _difference(tree: Any, other: Any, path: str, is_leaf: _IsLeaf) -> tuple[str
 _NOTHING: Any = object()
 
 
-def reduce(f: Callable[[Any, Any], Any], tree: Any, initializer: Any = _NOTHING,
-           is_leaf: _IsLeaf = None) -> Any:  # fmt: skip
+def reduce(
+    f: Callable[[Any, Any], Any], tree: Any, initializer: Any = _NOTHING, is_leaf: _IsLeaf = None
+) -> Any:
     """The leaves folded from the left.
 
     Example:
@@ -241,8 +242,9 @@ def reduce(f: Callable[[Any, Any], Any], tree: Any, initializer: Any = _NOTHING,
     return functools.reduce(f, leaves(tree, is_leaf), *start)
 
 
-def reduce_associative(f: Callable[[Any, Any], Any], tree: Any, *, identity: Any = _NOTHING,
-                       is_leaf: _IsLeaf = None) -> Any:  # fmt: skip
+def reduce_associative(
+    f: Callable[[Any, Any], Any], tree: Any, *, identity: Any = _NOTHING, is_leaf: _IsLeaf = None
+) -> Any:
     """The leaves combined in pairs, so that the graph is as deep as a balanced tree.
 
     Raises:

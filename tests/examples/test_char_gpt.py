@@ -88,8 +88,10 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Any:
 
 def test_it_learns_writes_and_reports(run: Any) -> None:
     lines = run("--steps", "60", "--save-every", "30", "--prompt", "[bold]JULIET")
-    found = [re.fullmatch(r"step (\d+): loss [\d.]+, ([\d.]+) bits .* The Tempest", line)
-             for line in lines[:2]]  # fmt: skip
+    found = [
+        re.fullmatch(r"step (\d+): loss [\d.]+, ([\d.]+) bits .* The Tempest", line)
+        for line in lines[:2]
+    ]
     (first, before), (last, after) = (f.groups() for f in found if f)
     assert (first, last) == ("30", "60")
     assert float(after) < float(before) < 6.1  # log2 of 80 is 6.3
@@ -113,11 +115,24 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def begin(folder: Path) -> subprocess.Popen[str]:
-    options = ["--smoke", "--steps", "24", "--save-every", "1", "--tested", "300", "--resume",
-               "--characters", "1", "--checkpoints", str(folder)]  # fmt: skip
+    options = [
+        "--smoke",
+        "--steps",
+        "24",
+        "--save-every",
+        "1",
+        "--tested",
+        "300",
+        "--resume",
+        "--characters",
+        "1",
+        "--checkpoints",
+        str(folder),
+    ]
     command = [sys.executable, "examples/char_gpt.py", *options]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                            text=True)  # fmt: skip
+    return subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
 
 
 def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
@@ -138,6 +153,8 @@ def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
         first = int(run.stdout.readline().split()[1].rstrip(":"))
         assert first > int(seen[-1].split()[1].rstrip(":"))
         assert run.stdout.read() and run.wait(timeout=60) == 0
-    calm_end, killed_end = (next((tmp_path / name).rglob("step-000000024.*")).read_bytes()
-                            for name in ("calm", "killed"))  # fmt: skip
+    calm_end, killed_end = (
+        next((tmp_path / name).rglob("step-000000024.*")).read_bytes()
+        for name in ("calm", "killed")
+    )
     assert calm_end == killed_end

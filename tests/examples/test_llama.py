@@ -61,13 +61,21 @@ def as_folder(folder: Path, weights: dict[str, Data]) -> None:
         return np.ascontiguousarray(x.reshape(-1, 2, 2, 16).swapaxes(1, 2).reshape(x.shape))
 
     folder.mkdir()
-    state.save(folder / "model.safetensors",
-               {f"{name}.weight": halves(name, x) for name, x in weights.items()})  # fmt: skip
+    state.save(
+        folder / "model.safetensors",
+        {f"{name}.weight": halves(name, x) for name, x in weights.items()},
+    )
     config = {
-        "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2,
-        "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 262,
-        "max_position_embeddings": 8, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
-    }  # fmt: skip
+        "hidden_size": 16,
+        "intermediate_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "vocab_size": 262,
+        "max_position_embeddings": 8,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 10000.0,
+    }
     (folder / "config.json").write_text(json.dumps(config))
     pieces = ["<unk>", "<s>", "</s>", *(f"<0x{b:02X}>" for b in range(256)), "▁", "a", "▁a"]
     model = {"vocab": {p: n for n, p in enumerate(pieces)}, "merges": ["▁ a"]}

@@ -31,13 +31,16 @@ VOCABULARY = [
 WIDTH, WIDE, HEADS, LAYERS, PLACES = 8, 12, 2, 2, 16
 
 
-@pytest.mark.parametrize("text,pieces", [
-    ("", []),
-    ("Unaffable, a", ["un", "##aff", "##able", ",", "a"]),
-    ("\tÁ ab\n", ["a", "a", "##b"]),
-    ("a,#電a", ["a", ",", "#", "電", "a"]),
-    ("unx abba a", ["[UNK]", "[UNK]", "a"]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text,pieces",
+    [
+        ("", []),
+        ("Unaffable, a", ["un", "##aff", "##able", ",", "a"]),
+        ("\tÁ ab\n", ["a", "a", "##b"]),
+        ("a,#電a", ["a", ",", "#", "電", "a"]),
+        ("unx abba a", ["[UNK]", "[UNK]", "a"]),
+    ],
+)
 def test_tokenizer(text: str, pieces: list[str]) -> None:
     tokens = {piece: n for n, piece in enumerate(VOCABULARY)}
     want = ["[CLS]", *pieces, "[SEP]"]
@@ -134,8 +137,9 @@ def test_it_compares_and_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert len(lines) == 3
 
 
-def test_a_folder_is_read(tmp_path: Path, capsys: pytest.CaptureFixture[str],
-                          monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_a_folder_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(minilm, "HEADS", HEADS)
     state.save(tmp_path / "model.safetensors", weights())
     vocabulary = {piece: n for n, piece in enumerate(VOCABULARY)}

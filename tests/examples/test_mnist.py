@@ -36,8 +36,9 @@ def test_it_learns_and_reports(model: str, run: Any) -> None:
     assert [line.split(":")[0] for line in lines[:-1]] == [f"epoch {n + 1}" for n in range(6)]
     found = re.fullmatch(
         model + r": test accuracy ([\d.]+)%, 48 steps, loss [\d.]+, compiled in [\d.]+ s, "
-        r"[\d.]+ ms a step, [\d,]+ images/s", lines[-1],
-    )  # fmt: skip
+        r"[\d.]+ ms a step, [\d,]+ images/s",
+        lines[-1],
+    )
     assert found is not None
     assert float(found[1]) > 50  # of 256 images; guessing gives 10
 
@@ -59,8 +60,9 @@ def test_networks() -> None:
         assert all(leaf.dtype == np.float32 for leaf in tree.leaves(network))
 
 
-def test_an_interrupted_run_goes_on(run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                    capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
+def test_an_interrupted_run_goes_on(
+    run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     options = ["--smoke", "--epochs", "4", "--batch-size", "64", "--checkpoints", str(tmp_path)]
     whole = run(*options)
     evaluate, calls = mnist.accuracy, []

@@ -52,8 +52,15 @@ def server(folder: Path) -> Iterator[str]:
 
 @pytest.mark.skipif(not BROWSER, reason="there is no Chromium")
 def test_a_drawing_is_read_in_a_browser(server: str) -> None:
-    command = [str(BROWSER), "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom",
-               "--virtual-time-budget=10000", f"{server}/index.html?stroke={ONE}"]  # fmt: skip
+    command = [
+        str(BROWSER),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--dump-dom",
+        "--virtual-time-budget=10000",
+        f"{server}/index.html?stroke={ONE}",
+    ]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert re.findall(r'data-answer="(\d)"', ran.stdout) == ["1"], ran.stdout[-2000:] + ran.stderr
     assert "MB of WebAssembly" in ran.stdout
@@ -80,8 +87,9 @@ def test_it_answers_in_node_too(folder: Path) -> None:
     pixels = np.asarray(mnist.load("t10k", 20).pixels)
     (folder / "pixels.bin").write_bytes(pixels.tobytes())
     (folder / "run.mjs").write_text(NODE)
-    ran = subprocess.run(["node", "run.mjs"], cwd=folder, capture_output=True, text=True,
-                         check=False)  # fmt: skip
+    ran = subprocess.run(
+        ["node", "run.mjs"], cwd=folder, capture_output=True, text=True, check=False
+    )
     assert not ran.returncode, ran.stderr
     found = json.loads(ran.stdout)
     network = mnist_in_browser.trained(1, 6400)

@@ -37,10 +37,25 @@ def test_an_epoch_in_c_is_an_epoch_here(tmp_path: Path) -> None:
     assert mnist_in_c.main(["--folder", str(tmp_path)]) == 0
     sources = sorted(tmp_path.glob("mlp_*.c"))
     assert len(sources) == 4
-    command = ["cc", "-O2", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", f"-I{tmp_path}",
-               ROOT / "examples/export/train.c", *sources, "-o", tmp_path / "train"]  # fmt: skip
+    command = [
+        "cc",
+        "-O2",
+        "-ffp-contract=off",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        f"-I{tmp_path}",
+        ROOT / "examples/export/train.c",
+        *sources,
+        "-o",
+        tmp_path / "train",
+    ]
     subprocess.run(command, check=True)
-    ran = subprocess.run([tmp_path / "train", mnist.DATA, "1", tmp_path / "out"], check=True,
-                         capture_output=True, text=True)  # fmt: skip
+    ran = subprocess.run(
+        [tmp_path / "train", mnist.DATA, "1", tmp_path / "out"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     assert float(ran.stdout.split("accuracy ")[1].split("%")[0]) > 95
     assert (tmp_path / "out").read_bytes() == trained()

@@ -52,18 +52,22 @@ def few(count: int) -> tuple[nn.MLP, Images]:
 
 def private_sum(count: int, real: Any, longest: float, noise: float = 0.0) -> nn.MLP:
     network, images = few(count)
-    summed: Callable[..., Any] = tfn.jit(private.private_gradient,
-                                         static_argnames=("longest", "noise"))  # fmt: skip
-    total, _ = summed(network, images, jnp.asarray(real), random.key(5), longest=longest,
-                      noise=noise)  # fmt: skip
+    summed: Callable[..., Any] = tfn.jit(
+        private.private_gradient, static_argnames=("longest", "noise")
+    )
+    total, _ = summed(
+        network, images, jnp.asarray(real), random.key(5), longest=longest, noise=noise
+    )
     found: nn.MLP = total
     return found
 
 
 def test_gradients_are_those_of_each_image_made_shorter() -> None:
     network, images = few(5)
-    each = [tfn.grad(private.loss_of_one)(network, tree.map(lambda x, n=n: x[n], images))
-            for n in range(5)]  # fmt: skip
+    each = [
+        tfn.grad(private.loss_of_one)(network, tree.map(lambda x, n=n: x[n], images))
+        for n in range(5)
+    ]
     lengths = [float(optim.global_norm(slopes)) for slopes in each]
     longest = sorted(lengths)[2]
     real = [True, True, False, True, True]
@@ -77,8 +81,9 @@ def test_gradients_are_those_of_each_image_made_shorter() -> None:
 
 def test_no_image_adds_more_than_it_may() -> None:
     all_of_them, but_one = ([True] * 5, [True] * 4 + [False])
-    apart = tree.map(lambda x, y: x - y, private_sum(5, all_of_them, 0.3),
-                     private_sum(5, but_one, 0.3))  # fmt: skip
+    apart = tree.map(
+        lambda x, y: x - y, private_sum(5, all_of_them, 0.3), private_sum(5, but_one, 0.3)
+    )
     assert float(optim.global_norm(apart)) <= 0.3 + 1e-5
 
 

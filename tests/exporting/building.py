@@ -48,8 +48,14 @@ int main(void) {
 """Reads the inputs, runs the function once, writes the outputs."""
 
 
-def in_c(function: Callable[..., Any], *args: Any, folder: Path, compiler: Sequence[str],
-         flags: Sequence[str] = ("-O2",), **options: Any) -> Arrays:  # fmt: skip
+def in_c(
+    function: Callable[..., Any],
+    *args: Any,
+    folder: Path,
+    compiler: Sequence[str],
+    flags: Sequence[str] = ("-O2",),
+    **options: Any,
+) -> Arrays:
     """The results of a function as a C program that is built with these flags."""
     made = tfn.export(function, *args, path=folder / "made.c", **options)
     signature = made.signature
@@ -115,15 +121,24 @@ COPIED
 """Runs the function many times, each time on the state that it has left: in place, or copied."""
 
 
-def in_a_loop(function: Callable[..., Any], *args: Any, times: int, folder: Path,
-              embed: Sequence[str] = (), carried: int = 0) -> list[Arrays]:  # fmt: skip
+def in_a_loop(
+    function: Callable[..., Any],
+    *args: Any,
+    times: int,
+    folder: Path,
+    embed: Sequence[str] = (),
+    carried: int = 0,
+) -> list[Arrays]:
     """What each call of a C program gives; the first outputs are the first inputs of the next."""
     made = tfn.export(function, *args, path=folder / "made.c", embed=embed)
     signature = made.signature
     shared = [f"  args.{f.name} = {f.same};" for f in signature.outputs if f.same]
     pairs = zip(signature.outputs[:carried], signature.inputs)
-    copied = [f"    memcpy((void *)args.{i.name}, args.{o.name}, {i.size_bytes});"
-              for o, i in pairs if o.same != i.name]  # fmt: skip
+    copied = [
+        f"    memcpy((void *)args.{i.name}, args.{o.name}, {i.size_bytes});"
+        for o, i in pairs
+        if o.same != i.name
+    ]
     main = LOOP.replace("SHARED", "\n".join(shared)).replace("TIMES", str(times))
     main = main.replace("COPIED", "\n".join(copied))
     (folder / "main.c").write_text(main)

@@ -14,10 +14,14 @@ from tfn.exporting.codec import decode, encode
 from tfn.trace.op import Op
 
 PLAIN = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | st.binary()
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.text()
+    | st.binary()
     | st.sampled_from([FLOAT32, BOOL, Op.ADD]),
     lambda inner: st.lists(inner, max_size=4).map(tuple),
-)  # fmt: skip
+)
 
 
 @given(PLAIN)

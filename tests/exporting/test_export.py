@@ -184,8 +184,9 @@ def test_threads_share_the_work(flags: tuple[str, ...], tmp_path: Path) -> None:
 
     args = rows(0, 130, 96), rows(1, 96, 96) / 10, np.int32(3)
     want = tfn.tree.leaves(tfn.jit(f)(*args))
-    got = in_c(f, *args, folder=tmp_path, compiler=COMPILERS[:1], flags=("-pthread", *flags),
-               threads=3)  # fmt: skip
+    got = in_c(
+        f, *args, folder=tmp_path, compiler=COMPILERS[:1], flags=("-pthread", *flags), threads=3
+    )
     for g, w in zip(got, want, strict=True):
         same_bits(g, w)
     assert "MADE_THREADS 3" in (tmp_path / "made.h").read_text()
@@ -213,13 +214,16 @@ def decode(weights: Any, state: Any) -> Any:
 def test_a_transformer_writes_text_from_c(tmp_path: Path) -> None:
     """Token after token, in memory that is given once."""
     shapes = {"q": (16, 16), "k": (16, 16), "v": (16, 16), "up": (16, 64), "down": (64, 16)}
-    layers = [{name: rows(i, *shape) / 3 for i, (name, shape) in enumerate(shapes.items(), 9 * j)}
-              for j in range(2)]  # fmt: skip
+    layers = [
+        {name: rows(i, *shape) / 3 for i, (name, shape) in enumerate(shapes.items(), 9 * j)}
+        for j in range(2)
+    ]
     weights = {"embed": rows(90, 50, 16), "place": rows(91, 12, 16), "layers": layers}
     cache = np.zeros((2, 12, 16), np.float32)
     state = (cache, cache.copy(), np.int32(0), np.int32(7))
-    written = in_a_loop(decode, weights, state, times=12, folder=tmp_path, embed=["weights"],
-                        carried=4)  # fmt: skip
+    written = in_a_loop(
+        decode, weights, state, times=12, folder=tmp_path, embed=["weights"], carried=4
+    )
     step = tfn.jit(decode)
     for got in written:
         state = step(weights, state)
@@ -245,8 +249,9 @@ def recall(weights: Any, state: Any, xs: Any) -> Any:
 def test_a_recurrent_network_goes_on_in_c(tmp_path: Path) -> None:
     weights = {"x": rows(0, 5, 32) / 2, "h": rows(1, 8, 32) / 2}
     state, xs = (np.zeros(8, np.float32), np.zeros(8, np.float32)), rows(2, 20, 5)
-    written = in_a_loop(recall, weights, state, xs, times=3, folder=tmp_path, embed=["weights"],
-                        carried=2)  # fmt: skip
+    written = in_a_loop(
+        recall, weights, state, xs, times=3, folder=tmp_path, embed=["weights"], carried=2
+    )
     for got in written:
         state, ys = tfn.jit(recall)(weights, state, xs)
         for g, w in zip(got, (*state, ys), strict=True):

@@ -81,8 +81,18 @@ def test_c_that_is_built_by_others_can_be_loaded(tmp_path: Path) -> None:
     if not COMPILERS:
         pytest.skip("there is no C compiler")
     tfn.export(layer, X, W, path=tmp_path / "layer.c")
-    command = [COMPILERS[0], "-O1", "-ffp-contract=off", *WARNINGS, "-shared", "-fPIC", "-nostdlib",
-               "layer.c", "-o", "layer.so"]  # fmt: skip
+    command = [
+        COMPILERS[0],
+        "-O1",
+        "-ffp-contract=off",
+        *WARNINGS,
+        "-shared",
+        "-fPIC",
+        "-nostdlib",
+        "layer.c",
+        "-o",
+        "layer.so",
+    ]
     subprocess.run(command, cwd=tmp_path, check=True)
     for got, want in zip(tfn.load(tmp_path / "layer.so")(X, W), tfn.jit(layer)(X, W), strict=True):
         same_bits(got, want)

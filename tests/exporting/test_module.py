@@ -22,8 +22,9 @@ from tfn.hw.cpu.target import TARGETS, host
 
 LOADER = Path(__file__).parents[2] / "examples" / "export" / "tfn.js"
 X = np.random.default_rng(0).standard_normal((7, 19)).astype(np.float32)
-ON = [name for name in ("host", "x86-64", "x86-64-v3")
-      if name == "host" or "x86_64" in host().triple]  # fmt: skip
+ON = [
+    name for name in ("host", "x86-64", "x86-64-v3") if name == "host" or "x86_64" in host().triple
+]
 
 
 def much(x: Any, n: Any) -> Any:
@@ -32,8 +33,17 @@ def much(x: Any, n: Any) -> Any:
     half = (x.astype("float16") * 3).astype("float32")
     state, rows = lax.scan(lambda h, row: (h + row @ row, row.max()), n * 1.0, x)
     z = lax.cond(n > 2, lambda x: tnp.sort(x, axis=0), lambda x: -x, x)
-    return {"y": y, "half": half, "state": state, "rows": rows, "z": z, "x": x,
-            "order": tnp.argsort(x[0]), "whole": (x * 300).astype("int8"), "same": y}  # fmt: skip
+    return {
+        "y": y,
+        "half": half,
+        "state": state,
+        "rows": rows,
+        "z": z,
+        "x": x,
+        "order": tnp.argsort(x[0]),
+        "whole": (x * 300).astype("int8"),
+        "same": y,
+    }
 
 
 def close(got: Any, want: Any) -> None:
@@ -84,8 +94,14 @@ def test_the_entry_checks_before_it_runs(tmp_path: Path) -> None:
     out, copied = np.full((), 7, np.float32), np.full(19, 7, np.float32)
     room = np.empty(signature.arena_bytes + 128, np.uint8)
     arena = -(-room.ctypes.data // 64) * 64
-    good = [1, signature.program, signature.arena_bytes, X.ctypes.data, out.ctypes.data,
-            copied.ctypes.data]  # fmt: skip
+    good = [
+        1,
+        signature.program,
+        signature.arena_bytes,
+        X.ctypes.data,
+        out.ctypes.data,
+        copied.ctypes.data,
+    ]
 
     def call(at: int = -1, value: int = 0, arena: int = arena) -> int:
         words = [value if i == at else word for i, word in enumerate(good)]
@@ -124,8 +140,9 @@ def test_webassembly_runs_in_node(tmp_path: Path) -> None:
     made = tfn.export(much, X, np.int32(3), path=tmp_path / "much.wasm")
     (tmp_path / "x.bin").write_bytes(X.tobytes())
     (tmp_path / "run.mjs").write_text(NODE.replace("LOADER", LOADER.as_uri()))
-    done = subprocess.run(["node", "run.mjs"], cwd=tmp_path, capture_output=True, text=True,
-                          check=False)  # fmt: skip
+    done = subprocess.run(
+        ["node", "run.mjs"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert not done.returncode, done.stderr[:2000]
     found = json.loads(done.stdout)
     want = tfn.tree.leaves(tfn.jit(much)(X, np.int32(3)))

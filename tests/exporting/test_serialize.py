@@ -19,7 +19,7 @@ from tests.lower.graphs import p
 from tfn.dtypes import BOOL, FLOAT32, INT32
 from tfn.errors import ExportError
 from tfn.exporting.codec import decode, encode
-from tfn.exporting.envelope import opened, sealed
+from tfn.exporting.container import opened, sealed
 from tfn.exporting.serialize import deserialize, serialize
 from tfn.trace.jaxpr import Jaxpr, function
 from tfn.trace.op import Op
@@ -110,8 +110,12 @@ def example() -> tuple[Any, ...]:
 def test_the_same_bytes_in_every_process() -> None:
     want = hashlib.sha256(serialize(training, *example())).hexdigest()
     for seed in ("1", "2"):
-        found = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True,
-                               env={"PYTHONHASHSEED": seed, "PYTHONPATH": "."})  # fmt: skip
+        found = subprocess.run(
+            [sys.executable, "-c", CODE],
+            capture_output=True,
+            text=True,
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": "."},
+        )
         assert found.stdout.strip() == want, found.stderr
     f = deserialize(serialize(training, *example()))
     got, expected = f(*example()), tfn.jit(training)(*example())

@@ -14,9 +14,9 @@ import tfn.numpy as tnp
 from tests.exporting.building import same_bits
 from tfn import nn, random
 from tfn.errors import ExportError, ShapeError
-from tfn.exporting.dimension import Scope
-from tfn.exporting.fit import witnesses
+from tfn.exporting.generalize import witnesses
 from tfn.exporting.symbolic import Symbolic
+from tfn.exporting.symbolic_dims import Scope
 from tfn.tree import leaves
 
 RANDOM = np.random.default_rng(0)

@@ -13,10 +13,10 @@ from tfn.hw.cpu.device import cpu
 from tfn.hw.cpu.dispatch import Given, Made
 from tfn.hw.cpu.queue import CpuQueue
 from tfn.hw.device import Device
-from tfn.lower.kernel import Launch, Program, Slot, Space
+from tfn.lower.program import Launch, Program, Slot, Space
+from tfn.trace.aval import Kind, kind_of
 from tfn.trace.build import zeros
 from tfn.trace.jaxpr import function
-from tfn.trace.kind import Kind, kind_of
 
 SIZE = 5
 KIND = kind_of((SIZE,), FLOAT32)
@@ -77,15 +77,33 @@ define void @main(i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync
 }}
 """
     program = Program(
-        "main", function([zeros(kind.shape, FLOAT32)] * count, ()), steps, 100,
-        ((kind.shape, FLOAT32),) * count, ((kind.shape, FLOAT32),) * count, (), 0, 0, text, False,
-    )  # fmt: skip
+        "main",
+        function([zeros(kind.shape, FLOAT32)] * count, ()),
+        steps,
+        100,
+        ((kind.shape, FLOAT32),) * count,
+        ((kind.shape, FLOAT32),) * count,
+        (),
+        0,
+        0,
+        text,
+        False,
+    )
     return replace(program, **changes)
 
 
-def door(on: Device, takes: Any = (0,), gives: Any = 0, count: int = 1, weak: bool | None = False,
-         donated: bool = False, captured: Any = (), kind: Kind = KIND, over: int = -1,
-         **changes: Any) -> Any:  # fmt: skip
+def door(
+    on: Device,
+    takes: Any = (0,),
+    gives: Any = 0,
+    count: int = 1,
+    weak: bool | None = False,
+    donated: bool = False,
+    captured: Any = (),
+    kind: Kind = KIND,
+    over: int = -1,
+    **changes: Any,
+) -> Any:
     """A door to `scaled`."""
     given = [Given(kind, weak, donated)] * (count - len(captured))
     given += [Given(kind)] * len(captured)

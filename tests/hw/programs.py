@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tfn.dtypes import FLOAT32
-from tfn.lower.kernel import Kernel, Launch, Program, Slot, Space
+from tfn.lower.program import Kernel, Launch, Program, Slot, Space
 from tfn.trace.build import zeros
 from tfn.trace.jaxpr import function
 
@@ -44,8 +44,19 @@ def scale(size: int) -> Program:
     kernel = Kernel("scale", zeros((), FLOAT32), (), size, SCALE, 1000)
     launch = Launch(kernel, (Slot(Space.INPUT, 0), Slot(Space.OUTPUT, 0)), False)
     shape = ((size,), FLOAT32)
-    return Program("main", function([zeros((size,), FLOAT32)], ()), (launch,), 1000,
-                   (shape,), (shape,), (), 0, 0, SCALE_DRIVER.format(size=size), False)  # fmt: skip
+    return Program(
+        "main",
+        function([zeros((size,), FLOAT32)], ()),
+        (launch,),
+        1000,
+        (shape,),
+        (shape,),
+        (),
+        0,
+        0,
+        SCALE_DRIVER.format(size=size),
+        False,
+    )
 
 
 PARTIAL = """
@@ -163,6 +174,16 @@ def summed(tiles: int, work: int = 10_000_000) -> Program:
     total = Kernel("total", zeros((), FLOAT32), (), 1, TOTAL.format(tiles=tiles), 1)
     x, y, arena = Slot(Space.INPUT, 0), Slot(Space.OUTPUT, 0), Slot(Space.ARENA, 0)
     launches = Launch(partial, (x, arena), False), Launch(total, (arena, y), True)
-    return Program("summed", function([zeros((2,), FLOAT32)], ()), launches, work,
-                   (((64 * tiles,), FLOAT32),), (((2,), FLOAT32),), (), 4 * tiles, 128,
-                   SUM_DRIVER.format(tiles=tiles), True)  # fmt: skip
+    return Program(
+        "summed",
+        function([zeros((2,), FLOAT32)], ()),
+        launches,
+        work,
+        (((64 * tiles,), FLOAT32),),
+        (((2,), FLOAT32),),
+        (),
+        4 * tiles,
+        128,
+        SUM_DRIVER.format(tiles=tiles),
+        True,
+    )

@@ -10,7 +10,8 @@ import pytest
 from tests.hw.programs import summed
 from tfn.hw.device import Device
 from tfn.hw.memory import HostMemory
-from tfn.lower.kernel import Program, Target
+from tfn.lower.program import Program
+from tfn.lower.target.target import Target
 
 TARGET = Target("abacus", "", "")
 

@@ -11,7 +11,7 @@ from tests.hw.programs import scale, summed
 from tfn.dtypes import ALL, BFLOAT16, BOOL, FLOAT32, INEXACT
 from tfn.errors import CompileError, DeviceError
 from tfn.hw.null import fill, null
-from tfn.lower.kernel import Slot, Space
+from tfn.lower.program import Slot, Space
 
 
 def test_results_are_nan_and_cannot_be_read():

@@ -6,7 +6,7 @@ import numpy as np
 
 from tfn.dtypes import FLOAT32
 from tfn.hw.python import python
-from tfn.lower.kernel import Program
+from tfn.lower.program import Program
 from tfn.trace.argument import Param
 from tfn.trace.build import add_up
 from tfn.trace.jaxpr import function, param

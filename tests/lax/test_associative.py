@@ -86,15 +86,24 @@ def test_the_program_does_not_grow_with_the_elements() -> None:
         (lambda: lax.associative_scan(3, tnp.ones(2)), ArgumentError, "needs a function"),
         (lambda: lax.associative_scan(tnp.add, ()), ArgumentError, "needs an array"),
         (lambda: lax.associative_scan(tnp.add, tnp.ones(2), axis=1), AxisError, "axis 1"),
-        (lambda: lax.associative_scan(lambda a, b: a, (tnp.ones(2), tnp.ones(3))), ShapeError,
-         r"elems\[1\]: f32\[3\]"),
+        (
+            lambda: lax.associative_scan(lambda a, b: a, (tnp.ones(2), tnp.ones(3))),
+            ShapeError,
+            r"elems\[1\]: f32\[3\]",
+        ),
         (lambda: lax.associative_scan(lambda a, b: (a, b), tnp.ones(2)), TreeError, "returns"),
-        (lambda: lax.associative_scan(lambda a, b: a / b, tnp.arange(3)), ArgumentError,
-         r"f32\[1\] for i32\[1\]"),
-        (lambda: lax.associative_scan(lambda a, b: a[:0], tnp.ones(3)), ArgumentError,
-         r"f32\[0\] for f32\[1\]"),
+        (
+            lambda: lax.associative_scan(lambda a, b: a / b, tnp.arange(3)),
+            ArgumentError,
+            r"f32\[1\] for i32\[1\]",
+        ),
+        (
+            lambda: lax.associative_scan(lambda a, b: a[:0], tnp.ones(3)),
+            ArgumentError,
+            r"f32\[0\] for f32\[1\]",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(call: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         call()

@@ -35,8 +35,21 @@ def test_bits_are_counted(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_nextafter(dtype: str) -> None:
     info = np.finfo(dtype)
-    some = [0.0, -0.0, 1.0, -1.0, info.max, -info.max, info.tiny, info.smallest_subnormal,
-            -info.smallest_subnormal, np.inf, -np.inf, np.nan, 2.5]  # fmt: skip
+    some = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        info.max,
+        -info.max,
+        info.tiny,
+        info.smallest_subnormal,
+        -info.smallest_subnormal,
+        np.inf,
+        -np.inf,
+        np.nan,
+        2.5,
+    ]
     x, y = (v.ravel() for v in np.meshgrid(np.array(some, dtype), np.array(some, dtype)))
     with np.errstate(all="ignore"):
         expected = np.nextafter(x, y)

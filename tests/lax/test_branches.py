@@ -43,8 +43,12 @@ def test_what_a_branch_closes_over_is_computed_in_it() -> None:
         )
 
     lines = str(tfn.make_jaxpr(f)(True, 1.0)).split("\n")
-    depth = {name: line.index(line.strip()) for line in lines for name in ("sin", "cos")
-             if f" {name} " in line}  # fmt: skip
+    depth = {
+        name: line.index(line.strip())
+        for line in lines
+        for name in ("sin", "cos")
+        if f" {name} " in line
+    }
     assert 4 < depth["sin"] < depth["cos"]
     check(tfn.jit(f)(False, 1.0), tnp.cos(1.0))
 
@@ -96,12 +100,18 @@ def test_residuals_of_branches_share_places() -> None:
         (lambda p: lax.switch(p, [tnp.sin], 1.0), DTypeError, "must be an integer"),
         (lambda p: lax.switch(0, [], 1.0), ArgumentError, "at least one"),
         (lambda p: lax.cond(p, lambda: (1.0, 2.0), lambda: 1.0), TreeError, "one structure"),
-        (lambda p: lax.cond(p, lambda: {"a": tnp.ones(2)}, lambda: {"a": tnp.ones(3)}),
-         DTypeError, r"result\['a'\] is f32\[3\] in <lambda> and f32\[2\]"),
-        (lambda p: lax.cond(p, lambda: tnp.ones(2), lambda: tnp.ones(2, dtype="int32")),
-         DTypeError, "use .astype"),
+        (
+            lambda p: lax.cond(p, lambda: {"a": tnp.ones(2)}, lambda: {"a": tnp.ones(3)}),
+            DTypeError,
+            r"result\['a'\] is f32\[3\] in <lambda> and f32\[2\]",
+        ),
+        (
+            lambda p: lax.cond(p, lambda: tnp.ones(2), lambda: tnp.ones(2, dtype="int32")),
+            DTypeError,
+            "use .astype",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(call: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         tfn.jit(call)(True)

@@ -22,8 +22,12 @@ def test_dot_general() -> None:
     a, b = normal(3, 4, 5), normal(5, 3, 6)
     out = lax.dot_general(a, b, (((2,), (0,)), ((0,), (1,))))
     np.testing.assert_allclose(out, np.einsum("bij,jbk->bik", a, b), rtol=1e-5, atol=1e-5)
-    wide = lax.dot_general(a.astype(np.float16), b.astype(np.float16), (((2,), (0,)), ((0,), (1,))),
-                           preferred_element_type=np.float32)  # fmt: skip
+    wide = lax.dot_general(
+        a.astype(np.float16),
+        b.astype(np.float16),
+        (((2,), (0,)), ((0,), (1,))),
+        preferred_element_type=np.float32,
+    )
     assert wide.dtype == np.float32
 
 
@@ -42,8 +46,9 @@ def test_dot() -> None:
         lax.dot(a, b.astype(np.float64))
 
 
-def naive(x: np.ndarray, w: np.ndarray, strides: tuple[int, ...],
-          padding: list[tuple[int, int]]) -> np.ndarray:  # fmt: skip
+def naive(
+    x: np.ndarray, w: np.ndarray, strides: tuple[int, ...], padding: list[tuple[int, int]]
+) -> np.ndarray:
     """The sum over the window at every place, NHWC and HWIO, with zeros around."""
     x = np.pad(x, [(0, 0), *padding, (0, 0)])
     sizes = [(x.shape[i + 1] - w.shape[i]) // strides[i] + 1 for i in range(2)]
@@ -113,14 +118,18 @@ def test_dilations_are_zeros_between() -> None:
 
 def test_groups() -> None:
     x, w = normal(2, 5, 5, 4), normal(3, 3, 2, 6)
-    out = lax.conv_general_dilated(x, w, (1, 1), "VALID", dimension_numbers=NHWC,
-                                   feature_group_count=2)  # fmt: skip
-    halves = [naive(x[..., 2 * g : 2 * g + 2], w[..., 3 * g : 3 * g + 3], (1, 1), [(0, 0)] * 2)
-              for g in range(2)]  # fmt: skip
+    out = lax.conv_general_dilated(
+        x, w, (1, 1), "VALID", dimension_numbers=NHWC, feature_group_count=2
+    )
+    halves = [
+        naive(x[..., 2 * g : 2 * g + 2], w[..., 3 * g : 3 * g + 3], (1, 1), [(0, 0)] * 2)
+        for g in range(2)
+    ]
     np.testing.assert_allclose(out, np.concatenate(halves, -1), rtol=1e-4, atol=1e-5)
     w = normal(3, 3, 4, 6)
-    out = lax.conv_general_dilated(x, w, (1, 1), "VALID", dimension_numbers=NHWC,
-                                   batch_group_count=2)  # fmt: skip
+    out = lax.conv_general_dilated(
+        x, w, (1, 1), "VALID", dimension_numbers=NHWC, batch_group_count=2
+    )
     halves = [
         naive(x[g : g + 1], w[..., 3 * g : 3 * g + 3], (1, 1), [(0, 0)] * 2) for g in range(2)
     ]

@@ -11,10 +11,12 @@ from tfn.errors import AxisError, DTypeError
 
 X = np.random.default_rng(0).normal(size=(3, 5, 2)).astype("float32")
 FUNCTIONS = {
-    "cumsum": np.cumsum, "cumprod": np.cumprod, "cummax": np.maximum.accumulate,
+    "cumsum": np.cumsum,
+    "cumprod": np.cumprod,
+    "cummax": np.maximum.accumulate,
     "cummin": np.minimum.accumulate,
     "cumlogsumexp": lambda x, axis: np.log(np.cumsum(np.exp(x), axis)),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -8,7 +8,7 @@ import tfn.numpy as tnp
 from tfn import tree
 from tfn.errors import GradientError, ShapeError
 from tfn.lax import linalg
-from tfn.lax.linalg import routines
+from tfn.numpy.linalg import lapack
 
 
 def matrix(rows, columns, kind, seed=0):
@@ -36,12 +36,18 @@ def projected(x):
 TRIANGLES = {
     f"triangular {flags}": (
         lambda a, b, f=tuple(f == "1" for f in flags): linalg.triangular_solve(
-            a, b if f[0] else b.T, left_side=f[0], lower=f[1], transpose_a=f[2],
-            conjugate_a=f[3], unit_diagonal=f[4]),
+            a,
+            b if f[0] else b.T,
+            left_side=f[0],
+            lower=f[1],
+            transpose_a=f[2],
+            conjugate_a=f[3],
+            unit_diagonal=f[4],
+        ),
         [(4, 4), (4, 2)],
     )
     for flags in ("10000", "11000", "10100", "00000", "01010", "11111", "00101")
-}  # fmt: skip
+}
 CASES = TRIANGLES | {
     "solve": (linalg.solve, [(4, 4), (4, 2)]),
     "lu": (lambda a: linalg.lu(a)[0], [(4, 4)]),
@@ -65,7 +71,7 @@ CASES = TRIANGLES | {
     "det": (linalg.det, [(4, 4)]),
     "slogdet": (linalg.slogdet, [(4, 4)]),
     "adjugate": (linalg.adjugate, [(4, 4)]),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("kind", ["real", "complex"])
@@ -135,8 +141,8 @@ def test_shared_operands_under_vmap():
 
 def test_one_factorisation_serves_a_solution_and_its_derivatives(monkeypatch):
     a, b = matrix(3, 3, "real"), matrix(3, 2, "real", 1)
-    counted, address = [], routines.lapack
-    monkeypatch.setattr(routines, "lapack", lambda name: counted.append(name) or address(name))
+    counted, address = [], lapack.lapack
+    monkeypatch.setattr(lapack, "lapack", lambda name: counted.append(name) or address(name))
     tfn.jit(tfn.value_and_grad(lambda a: (linalg.solve(a, b) ** 2).sum()))(a)
     assert counted.count("dgetrf") == 1 and counted.count("dgetrs") == 2
 

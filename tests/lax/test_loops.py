@@ -64,13 +64,21 @@ WITH_WRAPPERS = [
     *product(("checkpoint", "custom_jvp", "custom_vjp", "call"), ("custom_vjp", "checkpoint")),
 ]
 THREE_DEEP = [
-    ("scan", "cond", "custom_vjp"), ("scan", "while", "custom_jvp"), ("cond", "scan", "checkpoint"),
-    ("while bounded", "scan", "switch"), ("map", "fori", "custom_vjp"), ("switch", "map", "scan"),
-    ("checkpoint", "scan", "custom_jvp"), ("custom_vjp", "fori", "cond"),
-    ("scan checkpointed", "scan", "cond"), ("fori", "checkpoint", "associative_scan"),
-    ("associative_scan", "scan", "call"), ("while", "cond", "while"),
-    ("scan checkpointed", "while bounded", "scan checkpointed"), ("call", "scan", "checkpoint"),
-]  # fmt: skip
+    ("scan", "cond", "custom_vjp"),
+    ("scan", "while", "custom_jvp"),
+    ("cond", "scan", "checkpoint"),
+    ("while bounded", "scan", "switch"),
+    ("map", "fori", "custom_vjp"),
+    ("switch", "map", "scan"),
+    ("checkpoint", "scan", "custom_jvp"),
+    ("custom_vjp", "fori", "cond"),
+    ("scan checkpointed", "scan", "cond"),
+    ("fori", "checkpoint", "associative_scan"),
+    ("associative_scan", "scan", "call"),
+    ("while", "cond", "while"),
+    ("scan checkpointed", "while bounded", "scan checkpointed"),
+    ("call", "scan", "checkpoint"),
+]
 
 
 @pytest.mark.parametrize("names", WITH_WRAPPERS, ids=", ".join)
@@ -202,8 +210,9 @@ def test_while_with_no_step_and_with_captured_values() -> None:
 def test_lanes_stop_when_they_are_done() -> None:
     f = lambda n: lax.while_loop(lambda s: s[0] > 0, lambda s: (s[0] - 1, s[1] * 2), (n, 1))[1]
     assert tfn.vmap(f)(tnp.array([0, 1, 5, 2])).tolist() == [1, 2, 32, 4]
-    shared = tfn.vmap(lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * x),
-                                               (0, 1.0))[1])  # fmt: skip
+    shared = tfn.vmap(
+        lambda x: lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * x), (0, 1.0))[1]
+    )
     assert shared(tnp.array([1.0, 2.0])).tolist() == [1.0, 8.0]
     empty = lambda x: lax.while_loop(lambda v: v < 10, lambda v: v * 2, x)
     assert tfn.vmap(empty)(tnp.ones(0)).shape == (0,)
@@ -268,22 +277,28 @@ def test_linear_transpose_of_a_loop() -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "words"),
     [
-        (lambda: lax.scan(lambda c, x: (c, x), 0, {"a": tnp.ones(3), "b": tnp.ones(4)}),
-         ShapeError, r"xs\['a'\]: f32\[3\], xs\['b'\]: f32\[4\]"),
+        (
+            lambda: lax.scan(lambda c, x: (c, x), 0, {"a": tnp.ones(3), "b": tnp.ones(4)}),
+            ShapeError,
+            r"xs\['a'\]: f32\[3\], xs\['b'\]: f32\[4\]",
+        ),
         (lambda: lax.scan(lambda c, x: (c, x), 0, tnp.ones(3), length=4), ShapeError, "length=4"),
         (lambda: lax.scan(lambda c, x: (c, x), 0), ArgumentError, "or a length"),
         (lambda: lax.scan(lambda c, x: (c, x), 0, length=-1), ArgumentError, "not negative"),
         (lambda: lax.scan(lambda c, x: (c, x), 0, 3.0), ShapeError, "a scalar has none"),
         (lambda: lax.scan(lambda c, x: (c, x), 0, length=2, unroll=-1), ArgumentError, "unroll"),
         (lambda: lax.while_loop(lambda v: v, lambda v: v, 1.0), DTypeError, "boolean scalar"),
-        (lambda: lax.while_loop(lambda v: v > 0, lambda v: v, tnp.ones(2)), ShapeError,
-         "one boolean scalar"),
+        (
+            lambda: lax.while_loop(lambda v: v > 0, lambda v: v, tnp.ones(2)),
+            ShapeError,
+            "one boolean scalar",
+        ),
         (lambda: lax.while_loop(lambda v: v > 0, lambda v: (v, v), 1.0), TreeError, "structure"),
         (lambda: lax.fori_loop(0, 3.0, lambda i, v: v, 1.0), DTypeError, "as upper"),
         (lambda: lax.fori_loop(0, 3, lambda i, v: v * tnp.ones(2), 1.0), DTypeError, "comes out"),
         (lambda: lax.map(lambda x: x, tnp.ones(2), batch_size=0), ArgumentError, "batch_size"),
     ],
-)  # fmt: skip
+)
 def test_what_is_refused(call: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         call()

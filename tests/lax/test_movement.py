@@ -56,8 +56,9 @@ def test_broadcasts() -> None:
     np.testing.assert_array_equal(lax.broadcast(X, (2,)), np.broadcast_to(X, (2, 2, 3, 4)))
     out = lax.broadcast_in_dim(np.arange(3), (2, 3, 2), (1,))
     np.testing.assert_array_equal(out, np.broadcast_to(np.arange(3)[:, None], (2, 3, 2)))
-    np.testing.assert_array_equal(lax.tile(np.arange(6).reshape(2, 3), (2, 3)),
-                                  np.tile(np.arange(6).reshape(2, 3), (2, 3)))  # fmt: skip
+    np.testing.assert_array_equal(
+        lax.tile(np.arange(6).reshape(2, 3), (2, 3)), np.tile(np.arange(6).reshape(2, 3), (2, 3))
+    )
     with pytest.raises(ShapeError, match="rising place"):
         lax.broadcast_in_dim(np.ones((2, 3)), (3, 2), (1, 0))
 

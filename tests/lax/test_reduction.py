@@ -45,9 +45,15 @@ def test_argmax_takes_the_first_nan() -> None:
     assert lax.argmax(x, 1, np.uint8).dtype == np.uint8
 
 
-def windows(x: np.ndarray, fold: Callable[..., np.ndarray], pad: float, window: tuple[int, ...],
-            strides: tuple[int, ...], pads: list[tuple[int, int]], spread: tuple[int, ...]
-            ) -> np.ndarray:  # fmt: skip
+def windows(
+    x: np.ndarray,
+    fold: Callable[..., np.ndarray],
+    pad: float,
+    window: tuple[int, ...],
+    strides: tuple[int, ...],
+    pads: list[tuple[int, int]],
+    spread: tuple[int, ...],
+) -> np.ndarray:
     x = np.pad(x, pads, constant_values=pad)
     reach = [(w - 1) * d + 1 for w, d in zip(window, spread)]
     view = np.lib.stride_tricks.sliding_window_view(x, reach)
@@ -73,8 +79,9 @@ FOLDS = {
 
 @pytest.mark.parametrize("name", FOLDS)
 @pytest.mark.parametrize(("window", "strides", "spread"), CASES)
-def test_reduce_window(name: str, window: tuple[int, ...], strides: tuple[int, ...],
-                       spread: tuple[int, ...]) -> None:  # fmt: skip
+def test_reduce_window(
+    name: str, window: tuple[int, ...], strides: tuple[int, ...], spread: tuple[int, ...]
+) -> None:
     computation, fold, pad = FOLDS[name]
     for pads in ([(0, 0)] * 3, [(0, 0), (1, 2), (2, 0)]):
         expected = windows(X, fold, pad, window, strides, pads, spread)
@@ -110,8 +117,9 @@ def test_reduce_window_refuses() -> None:
 
 
 @pytest.mark.parametrize(("window", "strides", "spread"), CASES)
-def test_gradient_of_window_sums(window: tuple[int, ...], strides: tuple[int, ...],
-                                 spread: tuple[int, ...]) -> None:  # fmt: skip
+def test_gradient_of_window_sums(
+    window: tuple[int, ...], strides: tuple[int, ...], spread: tuple[int, ...]
+) -> None:
     """``<sums(x), ct> == <x, gradient>``, for sums are linear."""
 
     def sums(x: tfn.Array) -> tfn.Array:

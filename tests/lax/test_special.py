@@ -47,10 +47,14 @@ def slope(f, xs, i, h=1e-6):
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "xs", "by"),
-    [(*case, i) for case in CASES for i in range(len(case[2]))
-     if case[0] is not lax.zeta and not (case[0] is lax.polygamma and i == 0)],
+    [
+        (*case, i)
+        for case in CASES
+        for i in range(len(case[2]))
+        if case[0] is not lax.zeta and not (case[0] is lax.polygamma and i == 0)
+    ],
     ids=lambda f: getattr(f, "__name__", None),
-)  # fmt: skip
+)
 def test_gradients(ours, theirs, xs, by):
     found = tfn.grad(lambda *v: ours(*v).sum(), by)(*xs)
     expected = slope(theirs, xs, by)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from tfn.dtypes import COMPLEXES, part
-from tfn.lower import sort
-from tfn.lower.kernel import Target
+from tfn.lower.codegen.sort import sort
+from tfn.lower.fuse.ranges import Stage as RangesStage
+from tfn.lower.loops.opt_ops import Nest
 from tfn.lower.pipeline import PASSES, Pass
-from tfn.lower.ranges import Stage as RangesStage
-from tfn.lower.split import Nest
+from tfn.lower.target.target import Target
 from tfn.trace import interpreter, oracle
 from tfn.trace.argument import Place
 from tfn.trace.jaxpr import Jaxpr, param
@@ -66,11 +66,14 @@ def check_passes(
         ]
         after = Stage[step.after]
         if after is Stage.LINEAR:  # what is written by hand is written at this stage
-            tiles = [sort.form_of(v).groups if _sort(v) else t
-                     for v, t in zip(values, tiles, strict=True)]  # fmt: skip
+            tiles = [
+                sort.form_of(v).groups if _sort(v) else t
+                for v, t in zip(values, tiles, strict=True)
+            ]
             values = [sort.instructions(v, target)[0] if _sort(v) else v for v in values]
-        values = [v if hand else step.run(v, target)
-                  for v, hand in zip(values, by_hand, strict=True)]  # fmt: skip
+        values = [
+            v if hand else step.run(v, target) for v, hand in zip(values, by_hand, strict=True)
+        ]
         for v in values:
             if not _sort(v):
                 _checked(step, list(v) if isinstance(v, tuple) else [_body(v)], after)

@@ -13,9 +13,9 @@ from tests.lower.graphs import Value, jaxpr
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.loader import Loader
 from tfn.hw.cpu.target import host
-from tfn.lower.kernel import Space, Step, flatten
+from tfn.lower.codegen.render.driver import driver_text, sync_bytes
 from tfn.lower.pipeline import lower
-from tfn.lower.render.driver import driver_text, sync_bytes
+from tfn.lower.program import Space, Step, flatten
 from tfn.trace.uop import UOp
 
 
@@ -24,8 +24,9 @@ def loader() -> Loader:
     return Loader(LlvmCompiler())
 
 
-def run(steps: Sequence[Step], buffers: Sequence[Value], arena: Value, threads: int,
-        inputs: int = 0) -> None:  # fmt: skip
+def run(
+    steps: Sequence[Step], buffers: Sequence[Value], arena: Value, threads: int, inputs: int = 0
+) -> None:
     """Enter the driver of some steps with so many threads, none of which waits for the others."""
     launches = list(flatten(steps))
     compiler, texts = loader().compiler, {k.kernel.name: k.kernel.text for k in launches}

@@ -67,9 +67,23 @@ def _binary(draw: Draw, pool: list[UOp]) -> UOp:
 def _integers(draw: Draw, pool: list[UOp]) -> UOp:
     x = _some(draw, pool, INT32)
     y = _like(draw, pool, x.shape, INT32)
-    op = draw(st.sampled_from([
-        Op.ADD, Op.SUB, Op.MUL, Op.FLOORDIV, Op.MOD, Op.MAX, Op.AND, Op.XOR, Op.SHR, Op.LT, Op.EQ,
-    ]))  # fmt: skip
+    op = draw(
+        st.sampled_from(
+            [
+                Op.ADD,
+                Op.SUB,
+                Op.MUL,
+                Op.FLOORDIV,
+                Op.MOD,
+                Op.MAX,
+                Op.AND,
+                Op.XOR,
+                Op.SHR,
+                Op.LT,
+                Op.EQ,
+            ]
+        )
+    )
     return UOp(op, (x, y))
 
 
@@ -161,8 +175,12 @@ def _count(draw: Draw, pool: list[UOp]) -> UOp:
 def _dot(draw: Draw, pool: list[UOp]) -> UOp:
     x = _some(draw, pool, FLOAT32, least=1)
     i = draw(st.integers(0, x.ndim - 1))
-    others = [(u, j) for u in pool for j, n in enumerate(u.shape)
-              if u.dtype == FLOAT32 and n == x.shape[i]]  # fmt: skip
+    others = [
+        (u, j)
+        for u in pool
+        for j, n in enumerate(u.shape)
+        if u.dtype == FLOAT32 and n == x.shape[i]
+    ]
     if not others:
         return x
     y, j = draw(st.sampled_from(others))
@@ -211,9 +229,28 @@ def _layer(draw: Draw, pool: list[UOp]) -> UOp:
 
 
 STEPS: tuple[Step, ...] = (
-    _unary, _binary, _binary, _integers, _where, _reshape, _permute, _expand, _pad, _shrink, _flip,
-    _concat, _reduce, _reduce, _count, _dot, _gather, _scatter, _sort, _softmax, _layer,
-)  # fmt: skip
+    _unary,
+    _binary,
+    _binary,
+    _integers,
+    _where,
+    _reshape,
+    _permute,
+    _expand,
+    _pad,
+    _shrink,
+    _flip,
+    _concat,
+    _reduce,
+    _reduce,
+    _count,
+    _dot,
+    _gather,
+    _scatter,
+    _sort,
+    _softmax,
+    _layer,
+)
 ELEMENTWISE: tuple[Step, ...] = (_unary, _binary, _binary, _integers, _where)
 
 
@@ -312,8 +349,9 @@ LOOPS: tuple[Step, ...] = (_scan, _scan, _while, _cond, _call)
 
 
 @st.composite
-def graphs(draw: Draw, most: int = 12, steps: tuple[Step, ...] = STEPS,
-           outputs: int = 3) -> list[UOp]:  # fmt: skip
+def graphs(
+    draw: Draw, most: int = 12, steps: tuple[Step, ...] = STEPS, outputs: int = 3
+) -> list[UOp]:
     """A few outputs over parameters 0, 1, ... that are float32, float32, int32 and bool."""
     shapes = st.lists(st.sampled_from(SIZES), max_size=3).map(tuple)
     pool = [

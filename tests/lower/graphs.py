@@ -15,8 +15,9 @@ from tfn.hw.buffer import Buffer
 from tfn.hw.cpu.device import cpu
 from tfn.hw.cpu.target import host
 from tfn.hw.device import Device
-from tfn.lower.kernel import Space, Target
 from tfn.lower.pipeline import lower
+from tfn.lower.program import Space
+from tfn.lower.target.target import Target
 from tfn.trace import build, oracle
 from tfn.trace.argument import Conv, Param
 from tfn.trace.jaxpr import Jaxpr, function
@@ -100,8 +101,13 @@ def same(got: Value, want: Value, rtol: float = 0.0, atol: float = 0.0, what: An
     np.testing.assert_allclose(got, want, rtol, atol, equal_nan=True, err_msg=str(what))
 
 
-def agree(outputs: Sequence[UOp], values: Sequence[Value] | None = None, rtol: float = 1e-5,
-          atol: float = 1e-5, target: Target | None = None) -> None:  # fmt: skip
+def agree(
+    outputs: Sequence[UOp],
+    values: Sequence[Value] | None = None,
+    rtol: float = 1e-5,
+    atol: float = 1e-5,
+    target: Target | None = None,
+) -> None:
     """Raise unless the cores and the oracle agree on graphs."""
     values = inputs(outputs) if values is None else values
     for i, (got, want) in enumerate(
@@ -128,8 +134,14 @@ def ops(outputs: Sequence[UOp], op: Op) -> list[UOp]:
     return [u for u in walk(outputs) if u.op is op]
 
 
-def conv(x: UOp, w: UOp, stride: int = 1, padding: tuple[int, int] = (0, 0), spread: int = 1,
-         groups: int = 1) -> UOp:  # fmt: skip
+def conv(
+    x: UOp,
+    w: UOp,
+    stride: int = 1,
+    padding: tuple[int, int] = (0, 0),
+    spread: int = 1,
+    groups: int = 1,
+) -> UOp:
     """Of two axes."""
     arg = Conv((stride,) * 2, (padding,) * 2, (spread,) * 2, (1, 1), groups, 1, x.dtype)
     return build.conv(x, w, arg)

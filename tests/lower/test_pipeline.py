@@ -29,10 +29,24 @@ def inputs(params: list[UOp]) -> list[np.ndarray]:
     return [draw(u.shape, u.dtype, i) for i, u in enumerate(params)]
 
 
-def conv(x: UOp, w: UOp, stride: int = 1, padding: tuple[int, int] = (0, 0), dilation: int = 1,
-         groups: int = 1, batch_groups: int = 1) -> UOp:  # fmt: skip
-    arg = Conv((stride, stride), (padding, padding), (1, 1), (dilation, dilation), groups,
-               batch_groups, x.dtype)  # fmt: skip
+def conv(
+    x: UOp,
+    w: UOp,
+    stride: int = 1,
+    padding: tuple[int, int] = (0, 0),
+    dilation: int = 1,
+    groups: int = 1,
+    batch_groups: int = 1,
+) -> UOp:
+    arg = Conv(
+        (stride, stride),
+        (padding, padding),
+        (1, 1),
+        (dilation, dilation),
+        groups,
+        batch_groups,
+        x.dtype,
+    )
     return build.conv(x, w, arg)
 
 

@@ -27,8 +27,11 @@ def formula(q: Any, k: Any, v: Any, mask: Any = None) -> np.ndarray:
 
 
 def case(*batch: int, time: int = 5, source: int = 7, heads: int = 4, kv: int = 2) -> Any:
-    return (wave(*batch, time, heads, 8), wave(*batch, source, kv, 8, start=3),
-            wave(*batch, source, kv, 6, start=9))  # fmt: skip
+    return (
+        wave(*batch, time, heads, 8),
+        wave(*batch, source, kv, 8, start=3),
+        wave(*batch, source, kv, 6, start=9),
+    )
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (2, 1)])
@@ -41,9 +44,20 @@ def test_formula(batch: tuple[int, ...], kv: int) -> None:
 
 def test_against_torch() -> None:
     q, k, v = wave(2, 5, 4, 8), wave(2, 5, 2, 8, start=3), wave(2, 5, 2, 8, start=9)
-    agrees(nn.dot_product_attention(q, k, v, is_causal=True)[1, 4], [
-        -0.57442, -0.39346, -0.02745, 0.35147, 0.56509, 0.51294, 0.21955, -0.1771, -0.49057,
-    ])  # fmt: skip
+    agrees(
+        nn.dot_product_attention(q, k, v, is_causal=True)[1, 4],
+        [
+            -0.57442,
+            -0.39346,
+            -0.02745,
+            0.35147,
+            0.56509,
+            0.51294,
+            0.21955,
+            -0.1771,
+            -0.49057,
+        ],
+    )
 
 
 def test_masks() -> None:
@@ -99,8 +113,9 @@ def test_rotary() -> None:
     expected = np.stack([turned.real, turned.imag], -1).ravel()
     np.testing.assert_allclose(turn(x, 7, interleaved=True), expected, rtol=1e-4, atol=1e-5)
     halves = jnp.asarray(pairs.T.reshape(1, 1, 8))
-    np.testing.assert_allclose(turn(halves, 7).reshape(2, 4).T.ravel(), expected, rtol=1e-4,
-                               atol=1e-5)  # fmt: skip
+    np.testing.assert_allclose(
+        turn(halves, 7).reshape(2, 4).T.ravel(), expected, rtol=1e-4, atol=1e-5
+    )
     at = jnp.array([[0, 1, 2], [5, 6, 7]])
     x = wave(2, 3, 2, 8)
     np.testing.assert_allclose(nn.rotary(x, at)[1], nn.rotary(x[1], at[1]), rtol=1e-5)
@@ -144,10 +159,13 @@ def test_transforms() -> None:
 
     slope = tfn.jit(tfn.grad(loss))(layer)
     nudge = wave(16, 8, start=2) * 1e-2
-    moved = [loss(nn.tree_at(lambda m: m.key.weight, layer, layer.key.weight + s * nudge))
-             for s in (1, -1)]  # fmt: skip
-    np.testing.assert_allclose(2 * (slope.key.weight * nudge).sum(), moved[0] - moved[1],
-                               rtol=2e-2, atol=1e-3)  # fmt: skip
+    moved = [
+        loss(nn.tree_at(lambda m: m.key.weight, layer, layer.key.weight + s * nudge))
+        for s in (1, -1)
+    ]
+    np.testing.assert_allclose(
+        2 * (slope.key.weight * nudge).sum(), moved[0] - moved[1], rtol=2e-2, atol=1e-3
+    )
     half = nn.cast(layer, "bfloat16")(x.astype("bfloat16"), is_causal=True)
     assert half.dtype == jnp.bfloat16
     np.testing.assert_allclose(half.astype("float32"), layer(x, is_causal=True), rtol=0.1, atol=0.1)

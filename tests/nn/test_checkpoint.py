@@ -84,8 +84,13 @@ def test_what_killed_processes_left_is_swept(tmp_path: Path) -> None:
 
 def begin(folder: Path) -> subprocess.Popen[str]:
     script = [sys.executable, "-m", "tests.nn.training", str(folder), "70", "2"]
-    return subprocess.Popen(script, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-                            cwd=Path(__file__).parents[2])  # fmt: skip
+    return subprocess.Popen(
+        script,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=Path(__file__).parents[2],
+    )
 
 
 def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:

@@ -34,8 +34,9 @@ def slow(x: np.ndarray, w: np.ndarray, stride: int, dilation: int, groups: int) 
 
 @pytest.mark.parametrize(("stride", "dilation", "groups"), [(1, 1, 1), (2, 1, 2), (3, 2, 1)])
 def test_conv1d(stride: int, dilation: int, groups: int) -> None:
-    layer = nn.Conv1d.init(KEY, 4, 6, 3, strides=stride, dilation=dilation, groups=groups,
-                           padding="VALID")  # fmt: skip
+    layer = nn.Conv1d.init(
+        KEY, 4, 6, 3, strides=stride, dilation=dilation, groups=groups, padding="VALID"
+    )
     x = wave(2, 11, 4)
     expected = slow(np.asarray(x), np.asarray(layer.weight), stride, dilation, groups)
     np.testing.assert_allclose(layer(x), expected, rtol=1e-4, atol=1e-5)
@@ -47,9 +48,13 @@ def test_conv2d() -> None:
     assert layer.weight.shape == (3, 2, 2, 6)
     assert layer.steps == Steps((2, 2), "VALID", (1, 1), 2)
     expected = tfn.lax.conv_general_dilated(
-        x, layer.weight, (2, 2), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"),
+        x,
+        layer.weight,
+        (2, 2),
+        "VALID",
+        dimension_numbers=("NHWC", "HWIO", "NHWC"),
         feature_group_count=2,
-    )  # fmt: skip
+    )
     np.testing.assert_allclose(layer(x), expected, rtol=1e-5)
     padded = nn.Conv2d.init(KEY, 4, 6, 3, padding=[(1, 2), (0, 0)], dilation=2)
     assert padded(x).shape == (2, 7, 5, 6)
@@ -60,9 +65,20 @@ def test_conv3d() -> None:
     weight = wave(3, 2, 2, 2, 2, start=5).transpose(2, 3, 4, 1, 0)
     layer = nn.Conv3d(weight, None, Steps((1, 2, 1), "VALID", (1, 1, 1), 1))
     y = layer(wave(1, 2, 3, 4, 5).transpose(0, 2, 3, 4, 1))
-    agrees(y.transpose(0, 4, 1, 2, 3), [
-        -2.20553, -2.2947, -1.30463, 0.29903, -2.28262, -1.2706, 0.339, 1.78917, -1.23621,
-    ])  # fmt: skip
+    agrees(
+        y.transpose(0, 4, 1, 2, 3),
+        [
+            -2.20553,
+            -2.2947,
+            -1.30463,
+            0.29903,
+            -2.28262,
+            -1.2706,
+            0.339,
+            1.78917,
+            -1.23621,
+        ],
+    )
 
 
 def test_transposed_against_torch() -> None:
@@ -81,8 +97,11 @@ def test_transposed_against_torch() -> None:
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 def test_a_transposed_one_is_the_adjoint(rank: int, padding: str) -> None:
     """<y, conv x> = <transposed y, x>, if the weights are turned around."""
-    kinds: Any = {1: (nn.Conv1d, nn.ConvTranspose1d), 2: (nn.Conv2d, nn.ConvTranspose2d),
-                  3: (nn.Conv3d, nn.ConvTranspose3d)}  # fmt: skip
+    kinds: Any = {
+        1: (nn.Conv1d, nn.ConvTranspose1d),
+        2: (nn.Conv2d, nn.ConvTranspose2d),
+        3: (nn.Conv3d, nn.ConvTranspose3d),
+    }
     conv, transposed = kinds[rank]
     forth = conv.init(KEY, 3, 2, 3, strides=2, padding=padding, use_bias=False)
     turned = jnp.flip(forth.weight, tuple(range(rank))).swapaxes(-1, -2)
@@ -91,8 +110,9 @@ def test_a_transposed_one_is_the_adjoint(rank: int, padding: str) -> None:
     there = forth(x)
     back = transposed(turned, None, forth.steps)(wave(*there.shape, start=3))
     assert back.shape == x.shape
-    np.testing.assert_allclose((wave(*there.shape, start=3) * there).sum(), (back * x).sum(),
-                               rtol=2e-4, atol=1e-4)  # fmt: skip
+    np.testing.assert_allclose(
+        (wave(*there.shape, start=3) * there).sum(), (back * x).sum(), rtol=2e-4, atol=1e-4
+    )
 
 
 def test_what_does_not_fit() -> None:

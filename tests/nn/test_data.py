@@ -45,8 +45,7 @@ def test_the_key_determines_the_order() -> None:
     )
     assert one == again != other
     assert len({tuple(map(tuple, one[:4])), tuple(map(tuple, one[4:]))}) == 2
-    assert rows(Batches(ARRAYS, 8).stream(epochs=2)) == [
-        list(range(8)), list(range(8, 16))] * 2  # fmt: skip
+    assert rows(Batches(ARRAYS, 8).stream(epochs=2)) == [list(range(8)), list(range(8, 16))] * 2
 
 
 @pytest.mark.parametrize("ahead", [0, 1, 3])
@@ -68,8 +67,11 @@ def test_files_that_are_mapped(tmp_path: Path) -> None:
     path = tmp_path / "x.npy"
     np.save(path, ARRAYS["x"])
     mapped = {"x": np.load(path, mmap_mode="r"), "y": ARRAYS["y"]}
-    for a, b in zip(Batches(mapped, 4, KEY).stream(epochs=2),
-                    Batches(ARRAYS, 4, KEY).stream(epochs=2), strict=True):  # fmt: skip
+    for a, b in zip(
+        Batches(mapped, 4, KEY).stream(epochs=2),
+        Batches(ARRAYS, 4, KEY).stream(epochs=2),
+        strict=True,
+    ):
         np.testing.assert_array_equal(a["x"], b["x"])
 
 
@@ -122,8 +124,9 @@ def test_a_process_ends_although_a_stream_is_open() -> None:
         "stream = Batches(np.arange(9), 2).stream(); next(stream); other = Batches(np.arange(9), 2)"
         ".stream(); print(stream.position)"
     )
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
-                           timeout=60, check=False)  # fmt: skip
+    ended = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (ended.returncode, ended.stdout) == (0, "Position(epoch=0, batch=1)\n"), ended.stderr
     assert ended.stderr == ""
 

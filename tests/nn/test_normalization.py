@@ -28,9 +28,20 @@ def test_layer_and_rms() -> None:
 
 def test_group() -> None:
     y = nn.GroupNorm.init(3, 6)(IMAGES)
-    agrees(y.transpose(0, 3, 1, 2), [
-        0.00126, 0.91335, 1.39648, 1.22341, 0.47554, -0.49538, -1.23273, -1.38971, -0.8925,
-    ])  # fmt: skip
+    agrees(
+        y.transpose(0, 3, 1, 2),
+        [
+            0.00126,
+            0.91335,
+            1.39648,
+            1.22341,
+            0.47554,
+            -0.49538,
+            -1.23273,
+            -1.38971,
+            -0.8925,
+        ],
+    )
     one = nn.GroupNorm.init(1, 6)(IMAGES[:, 0, 0])
     np.testing.assert_allclose(one, nn.LayerNorm.init(6)(IMAGES[:, 0, 0]), rtol=1e-5, atol=1e-5)
     with pytest.raises(ArgumentError, match="divide"):
@@ -40,16 +51,38 @@ def test_group() -> None:
 def test_batch() -> None:
     norm, state = nn.BatchNorm.init(6)
     y, state = norm(IMAGES, state)
-    agrees(y.transpose(0, 3, 1, 2), [
-        0.00111, 0.91326, 1.39641, 1.22333, 0.47542, -0.49557, -1.23296, -1.38996, -0.89271,
-    ])  # fmt: skip
+    agrees(
+        y.transpose(0, 3, 1, 2),
+        [
+            0.00111,
+            0.91326,
+            1.39641,
+            1.22333,
+            0.47542,
+            -0.49557,
+            -1.23296,
+            -1.38996,
+            -0.89271,
+        ],
+    )
     agrees(state.mean, [-8e-05, -7e-05, -7e-05, -6e-05, -6e-05, -6e-05])
     agrees(state.variance, [0.95281, 0.95281, 0.95281, 0.95281, 0.9528, 0.9528])
     y, after = norm(IMAGES, state, inference=True)
     assert after is state
-    agrees(y.transpose(0, 3, 1, 2), [
-        8e-05, 0.66005, 1.00963, 0.8844, 0.34326, -0.35928, -0.89281, -1.0064, -0.64663,
-    ])  # fmt: skip
+    agrees(
+        y.transpose(0, 3, 1, 2),
+        [
+            8e-05,
+            0.66005,
+            1.00963,
+            0.8844,
+            0.34326,
+            -0.35928,
+            -0.89281,
+            -1.0064,
+            -0.64663,
+        ],
+    )
     with pytest.raises(ArgumentError, match="no variance"):
         norm(IMAGES[:1, 0, 0], state)
     norm(IMAGES[:1, 0, 0], state, inference=True)
@@ -71,8 +104,9 @@ def test_gradients_of_batch_go_through_its_statistics() -> None:
     assert not np.asarray(state_slope).any()
 
 
-@pytest.mark.parametrize("norm", [nn.LayerNorm.init(64), nn.RMSNorm.init(64),
-                                  nn.GroupNorm.init(1, 64)])  # fmt: skip
+@pytest.mark.parametrize(
+    "norm", [nn.LayerNorm.init(64), nn.RMSNorm.init(64), nn.GroupNorm.init(1, 64)]
+)
 def test_sums_of_halves_are_wide(norm: nn.LayerNorm) -> None:
     x = wave(4, 64) + 20
     exact = np.asarray(norm(x.astype("bfloat16").astype("float32")))

@@ -14,8 +14,8 @@ from tests.nn.waves import wave
 from tfn import nn, random, tree
 from tfn import numpy as jnp
 from tfn.errors import ArgumentError
-from tfn.lower import ranges
-from tfn.lower.cut import kernels
+from tfn.lower.fuse import ranges
+from tfn.lower.fuse.boundaries import kernels
 from tfn.nn import optim
 from tfn.nn.optim import GradientTransformation
 
@@ -307,10 +307,19 @@ def test_none_among_parameters() -> None:
 # Whole steps.
 
 
-@pytest.mark.parametrize("make", [
-    optim.sgd, optim.adam, optim.adamw, optim.lion, optim.rmsprop, optim.adagrad, optim.lamb,
-    optim.adafactor,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        optim.sgd,
+        optim.adam,
+        optim.adamw,
+        optim.lion,
+        optim.rmsprop,
+        optim.adagrad,
+        optim.lamb,
+        optim.adafactor,
+    ],
+)
 def test_a_compiled_step_finds_a_minimum(make: Any) -> None:
     rate = optim.cosine_decay_schedule(0.5 if make is optim.adagrad else 0.1, 300)
     optimizer = make(rate)
@@ -339,11 +348,20 @@ def count(optimizer: GradientTransformation, params: Any) -> int:
     return len(ranges.stages(kernels(jaxpr.function, HOST)))
 
 
-@pytest.mark.parametrize(("make", "expected"), [
-    (optim.sgd(0.1, 0.9), 1), (optim.adam(0.1), 2), (optim.adam(WARM), 3), (optim.adamw(0.1), 2),
-    (optim.lion(0.1), 3), (optim.rmsprop(0.1), 1), (optim.adagrad(0.1), 1), (optim.lamb(0.1), 5),
-    (optim.chain(optim.clip_by_global_norm(1.0), optim.adam(0.1)), 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [
+        (optim.sgd(0.1, 0.9), 1),
+        (optim.adam(0.1), 2),
+        (optim.adam(WARM), 3),
+        (optim.adamw(0.1), 2),
+        (optim.lion(0.1), 3),
+        (optim.rmsprop(0.1), 1),
+        (optim.adagrad(0.1), 1),
+        (optim.lamb(0.1), 5),
+        (optim.chain(optim.clip_by_global_norm(1.0), optim.adam(0.1)), 3),
+    ],
+)
 def test_an_update_is_few_kernels(make: GradientTransformation, expected: int) -> None:
     """Mostly one for the elements, one for each counter, one for each norm."""
     assert count(make, jnp.ones((64, 48))) <= expected

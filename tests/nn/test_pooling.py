@@ -20,8 +20,9 @@ def test_blocks(rank: int) -> None:
     axes = tuple(range(2, 2 * rank + 1, 2))
     np.testing.assert_array_equal(nn.max_pool(x, 2), cut.max(axes))
     np.testing.assert_allclose(nn.avg_pool(x, 2), cut.mean(axes), rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(nn.adaptive_avg_pool(x, tuple(n // 2 for n in sizes)),
-                               cut.mean(axes), rtol=1e-5, atol=1e-6)  # fmt: skip
+    np.testing.assert_allclose(
+        nn.adaptive_avg_pool(x, tuple(n // 2 for n in sizes)), cut.mean(axes), rtol=1e-5, atol=1e-6
+    )
 
 
 def test_windows_that_overlap_or_leave_the_image() -> None:
@@ -44,9 +45,20 @@ def test_adaptive() -> None:
     x = wave(1, 2, 5, 7).transpose(0, 2, 3, 1)
     y = nn.adaptive_avg_pool(x, (3, 4))
     assert y.shape == (1, 3, 4, 2)
-    agrees(y.transpose(0, 3, 1, 2), [  # as PyTorch
-        -0.24238, 0.42257, 0.55786, -0.01217, -0.28517, -0.37789, 0.01298, 0.37991, 0.7059,
-    ])  # fmt: skip
+    agrees(
+        y.transpose(0, 3, 1, 2),
+        [  # as PyTorch
+            -0.24238,
+            0.42257,
+            0.55786,
+            -0.01217,
+            -0.28517,
+            -0.37789,
+            0.01298,
+            0.37991,
+            0.7059,
+        ],
+    )
     np.testing.assert_allclose(nn.adaptive_avg_pool(x, 1)[:, 0, 0], x.mean((1, 2)), atol=1e-6)
     assert nn.adaptive_avg_pool(x, (2, 9)).shape == (1, 2, 9, 2)
     for sizes in (0, (2, 2, 2)):

@@ -103,10 +103,14 @@ def test_numbers_are_looked_at_late() -> None:
 
 def test_a_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="an extra")
-    for n, history in enumerate([
-        {}, {"loss": []}, {"loss": [(1, 3.0)]},
-        {"loss": [(n, 1 / (n + 1)) for n in range(500)], "accuracy": [(0, 0.1), (499, 0.9)]},
-    ]):  # fmt: skip
+    for n, history in enumerate(
+        [
+            {},
+            {"loss": []},
+            {"loss": [(1, 3.0)]},
+            {"loss": [(n, 1 / (n + 1)) for n in range(500)], "accuracy": [(0, 0.1), (499, 0.9)]},
+        ]
+    ):
         path = tmp_path / f"{n}.png"
         progress.plot(path, history, title="learning", log=n == 3)
         assert path.read_bytes().startswith(b"\x89PNG")

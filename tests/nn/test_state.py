@@ -37,8 +37,15 @@ def same(a: Any, b: Any) -> None:
 def test_a_model_and_its_optimizer(path: Path) -> None:
     model = nn.MLP.init(random.key(0), (5, 7, 3))
     optimizer = optim.chain(optim.clip_by_global_norm(1.0), optim.adam(1e-3))
-    whole = {"model": model, "optimizer": optimizer.init(model), "key": random.key(3),
-             "step": 7, "rate": 0.25, "done": False, "nothing": None}  # fmt: skip
+    whole = {
+        "model": model,
+        "optimizer": optimizer.init(model),
+        "key": random.key(3),
+        "step": 7,
+        "rate": 0.25,
+        "done": False,
+        "nothing": None,
+    }
     state.save(path, whole)
     same(state.load(path, whole), whole)
     first = state.names(whole)[:4]
@@ -51,8 +58,11 @@ def test_a_model_and_its_optimizer(path: Path) -> None:
 @pytest.mark.parametrize("dtype", [d for d in ALL if d in state.NAMES], ids=lambda d: d.name)
 def test_every_dtype(dtype: Any, path: Path) -> None:
     values = np.array([0, 1, 2, 77, 0, 5], np.uint8).reshape(2, 3)
-    whole = {"x": jnp.asarray(values.astype(dtype)), "scalar": jnp.asarray(values[1, 2], dtype),
-             "none": jnp.zeros((0, 3), dtype)}  # fmt: skip
+    whole = {
+        "x": jnp.asarray(values.astype(dtype)),
+        "scalar": jnp.asarray(values[1, 2], dtype),
+        "none": jnp.zeros((0, 3), dtype),
+    }
     state.save(path, whole)
     same(state.load(path), whole)
 
@@ -66,8 +76,12 @@ def test_eight_bit_floats_are_kept_for_numpy(dtype: Any, path: Path) -> None:
 
 
 def test_other_libraries_read_it_and_are_read(path: Path) -> None:
-    arrays = {"a.b": np.arange(6.0).reshape(2, 3), "c": np.arange(5, dtype=np.int8),
-              "d": np.zeros((0, 2), np.float32), "e": np.full((), 3, np.float32)}  # fmt: skip
+    arrays = {
+        "a.b": np.arange(6.0).reshape(2, 3),
+        "c": np.arange(5, dtype=np.int8),
+        "d": np.zeros((0, 2), np.float32),
+        "e": np.full((), 3, np.float32),
+    }
     save_file(arrays, path, {"who": "they"})
     assert {name: x.tolist() for name, x in state.load(path).items()} == {
         name: x.tolist() for name, x in arrays.items()
@@ -87,7 +101,10 @@ def test_several_files_and_their_index(tmp_path: Path) -> None:
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
     assert {name: x.tolist() for name, x in state.load(index).items()} == {
-        "a": [1, 1, 1], "b": [0, 0], "c": [7] * 4}  # fmt: skip
+        "a": [1, 1, 1],
+        "b": [0, 0],
+        "c": [7] * 4,
+    }
     assert state.load(index, {"a": jnp.zeros(3), "b": np.zeros(2, np.int8), "c": np.zeros(4)})
     for bad in ("{", "[]", '{"weight_map": 3}', '{"weight_map": {"z": "2.safetensors"}}'):
         index.write_text(bad)
@@ -101,8 +118,13 @@ def test_several_files_and_their_index(tmp_path: Path) -> None:
 
 def test_large_arrays_are_not_copied(path: Path) -> None:
     rng = np.random.default_rng(0)
-    whole = {"big": rng.random((64, 33), np.float32), "odd": np.arange(3, dtype=np.int8),
-             "a": 1.0, "bigger": rng.random((128, 16)), "z": np.ones(70) > 0}  # fmt: skip
+    whole = {
+        "big": rng.random((64, 33), np.float32),
+        "odd": np.arange(3, dtype=np.int8),
+        "a": 1.0,
+        "bigger": rng.random((128, 16)),
+        "z": np.ones(70) > 0,
+    }
     state.save(path, whole)
     loaded = state.load(path)
     maps = [line.split() for line in Path("/proc/self/maps").read_text().splitlines()]
@@ -185,8 +207,13 @@ def write(path: Path, header: dict[str, Any], data: bytes) -> None:
 def test_a_header_that_lies_is_refused(path: Path) -> None:
     state.save(path, {"w": jnp.arange(20.0)})
     header, data = header_of(path.read_bytes())
-    for change in ({"data_offsets": [0, 40]}, {"data_offsets": [8, 88]}, {"shape": [21]},
-                   {"shape": [2**40, 2**40]}, {"dtype": "F31"}):  # fmt: skip
+    for change in (
+        {"data_offsets": [0, 40]},
+        {"data_offsets": [8, 88]},
+        {"shape": [21]},
+        {"shape": [2**40, 2**40]},
+        {"dtype": "F31"},
+    ):
         write(path, {**header, "w": {**header["w"], **change}}, data)
         with pytest.raises(StateError):
             state.load(path)
@@ -219,8 +246,9 @@ def test_a_changed_bit_is_found(path: Path) -> None:
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
 @pytest.mark.parametrize("moment", ["fsync", "replace"])
-def test_a_file_is_whole_or_what_it_was(path: Path, error: Any, moment: str,
-                                        monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_a_file_is_whole_or_what_it_was(
+    path: Path, error: Any, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     state.save(path, {"w": 1})
     before = path.read_bytes()
 

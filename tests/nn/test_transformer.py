@@ -64,8 +64,9 @@ def test_a_stack_is_its_layers(options: Any) -> None:
     y = x
     for block in blocks:
         y = block(y, is_causal=True)
-    np.testing.assert_allclose(tfn.jit(lambda s, x: s(x, is_causal=True))(stack, x), y, rtol=1e-3,
-                               atol=1e-4)  # fmt: skip
+    np.testing.assert_allclose(
+        tfn.jit(lambda s, x: s(x, is_causal=True))(stack, x), y, rtol=1e-3, atol=1e-4
+    )
     caches = stack.cache(5, batch=(2,))
     first, caches = stack.step(x[:, :2], caches)
     second, caches = tfn.jit(stack.step)(x[:, 2:], caches)

@@ -36,11 +36,17 @@ def step(model: Any, memory: Any, key: Any, batch: Any) -> Any:
 
 def main(folder: Path, steps: int, every: int) -> None:
     rng = np.random.default_rng(0)
-    arrays = {"x": rng.standard_normal((64, 16)).astype(np.float32),
-              "y": rng.standard_normal(64).astype(np.float32)}  # fmt: skip
+    arrays = {
+        "x": rng.standard_normal((64, 16)).astype(np.float32),
+        "y": rng.standard_normal(64).astype(np.float32),
+    }
     model = nn.MLP.init(random.key(0), (16, 64, 1))
-    first = {"model": model, "memory": OPTIMIZER.init(model), "key": random.key(1),
-             "position": Position()}  # fmt: skip
+    first = {
+        "model": model,
+        "memory": OPTIMIZER.init(model),
+        "key": random.key(1),
+        "position": Position(),
+    }
     checkpoints = Checkpoints(folder, keep=2)
     done, now = checkpoints.resume(first)
     model, memory, key = now["model"], now["memory"], now["key"]

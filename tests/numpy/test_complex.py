@@ -44,8 +44,14 @@ def test_parts():
 def test_arithmetic(shape, dtype):
     z, w = sample(shape, dtype), sample(shape, dtype)
     x, y = tnp.array(z), tnp.array(w)
-    for op in (operator.add, operator.sub, operator.mul, operator.truediv, operator.eq,
-               operator.ne):  # fmt: skip
+    for op in (
+        operator.add,
+        operator.sub,
+        operator.mul,
+        operator.truediv,
+        operator.eq,
+        operator.ne,
+    ):
         close(op(x, y), op(z, w))
         close(tfn.jit(op)(x, 2.5), op(z, 2.5))
         close(op(1 - 2j, x), op(1 - 2j, z))
@@ -128,8 +134,16 @@ def test_casts():
 
 def test_what_orders_numbers_is_refused():
     x = tnp.array([1j, 2.0])
-    for f in (lambda: x < 1, lambda: tnp.maximum(x, 1), x.max, lambda: x // 2, lambda: x % 2,
-              lambda: tnp.floor(x), lambda: tnp.arctan2(x, x), x.argmax):  # fmt: skip
+    for f in (
+        lambda: x < 1,
+        lambda: tnp.maximum(x, 1),
+        x.max,
+        lambda: x // 2,
+        lambda: x % 2,
+        lambda: tnp.floor(x),
+        lambda: tnp.arctan2(x, x),
+        x.argmax,
+    ):
         with pytest.raises(DTypeError, match=r"real numbers|floating values|integers"):
             f()
 

@@ -26,8 +26,9 @@ def close(got, want, digits=1e-12):
     np.testing.assert_allclose(got, want, rtol=digits, atol=digits * 10)
 
 
-@pytest.mark.parametrize("shape", [(1,), (2,), (5,), (8,), (13,), (3, 1), (3, 7), (2, 6, 4)],
-                         ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "shape", [(1,), (2,), (5,), (8,), (13,), (3, 1), (3, 7), (2, 6, 4)], ids=str
+)
 @pytest.mark.parametrize("name", COMPLEX + REAL + HALVED)
 def test_values(name, shape):
     if name in HALVED and shape[-1] == 1:
@@ -56,13 +57,20 @@ def test_several_axes(name):
     close(ours(x, axes=(0, 2)), theirs(x, axes=(0, 2)))
     close(ours(x, axes=(2, 0)), theirs(x, axes=(2, 0)))
     close(ours(x, s=(6, 3), axes=(1, 0)), theirs(x, s=(6, 3), axes=(1, 0)))
-    close(ours(x, s=(-1, 7), axes=(0, 1), norm="ortho"),
-          theirs(x, s=(-1, 7), axes=(0, 1), norm="ortho"))  # fmt: skip
+    close(
+        ours(x, s=(-1, 7), axes=(0, 1), norm="ortho"),
+        theirs(x, s=(-1, 7), axes=(0, 1), norm="ortho"),
+    )
 
 
 def test_dtypes():
-    for dtype, wanted in (("int32", "complex64"), ("bool", "complex64"), ("bfloat16", "complex64"),
-                          ("float64", "complex128"), ("complex64", "complex64")):  # fmt: skip
+    for dtype, wanted in (
+        ("int32", "complex64"),
+        ("bool", "complex64"),
+        ("bfloat16", "complex64"),
+        ("float64", "complex128"),
+        ("complex64", "complex64"),
+    ):
         x = tnp.ones(4, dtype)
         assert tnp.fft.fft(x).dtype == wanted
         assert tnp.fft.irfft(x).dtype == {"complex128": "float64"}.get(wanted, "float32")
@@ -108,8 +116,10 @@ def test_gradients():
         moved = step * np.eye(9)[i]
         difference = (power(x + moved) - power(x - moved)) / (2 * step)
         np.testing.assert_allclose(slope[i], difference, rtol=1e-6, atol=1e-6)
-    close(tfn.grad(lambda x: (tnp.fft.ifft(tnp.fft.fft(x)).real * weights[0]).sum())(x),
-          np.full(9, weights[0]))  # fmt: skip
+    close(
+        tfn.grad(lambda x: (tnp.fft.ifft(tnp.fft.fft(x)).real * weights[0]).sum())(x),
+        np.full(9, weights[0]),
+    )
     second = tfn.hessian(power)(x)
     close(second, second.T)
 

@@ -20,8 +20,11 @@ def test_vectorize_single_elements():
     want = X * np.where(y > 0, y, 2.0)
     close(tnp.vectorize(f)(X, y), want, 4)
     close(tfn.jit(tnp.vectorize(f))(X, y), want, 4)
-    close(tfn.grad(lambda x: tnp.vectorize(f)(x, y).sum())(X),
-          np.broadcast_to(np.where(y > 0, y, 2.0), X.shape), 4)  # fmt: skip
+    close(
+        tfn.grad(lambda x: tnp.vectorize(f)(x, y).sum())(X),
+        np.broadcast_to(np.where(y > 0, y, 2.0), X.shape),
+        4,
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,17 +73,28 @@ def test_errors_of_vectorize():
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_along_and_over_axes(axis):
     close(tnp.apply_along_axis(lambda x: x.sum(), axis, X), np.sum(X, axis), 64)
-    close(tnp.apply_along_axis(lambda x, k: x[:2] * k, axis, X, 3.0),
-          np.apply_along_axis(lambda x, k: x[:2] * k, axis, X, 3.0), 4)  # fmt: skip
-    close(tnp.apply_along_axis(lambda x: tnp.outer(x[:2], x[:1]), axis, X),
-          np.apply_along_axis(lambda x: np.outer(x[:2], x[:1]), axis, X), 4)  # fmt: skip
-    close(tnp.apply_over_axes(tnp.sum, X, (0, axis) if axis else 0),
-          np.apply_over_axes(np.sum, X, (0, axis) if axis else 0), 64)  # fmt: skip
+    close(
+        tnp.apply_along_axis(lambda x, k: x[:2] * k, axis, X, 3.0),
+        np.apply_along_axis(lambda x, k: x[:2] * k, axis, X, 3.0),
+        4,
+    )
+    close(
+        tnp.apply_along_axis(lambda x: tnp.outer(x[:2], x[:1]), axis, X),
+        np.apply_along_axis(lambda x: np.outer(x[:2], x[:1]), axis, X),
+        4,
+    )
+    close(
+        tnp.apply_over_axes(tnp.sum, X, (0, axis) if axis else 0),
+        np.apply_over_axes(np.sum, X, (0, axis) if axis else 0),
+        64,
+    )
 
 
 def test_functions_of_places_and_pieces():
-    close(tnp.fromfunction(lambda i, j: 10 * i + j, (2, 3), dtype=int),
-          np.fromfunction(lambda i, j: 10 * i + j, (2, 3), dtype=np.int32))  # fmt: skip
+    close(
+        tnp.fromfunction(lambda i, j: 10 * i + j, (2, 3), dtype=int),
+        np.fromfunction(lambda i, j: 10 * i + j, (2, 3), dtype=np.int32),
+    )
     x = X[0, 0]
     conditions = [x < 0, x > 0.5]
     for functions in ([lambda x: -x, 7.0], [lambda x: -x, 7.0, lambda x: x * 2]):

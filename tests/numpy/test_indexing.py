@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import tfn
 import tfn.numpy as tnp
 from tests.numpy.values import close
+from tfn.eager import operands
 from tfn.errors import (
     ArgumentError,
     ConcretizationTypeError,
@@ -15,7 +16,6 @@ from tfn.errors import (
     OutOfBoundsError,
     ShapeError,
 )
-from tfn.numpy import operands
 
 SHAPES = [(7,), (1,), (0,), (3, 5), (2, 3, 4), (4, 1, 3)]
 

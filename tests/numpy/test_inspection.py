@@ -20,7 +20,10 @@ def test_namespace():
     assert set(info.dtypes(kind="signed integer")) == {"int8", "int16", "int32", "int64"}
     assert "bool" in info.dtypes() and "bfloat16" not in info.dtypes()
     assert set(info.dtypes(kind=("bool", "complex floating"))) == {
-        "bool", "complex64", "complex128"}  # fmt: skip
+        "bool",
+        "complex64",
+        "complex128",
+    }
 
 
 def test_kinds():

@@ -83,8 +83,9 @@ def test_chains():
     sizes = [(3,), (3, 50), (50, 2), (2, 7), (7,)]
     chain = [sample("float64", s, i, special=False) for i, s in enumerate(sizes)]
     for part in (chain, chain[1:], chain[:-1], chain[1:-1], chain[:2]):
-        np.testing.assert_allclose(np.asarray(tnp.linalg.multi_dot(part)),
-                                   np.linalg.multi_dot(part), rtol=1e-9)  # fmt: skip
+        np.testing.assert_allclose(
+            np.asarray(tnp.linalg.multi_dot(part)), np.linalg.multi_dot(part), rtol=1e-9
+        )
     with pytest.raises(ArgumentError, match="at least two"):
         tnp.linalg.multi_dot([X])
 
@@ -178,8 +179,10 @@ def test_tensors():
     near(tnp.linalg.tensorinv(a), np.linalg.tensorinv(a))
     near(tnp.linalg.tensorsolve(a, a[..., 0]), np.linalg.tensorsolve(a, a[..., 0]))
     moved = np.moveaxis(a, -1, 0)
-    near(tnp.linalg.tensorsolve(moved, a[..., 0], (0,)),
-         np.linalg.tensorsolve(moved, a[..., 0], (0,)))  # fmt: skip
+    near(
+        tnp.linalg.tensorsolve(moved, a[..., 0], (0,)),
+        np.linalg.tensorsolve(moved, a[..., 0], (0,)),
+    )
     with pytest.raises(ShapeError, match="as many elements"):
         tnp.linalg.tensorinv(a, 1)
 

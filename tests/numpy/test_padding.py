@@ -35,8 +35,11 @@ def test_what_the_axis_holds(mode, name):
     for width in (2, ((0, 1), (3, 2))):
         got, want = tnp.pad(x, width, mode), np.pad(x, width, mode)
         close(got, want, 16)
-        close(tfn.jit(lambda x: tnp.pad(x, ((1, 1), (0, 2)), mode))(x),
-              np.pad(x, ((1, 1), (0, 2)), mode), 16)  # fmt: skip
+        close(
+            tfn.jit(lambda x: tnp.pad(x, ((1, 1), (0, 2)), mode))(x),
+            np.pad(x, ((1, 1), (0, 2)), mode),
+            16,
+        )
         if mode in ("maximum", "mean"):
             options = {"stat_length": ((1, 2), (3, 9))}
             close(tnp.pad(x, width, mode, **options), np.pad(x, width, mode, **options), 16)
@@ -45,6 +48,9 @@ def test_what_the_axis_holds(mode, name):
 def test_values_for_each_end():
     values, x = ((1, 2), (3, 4), (5, 6)), sample("float32", (2, 3), 2, special=False)
     close(tnp.pad(X, 2, constant_values=values), np.pad(X, 2, constant_values=values))
-    close(tnp.pad(x, 3, "linear_ramp", end_values=(5, -4)),
-          np.pad(x, 3, "linear_ramp", end_values=(5, -4)), 16)  # fmt: skip
+    close(
+        tnp.pad(x, 3, "linear_ramp", end_values=(5, -4)),
+        np.pad(x, 3, "linear_ramp", end_values=(5, -4)),
+        16,
+    )
     assert tnp.pad(X, 1, "empty").shape == (4, 5, 7)

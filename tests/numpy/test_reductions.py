@@ -90,10 +90,19 @@ def test_places_of_extremes(name, shape):
             close(tnp.argmin(case, axis), wide.argmin(axis).astype(np.int32))
 
 
-@pytest.mark.parametrize("row", [
-    [np.nan] * 70, [-np.inf] * 70, [np.inf] * 70, [-0.0, 0.0] * 35, [0.0, -0.0] * 35,
-    [*range(69), np.nan], [np.nan, *range(69)], [-np.inf, *[np.nan] * 3, *[np.inf] * 66],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "row",
+    [
+        [np.nan] * 70,
+        [-np.inf] * 70,
+        [np.inf] * 70,
+        [-0.0, 0.0] * 35,
+        [0.0, -0.0] * 35,
+        [*range(69), np.nan],
+        [np.nan, *range(69)],
+        [-np.inf, *[np.nan] * 3, *[np.inf] * 66],
+    ],
+)
 def test_the_first_of_what_is_as_good(row):
     for size in (1, 2, 16, 17, 64, 65, 70):
         for x in (np.float32(row[:size]), np.float64([row[:size], row[:size][::-1]])):
@@ -106,8 +115,10 @@ def test_places_in_views_and_under_transforms():
     x = sample("float32", (6, 9, 35), 7)
     want = x.argmax(-1).astype(np.int32)
     close(tfn.jit(lambda x: tnp.argmax(x.T[::-1, ::2], 1))(x), x.T[::-1, ::2].argmax(1))
-    close(tfn.jit(lambda x: tnp.argmax(x[1:, 2:-1, 3:30:4].reshape(5, -1) * 2, 1))(x),
-          (x[1:, 2:-1, 3:30:4].reshape(5, -1) * 2).argmax(1))  # fmt: skip
+    close(
+        tfn.jit(lambda x: tnp.argmax(x[1:, 2:-1, 3:30:4].reshape(5, -1) * 2, 1))(x),
+        (x[1:, 2:-1, 3:30:4].reshape(5, -1) * 2).argmax(1),
+    )
     close(tfn.jit(lambda x: tnp.argmax(x.transpose(2, 0, 1)))(x), x.transpose(2, 0, 1).argmax())
     close(tfn.vmap(tfn.vmap(tnp.argmax))(x), want)
     close(tfn.jit(tfn.vmap(lambda x: tnp.argmax(x, 0), in_axes=1, out_axes=1))(x), x.argmax(0).T)

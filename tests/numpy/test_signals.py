@@ -51,8 +51,10 @@ def test_phases():
     near(tnp.unwrap(wrapped), np.unwrap(wrapped))
     near(tnp.unwrap(wrapped, axis=0), np.unwrap(wrapped, axis=0))
     near(tnp.unwrap(wrapped, 4.0), np.unwrap(wrapped, 4.0))
-    close(tnp.unwrap(np.int32([0, 1, 2, -1, 0]), period=4),
-          np.unwrap(np.int32([0, 1, 2, -1, 0]), period=4).astype("int32"))  # fmt: skip
+    close(
+        tnp.unwrap(np.int32([0, 1, 2, -1, 0]), period=4),
+        np.unwrap(np.int32([0, 1, 2, -1, 0]), period=4).astype("int32"),
+    )
 
 
 @pytest.mark.parametrize("name", ["hanning", "hamming", "blackman", "bartlett"])
@@ -74,7 +76,12 @@ def test_correlations():
     near(tnp.corrcoef(x.T, rowvar=False), np.corrcoef(x.T, rowvar=False))
     near(tnp.cov(x, y), np.cov(x, y))
     often, much = np.arange(1, 9), np.linspace(0.5, 2, 8)
-    for options in ({"fweights": often}, {"aweights": much}, {"bias": True}, {"ddof": 0},
-                    {"fweights": often, "aweights": much, "ddof": 2}):  # fmt: skip
+    for options in (
+        {"fweights": often},
+        {"aweights": much},
+        {"bias": True},
+        {"ddof": 0},
+        {"fweights": often, "aweights": much, "ddof": 2},
+    ):
         near(tnp.cov(x, **options), np.cov(x, **options))
     near(tnp.cov(x + 1j * x[::-1]), np.cov(x + 1j * x[::-1]))

@@ -53,8 +53,18 @@ def cases(random, jnp, grad):
     for rate in (0.0, 0.5, 9.9, 10.0, 37.0, 1e4):
         yield f"poisson {rate}", simple("poisson", f(rate))[1]
     yield "poisson rows", lambda: random.poisson(key, jnp.array([0.1, 50.0]), (3, 2))
-    for n, p in ((10, 0.3), (10, 0.7), (1000, 0.5), (1000, 0.9), (0, 0.5), (5, 0.0), (5, 1.0),
-                 (-1, 0.5), (np.inf, 0.5), (3, np.nan)):  # fmt: skip
+    for n, p in (
+        (10, 0.3),
+        (10, 0.7),
+        (1000, 0.5),
+        (1000, 0.9),
+        (0, 0.5),
+        (5, 0.0),
+        (5, 1.0),
+        (-1, 0.5),
+        (np.inf, 0.5),
+        (3, np.nan),
+    ):
         yield f"binomial {n} {p}", simple("binomial", f(n), f(p))[1]
     yield "multinomial", lambda: random.multinomial(key, f(100), jnp.array([0.2, 0.3, 0.5]))
     rows = jnp.array([[0.2, 0.3, 0.5], [0.0, 1.0, 0.0]])

@@ -18,8 +18,10 @@ def test_permutation() -> None:
     np.testing.assert_array_equal(random.permutation(KEY, X), X[[2, 0, 1]])
     np.testing.assert_array_equal(random.permutation(KEY, X, 1), X[:, [2, 3, 0, 1]])
     assert random.permutation(KEY, X, 1, independent=True).tolist() == [
-        [2, 3, 0, 1], [4, 5, 7, 6], [10, 9, 11, 8],
-    ]  # fmt: skip
+        [2, 3, 0, 1],
+        [4, 5, 7, 6],
+        [10, 9, 11, 8],
+    ]
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 17])

@@ -78,15 +78,17 @@ def test_wide_numbers() -> None:
 def test_floats(name: str, dtype: str) -> None:
     out = getattr(random, name)(KEY, (3,), dtype)
     assert str(out.dtype) == dtype
-    np.testing.assert_allclose(np.asarray(out).astype(np.float32), FLOATS[name][dtype],
-                               rtol=TOLERANCE[dtype])  # fmt: skip
+    np.testing.assert_allclose(
+        np.asarray(out).astype(np.float32), FLOATS[name][dtype], rtol=TOLERANCE[dtype]
+    )
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 def test_truncated_normal(dtype: str) -> None:
     out = random.truncated_normal(KEY, -1.5, 2.0, (3,), dtype)
-    np.testing.assert_allclose(np.asarray(out).astype(np.float32), TRUNCATED[dtype],
-                               rtol=TOLERANCE[dtype])  # fmt: skip
+    np.testing.assert_allclose(
+        np.asarray(out).astype(np.float32), TRUNCATED[dtype], rtol=TOLERANCE[dtype]
+    )
 
 
 def test_truncated_normal_stays_inside() -> None:
@@ -133,9 +135,14 @@ def test_bernoulli_and_rademacher() -> None:
 
 @pytest.mark.parametrize(
     ("name", "mean", "variance"),
-    [("uniform", 0.5, 1 / 12), ("normal", 0.0, 1.0), ("gumbel", 0.5772, np.pi**2 / 6),
-     ("exponential", 1.0, 1.0), ("laplace", 0.0, 2.0)],
-)  # fmt: skip
+    [
+        ("uniform", 0.5, 1 / 12),
+        ("normal", 0.0, 1.0),
+        ("gumbel", 0.5772, np.pi**2 / 6),
+        ("exponential", 1.0, 1.0),
+        ("laplace", 0.0, 2.0),
+    ],
+)
 def test_moments(name: str, mean: float, variance: float) -> None:
     x = np.asarray(getattr(random, name)(random.key(11), (4000,)), np.float64)
     assert abs(x.mean() - mean) < 5 * (variance / len(x)) ** 0.5

@@ -20,9 +20,15 @@ def data(key: random.Key) -> list[object]:
 
 @pytest.mark.parametrize(
     ("seed", "words"),
-    [(0, [0, 0]), (42, [0, 42]), (-1, [0, 4294967295]), (2**32 - 1, [0, 4294967295]),
-     (2**40 + 5, [256, 5]), (-(2**40), [4294967040, 0])],
-)  # fmt: skip
+    [
+        (0, [0, 0]),
+        (42, [0, 42]),
+        (-1, [0, 4294967295]),
+        (2**32 - 1, [0, 4294967295]),
+        (2**40 + 5, [256, 5]),
+        (-(2**40), [4294967040, 0]),
+    ],
+)
 def test_seeds(seed: int, words: list[int]) -> None:
     assert data(random.key(seed)) == words
     assert random.PRNGKey(seed).tolist() == words
@@ -162,10 +168,17 @@ def strict():
     config.key_reuse = True
 
 
-@pytest.mark.parametrize("again", [
-    random.normal, random.split, random.bits, lambda k: random.permutation(k, 3),
-    lambda k: random.choice(k, 5), lambda k: random.categorical(k, tnp.zeros(3)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "again",
+    [
+        random.normal,
+        random.split,
+        random.bits,
+        lambda k: random.permutation(k, 3),
+        lambda k: random.choice(k, 5),
+        lambda k: random.categorical(k, tnp.zeros(3)),
+    ],
+)
 def test_a_key_used_twice_is_an_error_that_names_both_lines(strict, again):
     key = random.key(0)
     random.uniform(key)  # first

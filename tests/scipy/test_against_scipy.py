@@ -120,7 +120,8 @@ def test_vmap_is_a_stack(name: str) -> None:
 def test_each_special_function_has_a_row() -> None:
     files = {"tfn.scipy.special", "tfn.scipy.normal"}
     names = {
-        name for name, f in vars(special).items()
+        name
+        for name, f in vars(special).items()
         if inspect.isfunction(f) and not name.startswith("_") and f.__module__ in files
-    }  # fmt: skip
+    }
     assert not names - set(SPECIAL) - set(ELSEWHERE)

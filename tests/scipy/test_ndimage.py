@@ -11,8 +11,13 @@ from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.scipy.ndimage import map_coordinates
 
 # Ours, and SciPy's name for it.
-MODES = {"constant": "grid-constant", "wrap": "grid-wrap",
-         "nearest": "nearest", "mirror": "mirror", "reflect": "reflect"}  # fmt: skip
+MODES = {
+    "constant": "grid-constant",
+    "wrap": "grid-wrap",
+    "nearest": "nearest",
+    "mirror": "mirror",
+    "reflect": "reflect",
+}
 SHAPES = [(7,), (5, 3), (2, 4, 3), (1, 3)]
 AT = np.ones(2)
 
@@ -60,8 +65,9 @@ def test_a_line_leads_to_what_is_beyond():
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", ["int8", "uint8", "int32", "bool", "float16", "bfloat16",
-                                  "complex64", "complex128"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["int8", "uint8", "int32", "bool", "float16", "bfloat16", "complex64", "complex128"]
+)
 def test_dtypes(name, mode):
     x, at = sample(name, (5, 3), special=False), places((5, 3))
     wide = x.astype(complex if x.dtype.kind == "c" else float)
@@ -103,8 +109,10 @@ def test_gradients(mode):
     slopes = tfn.grad(loss, (0, 1))(x, at)
     for i, given in enumerate((x, at)):
         way = jnp.asarray(sample("float64", given.shape, 3, special=False))
-        values = [loss(*(v + h * way if j == i else v for j, v in enumerate((x, at)))).item()
-                  for h in (-1e-6, 1e-6)]  # fmt: skip
+        values = [
+            loss(*(v + h * way if j == i else v for j, v in enumerate((x, at)))).item()
+            for h in (-1e-6, 1e-6)
+        ]
         near((values[1] - values[0]) / 2e-6, (slopes[i] * way).sum(), 1e-6)
     none = tfn.grad(lambda at: map_coordinates(x, at, 0, mode).sum())(at)
     near(none, np.zeros(at.shape))
@@ -139,7 +147,7 @@ def test_places_far_away():
         (ArgumentError, "no such mode", lambda: map_coordinates(np.ones(2), [1.0], 1, "grid-wrap")),
         (DTypeError, "real numbers", lambda: map_coordinates(np.ones(2), [1j], 1)),
     ],
-)  # fmt: skip
+)
 def test_errors(error, words, call):
     with pytest.raises(error, match=words):
         call()

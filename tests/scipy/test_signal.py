@@ -16,15 +16,26 @@ from tfn.scipy.signal.spectra import _added
 from tfn.scipy.signal.windows import COSINES, window
 
 MODES = ["full", "same", "valid"]
-PAIRS = [((7,), (3,)), ((4,), (6,)), ((1,), (1,)), ((5, 6), (3, 2)), ((3, 2), (6, 5)),
-         ((4, 4), (4, 4)), ((4, 5, 3), (2, 3, 3)), ((2, 1, 4, 3), (1, 1, 2, 3))]  # fmt: skip
+PAIRS = [
+    ((7,), (3,)),
+    ((4,), (6,)),
+    ((1,), (1,)),
+    ((5, 6), (3, 2)),
+    ((3, 2), (6, 5)),
+    ((4, 4), (4, 4)),
+    ((4, 5, 3), (2, 3, 3)),
+    ((2, 1, 4, 3), (1, 1, 2, 3)),
+]
 
 
 def values(name, shape, seed=0):
     """Random numbers of a dtype, the complex ones with two parts."""
     x = sample(name, shape, seed, special=False)
-    return x + (1j * sample("float32", shape, seed + 9, special=False)).astype(name) if (
-        name.startswith("complex")) else x  # fmt: skip
+    return (
+        x + (1j * sample("float32", shape, seed + 9, special=False)).astype(name)
+        if (name.startswith("complex"))
+        else x
+    )
 
 
 def near(got, want, ulps=64):
@@ -60,8 +71,9 @@ def test_sizes_of_which_neither_is_the_larger():
     near(signal.fftconvolve(np.float32(3), np.float32(4)), np.float32(12))
 
 
-@pytest.mark.parametrize("name", ["int32", "uint8", "bool", "float16", "bfloat16", "float32",
-                                  "complex64"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["int32", "uint8", "bool", "float16", "bfloat16", "float32", "complex64"]
+)
 def test_dtypes(name):
     x, y = values(name, (6, 7)), values(name, (3, 2), 1)
     wide = complex if name == "complex64" else float
@@ -87,8 +99,9 @@ def test_lengths_that_are_fast():
         assert _fast(n) == scipy.fft.next_fast_len(n, real=True)
 
 
-@pytest.mark.parametrize("name", ["convolve", "correlate", "fftconvolve", "convolve2d",
-                                  "correlate2d"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["convolve", "correlate", "fftconvolve", "convolve2d", "correlate2d"]
+)
 def test_transforms_of_convolutions(name):
     xs, ys = values("float64", (3, 6, 5)), values("float64", (3, 3, 2), 1)
     for mode in MODES:
@@ -131,19 +144,37 @@ def test_gradient_of_a_trend():
     near(slope, signal.detrend(ct, bp=[4]))  # a projection is its own transpose
 
 
-@pytest.mark.parametrize("name", [*COSINES, "bartlett", "cosine", ("kaiser", 3.5),
-                                  ("gaussian", 2.0), ("tukey", 0.4), ("tukey", 0.0),
-                                  ("tukey", 1.0)], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        *COSINES,
+        "bartlett",
+        "cosine",
+        ("kaiser", 3.5),
+        ("gaussian", 2.0),
+        ("tukey", 0.4),
+        ("tukey", 0.0),
+        ("tukey", 1.0),
+    ],
+    ids=str,
+)
 def test_windows(name):
     for size in (1, 2, 5, 8, 13):
         near(window(name, size), scipy.signal.get_window(name, size))
 
 
-CUTS = [{}, {"nperseg": 17}, {"nperseg": 16, "noverlap": 0}, {"nperseg": 2}, {"nperseg": 1},
-        {"nperseg": 16, "noverlap": 13, "nfft": 25}, {"nperseg": 16, "detrend": "linear"},
-        {"nperseg": 16, "detrend": "constant", "return_onesided": False},
-        {"nperseg": 16, "fs": 10.0, "window": ("kaiser", 4.0)},
-        {"nperseg": 12, "window": np.hanning(14)[1:-1]}]  # fmt: skip
+CUTS = [
+    {},
+    {"nperseg": 17},
+    {"nperseg": 16, "noverlap": 0},
+    {"nperseg": 2},
+    {"nperseg": 1},
+    {"nperseg": 16, "noverlap": 13, "nfft": 25},
+    {"nperseg": 16, "detrend": "linear"},
+    {"nperseg": 16, "detrend": "constant", "return_onesided": False},
+    {"nperseg": 16, "fs": 10.0, "window": ("kaiser", 4.0)},
+    {"nperseg": 12, "window": np.hanning(14)[1:-1]},
+]
 SIGNALS = [((80,), -1, "float64"), ((3, 40, 2), 1, "float64"), ((50,), 0, "complex128")]
 
 
@@ -158,8 +189,14 @@ def theirs(function, *args, **kwargs):
 @pytest.mark.parametrize("cut", CUTS, ids=str)
 def test_transforms_of_segments(cut, shape, axis, name):
     x = values(name, shape)
-    for boundary, padded in (("zeros", True), ("even", False), ("odd", True), ("constant", False),
-                             (None, True), (None, False)):  # fmt: skip
+    for boundary, padded in (
+        ("zeros", True),
+        ("even", False),
+        ("odd", True),
+        ("constant", False),
+        (None, True),
+        (None, False),
+    ):
         more = {"axis": axis, "boundary": boundary, "padded": padded, **cut}
         got, want = signal.stft(x, **more), theirs(scipy.signal.stft, x, **more)
         for ours, other in zip(got, want):
@@ -190,10 +227,19 @@ def test_powers_of_signals_of_different_lengths():
 
 
 @pytest.mark.parametrize("shape, axis, name", SIGNALS)
-@pytest.mark.parametrize("cut", [{}, {"nperseg": 16}, {"nperseg": 17}, {"nperseg": 16, "nfft": 25},
-                                 {"nperseg": 16, "noverlap": 11}, {"nperseg": 7, "noverlap": 6},
-                                 {"nperseg": 2, "noverlap": 0, "window": "boxcar"},
-                                 {"nperseg": 16, "window": "hamming", "fs": 8.0}])  # fmt: skip
+@pytest.mark.parametrize(
+    "cut",
+    [
+        {},
+        {"nperseg": 16},
+        {"nperseg": 17},
+        {"nperseg": 16, "nfft": 25},
+        {"nperseg": 16, "noverlap": 11},
+        {"nperseg": 7, "noverlap": 6},
+        {"nperseg": 2, "noverlap": 0, "window": "boxcar"},
+        {"nperseg": 16, "window": "hamming", "fs": 8.0},
+    ],
+)
 def test_the_way_back(cut, shape, axis, name):
     x = values(name, shape)
     one = name == "float64"
@@ -257,7 +303,8 @@ def test_dtypes_of_spectra(name):
     assert (frequencies.dtype, times.dtype, z.dtype) == (np.float32, np.float32, np.complex64)
     assert signal.welch(x, nperseg=16)[1].dtype == np.float32
     assert signal.istft(z, input_onesided=name != "complex64")[1].dtype == (
-        np.complex64 if name == "complex64" else np.float32)  # fmt: skip
+        np.complex64 if name == "complex64" else np.float32
+    )
 
 
 ONES, PAIR = np.ones(8), np.ones((2, 8))
@@ -299,7 +346,7 @@ ONES, PAIR = np.ones(8), np.ones((2, 8))
         (AxisError, "two axes", lambda: signal.istft(np.ones((3, 3)), freq_axis=1)),
         (AxisError, "axis", lambda: signal.istft(np.ones(3))),
     ],
-)  # fmt: skip
+)
 def test_errors(error, words, call):
     with pytest.raises(error, match=words):
         call()

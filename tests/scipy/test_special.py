@@ -12,16 +12,37 @@ REAL = np.float64([-7.3, -2.5, -1.25, -0.3, 0.1, 0.5, 0.9, 1.0, 2.75, 6.5, 30.0]
 POSITIVE = np.float64([1e-3, 0.1, 0.5, 0.9, 1.0, 2.75, 6.5, 30.0])
 UNIT = np.float64([1e-6, 0.01, 0.3, 0.5, 0.6, 0.97, 0.9999])
 CASES = {
-    "xlogy": [REAL, 2.5], "xlog1py": [REAL, 0.5], "entr": [POSITIVE], "expit": [REAL],
-    "rel_entr": [POSITIVE, POSITIVE[::-1]], "kl_div": [POSITIVE, POSITIVE[::-1]],
-    "logit": [UNIT], "erf": [REAL], "erfc": [REAL], "erfinv": [UNIT], "gammaln": [REAL],
-    "gamma": [REAL[REAL < 20]], "digamma": [POSITIVE], "factorial": [POSITIVE[:-1]],
-    "zeta": [2.5, POSITIVE], "gammainc": [POSITIVE, 2.0], "gammaincc": [POSITIVE, 2.0],
-    "betaln": [POSITIVE, 2.5], "beta": [POSITIVE, 2.5], "betainc": [2.5, 1.5, UNIT],
-    "i0": [REAL[:-1]], "i0e": [REAL], "i1": [REAL[:-1]], "i1e": [REAL], "ndtr": [REAL],
-    "ndtri": [UNIT], "log_ndtr": [np.append(REAL, [-25.0, -100.0])], "poch": [POSITIVE[:-1], 2.5],
-    "boxcox": [POSITIVE, 0.5], "boxcox1p": [POSITIVE, 0.0],
-}  # fmt: skip
+    "xlogy": [REAL, 2.5],
+    "xlog1py": [REAL, 0.5],
+    "entr": [POSITIVE],
+    "expit": [REAL],
+    "rel_entr": [POSITIVE, POSITIVE[::-1]],
+    "kl_div": [POSITIVE, POSITIVE[::-1]],
+    "logit": [UNIT],
+    "erf": [REAL],
+    "erfc": [REAL],
+    "erfinv": [UNIT],
+    "gammaln": [REAL],
+    "gamma": [REAL[REAL < 20]],
+    "digamma": [POSITIVE],
+    "factorial": [POSITIVE[:-1]],
+    "zeta": [2.5, POSITIVE],
+    "gammainc": [POSITIVE, 2.0],
+    "gammaincc": [POSITIVE, 2.0],
+    "betaln": [POSITIVE, 2.5],
+    "beta": [POSITIVE, 2.5],
+    "betainc": [2.5, 1.5, UNIT],
+    "i0": [REAL[:-1]],
+    "i0e": [REAL],
+    "i1": [REAL[:-1]],
+    "i1e": [REAL],
+    "ndtr": [REAL],
+    "ndtri": [UNIT],
+    "log_ndtr": [np.append(REAL, [-25.0, -100.0])],
+    "poch": [POSITIVE[:-1], 2.5],
+    "boxcox": [POSITIVE, 0.5],
+    "boxcox1p": [POSITIVE, 0.0],
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -60,10 +81,12 @@ def test_borders():
 def test_counts():
     n, k = np.float64([5, 5, 5, 10, 3]), np.float64([0, 2, 6, 5, -1])
     np.testing.assert_allclose(special.comb(n, k), scipy.special.comb(n, k))
-    np.testing.assert_allclose(special.comb(n, k, repetition=True)[:4],
-                               scipy.special.comb(n, k, repetition=True)[:4])  # fmt: skip
-    np.testing.assert_allclose(special.multigammaln(POSITIVE + 2, 3),
-                               scipy.special.multigammaln(POSITIVE + 2, 3))  # fmt: skip
+    np.testing.assert_allclose(
+        special.comb(n, k, repetition=True)[:4], scipy.special.comb(n, k, repetition=True)[:4]
+    )
+    np.testing.assert_allclose(
+        special.multigammaln(POSITIVE + 2, 3), scipy.special.multigammaln(POSITIVE + 2, 3)
+    )
     np.testing.assert_allclose(special.polygamma(1, POSITIVE), scipy.special.polygamma(1, POSITIVE))
     np.testing.assert_array_equal(special.gammasgn(REAL), scipy.special.gammasgn(REAL))
 

@@ -9,15 +9,32 @@ from tfn.scipy import stats
 
 LINE = np.float64([-2.0, -0.4, 0.0, 0.3, 0.9, 1.7, 4.0])
 CONTINUOUS = {
-    "norm": (), "expon": (), "laplace": (), "logistic": (), "cauchy": (), "uniform": (),
-    "gumbel_r": (), "gumbel_l": (), "t": (3.5,), "gamma": (2.5,), "chi2": (3.0,),
-    "beta": (2.0, 1.5), "pareto": (2.5,), "gennorm": (1.5,), "truncnorm": (-0.5, 2.0),
-    "vonmises": (1.5,), "wrapcauchy": (0.4,),
-}  # fmt: skip
+    "norm": (),
+    "expon": (),
+    "laplace": (),
+    "logistic": (),
+    "cauchy": (),
+    "uniform": (),
+    "gumbel_r": (),
+    "gumbel_l": (),
+    "t": (3.5,),
+    "gamma": (2.5,),
+    "chi2": (3.0,),
+    "beta": (2.0, 1.5),
+    "pareto": (2.5,),
+    "gennorm": (1.5,),
+    "truncnorm": (-0.5, 2.0),
+    "vonmises": (1.5,),
+    "wrapcauchy": (0.4,),
+}
 DISCRETE = {
-    "bernoulli": (0.3,), "poisson": (2.5,), "geom": (0.3,), "binom": (4, 0.3),
-    "nbinom": (3, 0.4), "betabinom": (4, 2.0, 1.5),
-}  # fmt: skip
+    "bernoulli": (0.3,),
+    "poisson": (2.5,),
+    "geom": (0.3,),
+    "binom": (4, 0.3),
+    "nbinom": (3, 0.4),
+    "betabinom": (4, 2.0, 1.5),
+}
 
 
 @pytest.mark.parametrize("name", CONTINUOUS)

@@ -50,8 +50,10 @@ def test_reshapes_and_constants_melt_together():
         (build.zeros((2,), INT32), np.zeros(2)),
         (build.moveaxis(x, 0, 1), X.T),
         (build.broadcast_to(x, (4, 2, 3)), np.broadcast_to(X, (4, 2, 3))),
-        (build.broadcast_in_dim(build.reshape(x, (6,)), (6, 2), (0,)),
-         np.repeat(X.reshape(6, 1), 2, 1)),
+        (
+            build.broadcast_in_dim(build.reshape(x, (6,)), (6, 2), (0,)),
+            np.repeat(X.reshape(6, 1), 2, 1),
+        ),
         (build.pad(x, (1, 0), (0, 2)), np.pad(X, ((1, 0), (0, 2)))),
         (build.pad_or_crop(x, (-1, 1), (0, -2)), np.pad(X, ((0, 0), (1, 0)))[1:, :2]),
         (build.shrink(x, (0, 1), (2, 3), (1, 2)), X[:, 1::2]),
@@ -63,16 +65,19 @@ def test_reshapes_and_constants_melt_together():
         (build.dot(x, x, ((1,), (1,))), X @ X.T),
         (build.dot(x, x, ((1,), (1,)), ((0,), (0,))), (X * X).sum(1)),
         (build.gather(x, const(1, INT32, (1,)), (1, 3)), X[1:2]),
-        (build.scatter(x, const(0, INT32, (1,)), const(9.0, FLOAT32, (1, 3)), Op.ADD),
-         X + np.array([[9], [0]])),
+        (
+            build.scatter(x, const(0, INT32, (1,)), const(9.0, FLOAT32, (1, 3)), Op.ADD),
+            X + np.array([[9], [0]]),
+        ),
         (build.sort([-x])[0], np.sort(-X)),
-        (build.eq(x, x), np.full((2, 3), True)), (build.ne(x, x), np.full((2, 3), False)),
+        (build.eq(x, x), np.full((2, 3), True)),
+        (build.ne(x, x), np.full((2, 3), False)),
         (build.maximum(x, build.full_like(x, 2)), np.maximum(X, 2)),
         (build.minimum(x, build.full_like(x, 2)), np.minimum(X, 2)),
         (build.unary(Op.NEG, x), -X),
         (build.bitcast(x, INT32), X.view(np.int32)),
     ],
-)  # fmt: skip
+)
 def test_meaning(u, expected):
     assert u.shape == np.shape(expected)
     assert np.array_equal(value(u), expected)

@@ -18,11 +18,24 @@ from tfn.trace.uop import UOp, const
 X, Y = build.iota((3, 4), 0), build.iota((3, 4), 1)
 
 DIFFERENT = [
-    X + Y, Y + X, X - Y, X + X, (X + Y) + Y, X + (Y + Y), build.cast(X, FLOAT32),
-    build.cast(X, FLOAT64), build.permute(X, (1, 0)), build.reshape(X, (4, 3)),
-    const(0.0, FLOAT32), const(-0.0, FLOAT32), const(0, INT32), const(0.0, FLOAT64),
-    const(0.0, FLOAT32, (1,)), build.shrink(X, (0, 0), (2, 4)), build.pad(X, (0, 0), (2, 4)),
-]  # fmt: skip
+    X + Y,
+    Y + X,
+    X - Y,
+    X + X,
+    (X + Y) + Y,
+    X + (Y + Y),
+    build.cast(X, FLOAT32),
+    build.cast(X, FLOAT64),
+    build.permute(X, (1, 0)),
+    build.reshape(X, (4, 3)),
+    const(0.0, FLOAT32),
+    const(-0.0, FLOAT32),
+    const(0, INT32),
+    const(0.0, FLOAT64),
+    const(0.0, FLOAT32, (1,)),
+    build.shrink(X, (0, 0), (2, 4)),
+    build.pad(X, (0, 0), (2, 4)),
+]
 
 
 def test_different_graphs_have_different_digests() -> None:
@@ -43,8 +56,13 @@ def test_another_process_finds_the_same(seed: str) -> None:
         "from tfn.trace import build; from tfn.trace.digest import digest;"
         "print(digest(build.shrink(build.iota((3, 4), 0), (0, 0), (2, 4))))"
     )
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
-                           env={"PYTHONHASHSEED": seed, "PATH": ""}, check=True)  # fmt: skip
+    found = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env={"PYTHONHASHSEED": seed, "PATH": ""},
+        check=True,
+    )
     assert found.stdout.strip() == digest(build.shrink(X, (0, 0), (2, 4)))
 
 

@@ -185,8 +185,18 @@ def test_loops_in_loops_start_anew() -> None:
     x = UOp(Op.LOAD, (B, at), Access(0, 1, 0))
     more = total + x
     store = UOp(Op.STORE, (A, outer, total), Access(0, 1, 0))
-    items = (outer, row, inner, total, at, x, more, UOp(Op.END, (inner, total, more)), store,
-             UOp(Op.END, (outer,)))  # fmt: skip
+    items = (
+        outer,
+        row,
+        inner,
+        total,
+        at,
+        x,
+        more,
+        UOp(Op.END, (inner, total, more)),
+        store,
+        UOp(Op.END, (outer,)),
+    )
     out, *_ = listed(*items)
     np.testing.assert_allclose(out[:3], X[:15].reshape(3, 5).sum(1), 1e-5)
 

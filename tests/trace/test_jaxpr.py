@@ -149,8 +149,14 @@ def test_constants_print_as_python_writes_them(node, text):
 def test_names_go_on_after_z():
     found = list(islice(names(), 26 + 26 * 26 + 1))
     assert [found[i] for i in (0, 25, 26, 27, 51, 52, -1)] == [
-        "a", "z", "aa", "ab", "az", "ba", "aaa"
-    ]  # fmt: skip
+        "a",
+        "z",
+        "aa",
+        "ab",
+        "az",
+        "ba",
+        "aaa",
+    ]
     assert len(set(found)) == len(found)
 
 

@@ -28,7 +28,7 @@ from tfn.dtypes import (
     int8,
     uint8,
     uint64,
-)  # fmt: skip
+)
 from tfn.trace.argument import Conv, Dot, Gather, Iota, Pad, Param, Reduce, Scatter, Shrink, Sort
 from tfn.trace.build import choose, iota, repeat_while, scan, sort
 from tfn.trace.jaxpr import function, param
@@ -47,25 +47,47 @@ def run(op, *operands, arg=None):
 # Elementwise, floating.
 
 FUNCTIONS = {
-    Op.EXP: mpmath.exp, Op.EXP2: lambda v: mpmath.power(2, v), Op.EXPM1: mpmath.expm1,
-    Op.LOG: mpmath.log, Op.LOG2: lambda v: mpmath.log(v, 2), Op.LOG1P: mpmath.log1p,
-    Op.SIN: mpmath.sin, Op.COS: mpmath.cos, Op.TAN: mpmath.tan, Op.ASIN: mpmath.asin,
-    Op.ACOS: mpmath.acos, Op.ATAN: mpmath.atan, Op.SINH: mpmath.sinh, Op.COSH: mpmath.cosh,
-    Op.TANH: mpmath.tanh, Op.ASINH: mpmath.asinh, Op.ACOSH: mpmath.acosh, Op.ATANH: mpmath.atanh,
-    Op.LOGISTIC: lambda v: 1 / (1 + mpmath.exp(-v)), Op.SQRT: mpmath.sqrt,
-    Op.RSQRT: lambda v: 1 / mpmath.sqrt(v), Op.CBRT: mpmath.cbrt, Op.ERF: mpmath.erf,
-    Op.ERFC: mpmath.erfc, Op.ERFINV: mpmath.erfinv, Op.LGAMMA: mpmath.loggamma,
-    Op.DIGAMMA: mpmath.digamma, Op.ABS: abs, Op.FLOOR: mpmath.floor, Op.CEIL: mpmath.ceil,
+    Op.EXP: mpmath.exp,
+    Op.EXP2: lambda v: mpmath.power(2, v),
+    Op.EXPM1: mpmath.expm1,
+    Op.LOG: mpmath.log,
+    Op.LOG2: lambda v: mpmath.log(v, 2),
+    Op.LOG1P: mpmath.log1p,
+    Op.SIN: mpmath.sin,
+    Op.COS: mpmath.cos,
+    Op.TAN: mpmath.tan,
+    Op.ASIN: mpmath.asin,
+    Op.ACOS: mpmath.acos,
+    Op.ATAN: mpmath.atan,
+    Op.SINH: mpmath.sinh,
+    Op.COSH: mpmath.cosh,
+    Op.TANH: mpmath.tanh,
+    Op.ASINH: mpmath.asinh,
+    Op.ACOSH: mpmath.acosh,
+    Op.ATANH: mpmath.atanh,
+    Op.LOGISTIC: lambda v: 1 / (1 + mpmath.exp(-v)),
+    Op.SQRT: mpmath.sqrt,
+    Op.RSQRT: lambda v: 1 / mpmath.sqrt(v),
+    Op.CBRT: mpmath.cbrt,
+    Op.ERF: mpmath.erf,
+    Op.ERFC: mpmath.erfc,
+    Op.ERFINV: mpmath.erfinv,
+    Op.LGAMMA: mpmath.loggamma,
+    Op.DIGAMMA: mpmath.digamma,
+    Op.ABS: abs,
+    Op.FLOOR: mpmath.floor,
+    Op.CEIL: mpmath.ceil,
     Op.NEG: lambda v: -v,
-}  # fmt: skip
+}
 POSITIVE = {Op.LOG, Op.LOG2, Op.SQRT, Op.RSQRT, Op.CBRT, Op.LGAMMA}
 UNIT = {Op.ASIN, Op.ACOS, Op.ATANH, Op.ERFINV}
 POINTS = {
     **dict.fromkeys(POSITIVE, (1e-30, 1e-3, 0.5, 1.0, 1.5, 3.0, 1e10)),
     **dict.fromkeys(UNIT, (-0.999, -0.5, -1e-9, 1e-20, 0.3, 0.7, 0.99999)),
-    Op.ACOSH: (1.0, 1.0000001, 2.0, 1e10), Op.LOG1P: (-0.9, -1e-12, 1e-30, 3.0),
+    Op.ACOSH: (1.0, 1.0000001, 2.0, 1e10),
+    Op.LOG1P: (-0.9, -1e-12, 1e-30, 3.0),
     Op.DIGAMMA: (-20.5, -0.25, -1e-9, 1e-20, 0.1, 1.0, 2.5, 30.0, 1e10),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("op", FUNCTIONS, ids=lambda op: op.value)
@@ -78,25 +100,40 @@ def test_functions_against_many_digits(op):
 
 
 SPECIAL = {
-    Op.EXP: {INF: INF, -INF: 0.0}, Op.EXP2: {INF: INF, -INF: 0.0},
+    Op.EXP: {INF: INF, -INF: 0.0},
+    Op.EXP2: {INF: INF, -INF: 0.0},
     Op.EXPM1: {INF: INF, -INF: -1.0, -0.0: -0.0},
-    Op.LOG: {0.0: -INF, -1.0: NAN, INF: INF}, Op.LOG2: {0.0: -INF, -1.0: NAN},
+    Op.LOG: {0.0: -INF, -1.0: NAN, INF: INF},
+    Op.LOG2: {0.0: -INF, -1.0: NAN},
     Op.LOG1P: {-1.0: -INF, -0.0: -0.0, -2.0: NAN},
-    Op.SIN: {-0.0: -0.0, INF: NAN}, Op.COS: {INF: NAN}, Op.TAN: {-0.0: -0.0, INF: NAN},
-    Op.ASIN: {2.0: NAN, -0.0: -0.0}, Op.ACOS: {2.0: NAN, 1.0: 0.0},
+    Op.SIN: {-0.0: -0.0, INF: NAN},
+    Op.COS: {INF: NAN},
+    Op.TAN: {-0.0: -0.0, INF: NAN},
+    Op.ASIN: {2.0: NAN, -0.0: -0.0},
+    Op.ACOS: {2.0: NAN, 1.0: 0.0},
     Op.ATAN: {INF: math.pi / 2, -0.0: -0.0},
-    Op.SINH: {-INF: -INF, -0.0: -0.0}, Op.COSH: {-INF: INF}, Op.TANH: {-INF: -1.0, -0.0: -0.0},
-    Op.ASINH: {-INF: -INF, -0.0: -0.0}, Op.ACOSH: {0.5: NAN, 1.0: 0.0, INF: INF},
-    Op.ATANH: {1.0: INF, 2.0: NAN, -0.0: -0.0}, Op.LOGISTIC: {-INF: 0.0, INF: 1.0},
-    Op.SQRT: {-1.0: NAN, -0.0: -0.0, INF: INF}, Op.RSQRT: {0.0: INF, -1.0: NAN, INF: 0.0},
-    Op.CBRT: {-8.0: -2.0, -0.0: -0.0, -INF: -INF}, Op.ERF: {INF: 1.0, -0.0: -0.0},
-    Op.ERFC: {INF: 0.0, -INF: 2.0}, Op.ERFINV: {1.0: INF, -1.0: -INF, 2.0: NAN, -0.0: -0.0},
+    Op.SINH: {-INF: -INF, -0.0: -0.0},
+    Op.COSH: {-INF: INF},
+    Op.TANH: {-INF: -1.0, -0.0: -0.0},
+    Op.ASINH: {-INF: -INF, -0.0: -0.0},
+    Op.ACOSH: {0.5: NAN, 1.0: 0.0, INF: INF},
+    Op.ATANH: {1.0: INF, 2.0: NAN, -0.0: -0.0},
+    Op.LOGISTIC: {-INF: 0.0, INF: 1.0},
+    Op.SQRT: {-1.0: NAN, -0.0: -0.0, INF: INF},
+    Op.RSQRT: {0.0: INF, -1.0: NAN, INF: 0.0},
+    Op.CBRT: {-8.0: -2.0, -0.0: -0.0, -INF: -INF},
+    Op.ERF: {INF: 1.0, -0.0: -0.0},
+    Op.ERFC: {INF: 0.0, -INF: 2.0},
+    Op.ERFINV: {1.0: INF, -1.0: -INF, 2.0: NAN, -0.0: -0.0},
     Op.LGAMMA: {0.0: INF, -1.0: INF, INF: INF, -INF: INF},
     Op.DIGAMMA: {0.0: -INF, -1.0: NAN, INF: INF, -INF: NAN},
-    Op.NEG: {0.0: -0.0}, Op.ABS: {-0.0: 0.0, -INF: INF}, Op.SIGN: {-0.0: -0.0, -3.0: -1.0},
-    Op.FLOOR: {-0.5: -1.0, -0.0: -0.0, INF: INF}, Op.CEIL: {-0.5: -0.0, 0.5: 1.0},
+    Op.NEG: {0.0: -0.0},
+    Op.ABS: {-0.0: 0.0, -INF: INF},
+    Op.SIGN: {-0.0: -0.0, -3.0: -1.0},
+    Op.FLOOR: {-0.5: -1.0, -0.0: -0.0, INF: INF},
+    Op.CEIL: {-0.5: -0.0, 0.5: 1.0},
     Op.ROUND: {0.5: 0.0, 1.5: 2.0, 2.5: 2.0, -0.5: -0.0, -INF: -INF},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("op", SPECIAL, ids=lambda op: op.value)
@@ -116,24 +153,41 @@ def same(got, want):
 @pytest.mark.parametrize(
     ("op", "x", "y", "want"),
     [
-        (Op.MAX, NAN, 1.0, NAN), (Op.MAX, 1.0, NAN, NAN), (Op.MIN, NAN, 1.0, NAN),
-        (Op.MIN, -INF, 1.0, -INF), (Op.DIV, 1.0, 0.0, INF), (Op.DIV, 1.0, -0.0, -INF),
-        (Op.DIV, 0.0, 0.0, NAN), (Op.MOD, -7.5, 2.0, 0.5), (Op.MOD, 7.5, -2.0, -0.5),
-        (Op.MOD, 1.0, 0.0, NAN), (Op.POW, 0.0, 0.0, 1.0), (Op.POW, -2.0, 0.5, NAN),
-        (Op.POW, -0.0, 0.5, 0.0), (Op.POW, -INF, 0.5, INF),
-        (Op.POW, NAN, 0.0, 1.0), (Op.POW, -2.0, 3.0, -8.0), (Op.ATAN2, 0.0, -0.0, math.pi),
-        (Op.ATAN2, -0.0, -1.0, -math.pi), (Op.ATAN2, 1.0, 0.0, math.pi / 2),
-        (Op.SUB, INF, INF, NAN), (Op.ADD, 0.0, -0.0, 0.0), (Op.MUL, 0.0, INF, NAN),
+        (Op.MAX, NAN, 1.0, NAN),
+        (Op.MAX, 1.0, NAN, NAN),
+        (Op.MIN, NAN, 1.0, NAN),
+        (Op.MIN, -INF, 1.0, -INF),
+        (Op.DIV, 1.0, 0.0, INF),
+        (Op.DIV, 1.0, -0.0, -INF),
+        (Op.DIV, 0.0, 0.0, NAN),
+        (Op.MOD, -7.5, 2.0, 0.5),
+        (Op.MOD, 7.5, -2.0, -0.5),
+        (Op.MOD, 1.0, 0.0, NAN),
+        (Op.POW, 0.0, 0.0, 1.0),
+        (Op.POW, -2.0, 0.5, NAN),
+        (Op.POW, -0.0, 0.5, 0.0),
+        (Op.POW, -INF, 0.5, INF),
+        (Op.POW, NAN, 0.0, 1.0),
+        (Op.POW, -2.0, 3.0, -8.0),
+        (Op.ATAN2, 0.0, -0.0, math.pi),
+        (Op.ATAN2, -0.0, -1.0, -math.pi),
+        (Op.ATAN2, 1.0, 0.0, math.pi / 2),
+        (Op.SUB, INF, INF, NAN),
+        (Op.ADD, 0.0, -0.0, 0.0),
+        (Op.MUL, 0.0, INF, NAN),
     ],
-)  # fmt: skip
+)
 def test_special_pairs(op, x, y, want):
     assert same(float(run(op, x, y)), want)
 
 
 def test_comparisons_with_nan():
     assert [bool(run(op, NAN, NAN)) for op in (Op.LT, Op.LE, Op.EQ, Op.NE)] == [
-        False, False, False, True
-    ]  # fmt: skip
+        False,
+        False,
+        False,
+        True,
+    ]
     assert bool(run(Op.EQ, 0.0, -0.0))
 
 
@@ -161,11 +215,17 @@ def wrapped(value, dtype):
 
 
 PYTHON = {
-    Op.ADD: lambda x, y: x + y, Op.SUB: lambda x, y: x - y, Op.MUL: lambda x, y: x * y,
-    Op.FLOORDIV: lambda x, y: x // y if y else 0, Op.MOD: lambda x, y: x % y if y else 0,
-    Op.MAX: max, Op.MIN: min, Op.AND: lambda x, y: x & y, Op.OR: lambda x, y: x | y,
+    Op.ADD: lambda x, y: x + y,
+    Op.SUB: lambda x, y: x - y,
+    Op.MUL: lambda x, y: x * y,
+    Op.FLOORDIV: lambda x, y: x // y if y else 0,
+    Op.MOD: lambda x, y: x % y if y else 0,
+    Op.MAX: max,
+    Op.MIN: min,
+    Op.AND: lambda x, y: x & y,
+    Op.OR: lambda x, y: x | y,
     Op.XOR: lambda x, y: x ^ y,
-}  # fmt: skip
+}
 
 
 @given(st.data())
@@ -201,8 +261,14 @@ def test_shifts_beyond_the_width_leave_nothing_or_the_sign(dtype):
 
 def test_logic_on_bool():
     x, y = np.array([0, 0, 1, 1], bool), np.array([0, 1, 0, 1], bool)
-    for op, want in ((Op.AND, x & y), (Op.OR, x | y), (Op.XOR, x ^ y), (Op.MAX, x | y),
-                     (Op.MIN, x & y), (Op.LT, ~x & y)):  # fmt: skip
+    for op, want in (
+        (Op.AND, x & y),
+        (Op.OR, x | y),
+        (Op.XOR, x ^ y),
+        (Op.MAX, x | y),
+        (Op.MIN, x & y),
+        (Op.LT, ~x & y),
+    ):
         assert np.array_equal(run(op, x, y), want)
     assert np.array_equal(run(Op.NOT, x), ~x)
     assert run(Op.WHERE, x, [1, 2, 3, 4], [5, 6, 7, 8]).tolist() == [5, 6, 3, 4]
@@ -214,19 +280,31 @@ def test_logic_on_bool():
 @pytest.mark.parametrize(
     ("value", "source", "to", "want"),
     [
-        (2.9, FLOAT32, INT32, 2), (-2.9, FLOAT32, INT32, -2), (NAN, FLOAT32, INT32, 0),
-        (1e20, FLOAT32, INT32, 2**31 - 1), (-1e20, FLOAT32, INT32, -(2**31)),
-        (INF, FLOAT32, INT64, 2**63 - 1), (-INF, FLOAT64, INT64, -(2**63)),
-        (-1.0, FLOAT32, uint8.dtype, 0), (300.0, FLOAT16, uint8.dtype, 255),
-        (INF, FLOAT32, uint64.dtype, 2**64 - 1), (9.3e18, FLOAT64, INT64, 2**63 - 1),
-        (300, INT32, uint8.dtype, 44), (200, INT32, int8.dtype, -56),
+        (2.9, FLOAT32, INT32, 2),
+        (-2.9, FLOAT32, INT32, -2),
+        (NAN, FLOAT32, INT32, 0),
+        (1e20, FLOAT32, INT32, 2**31 - 1),
+        (-1e20, FLOAT32, INT32, -(2**31)),
+        (INF, FLOAT32, INT64, 2**63 - 1),
+        (-INF, FLOAT64, INT64, -(2**63)),
+        (-1.0, FLOAT32, uint8.dtype, 0),
+        (300.0, FLOAT16, uint8.dtype, 255),
+        (INF, FLOAT32, uint64.dtype, 2**64 - 1),
+        (9.3e18, FLOAT64, INT64, 2**63 - 1),
+        (300, INT32, uint8.dtype, 44),
+        (200, INT32, int8.dtype, -56),
         (-1, INT32, UINT32, 2**32 - 1),
-        (NAN, FLOAT32, BOOL, True), (-0.0, FLOAT32, BOOL, False), (0.1, FLOAT32, BOOL, True),
-        (2, INT32, BOOL, True), (True, BOOL, FLOAT32, 1.0), (70000.0, FLOAT32, FLOAT16, INF),
-        (16777217, INT32, FLOAT32, 16777216.0), (1.00390625, FLOAT32, BFLOAT16, 1.0),
+        (NAN, FLOAT32, BOOL, True),
+        (-0.0, FLOAT32, BOOL, False),
+        (0.1, FLOAT32, BOOL, True),
+        (2, INT32, BOOL, True),
+        (True, BOOL, FLOAT32, 1.0),
+        (70000.0, FLOAT32, FLOAT16, INF),
+        (16777217, INT32, FLOAT32, 16777216.0),
+        (1.00390625, FLOAT32, BFLOAT16, 1.0),
         (1.01171875, FLOAT32, BFLOAT16, 1.015625),
     ],
-)  # fmt: skip
+)
 def test_casts(value, source, to, want):
     got = run(Op.CAST, np.array(value, source), arg=to)
     assert got.dtype == to
@@ -370,8 +448,14 @@ def naive_conv(arg, x, w):
     space = [d * (n - 1) + 1 if n else 0 for n, d in zip(x.shape[1:-1], arg.dilation_x)]
     wide = np.zeros((x.shape[0], *space, x.shape[-1]))
     wide[(slice(None), *(slice(None, None, d) for d in arg.dilation_x))] = x
-    node = UOp(Op.CONV, (UOp(Op.PARAM, (), Param(0, x.shape, FLOAT64)),
-                         UOp(Op.PARAM, (), Param(1, w.shape, FLOAT64))), arg)  # fmt: skip
+    node = UOp(
+        Op.CONV,
+        (
+            UOp(Op.PARAM, (), Param(0, x.shape, FLOAT64)),
+            UOp(Op.PARAM, (), Param(1, w.shape, FLOAT64)),
+        ),
+        arg,
+    )
     out = np.zeros(node.shape)
     depth, features = w.shape[-2:]
     rows, per_group = out.shape[0], features // arg.groups
@@ -380,8 +464,12 @@ def naive_conv(arg, x, w):
         group = feature // per_group if arg.groups > 1 else 0
         row += feature // (features // arg.batch_groups) * rows if arg.batch_groups > 1 else 0
         for tap in np.ndindex(*w.shape[:-2]):
-            where = [p * s + t * d - low for p, s, t, d, (low, _) in zip(
-                place, arg.strides, tap, arg.dilation_w, arg.padding)]  # fmt: skip
+            where = [
+                p * s + t * d - low
+                for p, s, t, d, (low, _) in zip(
+                    place, arg.strides, tap, arg.dilation_w, arg.padding
+                )
+            ]
             if all(0 <= i < n for i, n in zip(where, wide.shape[1:-1])):
                 for k in range(depth):
                     out[at] += wide[(row, *where, group * depth + k)] * w[(*tap, k, feature)]
@@ -400,7 +488,7 @@ def naive_conv(arg, x, w):
         ((1, 2, 2), (3, 2, 1), Conv((1,), ((0, 0),), (1,), (1,), 1, 1, FLOAT64)),
         ((0, 4, 2), (2, 2, 1), Conv((1,), ((0, 0),), (1,), (1,), 1, 1, FLOAT64)),
     ],
-)  # fmt: skip
+)
 def test_convolutions(shape_x, shape_w, arg):
     x, w = RNG.normal(size=shape_x), RNG.normal(size=shape_w)
     assert np.allclose(conv(arg, x, w), naive_conv(arg, x, w))
@@ -427,8 +515,13 @@ def test_scatter_drops_what_does_not_fit_and_combines_in_order():
     zeros = np.zeros(4)
     at = np.array([[1], [1], [3], [4], [-1]])
     updates = np.array([[1.0], [2.0], [3.0], [4.0], [5.0]])
-    for op, want in ((Op.ADD, [0, 3, 0, 3]), (Op.WHERE, [0, 2, 0, 3]), (Op.MAX, [0, 2, 0, 3]),
-                     (Op.MIN, [0, 0, 0, 0]), (Op.MUL, [0, 0, 0, 0])):  # fmt: skip
+    for op, want in (
+        (Op.ADD, [0, 3, 0, 3]),
+        (Op.WHERE, [0, 2, 0, 3]),
+        (Op.MAX, [0, 2, 0, 3]),
+        (Op.MIN, [0, 0, 0, 0]),
+        (Op.MUL, [0, 0, 0, 0]),
+    ):
         assert apply(Op.SCATTER, Scatter(0, op), zeros, at, updates).tolist() == want
     assert zeros.tolist() == [0, 0, 0, 0]
 
@@ -452,8 +545,11 @@ def test_sorting_is_stable_and_puts_nan_last(dtype):
         plain = keys[row].astype(np.float64)
         want = sorted(range(9), key=lambda i, plain=plain: (np.isnan(plain[i]), plain[i]))
         assert moved[row].tolist() == want
-    assert np.array_equal(got.astype(np.float64), np.take_along_axis(keys, moved, 1).astype(
-        np.float64), equal_nan=True)  # fmt: skip
+    assert np.array_equal(
+        got.astype(np.float64),
+        np.take_along_axis(keys, moved, 1).astype(np.float64),
+        equal_nan=True,
+    )
 
 
 def test_sorting_by_several_keys():

@@ -19,7 +19,7 @@ from tfn.trace.pattern import (
     infix,
     law,
     matcher,
-)  # fmt: skip
+)
 from tfn.trace.uop import UOp, const
 
 x, y = hole("x", INDEX), hole("y", INDEX)
@@ -77,14 +77,16 @@ def test_building_follows_dtype_and_shape():
 @pytest.mark.parametrize(
     ("one", "text"),
     [
-        (law("mod-mod", (x % c) % c, x % c, where=c > 0, over=INDEX),
-         "(x % c) % c -> x % c  where c > 0  over INDEX"),
+        (
+            law("mod-mod", (x % c) % c, x % c, where=c > 0, over=INDEX),
+            "(x % c) % c -> x % c  where c > 0  over INDEX",
+        ),
         (law("split", x // c * c + x % c, x, INDEX), "(x // c) * c + x % c -> x  over INDEX"),
         (law("neg", -(x + y), -x - y, INDEX), "-(x + y) -> -x - y  over INDEX"),
         (law("less", ~(x < y), y <= x, INDEX), "~(x < y) -> y <= x  over INDEX"),
         (law("sub", x - (y - x), x - y + x, INDEX), "x - (y - x) -> x - y + x  over INDEX"),
     ],
-)  # fmt: skip
+)
 def test_laws_print_as_people_write_them(one, text):
     assert str(one) == text
 

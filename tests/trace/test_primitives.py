@@ -44,14 +44,28 @@ def p(shape=(), dtype=FLOAT32, index=0):
 
 
 OF_REALS = {
-    Op.MAX, Op.MIN, Op.LT, Op.LE, Op.MOD, Op.FLOOR, Op.CEIL, Op.ROUND, Op.ATAN2, Op.CBRT, Op.ERF,
-    Op.ERFC, Op.ERFINV, Op.LGAMMA, Op.DIGAMMA,
-}  # fmt: skip
+    Op.MAX,
+    Op.MIN,
+    Op.LT,
+    Op.LE,
+    Op.MOD,
+    Op.FLOOR,
+    Op.CEIL,
+    Op.ROUND,
+    Op.ATAN2,
+    Op.CBRT,
+    Op.ERF,
+    Op.ERFC,
+    Op.ERFINV,
+    Op.LGAMMA,
+    Op.DIGAMMA,
+}
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
-@pytest.mark.parametrize("op", sorted(UNARY | BINARY | COMPARE, key=lambda op: op.value),
-                         ids=lambda op: op.value)  # fmt: skip
+@pytest.mark.parametrize(
+    "op", sorted(UNARY | BINARY | COMPARE, key=lambda op: op.value), ids=lambda op: op.value
+)
 def test_what_types_has_that_type(op, dtype):
     """The oracle is the judge: its result has the shape and dtype that were promised."""
     src = [p((2,), dtype, i) for i in range(1 if op in UNARY else 2)]
@@ -108,22 +122,47 @@ def refuse(op, src, arg=None):
         (Op.CONCAT, [p((2,)), p((2,), INT32)], 0, DTypeError, "one dtype"),
         (Op.REDUCE, [p((2,))], Reduce(Op.ADD, (1,)), AxisError, "not there"),
         (Op.REDUCE, [p((2,), BOOL)], Reduce(Op.ADD, (0,)), DTypeError, "needs numbers"),
-        (Op.DOT, [p((2, 3)), p((2, 3))], Dot((1,), (0,), (), (), FLOAT32), ShapeError,
-         "needs axis 1 of the first operand to equal axis 0 of the second"),
-        (Op.DOT, [p((3,)), p((3,), INT32)], Dot((0,), (0,), (), (), FLOAT32), DTypeError,
-         "one dtype"),
-        (Op.CONV, [p((1, 5, 2)), p((3, 3, 4))],
-         Conv((1,), ((0, 0),), (1,), (1,), 1, 1, FLOAT32), ShapeError, "3 input channels"),
-        (Op.CONV, [p((1, 5, 2)), p((3, 3, 2, 4))],
-         Conv((1,), ((0, 0),), (1,), (1,), 1, 1, FLOAT32), ShapeError, "as many window axes"),
+        (
+            Op.DOT,
+            [p((2, 3)), p((2, 3))],
+            Dot((1,), (0,), (), (), FLOAT32),
+            ShapeError,
+            "needs axis 1 of the first operand to equal axis 0 of the second",
+        ),
+        (
+            Op.DOT,
+            [p((3,)), p((3,), INT32)],
+            Dot((0,), (0,), (), (), FLOAT32),
+            DTypeError,
+            "one dtype",
+        ),
+        (
+            Op.CONV,
+            [p((1, 5, 2)), p((3, 3, 4))],
+            Conv((1,), ((0, 0),), (1,), (1,), 1, 1, FLOAT32),
+            ShapeError,
+            "3 input channels",
+        ),
+        (
+            Op.CONV,
+            [p((1, 5, 2)), p((3, 3, 2, 4))],
+            Conv((1,), ((0, 0),), (1,), (1,), 1, 1, FLOAT32),
+            ShapeError,
+            "as many window axes",
+        ),
         (Op.GATHER, [p((4,)), p((2, 1))], Gather(0, (1,)), DTypeError, "integer indices"),
         (Op.GATHER, [p((4,)), p((2, 1), INT32)], Gather(0, (5,)), ShapeError, "windows inside"),
-        (Op.SCATTER, [p((4,)), p((2, 1), INT32), p((3, 1))], Scatter(0, Op.ADD), ShapeError,
-         "one update for each index"),
+        (
+            Op.SCATTER,
+            [p((4,)), p((2, 1), INT32), p((3, 1))],
+            Scatter(0, Op.ADD),
+            ShapeError,
+            "one update for each index",
+        ),
         (Op.SORT, [p((2,)), p((3,))], Sort(1), ShapeError, "one shape"),
         (Op.SORT, [p()], Sort(1), ShapeError, "at least one axis"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_is_refused_in_words(op, src, arg, kind, words):
     error = refuse(op, src, arg)
     assert isinstance(error, kind)
@@ -144,13 +183,21 @@ def test_a_refusal_shows_what_was_got():
         (UOp(Op.PAD, (p((2, 0)), p()), Pad((1, 1), (0, 2), (3, 3))), (6, 3)),
         (UOp(Op.SHRINK, (p((7,)),), Shrink((1,), (7,), (2,))), (3,)),
         (UOp(Op.SHRINK, (p((7,)),), Shrink((2,), (2,), (5,))), (0,)),
-        (UOp(Op.DOT, (p((5, 2, 3)), p((4, 5, 3))), Dot((2,), (2,), (0,), (1,), FLOAT32)),
-         (5, 2, 4)),
-        (UOp(Op.CONV, (p((2, 9, 7, 4)), p((3, 3, 2, 6))),
-             Conv((2, 1), ((1, 1), (0, 0)), (1, 1), (1, 2), 2, 1, FLOAT32)), (2, 5, 3, 6)),
+        (
+            UOp(Op.DOT, (p((5, 2, 3)), p((4, 5, 3))), Dot((2,), (2,), (0,), (1,), FLOAT32)),
+            (5, 2, 4),
+        ),
+        (
+            UOp(
+                Op.CONV,
+                (p((2, 9, 7, 4)), p((3, 3, 2, 6))),
+                Conv((2, 1), ((1, 1), (0, 0)), (1, 1), (1, 2), 2, 1, FLOAT32),
+            ),
+            (2, 5, 3, 6),
+        ),
         (UOp(Op.GATHER, (p((3, 5, 6)), p((3, 8, 1), INT32)), Gather(1, (2, 6))), (3, 8, 2, 6)),
     ],
-)  # fmt: skip
+)
 def test_shapes_that_need_thought(u, shape):
     assert u.shape == shape
 
@@ -175,12 +222,21 @@ def test_names_of_types():
 RNG = np.random.default_rng(0)
 MANY = {Op.CONCAT: 2, Op.WHERE: 3, Op.FMA: 3}
 LINEAR_ARGS = {
-    Op.CAST: FLOAT64, Op.RESHAPE: (3, 2), Op.PERMUTE: (1, 0), Op.EXPAND: (2, 3),
-    Op.SHRINK: Shrink((0, 1), (2, 3), (1, 1)), Op.FLIP: (1,), Op.CONCAT: 0,
-    Op.REDUCE: Reduce(Op.ADD, (0,)), Op.DOT: Dot((0,), (0,), (), (), FLOAT64),
-    Op.PAD: Pad((1, 0), (0, 2), (1, 0)), Op.CONV: Conv((1,), ((1, 0),), (1,), (1,), 1, 1, FLOAT64),
-    Op.FFT: Fft(FftType.IFFT, (3,)), Op.GATHER: Gather(0, (1, 3)), Op.SCATTER: Scatter(0, Op.ADD),
-}  # fmt: skip
+    Op.CAST: FLOAT64,
+    Op.RESHAPE: (3, 2),
+    Op.PERMUTE: (1, 0),
+    Op.EXPAND: (2, 3),
+    Op.SHRINK: Shrink((0, 1), (2, 3), (1, 1)),
+    Op.FLIP: (1,),
+    Op.CONCAT: 0,
+    Op.REDUCE: Reduce(Op.ADD, (0,)),
+    Op.DOT: Dot((0,), (0,), (), (), FLOAT64),
+    Op.PAD: Pad((1, 0), (0, 2), (1, 0)),
+    Op.CONV: Conv((1,), ((1, 0),), (1,), (1,), 1, 1, FLOAT64),
+    Op.FFT: Fft(FftType.IFFT, (3,)),
+    Op.GATHER: Gather(0, (1, 3)),
+    Op.SCATTER: Scatter(0, Op.ADD),
+}
 
 
 def _operands(op):
@@ -221,8 +277,14 @@ def test_linear_ops_are_linear_where_they_say_so(op):
         zero = run(np.zeros_like(a))
         assert np.allclose(run(a + 2 * b) - zero, (run(a) - zero) + 2 * (run(b) - zero))
         together = op in (
-            Op.PAD, Op.CONCAT, Op.WHERE, Op.ADD, Op.SUB, Op.SCATTER, Op.COMPLEX,
-        )  # fmt: skip
+            Op.PAD,
+            Op.CONCAT,
+            Op.WHERE,
+            Op.ADD,
+            Op.SUB,
+            Op.SCATTER,
+            Op.COMPLEX,
+        )
         assert together or not zero.any()
 
 

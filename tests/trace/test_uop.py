@@ -30,9 +30,17 @@ x, y = param(0), param(1)
 
 
 def test_equal_numbers_of_other_types_are_other_nodes():
-    numbers = [const(1, INT32), const(1, INT64), const(1.0, FLOAT32), const(1.0, FLOAT64),
-               const(True, BOOL), const(0.0, FLOAT32), const(-0.0, FLOAT32), const(0, INT32),
-               const(False, BOOL)]  # fmt: skip
+    numbers = [
+        const(1, INT32),
+        const(1, INT64),
+        const(1.0, FLOAT32),
+        const(1.0, FLOAT64),
+        const(True, BOOL),
+        const(0.0, FLOAT32),
+        const(-0.0, FLOAT32),
+        const(0, INT32),
+        const(False, BOOL),
+    ]
     assert len(set(numbers)) == len(numbers)
     assert x + 0.0 is not x + -0.0
     assert x * 1 is x * 1.0 is x * True  # a Python scalar takes the dtype of the node
@@ -173,8 +181,15 @@ def test_operators_take_scalars_on_either_side():
     assert (x >= y) is (y <= x)
     assert (i // 2).op is Op.FLOORDIV
     assert [u.op for u in (i % 2, i & 1, i | 1, i ^ 1, i << 1, i >> 1, ~i, -i)] == [
-        Op.MOD, Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR, Op.NOT, Op.NEG
-    ]  # fmt: skip
+        Op.MOD,
+        Op.AND,
+        Op.OR,
+        Op.XOR,
+        Op.SHL,
+        Op.SHR,
+        Op.NOT,
+        Op.NEG,
+    ]
 
 
 def test_shape_dtype_and_size_are_known():

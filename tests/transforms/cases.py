@@ -32,7 +32,7 @@ from tfn.trace.interpreter import Nest
 from tfn.trace.jaxpr import function, param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
-from tfn.transforms import rules
+from tfn.transforms import custom_rules
 
 Graph = Callable[..., UOp]
 RNG = np.random.default_rng(7)
@@ -108,15 +108,24 @@ def bits(op: Op, *xs: np.ndarray[Any, Any]) -> Case:
 
 def reduction(op: Op, name: str, *axes: int) -> Case:
     """A reduction of three axes."""
-    return Case(f"reduce {op.value} {name}", Op.REDUCE,
-                lambda x: UOp(Op.REDUCE, (x,), Reduce(op, axes)), (normal(3, 2, 5),))  # fmt: skip
+    return Case(
+        f"reduce {op.value} {name}",
+        Op.REDUCE,
+        lambda x: UOp(Op.REDUCE, (x,), Reduce(op, axes)),
+        (normal(3, 2, 5),),
+    )
 
 
 def place(op: Op, axis: int) -> Case:
     """Where the first extreme along an axis is, beside a sum that has a derivative."""
-    return Case(f"place of {op.value} {axis}", Op.REDUCE,
-                lambda x: as_float(UOp(Op.REDUCE, (x,), Reduce(op, (axis,), INT32)))
-                + build.add_up(x, (axis,)), (normal(3, 2, 5),))  # fmt: skip
+    return Case(
+        f"place of {op.value} {axis}",
+        Op.REDUCE,
+        lambda x: (
+            as_float(UOp(Op.REDUCE, (x,), Reduce(op, (axis,), INT32))) + build.add_up(x, (axis,))
+        ),
+        (normal(3, 2, 5),),
+    )
 
 
 def weighed(z: UOp) -> UOp:
@@ -152,12 +161,25 @@ def fourier(kind: FftType, *lengths: int) -> Case:
     if kind is FftType.RFFT:
         return Case(f"rfft {lengths}", Op.FFT, graph, (normal(*shape),))
     parts = halved if kind is FftType.IRFFT else shape
-    return Case(f"{kind.value} {lengths}", Op.FFT, lambda x, y: graph(build.complex_(x, y)),
-                (normal(*parts), normal(*parts)))  # fmt: skip
+    return Case(
+        f"{kind.value} {lengths}",
+        Op.FFT,
+        lambda x, y: graph(build.complex_(x, y)),
+        (normal(*parts), normal(*parts)),
+    )
 
 
-def conv(name: str, x: tuple[int, ...], w: tuple[int, ...], strides: Any, padding: Any,
-         dilation_x: Any, dilation_w: Any, groups: int = 1, batches: int = 1) -> Case:  # fmt: skip
+def conv(
+    name: str,
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    strides: Any,
+    padding: Any,
+    dilation_x: Any,
+    dilation_w: Any,
+    groups: int = 1,
+    batches: int = 1,
+) -> Case:
     """A convolution."""
     arg = Conv(strides, padding, dilation_x, dilation_w, groups, batches, FLOAT64)
     return Case(
@@ -165,19 +187,31 @@ def conv(name: str, x: tuple[int, ...], w: tuple[int, ...], strides: Any, paddin
     )
 
 
-def scatter(op: Op, name: str, batch: int, x: tuple[int, ...], indices: np.ndarray[Any, Any],
-            updates: tuple[int, ...]) -> Case:  # fmt: skip
+def scatter(
+    op: Op,
+    name: str,
+    batch: int,
+    x: tuple[int, ...],
+    indices: np.ndarray[Any, Any],
+    updates: tuple[int, ...],
+) -> Case:
     """A scatter."""
     graph: Graph = lambda a, u, i: build.scatter(a, i, u, op, batch)
     inputs = normal(*x), normal(*updates)
     return Case(f"scatter {op.value} {name}", Op.SCATTER, graph, inputs, (indices,))
 
 
-def gather(name: str, batch: int, x: tuple[int, ...], indices: np.ndarray[Any, Any],
-           sizes: tuple[int, ...]) -> Case:  # fmt: skip
+def gather(
+    name: str, batch: int, x: tuple[int, ...], indices: np.ndarray[Any, Any], sizes: tuple[int, ...]
+) -> Case:
     """A gather."""
-    return Case(f"gather {name}", Op.GATHER, lambda a, i: build.gather(a, i, sizes, batch),
-                (normal(*x),), (indices,))  # fmt: skip
+    return Case(
+        f"gather {name}",
+        Op.GATHER,
+        lambda a, i: build.gather(a, i, sizes, batch),
+        (normal(*x),),
+        (indices,),
+    )
 
 
 def _sorted(keys: int) -> Graph:
@@ -272,9 +306,9 @@ class _ByHand:
         return [sum(slope[1:], slope[0])]
 
     def transpose(self, pull: Any, u: UOp, cts: Any, moving: Any) -> Any:
-        return rules.through(pull, u, cts, moving)
+        return custom_rules.through(pull, u, cts, moving)
 
-    def lanes(self, lane: rules.Lane) -> rules.Lane:
+    def lanes(self, lane: custom_rules.Lane) -> custom_rules.Lane:
         return lane
 
 

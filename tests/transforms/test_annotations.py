@@ -20,10 +20,15 @@ def scores(w: Float[Array, "d k"], x: Float[Array, "batch d"]) -> Float[Array, "
     return x @ w
 
 
-@pytest.mark.parametrize("transform", [
-    tfn.jit, lambda f: tfn.vmap(f, in_axes=None, axis_size=2),
-    lambda f: tfn.grad(lambda *xs: f(*xs).sum()), lambda f: functools.partial(tfn.jvp, f),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "transform",
+    [
+        tfn.jit,
+        lambda f: tfn.vmap(f, in_axes=None, axis_size=2),
+        lambda f: tfn.grad(lambda *xs: f(*xs).sum()),
+        lambda f: functools.partial(tfn.jvp, f),
+    ],
+)
 def test_what_fits_passes(transform):
     if transform(scores).__class__ is functools.partial:
         xs = (ONES((3, 2)), ONES((5, 3)))
@@ -84,11 +89,14 @@ def test_shapes(annotation, good, bad):
     assert bad is None or refused(annotation, bad)
 
 
-@pytest.mark.parametrize(("annotation", "good", "bad"), [
-    (Float[Array, "n"], tnp.ones(4, "bfloat16"), tnp.ones(4, int)),
-    (Int[Array, "n"], tnp.ones(4, "int8"), ONES(4)),
-    (Bool[Array, "n"], ONES(4) > 0, ONES(4)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("annotation", "good", "bad"),
+    [
+        (Float[Array, "n"], tnp.ones(4, "bfloat16"), tnp.ones(4, int)),
+        (Int[Array, "n"], tnp.ones(4, "int8"), ONES(4)),
+        (Bool[Array, "n"], ONES(4) > 0, ONES(4)),
+    ],
+)
 def test_dtypes(annotation, good, bad):
     assert not refused(annotation, good, DTypeError)
     assert refused(annotation, bad, DTypeError)

@@ -13,9 +13,9 @@ import tfn.numpy as tnp
 from tests.lower.crew import run
 from tfn.errors import ArgumentError, StaticArgumentError
 from tfn.hw.cpu.target import host
-from tfn.lower import cut
-from tfn.lower.kernel import Call, Program, routines
+from tfn.lower.fuse import boundaries
 from tfn.lower.pipeline import lower
+from tfn.lower.program import Call, Program, routines
 from tfn.trace.op import Op
 from tfn.trace.uop import walk
 
@@ -212,8 +212,8 @@ def test_kernels_and_text_of_routines_do_not_grow_with_the_calls(gradient: bool)
 
 def test_a_function_is_traced_and_cut_once(monkeypatch: pytest.MonkeyPatch) -> None:
     cuts, traces = [], []
-    kernels = cut.kernels
-    monkeypatch.setattr(cut, "kernels", lambda *a: (cuts.append(a[0]), kernels(*a))[1])
+    kernels = boundaries.kernels
+    monkeypatch.setattr(boundaries, "kernels", lambda *a: (cuts.append(a[0]), kernels(*a))[1])
 
     @tfn.call
     def layer(w: Any, x: Any) -> Any:

@@ -14,8 +14,8 @@ from tests.lax.control import check
 from tfn import checkpoint_policies as policies
 from tfn import lax
 from tfn.errors import ArgumentError
+from tfn.trace.inline import plain
 from tfn.trace.op import Op
-from tfn.trace.unfold import plain
 from tfn.trace.uop import walk
 
 LAYERS, WIDTH, ROWS = 16, 32, 128
@@ -158,11 +158,17 @@ def test_higher_orders_and_nesting() -> None:
     inner = tfn.checkpoint(tnp.sin)
     f = tfn.checkpoint(lambda x: inner(x) * inner(2 * x))
     g = lambda x: tnp.sin(x) * tnp.sin(2 * x)
-    for transform in (tfn.grad, lambda h: tfn.grad(tfn.grad(h)), tfn.hessian,
-                      lambda h: tfn.grad(tfn.grad(tfn.grad(h)))):  # fmt: skip
+    for transform in (
+        tfn.grad,
+        lambda h: tfn.grad(tfn.grad(h)),
+        tfn.hessian,
+        lambda h: tfn.grad(tfn.grad(tfn.grad(h))),
+    ):
         check(transform(f)(0.7), transform(g)(0.7))
-        check(tfn.jit(tfn.vmap(transform(f)))(tnp.array([0.7, 0.1])),
-              tfn.vmap(transform(g))(tnp.array([0.7, 0.1])))  # fmt: skip
+        check(
+            tfn.jit(tfn.vmap(transform(f)))(tnp.array([0.7, 0.1])),
+            tfn.vmap(transform(g))(tnp.array([0.7, 0.1])),
+        )
 
 
 def test_effects_happen_once(capfd: Any) -> None:

@@ -74,8 +74,10 @@ def test_trees() -> None:
     def f(p: Any) -> Any:
         return {"y": p["a"] * 2}, lambda ct: {"a": ct["y"] * 5, "b": None}
 
-    check(tfn.grad(lambda p: f(p)["y"])({"a": 1.0, "b": 2.0}),
-          {"a": tnp.array(5.0), "b": tnp.array(0.0)})  # fmt: skip
+    check(
+        tfn.grad(lambda p: f(p)["y"])({"a": 1.0, "b": 2.0}),
+        {"a": tnp.array(5.0), "b": tnp.array(0.0)},
+    )
     with pytest.raises(ArgumentError, match=r"must return a pair \(result, gradient\)"):
         tfn.custom_gradient(lambda x: x)(1.0)
 

@@ -11,8 +11,9 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tfn import lax, run
+from tfn import lax
 from tfn.config import config
+from tfn.eager import operands, run
 from tfn.errors import (
     ArgumentError,
     ConcretizationTypeError,
@@ -21,7 +22,6 @@ from tfn.errors import (
     TfnError,
     UnexpectedTracerError,
 )
-from tfn.numpy import operands
 from tfn.trace.bind import Making
 
 
@@ -317,10 +317,15 @@ def test_kinds_of_arguments_in_turn() -> None:
     f = tfn.jit(lambda x, y: x * y)
     x, n = tnp.arange(3.0), np.full(3, 2, np.float32)
     calls: list[tuple[Any, Any, list[float], bool]] = [
-        (x, 0.5, [0, 0.5, 1], False), (x, n, [0, 2, 4], False), (0.5, True, [0.5] * 1, True),
-        (x, 3, [0, 3, 6], False), (x, x, [0, 1, 4], False), (2.5, 2, [5.0], True),
-        (n, tnp.int32(2), [4, 4, 4], False), (x, np.float64(2), [0, 2, 4], False),
-    ]  # fmt: skip
+        (x, 0.5, [0, 0.5, 1], False),
+        (x, n, [0, 2, 4], False),
+        (0.5, True, [0.5] * 1, True),
+        (x, 3, [0, 3, 6], False),
+        (x, x, [0, 1, 4], False),
+        (2.5, 2, [5.0], True),
+        (n, tnp.int32(2), [4, 4, 4], False),
+        (x, np.float64(2), [0, 2, 4], False),
+    ]
     for _ in range(3):
         for a, b, expected, weak in calls:
             found = f(a, b)

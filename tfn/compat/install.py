@@ -30,8 +30,10 @@ def install_as_jax() -> None:
     if known is not None:
         if isinstance(known.__spec__, ModuleSpec) and known.__spec__.origin == ORIGIN:
             return
-        raise ArgumentError("JAX itself has been imported already",
-                            hint="call install_as_jax() before everything else")  # fmt: skip
+        raise ArgumentError(
+            "JAX itself has been imported already",
+            hint="call install_as_jax() before everything else",
+        )
     config.update("jax_debug_key_reuse", False)
     for name, names in MODULES.items():
         module = sys.modules[name] = _module(name, names)

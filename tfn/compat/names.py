@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from tfn.frozen import frozen
+from tfn._support.frozen import frozen
 
 VERSION = "0.7.1"
 """The version of JAX whose public names these are: some libraries ask."""

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from tfn import run
 from tfn.array import Array
 from tfn.compat.names import VERSION
 from tfn.config import config as tfn_config
 from tfn.dtypes import DType
+from tfn.eager import run
 from tfn.errors import ArgumentError
 from tfn.trace.op import Shape
 from tfn.transforms.jit import jit as tfn_jit
@@ -140,8 +140,17 @@ Sharding = NamedSharding | SingleDeviceSharding
 
 # Compilation.
 
-_HINTS = frozenset({"inline", "keep_unused", "device", "backend", "in_shardings", "out_shardings",
-                    "compiler_options"})  # fmt: skip
+_HINTS = frozenset(
+    {
+        "inline",
+        "keep_unused",
+        "device",
+        "backend",
+        "in_shardings",
+        "out_shardings",
+        "compiler_options",
+    }
+)
 
 
 def jit(fun: Callable[..., Any] | None = None, **options: Any) -> Any:

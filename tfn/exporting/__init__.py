@@ -1,7 +1,7 @@
 """Programs for others: one function in C, an object, a library or WebAssembly, with a header.
 
 In reading order:
-    door: `tfn.export`: what writes files, and beside it what makes bytes.
+    api: `tfn.export`: what writes files, and beside it what makes bytes.
     export: a function traced, lowered and written to files.
     verify: `tfn.verify`: every load and store is in bounds, by proof.
     signature: what the function takes and gives, by the names a caller uses.
@@ -9,11 +9,11 @@ In reading order:
     source: the same program as one C file.
     module: the same as one module of LLVM IR, for objects, libraries and WebAssembly.
     load: `tfn.load`: a library called from Python.
-    dimension: sizes that are not known yet, and what constraints say of them.
+    symbolic_dims: sizes that are not known yet, and what constraints say of them.
     codec: plain values as canonical bytes.
-    envelope: a head by which bytes are known to be whole, and functions as rows.
+    container: a head by which bytes are known to be whole, and functions as rows.
     portable: a closed function with its signature, for other processes and machines.
-    fit: traces at several sizes, as one whose integers are polynomials.
+    generalize: traces at several sizes, as one whose integers are polynomials.
     symbolic: one function for many sizes.
     serialize: portable functions as bytes, and back.
 """

@@ -23,7 +23,7 @@ import numpy as np
 
 from tfn.dtypes import SHORT, DType
 from tfn.errors import ExportError
-from tfn.exporting.dimension import Polynomial, Ratio
+from tfn.exporting.symbolic_dims import Polynomial, Ratio
 from tfn.trace.argument import (
     Call,
     Cond,
@@ -48,9 +48,28 @@ from tfn.trace.op import Op
 
 RECORDS: dict[str, type[Any]] = {
     kind.__name__: kind
-    for kind in (Call, Cond, Const, Conv, Dot, Fft, Function, Gather, Iota, Pad, Param, Polynomial,
-                 Ratio, Reduce, Scan, Scatter, Shrink, Sort, While)
-}  # fmt: skip
+    for kind in (
+        Call,
+        Cond,
+        Const,
+        Conv,
+        Dot,
+        Fft,
+        Function,
+        Gather,
+        Iota,
+        Pad,
+        Param,
+        Polynomial,
+        Ratio,
+        Reduce,
+        Scan,
+        Scatter,
+        Shrink,
+        Sort,
+        While,
+    )
+}
 """The classes of records that bytes may hold."""
 DEEPEST = 100
 _DTYPES = {short: dtype for dtype, short in SHORT.items()}

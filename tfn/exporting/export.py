@@ -17,25 +17,26 @@ from typing import Any
 import numpy as np
 
 from tfn import tree
+from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError, ExportError, MissingPackageError
 from tfn.exporting.header import header
 from tfn.exporting.module import module
 from tfn.exporting.signature import Field, Signature, identifier, named
 from tfn.exporting.source import source
-from tfn.exporting.verify import report
-from tfn.frozen import frozen
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.compile.link import link
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.target import host
 from tfn.hw.cpu.target import named as target_named
+from tfn.inspect.verify import report
 from tfn.lower import pipeline
-from tfn.lower.kernel import Program, Target, host_calls
-from tfn.lower.overwrite import overwrites
+from tfn.lower.codegen.render import driver, llvm
+from tfn.lower.codegen.render.c import driver as c_driver
+from tfn.lower.codegen.render.c import kernel as c_kernel
+from tfn.lower.memory.in_place import overwrites
 from tfn.lower.pipeline import Language
-from tfn.lower.render import driver, llvm
-from tfn.lower.render.c import driver as c_driver
-from tfn.lower.render.c import kernel as c_kernel
+from tfn.lower.program import Program, host_calls
+from tfn.lower.target.target import Target
 from tfn.trace import bind
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
@@ -89,9 +90,18 @@ class Request:
     constants: tuple[str, ...]
 
 
-def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str = "",
-           name: str = "", target: Target | str = "", embed: Any = (), threads: int = 1,
-           unproved: str = "refuse", **kwargs: Any) -> Exported:  # fmt: skip
+def export(
+    function: Callable[..., Any],
+    *args: Any,
+    path: str | Path,
+    kind: str = "",
+    name: str = "",
+    target: Target | str = "",
+    embed: Any = (),
+    threads: int = 1,
+    unproved: str = "refuse",
+    **kwargs: Any,
+) -> Exported:
     """Write a function to files that need neither Python nor tfn.
 
     Args:
@@ -131,13 +141,17 @@ def export(function: Callable[..., Any], *args: Any, path: str | Path, kind: str
     if not isinstance(target, Target):
         target = target_named(target or ("wasm32" if kind == "wasm" else "host"))
     if (kind == "wasm") != target.triple.startswith("wasm") and kind != "c":
-        raise ArgumentError(f"{kind} cannot be made for {target.triple}",
-                            hint="leave the target out, or take kind='c'")  # fmt: skip
+        raise ArgumentError(
+            f"{kind} cannot be made for {target.triple}",
+            hint="leave the target out, or take kind='c'",
+        )
     if unproved not in ("refuse", "allow"):
         raise ArgumentError("unproved is 'refuse' or 'allow'", got=repr(unproved))
     if threads < 1 or (threads > 1 and kind != "c"):
-        raise ArgumentError("export makes programs for several threads in C only",
-                            got=f"threads={threads}, kind={kind!r}")  # fmt: skip
+        raise ArgumentError(
+            "export makes programs for several threads in C only",
+            got=f"threads={threads}, kind={kind!r}",
+        )
     request = closed(function, args, kwargs, embed)
     language = C_TOGETHER if threads > 1 else C if kind == "c" else ALONE
     program = lowered(request.jaxpr, target, language)
@@ -172,8 +186,9 @@ def _require(program: Program, target: Target, language: Language) -> None:
         )
 
 
-def binary(kind: str, signature: Signature, program: Program,
-           places: Sequence[Field | bytes]) -> bytes:  # fmt: skip
+def binary(
+    kind: str, signature: Signature, program: Program, places: Sequence[Field | bytes]
+) -> bytes:
     """An object, or what is linked of it.
 
     Raises:
@@ -190,8 +205,9 @@ def binary(kind: str, signature: Signature, program: Program,
     return link(data, target, (signature.name, f"{signature.name}_manifest"))
 
 
-def closed(function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any],
-           embed: Any) -> Request:  # fmt: skip
+def closed(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], embed: Any
+) -> Request:
     """The closed function of arguments, with the names of all that it takes and gives."""
     jitted = function if isinstance(function, Jitted) else Jitted(function)
     split = jitted.static.split(jitted.function, args, kwargs)
@@ -225,8 +241,9 @@ def _owners(structure: tree.Structure, positions: Sequence[int]) -> list[int | s
     return owners
 
 
-def _chosen(jitted: Jitted, embed: Sequence[int | str], args: Sequence[Any],
-            kwargs: dict[str, Any]) -> list[int | str]:  # fmt: skip
+def _chosen(
+    jitted: Jitted, embed: Sequence[int | str], args: Sequence[Any], kwargs: dict[str, Any]
+) -> list[int | str]:
     """The arguments to embed: those by position as numbers, others as names."""
     names = parameter_names(jitted.function, len(args))
     chosen: list[int | str] = []
@@ -246,8 +263,10 @@ def _chosen(jitted: Jitted, embed: Sequence[int | str], args: Sequence[Any],
 def _data(leaf: Any, path: str) -> bytes:
     """The bytes of an array that is embedded."""
     if isinstance(leaf, ShapeDtypeStruct):
-        raise ArgumentError(f"{path} is embedded, and has no value",
-                            hint="pass an array instead of a ShapeDtypeStruct")  # fmt: skip
+        raise ArgumentError(
+            f"{path} is embedded, and has no value",
+            hint="pass an array instead of a ShapeDtypeStruct",
+        )
     return np.ascontiguousarray(bind.face().asarray(leaf)).tobytes()
 
 
@@ -268,8 +287,9 @@ def lowered(jaxpr: Jaxpr, target: Target, language: Language) -> Program:
     return pipeline.program(jaxpr, plan, language)
 
 
-def described(request: Request, program: Program, name: str, target: Target,
-              threads: int) -> tuple[Signature, list[Field | bytes]]:  # fmt: skip
+def described(
+    request: Request, program: Program, name: str, target: Target, threads: int
+) -> tuple[Signature, list[Field | bytes]]:
     """The signature, and for each input of the program its field, or its data."""
     given = [i for i in range(len(program.inputs)) if i not in request.values]
     inputs = named([request.paths[i] for i in given], [program.inputs[i] for i in given])
@@ -282,8 +302,9 @@ def described(request: Request, program: Program, name: str, target: Target,
     alike = {output: fields[i].name for output, i in over.items() if not _crossed(output, over)}
     taken = [field.name for field in inputs]
     outputs = named(request.results, program.outputs, taken, alike)
-    places = [request.values[i] if i in request.values else fields[i]
-              for i in range(len(program.inputs))]  # fmt: skip
+    places = [
+        request.values[i] if i in request.values else fields[i] for i in range(len(program.inputs))
+    ]
     signature = Signature(
         name, inputs, outputs, request.constants, program.arena_bytes, threads, target
     )

@@ -5,8 +5,15 @@ from __future__ import annotations
 from tfn.dtypes import DType
 from tfn.exporting.signature import ABI, ALIGNMENT, Field, Signature
 
-TYPES = {"bool": "uint8_t", "float16": "uint16_t", "bfloat16": "uint16_t", "float32": "float",
-         "float64": "double", "complex64": "float", "complex128": "double"}  # fmt: skip
+TYPES = {
+    "bool": "uint8_t",
+    "float16": "uint16_t",
+    "bfloat16": "uint16_t",
+    "float32": "float",
+    "float64": "double",
+    "complex64": "float",
+    "complex128": "double",
+}
 """C types of dtypes; integers have their own names."""
 ERRORS = (
     ("OK", "all outputs are written"),
@@ -136,11 +143,12 @@ def _table(title: str, fields: tuple[Field, ...]) -> str:
         )
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(3)]
     lines = [
-        "     " + "  ".join(
+        "     "
+        + "  ".join(
             [*(cell.ljust(width) for cell, width in zip(row, widths)), "; ".join(row[3:])]
         ).rstrip()
         for row in rows
-    ]  # fmt: skip
+    ]
     return "\n".join([f"   {title}:", *(line.replace("*/", "* /") for line in lines)])
 
 

@@ -20,7 +20,7 @@ from tfn.dtypes import canonical
 from tfn.errors import ArgumentError, DTypeError, ExportError, ShapeError
 from tfn.exporting.header import ERRORS
 from tfn.exporting.signature import ABI, ALIGNMENT, MAGIC, Field, Signature
-from tfn.lower.kernel import Target
+from tfn.lower.target.target import Target
 
 _HINT = "export it again, or copy it again"
 _DIGEST = 64
@@ -51,8 +51,11 @@ def load(path: str | Path) -> Loaded:
     try:
         library = ctypes.CDLL(str(path.resolve()))
     except OSError as error:
-        raise ExportError(f"the system does not load {path.name}", got=str(error),
-                          hint=f"it was made for {signature.target.triple}") from None  # fmt: skip
+        raise ExportError(
+            f"the system does not load {path.name}",
+            got=str(error),
+            hint=f"it was made for {signature.target.triple}",
+        ) from None
     return Loaded(signature, library)
 
 
@@ -74,8 +77,11 @@ def manifest(data: bytes, name: str) -> Signature:
     except ValueError as error:
         raise ExportError(f"{name} is damaged", got=str(error), hint=_HINT) from None
     if record["abi"] != ABI:
-        raise ExportError(f"{name} was exported by another version of tfn",
-                          got=f"ABI {record['abi']} instead of {ABI}", hint=_HINT)  # fmt: skip
+        raise ExportError(
+            f"{name} was exported by another version of tfn",
+            got=f"ABI {record['abi']} instead of {ABI}",
+            hint=_HINT,
+        )
     triple, cpu, features = record["target"]
     return Signature(
         record["name"],
@@ -108,8 +114,9 @@ def _whole(data: bytes, name: str) -> None:
             offset, _, _, size = struct.unpack_from("<4Q", data, programs + program_size * i + 8)
             ends.append(offset + size)
     if max(ends) > len(data):
-        raise ExportError(f"{name} is cut short", hint=_HINT,
-                          got=f"{len(data):,} bytes of at least {max(ends):,}")  # fmt: skip
+        raise ExportError(
+            f"{name} is cut short", hint=_HINT, got=f"{len(data):,} bytes of at least {max(ends):,}"
+        )
 
 
 class Loaded:
@@ -147,8 +154,13 @@ class Loaded:
         memory = self._arena() if own else _room(arena, signature.arena_bytes)
         start = -(-memory.ctypes.data // ALIGNMENT) * ALIGNMENT
         addresses = [x.ctypes.data for x in (*inputs, *outputs)]
-        words = struct.pack(f"IIQ{len(addresses)}P", ABI, signature.program,
-                            memory.nbytes - (start - memory.ctypes.data), *addresses)  # fmt: skip
+        words = struct.pack(
+            f"IIQ{len(addresses)}P",
+            ABI,
+            signature.program,
+            memory.nbytes - (start - memory.ctypes.data),
+            *addresses,
+        )
         error = self._run(words, start)
         if own:
             self._idle.append(memory)

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from tfn.exporting.header import ERRORS
 from tfn.exporting.signature import ABI, ALIGNMENT, Field, Signature
 from tfn.exporting.source import copies
-from tfn.hw.cpu import support
-from tfn.lower.kernel import Program
+from tfn.hw.cpu import compiler_rt
+from tfn.lower.program import Program
 
 HEAD_BYTES = 16
 """Of the struct, before its pointers: two words of 32 bits, and one of 64."""
@@ -38,12 +38,13 @@ exit:
 """
 
 
-def module(signature: Signature, program: Program, places: Sequence[Field | bytes],
-           pointer_bytes: int) -> str:  # fmt: skip
+def module(
+    signature: Signature, program: Program, places: Sequence[Field | bytes], pointer_bytes: int
+) -> str:
     """The whole text; `places` is a field or data for each input of the program."""
     texts = [kernel.text for kernel in program.kernels] + [program.text]
     if any("half" in text for text in texts):
-        texts.append(support.HALF)
+        texts.append(compiler_rt.HALF)
     inner = _merged(texts)
     constants = [
         f"@constant{i} = internal constant [{len(place)} x i8] {_quoted(place)}, align 64"
@@ -83,8 +84,13 @@ def _quoted(data: bytes) -> str:
 class _Entry:
     """The public function as it grows: it checks all it can before anything runs."""
 
-    def __init__(self, signature: Signature, program: Program, places: Sequence[Field | bytes],
-                 pointer_bytes: int) -> None:  # fmt: skip
+    def __init__(
+        self,
+        signature: Signature,
+        program: Program,
+        places: Sequence[Field | bytes],
+        pointer_bytes: int,
+    ) -> None:
         self.signature, self.program = signature, program
         self.places, self.pointer_bytes = places, pointer_bytes
         self.lines: list[str] = []
@@ -99,8 +105,10 @@ class _Entry:
     def refuse(self, condition: str, error: str) -> None:
         """Return an error if a condition holds."""
         self.count += 1
-        self.lines += [f"  br i1 {condition}, label %{error}, label %next{self.count}",
-                       f"next{self.count}:"]  # fmt: skip
+        self.lines += [
+            f"  br i1 {condition}, label %{error}, label %next{self.count}",
+            f"next{self.count}:",
+        ]
 
     def word(self, kind: str, offset: int) -> str:
         """A member of the struct."""

@@ -16,11 +16,11 @@ from typing import Any, cast
 import numpy as np
 
 from tfn import tree
+from tfn._support.frozen import frozen
 from tfn.dtypes import DType
 from tfn.errors import ArgumentError, DTypeError, ExportError, ShapeError
 from tfn.exporting.codec import encode
-from tfn.exporting.envelope import sealed, written
-from tfn.frozen import frozen
+from tfn.exporting.container import sealed, written
 from tfn.trace import bind
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Shape
@@ -183,8 +183,10 @@ def _plain(key: Any) -> str | int:
         value = getattr(key, name, None)
         if type(value) in (str, int):
             return cast("str | int", value)
-    raise ExportError(f"arguments and results are known by text and numbers, not by {key}",
-                      hint="use keys that are str or int")  # fmt: skip
+    raise ExportError(
+        f"arguments and results are known by text and numbers, not by {key}",
+        hint="use keys that are str or int",
+    )
 
 
 def arranged(inputs: Sequence[Input], args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
@@ -215,12 +217,15 @@ def _fit(wanted: Input, leaf: Any) -> Any:
         leaf = bind.face().asarray(leaf, wanted.dtype if wanted.weak else None)
     value = as_value(leaf, str(wanted))
     for error, got, want in (
-        (ShapeError, value.shape, wanted.shape), (DTypeError, value.dtype, wanted.dtype)
-    ):  # fmt: skip
+        (ShapeError, value.shape, wanted.shape),
+        (DTypeError, value.dtype, wanted.dtype),
+    ):
         if got != want:
-            raise error("the function was serialized for other arguments",
-                        got=f"{wanted}: {show(value)}",
-                        hint=f"it takes {wanted}: {show(wanted)}")  # fmt: skip
+            raise error(
+                "the function was serialized for other arguments",
+                got=f"{wanted}: {show(value)}",
+                hint=f"it takes {wanted}: {show(wanted)}",
+            )
     return value
 
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from tfn.errors import ExportError, TfnError
 from tfn.exporting.codec import decode
-from tfn.exporting.envelope import HINT, checked, opened
+from tfn.exporting.container import HINT, checked, opened
 from tfn.exporting.portable import Input, Portable
 from tfn.exporting.symbolic import Symbolic, anyhow, symbols_of
 from tfn.trace.bind import face
@@ -73,8 +73,9 @@ def deserialize(data: bytes) -> Portable | Symbolic:
     except (TfnError, AssertionError, TypeError, ValueError, LookupError, AttributeError) as error:
         if isinstance(error, ExportError):
             raise
-        raise ExportError("serialized bytes are not a function", got=str(error),
-                          hint=HINT) from error  # fmt: skip
+        raise ExportError(
+            "serialized bytes are not a function", got=str(error), hint=HINT
+        ) from error
 
 
 def _portable(payload: Any) -> Portable | Symbolic:

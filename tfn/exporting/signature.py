@@ -13,15 +13,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
+from tfn._support.frozen import frozen
 from tfn.dtypes import DType
-from tfn.frozen import frozen
-from tfn.lower.kernel import Target
+from tfn.lower.program import ALIGNMENT as ALIGNMENT
+from tfn.lower.target.target import Target
 from tfn.trace.op import Shape
 
 ABI = 1
 """The version of the calling convention: of the struct's layout, the checks and the manifest."""
-ALIGNMENT = 64
-"""Of the arena, in bytes."""
 MAGIC = b"tfn-export:"
 """What a manifest begins with in a file: then its length, its digest, and itself, as JSON."""
 # fmt: off
@@ -66,9 +65,12 @@ class Field:
     def record(self) -> dict[str, Any]:
         """The field as JSON."""
         return {
-            "name": self.name, "path": self.path, "shape": list(self.shape),
-            "dtype": self.dtype.name, "same": self.same,
-        }  # fmt: skip
+            "name": self.name,
+            "path": self.path,
+            "shape": list(self.shape),
+            "dtype": self.dtype.name,
+            "same": self.same,
+        }
 
 
 @frozen
@@ -107,14 +109,17 @@ class Signature:
     def manifest(self) -> bytes:
         """All of it, to be found in a file: `MAGIC`, length, digest, JSON."""
         record = {
-            "abi": ABI, "name": self.name, "program": self.program,
-            "arena_bytes": self.arena_bytes, "arena_alignment": ALIGNMENT,
+            "abi": ABI,
+            "name": self.name,
+            "program": self.program,
+            "arena_bytes": self.arena_bytes,
+            "arena_alignment": ALIGNMENT,
             "threads": self.threads,
             "target": [self.target.triple, self.target.cpu, self.target.features],
             "inputs": [field.record for field in self.inputs],
             "outputs": [field.record for field in self.outputs],
             "constants": list(self.constants),
-        }  # fmt: skip
+        }
         text = json.dumps(record, separators=(",", ":")).encode()
         digest = hashlib.sha256(text).hexdigest().encode()
         return MAGIC + f"{len(text)}:".encode() + digest + b":" + text
@@ -151,8 +156,12 @@ def unique(names: Iterable[str], taken: Sequence[str] = ()) -> list[str]:
     return out
 
 
-def named(paths: Sequence[str], kinds: Sequence[tuple[Shape, DType]], taken: Sequence[str] = (),
-          same: Mapping[int, str] | None = None) -> tuple[Field, ...]:  # fmt: skip
+def named(
+    paths: Sequence[str],
+    kinds: Sequence[tuple[Shape, DType]],
+    taken: Sequence[str] = (),
+    same: Mapping[int, str] | None = None,
+) -> tuple[Field, ...]:
     """The fields of paths, shapes and dtypes."""
     names = unique(map(identifier, paths), taken)
     return tuple(

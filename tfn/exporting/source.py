@@ -9,16 +9,18 @@ import numpy as np
 
 from tfn.dtypes import DType
 from tfn.exporting.signature import Field, Signature
-from tfn.lower.kernel import Program, Space, Target
-from tfn.lower.render.c.threads import POOL
-from tfn.lower.render.c.unit import unit
+from tfn.lower.codegen.render.c.threads import POOL
+from tfn.lower.codegen.render.c.unit import unit
+from tfn.lower.program import Program, Space
+from tfn.lower.target.target import Target
 
 PER_LINE = 12
 MANIFEST_LINE = 90
 
 
-def source(signature: Signature, program: Program, places: Sequence[Field | bytes],
-           target: Target) -> str:  # fmt: skip
+def source(
+    signature: Signature, program: Program, places: Sequence[Field | bytes], target: Target
+) -> str:
     """The text of NAME.c; `places` is a field or data for each input of the program."""
     constants = [
         constant(f"constant{i}", place, dtype)

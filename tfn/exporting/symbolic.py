@@ -33,15 +33,15 @@ from typing import Any, cast
 import numpy as np
 
 from tfn import tree
+from tfn._support.frozen import frozen
 from tfn.dtypes import SHORT, DType
 from tfn.errors import ExportError, ShapeError, TfnError
 from tfn.exporting.codec import encode
-from tfn.exporting.dimension import Numbers, Polynomial, Ratio, Scope, Size, Undecided
-from tfn.exporting.envelope import sealed
-from tfn.exporting.fit import Fit, show, witnesses
+from tfn.exporting.container import sealed
+from tfn.exporting.generalize import Fit, show, witnesses
 from tfn.exporting.portable import Input, Outline, Portable, arranged, portable, stored
-from tfn.frozen import frozen
-from tfn.trace import lines
+from tfn.exporting.symbolic_dims import Numbers, Polynomial, Ratio, Scope, Size, Undecided
+from tfn.trace import source_lines
 from tfn.trace.argument import Const
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
@@ -85,8 +85,10 @@ class Symbolic:
         scope = self.scope
         broken = scope.broken(numbers)
         if broken:
-            raise ShapeError("sizes do not fulfil the constraints of the function",
-                             got=f"{show(numbers)}, and {', '.join(broken)}")  # fmt: skip
+            raise ShapeError(
+                "sizes do not fulfil the constraints of the function",
+                got=f"{show(numbers)}, and {', '.join(broken)}",
+            )
         key = tuple(numbers[s] for s in scope.symbols)
         if key not in self.made:
             put: Callable[[Any], Any] = lambda x: mapped(x, lambda p: p.at(numbers), numbers)
@@ -240,7 +242,7 @@ class _Tracing:
 
     def _fitted(self, taken: frozenset[int]) -> Symbolic:
         places = witnesses(self.scope, taken)
-        with lines.keeping():
+        with source_lines.keeping():
             traces = [self._traced(numbers) for numbers in places]
             rows, inputs = Fit(self.name, places, traces).run()
         first, texts = traces[0], tuple(c.text for c in self.scope.constraints)
@@ -255,9 +257,9 @@ class _Tracing:
                 raise ExportError(
                     f"{self.name} is not the same function at {show(least)} and above",
                     got=f"results {', '.join(map(typed, wanted))} at {show(least)}, "
-                        f"and {', '.join(map(typed, got))} of the function for larger sizes",
+                    f"and {', '.join(map(typed, got))} of the function for larger sizes",
                     hint="add a constraint, as 'b >= 2'",
-                )  # fmt: skip
+                )
 
     def _traced(self, numbers: Numbers) -> Portable:
         def sized(leaf: Any) -> Any:
@@ -311,7 +313,7 @@ def prove(found: Symbolic) -> None:
                 f"it cannot be proved that {op.value} fits for all sizes",
                 got=f"{op.value} of {kinds}: {what}; constraints: {given}",
                 hint="add a constraint, as 'b >= 2' or 'b % 8 == 0'",
-            ) from error  # fmt: skip
+            ) from error
         nodes.append(_Typed(op, sources, sized, shape, dtype))
 
 

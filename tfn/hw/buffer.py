@@ -11,6 +11,7 @@ import numpy as np
 from tfn.dtypes import DType
 
 ALIGNMENT = 64
+"""Bytes: every buffer begins at a cache line, and can be loaded by the widest vectors."""
 
 
 class Buffer:

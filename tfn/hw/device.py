@@ -7,11 +7,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tfn._support.frozen import frozen
 from tfn.dtypes import DType
-from tfn.frozen import frozen
 from tfn.hw.buffer import Buffer
-from tfn.hw.compile.cache import Counts
-from tfn.lower.kernel import Program, Target, spent
+from tfn.hw.compile.object_cache import Counts
+from tfn.lower.program import Program, spent
+from tfn.lower.target.target import Target
 from tfn.trace.op import Shape
 
 NO_TIME = 10_000

@@ -18,7 +18,8 @@ from tfn.hw.buffer import Buffer
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.device import Device, Executable
 from tfn.hw.memory import HostMemory
-from tfn.lower.kernel import Program, Target
+from tfn.lower.program import Program
+from tfn.lower.target.target import Target
 from tfn.trace.op import Shape
 
 NULL_TARGET = Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16)

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from tfn.hw.buffer import Buffer
 from tfn.hw.device import Device, Executable
 from tfn.hw.memory import HostMemory
-from tfn.lower.kernel import Program, Target
+from tfn.lower.program import Program
+from tfn.lower.target.target import Target
 from tfn.trace import oracle
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp

@@ -2,22 +2,22 @@
 
 Files in reading order:
     operand      what is accepted: arrays of one dtype, Python scalars that take it
-    functions    exp, sin, erf and their like
+    elementary    exp, sin, erf and their like
     elementwise  arithmetic, comparisons, bits, choices, casts
-    parts        signs, whole numbers, the parts of complex numbers
+    number_parts        signs, whole numbers, the parts of complex numbers
     bits         counted, read as another dtype, those of floats
     movement     shapes, slices, padding, joining, counting
     contraction  dot, dot_general, convolutions
     fourier      the discrete Fourier transform
     reduction    reductions over axes and windows, argmax, argmin
-    irregular    dynamic slices, sort, optimization_barrier
-    selection    top_k and its like
-    scattered    gather and scatter in JAX's layouts
-    closed       a user's function as part of a loop or a branch
-    segments     loops in blocks of steps: unrolled, or checkpointed
+    dynamic_indexing    dynamic slices, sort, optimization_barrier
+    top_k    top_k and its like
+    gather_scatter    gather and scatter in JAX's layouts
+    closed_functions       a user's function as part of a loop or a branch
+    loop_blocks     loops in blocks of steps: unrolled, or checkpointed
     loops        scan, while_loop, fori_loop, map
     branches     cond, switch
-    solve        custom_root, custom_linear_solve
+    custom_solve        custom_root, custom_linear_solve
     associative  associative_scan
     cumulative   cumsum, cummax and their like
     rng          random bits from a state that the caller keeps
@@ -29,15 +29,15 @@ Files in reading order:
 # ruff: noqa: I001  (reading order)
 # fmt: off
 
-from tfn.lazy import on_demand as _on_demand
+from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):
-    from tfn.lax.functions import (
-        exp as exp, exp2 as exp2, expm1 as expm1, log as log, log2 as log2, log1p as log1p,
-        sqrt as sqrt, rsqrt as rsqrt, cbrt as cbrt, sin as sin, cos as cos, tan as tan,
-        asin as asin, acos as acos, atan as atan, atan2 as atan2, sinh as sinh, cosh as cosh,
-        tanh as tanh, asinh as asinh, acosh as acosh, atanh as atanh, logistic as logistic,
-        erf as erf, erfc as erfc, erf_inv as erf_inv, lgamma as lgamma, digamma as digamma,
+    from tfn.lax.elementary import (
+        acos as acos, acosh as acosh, asin as asin, asinh as asinh, atan as atan, atan2 as atan2,
+        atanh as atanh, cbrt as cbrt, cos as cos, cosh as cosh, digamma as digamma, erf as erf,
+        erf_inv as erf_inv, erfc as erfc, exp as exp, exp2 as exp2, expm1 as expm1,
+        lgamma as lgamma, log as log, log1p as log1p, log2 as log2, logistic as logistic,
+        rsqrt as rsqrt, sin as sin, sinh as sinh, sqrt as sqrt, tan as tan, tanh as tanh,
     )
     from tfn.lax.elementwise import (
         square as square, reciprocal as reciprocal, pow as pow, integer_pow as integer_pow,
@@ -49,10 +49,10 @@ with _on_demand(globals()):
         gt as gt, ge as ge, select as select, select_n as select_n,
         convert_element_type as convert_element_type,
     )
-    from tfn.lax.parts import (
-        neg as neg, abs as abs, sign as sign, floor as floor, ceil as ceil,
-        RoundingMethod as RoundingMethod, round as round, trunc as trunc, is_finite as is_finite,
-        complex as complex, real as real, imag as imag, conj as conj,
+    from tfn.lax.number_parts import (
+        RoundingMethod as RoundingMethod, abs as abs, ceil as ceil, complex as complex,
+        conj as conj, floor as floor, imag as imag, is_finite as is_finite, neg as neg,
+        real as real, round as round, sign as sign, trunc as trunc,
     )
     from tfn.lax.bits import (
         population_count as population_count, clz as clz,
@@ -84,29 +84,32 @@ with _on_demand(globals()):
         reduce_xor as reduce_xor, reduce as reduce, argmax as argmax, argmin as argmin,
         reduce_window as reduce_window,
     )
-    from tfn.lax.irregular import (
-        dynamic_slice as dynamic_slice, dynamic_update_slice as dynamic_update_slice,
-        dynamic_slice_in_dim as dynamic_slice_in_dim, dynamic_index_in_dim as dynamic_index_in_dim,
+    from tfn.lax.dynamic_indexing import (
+        dynamic_index_in_dim as dynamic_index_in_dim, dynamic_slice as dynamic_slice,
+        dynamic_slice_in_dim as dynamic_slice_in_dim,
+        dynamic_update_index_in_dim as dynamic_update_index_in_dim,
+        dynamic_update_slice as dynamic_update_slice,
         dynamic_update_slice_in_dim as dynamic_update_slice_in_dim,
-        dynamic_update_index_in_dim as dynamic_update_index_in_dim, sort as sort,
-        sort_key_val as sort_key_val,
+        optimization_barrier as optimization_barrier, platform_dependent as platform_dependent,
+        sort as sort, sort_key_val as sort_key_val,
         with_sharding_constraint as with_sharding_constraint,
-        platform_dependent as platform_dependent, optimization_barrier as optimization_barrier,
     )
-    from tfn.lax.selection import (
-        top_k as top_k, approx_max_k as approx_max_k, approx_min_k as approx_min_k,
+    from tfn.lax.top_k import (
+        approx_max_k as approx_max_k, approx_min_k as approx_min_k, top_k as top_k,
     )
-    from tfn.lax.scattered import (
-        GatherScatterMode as GatherScatterMode, GatherDimensionNumbers as GatherDimensionNumbers,
+    from tfn.lax.gather_scatter import (
+        GatherDimensionNumbers as GatherDimensionNumbers, GatherScatterMode as GatherScatterMode,
         ScatterDimensionNumbers as ScatterDimensionNumbers, gather as gather, scatter as scatter,
-        scatter_add as scatter_add, scatter_sub as scatter_sub, scatter_mul as scatter_mul,
-        scatter_min as scatter_min, scatter_max as scatter_max,
+        scatter_add as scatter_add, scatter_max as scatter_max, scatter_min as scatter_min,
+        scatter_mul as scatter_mul, scatter_sub as scatter_sub,
     )
     from tfn.lax.loops import (
         scan as scan, while_loop as while_loop, fori_loop as fori_loop, map as map,
     )
     from tfn.lax.branches import cond as cond, switch as switch
-    from tfn.lax.solve import custom_root as custom_root, custom_linear_solve as custom_linear_solve
+    from tfn.lax.custom_solve import (
+        custom_linear_solve as custom_linear_solve, custom_root as custom_root,
+    )
     from tfn.lax.associative import associative_scan as associative_scan
     from tfn.lax.cumulative import (
         cumsum as cumsum, cumprod as cumprod, cummax as cummax, cummin as cummin,

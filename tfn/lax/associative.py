@@ -8,10 +8,11 @@ from typing import Any
 
 from tfn import tree
 from tfn.array import Array, Axes
+from tfn.eager.operands import one_axis, some_axes
 from tfn.errors import ArgumentError, ShapeError, TreeError
-from tfn.lax.closed import values
+from tfn.lax.closed_functions import values
+from tfn.lax.dynamic_indexing import optimization_barrier
 from tfn.lax.elementwise import convert_element_type
-from tfn.lax.irregular import optimization_barrier
 from tfn.lax.loops import scan
 from tfn.lax.movement import (
     broadcast,
@@ -24,12 +25,12 @@ from tfn.lax.movement import (
     transpose,
 )
 from tfn.lax.operand import show
-from tfn.numpy.operands import one_axis, some_axes
 from tfn.transforms.vmap import vmap
 
 
-def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False,
-                     axis: int = 0) -> Any:  # fmt: skip
+def associative_scan(
+    fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
+) -> Any:
     """``e0, fn(e0, e1), fn(fn(e0, e1), e2), ...`` along an axis, grouped as is fastest.
 
     Args:
@@ -58,20 +59,25 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         raise ArgumentError("associative_scan needs an array to go along")
     axes = [one_axis("associative_scan", axis, x.ndim) for x in arrays]
     if len({x.shape[a] for x, a in zip(arrays, axes)}) > 1:
-        raise ShapeError(f"associative_scan needs arrays of one size along axis {axis}",
-                         got=", ".join(f"{n}: {show(x)}" for n, x in zip(names, arrays)),
-                         )  # fmt: skip
+        raise ShapeError(
+            f"associative_scan needs arrays of one size along axis {axis}",
+            got=", ".join(f"{n}: {show(x)}" for n, x in zip(names, arrays)),
+        )
 
     def combine(left: list[Array], right: list[Array]) -> list[Array]:
         both = [tree.unflatten(structure, part) for part in (left, right)]
         out, _, found = values("the result", fn(*both))
         if found != structure:
-            raise TreeError("the function of associative_scan must return what it takes",
-                            got=f"{tree.show(found)} for {tree.show(structure)}")  # fmt: skip
+            raise TreeError(
+                "the function of associative_scan must return what it takes",
+                got=f"{tree.show(found)} for {tree.show(structure)}",
+            )
         for x, y in zip(left, out):
             if (x.shape, x.dtype) != (y.shape, y.dtype):
-                raise ArgumentError("the function of associative_scan must return what it takes",
-                                    got=f"{show(y)} for {show(x)}")  # fmt: skip
+                raise ArgumentError(
+                    "the function of associative_scan must return what it takes",
+                    got=f"{show(y)} for {show(x)}",
+                )
         return out
 
     start = [rev(x, (a,)) for x, a in zip(arrays, axes)] if reverse else arrays
@@ -137,8 +143,9 @@ def _blocks(n: int, width: int) -> int:
     return next((b for b in range(wanted, wanted // 2, -1) if n % b == 0), wanted)
 
 
-def _go_on(combine: _Combine, carry: list[Array], lines: list[Array]
-           ) -> tuple[list[Array], list[Array]]:  # fmt: skip
+def _go_on(
+    combine: _Combine, carry: list[Array], lines: list[Array]
+) -> tuple[list[Array], list[Array]]:
     """The last prefix, and all of them, which go on from a carry line by line."""
 
     def step(before: list[Array], x: list[Array]) -> tuple[list[Array], list[Array]]:
@@ -173,12 +180,15 @@ def reduce_pairs(fn: Callable[[Any, Any], Any], operands: Any, init: Any, axes: 
     arrays, names, structure = values("operands", operands)
     first, _, found = values("init_values", init)
     if found != structure:
-        raise TreeError("reduce needs one initial value for each operand",
-                        got=f"{tree.show(found)} for {tree.show(structure)}")  # fmt: skip
+        raise TreeError(
+            "reduce needs one initial value for each operand",
+            got=f"{tree.show(found)} for {tree.show(structure)}",
+        )
     if len({x.shape for x in arrays}) > 1:
-        raise ShapeError("reduce needs operands of one shape",
-                         got=", ".join(f"{n}: {show(x)}" for n, x in zip(names, arrays)),
-                         )  # fmt: skip
+        raise ShapeError(
+            "reduce needs operands of one shape",
+            got=", ".join(f"{n}: {show(x)}" for n, x in zip(names, arrays)),
+        )
     ndim = arrays[0].ndim
     gone = some_axes("reduce", axes, ndim)
     kept = [axis for axis in range(ndim) if axis not in gone]
@@ -188,12 +198,16 @@ def reduce_pairs(fn: Callable[[Any, Any], Any], operands: Any, init: Any, axes: 
 
     def combine(left: list[Array], right: list[Array]) -> list[Array]:
         """The function on each pair of elements."""
-        flat = [tree.unflatten(structure, [reshape(x, (prod(x.shape),)) for x in side])
-                for side in (left, right)]  # fmt: skip
+        flat = [
+            tree.unflatten(structure, [reshape(x, (prod(x.shape),)) for x in side])
+            for side in (left, right)
+        ]
         out, _, given = values("the result", vmap(fn)(*flat))
         if given != structure:
-            raise TreeError("the function of reduce must return what it takes",
-                            got=f"{tree.show(given)} for {tree.show(structure)}")  # fmt: skip
+            raise TreeError(
+                "the function of reduce must return what it takes",
+                got=f"{tree.show(given)} for {tree.show(structure)}",
+            )
         return [reshape(y, x.shape) for y, x in zip(out, left)]
 
     while size > 1:

@@ -16,9 +16,9 @@ from functools import partial
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT64
-from tfn.lax.functions import exp
+from tfn.lax.elementary import exp
 from tfn.lax.special import each
-from tfn.transforms.forward import custom_jvp
+from tfn.transforms.custom_jvp import custom_jvp
 
 _FAR = 8.0
 

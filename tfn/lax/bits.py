@@ -10,15 +10,15 @@ import numpy as np
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, INTEGERS, DType
+from tfn.eager.operands import apply
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax.elementwise import bitcast_convert_type as of_one_width
 from tfn.lax.operand import array, arrays, show
-from tfn.numpy.operands import apply
-from tfn.numpy.parts import neighbour
+from tfn.numpy.number_parts import neighbour
 from tfn.trace import build
 from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
-from tfn.transforms.forward import custom_jvp
+from tfn.transforms.custom_jvp import custom_jvp
 
 
 def _unsigned(dtype: DType) -> DType:
@@ -126,8 +126,9 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
         return apply(_parted, [x], dtype)
     parts = dtype.itemsize // x.dtype.itemsize
     if x.shape[-1:] != (parts,):
-        raise ShapeError(f"{dtype.name} is made of {parts} elements along the last axis",
-                         got=show(x))  # fmt: skip
+        raise ShapeError(
+            f"{dtype.name} is made of {parts} elements along the last axis", got=show(x)
+        )
     return apply(_joined, [x], dtype)
 
 
@@ -137,8 +138,9 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
 def _floats(name: str, *operands: ArrayLike) -> list[Array]:
     xs = arrays(*operands)
     if any(x.dtype not in FLOATS or x.dtype != xs[0].dtype or x.shape != xs[0].shape for x in xs):
-        raise DTypeError(f"{name} needs floats of one dtype and shape",
-                         got=", ".join(map(show, xs)))  # fmt: skip
+        raise DTypeError(
+            f"{name} needs floats of one dtype and shape", got=", ".join(map(show, xs))
+        )
     return xs
 
 
@@ -204,7 +206,9 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
     """
     (x,) = _floats("reduce_precision", operand)
     if exponent_bits < 1 or mantissa_bits < 0:
-        raise ArgumentError("reduce_precision needs a bit of exponent",
-                            got=f"{exponent_bits} and {mantissa_bits} bits")  # fmt: skip
+        raise ArgumentError(
+            "reduce_precision needs a bit of exponent",
+            got=f"{exponent_bits} and {mantissa_bits} bits",
+        )
     out: Array = _reduced(x, exponent_bits, mantissa_bits)
     return out

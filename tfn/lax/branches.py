@@ -9,7 +9,7 @@ from tfn import tree
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INT32, INTEGERS
 from tfn.errors import ArgumentError, DTypeError, ShapeError
-from tfn.lax.closed import closed, perform, same_results, shared, values
+from tfn.lax.closed_functions import closed, perform, same_results, shared, values
 from tfn.lax.elementwise import clamp, convert_element_type, ne
 from tfn.lax.operand import array, show
 from tfn.trace import effects
@@ -21,8 +21,13 @@ from tfn.transforms.shapes import ShapeDtypeStruct
 _NONE: Any = object()
 
 
-def cond(pred: ArrayLike, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
-         *operands: Any, operand: Any = _NONE) -> Any:  # fmt: skip
+def cond(
+    pred: ArrayLike,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
+    *operands: Any,
+    operand: Any = _NONE,
+) -> Any:
     """``true_fun(*operands)`` if `pred` holds, else ``false_fun(*operands)``.
 
     Only one of them runs.  Under `vmap` with a predicate that differs from lane to lane both run
@@ -68,8 +73,9 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: 
         raise ArgumentError("switch needs at least one branch")
     i = _scalar("the index of switch", index)
     if i.dtype not in INTEGERS:
-        raise DTypeError("the index of switch must be an integer", got=show(i),
-                         hint="for a predicate use cond")  # fmt: skip
+        raise DTypeError(
+            "the index of switch must be an integer", got=show(i), hint="for a predicate use cond"
+        )
     if len(functions) == 1:
         return functions[0](*operands)
     last = len(functions) - 1
@@ -81,21 +87,28 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: 
 def _callable(what: str, functions: Sequence[Any]) -> None:
     for f in functions:
         if not callable(f):
-            raise ArgumentError(f"{what} needs functions as branches", got=repr(f)[:60],
-                                hint="pass the operands after the functions")  # fmt: skip
+            raise ArgumentError(
+                f"{what} needs functions as branches",
+                got=repr(f)[:60],
+                hint="pass the operands after the functions",
+            )
 
 
 def _scalar(what: str, value: ArrayLike) -> Array:
     x = array(value)
     if x.shape != ():
-        raise ShapeError(f"{what} must be a scalar", got=show(x),
-                         hint="reduce it with .any() or .all(), or use tfn.numpy.where "
-                         "to choose element by element")  # fmt: skip
+        raise ShapeError(
+            f"{what} must be a scalar",
+            got=show(x),
+            hint="reduce it with .any() or .all(), or use tfn.numpy.where "
+            "to choose element by element",
+        )
     return x
 
 
-def _choose(what: str, index: Array, functions: Sequence[Callable[..., Any]],
-            operands: tuple[Any, ...]) -> Any:  # fmt: skip
+def _choose(
+    what: str, index: Array, functions: Sequence[Callable[..., Any]], operands: tuple[Any, ...]
+) -> Any:
     given, _, structure = values("operands", operands)
     types = [ShapeDtypeStruct.of(v) for v in given]
     branches = [closed(what, f, types, structure, branch=True) for f in functions]

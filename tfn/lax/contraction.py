@@ -15,12 +15,12 @@ import numpy as np
 
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
+from tfn.eager.operands import apply
 from tfn.errors import ArgumentError, ShapeError
 from tfn.lax import elementwise
 from tfn.lax.movement import broadcast_in_dim, iota, rev, transpose
 from tfn.lax.operand import array, show
 from tfn.numpy.cumulative import running
-from tfn.numpy.operands import apply
 from tfn.trace import build
 from tfn.trace.argument import Conv, Dot
 from tfn.trace.bind import bind
@@ -39,8 +39,13 @@ class Precision(enum.Enum):
     HIGHEST = 2
 
 
-def dot_general(lhs: ArrayLike, rhs: ArrayLike, dimension_numbers: DotNumbers,
-                precision: Any = None, preferred_element_type: Any = None) -> Array:  # fmt: skip
+def dot_general(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    dimension_numbers: DotNumbers,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
     """The sum of products over contracted axes, in step over batch axes.
 
     The result has the batch axes, then the free axes of lhs, then those of rhs.  Products are
@@ -79,8 +84,9 @@ def _result(x: Array, preferred: Any) -> dtypes.DType:
     return x.dtype if preferred is None else dtypes.canonical(preferred)
 
 
-def dot(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None,
-        preferred_element_type: Any = None) -> Array:  # fmt: skip
+def dot(
+    lhs: ArrayLike, rhs: ArrayLike, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
     """The product of vectors or matrices: the last axis of lhs meets the first of rhs.
 
     Raises:
@@ -93,8 +99,9 @@ def dot(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None,
     """
     a, b = array(lhs), array(rhs)
     if not 1 <= len(a.shape) <= 2 or not 1 <= len(b.shape) <= 2:
-        raise ShapeError("dot needs vectors or matrices", got=f"{show(a)}, {show(b)}",
-                         hint="use dot_general")  # fmt: skip
+        raise ShapeError(
+            "dot needs vectors or matrices", got=f"{show(a)}, {show(b)}", hint="use dot_general"
+        )
     numbers = (((len(a.shape) - 1,), (0,)), ((), ()))
     return dot_general(a, b, numbers, precision, preferred_element_type)
 
@@ -113,8 +120,13 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array
     return dot_general(a, b, (((n - 1,), (n - 2,)), (batch, batch)), precision)
 
 
-def ragged_dot(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike, precision: Any = None,
-               preferred_element_type: Any = None) -> Array:  # fmt: skip
+def ragged_dot(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    group_sizes: ArrayLike,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
     """Rows of lhs (m, k) times the matrix of their group, of rhs (groups, k, n).
 
     The first ``group_sizes[0]`` rows belong to the first group, and so on; rows after them all
@@ -131,8 +143,10 @@ def ragged_dot(lhs: ArrayLike, rhs: ArrayLike, group_sizes: ArrayLike, precision
     """
     x, w, sizes = array(lhs), array(rhs), array(group_sizes)
     if len(x.shape) != 2 or len(w.shape) != 3 or sizes.shape != w.shape[:1]:
-        raise ShapeError("ragged_dot needs shapes (m, k), (groups, k, n) and (groups,)",
-                         got=f"{show(x)}, {show(w)}, {show(sizes)}")  # fmt: skip
+        raise ShapeError(
+            "ragged_dot needs shapes (m, k), (groups, k, n) and (groups,)",
+            got=f"{show(x)}, {show(w)}, {show(sizes)}",
+        )
     ends = apply(_ends, [sizes])
     (m, _), (groups, _, n) = x.shape, w.shape
     row = broadcast_in_dim(iota(ends.dtype, m), (m, groups, n), (0,))
@@ -172,8 +186,9 @@ class ConvDimensionNumbers(NamedTuple):
 Layout = ConvDimensionNumbers | tuple[str, str, str] | None
 
 
-def conv_dimension_numbers(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
-                           dimension_numbers: Layout) -> ConvDimensionNumbers:  # fmt: skip
+def conv_dimension_numbers(
+    lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Layout
+) -> ConvDimensionNumbers:
     """A layout as axes; None means N, C, space with O, I, window.
 
     Raises:
@@ -197,18 +212,23 @@ def conv_dimension_numbers(lhs_shape: Sequence[int], rhs_shape: Sequence[int],
     if not ok:
         raise ArgumentError(
             f"a layout of {n} axes needs N, C, O, I and {n - 2} letters for space, each once",
-            got=str(dimension_numbers), hint='for example ("NHWC", "HWIO", "NHWC")',
-        )  # fmt: skip
+            got=str(dimension_numbers),
+            hint='for example ("NHWC", "HWIO", "NHWC")',
+        )
     return ConvDimensionNumbers(
-        *(tuple(spec.index(letter) for letter in (*pair, *space))
-          for spec, pair in ((lhs, "NC"), (rhs, "OI"), (out, "NC")))
-    )  # fmt: skip
+        *(
+            tuple(spec.index(letter) for letter in (*pair, *space))
+            for spec, pair in ((lhs, "NC"), (rhs, "OI"), (out, "NC"))
+        )
+    )
 
 
 def padtype_to_pads(
-    in_shape: Sequence[int], window_shape: Sequence[int], window_strides: Sequence[int],
+    in_shape: Sequence[int],
+    window_shape: Sequence[int],
+    window_strides: Sequence[int],
     padding: str,
-) -> list[tuple[int, int]]:  # fmt: skip
+) -> list[tuple[int, int]]:
     """What 'SAME', 'SAME_LOWER' or 'VALID' means, as (low, high) per axis.
 
     'SAME' gives ceil(size / stride) places; an odd element is padded at the end, with
@@ -241,11 +261,18 @@ def dilated(window: Sequence[int], dilation: Sequence[int]) -> list[int]:
 
 
 def conv_general_dilated(
-    lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str | Pairs,
-    lhs_dilation: Sequence[int] | None = None, rhs_dilation: Sequence[int] | None = None,
-    dimension_numbers: Layout = None, feature_group_count: int = 1, batch_group_count: int = 1,
-    precision: Any = None, preferred_element_type: Any = None,
-) -> Array:  # fmt: skip
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: str | Pairs,
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Layout = None,
+    feature_group_count: int = 1,
+    batch_group_count: int = 1,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
     """A convolution (a cross-correlation: the window is not flipped) in any layout.
 
     Args:
@@ -271,8 +298,10 @@ def conv_general_dilated(
     x, w = array(lhs), array(rhs)
     rank = len(x.shape) - 2
     if rank < 0 or len(w.shape) != len(x.shape) or len(window_strides) != rank:
-        raise ShapeError("a convolution needs as many window axes and strides as space axes",
-                         got=f"{show(x)}, {show(w)}, strides {tuple(window_strides)}")  # fmt: skip
+        raise ShapeError(
+            "a convolution needs as many window axes and strides as space axes",
+            got=f"{show(x)}, {show(w)}, strides {tuple(window_strides)}",
+        )
     layout = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
     x = transpose(x, (layout.lhs_spec[0], *layout.lhs_spec[2:], layout.lhs_spec[1]))
     w = transpose(w, (*layout.rhs_spec[2:], layout.rhs_spec[1], layout.rhs_spec[0]))
@@ -281,21 +310,34 @@ def conv_general_dilated(
     if isinstance(padding, str):
         if any(d != 1 for d in spread_x):
             raise ArgumentError(
-                "a padding in words says nothing when lhs is dilated", got=repr(padding),
+                "a padding in words says nothing when lhs is dilated",
+                got=repr(padding),
                 hint="give pairs, or use conv_transpose",
-            )  # fmt: skip
+            )
         window = dilated(w.shape[:-2], spread_w)
         padding = padtype_to_pads(x.shape[1:-1], window, window_strides, padding)
-    arg = Conv(tuple(window_strides), tuple((int(low), int(high)) for low, high in padding),
-               spread_x, spread_w, feature_group_count, batch_group_count,
-               _result(x, preferred_element_type))  # fmt: skip
+    arg = Conv(
+        tuple(window_strides),
+        tuple((int(low), int(high)) for low, high in padding),
+        spread_x,
+        spread_w,
+        feature_group_count,
+        batch_group_count,
+        _result(x, preferred_element_type),
+    )
     out = bind(Op.CONV, x, w, arg=arg)
     back = (layout.out_spec[0], *layout.out_spec[2:], layout.out_spec[1])
     return transpose(out, sorted(range(rank + 2), key=back.__getitem__))
 
 
-def conv(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str,
-         precision: Any = None, preferred_element_type: Any = None) -> Array:  # fmt: skip
+def conv(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: str,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
     """A convolution in the layouts NCHW, OIHW, NCHW.
 
     Example:
@@ -303,15 +345,26 @@ def conv(lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding:
         >>> conv(tnp.ones((1, 1, 5, 5)), tnp.ones((2, 1, 3, 3)), (1, 1), "VALID").shape
         (1, 2, 3, 3)
     """
-    return conv_general_dilated(lhs, rhs, window_strides, padding, precision=precision,
-                                preferred_element_type=preferred_element_type)  # fmt: skip
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
 
 
 def conv_with_general_padding(
-    lhs: ArrayLike, rhs: ArrayLike, window_strides: Sequence[int], padding: str | Pairs,
-    lhs_dilation: Sequence[int] | None, rhs_dilation: Sequence[int] | None,
-    precision: Any = None, preferred_element_type: Any = None,
-) -> Array:  # fmt: skip
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: str | Pairs,
+    lhs_dilation: Sequence[int] | None,
+    rhs_dilation: Sequence[int] | None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
     """A convolution in the layouts NCHW, OIHW, NCHW, with padding in pairs and dilations.
 
     Example:
@@ -320,17 +373,29 @@ def conv_with_general_padding(
         >>> conv_with_general_padding(x, w, (1, 1), ((1, 1), (1, 1)), None, None).shape
         (1, 2, 5, 5)
     """
-    return conv_general_dilated(lhs, rhs, window_strides, padding, lhs_dilation, rhs_dilation,
-                                precision=precision,
-                                preferred_element_type=preferred_element_type)  # fmt: skip
+    return conv_general_dilated(
+        lhs,
+        rhs,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
 
 
 def conv_general_dilated_patches(
-    lhs: ArrayLike, filter_shape: Sequence[int], window_strides: Sequence[int],
-    padding: str | Pairs, lhs_dilation: Sequence[int] | None = None,
-    rhs_dilation: Sequence[int] | None = None, dimension_numbers: Layout = None,
-    precision: Any = None, preferred_element_type: Any = None,
-) -> Array:  # fmt: skip
+    lhs: ArrayLike,
+    filter_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: str | Pairs,
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Layout = None,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
     """What a window sees at each place, as channels: those of lhs, each with the window's places.
 
     It is a convolution, of which each feature looks at one place of one channel.
@@ -351,19 +416,33 @@ def conv_general_dilated_patches(
     for axis, at in enumerate(layout.rhs_spec):
         place[at] = axis
     return conv_general_dilated(
-        x, np.transpose(window, place), window_strides, padding, lhs_dilation, rhs_dilation,
-        layout, channels, precision=precision, preferred_element_type=preferred_element_type,
-    )  # fmt: skip
+        x,
+        np.transpose(window, place),
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        layout,
+        channels,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
 
 
 _CHANNELS_LAST = {1: "H", 2: "HW", 3: "HWD"}
 
 
 def conv_transpose(
-    lhs: ArrayLike, rhs: ArrayLike, strides: Sequence[int], padding: str | Pairs,
-    rhs_dilation: Sequence[int] | None = None, dimension_numbers: Layout = None,
-    transpose_kernel: bool = False, precision: Any = None, preferred_element_type: Any = None,
-) -> Array:  # fmt: skip
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    strides: Sequence[int],
+    padding: str | Pairs,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Layout = None,
+    transpose_kernel: bool = False,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Array:
     """A convolution with a fractional stride, as decoders use it to grow an image.
 
     Args:
@@ -387,17 +466,27 @@ def conv_transpose(
     window = [w.shape[axis] for axis in layout.rhs_spec[2:]]
     spread = tuple(rhs_dilation or (1,) * rank)
     if isinstance(padding, str):
-        padding = [_transposed_padding(k, s, padding)
-                   for k, s in zip(dilated(window, spread), strides, strict=True)]  # fmt: skip
+        padding = [
+            _transposed_padding(k, s, padding)
+            for k, s in zip(dilated(window, spread), strides, strict=True)
+        ]
     if transpose_kernel:
         w = rev(w, layout.rhs_spec[2:])
         order = list(range(rank + 2))
         features, channels = layout.rhs_spec[:2]
         order[features], order[channels] = channels, features
         w = transpose(w, order)
-    return conv_general_dilated(x, w, (1,) * rank, padding, strides, spread, layout,
-                                precision=precision,
-                                preferred_element_type=preferred_element_type)  # fmt: skip
+    return conv_general_dilated(
+        x,
+        w,
+        (1,) * rank,
+        padding,
+        strides,
+        spread,
+        layout,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
 
 
 def _transposed_padding(window: int, stride: int, padding: str) -> tuple[int, int]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, COMPLEXES, DType
+from tfn.eager.operands import apply, one_axis
 from tfn.errors import DTypeError
 from tfn.lax.associative import associative_scan
 from tfn.lax.operand import array, show
 from tfn.numpy.cumulative import running
-from tfn.numpy.operands import apply, one_axis
 from tfn.trace import build
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp

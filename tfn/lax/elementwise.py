@@ -13,7 +13,7 @@ from tfn import dtypes
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, SIGNED, UNSIGNED
 from tfn.errors import ArgumentError, DTypeError
-from tfn.lax.functions import unary
+from tfn.lax.elementary import unary
 from tfn.lax.operand import array, arrays, expand, scalar, show, together
 from tfn.trace.bind import bind
 from tfn.trace.op import Op
@@ -368,8 +368,10 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     """
     which = array(which)
     if not cases or (which.dtype == BOOL and len(cases) > 2):
-        raise ArgumentError("select_n needs as many cases as `which` has values",
-                            got=f"{show(which)} and {len(cases)} cases")  # fmt: skip
+        raise ArgumentError(
+            "select_n needs as many cases as `which` has values",
+            got=f"{show(which)} and {len(cases)} cases",
+        )
     first, *rest = arrays(*cases)
     if which.dtype == BOOL:
         return select(which, rest[0], first) if rest else first
@@ -405,7 +407,8 @@ def bitcast_convert_type(x: ArrayLike, new_dtype: Any) -> Array:
     if x.dtype == dtype:
         return x
     if dtype == BOOL or x.dtype == BOOL:
-        raise DTypeError("bool has no bits to be read as another dtype",
-                         got=f"{show(x)} to {dtype.name}")  # fmt: skip
+        raise DTypeError(
+            "bool has no bits to be read as another dtype", got=f"{show(x)} to {dtype.name}"
+        )
     out: Array = bind(Op.BITCAST, x, arg=dtype)
     return out

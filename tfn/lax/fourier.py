@@ -33,7 +33,8 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
     try:
         kind = fft_type if isinstance(fft_type, FftType) else FftType[str(fft_type).upper()]
     except KeyError:
-        raise ArgumentError(f"there is no Fourier transform {fft_type!r}",
-                            hint="there are FFT, IFFT, RFFT, IRFFT") from None  # fmt: skip
+        raise ArgumentError(
+            f"there is no Fourier transform {fft_type!r}", hint="there are FFT, IFFT, RFFT, IRFFT"
+        ) from None
     out: Array = bind(Op.FFT, array(x), arg=Fft(kind, tuple(fft_lengths)))
     return out

@@ -12,12 +12,12 @@ from tfn import tree
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INTEGERS, promote_types
 from tfn.errors import ArgumentError, DTypeError, ShapeError
-from tfn.lax import segments
-from tfn.lax.closed import Closed, closed, inlined, perform, settle, values, with_numbers
+from tfn.lax import loop_blocks
+from tfn.lax.closed_functions import Closed, closed, inlined, perform, settle, values, with_numbers
 from tfn.lax.elementwise import convert_element_type
+from tfn.lax.loop_blocks import Taken, checkpointed, unrolled
 from tfn.lax.movement import concatenate, reshape, slice_in_dim
 from tfn.lax.operand import array
-from tfn.lax.segments import Taken, checkpointed, unrolled
 from tfn.trace import build, effects
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function, param
@@ -83,9 +83,10 @@ def scan(
         found = body.structure
         if found.type is not tuple or found.num_children != 2:
             raise ArgumentError(
-                f"the body of {where} must return a pair (carry, y)", got=tree.show(found),
+                f"the body of {where} must return a pair (carry, y)",
+                got=tree.show(found),
                 hint="return (carry, None) if there is nothing to stack",
-            )  # fmt: skip
+            )
         return body, found.child(0)
 
     first, body, made = settle(where, start, paths, structure, close_body)
@@ -97,7 +98,7 @@ def scan(
 
     def make(nodes: list[UOp]) -> list[UOp]:
         consts, carries, stacked = nodes[:before], nodes[before:last], nodes[last:]
-        return segments.scan(made, consts, carries, stacked, how)
+        return loop_blocks.scan(made, consts, carries, stacked, how)
 
     operands = [*body.captured, *token, *first, *arrays]
     operands = with_numbers(operands, before + len(token), init)
@@ -109,28 +110,36 @@ def scan(
 def _length(arrays: Sequence[Array], names: Sequence[str], length: int | None) -> int:
     for x, name in zip(arrays, names):
         if not x.shape:
-            raise ShapeError("scan goes along the first axis, and a scalar has none",
-                             got=f"{name}: {show(x)}",
-                             hint="put what all steps share into the carry, or close over it",
-                             )  # fmt: skip
+            raise ShapeError(
+                "scan goes along the first axis, and a scalar has none",
+                got=f"{name}: {show(x)}",
+                hint="put what all steps share into the carry, or close over it",
+            )
     sizes = {x.shape[0] for x in arrays} | (set() if length is None else {int(length)})
     if len(sizes) > 1:
         got = [f"{name}: {show(x)}" for name, x in zip(names, arrays)]
         got += [] if length is None else [f"length={length}"]
-        raise ShapeError("scan needs arrays of one length along their first axis",
-                         got=", ".join(got))  # fmt: skip
+        raise ShapeError(
+            "scan needs arrays of one length along their first axis", got=", ".join(got)
+        )
     if not sizes:
-        raise ArgumentError("scan needs arrays to go along, or a length",
-                            hint="give length=, the number of steps")  # fmt: skip
+        raise ArgumentError(
+            "scan needs arrays to go along, or a length", hint="give length=, the number of steps"
+        )
     (found,) = sizes
     if found < 0:
         raise ArgumentError("scan needs a length that is not negative", got=str(found))
     return found
 
 
-def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], init_val: Any,
-               *, max_steps: int | None = None,
-               checkpoint_every: int | str | None = "sqrt") -> Any:  # fmt: skip
+def while_loop(
+    cond_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], Any],
+    init_val: Any,
+    *,
+    max_steps: int | None = None,
+    checkpoint_every: int | str | None = "sqrt",
+) -> Any:
     """Apply a body to a value while a condition of it holds.
 
     In Python::
@@ -162,8 +171,9 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         192
     """
     if max_steps is not None and (not isinstance(max_steps, int) or max_steps < 0):
-        raise ArgumentError("max_steps of while_loop must be a number that is not negative",
-                            got=repr(max_steps))  # fmt: skip
+        raise ArgumentError(
+            "max_steps of while_loop must be a number that is not negative", got=repr(max_steps)
+        )
     start, paths, structure = values("value", init_val)
     where = f"while_loop ({name_of(body_fun)})"
     outer = tree.structure((tree.unflatten(structure, start),))
@@ -179,8 +189,9 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
         got = ", ".join(show(t) for t in test.types)
         raise (ShapeError if any(t.shape for t in test.types) else DTypeError)(
             f"the condition of while_loop ({name_of(cond_fun)}) must be one boolean scalar",
-            got=got or "nothing", hint="compare, and reduce with .any() or .all()",
-        )  # fmt: skip
+            got=got or "nothing",
+            hint="compare, and reduce with .any() or .all()",
+        )
     a, b, acts = len(test.captured), len(body.captured), test.acts or body.acts
 
     def make(nodes: list[UOp]) -> list[UOp]:
@@ -191,7 +202,7 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
             consts, more = [], [*consts, *more]
         if max_steps is not None:
             every = checkpointed(checkpoint_every, max_steps) or max(max_steps, 1)
-            found = segments.bounded(cond, step, consts, more, carries, max_steps, every)
+            found = loop_blocks.bounded(cond, step, consts, more, carries, max_steps, every)
         else:
             names = paths if len(paths) == len(carries) else ()
             found = build.repeat_while(cond, step, consts, more, carries, names)
@@ -204,8 +215,14 @@ def while_loop(cond_fun: Callable[[Any], Any], body_fun: Callable[[Any], Any], i
     return tree.unflatten(structure, results)
 
 
-def _acting(test: Closed, body: Closed, step: UOp, consts: Sequence[UOp], more: Sequence[UOp],
-            carries: Sequence[UOp]) -> tuple[UOp, UOp, list[UOp]]:  # fmt: skip
+def _acting(
+    test: Closed,
+    body: Closed,
+    step: UOp,
+    consts: Sequence[UOp],
+    more: Sequence[UOp],
+    carries: Sequence[UOp],
+) -> tuple[UOp, UOp, list[UOp]]:
     """A loop with effects carries a token, and whether it goes on, so that a condition acts once.
 
     `step` is the function of the body; the first of the carries is the token.  The result is the
@@ -232,9 +249,15 @@ def _acting(test: Closed, body: Closed, step: UOp, consts: Sequence[UOp], more: 
     return going, turn, [*again(consts, token, first), *first]
 
 
-def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Any, Any], Any],
-              init_val: Any, *, unroll: int | bool | None = None,
-              checkpoint_every: int | str | None = None) -> Any:  # fmt: skip
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[[Any, Any], Any],
+    init_val: Any,
+    *,
+    unroll: int | bool | None = None,
+    checkpoint_every: int | str | None = None,
+) -> Any:
     """Apply ``val = body_fun(i, val)`` for i from `lower` to ``upper - 1``.
 
     If the bounds are known while tracing, it is a `scan` and has a reverse mode; else it is a
@@ -271,9 +294,10 @@ def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Any, Any],
     def forward(nodes: list[UOp]) -> list[UOp]:
         steps = max(int(high) - int(low), 0)
         consts, carries = nodes[:n], nodes[n:]
-        how = Taken(steps, unroll=unrolled(unroll, steps),
-                    every=checkpointed(checkpoint_every, steps))  # fmt: skip
-        found = segments.scan(step, consts, carries, [], how)
+        how = Taken(
+            steps, unroll=unrolled(unroll, steps), every=checkpointed(checkpoint_every, steps)
+        )
+        found = loop_blocks.scan(step, consts, carries, [], how)
         return found[:acts] + found[acts + 1 :]
 
     def unknown(nodes: list[UOp]) -> list[UOp]:
@@ -303,8 +327,11 @@ def fori_loop(lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Any, Any],
 def _bound(name: str, value: ArrayLike) -> Array:
     x = array(value)
     if x.shape or x.dtype not in INTEGERS:
-        raise DTypeError(f"fori_loop needs an integer scalar as {name}", got=show(x),
-                         hint="for another condition use while_loop")  # fmt: skip
+        raise DTypeError(
+            f"fori_loop needs an integer scalar as {name}",
+            got=show(x),
+            hint="for another condition use while_loop",
+        )
     return x
 
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
+from tfn.eager.operands import Axes, a_shape, broadcast_shape, one_axis, some_axes
 from tfn.errors import ArgumentError, OutOfBoundsError, ShapeError
 from tfn.lax.operand import array, arrays, expand, literal, scalar, show
 from tfn.numpy.creation import make
-from tfn.numpy.operands import Axes, a_shape, broadcast_shape, one_axis, some_axes
 from tfn.trace.argument import Iota, Pad, Shrink
 from tfn.trace.bind import bind
 from tfn.trace.op import Op, Shape
@@ -39,8 +39,9 @@ def full(shape: int | Sequence[int], fill_value: ArrayLike, dtype: Any = None) -
     return expand(_cast(array(fill_value), dtype), shape)
 
 
-def full_like(x: ArrayLike, fill_value: ArrayLike, dtype: Any = None,
-              shape: Sequence[int] | None = None) -> Array:  # fmt: skip
+def full_like(
+    x: ArrayLike, fill_value: ArrayLike, dtype: Any = None, shape: Sequence[int] | None = None
+) -> Array:
     """One value in the shape and dtype of `x`, unless others are given.
 
     Example:
@@ -87,8 +88,9 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
 # Shapes.
 
 
-def reshape(x: ArrayLike, new_sizes: int | Sequence[int],
-            dimensions: Sequence[int] | None = None) -> Array:  # fmt: skip
+def reshape(
+    x: ArrayLike, new_sizes: int | Sequence[int], dimensions: Sequence[int] | None = None
+) -> Array:
     """The same elements in row-major order; with `dimensions`, after a transpose.
 
     Raises:
@@ -185,8 +187,9 @@ def broadcast(x: ArrayLike, sizes: Sequence[int]) -> Array:
     return broadcast_in_dim(x, sizes + x.shape, tuple(dims))
 
 
-def broadcast_in_dim(x: ArrayLike, shape: Sequence[int],
-                     broadcast_dimensions: Sequence[int]) -> Array:  # fmt: skip
+def broadcast_in_dim(
+    x: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int]
+) -> Array:
     """Axis i of x becomes axis ``broadcast_dimensions[i]`` of the shape; the others repeat it.
 
     Raises:
@@ -203,8 +206,10 @@ def broadcast_in_dim(x: ArrayLike, shape: Sequence[int],
         or list(dims) != sorted(set(dims))
         or not set(dims) <= set(range(len(shape)))
     ):
-        raise ShapeError("broadcast_in_dim needs one rising place for each axis",
-                         got=f"{show(x)} to {shape} at {dims}")  # fmt: skip
+        raise ShapeError(
+            "broadcast_in_dim needs one rising place for each axis",
+            got=f"{show(x)} to {shape} at {dims}",
+        )
     inner = [1] * len(shape)
     for axis, dim in enumerate(dims):
         inner[dim] = x.shape[axis]
@@ -309,8 +314,9 @@ def split(x: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     """
     x, stop, pieces = array(x), 0, []
     if sum(sizes) != x.shape[axis]:
-        raise ShapeError(f"split needs sizes that add up to {x.shape[axis]}",
-                         got=f"{show(x)}, {tuple(sizes)}")  # fmt: skip
+        raise ShapeError(
+            f"split needs sizes that add up to {x.shape[axis]}", got=f"{show(x)}, {tuple(sizes)}"
+        )
     for size in sizes:
         pieces.append(slice_in_dim(x, stop, stop + size, axis=axis))
         stop += size
@@ -330,8 +336,9 @@ def tile(x: ArrayLike, reps: Sequence[int]) -> Array:
     return reshape(blocks, tuple(r * n for r, n in zip(reps, x.shape, strict=True)))
 
 
-def pad(x: ArrayLike, padding_value: ArrayLike,
-        padding_config: Sequence[tuple[int, int, int]]) -> Array:  # fmt: skip
+def pad(
+    x: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]
+) -> Array:
     """Elements added before, after and between, per axis: (low, high, interior).
 
     Negative low and high remove elements, after those between have been added.
@@ -348,11 +355,14 @@ def pad(x: ArrayLike, padding_value: ArrayLike,
     value = scalar(padding_value, x) if number else array(padding_value)
     config = [(int(low), int(high), int(between)) for low, high, between in padding_config]
     if len(config) != len(x.shape) or any(between < 0 for _, _, between in config):
-        raise ArgumentError("pad needs (low, high, interior >= 0) for each axis",
-                            got=f"{show(x)}, {config}")  # fmt: skip
-    added = Pad(tuple(max(low, 0) for low, _, _ in config),
-                tuple(max(high, 0) for _, high, _ in config),
-                tuple(between for _, _, between in config))  # fmt: skip
+        raise ArgumentError(
+            "pad needs (low, high, interior >= 0) for each axis", got=f"{show(x)}, {config}"
+        )
+    added = Pad(
+        tuple(max(low, 0) for low, _, _ in config),
+        tuple(max(high, 0) for _, high, _ in config),
+        tuple(between for _, _, between in config),
+    )
     some = any((*added.low, *added.high, *added.interior))
     grown: Array = bind(Op.PAD, x, value, arg=added) if some else x
     start = tuple(max(-low, 0) for low, _, _ in config)
@@ -362,8 +372,12 @@ def pad(x: ArrayLike, padding_value: ArrayLike,
 # Slices that are known when tracing.
 
 
-def slice(x: ArrayLike, start_indices: Sequence[int], limit_indices: Sequence[int],
-          strides: Sequence[int] | None = None) -> Array:  # fmt: skip
+def slice(
+    x: ArrayLike,
+    start_indices: Sequence[int],
+    limit_indices: Sequence[int],
+    strides: Sequence[int] | None = None,
+) -> Array:
     """Elements start, start + stride, ... below the limit of each axis.
 
     Raises:
@@ -376,8 +390,10 @@ def slice(x: ArrayLike, start_indices: Sequence[int], limit_indices: Sequence[in
     x, start, stop = array(x), _ints(start_indices), _ints(limit_indices)
     step = _ints((1,) * len(x.shape) if strides is None else strides)
     if not len(start) == len(stop) == len(step) == len(x.shape):
-        raise ShapeError("slice needs start, limit and stride for each axis",
-                         got=f"{show(x)}, {start}, {stop}, {step}")  # fmt: skip
+        raise ShapeError(
+            "slice needs start, limit and stride for each axis",
+            got=f"{show(x)}, {start}, {stop}, {step}",
+        )
     if stop == x.shape and not any(start) and all(s == 1 for s in step):
         return x
     out: Array = bind(Op.SHRINK, x, arg=Shrink(start, stop, step))
@@ -388,8 +404,9 @@ def _ints(values: Sequence[int]) -> Shape:
     return tuple(operator.index(v) for v in values)
 
 
-def slice_in_dim(x: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1,
-                 axis: int = 0) -> Array:  # fmt: skip
+def slice_in_dim(
+    x: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
+) -> Array:
     """`slice` along one axis; start and limit count from the end if negative.
 
     Example:

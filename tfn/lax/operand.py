@@ -12,10 +12,10 @@ from typing import Any
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import SHORT, DType
+from tfn.eager.operands import apply, number_as
+from tfn.eager.run import asarray
 from tfn.errors import DTypeError
 from tfn.numpy.creation import make
-from tfn.numpy.operands import apply, number_as
-from tfn.run import asarray
 from tfn.trace import bind as tracing
 from tfn.trace.bind import bind
 from tfn.trace.build import broadcast_to
@@ -65,9 +65,10 @@ def scalar(value: Any, like: Array, dtype: DType | None = None) -> Array:
     allowed = next(rank for rank, some in _HOLDS.items() if dtype in some)
     if _RANK.get(type(value), 2) > allowed:
         raise DTypeError(
-            f"{value!r} has no value in {dtype.name}", got=f"{show(like)} and {value!r}",
+            f"{value!r} has no value in {dtype.name}",
+            got=f"{show(like)} and {value!r}",
             hint="tfn.lax does not promote: cast the array, or use tfn.numpy",
-        )  # fmt: skip
+        )
     return number_as(value, dtype, tracing.innermost([like]))
 
 

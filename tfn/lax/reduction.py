@@ -8,13 +8,13 @@ from typing import Any
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INTEGERS
+from tfn.eager.operands import Axes, one_axis, some_axes
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import elementwise
 from tfn.lax.associative import reduce_pairs
 from tfn.lax.contraction import Pairs, dilated, padtype_to_pads
 from tfn.lax.movement import pad, reshape, slice_in_dim
 from tfn.lax.operand import array, show
-from tfn.numpy.operands import Axes, one_axis, some_axes
 from tfn.trace.argument import Reduce
 from tfn.trace.bind import bind
 from tfn.trace.build import accumulator, identity
@@ -23,10 +23,13 @@ from tfn.trace.op import Op
 Computation = Callable[[Any, Any], Any]
 
 MONOID: dict[Computation, Op] = {
-    elementwise.add: Op.ADD, elementwise.mul: Op.MUL,
-    elementwise.max: Op.MAX, elementwise.min: Op.MIN,
-    elementwise.bitwise_or: Op.MAX, elementwise.bitwise_and: Op.MIN,
-}  # fmt: skip
+    elementwise.add: Op.ADD,
+    elementwise.mul: Op.MUL,
+    elementwise.max: Op.MAX,
+    elementwise.min: Op.MIN,
+    elementwise.bitwise_or: Op.MAX,
+    elementwise.bitwise_and: Op.MIN,
+}
 """The functions that a reduction may be given; the bitwise ones for bool only."""
 
 
@@ -112,8 +115,9 @@ def reduce_and(x: ArrayLike, axes: Axes = None) -> Array:
 def _boolean(x: ArrayLike) -> Array:
     x = array(x)
     if x.dtype != BOOL:
-        raise DTypeError("reduce_and and reduce_or need booleans", got=show(x),
-                         hint="compare with zero first")  # fmt: skip
+        raise DTypeError(
+            "reduce_and and reduce_or need booleans", got=show(x), hint="compare with zero first"
+        )
     return x
 
 
@@ -229,11 +233,15 @@ UNROLLED = 8
 
 
 def reduce_window(
-    x: ArrayLike, init_value: ArrayLike, computation: Computation,
-    window_dimensions: Sequence[int], window_strides: Sequence[int] | None,
-    padding: str | Pairs, base_dilation: Sequence[int] | None = None,
+    x: ArrayLike,
+    init_value: ArrayLike,
+    computation: Computation,
+    window_dimensions: Sequence[int],
+    window_strides: Sequence[int] | None,
+    padding: str | Pairs,
+    base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """``computation`` over every place of a window; x is padded with what changes nothing.
 
     The window is a product of intervals, so it is folded one axis after the other.
@@ -260,8 +268,10 @@ def reduce_window(
     strides, spread = tuple(window_strides or ones), tuple(window_dilation or ones)
     between = tuple(base_dilation or ones)
     if not len(window) == len(strides) == len(spread) == len(between) == rank:
-        raise ShapeError("reduce_window needs a size, a stride and a dilation for each axis",
-                         got=f"{show(x)}, window {window}, strides {strides}")  # fmt: skip
+        raise ShapeError(
+            "reduce_window needs a size, a stride and a dilation for each axis",
+            got=f"{show(x)}, window {window}, strides {strides}",
+        )
     reach = dilated(window, spread)
     if isinstance(padding, str):
         padding = padtype_to_pads(dilated(x.shape, between), reach, strides, padding)
@@ -275,8 +285,9 @@ def reduce_window(
     return _begin(elementwise.cast(x, dtype), init_value, computation, op)
 
 
-def _fold_windows(x: Array, op: Op, axis: int, window: int, stride: int, spread: int,
-                  places: int) -> Array:  # fmt: skip
+def _fold_windows(
+    x: Array, op: Op, axis: int, window: int, stride: int, spread: int, places: int
+) -> Array:
     """Place i of the result holds the monoid of elements ``i * stride + j * spread``."""
 
     def piece(x: Array, start: int) -> Array:

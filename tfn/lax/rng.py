@@ -14,9 +14,9 @@ import numpy as np
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import UINT32, UINT64, UNSIGNED, DType
+from tfn.eager.operands import a_shape, apply
 from tfn.errors import ArgumentError, DTypeError
 from tfn.lax.operand import array, show
-from tfn.numpy.operands import a_shape, apply
 from tfn.trace import build
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
@@ -45,8 +45,9 @@ def _bits(state: UOp, shape: Shape, dtype: DType) -> UOp:
     place = build.iota((size,), 0, UINT64) + build.broadcast_to(_begin(state), (size,))
     operands = (
         *(build.broadcast_to(_word(state, i), (size,)) for i in (0, 1)),
-        build.cast(place >> 32, UINT32), build.cast(place, UINT32),
-    )  # fmt: skip
+        build.cast(place >> 32, UINT32),
+        build.cast(place, UINT32),
+    )
     first, second = (UOp(Op.THREEFRY, operands, i) for i in (0, 1))
     if dtype == UINT64:
         bits = (build.cast(first, UINT64) << 32) | build.cast(second, UINT64)
@@ -62,9 +63,12 @@ def _after(state: UOp, size: int) -> UOp:
     return build.concat([build.shrink(state, (0,), (2,)), *ends], 0)
 
 
-def rng_bit_generator(key: ArrayLike, shape: Any, dtype: Any = np.uint32,
-                      algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT,
-                      ) -> tuple[Array, Array]:  # fmt: skip
+def rng_bit_generator(
+    key: ArrayLike,
+    shape: Any,
+    dtype: Any = np.uint32,
+    algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT,
+) -> tuple[Array, Array]:
     """The next state, and unsigned integers of which every value is equally likely.
 
     Args:

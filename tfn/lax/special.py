@@ -18,11 +18,11 @@ from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOATS, finfo
 from tfn.errors import DTypeError, ShapeError
-from tfn.lax.functions import digamma, exp, lgamma, log, log1p
+from tfn.lax.elementary import digamma, exp, lgamma, log, log1p
 from tfn.lax.loops import while_loop
 from tfn.lax.operand import arrays, expand, show
 from tfn.trace.build import accumulator
-from tfn.transforms.forward import custom_jvp
+from tfn.transforms.custom_jvp import custom_jvp
 from tfn.transforms.jit import jit
 from tfn.transforms.linearize import jvp
 from tfn.transforms.vmap import vmap
@@ -137,8 +137,9 @@ def _parts(a: Array, x: Array, by_a: bool = False) -> tuple[Array, Arrays, Array
     return upper, below, _fraction(_where(upper, a, 1.0), _where(upper, x, 2.0), by_a)
 
 
-def _inside(f: Callable[[Array, Array], Array], a: Array, x: Array, at_zero: float,
-            at_infinity: float) -> Array:  # fmt: skip
+def _inside(
+    f: Callable[[Array, Array], Array], a: Array, x: Array, at_zero: float, at_infinity: float
+) -> Array:
     """`f` where a and x are positive and finite, its limits at x = 0 and infinity, else NaN."""
     good = (x > 0) & (a > 0) & (x < np.inf)
     found = f(_where(good, a, 1.0), _where(good, x, 1.0))
@@ -253,10 +254,12 @@ def _density(a: Array, x: Array) -> Array:
     return exp(-x + (a - 1) * log(x) - lgamma(a))
 
 
-igamma.defjvps(lambda da, out, a, x: da * igamma_grad_a(a, x),
-               lambda dx, out, a, x: dx * _density(a, x))  # fmt: skip
-igammac.defjvps(lambda da, out, a, x: -da * igamma_grad_a(a, x),
-                lambda dx, out, a, x: -dx * _density(a, x))  # fmt: skip
+igamma.defjvps(
+    lambda da, out, a, x: da * igamma_grad_a(a, x), lambda dx, out, a, x: dx * _density(a, x)
+)
+igammac.defjvps(
+    lambda da, out, a, x: -da * igamma_grad_a(a, x), lambda dx, out, a, x: -dx * _density(a, x)
+)
 
 
 # The incomplete beta function.

@@ -17,12 +17,27 @@ from functools import cache, partial
 from math import prod
 from typing import Any, Protocol
 
+from tfn._support.frozen import frozen
 from tfn.errors import CompileError, SplitError
-from tfn.frozen import frozen
-from tfn.lower import ahead, choose, cut, decompose, linearize, pairs, ranges, schedule, sort, split
-from tfn.lower.kernel import Kernel, Program, Slot, Space, Step, Target, Written, flatten
-from tfn.lower.render import driver, llvm
-from tfn.lower.schedule import Schedule
+from tfn.lower.codegen import linearize, prefetch
+from tfn.lower.codegen.render import driver, llvm
+from tfn.lower.codegen.sort import sort
+from tfn.lower.fuse import boundaries, ranges
+from tfn.lower.graph import complex_pairs
+from tfn.lower.loops import heuristics, opt_ops
+from tfn.lower.math import decompose
+from tfn.lower.memory import schedule
+from tfn.lower.memory.schedule import Schedule
+from tfn.lower.program import (
+    Kernel,
+    Program,
+    Slot,
+    Space,
+    Step,
+    Written,
+    flatten,
+)
+from tfn.lower.target.target import Target
 from tfn.trace.argument import Handmade, Place
 from tfn.trace.digest import digest
 from tfn.trace.jaxpr import Jaxpr
@@ -42,16 +57,17 @@ class Pass:
 
 # fmt: off
 PASSES = (
-    Pass("pairs",     lambda u, target: pairs.pairs(u),          "JAXPR",   "JAXPR"),
-    Pass("cut",       lambda u, target: cut.kernels(u, target),  "JAXPR",   "KERNELS"),
+    Pass("pairs",     lambda u, target: complex_pairs.pairs(u),          "JAXPR",   "JAXPR"),
+    Pass("cut",       lambda u, target: boundaries.kernels(u, target),  "JAXPR",   "KERNELS"),
     Pass("ranges",    lambda u, target: ranges.stages(u),        "KERNELS", "RANGES"),
     # From here on, for each kernel.
     Pass("decompose", lambda u, target: decompose.decompose([u], target.lacks)[0],
          "RANGES", "RANGES"),
-    Pass("split",     lambda u, target: choose.choose(split.nest(u), target), "RANGES", "SPLIT"),
+    Pass("split",     lambda u, target: heuristics.choose(opt_ops.nest(u), target),
+         "RANGES", "SPLIT"),
     Pass("linearize", lambda n, target: linearize.linearize(n, Op.FMA not in target.lacks),
          "SPLIT", "LINEAR"),
-    Pass("ahead",     lambda u, target: ahead.ahead(u, target),  "LINEAR",  "LINEAR"),
+    Pass("ahead",     lambda u, target: prefetch.ahead(u, target),  "LINEAR",  "LINEAR"),
 )
 # fmt: on
 
@@ -122,12 +138,19 @@ def program(jaxpr: Jaxpr, plan: Schedule, language: Language = LLVM) -> Program:
     launches = tuple(flatten(steps))
     name, text = language.named("p", lambda name: language.driver(name, steps, len(inputs)))
     return Program(
-        name, jaxpr.function, steps, routine.work, inputs,
+        name,
+        jaxpr.function,
+        steps,
+        routine.work,
+        inputs,
         tuple((u.shape, u.dtype) for u in jaxpr.outputs),
-        aliases(Jaxpr(pairs.pairs(jaxpr.function))),
-        routine.arena_bytes, driver.sync_bytes(launches), text,
-        routine.work > choose.PARALLEL_NS and any(launch.kernel.tiles > 1 for launch in launches),
-    )  # fmt: skip
+        aliases(Jaxpr(complex_pairs.pairs(jaxpr.function))),
+        routine.arena_bytes,
+        driver.sync_bytes(launches),
+        text,
+        routine.work > heuristics.PARALLEL_NS
+        and any(launch.kernel.tiles > 1 for launch in launches),
+    )
 
 
 def kernel(body: UOp, target: Target, language: Language = LLVM) -> Kernel:
@@ -179,10 +202,10 @@ def _made_again(made: Kernel, target: Target) -> Iterator[tuple[UOp, ...]]:
     body = made.source
     assert body is not None, "a kernel that `kernel` has made"
     if body.op is Op.SINK:
-        n = split.replay(split.nest(PASSES[3].run(body, target)), made.opts)
+        n = opt_ops.replay(opt_ops.nest(PASSES[3].run(body, target)), made.opts)
         with suppress(SplitError):
             yield _in_order(n, target)
-        yield _in_order(split.tidy(n), target)
+        yield _in_order(opt_ops.tidy(n), target)
     elif body.src[0].src[0].op is Op.SORT:
         yield sort.instructions(body, target)[0]
 
@@ -244,18 +267,18 @@ def _kernel(body: UOp, target: Target, language: Language) -> Kernel:
         name, text = language.named("k", lambda name: language.kernel(name, items))
         return Kernel(name, body, (), tiles, text, sort.work(body))
     simple = PASSES[3].run(body, _able(target, language))
-    work = choose.work(split.nest(simple), target)
+    work = heuristics.work(opt_ops.nest(simple), target)
     made = nested(PASSES[4].run(simple, target), target, language, work)
     for shelf in _SHELF:
         opts = shelf.plan(made.name, target)
         if opts is not None:
             with suppress(SplitError):  # found by another version
-                better = split.tidy(split.replay(split.nest(simple), opts))
+                better = opt_ops.tidy(opt_ops.replay(opt_ops.nest(simple), opts))
                 made = nested(better, target, language, work)
     return made
 
 
-def nested(n: split.Nest, target: Target, language: Language = LLVM, work: int = 0) -> Kernel:
+def nested(n: opt_ops.Nest, target: Target, language: Language = LLVM, work: int = 0) -> Kernel:
     """The kernel of a nest whose opt-ops are decided."""
     items = _in_order(n, target)
     first = n.loops[0] if n.loops else None
@@ -264,7 +287,7 @@ def nested(n: split.Nest, target: Target, language: Language = LLVM, work: int =
     return Kernel(name, n.body, n.opts, tiles, text, work)
 
 
-def _in_order(n: split.Nest, target: Target) -> tuple[UOp, ...]:
+def _in_order(n: opt_ops.Nest, target: Target) -> tuple[UOp, ...]:
     """The instructions of a nest."""
     items: tuple[UOp, ...] = PASSES[6].run(PASSES[5].run(n, target), target)
     return items

@@ -23,56 +23,112 @@ The last four are loaded when they are first asked for.
 
 # ruff: noqa: I001  (reading order)
 
-from tfn.lazy import on_demand as _on_demand
+from tfn._support.lazy import on_demand as _on_demand
 from tfn.nn.functions import (
-    celu as celu, elu as elu, gelu as gelu, glu as glu, hard_sigmoid as hard_sigmoid,
-    hard_silu as hard_silu, hard_swish as hard_swish, hard_tanh as hard_tanh,
-    identity as identity, leaky_relu as leaky_relu, log1mexp as log1mexp,
-    log_sigmoid as log_sigmoid, log_softmax as log_softmax, logmeanexp as logmeanexp,
-    logsumexp as logsumexp, mish as mish, one_hot as one_hot, relu as relu, relu6 as relu6,
-    selu as selu, sigmoid as sigmoid, silu as silu, soft_sign as soft_sign, softmax as softmax,
-    softplus as softplus, sparse_plus as sparse_plus, sparse_sigmoid as sparse_sigmoid,
-    squareplus as squareplus, standardize as standardize, swish as swish, tanh as tanh,
-)  # fmt: skip
+    celu as celu,
+    elu as elu,
+    gelu as gelu,
+    glu as glu,
+    hard_sigmoid as hard_sigmoid,
+    hard_silu as hard_silu,
+    hard_swish as hard_swish,
+    hard_tanh as hard_tanh,
+    identity as identity,
+    leaky_relu as leaky_relu,
+    log1mexp as log1mexp,
+    log_sigmoid as log_sigmoid,
+    log_softmax as log_softmax,
+    logmeanexp as logmeanexp,
+    logsumexp as logsumexp,
+    mish as mish,
+    one_hot as one_hot,
+    relu as relu,
+    relu6 as relu6,
+    selu as selu,
+    sigmoid as sigmoid,
+    silu as silu,
+    soft_sign as soft_sign,
+    softmax as softmax,
+    softplus as softplus,
+    sparse_plus as sparse_plus,
+    sparse_sigmoid as sparse_sigmoid,
+    squareplus as squareplus,
+    standardize as standardize,
+    swish as swish,
+    tanh as tanh,
+)
 from tfn.nn import initializers as initializers
 from tfn.nn.module import (
-    cast as cast, combine as combine, filter as filter, is_array as is_array,
-    is_inexact_array as is_inexact_array, module as module, parameter_count as parameter_count,
-    partition as partition, static as static, tree_at as tree_at,
-)  # fmt: skip
+    cast as cast,
+    combine as combine,
+    filter as filter,
+    is_array as is_array,
+    is_inexact_array as is_inexact_array,
+    module as module,
+    parameter_count as parameter_count,
+    partition as partition,
+    static as static,
+    tree_at as tree_at,
+)
 from tfn.nn.layers import (
-    Dropout as Dropout, Embedding as Embedding, Lambda as Lambda, Linear as Linear, MLP as MLP,
+    Dropout as Dropout,
+    Embedding as Embedding,
+    Lambda as Lambda,
+    Linear as Linear,
+    MLP as MLP,
     Sequential as Sequential,
-)  # fmt: skip
+)
 from tfn.nn.convolution import (
-    Conv1d as Conv1d, Conv2d as Conv2d, Conv3d as Conv3d, ConvTranspose1d as ConvTranspose1d,
-    ConvTranspose2d as ConvTranspose2d, ConvTranspose3d as ConvTranspose3d,
-)  # fmt: skip
+    Conv1d as Conv1d,
+    Conv2d as Conv2d,
+    Conv3d as Conv3d,
+    ConvTranspose1d as ConvTranspose1d,
+    ConvTranspose2d as ConvTranspose2d,
+    ConvTranspose3d as ConvTranspose3d,
+)
 from tfn.nn.pooling import (
-    adaptive_avg_pool as adaptive_avg_pool, avg_pool as avg_pool, max_pool as max_pool,
-)  # fmt: skip
+    adaptive_avg_pool as adaptive_avg_pool,
+    avg_pool as avg_pool,
+    max_pool as max_pool,
+)
 from tfn.nn.normalization import (
-    BatchNorm as BatchNorm, BatchNormState as BatchNormState, GroupNorm as GroupNorm,
-    LayerNorm as LayerNorm, RMSNorm as RMSNorm,
-)  # fmt: skip
+    BatchNorm as BatchNorm,
+    BatchNormState as BatchNormState,
+    GroupNorm as GroupNorm,
+    LayerNorm as LayerNorm,
+    RMSNorm as RMSNorm,
+)
 from tfn.nn.attention import (
-    KVCache as KVCache, MultiheadAttention as MultiheadAttention,
-    dot_product_attention as dot_product_attention, rotary as rotary,
-)  # fmt: skip
+    KVCache as KVCache,
+    MultiheadAttention as MultiheadAttention,
+    dot_product_attention as dot_product_attention,
+    rotary as rotary,
+)
 from tfn.nn.recurrent import (
-    GRU as GRU, GRUCell as GRUCell, LSTM as LSTM, LSTMCell as LSTMCell, LSTMState as LSTMState,
-)  # fmt: skip
+    GRU as GRU,
+    GRUCell as GRUCell,
+    LSTM as LSTM,
+    LSTMCell as LSTMCell,
+    LSTMState as LSTMState,
+)
 from tfn.nn.transformer import (
-    FeedForward as FeedForward, Stack as Stack, TransformerBlock as TransformerBlock,
-)  # fmt: skip
+    FeedForward as FeedForward,
+    Stack as Stack,
+    TransformerBlock as TransformerBlock,
+)
 from tfn.nn.losses import (
-    cosine_similarity as cosine_similarity, hinge_loss as hinge_loss, huber_loss as huber_loss,
-    kl_divergence as kl_divergence, l2_loss as l2_loss, log_cosh as log_cosh,
+    cosine_similarity as cosine_similarity,
+    hinge_loss as hinge_loss,
+    huber_loss as huber_loss,
+    kl_divergence as kl_divergence,
+    l2_loss as l2_loss,
+    log_cosh as log_cosh,
     sigmoid_binary_cross_entropy as sigmoid_binary_cross_entropy,
     softmax_cross_entropy as softmax_cross_entropy,
     softmax_cross_entropy_with_integer_labels as softmax_cross_entropy_with_integer_labels,
-    smooth_labels as smooth_labels, squared_error as squared_error,
-)  # fmt: skip
+    smooth_labels as smooth_labels,
+    squared_error as squared_error,
+)
 from tfn.nn import optim as optim
 from tfn.nn.optim import schedules as schedules
 

@@ -30,10 +30,12 @@ def dot_product_attention(
     value: Float[Array, "*batch source kv_heads width"],
     bias: Float[Array, "*#b #time #source"] | None = None,
     mask: Bool[Array, "*#m #time #source"] | None = None,
-    *, scale: float | None = None, is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    is_causal: bool = False,
     query_seq_lengths: Integer[Array, "*#q"] | None = None,
     key_value_seq_lengths: Integer[Array, "*#k"] | None = None,
-) -> Float[Array, "*batch time heads width"]:  # fmt: skip
+) -> Float[Array, "*batch time heads width"]:
     """Values mixed by the softmax of scaled products of queries and keys.
 
     Args:
@@ -77,8 +79,9 @@ def dot_product_attention(
         before = jnp.tri(time, source, dtype=bool)
         mask = before if mask is None else mask & before
     for lengths, axis, places in (
-        (query_seq_lengths, -2, time), (key_value_seq_lengths, -1, source),
-    ):  # fmt: skip
+        (query_seq_lengths, -2, time),
+        (key_value_seq_lengths, -1, source),
+    ):
         if lengths is not None:
             within = jnp.arange(places) < jnp.asarray(lengths)[..., None]  # (*batch, places)
             within = jnp.expand_dims(within, (-4, -3, -3 - axis))
@@ -100,9 +103,12 @@ def _by_group(x: Array, kv_heads: int, shared: int) -> Array:
 
 
 def rotary(
-    x: Float[Array, "*batch time heads size"], positions: Integer[Array, "*times"] | None = None, *,
-    base: float = 10000.0, interleaved: bool = False,
-) -> Float[Array, "*batch time heads size"]:  # fmt: skip
+    x: Float[Array, "*batch time heads size"],
+    positions: Integer[Array, "*times"] | None = None,
+    *,
+    base: float = 10000.0,
+    interleaved: bool = False,
+) -> Float[Array, "*batch time heads size"]:
     """x with pairs of its numbers turned by angles that grow with the position.
 
     A product of two such vectors depends on the distance of their positions only.
@@ -146,14 +152,18 @@ class KVCache:
     used: Integer[Array, ""]
 
     @staticmethod
-    def init(room: int, kv_heads: int, size: int, *, batch: tuple[int, ...] = (),
-             dtype: Any = float) -> KVCache:  # fmt: skip
+    def init(
+        room: int, kv_heads: int, size: int, *, batch: tuple[int, ...] = (), dtype: Any = float
+    ) -> KVCache:
         """Nothing seen yet, and room for so many places."""
         empty = jnp.zeros((*batch, room, kv_heads, size), dtype)
         return KVCache(empty, empty, jnp.zeros((), int))
 
-    def extend(self, key: Float[Array, "*batch time kv_heads size"],
-               value: Float[Array, "*batch time kv_heads size"]) -> KVCache:  # fmt: skip
+    def extend(
+        self,
+        key: Float[Array, "*batch time kv_heads size"],
+        value: Float[Array, "*batch time kv_heads size"],
+    ) -> KVCache:
         """The cache with more places; that they fit is for the caller to see to.
 
         Raises:
@@ -161,8 +171,9 @@ class KVCache:
         """
         time, room = key.shape[-3], self.key.shape[-3]
         if time > room:
-            raise ShapeError("more places than the cache has room for",
-                             got=f"{time} places, room for {room}")  # fmt: skip
+            raise ShapeError(
+                "more places than the cache has room for", got=f"{time} places, room for {room}"
+            )
         axis = self.key.ndim - 3
         put = lax.dynamic_update_slice_in_dim
         return KVCache(
@@ -206,10 +217,17 @@ class MultiheadAttention:
 
     @staticmethod
     def init(
-        key: KeyLike, features: int, heads: int, *, kv_heads: int | None = None,
-        size: int | None = None, use_bias: bool = False, rotary_base: float | None = None,
-        interleaved: bool = False, dtype: Any = float,
-    ) -> MultiheadAttention:  # fmt: skip
+        key: KeyLike,
+        features: int,
+        heads: int,
+        *,
+        kv_heads: int | None = None,
+        size: int | None = None,
+        use_bias: bool = False,
+        rotary_base: float | None = None,
+        interleaved: bool = False,
+        dtype: Any = float,
+    ) -> MultiheadAttention:
         """Random projections to heads of a size that is features / heads unless given.
 
         Raises:
@@ -230,15 +248,19 @@ class MultiheadAttention:
             Linear.init(k, n, m, use_bias=use_bias, dtype=dtype)
             for k, (n, m) in zip(random.split(key, 4), sizes, strict=True)
         )
-        return MultiheadAttention(query, keys, value, out, heads, kv_heads, rotary_base,
-                                  interleaved)  # fmt: skip
+        return MultiheadAttention(
+            query, keys, value, out, heads, kv_heads, rotary_base, interleaved
+        )
 
     def __call__(
-        self, x: Float[Array, "*batch time features"],
-        context: Float[Array, "*batch source others"] | None = None, *,
-        mask: Bool[Array, "*#m #time #source"] | None = None, is_causal: bool = False,
+        self,
+        x: Float[Array, "*batch time features"],
+        context: Float[Array, "*batch source others"] | None = None,
+        *,
+        mask: Bool[Array, "*#m #time #source"] | None = None,
+        is_causal: bool = False,
         positions: Integer[Array, "*times"] | None = None,
-    ) -> Float[Array, "*batch time features"]:  # fmt: skip
+    ) -> Float[Array, "*batch time features"]:
         """What each place finds at the places of the context, which is x itself if None.
 
         Args:
@@ -254,8 +276,9 @@ class MultiheadAttention:
     def cache(self, room: int, *, batch: tuple[int, ...] = (), dtype: Any = None) -> KVCache:
         """An empty cache for `step`, in the dtype of the parameters unless told otherwise."""
         size = self.key.weight.shape[-1] // self.kv_heads
-        return KVCache.init(room, self.kv_heads, size, batch=batch,
-                            dtype=dtype or self.key.weight.dtype)  # fmt: skip
+        return KVCache.init(
+            room, self.kv_heads, size, batch=batch, dtype=dtype or self.key.weight.dtype
+        )
 
     def step(
         self, x: Float[Array, "*batch time features"], cache: KVCache

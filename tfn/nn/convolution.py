@@ -77,13 +77,15 @@ def each_axis(sizes: Sizes, rank: int) -> tuple[int, ...]:
     """
     found = (sizes,) * rank if isinstance(sizes, int) else tuple(sizes)
     if len(found) != rank:
-        raise ArgumentError(f"one number, or one for each of {rank} axes of space, is needed",
-                            got=str(sizes))  # fmt: skip
+        raise ArgumentError(
+            f"one number, or one for each of {rank} axes of space, is needed", got=str(sizes)
+        )
     return found
 
 
-def _make(key: KeyLike, inputs: int, outputs: int, window: Sizes, rank: int,
-          options: Options) -> tuple[Array, Array | None, Steps]:  # fmt: skip
+def _make(
+    key: KeyLike, inputs: int, outputs: int, window: Sizes, rank: int, options: Options
+) -> tuple[Array, Array | None, Steps]:
     """The fields of a convolution."""
     groups, dtype = options.get("groups", 1), options.get("dtype", float)
     if inputs % groups or outputs % groups:
@@ -107,10 +109,14 @@ def _make(key: KeyLike, inputs: int, outputs: int, window: Sizes, rank: int,
 def _convolve(x: Array, weight: Array, bias: Array | None, steps: Steps) -> Array:
     space = SPACE[weight.ndim - 2]
     y = lax.conv_general_dilated(
-        x, weight, steps.strides, steps.padding, rhs_dilation=steps.dilation,
+        x,
+        weight,
+        steps.strides,
+        steps.padding,
+        rhs_dilation=steps.dilation,
         dimension_numbers=(f"N{space}C", f"{space}IO", f"N{space}C"),
         feature_group_count=steps.groups,
-    )  # fmt: skip
+    )
     return y if bias is None else y + bias
 
 
@@ -121,8 +127,9 @@ def _transpose(x: Array, weight: Array, bias: Array | None, steps: Steps) -> Arr
 
 def _ungrouped(options: Options) -> Options:
     if options.get("groups", 1) != 1:
-        raise ArgumentError("a transposed convolution has no groups",
-                            got=f"groups={options['groups']}")  # fmt: skip
+        raise ArgumentError(
+            "a transposed convolution has no groups", got=f"groups={options['groups']}"
+        )
     return options
 
 
@@ -141,8 +148,9 @@ class Conv1d:
     steps: Steps = static()
 
     @staticmethod
-    def init(key: KeyLike, inputs: int, outputs: int, window: Sizes,
-             **options: Unpack[Options]) -> Conv1d:  # fmt: skip
+    def init(
+        key: KeyLike, inputs: int, outputs: int, window: Sizes, **options: Unpack[Options]
+    ) -> Conv1d:
         """Random weights for a window of so many places; see `Options`.
 
         Raises:
@@ -171,8 +179,9 @@ class Conv2d:
     steps: Steps = static()
 
     @staticmethod
-    def init(key: KeyLike, inputs: int, outputs: int, window: Sizes,
-             **options: Unpack[Options]) -> Conv2d:  # fmt: skip
+    def init(
+        key: KeyLike, inputs: int, outputs: int, window: Sizes, **options: Unpack[Options]
+    ) -> Conv2d:
         """Random weights for a window of (height, width); see `Options`.
 
         Raises:
@@ -200,8 +209,9 @@ class Conv3d:
     steps: Steps = static()
 
     @staticmethod
-    def init(key: KeyLike, inputs: int, outputs: int, window: Sizes,
-             **options: Unpack[Options]) -> Conv3d:  # fmt: skip
+    def init(
+        key: KeyLike, inputs: int, outputs: int, window: Sizes, **options: Unpack[Options]
+    ) -> Conv3d:
         """Random weights for a window of (depth, height, width); see `Options`.
 
         Raises:
@@ -231,8 +241,9 @@ class ConvTranspose1d:
     steps: Steps = static()
 
     @staticmethod
-    def init(key: KeyLike, inputs: int, outputs: int, window: Sizes,
-             **options: Unpack[Options]) -> ConvTranspose1d:  # fmt: skip
+    def init(
+        key: KeyLike, inputs: int, outputs: int, window: Sizes, **options: Unpack[Options]
+    ) -> ConvTranspose1d:
         """Random weights for a window of so many places; see `Options`, without groups.
 
         Raises:
@@ -261,8 +272,9 @@ class ConvTranspose2d:
     steps: Steps = static()
 
     @staticmethod
-    def init(key: KeyLike, inputs: int, outputs: int, window: Sizes,
-             **options: Unpack[Options]) -> ConvTranspose2d:  # fmt: skip
+    def init(
+        key: KeyLike, inputs: int, outputs: int, window: Sizes, **options: Unpack[Options]
+    ) -> ConvTranspose2d:
         """Random weights for a window of (height, width); see `Options`, without groups.
 
         Raises:
@@ -291,8 +303,9 @@ class ConvTranspose3d:
     steps: Steps = static()
 
     @staticmethod
-    def init(key: KeyLike, inputs: int, outputs: int, window: Sizes,
-             **options: Unpack[Options]) -> ConvTranspose3d:  # fmt: skip
+    def init(
+        key: KeyLike, inputs: int, outputs: int, window: Sizes, **options: Unpack[Options]
+    ) -> ConvTranspose3d:
         """Random weights for a window of (depth, height, width); see `Options`, without groups.
 
         Raises:

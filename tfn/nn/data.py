@@ -67,8 +67,10 @@ class Batches:
         if len(set(lengths.values())) != 1:
             raise ArgumentError("batches need arrays of one length", got=str(lengths))
         if not 1 <= self.size <= self.rows:
-            raise ArgumentError("a batch has one row or more, and not more than there are",
-                                got=f"size {self.size}, {self.rows} rows")  # fmt: skip
+            raise ArgumentError(
+                "a batch has one row or more, and not more than there are",
+                got=f"size {self.size}, {self.rows} rows",
+            )
 
     def _leaves(self) -> list[Any]:
         # An Array is looked at through NumPy, since the rows of a batch are copied anyway.
@@ -88,8 +90,13 @@ class Batches:
             return np.arange(self.rows)
         return np.asarray(random.permutation(random.fold_in(self.key, epoch), self.rows))
 
-    def stream(self, start: Position = Position(), *, epochs: int | None = None,  # noqa: B008
-               ahead: int = 2) -> Stream:  # fmt: skip
+    def stream(
+        self,
+        start: Position = Position(),  # noqa: B008  (frozen)
+        *,
+        epochs: int | None = None,
+        ahead: int = 2,
+    ) -> Stream:
         """The batches from a position on.
 
         Args:

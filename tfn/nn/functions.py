@@ -221,8 +221,9 @@ def glu(x: Float[Array, "*axes"], axis: int = -1) -> Float[Array, "*half"]:
 # Over an axis.
 
 
-def softmax(x: Float[Array, "*axes"], axis: Axes = -1,
-            where: Bool[Array, "*#axes"] | None = None) -> Float[Array, "*axes"]:  # fmt: skip
+def softmax(
+    x: Float[Array, "*axes"], axis: Axes = -1, where: Bool[Array, "*#axes"] | None = None
+) -> Float[Array, "*axes"]:
     """Positive numbers that add up to 1 along an axis, in the proportion of ``exp(x)``.
 
     Args:
@@ -248,8 +249,9 @@ def _softmax_jvp(axis: Axes, primals: tuple[Array], tangents: tuple[Array]) -> t
     return out, out * (dx - jnp.sum(out * dx, axis, keepdims=True))
 
 
-def log_softmax(x: Float[Array, "*axes"], axis: Axes = -1,
-                where: Bool[Array, "*#axes"] | None = None) -> Float[Array, "*axes"]:  # fmt: skip
+def log_softmax(
+    x: Float[Array, "*axes"], axis: Axes = -1, where: Bool[Array, "*#axes"] | None = None
+) -> Float[Array, "*axes"]:
     """The logarithm of `softmax`, without its rounding to 0.
 
     Example:
@@ -272,17 +274,32 @@ def _unmasked(out: Array, where: Array | None, value: float) -> Array:
 
 
 @overload
-def logsumexp(x: Float[Array, "*axes"], axis: Axes = None, b: ArrayLike | None = None,
-              keepdims: bool = False, return_sign: Literal[False] = False,
-              where: Bool[Array, "*#axes"] | None = None) -> Float[Array, "*rest"]: ...  # fmt: skip
+def logsumexp(
+    x: Float[Array, "*axes"],
+    axis: Axes = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: Literal[False] = False,
+    where: Bool[Array, "*#axes"] | None = None,
+) -> Float[Array, "*rest"]: ...
 @overload
-def logsumexp(x: Float[Array, "*axes"], axis: Axes = None, b: ArrayLike | None = None,
-              keepdims: bool = False, *, return_sign: Literal[True],
-              where: Bool[Array, "*#axes"] | None = None,
-              ) -> tuple[Float[Array, "*rest"], Float[Array, "*rest"]]: ...  # fmt: skip
-def logsumexp(x: Float[Array, "*axes"], axis: Axes = None, b: ArrayLike | None = None,
-              keepdims: bool = False, return_sign: bool = False,
-              where: Bool[Array, "*#axes"] | None = None) -> Any:  # fmt: skip
+def logsumexp(
+    x: Float[Array, "*axes"],
+    axis: Axes = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    *,
+    return_sign: Literal[True],
+    where: Bool[Array, "*#axes"] | None = None,
+) -> tuple[Float[Array, "*rest"], Float[Array, "*rest"]]: ...
+def logsumexp(
+    x: Float[Array, "*axes"],
+    axis: Axes = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: Bool[Array, "*#axes"] | None = None,
+) -> Any:
     """``log(sum(b * exp(x)))``, without overflow.
 
     Args:
@@ -310,9 +327,12 @@ def logsumexp(x: Float[Array, "*axes"], axis: Axes = None, b: ArrayLike | None =
     return (out, sign) if return_sign else out
 
 
-def logmeanexp(x: Float[Array, "*axes"], axis: Axes = None,
-               where: Bool[Array, "*#axes"] | None = None, keepdims: bool = False,
-               ) -> Float[Array, "*rest"]:  # fmt: skip
+def logmeanexp(
+    x: Float[Array, "*axes"],
+    axis: Axes = None,
+    where: Bool[Array, "*#axes"] | None = None,
+    keepdims: bool = False,
+) -> Float[Array, "*rest"]:
     """``log(mean(exp(x)))``, without overflow.
 
     Example:
@@ -331,10 +351,13 @@ def _axes(axis: Axes, ndim: int) -> tuple[int, ...]:
 
 
 def standardize(
-    x: Float[Array, "*axes"], axis: Axes = -1, mean: ArrayLike | None = None,
-    variance: ArrayLike | None = None, epsilon: ArrayLike = 1e-5,
+    x: Float[Array, "*axes"],
+    axis: Axes = -1,
+    mean: ArrayLike | None = None,
+    variance: ArrayLike | None = None,
+    epsilon: ArrayLike = 1e-5,
     where: Bool[Array, "*#axes"] | None = None,
-) -> Float[Array, "*axes"]:  # fmt: skip
+) -> Float[Array, "*axes"]:
     """x less its mean, divided by its standard deviation along an axis.
 
     Args:
@@ -355,8 +378,9 @@ def standardize(
     return centred * lax.rsqrt(jnp.asarray(variance) + epsilon)
 
 
-def one_hot(x: Integer[Array, "*axes"], num_classes: int, *, dtype: Any = None,
-            axis: int = -1) -> Shaped[Array, "*more"]:  # fmt: skip
+def one_hot(
+    x: Integer[Array, "*axes"], num_classes: int, *, dtype: Any = None, axis: int = -1
+) -> Shaped[Array, "*more"]:
     """A new axis with 1 at the coordinate that x gives and 0 elsewhere; all 0 if it is outside.
 
     Args:

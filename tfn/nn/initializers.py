@@ -64,8 +64,9 @@ def normal(stddev: float = 1e-2, dtype: Any = float) -> Initializer:
     return init
 
 
-def truncated_normal(stddev: float = 1e-2, dtype: Any = float, lower: float = -2.0,
-                     upper: float = 2.0) -> Initializer:  # fmt: skip
+def truncated_normal(
+    stddev: float = 1e-2, dtype: Any = float, lower: float = -2.0, upper: float = 2.0
+) -> Initializer:
     """Normal with mean 0, cut off at `lower` and `upper` times `stddev`."""
 
     def init(key: KeyLike, shape: Sequence[int], dtype: Any = dtype) -> Array:
@@ -138,9 +139,14 @@ _FANS: dict[str, Callable[[float, float], float]] = {
 
 
 def variance_scaling(
-    scale: float, mode: str, distribution: str, in_axis: Axes = -2, out_axis: Axes = -1,
-    batch_axis: Axes = (), dtype: Any = float,
-) -> Initializer:  # fmt: skip
+    scale: float,
+    mode: str,
+    distribution: str,
+    in_axis: Axes = -2,
+    out_axis: Axes = -1,
+    batch_axis: Axes = (),
+    dtype: Any = float,
+) -> Initializer:
     """Mean 0 and variance ``scale / fan``, so that signals keep their size through a layer.
 
     Args:
@@ -160,8 +166,9 @@ def variance_scaling(
     if mode not in _FANS or distribution not in ("truncated_normal", "normal", "uniform"):
         raise ArgumentError(
             "variance_scaling knows the modes " + ", ".join(_FANS) + " and the distributions "
-            "truncated_normal, normal, uniform", got=f"{mode!r}, {distribution!r}",
-        )  # fmt: skip
+            "truncated_normal, normal, uniform",
+            got=f"{mode!r}, {distribution!r}",
+        )
 
     def init(key: KeyLike, shape: Sequence[int], dtype: Any = dtype) -> Array:
         fan = _FANS[mode](*fans(shape, in_axis, out_axis, batch_axis))
@@ -175,8 +182,9 @@ def variance_scaling(
     return init
 
 
-def fans(shape: Sequence[int], in_axis: Axes = -2, out_axis: Axes = -1,
-         batch_axis: Axes = ()) -> tuple[float, float]:  # fmt: skip
+def fans(
+    shape: Sequence[int], in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = ()
+) -> tuple[float, float]:
     """How many inputs reach an output of a layer, and how many outputs an input.
 
     Raises:
@@ -198,8 +206,9 @@ def _size(shape: Sequence[int], axis: Axes) -> int:
 
 
 def _named(scale: float, mode: str, distribution: str, text: str) -> Any:
-    def make(in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (),
-             dtype: Any = float) -> Initializer:  # fmt: skip
+    def make(
+        in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = float
+    ) -> Initializer:
         return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
 
     make.__doc__ = text

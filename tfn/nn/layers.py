@@ -41,8 +41,15 @@ class Linear:
     bias: Float[Array, " outputs"] | None
 
     @staticmethod
-    def init(key: KeyLike, inputs: int, outputs: int, *, use_bias: bool = True,
-             weight_init: Initializer | None = None, dtype: Any = float) -> Linear:  # fmt: skip
+    def init(
+        key: KeyLike,
+        inputs: int,
+        outputs: int,
+        *,
+        use_bias: bool = True,
+        weight_init: Initializer | None = None,
+        dtype: Any = float,
+    ) -> Linear:
         """Weights of variance 1 / inputs, unless `weight_init` says otherwise, and zero biases."""
         make = weight_init or initializers.lecun_normal()
         weight = make(key, (inputs, outputs), dtype)
@@ -66,8 +73,14 @@ class Embedding:
     weight: Float[Array, "rows features"]
 
     @staticmethod
-    def init(key: KeyLike, rows: int, features: int, *, weight_init: Initializer | None = None,
-             dtype: Any = float) -> Embedding:  # fmt: skip
+    def init(
+        key: KeyLike,
+        rows: int,
+        features: int,
+        *,
+        weight_init: Initializer | None = None,
+        dtype: Any = float,
+    ) -> Embedding:
         """Rows that are standard normal, unless `weight_init` says otherwise."""
         make = weight_init or initializers.normal(1.0)
         return Embedding(make(key, (rows, features), dtype))
@@ -100,8 +113,9 @@ class Dropout:
     rate: float = static(default=0.5)
     inference: bool = static(default=False)
 
-    def __call__(self, x: Float[Array, "*axes"], *, key: KeyLike | None = None,
-                 inference: bool | None = None) -> Float[Array, "*axes"]:  # fmt: skip
+    def __call__(
+        self, x: Float[Array, "*axes"], *, key: KeyLike | None = None, inference: bool | None = None
+    ) -> Float[Array, "*axes"]:
         """The elements that are left.
 
         Raises:
@@ -110,8 +124,9 @@ class Dropout:
         if (self.inference if inference is None else inference) or self.rate == 0:
             return x
         if key is None:
-            raise ArgumentError("dropout needs a key while training",
-                                hint="pass key=..., or inference=True")  # fmt: skip
+            raise ArgumentError(
+                "dropout needs a key while training", hint="pass key=..., or inference=True"
+            )
         if self.rate == 1:
             return jnp.zeros_like(x)
         kept = random.bernoulli(key, 1.0 - self.rate, x.shape)
@@ -131,9 +146,15 @@ class MLP:
     activation: Callable[[Array], Array] = static(default=relu)
 
     @staticmethod
-    def init(key: KeyLike, sizes: Sequence[int], *,
-             activation: Callable[[Array], Array] = relu, use_bias: bool = True,
-             weight_init: Initializer | None = None, dtype: Any = float) -> MLP:  # fmt: skip
+    def init(
+        key: KeyLike,
+        sizes: Sequence[int],
+        *,
+        activation: Callable[[Array], Array] = relu,
+        use_bias: bool = True,
+        weight_init: Initializer | None = None,
+        dtype: Any = float,
+    ) -> MLP:
         """Layers from each size to the next.
 
         Raises:

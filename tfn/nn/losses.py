@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float, Integer
 
 
-def softmax_cross_entropy(logits: Float[Array, "*batch classes"],
-                          labels: Float[Array, "*batch classes"], axis: int = -1
-                          ) -> Float[Array, "*batch"]:  # fmt: skip
+def softmax_cross_entropy(
+    logits: Float[Array, "*batch classes"], labels: Float[Array, "*batch classes"], axis: int = -1
+) -> Float[Array, "*batch"]:
     """The cross entropy between the softmax of logits and labels that are probabilities.
 
     Example:
@@ -59,8 +59,9 @@ def sigmoid_binary_cross_entropy(
     return -labels * log_sigmoid(logits) - (1.0 - labels) * log_sigmoid(-logits)
 
 
-def squared_error(predictions: Float[Array, "*batch"],
-                  targets: ArrayLike = 0.0) -> Float[Array, "*batch"]:  # fmt: skip
+def squared_error(
+    predictions: Float[Array, "*batch"], targets: ArrayLike = 0.0
+) -> Float[Array, "*batch"]:
     """The square of the difference."""
     return jnp.square(predictions - targets)
 
@@ -77,8 +78,9 @@ def l2_loss(
     return 0.5 * squared_error(predictions, targets)
 
 
-def huber_loss(predictions: Float[Array, "*batch"], targets: ArrayLike = 0.0,
-               delta: float = 1.0) -> Float[Array, "*batch"]:  # fmt: skip
+def huber_loss(
+    predictions: Float[Array, "*batch"], targets: ArrayLike = 0.0, delta: float = 1.0
+) -> Float[Array, "*batch"]:
     """`l2_loss` up to a difference of delta, linear beyond.
 
     Source: Huber 1964, "Robust estimation of a location parameter".
@@ -88,21 +90,24 @@ def huber_loss(predictions: Float[Array, "*batch"], targets: ArrayLike = 0.0,
     return 0.5 * near * near + delta * (error - near)
 
 
-def log_cosh(predictions: Float[Array, "*batch"],
-             targets: ArrayLike = 0.0) -> Float[Array, "*batch"]:  # fmt: skip
+def log_cosh(
+    predictions: Float[Array, "*batch"], targets: ArrayLike = 0.0
+) -> Float[Array, "*batch"]:
     """The logarithm of the hyperbolic cosine of the difference: smooth, linear far away."""
     error = predictions - targets
     return jnp.logaddexp(error, -error) - math.log(2)
 
 
-def hinge_loss(predictions: Float[Array, "*batch"],
-               signs: Float[Array, "*batch"]) -> Float[Array, "*batch"]:  # fmt: skip
+def hinge_loss(
+    predictions: Float[Array, "*batch"], signs: Float[Array, "*batch"]
+) -> Float[Array, "*batch"]:
     """How far predictions are from being beyond the signs, -1 or 1, that they should have."""
     return jnp.maximum(0.0, 1.0 - predictions * signs)
 
 
-def kl_divergence(log_predictions: Float[Array, "*batch classes"],
-                  targets: Float[Array, "*batch classes"]) -> Float[Array, "*batch"]:  # fmt: skip
+def kl_divergence(
+    log_predictions: Float[Array, "*batch classes"], targets: Float[Array, "*batch classes"]
+) -> Float[Array, "*batch"]:
     """The divergence of probabilities, given as logarithms, from those of the targets.
 
     Source: Kullback, Leibler 1951, "On information and sufficiency".
@@ -115,8 +120,9 @@ def kl_divergence(log_predictions: Float[Array, "*batch classes"],
     return jnp.sum(targets * (logs - log_predictions), -1)
 
 
-def cosine_similarity(a: Float[Array, "*batch features"], b: Float[Array, "*batch features"],
-                      epsilon: float = 1e-12) -> Float[Array, "*batch"]:  # fmt: skip
+def cosine_similarity(
+    a: Float[Array, "*batch features"], b: Float[Array, "*batch features"], epsilon: float = 1e-12
+) -> Float[Array, "*batch"]:
     """The cosine of the angle between vectors; 0 if one of them is 0.
 
     Args:
@@ -130,8 +136,9 @@ def cosine_similarity(a: Float[Array, "*batch features"], b: Float[Array, "*batc
     return jnp.sum(a * b, -1) * lengths[0] * lengths[1]
 
 
-def smooth_labels(labels: Float[Array, "*batch classes"],
-                  alpha: float) -> Float[Array, "*batch classes"]:  # fmt: skip
+def smooth_labels(
+    labels: Float[Array, "*batch classes"], alpha: float
+) -> Float[Array, "*batch classes"]:
     """Probabilities of classes, a fraction `alpha` of which is spread over all of them.
 
     Source: Müller, Kornblith, Hinton 2019, arXiv:1906.02629.

@@ -59,9 +59,10 @@ def module(cls: C) -> C:
 
 def _refuse(cls: type[Any]) -> NoReturn:
     raise ArgumentError(
-        "a module cannot be subclassed", got=f"{cls.__name__}({cls.__bases__[0].__name__})",
+        "a module cannot be subclassed",
+        got=f"{cls.__name__}({cls.__bases__[0].__name__})",
         hint="give the new module a field that holds the other one",
-    )  # fmt: skip
+    )
 
 
 def _show(self: Any) -> str:
@@ -155,9 +156,13 @@ class _Place:
 
 
 def tree_at(
-    where: Callable[[T], Any], pytree: T, replace: Any = None, *,
-    replace_fn: Callable[[Any], Any] | None = None, is_leaf: Callable[[Any], bool] | None = None,
-) -> T:  # fmt: skip
+    where: Callable[[T], Any],
+    pytree: T,
+    replace: Any = None,
+    *,
+    replace_fn: Callable[[Any], Any] | None = None,
+    is_leaf: Callable[[Any], bool] | None = None,
+) -> T:
     """The tree with some of its nodes replaced.
 
     Args:

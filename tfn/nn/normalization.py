@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 
-def _scales(features: int, use_weight: bool, use_bias: bool,
-            dtype: Any) -> tuple[Array | None, Array | None]:  # fmt: skip
+def _scales(
+    features: int, use_weight: bool, use_bias: bool, dtype: Any
+) -> tuple[Array | None, Array | None]:
     """Scales of 1 and shifts of 0."""
     weight = jnp.ones((features,), dtype) if use_weight else None
     return weight, jnp.zeros((features,), dtype) if use_bias else None
@@ -53,8 +54,14 @@ class LayerNorm:
     epsilon: float = static(default=1e-5)
 
     @staticmethod
-    def init(features: int, *, epsilon: float = 1e-5, use_weight: bool = True,
-             use_bias: bool = True, dtype: Any = float) -> LayerNorm:  # fmt: skip
+    def init(
+        features: int,
+        *,
+        epsilon: float = 1e-5,
+        use_weight: bool = True,
+        use_bias: bool = True,
+        dtype: Any = float,
+    ) -> LayerNorm:
         """Scales of 1 and shifts of 0."""
         return LayerNorm(*_scales(features, use_weight, use_bias, dtype), epsilon)
 
@@ -79,8 +86,9 @@ class RMSNorm:
     epsilon: float = static(default=1e-6)
 
     @staticmethod
-    def init(features: int, *, epsilon: float = 1e-6, use_weight: bool = True,
-             dtype: Any = float) -> RMSNorm:  # fmt: skip
+    def init(
+        features: int, *, epsilon: float = 1e-6, use_weight: bool = True, dtype: Any = float
+    ) -> RMSNorm:
         """Scales of 1."""
         return RMSNorm(_scales(features, use_weight, False, dtype)[0], epsilon)
 
@@ -110,16 +118,24 @@ class GroupNorm:
     epsilon: float = static(default=1e-5)
 
     @staticmethod
-    def init(groups: int, channels: int, *, epsilon: float = 1e-5, use_weight: bool = True,
-             use_bias: bool = True, dtype: Any = float) -> GroupNorm:  # fmt: skip
+    def init(
+        groups: int,
+        channels: int,
+        *,
+        epsilon: float = 1e-5,
+        use_weight: bool = True,
+        use_bias: bool = True,
+        dtype: Any = float,
+    ) -> GroupNorm:
         """Scales of 1 and shifts of 0.
 
         Raises:
             ArgumentError: if the groups do not divide the channels.
         """
         if groups < 1 or channels % groups:
-            raise ArgumentError("groups must divide the channels",
-                                got=f"{channels} channels, {groups} groups")  # fmt: skip
+            raise ArgumentError(
+                "groups must divide the channels", got=f"{channels} channels, {groups} groups"
+            )
         return GroupNorm(*_scales(channels, use_weight, use_bias, dtype), groups, epsilon)
 
     def __call__(
@@ -163,17 +179,26 @@ class BatchNorm:
     epsilon: float = static(default=1e-5)
 
     @staticmethod
-    def init(channels: int, *, decay: float = 0.9, epsilon: float = 1e-5, use_weight: bool = True,
-             use_bias: bool = True, dtype: Any = float
-             ) -> tuple[BatchNorm, BatchNormState]:  # fmt: skip
+    def init(
+        channels: int,
+        *,
+        decay: float = 0.9,
+        epsilon: float = 1e-5,
+        use_weight: bool = True,
+        use_bias: bool = True,
+        dtype: Any = float,
+    ) -> tuple[BatchNorm, BatchNormState]:
         """Scales of 1 and shifts of 0; a state of mean 0 and variance 1."""
         norm = BatchNorm(*_scales(channels, use_weight, use_bias, dtype), decay, epsilon)
         return norm, BatchNormState(jnp.zeros((channels,)), jnp.ones((channels,)))
 
     def __call__(
-        self, x: Float[Array, "batch *space channels"], state: BatchNormState, *,
+        self,
+        x: Float[Array, "batch *space channels"],
+        state: BatchNormState,
+        *,
         inference: bool = False,
-    ) -> tuple[Float[Array, "batch *space channels"], BatchNormState]:  # fmt: skip
+    ) -> tuple[Float[Array, "batch *space channels"], BatchNormState]:
         """The layer's outputs, by the statistics of the batch or those of the state; the state.
 
         Raises:
@@ -183,14 +208,19 @@ class BatchNorm:
             return self._by(x, state.mean, state.variance), state
         axes, count = tuple(range(x.ndim - 1)), x.size // max(x.shape[-1], 1)
         if count == 1:
-            raise ArgumentError("one element for each channel has no variance",
-                                got=f"x of shape {x.shape}", hint="inference=True")  # fmt: skip
+            raise ArgumentError(
+                "one element for each channel has no variance",
+                got=f"x of shape {x.shape}",
+                hint="inference=True",
+            )
         wide = x.astype(state.mean.dtype)
         mean = jnp.mean(wide, axes)
         variance = jnp.mean(jnp.square(wide - mean), axes)
         seen = lax.stop_gradient((mean, variance * (count / (count - 1))))
-        new = [self.decay * old + (1 - self.decay) * now
-               for old, now in zip((state.mean, state.variance), seen, strict=True)]  # fmt: skip
+        new = [
+            self.decay * old + (1 - self.decay) * now
+            for old, now in zip((state.mean, state.variance), seen, strict=True)
+        ]
         return self._by(x, mean, variance), BatchNormState(*new)
 
     def _by(self, x: Array, mean: Array, variance: Array) -> Array:

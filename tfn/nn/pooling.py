@@ -21,8 +21,12 @@ if TYPE_CHECKING:
     from jaxtyping import Float
 
 
-def max_pool(x: Float[Array, "batch *space channels"], window: Sizes, strides: Sizes | None = None,
-             padding: Padding = "VALID") -> Float[Array, "batch *places channels"]:  # fmt: skip
+def max_pool(
+    x: Float[Array, "batch *space channels"],
+    window: Sizes,
+    strides: Sizes | None = None,
+    padding: Padding = "VALID",
+) -> Float[Array, "batch *places channels"]:
     """The largest element of each window; windows do not overlap unless strides are given.
 
     Example:
@@ -32,9 +36,13 @@ def max_pool(x: Float[Array, "batch *space channels"], window: Sizes, strides: S
     return _pool(x, -jnp.inf, lax.max, window, strides, padding)
 
 
-def avg_pool(x: Float[Array, "batch *space channels"], window: Sizes, strides: Sizes | None = None,
-             padding: Padding = "VALID", count_include_pad: bool = False,
-             ) -> Float[Array, "batch *places channels"]:  # fmt: skip
+def avg_pool(
+    x: Float[Array, "batch *space channels"],
+    window: Sizes,
+    strides: Sizes | None = None,
+    padding: Padding = "VALID",
+    count_include_pad: bool = False,
+) -> Float[Array, "batch *places channels"]:
     """The mean of each window.
 
     Args:
@@ -51,8 +59,9 @@ def avg_pool(x: Float[Array, "batch *space channels"], window: Sizes, strides: S
     return total / _pool(ones, 0.0, lax.add, window, strides, padding)
 
 
-def adaptive_avg_pool(x: Float[Array, "batch *space channels"],
-                      sizes: Sizes) -> Float[Array, "batch *places channels"]:  # fmt: skip
+def adaptive_avg_pool(
+    x: Float[Array, "batch *space channels"], sizes: Sizes
+) -> Float[Array, "batch *places channels"]:
     """Means of so many windows along each axis of space, as equal as they can be.
 
     Window i of n over an axis of m elements begins at ``i * m // n`` and ends before
@@ -82,8 +91,14 @@ def adaptive_avg_pool(x: Float[Array, "batch *space channels"],
     return x
 
 
-def _pool(x: Array, start: float, computation: Callable[[Any, Any], Any], window: Sizes,
-          strides: Sizes | None, padding: Padding) -> Array:  # fmt: skip
+def _pool(
+    x: Array,
+    start: float,
+    computation: Callable[[Any, Any], Any],
+    window: Sizes,
+    strides: Sizes | None,
+    padding: Padding,
+) -> Array:
     rank = x.ndim - 2
     sizes = (1, *each_axis(window, rank), 1)
     steps = sizes if strides is None else (1, *each_axis(strides, rank), 1)

@@ -52,9 +52,14 @@ class Training:
     """
 
     def __init__(
-        self, steps: int, unit: str = "items", first: int = 0, *, quiet: bool = False,
+        self,
+        steps: int,
+        unit: str = "items",
+        first: int = 0,
+        *,
+        quiet: bool = False,
         console: Console | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.steps, self.unit, self.done, self.quiet = steps, unit, first, quiet
         self.console = Console() if console is None else console
         self.first_seconds = self.seconds = 0.0
@@ -62,10 +67,16 @@ class Training:
         self._numbers: dict[str, list[tuple[int, Any]]] = defaultdict(list)
         self._drawn = -math.inf
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-            TextColumn("{task.fields[text]}"), TimeRemainingColumn(), console=self.console,
-            transient=True, auto_refresh=False, disable=quiet or not self.console.is_terminal,
-        )  # fmt: skip
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[text]}"),
+            TimeRemainingColumn(),
+            console=self.console,
+            transient=True,
+            auto_refresh=False,
+            disable=quiet or not self.console.is_terminal,
+        )
         self._task = self._bar.add_task("step", total=steps, completed=first, text="")
 
     def __enter__(self) -> Training:
@@ -152,8 +163,9 @@ def smoothed(values: Sequence[float], window: int) -> list[float]:
     return [(sums[n + 1] - sums[at]) / (n + 1 - at) for n, at in enumerate(starts)]
 
 
-def plot(path: str | os.PathLike[str], history: History, *, title: str = "",
-         log: bool = False) -> None:  # fmt: skip
+def plot(
+    path: str | os.PathLike[str], history: History, *, title: str = "", log: bool = False
+) -> None:
     """Draw curves of numbers over steps into a PNG file, noisy ones with their running means.
 
     Args:
@@ -166,15 +178,22 @@ def plot(path: str | os.PathLike[str], history: History, *, title: str = "",
     try:
         from matplotlib.figure import Figure
     except ImportError:
-        raise MissingPackageError("pictures need matplotlib",
-                                  hint="pip install 'tfn[plot]'") from None  # fmt: skip
+        raise MissingPackageError(
+            "pictures need matplotlib", hint="pip install 'tfn[plot]'"
+        ) from None
     figure = Figure(figsize=(6.4, 4.0), dpi=150, layout="constrained")
     axes = figure.subplots()
     for color, (name, points) in enumerate(history.items()):
         steps, values = [n for n, _ in points], [x for _, x in points]
         window = len(values) // 50
-        axes.plot(steps, values, f"C{color}", alpha=0.3 if window > 1 else 1.0, linewidth=1,
-                  label=None if window > 1 else name)  # fmt: skip
+        axes.plot(
+            steps,
+            values,
+            f"C{color}",
+            alpha=0.3 if window > 1 else 1.0,
+            linewidth=1,
+            label=None if window > 1 else name,
+        )
         if window > 1:
             axes.plot(steps, smoothed(values, window), f"C{color}", label=name)
     axes.set_xlabel("step")

@@ -42,8 +42,9 @@ class Cell(Protocol):
         """What others see of a state."""
 
 
-def along(cell: Cell, xs: Float[Array, "time *batch inputs"], state: Any = None, *,
-          reverse: bool = False) -> tuple[Float[Array, "time *batch hidden"], Any]:  # fmt: skip
+def along(
+    cell: Cell, xs: Float[Array, "time *batch inputs"], state: Any = None, *, reverse: bool = False
+) -> tuple[Float[Array, "time *batch hidden"], Any]:
     """A cell over a sequence: its outputs, and the last state.
 
     Args:
@@ -60,8 +61,9 @@ def along(cell: Cell, xs: Float[Array, "time *batch inputs"], state: Any = None,
     return ys, last
 
 
-def _weights(key: KeyLike, inputs: int, hidden: int, gates: int,
-             dtype: Any) -> tuple[Linear, Array]:  # fmt: skip
+def _weights(
+    key: KeyLike, inputs: int, hidden: int, gates: int, dtype: Any
+) -> tuple[Linear, Array]:
     """A projection of inputs to all gates, and the weights of the state."""
     first, second = random.split(key)
     states = initializers.lecun_normal()(second, (hidden, gates * hidden), dtype)
@@ -155,8 +157,9 @@ class GRUCell:
         """What x adds to the gates."""
         return self.inputs(x)
 
-    def advance(self, projected: Float[Array, "*batch gates"],
-                state: Float[Array, "*batch hidden"]) -> Float[Array, "*batch hidden"]:  # fmt: skip
+    def advance(
+        self, projected: Float[Array, "*batch gates"], state: Float[Array, "*batch hidden"]
+    ) -> Float[Array, "*batch hidden"]:
         """The next state."""
         from_state = jnp.split(state @ self.states, 3, -1)
         from_input = jnp.split(projected, 3, -1)
@@ -207,15 +210,19 @@ class LSTM:
     cells: tuple[LSTMCell, ...]
 
     @staticmethod
-    def init(key: KeyLike, inputs: int, hidden: int, *, layers: int = 1,
-             dtype: Any = float) -> LSTM:  # fmt: skip
+    def init(
+        key: KeyLike, inputs: int, hidden: int, *, layers: int = 1, dtype: Any = float
+    ) -> LSTM:
         """Random weights."""
         return LSTM(_layers(LSTMCell.init, key, inputs, hidden, layers, dtype))
 
     def __call__(
-        self, xs: Float[Array, "time *batch inputs"], states: Sequence[LSTMState] | None = None, *,
+        self,
+        xs: Float[Array, "time *batch inputs"],
+        states: Sequence[LSTMState] | None = None,
+        *,
         reverse: bool = False,
-    ) -> tuple[Float[Array, "time *batch hidden"], tuple[LSTMState, ...]]:  # fmt: skip
+    ) -> tuple[Float[Array, "time *batch hidden"], tuple[LSTMState, ...]]:
         """The outputs of the last layer, and the last state of each."""
         return _run(self.cells, xs, states, reverse)
 
@@ -233,14 +240,16 @@ class GRU:
     cells: tuple[GRUCell, ...]
 
     @staticmethod
-    def init(key: KeyLike, inputs: int, hidden: int, *, layers: int = 1,
-             dtype: Any = float) -> GRU:  # fmt: skip
+    def init(key: KeyLike, inputs: int, hidden: int, *, layers: int = 1, dtype: Any = float) -> GRU:
         """Random weights."""
         return GRU(_layers(GRUCell.init, key, inputs, hidden, layers, dtype))
 
     def __call__(
-        self, xs: Float[Array, "time *batch inputs"],
-        states: Sequence[Float[Array, "*batch hidden"]] | None = None, *, reverse: bool = False,
-    ) -> tuple[Float[Array, "time *batch hidden"], tuple[Array, ...]]:  # fmt: skip
+        self,
+        xs: Float[Array, "time *batch inputs"],
+        states: Sequence[Float[Array, "*batch hidden"]] | None = None,
+        *,
+        reverse: bool = False,
+    ) -> tuple[Float[Array, "time *batch hidden"], tuple[Array, ...]]:
         """The outputs of the last layer, and the last state of each."""
         return _run(self.cells, xs, states, reverse)

@@ -62,8 +62,11 @@ def names(pytree: Any) -> list[str]:
     ]
     for name, times in Counter([*found, TEXTS]).items():
         if times > 1:
-            raise ArgumentError("two leaves would have one name in the file", got=name,
-                                hint="keys of dicts must not hold dots")  # fmt: skip
+            raise ArgumentError(
+                "two leaves would have one name in the file",
+                got=name,
+                hint="keys of dicts must not hold dots",
+            )
     return found
 
 
@@ -117,8 +120,11 @@ def save(path: PathLike, pytree: Any, *, metadata: Mapping[str, str] | None = No
     end, checksum = 0, 0
     for name in order:
         data = leaves[name]
-        header[name] = {"dtype": NAMES[data.dtype], "shape": data.shape,
-                        "data_offsets": (end, end + data.nbytes)}  # fmt: skip
+        header[name] = {
+            "dtype": NAMES[data.dtype],
+            "shape": data.shape,
+            "data_offsets": (end, end + data.nbytes),
+        }
         end += data.nbytes
         checksum = zlib.crc32(_bytes(data), checksum)
     own = {WRITER: str(VERSION), CHECKSUM: str(checksum)}
@@ -134,8 +140,10 @@ def _data(name: str, x: Any) -> Data:
     """A leaf as contiguous data of a dtype that the format has."""
     data = np.asarray(x)
     if data.dtype not in NAMES:
-        raise ArgumentError("only arrays and numbers can be saved",
-                            got=f"{name}: {type(x).__name__} of dtype {data.dtype}")  # fmt: skip
+        raise ArgumentError(
+            "only arrays and numbers can be saved",
+            got=f"{name}: {type(x).__name__} of dtype {data.dtype}",
+        )
     return np.ascontiguousarray(data).reshape(data.shape)
 
 
@@ -166,8 +174,9 @@ def mapped(path: PathLike) -> dict[str, Data]:
     except StateError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StateError(f"{os.fspath(path)} is no index of the arrays beside it",
-                         got=repr(error)) from None  # fmt: skip
+        raise StateError(
+            f"{os.fspath(path)} is no index of the arrays beside it", got=repr(error)
+        ) from None
 
 
 def metadata(path: PathLike) -> dict[str, str]:
@@ -193,20 +202,24 @@ def _open(path: PathLike) -> tuple[dict[str, Data], dict[str, str]]:
                 described = file.get_slice(name)
                 dtype, shape = described.get_dtype(), tuple(described.get_shape())
                 if dtype not in DTYPES:
-                    raise StateError(f"{os.fspath(path)} holds numbers that NumPy has no type for",
-                                     got=f"{name}: {dtype}")  # fmt: skip
+                    raise StateError(
+                        f"{os.fspath(path)} holds numbers that NumPy has no type for",
+                        got=f"{name}: {dtype}",
+                    )
                 found[name] = np.ndarray(shape, DTYPES[dtype], buffer, at)
                 at += found[name].nbytes
     except SafetensorError as error:
         raise StateError(
-            f"{os.fspath(path)} is no whole safetensors file", got=str(error),
+            f"{os.fspath(path)} is no whole safetensors file",
+            got=str(error),
             hint="it was cut off, damaged, or is of another format",
-        ) from None  # fmt: skip
+        ) from None
     if texts.get(WRITER, str(VERSION)) != str(VERSION):
         raise StateError(
             f"{os.fspath(path)} was written by another version of tfn",
-            got=f"version {texts[WRITER]} of the file, {VERSION} is known", hint="install that tfn",
-        )  # fmt: skip
+            got=f"version {texts[WRITER]} of the file, {VERSION} is known",
+            hint="install that tfn",
+        )
     return found, texts
 
 
@@ -260,8 +273,9 @@ def load(path: PathLike, template: Any = None) -> Any:
     wrong = [*_differences(found, asked)]
     if wrong:
         more = f", and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
-        raise StateError(f"{os.fspath(path)} does not fit the template",
-                         got="; ".join(wrong[:SHOWN]) + more)  # fmt: skip
+        raise StateError(
+            f"{os.fspath(path)} does not fit the template", got="; ".join(wrong[:SHOWN]) + more
+        )
     return tree.unflatten(structure, [_like(x, found[name]) for name, x in asked.items()])
 
 

@@ -51,17 +51,24 @@ class FeedForward:
 
     @staticmethod
     def init(
-        key: KeyLike, features: int, wide: int, *, gated: bool = False, use_bias: bool = False,
-        activation: Callable[[Array], Array] | None = None, dtype: Any = float,
-    ) -> FeedForward:  # fmt: skip
+        key: KeyLike,
+        features: int,
+        wide: int,
+        *,
+        gated: bool = False,
+        use_bias: bool = False,
+        activation: Callable[[Array], Array] | None = None,
+        dtype: Any = float,
+    ) -> FeedForward:
         """Random weights; the activation is `silu` with a gate and `gelu` without, unless given."""
         keys = random.split(key, 3)
         up, gate = (
             Linear.init(k, features, wide, use_bias=use_bias, dtype=dtype) for k in keys[:2]
         )
         down = Linear.init(keys[2], wide, features, use_bias=use_bias, dtype=dtype)
-        return FeedForward(up, gate if gated else None, down,
-                           activation or (silu if gated else gelu))  # fmt: skip
+        return FeedForward(
+            up, gate if gated else None, down, activation or (silu if gated else gelu)
+        )
 
     def __call__(self, x: Float[Array, "... features"]) -> Float[Array, "... features"]:
         """The layer's outputs."""
@@ -95,35 +102,60 @@ class TransformerBlock:
 
     @staticmethod
     def init(
-        key: KeyLike, features: int, heads: int, *, wide: int | None = None,
-        kv_heads: int | None = None, gated: bool = False, use_bias: bool = False,
-        norm: MakeNorm = LayerNorm.init, rotary_base: float | None = None,
-        interleaved: bool = False, dropout: float = 0.0,
-        activation: Callable[[Array], Array] | None = None, dtype: Any = float,
-    ) -> TransformerBlock:  # fmt: skip
+        key: KeyLike,
+        features: int,
+        heads: int,
+        *,
+        wide: int | None = None,
+        kv_heads: int | None = None,
+        gated: bool = False,
+        use_bias: bool = False,
+        norm: MakeNorm = LayerNorm.init,
+        rotary_base: float | None = None,
+        interleaved: bool = False,
+        dropout: float = 0.0,
+        activation: Callable[[Array], Array] | None = None,
+        dtype: Any = float,
+    ) -> TransformerBlock:
         """Random weights; the feed-forward network is 4 * features wide unless given."""
         keys = random.split(key)
         attention = MultiheadAttention.init(
-            keys[0], features, heads, kv_heads=kv_heads, use_bias=use_bias,
-            rotary_base=rotary_base, interleaved=interleaved, dtype=dtype,
-        )  # fmt: skip
+            keys[0],
+            features,
+            heads,
+            kv_heads=kv_heads,
+            use_bias=use_bias,
+            rotary_base=rotary_base,
+            interleaved=interleaved,
+            dtype=dtype,
+        )
         feed = FeedForward.init(
-            keys[1], features, wide or 4 * features, gated=gated, use_bias=use_bias,
-            activation=activation, dtype=dtype,
-        )  # fmt: skip
+            keys[1],
+            features,
+            wide or 4 * features,
+            gated=gated,
+            use_bias=use_bias,
+            activation=activation,
+            dtype=dtype,
+        )
         norms = norm(features, dtype=dtype), norm(features, dtype=dtype)
         return TransformerBlock(norms[0], attention, norms[1], feed, Dropout(dropout))
 
     def __call__(
-        self, x: Float[Array, "*batch time features"], *,
-        mask: Bool[Array, "*#m #time #time"] | None = None, is_causal: bool = False,
-        positions: Integer[Array, "*times"] | None = None, key: KeyLike | None = None,
+        self,
+        x: Float[Array, "*batch time features"],
+        *,
+        mask: Bool[Array, "*#m #time #time"] | None = None,
+        is_causal: bool = False,
+        positions: Integer[Array, "*times"] | None = None,
+        key: KeyLike | None = None,
         inference: bool = False,
-    ) -> Float[Array, "*batch time features"]:  # fmt: skip
+    ) -> Float[Array, "*batch time features"]:
         """The block's outputs; the key is for dropout, and not needed without it."""
         first, second = (None, None) if key is None else random.split(key)
-        y = self.attention(self.attention_norm(x), mask=mask, is_causal=is_causal,
-                           positions=positions)  # fmt: skip
+        y = self.attention(
+            self.attention_norm(x), mask=mask, is_causal=is_causal, positions=positions
+        )
         x = x + self.dropout(y, key=first, inference=inference)
         y = self.feed(self.feed_norm(x))
         return x + self.dropout(y, key=second, inference=inference)

@@ -3,35 +3,35 @@
 operands      arguments become values of one dtype and shape; bodies become programs
 creation      new arrays: from values, or filled
 inspection    what the namespace says of itself; limits of dtypes
-spaced        numbers in a row: counted, evenly spaced
+ranges        numbers in a row: counted, evenly spaced
 matrices      matrices of a pattern: the identity, triangles, powers
 arithmetic    sums, products, quotients, powers
 rounding      whole numbers near to numbers
 complex       complex numbers and their parts
-functions     exp, sin, sqrt and their like
+elementary     exp, sin, sqrt and their like
 logic         comparisons, logic, bits, choice
-parts         numbers taken apart: neighbours, exponents, divisors, bits
+number_parts         numbers taken apart: neighbours, exponents, divisors, bits
 reductions    sums, extremes, means, and where the extremes are
 manipulation  other shapes and orders; diagonals
-joining       arrays joined, cut, repeated and shifted
+concatenation       arrays joined, cut, repeated and shifted
 padding       elements added at both ends of axes
 contraction   dot, matmul, einsum and their like
 indexing      x[...], take
 updates       x.at[...]
 cumulative    running sums and products, differences
-nans          reductions of what is not NaN
+nan_reductions          reductions of what is not NaN
 sorting       sort, argsort, and what follows from them
 quantiles     quantiles and medians
-places        where and which: nonzero, compress
+searching        where and which: nonzero, compress
 sets          distinct elements, and which two arrays share
 histograms    how many in each bin
-grids         coordinates of triangles, diagonals and grids
+index_grids         coordinates of triangles, diagonals and grids
 functional    Python functions applied to arrays
-sampled       interpolation, integrals, polynomials, covariance
+interpolation       interpolation, integrals, polynomials, covariance
 fft           discrete Fourier transforms
 polynomials   polynomials by their coefficients
 signals       convolutions, slopes, phases, windows, correlations
-editing       parts put in, taken out, arranged in blocks
+insert_delete       parts put in, taken out, arranged in blocks
 storage       arrays in NumPy's files
 linalg        norms, systems of equations, factorisations
 """
@@ -47,10 +47,10 @@ from tfn.dtypes import (
     int32 as int32, int64 as int64, issubdtype as issubdtype, promote_types as promote_types,
     uint8 as uint8, uint16 as uint16, uint32 as uint32, uint64 as uint64,
 )
-from tfn.lazy import on_demand as _on_demand
+from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):
-    from tfn.numpy.operands import (
+    from tfn.eager.operands import (
         ndim as ndim, result_type as result_type, shape as shape, size as size,
     )
     from tfn.numpy.creation import (
@@ -64,7 +64,7 @@ with _on_demand(globals()):
         array_str as array_str, can_cast as can_cast, finfo as finfo, iinfo as iinfo,
         isdtype as isdtype, isscalar as isscalar, iterable as iterable,
     )
-    from tfn.numpy.spaced import (
+    from tfn.numpy.ranges import (
         arange as arange, geomspace as geomspace, linspace as linspace, logspace as logspace,
     )
     from tfn.numpy.matrices import (
@@ -88,7 +88,7 @@ with _on_demand(globals()):
         angle as angle, conj as conj, conjugate as conjugate, imag as imag, iscomplex as iscomplex,
         iscomplexobj as iscomplexobj, isreal as isreal, isrealobj as isrealobj, real as real,
     )
-    from tfn.numpy.functions import (
+    from tfn.numpy.elementary import (
         acos as acos, acosh as acosh, arccos as arccos, arccosh as arccosh, arcsin as arcsin,
         arcsinh as arcsinh, arctan as arctan, arctanh as arctanh, asin as asin, asinh as asinh,
         atan as atan, atanh as atanh, cbrt as cbrt, cos as cos, cosh as cosh, deg2rad as deg2rad,
@@ -109,7 +109,7 @@ with _on_demand(globals()):
         logical_xor as logical_xor, nan_to_num as nan_to_num, not_equal as not_equal,
         right_shift as right_shift, select as select, signbit as signbit, where as where,
     )
-    from tfn.numpy.parts import (
+    from tfn.numpy.number_parts import (
         bitwise_count as bitwise_count, frexp as frexp, gcd as gcd, heaviside as heaviside,
         lcm as lcm, ldexp as ldexp, modf as modf, nextafter as nextafter, packbits as packbits,
         spacing as spacing, unpackbits as unpackbits,
@@ -129,7 +129,7 @@ with _on_demand(globals()):
         rot90 as rot90, squeeze as squeeze, swapaxes as swapaxes, trace as trace,
         transpose as transpose,
     )
-    from tfn.numpy.joining import (
+    from tfn.numpy.concatenation import (
         append as append, array_split as array_split, column_stack as column_stack,
         concat as concat, concatenate as concatenate, dstack as dstack, hsplit as hsplit,
         hstack as hstack, repeat as repeat, roll as roll, split as split, stack as stack,
@@ -150,7 +150,7 @@ with _on_demand(globals()):
         cumprod as cumprod, cumsum as cumsum, cumulative_prod as cumulative_prod,
         cumulative_sum as cumulative_sum, diff as diff,
     )
-    from tfn.numpy.nans import (
+    from tfn.numpy.nan_reductions import (
         nanargmax as nanargmax, nanargmin as nanargmin, nancumprod as nancumprod,
         nancumsum as nancumsum, nanmax as nanmax, nanmean as nanmean, nanmin as nanmin,
         nanprod as nanprod, nanstd as nanstd, nansum as nansum, nanvar as nanvar,
@@ -163,7 +163,7 @@ with _on_demand(globals()):
         median as median, nanmedian as nanmedian, nanpercentile as nanpercentile,
         nanquantile as nanquantile, percentile as percentile, quantile as quantile,
     )
-    from tfn.numpy.places import (
+    from tfn.numpy.searching import (
         argwhere as argwhere, compress as compress, extract as extract, flatnonzero as flatnonzero,
         nonzero as nonzero,
     )
@@ -177,14 +177,14 @@ with _on_demand(globals()):
         bincount as bincount, histogram as histogram, histogram2d as histogram2d,
         histogram_bin_edges as histogram_bin_edges, histogramdd as histogramdd,
     )
-    from tfn.numpy.grids import (
+    from tfn.numpy.index_grids import (
         c_ as c_, diag_indices as diag_indices, index_exp as index_exp, indices as indices,
         ix_ as ix_, meshgrid as meshgrid, mgrid as mgrid, ogrid as ogrid, r_ as r_,
         ravel_multi_index as ravel_multi_index, s_ as s_, tril_indices as tril_indices,
         tril_indices_from as tril_indices_from, triu_indices as triu_indices,
         triu_indices_from as triu_indices_from, unravel_index as unravel_index,
     )
-    from tfn.numpy.sampled import (
+    from tfn.numpy.interpolation import (
         cov as cov, interp as interp, polyval as polyval, trapezoid as trapezoid,
     )
     from tfn.numpy.functional import (
@@ -202,7 +202,7 @@ with _on_demand(globals()):
         correlate as correlate, gradient as gradient, hamming as hamming, hanning as hanning,
         i0 as i0, kaiser as kaiser, unwrap as unwrap,
     )
-    from tfn.numpy.editing import (
+    from tfn.numpy.insert_delete import (
         argpartition as argpartition, block as block, choose as choose, delete as delete,
         diag_indices_from as diag_indices_from, diagflat as diagflat, dsplit as dsplit,
         ediff1d as ediff1d, insert as insert, mask_indices as mask_indices, partition as partition,

@@ -12,8 +12,7 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, DType
-from tfn.errors import ArgumentError
-from tfn.numpy.operands import (
+from tfn.eager.operands import (
     REAL,
     apply,
     array_of,
@@ -25,6 +24,7 @@ from tfn.numpy.operands import (
     need_real,
     together,
 )
+from tfn.errors import ArgumentError
 from tfn.trace.bind import bind
 from tfn.trace.build import eq, full_like, ne, unary
 from tfn.trace.build import maximum as larger

@@ -10,7 +10,7 @@ from typing import Any
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, COMPLEXES, DType, canonical
-from tfn.numpy.operands import apply, array_of, inexact, scalar_kind
+from tfn.eager.operands import apply, array_of, inexact, scalar_kind
 from tfn.trace import build
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const

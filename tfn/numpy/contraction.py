@@ -13,10 +13,10 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INT32, DType, DTypeLike, canonical
+from tfn.eager.operands import apply, array_of, broadcast_shape, one_axis, some_axes, together
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.complex import conj
 from tfn.numpy.manipulation import moveaxis
-from tfn.numpy.operands import apply, array_of, broadcast_shape, one_axis, some_axes, together
 from tfn.trace import build
 from tfn.trace.argument import Dot
 from tfn.trace.build import add_up, cast, expand, permute, reshape

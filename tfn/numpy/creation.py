@@ -24,8 +24,7 @@ from tfn.dtypes import (
     DTypeLike,
     canonical,
 )
-from tfn.errors import ArgumentError, DeviceError, ShapeError
-from tfn.numpy.operands import (
+from tfn.eager.operands import (
     a_shape,
     alias,
     apply,
@@ -35,6 +34,7 @@ from tfn.numpy.operands import (
     scalar_kind,
     together,
 )
+from tfn.errors import ArgumentError, DeviceError, ShapeError
 from tfn.trace import bind, oracle
 from tfn.trace.build import cast, concat, reshape
 from tfn.trace.op import Op, Shape

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INT32, DType, DTypeLike, canonical
+from tfn.eager.operands import apply, array_of, one_axis
 from tfn.errors import ArgumentError, ShapeError
-from tfn.numpy.joining import concatenate, section
-from tfn.numpy.operands import apply, array_of, one_axis
+from tfn.numpy.concatenation import concatenate, section
 from tfn.numpy.reductions import sum_dtype
 from tfn.trace import build
 from tfn.trace.argument import Param

@@ -14,11 +14,11 @@ from operator import index as as_index
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, FLOAT64, DType, DTypeLike, canonical, complex_of, part
+from tfn.eager.operands import apply, array_of, inexact, some_axes
 from tfn.errors import ArgumentError, AxisError, DTypeError
 from tfn.numpy.complex import conj, iscomplexobj
+from tfn.numpy.concatenation import roll
 from tfn.numpy.creation import make, on_device
-from tfn.numpy.joining import roll
-from tfn.numpy.operands import apply, array_of, inexact, some_axes
 from tfn.trace.argument import Fft, FftType
 from tfn.trace.build import cast, iota, pad_or_crop, permute, where
 from tfn.trace.op import Op, Shape
@@ -188,8 +188,9 @@ def rfft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1), norm: str | No
     return _transform("rfft2", FftType.RFFT, a, s, axes, norm)
 
 
-def irfft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1),
-           norm: str | None = None) -> Array:  # fmt: skip
+def irfft2(
+    a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1), norm: str | None = None
+) -> Array:
     """`irfftn` over two axes.
 
     Example:
@@ -207,17 +208,20 @@ def _other(name: str, norm: str | None) -> str:
 
 def _check_norm(name: str, norm: str | None) -> None:
     if norm not in _NORMS:
-        raise ArgumentError(f"{name} knows no norm {norm!r}",
-                            hint="norms are backward, ortho, forward")  # fmt: skip
+        raise ArgumentError(
+            f"{name} knows no norm {norm!r}", hint="norms are backward, ortho, forward"
+        )
 
 
-def _along_one(name: str, kind: FftType, a: ArrayLike, n: int | None, axis: int,
-               norm: str | None) -> Array:  # fmt: skip
+def _along_one(
+    name: str, kind: FftType, a: ArrayLike, n: int | None, axis: int, norm: str | None
+) -> Array:
     return _transform(name, kind, a, None if n is None else (n,), (axis,), norm)
 
 
-def _transform(name: str, kind: FftType, a: ArrayLike, s: Lengths, axes: Axes,
-               norm: str | None) -> Array:  # fmt: skip
+def _transform(
+    name: str, kind: FftType, a: ArrayLike, s: Lengths, axes: Axes, norm: str | None
+) -> Array:
     _check_norm(name, norm)
     if kind is FftType.RFFT and iscomplexobj(a):
         raise DTypeError(f"{name} transforms real values", hint=f"use {name.replace('r', '')}")
@@ -258,8 +262,9 @@ def _transformed(x: UOp, arg: Fft, axes: Shape, dtype: DType, scale: float) -> U
 # Frequencies, and their order.
 
 
-def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None,
-            device: object = None) -> Array:  # fmt: skip
+def fftfreq(
+    n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: object = None
+) -> Array:
     """The frequencies of the values of `fft`: 0, 1, ..., then the negative ones, by ``1 / (n d)``.
 
     Example:
@@ -271,8 +276,9 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None,
     return make(_frequencies, count, (count + 1) // 2, count * d, _kind(dtype))
 
 
-def rfftfreq(n: int, d: float = 1.0, *, dtype: DTypeLike | None = None,
-             device: object = None) -> Array:  # fmt: skip
+def rfftfreq(
+    n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: object = None
+) -> Array:
     """The frequencies of the values of `rfft`.
 
     Example:

@@ -9,14 +9,14 @@ from typing import Any
 
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import DTypeLike
+from tfn.eager.operands import array_of, broadcast_shape, one_axis, some_axes
 from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.concatenation import concatenate
 from tfn.numpy.creation import asarray, full
-from tfn.numpy.grids import indices
+from tfn.numpy.index_grids import indices
 from tfn.numpy.indexing import getitem
-from tfn.numpy.joining import concatenate
 from tfn.numpy.logic import where
 from tfn.numpy.manipulation import broadcast_to, expand_dims, moveaxis
-from tfn.numpy.operands import array_of, broadcast_shape, one_axis, some_axes
 from tfn.numpy.updates import update
 from tfn.trace.op import Shape
 from tfn.transforms.vmap import vmap
@@ -70,8 +70,11 @@ def vectorize(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         named = [name for name in kwargs if name not in left_out]
         if named:
-            raise ArgumentError("vectorize maps over positional arguments", got=", ".join(named),
-                                hint="pass them by position, or name them in excluded")  # fmt: skip
+            raise ArgumentError(
+                "vectorize maps over positional arguments",
+                got=", ".join(named),
+                hint="pass them by position, or name them in excluded",
+            )
         places = [i for i in range(len(args)) if i not in left_out]
 
         def core(*values: Any) -> Any:

@@ -10,17 +10,17 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import INTEGERS
+from tfn.eager.operands import apply, array_of, broadcast_shape, inexact
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.numpy.arithmetic import divide
+from tfn.numpy.concatenation import stack
 from tfn.numpy.creation import asarray, full_like, zeros
 from tfn.numpy.cumulative import diff
-from tfn.numpy.joining import stack
 from tfn.numpy.logic import where
-from tfn.numpy.operands import apply, array_of, broadcast_shape, inexact
+from tfn.numpy.ranges import linspace
 from tfn.numpy.reductions import max as largest
 from tfn.numpy.reductions import min as smallest
 from tfn.numpy.sorting import searchsorted
-from tfn.numpy.spaced import linspace
 from tfn.trace import build
 from tfn.trace.build import reshape
 from tfn.trace.op import Op

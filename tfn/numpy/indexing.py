@@ -24,19 +24,11 @@ from typing import Any
 
 import numpy as np
 
+from tfn._support.frozen import frozen
 from tfn.array import Array, ArrayLike
 from tfn.config import config
 from tfn.dtypes import BOOL, INEXACT, INT32, INT64, INTEGERS, SHORT, UINT32, UINT64, highest, lowest
-from tfn.errors import (
-    ArgumentError,
-    ConcretizationTypeError,
-    DTypeError,
-    NonConcreteBooleanIndexError,
-    OutOfBoundsError,
-    ShapeError,
-)
-from tfn.frozen import frozen
-from tfn.numpy.operands import (
+from tfn.eager.operands import (
     alias,
     apply,
     array_of,
@@ -45,7 +37,15 @@ from tfn.numpy.operands import (
     one_axis,
     scalar_kind,
 )
-from tfn.numpy.spaced import arange
+from tfn.errors import (
+    ArgumentError,
+    ConcretizationTypeError,
+    DTypeError,
+    NonConcreteBooleanIndexError,
+    OutOfBoundsError,
+    ShapeError,
+)
+from tfn.numpy.ranges import arange
 from tfn.trace import bind, build
 from tfn.trace.build import cast, concat, expand, flip, permute, reshape, shrink
 from tfn.trace.op import Shape

@@ -10,19 +10,23 @@ from typing import Any
 import numpy as np
 
 from tfn import dtypes
+from tfn._support.frozen import frozen
 from tfn.array import Array, ArrayLike
 from tfn.config import config
 from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INTEGERS, SCALAR_TYPES, SIGNED, UNSIGNED, DType
+from tfn.eager.operands import scalar_kind
 from tfn.errors import ArgumentError, DTypeError
-from tfn.frozen import frozen
 from tfn.numpy.creation import on_device
-from tfn.numpy.operands import scalar_kind
 
 KINDS = {
-    "bool": frozenset({BOOL}), "signed integer": SIGNED, "unsigned integer": UNSIGNED,
-    "integral": INTEGERS, "real floating": FLOATS, "complex floating": COMPLEXES,
+    "bool": frozenset({BOOL}),
+    "signed integer": SIGNED,
+    "unsigned integer": UNSIGNED,
+    "integral": INTEGERS,
+    "real floating": FLOATS,
+    "complex floating": COMPLEXES,
     "numeric": INTEGERS | FLOATS | COMPLEXES,
-}  # fmt: skip
+}
 """The kinds of dtypes that the standard names."""
 
 

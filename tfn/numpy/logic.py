@@ -8,9 +8,7 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, DType, finfo, part, promote
-from tfn.errors import ArgumentError, ShapeError
-from tfn.numpy.arithmetic import BITS, binary, signed
-from tfn.numpy.operands import (
+from tfn.eager.operands import (
     apply,
     array_of,
     broadcast_shape,
@@ -23,6 +21,8 @@ from tfn.numpy.operands import (
     type_of,
     values_of,
 )
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.arithmetic import BITS, binary, signed
 from tfn.trace.bind import bind
 from tfn.trace.build import complex_, eq, full_like, imag, ne, real, reduce, unary
 from tfn.trace.build import where as choose

@@ -9,9 +9,7 @@ from typing import Any
 
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import DTypeLike
-from tfn.errors import ArgumentError, AxisError, ShapeError
-from tfn.numpy.creation import duplicate
-from tfn.numpy.operands import (
+from tfn.eager.operands import (
     a_shape,
     alias,
     apply,
@@ -21,6 +19,8 @@ from tfn.numpy.operands import (
     one_axis,
     some_axes,
 )
+from tfn.errors import ArgumentError, AxisError, ShapeError
+from tfn.numpy.creation import duplicate
 from tfn.trace import bind, build
 from tfn.trace.build import broadcast_to as spread
 from tfn.trace.build import cast, permute, shrink

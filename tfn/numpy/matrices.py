@@ -7,9 +7,9 @@ from typing import Any
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, DType, DTypeLike, canonical
+from tfn.eager.operands import a_shape, apply, array_of
 from tfn.errors import ShapeError
 from tfn.numpy.creation import make, on_device
-from tfn.numpy.operands import a_shape, apply, array_of
 from tfn.trace import build
 from tfn.trace.build import cast, iota
 from tfn.trace.build import where as choose

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from tfn.array import Array, ArrayLike
+from tfn.eager.operands import apply, array_of, number_as, scalar_kind
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy import quantiles, reductions
+from tfn.numpy.concatenation import concatenate, taken
 from tfn.numpy.creation import asarray
 from tfn.numpy.indexing import getitem
-from tfn.numpy.joining import concatenate, taken
 from tfn.numpy.manipulation import broadcast_to, moveaxis
-from tfn.numpy.operands import apply, array_of, number_as, scalar_kind
+from tfn.numpy.ranges import linspace
 from tfn.numpy.rounding import rint
-from tfn.numpy.spaced import linspace
 from tfn.trace import bind
 from tfn.trace.build import cast
 from tfn.trace.build import pad as padded
@@ -25,9 +25,11 @@ from tfn.trace.uop import UOp
 Numbers = tuple[int, ...]
 MIRRORS = ("edge", "reflect", "symmetric", "wrap")
 STATISTICS: dict[str, Callable[..., Array]] = {
-    "maximum": reductions.max, "minimum": reductions.min, "mean": reductions.mean,
+    "maximum": reductions.max,
+    "minimum": reductions.min,
+    "mean": reductions.mean,
     "median": quantiles.median,
-}  # fmt: skip
+}
 FEW_RUNS = 5
 """So many parts of an axis are put side by side; of more, each element is looked up."""
 
@@ -93,8 +95,12 @@ def pad(
                 x = apply(taken, (x, array_of("pad", places)), axis, weak=x.weak_type)
         elif mode == "linear_ramp":
             ends = _ends(x, end_values, axis)
-            x = _both(x, axis, _ramp(x, axis, ends[0], before, False),
-                      _ramp(x, axis, ends[1], after, True))  # fmt: skip
+            x = _both(
+                x,
+                axis,
+                _ramp(x, axis, ends[0], before, False),
+                _ramp(x, axis, ends[1], after, True),
+            )
         else:
             lengths = None if stat_length is None else _pairs(stat_length, x.ndim, x.shape)[axis]
             parts = (_part(x, axis, lengths, last) for last in (False, True))

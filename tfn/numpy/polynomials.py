@@ -8,18 +8,18 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import finfo
+from tfn.eager.operands import apply, array_of, inexact, together
 from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.concatenation import concatenate
 from tfn.numpy.creation import asarray, zeros
-from tfn.numpy.joining import concatenate
+from tfn.numpy.interpolation import polyval as polyval
 from tfn.numpy.linalg import eigvals, inv, lstsq
 from tfn.numpy.manipulation import atleast_1d, diag, flip
 from tfn.numpy.matrices import vander
-from tfn.numpy.operands import apply, array_of, inexact, together
 from tfn.numpy.padding import pad
-from tfn.numpy.places import flatnonzero
+from tfn.numpy.ranges import arange
 from tfn.numpy.reductions import sum as add_up
-from tfn.numpy.sampled import polyval as polyval
-from tfn.numpy.spaced import arange
+from tfn.numpy.searching import flatnonzero
 from tfn.trace import build
 from tfn.trace.argument import Conv
 from tfn.trace.uop import UOp

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import FLOAT32, INT32, DType
+from tfn.eager.operands import apply, array_of, inexact, number_as, scalar_kind, some_axes
 from tfn.errors import ArgumentError, ShapeError
-from tfn.numpy.operands import apply, array_of, inexact, number_as, scalar_kind, some_axes
 from tfn.trace import bind, build
 from tfn.trace.build import add_up, cast, eq, full_like, ne, permute, reshape, unary
 from tfn.trace.op import Op
@@ -18,10 +18,18 @@ from tfn.trace.uop import UOp
 Numbers = tuple[int, ...]
 
 METHODS: dict[str, tuple[float, float]] = {
-    "linear": (1, 1), "lower": (1, 1), "higher": (1, 1), "nearest": (1, 1), "midpoint": (1, 1),
-    "inverted_cdf": (0, 1), "interpolated_inverted_cdf": (0, 1), "hazen": (0.5, 0.5),
-    "weibull": (0, 0), "median_unbiased": (1 / 3, 1 / 3), "normal_unbiased": (3 / 8, 3 / 8),
-}  # fmt: skip
+    "linear": (1, 1),
+    "lower": (1, 1),
+    "higher": (1, 1),
+    "nearest": (1, 1),
+    "midpoint": (1, 1),
+    "inverted_cdf": (0, 1),
+    "interpolated_inverted_cdf": (0, 1),
+    "hazen": (0.5, 0.5),
+    "weibull": (0, 0),
+    "median_unbiased": (1 / 3, 1 / 3),
+    "normal_unbiased": (3 / 8, 3 / 8),
+}
 """The numbers (a, b) of each method."""
 
 

@@ -20,9 +20,7 @@ from tfn.dtypes import (
     canonical,
     part,
 )
-from tfn.errors import ArgumentError, ShapeError
-from tfn.numpy.logic import truth
-from tfn.numpy.operands import (
+from tfn.eager.operands import (
     apply,
     array_of,
     broadcast_shape,
@@ -33,6 +31,8 @@ from tfn.numpy.operands import (
     scalar_kind,
     some_axes,
 )
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.logic import truth
 from tfn.trace import bind, build
 from tfn.trace.build import accumulator, cast, expand, full_like, reshape, unary
 from tfn.trace.build import where as choose

@@ -6,8 +6,8 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT
+from tfn.eager.operands import REAL, apply, array_of, need
 from tfn.numpy.arithmetic import composed, plain, signed
-from tfn.numpy.operands import REAL, apply, array_of, need
 from tfn.trace.build import cast, complex_, imag, real, unary, where
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp

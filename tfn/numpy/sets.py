@@ -12,12 +12,12 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOATS, INT32
+from tfn.eager.operands import apply, array_of, one_axis, together
+from tfn.numpy.concatenation import concatenate
 from tfn.numpy.cumulative import cumsum
 from tfn.numpy.indexing import getitem
-from tfn.numpy.joining import concatenate
 from tfn.numpy.logic import logical_and, logical_not, logical_xor
-from tfn.numpy.operands import apply, array_of, one_axis, together
-from tfn.numpy.places import flatnonzero, picked
+from tfn.numpy.searching import flatnonzero, picked
 from tfn.numpy.sorting import searchsorted
 from tfn.numpy.updates import update
 from tfn.trace import build

@@ -6,22 +6,22 @@ import math
 from typing import Any
 
 from tfn.array import Array, ArrayLike, Axes
+from tfn.eager.operands import array_of, inexact, need_real, one_axis, some_axes, together
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.arithmetic import abs as magnitude
 from tfn.numpy.arithmetic import clip
 from tfn.numpy.complex import conj, real
+from tfn.numpy.concatenation import concatenate
 from tfn.numpy.creation import asarray, ones
 from tfn.numpy.cumulative import cumsum, diff
-from tfn.numpy.functions import cos, exp, sqrt
+from tfn.numpy.elementary import cos, exp, sqrt
 from tfn.numpy.indexing import getitem
-from tfn.numpy.joining import concatenate
+from tfn.numpy.interpolation import cov
 from tfn.numpy.logic import where
 from tfn.numpy.manipulation import diagonal, flip
-from tfn.numpy.operands import array_of, inexact, need_real, one_axis, some_axes, together
 from tfn.numpy.polynomials import multiplied
+from tfn.numpy.ranges import arange
 from tfn.numpy.reductions import sum as add_up
-from tfn.numpy.sampled import cov
-from tfn.numpy.spaced import arange
 
 
 def _floats(name: str, x: ArrayLike) -> Array:
@@ -30,9 +30,13 @@ def _floats(name: str, x: ArrayLike) -> Array:
 
 
 def convolve(
-    a: ArrayLike, v: ArrayLike, mode: str = "full", *, precision: Any = None,
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "full",
+    *,
+    precision: Any = None,
     preferred_element_type: Any = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """All sums of products of elements whose places add up to one place.
 
     In mode "same" the middle part of the larger size, in mode "valid" the part that all elements
@@ -63,9 +67,13 @@ def convolve(
 
 
 def correlate(
-    a: ArrayLike, v: ArrayLike, mode: str = "valid", *, precision: Any = None,
+    a: ArrayLike,
+    v: ArrayLike,
+    mode: str = "valid",
+    *,
+    precision: Any = None,
     preferred_element_type: Any = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """All sums of products of elements of `a` with those of `v`, conjugated, at each distance.
 
     Example:
@@ -76,8 +84,11 @@ def correlate(
     x, y = array_of("correlate", a), array_of("correlate", v)
     if x.size >= y.size:
         return convolve(x, flip(conj(y)), mode)
-    return flip(convolve(flip(x), conj(y), mode)) if mode == "same" else convolve(
-        x, flip(conj(y)), mode)  # fmt: skip
+    return (
+        flip(convolve(flip(x), conj(y), mode))
+        if mode == "same"
+        else convolve(x, flip(conj(y)), mode)
+    )
 
 
 def gradient(

@@ -6,15 +6,9 @@ from typing import Any
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOATS, INT32, DType, complex_of
+from tfn.eager.operands import apply, array_of, inexact, one_axis, together
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.indexing import getitem
-from tfn.numpy.operands import (
-    apply,
-    array_of,
-    inexact,
-    one_axis,
-    together,
-)
 from tfn.trace import build
 from tfn.trace.argument import Param
 from tfn.trace.build import cast, eq, flip, iota, moveaxis, ne

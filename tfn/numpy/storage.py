@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tfn.array import Array, ArrayLike
+from tfn.eager.operands import array_of
 from tfn.numpy.creation import asarray
-from tfn.numpy.operands import array_of
 
 
 def save(file: Any, arr: ArrayLike) -> None:

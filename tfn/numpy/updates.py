@@ -9,6 +9,15 @@ import numpy as np
 from tfn.array import Array, ArrayLike
 from tfn.config import config
 from tfn.dtypes import BOOL, COMPLEXES, INEXACT, INT32, INT64, SHORT
+from tfn.eager.operands import (
+    apply,
+    array_of,
+    broadcast_shape,
+    not_in_place,
+    number_as,
+    one_axis,
+    scalar_kind,
+)
 from tfn.errors import (
     ArgumentError,
     DTypeError,
@@ -24,15 +33,6 @@ from tfn.numpy.indexing import (
     side_by_side,
     starts_operand,
     wrapped,
-)
-from tfn.numpy.operands import (
-    apply,
-    array_of,
-    broadcast_shape,
-    not_in_place,
-    number_as,
-    one_axis,
-    scalar_kind,
 )
 from tfn.trace import bind, build
 from tfn.trace.build import cast, full_like, iota, permute, reshape, shrink

@@ -4,16 +4,16 @@ Files in reading order:
     keys           the state as a value: key, split, fold_in
     distributions  bits, and numbers with a distribution
     transformed    cauchy, logistic, pareto and others: one formula each
-    gammas         gamma, beta, dirichlet, t and others that gamma numbers make
-    counts         poisson, binomial, multinomial
-    matrices       multivariate_normal, orthogonal
+    gamma         gamma, beta, dirichlet, t and others that gamma numbers make
+    discrete         poisson, binomial, multinomial
+    multivariate       multivariate_normal, orthogonal
     choices        permutation, choice, categorical
 """
 
 # ruff: noqa: I001  (reading order)
 # fmt: off
 
-from tfn.lazy import on_demand as _on_demand
+from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.random.keys import (
@@ -32,15 +32,14 @@ with _on_demand(globals()):
         rayleigh as rayleigh, weibull_min as weibull_min, wald as wald, triangular as triangular,
         geometric as geometric,
     )
-    from tfn.random.gammas import (
-        gamma as gamma, loggamma as loggamma, beta as beta, dirichlet as dirichlet,
-        chisquare as chisquare, f as f, t as t, generalized_normal as generalized_normal,
-        ball as ball,
+    from tfn.random.gamma import (
+        ball as ball, beta as beta, chisquare as chisquare, dirichlet as dirichlet, f as f,
+        gamma as gamma, generalized_normal as generalized_normal, loggamma as loggamma, t as t,
     )
-    from tfn.random.counts import (
-        poisson as poisson, binomial as binomial, multinomial as multinomial,
+    from tfn.random.discrete import (
+        binomial as binomial, multinomial as multinomial, poisson as poisson,
     )
-    from tfn.random.matrices import (
+    from tfn.random.multivariate import (
         multivariate_normal as multivariate_normal, orthogonal as orthogonal,
     )
     from tfn.random.choices import (

@@ -9,8 +9,8 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, FLOATS, INT32, UINT32, DType
+from tfn.eager.operands import a_shape, apply, array_of, broadcast_shape, one_axis
 from tfn.errors import ArgumentError, DTypeError, ShapeError
-from tfn.numpy.operands import a_shape, apply, array_of, broadcast_shape, one_axis
 from tfn.random.distributions import ShapeLike, gumbel_body, gumbel_of, integers, random_bits, unit
 from tfn.random.keys import KeyLike, split_words, words_of
 from tfn.trace import build
@@ -113,8 +113,9 @@ def weighted_distinct(words: UOp, p: UOp, count: int) -> UOp:
 # The public functions.
 
 
-def permutation(key: KeyLike, x: int | ArrayLike, axis: int = 0,
-                independent: bool = False) -> Array:  # fmt: skip
+def permutation(
+    key: KeyLike, x: int | ArrayLike, axis: int = 0, independent: bool = False
+) -> Array:
     """The slices of an array along an axis, or the first x integers, in a random order.
 
     Args:
@@ -140,8 +141,14 @@ def permutation(key: KeyLike, x: int | ArrayLike, axis: int = 0,
     return apply(body, [words, values], axis)
 
 
-def categorical(key: KeyLike, logits: ArrayLike, axis: int = -1, shape: ShapeLike | None = None,
-                replace: bool = True, mode: str | None = None) -> Array:  # fmt: skip
+def categorical(
+    key: KeyLike,
+    logits: ArrayLike,
+    axis: int = -1,
+    shape: ShapeLike | None = None,
+    replace: bool = True,
+    mode: str | None = None,
+) -> Array:
     """Coordinates along an axis with probabilities ``softmax(logits, axis)``.
 
     Args:
@@ -176,13 +183,20 @@ def categorical(key: KeyLike, logits: ArrayLike, axis: int = -1, shape: ShapeLik
         return apply(categorical_body, [words, values], wanted, axis, noise)
     count = prod(wanted[: len(wanted) - len(lines)])
     if count > values.shape[axis]:
-        raise ArgumentError(f"only {values.shape[axis]} different coordinates can be drawn",
-                            got=f"shape {wanted}")  # fmt: skip
+        raise ArgumentError(
+            f"only {values.shape[axis]} different coordinates can be drawn", got=f"shape {wanted}"
+        )
     return apply(distinct_body, [words, values], count, axis, noise).reshape(wanted)
 
 
-def choice(key: KeyLike, a: int | ArrayLike, shape: ShapeLike = (), replace: bool = True,
-           p: ArrayLike | None = None, axis: int = 0) -> Array:  # fmt: skip
+def choice(
+    key: KeyLike,
+    a: int | ArrayLike,
+    shape: ShapeLike = (),
+    replace: bool = True,
+    p: ArrayLike | None = None,
+    axis: int = 0,
+) -> Array:
     """Slices of an array along an axis, or integers below a, drawn at random.
 
     Args:
@@ -208,8 +222,11 @@ def choice(key: KeyLike, a: int | ArrayLike, shape: ShapeLike = (), replace: boo
         size = values.shape[axis]
     count = prod(sizes)
     if count and (size <= 0 or (not replace and count > size)):
-        raise ArgumentError(f"{count} cannot be drawn from {size}", got=f"replace={replace}",
-                            hint="draw with replacement, or fewer")  # fmt: skip
+        raise ArgumentError(
+            f"{count} cannot be drawn from {size}",
+            got=f"replace={replace}",
+            hint="draw with replacement, or fewer",
+        )
     if p is None and not replace and values is not None:
         picked = permutation(words, values, axis)
         picked = picked[(slice(None),) * axis + (slice(count),)]

@@ -24,9 +24,9 @@ from tfn.dtypes import (
     DType,
     DTypeLike,
 )
+from tfn.eager.operands import a_shape, apply, array_of, broadcast_shape, numbers_as, scalar_kind
 from tfn.errors import ArgumentError, DTypeError
-from tfn.numpy.operands import a_shape, apply, array_of, broadcast_shape, numbers_as, scalar_kind
-from tfn.numpy.parts import neighbour
+from tfn.numpy.number_parts import neighbour
 from tfn.random.keys import SHIFT, KeyLike, counters, hash_pair, split_words, words_of
 from tfn.trace import build
 from tfn.trace.op import Op, Shape
@@ -206,9 +206,9 @@ def floating(name: str, dtype: DTypeLike | None) -> DType:
     return kind
 
 
-def parameters(name: str, dtype: DType, shape: ShapeLike | None, *bounds: ArrayLike) -> tuple[
-    list[Array], Shape
-]:  # fmt: skip
+def parameters(
+    name: str, dtype: DType, shape: ShapeLike | None, *bounds: ArrayLike
+) -> tuple[list[Array], Shape]:
     """Parameters of a distribution as arrays of a dtype, and the shape of the result.
 
     Raises:
@@ -223,13 +223,20 @@ def parameters(name: str, dtype: DType, shape: ShapeLike | None, *bounds: ArrayL
         return values, common
     wanted = a_shape(name, shape)
     if broadcast_shape(name, common, wanted) != wanted:
-        raise ArgumentError(f"{name} needs parameters that broadcast to its shape",
-                            got=f"parameters {common}, shape {wanted}")  # fmt: skip
+        raise ArgumentError(
+            f"{name} needs parameters that broadcast to its shape",
+            got=f"parameters {common}, shape {wanted}",
+        )
     return values, wanted
 
 
-def uniform(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None,
-            minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0) -> Array:  # fmt: skip
+def uniform(
+    key: KeyLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
+) -> Array:
     """Floats in [minval, maxval).
 
     Raises:
@@ -271,9 +278,12 @@ def normal(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) 
 
 
 def truncated_normal(
-    key: KeyLike, lower: ArrayLike, upper: ArrayLike, shape: ShapeLike | None = None,
+    key: KeyLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
-) -> Array:  # fmt: skip
+) -> Array:
     """Floats with the standard normal distribution, given that they lie in (lower, upper).
 
     Args:
@@ -309,8 +319,9 @@ def gumbel_of(name: str, mode: str | None) -> Callable[..., UOp]:
     return found
 
 
-def gumbel(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None,
-           mode: str | None = None) -> Array:  # fmt: skip
+def gumbel(
+    key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None, mode: str | None = None
+) -> Array:
     """Floats with the standard Gumbel distribution.
 
     Args:
@@ -345,8 +356,9 @@ def laplace(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None)
     return apply(laplace_body, [words_of("laplace", key)], a_shape("laplace", shape), kind)
 
 
-def bernoulli(key: KeyLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None,
-              mode: str = "low") -> Array:  # fmt: skip
+def bernoulli(
+    key: KeyLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None, mode: str = "low"
+) -> Array:
     """Booleans that are true with probability p.
 
     Args:
@@ -406,8 +418,13 @@ def rademacher_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
     return build.where(heads, const(1, dtype, shape), const(-1, dtype, shape))
 
 
-def randint(key: KeyLike, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLike,
-            dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+def randint(
+    key: KeyLike,
+    shape: ShapeLike,
+    minval: ArrayLike,
+    maxval: ArrayLike,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Integers in [minval, maxval); minval where there are none.
 
     Twice as many bits as needed are drawn, so that the bias of the remainder is small.

@@ -22,6 +22,8 @@ from tfn import tree
 from tfn.array import Array, ArrayLike
 from tfn.config import config
 from tfn.dtypes import INTEGERS, UINT32, UINT64, KeyType
+from tfn.eager.operands import a_shape, apply
+from tfn.eager.run import asarray
 from tfn.errors import (
     ArgumentError,
     DTypeError,
@@ -30,8 +32,6 @@ from tfn.errors import (
     place_of,
     show_line,
 )
-from tfn.numpy.operands import a_shape, apply
-from tfn.run import asarray
 from tfn.trace import build
 from tfn.trace.bind import Trace, traces
 from tfn.trace.op import Op, Shape
@@ -156,11 +156,15 @@ def words_of(name: str, key: KeyLike, uses: bool = True) -> Array:
     """
     data = key.data if isinstance(key, Key) else key
     if not isinstance(data, Array) or data.dtype != UINT32 or data.shape[-1:] != (2,):
-        raise ArgumentError(f"{name} needs a key", got=repr(key)[:80],
-                            hint="make one with tfn.random.key(seed)")  # fmt: skip
+        raise ArgumentError(
+            f"{name} needs a key", got=repr(key)[:80], hint="make one with tfn.random.key(seed)"
+        )
     if len(data.shape) != 1:
-        raise ArgumentError(f"{name} needs a single key", got=f"keys of shape {data.shape[:-1]}",
-                            hint="take one of them, or use tfn.vmap over them")  # fmt: skip
+        raise ArgumentError(
+            f"{name} needs a single key",
+            got=f"keys of shape {data.shape[:-1]}",
+            hint="take one of them, or use tfn.vmap over them",
+        )
     if uses and isinstance(key, Key) and not config.key_reuse:
         _use(name, key)
     return data
@@ -202,8 +206,10 @@ def hash_pair(words: UOp, high: UOp, low: UOp) -> tuple[UOp, UOp]:
     """The two words that a key, shape (2,), makes of each counter."""
     operands = (
         build.broadcast_to(word(words, 0), low.shape),
-        build.broadcast_to(word(words, 1), low.shape), high, low,
-    )  # fmt: skip
+        build.broadcast_to(word(words, 1), low.shape),
+        high,
+        low,
+    )
     return UOp(Op.THREEFRY, operands, 0), UOp(Op.THREEFRY, operands, 1)
 
 
@@ -280,8 +286,11 @@ def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> Array:
     if number.dtype not in INTEGERS:
         raise DTypeError("a seed is an integer", got=repr(seed)[:80])
     if number.shape:
-        raise ArgumentError("a seed is one integer", got=repr(seed)[:80],
-                            hint="use tfn.vmap(tfn.random.key) for many")  # fmt: skip
+        raise ArgumentError(
+            "a seed is one integer",
+            got=repr(seed)[:80],
+            hint="use tfn.vmap(tfn.random.key) for many",
+        )
     return apply(seed_words, [number])
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, FLOATS, INT32, DType, DTypeLike
-from tfn.numpy.operands import a_shape, apply, array_of, broadcast_shape, scalar_kind
+from tfn.eager.operands import a_shape, apply, array_of, broadcast_shape, scalar_kind
 from tfn.random.distributions import (
     ShapeLike,
     between,
@@ -55,8 +55,7 @@ def maxwell_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
     return UOp(Op.SQRT, (build.add_up(x * x, (len(shape),)),))
 
 
-def double_sided_maxwell_body(words: UOp, loc: UOp, scale: UOp, shape: Shape,
-                              dtype: DType) -> UOp:  # fmt: skip
+def double_sided_maxwell_body(words: UOp, loc: UOp, scale: UOp, shape: Shape, dtype: DType) -> UOp:
     """`maxwell_body` with a sign, scaled and moved."""
     lengths, signs = pair(words)
     signed = rademacher_body(signs, shape, dtype) * maxwell_body(lengths, shape, dtype)
@@ -103,8 +102,9 @@ def wald_body(words: UOp, mean: UOp, shape: Shape, dtype: DType) -> UOp:
     return build.where(below, x, mean * mean / x)
 
 
-def triangular_body(words: UOp, left: UOp, mode: UOp, right: UOp, shape: Shape,
-                    dtype: DType) -> UOp:  # fmt: skip
+def triangular_body(
+    words: UOp, left: UOp, mode: UOp, right: UOp, shape: Shape, dtype: DType
+) -> UOp:
     """The inverse of the distribution function, which is a square on either side of the mode."""
     left, mode, right = (build.broadcast_to(x, shape) for x in (left, mode, right))
     u = unit(words, shape, dtype)
@@ -154,8 +154,13 @@ def maxwell(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None)
     return apply(maxwell_body, [words_of("maxwell", key)], a_shape("maxwell", shape), kind)
 
 
-def double_sided_maxwell(key: KeyLike, loc: ArrayLike, scale: ArrayLike, shape: ShapeLike = (),
-                         dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+def double_sided_maxwell(
+    key: KeyLike,
+    loc: ArrayLike,
+    scale: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Floats with the Maxwell distribution and a random sign, times `scale`, plus `loc`.
 
     The shape of the result is `shape` followed by that of the parameters.
@@ -170,8 +175,9 @@ def double_sided_maxwell(key: KeyLike, loc: ArrayLike, scale: ArrayLike, shape: 
     return apply(double_sided_maxwell_body, [words, *values], sizes, kind)
 
 
-def pareto(key: KeyLike, b: ArrayLike, shape: ShapeLike | None = None,
-           dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+def pareto(
+    key: KeyLike, b: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Floats, 1 or more, with the Pareto distribution of exponent b.
 
     Args:
@@ -185,8 +191,12 @@ def pareto(key: KeyLike, b: ArrayLike, shape: ShapeLike | None = None,
     return apply(pareto_body, [words, *values], sizes, kind)
 
 
-def lognormal(key: KeyLike, sigma: ArrayLike = 1.0, shape: ShapeLike | None = None,
-              dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+def lognormal(
+    key: KeyLike,
+    sigma: ArrayLike = 1.0,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Floats whose logarithm is normal, with standard deviation sigma.
 
     Args:
@@ -200,8 +210,9 @@ def lognormal(key: KeyLike, sigma: ArrayLike = 1.0, shape: ShapeLike | None = No
     return apply(lognormal_body, [words, *values], sizes, kind)
 
 
-def rayleigh(key: KeyLike, scale: ArrayLike, shape: ShapeLike | None = None,
-             dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+def rayleigh(
+    key: KeyLike, scale: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Floats with the Rayleigh distribution: lengths of normal vectors of two elements.
 
     Args:
@@ -215,8 +226,13 @@ def rayleigh(key: KeyLike, scale: ArrayLike, shape: ShapeLike | None = None,
     return apply(rayleigh_body, [words, *values], sizes, kind)
 
 
-def weibull_min(key: KeyLike, scale: ArrayLike, concentration: ArrayLike, shape: ShapeLike = (),
-                dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+def weibull_min(
+    key: KeyLike,
+    scale: ArrayLike,
+    concentration: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Floats with the Weibull distribution; the result broadcasts `shape` with the parameters.
 
     Raises:
@@ -227,8 +243,9 @@ def weibull_min(key: KeyLike, scale: ArrayLike, concentration: ArrayLike, shape:
     return apply(weibull_body, [words, *values], a_shape("weibull_min", shape), kind)
 
 
-def wald(key: KeyLike, mean: ArrayLike, shape: ShapeLike | None = None,
-         dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+def wald(
+    key: KeyLike, mean: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Floats with the Wald (inverse Gaussian) distribution.
 
     Args:
@@ -242,9 +259,14 @@ def wald(key: KeyLike, mean: ArrayLike, shape: ShapeLike | None = None,
     return apply(wald_body, [words, *values], sizes, kind)
 
 
-def triangular(key: KeyLike, left: ArrayLike, mode: ArrayLike, right: ArrayLike,
-               shape: ShapeLike | None = None, dtype: DTypeLike | None = None,
-               ) -> Array:  # fmt: skip
+def triangular(
+    key: KeyLike,
+    left: ArrayLike,
+    mode: ArrayLike,
+    right: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Floats whose density rises from `left` to `mode`, and falls from there to `right`.
 
     Args:
@@ -264,8 +286,9 @@ def triangular(key: KeyLike, left: ArrayLike, mode: ArrayLike, right: ArrayLike,
     return apply(triangular_body, [words, *values], sizes, kind)
 
 
-def geometric(key: KeyLike, p: ArrayLike, shape: ShapeLike | None = None,
-              dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+def geometric(
+    key: KeyLike, p: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """How many trials, each with probability p, it takes to succeed: 1 or more.
 
     Args:

@@ -9,7 +9,7 @@ signal   convolutions, and the frequencies of parts of a signal
 ndimage  values between the elements of an array
 """
 
-from tfn.lazy import on_demand as _on_demand
+from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.scipy import linalg as linalg

@@ -8,11 +8,11 @@ from typing import Any
 from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
+from tfn.eager.operands import array_of
 from tfn.errors import ArgumentError, ShapeError
-from tfn.lax.linalg.stacks import adjoint, matrices
 from tfn.numpy.linalg import det as det
 from tfn.numpy.linalg import inv as inv
-from tfn.numpy.operands import array_of
+from tfn.numpy.linalg.stacks import adjoint, matrices
 
 
 def cholesky(a: ArrayLike, lower: bool = False) -> Array:
@@ -155,8 +155,9 @@ def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, assume_a: str = "gen"
     return cho_solve(cho_factor(a, lower), b) if assume_a == "pos" else jnp.linalg.solve(a, b)
 
 
-def eigh(a: ArrayLike, b: ArrayLike | None = None, lower: bool = True,
-         eigvals_only: bool = False) -> Any:  # fmt: skip
+def eigh(
+    a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, eigvals_only: bool = False
+) -> Any:
     """Eigenvalues and eigenvectors of hermitian matrices, or the values alone.
 
     With `b`, positive definite, those of the problem a v = w b v.

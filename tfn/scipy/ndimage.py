@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
+from tfn.eager.operands import array_of, need_real
 from tfn.errors import ArgumentError, ShapeError
-from tfn.numpy.operands import array_of, need_real
 from tfn.transforms.jit import jit
 
 if TYPE_CHECKING:
@@ -60,13 +60,18 @@ def map_coordinates(
     places = [array_of("map_coordinates", place) for place in coordinates]
     need_real("map_coordinates", *places)
     if len(places) != x.ndim or not x.size or not places:
-        raise ShapeError("map_coordinates needs coordinates for each axis, and an element",
-                         got=f"{len(places)} of an array of shape {x.shape}")  # fmt: skip
+        raise ShapeError(
+            "map_coordinates needs coordinates for each axis, and an element",
+            got=f"{len(places)} of an array of shape {x.shape}",
+        )
     if order not in _BETWEEN:
         raise ArgumentError("map_coordinates knows the orders 0 and 1", got=repr(order))
     if mode not in _FOLDED:
-        raise ArgumentError("map_coordinates knows no such mode", got=repr(mode),
-                            hint="modes are " + ", ".join(_FOLDED))  # fmt: skip
+        raise ArgumentError(
+            "map_coordinates knows no such mode",
+            got=repr(mode),
+            hint="modes are " + ", ".join(_FOLDED),
+        )
     found: Array = _mapped(x, jnp.broadcast_arrays(*places), cval, order, mode)
     return found
 
@@ -75,10 +80,12 @@ def map_coordinates(
 def _mapped(x: Array, places: list[Array], cval: Array, order: int, mode: str) -> Array:
     ends = []  # for each axis, the elements around each place: index, whether it exists, weight
     for place, size in zip(places, x.shape):
-        ends.append([
-            (_FOLDED[mode](index, size), (index >= 0) & (index < size), weight)
-            for index, weight in _BETWEEN[order](place)
-        ])  # fmt: skip
+        ends.append(
+            [
+                (_FOLDED[mode](index, size), (index >= 0) & (index < size), weight)
+                for index, weight in _BETWEEN[order](place)
+            ]
+        )
     total: Array | None = None
     for corner in product(*ends):
         indices, exist, weights = zip(*corner)

@@ -13,8 +13,8 @@ from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT64
-from tfn.numpy.operands import array_of, inexact
-from tfn.transforms.forward import custom_jvp
+from tfn.eager.operands import array_of, inexact
+from tfn.transforms.custom_jvp import custom_jvp
 
 _ROOT, _LOG = math.sqrt(2 * math.pi), math.log(2 * math.pi) / 2
 

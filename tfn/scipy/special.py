@@ -7,14 +7,14 @@ import math
 from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike, Axes
+from tfn.eager.operands import together
 from tfn.nn import functions
 from tfn.nn.functions import logsumexp as logsumexp
-from tfn.numpy.operands import together
 from tfn.scipy.normal import log_ndtr as log_ndtr
 from tfn.scipy.normal import ndtr as ndtr
 from tfn.scipy.normal import ndtri as ndtri
 from tfn.scipy.normal import real
-from tfn.transforms.forward import custom_jvp
+from tfn.transforms.custom_jvp import custom_jvp
 
 Pair = tuple[Array, Array]
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from tfn._support.frozen import frozen
+from tfn._support.members import plain
 from tfn.dtypes import DType
-from tfn.frozen import frozen
-from tfn.members import plain
 from tfn.trace.op import Op, Shape
 
 
@@ -59,8 +59,9 @@ class Leaf:
 
     __slots__ = ("shape", "dtype", "value", "name", "trace")
 
-    def __init__(self, shape: Shape, dtype: DType, value: Any = None, name: str = "",
-                 trace: Any = None) -> None:  # fmt: skip
+    def __init__(
+        self, shape: Shape, dtype: DType, value: Any = None, name: str = "", trace: Any = None
+    ) -> None:
         self.shape, self.dtype, self.value = shape, dtype, value
         self.name, self.trace = name, trace
 

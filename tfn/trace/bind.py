@@ -20,11 +20,11 @@ import numpy as np
 from tfn.dtypes import DType
 from tfn.errors import Line, UnexpectedTracerError, show_line, user_line
 from tfn.trace.argument import Host, Leaf
+from tfn.trace.aval import Kind
+from tfn.trace.inline import has, inlined
 from tfn.trace.jaxpr import Jaxpr, alone, close, inline
-from tfn.trace.kind import Kind
+from tfn.trace.loop_cleanup import tidy
 from tfn.trace.op import LOOPS, SEVERAL, Op, Shape
-from tfn.trace.tidy import tidy
-from tfn.trace.unfold import has, inlined
 from tfn.trace.uop import UOp, substitute, walk
 
 
@@ -46,8 +46,20 @@ class Trace:
             none.  See `trace.effects`.
     """
 
-    __slots__ = ("name", "depth", "live", "concretized", "captured", "memo", "inner", "where",
-                 "known", "begin", "token", "places")  # fmt: skip
+    __slots__ = (
+        "name",
+        "depth",
+        "live",
+        "concretized",
+        "captured",
+        "memo",
+        "inner",
+        "where",
+        "known",
+        "begin",
+        "token",
+        "places",
+    )
 
     def __init__(self, name: str, depth: int, known: bool = True) -> None:
         self.name, self.depth, self.known = name, depth, known
@@ -115,8 +127,9 @@ class Face(Protocol):
     def execute(self, op: Op, arg: Any, operands: Sequence[Any]) -> Any:
         """One op, now, on concrete Values."""
 
-    def call(self, jaxpr: Jaxpr, operands: Sequence[Any],
-             donated: frozenset[int] = frozenset()) -> list[Any]:  # fmt: skip
+    def call(
+        self, jaxpr: Jaxpr, operands: Sequence[Any], donated: frozenset[int] = frozenset()
+    ) -> list[Any]:
         """A whole closed function, now, compiled, on concrete Values.
 
         Results may take the memory of those whose numbers are `donated`.
@@ -128,9 +141,16 @@ class Face(Protocol):
     def footprint(self, jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Any:
         """The memory that a run takes, known before it runs."""
 
-    def door(self, jaxpr: Jaxpr, takes: Sequence[Any], gives: Any, given: Sequence[bool | None],
-             made: Sequence[bool], captured: Sequence[Any] = (),
-             donated: frozenset[int] = frozenset()) -> Door | None:  # fmt: skip
+    def door(
+        self,
+        jaxpr: Jaxpr,
+        takes: Sequence[Any],
+        gives: Any,
+        given: Sequence[bool | None],
+        made: Sequence[bool],
+        captured: Sequence[Any] = (),
+        donated: frozenset[int] = frozenset(),
+    ) -> Door | None:
         """The same as a native function of the arguments as they are, where there can be one.
 
         `takes` and `gives` are the arguments and the result, with numbers of parameters and of
@@ -157,7 +177,7 @@ def face() -> Face:
 
 
 def view(jaxpr: Jaxpr) -> Any:
-    """The stages of its way to the default device; see `tfn.view`."""
+    """The stages of its way to the default device; see `tfn.inspect.show`."""
     return _VIEW[0](jaxpr)
 
 
@@ -188,8 +208,9 @@ def tracing(name: str, branch: bool = False, known: bool = True) -> Iterator[Tra
         trace.captured.clear()
 
 
-def new_leaf(trace: Trace, shape: Shape, dtype: DType, name: str, value: Any = None,
-             weak: bool = False) -> Any:  # fmt: skip
+def new_leaf(
+    trace: Trace, shape: Shape, dtype: DType, name: str, value: Any = None, weak: bool = False
+) -> Any:
     """An input of a trace, as a Value; `value` is what stands behind it, if anything does."""
     uop = UOp(Op.LEAF, (), Leaf(shape, dtype, value, name, trace))
     known = value is not None and (value.trace is None or value.known)
@@ -323,8 +344,9 @@ def _evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool]) -> lis
     return [values[u] for u in outputs]
 
 
-def call(jaxpr: Jaxpr, operands: Sequence[Any], weak: Sequence[bool],
-         acts: bool = False) -> list[Any]:  # fmt: skip
+def call(
+    jaxpr: Jaxpr, operands: Sequence[Any], weak: Sequence[bool], acts: bool = False
+) -> list[Any]:
     """A closed function on Values: inlined into the innermost trace among them, or run now.
 
     If it `acts`, its first output is the token to which that of the trace, which is among the

@@ -25,7 +25,7 @@ from tfn.trace.argument import (
     Shrink,
     Sort,
     While,
-)  # fmt: skip
+)
 from tfn.trace.op import Op, Shape
 from tfn.trace.regions import results
 from tfn.trace.uop import UOp, const, reshaped
@@ -158,8 +158,9 @@ def spread(u: UOp, size: int) -> UOp:
     return broadcast_in_dim(u, (size, *u.shape), range(1, u.ndim + 1))
 
 
-def pad(u: UOp, low: Shape, high: Shape, interior: Shape | None = None,
-        value: UOp | None = None) -> UOp:  # fmt: skip
+def pad(
+    u: UOp, low: Shape, high: Shape, interior: Shape | None = None, value: UOp | None = None
+) -> UOp:
     """Elements of `value` (zero) added before, after and between."""
     interior = interior or (0,) * u.ndim
     if not any(low) and not any(high) and not any(interior):
@@ -176,8 +177,9 @@ def shrink(u: UOp, start: Shape, stop: Shape, step: Shape | None = None) -> UOp:
     return UOp(Op.SHRINK, (u,), Shrink(tuple(start), tuple(stop), tuple(step)))
 
 
-def pad_or_crop(u: UOp, low: Shape, high: Shape, interior: Shape | None = None,
-                value: UOp | None = None) -> UOp:  # fmt: skip
+def pad_or_crop(
+    u: UOp, low: Shape, high: Shape, interior: Shape | None = None, value: UOp | None = None
+) -> UOp:
     """`pad` whose low and high may be negative: then elements are removed, after padding."""
     grown = pad(u, tuple(max(n, 0) for n in low), tuple(max(n, 0) for n in high), interior, value)
     start = tuple(max(-n, 0) for n in low)
@@ -195,8 +197,9 @@ def concat(parts: Sequence[UOp], axis: int) -> UOp:
     return parts[0] if len(parts) == 1 else UOp(Op.CONCAT, tuple(parts), axis)
 
 
-def reduce(u: UOp, op: Op, axes: Sequence[int], keepdims: bool = False,
-           index: DType | None = None) -> UOp:  # fmt: skip
+def reduce(
+    u: UOp, op: Op, axes: Sequence[int], keepdims: bool = False, index: DType | None = None
+) -> UOp:
     """A monoid over axes, which vanish or, with `keepdims`, become size 1.
 
     With `index` it is where the first extreme is; see `argument.Reduce`.
@@ -227,12 +230,17 @@ def accumulator(dtype: DType) -> DType:
     return FLOAT32 if dtype in (FLOAT16, BFLOAT16) else dtype
 
 
-def dot(a: UOp, b: UOp, contract: tuple[Sequence[int], Sequence[int]],
-        batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
-        dtype: DType | None = None) -> UOp:  # fmt: skip
+def dot(
+    a: UOp,
+    b: UOp,
+    contract: tuple[Sequence[int], Sequence[int]],
+    batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    dtype: DType | None = None,
+) -> UOp:
     """A contraction; the result is (batch, free axes of a, free axes of b)."""
-    arg = Dot(tuple(contract[0]), tuple(contract[1]), tuple(batch[0]), tuple(batch[1]),
-              dtype or a.dtype)  # fmt: skip
+    arg = Dot(
+        tuple(contract[0]), tuple(contract[1]), tuple(batch[0]), tuple(batch[1]), dtype or a.dtype
+    )
     return UOp(Op.DOT, (a, b), arg)
 
 
@@ -261,15 +269,27 @@ def several(node: UOp) -> list[UOp]:
     return [UOp(Op.GET, (node,), i) for i in range(len(results(node)))]
 
 
-def scan(body: UOp, consts: Sequence[UOp], carries: Sequence[UOp], arrays: Sequence[UOp],
-         length: int, reverse: bool = False) -> list[UOp]:  # fmt: skip
+def scan(
+    body: UOp,
+    consts: Sequence[UOp],
+    carries: Sequence[UOp],
+    arrays: Sequence[UOp],
+    length: int,
+    reverse: bool = False,
+) -> list[UOp]:
     """A function repeated over slices: last carries, then arrays of slices; see `argument.Scan`."""
     arg = Scan(length, reverse, len(consts), len(carries))
     return several(UOp(Op.SCAN, (body, *consts, *carries, *arrays), arg))
 
 
-def repeat_while(cond: UOp, body: UOp, cond_consts: Sequence[UOp], body_consts: Sequence[UOp],
-                 carries: Sequence[UOp], names: Sequence[str] = ()) -> list[UOp]:  # fmt: skip
+def repeat_while(
+    cond: UOp,
+    body: UOp,
+    cond_consts: Sequence[UOp],
+    body_consts: Sequence[UOp],
+    carries: Sequence[UOp],
+    names: Sequence[str] = (),
+) -> list[UOp]:
     """A function repeated while another one holds: the last carries; see `argument.While`."""
     arg = While(len(cond_consts), len(body_consts), tuple(names))
     return several(UOp(Op.WHILE, (cond, body, *cond_consts, *body_consts, *carries), arg))

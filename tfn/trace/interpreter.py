@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tfn.frozen import frozen
-from tfn.trace import tiles
+from tfn._support.frozen import frozen
+from tfn.trace import matrix_tiles
 from tfn.trace.argument import Fold
 from tfn.trace.build import cast, identity
 from tfn.trace.op import Op
@@ -244,7 +244,7 @@ class _Machine:
         if u.op is Op.LOAD:
             return self._load(u)
         if u.op is Op.TILE:
-            return tiles.load(self.buffers[u.src[0].arg.index], self._get(u.src[1]), u.arg)
+            return matrix_tiles.load(self.buffers[u.src[0].arg.index], self._get(u.src[1]), u.arg)
         values = [self._get(s) for s in u.src]
         if u.op is Op.SPLAT:
             return np.full(u.arg, values[0], u.dtype)
@@ -253,7 +253,7 @@ class _Machine:
         if u.op is Op.DOT2:
             return _dot2(*values)
         if u.op is Op.MMA:
-            return tiles.multiply(*values)
+            return matrix_tiles.multiply(*values)
         if u.op is Op.SPILL or u.op is Op.ROW:
             return values[0] if u.op is Op.SPILL else values[0][values[1]]
         if u.op is Op.ACROSS:

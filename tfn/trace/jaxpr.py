@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from tfn._support.frozen import frozen
 from tfn.dtypes import SHORT
-from tfn.frozen import frozen
 from tfn.trace.argument import Const, Function, Param
 from tfn.trace.build import call, several
 from tfn.trace.op import SEVERAL, Op

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 
-from tfn.members import plain
+from tfn._support.members import plain
 
 
 @plain

@@ -28,7 +28,7 @@ from tfn.trace.argument import (
     Shrink,
     Sort,
     While,
-)  # fmt: skip
+)
 from tfn.trace.build import accumulator, identity
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -81,8 +81,10 @@ def digamma(x: float) -> float:
         total -= 1 / x
         x += 1
     inverse = 1 / (x * x)
-    tail = inverse * (1 / 12 - inverse * (1 / 120 - inverse * (1 / 252 - inverse * (
-        1 / 240 - inverse * (1 / 132)))))  # fmt: skip
+    tail = inverse * (
+        1 / 12
+        - inverse * (1 / 120 - inverse * (1 / 252 - inverse * (1 / 240 - inverse * (1 / 132))))
+    )
     return total + math.log(x) - 0.5 / x - tail
 
 
@@ -127,8 +129,9 @@ def cast(dtype: Any, x: Value) -> Value:
         x = x.real
     if x.dtype in FLOATS and dtype.kind in "iu":
         info = np.iinfo(dtype)
-        wide = np.trunc(np.nan_to_num(np.asarray(x, np.float64), nan=0.0, posinf=np.inf,
-                                      neginf=-np.inf))  # fmt: skip
+        wide = np.trunc(
+            np.nan_to_num(np.asarray(x, np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        )
         low, high = wide <= float(info.min), wide >= float(info.max)
         inside = np.where(low | high, 0, wide).astype(dtype)
         return np.where(low, info.min, np.where(high, info.max, inside)).astype(dtype)
@@ -233,9 +236,11 @@ def _shrink(arg: Shrink, x: Value) -> Value:
 
 
 REDUCTIONS: dict[Op, Any] = {
-    Op.ADD: np.add.reduce, Op.MUL: np.multiply.reduce,
-    Op.MAX: np.maximum.reduce, Op.MIN: np.minimum.reduce,
-}  # fmt: skip
+    Op.ADD: np.add.reduce,
+    Op.MUL: np.multiply.reduce,
+    Op.MAX: np.maximum.reduce,
+    Op.MIN: np.minimum.reduce,
+}
 
 
 def reduce(arg: Reduce, x: Value) -> Value:
@@ -278,8 +283,10 @@ def conv(arg: Conv, x: Value, w: Value) -> Value:
     high = tuple(max(p[1], 0) for p in arg.padding)
     interior = tuple(d - 1 for d in arg.dilation_x)
     x = _pad(Pad((0, *low, 0), (0, *high, 0), (0, *interior, 0)), x, zero)
-    crop = tuple(slice(max(-lo, 0), size - max(-hi, 0))
-                 for (lo, hi), size in zip(arg.padding, x.shape[1:-1], strict=True))  # fmt: skip
+    crop = tuple(
+        slice(max(-lo, 0), size - max(-hi, 0))
+        for (lo, hi), size in zip(arg.padding, x.shape[1:-1], strict=True)
+    )
     x = x[(slice(None), *crop, slice(None))]
     sizes = tuple(
         max((have - ((k - 1) * d + 1 if k else 0)) // s + 1, 0)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, FLOAT32, FLOATS, INT32, INT64, INTEGERS, DType
-from tfn.frozen import frozen
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const, walk
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from tfn._support.frozen import frozen
 from tfn.dtypes import (
     BOOL,
     COMPLEXES,
@@ -26,8 +27,7 @@ from tfn.dtypes import (
     part,
 )
 from tfn.errors import AxisError, DTypeError, ShapeError
-from tfn.frozen import frozen
-from tfn.trace import regions, tiles
+from tfn.trace import matrix_tiles, regions
 from tfn.trace.argument import FftType
 from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, Op, Shape
 from tfn.trace.regions import Node, Type
@@ -53,14 +53,16 @@ def _same(name: str, src: tuple[Node, ...]) -> None:
     for other in src[1:]:
         if other.shape != first.shape:
             raise ShapeError(
-                f"{name} needs operands of one shape", got=", ".join(map(show, src)),
+                f"{name} needs operands of one shape",
+                got=", ".join(map(show, src)),
                 hint="tfn.numpy broadcasts; tfn.lax does not",
-            )  # fmt: skip
+            )
         if other.dtype != first.dtype:
             raise DTypeError(
-                f"{name} needs operands of one dtype", got=", ".join(map(show, src)),
+                f"{name} needs operands of one dtype",
+                got=", ".join(map(show, src)),
                 hint="tfn.numpy promotes; with tfn.lax use .astype",
-            )  # fmt: skip
+            )
 
 
 def _need(name: str, node: Node, allowed: frozenset[DType], words: str) -> None:
@@ -150,8 +152,11 @@ def _cast(src: tuple[Node, ...], arg: Any) -> Type:
 
 def _bitcast(src: tuple[Node, ...], arg: Any) -> Type:
     if COMPLEXES & {src[0].dtype, arg}:
-        raise DTypeError("bitcast needs real dtypes", got=f"{show(src[0])} to {SHORT[arg]}",
-                         hint="take the real and the imaginary part apart")  # fmt: skip
+        raise DTypeError(
+            "bitcast needs real dtypes",
+            got=f"{show(src[0])} to {SHORT[arg]}",
+            hint="take the real and the imaginary part apart",
+        )
     if src[0].dtype.itemsize != arg.itemsize:
         raise DTypeError(
             "bitcast needs two dtypes of one width", got=f"{show(src[0])} to {SHORT[arg]}"
@@ -163,8 +168,9 @@ def _where(src: tuple[Node, ...], arg: Any) -> Type:
     condition, x, _ = src
     _same("select", src[1:])
     if condition.dtype != BOOL or condition.shape != x.shape:
-        raise ShapeError("select needs a bool condition of the operands' shape",
-                         got=", ".join(map(show, src)))  # fmt: skip
+        raise ShapeError(
+            "select needs a bool condition of the operands' shape", got=", ".join(map(show, src))
+        )
     return x.shape, x.dtype
 
 
@@ -196,16 +202,20 @@ def _reshape(src: tuple[Node, ...], arg: Shape) -> Type:
 def _permute(src: tuple[Node, ...], arg: Shape) -> Type:
     shape = src[0].shape
     if sorted(arg) != list(range(len(shape))):
-        raise AxisError(f"transpose needs a permutation of the {len(shape)} axes",
-                        got=f"{show(src[0])}, axes {arg}")  # fmt: skip
+        raise AxisError(
+            f"transpose needs a permutation of the {len(shape)} axes",
+            got=f"{show(src[0])}, axes {arg}",
+        )
     return tuple(shape[axis] for axis in arg), src[0].dtype
 
 
 def _expand(src: tuple[Node, ...], arg: Shape) -> Type:
     shape = src[0].shape
     if len(shape) != len(arg) or any(s not in (1, n) for s, n in zip(shape, arg, strict=True)):
-        raise ShapeError("broadcast needs axes of size 1 or of the new size",
-                         got=f"{show(src[0])} to shape {arg}")  # fmt: skip
+        raise ShapeError(
+            "broadcast needs axes of size 1 or of the new size",
+            got=f"{show(src[0])} to shape {arg}",
+        )
     return arg, src[0].dtype
 
 
@@ -213,8 +223,9 @@ def _pad(src: tuple[Node, ...], arg: Any) -> Type:
     x, value = src
     assert min((0, *arg.low, *arg.high, *arg.interior)) == 0 and value.shape == (), arg
     if value.dtype != x.dtype:
-        raise DTypeError("pad needs a value of the operand's dtype",
-                         got=f"{show(x)}, {show(value)}")  # fmt: skip
+        raise DTypeError(
+            "pad needs a value of the operand's dtype", got=f"{show(x)}, {show(value)}"
+        )
     sizes = zip(x.shape, arg.low, arg.high, arg.interior, strict=True)
     return tuple(n + low + high + between * max(n - 1, 0) for n, low, high, between in sizes), (
         x.dtype
@@ -244,8 +255,9 @@ def _concat(src: tuple[Node, ...], arg: int) -> Type:
     first = src[0]
     for other in src[1:]:
         if _without(other.shape, arg) != _without(first.shape, arg):
-            raise ShapeError(f"concatenate needs equal shapes but for axis {arg}",
-                             got=", ".join(map(show, src)))  # fmt: skip
+            raise ShapeError(
+                f"concatenate needs equal shapes but for axis {arg}", got=", ".join(map(show, src))
+            )
         if other.dtype != first.dtype:
             raise DTypeError("concatenate needs one dtype", got=", ".join(map(show, src)))
     total = sum(s.shape[arg] for s in src)
@@ -267,8 +279,10 @@ def _reduce(src: tuple[Node, ...], arg: Any) -> Type:
 def _dot(src: tuple[Node, ...], arg: Any) -> Type:
     a, b = src
     _same_dtype("dot_general", src)
-    pairs = [*zip(arg.contract_a, arg.contract_b, strict=True),
-             *zip(arg.batch_a, arg.batch_b, strict=True)]  # fmt: skip
+    pairs = [
+        *zip(arg.contract_a, arg.contract_b, strict=True),
+        *zip(arg.batch_a, arg.batch_b, strict=True),
+    ]
     for i, j in pairs:
         if a.shape[i] != b.shape[j]:
             raise ShapeError(
@@ -289,8 +303,9 @@ def _same_dtype(name: str, src: tuple[Node, ...]) -> None:
     _need(name, src[0], _NUMBERS, "numbers")
 
 
-def conv_size(n: int, window: int, stride: int, padding: tuple[int, int],
-              dilation_x: int, dilation_w: int) -> int:  # fmt: skip
+def conv_size(
+    n: int, window: int, stride: int, padding: tuple[int, int], dilation_x: int, dilation_w: int
+) -> int:
     """How many places a window of a convolution has along one axis."""
     inner = (n - 1) * dilation_x + 1 if n else 0
     reach = (window - 1) * dilation_w + 1 if window else 0
@@ -303,21 +318,26 @@ def _conv(src: tuple[Node, ...], arg: Any) -> Type:
     batch, space, channels = x.shape[0], x.shape[1:-1], x.shape[-1]
     window, depth, features = w.shape[:-2], w.shape[-2], w.shape[-1]
     if len(space) != len(window) or len(space) != len(arg.strides):
-        raise ShapeError("conv needs as many window axes as space axes",
-                         got=f"{show(x)}, {show(w)}, strides {arg.strides}")  # fmt: skip
+        raise ShapeError(
+            "conv needs as many window axes as space axes",
+            got=f"{show(x)}, {show(w)}, strides {arg.strides}",
+        )
     if depth * arg.groups != channels:
         raise ShapeError(
             f"conv needs {depth} x {arg.groups} group(s) = {depth * arg.groups} input channels",
             got=f"{show(x)}, {show(w)}",
         )
     if features % arg.groups or features % arg.batch_groups or batch % arg.batch_groups:
-        raise ShapeError("conv needs its groups to divide features and batch",
-                         got=f"{show(x)}, {show(w)}, {arg.groups} groups")  # fmt: skip
+        raise ShapeError(
+            "conv needs its groups to divide features and batch",
+            got=f"{show(x)}, {show(w)}, {arg.groups} groups",
+        )
     sizes = tuple(
         conv_size(*axis)
-        for axis in zip(space, window, arg.strides, arg.padding, arg.dilation_x, arg.dilation_w,
-                        strict=True)
-    )  # fmt: skip
+        for axis in zip(
+            space, window, arg.strides, arg.padding, arg.dilation_x, arg.dilation_w, strict=True
+        )
+    )
     return (batch // arg.batch_groups, *sizes, features), arg.dtype
 
 
@@ -336,8 +356,10 @@ def _fft(src: tuple[Node, ...], arg: Any) -> Type:
     halved = (*arg.lengths[:-1], *map(half, arg.lengths[-1:]))
     found = x.shape[max(rank, 0) :]
     if not prod(found) or found != (halved if inverse else arg.lengths) or not arg.lengths:
-        raise ShapeError(f"{arg.kind.value} needs last axes of its lengths, none of them 0",
-                         got=f"{show(x)}, lengths {arg.lengths}")  # fmt: skip
+        raise ShapeError(
+            f"{arg.kind.value} needs last axes of its lengths, none of them 0",
+            got=f"{show(x)}, lengths {arg.lengths}",
+        )
     if arg.kind is FftType.RFFT:
         return x.shape[:rank] + halved, complex_of(x.dtype)
     return x.shape[:rank] + arg.lengths, part(x.dtype) if inverse else x.dtype
@@ -357,8 +379,10 @@ def _windows(name: str, operand: Node, indices: Node, batch: int, sizes: Shape) 
         and sizes[k:] == dims[k:]
     )
     if not ok:
-        raise ShapeError(f"{name} needs windows inside the operand",
-                         got=f"{show(operand)}, {show(indices)}, window {sizes}")  # fmt: skip
+        raise ShapeError(
+            f"{name} needs windows inside the operand",
+            got=f"{show(operand)}, {show(indices)}, window {sizes}",
+        )
 
 
 def _gather(src: tuple[Node, ...], arg: Any) -> Type:
@@ -372,20 +396,21 @@ def _scatter(src: tuple[Node, ...], arg: Any) -> Type:
     sizes = updates.shape[len(indices.shape) - 1 :]
     _windows("scatter", operand, indices, arg.batch, sizes)
     if updates.shape[: len(indices.shape) - 1] != indices.shape[:-1]:
-        raise ShapeError("scatter needs one update for each index",
-                         got=", ".join(map(show, src)))  # fmt: skip
+        raise ShapeError("scatter needs one update for each index", got=", ".join(map(show, src)))
     if operand.dtype in COMPLEXES and arg.op in (Op.MAX, Op.MIN):
         raise DTypeError(f"scatter by {arg.op.value} needs real numbers", got=show(operand))
     if updates.dtype != operand.dtype:
-        raise DTypeError("scatter needs updates of the operand's dtype",
-                         got=", ".join(map(show, src)))  # fmt: skip
+        raise DTypeError(
+            "scatter needs updates of the operand's dtype", got=", ".join(map(show, src))
+        )
     return operand.shape, operand.dtype
 
 
 def _sort(src: tuple[Node, ...], arg: Any) -> Type:
     if any(other.shape != src[0].shape for other in src) or not src[0].shape:
-        raise ShapeError("sort needs operands of one shape with at least one axis",
-                         got=", ".join(map(show, src)))  # fmt: skip
+        raise ShapeError(
+            "sort needs operands of one shape with at least one axis", got=", ".join(map(show, src))
+        )
     return (), BOOL
 
 
@@ -444,7 +469,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.WHERE: Primitive(_where, linear=(1, 2)),
     **{op: Primitive(_elementwise(op)) for op in (Op.FMA, Op.THREEFRY)},
     Op.LDEXP: Primitive(_ldexp), Op.DOT2: Primitive(_dot2),
-    **{op: Primitive(rule) for op, rule in tiles.TYPES.items()},
+    **{op: Primitive(rule) for op, rule in matrix_tiles.TYPES.items()},
 
     Op.RESHAPE: Primitive(_reshape, linear=(0,)),
     Op.PERMUTE: Primitive(_permute, linear=(0,)),

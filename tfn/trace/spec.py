@@ -32,20 +32,66 @@ class Stage(enum.Enum):
 
 _COMPUTE = ELEMENTWISE - {Op.DETACH} | {Op.CONST, Op.PARAM}
 
-JAXPR_OPS = _COMPUTE | MOVEMENT | PARTS | {
-    Op.IOTA, Op.REDUCE, Op.DOT, Op.CONV, Op.FFT, Op.GATHER, Op.SCATTER, Op.SORT,
-    Op.TUPLE, Op.GET, Op.HOST, Op.KERNEL, Op.FUNCTION, Op.SCAN, Op.WHILE, Op.COND, Op.CALL,
-    Op.CUSTOM, Op.DETACH, Op.AFTER, Op.GBARRIER,
-}  # fmt: skip
+JAXPR_OPS = (
+    _COMPUTE
+    | MOVEMENT
+    | PARTS
+    | {
+        Op.IOTA,
+        Op.REDUCE,
+        Op.DOT,
+        Op.CONV,
+        Op.FFT,
+        Op.GATHER,
+        Op.SCATTER,
+        Op.SORT,
+        Op.TUPLE,
+        Op.GET,
+        Op.HOST,
+        Op.KERNEL,
+        Op.FUNCTION,
+        Op.SCAN,
+        Op.WHILE,
+        Op.COND,
+        Op.CALL,
+        Op.CUSTOM,
+        Op.DETACH,
+        Op.AFTER,
+        Op.GBARRIER,
+    }
+)
 KERNELS_OPS = JAXPR_OPS - PARTS - {Op.FFT, Op.DETACH, Op.CUSTOM, Op.AFTER}
 RANGES_OPS = _COMPUTE | {
-    Op.RANGE, Op.LOAD, Op.STORE, Op.FOLD, Op.CARRY, Op.RECUR, Op.SINK,
-    Op.SORT, Op.KERNEL, Op.TUPLE, Op.GET,  # kernels of their own, and pairs to fold
-}  # fmt: skip
+    Op.RANGE,
+    Op.LOAD,
+    Op.STORE,
+    Op.FOLD,
+    Op.CARRY,
+    Op.RECUR,
+    Op.SINK,
+    Op.SORT,
+    Op.KERNEL,
+    Op.TUPLE,
+    Op.GET,  # kernels of their own, and pairs to fold
+}
 LINEAR_OPS = _COMPUTE | {
-    Op.LOAD, Op.STORE, Op.PREFETCH, Op.LOOP, Op.ACCUMULATOR, Op.LEAVE, Op.END, Op.SPLAT, Op.LANES,
-    Op.SHUFFLE, Op.ACROSS, Op.DOT2, Op.TILE, Op.MMA, Op.SPILL, Op.ROW,
-}  # fmt: skip
+    Op.LOAD,
+    Op.STORE,
+    Op.PREFETCH,
+    Op.LOOP,
+    Op.ACCUMULATOR,
+    Op.LEAVE,
+    Op.END,
+    Op.SPLAT,
+    Op.LANES,
+    Op.SHUFFLE,
+    Op.ACROSS,
+    Op.DOT2,
+    Op.TILE,
+    Op.MMA,
+    Op.SPILL,
+    Op.ROW,
+}
 
 OPS: dict[Stage, frozenset[Op]] = {
     Stage.JAXPR: JAXPR_OPS,
@@ -105,8 +151,11 @@ def _accumulator(u: UOp) -> bool:
 
 
 _OVER_RANGES: dict[Op, Callable[[UOp], bool]] = {
-    Op.LOAD: _load, Op.STORE: _store, Op.FOLD: _fold, Op.SINK: _sink,
-}  # fmt: skip
+    Op.LOAD: _load,
+    Op.STORE: _store,
+    Op.FOLD: _fold,
+    Op.SINK: _sink,
+}
 FORMS: dict[Stage, dict[Op, Callable[[UOp], bool]]] = {
     Stage.JAXPR: {},
     Stage.KERNELS: {Op.GBARRIER: _numbered},

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from tfn.dtypes import DType
-from tfn.trace import lines
+from tfn.trace import source_lines
 from tfn.trace.argument import Const
 from tfn.trace.op import Op, Shape
 from tfn.trace.primitives import PRIMITIVES
@@ -284,8 +284,9 @@ def rebuild(node: UOp, src: tuple[UOp, ...]) -> UOp:
     return node if src == node.src else UOp(node.op, src, node.arg)
 
 
-def substitute(roots: Iterable[UOp], replace: Mapping[UOp, UOp],
-               order: Iterable[UOp] | None = None) -> list[UOp]:  # fmt: skip
+def substitute(
+    roots: Iterable[UOp], replace: Mapping[UOp, UOp], order: Iterable[UOp] | None = None
+) -> list[UOp]:
     """The roots with nodes replaced; what does not depend on them stays the same object.
 
     `order` may give the nodes under the roots, sources first, if they are known.
@@ -297,8 +298,8 @@ def substitute(roots: Iterable[UOp], replace: Mapping[UOp, UOp],
             closed = node.op is Op.FUNCTION and node not in roots  # its parameters are its own
             src = node.src if closed else tuple([new.get(s, s) for s in node.src])
             new[node] = rebuild(node, src)
-    if lines.kept():
-        lines.follow(new)
+    if source_lines.kept():
+        source_lines.follow(new)
     return [new[root] for root in roots]
 
 

@@ -16,8 +16,8 @@ from weakref import WeakKeyDictionary
 
 from tfn.dtypes import SHORT
 from tfn.errors import DTypeError, ShapeError, TfnError
+from tfn.trace.concretization import show
 from tfn.trace.op import Op, Shape
-from tfn.trace.unknown import show
 
 Function = Callable[..., Any]
 _SIGNATURES: WeakKeyDictionary[Any, inspect.Signature | None] = WeakKeyDictionary()
@@ -139,14 +139,18 @@ class Sizes:
         written = f'{kind}[{hint.array_type.__name__}, "{hint.dim_str}"]'
         dtypes = hint.dtypes
         if isinstance(dtypes, (tuple, list, frozenset)) and value.dtype.name not in dtypes:
-            raise DTypeError(f"{path} of {self.function} is annotated {written}",
-                             got=show(value), hint="use .astype or another annotation")  # fmt: skip
+            raise DTypeError(
+                f"{path} of {self.function} is annotated {written}",
+                got=show(value),
+                hint="use .astype or another annotation",
+            )
         wrong = self._mismatch(path, tuple(value.shape), hint.dim_str.split())
         if wrong:
-            raise ShapeError(f"{path} of {self.function} is annotated {written}",
-                             got=f"{show(value)}, where {wrong}",
-                             hint="a name stands for one size in all annotations of a function",
-                             )  # fmt: skip
+            raise ShapeError(
+                f"{path} of {self.function} is annotated {written}",
+                got=f"{show(value)}, where {wrong}",
+                hint="a name stands for one size in all annotations of a function",
+            )
 
     def _mismatch(self, path: str, shape: Shape, dims: list[str]) -> str:
         """Why a shape is not the one written, empty if it is."""
@@ -181,8 +185,11 @@ class Sizes:
             wanted = eval(dim, {"__builtins__": {}}, dict(self.known))
         except NameError:  # of a name that has no size yet
             return ""
-        return "" if wanted == size else f"{place} should be {dim}" + (
-            "" if dim.isdigit() else f" = {wanted}")  # fmt: skip
+        return (
+            ""
+            if wanted == size
+            else f"{place} should be {dim}" + ("" if dim.isdigit() else f" = {wanted}")
+        )
 
     def _same(self, name: str, size: int | Shape, place: str) -> str:
         known = self.known.setdefault(name, size)

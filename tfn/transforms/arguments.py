@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from tfn import tree
+from tfn._support.frozen import frozen
 from tfn.dtypes import INEXACT, SHORT, DType
 from tfn.errors import ArgumentError, GradientError, TfnError
-from tfn.frozen import frozen
 from tfn.trace import bind
 from tfn.transforms.annotations import checked
 from tfn.transforms.shapes import ShapeDtypeStruct
@@ -60,8 +60,9 @@ def parameter_names(function: Function, count: int) -> list[str]:
     return names[:count]
 
 
-def leaf_names(function: Function, structure: tree.Structure,
-               positions: Sequence[int]) -> list[str]:  # fmt: skip
+def leaf_names(
+    function: Function, structure: tree.Structure, positions: Sequence[int]
+) -> list[str]:
     """What the user calls the leaves of the tuple of arguments at `positions`."""
     parameters = parameter_names(function, max(positions, default=-1) + 1)
     return [
@@ -70,14 +71,16 @@ def leaf_names(function: Function, structure: tree.Structure,
     ]
 
 
-def leaf_name(function: Function, structure: tree.Structure, positions: Sequence[int],
-              i: int) -> str:  # fmt: skip
+def leaf_name(
+    function: Function, structure: tree.Structure, positions: Sequence[int], i: int
+) -> str:
     """What the user calls leaf `i` of them."""
     return leaf_names(function, structure, positions)[i]
 
 
-def argument_names(function: Function, structure: tree.Structure,
-                   positions: Sequence[int] | None = None) -> list[str]:  # fmt: skip
+def argument_names(
+    function: Function, structure: tree.Structure, positions: Sequence[int] | None = None
+) -> list[str]:
     """What the user calls the leaves of ``(args, kwargs)``; the args stood at `positions`."""
     count = structure.child(0).num_children if positions is None else len(positions)
     at = range(count) if positions is None else positions
@@ -104,7 +107,7 @@ def as_value(leaf: Any, name: str | Callable[[], str]) -> Any:
             f"{name if isinstance(name, str) else name()} is not an array or a number",
             got=f"{type(leaf).__name__} {str(leaf)[:60]!r}",
             hint="let jit take it as static (static_argnums, static_argnames), or close over it",
-        ) from None  # fmt: skip
+        ) from None
 
 
 def results(out: Any, function: Function) -> tuple[list[Any], tree.Structure]:
@@ -159,8 +162,13 @@ class Chosen:
     structure: tree.Structure
 
     @staticmethod
-    def of(function: Function, args: Sequence[Any], kwargs: dict[str, Any],
-           positions: Sequence[int], types: bool = False) -> Chosen:  # fmt: skip
+    def of(
+        function: Function,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        positions: Sequence[int],
+        types: bool = False,
+    ) -> Chosen:
         """The leaves of the arguments at `positions`; with `types`, some may be mere types."""
         leaves, structure = tree.flatten(tuple([args[at] for at in positions]))
 
@@ -220,5 +228,8 @@ class Chosen:
         """
         for i, value in enumerate(self.values):
             if value.dtype not in allowed:
-                raise GradientError(f"{what} needs {words} inputs, and {self.name(i)} is not",
-                                    got=f"{self.name(i)}: {show(value)}", hint=hint)  # fmt: skip
+                raise GradientError(
+                    f"{what} needs {words} inputs, and {self.name(i)} is not",
+                    got=f"{self.name(i)}: {show(value)}",
+                    hint=hint,
+                )

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from tfn.dtypes import BOOL
-from tfn.trace import lines
+from tfn.trace import source_lines
 from tfn.trace.build import (
     broadcast_in_dim,
     conv,
@@ -31,10 +31,17 @@ from tfn.trace.build import (
     shrink,
     spread,
     where,
-)  # fmt: skip
+)
 from tfn.trace.op import ELEMENTWISE, PARTS, Op
 from tfn.trace.uop import UOp, const, rebuild, walk
-from tfn.transforms import branch, handmade, host, iterate, rules, scan
+from tfn.transforms import (
+    callback_rules,
+    cond_rules,
+    custom_rules,
+    kernel_rules,
+    scan_rules,
+    while_rules,
+)
 from tfn.transforms.body import Lanes
 
 Sources = Sequence[UOp]
@@ -58,8 +65,8 @@ def batch(outputs: Sequence[UOp], batched: Mapping[UOp, UOp], size: int) -> list
             continue
         src = [known[s] if m else same.get(s, s) for s, m in zip(node.src, mapped)]
         made = BATCH[node.op](node, src, mapped, size)
-        if lines.kept():
-            lines.inherit(made, node)
+        if source_lines.kept():
+            source_lines.inherit(made, node)
         if isinstance(made, Lanes):
             (known if made.many else same)[node] = made.graph
         else:
@@ -168,14 +175,14 @@ BATCH: dict[Op, Rule] = {
     Op.SORT: _aligned(lambda u, src: [Lanes(y, True) for y in several(_same(u, src))]),
 
     Op.TUPLE: lambda u, src, mapped, size: list(map(Lanes, src, mapped)),
-    Op.HOST: host.batch_rule,
-    Op.KERNEL: handmade.batch_rule,
+    Op.HOST: callback_rules.batch_rule,
+    Op.KERNEL: kernel_rules.batch_rule,
     Op.GET: lambda u, src, mapped, size: src[0][u.arg],
-    Op.SCAN: partial(scan.batch_rule, batch),
-    Op.WHILE: partial(iterate.batch_rule, batch),
-    Op.CUSTOM: partial(rules.batch_rule, batch),
-    Op.LINEAR: partial(rules.batch_linear, batch),
-    **dict.fromkeys((Op.COND, Op.CALL), partial(branch.batch_rule, batch)),
+    Op.SCAN: partial(scan_rules.batch_rule, batch),
+    Op.WHILE: partial(while_rules.batch_rule, batch),
+    Op.CUSTOM: partial(custom_rules.batch_rule, batch),
+    Op.LINEAR: partial(custom_rules.batch_linear, batch),
+    **dict.fromkeys((Op.COND, Op.CALL), partial(cond_rules.batch_rule, batch)),
     Op.AFTER: lambda u, src, mapped, size: Lanes(_same(u, src), mapped[0]),
     Op.GBARRIER: _aligned(_same),
 }

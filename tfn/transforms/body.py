@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from tfn.trace.argument import Leaf, Param, Scan, While
 from tfn.trace.build import several, spread, zeros
+from tfn.trace.inline import sealed
 from tfn.trace.jaxpr import Jaxpr, function, inline, param
 from tfn.trace.op import COMPARE, Op
-from tfn.trace.unfold import sealed
 from tfn.trace.uop import UOp, substitute, walk
 
 
@@ -45,15 +45,27 @@ def closed(outputs: Iterable[UOp], inputs: Sequence[UOp]) -> UOp:
     return function(substitute(outputs, dict(zip(inputs, map(param, params)))), params)
 
 
-def scan(body: UOp, consts: Sequence[UOp], carries: Sequence[UOp], arrays: Sequence[UOp],
-         length: int, reverse: bool = False) -> list[UOp]:  # fmt: skip
+def scan(
+    body: UOp,
+    consts: Sequence[UOp],
+    carries: Sequence[UOp],
+    arrays: Sequence[UOp],
+    length: int,
+    reverse: bool = False,
+) -> list[UOp]:
     """`build.scan`, whose body may have leaves that rules of the user have captured."""
     arg = Scan(length, reverse, len(consts), len(carries))
     return several(sealed(UOp(Op.SCAN, (body, *consts, *carries, *arrays), arg)))
 
 
-def repeat_while(cond: UOp, body: UOp, cond_consts: Sequence[UOp], body_consts: Sequence[UOp],
-                 carries: Sequence[UOp], names: Sequence[str] = ()) -> list[UOp]:  # fmt: skip
+def repeat_while(
+    cond: UOp,
+    body: UOp,
+    cond_consts: Sequence[UOp],
+    body_consts: Sequence[UOp],
+    carries: Sequence[UOp],
+    names: Sequence[str] = (),
+) -> list[UOp]:
     """`build.repeat_while`, whose functions may have such leaves too."""
     arg = While(len(cond_consts), len(body_consts), tuple(names))
     src = (cond, body, *cond_consts, *body_consts, *carries)
@@ -101,9 +113,20 @@ def residuals(outputs: Sequence[UOp], inputs: Sequence[UOp]) -> list[UOp]:
 
 
 _CHEAP = COMPARE | {
-    Op.NEG, Op.ABS, Op.ADD, Op.SUB, Op.MUL, Op.DIV, Op.MAX, Op.MIN, Op.NOT, Op.AND, Op.OR,
-    Op.WHERE, Op.CAST,
-}  # fmt: skip
+    Op.NEG,
+    Op.ABS,
+    Op.ADD,
+    Op.SUB,
+    Op.MUL,
+    Op.DIV,
+    Op.MAX,
+    Op.MIN,
+    Op.NOT,
+    Op.AND,
+    Op.OR,
+    Op.WHERE,
+    Op.CAST,
+}
 _FEW = 6
 """Operations that cost less than to keep a value in memory and read it back."""
 

@@ -22,11 +22,16 @@ from typing import Any
 from tfn.errors import ArgumentError
 from tfn.transforms.arguments import Argnums, Function, name_of
 from tfn.transforms.jit import Jitted
-from tfn.transforms.static import Names
+from tfn.transforms.static_args import Names
 
 
-def call(function: Function | None = None, *, name: str | None = None, static_argnums: Argnums = (),
-         static_argnames: Names = ()) -> Any:  # fmt: skip
+def call(
+    function: Function | None = None,
+    *,
+    name: str | None = None,
+    static_argnums: Argnums = (),
+    static_argnames: Names = (),
+) -> Any:
     """Keep a function as one operation, compiled once for all its calls of one kind.
 
     Usable as ``@call``, ``@call(name="layer")`` and ``call(f, ...)``.  Called outside of a trace

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from tfn import tree
+from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, FLOATS, DType
 from tfn.errors import ArgumentError, DTypeError, ShapeError, TfnError, TreeError
-from tfn.frozen import frozen
 from tfn.trace import bind, effects
 from tfn.trace.argument import Host, VmapMethod
 from tfn.trace.op import Op, Shape
@@ -57,8 +57,9 @@ class Returning:
                 raise self._wrong(DTypeError, "dtype", value.dtype, place.dtype, i)
             place[...] = value
 
-    def _wrong(self, error: type[TfnError], what: str, got: object, wanted: object,
-               i: int = 0) -> TfnError:  # fmt: skip
+    def _wrong(
+        self, error: type[TfnError], what: str, got: object, wanted: object, i: int = 0
+    ) -> TfnError:
         path = self.gives.accessors()[i].codify("") if self.gives.num_leaves > 1 else ""
         words = f"{got} instead of {wanted}" + (f" at {path}" if path else "")
         return error(f"{self} did not return the {what} that was declared for it", got=words)
@@ -67,8 +68,14 @@ class Returning:
         return name_of(self.function)
 
 
-def pure_callback(callback: Function, result_shape_dtypes: Any, *args: Any, sharding: None = None,
-                  vmap_method: str | None = None, **kwargs: Any) -> Any:  # fmt: skip
+def pure_callback(
+    callback: Function,
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: None = None,
+    vmap_method: str | None = None,
+    **kwargs: Any,
+) -> Any:
     """Call a Python function from within a program: on NumPy arrays, at run time.
 
     The function must be pure: it may be called more or less often than the program says.  Its
@@ -97,8 +104,14 @@ def pure_callback(callback: Function, result_shape_dtypes: Any, *args: Any, shar
     return tree.unflatten(run.gives, results)
 
 
-def io_callback(callback: Function, result_shape_dtypes: Any, *args: Any, sharding: None = None,
-                ordered: bool = False, **kwargs: Any) -> Any:  # fmt: skip
+def io_callback(
+    callback: Function,
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: None = None,
+    ordered: bool = False,
+    **kwargs: Any,
+) -> Any:
     """Call a Python function that does something beside: once each time, and always.
 
     Its arguments are copies, which it may keep.  All effects of a program happen in the order in
@@ -159,8 +172,9 @@ def shown(x: np.ndarray[Any, Any]) -> Any:
     return float(str(x[()]))
 
 
-def _declared(callback: Function, declared: Any, args: Any,
-              kwargs: Any) -> tuple[Returning, tuple[Any, ...], list[Any]]:  # fmt: skip
+def _declared(
+    callback: Function, declared: Any, args: Any, kwargs: Any
+) -> tuple[Returning, tuple[Any, ...], list[Any]]:
     """A callback as a function of the host, the types of its results, and its operands."""
     leaves, takes = tree.flatten((args, kwargs))
     names = argument_names(callback, takes) if leaves else []
@@ -175,9 +189,10 @@ def _method(name: str | None) -> VmapMethod:
         return VmapMethod.REFUSE if name is None else VmapMethod(name)
     except ValueError:
         raise ArgumentError(
-            "there is no such vmap_method", got=repr(name),
+            "there is no such vmap_method",
+            got=repr(name),
             hint="methods are " + ", ".join(m.value for m in VmapMethod if m.value != "refuse"),
-        ) from None  # fmt: skip
+        ) from None
 
 
 def of_host(host: Host, operands: Sequence[Any]) -> list[Any]:

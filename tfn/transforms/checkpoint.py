@@ -19,16 +19,16 @@ from dataclasses import replace
 from typing import Any
 
 from tfn import tree
+from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError
-from tfn.frozen import frozen
 from tfn.trace import bind
 from tfn.trace.argument import Linear
 from tfn.trace.build import after, several
+from tfn.trace.inline import unfold
 from tfn.trace.jaxpr import Jaxpr, inline
 from tfn.trace.op import Op
-from tfn.trace.unfold import unfold
 from tfn.trace.uop import UOp, rebuild, substitute, walk
-from tfn.transforms import rules
+from tfn.transforms import custom_rules
 from tfn.transforms.arguments import Argnums, Function, argument_names, as_value, name_of
 from tfn.transforms.body import VIEWS, closed, depending, fresh, opened, thinned
 from tfn.transforms.checkpoint_policies import (
@@ -36,12 +36,12 @@ from tfn.transforms.checkpoint_policies import (
     Policy,
     everything_saveable,
     nothing_saveable,
-)  # fmt: skip
+)
 from tfn.transforms.custom import custom, enclosed
-from tfn.transforms.record import record
-from tfn.transforms.rules import Lane, Tangents, through
-from tfn.transforms.scan import Pull, Push
-from tfn.transforms.static import Names, Selection
+from tfn.transforms.custom_rules import Lane, Tangents, through
+from tfn.transforms.scan_rules import Pull, Push
+from tfn.transforms.static_args import Names, Selection
+from tfn.transforms.tracing import record
 
 
 @frozen
@@ -86,21 +86,28 @@ class Checkpoint:
         needed = [x for x in inputs if x in used]
         residuals = [operands[x] for x in needed] + substitute(kept, operands)
         again = closed(lean, [*needed, *kept.values(), *directions.values()])
-        arg = Linear(u.arg.name, len(residuals), tuple((g.shape, g.dtype) for g in graphs),
-                     Again(again, self.prevent_cse))  # fmt: skip
+        arg = Linear(
+            u.arg.name,
+            len(residuals),
+            tuple((g.shape, g.dtype) for g in graphs),
+            Again(again, self.prevent_cse),
+        )
         made = iter(several(UOp(Op.LINEAR, (*residuals, *given.values()), arg)))
         return [None if dy is None else next(made) for dy in slopes]
 
-    def _saved(self, graphs: Sequence[UOp], inputs: Sequence[UOp],
-               directions: Sequence[UOp]) -> dict[UOp, None]:  # fmt: skip
+    def _saved(
+        self, graphs: Sequence[UOp], inputs: Sequence[UOp], directions: Sequence[UOp]
+    ) -> dict[UOp, None]:
         """What the policy keeps of the values that the tangents are made from."""
         linear, moving = depending(graphs, directions), depending(graphs, inputs)
         return dict.fromkeys(
             node
             for node in moving
-            if node not in linear and node not in inputs and node.op not in _PARTS
+            if node not in linear
+            and node not in inputs
+            and node.op not in _PARTS
             and self.policy(node)
-        )  # fmt: skip
+        )
 
 
 _PARTS = frozenset({Op.CUSTOM, Op.SCAN, Op.WHILE, Op.COND, Op.CALL, Op.SORT, Op.HOST, Op.TUPLE})
@@ -122,7 +129,7 @@ class Again:
     def forward(self, pull: Pull, u: UOp) -> list[UOp]:
         """The tangents as they are written; nothing is computed twice."""
         inputs, outputs = opened(self.function)
-        graphs = unfold(outputs, {Op.LINEAR: functools.partial(rules.forward, pull)})
+        graphs = unfold(outputs, {Op.LINEAR: functools.partial(custom_rules.forward, pull)})
         return substitute(graphs, dict(zip(inputs, u.src, strict=True)))
 
     def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
@@ -161,9 +168,15 @@ def checkpoint_name(x: Any, name: str) -> Any:
     return tree.map(label, x)
 
 
-def checkpoint(fun: Function | None = None, *, prevent_cse: bool = True,
-               policy: Policy | None = None, static_argnums: Argnums = (),
-               static_argnames: Names = (), concrete: bool = False) -> Any:  # fmt: skip
+def checkpoint(
+    fun: Function | None = None,
+    *,
+    prevent_cse: bool = True,
+    policy: Policy | None = None,
+    static_argnums: Argnums = (),
+    static_argnames: Names = (),
+    concrete: bool = False,
+) -> Any:
     """Let reverse mode compute a function a second time instead of keeping its values.
 
     Usable as ``@checkpoint``, ``@checkpoint(policy=...)`` and ``checkpoint(f, ...)``; `remat` is
@@ -183,9 +196,13 @@ def checkpoint(fun: Function | None = None, *, prevent_cse: bool = True,
         0.36
     """
     if fun is None:
-        return lambda f: checkpoint(f, prevent_cse=prevent_cse, policy=policy,
-                                    static_argnums=static_argnums,
-                                    static_argnames=static_argnames)  # fmt: skip
+        return lambda f: checkpoint(
+            f,
+            prevent_cse=prevent_cse,
+            policy=policy,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+        )
     if not callable(fun):
         raise ArgumentError("checkpoint needs a function", got=repr(fun)[:60])
     own = Checkpoint(policy or nothing_saveable, prevent_cse)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tfn.frozen import frozen
+from tfn._support.frozen import frozen
 from tfn.trace.argument import Custom
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
-from tfn.transforms.rules import Lane, Tangents, through
-from tfn.transforms.scan import Pull, Push
+from tfn.transforms.custom_rules import Lane, Tangents, through
+from tfn.transforms.scan_rules import Pull, Push
 
 Policy = Callable[[UOp], bool]
 

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 
 from tfn import tree
+from tfn._support.frozen import frozen
 from tfn.dtypes import INEXACT
 from tfn.errors import GradientError, TreeError
-from tfn.frozen import frozen
 from tfn.trace import bind
 from tfn.trace.jaxpr import Jaxpr, close, leaves
 from tfn.transforms.arguments import Function, as_value
 from tfn.transforms.custom import pair
-from tfn.transforms.forward import custom_jvp
-from tfn.transforms.record import record
-from tfn.transforms.reverse import custom_vjp
+from tfn.transforms.custom_jvp import custom_jvp
+from tfn.transforms.custom_vjp import custom_vjp
 from tfn.transforms.shapes import ShapeDtypeStruct
-from tfn.transforms.vectors import SymbolicZero
+from tfn.transforms.tangents import SymbolicZero
+from tfn.transforms.tracing import record
 
 
 @frozen
@@ -48,9 +48,10 @@ class Converted:
         """The function's result, for arguments of the types it was converted for."""
         flat, structure = tree.flatten(args)
         if structure != self.takes:
-            raise TreeError("a converted function takes what it was converted for",
-                            got=f"{tree.show(structure)} instead of {tree.show(self.takes)}",
-                            )  # fmt: skip
+            raise TreeError(
+                "a converted function takes what it was converted for",
+                got=f"{tree.show(structure)} instead of {tree.show(self.takes)}",
+            )
         values = [as_value(x, f"argument {i}") for i, x in enumerate(flat)]
         found = bind.call(self.jaxpr, [*self.captured, *values], self.weak)
         return tree.unflatten(self.gives, found)
@@ -70,8 +71,7 @@ def converted(what: str, fun: Function, args: Sequence[Any]) -> Converted:
         x if isinstance(x, ShapeDtypeStruct) else ShapeDtypeStruct.of(as_value(x, f"argument {i}"))
         for i, x in enumerate(flat)
     ]
-    recorded = record(what, fun, lambda xs: fun(*tree.unflatten(structure, xs)), types,
-                      known=False)  # fmt: skip
+    recorded = record(what, fun, lambda xs: fun(*tree.unflatten(structure, xs)), types, known=False)
     inner = set(recorded.inputs)
     captured = [u for u in leaves(recorded.outputs) if u not in inner]
     jaxpr, _ = close(recorded.outputs, [*captured, *recorded.inputs])
@@ -138,9 +138,7 @@ def custom_gradient(fun: Function) -> Function:
 
     def fwd(*args: Any) -> tuple[Any, Converted]:
         result, rule = both(*args)
-        types = tree.map(
-            lambda y: ShapeDtypeStruct.of(bind.face().asarray(y)), result
-        )  # fmt: skip
+        types = tree.map(lambda y: ShapeDtypeStruct.of(bind.face().asarray(y)), result)
         return result, converted("custom_gradient", rule, [types])
 
     def bwd(rule: Converted, ct: Any) -> tuple[Any, ...]:
@@ -152,8 +150,9 @@ def custom_gradient(fun: Function) -> Function:
     return run
 
 
-def linear_call(fun: Function, fun_transpose: Function, residual_args: Any,
-                linear_args: Any) -> Any:  # fmt: skip
+def linear_call(
+    fun: Function, fun_transpose: Function, residual_args: Any, linear_args: Any
+) -> Any:
     """``fun(residual_args, linear_args)``, linear in the latter, with a transpose of the user's.
 
     Args:
@@ -174,8 +173,10 @@ def linear_call(fun: Function, fun_transpose: Function, residual_args: Any,
 
     def rule(primals: Any, tangents: Any) -> Any:
         if not all(isinstance(dr, SymbolicZero) for dr in tree.leaves(tangents[0])):
-            raise GradientError("linear_call has no derivative by its residuals",
-                                hint="hold them fixed with stop_gradient")  # fmt: skip
+            raise GradientError(
+                "linear_call has no derivative by its residuals",
+                hint="hold them fixed with stop_gradient",
+            )
         slope = tree.map(
             lambda dx: np.zeros(dx.shape, dx.dtype) if isinstance(dx, SymbolicZero) else dx,
             tangents[1],

@@ -16,8 +16,8 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tfn import tree
+from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError, GradientError, TfnError, TreeError, UnexpectedTracerError
-from tfn.frozen import frozen
 from tfn.trace import bind, effects
 from tfn.trace.argument import Custom, Param
 from tfn.trace.build import several
@@ -34,12 +34,12 @@ from tfn.transforms.arguments import (
     results,
     show,
     where,
-)  # fmt: skip
-from tfn.transforms.record import Recording, record
-from tfn.transforms.rules import Tangents
+)
+from tfn.transforms.custom_rules import Tangents
 from tfn.transforms.shapes import ShapeDtypeStruct
-from tfn.transforms.static import Names, Selection
-from tfn.transforms.vectors import SymbolicZero, Vectors
+from tfn.transforms.static_args import Names, Selection
+from tfn.transforms.tangents import SymbolicZero, Vectors
+from tfn.transforms.tracing import Recording, record
 
 _KNOWN: WeakKeyDictionary[UOp, bool] = WeakKeyDictionary()
 
@@ -67,8 +67,10 @@ def asking(rule: Function) -> Iterator[bind.Trace]:
             yield trace
         except TfnError as error:
             if isinstance(error, UnexpectedTracerError):
-                error.add_note("  rules run when a derivative is asked for: what they need must be "
-                               "an argument, or a residual")  # fmt: skip
+                error.add_note(
+                    "  rules run when a derivative is asked for: what they need must be "
+                    "an argument, or a residual"
+                )
             error.add_note(f"  while: asking the rule {where(rule)}")
             raise
 
@@ -141,8 +143,9 @@ class Call:
             raise TreeError(
                 f"the {rule} of {self.name} must return a tuple with a cotangent for each of "
                 f"its {len(parts)} argument(s)",
-                got=counted(out), hint="return (ct,) for one argument; None stands for zero",
-            )  # fmt: skip
+                got=counted(out),
+                hint="return (ct,) for one argument; None stands for zero",
+            )
         whole = tuple(
             tree.unflatten(part, [None] * part.num_leaves)
             if ct is None or isinstance(ct, SymbolicZero)
@@ -180,8 +183,9 @@ class Fixed:
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and (self.positions, self._key()) == (
-            other.positions, other._key()
-        )  # fmt: skip
+            other.positions,
+            other._key(),
+        )
 
     def __hash__(self) -> int:
         return hash((self.positions, self._key()))
@@ -190,8 +194,14 @@ class Fixed:
 class Customized:
     """What `custom_jvp` and `custom_vjp` have in common: the call, as one CUSTOM node."""
 
-    def __init__(self, what: str, function: Function, nondiff_argnums: Argnums,
-                 nondiff_argnames: Names, rules: Callable[[Call], Any]) -> None:  # fmt: skip
+    def __init__(
+        self,
+        what: str,
+        function: Function,
+        nondiff_argnums: Argnums,
+        nondiff_argnames: Names,
+        rules: Callable[[Call], Any],
+    ) -> None:
         if not callable(function):
             raise ArgumentError(f"{what} needs a function", got=repr(function)[:60])
         self.what, self.function, self.rules = what, function, rules
@@ -228,10 +238,18 @@ class Customized:
             for u, weak in zip(recorded.outputs, recorded.weak, strict=True)
         )
         takes = tuple(map(ShapeDtypeStruct.of, values))
-        call = Call(owner, fixed, structure, takes, len(before), acts,
-                    Vectors(recorded.structure, gives, "tangent"))  # fmt: skip
-        found = custom(name_of(f), closed, [*before, *values], self.rules(call), recorded.weak,
-                       acts)  # fmt: skip
+        call = Call(
+            owner,
+            fixed,
+            structure,
+            takes,
+            len(before),
+            acts,
+            Vectors(recorded.structure, gives, "tangent"),
+        )
+        found = custom(
+            name_of(f), closed, [*before, *values], self.rules(call), recorded.weak, acts
+        )
         return tree.unflatten(recorded.structure, found)
 
     @cached_property
@@ -250,8 +268,9 @@ class Customized:
         if kwargs:
             raise ArgumentError(
                 f"{self.what} of {name_of(self.function)} needs arguments that have a position",
-                got=", ".join(kwargs), hint="its rules take arguments by position",
-            )  # fmt: skip
+                got=", ".join(kwargs),
+                hint="its rules take arguments by position",
+            )
         return args
 
     def _refuse_traced(self, fixed: Fixed) -> None:
@@ -281,8 +300,9 @@ def enclosed(recorded: Recording) -> tuple[UOp, list[Any], bool]:
     return jaxpr.function, before, bool(token)
 
 
-def custom(name: str, f: UOp, operands: Sequence[Any], rules: Any, weak: Sequence[bool],
-           acts: bool = False) -> list[Any]:  # fmt: skip
+def custom(
+    name: str, f: UOp, operands: Sequence[Any], rules: Any, weak: Sequence[bool], acts: bool = False
+) -> list[Any]:
     """The results of a FUNCTION with rules of its own, for Values.
 
     If it `acts`, a token is its first result, and is not among those returned.
@@ -312,9 +332,10 @@ def same_result(call: Call, out: Any, rule: Function, what: str) -> None:
 
 def missing(what: str, name: str, method: str) -> GradientError:
     """What to say when a function is differentiated before it has a rule."""
-    return GradientError(f"{name} is a {what} without a rule",
-                         hint=f"define one with {name}.{method}(...) before differentiating it"
-                         )  # fmt: skip
+    return GradientError(
+        f"{name} is a {what} without a rule",
+        hint=f"define one with {name}.{method}(...) before differentiating it",
+    )
 
 
 def pair(what: str, parts: str, out: Any, hint: str = "") -> tuple[Any, Any]:

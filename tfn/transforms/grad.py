@@ -23,7 +23,7 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 from tfn.transforms.arguments import Argnums, Chosen, Function, choose, name_of
 from tfn.transforms.jvp import push
-from tfn.transforms.record import Recording, record
+from tfn.transforms.tracing import Recording, record
 from tfn.transforms.transpose import pull
 
 
@@ -32,8 +32,13 @@ def variable(like: Any, value: Any = None) -> UOp:
     return UOp(Op.LEAF, (), Leaf(like.shape, like.dtype, value))
 
 
-def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = False,
-                   holomorphic: bool = False, allow_int: bool = False) -> Function:  # fmt: skip
+def value_and_grad(
+    function: Function,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Function:
     """A function that returns the value of a scalar function and its gradient.
 
     The gradient to a complex z = x + iy of a real value f is df/dx - i df/dy: its conjugate is the
@@ -77,8 +82,13 @@ def value_and_grad(function: Function, argnums: Argnums = 0, has_aux: bool = Fal
     return run
 
 
-def grad(function: Function, argnums: Argnums = 0, has_aux: bool = False,
-         holomorphic: bool = False, allow_int: bool = False) -> Function:  # fmt: skip
+def grad(
+    function: Function,
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Function:
     """A function that returns the gradient of a scalar function; see `value_and_grad`.
 
     With `has_aux` it returns (gradient, aux).
@@ -115,16 +125,18 @@ def _scalar(recorded: Recording, function: Function, holomorphic: bool) -> UOp:
     if y is None or y.shape != ():
         got = f"shape {y.shape}" if y is not None else f"the tree {tree.show(recorded.structure)}"
         raise GradientError(
-            f"grad needs a scalar result, and that of {name_of(function)} is not", got=got,
+            f"grad needs a scalar result, and that of {name_of(function)} is not",
+            got=got,
             hint="sum or average it; if there is more to return, use has_aux=True; for the "
             "derivative of every element use jacrev, or vmap(grad(f))",
-        )  # fmt: skip
+        )
     check_results("grad", [y], function, COMPLEXES if holomorphic else FLOATS)
     return y
 
 
-def check_results(name: str, outputs: Sequence[UOp], function: Function,
-                  allowed: frozenset[DType]) -> None:  # fmt: skip
+def check_results(
+    name: str, outputs: Sequence[UOp], function: Function, allowed: frozenset[DType]
+) -> None:
     """Raise GradientError unless all results are of some dtypes: real, complex, or either."""
     wrong = [u.dtype for u in outputs if u.dtype not in allowed]
     if not wrong:
@@ -137,8 +149,9 @@ def check_results(name: str, outputs: Sequence[UOp], function: Function,
         hint = "take a part of it or abs; if the function is holomorphic, say holomorphic=True"
     raise GradientError(
         f"{name} needs a {words} result, and that of {name_of(function)} is not",
-        got=", ".join(d.name for d in wrong), hint=hint,
-    )  # fmt: skip
+        got=", ".join(d.name for d in wrong),
+        hint=hint,
+    )
 
 
 def stop_gradient(x: Any) -> Any:

@@ -18,7 +18,7 @@ from tfn.transforms.arguments import Argnums, Chosen, Function, choose
 from tfn.transforms.batch import batch
 from tfn.transforms.grad import HOLOMORPHIC, check_results, fill, variable
 from tfn.transforms.jvp import push
-from tfn.transforms.record import record
+from tfn.transforms.tracing import record
 from tfn.transforms.transpose import forward, pull
 
 REAL = "jacrev takes complex inputs; for a holomorphic function say holomorphic=True"
@@ -68,8 +68,14 @@ def _reverse(outputs: list[UOp], inputs: list[UOp]) -> list[list[UOp]]:
     return blocks
 
 
-def _jacobian(name: str, blocks: Blocks, function: Function, argnums: Argnums,
-              has_aux: bool, holomorphic: bool) -> Function:  # fmt: skip
+def _jacobian(
+    name: str,
+    blocks: Blocks,
+    function: Function,
+    argnums: Argnums,
+    has_aux: bool,
+    holomorphic: bool,
+) -> Function:
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         chosen = Chosen.of(function, args, kwargs, choose(argnums, len(args), name))
@@ -90,8 +96,9 @@ def _jacobian(name: str, blocks: Blocks, function: Function, argnums: Argnums,
     return run
 
 
-def jacfwd(function: Function, argnums: Argnums = 0, has_aux: bool = False,
-           holomorphic: bool = False) -> Function:  # fmt: skip
+def jacfwd(
+    function: Function, argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Function:
     """The Jacobian, column by column: for functions with more results than arguments.
 
     The result has the structure of the function's result, with the structure of the arguments in
@@ -108,8 +115,9 @@ def jacfwd(function: Function, argnums: Argnums = 0, has_aux: bool = False,
     return _jacobian("jacfwd", _forward, function, argnums, has_aux, holomorphic)
 
 
-def jacrev(function: Function, argnums: Argnums = 0, has_aux: bool = False,
-           holomorphic: bool = False) -> Function:  # fmt: skip
+def jacrev(
+    function: Function, argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Function:
     """The Jacobian, row by row: for functions with fewer results than arguments.
 
     The result is that of `jacfwd`.
@@ -125,8 +133,9 @@ def jacrev(function: Function, argnums: Argnums = 0, has_aux: bool = False,
     return _jacobian("jacrev", _reverse, function, argnums, has_aux, holomorphic)
 
 
-def hessian(function: Function, argnums: Argnums = 0, has_aux: bool = False,
-            holomorphic: bool = False) -> Function:  # fmt: skip
+def hessian(
+    function: Function, argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Function:
     """The second derivatives: `jacfwd` of `jacrev`.
 
     Example:

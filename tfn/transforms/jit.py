@@ -21,15 +21,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfn import tree
+from tfn._support.frozen import mutable
 from tfn.dtypes import SHORT
 from tfn.errors import ArgumentError, TfnError
-from tfn.frozen import mutable
 from tfn.trace import bind, effects
+from tfn.trace.aval import kind_of
 from tfn.trace.jaxpr import calling, close
-from tfn.trace.kind import kind_of
-from tfn.trace.tidy import tidy
-from tfn.transforms.ahead import Lowered, Takes, Traced, takes
+from tfn.trace.loop_cleanup import tidy
 from tfn.transforms.annotations import checked
+from tfn.transforms.aot import Lowered, Takes, Traced, takes
 from tfn.transforms.arguments import (
     Argnums,
     Function,
@@ -38,9 +38,9 @@ from tfn.transforms.arguments import (
     name_of,
     parameter_names,
 )
-from tfn.transforms.record import record
 from tfn.transforms.shapes import ShapeDtypeStruct
-from tfn.transforms.static import Names, Selection, Split
+from tfn.transforms.static_args import Names, Selection, Split
+from tfn.transforms.tracing import record
 
 _MADE_ARRAYS = {bool, int, float, np.ndarray}
 """What becomes an array when it is passed for one."""
@@ -49,8 +49,9 @@ MOST_DOORS = 8
 """How many are tried one after the other before a call is looked up in a table."""
 
 
-def closed(function: Function, call: Callable[[Sequence[Any]], Any], kinds: Sequence[Any],
-           arguments: Takes) -> Traced:  # fmt: skip
+def closed(
+    function: Function, call: Callable[[Sequence[Any]], Any], kinds: Sequence[Any], arguments: Takes
+) -> Traced:
     """The closed function of leaves of these types."""
     recorded = record("jit", function, call, kinds, arguments.names, known=False)
     token, begin = recorded.effects, recorded.trace.begin
@@ -93,9 +94,14 @@ class CacheInfo(NamedTuple):
     total: bind.Making
 
 
-def jit(function: Function | None = None, *, static_argnums: Argnums = (),
-        static_argnames: Names = (), donate_argnums: Argnums = (),
-        donate_argnames: Names = ()) -> Any:  # fmt: skip
+def jit(
+    function: Function | None = None,
+    *,
+    static_argnums: Argnums = (),
+    static_argnames: Names = (),
+    donate_argnums: Argnums = (),
+    donate_argnames: Names = (),
+) -> Any:
     """Compile a function whole, once for each shape, dtype and structure of its arguments.
 
     Usable as ``@jit``, ``@jit(static_argnames="n")`` and ``jit(f, ...)``, on functions and on
@@ -132,9 +138,15 @@ class Jitted:
     `called` is the name under which it stays one operation in a trace; see `call.call`.
     """
 
-    def __init__(self, function: Function, static_argnums: Argnums = (),
-                 static_argnames: Names = (), donate_argnums: Argnums = (),
-                 donate_argnames: Names = (), called: str = "") -> None:  # fmt: skip
+    def __init__(
+        self,
+        function: Function,
+        static_argnums: Argnums = (),
+        static_argnames: Names = (),
+        donate_argnums: Argnums = (),
+        donate_argnames: Names = (),
+        called: str = "",
+    ) -> None:
         functools.update_wrapper(self, function)
         self.function, self.called = function, called
         self.static = Selection.of(function, static_argnums, static_argnames)
@@ -262,8 +274,9 @@ class Jitted:
             names = self._names_of(split, structure)
             return [as_value(x, name) for x, name in zip(leaves, names, strict=True)]
 
-    def _find(self, split: Split, structure: tree.Structure, values: Sequence[Any],
-              names: list[str]) -> Entry:  # fmt: skip
+    def _find(
+        self, split: Split, structure: tree.Structure, values: Sequence[Any], names: list[str]
+    ) -> Entry:
         """The entry for these types, traced if it is not there."""
         kinds = tuple([(kind_of(v.shape, v.dtype), v.weak_type) for v in values])
         key = structure, split.statics, kinds
@@ -285,16 +298,19 @@ class Jitted:
                 self._entries[key] = entry
         return entry
 
-    def _open(self, entry: Entry, split: Split, structure: tree.Structure,
-              values: Sequence[Any]) -> None:  # fmt: skip
+    def _open(
+        self, entry: Entry, split: Split, structure: tree.Structure, values: Sequence[Any]
+    ) -> None:
         """Make the doors of an entry, if the device has any."""
         traced, opens = entry.traced, bind.face().door
         _, kwargs = structure.children()
         token = [effects.first()] if traced.acts else []
         common = (
-            [x.weak_type for x in values], [*(False for _ in token), *traced.weak],
-            [*token, *traced.captured], self._given_away(split, structure),
-        )  # fmt: skip
+            [x.weak_type for x in values],
+            [*(False for _ in token), *traced.weak],
+            [*token, *traced.captured],
+            self._given_away(split, structure),
+        )
         first, last = len(token), len(token) + len(traced.weak)
         door = opens(traced.jaxpr, [list(range(len(values)))], list(range(last)), *common)
         entry.door = effects.outside(door) if door and traced.acts else door

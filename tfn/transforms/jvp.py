@@ -19,7 +19,7 @@ from math import prod
 from typing import Any
 
 from tfn.dtypes import COMPLEXES, INEXACT
-from tfn.trace import lines
+from tfn.trace import source_lines
 from tfn.trace.build import (
     accumulator,
     add_up,
@@ -41,11 +41,18 @@ from tfn.trace.build import (
     unary,
     where,
     zeros,
-)  # fmt: skip
+)
 from tfn.trace.op import COMPARE, Op, Shape
 from tfn.trace.uop import UOp, walk
-from tfn.transforms import branch, handmade, host, iterate, rules, scan
-from tfn.transforms.indexing import at
+from tfn.transforms import (
+    callback_rules,
+    cond_rules,
+    custom_rules,
+    kernel_rules,
+    scan_rules,
+    while_rules,
+)
+from tfn.transforms.gather_rules import at
 from tfn.transforms.transpose import forward
 
 Tangents = Sequence[Any]
@@ -63,8 +70,8 @@ def push(outputs: Sequence[UOp], tangents: Mapping[UOp, UOp]) -> list[UOp | None
                 dy = JVP[node.op](node, [known.get(s) for s in node.src])
                 if dy is not None:
                     known[node] = dy
-                    if lines.kept():
-                        lines.inherit(dy, node)
+                    if source_lines.kept():
+                        source_lines.inherit(dy, node)
                 break
     return [known.get(u) for u in outputs]
 
@@ -88,14 +95,16 @@ def _one(slope: Callable[[UOp, UOp, UOp], UOp]) -> Rule:
     return lambda y, d: slope(d[0], y.src[0], y)
 
 
-def _two(left: Callable[[UOp, UOp, UOp, UOp], UOp],
-         right: Callable[[UOp, UOp, UOp, UOp], UOp]) -> Rule:  # fmt: skip
+def _two(
+    left: Callable[[UOp, UOp, UOp, UOp], UOp], right: Callable[[UOp, UOp, UOp, UOp], UOp]
+) -> Rule:
     """A function of two operands: the sum of ``left(da, a, b, y)`` and ``right(db, a, b, y)``."""
 
     def rule(y: UOp, d: Tangents) -> UOp | None:
         (a, b), (da, db) = y.src, d
-        return add(None if da is None else left(da, a, b, y),
-                   None if db is None else right(db, a, b, y))  # fmt: skip
+        return add(
+            None if da is None else left(da, a, b, y), None if db is None else right(db, a, b, y)
+        )
 
     return rule
 
@@ -107,8 +116,10 @@ def _same(y: UOp, d: Tangents) -> UOp:
 
 def _bilinear(y: UOp, d: Tangents) -> UOp | None:
     (a, b), (da, db) = y.src, d
-    return add(None if da is None else UOp(y.op, (da, b), y.arg),
-               None if db is None else UOp(y.op, (a, db), y.arg))  # fmt: skip
+    return add(
+        None if da is None else UOp(y.op, (da, b), y.arg),
+        None if db is None else UOp(y.op, (a, db), y.arg),
+    )
 
 
 def _jointly(y: UOp, d: Tangents) -> UOp:
@@ -380,14 +391,14 @@ JVP: dict[Op, Rule] = {
     Op.SORT: _sort,
 
     Op.TUPLE: lambda y, d: tuple(d),
-    Op.HOST: host.jvp,
-    Op.KERNEL: handmade.jvp,
+    Op.HOST: callback_rules.jvp,
+    Op.KERNEL: kernel_rules.jvp,
     Op.GET: lambda y, d: d[0][y.arg],
-    Op.SCAN: partial(scan.jvp, push),
-    Op.WHILE: partial(iterate.jvp, push),
-    Op.CUSTOM: partial(rules.jvp, push),
+    Op.SCAN: partial(scan_rules.jvp, push),
+    Op.WHILE: partial(while_rules.jvp, push),
+    Op.CUSTOM: partial(custom_rules.jvp, push),
     Op.LINEAR: _linear,
-    **dict.fromkeys((Op.COND, Op.CALL), partial(branch.jvp, push)),
+    **dict.fromkeys((Op.COND, Op.CALL), partial(cond_rules.jvp, push)),
     Op.AFTER: lambda y, d: d[0],
     Op.GBARRIER: _same,
 }

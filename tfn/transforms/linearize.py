@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from tfn import tree
+from tfn._support.frozen import frozen
 from tfn.dtypes import INEXACT
 from tfn.errors import ArgumentError, GradientError
-from tfn.frozen import frozen
 from tfn.trace import bind
 from tfn.trace.build import zeros
 from tfn.trace.jaxpr import Jaxpr, close, leaves
@@ -23,10 +23,10 @@ from tfn.transforms.arguments import Chosen, Function, name_of
 from tfn.transforms.body import residuals
 from tfn.transforms.grad import variable
 from tfn.transforms.jvp import push
-from tfn.transforms.record import Recording, record
 from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.tangents import Vectors
+from tfn.transforms.tracing import Recording, record
 from tfn.transforms.transpose import forward, pull
-from tfn.transforms.vectors import Vectors
 
 
 @frozen
@@ -50,8 +50,11 @@ class LinearMap:
     def __call__(self, *vectors: Any) -> Any:
         """The vectors that these are mapped to."""
         if self.single and len(vectors) != 1:
-            raise ArgumentError("a vjp function takes one cotangent", got=f"{len(vectors)}",
-                                hint="if the function returns a tuple, pass a tuple")  # fmt: skip
+            raise ArgumentError(
+                "a vjp function takes one cotangent",
+                got=f"{len(vectors)}",
+                hint="if the function returns a tuple, pass a tuple",
+            )
         given = self.takes.check(vectors[0] if self.single else vectors)
         slots = [slot for slot in self.takes.slots if slot.floating]
         filled = [
@@ -69,8 +72,9 @@ tree.register_node(
 )
 
 
-def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any],
-        has_aux: bool = False) -> Any:  # fmt: skip
+def jvp(
+    function: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+) -> Any:
     """The value of a function and its derivative along a direction.
 
     Returns:
@@ -87,8 +91,11 @@ def jvp(function: Function, primals: Sequence[Any], tangents: Sequence[Any],
     """
     for name, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, (tuple, list)):
-            raise ArgumentError(f"jvp needs {name} as a tuple, one for each argument",
-                                got=type(given).__name__, hint=f"write ({name[:-1]},)")  # fmt: skip
+            raise ArgumentError(
+                f"jvp needs {name} as a tuple, one for each argument",
+                got=type(given).__name__,
+                hint=f"write ({name[:-1]},)",
+            )
     chosen = Chosen.of(function, primals, {}, range(len(primals)))
     given = _tangents_of(chosen).check(tuple(tangents))
     directions = [None if dx is None else variable(dx, dx) for dx in given]
@@ -175,8 +182,15 @@ def linear_transpose(function: Function, *primals: Any) -> LinearMap:
     return LinearMap(tuple(leaf.arg.value for leaf in captured), jaxpr, takes, gives, True)
 
 
-def _with_map(recorded: Recording, slopes: Sequence[UOp], inputs: Sequence[UOp], takes: Vectors,
-              gives: Vectors, single: bool, has_aux: bool) -> Any:  # fmt: skip
+def _with_map(
+    recorded: Recording,
+    slopes: Sequence[UOp],
+    inputs: Sequence[UOp],
+    takes: Vectors,
+    gives: Vectors,
+    single: bool,
+    has_aux: bool,
+) -> Any:
     """The value, the linear map of graphs over their residuals, and aux."""
     kept, extra = residuals(slopes, inputs), recorded.traced_aux
     weak = [*recorded.weak, *(False for _ in (*kept, *extra))]

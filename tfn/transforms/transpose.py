@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from tfn.dtypes import promote_types
 from tfn.errors import GradientError
-from tfn.trace import lines
+from tfn.trace import source_lines
 from tfn.trace.argument import Conv, FftType
 from tfn.trace.build import (
     add_up,
@@ -40,22 +40,30 @@ from tfn.trace.build import (
     shrink,
     where,
     zeros,
-)  # fmt: skip
+)
+from tfn.trace.inline import has, unfold
 from tfn.trace.op import Op, Shape
 from tfn.trace.primitives import PRIMITIVES
 from tfn.trace.regions import results
-from tfn.trace.unfold import has, unfold
 from tfn.trace.uop import UOp, substitute, walk
-from tfn.transforms import branch, handmade, host, iterate, rules, scan
+from tfn.transforms import (
+    callback_rules,
+    cond_rules,
+    custom_rules,
+    kernel_rules,
+    scan_rules,
+    while_rules,
+)
 from tfn.transforms.cotangents import total
-from tfn.transforms.indexing import at, clamped, inside, last
+from tfn.transforms.gather_rules import at, clamped, inside, last
 
 Rule = Callable[[UOp, UOp, int], UOp]
 RuleOfSeveral = Callable[[UOp, Sequence[UOp | None], Sequence[int]], Sequence[UOp | None]]
 
 
-def pull(outputs: Sequence[UOp | None], inputs: Sequence[UOp],
-         cts: Sequence[UOp | None]) -> list[UOp | None]:  # fmt: skip
+def pull(
+    outputs: Sequence[UOp | None], inputs: Sequence[UOp], cts: Sequence[UOp | None]
+) -> list[UOp | None]:
     """The cotangents of inputs from those of outputs that are linear in them; None is zero.
 
     Raises:
@@ -74,8 +82,14 @@ def pull(outputs: Sequence[UOp | None], inputs: Sequence[UOp],
                 late[node] = node.src[0]
     if late:
         sooner = iter(substitute([u for u, _ in arriving], late))
-        return pull([None if u is None or ct is None else next(sooner)
-                     for u, ct in zip(outputs, cts, strict=True)], inputs, cts)  # fmt: skip
+        return pull(
+            [
+                None if u is None or ct is None else next(sooner)
+                for u, ct in zip(outputs, cts, strict=True)
+            ],
+            inputs,
+            cts,
+        )
     found: dict[UOp, list[UOp]] = {}
     parts: dict[UOp, list[UOp | None]] = {}  # of the nodes that have several results
 
@@ -93,8 +107,8 @@ def pull(outputs: Sequence[UOp | None], inputs: Sequence[UOp],
             for i, part in zip(moving, back, strict=True):
                 if part is not None:
                     arrive(src[i], part)
-                    if lines.kept():
-                        lines.inherit(part, node)
+                    if source_lines.kept():
+                        source_lines.inherit(part, node)
             continue
         if node not in found:
             continue
@@ -108,8 +122,8 @@ def pull(outputs: Sequence[UOp | None], inputs: Sequence[UOp],
         for i in moving:
             part = rule(node, arrived, i)
             arrive(src[i], part)
-            if lines.kept():
-                lines.inherit(part, node)
+            if source_lines.kept():
+                source_lines.inherit(part, node)
     return [total(found[x]) if x in found else None for x in inputs]
 
 
@@ -118,7 +132,7 @@ def forward(outputs: Sequence[UOp | None]) -> list[UOp | None]:
     graphs = [u for u in outputs if u is not None]
     if not has(graphs, Op.LINEAR):
         return list(outputs)
-    found = iter(unfold(graphs, {Op.LINEAR: partial(rules.forward, pull)}))
+    found = iter(unfold(graphs, {Op.LINEAR: partial(custom_rules.forward, pull)}))
     return [None if u is None else next(found) for u in outputs]
 
 
@@ -133,9 +147,11 @@ def _check(node: UOp, moving: Sequence[int]) -> None:
 
 
 def _not_linear(node: UOp, cts: Sequence[UOp | None], moving: Sequence[int]) -> NoReturn:
-    raise GradientError(f"{node.op.value} is not linear in what is to be transposed",
-                        got=f"operand(s) {moving} of {node!r} depend on the input",
-                        hint="transpose a linear function, or use vjp")  # fmt: skip
+    raise GradientError(
+        f"{node.op.value} is not linear in what is to be transposed",
+        got=f"operand(s) {moving} of {node!r} depend on the input",
+        hint="transpose a linear function, or use vjp",
+    )
 
 
 # Movement.
@@ -233,9 +249,15 @@ def _spans(u: UOp) -> list[tuple[int, int, int, int]]:
     def reach(sizes: Shape, steps: Shape) -> list[int]:
         return [(n - 1) * step + 1 for n, step in zip(sizes, steps, strict=True)]
 
-    return list(zip([low for low, _ in arg.padding], reach(w.shape[:-2], arg.dilation_w),
-                    reach(x.shape[1:-1], arg.dilation_x), reach(u.shape[1:-1], arg.strides),
-                    strict=True))  # fmt: skip
+    return list(
+        zip(
+            [low for low, _ in arg.padding],
+            reach(w.shape[:-2], arg.dilation_w),
+            reach(x.shape[1:-1], arg.dilation_x),
+            reach(u.shape[1:-1], arg.strides),
+            strict=True,
+        )
+    )
 
 
 def _conv_input(u: UOp, ct: UOp) -> UOp:
@@ -355,12 +377,12 @@ TRANSPOSE: dict[Op, Rule] = {
 SEVERAL_RESULTS: dict[Op, RuleOfSeveral] = {
     Op.SORT: _not_linear,
     Op.TUPLE: lambda u, cts, moving: [cts[i] for i in moving],
-    Op.HOST: host.transpose,
-    Op.KERNEL: handmade.transpose,
-    Op.SCAN: partial(scan.transpose, pull),
-    Op.WHILE: iterate.transpose,
-    **dict.fromkeys((Op.CUSTOM, Op.LINEAR), partial(rules.transpose, pull)),
-    **dict.fromkeys((Op.COND, Op.CALL), partial(branch.transpose, pull)),
+    Op.HOST: callback_rules.transpose,
+    Op.KERNEL: kernel_rules.transpose,
+    Op.SCAN: partial(scan_rules.transpose, pull),
+    Op.WHILE: while_rules.transpose,
+    **dict.fromkeys((Op.CUSTOM, Op.LINEAR), partial(custom_rules.transpose, pull)),
+    **dict.fromkeys((Op.COND, Op.CALL), partial(cond_rules.transpose, pull)),
 }
 """The rows of ops with several results, which serve all moving operands together."""
 # fmt: on

@@ -20,12 +20,17 @@ from tfn.transforms.arguments import Function, argument_names, as_value, name_of
 from tfn.transforms.batch import batch
 from tfn.transforms.body import Lanes
 from tfn.transforms.grad import variable
-from tfn.transforms.record import Recording, record
 from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.tracing import Recording, record
 
 
-def vmap(function: Function, in_axes: Any = 0, out_axes: Any = 0, axis_name: None = None,
-         axis_size: int | None = None) -> Function:  # fmt: skip
+def vmap(
+    function: Function,
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    axis_name: None = None,
+    axis_size: int | None = None,
+) -> Function:
     """Map a function over an axis of its arguments.
 
     Args:
@@ -46,8 +51,11 @@ def vmap(function: Function, in_axes: Any = 0, out_axes: Any = 0, axis_name: Non
         [0, 2, 4]
     """
     if axis_name is not None:
-        raise ArgumentError("vmap has no named axes", got=f"axis_name={axis_name!r}",
-                            hint="leave it out, and reduce over the axis after vmap")  # fmt: skip
+        raise ArgumentError(
+            "vmap has no named axes",
+            got=f"axis_name={axis_name!r}",
+            hint="leave it out, and reduce over the axis after vmap",
+        )
 
     @functools.lru_cache(maxsize=64)
     def names_of(structure: tree.Structure) -> list[str]:
@@ -96,9 +104,10 @@ class _Mapped:
         shape = self.value.shape
         if not -len(shape) <= axis < len(shape):
             raise AxisError(
-                f"vmap cannot map {name} over axis {axis}", got=f"{name}: {show(self.value)}",
+                f"vmap cannot map {name} over axis {axis}",
+                got=f"{name}: {show(self.value)}",
                 hint="use None in in_axes for an argument that is the same for all",
-            )  # fmt: skip
+            )
         self.axis = axis % len(shape)
         self.size = shape[self.axis]
         rest = shape[: self.axis] + shape[self.axis + 1 :]
@@ -121,7 +130,7 @@ def _prefix(what: str, prefix: Any, full: Any) -> list[int | None]:
             f"{what} of vmap does not fit {'the arguments' if what == 'in_axes' else 'the result'}",
             got=f"{what}={prefix!r}, which differs {where}" if where else str(error),
             hint="give an axis, or None, for each argument or for each part of it",
-        ) from None  # fmt: skip
+        ) from None
     for axis in axes:
         if axis is not None and type(axis) is not int:
             raise ArgumentError(f"{what} of vmap takes integers and None", got=repr(axis))
@@ -143,14 +152,14 @@ def _size(mapped: Sequence[_Mapped], axis_size: int | None, function: Function) 
         usual = Counter(sizes).most_common(1)[0][0]
         odd = ", ".join(m.name for m in mapped if m.size != usual) or "axis_size"
         raise ShapeError(
-            f"vmap of {name_of(function)} needs mapped axes of one size", got="; ".join(lines),
+            f"vmap of {name_of(function)} needs mapped axes of one size",
+            got="; ".join(lines),
             hint=f"the odd one is {odd}; give it another axis in in_axes, or None",
-        )  # fmt: skip
+        )
     return sizes[0]
 
 
-def _outputs(recorded: Recording, lanes: Sequence[Lanes], out_axes: Any,
-             size: int) -> list[UOp]:  # fmt: skip
+def _outputs(recorded: Recording, lanes: Sequence[Lanes], out_axes: Any, size: int) -> list[UOp]:
     """The graphs over all lanes, with the axis where `out_axes` wants it."""
     numbers = tree.unflatten(recorded.structure, range(len(lanes)))
     axes = _prefix("out_axes", out_axes, numbers)
@@ -171,7 +180,9 @@ def _outputs(recorded: Recording, lanes: Sequence[Lanes], out_axes: Any,
             continue
         full = lane.full(size)
         if not -full.ndim <= axis < full.ndim:
-            raise AxisError(f"vmap cannot put the mapped axis at {axis} of the result{path(i)}",
-                            got=f"{full.ndim} axes")  # fmt: skip
+            raise AxisError(
+                f"vmap cannot put the mapped axis at {axis} of the result{path(i)}",
+                got=f"{full.ndim} axes",
+            )
         outputs.append(moveaxis(full, 0, axis % full.ndim))
     return outputs

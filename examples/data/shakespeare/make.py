@@ -13,9 +13,15 @@ import tarfile
 from pathlib import Path
 
 PLAYS = (
-    "macbeth", "othello", "julius_caesar", "twelfth_night", "as_you_like_it",
-    "much_ado_about_nothing", "merchant_of_venice", "comedy_of_errors",
-)  # fmt: skip
+    "macbeth",
+    "othello",
+    "julius_caesar",
+    "twelfth_night",
+    "as_you_like_it",
+    "much_ado_about_nothing",
+    "merchant_of_venice",
+    "comedy_of_errors",
+)
 TEST = "tempest"
 FIRST_ACT = re.compile(r"^ACT [1I].*\n", re.MULTILINE | re.IGNORECASE)
 SPEAKER = re.compile(r"^[A-Z ]+\.$", re.MULTILINE)

@@ -8,7 +8,7 @@ from tests.hw.programs import SCALE
 from tfn.errors import CompileError
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.compile.llvm import LlvmCompiler
-from tfn.lower.kernel import Target
+from tfn.lower.target.target import Target
 
 BASELINE = Target("x86_64-unknown-linux-gnu", "x86-64", "")
 ABORTS = """

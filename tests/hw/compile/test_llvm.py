@@ -13,7 +13,7 @@ from tests.hw.programs import SCALE
 from tfn.config import config
 from tfn.errors import CompileError
 from tfn.hw.compile.llvm import Counts, LlvmCompiler
-from tfn.lower.kernel import Target
+from tfn.lower.target.target import Target
 
 HEXAGON = Target("hexagon-unknown-linux-musl", "hexagonv68", "+hvxv68,+hvx-length128b")
 # Each target and how its objects begin: ELF with its machine's number, WebAssembly, Mach-O, PTX.

@@ -14,14 +14,13 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.hw.doors import Toy, device, door, numbers, toy
-from tfn import run
 from tfn.config import config
+from tfn.eager import operands, run
 from tfn.errors import DeletedArrayError, OutOfMemoryError
 from tfn.hw import memory
 from tfn.hw.cpu import native
 from tfn.hw.cpu.device import cpu
 from tfn.hw.cpu.dispatch import encode, offsets, shelf_of, supported
-from tfn.numpy import operands
 
 
 def test_every_size_has_a_shelf_of_its_own() -> None:
@@ -42,8 +41,23 @@ def test_slots_are_found_where_they_are() -> None:
 def test_words_of_a_tree() -> None:
     words: list[int] = []
     assert encode([0, (None, 1), {"a": 2}], words)
-    assert words == [native.LIST, 3, native.LEAF, 0, native.TUPLE, id(tuple), 2, native.NOTHING,
-                     native.LEAF, 1, native.DICT, 1, words[-3], native.LEAF, 2]  # fmt: skip
+    assert words == [
+        native.LIST,
+        3,
+        native.LEAF,
+        0,
+        native.TUPLE,
+        id(tuple),
+        2,
+        native.NOTHING,
+        native.LEAF,
+        1,
+        native.DICT,
+        1,
+        words[-3],
+        native.LEAF,
+        2,
+    ]
     assert not encode({1: 0}, []) and not encode([0.5], []) and not encode({"a": {2}}, [])
 
 
@@ -166,8 +180,9 @@ cycle.append(cycle)
 @pytest.mark.parametrize("switch", ["0", "1"])
 def test_a_process_forks_and_ends_in_peace(switch: str) -> None:
     environment = os.environ | {"TFN_NATIVE_DISPATCH": switch, "TFN_DEVICE": "cpu"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True,
-                          text=True, timeout=60)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0 and not done.stderr, done.stderr
 
 
@@ -187,6 +202,7 @@ time.sleep(0.2)
 
 def test_a_process_ends_while_threads_go_through_doors() -> None:
     environment = os.environ | {"TFN_NATIVE_DISPATCH": "1", "TFN_DEVICE": "cpu"}
-    done = subprocess.run([sys.executable, "-c", DAEMONS], env=environment, capture_output=True,
-                          text=True, timeout=60)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", DAEMONS], env=environment, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0 and not done.stderr, done.stderr

@@ -15,8 +15,8 @@ from tfn.config import config
 from tfn.dtypes import FLOAT32, INT32
 from tfn.hw.buffer import Buffer
 from tfn.hw.memory import size_class
-from tfn.lower.kernel import Slot, Space
-from tfn.trace.kind import kind_of
+from tfn.lower.program import Slot, Space
+from tfn.trace.aval import kind_of
 
 
 @pytest.fixture(scope="module")
@@ -41,9 +41,18 @@ def misfits(on: Any) -> list[Any]:
     foreign.buffer = Buffer(memory.ctypes.data, memory.nbytes, memory)
     half_made.kind, half_made.weak_type = KIND, False
     return [
-        toy(on, weak=True), toy(on, kind=kind_of((SIZE,), INT32)), Toy(), half_made,
-        toy(on, kind=kind_of((SIZE, 1), FLOAT32)), deleted, foreign, 1.0, None, memory, [toy(on)],
-    ]  # fmt: skip
+        toy(on, weak=True),
+        toy(on, kind=kind_of((SIZE,), INT32)),
+        Toy(),
+        half_made,
+        toy(on, kind=kind_of((SIZE, 1), FLOAT32)),
+        deleted,
+        foreign,
+        1.0,
+        None,
+        memory,
+        [toy(on)],
+    ]
 
 
 def test_what_does_not_fit_is_refused_before_anything_happens(on: Any) -> None:

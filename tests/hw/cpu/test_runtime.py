@@ -12,7 +12,7 @@ from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu import runtime
 from tfn.hw.cpu.loader import Loader
 from tfn.hw.cpu.target import host
-from tfn.lower.kernel import Target
+from tfn.lower.target.target import Target
 
 COUNT = """
 define void @count(i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync) {

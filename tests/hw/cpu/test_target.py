@@ -36,8 +36,12 @@ def test_vectors(architecture, features, expected):
 
 
 def test_caches_are_read_as_linux_writes_them(tmp_path):
-    table = [("Data", "1", "48K"), ("Instruction", "1", "32K"), ("Unified", "2", "1024K"),
-             ("Unified", "3", "32M")]  # fmt: skip
+    table = [
+        ("Data", "1", "48K"),
+        ("Instruction", "1", "32K"),
+        ("Unified", "2", "1024K"),
+        ("Unified", "3", "32M"),
+    ]
     for i, (kind, level, size) in enumerate(table):
         folder = tmp_path / f"index{i}"
         folder.mkdir()

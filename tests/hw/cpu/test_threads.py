@@ -36,8 +36,12 @@ def process(code: str) -> str:
     """What a fresh process prints; it must end well, in time, and say nothing else."""
     done = subprocess.run(
         [sys.executable, "-c", START + textwrap.dedent(code)],
-        cwd=Path(__file__).parents[3], capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return done.stdout

@@ -114,12 +114,24 @@ def test_other_containers_are_refused(on: Any) -> None:
     enter = door(on, [[0, (1,), {"a": 2}, None]], [0, 1, 2], count=3)
     assert enter([x, (x,), {"a": x}, None]) is not NotImplemented
     for other in (
-        [x, (x,), {"b": x}, None], [x, (x,), {"a": x, "b": x}, None], [x, (x,), {}, None],
-        [x, [x], {"a": x}, None], [x, (x, x), {"a": x}, None], [x, (), {"a": x}, None],
-        [x, (x,), {"a": x}], [x, (x,), {"a": x}, None, None], [x, (x,), {"a": x}, x],
-        (x, (x,), {"a": x}, None), [x, (x,), OrderedDict(a=x), None], x, None, 3,
-        [x, (x,), {1: x}, None], [x, x, x, x], [[x], (x,), {"a": x}, None],
-    ):  # fmt: skip
+        [x, (x,), {"b": x}, None],
+        [x, (x,), {"a": x, "b": x}, None],
+        [x, (x,), {}, None],
+        [x, [x], {"a": x}, None],
+        [x, (x, x), {"a": x}, None],
+        [x, (), {"a": x}, None],
+        [x, (x,), {"a": x}],
+        [x, (x,), {"a": x}, None, None],
+        [x, (x,), {"a": x}, x],
+        (x, (x,), {"a": x}, None),
+        [x, (x,), OrderedDict(a=x), None],
+        x,
+        None,
+        3,
+        [x, (x,), {1: x}, None],
+        [x, x, x, x],
+        [[x], (x,), {"a": x}, None],
+    ):
         assert enter(other) is NotImplemented
     assert sys.exc_info() == (None, None, None)
 
@@ -171,8 +183,14 @@ def test_named_tuples_and_dataclasses(on: Any) -> None:
 
     half = object.__new__(Layer)
     object.__setattr__(half, "name", name)
-    for other in (Layer(xs[0], "other", x.inner), Layer(xs[0], name), Other(*vars(x).values()),
-                  Layer(xs[0], name, (xs[1], x.inner.b)), half, vars(x)):  # fmt: skip
+    for other in (
+        Layer(xs[0], "other", x.inner),
+        Layer(xs[0], name),
+        Other(*vars(x).values()),
+        Layer(xs[0], name, (xs[1], x.inner.b)),
+        half,
+        vars(x),
+    ):
         assert enter(other) is NotImplemented
     assert enter(x) is not NotImplemented
 

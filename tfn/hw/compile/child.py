@@ -13,7 +13,7 @@ import sys
 
 from tfn.errors import CompileError
 from tfn.hw.compile.llvm import CAREFUL, LlvmCompiler
-from tfn.lower.kernel import Target
+from tfn.lower.target.target import Target
 
 _MESSAGE_LINES = 3
 
@@ -38,9 +38,12 @@ class ChildCompiler:
         request = json.dumps({"text": text, "level": level, "target": asked})
         try:
             done = subprocess.run(
-                [sys.executable, "-m", __name__], input=request.encode(), capture_output=True,
-                timeout=self.timeout_seconds, check=False,
-            )  # fmt: skip
+                [sys.executable, "-m", __name__],
+                input=request.encode(),
+                capture_output=True,
+                timeout=self.timeout_seconds,
+                check=False,
+            )
         except subprocess.TimeoutExpired:
             raise CompileError(
                 f"compiling for {target.triple} took more than {self.timeout_seconds:g} seconds"

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tfn.errors import CompileError
-from tfn.lower.kernel import Target
+from tfn.lower.target.target import Target
 
 _LLD = {"elf": "ld.lld", "wasm": "wasm-ld"}
 _VERSIONS = range(24, 10, -1)
@@ -42,8 +42,13 @@ def linker(target: Target, threads: bool = False) -> list[str] | None:
     architecture = target.triple.split("-")[0]
     if architecture.startswith("wasm"):
         command = lld("wasm")
-        return command and [*command, "--no-entry", "--gc-sections", "-z",
-                            f"stack-size={STACK_BYTES}"]  # fmt: skip
+        return command and [
+            *command,
+            "--no-entry",
+            "--gc-sections",
+            "-z",
+            f"stack-size={STACK_BYTES}",
+        ]
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if compiler and architecture == platform.machine():
         libraries = ["-pthread"] if threads else ["-nostdlib"]
@@ -71,10 +76,13 @@ def link(data: bytes, target: Target, exports: Sequence[str], threads: bool = Fa
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "in.o"), Path(folder, "out")
         source.write_bytes(data)
-        done = subprocess.run([*command, str(source), "-o", str(made)],
-                              capture_output=True, check=False)  # fmt: skip
+        done = subprocess.run(
+            [*command, str(source), "-o", str(made)], capture_output=True, check=False
+        )
         if done.returncode:
             said = done.stderr.decode(errors="replace").strip().splitlines()
-            raise CompileError(f"{Path(command[0]).name} cannot link for {target.triple}",
-                               got="\n       ".join(said[:_MESSAGE_LINES]))  # fmt: skip
+            raise CompileError(
+                f"{Path(command[0]).name} cannot link for {target.triple}",
+                got="\n       ".join(said[:_MESSAGE_LINES]),
+            )
         return made.read_bytes()

@@ -20,9 +20,9 @@ from typing import Any
 
 from tfn.config import config
 from tfn.errors import CompileError
-from tfn.hw.compile import cache
-from tfn.hw.compile.cache import Counts
-from tfn.lower.kernel import Target
+from tfn.hw.compile import object_cache
+from tfn.hw.compile.object_cache import Counts
+from tfn.lower.target.target import Target
 
 CAREFUL = 2  # codegen level
 MEMORY_LIMIT_BYTES = 64 << 20
@@ -78,9 +78,12 @@ def machine(target: Target, level: int = CAREFUL) -> Any:
     with LOCK:
         try:
             return llvm.Target.from_triple(target.triple).create_target_machine(
-                cpu=target.cpu, features=target.features, opt=level,
-                reloc="static" if fixed else "pic", codemodel="default",
-            )  # fmt: skip
+                cpu=target.cpu,
+                features=target.features,
+                opt=level,
+                reloc="static" if fixed else "pic",
+                codemodel="default",
+            )
         except RuntimeError as error:
             raise CompileError(
                 f"LLVM cannot make code for {target.triple!r}",
@@ -171,7 +174,7 @@ class LlvmCompiler:
         if data is not None:
             self._kept.move_to_end(key)
             self.counts.from_memory += 1
-        elif config.disk_cache and (data := cache.fetch(self._folder, key)) is not None:
+        elif config.disk_cache and (data := object_cache.fetch(self._folder, key)) is not None:
             self.counts.from_disk += 1
             self._keep(key, data)
         if data is None or not data.startswith(_SEE):
@@ -180,7 +183,7 @@ class LlvmCompiler:
         data = self._kept.get(whole)
         if data is not None:
             self._kept.move_to_end(whole)
-        elif config.disk_cache and (data := cache.fetch(self._folder, whole)) is not None:
+        elif config.disk_cache and (data := object_cache.fetch(self._folder, whole)) is not None:
             self._keep(whole, data)
         return data
 
@@ -192,7 +195,7 @@ class LlvmCompiler:
             entries = {whole: data} | dict.fromkeys(keys, _SEE + whole.encode())
         for key, content in entries.items():
             if config.disk_cache:
-                cache.store(self._folder, key, content)
+                object_cache.store(self._folder, key, content)
             self._keep(key, content)
 
     @property

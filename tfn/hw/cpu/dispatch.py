@@ -22,8 +22,8 @@ from typing import Any
 
 import optree
 
+from tfn._support.frozen import frozen
 from tfn.config import config, watch
-from tfn.frozen import frozen
 from tfn.hw.buffer import ALIGNMENT, Buffer
 from tfn.hw.cpu import native
 from tfn.hw.cpu.loader import Code
@@ -53,8 +53,13 @@ _UNSIGNED, _SIZE, _OBJECT, _BOOL = 18, 19, 6, 14  # types of members
 
 
 class _Member(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("type", ctypes.c_int), ("offset", ctypes.c_ssize_t),
-                ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]  # fmt: skip
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("type", ctypes.c_int),
+        ("offset", ctypes.c_ssize_t),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
 
 
 class _Slot(ctypes.Structure):
@@ -62,13 +67,22 @@ class _Slot(ctypes.Structure):
 
 
 class _Spec(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("basicsize", ctypes.c_int), ("itemsize", ctypes.c_int),
-                ("flags", ctypes.c_uint), ("slots", ctypes.c_void_p)]  # fmt: skip
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("basicsize", ctypes.c_int),
+        ("itemsize", ctypes.c_int),
+        ("flags", ctypes.c_uint),
+        ("slots", ctypes.c_void_p),
+    ]
 
 
 class _Method(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("function", ctypes.c_void_p),
-                ("flags", ctypes.c_int), ("doc", ctypes.c_char_p)]  # fmt: skip
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
 
 
 def supported() -> bool:
@@ -246,10 +260,16 @@ class Dispatch:
         count = len(native.STATE) + native.SHELVES
         self._state = (ctypes.c_int64 * count).from_address(code.addresses["state"])
         self._at = {name: at for at, name in enumerate(native.STATE)}
-        for name, value in (("none", None), ("true", True), ("refusal", NotImplemented),
-                            ("list_type", list), ("tuple_type", tuple), ("dict_type", dict),
-                            ("tuple_new", TUPLE_NEW),
-                            ("buffer_type", _buffer_type(code.addresses["dealloc"]))):  # fmt: skip
+        for name, value in (
+            ("none", None),
+            ("true", True),
+            ("refusal", NotImplemented),
+            ("list_type", list),
+            ("tuple_type", tuple),
+            ("dict_type", dict),
+            ("tuple_new", TUPLE_NEW),
+            ("buffer_type", _buffer_type(code.addresses["dealloc"])),
+        ):
             self[name] = id(value)
         self.adopt: Callable[[int, int, Any], Buffer] = _builtin("adopt", code.addresses["adopt"])
         self.pool = Pool(self, code)
@@ -284,9 +304,16 @@ class Dispatch:
         _for_ever(array)
         self._serves = True
 
-    def door(self, words: dict[str, int], keep: Any, given: Sequence[Given],
-             made: Sequence[Made], takes: Sequence[Any], gives: Any,
-             captured: Sequence[Any]) -> Door | None:  # fmt: skip
+    def door(
+        self,
+        words: dict[str, int],
+        keep: Any,
+        given: Sequence[Given],
+        made: Sequence[Made],
+        takes: Sequence[Any],
+        gives: Any,
+        captured: Sequence[Any],
+    ) -> Door | None:
         """A builtin that runs a program; None if it cannot be, for the trees or their size.
 
         Args:
@@ -313,9 +340,13 @@ class Dispatch:
             ],
             "output_rows": [word for row in made for word in self._output(row)],
         }
-        words |= {"arguments": len(takes), "leaves": len(given) - len(captured),
-                  "inputs": len(given), "outputs": len(made),
-                  "counted": len(given) if any(row.over >= 0 for row in made) else 0}  # fmt: skip
+        words |= {
+            "arguments": len(takes),
+            "leaves": len(given) - len(captured),
+            "inputs": len(given),
+            "outputs": len(made),
+            "counted": len(given) if any(row.over >= 0 for row in made) else 0,
+        }
         block, shelf = shelf_of(words["work_bytes"])
         words |= {"work_block": block, "work_shelf": self.shelf(shelf)}
         plan = (ctypes.c_int64 * (len(native.PLAN) + sum(map(len, parts.values()))))()
@@ -331,8 +362,17 @@ class Dispatch:
 
     def _output(self, row: Made) -> tuple[int, ...]:
         block, shelf = shelf_of(row.size_bytes)
-        return (self.shelf(shelf), block, row.size_bytes, row.alias, row.over,
-                id(row.kind), id(row.kind.shape), id(row.kind.dtype), id(row.weak))  # fmt: skip
+        return (
+            self.shelf(shelf),
+            block,
+            row.size_bytes,
+            row.alias,
+            row.over,
+            id(row.kind),
+            id(row.kind.shape),
+            id(row.kind.dtype),
+            id(row.weak),
+        )
 
 
 def _figure(word: str) -> Any:

@@ -17,7 +17,7 @@ from typing import Any
 
 from tfn.errors import CompileError
 from tfn.hw.compile.llvm import LOCK, binding
-from tfn.hw.cpu import support
+from tfn.hw.cpu import compiler_rt
 from tfn.hw.cpu.target import host
 from tfn.hw.device import Compiler
 
@@ -55,7 +55,7 @@ class Loader:
     @cached_property
     def support(self) -> Code:
         """Conversions that the process may lack, loaded when code first calls one."""
-        return self.load(self.compiler.compile(support.TEXT, host()), support.NAMES)
+        return self.load(self.compiler.compile(compiler_rt.TEXT, host()), compiler_rt.NAMES)
 
     def load(
         self, data: bytes, names: Sequence[str], imports: Mapping[str, Code] | None = None
@@ -66,7 +66,7 @@ class Loader:
             CompileError: if a symbol is missing.
         """
         needs = dict(imports or {})
-        for symbol in support.NAMES:
+        for symbol in compiler_rt.NAMES:
             if symbol.encode() in data and symbol not in names:
                 needs[symbol] = self.support
         with LOCK:

@@ -22,18 +22,52 @@ ADDRESS, SIZE, OWNER, BLOCK, NEXT, SHELF, EXCLUSIVE, BUFFER_BYTES = 16, 24, 32, 
 
 SHELVES = 256
 STATE = (
-    "enabled", "live", "peak", "kept", "keep_limit", "limit", "big", "buffer_type", "array_type",
-    "list_type", "tuple_type", "tuple_new", "dict_type", "none", "true", "refusal",
-    "at_kind", "at_weak_type", "at_buffer", "at_shape", "at_dtype", "at_uop", "at_trace",
+    "enabled",
+    "live",
+    "peak",
+    "kept",
+    "keep_limit",
+    "limit",
+    "big",
+    "buffer_type",
+    "array_type",
+    "list_type",
+    "tuple_type",
+    "tuple_new",
+    "dict_type",
+    "none",
+    "true",
+    "refusal",
+    "at_kind",
+    "at_weak_type",
+    "at_buffer",
+    "at_shape",
+    "at_dtype",
+    "at_uop",
+    "at_trace",
     "at_known",
-)  # fmt: skip
+)
 """The words of `state` in order; the shelves come after them."""
 
 PLAN = (
-    "run", "call", "pool", "arguments", "leaves", "inputs", "outputs", "work_bytes",
-    "work_block", "work_shelf", "long", "counted", "takes", "gives", "input_rows",
-    "captured", "output_rows",
-)  # fmt: skip
+    "run",
+    "call",
+    "pool",
+    "arguments",
+    "leaves",
+    "inputs",
+    "outputs",
+    "work_bytes",
+    "work_block",
+    "work_shelf",
+    "long",
+    "counted",
+    "takes",
+    "gives",
+    "input_rows",
+    "captured",
+    "output_rows",
+)
 """The words of a plan in order."""
 
 SELDOM = "\nattributes #0 = {{ optnone noinline }}\n"
@@ -286,8 +320,21 @@ def text() -> str:
     names |= {f"in_{name}": at for at, name in enumerate(INPUT_ROW)}
     names |= {f"out_{name}": at for at, name in enumerate(OUTPUT_ROW)}
     return (_BUFFERS + trees.TEXT + entry.TEXT + SELDOM).format(
-        ADDRESS=ADDRESS, SIZE=SIZE, OWNER=OWNER, BLOCK=BLOCK, NEXT=NEXT, SHELF=SHELF,
-        EXCLUSIVE=EXCLUSIVE, NOTHING=NOTHING, LIST=LIST, TUPLE=TUPLE, DICT=DICT, FIELDS=FIELDS,
-        words=len(STATE) + SHELVES, shelves=word(len(STATE)),
-        input_words=len(INPUT_ROW), output_words=len(OUTPUT_ROW), **names,
-    )  # fmt: skip
+        ADDRESS=ADDRESS,
+        SIZE=SIZE,
+        OWNER=OWNER,
+        BLOCK=BLOCK,
+        NEXT=NEXT,
+        SHELF=SHELF,
+        EXCLUSIVE=EXCLUSIVE,
+        NOTHING=NOTHING,
+        LIST=LIST,
+        TUPLE=TUPLE,
+        DICT=DICT,
+        FIELDS=FIELDS,
+        words=len(STATE) + SHELVES,
+        shelves=word(len(STATE)),
+        input_words=len(INPUT_ROW),
+        output_words=len(OUTPUT_ROW),
+        **names,
+    )

@@ -11,13 +11,13 @@ from typing import Any
 
 from tfn.hw.buffer import ALIGNMENT, Buffer
 from tfn.hw.cpu import denormals, runtime
+from tfn.hw.cpu.callbacks import HostEntry
 from tfn.hw.cpu.dispatch import Dispatch, Door, Given, Made
-from tfn.hw.cpu.host import HostEntry
 from tfn.hw.cpu.loader import Code, Loader
 from tfn.hw.cpu.target import host
 from tfn.hw.cpu.threads import Threads
 from tfn.hw.memory import HostMemory
-from tfn.lower.kernel import Launch, Program
+from tfn.lower.program import Launch, Program
 
 KEEP_BYTES = 1 << 20  # working memory up to this size stays with its program between calls
 LONG_NS = 5_000  # a program that runs longer lets other Python threads run
@@ -74,9 +74,13 @@ class CpuExecutable:
         calls = program.host_calls
         self._host = HostEntry(calls) if calls else None
         self.call = struct.pack(
-            "5Q", entry, arena_bytes, program.sync_bytes, patience_ns(program),
+            "5Q",
+            entry,
+            arena_bytes,
+            program.sync_bytes,
+            patience_ns(program),
             self._host.address if self._host else 0,
-        )  # fmt: skip
+        )
         endless = any(not isinstance(step, Launch) for step in program.steps)
         self.long = pool is not None or endless or program.work > LONG_NS
         self._pack = struct.Struct(f"{len(program.inputs) + len(program.outputs)}Q").pack
@@ -102,8 +106,14 @@ class CpuExecutable:
         if self._host:
             self._host.check()
 
-    def door(self, given: Sequence[Given], made: Sequence[Made], takes: Sequence[Any], gives: Any,
-             captured: Sequence[Any]) -> Door | None:  # fmt: skip
+    def door(
+        self,
+        given: Sequence[Given],
+        made: Sequence[Made],
+        takes: Sequence[Any],
+        gives: Any,
+        captured: Sequence[Any],
+    ) -> Door | None:
         """A builtin that runs the program; None if there can be none.  See `Dispatch.door`."""
         if self._dispatch is None:
             return None

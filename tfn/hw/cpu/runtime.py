@@ -336,11 +336,17 @@ def text() -> str:
     linux = sys.platform == "linux" and machine in _FUTEX_NUMBERS
     enter, leave = _AROUND.get(machine, ("", ""))
     return (_TEXT + (_FUTEX if linux else _POLL)).format(
-        float_mode=denormals.mode(), enter=enter, leave=leave,
-        pause=_PAUSE.get(machine, ""), clock=time.CLOCK_MONOTONIC, idle_ns=IDLE_NS,
-        futex=_FUTEX_NUMBERS.get(machine, 0), wait=_WAIT, wake=_WAKE,
+        float_mode=denormals.mode(),
+        enter=enter,
+        leave=leave,
+        pause=_PAUSE.get(machine, ""),
+        clock=time.CLOCK_MONOTONIC,
+        idle_ns=IDLE_NS,
+        futex=_FUTEX_NUMBERS.get(machine, 0),
+        wait=_WAIT,
+        wake=_WAKE,
         epoch_at=4 if sys.byteorder == "little" else 0,
-    )  # fmt: skip
+    )
 
 
 def cores() -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tfn.errors import ArgumentError
 from tfn.hw.compile.llvm import binding
-from tfn.lower.kernel import Target
+from tfn.lower.target.target import Target
 from tfn.trace.op import Op
 
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
@@ -58,8 +58,9 @@ def named(name: str) -> Target:
     if name == "host":
         return host()
     if name not in TARGETS:
-        raise ArgumentError(f"there is no target {name!r}",
-                            hint="targets are host, " + ", ".join(TARGETS))  # fmt: skip
+        raise ArgumentError(
+            f"there is no target {name!r}", hint="targets are host, " + ", ".join(TARGETS)
+        )
     return TARGETS[name]
 
 
@@ -96,10 +97,16 @@ def host() -> Target:
     sizes = cache_bytes()
     plain = Target(triple, "", "")
     return Target(
-        triple, llvm.get_host_cpu_name(), features.flatten(), vector_bytes, vector_registers,
-        sizes.get(1, plain.l1_bytes), sizes.get(2, plain.l2_bytes), sizes.get(3, plain.l3_bytes),
+        triple,
+        llvm.get_host_cpu_name(),
+        features.flatten(),
+        vector_bytes,
+        vector_registers,
+        sizes.get(1, plain.l1_bytes),
+        sizes.get(2, plain.l2_bytes),
+        sizes.get(3, plain.l3_bytes),
         _lacks(architecture, features),
-    )  # fmt: skip
+    )
 
 
 def _may_use_tiles() -> bool:

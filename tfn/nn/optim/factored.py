@@ -19,7 +19,7 @@ from tfn.nn.optim.protocol import (
     Updates,
     needed,
     stateless,
-)  # fmt: skip
+)
 
 
 class FactoredState(NamedTuple):
@@ -43,9 +43,12 @@ def _axes(shape: tuple[int, ...], smallest: int) -> tuple[int, int] | None:
 
 
 def scale_by_factored_rms(
-    factored: bool = True, decay_rate: float = 0.8, step_offset: int = 0,
-    min_dim_size_to_factor: int = 128, epsilon: float = 1e-30,
-) -> GradientTransformation:  # fmt: skip
+    factored: bool = True,
+    decay_rate: float = 0.8,
+    step_offset: int = 0,
+    min_dim_size_to_factor: int = 128,
+    epsilon: float = 1e-30,
+) -> GradientTransformation:
     """Gradients over the root of the mean of their squares, which is kept by row and column.
 
     Args:

@@ -27,8 +27,9 @@ class Init(Protocol):
 class Update(Protocol):
     """Makes updates of gradients."""
 
-    def __call__(self, updates: Updates, state: State,
-                 params: Params | None = None) -> tuple[Updates, State]:  # fmt: skip
+    def __call__(
+        self, updates: Updates, state: State, params: Params | None = None
+    ) -> tuple[Updates, State]:
         """The updates, and the next state."""
 
 
@@ -75,8 +76,9 @@ def needed(params: Params | None, what: str) -> Params:
         ArgumentError: if `update` was called without them.
     """
     if params is None:
-        raise ArgumentError(f"{what} needs the parameters",
-                            hint="call optimizer.update(gradients, state, params)")  # fmt: skip
+        raise ArgumentError(
+            f"{what} needs the parameters", hint="call optimizer.update(gradients, state, params)"
+        )
     return params
 
 

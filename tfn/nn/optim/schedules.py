@@ -16,8 +16,13 @@ def constant_schedule(value: float) -> Schedule:
     return lambda count: value
 
 
-def polynomial_schedule(init_value: float, end_value: float, power: float, transition_steps: int,
-                        transition_begin: int = 0) -> Schedule:  # fmt: skip
+def polynomial_schedule(
+    init_value: float,
+    end_value: float,
+    power: float,
+    transition_steps: int,
+    transition_begin: int = 0,
+) -> Schedule:
     """From one value to another, by a power of the steps that are left.
 
     Example:
@@ -33,8 +38,9 @@ def polynomial_schedule(init_value: float, end_value: float, power: float, trans
     return value
 
 
-def linear_schedule(init_value: float, end_value: float, transition_steps: int,
-                    transition_begin: int = 0) -> Schedule:  # fmt: skip
+def linear_schedule(
+    init_value: float, end_value: float, transition_steps: int, transition_begin: int = 0
+) -> Schedule:
     """From one value to another in equal steps.
 
     Example:
@@ -44,8 +50,9 @@ def linear_schedule(init_value: float, end_value: float, transition_steps: int,
     return polynomial_schedule(init_value, end_value, 1, transition_steps, transition_begin)
 
 
-def cosine_decay_schedule(init_value: float, decay_steps: int, alpha: float = 0.0,
-                          exponent: float = 1.0) -> Schedule:  # fmt: skip
+def cosine_decay_schedule(
+    init_value: float, decay_steps: int, alpha: float = 0.0, exponent: float = 1.0
+) -> Schedule:
     """From a value to `alpha` times it along half a period of a cosine, taken to a power.
 
     Source: Loshchilov, Hutter 2016, arXiv:1608.03983.
@@ -62,9 +69,13 @@ def cosine_decay_schedule(init_value: float, decay_steps: int, alpha: float = 0.
 
 
 def exponential_decay(
-    init_value: float, transition_steps: int, decay_rate: float, transition_begin: int = 0,
-    staircase: bool = False, end_value: float | None = None,
-) -> Schedule:  # fmt: skip
+    init_value: float,
+    transition_steps: int,
+    decay_rate: float,
+    transition_begin: int = 0,
+    staircase: bool = False,
+    end_value: float | None = None,
+) -> Schedule:
     """A value that is multiplied by `decay_rate` within every so many steps.
 
     Args:
@@ -112,9 +123,10 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
         [1.0, 1.0, 0.5]
     """
     if len(boundaries) != len(schedules) - 1:
-        raise ArgumentError("schedules are joined at one boundary between each two",
-                            got=f"{len(schedules)} schedules, {len(boundaries)} boundaries",
-                            )  # fmt: skip
+        raise ArgumentError(
+            "schedules are joined at one boundary between each two",
+            got=f"{len(schedules)} schedules, {len(boundaries)} boundaries",
+        )
 
     def value(count: Array) -> Array:
         out = schedules[0](count)
@@ -126,9 +138,13 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
 
 
 def warmup_cosine_decay_schedule(
-    init_value: float, peak_value: float, warmup_steps: int, decay_steps: int,
-    end_value: float = 0.0, exponent: float = 1.0,
-) -> Schedule:  # fmt: skip
+    init_value: float,
+    peak_value: float,
+    warmup_steps: int,
+    decay_steps: int,
+    end_value: float = 0.0,
+    exponent: float = 1.0,
+) -> Schedule:
     """Linear up to a peak, then along a cosine down to `end_value` at step `decay_steps`.
 
     Example:
@@ -140,8 +156,9 @@ def warmup_cosine_decay_schedule(
     fall = cosine_decay_schedule(peak_value, decay_steps - warmup_steps, alpha, exponent)
     if warmup_steps == 0:
         return fall
-    return join_schedules([linear_schedule(init_value, peak_value, warmup_steps), fall],
-                          [warmup_steps])  # fmt: skip
+    return join_schedules(
+        [linear_schedule(init_value, peak_value, warmup_steps), fall], [warmup_steps]
+    )
 
 
 def _some(name: str, steps: int) -> None:

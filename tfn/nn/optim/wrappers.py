@@ -86,8 +86,9 @@ def multi_steps(inner: GradientTransformation, every: int | Schedule) -> Gradien
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         n = state.mini_step
         wanted = every(state.gradient_step) if callable(every) else every
-        mean = tree.map(lambda a, g: a + (g - a) / (n + 1).astype(a.dtype),
-                        state.acc_grads, updates)  # fmt: skip
+        mean = tree.map(
+            lambda a, g: a + (g - a) / (n + 1).astype(a.dtype), state.acc_grads, updates
+        )
         new, inner_state = inner.update(mean, state.inner_opt_state, params)
         last = n + 1 >= wanted
         state = MultiStepsState(
@@ -212,9 +213,10 @@ def inject_hyperparams(
         given.apply_defaults()
         schedules = {name: x for name, x in given.arguments.items() if callable(x)}
         numbers = {
-            name: x for name, x in given.arguments.items()
+            name: x
+            for name, x in given.arguments.items()
             if isinstance(x, (int, float, Array)) and not isinstance(x, bool)
-        }  # fmt: skip
+        }
         rest = {k: v for k, v in given.arguments.items() if k not in {**schedules, **numbers}}
 
         def now(count: Array) -> dict[str, Array]:

@@ -1,14 +1,23 @@
-"""Linear algebra over stacks of matrices, the last two axes.  Files in reading order:
+"""Linear algebra over stacks of matrices: the last two axes are rows and columns.
 
-norms     norms, condition, rank
-solving   solve, inverses, determinants, least squares
-spectra   eigenvalues, singular values, Cholesky, QR
-products  powers, chains, traces
+16-bit floats are computed, and returned, in 32 bits.  Where LAPACK fails (a matrix is singular, not
+positive definite, not finite) results are NaN.  Files in reading order:
+
+lapack          LAPACK routines on stacks of matrices, called from native code
+host_calls      functions of NumPy, called on the host
+stacks          arguments: stacks of matrices, their shapes and dtypes
+triangular      triangular_solve, lu, solve, cholesky, qr, with derivatives
+eigen           eigh, eig, svd and their values alone, with derivatives
+determinants    det, slogdet, adjugate, with derivatives
+norms           norms, condition number, rank
+systems         solve, inv, pinv, lstsq
+factorizations  the same factorisations under NumPy's names and result types
+products        powers, chains, traces
 """
 
 # ruff: noqa: I001  (reading order)
 # fmt: off
-from tfn.lazy import on_demand as _on_demand
+from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.numpy.contraction import matmul as matmul, tensordot as tensordot, vecdot as vecdot
@@ -17,11 +26,11 @@ with _on_demand(globals()):
         cond as cond, matrix_norm as matrix_norm, matrix_rank as matrix_rank, norm as norm,
         vector_norm as vector_norm,
     )
-    from tfn.numpy.linalg.solving import (
+    from tfn.numpy.linalg.systems import (
         det as det, inv as inv, lstsq as lstsq, pinv as pinv, slogdet as slogdet, solve as solve,
         tensorinv as tensorinv, tensorsolve as tensorsolve,
     )
-    from tfn.numpy.linalg.spectra import (
+    from tfn.numpy.linalg.factorizations import (
         cholesky as cholesky, eig as eig, eigh as eigh, eigvals as eigvals, eigvalsh as eigvalsh,
         qr as qr, svd as svd, svdvals as svdvals,
     )

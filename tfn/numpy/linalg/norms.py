@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import INT32, DType, finfo, highest, part
+from tfn.eager.operands import apply, array_of, inexact, some_axes
 from tfn.errors import ArgumentError, ShapeError
-from tfn.lax import linalg as lax
 from tfn.numpy import reductions
 from tfn.numpy.creation import asarray
+from tfn.numpy.linalg import eigen, triangular
 from tfn.numpy.manipulation import expand_dims, moveaxis
 from tfn.numpy.matrices import eye
-from tfn.numpy.operands import apply, array_of, inexact, some_axes
 from tfn.trace import build
 from tfn.trace.build import add_up, cast, full_like, ne, reduce, unary
 from tfn.trace.op import Op
@@ -65,7 +65,7 @@ def norm(x: ArrayLike, ord: Order = None, axis: Axes = None, keepdims: bool = Fa
 
 
 def _spectral(x: Array, order: Order, axes: Sequence[int], keepdims: bool) -> Array:
-    values = lax.svdvals(moveaxis(x, axes, (-2, -1)))
+    values = eigen.svdvals(moveaxis(x, axes, (-2, -1)))
     if order == "nuc":
         total = reductions.sum(values, -1)
     else:
@@ -153,10 +153,10 @@ def cond(x: Num[ArrayLike, "*batch m n"], p: Order = None) -> Float[Array, "*bat
     """
     x = array_of("cond", x)
     if p in (None, 2, -2):
-        values = lax.svdvals(x)
+        values = eigen.svdvals(x)
         low, high = (0, -1) if p == -2 else (-1, 0)
         return values[..., high] / values[..., low]
-    inverse = lax.solve(x, eye(x.shape[-1], dtype=x.dtype))
+    inverse = triangular.solve(x, eye(x.shape[-1], dtype=x.dtype))
     return norm(x, p, (-2, -1)) * norm(inverse, p, (-2, -1))
 
 
@@ -180,7 +180,7 @@ def matrix_rank(
     x = array_of("matrix_rank", x)
     if x.ndim < 2:
         return reductions.any(x != 0).astype(INT32)
-    values = lax.svdvals(x)
+    values = eigen.svdvals(x)
     if tol is None:
         relative = max(x.shape[-2:]) * finfo(values.dtype).eps if rtol is None else asarray(rtol)
         relative = relative if isinstance(relative, float) else relative[..., None]

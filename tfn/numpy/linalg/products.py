@@ -11,12 +11,12 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import DTypeLike
+from tfn.eager.operands import apply, array_of
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy import contraction, manipulation
 from tfn.numpy.contraction import matmul
-from tfn.numpy.linalg.solving import inv
+from tfn.numpy.linalg.systems import inv
 from tfn.numpy.matrices import eye
-from tfn.numpy.operands import apply, array_of
 from tfn.trace import build
 
 if TYPE_CHECKING:

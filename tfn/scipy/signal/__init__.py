@@ -6,7 +6,7 @@ windows      weights of the samples of a segment, by name
 spectra      frequencies of overlapping segments: their transforms, the way back, their powers
 """
 
-from tfn.lazy import on_demand as _on_demand
+from tfn._support.lazy import on_demand as _on_demand
 
 with _on_demand(globals()):
     from tfn.scipy.signal.convolution import convolve as convolve

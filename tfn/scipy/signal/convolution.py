@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike, Axes
+from tfn.eager.operands import array_of, broadcast_shape, some_axes, together
 from tfn.errors import ArgumentError, ShapeError
-from tfn.numpy.operands import array_of, broadcast_shape, some_axes, together
 from tfn.trace.op import Shape
 
 if TYPE_CHECKING:
@@ -20,8 +20,13 @@ if TYPE_CHECKING:
 Parts = list[tuple[int, int]]
 
 
-def convolve(in1: Num[ArrayLike, "*sizes"], in2: Num[ArrayLike, "*others"], mode: str = "full",
-             method: str = "auto", precision: Any = None) -> Inexact[Array, "*found"]:  # fmt: skip
+def convolve(
+    in1: Num[ArrayLike, "*sizes"],
+    in2: Num[ArrayLike, "*others"],
+    mode: str = "full",
+    method: str = "auto",
+    precision: Any = None,
+) -> Inexact[Array, "*found"]:
     """The sum of all products of elements whose places add up to one place.
 
     Args:
@@ -46,8 +51,13 @@ def convolve(in1: Num[ArrayLike, "*sizes"], in2: Num[ArrayLike, "*others"], mode
     return fftconvolve(in1, in2, mode) if method == "fft" else _direct("convolve", in1, in2, mode)
 
 
-def correlate(in1: Num[ArrayLike, "*sizes"], in2: Num[ArrayLike, "*others"], mode: str = "full",
-              method: str = "auto", precision: Any = None) -> Inexact[Array, "*found"]:  # fmt: skip
+def correlate(
+    in1: Num[ArrayLike, "*sizes"],
+    in2: Num[ArrayLike, "*others"],
+    mode: str = "full",
+    method: str = "auto",
+    precision: Any = None,
+) -> Inexact[Array, "*found"]:
     """The sum of all products of elements of `in1` and of `in2`, conjugated, at each distance.
 
     The arguments are those of `convolve`.
@@ -59,9 +69,14 @@ def correlate(in1: Num[ArrayLike, "*sizes"], in2: Num[ArrayLike, "*others"], mod
     return convolve(in1, jnp.flip(jnp.conj(array_of("correlate", in2))), mode, method)
 
 
-def convolve2d(in1: Num[ArrayLike, "m n"], in2: Num[ArrayLike, "k l"], mode: str = "full",
-               boundary: str = "fill", fillvalue: float = 0,
-               precision: Any = None) -> Inexact[Array, "p q"]:  # fmt: skip
+def convolve2d(
+    in1: Num[ArrayLike, "m n"],
+    in2: Num[ArrayLike, "k l"],
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: float = 0,
+    precision: Any = None,
+) -> Inexact[Array, "p q"]:
     """`convolve` of two matrices.
 
     Args:
@@ -78,9 +93,14 @@ def convolve2d(in1: Num[ArrayLike, "m n"], in2: Num[ArrayLike, "k l"], mode: str
     return _direct("convolve2d", *_matrices("convolve2d", in1, in2, boundary, fillvalue), mode)
 
 
-def correlate2d(in1: Num[ArrayLike, "m n"], in2: Num[ArrayLike, "k l"], mode: str = "full",
-                boundary: str = "fill", fillvalue: float = 0,
-                precision: Any = None) -> Inexact[Array, "p q"]:  # fmt: skip
+def correlate2d(
+    in1: Num[ArrayLike, "m n"],
+    in2: Num[ArrayLike, "k l"],
+    mode: str = "full",
+    boundary: str = "fill",
+    fillvalue: float = 0,
+    precision: Any = None,
+) -> Inexact[Array, "p q"]:
     """The sums of products of a matrix and another one, conjugated, at each distance.
 
     As SciPy, and unlike `correlate`, "same" leaves out one more at the end than at the beginning
@@ -100,8 +120,12 @@ def correlate2d(in1: Num[ArrayLike, "m n"], in2: Num[ArrayLike, "k l"], mode: st
     return jnp.conj(found) if exchanged else found
 
 
-def fftconvolve(in1: Num[ArrayLike, "*sizes"], in2: Num[ArrayLike, "*others"], mode: str = "full",
-                axes: Axes = None) -> Inexact[Array, "*found"]:  # fmt: skip
+def fftconvolve(
+    in1: Num[ArrayLike, "*sizes"],
+    in2: Num[ArrayLike, "*others"],
+    mode: str = "full",
+    axes: Axes = None,
+) -> Inexact[Array, "*found"]:
     """`convolve` by a product of frequencies, which is faster where both arrays are large.
 
     Each sum has an error in proportion to the largest ones.
@@ -139,17 +163,21 @@ def _alike(name: str, in1: ArrayLike, in2: ArrayLike) -> tuple[Array, Array]:
     """Two arrays of one inexact dtype and as many axes."""
     (x, y), dtype, _ = together(name, in1, in2, floating=True)
     if x.ndim != y.ndim or not x.size or not y.size:
-        raise ShapeError(f"{name} needs arrays of as many axes, and with elements",
-                         got=f"{x.shape}, {y.shape}")  # fmt: skip
+        raise ShapeError(
+            f"{name} needs arrays of as many axes, and with elements", got=f"{x.shape}, {y.shape}"
+        )
     return x.astype(dtype), y.astype(dtype)
 
 
-def _matrices(name: str, in1: ArrayLike, in2: ArrayLike, boundary: str,
-              fillvalue: float) -> tuple[Array, Array]:  # fmt: skip
+def _matrices(
+    name: str, in1: ArrayLike, in2: ArrayLike, boundary: str, fillvalue: float
+) -> tuple[Array, Array]:
     if boundary != "fill" or fillvalue != 0:
-        raise ArgumentError(f"{name} fills with 0 beyond the borders",
-                            got=f"boundary {boundary!r}, fillvalue {fillvalue}",
-                            hint="tfn.numpy.pad first, then use mode 'valid'")  # fmt: skip
+        raise ArgumentError(
+            f"{name} fills with 0 beyond the borders",
+            got=f"boundary {boundary!r}, fillvalue {fillvalue}",
+            hint="tfn.numpy.pad first, then use mode 'valid'",
+        )
     x, y = array_of(name, in1), array_of(name, in2)
     if x.ndim != 2 or y.ndim != 2:
         raise ShapeError(f"{name} needs matrices", got=f"{x.shape}, {y.shape}")
@@ -166,8 +194,10 @@ def _parts(name: str, mode: str, sizes: Shape, others: Shape) -> Parts:
     if mode != "valid":
         raise ArgumentError(f"{name} needs mode 'full', 'same' or 'valid'", got=repr(mode))
     if any(n < k for n, k in pairs) and any(n > k for n, k in pairs):
-        raise ShapeError(f"{name} has valid sums only if one array is as large as the other along "
-                         "each axis", got=f"{sizes}, {others}")  # fmt: skip
+        raise ShapeError(
+            f"{name} has valid sums only if one array is as large as the other along each axis",
+            got=f"{sizes}, {others}",
+        )
     return [(min(n, k) - 1, abs(n - k) + 1) for n, k in pairs]
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from tfn import lax
 from tfn import numpy as jnp
+from tfn._support.frozen import frozen
 from tfn.array import Array, ArrayLike
+from tfn.eager.operands import array_of, broadcast_shape, one_axis, together
 from tfn.errors import ArgumentError, AxisError, ShapeError
-from tfn.frozen import frozen
-from tfn.numpy.operands import array_of, broadcast_shape, one_axis, together
 from tfn.scipy.signal.trends import detrend as without_trend
 from tfn.scipy.signal.windows import window as named
 
@@ -49,12 +49,19 @@ class Cut:
         return self.window.shape[0]
 
 
-def stft(x: Num[ArrayLike, "*sizes"], fs: ArrayLike = 1.0, window: Window = "hann",
-         nperseg: int | None = 256, noverlap: int | None = None, nfft: int | None = None,
-         detrend: Trend = False, return_onesided: bool = True, boundary: str | None = "zeros",
-         padded: bool = True, axis: int = -1,
-         ) -> tuple[Float[Array, " places"], Float[Array, " segments"],
-                    Complex[Array, "*found"]]:  # fmt: skip
+def stft(
+    x: Num[ArrayLike, "*sizes"],
+    fs: ArrayLike = 1.0,
+    window: Window = "hann",
+    nperseg: int | None = 256,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Trend = False,
+    return_onesided: bool = True,
+    boundary: str | None = "zeros",
+    padded: bool = True,
+    axis: int = -1,
+) -> tuple[Float[Array, " places"], Float[Array, " segments"], Complex[Array, "*found"]]:
     """The Fourier transforms of overlapping segments of a signal.
 
     Args:
@@ -102,11 +109,18 @@ def stft(x: Num[ArrayLike, "*sizes"], fs: ArrayLike = 1.0, window: Window = "han
     return _frequencies(cut, fs), times, jnp.moveaxis(found, -1, at)
 
 
-def istft(Zxx: Num[ArrayLike, "*sizes"], fs: ArrayLike = 1.0, window: Window = "hann",
-          nperseg: int | None = None, noverlap: int | None = None, nfft: int | None = None,
-          input_onesided: bool = True, boundary: bool = True, time_axis: int = -1,
-          freq_axis: int = -2,
-          ) -> tuple[Float[Array, " places"], Inexact[Array, "*found"]]:  # fmt: skip
+def istft(
+    Zxx: Num[ArrayLike, "*sizes"],
+    fs: ArrayLike = 1.0,
+    window: Window = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    input_onesided: bool = True,
+    boundary: bool = True,
+    time_axis: int = -1,
+    freq_axis: int = -2,
+) -> tuple[Float[Array, " places"], Inexact[Array, "*found"]]:
     """The signal whose `stft` comes closest to what is given.
 
     The arguments are those that `stft` had.
@@ -157,11 +171,20 @@ def istft(Zxx: Num[ArrayLike, "*sizes"], fs: ArrayLike = 1.0, window: Window = "
     return times, jnp.moveaxis(found, -1, at)
 
 
-def csd(x: Num[ArrayLike, "*sizes"], y: Num[ArrayLike, "*others"] | None, fs: ArrayLike = 1.0,
-        window: Window = "hann", nperseg: int | None = None, noverlap: int | None = None,
-        nfft: int | None = None, detrend: Trend = "constant", return_onesided: bool = True,
-        scaling: str = "density", axis: int = -1, average: str = "mean",
-        ) -> tuple[Float[Array, " places"], Inexact[Array, "*found"]]:  # fmt: skip
+def csd(
+    x: Num[ArrayLike, "*sizes"],
+    y: Num[ArrayLike, "*others"] | None,
+    fs: ArrayLike = 1.0,
+    window: Window = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Trend = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
+    average: str = "mean",
+) -> tuple[Float[Array, " places"], Inexact[Array, "*found"]]:
     """The power that two signals have in common at each frequency, by the method of Welch.
 
     It is the mean over segments of products of their transforms.  Arguments that are not told here
@@ -193,8 +216,10 @@ def csd(x: Num[ArrayLike, "*sizes"], y: Num[ArrayLike, "*others"] | None, fs: Ar
     signals = [_longer(samples, longest - samples.shape[-1]) for samples in signals]
     cut = _cut("csd", signals[0], window, nperseg, noverlap, nfft, return_onesided)
     if scaling not in ("density", "spectrum") or average not in ("mean", "median"):
-        raise ArgumentError("csd needs scaling 'density' or 'spectrum', average 'mean' or 'median'",
-                            got=f"{scaling!r}, {average!r}")  # fmt: skip
+        raise ArgumentError(
+            "csd needs scaling 'density' or 'spectrum', average 'mean' or 'median'",
+            got=f"{scaling!r}, {average!r}",
+        )
     found = [_transforms(samples, cut, detrend) for samples in signals]
     powers = jnp.conj(found[0]) * found[-1]
     powers = powers.real if y is None else powers
@@ -208,11 +233,19 @@ def csd(x: Num[ArrayLike, "*sizes"], y: Num[ArrayLike, "*others"] | None, fs: Ar
     return places, jnp.moveaxis(powers, -1, at)
 
 
-def welch(x: Num[ArrayLike, "*sizes"], fs: ArrayLike = 1.0, window: Window = "hann",
-          nperseg: int | None = None, noverlap: int | None = None, nfft: int | None = None,
-          detrend: Trend = "constant", return_onesided: bool = True, scaling: str = "density",
-          axis: int = -1, average: str = "mean",
-          ) -> tuple[Float[Array, " places"], Float[Array, "*found"]]:  # fmt: skip
+def welch(
+    x: Num[ArrayLike, "*sizes"],
+    fs: ArrayLike = 1.0,
+    window: Window = "hann",
+    nperseg: int | None = None,
+    noverlap: int | None = None,
+    nfft: int | None = None,
+    detrend: Trend = "constant",
+    return_onesided: bool = True,
+    scaling: str = "density",
+    axis: int = -1,
+    average: str = "mean",
+) -> tuple[Float[Array, " places"], Float[Array, "*found"]]:
     """The power of a signal at each frequency: `csd` of it and itself.
 
     Example:
@@ -220,8 +253,20 @@ def welch(x: Num[ArrayLike, "*sizes"], fs: ArrayLike = 1.0, window: Window = "ha
         >>> welch(x, nperseg=4, scaling="spectrum", window="boxcar")[1].round(3).tolist()
         [0.0, 0.0, 1.0]
     """
-    return csd(x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling,
-               axis, average)  # fmt: skip
+    return csd(
+        x,
+        None,
+        fs,
+        window,
+        nperseg,
+        noverlap,
+        nfft,
+        detrend,
+        return_onesided,
+        scaling,
+        axis,
+        average,
+    )
 
 
 def _signals(name: str, axis: int, *given: ArrayLike) -> tuple[list[Array], int]:
@@ -229,16 +274,25 @@ def _signals(name: str, axis: int, *given: ArrayLike) -> tuple[list[Array], int]
     signals, dtype, _ = together(name, *given, floating=True)
     ndim, at = signals[0].ndim, one_axis(name, axis, signals[0].ndim)
     if not all(x.ndim == ndim and x.size for x in signals):
-        raise ShapeError(f"{name} needs signals of as many axes, and with samples",
-                         got=", ".join(str(x.shape) for x in signals))  # fmt: skip
+        raise ShapeError(
+            f"{name} needs signals of as many axes, and with samples",
+            got=", ".join(str(x.shape) for x in signals),
+        )
     dtype = jnp.result_type(dtype, "float32")  # in which frequencies are computed
     signals = [jnp.moveaxis(x.astype(dtype), at, -1) for x in signals]
     broadcast_shape(name, *(x.shape[:-1] for x in signals))
     return signals, at
 
 
-def _cut(name: str, samples: Array, window: Window, nperseg: int | None, noverlap: int | None,
-         nfft: int | None, onesided: bool) -> Cut:  # fmt: skip
+def _cut(
+    name: str,
+    samples: Array,
+    window: Window,
+    nperseg: int | None,
+    noverlap: int | None,
+    nfft: int | None,
+    onesided: bool,
+) -> Cut:
     count = samples.shape[-1]
     if isinstance(window, (str, tuple)):
         size = count if nperseg is None else min(index(nperseg), count)
@@ -254,9 +308,10 @@ def _cut(name: str, samples: Array, window: Window, nperseg: int | None, noverla
     if not 0 <= shared < size == weights.size <= min(count, length):
         raise ArgumentError(
             f"{name} needs segments no longer than the signal and the transform, which share less "
-            "than all", got=f"{count} samples, nperseg {size}, noverlap {shared}, nfft {length}, "
+            "than all",
+            got=f"{count} samples, nperseg {size}, noverlap {shared}, nfft {length}, "
             f"a window of {weights.size}",
-        )  # fmt: skip
+        )
     real = samples.dtype.kind != "c"
     return Cut(weights, size - shared, length, bool(onesided) and real)
 
@@ -268,11 +323,16 @@ def _longer(samples: Array, more: int) -> Array:
 
 def _extended(samples: Array, more: int, boundary: str) -> Array:
     if boundary not in EXTENDED:
-        raise ArgumentError("stft knows no such boundary", got=repr(boundary),
-                            hint=f"boundaries are {', '.join(EXTENDED)} and None")  # fmt: skip
+        raise ArgumentError(
+            "stft knows no such boundary",
+            got=repr(boundary),
+            hint=f"boundaries are {', '.join(EXTENDED)} and None",
+        )
     if EXTENDED[boundary] == "reflect" and more >= samples.shape[-1]:
-        raise ArgumentError(f"stft needs more samples for boundary {boundary!r}",
-                            got=f"{samples.shape[-1]}, to be extended by {more}")  # fmt: skip
+        raise ArgumentError(
+            f"stft needs more samples for boundary {boundary!r}",
+            got=f"{samples.shape[-1]}, to be extended by {more}",
+        )
     widths = [(0, 0)] * (samples.ndim - 1) + [(more, more)]
     found = jnp.pad(samples, widths, EXTENDED[boundary])
     return 2 * jnp.pad(samples, widths, "edge") - found if boundary == "odd" else found

@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING
 from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
+from tfn.eager.operands import array_of, inexact, one_axis
 from tfn.errors import ArgumentError, ShapeError
-from tfn.numpy.operands import array_of, inexact, one_axis
 
 if TYPE_CHECKING:
     from jaxtyping import Inexact, Num
 
 
-def detrend(data: Num[ArrayLike, "*sizes"], axis: int = -1, type: str = "linear",
-            bp: int | Sequence[int] = 0,
-            overwrite_data: None = None) -> Inexact[Array, "*sizes"]:  # fmt: skip
+def detrend(
+    data: Num[ArrayLike, "*sizes"],
+    axis: int = -1,
+    type: str = "linear",
+    bp: int | Sequence[int] = 0,
+    overwrite_data: None = None,
+) -> Inexact[Array, "*sizes"]:
     """What is left of the data along an axis without its mean or its slope.
 
     Args:

@@ -53,8 +53,11 @@ def window(name: str | tuple[Any, ...], size: int) -> Weights:
     needed, made = SHAPES.get(kind, ((), None))
     if made is None or len(needed) != len(parameters):
         names = [*COSINES, *(str((n, *more)) if more else n for n, (more, _) in SHAPES.items())]
-        raise ArgumentError("there is no window of this name and these parameters",
-                            got=repr(name), hint="windows are " + ", ".join(names))  # fmt: skip
+        raise ArgumentError(
+            "there is no window of this name and these parameters",
+            got=repr(name),
+            hint="windows are " + ", ".join(names),
+        )
     return made(np.arange(size) / size, size, *parameters)
 
 

@@ -38,9 +38,14 @@ def norm(x: Inexact[Vector, " n"]) -> Real[Array, ""]:
     return jnp.sqrt(squared(x))
 
 
-def conjugate_gradients(A: Operator, M: Operator, b: Inexact[Vector, " n"],
-                        x: Inexact[Vector, " n"], bound: Real[Array, ""],
-                        steps: int) -> Inexact[Vector, " n"]:  # fmt: skip
+def conjugate_gradients(
+    A: Operator,
+    M: Operator,
+    b: Inexact[Vector, " n"],
+    x: Inexact[Vector, " n"],
+    bound: Real[Array, ""],
+    steps: int,
+) -> Inexact[Vector, " n"]:
     """For hermitian positive A: each direction is conjugate to all before it."""
 
     def more(state: Any) -> Any:
@@ -62,8 +67,14 @@ def conjugate_gradients(A: Operator, M: Operator, b: Inexact[Vector, " n"],
     return found
 
 
-def stabilized(A: Operator, M: Operator, b: Inexact[Vector, " n"], x: Inexact[Vector, " n"],
-               bound: Real[Array, ""], steps: int) -> Inexact[Vector, " n"]:  # fmt: skip
+def stabilized(
+    A: Operator,
+    M: Operator,
+    b: Inexact[Vector, " n"],
+    x: Inexact[Vector, " n"],
+    bound: Real[Array, ""],
+    steps: int,
+) -> Inexact[Vector, " n"]:
     """For any A: biconjugate gradients, each step followed by one that makes the rest smallest."""
 
     def more(state: Any) -> Any:
@@ -95,9 +106,15 @@ def stabilized(A: Operator, M: Operator, b: Inexact[Vector, " n"], x: Inexact[Ve
     return found
 
 
-def minimal_residual(A: Operator, M: Operator, b: Inexact[Vector, " n"],
-                     x: Inexact[Vector, " n"], bound: Real[Array, ""], cycles: int,
-                     restart: int) -> Inexact[Vector, " n"]:  # fmt: skip
+def minimal_residual(
+    A: Operator,
+    M: Operator,
+    b: Inexact[Vector, " n"],
+    x: Inexact[Vector, " n"],
+    bound: Real[Array, ""],
+    cycles: int,
+    restart: int,
+) -> Inexact[Vector, " n"]:
     """For any A: of all sums of so many directions the one that leaves least, then again."""
 
     def more(state: Any) -> Any:
@@ -115,8 +132,9 @@ def minimal_residual(A: Operator, M: Operator, b: Inexact[Vector, " n"],
     return found
 
 
-def _best(A: Operator, r: Inexact[Vector, " n"], bound: Real[Array, ""],
-          most: int) -> Inexact[Vector, " n"]:  # fmt: skip
+def _best(
+    A: Operator, r: Inexact[Vector, " n"], bound: Real[Array, ""], most: int
+) -> Inexact[Vector, " n"]:
     """The y among the sums of r, A r, A A r, ... for which A y is nearest to r.
 
     `basis` holds orthonormal sums of these, and A basis[:k] = basis[:k + 1] H.  `turn` is unitary,

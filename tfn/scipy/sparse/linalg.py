@@ -15,16 +15,23 @@ from tfn import tree
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError, ShapeError, TreeError
 from tfn.flatten_util import ravel_pytree
-from tfn.lax.solve import custom_linear_solve
+from tfn.lax.custom_solve import custom_linear_solve
 from tfn.scipy.sparse import krylov
 
 Linear = Callable[[Any], Any]
 Solver = Callable[..., Array]
 
 
-def cg(A: Linear | ArrayLike, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0,
-       maxiter: int | None = None,
-       M: Linear | ArrayLike | None = None) -> tuple[Any, None]:  # fmt: skip
+def cg(
+    A: Linear | ArrayLike,
+    b: Any,
+    x0: Any = None,
+    *,
+    tol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Linear | ArrayLike | None = None,
+) -> tuple[Any, None]:
     """x of A x = b for hermitian positive A, by conjugate gradients; and None.
 
     Args:
@@ -48,9 +55,16 @@ def cg(A: Linear | ArrayLike, b: Any, x0: Any = None, *, tol: float = 1e-5, atol
     return _solved("cg", krylov.conjugate_gradients, A, b, x0, tol, atol, maxiter, M, real)
 
 
-def bicgstab(A: Linear | ArrayLike, b: Any, x0: Any = None, *, tol: float = 1e-5,
-             atol: float = 0.0, maxiter: int | None = None,
-             M: Linear | ArrayLike | None = None) -> tuple[Any, None]:  # fmt: skip
+def bicgstab(
+    A: Linear | ArrayLike,
+    b: Any,
+    x0: Any = None,
+    *,
+    tol: float = 1e-5,
+    atol: float = 0.0,
+    maxiter: int | None = None,
+    M: Linear | ArrayLike | None = None,
+) -> tuple[Any, None]:
     """x of A x = b, by stabilized biconjugate gradients; and None.
 
     Two products with A in each step, and memory of a few vectors; see `cg`.
@@ -63,9 +77,18 @@ def bicgstab(A: Linear | ArrayLike, b: Any, x0: Any = None, *, tol: float = 1e-5
     return _solved("bicgstab", krylov.stabilized, A, b, x0, tol, atol, maxiter, M, False)
 
 
-def gmres(A: Linear | ArrayLike, b: Any, x0: Any = None, *, tol: float = 1e-5, atol: float = 0.0,
-          restart: int = 20, maxiter: int | None = None, M: Linear | ArrayLike | None = None,
-          solve_method: str = "batched") -> tuple[Any, None]:  # fmt: skip
+def gmres(
+    A: Linear | ArrayLike,
+    b: Any,
+    x0: Any = None,
+    *,
+    tol: float = 1e-5,
+    atol: float = 0.0,
+    restart: int = 20,
+    maxiter: int | None = None,
+    M: Linear | ArrayLike | None = None,
+    solve_method: str = "batched",
+) -> tuple[Any, None]:
     """x of A x = b, of least residual among all sums of ``A A ... b``; and None.
 
     Args:
@@ -85,15 +108,28 @@ def gmres(A: Linear | ArrayLike, b: Any, x0: Any = None, *, tol: float = 1e-5, a
         [-2.0, 1.0]
     """
     if solve_method not in ("batched", "incremental"):
-        raise ArgumentError("gmres has no such solve_method", got=repr(solve_method),
-                            hint="there are 'batched' and 'incremental'")  # fmt: skip
+        raise ArgumentError(
+            "gmres has no such solve_method",
+            got=repr(solve_method),
+            hint="there are 'batched' and 'incremental'",
+        )
 
     solver = partial(krylov.minimal_residual, restart=restart)
     return _solved("gmres", solver, A, b, x0, tol, atol, maxiter, M, False)
 
 
-def _solved(name: str, solver: Solver, A: Any, b: Any, x0: Any, tol: float, atol: float,
-            maxiter: int | None, M: Any, symmetric: bool) -> tuple[Any, None]:  # fmt: skip
+def _solved(
+    name: str,
+    solver: Solver,
+    A: Any,
+    b: Any,
+    x0: Any,
+    tol: float,
+    atol: float,
+    maxiter: int | None,
+    M: Any,
+    symmetric: bool,
+) -> tuple[Any, None]:
     b = tree.map(jnp.asarray, b)
     matvec, _ = _operator(name, "A", A)
     near, near_transposed = _operator(name, "M", M)
@@ -129,17 +165,21 @@ def _operator(name: str, what: str, given: Any) -> tuple[Linear, Linear]:
         return given, given
     matrix = jnp.asarray(given)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ArgumentError(f"{name} needs a function or a square matrix as {what}",
-                            got=f"shape {matrix.shape}")  # fmt: skip
+        raise ArgumentError(
+            f"{name} needs a function or a square matrix as {what}", got=f"shape {matrix.shape}"
+        )
     return (lambda x: matrix @ x), (lambda x: matrix.T @ x)
 
 
 def _alike(name: str, x0: Any, b: Any) -> None:
     got, wanted = tree.structure(x0), tree.structure(b)
     if got != wanted:
-        raise TreeError(f"{name} needs x0 of the structure of b",
-                        got=f"{tree.show(got)} instead of {tree.show(wanted)}")  # fmt: skip
+        raise TreeError(
+            f"{name} needs x0 of the structure of b",
+            got=f"{tree.show(got)} instead of {tree.show(wanted)}",
+        )
     for x, y in zip(tree.leaves(x0), tree.leaves(b), strict=True):
         if x.shape != y.shape:
-            raise ShapeError(f"{name} needs x0 of the shapes of b",
-                             got=f"{x.shape} instead of {y.shape}")  # fmt: skip
+            raise ShapeError(
+                f"{name} needs x0 of the shapes of b", got=f"{x.shape} instead of {y.shape}"
+            )

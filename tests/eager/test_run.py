@@ -1,0 +1,203 @@
+"""The junction: devices, what becomes an array, and what is compiled once."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tfn import Array
+from tfn.config import config
+from tfn.dtypes import ALL, FLOAT32, INT32
+from tfn.eager import run
+from tfn.errors import ArgumentError, DeviceError, DTypeError, OutOfMemoryError
+from tfn.trace.argument import Param
+from tfn.trace.jaxpr import Jaxpr, function, param
+from tfn.trace.op import Op
+
+
+def test_devices_are_made_once_and_named(monkeypatch: Any) -> None:
+    for name in ("cpu", "python", "null"):
+        monkeypatch.setattr(config, "device", name)
+        assert run.device() is run.device() and run.device().name == name
+    monkeypatch.setattr(config, "device", "abacus")
+    with pytest.raises(DeviceError, match="abacus"):
+        run.device()
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "weak"),
+    [
+        (True, "bool", False),
+        (3, "int32", True),
+        (2.5, "float32", True),
+        (np.float64(2.5), "float32", True),  # a Python float too
+        (np.float32(2.5), "float32", False),
+        (np.int8(3), "int8", False),
+    ],
+    ids=repr,
+)
+def test_numbers(value: Any, dtype: str, weak: bool) -> None:
+    x = run.asarray(value)
+    assert x.shape == () and x.dtype == np.dtype(dtype) and x.weak_type == weak
+    assert x.item() == value
+    y = run.asarray(value, "float16")
+    assert y.dtype == np.float16 and not y.weak_type and y.item() == float(value)
+
+
+def test_numbers_that_do_not_fit() -> None:
+    with pytest.raises(ArgumentError, match="does not fit"):
+        run.asarray(1 << 40)
+    assert run.asarray(1 << 40, "int64").item() == 1 << 40
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        assert run.asarray(1e300).item() == float("inf")
+
+
+@pytest.mark.parametrize("dtype", ALL, ids=str)
+@pytest.mark.parametrize("shape", [(), (0,), (3,), (2, 0, 3), (40, 7)], ids=str)
+def test_numpy_arrays_keep_shape_dtype_and_values(shape: Any, dtype: Any) -> None:
+    data = np.array(np.arange(np.prod(shape, dtype=int)).reshape(shape) % 7, dtype)
+    for each in (data, data.T, data[..., ::-1] if shape else data):
+        x = run.asarray(each)
+        assert x.shape == each.shape and x.dtype == dtype and not x.weak_type
+        assert np.asarray(x).tobytes() == np.ascontiguousarray(each).tobytes()
+
+
+def test_what_is_no_array() -> None:
+    with pytest.raises(ArgumentError, match="list is not an array"):
+        run.asarray([1, 2])
+    with pytest.raises(DTypeError):
+        run.asarray(np.zeros(2, "datetime64[s]"))
+    x = run.asarray(1.0)
+    assert run.asarray(x) is x
+
+
+def test_an_op_of_several_results_and_one_of_no_operands() -> None:
+    keys = tnp.asarray(np.array([3, 1, 2], np.float32))
+    for _ in range(3):
+        assert tnp.argsort(keys).tolist() == [1, 2, 0]
+        assert tnp.arange(4).tolist() == [0, 1, 2, 3]
+
+
+def test_doors_are_for_the_cpu_alone(monkeypatch: Any) -> None:
+    x = Param(0, (3,), FLOAT32)
+    jaxpr = Jaxpr(function([param(x) + param(x)], (x,)))
+    monkeypatch.setattr(config, "device", "python")
+    assert run.door(jaxpr, [0], 0, [None], [False]) is None
+    monkeypatch.setattr(config, "device", "cpu")
+    assert run.call(jaxpr, [tnp.ones(3)])[0].tolist() == [2, 2, 2]
+    monkeypatch.setattr(config, "native_dispatch", False)
+    assert run.door(jaxpr, [0], 0, [None], [False]) is None
+
+
+def test_values_of_other_devices_are_taken(monkeypatch: Any) -> None:
+    arrays = []
+    for name in ("python", "cpu"):
+        monkeypatch.setattr(config, "device", name)
+        arrays.append(tnp.asarray(np.ones(3, np.int32)))
+    for name in ("python", "cpu"):
+        monkeypatch.setattr(config, "device", name)
+        for _ in range(3):
+            found: Array = run.execute(Op.ADD, None, arrays)
+            assert found.tolist() == [2, 2, 2] and found.dtype == INT32
+
+
+def test_the_memory_of_a_run_is_known_before_it(monkeypatch: Any) -> None:
+    """And is what the pool then counts."""
+    monkeypatch.setattr(config, "device", "cpu")
+    f = tfn.jit(lambda x, y: (tnp.sort(x * 2).sum() + y, y, x))
+    x, y = tnp.ones(4096), tnp.ones(3)
+    found = f.memory_analysis(x, tfn.ShapeDtypeStruct((3,), "float32"))
+    assert found.argument_bytes == 4 * 4096 + 12 and found.alias_bytes == 12 + 4 * 4096
+    assert found.output_bytes == 12 and found.temporary_bytes >= 4 * 4096
+    assert found.peak_bytes == found.argument_bytes + 12 + found.temporary_bytes
+    keep = f(x, y)
+    pool: Any = run.device().memory.pool  # type: ignore[attr-defined]
+    pool.peak_bytes = before = pool.live_bytes
+    keep = f(x, y)
+    assert keep and found.new_bytes <= pool.peak_bytes - before <= 1.25 * found.new_bytes + 256
+
+
+def test_what_does_not_fit_is_said_before_anything_runs(monkeypatch: Any) -> None:
+    monkeypatch.setattr(config, "device", "cpu")
+    f = tfn.jit(lambda x: (x + 1, x + 2, x + 3), donate_argnums=0)
+    x = tnp.ones(1 << 16)
+    pool: Any = run.device().memory.pool  # type: ignore[attr-defined]
+    live = pool.live_bytes
+    monkeypatch.setattr(config, "memory_limit_bytes", live + (1 << 18) + 1000)
+    with pytest.raises(OutOfMemoryError, match=r"524,\d+ bytes do not fit"):
+        f(x)
+    assert pool.live_bytes == live and not x.is_deleted()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        np.arange(12, dtype=np.float32)[::-2],
+        np.arange(12, dtype=">f4"),
+        np.broadcast_to(np.float32(2), (30, 40)),
+        np.arange(1200, dtype=np.float32).reshape(30, 40)[:, ::3],
+    ],
+    ids=["backwards", "big-endian", "broadcast", "every third"],
+)
+def test_data_in_any_layout(data: Any) -> None:
+    x = run.asarray(data)
+    assert x.shape == data.shape and x.dtype == FLOAT32
+    assert np.array_equal(np.asarray(x), data) and np.array_equal(np.asarray(x + 0.0), data)
+
+
+@pytest.mark.parametrize("device", ["cpu", "python"])
+def test_a_function_is_lowered_once_for_each_device(device: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(config, "device", device)
+    monkeypatch.setattr(run, "_LOADED", {})
+    x = tnp.asarray(np.arange(4, dtype=np.float32))
+    for _ in range(3):
+        found = tfn.make_jaxpr(lambda a: tnp.tanh(a) * 2)(x)
+        (y,) = run.call(found, [x])
+        np.testing.assert_allclose(np.asarray(y), np.tanh(np.arange(4)) * 2, 1e-6)
+    assert [name for _, name in run._LOADED] == [device]
+
+
+@pytest.mark.parametrize("device", ["cpu", "python"])
+def test_results_that_are_an_argument_or_another_result(device: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(config, "device", device)
+    x = tnp.asarray(np.ones((2, 3), np.float32))
+    found = tfn.make_jaxpr(lambda a: (a, a + 1, a + 1, a))(x)
+    for got, want in zip(run.call(found, [x]), (1, 2, 2, 1), strict=True):
+        assert (np.asarray(got) == want).all()
+
+
+def test_other_numbers_are_no_other_program(monkeypatch: Any) -> None:
+    x = tnp.asarray(np.arange(3, dtype=np.float32))
+    np.testing.assert_allclose(np.asarray(x * 0.5), np.arange(3) * 0.5)
+    np.testing.assert_allclose(np.asarray(x * 2), np.arange(3) * 2)
+    monkeypatch.setattr(run, "lower", None)
+    for number in (-3.25, 1000.5, 7, -1):
+        np.testing.assert_allclose(np.asarray(x * number), np.arange(3) * number)
+
+
+def test_an_array_is_not_changed_through_what_it_was_made_from() -> None:
+    for size in (3, 100_000):
+        data = np.ones(size, np.float32)
+        x = tnp.array(data)
+        data[:] = 5
+        assert (np.asarray(x) == 1).all()
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_garbage_is_looked_for_after_lowering_as_before(looks: bool) -> None:
+    before = gc.isenabled()
+    (gc.enable if looks else gc.disable)()
+    try:
+        with pytest.raises(ZeroDivisionError), run.undisturbed():
+            assert not gc.isenabled()
+            raise ZeroDivisionError
+        assert gc.isenabled() is looks
+    finally:
+        (gc.enable if before else gc.disable)()

@@ -1,0 +1,81 @@
+"""Kernels on disk: the same as made anew; damaged or old ones are made again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.lower.graphs import jaxpr, matmul, p
+from tfn.config import config
+from tfn.hw.compile import kernel_cache, tuning_cache
+from tfn.hw.compile.kernel_cache import Shelf
+from tfn.hw.cpu.target import host
+from tfn.lower import pipeline
+from tfn.lower.program import Program, Written
+
+WRITTEN = Written("k1", ("split(r0, 2, upcast)",), 3, "define void @k1() {\n}\n", 7)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(config, "cache_dir", tmp_path)
+    monkeypatch.setattr(config, "disk_cache", True)
+    return tmp_path / "kernels"
+
+
+def test_what_is_kept_is_found_for_one_body_and_target() -> None:
+    kept, target = Shelf(), host()
+    assert kept.find("body", target) is None
+    kept.keep("body", target, WRITTEN)
+    assert kept.find("body", target) == WRITTEN
+    assert kept.find("other", target) is None
+    assert kept.find("body", replace(target, vector_registers=7)) is None
+
+
+def test_damaged_files_are_not_believed(folder: Path) -> None:
+    kept, target = Shelf(), host()
+    kept.keep("body", target, WRITTEN)
+    (file,) = folder.iterdir()
+    file.write_bytes(file.read_bytes()[:-1])
+    assert kept.find("body", target) is None
+
+
+def test_another_version_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept, target = Shelf(), host()
+    kept.keep("body", target, WRITTEN)
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel_cache, "version", lambda: "newer")
+        assert kept.find("body", target) is None
+    assert kept.find("body", target) == WRITTEN
+    tuning_cache.keep("k9", target, [])  # a search may have found something for this one too
+    assert kept.find("body", target) is None
+
+
+def test_nothing_is_kept_without_a_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "disk_cache", False)
+    Shelf().keep("body", host(), WRITTEN)
+    assert not folder.exists()
+    config.disk_cache = True
+    Shelf().keep("body", host(), WRITTEN)
+    config.disk_cache = False
+    assert Shelf().find("body", host()) is None
+
+
+def test_a_second_process_lowers_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if it were another: nothing is remembered but what is on disk."""
+    function = jaxpr([matmul(p(0, 5, 6), p(1, 6, 7)) * 2.0])
+    monkeypatch.setattr(pipeline, "_SHELF", [Shelf()])
+
+    def made() -> Program:
+        pipeline.forget()
+        return pipeline.lower(function, host())
+
+    first = made()
+    monkeypatch.setattr(pipeline, "_kernel", None)
+    again = made()
+    assert again.text == first.text and again.steps != ()
+    for one, other in zip(first.kernels, again.kernels, strict=True):
+        assert replace(one, body=other.body) == other
+        assert pipeline.instructions(one, host()) == pipeline.instructions(other, host())

@@ -1,0 +1,53 @@
+"""Opt-ops on disk: kept for one kernel and one kind of machine; what is damaged is not believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tfn.config import config
+from tfn.hw.compile import tuning_cache
+from tfn.lower.target.target import Target
+
+HERE, THERE = Target("x86_64-unknown-linux-gnu", "znver4", ""), Target("aarch64", "", "")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(config, "cache_dir", tmp_path)
+    monkeypatch.setattr(config, "disk_cache", True)
+    monkeypatch.setattr(tuning_cache, "_OWN", {})
+    return tmp_path / "plans"
+
+
+def test_what_is_kept_is_found() -> None:
+    assert tuning_cache.find("k1", HERE) is None
+    tuning_cache.keep("k1", HERE, ["split(r0, 4, upcast)"])
+    assert tuning_cache.find("k1", HERE) == ("split(r0, 4, upcast)",)
+    assert tuning_cache.find("k2", HERE) is None and tuning_cache.find("k1", THERE) is None
+    tuning_cache.keep("k1", HERE, [])
+    assert tuning_cache.find("k1", HERE) == ()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"kernel": "k9", "opts": []}', b"\xff"])
+def test_a_damaged_file_is_not_believed(folder: Path, content: bytes) -> None:
+    tuning_cache.keep("k1", HERE, ["a"])
+    (file,) = folder.iterdir()
+    file.write_bytes(content)
+    assert tuning_cache.find("k1", HERE) is None
+
+
+def test_without_a_disk_cache_the_disk_is_left_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tuning_cache.keep("k1", HERE, ["a"])
+    monkeypatch.setattr(config, "disk_cache", False)
+    assert tuning_cache.find("k1", HERE) is None
+    tuning_cache.keep("k1", HERE, ["b"])
+    tuning_cache.keep("k2", HERE, [])
+    assert tuning_cache.find("k1", HERE) == ("b",) and tuning_cache.find("k2", HERE) == ()
+    assert tuning_cache.find("k1", THERE) is None
+    assert len(list(folder.iterdir())) == 1
+    monkeypatch.setattr(config, "disk_cache", True)
+    assert tuning_cache.find("k1", HERE) == ("a",) and tuning_cache.find("k2", HERE) is None

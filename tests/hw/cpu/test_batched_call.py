@@ -1,0 +1,41 @@
+"""C functions of pointers, called for each of many places."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from tfn.hw.cpu.batched_call import each
+
+NUMBER = ctypes.POINTER(ctypes.c_int32)
+
+
+@pytest.mark.parametrize("arguments", [1, 2, 15])
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_arguments_move_by_their_strides(arguments, count):
+    seen = []
+    kind = ctypes.CFUNCTYPE(None, *[NUMBER] * arguments)
+    function = kind(lambda *places: seen.append([place[0] for place in places]))
+    numbers = (ctypes.c_int32 * 64)(*range(64))
+    begin = ctypes.addressof(numbers)
+    places = [(begin + 4 * i, 4 * (i % 3)) for i in range(arguments)]
+    call = each(ctypes.cast(function, ctypes.c_void_p).value, count, places)
+    for _ in range(2):
+        call()
+    once = [[i + (i % 3) * step for i in range(arguments)] for step in range(count)]
+    assert seen == once * 2
+
+
+def test_what_is_worked_on_in_place_is_copied_first():
+    def double(place):
+        place[0] *= 2
+
+    function = ctypes.CFUNCTYPE(None, NUMBER)(double)
+    given, made = (ctypes.c_int32 * 3)(1, 2, 3), (ctypes.c_int32 * 3)()
+    to, source = ctypes.addressof(made), ctypes.addressof(given)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    call = each(address, 3, [(to, 4)], (to, source, 12), (given, made))
+    for _ in range(2):
+        call()
+        assert list(made) == [2, 4, 6] and list(given) == [1, 2, 3]

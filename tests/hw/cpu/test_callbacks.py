@@ -1,0 +1,63 @@
+"""The entry by which programs call functions of the host."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+
+import numpy as np
+import pytest
+
+from tfn.dtypes import FLOAT32
+from tfn.hw.cpu.callbacks import _ENTRY, MOST_VIEWS, HostEntry
+from tfn.lower.program import HostCall
+from tfn.trace.argument import Host, VmapMethod
+
+KIND = ((3,), FLOAT32)
+
+
+def entry(run):
+    call = HostCall(Host(run, (KIND,), VmapMethod.REFUSE), (), (KIND, KIND), False)
+    made = HostEntry([call])
+    return made, _ENTRY(made.address)
+
+
+def pointers(*arrays):
+    return (ctypes.c_void_p * len(arrays))(*[x.ctypes.data for x in arrays])
+
+
+def double(results, operands):
+    np.multiply(operands[0], 2, out=results[0])
+
+
+def test_results_are_written_in_place():
+    made, ask = entry(double)
+    for i in range(2 * MOST_VIEWS):  # more places than are kept
+        x, y = np.full(3, i, np.float32), np.zeros(3, np.float32)
+        assert ask(0, pointers(y, x)) == 1
+        assert y.tolist() == [2 * i] * 3
+    made.check()
+
+
+def test_a_failure_is_told_once_and_only_where_it_happened():
+    def bad(results, operands):
+        raise ValueError(threading.get_ident())
+
+    made, ask = entry(bad)
+    x = np.zeros(3, np.float32)
+    thread = threading.Thread(target=ask, args=(0, pointers(x, x)))
+    thread.start()
+    thread.join()
+    made.check()
+    assert ask(0, pointers(x, x)) == 0
+    with pytest.raises(ValueError, match=str(threading.get_ident())):
+        made.check()
+    made.check()
+
+
+def test_a_failure_without_a_reason_is_an_interrupt():
+    made, ask = entry(double)
+    assert ask(-1, None) == 0
+    with pytest.raises(KeyboardInterrupt):
+        made.check()
+    made.check()

@@ -1,0 +1,47 @@
+"""Kernels timed in a child: what fails there is slow for ever, and harms nobody."""
+
+from __future__ import annotations
+
+from math import inf
+
+import pytest
+
+from tfn.dtypes import FLOAT32
+from tfn.hw.cpu.kernel_timer import Trials, _filled
+from tfn.hw.cpu.target import host
+from tfn.lower.program import Kernel
+from tfn.trace.uop import const
+
+HEAD = "define void @kernel(i64 %begin, i64 %end, ptr %operands) {\n"
+GOOD = HEAD + "  ret void\n}\n"
+ENDLESS = HEAD + "  br label %again\nagain:\n  br label %again\n}\n"
+CRASHES = (
+    HEAD
+    + "  store i8 0, ptr null\n  call void @llvm.trap()\n  ret void\n}\n"
+    + ("declare void @llvm.trap()\n")
+)
+NONSENSE = "no text at all"
+
+
+def kernel(text: str) -> Kernel:
+    return Kernel("kernel", const(0, FLOAT32), (), 1, text, 0)
+
+
+def test_what_fails_takes_for_ever_and_the_next_has_a_new_child() -> None:
+    with Trials(host(), timeout_seconds=20) as trials:
+        assert 0 < trials.measure(kernel(GOOD), [(8, FLOAT32)]) < 1e9
+        child = trials._child
+        assert trials.measure(kernel(NONSENSE), []) == inf
+        assert trials._child is child
+        assert trials.measure(kernel(CRASHES), []) == inf
+        assert 0 < trials.measure(kernel(GOOD), []) < 1e9
+        trials.timeout_seconds = 0.5
+        assert trials.measure(kernel(ENDLESS), []) == inf
+    assert trials._child is None
+
+
+@pytest.mark.parametrize("size", [0, 1, 17])
+def test_buffers_of_any_size(size: int) -> None:
+    found = _filled(size, FLOAT32)
+    assert found.shape == (size,)
+    assert size == 0 or found.ctypes.data % 64 == 0

@@ -1,0 +1,107 @@
+"""Users' functions in loops: traced once, closed over what they use, refused in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tfn import lax
+from tfn.errors import ArgumentError, DTypeError, TreeError
+from tfn.lax.closed_functions import closed
+from tfn.transforms.shapes import ShapeDtypeStruct
+
+SCALAR = ShapeDtypeStruct((), "float32")
+ONE = tfn.tree.structure((0,))
+
+
+def test_a_function_is_traced_once_for_each_type() -> None:
+    calls = []
+
+    def body(c: Any, x: Any) -> Any:
+        calls.append(1)
+        return c + x, c
+
+    for _ in range(3):
+        lax.scan(body, 0.0, tnp.arange(4.0))
+    assert len(calls) <= 2  # a second time since the first carry was weak
+    lax.scan(body, tnp.zeros(2), tnp.ones((4, 2)))
+    assert len(calls) <= 3
+
+
+def test_what_is_captured_becomes_a_parameter() -> None:
+    w = tnp.array([1.0, 2.0])
+    f = closed("scan", lambda x: x * w + w, [SCALAR], ONE)
+    assert len(f.captured) == 1 and f.captured[0] is w
+    assert [p.shape for p in f.function.arg.params] == [(2,), ()]
+
+
+def test_equal_bodies_with_other_captured_values_are_one_function() -> None:
+    one, other = (
+        closed("scan", lambda x, w=w: x * w, [SCALAR], ONE) for w in (tnp.ones(2), tnp.zeros(2))
+    )
+    assert one.function is other.function
+
+
+def test_values_of_an_outer_trace_are_not_kept() -> None:
+    def body(c: Any, x: Any) -> Any:
+        return c * scale[0] + x, None
+
+    scale: list[Any] = []
+
+    def f(s: Any) -> Any:
+        scale[:] = [s]
+        return lax.scan(body, 1.0, tnp.ones(2))[0]
+
+    assert float(tfn.jit(f)(2.0)) == 7.0
+    assert float(tfn.jit(f)(tnp.array(3.0))) == 13.0
+    assert float(tfn.grad(f)(2.0)) == 5.0
+
+
+def test_a_weak_carry_takes_the_dtype_that_the_body_gives() -> None:
+    last, _ = lax.scan(lambda c, x: (c + x, None), 0, tnp.array([0.5, 1.5]))
+    assert last.dtype == "float32" and float(last) == 2.0
+    last, _ = lax.scan(lambda c, x: (c + x, None), 0, tnp.array([1, 2], dtype="int8"))
+    assert last.dtype == "int8" and not last.weak_type
+    assert lax.scan(lambda c, x: (c + 1, None), 0, length=3)[0].weak_type
+
+
+def test_a_weak_result_takes_the_dtype_of_the_carry() -> None:
+    last, _ = lax.scan(lambda c, x: (1, None), tnp.array(2.0), length=2)
+    assert last.dtype == "float32" and float(last) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("init", "body", "kind", "words"),
+    [
+        (
+            {"h": tnp.ones(2)},
+            lambda c: {"h": tnp.ones(3)},
+            DTypeError,
+            r"carry\['h'\] goes in as f32\[2\] and comes out as f32\[3\]",
+        ),
+        (
+            {"h": tnp.ones(2)},
+            lambda c: {"h": c["h"].astype("float64")},
+            DTypeError,
+            r"begin with carry\['h'\] of float64, or return it .astype\('float32'\)",
+        ),
+        (
+            {"h": tnp.ones(2)},
+            lambda c: {"g": c["h"]},
+            TreeError,
+            r"it takes {'h': \*} and returns {'g': \*}",
+        ),
+        ((1.0, 2), lambda c: (c[0], c[1] + 0.5 * tnp.ones(2)), DTypeError, r"carry\[1\] goes in"),
+    ],
+)
+def test_a_carry_that_changes_is_named(init: Any, body: Any, kind: Any, words: str) -> None:
+    with pytest.raises(kind, match=words):
+        lax.scan(lambda c, x: (body(c), None), init, length=2)
+
+
+def test_a_body_must_return_a_pair() -> None:
+    with pytest.raises(ArgumentError, match=r"must return a pair \(carry, y\)"):
+        lax.scan(lambda c, x: c, 0.0, tnp.ones(2))

@@ -1,0 +1,56 @@
+"""Loads and stores in LLVM IR: every stride, mask and gate, and nothing beyond the end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.lower.graphs import by_definition, device, draw, jaxpr, on_cores, p, same
+from tests.lower.render.values import MOVES, edges, every_dtype, every_width
+from tfn.dtypes import FLOAT32, FLOAT64, INT32, INT64, REALS, DType, uint8
+from tfn.lower.pipeline import lower
+from tfn.lower.target.target import Target
+from tfn.trace import build
+
+
+@every_width
+@pytest.mark.parametrize("size", [1, 2, 5, 9, 17, 33])
+def test_nothing_is_written_beyond_the_end(size: int, target: Target) -> None:
+    """Narrowed values under masks of a few lanes: what follows in memory must stay as it is."""
+    memory = device(target).memory
+    for source in (INT32, FLOAT32, INT64, FLOAT64):
+        x = p(0, 3, size, dtype=source)
+        kinds = [to for to in REALS if to != source]
+        program = lower(jaxpr([build.cast(x, to) for to in kinds]), target)
+        ends = [3 * size * to.itemsize for to in kinds]
+        rooms = [memory.adopt(np.full(end + 64, 113, np.uint8)) for end in ends]
+        device(target).load(program)([memory.adopt(draw(x.shape, source))], rooms)
+        for room, end, to in zip(rooms, ends, kinds, strict=True):
+            found = memory.read(room, (end + 64,), uint8.dtype)
+            assert (found[end:] == 113).all(), (source, to)
+
+
+@every_width
+def test_memory_is_asked_for(target: Target) -> None:
+    """Beyond the end, too."""
+    keys = [p(0, 3, 200, dtype=INT32)]
+    small = replace(target, l2_bytes=0)
+    (kernel,) = lower(jaxpr(list(build.sort(keys))), small).kernels
+    assert "call void @llvm.prefetch.p0(ptr %" in kernel.text
+    values = [draw((3, 200), INT32)]
+    same(on_cores(list(build.sort(keys)), values, small)[0], np.sort(values[0]))
+
+
+@every_width
+@every_dtype
+def test_memory_in_every_way(dtype: DType, target: Target) -> None:
+    """Strides 1, 0, -1 and others, masks, gates and gathers, in loads and in stores."""
+    x = p(0, 5, 37, dtype=dtype)
+    values = [np.resize(edges(dtype), (5, 37))]
+    outputs = [move(x) for move in MOVES.values()]
+    for name, got, want in zip(
+        MOVES, on_cores(outputs, values, target), by_definition(outputs, values), strict=True
+    ):
+        same(got, want, what=name)

@@ -1,0 +1,254 @@
+"""Every op of every dtype as LLVM IR, compiled and run against the oracle: scalars and vectors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.lower.graphs import Value, agree, by_definition, draw, jaxpr, on_cores, p, same
+from tests.lower.render.values import MOVES, edges, every_dtype, every_width
+from tfn.dtypes import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    INT32,
+    INT64,
+    INTEGERS,
+    REALS,
+    DType,
+    highest,
+    uint8,
+)
+from tfn.hw.compile.child import ChildCompiler
+from tfn.hw.cpu.target import TARGETS as NAMED
+from tfn.lower.codegen.render.llvm import RENDER
+from tfn.lower.math import decompose
+from tfn.lower.pipeline import lower
+from tfn.lower.target.target import Target
+from tfn.trace import build
+from tfn.trace.op import BINARY, COMPARE, ELEMENTWISE, MONOIDS, UNARY, Op
+from tfn.trace.primitives import _KINDS
+from tfn.trace.spec import LINEAR_OPS
+from tfn.trace.uop import UOp
+
+SIZES = (1, 3, 16, 67)
+"""A scalar, half a vector, whole vectors, and several with a rest."""
+
+
+def pairs(dtype: DType) -> tuple[Value, Value]:
+    """Every edge with every edge."""
+    x = edges(dtype)
+    a, b = np.meshgrid(x, x)
+    return np.ascontiguousarray(a.ravel()), np.ascontiguousarray(b.ravel())
+
+
+def takes(op: Op, dtype: DType) -> bool:
+    return op in COMPARE or dtype in _KINDS[op][0]
+
+
+def test_every_op_that_is_left_has_a_row() -> None:
+    without = {Op.CONST, Op.PARAM, Op.LANES}  # written where they are used
+    assert set(RENDER) | without >= (LINEAR_OPS - ELEMENTWISE) | decompose.BASIC
+    assert set(RENDER) <= LINEAR_OPS
+
+
+@every_width
+@every_dtype
+def test_basic_ops_at_the_edges(dtype: DType, target: Target) -> None:
+    """All ops of a dtype in one kernel, on all pairs of edges, in vectors with a rest."""
+    a, b = pairs(dtype)
+    x, y = (p(i, len(a), dtype=dtype) for i in range(2))
+    ops = [op for op in (UNARY | BINARY | COMPARE) & decompose.BASIC if takes(op, dtype)]
+    ops += [Op.SIGN] if dtype != BOOL else []
+    ops.sort(key=lambda op: op.value)
+    outputs = [UOp(op, (x,) if op in UNARY else (x, y)) for op in ops]
+    for op, got, want in zip(
+        ops, on_cores(outputs, [a, b], target), by_definition(outputs, [a, b]), strict=True
+    ):
+        same(got, want, what=op)
+        if op in (Op.NEG, Op.ABS, Op.ROUND, Op.FLOOR, Op.CEIL, Op.SQRT) and dtype in FLOATS:
+            known = ~np.isnan(got.astype(float))  # the sign of a zero counts here
+            assert (np.signbit(got[known]) == np.signbit(want[known])).all(), op
+
+
+FUNCTIONS = sorted((UNARY | BINARY) - decompose.BASIC, key=lambda op: op.value)
+
+
+@pytest.mark.parametrize("op", FUNCTIONS, ids=lambda op: op.value)
+def test_functions_are_compiled_as_they_were_meant(op: Op) -> None:
+    """The text of a function computes what its graph does: `test_mathlib` says how well."""
+    outputs, values = [], []
+    for dtype in (d for d in (FLOAT32, FLOAT64) if takes(op, d)):
+        sources = []
+        for _ in range(1 if op in UNARY else 2):
+            sources.append(p(len(values), 83, dtype=dtype))
+            part = np.concatenate([edges(dtype), draw((83 - len(edges(dtype)),), dtype) * 3])
+            values.append(np.roll(part, 5 * len(values)).astype(dtype))
+        outputs.append(UOp(op, tuple(sources)))
+    want = by_definition(decompose.decompose(outputs), values)
+    for x, got, meant in zip(outputs, on_cores(outputs, values), want, strict=True):
+        step = 1e-6 if x.dtype == FLOAT32 else 1e-14
+        same(got, meant, step, step)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_shifts_by_any_count(size: int) -> None:
+    outputs, values = [], []
+    for dtype in sorted(INTEGERS, key=str):
+        width = 8 * dtype.itemsize
+        counts = np.array([0, 1, width - 1, width, min(width + 1, 127), highest(dtype)], dtype)
+        x, n = (p(len(values) + i, size, dtype=dtype) for i in range(2))
+        values += [np.resize(edges(dtype), size), np.resize(counts, size)]
+        outputs += [UOp(Op.SHL, (x, n)), UOp(Op.SHR, (x, n))]
+    agree(outputs, values, 0, 0)
+
+
+@every_width
+@every_dtype
+def test_casts_to_every_dtype(dtype: DType, target: Target) -> None:
+    """NaN becomes 0, what is too large the largest, and what is no integer is cut off."""
+    x = edges(dtype)
+    if dtype in FLOATS:
+        powers = [s * 2.0**n for n in (7, 8, 15, 16, 31, 32, 63, 64) for s in (1, -1)]
+        odd = [1 + 2.0**-8, 1 + 3 * 2.0**-8, 65519.0, 65520.0, 3.4e38, 1e-40, 1e-7, -2.9, 255.9]
+        with np.errstate(over="ignore", under="ignore"):
+            x = np.concatenate([x, np.array([*powers, *odd], np.float64).astype(dtype)])
+    u = p(0, len(x), dtype=dtype)
+    outputs = [build.cast(u, to) for to in REALS]
+    for to, got, want in zip(
+        REALS, on_cores(outputs, [x], target), by_definition(outputs, [x]), strict=True
+    ):
+        same(got, want, what=f"{dtype} to {to}")
+
+
+@every_dtype
+def test_bitcasts(dtype: DType) -> None:
+    x = edges(dtype)
+    same_width = [d for d in REALS if d.itemsize == dtype.itemsize and BOOL not in (d, dtype)]
+    for to in same_width:
+        (got,) = on_cores([build.bitcast(p(0, len(x), dtype=dtype), to)], [x])
+        assert got.tobytes() == x.tobytes(), to
+
+
+@every_width
+@every_dtype
+def test_reductions(dtype: DType, target: Target) -> None:
+    """Of rows, of columns and of all; in lanes, in unrolled vectors and in what is left."""
+    for op in MONOIDS:
+        if dtype == BOOL and op in (Op.ADD, Op.MUL):
+            continue
+        outputs = []
+        for i, shape in enumerate(((1, 1), (3, 5), (7, 67))):
+            x = p(i, *shape, dtype=dtype)
+            outputs += [build.reduce(x, op, axes) for axes in ((0,), (1,), (0, 1))]
+        values = [np.resize(draw((13,), dtype, 3), s) for s in ((1, 1), (3, 5), (7, 67))]
+        if op is Op.MUL:
+            values = [np.where(v == 0, np.ones((), dtype), v).astype(dtype) for v in values]
+        agree(outputs, values, {2: 1e-2, 4: 1e-4}.get(dtype.itemsize, 1e-12), 1e-6, target)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
+def test_extremes_meet_nan(dtype: DType) -> None:
+    x = draw((9, 40), dtype)
+    x[3, 17], x[5, 39], x[0, 0] = np.nan, np.inf, -np.inf
+    u = p(0, 9, 40, dtype=dtype)
+    agree([build.reduce(u, op, (axis,)) for op in (Op.MAX, Op.MIN) for axis in (0, 1)], [x], 0, 0)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
+def test_fma_rounds_once(dtype: DType, size: int) -> None:
+    values = [np.resize(draw((71,), dtype, i), size) for i in range(3)]
+    x, y, z = (p(i, size, dtype=dtype) for i in range(3))
+    step = 2.0 ** {FLOAT64: -52, FLOAT32: -23, FLOAT16: -10, BFLOAT16: -7}[dtype]
+    agree([UOp(Op.FMA, (x, y, z))], values, step, 0)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
+def test_powers_of_two(dtype: DType, size: int) -> None:
+    """Where the processor has an instruction, and where it has not."""
+    powers = np.array([0, -149, -1074, 127, 1023, -150, -1080, 5, 900, -130], f"i{dtype.itemsize}")
+    values = [np.resize(np.abs(draw((71,), dtype)) + 1, size), np.resize(powers, size)]
+    x, n = (p(i, size, dtype=v.dtype) for i, v in enumerate(values))
+    with np.errstate(all="ignore"):
+        agree([UOp(Op.LDEXP, (x, n))], values, 0, 0)
+
+
+def test_threefry() -> None:
+    words = [np.arange(67, dtype=np.uint32) * (i + 1) for i in range(4)]
+    src = tuple(p(i, 67, dtype=np.dtype(np.uint32)) for i in range(4))
+    agree([UOp(Op.THREEFRY, src, i) for i in range(2)], words, 0, 0)
+
+
+def texts(target: Target) -> str:
+    """One module of kernels with every op and every way through memory."""
+    graphs: list[list[UOp]] = []
+    for dtype in (BOOL, uint8.dtype, INT32, INT64, FLOAT16, BFLOAT16, FLOAT32, FLOAT64):
+        x, y = (p(i, 5, 37, dtype=dtype) for i in range(2))
+        ops = [op for op in sorted(UNARY | BINARY | COMPARE, key=str) if takes(op, dtype)]
+        ops = [op for op in ops if op in decompose.BASIC]
+        folds = [op for op in MONOIDS if dtype != BOOL or op in (Op.MAX, Op.MIN)]
+        graphs += [
+            [UOp(op, (x,) if op in UNARY else (x, y)) for op in ops],
+            [build.cast(x, to) for to in REALS],
+            [build.reduce(x, op, (1,)) for op in folds],
+        ]
+        if dtype in (BOOL, INT64, FLOAT16, FLOAT32):
+            graphs.append([move(x) for move in MOVES.values()])
+    kernels = {k.name: k for outputs in graphs for k in lower(jaxpr(outputs), target).kernels}
+    lines = [line for k in kernels.values() for line in k.text.splitlines()]
+    once = dict.fromkeys(line for line in lines if line.startswith(("declare", "attributes")))
+    return "\n".join([*(line for line in lines if line not in once), *once, ""])
+
+
+RISCV = replace(NAMED["riscv64"], features="+m,+f,+d,+v", vector_bytes=32, vector_registers=32)
+ABROAD = [*NAMED.values(), RISCV]
+CALLED = ("floor", "ceil", "roundeven", "fma", "fmaf", "fmod", "memcpy", "memset", "__truncsfhf2")
+
+
+@pytest.mark.parametrize("target", ABROAD, ids=lambda t: f"{t.triple[:7]}{t.cpu}{t.features[-9:]}")
+def test_every_target_takes_every_op(target: Target) -> None:
+    """LLVM ends the process where it cannot select an instruction: so in a child.
+
+    Nothing is called, for processors that lack some ops either, but what narrows to halves.
+    """
+    found = ChildCompiler().compile(texts(target), target)
+    assert len(found) > 10_000
+    called = [name for name in CALLED if b"\0" + name.encode() + b"\0" in found]
+    assert set(called) <= {"__truncsfhf2"}
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64, BFLOAT16, INT32, uint8.dtype, BOOL], ids=str)
+def test_shuffles_in_a_row_are_fenced_off_in_twos(dtype: DType) -> None:
+    """A square of vectors is turned in some steps; all dtypes but bool are kept apart by floats."""
+    turned = build.permute(p(0, 64, 64, dtype=dtype), (1, 0))
+    agree([turned])
+    (kernel,) = lower(jaxpr([turned]), NAMED["x86-64-v4"]).kernels
+    shuffles, fences = (kernel.text.count(f" {name}") for name in ("shufflevector", "call <"))
+    assert shuffles in (64, 24)
+    assert fences == {64: 32, 24: 8}[shuffles] * (dtype != BOOL)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+def test_vectors_of_integers_are_divided_exactly(dtype: str) -> None:
+    """All pairs of bytes; of wider ones multiples and their neighbours, and the limits."""
+    ends, rng = np.iinfo(dtype), np.random.default_rng(0)
+    if ends.bits == 8:
+        whole = np.arange(ends.min, ends.max + 1).astype(dtype)
+        a, b = (m.ravel() for m in np.meshgrid(whole, whole))
+    else:
+        b = rng.integers(ends.min, ends.max, 4096, dtype, endpoint=True)
+        b = b >> rng.integers(0, ends.bits - 1, b.size).astype(dtype)
+        b[b == 0] = 1
+        with np.errstate(over="ignore"):
+            a = rng.integers(ends.min, ends.max, b.size, dtype, endpoint=True) // b * b
+            a = a + np.resize(np.array([-1, 0, 1]).astype(dtype), b.size)
+        a[:64], b[:32] = ends.min, np.resize(np.array([1, 2, ends.max, ends.min]), 32)
+    x, y = p(0, a.size, dtype=a.dtype), p(1, a.size, dtype=a.dtype)
+    agree([UOp(Op.FLOORDIV, (x, y)), UOp(Op.MOD, (x, y))], [a, b])

@@ -1,0 +1,53 @@
+"""Bits of keys: their unsigned order is that of values, NaN last and zeros equal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.lower.graphs import by_definition, p
+from tfn.dtypes import ALL, BOOL, COMPLEXES, FLOATS, DType, highest, lowest
+from tfn.lower.codegen.sort.key_encoding import ordered, restored, whole, width
+
+REAL = tuple(d for d in ALL if d not in COMPLEXES)
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=lambda d: d.name)
+def test_the_order_of_bits_is_that_of_values(dtype: DType) -> None:
+    random = np.random.default_rng(0)
+    if dtype == BOOL:
+        x = np.array([False, True])
+    else:
+        x = random.integers(0, 256, 400 * dtype.itemsize).astype(np.uint8).view(dtype)
+        if dtype in FLOATS:
+            special = [0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan]
+        else:
+            special = [0, 1, lowest(dtype), highest(dtype)]
+        x = np.concatenate([x, np.array(special, dtype)])
+    (bits,) = by_definition([ordered(p(0, len(x), dtype=dtype))], [x])
+    assert 8 * bits.dtype.itemsize == max(width(dtype), 8)
+    with np.errstate(invalid="ignore"):
+        wide = x.astype(np.float64) if dtype in FLOATS else x
+        less = wide[:, None] < wide
+        equal = wide[:, None] == wide
+    if dtype in FLOATS:
+        less |= ~np.isnan(wide)[:, None] & np.isnan(wide)
+        equal |= np.isnan(wide)[:, None] & np.isnan(wide)
+    assert np.array_equal(bits[:, None] < bits, less)
+    assert np.array_equal(bits[:, None] == bits, equal)
+
+
+@pytest.mark.parametrize("dtype", REAL, ids=lambda d: d.name)
+def test_whole_bits_refine_the_order_and_are_those_of_one_value(dtype: DType) -> None:
+    """What has equal bits in order is together; and each value comes back."""
+    n = 400
+    bits = np.random.default_rng(1).integers(0, 256, n * dtype.itemsize).astype(np.uint8)
+    x = (bits & 1).astype(bool) if dtype == BOOL else bits.view(dtype)
+    if dtype in FLOATS:
+        special = [0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan]
+        x = np.concatenate([x, np.array(special, dtype)])
+    key = p(0, len(x), dtype=dtype)
+    plain, all_, back = by_definition([ordered(key), whole(key), restored(whole(key), dtype)], [x])
+    assert back.tobytes() == x.tobytes()
+    less = plain[:, None] < plain
+    assert (all_[:, None] < all_)[less].all()

@@ -1,0 +1,98 @@
+"""Contractions by whole matrices: after every pass, with whatever sizes and whatever follows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.lower.check_passes import check_passes
+from tests.lower.graphs import draw, jaxpr, p
+from tests.lower.test_search import run
+from tests.lower.test_split import nests
+from tests.lower.test_unit import AMX, last, product, taken
+from tfn.dtypes import BFLOAT16, FLOAT32, INT64, DType, int8, uint8
+from tfn.lower import pipeline
+from tfn.lower.codegen.linearize import linearize
+from tfn.lower.graph.packing import prepare
+from tfn.lower.loops.beam_search import candidates
+from tfn.lower.loops.heuristics import choose
+from tfn.lower.report.verify import accesses
+from tfn.trace import build
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, const
+
+SIZES = [(32, 32, 32), (17, 33, 16), (48, 100, 50), (33, 64, 31), (16, 32, 65), (70, 129, 96)]
+
+
+def checked(*outputs: UOp) -> None:
+    values = [draw(u.shape, u.dtype, i) for i, u in enumerate(jaxpr(list(outputs)).params)]
+    stages = check_passes(jaxpr(list(outputs)), values, AMX, tolerance=2e-2)
+    assert stages
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+@pytest.mark.parametrize("contract", [(1, 0), (0, 0), (1, 1)], ids=["nn", "tn", "nt"])
+def test_every_layout_and_size(sizes: tuple[int, int, int], contract: tuple[int, int]) -> None:
+    rows, depth, columns = sizes
+    a = (rows, depth) if contract[0] else (depth, rows)
+    b = (columns, depth) if contract[1] else (depth, columns)
+    x, y = p(0, *a, dtype=BFLOAT16), p(1, *b, dtype=BFLOAT16)
+    made = build.dot(x, y, ((contract[0],), (contract[1],)), dtype=FLOAT32)
+    assert taken(last(made)) == [16, 32]
+    checked(made)
+
+
+@pytest.mark.parametrize("kind", [int8.dtype, uint8.dtype], ids=str)
+def test_bytes(kind: DType) -> None:
+    for sizes in ((32, 64, 32), (19, 67, 40)):
+        checked(product(*sizes, kind))
+
+
+def test_rows_with_room_between_them() -> None:
+    """Copied first, since they push each other out of the first cache."""
+    checked(product(32, 1024, 256))
+
+
+def test_many_products_at_once() -> None:
+    x, y = p(0, 3, 20, 40, dtype=BFLOAT16), p(1, 3, 40, 33, dtype=BFLOAT16)
+    checked(build.dot(x, y, ((2,), (1,)), ((0,), (0,)), FLOAT32))
+
+
+def test_what_follows_a_sum_is_done_row_by_row() -> None:
+    bias, scale = p(2, 50), p(3, 33)
+    total = product(33, 40, 50) + build.expand(build.reshape(bias, (1, 50)), (33, 50))
+    total = total * build.expand(build.reshape(scale, (33, 1)), (33, 50))
+    checked(build.cast(build.maximum(total, const(0.0, FLOAT32, (33, 50))), BFLOAT16))
+
+
+def test_sums_that_a_mask_hides() -> None:
+    """The scores of causal attention."""
+    rows, columns = (build.iota((64, 64), axis, INT64) for axis in (0, 1))
+    checked(build.where(columns <= rows, product(64, 64, 64), const(-1.0, FLOAT32, (64, 64))))
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_nothing_is_read_beyond_the_operands(sizes: tuple[int, int, int]) -> None:
+    program = pipeline.lower(jaxpr([product(*sizes)]), AMX)
+    for kernel in program.kernels:
+        items = pipeline.instructions(kernel, AMX)
+        assert not accesses.check(items, kernel.tiles).unproved
+    assert any(u.op is Op.TILE for u in items)
+
+
+def test_there_is_one_loop_over_rows_for_all_columns() -> None:
+    items = linearize(last(product(64, 64, 96)))
+    assert sum(u.op is Op.MMA for u in items) == sum(u.op is Op.SPILL for u in items) == 4
+    assert sum(u.op is Op.TILE for u in items) == 4
+    assert sum(u.op is Op.ROW for u in items) == 4
+    assert sum(u.op is Op.LOOP for u in items) == 3  # blocks, along the sum, rows
+
+
+def test_other_loops_give_the_same_bits() -> None:
+    n = nests(*prepare([product(64, 64, 96)], AMX))[-1]
+    want = run(choose(n, AMX))
+    found = candidates(n, AMX, 4, 6)
+    assert found
+    for nest in found:
+        for got, expected in zip(run(nest), want, strict=True):
+            assert np.array_equal(got, expected)

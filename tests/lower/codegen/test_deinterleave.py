@@ -1,0 +1,117 @@
+"""Values that take turns in memory: read and written whole, and only where that is the same."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from tests.lower.check_passes import HOST, SMALL, check_passes
+from tests.lower.graphs import inputs, jaxpr, on_cores, p
+from tfn.dtypes import COMPLEX64, FLOAT64, INT64
+from tfn.lower import pipeline
+from tfn.lower.codegen.deinterleave import interleave
+from tfn.lower.target.target import Target
+from tfn.trace import build, oracle
+from tfn.trace.argument import Access
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, const
+
+
+def linear(output: UOp, target: Target = HOST) -> list[UOp]:
+    """The instructions of a function of one kernel."""
+    value = pipeline.PASSES[0].run(jaxpr([output]).function, target)
+    (stage,) = pipeline.PASSES[2].run(pipeline.PASSES[1].run(value, target), target)
+    value = stage.body
+    for step in pipeline.PASSES[3:]:
+        value = step.run(value, target)
+    return list(value)
+
+
+def strides(items: list[UOp]) -> list[tuple[Op, int, bool]]:
+    """How vectors meet memory, and whether a mask is there."""
+    return [
+        (u.op, u.arg.stride, len(u.src) > (2 if u.op is Op.LOAD else 3))
+        for u in items
+        if u.op in (Op.LOAD, Op.STORE) and u.arg.lanes > 1
+    ]
+
+
+def test_a_product_of_complex_numbers_reads_each_vector_once() -> None:
+    x, y = p(0, 64, dtype=COMPLEX64), p(1, 64, dtype=COMPLEX64)
+    found = Counter(strides(linear(x * y)))
+    vectors = 2 * 64 // (HOST.vector_bytes // 4)
+    assert found == {(Op.LOAD, 1, False): 2 * vectors, (Op.STORE, 1, False): vectors}
+
+
+@pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])
+@pytest.mark.parametrize("shape", [(16,), (37,), (3, 33), (2, 5, 7)], ids=str)
+def test_whole_vectors_and_rests(shape: tuple[int, ...], target: Target) -> None:
+    x, y = p(0, *shape, dtype=COMPLEX64), p(1, *shape, dtype=COMPLEX64)
+    outputs = [x * y, build.conj(x) + y]
+    values = [
+        (np.arange(x.size * 2) - 3.5 * i).astype(np.float32).view(np.complex64).reshape(shape)
+        for i in range(2)
+    ]
+    check_passes(jaxpr(outputs), values, target)
+    want = oracle.evaluate(outputs, {x: values[0], y: values[1]})
+    for got, expected in zip(on_cores(outputs, values), want, strict=True):
+        np.testing.assert_array_equal(got, expected)
+
+
+def test_pairs_of_real_numbers_too() -> None:
+    """As in rotary embeddings: the even and the odd elements of a row turn around each other."""
+    x, angle = p(0, 5, 96), p(1, 48)
+    even, odd = (
+        build.reshape(build.shrink(x, (0, i), (5, 96), (1, 2)), (5, 48, 1)) for i in range(2)
+    )
+    cosine, sine = (
+        build.broadcast_in_dim(UOp(op, (angle,)), (5, 48, 1), (1,)) for op in (Op.COS, Op.SIN)
+    )
+    turned = build.concat([even * cosine - odd * sine, even * sine + odd * cosine], 2)
+    outputs = [build.reshape(turned, (5, 96))]
+    values = inputs(outputs)
+    check_passes(jaxpr(outputs), values)
+    (want,) = oracle.evaluate(outputs, {x: values[0], angle: values[1]})
+    np.testing.assert_allclose(on_cores(outputs, values)[0], want, rtol=1e-5, atol=1e-6)
+
+
+BUFFER, OUT = p(0, 64, dtype=FLOAT64), p(1, 64, dtype=FLOAT64)
+BASE = const(0, INT64)
+
+
+def load(offset: int, stride: int = 2, buffer: UOp = BUFFER) -> UOp:
+    return UOp(Op.LOAD, (buffer, BASE), Access(offset, 4, stride))
+
+
+def store(offset: int, value: UOp, buffer: UOp = OUT) -> UOp:
+    return UOp(Op.STORE, (buffer, BASE, value), Access(offset, 4, 2))
+
+
+def test_what_has_no_partner_stays() -> None:
+    for items in (
+        [load(0)],
+        [load(0), load(2)],
+        [load(0, 3), load(1, 3)],
+        [load(0), load(1), store(0, load(1), BUFFER)],  # their order may matter
+        [load(0), UOp(Op.LOOP, (BASE, const(3, INT64)), 1), load(1)],  # not in one run
+    ):
+        assert interleave(items) == tuple(items)
+
+
+def test_each_has_one_partner() -> None:
+    three = [load(0), load(1), load(2)]
+    made = interleave(three)
+    assert [u.op for u in made] == [Op.LOAD, Op.LOAD, Op.SHUFFLE, Op.SHUFFLE, Op.LOAD]
+    assert made[-1] is three[-1]
+
+
+def test_stores_are_merged_where_the_later_one_was() -> None:
+    x, y = load(8), load(1)
+    items = [x, y, store(1, y), store(0, x)]
+    made = interleave(items)
+    assert made[:2] == (x, y) and [u.op for u in made[2:]] == [Op.SHUFFLE, Op.STORE] * 2
+    assert [u.arg for u in made if u.op is Op.STORE] == [Access(0, 4, 1), Access(4, 4, 1)]
+    assert made[2].arg == (0, 4, 1, 5) and made[4].arg == (2, 6, 3, 7)
+    assert made[2].src == (x, y)

@@ -1,0 +1,230 @@
+"""Instructions in order: what stands in which loop, what is carried, what is masked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.lower.check_passes import HOST, SMALL
+from tests.lower.drawn import STEPS, _sort, graphs
+from tests.lower.graphs import draw, jaxpr, matmul, p, same, softmax
+from tfn.dtypes import FLOAT32, INT32
+from tfn.lower.codegen.linearize import linearize
+from tfn.lower.fuse import boundaries, ranges
+from tfn.lower.loops import heuristics, opt_ops
+from tfn.lower.loops.opt_ops import Nest
+from tfn.lower.math import decompose
+from tfn.lower.target.target import Target
+from tfn.trace import build, interpreter
+from tfn.trace.argument import Place
+from tfn.trace.op import Op
+from tfn.trace.spec import Stage, check
+from tfn.trace.uop import UOp, const, walk
+
+Items = tuple[UOp, ...]
+both_targets = pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])
+
+
+def nests(*outputs: UOp) -> list[Nest]:
+    found = ranges.stages(boundaries.kernels(jaxpr(outputs).function, HOST))
+    return [
+        opt_ops.nest(decompose.decompose([s.body])[0])
+        for s in found
+        if isinstance(s, ranges.Stage) and s.body.op is Op.SINK
+    ]
+
+
+def only(*outputs: UOp, target: Target = HOST) -> Items:
+    (n,) = nests(*outputs)
+    return linearize(heuristics.choose(n, target))
+
+
+def depths(items: Items) -> list[tuple[int, UOp]]:
+    """Each instruction with the number of loops around it."""
+    depth, found = 0, []
+    for u in items:
+        depth -= u.op is Op.END
+        found.append((depth, u))
+        depth += u.op is Op.LOOP
+    assert depth == 0
+    return found
+
+
+def of(items: Items, op: Op) -> list[int]:
+    """The depths at which an op stands."""
+    return [depth for depth, u in depths(items) if u.op is op]
+
+
+# What stands where.
+
+
+@both_targets
+def test_what_does_not_change_in_a_loop_is_outside(target: Target) -> None:
+    x, w = p(0, 1000), p(1, 1)
+    scale = build.broadcast_to(build.unary(Op.SQRT, w), (1000,))
+    items = only(x * scale, target=target)
+    assert of(items, Op.SQRT) == [0]
+    assert 1 in of(items, Op.MUL)
+
+
+@both_targets
+def test_statistics_stand_at_the_level_of_their_row(target: Target) -> None:
+    x = p(0, 100, 333)
+    total = build.add_up(x * x, (1,), keepdims=True)
+    items = only(x * build.expand(build.unary(Op.SQRT, total), x.shape), target=target)
+    assert of(items, Op.SQRT) == [1]
+    assert of(items, Op.ACROSS) == [1]
+    assert set(of(items, Op.STORE)) <= {1, 2}
+
+
+def test_a_bias_is_read_once_for_all_rows_of_a_tile() -> None:
+    x, w, b = p(0, 24, 40), p(1, 40, 32), p(2, 32)
+    items = only(matmul(x, w) + build.broadcast_to(b, (24, 32)))
+    biases = [u for u in items if u.op is Op.LOAD and u.src[0].arg.shape == (32,)]
+    accumulators = [u for u in items if u.op is Op.ACCUMULATOR]
+    assert len(biases) * 2 <= len(accumulators)
+
+
+def test_products_are_summed_by_fma() -> None:
+    items = only(matmul(p(0, 24, 40), p(1, 40, 32)))
+    assert of(items, Op.FMA)
+    assert not [u for u in items if u.op is Op.ADD and u.dtype == FLOAT32]
+
+
+# What a loop carries.
+
+
+def test_each_register_of_a_tile_is_an_accumulator_of_the_loop() -> None:
+    (before,) = nests(matmul(p(0, 24, 40), p(1, 40, 64)))
+    n = heuristics.choose(before, HOST)
+    tile = [r.arg.size for r in n.loops if r.arg.place is Place.UPCAST]
+    items = linearize(n)
+    ends = [u for u in items if u.op is Op.END and len(u.src) > 1]
+    most = max(len(u.src) // 2 for u in ends)
+    assert most == np.prod(tile)
+    for end in ends:
+        carried = end.src[1 : 1 + len(end.src) // 2]
+        assert all(u.op is Op.ACCUMULATOR and u.src[0] is end.src[0] for u in carried)
+
+
+def test_independent_sums_hide_the_latency_of_addition() -> None:
+    items = only(build.add_up(p(0, 50, 4096), (1,)))
+    assert len(of(items, Op.ACCUMULATOR)) == 4
+    assert of(items, Op.ACROSS) == [1]  # once for each row, after its loop
+
+
+# Tails.
+
+
+def masked(items: Items) -> list[UOp]:
+    return [u for u in items if u.op in (Op.LOAD, Op.STORE) and len(u.src) > 2 + (u.op is Op.STORE)]
+
+
+@both_targets
+def test_whole_blocks_are_not_masked(target: Target) -> None:
+    assert not masked(only(p(0, 1024) * 2.0, target=target))
+
+
+@both_targets
+def test_the_rest_is_masked_by_constants(target: Target) -> None:
+    items = only(p(0, 1021) * 2.0, target=target)
+    rest = masked(items)
+    assert len(rest) == 2  # one load, one store
+    assert all(u.src[-1].op is Op.LT and u.src[-1].src[0].op is Op.LANES for u in rest)
+    assert items.index(rest[0]) > items.index(next(u for u in items if u.op is Op.LOAD))
+
+
+def test_a_rest_of_whole_vectors_needs_no_mask() -> None:
+    assert not masked(only(p(0, 1024 + 32) * 2.0))
+
+
+# The same meaning.
+
+
+def run(items: Items, tiles: list[tuple[int, int]], buffers: list[np.ndarray]) -> None:
+    check(items, Stage.LINEAR)
+    for begin, end in tiles:
+        interpreter.instructions(items, begin, end, buffers)
+
+
+def compare(n: Nest, target: Target, cuts: Callable[[int], list[tuple[int, int]]]) -> None:
+    """The list against the nest, its tiles run in the given pieces."""
+    chosen = heuristics.choose(n, target)
+    shared = bool(chosen.loops) and chosen.loops[0].arg.place is Place.PARALLEL
+    tiles = chosen.loops[0].arg.size if shared else 1
+    found = {u.arg.index: u for u in walk([n.body]) if u.op is Op.PARAM}
+    first = [
+        draw(found[i].shape, found[i].dtype, i) if i in found else np.zeros(1, FLOAT32)
+        for i in range(max(found) + 1)
+    ]
+    got, want = [b.copy() for b in first], [b.copy() for b in first]
+    interpreter.nest(n.body, want)
+    run(linearize(chosen), cuts(tiles) if shared else [(0, 1)], got)
+    for g, w in zip(got, want, strict=True):
+        same(g, w, 1e-4, 1e-4)
+
+
+def whole(tiles: int) -> list[tuple[int, int]]:
+    return [(0, tiles)]
+
+
+def backwards(tiles: int) -> list[tuple[int, int]]:
+    return [(i, i + 1) for i in reversed(range(tiles))]
+
+
+@both_targets
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 15, 16, 17, 31, 33, 64, 65, 129])
+def test_odd_sizes(n: int, target: Target) -> None:
+    x, w = p(0, 5, n), p(1, n, 7)
+    at = p(2, 3, 1, dtype=INT32)
+    outputs = [
+        p(3, n) * 2.0,
+        softmax(x),
+        matmul(x, w),
+        build.add_up(x, (0,)),
+        build.add_up(x, (1,)),
+        build.add_up(x, (0, 1)),
+        build.permute(x, (1, 0)) * 2.0,
+        build.flip(x, (1,)) + 1.0,
+        build.pad(x, (1, 2), (0, 3)),
+        build.gather(x, at, (1, n)),
+        matmul(build.permute(x, (1, 0)), x),
+        build.scatter(x, at, build.gather(x, at, (1, n)), Op.ADD),
+        build.add_up(const(0.5, FLOAT32, (n, 3)), (0,)),
+    ]
+    for output in outputs:
+        for nest in nests(output):
+            compare(nest, target, whole)
+
+
+@pytest.mark.parametrize("n", [37, 300, 1000])
+def test_a_sum_of_equal_terms_counts_the_rest(n: int) -> None:
+    """After a loop the same instruction on its accumulators is another value."""
+    x = build.expand(p(0, 1), (n,))
+    for nest in nests(build.add_up(x, (0,)) * 0.5):
+        compare(nest, HOST, whole)
+
+
+@both_targets
+def test_tiles_can_be_run_in_any_order(target: Target) -> None:
+    x, w = p(0, 33, 38), p(1, 38, 35)
+    for output in (
+        x * 2.0,
+        softmax(x),
+        matmul(x, w),
+        build.add_up(x, (0,)),
+        build.permute(x, (1, 0)),
+    ):
+        for nest in nests(output + 1.0 if output.op is Op.PERMUTE else output):
+            compare(nest, target, backwards)
+
+
+@given(graphs(steps=tuple(s for s in STEPS if s is not _sort)), st.sampled_from([HOST, SMALL]))
+@settings(max_examples=40)
+def test_any_nest(outputs: list[UOp], target: Target) -> None:
+    for nest in nests(*outputs):
+        compare(nest, target, backwards)

@@ -1,0 +1,116 @@
+"""What follows a sum is asked for before it: all of it, once, and only where that pays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.lower.check_passes import HOST, SMALL, check_passes
+from tests.lower.graphs import inputs, jaxpr, matmul, on_cores, p, params
+from tfn.lower import pipeline
+from tfn.lower.codegen.loop_scopes import NOWHERE
+from tfn.lower.codegen.prefetch import FAR, MOST, ahead
+from tfn.lower.graph.layout import LINE_BYTES
+from tfn.lower.target.target import Target
+from tfn.trace import build, oracle
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+FLOATS_PER_LINE = LINE_BYTES // 4
+
+
+def linear(outputs: list[UOp], target: Target = HOST) -> list[tuple[UOp, ...]]:
+    """The instructions of the last kernel of a function, before the pass and after it."""
+    value = pipeline.PASSES[0].run(jaxpr(outputs).function, target)
+    *_, stage = pipeline.PASSES[2].run(pipeline.PASSES[1].run(value, target), target)
+    found = [stage.body]
+    for step in pipeline.PASSES[3:]:
+        found.append(step.run(found[-1], target))
+    return found[-2:]
+
+
+def update(m: int, k: int, n: int) -> list[UOp]:
+    """Weights and their velocity, changed where their gradient is summed."""
+    x, g, w, v = p(0, k, m), p(1, k, n), p(2, m, n), p(3, m, n)
+    v = v * 0.9 + build.dot(x, g, ((0,), (0,)))
+    return [w - v * 0.1, v]
+
+
+def lines(items: Sequence[UOp], op: Op) -> Counter[tuple[UOp, UOp, int]]:
+    """Which lines of which arrays an op touches, by address."""
+    found: Counter[tuple[UOp, UOp, int]] = Counter()
+    for u in items:
+        if u.op is op:
+            found[u.src[0], u.src[1], u.arg.offset // FLOATS_PER_LINE] += 1
+    return found
+
+
+def test_each_line_that_an_optimizer_changes_is_asked_for_once() -> None:
+    before, after = linear(update(768, 128, 512))
+    end = max(i for i, u in enumerate(before) if u.op is Op.FMA)
+    changed = {key for key in lines(before[end:], Op.LOAD) if key[0].shape == (768 * 512,)}
+    asked = lines(after, Op.PREFETCH)
+    assert asked == dict.fromkeys(changed, 1) and len(asked) > 32
+    around, *_, inner = [i for i, u in enumerate(after) if u.op is Op.LOOP]
+    asks = [i for i, u in enumerate(after) if u.op is Op.PREFETCH]
+    assert around < min(asks) and max(asks) < inner
+
+
+def test_nothing_else_changes_and_operands_come_first() -> None:
+    x, w, r = p(0, 768, 128), p(1, 128, 512), p(2, 768, 512)
+    before, after = linear([matmul(x, w) + r])
+    assert Op.PREFETCH in {u.op for u in after}
+    assert Counter(before) == Counter(u for u in after if u.op is not Op.PREFETCH)
+    seen: set[UOp] = set()
+    for u in after:
+        assert all(s in seen or s.op in NOWHERE for s in u.src), u
+        seen.add(u)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "l2_bytes"),
+    [(768, 128, 512, FAR * 768 * 512 * 4), (768, 8, 512, 1 << 20), (16, 128, 16, 1 << 20)],
+    ids=["near", "short sums", "small"],
+)
+def test_not_where_it_does_not_pay(m: int, k: int, n: int, l2_bytes: int) -> None:
+    target = replace(HOST, l2_bytes=l2_bytes)
+    assert Op.PREFETCH not in {u.op for u in linear(update(m, k, n), target)[1]}
+
+
+def test_no_more_than_the_first_cache_holds_beside_the_operands(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    total = matmul(p(0, 768, 1024), p(1, 1024, 512))
+    for i in range(2, 10):
+        total = total + p(i, 768, 512)
+    assert Op.PREFETCH not in {u.op for u in linear([total])[1]}
+    monkeypatch.setattr("tfn.lower.codegen.prefetch.MOST", 1000)
+    assert sum(u.op is Op.PREFETCH for u in linear([total])[1]) > MOST
+
+
+def test_sums_without_products_are_left_alone() -> None:
+    x = p(0, 512, 4096)
+    mean = build.add_up(x, (1,)) * (1 / 4096)
+    before, after = linear([x - build.broadcast_to(build.reshape(mean, (512, 1)), x.shape)])
+    assert before == after == ahead(before, HOST)
+
+
+@pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])
+@pytest.mark.parametrize("shape", [(7, 40, 37), (13, 64, 64), (1, 70, 33), (65, 33, 1)], ids=str)
+def test_the_meaning_stays(shape: tuple[int, int, int], target: Target) -> None:
+    outputs = update(*shape)
+    far = replace(pipeline.PASSES[-1], run=lambda u, target: ahead(u, replace(target, l2_bytes=0)))
+    check_passes(jaxpr(outputs), inputs(outputs), target, (*pipeline.PASSES[:-1], far), 1e-4)
+
+
+@pytest.mark.parametrize("shape", [(511, 64, 509), (2048, 33, 257)], ids=str)
+def test_on_this_machine(shape: tuple[int, int, int]) -> None:
+    outputs = update(*shape)
+    values = inputs(outputs)
+    want = oracle.evaluate(outputs, dict(zip(params(outputs), values, strict=True)))
+    for got, expected in zip(on_cores(outputs, values), want, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)

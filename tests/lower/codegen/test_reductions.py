@@ -1,0 +1,186 @@
+"""Loops that carry values: an accumulator for each sum that runs beside others."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.lower.check_passes import HOST
+from tests.lower.graphs import draw, jaxpr, p, same
+from tfn.dtypes import FLOAT32, INT32
+from tfn.lower.codegen.linearize import linearize
+from tfn.lower.fuse import boundaries, ranges
+from tfn.lower.loops import opt_ops
+from tfn.lower.loops.opt_ops import Nest
+from tfn.lower.math import decompose
+from tfn.trace import build, interpreter
+from tfn.trace.argument import Place
+from tfn.trace.jaxpr import function
+from tfn.trace.op import MONOIDS, Op
+from tfn.trace.uop import UOp, walk
+
+
+def nest(*outputs: UOp) -> Nest:
+    (stage,) = ranges.stages(boundaries.kernels(jaxpr(outputs).function, HOST))
+    assert isinstance(stage, ranges.Stage)
+    return opt_ops.nest(decompose.decompose([stage.body])[0])
+
+
+def fold_range(n: Nest) -> UOp:
+    return opt_ops.folds(n.body)[0].src[-1]
+
+
+def run(n: Nest) -> None:
+    """Buffers after the list must be those after the nest."""
+    sizes = {u.arg.index: u.shape for u in walk([n.body]) if u.op is Op.PARAM}
+    first = [draw(sizes[i], FLOAT32, i) for i in range(len(sizes))]
+    got, want = [b.copy() for b in first], [b.copy() for b in first]
+    interpreter.nest(n.body, want)
+    interpreter.instructions(linearize(n), 0, 1, got)
+    for g, w in zip(got, want, strict=True):
+        same(g, w, 1e-4, 1e-4)
+
+
+def count(n: Nest, op: Op) -> int:
+    return sum(u.op is op for u in linearize(n))
+
+
+def test_unrolled_outputs_have_sums_of_their_own() -> None:
+    n = nest(build.add_up(p(0, 6, 40), (1,)))
+    n, _, _ = opt_ops.split(n, n.loops[0], 3, Place.UPCAST)
+    assert count(n, Op.ACCUMULATOR) == 3
+    assert count(n, Op.LOOP) == 2, "one loop for all three, in one over blocks"
+    run(n)
+
+
+def test_an_unrolled_reduction_has_several_sums_that_meet_as_a_tree() -> None:
+    n = nest(build.add_up(p(0, 40), (0,)))
+    n, _, _ = opt_ops.split(n, fold_range(n), 4, Place.UPCAST)
+    assert count(n, Op.ACCUMULATOR) == 4
+    run(n)
+
+
+@pytest.mark.parametrize("op", MONOIDS)
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 31, 32, 33, 100])
+def test_lanes_and_a_rest(op: Op, size: int) -> None:
+    """What is beyond the end must not count, whatever the monoid."""
+    n = nest(build.reduce(p(0, 3, size), op, (1,)))
+    if size > 1:
+        n, _ = opt_ops.tile(n, fold_range(n), 2, 4)
+        assert count(n, Op.ACROSS) == 1
+    run(n)
+
+
+SPECIAL = [
+    [math.nan] * 100,
+    [-math.inf] * 100,
+    [0.0, -0.0] * 50,
+    [1.0] * 40 + [math.nan] + [2.0] * 10 + [math.nan] * 49,
+    [*range(50), *range(50)],
+]
+"""Rows of which all, or many, are as good as the best."""
+
+
+@pytest.mark.parametrize("op", [Op.MAX, Op.MIN])
+@pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 17, 31, 32, 33, 100])
+@pytest.mark.parametrize("lanes", [1, 4])
+def test_the_place_of_an_extreme_is_the_first(op: Op, size: int, lanes: int) -> None:
+    n = nest(build.reduce(p(0, len(SPECIAL), size), op, (1,), index=INT32))
+    if size > 1:
+        n, _ = opt_ops.tile(n, fold_range(n), 2, lanes)
+    rows = np.array(SPECIAL, np.float32)[:, :size]
+    got = np.zeros(len(SPECIAL), np.int32)
+    interpreter.instructions(linearize(n), 0, 1, [got, rows.ravel().copy()])
+    assert got.tolist() == (np.argmax if op is Op.MAX else np.argmin)(rows, 1).tolist()
+
+
+def test_places_are_counted_once_for_all_vectors() -> None:
+    """Beside it a vector takes a load, two comparisons, and two choices."""
+    n = nest(build.reduce(p(0, 640), Op.MAX, (0,), index=INT32))
+    n, _ = opt_ops.tile(n, fold_range(n), 4, 16)
+    items = linearize(n)
+    start = next(i for i, u in enumerate(items) if u.op is Op.LOOP)
+    inside = items[start : next(i for i, u in enumerate(items) if u.op is Op.END)]
+    assert sum(u.op is Op.WHERE for u in inside) == 8
+    assert sum(u.op in (Op.CAST, Op.SPLAT) for u in inside) == 2
+
+
+def test_places_with_lanes_along_the_output() -> None:
+    n = nest(build.cast(build.reduce(p(0, 23, 37), Op.MAX, (0,), index=INT32), FLOAT32))
+    n, _ = opt_ops.tile(n, n.loops[0], 2, 8)
+    assert count(n, Op.ACROSS) == 0
+    run(n)
+
+
+def test_places_after_splits_in_splits() -> None:
+    """With rests that are neither whole blocks nor whole vectors."""
+    n = nest(build.cast(build.reduce(p(0, 3, 60), Op.MIN, (1,), index=INT32), FLOAT32))
+    n, _, inner = opt_ops.split(n, fold_range(n), 20, Place.LOOP)
+    n, _ = opt_ops.tile(n, inner, 2, 4)
+    run(n)
+
+
+def test_both_the_output_and_the_reduction_unrolled() -> None:
+    n = nest(build.add_up(p(0, 7, 23), (1,)))
+    n, _, _ = opt_ops.split(n, n.loops[0], 3, Place.UPCAST)
+    n, _, _ = opt_ops.split(n, fold_range(n), 5, Place.UPCAST)
+    run(n)
+
+
+def test_lanes_along_the_output() -> None:
+    n = nest(build.add_up(p(0, 23, 37), (0,)))
+    n, _ = opt_ops.tile(n, n.loops[0], 2, 8)
+    assert count(n, Op.ACROSS) == 0
+    run(n)
+
+
+def test_several_reduced_axes_are_loops_in_loops() -> None:
+    n = nest(build.add_up(p(0, 3, 5, 4, 6), (1, 3)))
+    assert count(n, Op.LOOP) == 4
+    run(n)
+
+
+def test_a_sum_of_products_is_fused_and_a_masked_one_is_not() -> None:
+    x, y = p(0, 33), p(1, 33)
+    n = nest(build.add_up(x * y, (0,)))
+    assert count(n, Op.FMA) == 1
+    tiled, _ = opt_ops.tile(n, fold_range(n), 1, 8)
+    assert count(tiled, Op.WHERE) == 1, "the rest"
+    run(n)
+    run(tiled)
+
+
+def test_a_reduction_in_a_reduction() -> None:
+    x = p(0, 5, 9)
+    top = build.reduce(x, Op.MAX, (1,), keepdims=True)
+    n = nest(build.add_up(x - build.expand(top, x.shape), (0, 1)))
+    run(n)
+
+
+# Recurrences.
+
+
+def recurrence(size: int, length: int) -> Nest:
+    c, x = p(0, size), p(1, size)
+    step = function([c * 0.5 + x, c], (c.arg, x.arg))
+    return nest(*build.scan(step, [], [c], [p(1, length, size)], length))
+
+
+def test_a_recurrence_carries_one_value_for_each_coordinate() -> None:
+    n = recurrence(32, 6)
+    plain = count(n, Op.ACCUMULATOR)
+    assert plain == 1
+    loop = next(r for r in n.loops if r.arg.size == 32)
+    unrolled, _ = opt_ops.tile(n, loop, 2, 8)
+    assert count(unrolled, Op.ACCUMULATOR) == 2
+
+
+@pytest.mark.parametrize("size", [1, 7, 32, 33])
+def test_a_recurrence_in_vectors_with_a_rest(size: int) -> None:
+    n = recurrence(size, 5)
+    run(n)
+    if size > 1:
+        loop = next(r for r in n.loops if r.arg.size == size)
+        run(opt_ops.tile(n, loop, 2, 8)[0])

@@ -1,0 +1,46 @@
+"""Squares of vectors, turned in registers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.lower.graphs import agree, p
+from tfn.dtypes import BFLOAT16, BOOL, FLOAT32, FLOAT64, INT32, DType
+from tfn.lower.codegen.register_transpose import transpose
+from tfn.trace import build
+from tfn.trace.argument import Param
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+
+@pytest.mark.parametrize("n", [1, 2, 4, 8, 16])
+def test_rows_become_columns(n: int) -> None:
+    rows = [UOp(Op.PARAM, (), Param(i, (n,), FLOAT32)) for i in range(n)]
+    value = np.arange(n * n, dtype=np.float32).reshape(n, n)
+    values = dict(zip(rows, value, strict=True))
+    made: list[UOp] = []
+
+    def add(u: UOp) -> UOp:
+        a, b = (values[s] for s in u.src)
+        values[u] = np.concatenate([a, b])[list(u.arg)]
+        made.append(u)
+        return u
+
+    columns = transpose(rows, add)
+    assert np.array_equal([values[u] for u in columns], value.T)
+    assert len(made) == n * n.bit_length() - n, "n shuffles for each doubling"
+    assert transpose(rows, add) == columns, "the rows themselves are not touched"
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (33, 50), (1, 70), (64, 17), (3, 40, 21)])
+@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64, INT32, BOOL, BFLOAT16], ids=lambda d: d.name)
+def test_transposes_on_this_machine(shape: tuple[int, ...], dtype: DType) -> None:
+    x = p(0, *shape, dtype=dtype)
+    order = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+    agree([build.permute(x, order)])
+
+
+def test_a_turned_operand_beside_a_straight_one() -> None:
+    x, y = p(0, 40, 50), p(1, 50, 40)
+    agree([build.permute(x, (1, 0)) + y, build.permute(x, (1, 0)) * y])

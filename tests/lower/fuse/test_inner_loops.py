@@ -1,0 +1,185 @@
+"""Small loops in one kernel: which they are, and that each element goes its own way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from tests.lower.check_passes import HOST
+from tests.lower.drawn import ELEMENTWISE, LOOPS, graphs
+from tests.lower.graphs import agree, draw, jaxpr, matmul, p, params
+from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, DType
+from tfn.lower.fuse import boundaries, ranges
+from tfn.lower.fuse.inner_loops import SMALL
+from tfn.lower.pipeline import lower
+from tfn.lower.program import Launch
+from tfn.trace import build
+from tfn.trace.jaxpr import function
+from tfn.trace.op import Op
+from tfn.trace.spec import Stage, check
+from tfn.trace.uop import UOp, const, walk
+
+
+def body(own: Sequence[UOp], *outputs: UOp) -> UOp:
+    return function(outputs, tuple(u.arg for u in own))
+
+
+def kernels(*outputs: UOp) -> int | None:
+    """How many kernels, None if there is a loop around some."""
+    steps = lower(jaxpr(outputs), HOST).steps
+    return len(steps) if all(isinstance(s, Launch) for s in steps) else None
+
+
+def scanned(*shape: int, length: int = 5, reverse: bool = False) -> list[UOp]:
+    """c -> c * w + x, with its old values beside."""
+    c, x, w = p(1, *shape), p(2, *shape), p(0, *shape)
+    step = body([w, c, x], c * w + x, c)
+    return build.scan(step, [w], [p(1, *shape)], [p(2, length, *shape)], length, reverse)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5), (67,), (2, 40)])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("length", [2, 3, 17])
+def test_a_scan_of_elements_is_one_kernel(
+    shape: tuple[int, ...], reverse: bool, length: int
+) -> None:
+    outputs = scanned(*shape, length=length, reverse=reverse)
+    assert kernels(*outputs) == 1
+    agree(outputs, rtol=1e-3, atol=1e-3)
+
+
+def test_only_what_is_wanted_is_stored() -> None:
+    last, old = scanned(3, 5)
+    for wanted in ([last], [old], [old, last]):
+        (stage,) = ranges.stages(boundaries.kernels(jaxpr(wanted).function, HOST))
+        assert isinstance(stage, ranges.Stage) and stage.written == len(wanted)
+        check([stage.body], Stage.RANGES)
+        agree(wanted, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16, FLOAT64, INT32], ids=lambda d: d.name)
+def test_carries_of_every_kind(dtype: DType) -> None:
+    c, x = p(0, 20, dtype=dtype), p(1, 20, dtype=dtype)
+    step = body([c, x], x - c, build.maximum(c, x))
+    outputs = build.scan(step, [], [c], [p(1, 4, 20, dtype=dtype)], 4)
+    assert kernels(*outputs) == 1
+    agree(outputs, rtol=2e-2 if dtype.itemsize == 2 else 1e-6)
+
+
+def test_scalars_beside_arrays() -> None:
+    """A counter and a factor are one for all elements."""
+    k, i, c = p(0), p(1, dtype=INT32), p(2, 30)
+    step = body([k, i, c], i + 1, c * build.broadcast_to(k, (30,)))
+    agree(build.scan(step, [k], [i, c], [], 6))
+
+
+def test_carries_that_change_places() -> None:
+    a, b = p(0, 33), p(1, 33)
+    outputs = build.scan(body([a, b], b, a + b), [], [a, b], [], 7)
+    assert kernels(*outputs) == 1
+    agree(outputs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 9])
+def test_while_of_scalars(limit: int) -> None:
+    n, i, c = p(0, dtype=INT32), p(1, dtype=INT32), p(2)
+    cond = body([n, i, c], i < n)
+    step = body([p(0, dtype=INT32), p(1)], p(0, dtype=INT32) + 1, p(1) * 1.5 + 1.0)
+    outputs = build.repeat_while(cond, step, [n], [], [const(0, INT32), p(1)])
+    assert kernels(*outputs) is not None
+    agree(outputs, [np.array(limit, np.int32), np.array(0.5, np.float32)])
+
+
+# What needs a loop around kernels.
+
+
+def test_bodies_that_mix_elements_are_not_local() -> None:
+    c = p(0, 4, 4)
+    for step in (
+        body([c], matmul(c, c) * 0.1),
+        body([c], build.permute(c, (1, 0)) * 1.5),
+        body([c], build.flip(c, (0,)) + 1.0),
+        body([c], c * build.expand(build.add_up(c, (0,), keepdims=True), (4, 4)) * 0.1),
+    ):
+        outputs = build.scan(step, [], [c], [], 3)
+        assert kernels(*outputs) is None
+        agree(outputs, rtol=1e-3, atol=1e-3)
+
+
+def test_carries_of_two_shapes_are_not_local() -> None:
+    a, b = p(0, 4), p(1, 5)
+    outputs = build.scan(body([a, b], a * 2.0, b + 1.0), [], [a, b], [], 3)
+    assert kernels(*outputs) is None
+    agree(outputs)
+
+
+def test_large_bodies_are_not_unrolled_into_one_kernel() -> None:
+    c = p(0, 4)
+    x = c
+    for _ in range(SMALL // 2):
+        x = x * 0.99 + 0.01
+    outputs = build.scan(body([c], x + c), [], [c], [], 3)
+    assert kernels(*outputs) is None
+    agree(outputs, rtol=1e-3)
+
+
+@pytest.mark.parametrize("length", [0, 1])
+def test_loops_that_are_none(length: int) -> None:
+    agree(scanned(3, 5, length=length))
+
+
+# In registers.
+
+
+def test_carries_are_never_stored_between_iterations() -> None:
+    (stage,) = ranges.stages(boundaries.kernels(jaxpr(scanned(64)[:1]).function, HOST))
+    assert isinstance(stage, ranges.Stage)
+    stores = [u for u in walk([stage.body]) if u.op is Op.STORE]
+    assert len(stores) == 1
+    (program,) = {launch.kernel.text for launch in lower(jaxpr(scanned(64)[:1]), HOST).launches}
+    assert program.count("store ") + program.count("masked.store") <= 4
+
+
+@given(graphs(most=4, steps=ELEMENTWISE + LOOPS * 6))
+@settings(max_examples=60)
+def test_any_loop_of_elements(outputs: list[UOp]) -> None:
+    values = [draw(u.shape, u.dtype, i) for i, u in enumerate(params(outputs))]
+    agree(outputs, values, 1e-3, 1e-3)
+
+
+def test_long_loops_stay_loops() -> None:
+    texts = set()
+    for length in (100, 999):
+        (launch,) = lower(jaxpr(scanned(64, length=length)), HOST).launches
+        texts.add(launch.kernel.text.count("\n"))
+    assert len(texts) == 1
+    agree(
+        build.scan(
+            body([p(0, 9)], p(0, 9) * 0.5 + const(1.0, FLOAT32, (9,))), [], [p(0, 9)], [], 999
+        )
+    )
+
+
+@pytest.mark.parametrize("shape", [(1,), (3, 5), (67,), (4, 33)])
+@pytest.mark.parametrize("table", [(1,), (11,), (7, 3)])
+def test_elements_of_what_stays_the_same_are_looked_up(
+    shape: tuple[int, ...], table: tuple[int, ...]
+) -> None:
+    """c -> table[c] + x, a walk along pointers."""
+    w, c, x = p(0, *table, dtype=INT32), p(1, *shape, dtype=INT32), p(2, *shape, dtype=INT32)
+    at = build.broadcast_in_dim(c, (*shape, len(table)), range(len(shape)))
+    found = build.reshape(build.gather(w, at, (1,) * len(table)), shape)
+    outputs = build.scan(body([w, c, x], found + x, c), [w], [c], [p(2, 4, *shape, dtype=INT32)], 4)
+    assert kernels(*outputs) == 1
+    rng = np.random.default_rng(0)
+    agree(outputs, [rng.integers(-2, 12, s).astype(np.int32) for s in (table, shape, (4, *shape))])
+
+
+def test_what_changes_is_not_looked_up_in_one_kernel() -> None:
+    c, x = p(1, 67, dtype=INT32), p(2, 67, dtype=INT32)
+    found = build.reshape(build.gather(c, build.reshape(x, (67, 1)), (1,)), (67,))
+    turns = build.scan(body([c, x], found, c), [], [c], [p(2, 4, 67, dtype=INT32)], 4)
+    assert kernels(*turns) is None

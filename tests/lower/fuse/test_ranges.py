@@ -1,0 +1,362 @@
+"""Movement as index arithmetic: where each element comes from, what is gated, what is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from tests.lower.check_passes import HOST
+from tests.lower.drawn import graphs
+from tests.lower.graphs import by_definition, draw, inputs, jaxpr, matmul, p, params, same
+from tfn.dtypes import FLOAT32, INT32
+from tfn.lower.fuse import boundaries
+from tfn.lower.fuse.ranges import Stage, stages
+from tfn.lower.loops import opt_ops
+from tfn.lower.report.print import nest as picture
+from tfn.trace import build, interpreter
+from tfn.trace.argument import Conv
+from tfn.trace.interpreter import _Grid
+from tfn.trace.op import Op
+from tfn.trace.spec import Stage as SpecStage
+from tfn.trace.spec import check
+from tfn.trace.uop import UOp, const, walk
+
+X = p(0, 5, 7)
+
+
+def stages_of(*outputs: UOp) -> list[Stage]:
+    return [
+        s for s in stages(boundaries.kernels(jaxpr(outputs).function, HOST)) if isinstance(s, Stage)
+    ]
+
+
+def only(*outputs: UOp) -> Stage:
+    (stage,) = stages_of(*outputs)
+    return stage
+
+
+def picture_of(*outputs: UOp, names: str = "yx") -> str:
+    return picture.nest(opt_ops.nest(only(*outputs).body), list(names))
+
+
+def loads(stage: Stage) -> list[UOp]:
+    return [u for u in walk([stage.body]) if u.op is Op.LOAD]
+
+
+# fmt: off
+MOVES: dict[str, Callable[[UOp], UOp]] = {
+    "reshape": lambda x: build.reshape(x, (7, 5)),
+    "reshape to a line": lambda x: build.reshape(x, (35,)),
+    "reshape with ones": lambda x: build.reshape(x, (1, 5, 1, 7, 1)),
+    "reshape of a transpose": lambda x: build.reshape(build.permute(x, (1, 0)), (5, 7)),
+    "permute": lambda x: build.permute(x, (1, 0)),
+    "permute three": lambda x: build.permute(build.reshape(x, (5, 1, 7)), (2, 0, 1)),
+    "expand": lambda x: build.expand(build.reshape(x, (5, 1, 7)), (5, 3, 7)),
+    "expand one": lambda x: build.expand(build.shrink(x, (2, 3), (3, 4)), (4, 6)),
+    "pad": lambda x: build.pad(x, (1, 2), (3, 0)),
+    "pad between": lambda x: build.pad(x, (0, 1), (2, 0), (2, 1)),
+    "pad with a value": lambda x: build.pad(x, (1, 0), (0, 1), (0, 1), const(3.5, FLOAT32)),
+    "pad with a computed value": lambda x: build.pad(
+        x, (1, 0), (0, 1), None, build.add_up(x, (0, 1))),
+    "pad twice": lambda x: build.pad(build.pad(x, (1, 0), (0, 2)), (0, 3), (1, 0)),
+    "pad and cut": lambda x: build.pad_or_crop(x, (-1, 2), (2, -3)),
+    "shrink": lambda x: build.shrink(x, (1, 2), (4, 6)),
+    "shrink by steps": lambda x: build.shrink(x, (0, 1), (5, 7), (2, 3)),
+    "shrink to one": lambda x: build.shrink(x, (4, 6), (5, 7)),
+    "flip": lambda x: build.flip(x, (1,)),
+    "flip all": lambda x: build.flip(x, (0, 1)),
+    "flip every other": lambda x: build.shrink(build.flip(x, (1,)), (0, 0), (5, 7), (1, 2)),
+    "concat": lambda x: build.concat([x, build.shrink(x, (0, 0), (2, 7)), x], 0),
+    "concat along the last": lambda x: build.concat([x, build.flip(x, (0,))], 1),
+    "concat with nothing": lambda x: build.concat([x, build.shrink(x, (0, 0), (0, 7)), x], 0),
+    "concat of one row each": lambda x: build.concat(
+        [build.shrink(x, (i, 0), (i + 1, 7)) for i in range(4)], 0),
+    "pad of a concat of a flip": lambda x: build.pad(
+        build.concat([build.flip(x, (0,)), x], 0), (1, 1), (1, 1)),
+    "iota": lambda x: build.iota((5, 7), 1, FLOAT32) * 10.0 + build.iota((5, 7), 0, FLOAT32) + x,
+}
+# fmt: on
+
+
+@pytest.mark.parametrize("name", MOVES)
+def test_each_element_comes_from_its_place(name: str) -> None:
+    made = MOVES[name](X)
+    value = np.arange(35, dtype=np.float32).reshape(5, 7) + 1
+    found = run([made], [value])
+    same(found[0], by_definition([made], [value])[0], 1e-6)
+
+
+def run(outputs: list[UOp], values: list[np.ndarray]) -> list[np.ndarray]:
+    """The outputs after `ranges`, each kernel evaluated by the interpreter."""
+    function = boundaries.kernels(jaxpr(outputs).function, HOST)
+    memory = {u: v.reshape(-1) for u, v in zip(params(outputs), values, strict=True)}
+    for stage in stages(function):
+        assert isinstance(stage, Stage)
+        check([stage.body], SpecStage.RANGES)
+        for u in stage.operands:
+            memory.setdefault(u, np.full(u.size, 113, u.dtype))
+        interpreter.nest(stage.body, [memory[u] for u in stage.operands])
+    return [memory.get(u, np.zeros(0, u.dtype)).reshape(u.shape) for u in function.src]
+
+
+# What nests look like: each is to be read.
+
+
+def test_a_transpose() -> None:
+    assert (
+        picture_of(build.permute(X, (1, 0)) * 2.0)
+        == """\
+for r0 in 7:
+  for r1 in 5:
+    y[r0 * 5 + r1] = x[r1 * 7 + r0] * 2.0"""
+    )
+
+
+def test_a_flip_counts_down() -> None:
+    assert (
+        picture_of(build.flip(p(0, 9), (0,)) + 1.0)
+        == """\
+for r0 in 9:
+  y[r0] = x[8 - r0] + 1.0"""
+    )
+
+
+def test_a_reshape_of_whole_axes_is_no_arithmetic() -> None:
+    assert (
+        picture_of(build.reshape(X + 1.0, (35,)))
+        == """\
+for r0 in 35:
+  y[r0] = x[r0] + 1.0"""
+    )
+
+
+def test_a_sum_over_a_broadcast_axis_reads_no_more() -> None:
+    x = build.expand(build.reshape(p(0, 5), (5, 1)), (5, 3))
+    assert (
+        picture_of(build.reduce(x, Op.MAX, (1,)))
+        == """\
+for r0 in 5:
+  v0:f32 = -inf
+  for r1 in 3:
+    v0 = max(v0, x[r0])
+  y[r0] = v0"""
+    )
+
+
+def test_a_product() -> None:
+    assert (
+        picture_of(matmul(p(0, 3, 4), p(1, 4, 5)), names="yab")
+        == """\
+for r0 in 3:
+  for r1 in 5:
+    v0:f32 = 0.0
+    for r2 in 4:
+      v0 += a[r0 * 4 + r2] * b[r2 * 5 + r1]
+    y[r0 * 5 + r1] = v0"""
+    )
+
+
+# Gates.
+
+
+def test_padding_gates_the_loads_beneath_it() -> None:
+    (load,) = loads(only(build.pad(X, (1, 2), (3, 0))))
+    assert len(load.src) == 3
+    (bare,) = loads(only(build.shrink(build.pad(X, (1, 2), (3, 0)), (1, 2), (6, 9))))
+    assert len(bare.src) == 2, "what is cut off again needs no gate"
+
+
+def test_a_gated_load_that_gives_zero_is_the_value() -> None:
+    stage = only(build.pad(X, (1, 2), (3, 0)))
+    assert not any(u.op is Op.WHERE for u in walk([stage.body]))
+    stage = only(build.pad(X, (1, 2), (3, 0), None, const(1.0, FLOAT32)))
+    assert any(u.op is Op.WHERE for u in walk([stage.body]))
+
+
+def check_addresses(stage: Stage, buffers: list[np.ndarray]) -> None:
+    """Every element that is read or written, where its gate holds, is in its buffer."""
+    for u in walk([stage.body]):
+        if u.op in (Op.LOAD, Op.STORE):
+            gate = u.src[3:] if u.op is Op.STORE else u.src[2:]
+            ranges = [r for r in walk([u.src[1], *gate]) if r.op is Op.RANGE]
+            grid = _Grid(ranges, {}, buffers)
+            index = grid.evaluate(u.src[1])
+            open_ = grid.evaluate(gate[0]) if gate else np.array(True)
+            index, open_ = np.broadcast_arrays(index, open_)
+            inside = (index >= 0) & (index < u.src[0].size)
+            assert (inside | ~open_).all(), u
+
+
+@given(graphs())
+@settings(max_examples=60)
+def test_nothing_is_read_or_written_out_of_bounds(outputs: list[UOp]) -> None:
+    function = boundaries.kernels(jaxpr(outputs).function, HOST)
+    values = inputs(outputs)
+    memory = {u: v.reshape(-1) for u, v in zip(params(outputs), values, strict=True)}
+    for stage in stages(function):
+        assert isinstance(stage, Stage)
+        for u in stage.operands:
+            memory.setdefault(u, np.full(u.size, 113, u.dtype))
+        buffers = [memory[u] for u in stage.operands]
+        if stage.body.op is Op.SINK:
+            check_addresses(stage, buffers)
+            interpreter.nest(stage.body, buffers)
+
+
+# Sums.
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float64], ids=lambda d: d.__name__)
+@pytest.mark.parametrize("op", [Op.ADD, Op.MUL, Op.MAX, Op.MIN])
+def test_reductions(op: Op, dtype: type) -> None:
+    x = p(0, 5, 7, 3, dtype=np.dtype(dtype))
+    outputs = [build.reduce(x, op, axes) for axes in ((0,), (1,), (2,), (0, 2), (0, 1, 2))]
+    value = (draw((5, 7, 3), np.dtype(dtype)) * 0.5).astype(dtype)
+    for got, want in zip(run(outputs, [value]), by_definition(outputs, [value]), strict=True):
+        same(got, want, 1e-2 if dtype is np.float16 else 1e-9)
+
+
+def test_ranges_of_one_iteration_are_none() -> None:
+    stage = only(build.add_up(p(0, 1, 7, 1), (0, 2)))
+    sizes = [u.arg.size for u in walk([stage.body]) if u.op is Op.RANGE]
+    assert sizes == [7]
+    assert not any(u.op is Op.FOLD for u in walk([stage.body]))
+
+
+def test_reductions_of_nothing() -> None:
+    x = p(0, 0, 4)
+    outputs = [build.reduce(x, op, (0,)) for op in (Op.ADD, Op.MUL, Op.MAX, Op.MIN)]
+    value = np.zeros((0, 4), np.float32)
+    for got, want in zip(run(outputs, [value]), by_definition(outputs, [value]), strict=True):
+        same(got, want)
+
+
+CONVOLUTIONS = {
+    "plain": (
+        (2, 6, 5, 3),
+        (2, 3, 3, 4),
+        Conv((1, 1), ((0, 0),) * 2, (1, 1), (1, 1), 1, 1, FLOAT32),
+    ),
+    "strided and dilated": (
+        (1, 9, 8, 2),
+        (2, 2, 2, 3),
+        Conv((2, 3), ((1, 0), (0, 2)), (1, 1), (3, 2), 1, 1, FLOAT32),
+    ),
+    "spread and cropped": (
+        (1, 4, 4, 2),
+        (3, 2, 2, 3),
+        Conv((1, 2), ((-1, 1), (0, -1)), (2, 3), (1, 1), 1, 1, FLOAT32),
+    ),
+    "grouped": (
+        (2, 4, 4, 6),
+        (2, 2, 3, 4),
+        Conv((1, 1), ((0, 0),) * 2, (1, 1), (1, 1), 2, 1, FLOAT32),
+    ),
+    "batch grouped": (
+        (4, 4, 4, 3),
+        (2, 2, 3, 4),
+        Conv((1, 1), ((0, 0),) * 2, (1, 1), (1, 1), 1, 2, FLOAT32),
+    ),
+    "one axis": ((2, 9, 3), (4, 3, 5), Conv((2,), ((2, 1),), (1,), (1,), 1, 1, FLOAT32)),
+    "no places": ((2, 2, 3), (4, 3, 5), Conv((2,), ((0, 0),), (1,), (1,), 1, 1, FLOAT32)),
+}
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name: str) -> None:
+    x, w, arg = CONVOLUTIONS[name]
+    u = build.conv(p(0, *x), p(1, *w), arg)
+    values = inputs([u])
+    same(run([u], values)[0], by_definition([u], values)[0], 1e-4, 1e-4)
+
+
+# Irregular access.
+
+
+@pytest.mark.parametrize("far", [0, 100, -100])
+def test_gathers_are_clamped(far: int) -> None:
+    x, at = p(0, 6, 5), p(1, 3, 2, dtype=INT32)
+    outputs = [
+        build.gather(x, at, (2, 3)),
+        build.gather(x, build.reshape(at, (3, 2, 1)), (1, 5)),
+        build.gather(x, build.reshape(at, (6, 1)), (6, 5)),
+        build.gather(x, build.pad(at, (3, 0), (0, 0)), (1, 1)),
+    ]
+    values = [draw((6, 5), FLOAT32), np.array([[0, 4], [5, 1], [2, 3]], np.int32) + far]
+    for got, want in zip(run(outputs, values), by_definition(outputs, values), strict=True):
+        same(got, want)
+
+
+@pytest.mark.parametrize("op", [Op.ADD, Op.MUL, Op.MAX, Op.MIN, Op.WHERE])
+def test_scatters_happen_in_order_and_drop_what_does_not_fit(op: Op) -> None:
+    x, at, u = p(0, 6, 5), p(1, 4, 1, dtype=INT32), p(2, 4, 2, 5)
+    made = build.scatter(x, at, u, op)
+    values = [
+        draw((6, 5), FLOAT32),
+        np.array([[1], [5], [1], [-1]], np.int32),
+        draw((4, 2, 5), FLOAT32, 1),
+    ]
+    same(run([made], values)[0], by_definition([made], values)[0], 1e-6)
+    copied, updated = stages_of(made)
+    assert opt_ops.in_order(copied.body) == frozenset()
+    assert (
+        len(opt_ops.in_order(updated.body)) == 2
+    )  # the points, and the rows of windows that overlap
+
+
+@pytest.mark.parametrize("op", [Op.ADD, Op.WHERE])
+def test_windows_that_overlap_are_put_point_by_point(op: Op) -> None:
+    """Never element by element of the window, or by several threads."""
+    rng = np.random.default_rng(0)
+    x, at, u = p(0, 40, 64), p(1, 30, 2, dtype=INT32), p(2, 30, 6, 64)
+    starts = np.stack([rng.integers(0, 35, 30), np.zeros(30)], 1).astype(np.int32)
+    values = [draw((40, 64), FLOAT32), starts, draw((30, 6, 64), FLOAT32, 1)]
+    made = build.scatter(x, at, u, op)
+    same(run([made], values)[0], by_definition([made], values)[0], 1e-6)
+    _, updated = stages_of(made)
+    assert len(opt_ops.in_order(updated.body)) == 2  # columns are whole: they never overlap
+    whole = build.scatter(x, p(1, 30, 1, dtype=INT32), p(2, 30, 1, 64), op)
+    assert len(opt_ops.in_order(stages_of(whole)[1].body)) == 1
+
+
+@pytest.mark.parametrize("op", [Op.ADD, Op.MUL])
+def test_equal_updates_count_each(op: Op) -> None:
+    """Nothing in the loop depends on its range: position and value are constants."""
+    zero = build.zeros((3, 1), INT32)
+    made = build.scatter(p(0, 4), zero, const(3.0, FLOAT32, (3, 1)), op)
+    values = [draw((4,), FLOAT32)]
+    same(run([made], values)[0], by_definition([made], values)[0], 1e-6)
+
+
+def test_scatter_in_batches() -> None:
+    x, at, u = p(0, 3, 4), p(1, 3, 5, 1, dtype=INT32), p(2, 3, 5, 1)
+    made = build.scatter(x, at, u, Op.ADD, batch=1)
+    values = inputs([made])
+    same(run([made], values)[0], by_definition([made], values)[0], 1e-6)
+
+
+def test_a_sort_is_a_kernel_by_itself_with_scratch() -> None:
+    stage = only(*build.sort([p(0, 3, 8), p(1, 3, 8, dtype=INT32)]))
+    assert stage.body.op is Op.TUPLE and stage.written == 3
+    shapes = [u.shape for u in stage.operands]
+    assert shapes == [(3, 8), (3, 8), (3 * 8,), (3, 8), (3, 8)]
+
+
+def test_no_kernel_for_no_elements() -> None:
+    assert stages_of(p(0, 0, 4) + 1.0) == []
+    assert stages_of(p(0, 4)) == []
+
+
+def test_equal_kernels_have_one_body() -> None:
+    """Bodies know parameters by number only, so that they are lowered once."""
+    x, w = p(0, 8, 8), p(1, 8, 8)
+    first, second, _ = stages_of(matmul(matmul(matmul(x, w), w), w))
+    assert first.body is second.body and first.operands != second.operands
+
+
+def test_the_same_element_is_loaded_once() -> None:
+    shifted = build.shrink(p(0, 9), (1,), (9,)) + build.shrink(p(0, 9), (0,), (8,))
+    assert len(loads(only(shifted * shifted))) == 2

@@ -1,0 +1,289 @@
+"""Attention and its like without their square matrices: the same values, and how little is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tfn
+import tfn.numpy as jnp
+from tests.lower.check_passes import HOST
+from tests.lower.graphs import by_definition, draw, inputs, on_cores, p, same
+from tfn.dtypes import BFLOAT16, FLOAT32, DType
+from tfn.hw.cpu.target import host
+from tfn.lower.graph.flash import strips
+from tfn.lower.graph.intermediates import size_bytes
+from tfn.lower.graph.packing import prepare
+from tfn.lower.pipeline import lower
+from tfn.lower.program import Loop
+from tfn.nn import dot_product_attention
+from tfn.trace import build
+from tfn.trace.inline import plain
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, walk
+
+TINY, HERE = (replace(t, l1_bytes=1 << 10, l2_bytes=1 << 12) for t in (HOST, host()))
+"""Machines for which a square of 32 numbers is much; the second is this one."""
+
+Shapes = Sequence[tuple[int, ...]]
+
+
+def graphs(f: Callable[..., Any], shapes: Shapes, dtype: DType = FLOAT32) -> tuple[UOp, ...]:
+    """The outputs of a traced function."""
+    specs = [tfn.ShapeDtypeStruct(shape, dtype) for shape in shapes]
+    return plain(tfn.make_jaxpr(f)(*specs).function).src
+
+
+def gradient(f: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """All gradients of a function, weighed so that every element counts differently."""
+
+    def weighed(*args: Any) -> Any:
+        y = f(*args).astype("float32")
+        return (y**2 * jnp.cos(jnp.arange(y.size, dtype="float32")).reshape(y.shape)).sum()
+
+    return tfn.grad(weighed, argnums=tuple(range(count)))
+
+
+def loops(outputs: Sequence[UOp]) -> list[UOp]:
+    return [u for u in walk(outputs) if u.op is Op.SCAN]
+
+
+def largest(outputs: Sequence[UOp]) -> int:
+    """Bytes of the largest value outside of loops."""
+    return max(size_bytes(u) for u in walk(outputs) if u.op is not Op.FUNCTION)
+
+
+def check(
+    f: Callable[..., Any],
+    shapes: Shapes,
+    square: int,
+    dtype: DType = FLOAT32,
+    error: float = 1e-5,
+    count: int | None = None,
+    found: int = 1,
+) -> None:
+    """Values as defined, from loops, and no value as large as the square."""
+    outputs = graphs(f, shapes, dtype)
+    values = [draw(shape, dtype, i) for i, shape in enumerate(shapes)]
+    made = strips(outputs, TINY)
+    assert len(loops(made)) >= found
+    assert largest(made) < square * 4 <= largest(outputs)
+    wanted = by_definition(outputs, values)
+    for got in (by_definition(made, values), on_cores(outputs, values, HERE)):
+        for x, y in zip(got, wanted, strict=True):
+            same(x, y, error, error)
+
+
+def attention(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+    """As users write it."""
+    scores = jnp.einsum("...thd,...shd->...hts", q, k) / q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = jnp.where(mask, scores, -jnp.inf)
+    weights = jnp.exp(scores - scores.max(-1, keepdims=True))
+    weights = weights / weights.sum(-1, keepdims=True)
+    return jnp.einsum("...hts,...shd->...thd", weights, v)
+
+
+def causal(q: Any, k: Any, v: Any) -> Any:
+    size = q.shape[-3], k.shape[-3]
+    return attention(q, k, v, jnp.tril(jnp.ones(size, bool)))
+
+
+ALONE = [(64, 1, 3)] * 3
+ODD = [(2, 61, 2, 3)] * 3
+CROSS = [(2, 53, 2, 3), (2, 71, 2, 3), (2, 71, 2, 4)]
+
+
+@pytest.mark.parametrize("f", [attention, causal])
+@pytest.mark.parametrize("shapes", [ALONE, ODD, CROSS], ids=["alone", "odd", "cross"])
+def test_attention(f: Callable[..., Any], shapes: Shapes) -> None:
+    square = shapes[0][-3] * shapes[1][-3] * shapes[0][-2]
+    check(f, shapes, square)
+    check(gradient(f, 3), shapes, square, error=1e-4, found=2)
+
+
+@pytest.mark.parametrize("heads", [(4, 4), (4, 2), (4, 1)])
+def test_the_attention_of_nn(heads: tuple[int, int]) -> None:
+    def f(q: Any, k: Any, v: Any) -> Any:
+        return dot_product_attention(q, k, v, is_causal=True)
+
+    shapes = [(2, 60, heads[0], 3), *[(2, 60, heads[1], 3)] * 2]
+    check(f, shapes, 60 * 60 * 4)
+    check(gradient(f, 3), shapes, 60 * 60 * 4, error=1e-4, found=2)
+
+
+def test_masks_and_biases_that_are_given() -> None:
+    def f(q: Any, k: Any, v: Any, bias: Any) -> Any:
+        return dot_product_attention(q, k, v, bias, bias > -1)
+
+    for shape in ((61, 61), (2, 1, 1, 61), (4, 61, 1)):
+        shapes = [*[(2, 61, 4, 3)] * 3, shape]
+        check(f, shapes, 61 * 61 * 4)
+        check(gradient(f, 3), shapes, 61 * 61 * 4, error=1e-4, found=2)
+
+
+def test_short_floats_are_summed_in_long_ones() -> None:
+    shapes = [(2, 60, 4, 3)] * 3
+    check(causal, shapes, 60 * 60 * 4, BFLOAT16, 3e-2)
+    check(gradient(causal, 3), shapes, 60 * 60 * 4, BFLOAT16, 6e-2, found=2)
+    outputs = graphs(gradient(causal, 3), [(64, 1, 3)] * 3, BFLOAT16)
+    carried = [u for u in loops(strips(outputs, TINY)) if u.arg.carries]
+    assert carried and all(p.dtype == FLOAT32 for u in carried for p in u.src[0].src[:2])
+
+
+def test_dropout_draws_the_same_numbers() -> None:
+    def f(q: Any, k: Any, v: Any) -> Any:
+        scores = jnp.einsum("bthd,bshd->bhts", q, k)
+        key = tfn.random.key(q[0, 0, 0, 0].astype("int32"))
+        kept = tfn.random.bits(key, scores.shape) % 3 > 0
+        return jnp.einsum("bhts,bshd->bthd", jnp.where(kept, tfn.nn.softmax(scores), 0), v)
+
+    check(f, ODD, 61 * 61 * 4)
+
+
+def test_what_is_made_of_squares() -> None:
+    def nearest(x: Any, y: Any) -> Any:
+        return ((x * x).sum(-1)[:, None] - 2 * x @ y.T).min(1)
+
+    def both(x: Any, y: Any) -> Any:
+        k = jnp.exp(-((x @ y.T) ** 2))
+        return k.sum(0), k.max(1), k @ y, k.T @ x, (k * k).max(0), k.min(), k.sum()
+
+    def columns(x: Any, y: Any) -> Any:
+        return tfn.nn.softmax(x @ y.T, axis=0).T @ x
+
+    for f in (nearest, both, columns):
+        check(f, [(97, 2), (89, 2)], 97 * 89, error=1e-4)
+        if f is not both:
+            check(gradient(f, 2), [(97, 2), (89, 2)], 97 * 89, error=1e-4)
+
+
+def test_flips_pads_and_joins_across() -> None:
+    def f(q: Any, k: Any, v: Any) -> Any:
+        scores = jnp.einsum("bthd,bshd->bhts", q, k)
+        sink = jnp.zeros((*scores.shape[:-1], 1))
+        weights = tfn.nn.softmax(jnp.concatenate([jnp.flip(scores, -1), sink], -1))[..., :-1]
+        return jnp.einsum("bhts,bshd->bthd", jnp.pad(weights[..., 2:], [(0, 0)] * 3 + [(1, 1)]), v)
+
+    check(f, ODD, 61 * 61 * 4)
+
+
+def test_two_layers_and_derivatives_of_derivatives() -> None:
+    def layers(x: Any, w: Any) -> Any:
+        for _ in range(2):
+            x = x + causal(x @ w, x, jnp.tanh(x))
+        return x
+
+    shapes = [(64, 1, 3), (3, 3)]
+    check(gradient(layers, 2), shapes, 64 * 64, error=1e-3, found=4)
+
+    def curved(q: Any, k: Any, v: Any) -> Any:
+        return sum((g**2).sum() for g in gradient(causal, 3)(q, k, v))
+
+    check(tfn.grad(curved), ALONE, 64 * 64, error=1e-2)
+
+
+def test_vmap_is_one_more_batch() -> None:
+    check(tfn.vmap(causal), [(3, 41, 1, 3)] * 3, 41 * 41 * 3)
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes"),
+    [
+        (causal, [(8, 1, 3)] * 3),  # small
+        (causal, [(64, 1, 64)] * 3),  # not larger than what is around
+        (lambda q, k: jnp.exp(q @ k.T) + 1, [(64, 3)] * 2),  # wanted whole
+        (lambda q, k: (jnp.exp(q @ k.T), jnp.exp(q @ k.T).sum(0)), [(64, 3)] * 2),
+        (lambda x, w, v: jnp.tanh(x @ w) @ v, [(64, 32), (32, 64), (64, 32)]),
+        (gradient(lambda x, w, v: jnp.tanh(x @ w) @ v, 3), [(64, 32), (32, 64), (64, 32)]),
+        (gradient(lambda x: tfn.nn.softmax(x), 1), [(256, 256)]),
+        (lambda x: jnp.exp(x - x.mean(-1, keepdims=True)).sum(0), [(256, 256)]),
+        (lambda x, y: jnp.sort(x @ y.T)[:, 0], [(97, 2), (89, 2)]),
+    ],
+)
+def test_others_stay_as_they_are(f: Callable[..., Any], shapes: Shapes) -> None:
+    outputs = graphs(f, shapes)
+    assert strips(outputs, TINY) == list(outputs)
+
+
+@pytest.mark.parametrize("f", [causal, dot_product_attention])
+def test_memory_of_long_sequences(f: Callable[..., Any]) -> None:
+    x = tfn.ShapeDtypeStruct((1, 2048, 8, 64), FLOAT32)
+    inputs, square = 3 * 2048 * 8 * 64 * 4, 8 * 2048 * 2048 * 4
+    forward = tfn.jit(f).memory_analysis(x, x, x).temporary_bytes
+    near = replace(host(), l2_bytes=1 << 20)  # strips are as large as the cache allows
+    backward = lower(tfn.make_jaxpr(gradient(f, 3))(x, x, x), near).arena_bytes
+    assert forward < 2 * inputs < square / 4
+    assert backward < 3 * inputs < square / 3
+
+
+def test_kernels_of_a_strip() -> None:
+    x = tfn.ShapeDtypeStruct((1, 512, 8, 16), FLOAT32)
+    steps = lower(tfn.make_jaxpr(causal)(x, x, x), replace(host(), l2_bytes=1 << 19)).steps
+    (heads,) = [step for step in steps if isinstance(step, Loop)]
+    (rows,) = [step for step in heads.body if isinstance(step, Loop)]
+    assert len(rows.body) == 3  # the scores, their softmax, its product with the values
+    assert heads.trips == 8 and rows.trips and 512 % rows.trips == 0
+
+
+@pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16])
+def test_operands_are_made_ready_before_the_loop(dtype: DType) -> None:
+    target = host()
+    made = strips(graphs(causal, [(4096, 1, 16)] * 3, dtype), target)
+    (rows,) = loops(made)
+    body = prepare(rows.src[0].src, target)
+    assert not any(u.op is Op.GBARRIER for u in walk(body))
+    assert any(u.op is Op.GBARRIER for u in walk(rows.src[1:]))
+
+
+@st.composite
+def drawn(draw: st.DrawFn) -> list[UOp]:
+    """Squares made of rows and columns, made of squares, made of rows and columns, ..."""
+    shape = h, n, m = draw(st.tuples(st.integers(1, 3), st.integers(7, 24), st.integers(7, 24)))
+    lines = [[p(0, h, n, 2), p(1, h, n, 2)], [p(2, h, m, 2), p(3, h, m, 2)]]
+    squares: list[UOp] = []
+    totals: list[list[UOp]] = [[], []]
+    for _ in range(draw(st.integers(3, 14))):
+        kind, side = draw(st.integers(0, 7)), draw(st.integers(0, 1))
+        first = kind == 0 or not squares
+        row, column = (draw(st.sampled_from(some)) for some in lines)
+        x = build.dot(row, column, ((2,), (2,)), ((0,), (0,)))
+        x = build.unary(Op.TANH, x) if first else draw(st.sampled_from(squares))
+        if first or kind == 1:
+            squares.append(x if first else build.maximum(x, squares[-1]) * 0.7)
+        elif kind == 2:
+            above = build.iota(shape, 1) < build.iota(shape, 2) + draw(st.integers(-3, 3))
+            squares.append(build.where(above, x, build.full_like(x, -1)))
+        elif kind == 3:
+            monoid = draw(st.sampled_from([Op.ADD, Op.MAX, Op.MIN]))
+            total = build.reduce(x, monoid, (2 - side,), keepdims=True)
+            totals[side].append(build.unary(Op.TANH, total))
+        elif kind == 4 and totals[side]:
+            total = draw(st.sampled_from(totals[side]))
+            squares.append(x - build.expand(total, shape))
+        elif kind == 5:
+            other = (row, column)[1 - side]
+            line = build.dot(x, other, ((2 - side,), (1,)), ((0,), (0,)))
+            lines[side].append(build.unary(Op.TANH, line))
+        elif kind == 6:
+            squares.append(build.flip(x, (1 + side,)))
+        else:
+            one = tuple(int(axis == 1 + side) for axis in range(3))
+            squares.append(build.pad(build.shrink(x, one, shape), (0, 0, 0), one))
+    ends = [lines[0][-1], lines[1][-1], *(some[-1] for some in totals if some)]
+    return list(dict.fromkeys((*ends, build.add_up(squares[-1], (0, 1)))))
+
+
+@given(drawn(), st.sampled_from([64, 128, 256]))
+def test_any_program_of_squares(outputs: list[UOp], l2_bytes: int) -> None:
+    outputs = [u for u in outputs if u.op is not Op.PARAM]
+    made = strips(outputs, replace(TINY, l2_bytes=l2_bytes))
+    values = inputs(outputs)
+    wanted = by_definition(outputs, values)
+    for x, y in zip(by_definition(made, values), wanted, strict=True):
+        same(x, y, 1e-3, 1e-3)

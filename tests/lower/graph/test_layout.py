@@ -1,0 +1,82 @@
+"""How values lie in memory: as NumPy has it, in panels, and with room between rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.lower.graphs import agree, p
+from tests.lower.test_unit import AMX
+from tfn.dtypes import BFLOAT16
+from tfn.lower.graph.layout import aliased, apart, in_panels, panelled, strides
+from tfn.lower.graph.packing import for_unit
+from tfn.trace import build
+from tfn.trace.op import Op
+from tfn.trace.uop import walk
+
+
+def test_strides_are_steps_through_memory() -> None:
+    """As NumPy has them, for whatever movement it can make without a copy."""
+    x = p(0, 4, 6, 10)
+    a = np.zeros((4, 6, 10), np.float32)
+    cases = [
+        (build.permute(x, (2, 0, 1)), a.transpose(2, 0, 1)),
+        (build.reshape(x, (4, 60)), a.reshape(4, 60)),
+        (
+            build.reshape(build.permute(x, (0, 2, 1)), (4, 5, 2, 6)),
+            a.transpose(0, 2, 1).reshape(4, 5, 2, 6),
+        ),
+        (
+            build.permute(build.reshape(x, (4, 6, 2, 5)), (0, 2, 1, 3)),
+            a.reshape(4, 6, 2, 5).transpose(0, 2, 1, 3),
+        ),
+        (build.shrink(x, (0, 0, 0), (4, 6, 10), (1, 2, 3)), a[:, ::2, ::3]),
+    ]
+    for u, view in cases:
+        assert np.shares_memory(view, a)
+        assert strides(u) == tuple(n // 4 for n in view.strides)
+    assert strides(build.reshape(build.permute(x, (2, 0, 1)), (10, 24))) == (1, 10)
+    assert strides(build.reshape(build.permute(x, (1, 0, 2)), (24, 10))) is None
+    assert strides(build.unary(Op.SIN, build.permute(x, (2, 0, 1)))) == (24, 6, 1)
+
+
+@pytest.mark.parametrize(
+    ("lines", "columns", "width", "together"),
+    [
+        (6, 33, 16, 1),
+        (6, 32, 32, 2),
+        (8, 5, 16, 4),
+    ],
+)
+def test_panels_are_the_same_matrix(lines: int, columns: int, width: int, together: int) -> None:
+    x = p(0, 2, lines, columns)
+    kept = panelled(x, width, together)
+    assert kept.shape == x.shape and in_panels(kept) and not in_panels(x)
+    assert panelled(kept, width, together) is kept
+    agree([kept])
+
+
+def test_rows_get_room_between_them() -> None:
+    x = p(0, 3, 1024)
+    kept = apart(x)
+    assert strides(kept) == (1024 + 16, 1)
+    agree([kept])
+
+
+def test_rows_that_push_each_other_out_of_the_cache() -> None:
+    assert [n for n in (64, 1024, 2000, 2048, 2112, 3072, 4096, 6144) if aliased(n)] == [
+        2048,
+        4096,
+        6144,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("depth", "columns", "copies"), [(1024, 512, 2), (1000, 512, 1), (1024, 64, 1)]
+)
+def test_they_are_copied_for_a_matrix_unit_and_many_columns(
+    depth: int, columns: int, copies: int
+) -> None:
+    x, w = p(0, 64, depth, dtype=BFLOAT16), p(1, depth, columns, dtype=BFLOAT16)
+    made = for_unit(build.dot(x, w, ((1,), (0,))), AMX)
+    assert sum(u.op is Op.GBARRIER for u in walk([made])) == copies

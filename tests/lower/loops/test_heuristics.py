@@ -1,0 +1,302 @@
+"""Which opt-ops a kernel gets: vector axis, register tile and threads, for two targets."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+import pytest
+from hypothesis import given, settings
+
+from tests.lower.check_passes import HOST, SMALL
+from tests.lower.drawn import graphs
+from tests.lower.graphs import agree, jaxpr, matmul, p, softmax
+from tfn.config import config
+from tfn.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32, DType
+from tfn.lower.codegen.linearize import linearize
+from tfn.lower.fuse import boundaries, ranges
+from tfn.lower.index.dependence import dependences
+from tfn.lower.loops import heuristics
+from tfn.lower.loops.heuristics import SHORT_ROW, STREAMS
+from tfn.lower.loops.opt_ops import Nest, folds, in_order, nest
+from tfn.lower.math import decompose
+from tfn.lower.pipeline import lower
+from tfn.lower.target.target import Target
+from tfn.trace import build
+from tfn.trace.argument import Place
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, walk
+
+LANES = {HOST: 16, SMALL: 4}
+both_targets = pytest.mark.parametrize("target", LANES, ids=["wide", "narrow"])
+
+
+def chosen(target: Target, *outputs: UOp) -> list[Nest]:
+    found = ranges.stages(boundaries.kernels(jaxpr(outputs).function, target))
+    return [
+        heuristics.choose(nest(decompose.decompose([s.body])[0]), target)
+        for s in found
+        if isinstance(s, ranges.Stage) and s.body.op is Op.SINK
+    ]
+
+
+def only(target: Target, *outputs: UOp) -> Nest:
+    (found,) = chosen(target, *outputs)
+    return found
+
+
+def places(n: Nest) -> list[tuple[Place, int]]:
+    """The loops around the stores: where and how long."""
+    return [(r.arg.place, r.arg.size) for r in n.loops]
+
+
+def folded(n: Nest) -> list[list[tuple[Place, int]]]:
+    """The loops of each reduction."""
+    return [
+        [(r.arg.place, r.arg.size) for r in u.src[1:]] for u in walk([n.body]) if u.op is Op.FOLD
+    ]
+
+
+def lanes(n: Nest) -> list[UOp]:
+    return [
+        u for u in (*n.loops, *walk([n.body])) if u.op is Op.RANGE and u.arg.place is Place.LANE
+    ]
+
+
+def size_of(n: Nest, where: Place) -> int:
+    return prod(r.arg.size for r in n.loops if r.arg.place is where)
+
+
+@both_targets
+def test_elementwise_work_is_one_long_loop(target: Target) -> None:
+    n = only(target, p(0, 50, 40, 30) * 2.0)
+    wide = LANES[target]
+    blocks = -(-60_000 // (4 * wide))
+    assert places(n) == [(Place.PARALLEL, blocks), (Place.UPCAST, 4), (Place.LANE, wide)]
+
+
+@both_targets
+def test_a_row_beside_a_matrix_keeps_its_axis(target: Target) -> None:
+    n = only(target, p(0, 33, 70) + build.broadcast_to(p(1, 70), (33, 70)))
+    (lane,) = set(lanes(n))
+    stores = [u for u in walk([n.body]) if u.op is Op.STORE]
+    assert lane is n.loops[-1] and lane in walk([stores[0].src[1]])
+    assert size_of(n, Place.PARALLEL) >= 33
+
+
+@both_targets
+def test_rows_are_summed_along_the_vector_and_columns_across_it(target: Target) -> None:
+    rows = only(target, build.add_up(p(0, 50, 300), (1,)))
+    assert (Place.LANE, LANES[target]) in folded(rows)[0]
+    assert Place.LANE not in [where for where, _ in places(rows)]
+    columns = only(target, build.add_up(p(0, 300, 50), (0,)))
+    assert (Place.LANE, LANES[target]) in places(columns)
+    assert folded(columns) == [[(Place.LOOP, 300)]]
+
+
+@both_targets
+def test_columns_are_summed_side_by_side_whatever_follows(target: Target) -> None:
+    """A bias and its moments, changed where their gradient is summed."""
+    g, (w, m, v) = p(0, 300, 512), (p(i, 512) for i in (1, 2, 3))
+    gradient = build.add_up(g, (0,))
+    m, v = m * 0.9 + gradient * 0.1, v * 0.99 + gradient * gradient * 0.01
+    scaled = [build.unary(Op.SQRT, u * 0.5) + 1e-8 for u in (v, v + 1.0, v + 2.0, v + 3.0)]
+    w = w - m / (scaled[0] * scaled[1] * scaled[2] * scaled[3])
+    found = only(target, w, m, v)
+    assert size_of(found, Place.UPCAST) == 4
+    agree([w, m, v], rtol=1e-4)
+
+
+@both_targets
+def test_a_product_is_tiled_into_registers(target: Target) -> None:
+    n = only(target, matmul(p(0, 128, 64), p(1, 64, 256)))
+    upcast = size_of(n, Place.UPCAST)
+    most = 26 if target is HOST else 12
+    assert most // 2 < upcast <= most
+    assert (Place.LANE, LANES[target]) in places(n)
+    assert folded(n) == [[(Place.LOOP, 64)]]
+    assert n.loops[0].arg.place is Place.PARALLEL
+
+
+@both_targets
+@pytest.mark.parametrize("shape", [(1, 64, 256), (256, 64, 1), (2, 3, 5), (1, 1, 1), (7, 300, 2)])
+def test_a_tile_is_no_larger_than_the_product(target: Target, shape: tuple[int, int, int]) -> None:
+    m, k, n = shape
+    found = only(target, matmul(p(0, m, k), p(1, k, n)))
+    assert size_of(found, Place.UPCAST) <= m * n
+
+
+@pytest.mark.parametrize(("l2_bytes", "loops"), [(1 << 20, [32, 4]), (1 << 14, [4, 32])])
+def test_columns_run_outside_if_they_do_not_fit_in_the_cache(
+    l2_bytes: int, loops: list[int]
+) -> None:
+    """Rows are 32 tiles of 6; columns 4 tiles of 64, which are 64 KiB together."""
+    a, b = p(0, 32, 192, 64), p(1, 32, 64, 256)
+    batched = build.dot(a, b, ((2,), (1,)), ((0,), (0,)), FLOAT32)
+    (found,) = chosen(replace(HOST, l2_bytes=l2_bytes), batched)
+    assert [r.arg.size for r in found.loops[:3]] == [32, *loops]
+
+
+@both_targets
+def test_the_statistics_of_a_row_and_the_row_share_its_loop(target: Target) -> None:
+    n = only(target, softmax(p(0, 100, 333)))
+    assert places(n)[0] == (Place.PARALLEL, 100)
+    assert len(set(lanes(n))) == 3  # of the largest, of the sum, of the row: one at a time
+
+
+@both_targets
+def test_a_transpose_takes_several_rows_at_once(target: Target) -> None:
+    n = only(target, build.permute(p(0, 100, 200), (1, 0)) * 2.0)
+    assert size_of(n, Place.LANE) == LANES[target]
+    assert 1 < size_of(n, Place.UPCAST) <= LANES[target]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wide"), [(FLOAT64, 8), (FLOAT32, 16), (INT32, 16), (BFLOAT16, 16)]
+)
+def test_lanes_are_those_of_the_widest_value(dtype: DType, wide: int) -> None:
+    x = p(0, 1000, dtype=dtype)
+    assert size_of(only(HOST, x + x), Place.LANE) == wide
+
+
+def test_updates_in_order_stay_in_order() -> None:
+    x, at, u = p(0, 400, 60), p(1, 90, 1, dtype=INT32), p(2, 90, 1, 60)
+    _, n = chosen(HOST, build.scatter(x, at, u, Op.ADD))
+    ordered = [r for r in n.loops if r.arg.number in in_order(n.body)]
+    assert [(r.arg.place, r.arg.size) for r in ordered] == [(Place.LOOP, 90)]
+    assert lanes(n)
+
+
+def test_large_bodies_are_not_unrolled() -> None:
+    x = p(0, 4096)
+    small, large = only(HOST, x * 2.0), only(HOST, build.unary(Op.LGAMMA, x))
+    assert size_of(small, Place.UPCAST) == 4 and size_of(large, Place.UPCAST) == 1
+
+
+def test_short_outer_loops_become_one_that_feeds_threads() -> None:
+    x = p(0, 3, 5, 7, 40)
+    n = only(HOST, build.permute(x, (2, 1, 0, 3)) * 2.0)
+    assert n.loops[0].arg.place is Place.PARALLEL and n.loops[0].arg.size >= 16
+
+
+@given(graphs())
+@settings(max_examples=60)
+def test_what_holds_of_every_choice(outputs: list[UOp]) -> None:
+    for target in LANES:
+        for n in chosen(target, *outputs):
+            shared = [r for r in n.loops if r.arg.place is Place.PARALLEL]
+            assert not shared or shared == [n.loops[0]]
+            ordered = in_order(n.body)
+            assert all(r.arg.place is Place.LOOP for r in n.loops if r.arg.number in ordered)
+            kinds = [r.arg.place for r in n.loops]
+            inner = [k for k in kinds if k in (Place.UPCAST, Place.LANE)]
+            assert kinds[len(kinds) - len(inner) :] == inner, "registers are innermost"
+            assert size_of(n, Place.UPCAST) <= 32
+            for u, around in dependences(n.body).items():
+                assert sum(r.arg.place is Place.LANE for r in around) <= 1, u
+
+
+def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, w = p(0, 65, 70), p(1, 70, 90)
+    graph = jaxpr([softmax(matmul(x, w)), build.add_up(p(2, 100_000), (0,))])
+    found = set()
+    for threads in (1, 2, 64):
+        monkeypatch.setattr(config, "threads", threads)
+        program = lower(graph, HOST)
+        found.add((program.text, *(k.text for k in program.kernels)))
+    assert len(found) == 1
+
+
+def test_more_work_takes_longer() -> None:
+    def work(*outputs: UOp) -> int:
+        (stage,) = ranges.stages(boundaries.kernels(jaxpr(outputs).function, HOST))
+        return heuristics.work(nest(stage.body), HOST)
+
+    assert work(p(0, 10_000) * 2.0) < work(p(0, 20_000) * 2.0) < work(p(0, 10_000, 20) * 2.0)
+    assert work(matmul(p(0, 64, 64), p(1, 64, 64))) < work(matmul(p(0, 64, 64), p(1, 64, 256)))
+    assert work(p(0, 100, 100) * 2.0) < work(build.permute(p(0, 100, 100), (1, 0)) * 2.0)
+
+
+@pytest.mark.parametrize(("lines", "size"), [(256, 512), (255, 512), (256, 100), (32, 512)])
+def test_short_lines_are_read_from_four_parts_of_memory_at_once(lines: int, size: int) -> None:
+    n = only(HOST, build.add_up(p(0, lines, size), (1,)))
+    parts = [r.arg.size for r in n.loops if r.arg.place is Place.UPCAST]
+    several = lines % 4 == 0 and lines >= 64 and size >= 256
+    assert parts == ([4] if several else [])
+    assert n.loops[0].arg.size == lines // (4 if several else 1)
+
+
+def test_a_short_reduction_beside_long_ones_has_sums_of_its_own_side_by_side() -> None:
+    """The largest of a row is found in four vectors at once, though what follows is long."""
+    n = only(HOST, softmax(p(0, 64, 512), Op.LGAMMA))
+    largest, total = folds(n.body)
+    sides = [
+        prod(r.arg.size for r in f.src[1:] if r.arg.place is Place.UPCAST) for f in (largest, total)
+    ]
+    assert sides == [4, 1]
+
+
+def test_what_takes_turns_is_unrolled_by_its_kinds() -> None:
+    """The gradient of pooling: nothing is decided in a loop."""
+    ct = p(0, 2, 6, 8, 32)
+    even = build.pad(ct, (0, 0, 0, 0), (0, 1, 1, 0), (0, 1, 1, 0))
+    odd = build.pad(ct, (0, 1, 1, 0), (0, 0, 0, 0), (0, 1, 1, 0))
+    n = only(HOST, even + odd)
+    assert [r.arg.size for r in n.loops if r.arg.place is Place.UPCAST][:2] == [2, 2]
+    (launch,) = lower(jaxpr([even + odd]), HOST).launches
+    assert "srem" not in launch.kernel.text and "urem" not in launch.kernel.text
+    three = build.pad(p(0, 2, 7, 32), (0, 0, 0), (0, 2, 0), (0, 2, 0))
+    assert [r.arg.size for r in only(HOST, three).loops if r.arg.place is Place.UPCAST][:1] == [3]
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_what_takes_turns_may_be_reduced(axis: int) -> None:
+    x = build.pad(p(0, 6, 8, 64), (0, 0, 0), (0, 1, 0), (0, 1, 0))
+    agree([build.add_up(x, (axis,)), softmax(x)], rtol=1e-4)
+    for u in (build.add_up(x, (axis,)), softmax(x)):
+        assert chosen(HOST, u)
+
+
+def test_updates_in_order_are_unrolled_by_a_few_of_their_parts() -> None:
+    """However many short axes windows have: code does not grow with them."""
+    x, at = p(0, 4, 9, 4, 9, 4, 9, 64), p(1, 7, 6, dtype=INT32)
+    u = p(2, 7, 4, 1, 4, 1, 4, 1, 64)
+    n = chosen(HOST, build.scatter(x, at, u, Op.ADD))[-1]
+    unrolled = [r.arg.size for r in n.loops if r.arg.place is Place.UPCAST]
+    assert prod(unrolled) <= 4
+
+
+@both_targets
+@pytest.mark.parametrize("parts", [2, 3, 4, 5])
+def test_values_side_by_side_are_a_loop_each(parts: int, target: Target) -> None:
+    """Queries, keys and values, made one: which of them it is, is not asked for each element."""
+    values = [build.permute(p(i, 16, 64, 32), (0, 2, 1)) for i in range(parts)]
+    n = only(target, build.concat(values, 2))
+    gates = [u.src[2] for u in linearize(n) if u.op is Op.LOAD and len(u.src) > 2]
+    assert bool(gates) == (parts > STREAMS)
+    agree([build.concat(values, 2)], rtol=0)
+
+
+@pytest.mark.parametrize("sizes", [(64, 64, 32), (7, 7, 7), (96, 32), (40, 24, 64), (1, 63)])
+def test_parts_of_any_length(sizes: tuple[int, ...]) -> None:
+    values = [p(i, 3, n) * float(i + 1) for i, n in enumerate(sizes)]
+    whole = build.concat(values, 1)
+    agree([whole, build.pad(whole, (0, 32), (0, 32), (0, 0))], rtol=0)
+
+
+@both_targets
+@pytest.mark.parametrize("columns", [1, 10, 16, 30, 31, 64])
+@pytest.mark.parametrize("rows", [7, 12, 90])
+def test_short_rows_are_unrolled_with_their_statistics(
+    rows: int, columns: int, target: Target
+) -> None:
+    """And what both are made of is made once: one exponential for each vector of a softmax."""
+    n = only(target, softmax(p(0, rows, columns)))
+    vectors = -(-columns // LANES[target])
+    if columns > 1 and vectors <= SHORT_ROW:
+        items = linearize(n)
+        at_once = size_of(n, Place.UPCAST) // vectors
+        exponentials = sum(u.op is Op.BITCAST and u.dtype == INT32 for u in items)
+        assert exponentials == at_once * vectors
+        assert rows % at_once == 0 and (at_once > 1 or vectors > 2 or rows == 7)
+    agree([softmax(p(0, rows, columns))])

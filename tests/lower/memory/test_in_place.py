@@ -1,0 +1,221 @@
+"""What is written over what was read, and that nobody reads it later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import tfn
+import tfn.numpy as tnp
+from tests.lower.check_passes import HOST
+from tests.lower.crew import run
+from tests.lower.drawn import LOOPS, STEPS, graphs
+from tests.lower.graphs import by_definition, inputs, jaxpr, matmul, p, same
+from tfn.dtypes import INT32
+from tfn.lower.memory.in_place import overwrites
+from tfn.lower.pipeline import lower
+from tfn.lower.program import Loop, Program, Space, flatten
+from tfn.trace import build
+from tfn.trace.jaxpr import function
+from tfn.trace.uop import UOp
+
+X, G = p(0, 40, 30), p(1, 40, 30)
+EVERY = range(4)
+
+
+def program(*outputs: UOp) -> Program:
+    return lower(jaxpr(outputs), HOST)
+
+
+def found(*outputs: UOp) -> dict[int, int]:
+    made = program(*outputs)
+    return overwrites(made, range(len(made.inputs)))
+
+
+def test_a_state_goes_over_the_old_one() -> None:
+    assert found(X - G * 0.1) == {0: 0}
+    m = X * 0.9 + G
+    assert found(p(2, 40, 30) - m, m) == {0: 0, 1: 1}
+
+
+def test_of_several_the_one_of_the_same_kind() -> None:
+    n = p(0, 1200, dtype=INT32)
+    assert found(build.cast(build.reshape(n, (40, 30)), G.dtype) + G) == {0: 1}
+    assert found(build.cast(n, G.dtype)) == {0: 0}, "as large is enough"
+
+
+def test_what_is_not_donated_is_kept() -> None:
+    assert overwrites(program(X - G * 0.1), [1]) == {0: 1}
+    assert overwrites(program(X - G * 0.1), []) == {}
+
+
+def test_each_input_is_used_once() -> None:
+    both = found(X + 1, X * 2, X - 3)
+    assert sorted(both.values()) == sorted(set(both.values()))
+
+
+@pytest.mark.parametrize(
+    "output",
+    (
+        build.flip(X, (0,)) + 1,
+        build.permute(p(0, 30, 30), (1, 0)) * 2,
+        matmul(p(0, 30, 30), p(0, 30, 30)),
+        X - build.expand(build.add_up(X, (1,), keepdims=True), X.shape),
+        build.concat([build.shrink(X, (1, 0), (40, 30)), build.shrink(X, (0, 0), (1, 30))], 0),
+    ),
+    ids=("flip", "transpose", "matmul", "row sum", "rolled"),
+)
+def test_not_over_what_is_read_elsewhere(output: UOp) -> None:
+    assert found(output) == {}
+
+
+def test_not_over_what_a_later_kernel_reads() -> None:
+    first = X + 1.0
+    later = build.add_up(build.flip(first, (0,)) * X, (0,))
+    assert found(first, later) == {}
+
+
+def test_not_over_what_a_later_store_of_the_same_kernel_reads() -> None:
+    first = build.unary(build.Op.SIN, G)
+    made = program(first, first * X)
+    assert len(made.launches) == 1
+    over = overwrites(made, [0])
+    assert over in ({}, {1: 0}), "the product may go over X, the sine may not"
+
+
+def test_not_over_what_is_a_result_itself() -> None:
+    assert found(X, X + 1) == {} and found(X + 1, X) == {}
+
+
+def test_a_loop_carries_on_in_donated_memory() -> None:
+    first, second = p(0, 30, 30), p(1, 30, 30)
+    new = build.unary(build.Op.TANH, matmul(second, first)) + second
+    body = function([new], (first.arg, second.arg))
+    outputs = build.scan(body, [second], [first], [], 5)
+    assert overwrites(program(*outputs), [0]) == {0: 0}
+    assert overwrites(program(*outputs, build.flip(first, (0,)) * 2), [0]) == {}
+
+
+def run_over(outputs: Sequence[UOp], threads: int) -> tuple[list[Any], dict[int, int]]:
+    """The values of graphs, written over inputs wherever that is allowed."""
+    made = program(*outputs)
+    over = overwrites(made, range(len(made.inputs)))
+    given = [np.array(x) for x in inputs(outputs)]
+    results = []
+    for i, u in enumerate(outputs):
+        if i in over:
+            old = given[over[i]]
+            results.append(old.reshape(-1).view(u.dtype).reshape(u.shape))
+        else:
+            results.append(np.zeros(u.shape, u.dtype))
+    arena = np.zeros(made.arena_bytes + 64, np.uint8)
+    run(made.steps, [*given, *results], arena, threads, inputs=len(given))
+    for i, slot in made.aliases:
+        results[i] = (given if slot.space is Space.INPUT else results)[slot.at]
+    return results, over
+
+
+@given(graphs(most=6, steps=STEPS + LOOPS * 3))
+@settings(max_examples=60)
+def test_any_program_gives_the_same(outputs: list[UOp]) -> None:
+    wanted = by_definition(outputs, inputs(outputs))
+    for threads in (1, 3):
+        for got, want in zip(run_over(outputs, threads)[0], wanted, strict=True):
+            same(got, want, 1e-3, 1e-3)
+
+
+@given(graphs(most=3, steps=STEPS))
+@settings(max_examples=60)
+def test_any_update_of_a_state_gives_the_same(others: list[UOp]) -> None:
+    """A new state for every parameter of a drawn program, made of its values."""
+    state = [u for u in map(_param, inputs(others), EVERY) if u.dtype == X.dtype]
+    news = [
+        build.unary(build.Op.SIN, u) + 0.5 * build.flip(u, range(u.ndim)[:i])
+        for i, u in enumerate(state)
+    ]
+    outputs = [*news, *others]
+    wanted = by_definition(outputs, inputs(outputs))
+    for got, want in zip(run_over(outputs, 2)[0], wanted, strict=True):
+        same(got, want, 1e-3, 1e-3)
+
+
+def _param(x: np.ndarray[Any, Any], index: int) -> UOp:
+    return p(index, *x.shape, dtype=x.dtype)
+
+
+# In use.
+
+
+def test_donated_arrays_are_updated_in_place_and_the_peak_is_known() -> None:
+    def step(state: Any, g: Any) -> Any:
+        return {name: x - 0.1 * g[name] for name, x in state.items()}
+
+    update = tfn.jit(step, donate_argnums=0)
+    state = {"w": tnp.ones((300, 7)) * 2, "b": tnp.ones(11) * 3}
+    slope = {name: x * 0 + 1 for name, x in state.items()}
+    size_bytes = sum(x.size * 4 for x in state.values())
+    room = update.memory_analysis(state, slope)
+    assert room.output_bytes == 0 and room.alias_bytes == size_bytes
+    assert room.peak_bytes == 2 * size_bytes + room.temporary_bytes
+    at = {name: x.buffer.address for name, x in state.items()}
+    for count in range(1, 4):
+        old, state = state, update(state, slope)
+        assert all(x.is_deleted() for x in old.values())
+        assert {name: x.buffer.address for name, x in state.items()} == at
+        assert float(abs(state["w"] - (2 - 0.1 * count)).max()) < 1e-5
+
+
+def test_arrays_that_others_see_are_left_alone() -> None:
+    update = tfn.jit(lambda x, y: (x + 1, y * 2), donate_argnums=0)
+    x = tnp.ones(100) * 3
+    seen = np.asarray(x)
+    update(x, tnp.ones(100))
+    assert (seen == 3).all()
+    twice = tnp.ones(100) * 3
+    new, other = update(twice, twice)
+    assert (np.asarray(new) == 4).all() and (np.asarray(other) == 6).all()
+
+
+def test_carries_of_a_loop_read_before_they_are_written() -> None:
+    """Two results of one kernel: the carry is written first, and the other one reads the old."""
+
+    def body(c: Any, x: Any) -> Any:
+        new = tnp.exp(x) + tnp.flip(x, 0)
+        return new, new * c
+
+    rng = np.random.default_rng(0)
+    c, xs = rng.normal(size=500).astype("f"), rng.normal(size=(3, 500)).astype("f")
+    news = np.exp(xs) + xs[:, ::-1]
+    _, found = tfn.jit(lambda c, xs: tfn.lax.scan(body, c, xs))(c, xs)
+    np.testing.assert_allclose(np.asarray(found), news * [c, *news[:-1]], rtol=1e-5, atol=1e-5)
+
+
+def test_a_carry_of_which_some_elements_are_updated_stays_where_it_is() -> None:
+    """A table whose next row is made of the last one: within the loop nothing is copied."""
+
+    def fill(table: Any) -> Any:
+        def row(i: Any, t: Any) -> Any:
+            return t.at[i + 1].set(tnp.flip(t[i], 0) * 0.5 + t[i // 2])
+
+        return tfn.lax.fori_loop(0, 39, row, table)
+
+    table = np.random.default_rng(0).normal(size=(40, 300)).astype("f")
+    wanted = table.copy()
+    for i in range(39):
+        wanted[i + 1] = wanted[i, ::-1] * 0.5 + wanted[i // 2]
+    np.testing.assert_allclose(np.asarray(tfn.jit(fill)(table)), wanted, rtol=1e-5, atol=1e-5)
+    steps = lower(tfn.make_jaxpr(fill)(table), HOST).steps
+    (loop,) = (step for step in steps if isinstance(step, Loop))
+    inside = [step.kernel for step in flatten(loop.body)]
+    assert inside and not any(kernel.copies and kernel.tiles > 4 for kernel in inside)
+
+
+def test_a_thread_that_still_reads_is_not_overtaken() -> None:
+    """Nothing makes the second kernel wait for the first, which reads the same input."""
+    outputs = build.add_up(X, (0,)), X + 1
+    assert not any(step.barrier for step in program(*outputs).steps)
+    assert found(*outputs) == {}

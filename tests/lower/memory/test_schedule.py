@@ -1,0 +1,268 @@
+"""Loops and branches as steps: carries written over or copied, moving places, lifetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from tests.lower.check_passes import HOST
+from tests.lower.crew import program_on
+from tests.lower.drawn import LOOPS, STEPS, graphs
+from tests.lower.graphs import agree, by_definition, draw, inputs, jaxpr, matmul, p, same
+from tfn.dtypes import FLOAT32, INT32
+from tfn.lower.pipeline import lower
+from tfn.lower.program import Branch, HostCall, Launch, Loop, Program, Space, Step
+from tfn.trace import build
+from tfn.trace.argument import Host as HostFunction
+from tfn.trace.argument import VmapMethod
+from tfn.trace.jaxpr import function
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, const
+
+
+def body(own: Sequence[UOp], *outputs: UOp) -> UOp:
+    return function(outputs, tuple(u.arg for u in own))
+
+
+def program(*outputs: UOp) -> Program:
+    return lower(jaxpr(outputs), HOST)
+
+
+def loops(steps: Sequence[Step]) -> list[Loop]:
+    return [s for s in steps if isinstance(s, Loop)]
+
+
+def launches(steps: Sequence[Step]) -> list[Launch]:
+    return [s for s in steps if isinstance(s, Launch)]
+
+
+X, W = p(0, 6, 6), p(1, 6, 6)
+
+
+def repeated(step: Callable[[UOp, UOp], UOp], length: int = 4) -> list[UOp]:
+    """The last carry of a loop that does `step` with a constant beside it."""
+    return build.scan(body([X, W], step(W, X)), [p(1, 6, 6)], [p(0, 6, 6)], [], length)
+
+
+def mixed(c: UOp, w: UOp) -> UOp:
+    """Reads every element of the carry for each of its own."""
+    return build.unary(Op.TANH, matmul(c, w))
+
+
+# Carries.
+
+
+def test_a_carry_that_is_read_as_a_whole_is_written_beside_and_copied() -> None:
+    outputs = repeated(mixed)
+    (loop,) = loops(program(*outputs).steps)
+    assert len(loop.body) == 2 and loop.trips == 4
+    made, copied = launches(loop.body)
+    assert made.operands[0] == copied.operands[1] and copied.barrier
+    agree(outputs)
+
+
+def test_a_carry_that_is_read_where_it_is_written_is_written_over() -> None:
+    """The other carry is summed, which keeps this from being a loop in one kernel."""
+    v, c = p(0, 6), p(1, 6, 6)
+    step = body([v, c], build.unary(Op.TANH, build.add_up(c, (0,))), c * 0.9 + 0.1)
+    outputs = build.scan(step, [], [v, c], [], 5)
+    (loop,) = loops(program(*outputs).steps)
+    over = [s for s in launches(loop.body) if s.operands[0] == s.operands[1]]
+    assert len(launches(loop.body)) == 2 and len(over) == 1
+    agree(outputs)
+
+
+def test_carries_that_change_places() -> None:
+    a, b, c = (p(i, 3, 3) for i in range(3))
+    swap = body([a, b, c], b, c, matmul(a, b))
+    outputs = build.scan(swap, [], [a, b, c], [], 5)
+    agree(outputs, rtol=1e-3, atol=1e-3)
+    turned = build.scan(body([a, b, c], c, a, b), [], [a, b, c], [], 4)
+    agree(turned)
+
+
+def test_slices_of_old_carries_are_stored_before_these_are_overwritten() -> None:
+    for length in (1, 2, 5):
+        for first in ((), (4,), (3, 3)):
+            a = p(0, *first)
+            step = body([a], build.unary(Op.TANH, a * 1.5), a, a + 1.0)
+            agree(build.scan(step, [], [a], [], length))
+    step = body([X], mixed(X, X), X)
+    agree(build.scan(step, [], [X], [], 3))
+
+
+# Slices.
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("length", [0, 1, 2, 7])
+def test_slices_move_with_the_loop(length: int, reverse: bool) -> None:
+    c, x, xs = p(0, 3, 5), p(1, 3, 5), p(1, length, 3, 5)
+    across = build.permute(x, (1, 0))
+    step = body([c, x], mixed(matmul(c, across), c), matmul(c, across))
+    outputs = build.scan(step, [], [p(0, 3, 5)], [xs], length, reverse)
+    agree(outputs, rtol=1e-4, atol=1e-4)
+    if length > 1:
+        (loop,) = loops(program(*outputs).steps)
+        moved = {s.steps for launch in launches(loop.body) for s in launch.operands if s.steps}
+        sign = -1 if reverse else 1
+        assert moved == {((loop.number, sign * 60),), ((loop.number, sign * 36),)}
+
+
+def test_loops_in_loops() -> None:
+    c, w = p(0, 4, 4), p(1, 4, 4)
+    within = build.scan(body([c, w], mixed(c, w), w), [], [c, w], [], 3)[0]
+    outer = body([c, w], within + c, w, within)
+    agree(build.scan(outer, [], [c, w], [], 4), rtol=1e-3, atol=1e-3)
+
+
+# While, and branches.
+
+
+@pytest.mark.parametrize("limit", [0, 1, 6])
+def test_while(limit: int) -> None:
+    n, i = p(0, dtype=INT32), p(1, dtype=INT32)
+    cond = body([n, i, p(2, 3, 3)], i < n)
+    i, c = p(0, dtype=INT32), p(1, 3, 3)
+    step = body([i, c], i + 1, mixed(c, c))
+    outputs = build.repeat_while(cond, step, [n], [], [const(0, INT32), c])
+    values = [np.array(limit, np.int32), np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3)]
+    agree(outputs, values)
+    (loop,) = loops(program(*outputs).steps)
+    assert loop.trips is None and loop.condition is not None and loop.head
+
+
+@pytest.mark.parametrize("index", [-3, 0, 1, 2, 50])
+def test_branches(index: int) -> None:
+    x = p(0, 5, 5)
+    ways = [
+        body([x], x + 1.0, build.add_up(x, (0,))),
+        body([x], matmul(x, x), build.add_up(x, (1,))),
+        body([x], x, build.reduce(x, Op.MAX, (0,))),
+    ]
+    outputs = build.choose(p(1, dtype=INT32), ways, [x])
+    values = [np.arange(25, dtype=np.float32).reshape(5, 5), np.array(index, np.int32)]
+    agree(outputs, values)
+    (branch,) = (s for s in program(*outputs).steps if isinstance(s, Branch))
+    assert len(branch.ways) == 3
+
+
+def test_a_condition_may_be_kernels_too() -> None:
+    c = p(0, 4)
+    cond = body([c], build.reduce(c, Op.MAX, (0,)) < const(50.0, FLOAT32))
+    step = body([c], c + build.flip(c, (0,)) + 1.0)
+    outputs = build.repeat_while(cond, step, [], [], [c])
+    agree(outputs, [np.array([0, 1, 2, 3], np.float32)])
+
+
+def test_a_condition_is_kept_until_all_threads_have_left_the_loop() -> None:
+    """They read it after the loop's last barrier, and its place is wanted right after it."""
+    n, c, w = p(0, dtype=INT32), p(1, 4, 4), p(2, 4, 32)
+    i, d = p(1, dtype=INT32), p(2, 4, 4)
+    cond = body([n, i, d], i < n)
+    i, d = p(0, dtype=INT32), p(1, 4, 4)
+    step = body([i, d], i + 1, mixed(d, d))
+    last = build.repeat_while(cond, step, [n], [], [const(0, INT32), c])[1]
+    outputs = [matmul(matmul(last, w), build.permute(w, (1, 0)))]
+    steps = program(*outputs).steps
+    (loop,) = loops(steps)
+    after = steps[steps.index(loop) + 1]
+    assert isinstance(after, Launch) and loop.condition is not None
+    start = after.operands[0].at
+    assert start <= loop.condition.at < start + 4 * 32 * 4, "the place is used again"
+    assert after.barrier
+    values = [np.array(2, np.int32), draw((4, 4), FLOAT32), draw((4, 32), FLOAT32)]
+    (want,) = by_definition(outputs, values)
+    for _ in range(5):
+        same(program_on(3, outputs, values)[0], want, 1e-4, 1e-4)
+
+
+# Lifetimes and places.
+
+
+def test_what_a_loop_reads_lives_until_it_ends() -> None:
+    """Values made before a loop must not lose their memory to those made in it."""
+    c, w, v = p(0, 8, 8), p(1, 8, 8), p(2, 8, 8)
+    a, b, d = p(0, 8, 8), p(1, 8, 8), p(2, 8, 8)
+    step = body([a, b, d], mixed(matmul(matmul(d, a), b), a))
+    early, late = matmul(w, v), matmul(v, w)
+    outputs = build.scan(step, [early, late], [c], [], 5)
+    agree([*outputs, matmul(early, c)], rtol=1e-3, atol=1e-3)
+
+
+def test_the_arena_does_not_grow_with_the_trips() -> None:
+    sizes = {program(*repeated(mixed, length)).arena_bytes for length in (2, 20, 2000)}
+    assert len(sizes) == 1
+    texts = {len(program(*repeated(mixed, length)).text) for length in (200, 999)}
+    assert len(texts) == 1
+
+
+def test_work_counts_trips() -> None:
+    few, many = program(*repeated(mixed, 10)), program(*repeated(mixed, 1000))
+    assert 50 * few.work < many.work
+
+
+def test_results_are_made_where_they_belong() -> None:
+    made = program(*repeated(mixed))
+    spaces = {s.space for launch in made.launches for s in launch.operands}
+    assert Space.OUTPUT in spaces
+
+
+# Any loop.
+
+
+@given(graphs(most=5, steps=STEPS + LOOPS * 6))
+@settings(max_examples=60)
+def test_any_loop(outputs: list[UOp]) -> None:
+    agree(outputs, rtol=1e-3, atol=1e-3)
+
+
+@given(graphs(most=4, steps=STEPS + LOOPS * 6))
+@settings(max_examples=15)
+def test_any_loop_on_several_threads(outputs: list[UOp]) -> None:
+    """Nobody may read what another has yet to write, or write what another has yet to read."""
+    values = inputs(outputs)
+    want = by_definition(outputs, values)
+    alone = program_on(1, outputs, values)
+    for _ in range(3):
+        for got, first, meant in zip(program_on(3, outputs, values), alone, want, strict=True):
+            assert got.tobytes() == first.tobytes()
+            same(got, meant, 1e-3, 1e-3)
+
+
+def called(*operands: UOp) -> list[UOp]:
+    """A function of the host with two results."""
+    kinds = (((6, 6), FLOAT32), ((), FLOAT32))
+    host = HostFunction(lambda results, operands: None, kinds, VmapMethod.REFUSE)
+    return build.several(UOp(Op.HOST, operands, host))
+
+
+def test_a_call_of_the_host_waits_for_what_it_reads():
+    made = program(called(X + W)[0])
+    first, call = made.steps
+    assert isinstance(first, Launch) and isinstance(call, HostCall) and call.barrier
+    assert made.host_calls == (call,)
+    read, written = call.operands[2], call.operands[0]
+    assert read == first.operands[0] and written.space is Space.OUTPUT
+    assert [shape for shape, _ in call.types] == [(6, 6), (), (6, 6)]
+    assert "call void @barrier" in made.text and "label %stop" in made.text
+
+
+def test_a_call_of_the_host_reads_inputs_where_they_are():
+    (call,) = program(called(X, W)[0]).steps
+    assert isinstance(call, HostCall) and not call.barrier
+    assert [slot.space for slot in call.operands[2:]] == [Space.INPUT, Space.INPUT]
+    assert call.operands[1].space is Space.ARENA  # a result that nobody wants
+
+
+def test_constants_and_views_are_made_for_a_call_of_the_host():
+    steps = program(called(const(1.0, FLOAT32), build.permute(X, (1, 0)))[1]).steps
+    assert [type(step) for step in steps] == [Launch, Launch, HostCall]
+
+
+def test_a_call_of_the_host_in_a_loop_is_no_kernel():
+    (loop,) = loops(program(repeated(lambda w, x: called(x)[0])[0]).steps)
+    assert isinstance(loop.body[0], HostCall)

@@ -1,0 +1,32 @@
+"""Kinds are one object each."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from tfn.dtypes import ALL, FLOAT32
+from tfn.trace.aval import kind_of
+
+
+def test_one_object_for_each_shape_and_dtype() -> None:
+    kinds = [kind_of(shape, dtype) for shape in ((), (1,), (2, 3), (3, 2)) for dtype in ALL]
+    assert len(set(map(id, kinds))) == len(kinds)
+    assert kind_of((2, 3), np.dtype("float32")) is kind_of((2, 3), FLOAT32)
+    assert kind_of((2, 3), FLOAT32).shape == (2, 3) and kind_of((2, 3), FLOAT32).dtype == FLOAT32
+    assert repr(kind_of((), FLOAT32)) == "Kind((), float32)"
+
+
+def test_threads_agree() -> None:
+    found: list[int] = []
+
+    def work() -> None:
+        found.extend(id(kind_of((7, i), FLOAT32)) for i in range(1000))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 1000

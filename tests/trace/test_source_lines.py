@@ -1,0 +1,44 @@
+"""Lines of the user: noted while somebody wants them, and inherited."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tfn
+from tfn import numpy as tnp
+from tfn.trace import source_lines
+from tfn.trace.op import Op
+from tfn.trace.uop import walk
+
+
+def f(x: Any) -> Any:
+    y = tnp.tan(x)
+    return tnp.cosh(y)
+
+
+def found(g: Any) -> dict[Op, str]:
+    return {u.op: source_lines.of(u) for u in walk(tfn.make_jaxpr(g)(1.0).outputs)}
+
+
+def test_nothing_is_noted_otherwise() -> None:
+    before = len(source_lines._LINES)
+    tfn.make_jaxpr(lambda x: f(x) * 3)(1.0)
+    assert not source_lines.kept() and len(source_lines._LINES) <= before
+
+
+def test_each_node_has_its_line() -> None:
+    with source_lines.keeping():
+        assert source_lines.kept()
+        with source_lines.keeping():
+            noted = found(f)
+        assert source_lines.kept()
+    assert noted[Op.TAN].endswith("y = tnp.tan(x)")
+    assert noted[Op.COSH].endswith("return tnp.cosh(y)")
+
+
+def test_derivatives_and_batches_inherit() -> None:
+    with source_lines.keeping():
+        slope = found(tfn.grad(f))
+        lanes = found(tfn.vmap(f, in_axes=None, axis_size=2))
+    assert slope[Op.SINH].endswith("return tnp.cosh(y)")
+    assert lanes[Op.TAN].endswith("y = tnp.tan(x)")

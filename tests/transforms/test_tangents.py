@@ -1,0 +1,42 @@
+"""Tangents and cotangents as users give them: what fits, and what is said of what does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn
+from tfn import tree
+from tfn.errors import DTypeError, ShapeError, TreeError
+from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.tangents import SymbolicZero, Vectors
+
+SLOTS = (ShapeDtypeStruct((2,), "float32"), ShapeDtypeStruct((), "int32"))
+VECTORS = Vectors(tree.structure({"a": 0, "b": 0}), SLOTS, "tangent")
+
+
+def test_integers_and_zeros_are_none() -> None:
+    given = tfn.numpy.ones(2)
+    assert VECTORS.every({"a": given, "b": None}) == [given, None]
+    assert VECTORS.check({"a": None, "b": None}) == [None]
+    assert VECTORS.check({"a": SymbolicZero((2,), np.dtype("float32")), "b": None}) == [None]
+    float0 = np.zeros((), np.dtype([("float0", "V")]))
+    assert VECTORS.check({"a": given, "b": float0}) == [given]
+    assert VECTORS.build([given]) == {"a": given, "b": None}
+    assert VECTORS.weak == [False]
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "words"),
+    [
+        ([1.0], TreeError, r"structure of their values(.|\n)*\[\*\] instead of {'a': \*, 'b': \*}"),
+        ({"a": np.ones(3, "float32"), "b": None}, ShapeError, r"the tangent at \['a'\]"),
+        ({"a": np.ones(2), "b": None}, DTypeError, r"f64\[2\] for f32\[2\](.|\n)*use .astype"),
+        ({"a": None, "b": np.ones(())}, DTypeError, "has none(.|\n)*pass None there"),
+    ],
+)
+def test_what_does_not_fit(given: Any, kind: Any, words: str) -> None:
+    with pytest.raises(kind, match=words):
+        VECTORS.check(given)

@@ -1,0 +1,308 @@
+"""The junction of the wings: a Jaxpr is lowered, compiled, loaded and run, each once.
+
+Caches: an op on given shapes and dtypes -> its Jaxpr; a Jaxpr -> the loaded program of a device.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfn import dtypes, lower
+from tfn.array import Array
+from tfn.config import config
+from tfn.eager import nans
+from tfn.errors import ArgumentError, DeviceError, place_of
+from tfn.hw.buffer import Buffer
+from tfn.hw.compile.kernel_cache import Shelf
+from tfn.hw.compile.object_cache import Counts
+from tfn.hw.cpu.device import cpu
+from tfn.hw.cpu.dispatch import Given, Made
+from tfn.hw.cpu.queue import CpuExecutable, CpuQueue
+from tfn.hw.device import Device, Executable
+from tfn.hw.null import null
+from tfn.hw.python import python
+from tfn.lower.program import Footprint, Program, Space
+from tfn.trace import bind, source_lines
+from tfn.trace.argument import Param
+from tfn.trace.aval import kind_of
+from tfn.trace.bind import Door
+from tfn.trace.build import several
+from tfn.trace.jaxpr import Jaxpr, function, param
+from tfn.trace.op import SEVERAL, Op
+from tfn.trace.uop import UOp
+
+MAKERS = {"cpu": cpu, "python": python, "null": null}
+_DEVICES: dict[str, Device] = {}
+_LOADED: dict[tuple[UOp, str], Loaded] = {}
+_EAGER: dict[Any, tuple[Jaxpr, Door | None]] = {}  # by op, its argument, kinds of operands
+
+
+def device() -> Device:
+    """The default device, made at first use."""
+    found = _DEVICES.get(config.device)
+    if found is None:
+        maker = MAKERS.get(config.device)
+        if maker is None:
+            raise DeviceError(
+                f"there is no device {config.device!r}", hint="devices are " + ", ".join(MAKERS)
+            )
+        found = maker()
+        if isinstance(found.queue, CpuQueue) and found.queue.dispatch:
+            found.queue.dispatch.serve(Array)
+        if found.compiler:
+            lower.pipeline.use(Shelf())
+        _DEVICES[config.device] = found
+    return found
+
+
+class Loaded(NamedTuple):
+    """A program ready to run, and what it took to make it."""
+
+    program: Program
+    run: Executable
+    making: bind.Making
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Without looking for garbage: graphs are of small objects, none of which is any."""
+    looks = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if looks:
+            gc.enable()
+
+
+def load(jaxpr: Jaxpr) -> Loaded:
+    """The program of a Jaxpr on the default device: lowered, compiled and loaded once."""
+    on = device()
+    key = (jaxpr.function, on.name)
+    found = _LOADED.get(key)
+    if found is None:
+        start = time.perf_counter_ns()
+        with undisturbed():
+            program = lower.pipeline.lower(jaxpr, on.target) if on.compiler else _as_it_is(jaxpr)
+        lowered = time.perf_counter_ns()
+        before = replace(on.compiler.counts) if on.compiler else Counts()
+        run = on.load(program)
+        after = on.compiler.counts if on.compiler else before
+        making = bind.Making(
+            0,
+            lowered - start,
+            time.perf_counter_ns() - lowered,
+            len(program.kernels),
+            after.compiled - before.compiled,
+            after.from_disk - before.from_disk,
+        )
+        found = _LOADED[key] = Loaded(program, run, making)
+    return found
+
+
+def forget() -> None:
+    """Drop every program and kernel of this process; arrays stay."""
+    _LOADED.clear()
+    _EAGER.clear()
+    lower.pipeline.forget()
+
+
+def making(jaxpr: Jaxpr) -> bind.Making:
+    """What making the program of a Jaxpr took, all zero if none has been made."""
+    found = _LOADED.get((jaxpr.function, config.device))
+    return found.making if found else bind.Making()
+
+
+def _as_it_is(jaxpr: Jaxpr) -> Program:
+    """A program without code, for a device that evaluates functions."""
+    inputs = tuple((p.shape, p.dtype) for p in jaxpr.params)
+    outputs = tuple((u.shape, u.dtype) for u in jaxpr.outputs)
+    return Program("main", jaxpr.function, (), 0, inputs, outputs, (), 0, 0, "", False)
+
+
+def call(
+    jaxpr: Jaxpr, operands: Sequence[Array], donated: frozenset[int] = frozenset()
+) -> list[Array]:
+    """A closed function, now, compiled whole, on concrete arrays.
+
+    The memory of donated operands may become that of results, where nobody else has it.
+
+    Raises:
+        OutOfMemoryError: before anything runs.
+        NanError: for a NaN in a result, if `config.debug_nans` is on.
+    """
+    if not config.debug_nans:
+        return _call(jaxpr, operands, donated)
+    results = _call(jaxpr, operands)
+    if nans.any_nan(results):
+        raise nans.blame(jaxpr, operands, _call)
+    return results
+
+
+def _call(
+    jaxpr: Jaxpr, operands: Sequence[Array], donated: frozenset[int] = frozenset()
+) -> list[Array]:
+    program, run, _ = load(jaxpr)
+    memory = device().memory
+    if config.memory_limit_bytes:
+        memory.check_room(footprint(jaxpr, donated).new_bytes)
+    over = lower.in_place.overwrites(program, sorted(donated))
+    inputs: list[Buffer] = [x.concrete().buffer for x in operands]  # type: ignore[misc]
+    shared = dict(program.aliases)
+    outputs: list[Buffer] = []
+    for i, (shape, dtype) in enumerate(program.outputs):
+        slot = shared.get(i)
+        if slot is None and i in over and _sole(inputs, over[i]):
+            outputs.append(inputs[over[i]])
+        elif slot is None:
+            outputs.append(memory.allocate(prod(shape) * dtype.itemsize))
+        else:
+            outputs.append((inputs if slot.space is Space.INPUT else outputs)[slot.at])
+    run(inputs, outputs)
+    return [Array(b, s, d) for b, (s, d) in zip(outputs, program.outputs)]
+
+
+def _sole(buffers: Sequence[Buffer], at: int) -> bool:
+    """Whether one array alone has a buffer, and was passed once."""
+    buffer = buffers[at]
+    known = 4  # the array, the list, the name above, the argument below
+    return buffer.exclusive and sys.getrefcount(buffer) == known
+
+
+def footprint(jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Footprint:
+    """The memory that a run takes on the default device, known before it runs.
+
+    Results that take the memory of donated arguments count as shared.
+    """
+    program = load(jaxpr)[0]
+    found, over = program.footprint, lower.in_place.overwrites(program, sorted(donated))
+    size = sum(lower.in_place.size_bytes(program.outputs[i]) for i in over)
+    return found._replace(
+        output_bytes=found.output_bytes - size, alias_bytes=found.alias_bytes + size
+    )
+
+
+def door(
+    jaxpr: Jaxpr,
+    takes: Sequence[Any],
+    gives: Any,
+    given: Sequence[bool | None],
+    made: Sequence[bool],
+    captured: Sequence[Array] = (),
+    donated: frozenset[int] = frozenset(),
+) -> Door | None:
+    """A native function that runs a Jaxpr on arguments as they are; see `bind.Face`."""
+    if config.device != "cpu" or not config.native_dispatch or config.debug_nans:
+        return None
+    program, run, _ = load(jaxpr)
+    if not isinstance(run, CpuExecutable):
+        return None
+    asked = (*given, *[None] * len(captured))
+    rows = [
+        Given(kind_of(*kind), weak, i in donated)
+        for i, (kind, weak) in enumerate(zip(program.inputs, asked, strict=True))
+    ]
+    shared = {
+        i: slot.at if slot.space is Space.INPUT else len(rows) + slot.at
+        for i, slot in program.aliases
+    }
+    over = lower.in_place.overwrites(program, sorted(donated))
+    outputs = [
+        Made(
+            kind_of(shape, dtype),
+            weak,
+            prod(shape) * dtype.itemsize,
+            shared.get(i, -1),
+            over.get(i, -1),
+        )
+        for i, ((shape, dtype), weak) in enumerate(zip(program.outputs, made, strict=True))
+    ]
+    return run.door(rows, outputs, takes, gives, captured)
+
+
+def execute(op: Op, arg: Any, operands: Sequence[Array]) -> Any:
+    """One op, now, on concrete arrays; its program is cached by shapes and dtypes."""
+    key = op, arg, tuple([x.kind for x in operands])
+    jaxpr, enter = _EAGER.get(key, (None, None))
+    if enter is not None:
+        result = enter(*operands)
+        if result is not NotImplemented:
+            return result
+    if jaxpr is None:
+        params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
+        node = UOp(op, tuple(map(param, params)), arg)
+        jaxpr = Jaxpr(function(several(node) if op in SEVERAL else [node], params))
+    results = call(jaxpr, operands)
+    if enter is None:
+        takes, gives = range(len(operands)), range(len(results))
+        door_of = list(gives) if op in SEVERAL else 0
+        enter = door(jaxpr, takes, door_of, [None] * len(takes), [False] * len(gives))
+        _EAGER[key] = jaxpr, enter
+    return results if op in SEVERAL else results[0]
+
+
+def asarray(value: Any, dtype: Any = None) -> Array:
+    """An Array from an Array, a NumPy array or scalar, or a Python scalar (which is weak).
+
+    Raises:
+        ArgumentError: for anything else, lists included.
+    """
+    if isinstance(value, Array):
+        return value
+    wanted = None if dtype is None else dtypes.canonical(dtype)
+    if isinstance(value, np.ndarray):
+        return _adopt(value, wanted)
+    if isinstance(value, (bool, int, float, complex)):
+        kind = wanted or dtypes.number(value)
+        try:
+            data = np.asarray(value).astype(kind) if kind.kind != "i" else np.array(value, kind)
+        except OverflowError:
+            raise ArgumentError(
+                f"{value} does not fit into {kind.name}", hint="say dtype='int64'"
+            ) from None
+        weak = wanted is None and not isinstance(value, bool)
+        return Array(device().memory.adopt(data), (), kind, weak)
+    if hasattr(value, "__array__"):
+        return _adopt(np.asarray(value), wanted)
+    raise ArgumentError(
+        f"{type(value).__name__} is not an array or a number",
+        got=repr(value)[:80],
+        hint="use tfn.numpy.array for lists",
+    )
+
+
+def _adopt(data: np.ndarray[Any, Any], wanted: dtypes.DType | None) -> Array:
+    """An Array of NumPy's data, in the dtype wanted if any, else in their own."""
+    kind = wanted or dtypes.canonical(data.dtype)
+    if data.dtype != kind:
+        data = data.astype(kind)
+    if not data.flags.c_contiguous:
+        data = np.ascontiguousarray(data)
+    return Array(device().memory.adopt(data), data.shape, kind)
+
+
+def read(x: Array) -> np.ndarray[Any, Any]:
+    """The data of a concrete Array, as a read-only NumPy array that shares its memory."""
+    assert x.buffer is not None
+    return device().memory.read(x.buffer, x.shape, x.dtype)
+
+
+def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:
+    """An Array that is a value of a running trace."""
+    place = place_of(uop.op)
+    trace.places.setdefault(uop, place)
+    if source_lines.kept():
+        source_lines.cover([uop], place)
+    x = object.__new__(Array)
+    x.shape, x.dtype, x.weak_type, x.kind, x.buffer = uop.shape, uop.dtype, weak, None, None
+    x.uop, x.trace, x.known = uop, trace, known
+    return x

@@ -1,0 +1,128 @@
+"""A head before bytes, by which they are known to be whole; and closed functions as rows.
+
+    magic  version  operations  length  sha256 of all that and of the payload  payload
+    8      2        2           8       32                                     length bytes
+
+A row is an operation, the numbers of the rows that it reads, and its argument.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import Any
+
+from tfn.errors import ExportError
+from tfn.trace.inline import plain
+from tfn.trace.jaxpr import Jaxpr
+from tfn.trace.op import Op
+from tfn.trace.spec import JAXPR_OPS
+from tfn.trace.uop import Rows, rows
+
+MAGIC = b"tfn-prog"
+VERSION = 1
+"""Of the head and of the payload."""
+OPERATIONS = 1
+"""Of what operations mean; one that is added does not change it, and is refused by its name."""
+_HEAD = struct.Struct("<8sHHQ")
+_DIGEST_BYTES = 32
+HINT = "serialize it again, or copy it again"
+
+
+def sealed(payload: bytes) -> bytes:
+    """A payload behind its head."""
+    head = _HEAD.pack(MAGIC, VERSION, OPERATIONS, len(payload))
+    return head + hashlib.sha256(head + payload).digest() + payload
+
+
+def opened(data: bytes) -> bytes:
+    """The payload of bytes that are whole, unaltered, and of this version.
+
+    Raises:
+        ExportError: if they are not.
+    """
+    data = bytes(data)
+    start = _HEAD.size + _DIGEST_BYTES
+    if data[: len(MAGIC)] != MAGIC[: len(data)] or not data:
+        raise ExportError(
+            "these bytes are not a function that tfn has serialized",
+            got=f"they begin with {data[:8]!r}",
+        )
+    if len(data) < start:
+        raise ExportError(
+            "a serialized function is cut short",
+            hint=HINT,
+            got=f"{len(data)} bytes, and the head alone has {start}",
+        )
+    _, version, operations, length = _HEAD.unpack_from(data)
+    _ours("format", version, VERSION)
+    _ours("meaning of operations", operations, OPERATIONS)
+    if len(data) - start != length:
+        what = "cut short" if len(data) - start < length else "followed by something else"
+        raise ExportError(
+            f"a serialized function is {what}",
+            hint=HINT,
+            got=f"{len(data):,} bytes instead of {start + length:,}",
+        )
+    head, digest, payload = data[: _HEAD.size], data[_HEAD.size : start], data[start:]
+    if hashlib.sha256(head + payload).digest() != digest:
+        raise ExportError("a serialized function is damaged", got="its digest differs", hint=HINT)
+    return payload
+
+
+def _ours(what: str, found: int, ours: int) -> None:
+    if found != ours:
+        raise ExportError(
+            f"a function was serialized by another version of tfn: the {what} has version {found}",
+            got=f"this tfn reads version {ours}",
+            hint="serialize it again with this tfn",
+        )
+
+
+def written(jaxpr: Jaxpr) -> tuple[Any, ...]:
+    """The rows of a closed function, without rules.
+
+    Raises:
+        ExportError: naming what cannot be written.
+    """
+    found = rows(plain(jaxpr.function))
+    for op, _, arg in found:
+        if op in _REFUSED:
+            what, hint = _REFUSED[op]
+            raise ExportError(
+                f"a function that {what} cannot be serialized", got=_called(op, arg), hint=hint
+            )
+        assert op in _ALLOWED, op
+    return tuple(found)
+
+
+_REFUSED = {
+    Op.HOST: (
+        "calls back into Python",
+        "leave out callbacks and debug.print, or guard them by a static argument",
+    ),
+    Op.KERNEL: ("runs a kernel written by hand", "write it with tfn.numpy or tfn.lax"),
+}
+_ALLOWED = JAXPR_OPS - _REFUSED.keys() - {Op.CUSTOM}
+
+
+def _called(op: Op, arg: Any) -> str:
+    """What the user calls it."""
+    if op is Op.KERNEL:
+        return f"the kernel {arg.name}"
+    run = getattr(arg.run, "function", arg.run)
+    return f"a call of {getattr(run, '__qualname__', run)}"
+
+
+def checked(found: Any) -> Rows:
+    """Rows of a closed function, as far as they can be checked before anything is built.
+
+    Raises:
+        ExportError: if a row is no operation of a closed function, or reads a later one.
+    """
+    for i, (op, src, _) in enumerate(found):
+        if op not in _ALLOWED or not all(0 <= s < i for s in src):
+            raise ExportError("serialized bytes are not a function", got=f"row {i}: {op}")
+    if not found or found[-1][0] is not Op.FUNCTION:
+        raise ExportError("serialized bytes are not a function", got="the last row is none")
+    return list(found)

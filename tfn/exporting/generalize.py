@@ -1,0 +1,238 @@
+"""Traces of one function at several sizes, as one whose integers are polynomials.
+
+    b = 7:  reshape[(7, 784)]     b = 11:  reshape[(11, 784)]     ->     reshape[(b, 784)]
+
+Traces must be the same operations on the same rows.  Where an integer is not the same in all of
+them, the polynomial of least degree through all witnesses takes its place; a constant may be such a
+size, or an integer divided by one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, is_dataclass, replace
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tfn.dtypes import FLOATS, SHORT
+from tfn.errors import ExportError
+from tfn.exporting.container import written
+from tfn.exporting.portable import Input, Portable, stored
+from tfn.exporting.symbolic_dims import Monomial, Numbers, Polynomial, Ratio, Scope
+from tfn.trace import source_lines
+from tfn.trace.argument import Const
+from tfn.trace.uop import Rows, from_rows
+
+MOST_SYMBOLS = 3
+_LARGE = (10_007, 1_018, 211)
+"""Odd and even, so that who treats them differently is found out."""
+_NUMERATORS = tuple(sign * n for n in range(1, 9) for sign in (1, -1))
+
+
+def show(numbers: Numbers) -> str:
+    """Numbers of symbols as messages show them: ``b = 3, t = 5``."""
+    return ", ".join(f"{s} = {n}" for s, n in numbers.items())
+
+
+def basis(symbols: Sequence[str], degree: int) -> list[Monomial]:
+    """Products of at most so many symbols."""
+    found = itertools.combinations_with_replacement(["", *sorted(symbols)], degree)
+    return sorted({tuple(s for s in m if s) for m in found}, key=lambda m: (len(m), m))
+
+
+def witnesses(scope: Scope, taken: frozenset[int] = frozenset()) -> list[Numbers]:
+    """Sizes at which to trace: small, middling and large, as many as determine a polynomial.
+
+    Those that are `taken`, by axes of other arguments, might look like them.
+
+    Raises:
+        ExportError: if there are too many symbols, or the constraints leave too few sizes.
+    """
+    symbols = scope.symbols
+    if len(symbols) > MOST_SYMBOLS:
+        raise ExportError(
+            f"a function may have {MOST_SYMBOLS} symbols at most", got=", ".join(symbols)
+        )
+    wanted = len(basis(symbols, 2)) + 2
+    draw = random.Random(len(symbols))
+    found: list[Numbers] = []
+    for numbers in _candidates(scope, draw):
+        fresh = taken.isdisjoint(numbers.values()) and numbers not in found
+        if fresh and scope.allows(numbers):
+            found.append(numbers)
+            if len(found) == wanted:
+                return found
+    raise ExportError(
+        "the constraints leave too few sizes to tell how a function depends on them",
+        got=", ".join(c.text for c in scope.constraints) + f": {len(found)} of {wanted} found",
+        hint="serialize it for each size instead",
+    )
+
+
+def _candidates(scope: Scope, draw: random.Random) -> Iterator[Numbers]:
+    """Numbers for the symbols, those that are worth most first."""
+    said = {n for c in scope.constraints for n in c.integers}
+    divisors = {n for c in scope.constraints for n in c.divisors}
+    steps = sorted(n for n in {1, *divisors} if 0 < n <= 4096)[::-1]
+    for step in steps:
+        for large in _LARGE:
+            yield {s: step * (large + 2 * i) for i, s in enumerate(scope.symbols)}
+        for most in (199, 61, 29, 11):
+            for _ in range(40):
+                yield {s: step * draw.randrange(2, most) for s in scope.symbols}
+    for near in sorted(said):
+        for _ in range(60):
+            yield {s: max(near + draw.randrange(-12, 13), 2) for s in scope.symbols}
+    for most in (4, 16, 64, 256):
+        for _ in range(200):
+            yield {s: draw.randrange(1, most) for s in scope.symbols}
+
+
+class Fit:
+    """Traces of one function at several sizes, becoming one."""
+
+    def __init__(self, name: str, places: list[Numbers], traces: list[Portable]) -> None:
+        self.name, self.places, self.traces = name, places, traces
+        self.rows = [written(t.jaxpr) for t in traces]
+
+    def run(self) -> tuple[Rows, tuple[Input, ...]]:
+        """The rows and the inputs of all sizes.
+
+        Raises:
+            ExportError: with the two sizes and the place where traces differ.
+        """
+        first = self.traces[0]
+        for i, other in enumerate(self.traces):
+            if (other.outputs, other.weak) != (first.outputs, first.weak):
+                raise self._differ(i, "the results are nested differently, or differ in weakness")
+        self._same_operations()
+        rows = [
+            (row[0][0], row[0][1], self._unified([r[2] for r in row], n))
+            for n, row in enumerate(zip(*self.rows, strict=True))
+        ]
+        listed = zip(*(t.inputs for t in self.traces), strict=True)
+        inputs = tuple(
+            replace(many[0], shape=self._unified([i.shape for i in many], None)) for many in listed
+        )
+        arrays = [stored(t.captured) for t in self.traces]
+        for i, other_arrays in enumerate(arrays):
+            if other_arrays != arrays[0]:
+                raise self._differ(
+                    i,
+                    "arrays that were made of no argument are not the same",
+                    "pass what they are made of, as a random key, or make them by tfn.numpy.arange",
+                )
+        return rows, inputs
+
+    def _same_operations(self) -> None:
+        """Refuse traces that are not the same operations of the same rows."""
+        for i, other in enumerate(self.rows):
+            pairs = itertools.zip_longest(self.rows[0], other)
+            for n, (mine, theirs) in enumerate(pairs):
+                if mine is None or theirs is None or mine[:2] != theirs[:2]:
+                    raise self._differ(i, self._shown(0, n), self._shown(i, n))
+
+    def _shown(self, trace: int, n: int) -> str:
+        """A row of a trace as a person would name it."""
+        rows = self.rows[trace]
+        if n >= len(rows):
+            return f"at {show(self.places[trace])}: nothing more"
+        node = from_rows(list(rows[: n + 1]))
+        at = source_lines.of(node)
+        shape = f" {SHORT[node.dtype]}[{','.join(map(str, node.shape))}]"
+        return f"at {show(self.places[trace])}: {node.op.value}{shape}" + (f", {at}" if at else "")
+
+    def _differ(self, trace: int, *got: str) -> ExportError:
+        sizes = f"{show(self.places[0])} and {show(self.places[trace])}"
+        return ExportError(
+            f"{self.name} is not the same function at {sizes}",
+            got="; ".join(got),
+            hint="ask for sizes with tfn.lax.cond, or add a constraint that allows one side only",
+        )
+
+    def _unified(self, values: Sequence[Any], row: int | None) -> Any:
+        """One value for those of all traces, with polynomials where integers differ."""
+        first = values[0]
+        if all(type(v) is type(first) and v == first for v in values):
+            return first
+        if all(type(v) is int for v in values):
+            found = self._polynomial(values)
+            if found is not None:
+                return found
+        elif all(type(v) is tuple and len(v) == len(first) for v in values):
+            return tuple(self._unified(list(many), row) for many in zip(*values, strict=True))
+        elif isinstance(first, Const):
+            made = self._constant(values)
+            if made is not None:
+                shape = self._unified([v.shape for v in values], row)
+                return Const(first.dtype, made, shape)
+        elif is_dataclass(first) and all(type(v) is type(first) for v in values):
+            kind: Any = type(first)
+            names = [f.name for f in fields(first) if f.compare]
+            return kind(**{n: self._unified([getattr(v, n) for v in values], row) for n in names})
+        seen = "; ".join(f"{v} at {show(at)}" for v, at in zip(values, self.places))
+        where = "" if row is None else self._shown(0, row) + ": "
+        raise ExportError(
+            f"{self.name} depends on sizes in a way that cannot be told",
+            got=where + seen,
+            hint="sizes may be sums and products of at most two symbols",
+        )
+
+    def _polynomial(self, values: Sequence[int]) -> Polynomial | None:
+        """The polynomial through values, of the least degree."""
+        symbols = sorted(self.places[0])
+        for degree in (1, 2):
+            factors = solved(basis(symbols, degree), self.places, values)
+            if factors is not None:
+                return Polynomial.of(factors)
+        return None
+
+    def _constant(self, values: Sequence[Const]) -> Any:
+        """The bits of constants: equal, a size, or a number divided by one."""
+        bits = [v.bits for v in values]
+        dtype = values[0].dtype
+        if len({v.dtype for v in values}) > 1 or len(set(bits)) == 1:
+            return bits[0] if len(set(bits)) == 1 else None
+        numbers = [v.value.item() if dtype.kind != "V" else float(v.value) for v in values]
+        if not all(np.isfinite(n) for n in numbers) or dtype.kind == "c":
+            return None
+        for over in (0, *_NUMERATORS) if dtype in FLOATS else (0,):
+            sizes = [round(over / n) if over and n else round(n) for n in numbers]
+            found = self._polynomial(sizes)
+            if found is None or (over and 0 in sizes):
+                continue
+            ratio = Ratio(found, over)
+            if [ratio.bits(dtype, at) for at in self.places] == bits:
+                return ratio
+        return None
+
+
+def solved(
+    monomials: Sequence[Monomial], places: Sequence[Numbers], values: Sequence[int]
+) -> dict[Monomial, Fraction] | None:
+    """Factors of products whose sum has these values; None if there are none, or many."""
+    table = [
+        [
+            *(Fraction(prod(at[s] for s in m)) for m in monomials),
+            Fraction(v),
+        ]
+        for at, v in zip(places, values, strict=True)
+    ]
+    count = len(monomials)
+    for column in range(count):
+        pivot = next((r for r in range(column, len(table)) if table[r][column]), None)
+        if pivot is None:
+            return None
+        table[column], table[pivot] = table[pivot], table[column]
+        head = table[column] = [x / table[column][column] for x in table[column]]
+        for r, row in enumerate(table):
+            if r != column and row[column]:
+                table[r] = [x - row[column] * y for x, y in zip(row, head, strict=True)]
+    if any(row[count] for row in table[count:]):
+        return None
+    return {m: table[i][count] for i, m in enumerate(monomials)}

@@ -1,0 +1,111 @@
+"""A C function of pointers, such as those of LAPACK, called in turn for each of many places.
+
+The loop is native code: Python is asked once for all of them.  It reads words: the address of the
+function, how often, to where, from where and how many bytes are copied first, and two for each
+argument.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache as once
+from typing import Any
+
+from tfn.hw.compile.llvm import LlvmCompiler
+from tfn.hw.cpu.loader import Code, Loader
+from tfn.hw.cpu.target import host
+
+_CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p)  # without the interpreter's lock
+
+_TEXT = """
+define void @each(ptr %words) {{
+  %function = load ptr, ptr %words
+{loads}
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %bytes, i1 false)
+  %any = icmp sgt i64 %count, 0
+  br i1 %any, label %next, label %end
+next:
+  %i = phi i64 [ 0, %0 ], [ %after, %next ]
+{steps}
+  call void %function({arguments})
+  %after = add i64 %i, 1
+  %more = icmp slt i64 %after, %count
+  br i1 %more, label %next, label %end
+end:
+  ret void
+}}
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+"""
+
+
+def text(count: int) -> str:
+    """LLVM IR of the loop over a function of so many pointers.
+
+    Example:
+        >>> "call void %function(ptr %p0, ptr %p1)" in text(2)
+        True
+    """
+    words = ["i64 %count", "ptr %to", "ptr %from", "i64 %bytes"]
+    for i in range(count):
+        words += [f"ptr %begin{i}", f"i64 %stride{i}"]
+    loads = []
+    for at, word in enumerate(words, 1):
+        kind, name = word.split()
+        loads.append(f"  {name}.at = getelementptr i64, ptr %words, i64 {at}")
+        loads.append(f"  {name} = load {kind}, ptr {name}.at")
+    steps = []
+    for i in range(count):
+        steps.append(f"  %offset{i} = mul i64 %i, %stride{i}")
+        steps.append(f"  %p{i} = getelementptr i8, ptr %begin{i}, i64 %offset{i}")
+    return _TEXT.format(
+        loads="\n".join(loads),
+        steps="\n".join(steps),
+        arguments=", ".join(f"ptr %p{i}" for i in range(count)),
+    )
+
+
+@once
+def _loader() -> Loader:
+    return Loader(LlvmCompiler())
+
+
+@once
+def _loop(count: int) -> tuple[Callable[[Any], None], Code]:
+    """The loop over a function of so many pointers, and what keeps it loaded."""
+    loader = _loader()
+    code = loader.load(loader.compiler.compile(text(count), host()), ("each",))
+    return _CALL(code.addresses["each"]), code
+
+
+def each(
+    function: int,
+    count: int,
+    places: Sequence[tuple[int, int]],
+    copy: tuple[int, int, int] = (0, 0, 0),
+    keeps: object = None,
+) -> Callable[[], None]:
+    """What calls the function at an address so many times, when it is called.
+
+    Args:
+        function: the address of a C function of pointers that returns nothing.
+        count: how often.
+        places: for each argument, the address the first time, and by how many bytes it moves.
+        copy: what is copied before: to where, from where, how many bytes.
+        keeps: what must live as long as the result.
+
+    Example:
+        >>> import ctypes
+        >>> seen = []
+        >>> kind = ctypes.CFUNCTYPE(None, ctypes.POINTER(ctypes.c_int32))
+        >>> function = kind(lambda place: seen.append(place[0]))
+        >>> numbers = (ctypes.c_int32 * 3)(1, 2, 3)
+        >>> address = ctypes.cast(function, ctypes.c_void_p).value
+        >>> each(address, 3, [(ctypes.addressof(numbers), 4)])()
+        >>> seen
+        [1, 2, 3]
+    """
+    words = [function, count, *copy, *[word for place in places for word in place]]
+    held = (ctypes.c_uint64 * len(words))(*[w & (2**64 - 1) for w in words]), keeps
+    run, _ = _loop(len(places))
+    return lambda: run(held[0])

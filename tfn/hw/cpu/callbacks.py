@@ -1,0 +1,99 @@
+"""Functions of the host, called from within a running program.
+
+A program holds no address of a function: it asks one entry for a call by its number.  The entry
+takes the interpreter's lock, shows the function the program's own memory as NumPy arrays, and
+answers whether it succeeded; if not, all threads leave the program, and the caller raises what
+the function raised, with its frames.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tfn.lower.program import HostCall
+
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)  # takes the lock
+MOST_VIEWS = 64
+"""For how many places of its operands a call is kept bound."""
+
+
+class _Site:
+    """One call: its function, bound to the places of memory that it is called with."""
+
+    def __init__(self, call: HostCall) -> None:
+        run = call.host.run
+        self._bind = getattr(run, "bound", None) or partial(partial, run)
+        self._results, self._types = len(call.host.results), call.types
+        self.pointer_bytes = 8 * len(call.types)
+        self._bound: dict[bytes, Callable[[], None]] = {}
+
+    def bound(self, pointers: bytes) -> Callable[[], None]:
+        """The call on arrays at these addresses."""
+        found = self._bound.get(pointers)
+        if found is None:
+            if len(self._bound) >= MOST_VIEWS:
+                self._bound.clear()
+            addresses = memoryview(pointers).cast("Q")
+            arrays = [_view(at, *kind) for at, kind in zip(addresses, self._types, strict=True)]
+            for x in arrays[self._results :]:
+                x.flags.writeable = False
+            found = self._bind(arrays[: self._results], arrays[self._results :])
+            self._bound[pointers] = found
+        return found
+
+
+def _view(address: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
+    size_bytes = prod(shape) * dtype.itemsize
+    if not size_bytes:
+        return np.empty(shape, dtype)
+    return np.ndarray(shape, dtype, (ctypes.c_char * size_bytes).from_address(address))
+
+
+class HostEntry:
+    """The entry of one program.
+
+    Attributes:
+        address: of a C function (number of the call, addresses of its operands) -> success.
+    """
+
+    def __init__(self, calls: Sequence[HostCall]) -> None:
+        self._sites = [_Site(call) for call in calls]
+        self._failed = threading.local()  # a thread that calls a program asks the host itself
+        self._entry = _ENTRY(self._ask)
+        self.address = ctypes.cast(self._entry, ctypes.c_void_p).value or 0
+
+    def _ask(self, number: int, pointers: int) -> int:
+        if number < 0:  # the last call has failed; if before it could say why, by an interrupt
+            self._failed.error = getattr(self._failed, "error", None) or KeyboardInterrupt()
+            return 0
+        try:
+            site = self._sites[number]
+            site.bound(ctypes.string_at(pointers, site.pointer_bytes))()
+        except BaseException as error:  # whatever it is, it is the caller's
+            self._failed.error = error
+            return 0
+        return 1
+
+    def check(self) -> None:
+        """Raise what a function raised in the last run on this thread, if one did."""
+        error = getattr(self._failed, "error", None)
+        if error is not None:
+            del self._failed.error
+            raise error
+
+    def guarded(self, door: Callable[..., Any]) -> Callable[..., Any]:
+        """A door that raises what a function raised."""
+
+        def enter(*arguments: Any) -> Any:
+            result = door(*arguments)
+            self.check()
+            return result
+
+        return enter

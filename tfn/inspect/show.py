@@ -1,0 +1,204 @@
+"""`show`: one function on its way to machine code, at any stage of it, as text.
+
+jaxpr     the function as it was traced
+kernels   cut into kernels by barriers
+ranges    each kernel as loops over scalars
+splits    loops split and given a place, with the opt-ops that did it
+linear    instructions in order: loops, vectors, addresses
+llvm      the text of each kernel
+driver    the text of the one function that runs them
+memory    launches, and the plan of the arena
+assembly  machine code of kernels and driver, as an assembler would read it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+from tfn._support.frozen import frozen
+from tfn.eager import run
+from tfn.errors import ArgumentError
+from tfn.hw.compile.llvm import assembly
+from tfn.lower import pipeline
+from tfn.lower.fuse.ranges import Region, Stage
+from tfn.lower.loops import opt_ops
+from tfn.lower.memory.schedule import Schedule
+from tfn.lower.program import Program
+from tfn.lower.report import cost
+from tfn.lower.report.print import instructions, memory, nest, stages
+from tfn.lower.report.print.graph import Graph
+from tfn.lower.target.target import Target
+from tfn.trace.jaxpr import Jaxpr
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+from tfn.transforms.make_jaxpr import make_jaxpr
+
+
+class View:
+    """One function on its way down, each stage made when it is first asked for."""
+
+    def __init__(self, jaxpr: Jaxpr, target: Target) -> None:
+        self.jaxpr, self.target = jaxpr, target
+
+    @cached_property
+    def real(self) -> UOp:
+        """The function without complex values."""
+        made: UOp = pipeline.PASSES[0].run(self.jaxpr.function, self.target)
+        return made
+
+    @cached_property
+    def stages(self) -> Sequence[Stage | Region]:
+        """Its kernels over ranges, its loops and its branches."""
+        return self.inside(self.real)[1]
+
+    def inside(self, function: UOp) -> tuple[UOp, Sequence[Stage | Region]]:
+        """A function with barriers, the whole or one in a loop, and its kernels over ranges."""
+        made: UOp = pipeline.PASSES[1].run(function, self.target)
+        return made, pipeline.PASSES[2].run(made, self.target)
+
+    @cached_property
+    def graph(self) -> Graph:
+        """Its equations by kernel, and the names of values."""
+        return Graph(self.real, self.inside)
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """Its steps, with a place for every value."""
+        return pipeline.scheduled(self.jaxpr, self.target)
+
+    @cached_property
+    def program(self) -> Program:
+        """All of it lowered."""
+        return pipeline.program(self.jaxpr, self.schedule)
+
+    def after(self, name: str, body: UOp) -> Any:
+        """A kernel's body after the pass of this name."""
+        value: Any = body
+        for step in pipeline.PASSES[3:]:
+            value = step.run(value, self.target)
+            if step.name == name:
+                return value
+        raise AssertionError(f"no pass is called {name}")
+
+    def kernels(self, picture: Callable[[UOp, Sequence[str]], str]) -> str:
+        """A picture of every kernel; a sort has only one."""
+        return stages.stages(
+            self.graph,
+            lambda body, names: (stages.sort if body.op is Op.TUPLE else picture)(body, names),
+        )
+
+    def ranges(self, body: UOp, names: Sequence[str]) -> str:
+        """A kernel as loops."""
+        return nest.nest(opt_ops.nest(body), names)
+
+    def splits(self, body: UOp, names: Sequence[str]) -> str:
+        """A kernel as loops with places, and how they came about."""
+        chosen: opt_ops.Nest = self.after("split", body)
+        return "\n".join([*(f"# {opt}" for opt in chosen.opts), nest.nest(chosen, names)])
+
+    def linear(self, body: UOp, names: Sequence[str]) -> str:
+        """A kernel in order."""
+        return instructions.instructions(self.after("linearize", body), names)
+
+    @cached_property
+    def cost(self) -> dict[str, float]:
+        """Floating operations, transcendental functions and bytes of memory of one call."""
+        work, (taken, given) = cost.work(self.real), cost.needed_bytes(self.jaxpr.function)
+        return {
+            "flops": float(work.flops),
+            "transcendentals": float(work.transcendentals),
+            "bytes accessed": cost.traffic_bytes(self.program.steps),
+            "bytes in": taken,
+            "bytes out": given,
+        }
+
+    def text(self, stage: str) -> str:
+        """The function at a stage.
+
+        Raises:
+            ArgumentError: if there is no such stage.
+        """
+        made = STAGES.get(stage)
+        if made is None:
+            raise ArgumentError(
+                f"there is no stage {stage!r}", hint="stages are " + ", ".join(STAGES)
+            )
+        return made(self)
+
+    def assembly(self) -> str:
+        """The machine code of each distinct kernel, then of the driver."""
+        texts = [*(kernel.text for kernel in self.program.kernels), self.program.text]
+        return "\n".join(assembly(text, self.target).rstrip() for text in texts)
+
+    def llvm(self) -> str:
+        """The text of each distinct kernel."""
+        return "\n".join(kernel.text for kernel in self.program.kernels).rstrip()
+
+
+STAGES: dict[str, Callable[[View], str]] = {
+    "jaxpr": lambda view: str(view.jaxpr),
+    "kernels": lambda view: str(view.graph),
+    "ranges": lambda view: view.kernels(view.ranges),
+    "splits": lambda view: view.kernels(view.splits),
+    "linear": lambda view: view.kernels(view.linear),
+    "llvm": View.llvm,
+    "driver": lambda view: view.program.text.rstrip(),
+    "memory": lambda view: memory.memory(view.program, view.schedule, view.graph),
+    "assembly": View.assembly,
+}
+
+
+def view(jaxpr: Jaxpr, target: Target | None = None) -> View:
+    """A function on its way to a target, or to the default device."""
+    return View(jaxpr, target or run.device().target)
+
+
+@frozen
+class Picture:
+    """Text that a Python prompt shows as it is."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def show(
+    function: Callable[..., Any],
+    *args: Any,
+    at: str = "jaxpr",
+    target: Target | None = None,
+    **kwargs: Any,
+) -> Picture:
+    """A function at one stage of the way to machine code, as text.
+
+    Nothing is run; arrays are read for their shapes only, so `ShapeDtypeStruct` will do.  A prompt
+    shows the result as it is, and ``str()`` gives the text.
+
+    Args:
+        function: jitted or not.
+        args, kwargs: what it would be called with.
+        at: a stage: jaxpr, kernels, ranges, splits, linear, llvm, driver, memory or
+            assembly.
+        target: what code is generated for, the default device's target if None.
+
+    Raises:
+        ArgumentError: for a stage that there is not.
+
+    Example:
+        >>> import tfn
+        >>> rows = tfn.ShapeDtypeStruct((4, 9), "float32")
+        >>> tfn.show(lambda x: tfn.numpy.exp(x).sum(axis=1), rows, at="ranges")
+        kernel 0: d:f32[4] <- a:f32[4,9]
+          for r0 in 4:
+            v0:f32 = 0.0
+            for r1 in 9:
+              v0 += exp(a[r0 * 9 + r1])
+            d[r0] = v0
+    """
+    return Picture(view(make_jaxpr(function)(*args, **kwargs), target).text(at))

@@ -1,0 +1,197 @@
+"""`tfn.verify`: every load and store of a program is in bounds, by proof.
+
+    print(tfn.verify(step, network, images))
+
+What is proved, for each kernel, are the instructions that its text is written from: that each
+access stays within its operand, wherever loops, lanes and gates stand (`lower.accesses`).  For each
+launch it is proved that its operands stay within the inputs, the outputs and the arena, wherever
+the loops around it stand.
+
+Both are about memory, not about values: that results are right is what tests are for.  And both are
+about instructions: that compilers and writers of text do as these say is believed, and tested under
+sanitizers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from tfn._support.frozen import frozen
+from tfn.eager import run
+from tfn.errors import CompileError
+from tfn.lower import pipeline
+from tfn.lower.codegen.sort import sort
+from tfn.lower.program import (
+    Kernel,
+    Launch,
+    Program,
+    Slot,
+    Space,
+)
+from tfn.lower.report.verify import accesses
+from tfn.lower.report.verify.operands import misplaced
+from tfn.lower.target.target import Target
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+from tfn.transforms.jit import Jitted
+
+
+@frozen
+class Checked:
+    """A kernel, and how its accesses were proved.
+
+    Attributes:
+        number: as `tfn.show` counts them.
+        name: of the function.
+        by_intervals, by_solver: loads and stores that were proved so.
+        assumed: those that were proved under an assumption.
+        unproved: what was not proved, in words.
+        assumption: what is believed of this kernel, "" if nothing is.
+    """
+
+    number: int
+    name: str
+    by_intervals: int
+    by_solver: int
+    assumed: int
+    unproved: tuple[str, ...]
+    assumption: str
+
+    @property
+    def accesses(self) -> int:
+        """How many loads and stores it has."""
+        return self.by_intervals + self.by_solver + self.assumed + len(self.unproved)
+
+
+@frozen
+class Report:
+    """What has been proved of a program; it prints as a table.
+
+    Attributes:
+        kernels: in order of first use; one text may serve arrays of several sizes, and is then
+            checked for each.
+        launches: steps whose operands have been placed in memory.
+        misplaced: operands that leave it, in words.
+    """
+
+    kernels: tuple[Checked, ...]
+    launches: int
+    misplaced: tuple[str, ...]
+
+    @property
+    def proved(self) -> bool:
+        """Whether all is in bounds, given what is assumed."""
+        return not self.wrong
+
+    @property
+    def wrong(self) -> tuple[str, ...]:
+        """All that could not be proved, in words."""
+        return self.misplaced + tuple(
+            f"kernel {kernel.number}, {kernel.name}: {text}"
+            for kernel in self.kernels
+            for text in kernel.unproved
+        )
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What has been believed."""
+        found = (k.assumption for k in self.kernels if k.assumed or k.unproved)
+        return tuple(dict.fromkeys(text for text in found if text))
+
+    def __str__(self) -> str:
+        rows: list[tuple[str, ...]] = [
+            ("kernel", "accesses", "by intervals", "by z3", "assumed", "unproved")
+        ]
+        for k in self.kernels:
+            numbers = k.accesses, k.by_intervals, k.by_solver, k.assumed, len(k.unproved)
+            rows.append((f"{k.number} {k.name}", *map(str, numbers)))
+        sums = [sum(int(row[i]) for row in rows[1:]) for i in range(1, 6)]
+        rows.append(("all", *map(str, sums)))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+            for row in rows
+        ]
+        lines.append(f"{self.launches} launches within inputs, outputs and arena")
+        lines += [f"assumed: {text}" for text in self.assumptions]
+        lines += [f"unproved: {text}" for text in self.wrong]
+        return "\n".join(lines)
+
+
+def verify(
+    function: Callable[..., Any], *args: Any, target: Target | None = None, **kwargs: Any
+) -> Report:
+    """Prove that every load and store of a function's program is in bounds.
+
+    Args:
+        function: jitted or not.
+        args, kwargs: what it would be called with; `ShapeDtypeStruct` will do for an array.
+        target: what the program is made for, the default device's target if None.
+
+    Raises:
+        MissingPackageError: if there is need of z3, and it is not installed.
+
+    Example:
+        >>> import tfn
+        >>> report = verify(lambda x: x[1:] + x[:-1], tfn.ShapeDtypeStruct((9,), "float32"))
+        >>> report.proved, report.launches, [kernel.by_intervals for kernel in report.kernels]
+        (True, 1, [3])
+    """
+    jitted = function if isinstance(function, Jitted) else Jitted(function)
+    target = target or run.device().target
+    return report(pipeline.lower(jitted.trace(*args, **kwargs).jaxpr, target), target)
+
+
+def report(program: Program, target: Target, language: pipeline.Language = pipeline.LLVM) -> Report:
+    """The proofs of a lowered program."""
+    kernels: list[Checked] = []
+    operands: dict[Kernel, dict[int, int]] = {}
+    numbers = {kernel.name: i for i, kernel in enumerate(program.kernels)}
+    for launch in program.launches:
+        if launch.kernel not in operands:
+            number = numbers[launch.kernel.name]
+            found, operands[launch.kernel] = checked(number, launch, target, language)
+            kernels.append(found)
+    return Report(tuple(kernels), len(program.launches), tuple(misplaced(program, operands)))
+
+
+def checked(
+    number: int, launch: Launch, target: Target, language: pipeline.Language
+) -> tuple[Checked, dict[int, int]]:
+    """The proofs of a kernel where it is first launched, and the bytes that its operands need."""
+    kernel, body = launch.kernel, launch.kernel.source
+    assert body is not None, "a kernel that `pipeline.kernel` has made"
+    of_hand = body.src[0].src[0] if body.op is Op.TUPLE else None
+    try:
+        items = pipeline.instructions(kernel, target, language)
+    except CompileError as error:
+        sizes = _declared(of_hand) if of_hand is not None and of_hand.op is Op.KERNEL else {}
+        return Checked(number, kernel.name, 0, 0, 0, (error.what,), ""), sizes
+    believed = sort.believed(body, items) if of_hand is not None else {}
+    found = accesses.check(items, kernel.tiles, believed)
+    unproved = tuple(u.text(_named(launch.operands[u.buffer])) for u in found.unproved)
+    made = Checked(
+        number,
+        kernel.name,
+        found.by_intervals,
+        found.by_solver,
+        found.assumed,
+        unproved,
+        sort.LEMMA if of_hand is not None else "",
+    )
+    return made, found.operands
+
+
+def _named(slot: Slot) -> str:
+    """What an operand is: ``input 2``, or a part of the arena."""
+    if slot.space is Space.ARENA:
+        return f"the arena's value at byte {slot.at:,}"
+    return f"{slot.space.value} {slot.at}"
+
+
+def _declared(kernel: UOp) -> dict[int, int]:
+    """The bytes of the operands of a kernel that is text of its author, by what they say."""
+    types = (*kernel.arg.results, *kernel.arg.takes)
+    return {i: prod(shape) * dtype.itemsize for i, (shape, dtype) in enumerate(types)}

@@ -1,0 +1,289 @@
+"""A user's function as part of a loop or a branch: traced once, closed over what it uses.
+
+What the function captured - arrays, or values of an outer trace - become its first parameters, and
+the loop passes them on.  A function that is met again with arguments of the same types is not
+traced again, unless it captured values of a trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from tfn import tree
+from tfn._support.frozen import frozen
+from tfn.dtypes import BOOL, promote
+from tfn.eager.operands import number_as
+from tfn.errors import DTypeError, TfnError, TreeError
+from tfn.trace import bind, build
+from tfn.trace.argument import Param
+from tfn.trace.jaxpr import Jaxpr, close, function, leaves, param
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, substitute
+from tfn.transforms.arguments import Function, argument_names, as_value, name_of, show
+from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.tracing import record
+
+
+@frozen
+class Closed:
+    """A function of values alone.
+
+    Attributes:
+        function: the FUNCTION; its parameters are what was captured, then the inputs.
+        captured: the Values it closed over.
+        structure: of the result.
+        weak: which results have a weak dtype.
+        acts: whether it has effects: then a token follows what was captured, and comes before the
+            results.
+    """
+
+    function: UOp
+    captured: tuple[Any, ...]
+    structure: tree.Structure
+    weak: tuple[bool, ...]
+    acts: bool = False
+
+    @property
+    def types(self) -> list[ShapeDtypeStruct]:
+        """The types of the results."""
+        outputs = zip(self.function.src[self.acts :], self.weak, strict=True)
+        return [ShapeDtypeStruct(u.shape, u.dtype, weak) for u, weak in outputs]
+
+    @property
+    def inputs(self) -> tuple[Param, ...]:
+        """The parameters that are not captured."""
+        params: tuple[Param, ...] = self.function.arg.params
+        return params[len(self.captured) + self.acts :]
+
+
+_CLOSED: WeakKeyDictionary[Function, dict[Any, Closed]] = WeakKeyDictionary()
+
+
+def closed(
+    what: str,
+    f: Function,
+    types: Sequence[ShapeDtypeStruct],
+    structure: tree.Structure,
+    branch: bool = False,
+) -> Closed:
+    """The closed function of leaves of these types, which are arguments of this structure.
+
+    `what` is the name of the loop, for messages.  What a loop does to captured values alone is
+    done once, outside; what a `branch` does is done only if it is chosen.
+    """
+    key = what, structure, tuple(types)
+    try:
+        kept = _CLOSED.setdefault(f, {})
+    except TypeError:  # not hashable, or without weak references
+        kept = {}
+    found = kept.get(key)
+    if found is None:
+        found = _close(what, f, types, structure, branch)
+        if all(value.trace is None for value in found.captured):
+            kept[key] = found
+    return found
+
+
+def _close(
+    what: str,
+    f: Function,
+    types: Sequence[ShapeDtypeStruct],
+    structure: tree.Structure,
+    branch: bool,
+) -> Closed:
+    names = argument_names(f, tree.structure((tree.unflatten(structure, types), {})))
+    recorded = record(
+        what,
+        f,
+        lambda xs: f(*tree.unflatten(structure, xs)),
+        types,
+        names,
+        known=False,
+        branch=branch,
+    )
+    token, begin = recorded.effects, recorded.trace.begin
+    inputs = [begin, *recorded.inputs] if begin and token else recorded.inputs
+    outputs, inner = [*token, *recorded.outputs], set(inputs)
+    captured = [leaf for leaf in leaves(outputs) if leaf not in inner]
+    jaxpr, _ = close(outputs, [*captured, *inputs])
+    values = tuple(leaf.arg.value for leaf in captured)
+    return Closed(jaxpr.function, values, recorded.structure, tuple(recorded.weak), bool(token))
+
+
+def perform(
+    make: Callable[[list[UOp]], list[UOp]],
+    operands: Sequence[Any],
+    weak: Sequence[bool],
+    acts: bool = False,
+) -> list[Any]:
+    """The results of a graph over operands: recorded, or run now as one program."""
+    params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
+    made = make([param(p) for p in params])
+    return bind.call(Jaxpr(function(made, params)), operands, weak, acts)
+
+
+def values(name: str, given: Any) -> tuple[list[Any], list[str], tree.Structure]:
+    """The leaves of an argument as Values, how a user would write each, and their structure."""
+    flat, structure = tree.flatten(given)
+    names = [accessor.codify(name) for accessor in structure.accessors()]
+    return [as_value(x, n) for x, n in zip(flat, names, strict=True)], names, structure
+
+
+def with_numbers(operands: Sequence[Any], begin: int, given: Any) -> list[Any]:
+    """Operands in which those from `begin` on are the leaves of what a user gave.
+
+    Python numbers among them are constants of the trace, if there is one; else they are operands,
+    so that another number needs no other program.
+    """
+    trace = bind.innermost(operands)
+    made = list(operands)
+    if trace is not None:
+        for i, leaf in enumerate(tree.leaves(given), begin):
+            if isinstance(leaf, (bool, int, float, complex)):
+                made[i] = number_as(leaf, made[i].dtype, trace)
+    return made
+
+
+def shared(functions: Sequence[Closed]) -> tuple[list[UOp], list[Any], bool]:
+    """The functions with one list of captured values for all of them, those values, and whether
+    any of them has effects: then all of them take and give a token."""
+    order: dict[Any, int] = {}
+    captured: list[Any] = []
+    for f in functions:
+        for value in f.captured:
+            if order.setdefault(identity(value), len(order)) == len(captured):
+                captured.append(value)
+    made = []
+    acts = any(f.acts for f in functions)
+    for f in functions:
+        types = [*captured, *([ShapeDtypeStruct((), BOOL)] if acts else []), *f.inputs]
+        params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(types))
+        places = [order[identity(value)] for value in f.captured]
+        places += range(len(captured) + (acts and not f.acts), len(params))
+        outputs = inlined(f.function, [param(params[i]) for i in places])
+        same = [param(params[len(captured)])] if acts and not f.acts else []
+        made.append(function([*same, *outputs], params))
+    return made, captured, acts
+
+
+def identity(value: Any) -> Any:
+    """What is the same for two Values that are one."""
+    return id(value) if value.trace is None else value.uop
+
+
+def inlined(f: UOp, operands: Sequence[UOp]) -> list[UOp]:
+    """The outputs of a FUNCTION for operands."""
+    replace = dict(zip(map(param, f.arg.params), operands, strict=True))
+    return substitute(f.src, replace)
+
+
+def settle(
+    what: str,
+    init: Sequence[Any],
+    names: Sequence[str],
+    structure: tree.Structure,
+    close_body: Callable[[list[ShapeDtypeStruct]], tuple[Closed, tree.Structure]],
+) -> tuple[list[Any], Closed, UOp]:
+    """First carries of the types that the body gives back, the body, and its FUNCTION.
+
+    A weak carry (that began as a Python number) takes the dtype that the body gives it.
+    `close_body` traces the body for carries of given types, and says which part of the structure
+    of its result is the carry; its leaves come first.
+
+    Raises:
+        TreeError: if the body gives a carry of another structure.
+        DTypeError: if it gives one of another shape or dtype, naming the path and both types.
+    """
+    types = [ShapeDtypeStruct.of(v) for v in init]
+    while True:
+        body, given = close_body(types)
+        if given != structure:
+            raise TreeError(
+                f"the body of {what} must return a carry of the structure that it takes",
+                got=f"it takes {tree.show(structure)} and returns {tree.show(given)}",
+                hint="return the same containers with the same keys, or change the first carry",
+            )
+        wider = [_joined(old, new) for old, new in zip(types, body.types)]
+        if wider == types:
+            break
+        types = wider
+    token, outputs = body.function.src[: body.acts], list(body.function.src[body.acts :])
+    wrong = []
+    for i, (name, old, new) in enumerate(zip(names, types, body.types)):
+        fits = old.shape == new.shape and (
+            old.dtype == new.dtype or (new.weak_type and _promoted(old, new)[0] == old.dtype)
+        )
+        if fits:
+            outputs[i] = build.cast(outputs[i], old.dtype)
+        else:
+            wrong.append((name, old, new))
+    if wrong:
+        raise _mismatch(what, wrong)
+    first = [
+        v if v.dtype == t.dtype else bind.bind(Op.CAST, v, arg=t.dtype) for v, t in zip(init, types)
+    ]
+    return first, body, function([*token, *outputs], body.function.arg.params)
+
+
+def _promoted(a: ShapeDtypeStruct, b: ShapeDtypeStruct) -> tuple[Any, bool]:
+    return promote(((a.dtype, a.weak_type), (b.dtype, b.weak_type)))
+
+
+def _joined(old: ShapeDtypeStruct, new: ShapeDtypeStruct) -> ShapeDtypeStruct:
+    """The type of a carry that was `old` and became `new`: only a weak one changes."""
+    if not old.weak_type or old.shape != new.shape:
+        return old
+    return ShapeDtypeStruct(old.shape, *_promoted(old, new))
+
+
+def _mismatch(what: str, wrong: Sequence[tuple[str, Any, Any]]) -> TfnError:
+    name, old, new = wrong[0]
+    if old.shape == new.shape:
+        cure = f"begin with {name} of {new.dtype.name}, or return it .astype({old.dtype.name!r})"
+    else:
+        cure = f"begin with {name} of shape {new.shape}, or return it with shape {old.shape}"
+    lines = [f"{name} goes in as {show(a)} and comes out as {show(b)}" for name, a, b in wrong]
+    return DTypeError(
+        f"the body of {what} must return a carry of the types that it takes",
+        got="; ".join(lines),
+        hint=cure,
+    )
+
+
+def same_results(what: str, functions: Sequence[Function], branches: Sequence[Closed]) -> list[Any]:
+    """The types of the results of all branches.
+
+    Raises:
+        TreeError, DTypeError: naming the branches and the paths in which they differ.
+    """
+    first = branches[0]
+    types = first.types
+    for f, branch in zip(functions, branches):
+        if branch.structure != first.structure:
+            raise TreeError(
+                f"the branches of {what} must return one structure",
+                got=f"{name_of(functions[0])} returns {tree.show(first.structure)}, "
+                f"{name_of(f)} returns {tree.show(branch.structure)}",
+                hint="return the same containers with the same keys from every branch",
+            )
+        types = [_either(old, new) for old, new in zip(types, branch.types)]
+    for f, branch in zip(functions, branches):
+        for i, (wanted, got) in enumerate(zip(types, branch.types)):
+            if got.shape != wanted.shape or (got.dtype != wanted.dtype and not got.weak_type):
+                path = first.structure.accessors()[i].codify("")
+                raise DTypeError(
+                    f"the branches of {what} must return results of one type",
+                    got=f"result{path} is {show(first.types[i])} in {name_of(functions[0])} and "
+                    f"{show(got)} in {name_of(f)}",
+                    hint="use .astype" if got.shape == wanted.shape else "reshape or broadcast it",
+                )
+    return types
+
+
+def _either(a: ShapeDtypeStruct, b: ShapeDtypeStruct) -> ShapeDtypeStruct:
+    """A common type, if one of them is weak."""
+    if a.shape != b.shape or not (a.weak_type or b.weak_type):
+        return a
+    return ShapeDtypeStruct(a.shape, *_promoted(a, b))

@@ -1,0 +1,227 @@
+"""Solvers that are differentiated by what they solve, not by how: `custom_root`,
+`custom_linear_solve`.
+
+    f(x, p) = 0      ->    J dx = -df,  J the derivative of f by x, df that by p along dp
+    A(p) x = b       ->    A dx = db - dA x;   transposed, A' ct_b = ct_x
+
+So derivatives cost one more linear solve, whatever the solver did, and loops inside of it need no
+derivatives at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tfn import tree
+from tfn._support.frozen import frozen
+from tfn.errors import ArgumentError, GradientError, TreeError
+from tfn.lax.closed_functions import closed, shared, values
+from tfn.trace.argument import Custom
+from tfn.trace.build import several
+from tfn.trace.jaxpr import function
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, substitute
+from tfn.transforms.arguments import name_of
+from tfn.transforms.body import filled, fresh, opened
+from tfn.transforms.closure import converted
+from tfn.transforms.custom import custom
+from tfn.transforms.custom_jvp import custom_jvp
+from tfn.transforms.custom_rules import Lane, Tangents
+from tfn.transforms.linearize import jvp, linear_transpose, linearize
+from tfn.transforms.scan_rules import Pull, Push
+from tfn.transforms.shapes import ShapeDtypeStruct
+
+Function = Callable[..., Any]
+
+
+def custom_root(
+    f: Function, initial_guess: Any, solve: Function, tangent_solve: Function, has_aux: bool = False
+) -> Any:
+    """A root of a function, differentiated by the implicit function theorem.
+
+    Args:
+        f: the function, of the structure of its argument; what it closes over may be
+            differentiated.
+        initial_guess: where the search begins; it has no derivative.
+        solve: ``solve(f, initial_guess)`` gives the root, or (root, aux) with `has_aux`; what it
+            closes over has no part in derivatives.
+        tangent_solve: ``tangent_solve(g, y)`` gives the x with ``g(x) = y`` for a linear g.
+
+    Example:
+        >>> import tfn
+        >>> def cube_root(a):
+        ...     def newton(f, x):
+        ...         step = lambda _, x: x - f(x) / (3 * x * x)
+        ...         return tfn.lax.fori_loop(0, 30, step, x)
+        ...     return tfn.lax.custom_root(lambda x: x**3 - a, 1.0, newton, lambda g, y: y / g(1.0))
+        >>> round(float(cube_root(8.0)), 4), round(float(tfn.grad(cube_root)(8.0)), 4)
+        (2.0, 0.0833)
+    """
+    for name, given in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
+        if not callable(given):
+            raise ArgumentError(f"custom_root needs a function as {name}", got=repr(given)[:60])
+    residual = converted("custom_root", f, [initial_guess])
+
+    def at(parameters: Any) -> Function:
+        return replace(residual, captured=tuple(parameters))
+
+    def run(parameters: Any, guess: Any) -> Any:
+        return solve(at(parameters), guess)
+
+    whole = converted("custom_root", run, [residual.captured, initial_guess])
+
+    def root(parameters: Any, guess: Any, fixed: Any) -> Any:
+        return replace(whole, captured=tuple(fixed))(parameters, guess)
+
+    def rule(primals: Any, tangents: Any) -> Any:
+        (parameters, guess, fixed), (directions, *_) = primals, tangents
+        found = differentiated(parameters, guess, fixed)
+        x = found[0] if has_aux else found
+        slope = jvp(lambda p: at(p)(x), (parameters,), (directions,))[1]
+        _, linear = linearize(at(parameters), x)
+        dx = tangent_solve(linear, tree.map(lambda y: -y, slope))
+        return found, ((dx, tree.map(lambda leaf: None, found[1])) if has_aux else dx)
+
+    differentiated = custom_jvp(root)
+    differentiated.defjvp(rule)
+    return differentiated(residual.captured, initial_guess, whole.captured)
+
+
+def custom_linear_solve(
+    matvec: Function,
+    b: Any,
+    solve: Function,
+    transpose_solve: Function | None = None,
+    symmetric: bool = False,
+    has_aux: bool = False,
+) -> Any:
+    """The x with ``matvec(x) = b``, differentiated as the solution of a linear system.
+
+    Args:
+        matvec: a linear function; what it closes over may be differentiated.
+        b: the right side, of the structure of x.
+        solve: ``solve(matvec, b)`` gives x, or (x, aux) with `has_aux`.
+        transpose_solve: ``transpose_solve(vecmat, b)`` solves the transposed system, for reverse
+            mode.
+        symmetric: whether `matvec` is its own transpose; then `solve` will do for both.
+
+    Raises:
+        TreeError: if x has not the structure of b.
+        GradientError: in reverse mode, without `transpose_solve`.
+
+    Example:
+        >>> import tfn
+        >>> def f(a):
+        ...     solve = lambda matvec, b: b / a
+        ...     return tfn.lax.custom_linear_solve(lambda x: a * x, 6.0, solve, symmetric=True)
+        >>> float(f(2.0)), float(tfn.grad(f)(2.0))
+        (3.0, -1.5)
+    """
+    flat, _, structure = values("b", b)
+    types = [ShapeDtypeStruct.of(v) for v in flat]
+    both, outer = tree.unflatten(structure, types), tree.structure((b,))
+
+    def checked(name: str, solver: Function, system: Function) -> Function:
+        def run(right: Any) -> Any:
+            found = solver(system, right)
+            x = found[0] if has_aux else found
+            _same("x", name, tree.structure(x), structure)
+            return found
+
+        return run
+
+    what = f"custom_linear_solve ({name_of(matvec)})"
+    parts = [
+        closed(what, matvec, types, outer),
+        closed(what, checked("solve", solve, matvec), types, outer),
+    ]
+    _same("A x", "matvec", parts[0].structure, structure)
+    if symmetric:
+        parts += [parts[0], closed(what, checked("solve", solve, matvec), types, outer)]
+    elif transpose_solve is not None:
+        pull = linear_transpose(matvec, both)
+
+        def vecmat(x: Any) -> Any:
+            return pull(x)[0]
+
+        parts += [
+            closed(what, vecmat, types, outer),
+            closed(what, checked("transpose_solve", transpose_solve, vecmat), types, outer),
+        ]
+    made, captured, _ = shared(parts)
+    n = len(flat)
+    lean = [function(f.src[:n], f.arg.params) for f in made]
+    rules = Solve(len(captured), lean[0], lean[1], *(lean[2:] or (None, None)))
+    weak = parts[1].weak
+    found = custom("custom_linear_solve", made[1], [*captured, *flat], rules, weak)
+    return tree.unflatten(parts[1].structure, found)
+
+
+def _same(what: str, name: str, got: tree.Structure, wanted: tree.Structure) -> None:
+    if got != wanted:
+        raise TreeError(
+            f"custom_linear_solve needs {what} of the structure of b from {name}",
+            got=f"{tree.show(got)} instead of {tree.show(wanted)}",
+        )
+
+
+@frozen
+class Solve:
+    """The rules of a linear solve: of functions of parameters and a vector.
+
+    Attributes:
+        parameters: how many.
+        matvec: the linear function.
+        solve: its inverse.
+        vecmat: its transpose, None if that is not known.
+        transpose_solve: the inverse of that.
+    """
+
+    parameters: int
+    matvec: UOp
+    solve: UOp
+    vecmat: UOp | None = None
+    transpose_solve: UOp | None = None
+
+    def lanes(self, lane: Lane) -> Lane:
+        """The rules are about one lane."""
+        return lane
+
+    def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
+        """``solve(db - dA x)``."""
+        first = 1 + self.parameters
+        given, x = u.src[1:first], several(u)
+        inputs, outputs = opened(self.matvec)
+        moving = {
+            p: fresh(p) for p, dp in zip(inputs, tangents[1:first], strict=False) if dp is not None
+        }
+        actual = dict(zip(inputs, [*given, *x], strict=False))
+        actual |= {moving[p]: dp for p, dp in zip(inputs, tangents[1:first]) if dp is not None}
+        slopes = push(outputs, moving)
+        rights = []
+        for b, db, slope in zip(u.src[first:], tangents[first:], slopes, strict=True):
+            right = filled(db, b)
+            rights.append(right if slope is None else right - substitute([slope], actual)[0])
+        made = UOp(Op.CUSTOM, (self.solve, *given, *rights), replace(u.arg, rules=self))
+        return [*several(made), *[None] * (len(x) - len(rights))]
+
+    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
+        """The transposed system, solved for the cotangents."""
+        first = 1 + self.parameters
+        if any(i < first for i in moving):
+            raise GradientError(
+                "the solution of a linear system is not linear in its matrix", hint="use vjp"
+            )
+        if self.vecmat is None or self.transpose_solve is None:
+            raise GradientError(
+                "there is no reverse mode through custom_linear_solve without transpose_solve",
+                hint="give transpose_solve, or symmetric=True if the matrix is its own transpose",
+            )
+        rights = [filled(ct, b) for ct, b in zip(cts, u.src[first:], strict=False)]
+        rules = Solve(self.parameters, self.vecmat, self.transpose_solve, self.matvec, self.solve)
+        arg = Custom(u.arg.name, rules)
+        made = UOp(Op.CUSTOM, (self.transpose_solve, *u.src[1:first], *rights), arg)
+        found = several(made)
+        return [found[i - first] for i in moving]

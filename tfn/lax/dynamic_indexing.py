@@ -1,0 +1,305 @@
+"""Access by values: slices at computed places, sorting."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, overload
+
+import numpy as np
+
+from tfn import tree
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import INT32, INT64, INTEGERS, UINT32, UINT64, DType
+from tfn.eager.operands import a_shape, one_axis
+from tfn.errors import ArgumentError, DTypeError, ShapeError
+from tfn.lax import elementwise
+from tfn.lax.movement import (
+    concatenate,
+    index_in_dim,
+    moveaxis,
+    reshape,
+    squeeze,
+)
+from tfn.lax.movement import slice as static_slice
+from tfn.lax.operand import array, literal, show
+from tfn.trace.argument import Gather, Scatter, Sort
+from tfn.trace.bind import bind
+from tfn.trace.op import Op, Shape
+
+T = TypeVar("T")
+Starts = Array | np.ndarray[Any, Any] | Sequence[ArrayLike]
+
+
+def dynamic_slice(x: ArrayLike, start_indices: Starts, slice_sizes: Sequence[int]) -> Array:
+    """A block of fixed size at computed starts.
+
+    Negative starts count from the end once; then a start is clamped, so that the block fits.
+
+    Raises:
+        ShapeError: unless there is a start and a size for each axis, and the size fits.
+
+    Example:
+        >>> from tfn.lax.movement import broadcasted_iota
+        >>> dynamic_slice(broadcasted_iota("int32", (4,), 0), (3,), (2,)).tolist()
+        [2, 3]
+    """
+    x, sizes = array(x), a_shape("dynamic_slice", slice_sizes)
+    if len(sizes) != len(x.shape) or any(s > n for s, n in zip(sizes, x.shape, strict=True)):
+        raise ShapeError(
+            "dynamic_slice needs a size for each axis, that fits into it",
+            got=f"{show(x)}, sizes {sizes}",
+        )
+    starts = _starts(x, start_indices, sizes)
+    if isinstance(starts, tuple):
+        return static_slice(x, starts, [a + s for a, s in zip(starts, sizes, strict=True)])
+    out: Array = bind(Op.GATHER, x, starts, arg=Gather(0, sizes))
+    return out
+
+
+def dynamic_update_slice(x: ArrayLike, update: ArrayLike, start_indices: Starts) -> Array:
+    """x with a block replaced, at starts that are treated as those of `dynamic_slice`.
+
+    Raises:
+        ShapeError: if the block is larger than x or has another number of axes.
+        DTypeError: if the dtypes differ.
+
+    Example:
+        >>> from tfn.lax.movement import broadcasted_iota
+        >>> x = broadcasted_iota("int32", (4,), 0)
+        >>> dynamic_update_slice(x, x[:2], (3,)).tolist()
+        [0, 1, 0, 1]
+    """
+    x, update = array(x), array(update)
+    sizes = update.shape
+    if len(sizes) != len(x.shape) or any(s > n for s, n in zip(sizes, x.shape, strict=True)):
+        raise ShapeError(
+            "dynamic_update_slice needs an update that fits into x",
+            got=f"{show(x)}, {show(update)}",
+        )
+    if update.dtype != x.dtype:
+        raise DTypeError("dynamic_update_slice needs one dtype", got=f"{show(x)}, {show(update)}")
+    starts = _starts(x, start_indices, sizes)
+    if isinstance(starts, tuple):
+        starts = _vector([literal(s, INT32, (), [x, update]) for s in starts], INT32)
+    out: Array = bind(Op.SCATTER, x, starts, update, arg=Scatter(0, Op.WHERE))
+    return out if x.shape else update
+
+
+def _starts(x: Array, start_indices: Starts, sizes: Shape) -> Shape | Array:
+    """Starts that fit: ints if all are known, else a vector."""
+    if isinstance(start_indices, (Array, np.ndarray)):
+        vector = array(start_indices)
+        if vector.shape != (len(x.shape),):
+            raise ShapeError("a start is needed for each axis", got=f"{show(x)}, {show(vector)}")
+        start_indices = [index_in_dim(vector, i, keepdims=False) for i in range(len(x.shape))]
+    if len(start_indices) != len(x.shape):
+        raise ShapeError(
+            "a start is needed for each axis", got=f"{show(x)}, {len(start_indices)} starts"
+        )
+    limits = [n - size for n, size in zip(x.shape, sizes, strict=True)]
+    values = [_start(s, n) for s, n in zip(start_indices, x.shape, strict=True)]
+    known = [min(max(v, 0), limit) for v, limit in zip(values, limits) if isinstance(v, int)]
+    if len(known) == len(values):
+        return tuple(known)
+    moving = [v for v in values if isinstance(v, Array)]
+    wide = any(v.dtype in (INT64, UINT32, UINT64) for v in moving)
+    dtype = INT64 if wide else INT32
+    return _vector(
+        [
+            elementwise.clamp(
+                0, v if isinstance(v, Array) else literal(v, dtype, (), moving), limit
+            )
+            for v, limit in zip(values, limits, strict=True)
+        ],
+        dtype,
+    )
+
+
+def _start(start: ArrayLike, size: int) -> int | Array:
+    if not isinstance(start, Array):
+        at = operator.index(start)  # type: ignore[arg-type]
+        return at + size if at < 0 else at
+    if start.shape or start.dtype not in INTEGERS:
+        raise DTypeError("a start is a scalar integer", got=show(start))
+    wide = INT64 if start.dtype in (INT64, UINT32, UINT64) else INT32
+    place = elementwise.cast(start, wide)
+    return elementwise.select(elementwise.lt(place, 0), elementwise.add(place, size), place)
+
+
+def _vector(scalars: Sequence[Array], dtype: DType) -> Array:
+    if not scalars:
+        return array(np.zeros(0, dtype))
+    return concatenate([reshape(elementwise.cast(s, dtype), (1,)) for s in scalars], 0)
+
+
+def _along(x: Array, axis: int, start: ArrayLike) -> list[ArrayLike]:
+    return [start if i == axis else 0 for i in range(len(x.shape))]
+
+
+def dynamic_slice_in_dim(
+    x: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0
+) -> Array:
+    """`dynamic_slice` along one axis, with all of the others.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> dynamic_slice_in_dim(tnp.arange(5), 1, 3)
+        Array([1, 2, 3], dtype=int32)
+    """
+    x = array(x)
+    axis = one_axis("dynamic_slice_in_dim", axis, len(x.shape))
+    sizes = (*x.shape[:axis], slice_size, *x.shape[axis + 1 :])
+    return dynamic_slice(x, _along(x, axis, start_index), sizes)
+
+
+def dynamic_index_in_dim(
+    x: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True
+) -> Array:
+    """The elements at one computed coordinate of an axis.
+
+    Example:
+        >>> from tfn.lax.movement import broadcasted_iota
+        >>> dynamic_index_in_dim(broadcasted_iota("int32", (4,), 0), 2, keepdims=False).tolist()
+        2
+    """
+    out = dynamic_slice_in_dim(x, index, 1, axis)
+    return out if keepdims else squeeze(out, axis)
+
+
+def dynamic_update_slice_in_dim(
+    x: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int
+) -> Array:
+    """`dynamic_update_slice` along one axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> dynamic_update_slice_in_dim(tnp.zeros(4), tnp.ones(2), 1, 0)
+        Array([0., 1., 1., 0.], dtype=float32)
+    """
+    x = array(x)
+    axis = one_axis("dynamic_update_slice_in_dim", axis, len(x.shape))
+    return dynamic_update_slice(x, update, _along(x, axis, start_index))
+
+
+def dynamic_update_index_in_dim(
+    x: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int
+) -> Array:
+    """x with the elements at one coordinate of an axis replaced.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> dynamic_update_index_in_dim(tnp.zeros(3), 5.0, 1, 0)
+        Array([0., 5., 0.], dtype=float32)
+    """
+    x, update = array(x), array(update)
+    axis = one_axis("dynamic_update_index_in_dim", axis, len(x.shape))
+    if len(update.shape) < len(x.shape):
+        update = reshape(update, (*update.shape[:axis], 1, *update.shape[axis:]))
+    return dynamic_update_slice_in_dim(x, update, index, axis)
+
+
+# Order.
+
+
+@overload
+def sort(
+    operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+) -> Array: ...
+@overload
+def sort(
+    operand: Sequence[ArrayLike], dimension: int = -1, is_stable: bool = True, num_keys: int = 1
+) -> tuple[Array, ...]: ...
+def sort(
+    operand: ArrayLike | Sequence[ArrayLike],
+    dimension: int = -1,
+    is_stable: bool = True,
+    num_keys: int = 1,
+) -> Array | tuple[Array, ...]:
+    """Ascending along an axis, NaN last; always stable.
+
+    Several operands are moved together, in the order of the first `num_keys` of them.
+
+    Raises:
+        ArgumentError: unless 1 <= num_keys <= number of operands.
+        ShapeError: if the operands have different shapes.
+
+    Example:
+        >>> keys, values = array(np.array([2, 1])), array(np.array([7.0, 8.0]))
+        >>> [x.tolist() for x in sort((keys, values))]
+        [[1, 2], [8.0, 7.0]]
+    """
+    many = isinstance(operand, (tuple, list))
+    xs = [array(x) for x in (operand if isinstance(operand, (tuple, list)) else (operand,))]
+    if not 1 <= num_keys <= len(xs):
+        raise ArgumentError(
+            "sort needs at least one key among its operands",
+            got=f"{len(xs)} operands, num_keys={num_keys}",
+        )
+    axis = one_axis("sort", dimension, len(xs[0].shape))
+    moved = [moveaxis(x, axis, -1) for x in xs]
+    out = tuple(moveaxis(x, -1, axis) for x in _sorted(moved, num_keys))
+    return out if many else out[0]
+
+
+def _sorted(xs: Sequence[Array], keys: int) -> list[Array]:
+    node = bind(Op.SORT, *xs, arg=Sort(keys))
+    if isinstance(node, Array):  # recorded: one node, from which each result is taken
+        return [bind(Op.GET, node, arg=i) for i in range(len(xs))]
+    return list(node)
+
+
+def sort_key_val(
+    keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
+) -> tuple[Array, Array]:
+    """Keys in ascending order along an axis, and values moved with them.
+
+    Example:
+        >>> [x.tolist() for x in sort_key_val(np.array([2, 1]), np.array([7.0, 8.0]))]
+        [[1, 2], [8.0, 7.0]]
+    """
+    first, second = sort((keys, values), dimension, is_stable, 1)
+    return first, second
+
+
+def platform_dependent(
+    *args: Any, default: Callable[..., T] | None = None, **per_platform: Callable[..., T]
+) -> T:
+    """``per_platform["cpu"](*args)``, or that of the default if it is not there.
+
+    Raises:
+        ArgumentError: if neither is.
+
+    Example:
+        >>> platform_dependent(3, default=lambda x: x + 1)
+        4
+    """
+    found = per_platform.get("cpu", default)
+    if found is None:
+        raise ArgumentError(
+            "platform_dependent needs a function for cpu, or a default",
+            got=", ".join(per_platform) or "none",
+        )
+    return found(*args)
+
+
+def with_sharding_constraint(x: T, shardings: Any) -> T:
+    """x: there is one device, and everything is on it.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> with_sharding_constraint(tnp.arange(2), None)
+        Array([0, 1], dtype=int32)
+    """
+    return x
+
+
+def optimization_barrier(operand: T) -> T:
+    """The same values, materialised: nothing is fused across.
+
+    Example:
+        >>> optimization_barrier({"x": literal(1, INT32)})["x"].tolist()
+        1
+    """
+    out: T = tree.map(lambda x: bind(Op.GBARRIER, array(x)), operand)
+    return out

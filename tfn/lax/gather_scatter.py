@@ -1,0 +1,386 @@
+"""Windows read from, and combined into, an array at computed places, in JAX's layouts.
+
+The op takes one layout: batch axes first, then the axes that a start moves, then the others; the
+functions here permute to it and back.
+
+Source: "Gather" and "Scatter" in XLA's operation semantics.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, FLOATS, SIGNED, DType, highest, lowest
+from tfn.errors import ArgumentError, ShapeError
+from tfn.lax import elementwise
+from tfn.lax.movement import broadcast_in_dim, concatenate, index_in_dim, reshape, transpose
+from tfn.lax.number_parts import neg
+from tfn.lax.operand import array, literal, scalar, show
+from tfn.trace.argument import Gather, Scatter
+from tfn.trace.bind import bind
+from tfn.trace.op import Op, Shape
+
+
+class GatherScatterMode(enum.Enum):
+    """What happens where a window does not fit."""
+
+    CLIP = "clip"  # it is moved until it does
+    FILL_OR_DROP = "fill"  # it is filled with a value; an update is dropped
+    PROMISE_IN_BOUNDS = "promise_in_bounds"  # it does
+
+    @staticmethod
+    def from_any(mode: str | GatherScatterMode | None) -> GatherScatterMode:
+        """A mode from its name; "drop", and None in a scatter, mean FILL_OR_DROP.
+
+        Raises:
+            ArgumentError: for another name.
+        """
+        if isinstance(mode, GatherScatterMode):
+            return mode
+        if mode is None or mode == "drop":
+            return GatherScatterMode.FILL_OR_DROP
+        try:
+            return GatherScatterMode(mode)
+        except ValueError:
+            raise ArgumentError(
+                "a mode is 'clip', 'fill', 'drop' or 'promise_in_bounds'", got=repr(mode)
+            ) from None
+
+
+class GatherDimensionNumbers(NamedTuple):
+    """Which axis means what in a `gather`.
+
+    Attributes:
+        offset_dims: axes of the result that lie in the window.
+        collapsed_slice_dims: axes of the operand whose window of size 1 vanishes.
+        start_index_map: axes of the operand that the last axis of the indices moves.
+        operand_batching_dims, start_indices_batching_dims: axes that go in step.
+    """
+
+    offset_dims: Shape
+    collapsed_slice_dims: Shape
+    start_index_map: Shape
+    operand_batching_dims: Shape = ()
+    start_indices_batching_dims: Shape = ()
+
+
+class ScatterDimensionNumbers(NamedTuple):
+    """Which axis means what in a `scatter`; see `GatherDimensionNumbers`.
+
+    Attributes:
+        update_window_dims: axes of the updates that lie in the window.
+        inserted_window_dims: axes of the operand whose window of size 1 the updates leave out.
+        scatter_dims_to_operand_dims: axes of the operand that the indices move.
+        operand_batching_dims, scatter_indices_batching_dims: axes that go in step.
+    """
+
+    update_window_dims: Shape
+    inserted_window_dims: Shape
+    scatter_dims_to_operand_dims: Shape
+    operand_batching_dims: Shape = ()
+    scatter_indices_batching_dims: Shape = ()
+
+
+class _Layout(NamedTuple):
+    """How the two sides are permuted to what the op takes.
+
+    Attributes:
+        operand: order of the operand's axes: batch, moved, others.
+        indices: order of the axes of the indices: batch, points, the coordinates.
+        windows: order of the axes (batch, points, window without dropped axes) of the result.
+        dropped: axes of the operand whose window of size 1 is not in the result.
+        batch: number of batch axes.
+    """
+
+    operand: Shape
+    indices: Shape
+    windows: Shape
+    dropped: Shape
+    batch: int
+
+
+def _layout(
+    operand: Array,
+    indices: Array,
+    window_dims: Shape,
+    dropped: Shape,
+    moved: Shape,
+    batch_a: Shape,
+    batch_b: Shape,
+) -> _Layout:
+    if not indices.shape or indices.shape[-1] != len(moved) or len(batch_a) != len(batch_b):
+        raise ShapeError(
+            "the last axis of the indices holds one coordinate per moved axis",
+            got=f"{show(operand)}, {show(indices)}, moved {tuple(moved)}",
+        )
+    others = [a for a in range(len(operand.shape)) if a not in (*batch_a, *moved)]
+    order = (*batch_a, *moved, *others)
+    points = [a for a in range(len(indices.shape) - 1) if a not in batch_b]
+    front = (*batch_b, *points)
+    # Places of the result: the points in their order, the window's axes in that of the operand.
+    kept = [a for a in order[len(batch_a) :] if a not in dropped]
+    rank = len(front) + len(kept)
+    free = iter([a for a in range(rank) if a not in window_dims])
+    place_of_point = {point: next(free) for point in sorted(front)}
+    place_of_axis = dict(zip(sorted(kept), sorted(window_dims), strict=True))
+    windows = tuple([place_of_point[p] for p in front] + [place_of_axis[a] for a in kept])
+    return _Layout(order, (*front, len(indices.shape) - 1), windows, tuple(dropped), len(batch_a))
+
+
+def _anchored(
+    operand: Array, indices: Array, sizes: Sequence[int], moved: Shape, in_step: Shape
+) -> tuple[Array, Shape]:
+    """The indices, and the axes they move, with a start of 0 where a window is cut short."""
+    short = tuple(
+        a
+        for a, (size, n) in enumerate(zip(sizes, operand.shape, strict=True))
+        if size < n and a not in (*moved, *in_step)
+    )
+    if not short:
+        return indices, tuple(moved)
+    shape = (*indices.shape[:-1], len(short))
+    zeros = literal(0, indices.dtype, shape, [operand, indices])
+    return concatenate([indices, zeros], len(shape) - 1), (*moved, *short)
+
+
+def _inverse(order: Sequence[int]) -> Shape:
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
+
+
+def _fits(operand: Array, indices: Array, sizes: Shape, batch: int) -> Array:
+    """Whether each window lies inside, shape (*batch, *points)."""
+    flags = []
+    for k in range(indices.shape[-1]):
+        start = index_in_dim(indices, k, axis=-1, keepdims=False)
+        limit = operand.shape[batch + k] - sizes[k]
+        inside = elementwise.le(start, limit)
+        if indices.dtype in SIGNED:
+            inside = elementwise.bitwise_and(inside, elementwise.ge(start, 0))
+        flags.append(inside)
+    if not flags:
+        return literal(True, BOOL, indices.shape[:-1], [operand, indices])
+    out = flags[0]
+    for flag in flags[1:]:
+        out = elementwise.bitwise_and(out, flag)
+    return out
+
+
+def _clamped(operand: Array, indices: Array, sizes: Shape, batch: int) -> Array:
+    """The starts, moved until their windows fit."""
+    columns = []
+    for k in range(indices.shape[-1]):
+        start = index_in_dim(indices, k, axis=-1)
+        columns.append(elementwise.clamp(0, start, operand.shape[batch + k] - sizes[k]))
+    return concatenate(columns, len(indices.shape) - 1) if columns else indices
+
+
+def _fill(dtype: DType) -> Any:
+    if dtype in FLOATS:
+        return float("nan")
+    return lowest(dtype) if dtype in SIGNED else highest(dtype)
+
+
+def gather(
+    operand: ArrayLike,
+    start_indices: ArrayLike,
+    dimension_numbers: GatherDimensionNumbers,
+    slice_sizes: Sequence[int],
+    *,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    mode: str | GatherScatterMode | None = None,
+    fill_value: Any = None,
+) -> Array:
+    """Windows of the operand at computed starts.
+
+    Args:
+        start_indices: the last axis holds one start per axis in `start_index_map`.
+        slice_sizes: of the window, per axis of the operand.
+        mode: what a window that does not fit gives, see `GatherScatterMode`; None means CLIP.
+        fill_value: for mode "fill"; NaN, the smallest signed or largest unsigned integer if None.
+
+    Raises:
+        ShapeError: if the numbers do not describe the operands.
+
+    Example:
+        >>> import numpy as np
+        >>> numbers = GatherDimensionNumbers((1,), (0,), (0,))
+        >>> table = np.arange(6.0).reshape(3, 2)
+        >>> gather(table, np.array([[2], [0]]), numbers, (1, 2), mode="clip").tolist()
+        [[4.0, 5.0], [0.0, 1.0]]
+    """
+    x, at = array(operand), array(start_indices)
+    numbers = dimension_numbers
+    gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    in_step = numbers.operand_batching_dims, numbers.start_indices_batching_dims
+    at, moved = _anchored(x, at, slice_sizes, numbers.start_index_map, in_step[0])
+    layout = _layout(x, at, numbers.offset_dims, gone, moved, *in_step)
+    x, at = transpose(x, layout.operand), transpose(at, layout.indices)
+    sizes = tuple(slice_sizes[a] for a in layout.operand[layout.batch :])
+    out = bind(Op.GATHER, x, at, arg=Gather(layout.batch, sizes))
+    how = GatherScatterMode.CLIP if mode is None else GatherScatterMode.from_any(mode)
+    if how is GatherScatterMode.FILL_OR_DROP:
+        value = _fill(x.dtype) if fill_value is None else fill_value
+        fits = _fits(x, at, sizes, layout.batch)
+        fits = broadcast_in_dim(fits, out.shape, range(len(fits.shape)))
+        out = elementwise.select(fits, out, scalar(value, out))
+    kept = [slice_sizes[a] for a in layout.operand[layout.batch :] if a not in layout.dropped]
+    return transpose(reshape(out, (*at.shape[:-1], *kept)), _inverse(layout.windows))
+
+
+def _scatter(
+    op: Op,
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    numbers: ScatterDimensionNumbers,
+    mode: str | GatherScatterMode | None,
+) -> Array:
+    x, at, new = array(operand), array(scatter_indices), array(updates)
+    gone = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+    in_step = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
+    kept = iter([new.shape[a] for a in sorted(numbers.update_window_dims)])
+    window = [1 if a in gone else next(kept) for a in range(len(x.shape))]
+    at, moved = _anchored(x, at, window, numbers.scatter_dims_to_operand_dims, in_step[0])
+    layout = _layout(x, at, numbers.update_window_dims, gone, moved, *in_step)
+    x, at = transpose(x, layout.operand), transpose(at, layout.indices)
+    sizes = tuple(window[a] for a in layout.operand[layout.batch :])
+    new = transpose(new, layout.windows)
+    new = reshape(new, (*new.shape[: len(at.shape) - 1], *sizes))
+    if GatherScatterMode.from_any(mode) is GatherScatterMode.CLIP:
+        at = _clamped(x, at, sizes, layout.batch)
+    out = bind(Op.SCATTER, x, at, new, arg=Scatter(layout.batch, op))
+    return transpose(out, _inverse(layout.operand))
+
+
+def scatter(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """The operand with windows set to updates; of several the last wins, none that does not fit.
+
+    Raises:
+        ShapeError, DTypeError: if the operands do not go together.
+
+    Example:
+        >>> import numpy as np
+        >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+        >>> scatter(np.zeros(3), np.array([[1], [5]]), np.ones(2), numbers).tolist()
+        [0.0, 1.0, 0.0]
+    """
+    return _scatter(Op.WHERE, operand, scatter_indices, updates, dimension_numbers, mode)
+
+
+def scatter_add(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """The operand with updates added to windows.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+        >>> scatter_add(tnp.ones(3), tnp.array([[1], [1]]), tnp.array([2.0, 3.0]), numbers)
+        Array([1., 6., 1.], dtype=float32)
+    """
+    return _scatter(Op.ADD, operand, scatter_indices, updates, dimension_numbers, mode)
+
+
+def scatter_sub(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """The operand with updates taken from windows.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+        >>> scatter_sub(tnp.ones(3), tnp.array([[1], [1]]), tnp.array([2.0, 3.0]), numbers)
+        Array([ 1., -4.,  1.], dtype=float32)
+    """
+    less = neg(updates)
+    return _scatter(Op.ADD, operand, scatter_indices, less, dimension_numbers, mode)
+
+
+def scatter_mul(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """The operand with windows multiplied by updates.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+        >>> scatter_mul(tnp.ones(3), tnp.array([[1], [1]]), tnp.array([2.0, 3.0]), numbers)
+        Array([1., 6., 1.], dtype=float32)
+    """
+    return _scatter(Op.MUL, operand, scatter_indices, updates, dimension_numbers, mode)
+
+
+def scatter_min(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """The operand with windows replaced where updates are smaller.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+        >>> scatter_min(tnp.ones(3), tnp.array([[1], [1]]), tnp.array([0.5, 3.0]), numbers)
+        Array([1. , 0.5, 1. ], dtype=float32)
+    """
+    return _scatter(Op.MIN, operand, scatter_indices, updates, dimension_numbers, mode)
+
+
+def scatter_max(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
+    """The operand with windows replaced where updates are larger.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> numbers = ScatterDimensionNumbers((), (0,), (0,))
+        >>> scatter_max(tnp.ones(3), tnp.array([[1], [1]]), tnp.array([2.0, 3.0]), numbers)
+        Array([1., 3., 1.], dtype=float32)
+    """
+    return _scatter(Op.MAX, operand, scatter_indices, updates, dimension_numbers, mode)

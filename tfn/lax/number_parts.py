@@ -1,0 +1,160 @@
+"""Numbers and what they are made of: signs, whole numbers, the parts of complex numbers."""
+
+from __future__ import annotations
+
+import enum
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import FLOATS
+from tfn.lax.elementary import unary
+from tfn.lax.elementwise import add, binary, ge, lt, select, sub
+from tfn.lax.operand import array
+from tfn.trace.op import Op
+
+# Sign and rounding.
+
+
+def neg(x: ArrayLike) -> Array:
+    """``-x``; wraps around on integers.
+
+    Example:
+        >>> neg(2).tolist()
+        -2
+    """
+    return unary(Op.NEG, x)
+
+
+def abs(x: ArrayLike) -> Array:
+    """The magnitude.
+
+    Example:
+        >>> abs(-2).tolist()
+        2
+    """
+    return unary(Op.ABS, x)
+
+
+def sign(x: ArrayLike) -> Array:
+    """-1, 0 or 1; keeps -0.0, and NaN stays NaN.
+
+    Example:
+        >>> sign(-2.5).tolist()
+        -1.0
+    """
+    return unary(Op.SIGN, x)
+
+
+def floor(x: ArrayLike) -> Array:
+    """The largest integer that is not larger.
+
+    Example:
+        >>> floor(-1.5).tolist()
+        -2.0
+    """
+    return unary(Op.FLOOR, x)
+
+
+def ceil(x: ArrayLike) -> Array:
+    """The smallest integer that is not smaller.
+
+    Example:
+        >>> ceil(-1.5).tolist()
+        -1.0
+    """
+    return unary(Op.CEIL, x)
+
+
+class RoundingMethod(enum.IntEnum):
+    """Where `round` takes a half."""
+
+    AWAY_FROM_ZERO = 0
+    TO_NEAREST_EVEN = 1
+
+
+def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
+    """The nearest integer.
+
+    Example:
+        >>> round(2.5).tolist(), round(2.5, RoundingMethod.TO_NEAREST_EVEN).tolist()
+        (3.0, 2.0)
+    """
+    x = array(x)
+    if rounding_method == RoundingMethod.TO_NEAREST_EVEN:
+        return unary(Op.ROUND, x)
+    whole = trunc(x)
+    return select(ge(abs(sub(x, whole)), 0.5), add(whole, sign(x)), whole)
+
+
+def trunc(x: ArrayLike) -> Array:
+    """The integer part.
+
+    Example:
+        >>> trunc(-1.5).tolist()
+        -1.0
+    """
+    x = array(x)
+    return select(lt(x, 0), ceil(x), floor(x))
+
+
+def is_finite(x: ArrayLike) -> Array:
+    """Whether a floating value is neither infinite nor NaN.
+
+    Example:
+        >>> is_finite(float("inf")).tolist()
+        False
+    """
+    return lt(abs(x), np.inf)
+
+
+# Complex numbers.
+
+
+def complex(x: ArrayLike, y: ArrayLike) -> Array:
+    """The complex numbers with real part x and imaginary part y.
+
+    Example:
+        >>> complex(1.0, 2.0).tolist()
+        (1+2j)
+    """
+    return binary(Op.COMPLEX, x, y)
+
+
+def real(x: ArrayLike) -> Array:
+    """The real part.
+
+    Raises:
+        DTypeError: unless x is complex; see `tfn.numpy.real`.
+
+    Example:
+        >>> real(1 + 2j).tolist()
+        1.0
+    """
+    return unary(Op.REAL, x)
+
+
+def imag(x: ArrayLike) -> Array:
+    """The imaginary part.
+
+    Raises:
+        DTypeError: unless x is complex; see `tfn.numpy.imag`.
+
+    Example:
+        >>> imag(1 + 2j).tolist()
+        2.0
+    """
+    return unary(Op.IMAG, x)
+
+
+def conj(x: ArrayLike) -> Array:
+    """The complex conjugate; of real numbers as complex ones.
+
+    Example:
+        >>> conj(1 + 2j).tolist()
+        (1-2j)
+    """
+    x = array(x)
+    if x.dtype in FLOATS:
+        return complex(x, 0.0)
+    return complex(real(x), neg(imag(x)))

@@ -1,0 +1,195 @@
+"""Loads and stores as LLVM IR: plain, gated, strided, gathered and scattered.
+
+A gate of a vector becomes a mask; a scalar under a gate reads the first element instead, whose
+value is then not used.
+"""
+
+from __future__ import annotations
+
+from tfn.dtypes import BFLOAT16, BOOL, FLOATS, DType
+from tfn.lower.codegen.render.writer import Writer, stored, typed, vector
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+
+def _bytes_to_bools(w: Writer, u: UOp, name: str) -> str:
+    return (
+        w.let(f"icmp ne {vector('i8', u.shape)} {name}, zeroinitializer")
+        if u.shape
+        else w.let(f"icmp ne i8 {name}, 0")
+    )
+
+
+def load(w: Writer, u: UOp) -> str:
+    """The value at an address; where the gate is closed, zero."""
+    buffer, base = u.src[:2]
+    gate = w(u.src[2]) if len(u.src) == 3 else ""
+    element, size = stored(u.dtype), u.dtype.itemsize
+    kind = vector(element, u.shape)
+    access = u.arg
+    align = f"align {size}"
+    if base.shape or (u.shape and abs(access.stride) != 1):
+        name = _gather(w, u, kind, gate)
+    elif u.shape:
+        offset = access.offset - (access.lanes - 1 if access.stride < 0 else 0)
+        pointer = w.pointer(buffer, base, offset)
+        if gate:
+            mask = _reversed(w, f"<{access.lanes} x i1>", gate) if access.stride < 0 else gate
+            name = w.let(
+                w.intrinsic(
+                    f"masked.load.{_memory_suffix(u)}.p0",
+                    kind,
+                    [
+                        (f"ptr {align}", pointer),
+                        (f"<{access.lanes} x i1>", mask),
+                        (kind, "zeroinitializer"),
+                    ],
+                )
+            )
+        else:
+            name = w.let(f"load {kind}, ptr {pointer}, {align}")
+        if access.stride < 0:
+            name = _reversed(w, kind, name)
+    elif gate:
+        at = w.let(f"select i1 {gate}, i64 {_offset(w, base, access.offset)}, i64 0")
+        pointer = w.let(f"getelementptr {element}, ptr {w(buffer)}, i64 {at}")
+        found = w.let(f"load {kind}, ptr {pointer}, {align}")
+        name = w.let(f"select i1 {gate}, {kind} {found}, {kind} {zero(u.dtype)}")
+    else:
+        name = w.let(f"load {kind}, ptr {w.pointer(buffer, base, access.offset)}, {align}")
+    return _bytes_to_bools(w, u, name) if u.dtype == BOOL else name
+
+
+def zero(dtype: DType) -> str:
+    """How the number is written."""
+    return "0.0" if dtype in FLOATS and dtype != BFLOAT16 else "0"
+
+
+def _offset(w: Writer, base: UOp, offset: int) -> str:
+    return w.let(f"add i64 {w(base)}, {offset}") if offset else w(base)
+
+
+def _memory_suffix(u: UOp) -> str:
+    kind = "f" if u.dtype in FLOATS and u.dtype != BFLOAT16 else "i"
+    return f"v{u.shape[0]}{kind}{8 * u.dtype.itemsize}"
+
+
+def _reversed(w: Writer, kind: str, name: str) -> str:
+    lanes = int(kind[1:].split(" ")[0])
+    order = ", ".join(f"i32 {lanes - 1 - i}" for i in range(lanes))
+    return w.let(f"shufflevector {kind} {name}, {kind} poison, <{lanes} x i32> <{order}>")
+
+
+def _addresses(w: Writer, u: UOp, lanes: int) -> str:
+    """A vector of pointers: at a vector of indices, or at a constant stride."""
+    buffer, base, access = u.src[0], u.src[1], u.arg
+    element = stored(buffer.dtype)
+    if base.shape:
+        start = w(buffer)
+        if access.offset:
+            start = w.let(f"getelementptr {element}, ptr {start}, i64 {access.offset}")
+        return w.let(f"getelementptr {element}, ptr {start}, <{lanes} x i64> {w(base)}")
+    start = w.pointer(buffer, base, access.offset)
+    steps = ", ".join(f"i64 {access.stride * i}" for i in range(lanes))
+    return w.let(f"getelementptr {element}, ptr {start}, <{lanes} x i64> <{steps}>")
+
+
+def _gather(w: Writer, u: UOp, kind: str, gate: str) -> str:
+    lanes = u.shape[0]
+    mask = gate or "splat (i1 true)"
+    return w.let(
+        w.intrinsic(
+            f"masked.gather.{_memory_suffix(u)}.v{lanes}p0",
+            kind,
+            [
+                (f"<{lanes} x ptr> align {u.dtype.itemsize}", _addresses(w, u, lanes)),
+                (f"<{lanes} x i1>", mask),
+                (kind, "zeroinitializer"),
+            ],
+        )
+    )
+
+
+def store(w: Writer, u: UOp) -> str:
+    """A value put at an address, where the gate is open."""
+    buffer, base, value = u.src[:3]
+    gate = w(u.src[3]) if len(u.src) == 4 else ""
+    element, size = stored(value.dtype), value.dtype.itemsize
+    kind, found, access = vector(element, value.shape), w(value), u.arg
+    if value.dtype == BOOL:
+        found = w.let(f"zext {typed(value)} {found} to {kind}")
+    align = f"align {size}"
+    if base.shape or (value.shape and abs(access.stride) != 1):
+        lanes = value.shape[0]
+        w.lines.append(
+            "  "
+            + w.intrinsic(
+                f"masked.scatter.{_memory_suffix(value)}.v{lanes}p0",
+                "void",
+                [
+                    (kind, found),
+                    (f"<{lanes} x ptr> {align}", _addresses(w, u, lanes)),
+                    (f"<{lanes} x i1>", gate or "splat (i1 true)"),
+                ],
+            )
+        )
+    elif gate and value.shape and _first_lane(u.src[3]):
+        # LLVM 22 writes four bytes of a narrowed value under a constant mask of one lane.
+        one = w.let(f"extractelement {kind} {found}, i32 0")
+        pointer = w.pointer(buffer, base, access.offset)
+        w.lines.append(f"  store {element} {one}, ptr {pointer}, {align}")
+    elif value.shape:
+        lanes = access.lanes
+        offset = access.offset
+        if access.stride < 0:
+            offset -= lanes - 1
+            found = _reversed(w, kind, found)
+            gate = _reversed(w, f"<{lanes} x i1>", gate) if gate else ""
+        pointer = w.pointer(buffer, base, offset)
+        if gate:
+            w.lines.append(
+                "  "
+                + w.intrinsic(
+                    f"masked.store.{_memory_suffix(value)}.p0",
+                    "void",
+                    [(kind, found), (f"ptr {align}", pointer), (f"<{lanes} x i1>", gate)],
+                )
+            )
+        else:
+            w.lines.append(f"  store {kind} {found}, ptr {pointer}, {align}")
+    elif gate:
+        _gated_store(w, u, kind, found, gate, align)
+    else:
+        pointer = w.pointer(buffer, base, access.offset)
+        w.lines.append(f"  store {kind} {found}, ptr {pointer}, {align}")
+    return ""
+
+
+def _first_lane(gate: UOp) -> bool:
+    """Whether a mask lets the first lane through and no other."""
+    if gate.op is not Op.LT or gate.src[0].op is not Op.LANES or gate.src[1].op is not Op.CONST:
+        return False
+    return int(gate.src[1].arg.value) == 1
+
+
+def _gated_store(w: Writer, u: UOp, kind: str, found: str, gate: str, align: str) -> None:
+    """A scalar store under a condition is a branch around it."""
+    w.count += 1
+    yes, done = f"yes{w.count}", f"done{w.count}"
+    w.lines.append(f"  br i1 {gate}, label %{yes}, label %{done}")
+    w.lines.append(f"{yes}:")
+    w.block = yes
+    pointer = w.pointer(u.src[0], u.src[1], u.arg.offset)
+    w.lines += [
+        f"  store {kind} {found}, ptr {pointer}, {align}",
+        f"  br label %{done}",
+        f"{done}:",
+    ]
+    w.block = done
+
+
+def prefetch(w: Writer, u: UOp) -> str:
+    """The line of an element, asked for before it is wanted."""
+    buffer, base = u.src
+    w.prefetch(w.pointer(buffer, base, u.arg.offset))
+    return ""

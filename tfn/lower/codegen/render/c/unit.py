@@ -1,0 +1,145 @@
+"""A program as one C file: what C lacks, the words, the kernels, and the function that runs them.
+
+Nothing is included but <stdint.h> and the compiler's own intrinsics, and no library is linked, if
+the compiler makes code for the family of processors that the text was written for.  For others
+<math.h> has the functions that they lack; results are the same, bit by bit.
+"""
+
+from __future__ import annotations
+
+from tfn.lower.codegen.render.c import threads
+from tfn.lower.codegen.render.c.driver import CHOSEN
+from tfn.lower.codegen.render.c.words import definitions
+from tfn.lower.program import (
+    Branch,
+    Loop,
+    Program,
+    Step,
+    routines,
+)
+from tfn.lower.target.target import Target
+
+PRELUDE = """\
+#include <stdint.h>
+
+typedef int8_t s8;
+typedef int16_t s16;
+typedef int32_t s32;
+typedef int64_t s64;
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef float f32;
+typedef double f64;
+
+#if defined(__clang__) /* no loop becomes a call of the C library */
+#define KERNEL static __attribute__((no_builtin("memcpy", "memmove", "memset")))
+#elif defined(__GNUC__)
+#define KERNEL static __attribute__((optimize("no-tree-loop-distribute-patterns")))
+#else
+#define KERNEL static
+#endif
+#if defined(__GNUC__)
+#define TFN_GNU 1
+#define WORD static inline __attribute__((always_inline, unused))
+#define ALIAS __attribute__((may_alias)) /* memory may hold one type after another */
+#define PREFETCH(address) __builtin_prefetch(address)
+#pragma GCC diagnostic ignored "-Wpsabi" /* vectors are passed to inlined functions only */
+#else
+#define TFN_GNU 0
+#define WORD static
+#define ALIAS
+#define PREFETCH(address) (void)(address)
+#endif
+typedef s32 ALIAS s32_m;
+typedef u8 ALIAS u8_m;
+typedef u16 ALIAS u16_m;
+typedef u32 ALIAS u32_m;
+typedef u64 ALIAS u64_m;
+typedef f32 ALIAS f32_m;
+typedef f64 ALIAS f64_m;
+"""
+
+X86 = """
+#if TFN_GNU && defined(__x86_64__)
+#define TFN_X86 1
+#define _MM_MALLOC_H_INCLUDED 1 /* intrinsics without <stdlib.h>: GCC */
+#define __MM_MALLOC_H           /* and Clang */
+#include <immintrin.h>
+{start}#else
+#define TFN_X86 0
+#include <math.h>
+#endif
+"""
+_START = """\
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("{features}"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("{features}")
+#endif
+"""
+_STOP = """
+#if TFN_X86
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif
+"""
+OTHER = "\n#define TFN_X86 0\n#include <math.h>\n"
+
+ASKED = (
+    "sse4.1",
+    "avx",
+    "avx2",
+    "fma",
+    "avx512f",
+    "avx512bw",
+    "avx512dq",
+    "avx512vl",
+    "avx512bf16",
+    "avx512vnni",
+)
+"""Features of x86-64 that words make use of."""
+
+
+def features(target: Target) -> tuple[str, ...]:
+    """Those of `ASKED` that a target has."""
+    has = set(target.features.split(","))
+    return tuple(name for name in ASKED if f"+{name}" in has)
+
+
+def unit(program: Program, target: Target, entry: str, together: bool = False) -> str:
+    """The whole text; `entry` comes last and may call the program's function.
+
+    `together` says whether the program is for several threads.
+    """
+    kernels = "\n".join(kernel.text for kernel in program.kernels)
+    team = threads.TEAM.format(launches=max(len(program.launches), 1)) if together else ""
+    chosen = CHOSEN if branches(program.steps) else ""
+    body = f"{kernels}\n{team}{chosen}{program.text}"
+    asked = features(target)
+    x86 = target.triple.startswith("x86_64")
+    start = _START.format(features=",".join(asked)) if asked else ""
+    parts = [
+        threads.INCLUDES if together else "",
+        PRELUDE,
+        X86.format(start=start) if x86 else OTHER,
+        definitions(body, frozenset({*asked, "sse2"} if x86 else ())),
+        body,
+        _STOP if x86 and asked else "",
+        entry,
+    ]
+    return "\n".join(part.strip("\n") for part in parts if part) + "\n"
+
+
+def branches(steps: tuple[Step, ...]) -> bool:
+    """Whether there is a branch among steps."""
+    called = [step for routine in routines(steps) for step in routine.steps]
+    return any(
+        isinstance(step, Branch) or (isinstance(step, Loop) and branches((*step.head, *step.body)))
+        for step in (*steps, *called)
+    )

@@ -1,0 +1,394 @@
+"""The one function of a program, as LLVM IR: kernels in order, tiles shared, barriers between.
+
+Every thread runs it.  A kernel with several tiles is worked off by an atomic counter: a thread
+takes the next chunk until none is left, so a late thread delays nobody for long.  A kernel of one
+tile is run by whichever thread comes first, a function of the host by thread 0, the caller.  A
+barrier counts arrivals; the last to arrive opens the next generation, the others spin a while and
+then yield.  `sync` memory is zero when a program starts, but for the address of the host's entry:
+a generation, that address, which call of the host has failed, a count of arrivals, and one counter
+per launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from tfn.lower.program import (
+    Branch,
+    Call,
+    HostCall,
+    Launch,
+    Loop,
+    Routine,
+    Slot,
+    Space,
+    Step,
+    each,
+    flatten,
+    host_calls,
+    routines,
+)
+
+SPINS = 4000
+HOST_AT, FAILURE_AT, COUNTERS_AT = 8, 16, 128
+COUNTER_BYTES = 64
+CHUNKS = 16
+"""How many chunks the tiles of a launch are handed out in, at the most."""
+
+
+def sync_bytes(launches: Sequence[Launch]) -> int:
+    """Memory for the barrier and the tile counters, each in its own cache line."""
+    return COUNTERS_AT + COUNTER_BYTES * len(launches)
+
+
+BARRIER = f"""
+define internal void @barrier(i64 %threads, ptr %sync) #1 {{
+entry:
+  %alone = icmp eq i64 %threads, 1
+  br i1 %alone, label %done, label %arrive
+arrive:
+  %waiting = getelementptr i8, ptr %sync, i64 64
+  %generation = load atomic i64, ptr %sync acquire, align 8
+  %before = atomicrmw add ptr %waiting, i64 1 acq_rel
+  %arrived = add i64 %before, 1
+  %last = icmp eq i64 %arrived, %threads
+  br i1 %last, label %open, label %spin
+open:
+  store atomic i64 0, ptr %waiting monotonic, align 8
+  %next = add i64 %generation, 1
+  store atomic i64 %next, ptr %sync release, align 8
+  br label %done
+spin:
+  %turn = phi i64 [ 0, %arrive ], [ %turn.next, %again ]
+  %now = load atomic i64, ptr %sync acquire, align 8
+  %opened = icmp ne i64 %now, %generation
+  br i1 %opened, label %done, label %wait
+wait:
+  %turn.next = add i64 %turn, 1
+  %long = icmp ugt i64 %turn, {SPINS}
+  br i1 %long, label %yield, label %again
+yield:
+  %ignored = call i32 @sched_yield()
+  br label %again
+again:
+  br label %spin
+done:
+  ret void
+}}
+declare i32 @sched_yield() #1
+"""
+SHARE = f"""
+define internal void @share(ptr %kernel, i64 %tiles, i64 %chunk, i64 %start, ptr %operands,
+                            i64 %threads, ptr %sync, i64 %number) #1 {{
+entry:
+  %alone = icmp eq i64 %threads, 1
+  br i1 %alone, label %whole, label %take
+whole:
+  call void %kernel(i64 0, i64 %tiles, ptr %operands)
+  ret void
+take:
+  %far = mul i64 %number, {COUNTER_BYTES}
+  %counters = getelementptr i8, ptr %sync, i64 {COUNTERS_AT}
+  %counter = getelementptr i8, ptr %counters, i64 %far
+  br label %more
+more:
+  %got = atomicrmw add ptr %counter, i64 %chunk monotonic
+  %begin = sub i64 %got, %start
+  %some = icmp slt i64 %begin, %tiles
+  br i1 %some, label %run, label %done
+run:
+  %most = add i64 %begin, %chunk
+  %over = icmp sgt i64 %most, %tiles
+  %end = select i1 %over, i64 %tiles, i64 %most
+  call void %kernel(i64 %begin, i64 %end, ptr %operands)
+  br label %more
+done:
+  ret void
+}}
+"""
+AGAIN = """
+define internal void @again(ptr %kernel, i64 %tiles, i64 %chunk, i64 %chunks, ptr %operands,
+                            i64 %threads, ptr %sync, i64 %number, ptr %rounds) #1 {
+entry:
+  %place = getelementptr i64, ptr %rounds, i64 %number
+  %start = load i64, ptr %place
+  %taken = add i64 %threads, %chunks
+  %length = mul i64 %taken, %chunk
+  %next = add i64 %start, %length
+  store i64 %next, ptr %place
+  call void @share(ptr %kernel, i64 %tiles, i64 %chunk, i64 %start, ptr %operands, i64 %threads,
+                   ptr %sync, i64 %number)
+  ret void
+}
+"""
+"""Runs a launch that is repeated.  Its tile counter goes on counting where the last round stopped:
+every thread has taken one chunk too many, so the rounds begin at fixed distances."""
+CLAMP = """
+declare i32 @llvm.smax.i32(i32, i32)
+declare i32 @llvm.smin.i32(i32, i32)
+"""
+ZERO = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n"
+HELPERS = {
+    "@barrier(": BARRIER,
+    "@again(": AGAIN,
+    "@share(": SHARE,
+    "@llvm.sm": CLAMP,
+    "@llvm.memset": ZERO,
+}
+"""What a driver may call, and the text that it needs then; what that calls comes after it."""
+
+TAKES = "i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync"
+STOP = "stop:\n  ret void\n"
+
+
+def driver_text(name: str, steps: Sequence[Step], inputs: int, alone: bool = False) -> str:
+    """``void NAME(i64 thread, i64 threads, ptr buffers, ptr arena, ptr sync)``.
+
+    The text for one thread `alone` needs no barriers, no `sync`, and no C library.
+    """
+    launches, called = list(flatten(steps)), routines(steps)
+    names = {routine: f"routine{i}" for i, routine in enumerate(called)}
+    numbers = {id(launch): i for i, launch in enumerate(launches)}
+    numbers |= {id(call): i for i, call in enumerate(host_calls(steps))}
+    again = {id(launch) for launch in repeated(steps)}
+    start = []
+    if (again or called) and not alone:
+        size_bytes = 8 * len(launches)
+        start = [
+            f"  %rounds = alloca [{len(launches)} x i64], align 8",
+            f"  call void @llvm.memset.p0.i64(ptr %rounds, i8 0, i64 {size_bytes}, i1 false)",
+        ]
+
+    def driver(inputs: int) -> Driver:
+        return Driver(inputs, numbers, names, again, alone)
+
+    text = driver(inputs).define(f"void @{name}({TAKES})", start, steps)
+    for routine in called:
+        head = f"internal void @{names[routine]}({TAKES}, ptr %rounds)"
+        text += driver(routine.inputs).define(head, [], routine.steps)
+    declared = {launch.kernel.name for launch in launches}
+    text += "\n".join(f"declare void @{kernel}(i64, i64, ptr) #1" for kernel in sorted(declared))
+    for call, helper in HELPERS.items():
+        text += helper if call in text else ""
+    return text + 'attributes #1 = { nounwind "no-builtins" }\n'
+
+
+def repeated(steps: Sequence[Step]) -> Iterator[Launch]:
+    """The launches that may run several times: those in loops, and those in routines."""
+    for routine in routines(steps):
+        yield from flatten(routine.steps)
+    for step in steps:
+        if isinstance(step, Loop):
+            yield from flatten([step])
+        elif isinstance(step, Branch):
+            for way in step.ways:
+                yield from repeated(way)
+
+
+class Driver:
+    """The body of a function as it grows: that of the program, or of a routine.
+
+    Attributes:
+        inputs: how many buffers come before those of the outputs.
+        numbers: of the launches, for their tile counters; of the calls of the host, by which they
+            are asked for.
+        routines: what the functions of routines are called.
+        again: the launches that may run several times.
+        block: the label of the present block.
+        counters: the present iteration of each open loop.
+        stops: whether a call of the host may end the program early.
+        alone: whether there is one thread for certain.
+    """
+
+    def __init__(
+        self,
+        inputs: int,
+        numbers: Mapping[int, int],
+        routines: Mapping[Routine, str],
+        again: Collection[int],
+        alone: bool,
+    ) -> None:
+        self.inputs, self.numbers, self.routines, self.again = inputs, numbers, routines, again
+        self.alone = alone
+        self.lines: list[str] = []
+        self.block = "entry"
+        self.count = 0
+        self.counters: dict[int, str] = {}
+        self.stops = False
+
+    def define(self, head: str, start: Sequence[str], steps: Sequence[Step]) -> str:
+        """The text of a function that runs some steps; `start` comes before them."""
+        most = max((len(step.operands) for step in each(steps)), default=1)
+        places = [f"  %place{k} = getelementptr ptr, ptr %operands, i64 {k}" for k in range(most)]
+        self.lines += [f"  %operands = alloca [{most} x ptr], align 8", *places, *start]
+        self.steps(steps)
+        body, stop = "\n".join(self.lines), STOP if self.stops else ""
+        return f"define {head} #1 {{\nentry:\n{body}\n  ret void\n{stop}}}\n"
+
+    def let(self, text: str) -> str:
+        """A new name for the value of an instruction."""
+        self.count += 1
+        self.lines.append(f"  %v{self.count} = {text}")
+        return f"%v{self.count}"
+
+    def barrier(self) -> None:
+        """Wait for all threads."""
+        if self.alone:
+            return
+        self.lines.append("  call void @barrier(i64 %threads, ptr %sync)")
+
+    def steps(self, steps: Sequence[Step]) -> None:
+        """Steps in order."""
+        for step in steps:
+            if step.barrier:
+                self.barrier()
+            if isinstance(step, Launch):
+                self.launch(step)
+            elif isinstance(step, Loop):
+                self.loop(step)
+            elif isinstance(step, Branch):
+                self.branch(step)
+            elif isinstance(step, Call):
+                self.call(step)
+            else:
+                self.host(step)
+
+    def pointer(self, slot: Slot) -> str:
+        """The address of an operand, in the present iteration of the loops that move it."""
+        if slot.space is Space.ARENA:
+            start = self.let(f"getelementptr i8, ptr %arena, i64 {slot.at + slot.offset}")
+        else:
+            index = slot.at + (self.inputs if slot.space is Space.OUTPUT else 0)
+            start = self.let(
+                f"load ptr, ptr {self.let(f'getelementptr ptr, ptr %buffers, i64 {index}')}"
+            )
+            if slot.offset:
+                start = self.let(f"getelementptr i8, ptr {start}, i64 {slot.offset}")
+        for number, size in slot.steps:
+            moved = self.let(f"mul i64 {self.counters[number]}, {size}")
+            start = self.let(f"getelementptr i8, ptr {start}, i64 {moved}")
+        return start
+
+    def place(self, operands: Sequence[Slot]) -> list[str]:
+        """The addresses of operands, put where a kernel looks for them."""
+        pointers = []
+        for k, slot in enumerate(operands):
+            pointers.append(self.pointer(slot))
+            self.lines.append(f"  store ptr {pointers[-1]}, ptr %place{k}, align 8")
+        return pointers
+
+    def host(self, step: HostCall) -> None:
+        """Thread 0, which is the caller, asks the host; all stop together if that failed."""
+        i, self.stops = self.numbers[id(step)], True
+        first = self.let("icmp eq i64 %thread, 0")
+        failure = self.let(f"getelementptr i8, ptr %sync, i64 {FAILURE_AT}")
+        self.lines += [f"  br i1 {first}, label %ask{i}, label %met{i}", f"ask{i}:"]
+        self.place(step.operands)
+        at = self.let(f"getelementptr i8, ptr %sync, i64 {HOST_AT}")
+        function = self.let(f"load ptr, ptr {at}")
+        fine = self.let(f"call i32 {function}(i64 {i}, ptr %operands)")
+        failed = self.let(f"icmp eq i32 {fine}, 0")
+        self.lines += [
+            f"  br i1 {failed}, label %fail{i}, label %met{i}",
+            f"fail{i}:",
+            f"  store i64 {i + 1}, ptr {failure}, align 8",
+            f"  call i32 {function}(i64 -1, ptr %operands)",  # so that it knows, whatever happened
+            f"  br label %met{i}",
+            f"met{i}:",
+        ]
+        self.barrier()
+        # Thread 0 may be at the next call before others look: they see whether this one failed.
+        stop = self.let(f"icmp eq i64 {self.let(f'load i64, ptr {failure}, align 8')}, {i + 1}")
+        self.lines += [f"  br i1 {stop}, label %stop, label %went{i}", f"went{i}:"]
+        self.block = f"went{i}"
+
+    def launch(self, launch: Launch) -> None:
+        """All tiles at once if there is one thread, else chunk by chunk.
+
+        A donated input that goes on as an output, but for some elements, is at its place: nothing
+        is copied.
+        """
+        pointers = self.place(launch.operands)
+        kernel, i = launch.kernel, self.numbers[id(launch)]
+        again, tiles = id(launch) in self.again, str(kernel.tiles)
+        spaces = [slot.space for slot in launch.operands]
+        if spaces == [Space.OUTPUT, Space.INPUT] and not again and kernel.copies:
+            there = self.let("icmp eq ptr " + ", ".join(pointers))
+            tiles = self.let(f"select i1 {there}, i64 0, i64 {kernel.tiles}")
+        if self.alone:
+            self.lines.append(f"  call void @{kernel.name}(i64 0, i64 {tiles}, ptr %operands)")
+            return
+        chunk = max(1, -(-kernel.tiles // CHUNKS))
+        if again:
+            how, begins, rounds = "again", -(-kernel.tiles // chunk), ", ptr %rounds"
+        else:
+            how, begins, rounds = "share", 0, ""
+        self.lines.append(
+            f"  call void @{how}(ptr @{kernel.name}, i64 {tiles}, i64 {chunk}, i64 {begins}, "
+            f"ptr %operands, i64 %threads, ptr %sync, i64 {i}{rounds})"
+        )
+
+    def call(self, call: Call) -> None:
+        """The addresses of the operands are the buffers of the routine."""
+        self.place(call.operands)
+        arena = self.pointer(call.arena)
+        self.lines.append(
+            f"  call void @{self.routines[call.routine]}(i64 %thread, i64 %threads, "
+            f"ptr %operands, ptr {arena}, ptr %sync, ptr {'null' if self.alone else '%rounds'})"
+        )
+        self.barrier()
+        if any(host_calls(call.routine.steps)):
+            self._stop_if_failed()
+
+    def _stop_if_failed(self) -> None:
+        """All threads stop if a call of the host, in the routine they come from, has failed."""
+        self.stops = True
+        failure = self.let(f"getelementptr i8, ptr %sync, i64 {FAILURE_AT}")
+        stop = self.let(f"icmp ne i64 {self.let(f'load i64, ptr {failure}, align 8')}, 0")
+        self.block = f"went.on{self.count}"
+        self.lines += [f"  br i1 {stop}, label %stop, label %{self.block}", f"{self.block}:"]
+        self.barrier()  # so that all have looked before a later call may fail
+
+    def loop(self, loop: Loop) -> None:
+        """Head, test, body, barrier, and back."""
+        n = loop.number
+        before = self.block
+        self.lines += [f"  br label %loop{n}", f"loop{n}:"]
+        at = len(self.lines)
+        self.lines.append(f"  %i{n} = phi i64 [ 0, %{before} ]")
+        self.block, self.counters[n] = f"loop{n}", f"%i{n}"
+        if loop.condition is None:
+            go_on = self.let(f"icmp slt i64 %i{n}, {loop.trips}")
+        else:
+            self.steps(loop.head)
+            self.barrier()
+            byte = self.let(f"load i8, ptr {self.pointer(loop.condition)}")
+            go_on = self.let(f"icmp ne i8 {byte}, 0")
+        self.lines += [f"  br i1 {go_on}, label %body{n}, label %exit{n}", f"body{n}:"]
+        self.block = f"body{n}"
+        self.steps(loop.body)
+        self.barrier()
+        step = self.let(f"add i64 %i{n}, 1")
+        self.lines[at] += f", [ {step}, %{self.block} ]"
+        self.lines += [f"  br label %loop{n}", f"exit{n}:"]
+        self.block = f"exit{n}"
+        del self.counters[n]
+
+    def branch(self, branch: Branch) -> None:
+        """The way that the index names; beyond the ends, the first or last."""
+        last = len(branch.ways) - 1
+        index = self.let(f"load i32, ptr {self.pointer(branch.index)}")
+        index = self.let(f"call i32 @llvm.smax.i32(i32 {index}, i32 0)")
+        index = self.let(f"call i32 @llvm.smin.i32(i32 {index}, i32 {last})")
+        self.count += 1
+        tag = self.count
+        cases = " ".join(f"i32 {i}, label %way{tag}.{i}" for i in range(last + 1))
+        self.lines.append(f"  switch i32 {index}, label %way{tag}.0 [ {cases} ]")
+        for i, way in enumerate(branch.ways):
+            self.lines.append(f"way{tag}.{i}:")
+            self.block = f"way{tag}.{i}"
+            self.steps(way)
+            self.lines.append(f"  br label %join{tag}")
+        self.lines.append(f"join{tag}:")
+        self.block = f"join{tag}"
+        self.barrier()

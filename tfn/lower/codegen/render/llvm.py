@@ -1,0 +1,400 @@
+"""A kernel's instructions as LLVM IR text, one row per op.
+
+The text needs no optimisation passes: it is vectorised, unrolled and hoisted already.  A bool is
+an i1 in registers and a byte in memory; a bfloat16 is 16 bits that only casts understand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tfn.dtypes import BFLOAT16, BOOL, FLOAT32, FLOATS, UNSIGNED, DType
+from tfn.lower.codegen.render import access, matrix
+from tfn.lower.codegen.render.access import zero
+from tfn.lower.codegen.render.writer import TYPES, Writer, literal, scalar, suffix, typed, vector
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, const
+
+Row = Callable[[Writer, UOp], str]
+FENCE = 2
+"""LLVM looks for one shuffle in the place of so many in a row, and is kept from looking further:
+through the four that turn 16 vectors it takes twice the time, and finds nothing."""
+
+
+def kernel_text(name: str, items: Sequence[UOp]) -> str:
+    """``void NAME(i64 begin, i64 end, ptr operands)`` from instructions in order."""
+    w = Writer()
+    buffers = {s for u in items for s in u.src if s.op is Op.PARAM and s.arg.index >= 0}
+    for buffer in sorted(buffers, key=lambda u: u.arg.index):
+        slot = w.let(f"getelementptr ptr, ptr %operands, i64 {buffer.arg.index}")
+        w.names[buffer] = w.let(f"load ptr, ptr {slot}, align 8")
+    for u in items:
+        made = RENDER[u.op](w, u)
+        if made:
+            w.names[u] = made
+    body = "\n".join([*w.kept, *w.lines])
+    declarations = "\n".join(sorted(w.declared.values()))
+    return (
+        f"define void @{name}(i64 %begin, i64 %end, ptr noalias readonly %operands) #0 {{\n"
+        f"entry:\n{body}\n  ret void\n}}\n{declarations}\n"
+        'attributes #0 = { nounwind "no-builtins" }\n'
+    )
+
+
+# Loops.
+
+
+def _loop(w: Writer, u: UOp) -> str:
+    begin, number, before = u.src[0], u.arg, w.block
+    always = all(s.op is Op.CONST for s in u.src)  # at least one iteration, or until LEAVE
+    w.lines.append(f"  br label %loop{number}")
+    w.lines.append(f"loop{number}:")
+    counter = f"%i{number}"
+    kind = "endless" if len(u.src) == 1 else "bottom" if always else "top"
+    w.opened[u] = (len(w.lines), before, kind)
+    w.lines.append(f"  {counter} = phi i64 [ {w(begin)}, %{before} ]")
+    w.block = f"loop{number}"
+    if not always:  # such a loop carries nothing, so its test can stand here
+        w.names[u] = counter
+        w.lines.append(f"  %go{number} = icmp slt i64 {counter}, {w(u.src[1])}")
+        w.lines.append(f"  br i1 %go{number}, label %body{number}, label %exit{number}")
+        w.lines.append(f"body{number}:")
+        w.block = f"body{number}"
+    return counter
+
+
+def _accumulator(w: Writer, u: UOp) -> str:
+    loop, start = u.src
+    name = w.fresh()
+    at, before, _ = w.opened[loop]
+    if len(u.shape) == 2 and start.op is Op.CONST:  # made just before the loop
+        first = w.fresh()
+        w.lines[at - 2] = f"  {first} = {matrix.zero(w, start)}\n{w.lines[at - 2]}"
+    else:
+        first = w(start)
+    w.opened[u] = (len(w.lines), before, "")
+    w.lines.append(f"  {name} = phi {typed(u)} [ {first}, %{before} ]")
+    return name
+
+
+def _leave(w: Writer, u: UOp) -> str:
+    loop, going = u.src
+    w.lines.append(f"  br i1 {w(going)}, label %stay{loop.arg}, label %exit{loop.arg}")
+    w.lines.append(f"stay{loop.arg}:")
+    w.block = f"stay{loop.arg}"
+    return ""
+
+
+def _end(w: Writer, u: UOp) -> str:
+    loop = u.src[0]
+    half = len(u.src) // 2
+    carried, following = u.src[1 : 1 + half], u.src[1 + half :]
+    number, (at, _, kind) = loop.arg, w.opened[loop]
+    step = w.let(f"add nsw i64 {w(loop)}, 1")
+    w.lines[at] += f", [ {step}, %{w.block} ]"
+    for acc, value in zip(carried, following, strict=True):
+        w.lines[w.opened[acc][0]] += f", [ {w(value)}, %{w.block} ]"
+    if kind == "bottom":
+        more = w.let(f"icmp slt i64 {step}, {w(loop.src[1])}")
+        w.lines.append(f"  br i1 {more}, label %loop{number}, label %exit{number}")
+        w.names.update(zip(carried, [w(value) for value in following], strict=True))
+    else:
+        w.lines.append(f"  br label %loop{number}")
+    w.lines.append(f"exit{number}:")
+    w.block = f"exit{number}"
+    return ""
+
+
+# Values.
+
+
+def _splat(w: Writer, u: UOp) -> str:
+    kind, element = typed(u), scalar(u.dtype)
+    one = w.let(f"insertelement {kind} poison, {element} {w(u.src[0])}, i32 0")
+    return w.let(f"shufflevector {kind} {one}, {kind} poison, <{u.arg} x i32> zeroinitializer")
+
+
+def _shuffle(w: Writer, u: UOp) -> str:
+    kind = typed(u.src[0])
+    order = ", ".join(f"i32 {i}" for i in u.arg)
+    a, b = map(w, u.src)
+    made = w.let(f"shufflevector {kind} {a}, {kind} {b}, <{len(u.arg)} x i32> <{order}>")
+    words, rest = divmod(len(u.arg) * u.dtype.itemsize, 4)
+    if _shuffles(u) % FENCE or rest or u.dtype == BOOL:
+        return made
+    kind, floats = typed(u), vector("float", (words,))
+    made = made if kind == floats else w.let(f"bitcast {kind} {made} to {floats}")
+    made = w.let(w.intrinsic(f"arithmetic.fence.v{words}f32", floats, [(floats, made)]))
+    return made if kind == floats else w.let(f"bitcast {floats} {made} to {kind}")
+
+
+def _shuffles(u: UOp) -> int:
+    """How many shuffles a value has come through, one after the other."""
+    return 1 + _shuffles(u.src[0]) if u.op is Op.SHUFFLE else 0
+
+
+def _dot2(w: Writer, u: UOp) -> str:
+    total, *operands = u.src
+    kind, name = typed(operands[0]), "vpdpwssd"
+    values = [w(s) for s in operands]
+    if operands[0].dtype == BFLOAT16:
+        brain = kind.replace("i16", "bfloat")
+        values = [w.let(f"bitcast {kind} {v} to {brain}") for v in values]
+        kind, name = brain, "dpbf16ps"
+    family = "avx512" if name == "vpdpwssd" else "avx512bf16"
+    arguments = [(typed(u), w(total)), *((kind, v) for v in values)]
+    return w.let(w.intrinsic(f"x86.{family}.{name}.{32 * u.shape[0]}", typed(u), arguments))
+
+
+def _across(w: Writer, u: UOp) -> str:
+    """The lanes as a tree: the upper half meets the lower, until one is left."""
+    value = u.src[0]
+    lanes, element = value.shape[0], scalar(u.dtype)
+    name = w(value)
+    while lanes > 1:
+        half = lanes // 2
+        kind, part = f"<{lanes} x {element}>", f"<{half} x {element}>"
+        low = ", ".join(f"i32 {i}" for i in range(half))
+        high = ", ".join(f"i32 {i + half}" for i in range(half))
+        a = w.let(f"shufflevector {kind} {name}, {kind} poison, <{half} x i32> <{low}>")
+        b = w.let(f"shufflevector {kind} {name}, {kind} poison, <{half} x i32> <{high}>")
+        name = _combine(w, u.arg, u.dtype, part, a, b, f"v{half}")
+        lanes = half
+    return w.let(f"extractelement <1 x {element}> {name}, i32 0")
+
+
+def _combine(w: Writer, op: Op, dtype: DType, kind: str, a: str, b: str, lanes: str) -> str:
+    if op in (Op.MAX, Op.MIN):
+        if dtype == BOOL:
+            return w.let(f"{'or' if op is Op.MAX else 'and'} {kind} {a}, {b}")
+        name = _EXTREME[op][_kind(dtype)]
+        letter = "f" if dtype in FLOATS else "i"
+        return w.let(
+            w.intrinsic(f"{name}.{lanes}{letter}{8 * dtype.itemsize}", kind, [(kind, a), (kind, b)])
+        )
+    return w.let(f"{_ARITHMETIC[op][_kind(dtype)]} {kind} {a}, {b}")
+
+
+def _kind(dtype: DType) -> int:
+    """0 for floats, 1 for signed integers, 2 for unsigned ones and bool."""
+    return 0 if dtype in FLOATS else 2 if dtype in UNSIGNED or dtype == BOOL else 1
+
+
+# fmt: off
+_ARITHMETIC: dict[Op, tuple[str, str, str]] = {
+    Op.ADD: ("fadd", "add", "add"), Op.SUB: ("fsub", "sub", "sub"), Op.MUL: ("fmul", "mul", "mul"),
+    Op.DIV: ("fdiv", "sdiv", "udiv"), Op.AND: ("", "and", "and"), Op.OR: ("", "or", "or"),
+    Op.XOR: ("", "xor", "xor"), Op.SHL: ("", "shl", "shl"), Op.SHR: ("", "ashr", "lshr"),
+}
+_EXTREME: dict[Op, tuple[str, str, str]] = {
+    Op.MAX: ("maximum", "smax", "umax"), Op.MIN: ("minimum", "smin", "umin"),
+}
+_COMPARE: dict[Op, tuple[str, str, str]] = {
+    Op.LT: ("fcmp olt", "icmp slt", "icmp ult"), Op.LE: ("fcmp ole", "icmp sle", "icmp ule"),
+    Op.EQ: ("fcmp oeq", "icmp eq", "icmp eq"), Op.NE: ("fcmp une", "icmp ne", "icmp ne"),
+}
+_CALLS: dict[Op, str] = {
+    Op.FLOOR: "floor", Op.CEIL: "ceil", Op.ROUND: "roundeven", Op.SQRT: "sqrt", Op.ABS: "fabs",
+    Op.FMA: "fma",
+}
+# fmt: on
+
+
+def _arithmetic(w: Writer, u: UOp) -> str:
+    a, b = map(w, u.src)
+    return w.let(f"{_ARITHMETIC[u.op][_kind(u.dtype)]} {typed(u)} {a}, {b}")
+
+
+def _extreme(w: Writer, u: UOp) -> str:
+    a, b = map(w, u.src)
+    lanes = f"v{u.shape[0]}" if u.shape else ""
+    return _combine(w, u.op, u.dtype, typed(u), a, b, lanes)
+
+
+def _compare(w: Writer, u: UOp) -> str:
+    a, b = map(w, u.src)
+    return w.let(f"{_COMPARE[u.op][_kind(u.src[0].dtype)]} {typed(u.src[0])} {a}, {b}")
+
+
+def _call(w: Writer, u: UOp) -> str:
+    if u.op is Op.ABS and u.dtype not in FLOATS:
+        if _kind(u.dtype) == 2:
+            return w(u.src[0])
+        return w.let(
+            w.intrinsic(f"abs.{suffix(u)}", typed(u), [(typed(u), w(u.src[0])), ("i1", "false")])
+        )
+    values = [(typed(s), w(s)) for s in u.src]
+    return w.let(w.intrinsic(f"{_CALLS[u.op]}.{suffix(u)}", typed(u), values))
+
+
+def _ldexp(w: Writer, u: UOp) -> str:
+    x, n = u.src
+    values = [(typed(s), w(s)) for s in u.src]
+    return w.let(w.intrinsic(f"ldexp.{suffix(x)}.{suffix(n)}", typed(u), values))
+
+
+def _neg(w: Writer, u: UOp) -> str:
+    kind, x = typed(u), w(u.src[0])
+    zero = "zeroinitializer" if u.shape else "0"
+    return w.let(f"fneg {kind} {x}" if u.dtype in FLOATS else f"sub {kind} {zero}, {x}")
+
+
+def _not(w: Writer, u: UOp) -> str:
+    ones = "true" if u.dtype == BOOL else "-1"
+    ones = f"splat ({scalar(u.dtype)} {ones})" if u.shape else ones
+    return w.let(f"xor {typed(u)} {w(u.src[0])}, {ones}")
+
+
+def _where(w: Writer, u: UOp) -> str:
+    condition, x, y = u.src
+    return w.let(f"select {typed(condition)} {w(condition)}, {typed(u)} {w(x)}, {typed(u)} {w(y)}")
+
+
+def _constant(u: UOp, value: int) -> str:
+    return f"splat ({scalar(u.dtype)} {value})" if u.shape else str(value)
+
+
+def _division(w: Writer, u: UOp) -> str:
+    """Floor division and modulo of integers: by zero 0, never a trap."""
+    x, y = u.src
+    kind, a, b = typed(u), w(x), w(y)
+    signed = _kind(u.dtype) == 1
+    one, zero, minus = _constant(u, 1), _constant(u, 0), _constant(u, -1)
+    safe = y.op is Op.CONST and y.arg.bits != 0 and (not signed or y.arg.value > 0)
+    bools = vector("i1", u.shape)
+    divisor = b
+    if not safe:
+        odd = w.let(f"icmp eq {kind} {b}, {zero}")
+        if signed:  # x // -1 overflows for the smallest x: it is -x, which wraps around
+            negative = w.let(f"icmp eq {kind} {b}, {minus}")
+            either = w.let(f"or {bools} {odd}, {negative}")
+        divisor = w.let(f"select {bools} {either if signed else odd}, {kind} {one}, {kind} {b}")
+    quotient = _quotient(w, u, a, divisor, signed)
+    product = w.let(f"mul {kind} {quotient}, {divisor}")
+    rest = w.let(f"sub {kind} {a}, {product}")
+    if signed:  # truncated -> floored
+        signs = w.let(f"xor {kind} {rest}, {divisor}")
+        unlike = w.let(f"icmp slt {kind} {signs}, {zero}")
+        some = w.let(f"icmp ne {kind} {rest}, {zero}")
+        wrong = w.let(f"and {bools} {unlike}, {some}")
+        if u.op is Op.MOD:
+            more = w.let(f"add {kind} {rest}, {divisor}")
+            rest = w.let(f"select {bools} {wrong}, {kind} {more}, {kind} {rest}")
+        else:
+            less = w.let(f"sub {kind} {quotient}, {one}")
+            quotient = w.let(f"select {bools} {wrong}, {kind} {less}, {kind} {quotient}")
+    if safe:
+        return rest if u.op is Op.MOD else quotient
+    if u.op is Op.MOD:
+        either = either if signed else odd
+        return w.let(f"select {bools} {either}, {kind} {zero}, {kind} {rest}")
+    if signed:
+        opposite = w.let(f"sub {kind} {zero}, {a}")
+        quotient = w.let(f"select {bools} {negative}, {kind} {opposite}, {kind} {quotient}")
+    return w.let(f"select {bools} {odd}, {kind} {zero}, {kind} {quotient}")
+
+
+def _quotient(w: Writer, u: UOp, a: str, b: str, signed: bool) -> str:
+    """The truncated quotient.
+
+    Processors divide no vectors of integers.  Floats with more than as many digits do it exactly:
+    a quotient that is no integer is farther from one than what rounding changes.
+    """
+    kind, sign = typed(u), "s" if signed else "u"
+    if not u.shape or u.src[1].op is Op.CONST or u.dtype.itemsize > 4:
+        return w.let(f"{sign}div {kind} {a}, {b}")
+    real = vector("float" if u.dtype.itemsize < 4 else "double", u.shape)
+    x, y = (w.let(f"{sign}itofp {kind} {v} to {real}") for v in (a, b))
+    found = w.let(f"fdiv {real} {x}, {y}")
+    return w.let(f"fpto{sign}i {real} {found} to {kind}")
+
+
+def _bitcast(w: Writer, u: UOp) -> str:
+    source = u.src[0]
+    if typed(source) == typed(u):
+        return w(source)
+    return w.let(f"bitcast {typed(source)} {w(source)} to {typed(u)}")
+
+
+def _cast(w: Writer, u: UOp) -> str:
+    source = u.src[0]
+    a, b = source.dtype, u.dtype
+    x, from_, to = w(source), typed(source), typed(u)
+    if b == BOOL:
+        nothing = "zeroinitializer" if u.shape else zero(a)
+        return w.let(f"{'fcmp une' if a in FLOATS else 'icmp ne'} {from_} {x}, {nothing}")
+    if BFLOAT16 in (a, b):
+        return _brain_cast(w, u)
+    if a in FLOATS and b in FLOATS:
+        return w.let(f"{'fpext' if b.itemsize > a.itemsize else 'fptrunc'} {from_} {x} to {to}")
+    if a in FLOATS:
+        return _to_integer(w, u)
+    if b in FLOATS:
+        return w.let(f"{'sitofp' if _kind(a) == 1 else 'uitofp'} {from_} {x} to {to}")
+    if TYPES[a] == TYPES[b]:
+        return x
+    if a != BOOL and b.itemsize < a.itemsize:
+        return w.let(f"trunc {from_} {x} to {to}")
+    return w.let(f"{'sext' if _kind(a) == 1 else 'zext'} {from_} {x} to {to}")
+
+
+def _brain_cast(w: Writer, u: UOp) -> str:
+    """bfloat16 is the upper half of a float32: widened by a shift, rounded to even by hand."""
+    source = u.src[0]
+    assert FLOAT32 in (source.dtype, u.dtype), "decompose goes through float32"
+    x = w(source)
+    half, word, real = (vector(t, u.shape) for t in ("i16", "i32", "float"))
+
+    def number(value: int) -> str:
+        return f"splat (i32 {value})" if u.shape else str(value)
+
+    if u.dtype == FLOAT32:
+        wide = w.let(f"zext {half} {x} to {word}")
+        return w.let(f"bitcast {word} {w.let(f'shl {word} {wide}, {number(16)}')} to {real}")
+    bits = w.let(f"bitcast {real} {x} to {word}")
+    upper = w.let(f"lshr {word} {bits}, {number(16)}")
+    odd = w.let(f"and {word} {upper}, {number(1)}")
+    rounded = w.let(f"add {word} {w.let(f'add {word} {bits}, {odd}')}, {number(0x7FFF)}")
+    quiet = w.let(f"or {word} {bits}, {number(0x400000)}")
+    nan = w.let(f"fcmp uno {real} {x}, {x}")
+    chosen = w.let(f"select {vector('i1', u.shape)} {nan}, {word} {quiet}, {word} {rounded}")
+    return w.let(f"trunc {word} {w.let(f'lshr {word} {chosen}, {number(16)}')} to {half}")
+
+
+def _to_integer(w: Writer, u: UOp) -> str:
+    """Truncate and saturate, NaN to 0; in selects, because LLVM's own form is not vectorised."""
+    source = u.src[0]
+    info, largest = np.iinfo(u.dtype), float(np.finfo(source.dtype).max)
+    kind, to, bools = typed(source), typed(u), vector("i1", u.shape)
+    x = w(source)
+
+    def number(value: float) -> str:
+        return literal(const(value, source.dtype, source.shape))
+
+    over = 2.0 ** int(info.max).bit_length()
+    above = w.let(f"fcmp oge {kind} {x}, {number(over if over <= largest else np.inf)}")
+    under = float(info.min) if float(info.min) >= -largest else -np.inf
+    below = w.let(f"fcmp ole {kind} {x}, {number(under)}")
+    ordered = w.let(f"fcmp ord {kind} {x}, {number(0.0)}")
+    outside = w.let(f"or {bools} {above}, {below}")
+    zero = number(0.0)
+    tame = w.let(f"select {bools} {outside}, {kind} {zero}, {kind} {x}")
+    tame = w.let(f"select {bools} {ordered}, {kind} {tame}, {kind} {zero}")
+    found = w.let(f"{'fptosi' if _kind(u.dtype) == 1 else 'fptoui'} {kind} {tame} to {to}")
+    found = w.let(f"select {bools} {above}, {to} {_constant(u, int(info.max))}, {to} {found}")
+    return w.let(f"select {bools} {below}, {to} {_constant(u, int(info.min))}, {to} {found}")
+
+
+# fmt: off
+RENDER: dict[Op, Row] = {
+    Op.LOOP: _loop, Op.ACCUMULATOR: _accumulator, Op.LEAVE: _leave, Op.END: _end,
+    Op.LOAD: access.load, Op.STORE: access.store, Op.PREFETCH: access.prefetch,
+    Op.SPLAT: _splat, Op.SHUFFLE: _shuffle, Op.ACROSS: _across, Op.DOT2: _dot2,
+    **dict.fromkeys(_ARITHMETIC, _arithmetic), **dict.fromkeys(_EXTREME, _extreme),
+    **dict.fromkeys(_COMPARE, _compare), **dict.fromkeys(_CALLS, _call),
+    Op.NEG: _neg, Op.NOT: _not, Op.WHERE: _where, Op.FLOORDIV: _division, Op.MOD: _division,
+    Op.CAST: _cast, Op.BITCAST: _bitcast, Op.LDEXP: _ldexp, **matrix.RENDER,
+}
+# fmt: on

@@ -1,0 +1,8 @@
+"""Radix sort, written with the IR builder.
+
+Files in reading order:
+    key_encoding  sortable keys: bits that compare as the values do
+    radix         one pass: histogram, prefix sum, scatter
+    ties          stable order among keys that compare equal but differ in bits
+    sort          the kernel: buckets, passes, argsort
+"""

@@ -1,0 +1,221 @@
+"""Elementwise ops in terms of the few that a renderer knows.
+
+    sin x : f32[]      ->  cast, fma, add, ..., where, xor   (tfn.lower.mathlib)
+    add a b : bf16[]   ->  cast(add (cast a) (cast b))       computed in float32, rounded once
+
+What stays is `BASIC`.  Among it, and meant so: MAX and MIN propagate NaN; ROUND is half to even;
+CAST of a float to an integer saturates and takes NaN to 0; SHL and SHR have a count in range;
+FLOORDIV and MOD are of integers, floor, and give 0 for a divisor of 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOATS, DType
+from tfn.lower.math import (
+    erf,
+    exponential,
+    gamma,
+    hyperbolic,
+    inverse_trigonometric,
+    logarithm,
+    missing_instructions,
+    power,
+    remainder,
+)
+from tfn.lower.math import trigonometric as circle
+from tfn.lower.math.floats import divide, magnitude, with_sign
+from tfn.trace.build import bitcast, cast, maximum, minimum, where
+from tfn.trace.op import COMPARE, ELEMENTWISE, Op
+from tfn.trace.oracle import ROTATIONS
+from tfn.trace.uop import UOp, const, rebuild, walk
+
+Rule = Callable[..., UOp]
+HALVES = frozenset({FLOAT16, BFLOAT16})
+
+# fmt: off
+BASIC = frozenset({
+    Op.NEG, Op.ABS, Op.FLOOR, Op.CEIL, Op.ROUND, Op.NOT, Op.SQRT, Op.ADD, Op.SUB, Op.MUL, Op.DIV,
+    Op.FMA, Op.FLOORDIV, Op.MOD, Op.MAX, Op.MIN, Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR, Op.LT,
+    Op.LE, Op.EQ, Op.NE, Op.WHERE, Op.CAST, Op.BITCAST, Op.LDEXP,
+})
+"""The elementwise ops that remain: what a renderer must have a row for."""
+# fmt: on
+
+
+def sign(node: UOp, x: UOp) -> UOp:
+    """-1, 0 or 1; a float zero keeps its sign, NaN stays."""
+    if x.dtype in FLOATS:
+        one = const(1, x.dtype, x.shape)
+        return where(const(0, x.dtype, x.shape) < magnitude(x), with_sign(one, x), x)
+    y = minimum(x, const(1, x.dtype, x.shape))
+    return y if x.dtype.kind == "u" else maximum(y, const(-1, x.dtype, x.shape))
+
+
+def rsqrt(node: UOp, x: UOp) -> UOp:
+    """``1 / sqrt(x)``."""
+    return divide(1.0, UOp(Op.SQRT, (x,)))
+
+
+def shift(node: UOp, x: UOp, count: UOp) -> UOp:
+    """A shift by any count: from the width on, and below zero, all bits leave."""
+    width = 8 * x.dtype.itemsize
+    if _in_range(count, width):
+        return rebuild(node, (x, count))
+    unsigned = bitcast(count, _unsigned(count.dtype))
+    shifted = UOp(node.op, (x, count & (width - 1)))
+    signed = node.op is Op.SHR and x.dtype.kind == "i"
+    outside = x >> (width - 1) if signed else const(0, x.dtype, x.shape)
+    return where(unsigned < width, shifted, outside)
+
+
+def _in_range(count: UOp, width: int) -> bool:
+    if count.op is Op.AND:
+        return any(_in_range(s, width) for s in count.src)
+    if count.op is Op.XOR:  # a width is a power of two
+        return all(_in_range(s, width) for s in count.src)
+    return count.op is Op.CONST and 0 <= int(count.arg.value) < width
+
+
+def _unsigned(dtype: DType) -> DType:
+    return np.dtype(f"u{dtype.itemsize}")
+
+
+def threefry(node: UOp, *words: UOp) -> UOp:
+    """Twenty rounds; both words of the result share every node.
+
+    Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
+    """
+    k0, k1, x0, x1 = words
+    keys = (k0, k1, k0 ^ k1 ^ 0x1BD11BDA)
+    x0, x1 = x0 + keys[0], x1 + keys[1]
+    for block in range(5):
+        for r in ROTATIONS[block % 2]:
+            x0 = x0 + x1
+            x1 = x0 ^ ((x1 << r) | (x1 >> (32 - r)))
+        x0 = x0 + keys[(block + 1) % 3]
+        x1 = x1 + (keys[(block + 2) % 3] + (block + 1))
+    result: UOp = (x0, x1)[node.arg]
+    return result
+
+
+def modulo(node: UOp, x: UOp, y: UOp) -> UOp:
+    """Modulo: of integers basic, of floats exact."""
+    return remainder.modulo(x, y) if x.dtype in FLOATS else rebuild(node, (x, y))
+
+
+def convert(node: UOp, x: UOp) -> UOp:
+    """A cast; to and from 16-bit floats by way of float32."""
+    if x.dtype == node.dtype or FLOAT32 in (x.dtype, node.dtype):
+        return cast(x, node.dtype)
+    if x.dtype in HALVES or node.dtype in HALVES:
+        return cast(cast(x, FLOAT32), node.dtype)
+    return rebuild(node, (x,))
+
+
+def function(f: Rule) -> Rule:
+    """The rule of a function of `mathlib`."""
+    return lambda node, *operands: f(*operands)
+
+
+# fmt: off
+DECOMPOSE: dict[Op, Rule] = {
+    Op.DETACH: lambda node, x: x,
+    Op.CAST: convert,
+    Op.SIGN: sign,
+    Op.RSQRT: rsqrt,
+    Op.MOD: modulo,
+    Op.SHL: shift,
+    Op.SHR: shift,
+    Op.THREEFRY: threefry,
+    Op.EXP: function(exponential.exp),
+    Op.EXP2: function(exponential.exp2),
+    Op.EXPM1: function(exponential.expm1),
+    Op.LOG: function(logarithm.log),
+    Op.LOG2: function(logarithm.log2),
+    Op.LOG1P: function(logarithm.log1p),
+    Op.SIN: function(circle.sin),
+    Op.COS: function(circle.cos),
+    Op.TAN: function(circle.tan),
+    Op.ASIN: function(inverse_trigonometric.asin),
+    Op.ACOS: function(inverse_trigonometric.acos),
+    Op.ATAN: function(inverse_trigonometric.atan),
+    Op.ATAN2: function(inverse_trigonometric.atan2),
+    Op.SINH: function(hyperbolic.sinh),
+    Op.COSH: function(hyperbolic.cosh),
+    Op.TANH: function(hyperbolic.tanh),
+    Op.ASINH: function(hyperbolic.asinh),
+    Op.ACOSH: function(hyperbolic.acosh),
+    Op.ATANH: function(hyperbolic.atanh),
+    Op.LOGISTIC: function(hyperbolic.logistic),
+    Op.CBRT: function(power.cbrt),
+    Op.POW: function(power.pow),
+    Op.ERF: function(erf.erf),
+    Op.ERFC: function(erf.erfc),
+    Op.ERFINV: function(erf.erf_inv),
+    Op.LGAMMA: function(gamma.lgamma),
+    Op.DIGAMMA: function(gamma.digamma),
+}
+"""What becomes of an op, given the node and its new sources."""
+# fmt: on
+
+
+LACKING: dict[Op, Rule] = {
+    Op.FLOOR: missing_instructions.floor,
+    Op.CEIL: missing_instructions.ceil,
+    Op.ROUND: missing_instructions.nearest,
+    Op.FMA: missing_instructions.fma,
+    Op.LDEXP: missing_instructions.ldexp,
+}
+"""What becomes of a basic op that a target lacks."""
+
+
+def decompose(roots: Sequence[UOp], lacks: frozenset[Op] = frozenset()) -> list[UOp]:
+    """The roots with every elementwise op in terms of `BASIC`, at any stage and of any shape.
+
+    Doing it twice changes nothing more.  What a processor `lacks` of `BASIC` goes too.
+    """
+    new: dict[UOp, UOp] = {}
+    for node in walk(roots):
+        new[node] = _rewrite(node, tuple([new.get(s, s) for s in node.src]))
+    found = [new[root] for root in roots]
+    return _without(found, lacks) if lacks else found
+
+
+def _without(roots: Sequence[UOp], lacks: frozenset[Op]) -> list[UOp]:
+    new: dict[UOp, UOp] = {}
+    for node in walk(roots):
+        src = tuple([new.get(s, s) for s in node.src])
+        new[node] = LACKING[node.op](*src) if node.op in lacks else rebuild(node, src)
+    return [new[root] for root in roots]
+
+
+_COMPUTED = ELEMENTWISE - {Op.WHERE, Op.CAST, Op.BITCAST, Op.DETACH}
+
+
+def _rewrite(node: UOp, src: tuple[UOp, ...]) -> UOp:
+    rule = DECOMPOSE.get(node.op)
+    if node.op in _COMPUTED and src[0].dtype in HALVES:
+        wide = tuple([_widen(s) for s in src])
+        like = UOp(node.op, wide, node.arg)
+        value = like if rule is None else rule(like, *wide)
+        return value if node.op in COMPARE else cast(value, node.dtype)
+    return rebuild(node, src) if rule is None else rule(node, *src)
+
+
+def _widen(x: UOp) -> UOp:
+    if x.op is Op.CONST:
+        return const(float(x.arg.value), FLOAT32, x.shape)
+    return cast(x, FLOAT32)
+
+
+def weight(node: UOp) -> int:
+    """About how many instructions an op becomes."""
+    if node.op not in ELEMENTWISE:
+        return 0
+    if node.op is Op.THREEFRY:
+        return 110
+    return 1 if node.op in BASIC else 35

@@ -1,0 +1,69 @@
+"""sin, cos, tan, right for arguments of any size.
+
+x = n pi / 2 + r with |r| <= pi / 4; n modulo 4 says which of sin r, cos r it is, and the sign.
+The coefficients are minimax: Remez in 40 digits, then rounded to the dtype.
+"""
+
+from __future__ import annotations
+
+from tfn.dtypes import BOOL, FLOAT32, FLOAT64, DType
+from tfn.lower.math.angle_reduction import reduce
+from tfn.lower.math.floats import Coefficients, bits, horner, top_bit, unbits, where
+from tfn.lower.math.hyperbolic import odd_polynomial
+from tfn.trace.build import cast
+from tfn.trace.uop import UOp
+
+# fmt: off
+SIN: Coefficients = {  # (sin r - r) / r**3 in r**2, |r| < pi / 4: 4e-9, 3e-18
+    FLOAT32: (-0.00019516647, 0.008332173, -0.16666655),
+    FLOAT64: (
+        1.5896505367180957e-10, -2.5050753271351645e-08, 2.755731366209562e-06,
+        -0.0001984126982972528, 0.008333333333322316, -0.16666666666666632,
+    ),
+}
+COS: Coefficients = {  # (cos r - 1 + r**2/2) / r**4 in r**2, then -1/2, 1: 1e-10, 5e-20
+    FLOAT32: (2.4437762e-05, -0.0013887362, 0.041666646, -0.5, 1.0),
+    FLOAT64: (
+        -1.1359451422799261e-11, 2.0875719622630393e-09, -2.755731432660105e-07,
+        2.4801587289397335e-05, -0.0013888888888873995, 0.0416666666666666, -0.5, 1.0,
+    ),
+}
+# fmt: on
+
+
+def _both(angle: UOp, dtype: DType) -> tuple[UOp, UOp]:
+    """The sine and the cosine of a small angle, to the precision of `dtype`."""
+    return odd_polynomial(angle, SIN[dtype]), horner(angle * angle, COS[dtype])
+
+
+def _wave(x: UOp, ahead: int) -> tuple[UOp, UOp]:
+    """The bits of the sine of ``|x| + ahead pi / 2`` without its sign; and a word with the sign."""
+    angle, n = reduce(x)
+    n = n + ahead if ahead else n
+    sine, cosine = _both(cast(angle, x.dtype), x.dtype)
+    y = where(cast(n & 1, BOOL), cosine, sine)
+    return bits(y), n << (8 * n.dtype.itemsize - 2)
+
+
+def sin(x: UOp) -> UOp:
+    """The sine."""
+    y, sign = _wave(x, 0)
+    return unbits(y ^ top_bit(sign ^ bits(x)))
+
+
+def cos(x: UOp) -> UOp:
+    """The cosine."""
+    y, sign = _wave(x, 1)
+    return unbits(y ^ top_bit(sign))
+
+
+def tan(x: UOp) -> UOp:
+    """The tangent: n odd turns sin / cos into -cos / sin.
+
+    float32 divides in float64, because here three roundings would add up.
+    """
+    angle, n = reduce(x)
+    sine, cosine = _both(angle, x.dtype)
+    odd = cast(n & 1, BOOL)
+    y = cast(where(odd, cosine, sine) / where(odd, sine, cosine), x.dtype)
+    return unbits(bits(y) ^ top_bit(bits(x) ^ (n << (8 * n.dtype.itemsize - 1))))

@@ -1,0 +1,137 @@
+"""A kernel's instructions in order, indented by loop.
+
+    loop i1 in 0..8:
+      s0:f32x8 = starts at 0.0
+      v1:f32x8 = load a[i1*64 + lane]
+      v2:f32x8 = add s0 v1
+      next s0 = v2
+
+A value of ``f32x8`` has eight lanes; ``lane`` in an address counts them.  `begin` and `end` are the
+tiles that a call of the kernel runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tfn.dtypes import SHORT
+from tfn.lower.codegen.linearize import BEGIN, END
+from tfn.lower.report.print.expression import literal
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+
+def instructions(items: Sequence[UOp], buffers: Sequence[str]) -> str:
+    """The list as text; `buffers` names the parameters."""
+    writer = Writer(buffers)
+    for u in items:
+        WRITE.get(u.op, Writer.value)(writer, u)
+    return "\n".join(writer.lines)
+
+
+class Writer:
+    """The lines so far, how deep they are, and the names of values."""
+
+    def __init__(self, buffers: Sequence[str]) -> None:
+        self.buffers = buffers
+        self.lines: list[str] = []
+        self.depth = self.values = self.sums = 0
+        self.names: dict[UOp, str] = {BEGIN: "begin", END: "end"}
+
+    def name(self, u: UOp) -> str:
+        """How a value is written where it is used."""
+        if u.op is Op.CONST:
+            return literal(u)
+        if u.op is Op.LANES:
+            return "lane" if not u.src else f"lane below {self.name(u.src[0])}"
+        return self.names[u] if u in self.names else self.buffers[u.arg.index]
+
+    def line(self, text: str) -> None:
+        """One line at the present depth."""
+        self.lines.append("  " * self.depth + text)
+
+    def let(self, u: UOp, text: str) -> None:
+        """A line that names a value."""
+        name = self.names[u] = f"v{self.values}"
+        self.values += 1
+        self.line(f"{name}:{typed(u)} = {text}")
+
+    def address(self, u: UOp) -> str:
+        """``a[v3 + 16 + 2*lane]``."""
+        base, access = u.src[1], u.arg
+        parts = [] if base.op is Op.CONST and not base.arg.bits else [self.name(base)]
+        parts += [str(access.offset)] if access.offset or not parts else []
+        text = " + ".join(parts)
+        if access.lanes > 1 and access.stride:
+            text += " + lane" if access.stride == 1 else f" + {access.stride}*lane"
+        return f"{self.name(u.src[0])}[{text}]"
+
+    def value(self, u: UOp) -> None:
+        """``v2 = add v0 v1``."""
+        self.let(u, " ".join([u.op.value, *map(self.name, u.src)]))
+
+    def across(self, u: UOp) -> None:
+        """A reduction over lanes."""
+        self.let(u, f"{u.arg.value} across {self.name(u.src[0])}")
+
+    def load(self, u: UOp) -> None:
+        """``v1 = load a[i1 + lane]``."""
+        gate = f" if {self.name(u.src[2])}" if len(u.src) == 3 else ""
+        self.let(u, f"load {self.address(u)}{gate}")
+
+    def tile(self, u: UOp) -> None:
+        """``v1 = tile a[i1 + 64*row + lane]``."""
+        parts = [self.name(u.src[1]), *([str(u.arg.offset)] if u.arg.offset else [])]
+        self.let(u, f"tile {self.name(u.src[0])}[{' + '.join(parts)} + {u.arg.pitch}*row + lane]")
+
+    def store(self, u: UOp) -> None:
+        """``store b[i1 + lane] = v2``."""
+        gate = f" if {self.name(u.src[3])}" if len(u.src) == 4 else ""
+        self.line(f"store {self.address(u)} = {self.name(u.src[2])}{gate}")
+
+    def prefetch(self, u: UOp) -> None:
+        """``prefetch b[i1 + 8]``."""
+        self.line(f"prefetch {self.address(u)}")
+
+    def loop(self, u: UOp) -> None:
+        """``loop i1 in 0..8:``, or ``loop i1 in 0..:`` if it is left by a condition."""
+        name = self.names[u] = f"i{u.arg}"
+        begin, *end = map(self.name, u.src)
+        self.line(f"loop {name} in {begin}..{''.join(end)}:")
+        self.depth += 1
+
+    def leave(self, u: UOp) -> None:
+        """``leave unless v3``."""
+        self.line(f"leave unless {self.name(u.src[1])}")
+
+    def accumulator(self, u: UOp) -> None:
+        """A value that a loop carries."""
+        name = self.names[u] = f"s{self.sums}"
+        self.sums += 1
+        self.line(f"{name}:{typed(u)} starts at {self.name(u.src[1])}")
+
+    def end(self, u: UOp) -> None:
+        """The accumulators get their next values, and the loop closes."""
+        half = len(u.src) // 2
+        pairs = zip(u.src[1 : 1 + half], u.src[1 + half :], strict=True)
+        for carried, following in pairs:
+            self.line(f"next {self.name(carried)} = {self.name(following)}")
+        self.depth -= 1
+
+
+def typed(u: UOp) -> str:
+    """The type of a value: ``f32``, ``f32x8``."""
+    return SHORT[u.dtype] + "".join(f"x{n}" for n in u.shape)
+
+
+WRITE: dict[Op, Callable[[Writer, UOp], None]] = {
+    Op.LOAD: Writer.load,
+    Op.STORE: Writer.store,
+    Op.PREFETCH: Writer.prefetch,
+    Op.LOOP: Writer.loop,
+    Op.ACCUMULATOR: Writer.accumulator,
+    Op.LEAVE: Writer.leave,
+    Op.END: Writer.end,
+    Op.ACROSS: Writer.across,
+    Op.TILE: Writer.tile,
+}

@@ -1,0 +1,33 @@
+"""Target: the machine that code is generated for, as data that is passed down.
+
+A compiler needs no device: a program for any target can be made anywhere.
+"""
+
+from __future__ import annotations
+
+from tfn._support.frozen import frozen
+from tfn.trace.op import Op
+
+
+@frozen
+class Target:
+    """A machine that code is generated for.
+
+    Attributes:
+        triple, cpu, features: as LLVM names them.
+        vector_bytes: the width of a vector register.
+        vector_registers: how many there are.
+        l1_bytes, l2_bytes, l3_bytes: data caches; the last is shared by all cores.
+        lacks: which of FLOOR, CEIL, ROUND, FMA, LDEXP and MMA it has no instruction for, or none
+            that the process may use.
+    """
+
+    triple: str
+    cpu: str
+    features: str
+    vector_bytes: int = 16
+    vector_registers: int = 16
+    l1_bytes: int = 32 << 10
+    l2_bytes: int = 512 << 10
+    l3_bytes: int = 8 << 20
+    lacks: frozenset[Op] = frozenset({Op.LDEXP})

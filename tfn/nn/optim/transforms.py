@@ -1,0 +1,339 @@
+"""Parts of optimizers: factors, momentum, means of squares, decay of weights."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tfn import lax, tree
+from tfn import numpy as jnp
+from tfn.array import Array
+from tfn.nn.optim.protocol import (
+    GradientTransformation,
+    Params,
+    Rate,
+    Schedule,
+    State,
+    Updates,
+    needed,
+    stateless,
+)
+from tfn.nn.optim.wrappers import Mask, masked
+
+
+def scale(factor: float | Array) -> GradientTransformation:
+    """Updates times a factor."""
+    return stateless(lambda updates, params: tree.map(lambda u: u * factor, updates))
+
+
+def set_to_zero() -> GradientTransformation:
+    """Updates that change nothing, for parameters that are not to be trained."""
+    return stateless(lambda updates, params: tree.map(jnp.zeros_like, updates))
+
+
+class ScaleByScheduleState(NamedTuple):
+    """How many steps were made."""
+
+    count: Array  # type: ignore[assignment]  # optax's name, and tuple's
+
+
+def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
+    """Updates times a function of the number of steps made before."""
+
+    def init(params: Params) -> State:
+        return ScaleByScheduleState(jnp.zeros((), int))
+
+    def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        factor = schedule(state.count)
+        return tree.map(lambda u: u * factor, updates), ScaleByScheduleState(state.count + 1)
+
+    return GradientTransformation(init, update)
+
+
+def scale_by_learning_rate(
+    learning_rate: Rate, *, flip_sign: bool = True
+) -> GradientTransformation:
+    """Updates times minus the learning rate, a number or a function of the number of steps."""
+    sign = -1 if flip_sign else 1
+    if callable(learning_rate):
+        schedule = learning_rate
+        return scale_by_schedule(lambda count: sign * schedule(count))
+    return scale(sign * learning_rate)
+
+
+# Sums and means over the steps.
+
+
+def _zeros(params: Params, dtype: Any = None) -> Params:
+    return tree.map(lambda p: jnp.zeros_like(p, dtype), params)
+
+
+def _mean(old: Params, new: Updates, decay: float) -> Params:
+    """A running mean that keeps a fraction `decay` of what it was."""
+    return tree.map(lambda m, x: decay * m + (1 - decay) * x, old, new)
+
+
+def _squares(updates: Updates) -> Updates:
+    return tree.map(jnp.square, updates)
+
+
+def _debiased(mean: Params, decay: float, count: Array) -> Params:
+    """A running mean that began at 0, as if it had begun at what it is the mean of."""
+    share = 1 - decay ** count.astype(float)
+    return tree.map(lambda m: m / share.astype(m.dtype), mean)
+
+
+def _cast(pytree: Any, dtype: Any) -> Any:
+    return pytree if dtype is None else tree.map(lambda x: x.astype(dtype), pytree)
+
+
+class TraceState(NamedTuple):
+    """The sum of decayed gradients."""
+
+    trace: Params
+
+
+def trace(
+    decay: float, nesterov: bool = False, accumulator_dtype: Any = None
+) -> GradientTransformation:
+    """Momentum: gradients plus a decayed sum of those before.
+
+    Source: Sutskever, Martens, Dahl, Hinton 2013, "On the importance of initialization and
+    momentum in deep learning" (nesterov: the sum is decayed and added once more).
+    """
+
+    def add(gradient: Array, sum: Array) -> Array:
+        return gradient + decay * sum
+
+    def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        new = tree.map(add, updates, state.trace)
+        used = tree.map(add, updates, new) if nesterov else new
+        return used, TraceState(_cast(new, accumulator_dtype))
+
+    return GradientTransformation(
+        lambda params: TraceState(_zeros(params, accumulator_dtype)), update
+    )
+
+
+class EmaState(NamedTuple):
+    """The number of steps, and a running mean."""
+
+    count: Array  # type: ignore[assignment]  # optax's name, and tuple's
+    ema: Params
+
+
+def ema(decay: float, debias: bool = True, accumulator_dtype: Any = None) -> GradientTransformation:
+    """The running mean of updates in their place; of parameters, if those are passed as updates.
+
+    Args:
+        debias: whether it counts only the steps that were made, not the zeros before them.
+
+    Example:
+        >>> average = ema(0.9)
+        >>> smooth, _ = average.update(jnp.array([3.0]), average.init(jnp.zeros(1)))
+        >>> round(smooth.item(), 5)
+        3.0
+    """
+
+    def init(params: Params) -> State:
+        return EmaState(jnp.zeros((), int), _zeros(params, accumulator_dtype))
+
+    def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        mean, count = _mean(state.ema, updates, decay), state.count + 1
+        used = _debiased(mean, decay, count) if debias else mean
+        return used, EmaState(count, _cast(mean, accumulator_dtype))
+
+    return GradientTransformation(init, update)
+
+
+class ScaleByAdamState(NamedTuple):
+    """The number of steps, and means of gradients and of their squares."""
+
+    count: Array  # type: ignore[assignment]  # optax's name, and tuple's
+    mu: Params
+    nu: Params
+
+
+def scale_by_adam(
+    b1: float = 0.9,
+    b2: float = 0.999,
+    eps: float = 1e-8,
+    eps_root: float = 0.0,
+    mu_dtype: Any = None,
+) -> GradientTransformation:
+    """Gradients by their mean over the root of the mean of their squares.
+
+    Source: Kingma, Ba 2014, arXiv:1412.6980, algorithm 1.
+    """
+
+    def init(params: Params) -> State:
+        return ScaleByAdamState(jnp.zeros((), int), _zeros(params, mu_dtype), _zeros(params))
+
+    def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        mu, nu = _mean(state.mu, updates, b1), _mean(state.nu, _squares(updates), b2)
+        count = state.count + 1
+        new = tree.map(
+            lambda m, v: m / (jnp.sqrt(v + eps_root) + eps),
+            _debiased(mu, b1, count),
+            _debiased(nu, b2, count),
+        )
+        return new, ScaleByAdamState(count, _cast(mu, mu_dtype), nu)
+
+    return GradientTransformation(init, update)
+
+
+class ScaleByRmsState(NamedTuple):
+    """The mean of squares of gradients."""
+
+    nu: Params
+
+
+def scale_by_rms(
+    decay: float = 0.9, eps: float = 1e-8, initial_scale: float = 0.0, eps_in_sqrt: bool = True
+) -> GradientTransformation:
+    """Gradients over the root of the mean of their squares.
+
+    Source: Hinton 2012, "Neural networks for machine learning", lecture 6e.
+    """
+
+    def init(params: Params) -> State:
+        return ScaleByRmsState(tree.map(lambda p: jnp.full_like(p, initial_scale), params))
+
+    def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        nu = _mean(state.nu, _squares(updates), decay)
+        return tree.map(lambda g, v: g * _reciprocal_root(v, eps, eps_in_sqrt), updates, nu), (
+            ScaleByRmsState(nu)
+        )
+
+    return GradientTransformation(init, update)
+
+
+def _reciprocal_root(x: Array, eps: float, inside: bool) -> Array:
+    return lax.rsqrt(x + eps) if inside else 1 / (jnp.sqrt(x) + eps)
+
+
+class ScaleByRStdDevState(NamedTuple):
+    """Means of gradients and of their squares."""
+
+    mu: Params
+    nu: Params
+
+
+def scale_by_stddev(
+    decay: float = 0.9, eps: float = 1e-8, initial_scale: float = 0.0, eps_in_sqrt: bool = True
+) -> GradientTransformation:
+    """Gradients over their standard deviation."""
+
+    def init(params: Params) -> State:
+        nu = tree.map(lambda p: jnp.full_like(p, initial_scale), params)
+        return ScaleByRStdDevState(_zeros(params), nu)
+
+    def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        mu = _mean(state.mu, updates, decay)
+        nu = _mean(state.nu, _squares(updates), decay)
+        new = tree.map(
+            lambda g, m, v: g * _reciprocal_root(v - jnp.square(m), eps, eps_in_sqrt),
+            updates,
+            mu,
+            nu,
+        )
+        return new, ScaleByRStdDevState(mu, nu)
+
+    return GradientTransformation(init, update)
+
+
+class ScaleByRssState(NamedTuple):
+    """The sum of squares of gradients."""
+
+    sum_of_squares: Params
+
+
+def scale_by_rss(
+    initial_accumulator_value: float = 0.1, eps: float = 1e-7
+) -> GradientTransformation:
+    """Gradients over the root of the sum of their squares.
+
+    Source: Duchi, Hazan, Singer 2011, "Adaptive subgradient methods".
+    """
+
+    def init(params: Params) -> State:
+        full = lambda p: jnp.full_like(p, initial_accumulator_value)
+        return ScaleByRssState(tree.map(full, params))
+
+    def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        sums = tree.map(lambda s, g: s + jnp.square(g), state.sum_of_squares, updates)
+        new = tree.map(lambda g, s: g * jnp.where(s > 0, lax.rsqrt(s + eps), 0.0), updates, sums)
+        return new, ScaleByRssState(sums)
+
+    return GradientTransformation(init, update)
+
+
+class ScaleByLionState(NamedTuple):
+    """The number of steps, and the mean of gradients."""
+
+    count: Array  # type: ignore[assignment]  # optax's name, and tuple's
+    mu: Params
+
+
+def scale_by_lion(
+    b1: float = 0.9, b2: float = 0.99, mu_dtype: Any = None
+) -> GradientTransformation:
+    """The sign of a mean of gradients in their place.
+
+    Source: Chen et al. 2023, arXiv:2302.06675, program 1.
+    """
+
+    def init(params: Params) -> State:
+        return ScaleByLionState(jnp.zeros((), int), _zeros(params, mu_dtype))
+
+    def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        new = tree.map(jnp.sign, _mean(state.mu, updates, b1))
+        mu = _cast(_mean(state.mu, updates, b2), mu_dtype)
+        return new, ScaleByLionState(state.count + 1, mu)
+
+    return GradientTransformation(init, update)
+
+
+# With a look at the parameters.
+
+
+def scale_by_trust_ratio(
+    min_norm: float = 0.0, trust_coefficient: float = 1.0, eps: float = 0.0
+) -> GradientTransformation:
+    """Each update made as long as its parameter, times a coefficient; as it is if one is zero.
+
+    Source: You et al. 2019, arXiv:1904.00962.
+
+    Raises:
+        ArgumentError: if `update` is called without parameters.
+    """
+
+    def along(u: Array, p: Array) -> Array:
+        longer, shorter = (jnp.sqrt(jnp.sum(jnp.square(x))) for x in (p, u))
+        zero = (longer == 0) | (shorter == 0) if min_norm == 0 else False
+        longer, shorter = jnp.maximum(longer, min_norm), jnp.maximum(shorter, min_norm)
+        ratio = trust_coefficient * longer / (jnp.where(zero, 1.0, shorter) + eps)
+        return u * jnp.where(zero, 1.0, ratio).astype(u.dtype)
+
+    return stateless(
+        lambda updates, params: tree.map(along, updates, needed(params, "a trust ratio"))
+    )
+
+
+def add_decayed_weights(
+    weight_decay: float = 0.0, mask: Mask | None = None
+) -> GradientTransformation:
+    """Updates plus a fraction of the parameters.
+
+    Args:
+        mask: which parameters decay, as of `masked`; all if None.
+
+    Raises:
+        ArgumentError: if `update` is called without parameters.
+    """
+
+    def decay(updates: Updates, params: Params | None) -> Updates:
+        params = needed(params, "weight decay")
+        return tree.map(lambda u, p: u + weight_decay * p, updates, params)
+
+    part = stateless(decay)
+    return part if mask is None else masked(part, mask)

@@ -1,0 +1,335 @@
+"""Arrays joined, cut, repeated and shifted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from operator import index as as_index
+from typing import Any
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike, Axes
+from tfn.dtypes import DType, DTypeLike, canonical
+from tfn.eager.operands import a_shape, apply, array_of, one_axis, together
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.creation import stacked
+from tfn.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, ravel, reshape, squeeze
+from tfn.trace import build
+from tfn.trace.build import cast, shrink
+from tfn.trace.build import concat as joined
+from tfn.trace.build import reshape as reshaped
+from tfn.trace.uop import UOp
+
+Numbers = tuple[int, ...]
+
+
+def concatenate(
+    arrays: Sequence[ArrayLike] | Array, axis: int | None = 0, dtype: DTypeLike | None = None
+) -> Array:
+    """Arrays joined along an axis; flattened first if it is None.
+
+    Raises:
+        ShapeError: if other axes differ.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> concatenate([tnp.zeros(2), tnp.ones(1)])
+        Array([0., 0., 1.], dtype=float32)
+    """
+    operands, kind, weak = _several("concatenate", arrays, dtype)
+    if axis is None:
+        operands, axis = [ravel(x) for x in operands], 0
+    if any(x.ndim != operands[0].ndim for x in operands):
+        raise ShapeError(
+            "concatenate needs arrays of one number of axes",
+            got=", ".join(str(x.shape) for x in operands),
+        )
+    axis = one_axis("concatenate", axis, operands[0].ndim)
+    return apply(_joined, operands, axis, kind, weak=weak)
+
+
+concat = concatenate
+
+
+def _several(name: str, arrays: Any, dtype: DTypeLike | None) -> tuple[list[Array], DType, bool]:
+    listed = list(arrays)
+    if not listed:
+        raise ArgumentError(f"{name} needs at least one array")
+    operands, kind, weak = together(name, *listed)
+    return (operands, kind, weak) if dtype is None else (operands, canonical(dtype), False)
+
+
+def _joined(*parts_and_static: Any) -> UOp:
+    *parts, axis, dtype = parts_and_static
+    return joined([cast(u, dtype) for u in parts], axis)
+
+
+def stack(
+    arrays: Sequence[ArrayLike] | Array, axis: int = 0, dtype: DTypeLike | None = None
+) -> Array:
+    """Arrays of one shape joined along a new axis.
+
+    Raises:
+        ShapeError: if the shapes differ.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> stack([tnp.array([1, 2]), tnp.array([3, 4])], axis=1).tolist()
+        [[1, 3], [2, 4]]
+    """
+    operands, kind, weak = _several("stack", arrays, dtype)
+    if any(x.shape != operands[0].shape for x in operands):
+        raise ShapeError(
+            "stack needs arrays of one shape", got=", ".join(str(x.shape) for x in operands)
+        )
+    axis = one_axis("stack", axis, operands[0].ndim + 1)
+    return apply(stacked, operands, axis, kind, weak=weak)
+
+
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The arrays along an axis, which vanishes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> unstack(tnp.array([[1, 2], [3, 4]]))
+        (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
+    """
+    x = array_of("unstack", x)
+    axis = one_axis("unstack", axis, x.ndim)
+    return (
+        tuple(squeeze(part, axis) for part in split(x, x.shape[axis], axis))
+        if x.shape[axis]
+        else ()
+    )
+
+
+def vstack(arrays: Sequence[ArrayLike]) -> Array:
+    """Arrays joined along the first axis; vectors become rows.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> vstack([tnp.array([1, 2]), tnp.array([3, 4])]).tolist()
+        [[1, 2], [3, 4]]
+    """
+    return concatenate([atleast_2d(x) for x in arrays], 0)
+
+
+def hstack(arrays: Sequence[ArrayLike]) -> Array:
+    """Arrays joined along the second axis; vectors along their only one.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> hstack([tnp.array([1, 2]), tnp.array([3])])
+        Array([1, 2, 3], dtype=int32)
+    """
+    rows = [atleast_1d(x) for x in arrays]
+    return concatenate(rows, 0 if rows and rows[0].ndim == 1 else 1)
+
+
+def dstack(arrays: Sequence[ArrayLike]) -> Array:
+    """Arrays joined along the third axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> dstack([tnp.ones((2, 3)), tnp.zeros((2, 3))]).shape
+        (2, 3, 2)
+    """
+    return concatenate([atleast_3d(x) for x in arrays], 2)
+
+
+def column_stack(arrays: Sequence[ArrayLike]) -> Array:
+    """Vectors as columns of a matrix.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> column_stack([tnp.array([1, 2]), tnp.array([3, 4])]).tolist()
+        [[1, 3], [2, 4]]
+    """
+    given = [array_of("column_stack", x) for x in arrays]
+    return concatenate([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in given], 1)
+
+
+def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
+    """Two arrays joined; flattened first if the axis is None.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> append(tnp.array([1, 2]), tnp.array([3]))
+        Array([1, 2, 3], dtype=int32)
+    """
+    return concatenate([x, values], axis)
+
+
+def split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """Parts of an axis: so many equal ones, or cut at indices.
+
+    Raises:
+        ShapeError: if the axis cannot be cut into equal parts.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> [x.tolist() for x in split(tnp.arange(5), [1, 3])]
+        [[0], [1, 2], [3, 4]]
+    """
+    x = array_of("split", x)
+    size = x.shape[one_axis("split", axis, x.ndim)]
+    if _is_number(indices_or_sections):
+        parts = as_index(indices_or_sections)
+        if parts < 1 or size % parts:
+            raise ShapeError(
+                f"split cannot cut {size} elements into {parts} equal parts",
+                hint="array_split makes parts of unequal size",
+            )
+    return array_split(x, indices_or_sections, axis)
+
+
+def _is_number(value: Any) -> bool:
+    return not isinstance(value, (list, tuple)) and np.ndim(value) == 0
+
+
+def array_split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
+    """Parts of an axis: so many nearly equal ones, the larger first, or cut at indices.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> [x.tolist() for x in array_split(tnp.arange(5), 2)]
+        [[0, 1, 2], [3, 4]]
+    """
+    x = array_of("array_split", x)
+    axis = one_axis("array_split", axis, x.ndim)
+    size = x.shape[axis]
+    if _is_number(indices_or_sections):
+        parts = as_index(indices_or_sections)
+        if parts < 1:
+            raise ArgumentError("array_split needs at least one part", got=str(parts))
+        small, larger = divmod(size, parts)
+        sizes = [small + 1] * larger + [small] * (parts - larger)
+        cuts = [0, *np.cumsum(sizes).tolist()]
+    else:
+        inner = [as_index(i) for i in indices_or_sections]
+        cuts = [0, *[min(max(i + size if i < 0 else i, 0), size) for i in inner], size]
+    return [apply(section, (x,), axis, a, max(a, b), weak=x.weak_type) for a, b in pairwise(cuts)]
+
+
+def section(x: UOp, axis: int, start: int, stop: int) -> UOp:
+    """Elements `start` to `stop` - 1 of one axis."""
+    first = tuple(start if a == axis else 0 for a in range(x.ndim))
+    last = tuple(stop if a == axis else n for a, n in enumerate(x.shape))
+    return shrink(x, first, last)
+
+
+def vsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    """Parts of the first axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> [x.shape for x in vsplit(tnp.ones((6, 2)), 3)]
+        [(2, 2), (2, 2), (2, 2)]
+    """
+    return split(x, indices_or_sections, 0)
+
+
+def hsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    """Parts of the second axis, or of the only one.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> [x.shape for x in hsplit(tnp.ones((2, 6)), 3)]
+        [(2, 2), (2, 2), (2, 2)]
+    """
+    return split(x, indices_or_sections, 0 if array_of("hsplit", x).ndim == 1 else 1)
+
+
+def tile(x: ArrayLike, reps: Any) -> Array:
+    """The array repeated side by side, so many times along each axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tile(tnp.array([1, 2]), (2, 2)).tolist()
+        [[1, 2, 1, 2], [1, 2, 1, 2]]
+    """
+    x = array_of("tile", x)
+    counts = a_shape("tile", reps)
+    counts = (1,) * (x.ndim - len(counts)) + counts
+    return apply(_tiled, (x,), counts, weak=x.weak_type)
+
+
+def _tiled(x: UOp, counts: Numbers) -> UOp:
+    shape = (1,) * (len(counts) - x.ndim) + x.shape
+    doubled = tuple(n for size in shape for n in (1, size))
+    full = tuple(n for count, size in zip(counts, shape) for n in (count, size))
+    result = tuple(count * size for count, size in zip(counts, shape))
+    return reshaped(build.expand(reshaped(x, doubled), full), result)
+
+
+def repeat(
+    x: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+) -> Array:
+    """Each element several times: the same number of times, or a known number for each.
+
+    Raises:
+        ConcretizationTypeError: if `repeats` is being traced.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> repeat(tnp.array([1, 2]), 2)
+        Array([1, 1, 2, 2], dtype=int32)
+    """
+    x = array_of("repeat", x)
+    if axis is None:
+        x, axis = ravel(x), 0
+    axis = one_axis("repeat", axis, x.ndim)
+    counts = np.asarray(repeats)
+    if counts.ndim == 0 and total_repeat_length is None:
+        return apply(_repeated, (x,), axis, as_index(counts.item()), weak=x.weak_type)
+    places = np.repeat(np.arange(x.shape[axis]), np.broadcast_to(counts, (x.shape[axis],)))
+    if total_repeat_length is not None:
+        missing = max(total_repeat_length - len(places), 0)
+        places = np.pad(places, (0, missing), mode="edge")[:total_repeat_length]
+    if not places.size:
+        return apply(section, (x,), axis, 0, 0, weak=x.weak_type)
+    index = array_of("repeat", places.astype(np.int32))
+    return apply(taken, (x, index), axis, weak=x.weak_type)
+
+
+def _repeated(x: UOp, axis: int, count: int) -> UOp:
+    thin = (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :])
+    full = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
+    result = (*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :])
+    return reshaped(build.expand(reshaped(x, thin), full), result)
+
+
+def taken(x: UOp, index: UOp, axis: int) -> UOp:
+    """The slices of an axis at an index vector."""
+    front = build.moveaxis(x, axis, 0)
+    windows = build.gather(front, reshaped(index, (*index.shape, 1)), (1, *front.shape[1:]))
+    return build.moveaxis(reshaped(windows, (*index.shape, *front.shape[1:])), 0, axis)
+
+
+def roll(x: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
+    """Elements moved along axes; what falls off the end comes in at the front.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> roll(tnp.arange(4), 1)
+        Array([3, 0, 1, 2], dtype=int32)
+    """
+    x = array_of("roll", x)
+    if axis is None:
+        return reshape(roll(ravel(x), shift, 0), x.shape)
+    listed = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = [one_axis("roll", a, x.ndim) for a in listed]
+    shifts = shift if isinstance(shift, (tuple, list)) else [shift] * len(axes)
+    if len(shifts) != len(axes):
+        raise ArgumentError("roll needs one shift for each axis", got=f"{shift}, axis {axis}")
+    moves = tuple((a, as_index(s) % max(x.shape[a], 1)) for a, s in zip(axes, shifts))
+    return apply(_rolled, (x,), moves, weak=x.weak_type)
+
+
+def _rolled(x: UOp, moves: tuple[tuple[int, int], ...]) -> UOp:
+    for axis, shift in moves:
+        if shift:
+            cut = x.shape[axis] - shift
+            x = joined([section(x, axis, cut, x.shape[axis]), section(x, axis, 0, cut)], axis)
+    return x

@@ -1,0 +1,273 @@
+"""Coordinates: index arrays of triangles, diagonals and grids, and flat indices taken apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import INT32, INT64, INTEGERS, SHORT
+from tfn.eager.operands import a_shape, apply, array_of
+from tfn.errors import ArgumentError, DTypeError, ShapeError
+from tfn.numpy.concatenation import concatenate, stack
+from tfn.numpy.creation import asarray, make
+from tfn.numpy.ranges import arange, linspace
+from tfn.trace import build
+from tfn.trace.build import cast, concat, iota, reshape
+from tfn.trace.op import Shape
+from tfn.trace.uop import UOp
+
+
+def _known(lines: Any) -> tuple[Array, ...]:
+    return tuple(array_of("indices", line.astype(np.int32)) for line in lines)
+
+
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Row and column of each element at or below the k-th diagonal of an n by m matrix.
+
+    Example:
+        >>> tril_indices(2)
+        (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
+    rows, columns = _known(np.tril_indices(n, k, m))
+    return rows, columns
+
+
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
+    """Row and column of each element at or above the k-th diagonal of an n by m matrix.
+
+    Example:
+        >>> triu_indices(2)
+        (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
+    rows, columns = _known(np.triu_indices(n, k, m))
+    return rows, columns
+
+
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
+    """The coordinates of the main diagonal of an array of size `n` along each of `ndim` axes.
+
+    Example:
+        >>> diag_indices(3)
+        (Array([0, 1, 2], dtype=int32), Array([0, 1, 2], dtype=int32))
+    """
+    return _known([np.arange(n)] * ndim)
+
+
+def indices(dimensions: Any, sparse: bool = False) -> Any:
+    """The coordinates of every element, one array for each axis, along a new first axis.
+
+    If `sparse`, a tuple of arrays that broadcast to them.
+
+    Example:
+        >>> indices((2, 2)).tolist()
+        [[[0, 0], [1, 1]], [[0, 1], [0, 1]]]
+    """
+    shape = a_shape("indices", dimensions)
+    if sparse:
+        return tuple(make(_line, len(shape), axis, n) for axis, n in enumerate(shape))
+    return make(_coordinates, shape)
+
+
+def _line(ndim: int, axis: int, size: int) -> UOp:
+    return iota(tuple(size if a == axis else 1 for a in range(ndim)), axis)
+
+
+def _coordinates(shape: Shape) -> UOp:
+    each = [reshape(iota(shape, axis), (1, *shape)) for axis in range(len(shape))]
+    return concat(each, 0) if each else cast(iota((0,), 0), INT32)
+
+
+def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
+    """The coordinates of flat indices in an array of a shape; negative ones count from the end.
+
+    Raises:
+        DTypeError: unless the indices are integers.
+
+    Example:
+        >>> [int(i) for i in unravel_index(5, (2, 3))]
+        [1, 2]
+    """
+    flat = array_of("unravel_index", indices)
+    if flat.dtype not in INTEGERS:
+        raise DTypeError("unravel_index needs integers", got=SHORT[flat.dtype])
+    sizes = a_shape("unravel_index", shape)
+    return tuple(apply(_coordinate, (flat,), sizes, axis) for axis in range(len(sizes)))
+
+
+def _coordinate(flat: UOp, shape: Shape, axis: int) -> UOp:
+    dtype = flat.dtype if flat.dtype in (INT32, INT64) else INT32
+    step = int(np.prod(shape[axis + 1 :], dtype=np.int64))
+    return (cast(flat, dtype) // max(step, 1)) % max(shape[axis], 1)
+
+
+def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
+    """The flat indices of coordinates in an array of a shape.
+
+    Raises:
+        ArgumentError: unless there is one index array for each axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> ravel_multi_index((tnp.array([1, 0]), tnp.array([2, 1])), (2, 3))
+        Array([5, 1], dtype=int32)
+    """
+    sizes = a_shape("ravel_multi_index", dims)
+    lines = [array_of("ravel_multi_index", line) for line in multi_index]
+    if len(lines) != len(sizes) or not lines:
+        raise ArgumentError(
+            "ravel_multi_index needs one index array for each axis",
+            got=f"{len(lines)} index arrays, shape {sizes}",
+        )
+    flat = lines[0]
+    for line, n in zip(lines[1:], sizes[1:]):
+        flat = flat * n + line
+    return flat
+
+
+def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list[Array]:
+    """Coordinate arrays of the grid that vectors span.
+
+    Raises:
+        ArgumentError: unless `indexing` is "xy" or "ij" and each vector has one axis at most.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> x, y = meshgrid(tnp.arange(3), tnp.arange(2))
+        >>> x.tolist(), y.tolist()
+        ([[0, 1, 2], [0, 1, 2]], [[0, 0, 0], [1, 1, 1]])
+    """
+    if indexing not in ("xy", "ij"):
+        raise ArgumentError("meshgrid needs indexing 'xy' or 'ij'", got=repr(indexing))
+    lines = [array_of("meshgrid", x) for x in xs]
+    if any(x.ndim > 1 for x in lines):
+        raise ArgumentError("meshgrid needs vectors", got=", ".join(str(x.shape) for x in lines))
+    order = [1, 0, *range(2, len(lines))] if indexing == "xy" and len(lines) > 1 else None
+    axes = order or list(range(len(lines)))
+    sizes = [x.size for x in lines]
+    shape = tuple(sizes[axis] for axis in axes)
+    grids = []
+    for x, axis in zip(lines, axes):
+        thin = tuple(x.size if i == axis else 1 for i in range(len(lines)))
+        grids.append(apply(_grid, (x,), thin, thin if sparse else shape))
+    return grids
+
+
+def _grid(x: UOp, thin: Shape, shape: Shape) -> UOp:
+    return build.expand(reshape(x, thin), shape)
+
+
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """Row and column of each element at or below the k-th diagonal of a matrix.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tril_indices_from(tnp.ones((2, 2)), -1)
+        (Array([1], dtype=int32), Array([0], dtype=int32))
+    """
+    rows, columns = array_of("tril_indices_from", arr).shape
+    return tril_indices(rows, k, columns)
+
+
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """Row and column of each element at or above the k-th diagonal of a matrix.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> triu_indices_from(tnp.ones((2, 2)), 1)
+        (Array([0], dtype=int32), Array([1], dtype=int32))
+    """
+    rows, columns = array_of("triu_indices_from", arr).shape
+    return triu_indices(rows, k, columns)
+
+
+class IndexExpression:
+    """What stands between brackets: ``s_[1:3, ...]``.
+
+    Attributes:
+        always_tuple: whether a single index comes as a tuple, too.
+    """
+
+    __slots__ = ("always_tuple",)
+
+    def __init__(self, always_tuple: bool) -> None:
+        self.always_tuple = always_tuple
+
+    def __getitem__(self, index: Any) -> Any:
+        return index if isinstance(index, tuple) or not self.always_tuple else (index,)
+
+
+def _line_of(part: slice) -> Array:
+    """The numbers that a slice means: a complex step counts them, both ends included."""
+    start = 0 if part.start is None else part.start
+    if isinstance(part.step, complex):
+        line: Array = linspace(start, part.stop, int(abs(part.step)))
+        return line
+    return arange(start, part.stop, part.step)
+
+
+class Grid:
+    """Coordinates of grids by slices: ``mgrid[0:3, 0:1:5j]``.
+
+    Attributes:
+        sparse: whether the coordinates of each axis are one line.
+    """
+
+    __slots__ = ("sparse",)
+
+    def __init__(self, sparse: bool) -> None:
+        self.sparse = sparse
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return _line_of(index)
+        lines = meshgrid(*map(_line_of, index), indexing="ij", sparse=self.sparse)
+        return tuple(lines) if self.sparse else stack(lines)
+
+
+class Joiner:
+    """Arrays, numbers and slices joined: ``r_[0:3, x, 7]`` and ``c_[x, y]``.
+
+    Attributes:
+        columns: whether vectors become columns.
+    """
+
+    __slots__ = ("columns",)
+
+    def __init__(self, columns: bool) -> None:
+        self.columns = columns
+
+    def __getitem__(self, index: Any) -> Array:
+        given = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(part, str) for part in given):
+            raise ArgumentError("r_ and c_ take no strings", hint="use stack or concatenate")
+        parts = [_line_of(part) if isinstance(part, slice) else asarray(part) for part in given]
+        if not self.columns:
+            return concatenate([part.reshape(1) if part.ndim == 0 else part for part in parts])
+        parts = [part.reshape(-1, 1) if part.ndim < 2 else part for part in parts]
+        return concatenate(parts, -1)
+
+
+s_, index_exp = IndexExpression(False), IndexExpression(True)
+mgrid, ogrid = Grid(False), Grid(True)
+r_, c_ = Joiner(False), Joiner(True)
+
+
+def ix_(*lines: ArrayLike) -> tuple[Array, ...]:
+    """Vectors shaped so that together they index a grid.
+
+    Raises:
+        ShapeError: if one has not exactly one axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tnp.arange(6).reshape(2, 3)[ix_(tnp.array([0, 1]), tnp.array([0, 2]))].tolist()
+        [[0, 2], [3, 5]]
+    """
+    given = [array_of("ix_", line) for line in lines]
+    if any(v.ndim != 1 for v in given):
+        raise ShapeError("ix_ needs vectors", got=", ".join(str(v.shape) for v in given))
+    return tuple(
+        v.reshape((1,) * i + (v.size,) + (1,) * (len(given) - i - 1)) for i, v in enumerate(given)
+    )

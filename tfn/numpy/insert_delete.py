@@ -1,0 +1,310 @@
+"""Arrays with parts put in, taken out, or arranged in blocks, at places known to Python."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.eager.operands import a_shape, array_of, not_in_place, one_axis
+from tfn.errors import ArgumentError, ShapeError
+from tfn.numpy.arithmetic import clip
+from tfn.numpy.concatenation import concatenate, split, tile
+from tfn.numpy.creation import asarray
+from tfn.numpy.index_grids import diag_indices
+from tfn.numpy.indexing import getitem
+from tfn.numpy.logic import where
+from tfn.numpy.manipulation import atleast_1d, broadcast_to, diag, moveaxis
+from tfn.numpy.sorting import argsort, sort
+from tfn.numpy.updates import update
+
+
+def _flat(name: str, arr: ArrayLike, axis: int | None) -> tuple[Array, int]:
+    x = array_of(name, arr)
+    if axis is None:
+        return x.reshape(x.size), 0
+    return x, one_axis(name, axis, x.ndim)
+
+
+def _places(name: str, obj: Any, size: int) -> np.ndarray[Any, Any]:
+    """Known places along an axis, from an integer, a slice, a list or an array."""
+    if isinstance(obj, slice):
+        return np.arange(size)[obj]
+    places = np.asarray(obj)
+    if places.dtype == bool:
+        return np.flatnonzero(places)
+    if places.size and not (-size <= places.min() and places.max() <= size):
+        raise ArgumentError(f"{name} got places outside of the axis", got=f"{obj}, size {size}")
+    return np.where(places < 0, places + size, places).astype(np.int64)
+
+
+def delete(
+    arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+) -> Array:
+    """Without the elements at places along an axis, or of the flat array.
+
+    The places must be known: an integer, a slice, a list, or a NumPy array.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> delete(tnp.arange(4), 1)
+        Array([0, 2, 3], dtype=int32)
+    """
+    x, at = _flat("delete", arr, axis)
+    kept = np.delete(np.arange(x.shape[at]), _places("delete", obj, x.shape[at]))
+    return getitem(x, (slice(None),) * at + (kept.astype(np.int32),))
+
+
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
+    """With values put in before places along an axis, or of the flat array; see `delete`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> insert(tnp.arange(3), 1, 9)
+        Array([0, 9, 1, 2], dtype=int32)
+    """
+    x, at = _flat("insert", arr, axis)
+    size = x.shape[at]
+    places = _places("insert", obj, size)
+    new = asarray(values).astype(x.dtype)
+    shape = list(x.shape)
+    if places.ndim == 0:
+        new = new.reshape((1,) * (x.ndim - new.ndim) + new.shape)
+        new = moveaxis(new, 0, at)
+        shape[at] = new.shape[at]
+        places = np.full(shape[at], int(places))
+    else:
+        shape[at] = places.size
+    new = broadcast_to(new, tuple(shape))
+    order = np.argsort(np.concatenate([places - 0.5, np.arange(size)]), kind="stable")
+    both = concatenate([new, x], at)
+    return getitem(both, (slice(None),) * at + (order.astype(np.int32),))
+
+
+def resize(a: ArrayLike, new_shape: Any) -> Array:
+    """The elements in order under any shape: repeated if there are too few, else left out.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> resize(tnp.array([1, 2, 3]), (2, 2)).tolist()
+        [[1, 2], [3, 1]]
+    """
+    x, shape = array_of("resize", a), a_shape("resize", new_shape)
+    size = int(np.prod(shape, dtype=np.int64))
+    if not x.size:
+        if size:
+            raise ShapeError("resize cannot fill an array with nothing", got=str(shape))
+        return x.reshape(shape)
+    flat = tile(x.reshape(x.size), -(-size // x.size)) if size else x.reshape(x.size)
+    return getitem(flat, (slice(size),)).reshape(shape)
+
+
+def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
+    """A vector without zeros at the front ("f") and at the back ("b"); its value must be known.
+
+    Raises:
+        TracerArrayConversionError: for a traced value.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> trim_zeros(tnp.array([0, 1, 0, 2, 0]))
+        Array([1, 0, 2], dtype=int32)
+    """
+    x = array_of("trim_zeros", filt)
+    places = np.flatnonzero(np.asarray(x))
+    if not places.size:
+        return x[:0]
+    first = int(places[0]) if "f" in trim.lower() else 0
+    last = int(places[-1]) + 1 if "b" in trim.lower() else x.size
+    return x[first:last]
+
+
+def block(arrays: Any) -> Array:
+    """Nested lists of arrays joined: the innermost lists along the last axis, and so on.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> block([[tnp.ones((1, 1)), tnp.zeros((1, 2))]]).shape
+        (1, 3)
+    """
+    depth = _depth(arrays)
+    leaves: list[Array] = []
+    _gather(arrays, leaves)
+    ndim = max(depth, *(x.ndim for x in leaves))
+
+    def joined(part: Any, level: int) -> Array:
+        if not isinstance(part, list):
+            x = asarray(part)
+            return x.reshape((1,) * (ndim - x.ndim) + x.shape)
+        return concatenate([joined(p, level + 1) for p in part], ndim - depth + level)
+
+    return joined(arrays, 0)
+
+
+def _depth(part: Any) -> int:
+    if not isinstance(part, list):
+        return 0
+    depths = {_depth(p) for p in part}
+    if len(depths) != 1:
+        raise ArgumentError("block needs lists that are nested equally deep, and not empty")
+    return 1 + depths.pop()
+
+
+def _gather(part: Any, leaves: list[Array]) -> None:
+    if isinstance(part, list):
+        for p in part:
+            _gather(p, leaves)
+    else:
+        leaves.append(asarray(part))
+
+
+def dsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
+    """Parts of the third axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> [part.shape for part in dsplit(tnp.ones((2, 3, 4)), 2)]
+        [(2, 3, 2), (2, 3, 2)]
+    """
+    return split(x, indices_or_sections, 2)
+
+
+def choose(a: ArrayLike, choices: Any, mode: str = "raise") -> Array:
+    """Each element from the array that `a` says by number; see `numpy.choose`.
+
+    In mode "wrap" numbers count around, in others they are moved to the border.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> choose(tnp.array([0, 1, 0]), [tnp.array([1, 2, 3]), 9], mode="clip")
+        Array([1, 9, 3], dtype=int32)
+    """
+    index = array_of("choose", a)
+    given = [asarray(c) for c in choices]
+    index = index % len(given) if mode == "wrap" else clip(index, 0, len(given) - 1)
+    result = given[0]
+    for i, choice in enumerate(given[1:], 1):
+        result = where(index == i, choice, result)
+    return where(index == 0, given[0], result)
+
+
+def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = False) -> Array:
+    """A new array with the elements under a known mask replaced by values in order, repeated.
+
+    Raises:
+        ArgumentError: unless `inplace` is False, since arrays cannot be changed.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> place(tnp.arange(4), tnp.array([True, False, True, False]), 9, inplace=False)
+        Array([9, 1, 9, 3], dtype=int32)
+    """
+    not_in_place("place", inplace)
+    x = array_of("place", arr)
+    places = np.flatnonzero(np.asarray(mask))
+    values = resize(array_of("place", vals).reshape(-1), places.size)
+    flat = update(x.reshape(x.size), (places.astype(np.int32),), values, "set")
+    return flat.reshape(x.shape)
+
+
+def put(
+    a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = False
+) -> Array:
+    """A new array with the elements at flat places replaced by values in order, repeated.
+
+    Raises:
+        ArgumentError: unless `inplace` is False, since arrays cannot be changed.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> put(tnp.arange(4), tnp.array([0, -1]), 9, inplace=False)
+        Array([9, 1, 2, 9], dtype=int32)
+    """
+    not_in_place("put", inplace)
+    x, places = array_of("put", a), array_of("put", ind)
+    places = places.reshape(places.size)
+    places = places % max(x.size, 1) if mode == "wrap" else places
+    values = resize(array_of("put", v).reshape(-1), places.size)
+    how = "clip" if mode == "clip" else "drop"
+    return update(x.reshape(x.size), (places,), values, "set", how).reshape(x.shape)
+
+
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
+    """A matrix with all elements on its k-th diagonal.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> diagflat(tnp.array([1, 2])).tolist()
+        [[1, 0], [0, 2]]
+    """
+    x = array_of("diagflat", v)
+    return diag(x.reshape(x.size), k)
+
+
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
+    """The coordinates of the main diagonal of an array with axes of one size.
+
+    Raises:
+        ShapeError: if the sizes differ.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> diag_indices_from(tnp.ones((2, 2)))
+        (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
+    """
+    x = array_of("diag_indices_from", arr)
+    if x.ndim < 2 or len(set(x.shape)) != 1:
+        raise ShapeError("diag_indices_from needs axes of one size", got=str(x.shape))
+    return diag_indices(x.shape[0], x.ndim)
+
+
+def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
+    """The k-th smallest element at its place, no larger ones before it: all are sorted here.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> partition(tnp.array([5, 1, 4]), 1)
+        Array([1, 4, 5], dtype=int32)
+    """
+    return sort(a, axis)
+
+
+def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
+    """The indices that `partition`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> argpartition(tnp.array([5, 1, 4]), 1)
+        Array([1, 2, 0], dtype=int32)
+    """
+    return argsort(a, axis)
+
+
+def ediff1d(
+    ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+) -> Array:
+    """Each element of the flat array less the one before it, with values put at the ends.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> ediff1d(tnp.array([1, 4, 9]))
+        Array([3, 5], dtype=int32)
+    """
+    x = array_of("ediff1d", ary)
+    x = x.reshape(x.size)
+    parts = [to_begin, x[1:] - x[:-1] if x.size else x, to_end]
+    given = [atleast_1d(p).reshape(-1).astype(x.dtype) for p in parts if p is not None]
+    return concatenate(given)
+
+
+def mask_indices(n: int, mask_func: Any, k: int = 0) -> tuple[Array, ...]:
+    """Where a function such as `triu` leaves ones of an n by n matrix standing.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> mask_indices(2, tnp.triu)
+        (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
+    kept = np.asarray(mask_func(asarray(np.ones((n, n), np.int32)), k))
+    return tuple(array_of("mask_indices", line.astype(np.int32)) for line in np.nonzero(kept))

@@ -1,0 +1,186 @@
+"""Functions given by samples or coefficients: interpolation, integrals, polynomials, covariance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import INT32, DType
+from tfn.dtypes import part as part_of
+from tfn.eager.operands import apply, array_of, inexact, one_axis, together
+from tfn.errors import ShapeError
+from tfn.numpy.complex import conj
+from tfn.numpy.concatenation import concatenate, section
+from tfn.numpy.contraction import contract, matmul
+from tfn.trace import build
+from tfn.trace.build import add_up, cast, expand, full_like, reshape
+from tfn.trace.uop import UOp
+
+
+def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike) -> Array:
+    """The piecewise linear function through the points (xp, fp), at `x`; constant outside.
+
+    `xp` must ascend.  All of `xp` is compared with each element of `x`, in one pass.
+
+    Raises:
+        ShapeError: unless `xp` and `fp` are vectors of one size, of two points at least.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> interp(1.5, tnp.array([1.0, 2.0]), tnp.array([10.0, 20.0]))
+        Array(15., dtype=float32)
+    """
+    (x, xp, fp), dtype, _ = together("interp", x, xp, fp, floating=True)
+    if xp.ndim != 1 or xp.shape != fp.shape or xp.size < 2:
+        raise ShapeError(
+            "interp needs two vectors of one size, two points at least",
+            got=f"{xp.shape}, {fp.shape}",
+        )
+    return apply(_interp, (x, xp, fp), dtype)
+
+
+def _interp(x: UOp, xp: UOp, fp: UOp, dtype: DType) -> UOp:
+    x, xp, fp = cast(x, part_of(dtype)), cast(xp, part_of(dtype)), cast(fp, dtype)
+    count = xp.size
+    shape = (*x.shape, count)
+    passed = build.broadcast_to(xp, shape) <= build.broadcast_in_dim(x, shape, range(x.ndim))
+    place = add_up(cast(passed, INT32), (x.ndim,)) - 1
+    place = build.minimum(build.maximum(place, full_like(place, 0)), full_like(place, count - 2))
+
+    def at(line: UOp, index: UOp) -> UOp:
+        found = build.gather(line, reshape(index, (*index.shape, 1)), (1,))
+        return reshape(found, index.shape)
+
+    left, right = at(xp, place), at(xp, place + 1)
+    low, high = at(fp, place), at(fp, place + 1)
+    part = (x - left) / (right - left)
+    part = build.minimum(build.maximum(part, full_like(part, 0)), full_like(part, 1))
+    part = cast(part, dtype)
+    return low * (1 - part) + high * part
+
+
+def trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
+) -> Array:
+    """The integral of samples by the trapezoidal rule, at places `x` or at a distance `dx`.
+
+    Raises:
+        ShapeError: if `x` is neither a vector of the axis nor of the shape of `y`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> trapezoid(tnp.array([1.0, 2.0, 3.0])).item()
+        4.0
+    """
+    y = array_of("trapezoid", y)
+    at = one_axis("trapezoid", axis, y.ndim)
+    if x is None:
+        operands, dtype, _ = together("trapezoid", y, dx, floating=True)
+        return apply(_trapezoid, operands, dtype, at)
+    places = array_of("trapezoid", x)
+    if places.shape not in ((y.shape[at],), y.shape):
+        raise ShapeError(
+            "trapezoid needs places for the axis, or for every sample",
+            got=f"{places.shape} for {y.shape}, axis {axis}",
+        )
+    if places.ndim == 1:
+        places = places.reshape(tuple(n if a == at else 1 for a, n in enumerate(y.shape)))
+    steps = apply(_steps, (places,), at)
+    operands, dtype, _ = together("trapezoid", y, steps, floating=True)
+    return apply(_trapezoid, operands, dtype, at)
+
+
+def _steps(x: UOp, axis: int) -> UOp:
+    size = x.shape[axis]
+    return section(x, axis, min(1, size), size) - section(x, axis, 0, max(size - 1, 0))
+
+
+def _trapezoid(y: UOp, step: UOp, dtype: DType, axis: int) -> UOp:
+    y, step = cast(y, dtype), cast(step, dtype)
+    size = y.shape[axis]
+    pairs = section(y, axis, min(1, size), size) + section(y, axis, 0, max(size - 1, 0))
+    return add_up(pairs * build.broadcast_to(step, pairs.shape), (axis,)) / 2
+
+
+def polyval(p: ArrayLike, x: ArrayLike) -> Array:
+    """The polynomial with coefficients `p`, the highest power first, at `x`: Horner's rule.
+
+    Raises:
+        ShapeError: unless `p` is a vector.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> polyval(tnp.array([1, 0, -1]), 3).item()
+        8
+    """
+    operands, dtype, weak = together("polyval", p, x)
+    if operands[0].ndim != 1:
+        raise ShapeError("polyval needs a vector of coefficients", got=str(operands[0].shape))
+    return apply(_horner, operands, dtype, weak=weak)
+
+
+def _horner(p: UOp, x: UOp, dtype: DType) -> UOp:
+    p, x = cast(p, dtype), cast(x, dtype)
+    total = full_like(x, 0)
+    for i in range(p.size):
+        coefficient = build.broadcast_to(section(p, 0, i, i + 1), (1,) * max(x.ndim, 1))
+        coefficient = expand(reshape(coefficient, (1,) * x.ndim), x.shape)
+        total = total * x + coefficient
+    return total
+
+
+def cov(
+    m: ArrayLike,
+    y: ArrayLike | None = None,
+    rowvar: bool = True,
+    bias: bool = False,
+    ddof: int | None = None,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
+) -> Array:
+    """The covariance matrix of variables, which are the rows of `m` (columns unless `rowvar`).
+
+    `y` holds more variables.  Sums of squares are divided by the number of samples less `ddof`,
+    by default 1, or 0 with `bias`.  `fweights` say how often a sample counts, `aweights` how much.
+
+    Raises:
+        ShapeError: if there are more than two axes.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> cov(tnp.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]])).tolist()
+        [[1.0, 2.0], [2.0, 4.0]]
+    """
+    rows = _variables(m, rowvar)
+    if y is not None:
+        rows = concatenate([rows, _variables(y, rowvar)])
+    less = (0 if bias else 1) if ddof is None else ddof
+    dtype = inexact((rows.dtype, False))[0]
+    if fweights is None and aweights is None:
+        out = apply(_covariance, (rows,), dtype, less)
+    else:
+        kind = part_of(dtype)
+        often = 1.0 if fweights is None else array_of("cov", fweights).astype(kind)
+        much = 1.0 if aweights is None else array_of("cov", aweights).astype(kind)
+        weights: Any = often * much
+        total = weights.sum()
+        spread = 1.0 if aweights is None else (weights * much).sum() / total
+        count = total - less * spread
+        rows = rows.astype(dtype)
+        away = rows - (rows * weights).sum(1, keepdims=True) / total
+        out = matmul(away * weights, conj(away).T) / count
+    return out.reshape(()) if out.size == 1 else out
+
+
+def _variables(m: ArrayLike, rowvar: bool) -> Array:
+    m = array_of("cov", m)
+    if m.ndim > 2:
+        raise ShapeError("cov needs a vector or a matrix", got=str(m.shape))
+    return m.reshape(1, m.size) if m.ndim < 2 else m if rowvar or m.shape[0] == 1 else m.T
+
+
+def _covariance(x: UOp, dtype: DType, ddof: int) -> UOp:
+    x = cast(x, dtype)
+    mean = add_up(x, (1,), keepdims=True) / max(x.shape[1], 1)
+    away = x - expand(mean, x.shape)
+    return contract(away, build.conj(away), ((1,), (1,)), ((), ()), dtype) / (x.shape[1] - ddof)

@@ -1,0 +1,123 @@
+"""Determinants and adjugates, whose derivatives exist for singular matrices too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import COMPLEXES
+from tfn.numpy.arithmetic import abs as magnitude
+from tfn.numpy.arithmetic import sign as phase
+from tfn.numpy.complex import imag, real
+from tfn.numpy.contraction import matmul
+from tfn.numpy.elementary import log
+from tfn.numpy.linalg import host_calls
+from tfn.numpy.linalg.stacks import host, matrices, turned
+from tfn.numpy.linalg.triangular import factors, solve
+from tfn.numpy.manipulation import diagonal, trace
+from tfn.numpy.ranges import arange
+from tfn.numpy.reductions import prod
+from tfn.numpy.reductions import sum as add_up
+from tfn.transforms.custom_jvp import custom_jvp
+from tfn.transforms.jit import jit
+
+Pair = tuple[Array, Array]
+
+
+def det(x: ArrayLike) -> Array:
+    """The determinants of square matrices.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> det(tnp.array([[3.0, 1.0], [1.0, 2.0]])).tolist()
+        5.0
+    """
+    found: Array = _det(matrices("det", x, square=True))
+    return found
+
+
+def _det_of(a: Array) -> Array:
+    scales, sign = _scales(a)
+    return prod(scales, -1) * sign + 0  # not -0
+
+
+def _scales(a: Array) -> Pair:
+    """The diagonal of U, of which the determinant is the product, and the sign of the swaps."""
+    packed, pivots = factors(a)
+    swaps = add_up(pivots != arange(1, a.shape[-1] + 1), -1)
+    return diagonal(packed, 0, -2, -1), (1 - 2 * (swaps % 2)).astype(a.dtype)
+
+
+_det = custom_jvp(jit(_det_of))
+
+
+def _det_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
+    (a,), (da,) = primals, tangents
+    return _det(a), add_up(turned(_adjugate(a)) * da, (-2, -1))
+
+
+_det.defjvp(_det_jvp)
+
+
+def adjugate(x: ArrayLike) -> Array:
+    """The transposed cofactors of square matrices: det(x) times the inverse, where there is one.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> adjugate(tnp.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
+        [[3.999999761581421, -1.9999998807907104], [-2.999999761581421, 1.0]]
+    """
+    found: Array = _adjugate(matrices("adjugate", x, square=True))
+    return found
+
+
+def _adjugate_of(a: Array) -> Array:
+    found: Array = host(host_calls.adjugate, (a,), (a.shape, a.dtype))
+    return found
+
+
+_adjugate = custom_jvp(_adjugate_of)
+
+
+def _adjugate_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
+    # Of adj(a) = det(a) / a; second derivatives of the determinant need an inverse.
+    (a,), (da,) = primals, tangents
+    found, size = _adjugate(a), _det(a)[..., None, None]
+    moved = matmul(found, da)
+    return found, (trace(moved, 0, -2, -1)[..., None, None] * found - matmul(moved, found)) / size
+
+
+_adjugate.defjvp(_adjugate_jvp)
+
+
+def slogdet(x: ArrayLike) -> Pair:
+    """The sign, or phase, of the determinants and the logarithms of their sizes.
+
+    A singular matrix has sign 0 and logarithm -inf.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> slogdet(tnp.array([[-1.0, 0.0], [0.0, 1.0]]))
+        (Array(-1., dtype=float32), Array(0., dtype=float32))
+    """
+    found: Pair = _slogdet(matrices("slogdet", x, square=True))
+    return found
+
+
+def _slogdet_of(a: Array) -> Pair:
+    scales, sign = _scales(a)
+    return prod(phase(scales), -1) * sign + 0, add_up(log(magnitude(scales)), -1)
+
+
+_slogdet = custom_jvp(jit(_slogdet_of))
+
+
+def _slogdet_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Any:
+    (a,), (da,) = primals, tangents
+    sign, size = _slogdet(a)
+    change = trace(solve(a, da), 0, -2, -1)
+    turn = sign * (imag(change) * 1j) if a.dtype in COMPLEXES else None
+    return (sign, size), (turn, real(change))
+
+
+_slogdet.defjvp(_slogdet_jvp)

@@ -1,0 +1,311 @@
+"""Eigenvalues and singular values, with their vectors or alone.
+
+Vectors are determined up to a phase, and those of equal values up to a turn of their subspace.
+Derivatives of what does not depend on these choices are right, equal values or not.
+
+Sources: M. Giles, "An extended collection of matrix derivative results for forward and reverse
+mode automatic differentiation", 2008; J. Townsend, "Differentiating the singular value
+decomposition", 2016; C. Boeddeker et al., "On the computation of complex-valued gradients with
+application to statistically optimum beamforming", 2017 (eig).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import COMPLEXES, DType, complex_of, part
+from tfn.errors import GradientError
+from tfn.numpy.arithmetic import abs as magnitude
+from tfn.numpy.complex import conj, imag, real
+from tfn.numpy.contraction import matmul
+from tfn.numpy.creation import zeros
+from tfn.numpy.indexing import take_along_axis
+from tfn.numpy.linalg import host_calls
+from tfn.numpy.linalg.stacks import (
+    adjoint,
+    host,
+    info_of,
+    inverse,
+    matrices,
+    routine,
+    turned,
+    valid,
+)
+from tfn.numpy.linalg.triangular import solve
+from tfn.numpy.logic import isfinite, where
+from tfn.numpy.manipulation import broadcast_to, diagonal
+from tfn.numpy.matrices import eye
+from tfn.numpy.reductions import argmax
+from tfn.numpy.reductions import sum as add_up
+from tfn.trace.op import Shape
+from tfn.transforms.custom_jvp import custom_jvp
+from tfn.transforms.jit import jit
+
+Pair = tuple[Array, Array]
+Triple = tuple[Array, Array, Array]
+
+
+def _between(values: Array) -> Array:
+    """1 / (value j - value i) at (i, j), and 0 where they are equal."""
+    return inverse(values[..., None, :] - values[..., :, None])
+
+
+# Hermitian matrices.
+
+
+def eigh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True) -> Pair:
+    """Eigenvectors, in columns, and eigenvalues, ascending, of hermitian matrices.
+
+    Unless `symmetrize_input`, one triangle is read.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> eigh(tnp.array([[2.0, 0.0], [0.0, 1.0]]))[1].tolist()
+        [1.0, 2.0]
+    """
+    values, vectors = _eigh(_hermitian("eigh", x, lower, symmetrize_input))
+    return vectors, values
+
+
+def eigvalsh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True) -> Array:
+    """Eigenvalues, ascending, of hermitian matrices; see `eigh`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> eigvalsh(tnp.array([[2.0, 0.0], [0.0, 1.0]])).tolist()
+        [1.0, 2.0]
+    """
+    found: Array = _eigvalsh(_hermitian("eigvalsh", x, lower, symmetrize_input))
+    return found
+
+
+def _hermitian(name: str, x: ArrayLike, lower: bool, symmetrize: bool) -> Array:
+    x = matrices(name, x, square=True)
+    return (x + adjoint(x)) / 2 if symmetrize else x if lower else adjoint(x)
+
+
+def _eigh_of(a: Array) -> Pair:
+    kinds = (a.shape, a.dtype), (a.shape[:-1], part(a.dtype)), info_of(a)
+    vectors, values, info = routine("syevd", (turned(a),), *kinds)
+    return valid(values, info), valid(turned(vectors), info)
+
+
+_eigh = custom_jvp(jit(_eigh_of))
+
+
+def _eigh_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Pair, Pair]:
+    (a,), (da,) = primals, tangents
+    values, vectors = _eigh(a)
+    inner = matmul(adjoint(vectors), matmul(da, vectors))
+    turn = inner * _between(values).astype(a.dtype)
+    return (values, vectors), (real(_diagonal(inner)), matmul(vectors, turn))
+
+
+_eigh.defjvp(_eigh_jvp)
+
+
+def _eigvalsh_of(a: Array) -> Array:
+    kinds = (a.shape[:-1], part(a.dtype)), info_of(a)
+    return valid(*routine("syevd", (turned(a),), *kinds))
+
+
+_eigvalsh = custom_jvp(jit(_eigvalsh_of))
+
+
+def _eigvalsh_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
+    values, vectors = _eigh(primals[0])
+    return values, real(add_up(conj(vectors) * matmul(tangents[0], vectors), -2))
+
+
+_eigvalsh.defjvp(_eigvalsh_jvp)
+
+
+def _diagonal(x: Array) -> Array:
+    return diagonal(x, 0, -2, -1)
+
+
+# General square matrices.
+
+
+def eig(x: ArrayLike) -> Pair:
+    """Complex eigenvalues and right eigenvectors, in columns, of square matrices.
+
+    Vectors have length 1, and their largest element is real.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> values, *_ = eig(tnp.array([[2.0, 0.0], [0.0, 3.0]]))
+        >>> values.tolist()
+        [(2+0j), (3+0j)]
+    """
+    found: Pair = _eig(matrices("eig", x, square=True))
+    return found
+
+
+def eigvals(x: ArrayLike) -> Array:
+    """Complex eigenvalues of square matrices.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> eigvals(tnp.array([[0.0, 1.0], [-1.0, 0.0]])).imag.tolist()
+        [1.0, -1.0]
+    """
+    found: Array = _eigvals(matrices("eigvals", x, square=True))
+    return found
+
+
+def _eig_of(a: Array) -> Pair:
+    wide = complex_of(a.dtype)
+    found: Pair = host(host_calls.eig, (a,), (a.shape[:-1], wide), (a.shape, wide))
+    return found
+
+
+_eig = custom_jvp(_eig_of)
+
+
+def _eig_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Pair, Pair]:
+    values, vectors = _eig(primals[0])
+    inner = solve(vectors, matmul(tangents[0].astype(vectors.dtype), vectors))
+    change = matmul(vectors, inner * _between(values))
+    change = change - vectors * real(add_up(conj(vectors) * change, -2, keepdims=True))
+    largest = argmax(magnitude(vectors), -2, keepdims=True)
+    ratio = take_along_axis(change, largest, -2) / take_along_axis(vectors, largest, -2)
+    change = change - vectors * (imag(ratio) * 1j)
+    return (values, vectors), (_diagonal(inner), change)
+
+
+_eig.defjvp(_eig_jvp)
+
+
+def _eigvals_of(a: Array) -> Array:
+    found: Array = host(host_calls.eigvals, (a,), (a.shape[:-1], complex_of(a.dtype)))
+    return found
+
+
+_eigvals = custom_jvp(_eigvals_of)
+
+
+def _eigvals_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
+    values, vectors = _eig(primals[0])
+    inner = solve(vectors, matmul(tangents[0].astype(vectors.dtype), vectors))
+    return values, _diagonal(inner)
+
+
+_eigvals.defjvp(_eigvals_jvp)
+
+
+# Singular values.
+
+
+def svd(x: ArrayLike, *, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    """U, S and V^H of x = U S V^H, the values descending; S alone unless `compute_uv`.
+
+    With `full_matrices` U and V are square; else they have as many columns as there are values.
+
+    Raises:
+        GradientError: for derivatives of square U or V of a matrix that is not square.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> u, s, vh = svd(tnp.array([[3.0, 0.0], [0.0, 4.0]]))
+        >>> s.tolist()
+        [4.0, 3.0]
+    """
+    x = matrices("svd", x)
+    if not compute_uv:
+        return svdvals(x)
+    complete = full_matrices and x.shape[-2] != x.shape[-1]
+    return _svd(x, complete)
+
+
+def svdvals(x: ArrayLike) -> Array:
+    """The singular values, descending.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> svdvals(tnp.array([[3.0, 0.0], [0.0, 4.0]])).tolist()
+        [4.0, 3.0]
+    """
+    found: Array = _svdvals(matrices("svdvals", x))
+    return found
+
+
+def _svd_of(a: Array, complete: bool) -> Triple:
+    *batch, rows, columns = a.shape
+    size = min(rows, columns)
+    left = rows if complete else size, rows  # columns of u, and rows of v^H
+    right = columns, columns if complete else size
+    if not size:  # LAPACK would leave u and v as they are
+        u, v = (eye(*shape[::-1], dtype=a.dtype) for shape in (left, right))
+        none = zeros((*batch, 0), part(a.dtype))
+        return broadcast_to(u, (*batch, *u.shape)), none, broadcast_to(v, (*batch, *v.shape))
+    flags = "A" if complete else "S"
+    kinds = [
+        ((*batch, *left), a.dtype),
+        ((*batch, size), part(a.dtype)),
+        ((*batch, *right), a.dtype),
+        info_of(a),
+    ]
+    u, s, v = _gesdd(a, kinds, flags)
+    return turned(u), s, turned(v)
+
+
+def _gesdd(a: Array, kinds: Sequence[tuple[Shape, DType]], flags: str) -> list[Array]:
+    """The results of a routine that does not end on matrices with infinities."""
+    good = isfinite(a).all((-2, -1))
+    finite = where(good[..., None, None], a, 0)
+    *found, info = routine("gesdd", (turned(finite),), *kinds, flags=flags)
+    return [valid(x, where(good, info, 1)) for x in found]
+
+
+_svd = custom_jvp(jit(_svd_of, static_argnums=(1,)), nondiff_argnums=(1,))
+
+
+def _svd_jvp(complete: bool, primals: tuple[Array], tangents: tuple[Array]) -> Any:
+    (a,), (da,) = primals, tangents
+    if complete:
+        raise GradientError(
+            "svd with square U and V has no derivative: their last columns are not determined",
+            got=str(a.shape),
+            hint="full_matrices=False",
+        )
+    u, s, vh = _svd(a, complete)
+    v, uh = adjoint(vh), adjoint(u)
+    inner = matmul(uh, matmul(da, v))
+    row, column = s[..., None, :].astype(a.dtype), s[..., :, None].astype(a.dtype)
+    apart = inverse((s[..., None, :] - s[..., :, None]) * (s[..., None, :] + s[..., :, None]))
+    left, right = inner * row, inner * column
+    du = matmul(u, (left + adjoint(left)) * apart.astype(a.dtype))
+    dv = matmul(v, (right + adjoint(right)) * apart.astype(a.dtype))
+    over = inverse(row)
+    if a.dtype in COMPLEXES:
+        du = du + u * ((imag(_diagonal(inner)) * inverse(s))[..., None, :] * 1j)
+    if a.shape[-2] > a.shape[-1]:
+        outside = matmul(da, v)
+        du = du + (outside - matmul(u, matmul(uh, outside))) * over
+    if a.shape[-1] > a.shape[-2]:
+        outside = matmul(adjoint(da), u)
+        dv = dv + (outside - matmul(v, matmul(vh, outside))) * over
+    return (u, s, vh), (du, real(_diagonal(inner)), adjoint(dv))
+
+
+_svd.defjvp(_svd_jvp)
+
+
+def _svdvals_of(a: Array) -> Array:
+    shape = (*a.shape[:-2], min(a.shape[-2:]))
+    (found,) = _gesdd(a, [(shape, part(a.dtype)), info_of(a)], "N")
+    return found
+
+
+_svdvals = custom_jvp(jit(_svdvals_of))
+
+
+def _svdvals_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
+    u, s, vh = _svd(primals[0], False)
+    return s, real(add_up(conj(u) * matmul(tangents[0], adjoint(vh)), -2))
+
+
+_svdvals.defjvp(_svdvals_jvp)

@@ -1,0 +1,213 @@
+"""Routines of LAPACK on stacks of matrices: one call of native code for a whole stack.
+
+LAPACK reads a matrix column by column, so operands and results are the transposes of what
+mathematics says.  A routine works in place, on a copy of its last operand, and says for each
+matrix whether it succeeded: 0, or where it failed.
+
+The routines are those of SciPy, by their addresses; they take pointers only.
+
+Source: E. Anderson et al., "LAPACK Users' Guide", 3rd edition, 1999.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache as once
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tfn._support.frozen import frozen
+from tfn.hw.cpu.batched_call import each
+from tfn.lower.graph.host_libraries import lapack
+
+Data = np.ndarray[Any, Any]
+
+
+@frozen
+class Scratch:
+    """Memory of which nobody reads the contents, the same for all matrices.
+
+    Attributes:
+        kind: the character of its dtype.
+        size: how many elements; None if the routine is asked, and told: then it is two arguments.
+    """
+
+    kind: str
+    size: int | None = None
+
+
+Argument = Data | Scratch | str | int
+Call = tuple[str, Data, list[Argument]]
+"""The name without its first letter, what is worked on in place, and the arguments."""
+
+
+@frozen
+class Routine:
+    """A routine as a function of the host.
+
+    Attributes:
+        name: of a row of `CALLS`.
+        flags: one letter for each choice it leaves.
+    """
+
+    name: str
+    flags: str = ""
+
+    def __call__(self, results: Sequence[Data], operands: Sequence[Data]) -> None:
+        """Call it once."""
+        self.bound(results, [np.ascontiguousarray(x) for x in operands])()
+
+    def bound(self, results: Sequence[Data], operands: Sequence[Data]) -> Callable[[], None]:
+        """The call on these places in memory."""
+        source = operands[-1]
+        name, target, arguments = CALLS[self.name](self.flags, results, operands)
+        name = "sdcz"["fdFD".index(source.dtype.char)] + name
+        # Arrays say nothing to this question but where they are.
+        asked = tuple([None if isinstance(x, np.ndarray) else x for x in arguments])
+        made = list(_filled(arguments, _sizes(name, asked)))
+        count = prod(source.shape[:-2])
+        places = [(x.ctypes.data, x.nbytes // count if count and moves else 0) for x, moves in made]
+        copy = target.ctypes.data, source.ctypes.data, source.nbytes
+        return each(lapack(name), count, places, copy, (made, target, results, operands))
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _filled(
+    arguments: Iterable[Argument | None], sizes: Sequence[int]
+) -> Iterable[tuple[Data, bool]]:
+    """The memory of each argument, and whether each matrix has its own."""
+    left = iter(sizes)
+    for x in arguments:
+        if isinstance(x, Scratch):
+            size = next(left) if x.size is None else x.size
+            yield np.zeros(max(1, size), x.kind), False
+            if x.size is None:
+                yield np.array(size, np.int32), False
+        elif isinstance(x, np.ndarray):
+            yield x, True
+        else:
+            word = x.encode() if isinstance(x, str) else np.int32(x or 0).tobytes()
+            yield np.frombuffer(word.ljust(8, b"\0"), np.uint8), False
+
+
+@once
+def _sizes(name: str, arguments: tuple[Scratch | str | int | None, ...]) -> list[int]:
+    """How much memory a routine wants to work fast: it says so if it is told of -1."""
+    wanted = [x for x in arguments if isinstance(x, Scratch) and x.size is None]
+    if not wanted:
+        return []
+    made = list(
+        _filled([np.zeros(8, np.int32) if x is None else x for x in arguments], [-1] * len(wanted))
+    )
+    each(lapack(name), 1, [(x.ctypes.data, 0) for x, _ in made])()
+    lengths = [i for i, (x, _) in enumerate(made) if x.dtype == np.int32 and x.shape == ()]
+    return [max(1, int(made[i - 1][0][0].real)) for i in lengths]
+
+
+def _line(x: Data) -> int:
+    """By how many elements columns are apart."""
+    width: int = x.shape[-1]
+    return max(1, width)
+
+
+def _part(x: Data) -> str:
+    return str(x.dtype.char).lower()
+
+
+def _getrf(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
+    packed, pivots, info = results
+    columns, rows = packed.shape[-2:]
+    return "getrf", packed, [rows, columns, packed, _line(packed), pivots, info]
+
+
+def _getrs(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
+    (x, info), (packed, pivots, _) = results, operands
+    count, size = x.shape[-2:]
+    return "getrs", x, [flags, size, count, packed, _line(packed), pivots, x, _line(x), info]
+
+
+def _trtrs(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
+    (x, info), (a, _) = results, operands
+    count, size = x.shape[-2:]
+    return "trtrs", x, [*flags, size, count, a, _line(a), x, _line(x), info]
+
+
+def _potrf(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
+    factor, info = results
+    return "potrf", factor, ["L", factor.shape[-1], factor, _line(factor), info]
+
+
+def _geqrf(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
+    packed, scales, info = results
+    columns, rows = packed.shape[-2:]
+    work = Scratch(packed.dtype.char)
+    return "geqrf", packed, [rows, columns, packed, _line(packed), scales, work, info]
+
+
+def _orgqr(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
+    (q, info), (scales, _) = results, operands
+    columns, rows = q.shape[-2:]
+    name = "ungqr" if q.dtype.kind == "c" else "orgqr"
+    work = Scratch(q.dtype.char)
+    return name, q, [rows, columns, scales.shape[-1], q, _line(q), scales, work, info]
+
+
+def _syevd(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
+    (a,), (*vectors, values, info) = operands, results
+    target = vectors[0] if vectors else np.empty_like(a)
+    work = [Scratch(kind) for kind in dict.fromkeys((a.dtype.char, _part(a), "i"))]
+    name = "heevd" if a.dtype.kind == "c" else "syevd"
+    arguments = ["NV"[len(vectors)], "L", a.shape[-1], target, _line(a), values, *work, info]
+    return name, target, arguments
+
+
+def _gesdd(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
+    (a,), (*vectors, info) = operands, results
+    columns, rows = a.shape[-2:]
+    small, large = sorted((rows, columns))
+    kind, target, none = a.dtype.char, np.empty_like(a), Scratch(a.dtype.char, 1)
+    u, s, v = vectors if len(vectors) > 1 else (none, *vectors, none)
+    lines = [_line(x) if isinstance(x, np.ndarray) else 1 for x in (u, v)]
+    turned = small * max(5 * small + 7, 2 * large + 2 * small + 1)
+    work = [Scratch(kind), *([Scratch(_part(a), turned)] if a.dtype.kind == "c" else [])]
+    return (
+        "gesdd",
+        target,
+        [
+            flags,
+            rows,
+            columns,
+            target,
+            _line(a),
+            s,
+            u,
+            lines[0],
+            v,
+            lines[1],
+            *work,
+            Scratch("i", 8 * small),
+            info,
+        ],
+    )
+
+
+def _laswp(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Call:
+    (order,), (pivots, _) = results, operands
+    return "laswp", order, [1, order, _line(order), 1, pivots.shape[-1], pivots, 1]
+
+
+CALLS: Mapping[str, Callable[[str, Sequence[Data], Sequence[Data]], Call]] = {
+    "getrf": _getrf,  # a -> packed, pivots, info: L and U by partial pivoting, pivots from 1
+    "getrs": _getrs,  # packed, pivots, b -> x, info; flags N, or T for the transpose
+    "trtrs": _trtrs,  # a, b -> x, info; flags U or L, N or T, U for a diagonal of 1 or N
+    "potrf": _potrf,  # a -> factor, info: in the lower triangle
+    "geqrf": _geqrf,  # a -> packed, scales, info: R, and what Q is made of
+    "orgqr": _orgqr,  # scales, packed -> q, info
+    "syevd": _syevd,  # a -> (vectors,) values, info: of the lower triangle
+    "gesdd": _gesdd,  # a -> (u,) s, (v^H,) info; flags N for s alone, S, or A for all of u and v
+    "laswp": _laswp,  # pivots from 1, lines -> lines, in the order after all swaps
+}

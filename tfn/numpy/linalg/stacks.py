@@ -1,0 +1,111 @@
+"""Stacks of matrices: what is accepted, and small steps on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import nan
+from typing import Any
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import COMPLEXES, FLOAT32, INT32, DType
+from tfn.eager.operands import array_of, broadcast_shape, inexact, together
+from tfn.errors import ShapeError
+from tfn.numpy.complex import conj
+from tfn.numpy.linalg.lapack import Routine
+from tfn.numpy.logic import where
+from tfn.numpy.manipulation import broadcast_to, swapaxes
+from tfn.trace.argument import Host, VmapMethod
+from tfn.trace.op import Shape
+from tfn.transforms.callback import of_host, pure_callback
+from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.tangents import SymbolicZero
+
+
+def matrices(name: str, x: ArrayLike, square: bool = False) -> Array:
+    """An argument as a stack of matrices, floating or complex, of 32 bits at least.
+
+    Raises:
+        ShapeError: if there are fewer than two axes, or the matrices are to be square and are not.
+    """
+    x = array_of(name, x)
+    if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
+        words = "square matrices" if square else "matrices, of two axes at least"
+        raise ShapeError(f"{name} needs {words}", got=str(x.shape))
+    return x.astype(computed(x.dtype))
+
+
+def computed(dtype: DType) -> DType:
+    """The dtype in which LAPACK computes."""
+    wide = inexact((dtype, False))[0]
+    return FLOAT32 if wide.itemsize < 4 else wide
+
+
+def system(name: str, a: ArrayLike, b: ArrayLike, left: bool = True) -> tuple[Array, Array]:
+    """The matrices of a x = b, or of x a = b, in one dtype and with the same batches.
+
+    Raises:
+        ShapeError: if they do not fit.
+    """
+    (x, y), dtype, _ = together(name, matrices(name, a, square=True), matrices(name, b))
+    if y.shape[-2 if left else -1] != x.shape[-1]:
+        raise ShapeError(
+            f"{name} needs as many {'rows' if left else 'columns'} as the matrix has",
+            got=f"{x.shape}, {y.shape}",
+        )
+    batch = broadcast_shape(name, x.shape[:-2], y.shape[:-2])
+    x, y = (broadcast_to(z.astype(dtype), (*batch, *z.shape[-2:])) for z in (x, y))
+    return x, y
+
+
+def host(
+    function: Callable[..., Any], operands: tuple[Array, ...], *results: tuple[Shape, DType]
+) -> Any:
+    """A function of `lapack` on arrays: its result, or the tuple of its results."""
+    kinds = tuple(ShapeDtypeStruct(shape, dtype) for shape, dtype in results)
+    declared = kinds if len(kinds) > 1 else kinds[0]
+    return pure_callback(function, declared, *operands, vmap_method="broadcast_all")
+
+
+def routine(
+    name: str, operands: tuple[Array, ...], *results: tuple[Shape, DType], flags: str = ""
+) -> list[Array]:
+    """The results of a routine of LAPACK: see `routines.CALLS`."""
+    return of_host(Host(Routine(name, flags), results, VmapMethod.BROADCAST), operands)
+
+
+def turned_of(x: Array) -> tuple[Shape, DType]:
+    """The type of the transposes."""
+    return (*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype
+
+
+def info_of(x: Array) -> tuple[Shape, DType]:
+    """The type of what LAPACK says about the success for each matrix."""
+    return x.shape[:-2], INT32
+
+
+def valid(x: Array, info: Array) -> Array:
+    """The results of a routine, NaN for those matrices in which it failed."""
+    return where(info.reshape(*info.shape, *[1] * (x.ndim - info.ndim)) == 0, x, nan)
+
+
+def turned(x: Array) -> Array:
+    """The transposes."""
+    return swapaxes(x, -1, -2)
+
+
+def adjoint(x: Array) -> Array:
+    """The conjugate transposes."""
+    return turned(conj(x)) if x.dtype in COMPLEXES else turned(x)
+
+
+def is_zero(dx: Any) -> bool:
+    """Whether a tangent is known to be zero."""
+    return dx is None or isinstance(dx, SymbolicZero)
+
+
+def inverse(x: Array) -> Array:
+    """1 / x, and 0 for 0: differences of equal values in a derivative count for nothing, since
+    what is well defined does not depend on the basis of their subspace.
+    """
+    zero = x == 0
+    return where(zero, 0, 1 / where(zero, 1, x))

@@ -1,0 +1,226 @@
+"""Systems of equations, inverses, determinants."""
+
+# ruff: noqa: F722  (annotations hold shapes)
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from tfn.array import Array, ArrayLike, Axes
+from tfn.dtypes import finfo
+from tfn.eager.operands import array_of, some_axes
+from tfn.errors import ShapeError
+from tfn.numpy.contraction import matmul
+from tfn.numpy.creation import asarray, zeros
+from tfn.numpy.linalg import determinants, eigen, triangular
+from tfn.numpy.linalg.stacks import adjoint, inverse, matrices
+from tfn.numpy.logic import where
+from tfn.numpy.manipulation import moveaxis
+from tfn.numpy.matrices import eye
+from tfn.numpy.reductions import max as largest
+from tfn.numpy.reductions import sum as add_up
+from tfn.transforms.custom_jvp import custom_jvp
+
+if TYPE_CHECKING:
+    from jaxtyping import Inexact, Num
+
+
+def solve(
+    a: Num[ArrayLike, "*batch n n"], b: Num[ArrayLike, "*columns"]
+) -> Inexact[Array, "*columns"]:
+    """x of a x = b, for square matrices; `b` holds matrices, or is one vector.
+
+    Raises:
+        ShapeError: if they do not fit.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> solve(tnp.array([[2.0, 0.0], [0.0, 4.0]]), tnp.array([2.0, 2.0])).tolist()
+        [1.0, 0.5]
+    """
+    right = array_of("solve", b)
+    if right.ndim == 1:
+        return triangular.solve(a, right[:, None])[..., 0]
+    return triangular.solve(a, right)
+
+
+def inv(a: Num[ArrayLike, "*batch n n"]) -> Inexact[Array, "*batch n n"]:
+    """The inverse of square matrices; NaN where there is none.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> inv(tnp.array([[2.0, 0.0], [0.0, 4.0]])).tolist()
+        [[0.5, 0.0], [0.0, 0.25]]
+    """
+    a = matrices("inv", a, square=True)
+    return triangular.solve(a, eye(a.shape[-1], dtype=a.dtype))
+
+
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
+    """The inverse of `a` as a map from its axes behind the first `ind` to these.
+
+    Raises:
+        ShapeError: unless both groups of axes have as many elements.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tensorinv(tnp.eye(6).reshape(2, 3, 6), ind=2).shape
+        (6, 2, 3)
+    """
+    a = array_of("tensorinv", a)
+    front, back = a.shape[:ind], a.shape[ind:]
+    if ind < 1 or math.prod(front) != math.prod(back):
+        raise ShapeError("tensorinv needs as many elements on both sides", got=f"{front}, {back}")
+    return inv(a.reshape(math.prod(front), -1)).reshape(*back, *front)
+
+
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Axes = None) -> Array:
+    """x of tensordot(a, x, x.ndim) = b; `axes` of `a` are moved to its end first.
+
+    Raises:
+        ShapeError: if the shapes do not fit.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> tensorsolve(tnp.eye(6).reshape(2, 3, 6), tnp.ones((2, 3))).shape
+        (6,)
+    """
+    a, b = array_of("tensorsolve", a), array_of("tensorsolve", b)
+    if axes is not None:
+        moved = some_axes("tensorsolve", axes, a.ndim)
+        a = moveaxis(a, moved, tuple(range(a.ndim - len(moved), a.ndim)))
+    shape = a.shape[b.ndim :]
+    if math.prod(shape) != b.size:
+        raise ShapeError("tensorsolve needs a square system", got=f"{a.shape}, {b.shape}")
+    return solve(a.reshape(b.size, b.size), b.reshape(b.size)).reshape(shape)
+
+
+def det(a: Num[ArrayLike, "*batch n n"]) -> Inexact[Array, "*batch"]:
+    """The determinants of square matrices.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> det(tnp.array([[2.0, 1.0], [0.0, 3.0]])).item()
+        6.0
+    """
+    return determinants.det(a)
+
+
+class SlogdetResult(NamedTuple):
+    """The results of `slogdet`."""
+
+    sign: Array
+    logabsdet: Array
+
+
+def slogdet(a: Num[ArrayLike, "*batch n n"]) -> SlogdetResult:
+    """The sign, or phase, of determinants, and the logarithm of their size.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> slogdet(tnp.array([[-1.0, 0.0], [0.0, 1.0]]))
+        SlogdetResult(sign=Array(-1., dtype=float32), logabsdet=Array(0., dtype=float32))
+    """
+    return SlogdetResult(*determinants.slogdet(a))
+
+
+def pinv(
+    a: Num[ArrayLike, "*batch m n"],
+    rtol: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rcond: ArrayLike | None = None,
+) -> Array:
+    """The Moore-Penrose inverse: the best x of a x = 1.
+
+    Singular values below `rtol` times the largest count as zero; by default `rtol` is the larger
+    size of the matrix times the machine precision.
+
+    Source: G. H. Golub and V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least
+    squares problems whose variables separate", 1973.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> pinv(tnp.array([[2.0, 0.0], [0.0, 0.0]])).tolist()
+        [[0.5, 0.0], [0.0, 0.0]]
+    """
+    a = matrices("pinv", a)
+    relative = rtol if rcond is None else rcond
+    if relative is None:
+        relative = max(a.shape[-2:]) * finfo(a.dtype).eps
+    found: Array = _pinv(a, asarray(relative))
+    return found
+
+
+def _pinv_of(a: Array, relative: Array) -> Array:
+    u, s, vh = eigen.svd(a, full_matrices=False)
+    least = largest(s, -1, keepdims=True, initial=0) * relative[..., None].astype(s.dtype)
+    scaled = inverse(where(s > least, s, 0))
+    return matmul(adjoint(vh), scaled[..., None].astype(a.dtype) * adjoint(u))
+
+
+_pinv = custom_jvp(_pinv_of)
+
+
+def _pinv_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Any]) -> tuple[Array, Array]:
+    a, da = primals[0], tangents[0]
+    x = _pinv(*primals)
+    change = -matmul(x, matmul(da, x))
+    # What is outside of the range, and of that of the adjoint.
+    turned = adjoint(da)
+    right = turned - matmul(matmul(turned, a), x)
+    left = turned - matmul(x, matmul(a, turned))
+    change = change + matmul(matmul(x, adjoint(x)), right)
+    return x, change + matmul(left, matmul(adjoint(x), x))
+
+
+_pinv.defjvp(_pinv_jvp)
+
+
+class LstsqResult(NamedTuple):
+    """The results of `lstsq`."""
+
+    x: Array
+    residuals: Array
+    rank: Array
+    s: Array
+
+
+def lstsq(
+    a: Num[ArrayLike, "m n"],
+    b: Num[ArrayLike, "m ..."],
+    rcond: float | None = None,
+    *,
+    numpy_resid: bool = False,
+) -> LstsqResult:
+    """The shortest x that makes the sum of squares of a x - b least.
+
+    Also the sums of squares of what is left, one for each column of `b`, the rank of `a`, and its
+    singular values.  With `numpy_resid` the sums are empty where NumPy leaves them out.
+
+    Raises:
+        ShapeError: unless `a` is a matrix and `b` has as many rows.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> a = tnp.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]])
+        >>> lstsq(a, tnp.array([1.0, 3.0, 5.0]))[0].round(3).tolist()
+        [1.0, 2.0]
+    """
+    a, right = matrices("lstsq", a), array_of("lstsq", b)
+    if a.ndim != 2 or right.ndim not in (1, 2) or right.shape[0] != a.shape[0]:
+        raise ShapeError(
+            "lstsq needs a matrix and right sides of as many rows", got=f"{a.shape}, {right.shape}"
+        )
+    columns = right if right.ndim == 2 else right[:, None]
+    columns = columns.astype((a[:0, :0].sum() + right[:0].sum()).dtype)
+    relative = max(a.shape) * float(finfo(a.dtype).eps) if rcond is None or rcond < 0 else rcond
+    x = matmul(pinv(a, relative), columns)
+    s = eigen.svdvals(a)
+    rank = add_up(s > relative * largest(s, initial=0), dtype="int32")
+    rest = columns - matmul(a, x)
+    residuals = add_up(abs(rest) ** 2, 0)
+    if numpy_resid and (a.shape[0] <= a.shape[1] or int(rank) < a.shape[1]):
+        residuals = zeros(0, residuals.dtype)
+    return LstsqResult(x if right.ndim == 2 else x[:, 0], residuals, rank, s)

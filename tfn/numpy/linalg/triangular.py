@@ -1,0 +1,357 @@
+"""Triangles: triangular_solve, lu, solve, cholesky, qr.
+
+Sources: M. Giles, "An extended collection of matrix derivative results for forward and reverse
+mode automatic differentiation", 2008; S. Walter and L. Lehmann, "Algorithmic differentiation of
+linear algebra functions with application in optimum experimental design", 2010.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import COMPLEXES, FLOAT64, INT32
+from tfn.eager.operands import array_of
+from tfn.errors import GradientError
+from tfn.numpy.arithmetic import clip
+from tfn.numpy.complex import conj, real
+from tfn.numpy.concatenation import concatenate
+from tfn.numpy.contraction import matmul
+from tfn.numpy.indexing import take_along_axis
+from tfn.numpy.linalg.stacks import (
+    adjoint,
+    info_of,
+    is_zero,
+    matrices,
+    routine,
+    system,
+    turned,
+    turned_of,
+    valid,
+)
+from tfn.numpy.manipulation import broadcast_to, diagonal
+from tfn.numpy.matrices import eye, tril, triu
+from tfn.numpy.padding import pad
+from tfn.numpy.ranges import arange
+from tfn.numpy.sorting import argsort
+from tfn.transforms.custom_jvp import custom_jvp
+from tfn.transforms.jit import jit
+
+Pair = tuple[Array, Array]
+Triple = tuple[Array, Array, Array]
+
+
+def triangular_solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    left_side: bool = False,
+    lower: bool = False,
+    transpose_a: bool = False,
+    conjugate_a: bool = False,
+    unit_diagonal: bool = False,
+) -> Array:
+    """x of op(a) x = b, or of x op(a) = b, for triangular matrices.
+
+    Only one triangle of `a` is read; op transposes and conjugates as the flags say.
+
+    Raises:
+        ShapeError: if the matrices do not fit.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> a = tnp.array([[2.0, 0.0], [1.0, 1.0]])
+        >>> triangular_solve(a, tnp.array([[2.0], [3.0]]), left_side=True, lower=True).tolist()
+        [[1.0], [2.0]]
+    """
+    x, y = system("triangular_solve", a, b, left_side)
+    x = conj(x) if conjugate_a else x
+    flags = bool(lower), bool(transpose_a) != (not left_side), bool(unit_diagonal)
+    return _triangular(x, y, *flags) if left_side else turned(_triangular(x, turned(y), *flags))
+
+
+def _triangular_of(a: Array, b: Array, lower: bool, transposed: bool, unit: bool) -> Array:
+    # Read column by column, `a` is its transpose: that saves turning it.
+    flags = ("U" if lower else "L") + ("N" if transposed else "T") + ("U" if unit else "N")
+    x, info = routine("trtrs", (a, turned(b)), turned_of(b), info_of(b), flags=flags)
+    return valid(turned(x), info)
+
+
+_triangular = custom_jvp(jit(_triangular_of, static_argnums=(2, 3, 4)), nondiff_argnums=(2, 3, 4))
+
+
+def _triangular_jvp(lower: bool, transposed: bool, unit: bool, primals: Pair, tangents: Any) -> Any:
+    a, b = primals
+    da, db = tangents
+    x = _triangular(a, b, lower, transposed, unit)
+    change = db
+    if not is_zero(da):
+        offset = int(unit)
+        part = tril(da, -offset) if lower else triu(da, offset)
+        moved = matmul(turned(part) if transposed else part, x)
+        change = -moved if is_zero(db) else db - moved
+    return x, None if is_zero(change) else _triangular(a, change, lower, transposed, unit)
+
+
+def _triangular_transpose(
+    lower: bool, transposed: bool, unit: bool, ct: Array, a: Array, b: None
+) -> Any:
+    return None, _triangular(a, ct, lower, not transposed, unit)
+
+
+_triangular.defjvp(_triangular_jvp, symbolic_zeros=True)
+_triangular.deftranspose(_triangular_transpose)
+
+
+# LU.
+
+
+def lu(x: ArrayLike) -> Triple:
+    """P x = L U by partial pivoting: L and U in one matrix, the pivots, and P as a permutation.
+
+    The diagonal of L is 1 and not kept.  Pivot i says with which row row i was swapped.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> packed, pivots, rows = lu(tnp.array([[1.0, 2.0], [2.0, 2.0]]))
+        >>> packed.tolist(), pivots.tolist(), rows.tolist()
+        ([[2.0, 2.0], [0.5, 1.0]], [1, 1], [1, 0])
+    """
+    x = matrices("lu", x)
+    packed, pivots = _lu(x)
+    return packed, pivots, lu_pivots_to_permutation(pivots, x.shape[-2])
+
+
+def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
+    """The order of the rows after all swaps: row i of the result was row ``permutation[i]``.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> lu_pivots_to_permutation(tnp.array([1, 1]), 2)
+        Array([1, 0], dtype=int32)
+    """
+    found: Array = _order(array_of("lu_pivots_to_permutation", pivots), permutation_size)
+    return found
+
+
+@partial(jit, static_argnums=(1,))
+def _order(pivots: Array, size: int) -> Array:
+    swaps = clip(pivots, 0, size - 1).astype(INT32) + 1
+    lines = broadcast_to(arange(size, dtype=FLOAT64), (*swaps.shape[:-1], 1, size))
+    (order,) = routine("laswp", (swaps, lines), (lines.shape, lines.dtype))
+    return order[..., 0, :].astype(INT32)
+
+
+def _lu_of(a: Array) -> Pair:
+    packed, pivots = factors(a)
+    return turned(packed), pivots - 1
+
+
+def factors(a: Array) -> Pair:
+    """L and U in one transposed matrix, and pivots that count from 1."""
+    kinds = turned_of(a), ((*a.shape[:-2], min(a.shape[-2:])), INT32), info_of(a)
+    packed, pivots, _ = routine("getrf", (turned(a),), *kinds)
+    return packed, pivots
+
+
+_lu = custom_jvp(jit(_lu_of))
+
+
+def _lu_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Pair, tuple[Array, None]]:
+    (a,), (da,) = primals, tangents
+    packed, pivots = _lu(a)
+    rows, columns = a.shape[-2:]
+    size = min(rows, columns)
+    order = lu_pivots_to_permutation(pivots, rows)
+    da = take_along_axis(da, order[..., None], -2)
+    # L and U are made square by the identity: what is beyond the pivots is not factored.
+    batch = [(0, 0)] * (a.ndim - 2)
+    low = tril(packed[..., :, :size], -1)
+    low = pad(low, [*batch, (0, 0), (0, rows - size)]) + eye(rows, dtype=a.dtype)
+    high = pad(triu(packed[..., :size, :]), [*batch, (0, columns - size), (0, 0)])
+    high = high + pad(eye(columns - size, dtype=a.dtype), ((size, 0), (size, 0)))
+    inner = triangular_solve(low, da, left_side=True, lower=True, unit_diagonal=True)
+    inner = triangular_solve(high, inner)
+    dx = matmul(low, tril(inner, -1)) + matmul(triu(inner), high)
+    return (packed, pivots), (dx, None)
+
+
+_lu.defjvp(_lu_jvp)
+
+
+def lu_solve(packed: ArrayLike, pivots: ArrayLike, b: ArrayLike, trans: int = 0) -> Array:
+    """x of a x = b from the results of `lu`; of the transpose of a if `trans` is 1, of the
+    conjugate transpose if it is 2.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> factors, pivots, _ = lu(tnp.array([[2.0, 0.0], [0.0, 4.0]]))
+        >>> lu_solve(factors, pivots, tnp.array([[2.0], [4.0]])).tolist()
+        [[1.0], [1.0]]
+    """
+    x, y = system("lu_solve", packed, b)
+    y = conj(y) if trans == 2 else y  # a^H x = b is a^T conj(x) = conj(b)
+    size = x.shape[-1]
+    order = lu_pivots_to_permutation(pivots, size)
+    order = broadcast_to(order, (*y.shape[:-2], size))[..., None]
+    flags: Any = {"left_side": True, "transpose_a": trans != 0}
+    if trans:
+        y = triangular_solve(x, y, **flags)
+        y = triangular_solve(x, y, lower=True, unit_diagonal=True, **flags)
+        y = take_along_axis(y, argsort(order, -2), -2)
+        return conj(y) if trans == 2 else y
+    y = take_along_axis(y, order, -2)
+    y = triangular_solve(x, y, lower=True, unit_diagonal=True, **flags)
+    return triangular_solve(x, y, **flags)
+
+
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
+    """x of a x = b for square matrices, by `lu`; NaN where a matrix is singular.
+
+    One factorisation serves the solution and its derivatives.
+
+    Raises:
+        ShapeError: if the matrices do not fit.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> solve(tnp.array([[2.0, 0.0], [0.0, 4.0]]), tnp.array([[2.0], [4.0]])).tolist()
+        [[1.0], [1.0]]
+    """
+    x, y = system("solve", a, b)
+    found: Array = _solve(x, y, False)
+    return found
+
+
+def _solve_of(a: Array, b: Array, transposed: bool) -> Array:
+    packed, pivots = factors(a)
+    operands, flags = (packed, pivots, turned(b)), "T" if transposed else "N"
+    x, _ = routine("getrs", operands, turned_of(b), info_of(b), flags=flags)
+    return valid(turned(x), (diagonal(packed, 0, -2, -1) == 0).any(-1))
+
+
+_solve = custom_jvp(jit(_solve_of, static_argnums=(2,)), nondiff_argnums=(2,))
+
+
+def _solve_jvp(transposed: bool, primals: Pair, tangents: Any) -> Any:
+    a, b = primals
+    da, db = tangents
+    x = _solve(a, b, transposed)
+    change = db
+    if not is_zero(da):
+        moved = matmul(turned(da) if transposed else da, x)
+        change = -moved if is_zero(db) else db - moved
+    return x, None if is_zero(change) else _solve(a, change, transposed)
+
+
+def _solve_transpose(transposed: bool, ct: Array, a: Array, b: None) -> Any:
+    return None, _solve(a, ct, not transposed)
+
+
+_solve.defjvp(_solve_jvp, symbolic_zeros=True)
+_solve.deftranspose(_solve_transpose)
+
+
+# Cholesky and QR.
+
+
+def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
+    """The lower triangle L of L L^H = x, for positive definite hermitian x; NaN for others.
+
+    Unless `symmetrize_input`, only the lower triangle is read.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> cholesky(tnp.array([[4.0, 2.0], [2.0, 2.0]])).tolist()
+        [[2.0, 0.0], [1.0, 1.0]]
+    """
+    x = matrices("cholesky", x, square=True)
+    found: Array = _cholesky((x + adjoint(x)) / 2 if symmetrize_input else x)
+    return found
+
+
+def _cholesky_of(a: Array) -> Array:
+    factor, info = routine("potrf", (turned(a),), (a.shape, a.dtype), info_of(a))
+    return valid(tril(turned(factor)), info)
+
+
+_cholesky = custom_jvp(jit(_cholesky_of))
+
+
+def _cholesky_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
+    (a,), (da,) = primals, tangents
+    factor = _cholesky(a)
+    inner = triangular_solve(factor, da, left_side=True, lower=True)
+    inner = adjoint(triangular_solve(factor, adjoint(inner), left_side=True, lower=True))
+    half = tril(inner) - inner * (eye(a.shape[-1], dtype=a.dtype) / 2)
+    return factor, matmul(factor, half)
+
+
+_cholesky.defjvp(_cholesky_jvp)
+
+
+def qr(x: ArrayLike, *, full_matrices: bool = True) -> Pair:
+    """Q and R of x = Q R; the columns of Q are orthonormal, R is an upper triangle.
+
+    With `full_matrices` Q is square; else it has as many columns as R has rows, the smaller size.
+
+    Raises:
+        GradientError: for derivatives of a square Q of a matrix with more rows than columns.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> q, r = qr(tnp.ones((3, 2)), full_matrices=False)
+        >>> q.shape, r.shape
+        ((3, 2), (2, 2))
+    """
+    x = matrices("qr", x)
+    complete = full_matrices and x.shape[-2] > x.shape[-1]
+    found: Pair = _qr(x, complete)
+    return found
+
+
+def _qr_of(a: Array, complete: bool) -> Pair:
+    *batch, rows, columns = a.shape
+    size = min(rows, columns)
+    kinds = turned_of(a), ((*batch, size), a.dtype), info_of(a)
+    packed, scales, _ = routine("geqrf", (turned(a),), *kinds)
+    height = rows if complete else size
+    lines = packed[..., :size, :]
+    lines = pad(lines, [(0, 0)] * len(batch) + [(0, height - size), (0, 0)])
+    q, _ = routine("orgqr", (scales, lines), (lines.shape, a.dtype), info_of(a))
+    return turned(q), triu(turned(packed)[..., :height, :])
+
+
+_qr = custom_jvp(jit(_qr_of, static_argnums=(1,)), nondiff_argnums=(1,))
+
+
+def _qr_jvp(complete: bool, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Pair, Pair]:
+    (a,), (da,) = primals, tangents
+    if complete:
+        raise GradientError(
+            "qr with a square Q has no derivative: its last columns are not determined",
+            got=str(a.shape),
+            hint="full_matrices=False, or mode='reduced'",
+        )
+    q, r = _qr(a, complete)
+    size = q.shape[-1]
+    dq, dr = _reduced(q, r[..., :size], da[..., :size])
+    if a.shape[-1] > size:  # what is right of the square part follows from Q
+        rest = matmul(adjoint(dq), a[..., size:]) + matmul(adjoint(q), da[..., size:])
+        dr = concatenate([dr, rest], -1)
+    return (q, r), (dq, dr)
+
+
+def _reduced(q: Array, r: Array, da: Array) -> Pair:
+    """The tangents of a Q with as many columns as the matrix, and of a square R."""
+    moved = triangular_solve(r, da)
+    inner = matmul(adjoint(q), moved)
+    below = tril(inner, -1)
+    turn = below - adjoint(below)
+    if q.dtype in COMPLEXES:  # the diagonal of R is kept real
+        turn = turn + eye(inner.shape[-1], dtype=q.dtype) * (inner - real(inner))
+    return matmul(q, turn - inner) + moved, matmul(inner - turn, r)
+
+
+_qr.defjvp(_qr_jvp)

@@ -1,0 +1,211 @@
+"""Reductions of what is not NaN: sums, extremes, means, and where the extremes are."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tfn.array import Array, ArrayLike, Axes
+from tfn.dtypes import FLOATS, DType, DTypeLike, highest, lowest, part
+from tfn.eager.operands import apply, array_of, some_axes
+from tfn.numpy import reductions
+from tfn.numpy.cumulative import cumprod, cumsum
+from tfn.trace import build
+from tfn.trace.build import accumulator, cast, eq, expand, full_like, reshape, unary
+from tfn.trace.build import where as choose
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+Numbers = tuple[int, ...]
+
+
+def nansum(
+    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Array:
+    """The sum of what is not NaN.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nansum(tnp.array([1.0, float("nan"), 3.0])).item()
+        4.0
+    """
+    return reductions.sum(_instead_of_nan("nansum", x, 0), axis, dtype, keepdims)
+
+
+def nanprod(
+    x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
+) -> Array:
+    """The product of what is not NaN.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanprod(tnp.array([2.0, float("nan"), 3.0])).item()
+        6.0
+    """
+    return reductions.prod(_instead_of_nan("nanprod", x, 1), axis, dtype, keepdims)
+
+
+def nanmax(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The largest of what is not NaN; NaN if nothing is left.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanmax(tnp.array([1.0, float("nan")])).item()
+        1.0
+    """
+    return _nan_extreme("nanmax", Op.MAX, x, axis, keepdims)
+
+
+def nanmin(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The smallest of what is not NaN; NaN if nothing is left.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanmin(tnp.array([1.0, float("nan")])).item()
+        1.0
+    """
+    return _nan_extreme("nanmin", Op.MIN, x, axis, keepdims)
+
+
+def nanmean(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
+    """The mean of what is not NaN.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanmean(tnp.array([1.0, float("nan"), 3.0])).item()
+        2.0
+    """
+    x = array_of("nanmean", x)
+    return reductions.mean(x, axis, keepdims=keepdims, where=apply(_is_number, (x,)))
+
+
+def nanvar(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Array:
+    """The variance of what is not NaN.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanvar(tnp.array([1.0, float("nan"), 5.0])).item()
+        4.0
+    """
+    x = array_of("nanvar", x)
+    kind, axes = reductions.mean_dtype(x, None), some_axes("nanvar", axis, x.ndim)
+    return apply(_nanvar, (x,), axes, kind, ddof, bool(keepdims))
+
+
+def _nanvar(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
+    wide = accumulator(dtype)
+    x = cast(x, wide)
+    number = eq(x, x)
+    x = choose(number, x, full_like(x, 0))
+    count = build.add_up(cast(number, wide), axes, True)
+    mean = build.add_up(x, axes, True) / count
+    away = choose(number, x - expand(mean, x.shape), full_like(x, 0))
+    total = build.add_up(reductions.squared(away), axes, True) / build.real(count - less)
+    shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
+    return cast(total if keepdims else reshape(total, shape), part(dtype))
+
+
+def nanstd(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Array:
+    """The standard deviation of what is not NaN.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanstd(tnp.array([1.0, float("nan"), 3.0])).item()
+        1.0
+    """
+    x = array_of("nanstd", x)
+    kind, axes = reductions.mean_dtype(x, None), some_axes("nanstd", axis, x.ndim)
+    return apply(_nanstd, (x,), axes, kind, ddof, bool(keepdims))
+
+
+def _nanstd(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
+    return unary(Op.SQRT, _nanvar(x, axes, dtype, less, keepdims))
+
+
+def _is_number(x: UOp) -> UOp:
+    return eq(x, x)
+
+
+def _instead_of_nan(name: str, x: ArrayLike, value: float) -> Array:
+    return apply(_replaced, (array_of(name, x),), value)
+
+
+def _replaced(x: UOp, value: float) -> UOp:
+    return choose(eq(x, x), x, full_like(x, value))
+
+
+def _nan_extreme(name: str, op: Op, x: ArrayLike, axis: Axes, keepdims: bool) -> Array:
+    x = array_of(name, x)
+    axes = some_axes(name, axis, x.ndim)
+    reductions.not_empty(name, x, axes, "check the shape first")
+    return apply(_extreme_number, (x,), op, axes, bool(keepdims), weak=x.weak_type)
+
+
+def _extreme_number(x: UOp, op: Op, axes: Numbers, keepdims: bool) -> UOp:
+    worst = lowest(x.dtype) if op is Op.MAX else highest(x.dtype)
+    out = build.reduce(choose(eq(x, x), x, full_like(x, worst)), op, axes, keepdims)
+    if x.dtype not in FLOATS:
+        return out
+    some = build.reduce(eq(x, x), Op.MAX, axes, keepdims)
+    return choose(some, out, full_like(out, math.nan))
+
+
+def nancumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
+    """The running sums, in which NaN counts as 0.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nancumsum(tnp.array([2.0, float("nan"), 3.0]))
+        Array([2., 2., 5.], dtype=float32)
+    """
+    return cumsum(_instead_of_nan("nancumsum", x, 0), axis, dtype)
+
+
+def nancumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
+    """The running products, in which NaN counts as 1.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nancumprod(tnp.array([2.0, float("nan"), 3.0]))
+        Array([2., 2., 6.], dtype=float32)
+    """
+    return cumprod(_instead_of_nan("nancumprod", x, 1), axis, dtype)
+
+
+def nanargmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The first index of the largest of what is not NaN; -1 if nothing is left.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanargmax(tnp.array([1.0, float("nan"), 2.0])).item()
+        2
+    """
+    return _nan_place("nanargmax", x, axis, keepdims)
+
+
+def nanargmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The first index of the smallest of what is not NaN; -1 if nothing is left.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nanargmin(tnp.array([float("nan"), 1.0, 2.0])).item()
+        1
+    """
+    return _nan_place("nanargmin", x, axis, keepdims)
+
+
+def _nan_place(name: str, x: ArrayLike, axis: int | None, keepdims: bool) -> Array:
+    x = array_of(name, x)
+    if x.dtype not in FLOATS:
+        find: Any = reductions.argmax if name == "nanargmax" else reductions.argmin
+        return find(x, axis, keepdims)  # type: ignore[no-any-return]
+    worst, find = (
+        (-math.inf, reductions.argmax) if name == "nanargmax" else (math.inf, reductions.argmin)
+    )
+    place = find(_instead_of_nan(name, x, worst), axis, keepdims)
+    some = reductions.any(apply(_is_number, (x,)), axis, keepdims)
+    return apply(_or_nowhere, (some, place))
+
+
+def _or_nowhere(some: UOp, place: UOp) -> UOp:
+    return choose(some, place, full_like(place, -1))

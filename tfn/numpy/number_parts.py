@@ -1,0 +1,323 @@
+"""Numbers taken apart: the bits and neighbours of floats, divisors of integers, bits in bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import BOOL, FLOATS, INT32, INTEGERS, DType, finfo
+from tfn.eager.operands import apply, array_of, inexact, need, one_axis, together
+from tfn.errors import ArgumentError
+from tfn.numpy.arithmetic import abs as magnitude
+from tfn.numpy.arithmetic import composed, floor_divide
+from tfn.numpy.elementary import exp2
+from tfn.numpy.logic import isfinite, truth, where
+from tfn.numpy.rounding import trunc
+from tfn.trace import build
+from tfn.trace.argument import Param
+from tfn.trace.build import bitcast, cast, eq, full_like, ne, reshape, unary
+from tfn.trace.build import where as choose
+from tfn.trace.jaxpr import function, param
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+Pair = tuple[Array, Array]
+
+
+def heaviside(x: ArrayLike, at_zero: ArrayLike, /) -> Array:
+    """0 below zero, 1 above, `at_zero` at zero.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> heaviside(tnp.array([-1.0, 0.0, 2.0]), 0.5)
+        Array([0. , 0.5, 1. ], dtype=float32)
+    """
+    return composed(_heaviside, "heaviside", x, at_zero, floating=True)
+
+
+def _heaviside(x: UOp, at_zero: UOp) -> UOp:
+    zero = full_like(x, 0)
+    step = choose(eq(x, zero), at_zero, cast(zero < x, x.dtype))
+    return choose(ne(x, x), x, step)
+
+
+def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The neighbour of x among the floats of its dtype, in the direction of y.
+
+    Example:
+        >>> float(nextafter(1.0, 2.0)) - 1.0
+        1.1920928955078125e-07
+    """
+    return composed(neighbour, "nextafter", x, y, floating=True)
+
+
+def neighbour(x: UOp, y: UOp) -> UOp:
+    """The float beside each x on the side of y."""
+    # Floats of one sign are in the order of their bits; next to zero is the smallest number.
+    integer = np.dtype(f"int{8 * x.dtype.itemsize}")
+    bits, zero = bitcast(x, integer), full_like(x, 0)
+    up = x < y
+    away = ~(up ^ (zero < x))
+    moved = choose(away, bits + 1, bits - 1)
+    sign = full_like(bits, np.iinfo(integer).min)
+    tiny = choose(up, full_like(bits, 1), sign | 1)
+    found = bitcast(choose(eq(x, zero), tiny, moved), x.dtype)
+    return choose(ne(x, x) | ne(y, y), x + y, choose(eq(x, y), y, found))
+
+
+def spacing(x: ArrayLike, /) -> Array:
+    """How far the next float away from zero is; negative for negative numbers.
+
+    Example:
+        >>> spacing(1.0).item() == 2**-23
+        True
+    """
+    return composed(_spacing, "spacing", x, floating=True)
+
+
+def _spacing(x: UOp) -> UOp:
+    end = choose(x < 0, full_like(x, -np.inf), full_like(x, np.inf))
+    infinite = eq(unary(Op.ABS, x), full_like(x, np.inf))
+    return choose(infinite, full_like(x, np.nan), neighbour(x, end) - x)
+
+
+def frexp(x: ArrayLike, /) -> Pair:
+    """The mantissa, at least 0.5 and below 1, and the exponent of 2.
+
+    Example:
+        >>> [y.tolist() for y in frexp(6.0)]
+        [0.75, 3]
+    """
+    x = array_of("frexp", x)
+    dtype = inexact((x.dtype, False))[0]
+    need("frexp", dtype, FLOATS, "real numbers")
+    return apply(_mantissa, (x,), dtype), apply(_exponent, (x,), dtype)
+
+
+def _scaled(x: UOp) -> tuple[UOp, UOp]:
+    """The number as a normal one, and by which exponent it was enlarged for that."""
+    limits = finfo(x.dtype)
+    small = unary(Op.ABS, x) < full_like(x, float(limits.smallest_normal))
+    lift = int(limits.nmant) + 2
+    by = choose(small, full_like(x, 2.0**lift), full_like(x, 1))
+    none = const_like(x, 0)
+    return x * by, choose(small, const_like(x, lift), none)
+
+
+def const_like(x: UOp, value: int) -> UOp:
+    """An int32 constant of the shape of `x`."""
+    return full_like(build.zeros(x.shape, INT32), value)
+
+
+def _exponent(x: UOp, dtype: DType) -> UOp:
+    x = cast(x, dtype)
+    normal, lifted = _scaled(x)
+    limits = finfo(dtype)
+    integer = np.dtype(f"int{8 * dtype.itemsize}")
+    bits = bitcast(normal, integer) >> int(limits.nmant)
+    field = cast(bits & ((1 << int(limits.nexp)) - 1), INT32)
+    plain = field - (1 << (int(limits.nexp) - 1)) + 2 - lifted
+    special = eq(x, full_like(x, 0)) | ~(unary(Op.ABS, x) < full_like(x, np.inf))
+    return choose(special, const_like(x, 0), plain)
+
+
+def _mantissa(x: UOp, dtype: DType) -> UOp:
+    x = cast(x, dtype)
+    normal, _ = _scaled(x)
+    limits = finfo(dtype)
+    width = 8 * dtype.itemsize
+    integer = np.dtype(f"int{width}")
+    keep = (1 << int(limits.nmant)) - 1 - (1 << (width - 1))  # the sign and the mantissa
+    half = ((1 << (int(limits.nexp) - 1)) - 2) << int(limits.nmant)
+    bits = bitcast(normal, integer)
+    found = bitcast((bits & keep) | half, dtype)
+    special = eq(x, full_like(x, 0)) | ~(unary(Op.ABS, x) < full_like(x, np.inf))
+    return choose(special, x, found)
+
+
+def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 times 2 to the power x2, an integer.
+
+    Raises:
+        DTypeError: unless `x2` holds integers.
+
+    Example:
+        >>> ldexp(0.75, 3).item()
+        6.0
+    """
+    exponent = array_of("ldexp", x2)
+    need("ldexp", exponent.dtype, INTEGERS, "integer exponents")
+    x = array_of("ldexp", x1)
+    dtype = inexact((x.dtype, False))[0]
+    low = floor_divide(exponent, 2)  # in two steps, since 2 to the power may be infinite
+    return x.astype(dtype) * exp2(low.astype(dtype)) * exp2((exponent - low).astype(dtype))
+
+
+def modf(x: ArrayLike, /) -> Pair:
+    """The fraction and the whole part, both with the sign of x.
+
+    Example:
+        >>> [y.tolist() for y in modf(-2.5)]
+        [-0.5, -2.0]
+    """
+    x = array_of("modf", x)
+    x = x.astype(inexact((x.dtype, False))[0])
+    whole = trunc(x)
+    fraction = where(isfinite(x), x - whole, where(x == x, 0, x))
+    return copysigned(fraction, x), whole
+
+
+def copysigned(size: Array, sign: Array) -> Array:
+    """The size with the sign of another number."""
+    return composed(_copysigned, "copysign", size, sign)
+
+
+def _copysigned(size: UOp, sign: UOp) -> UOp:
+    integer = np.dtype(f"int{8 * size.dtype.itemsize}")
+    size = unary(Op.ABS, size)
+    return choose(bitcast(sign, integer) < 0, -size, size)
+
+
+def gcd(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The greatest common divisor of integers; gcd(0, 0) is 0.
+
+    Raises:
+        DTypeError: unless both hold integers.
+
+    Source: Euclid, Elements, book VII, propositions 1 and 2.
+
+    Example:
+        >>> gcd(12, 18).item()
+        6
+    """
+    (x, y), dtype, _ = together("gcd", x1, x2)
+    need("gcd", dtype, INTEGERS, "integers")
+    return composed(_gcd, "gcd", magnitude(x), magnitude(y))
+
+
+def _gcd(x: UOp, y: UOp) -> UOp:
+    params = (Param(0, x.shape, x.dtype), Param(1, x.shape, x.dtype))
+    a, b = map(param, params)
+    zero = full_like(b, 0)
+    more = build.reduce(ne(b, zero), Op.MAX, tuple(range(b.ndim)), False)
+    rest = choose(eq(b, zero), zero, a % choose(eq(b, zero), full_like(b, 1), b))
+    body = function([choose(eq(b, zero), a, b), rest], params)
+    return build.repeat_while(function([more], params), body, [], [], [x, y])[0]
+
+
+def lcm(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The least common multiple of integers; 0 if one of them is 0.
+
+    Example:
+        >>> lcm(4, 6).item()
+        12
+    """
+    x, y = array_of("lcm", x1), array_of("lcm", x2)
+    divisor = gcd(x, y)
+    whole = floor_divide(magnitude(x), where(divisor == 0, 1, divisor))
+    return magnitude(whole * y)
+
+
+def bitwise_count(x: ArrayLike, /) -> Array:
+    """How many bits of the size of an integer are set, as uint8.
+
+    Source: H. S. Warren, "Hacker's Delight", 2nd edition, 5-1.
+
+    Example:
+        >>> bitwise_count(0b1011).item()
+        3
+    """
+    x = array_of("bitwise_count", x)
+    need("bitwise_count", x.dtype, INTEGERS | {BOOL}, "integers")
+    if x.dtype == BOOL:
+        return x.astype("uint8")
+    return apply(_population, (magnitude(x),))
+
+
+def _population(x: UOp) -> UOp:
+    width = 8 * x.dtype.itemsize
+    u = bitcast(x, np.dtype(f"uint{width}"))
+
+    def mask(byte: int) -> int:
+        return int.from_bytes(bytes([byte]) * x.dtype.itemsize, "little")
+
+    u = u - ((u >> 1) & mask(0x55))
+    u = (u & mask(0x33)) + ((u >> 2) & mask(0x33))
+    u = (u + (u >> 4)) & mask(0x0F)
+    total = cast(u & 0xFF, np.dtype("uint8"))
+    for byte in range(1, x.dtype.itemsize):
+        total = total + cast((u >> (8 * byte)) & 0xFF, np.dtype("uint8"))
+    return total
+
+
+def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
+    """Eight truths along an axis in each byte, filled up with zeros.
+
+    Raises:
+        DTypeError: unless `a` holds booleans or integers.
+        ArgumentError: unless `bitorder` is "big" or "little".
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> packbits(tnp.array([1, 0, 1])).tolist()
+        [160]
+    """
+    a, at = _bits("packbits", a, axis, bitorder, INTEGERS | {BOOL})
+    return apply(_packed, (a,), at, bitorder == "little")
+
+
+def _bits(
+    name: str, a: ArrayLike, axis: int | None, order: str, allowed: frozenset[DType]
+) -> tuple[Array, int]:
+    if order not in ("big", "little"):
+        raise ArgumentError(f"{name} needs bitorder 'big' or 'little'", got=repr(order))
+    a = array_of(name, a)
+    need(name, a.dtype, allowed, "booleans or integers")
+    if axis is None:
+        return a.reshape(a.size), 0
+    return a, one_axis(name, axis, a.ndim)
+
+
+def _packed(a: UOp, axis: int, little: bool) -> UOp:
+    byte = np.dtype("uint8")
+    line = cast(truth(build.moveaxis(a, axis, a.ndim - 1)), byte)
+    missing = -line.shape[-1] % 8
+    zeros = (0,) * (line.ndim - 1)
+    line = build.pad(line, (*zeros, 0), (*zeros, missing))
+    groups = reshape(line, (*line.shape[:-1], line.shape[-1] // 8, 8))
+    place = build.iota(groups.shape, groups.ndim - 1, byte)
+    shift = place if little else full_like(place, 7) - place
+    return build.moveaxis(build.add_up(groups << shift, (groups.ndim - 1,)), a.ndim - 1, axis)
+
+
+def unpackbits(
+    a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Array:
+    """The bits of bytes, along an axis; the first `count` of them, or all but the last -`count`.
+
+    Raises:
+        DTypeError: unless `a` holds uint8.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> unpackbits(tnp.array([5], "uint8"), count=8).tolist()
+        [0, 0, 0, 0, 0, 1, 0, 1]
+    """
+    a, at = _bits("unpackbits", a, axis, bitorder, frozenset({np.dtype("uint8")}))
+    size = 8 * a.shape[at]
+    wanted = size if count is None else count if count >= 0 else max(size + count, 0)
+    return apply(_unpacked, (a,), at, wanted, bitorder == "little")
+
+
+def _unpacked(a: UOp, axis: int, count: int, little: bool) -> UOp:
+    line = build.moveaxis(a, axis, a.ndim - 1)
+    shape = (*line.shape, 8)
+    place = build.iota(shape, line.ndim, line.dtype)
+    shift = place if little else full_like(place, 7) - place
+    bits = (build.broadcast_in_dim(line, shape, range(line.ndim)) >> shift) & 1
+    bits = reshape(bits, (*line.shape[:-1], 8 * line.shape[-1]))
+    zeros = (0,) * (bits.ndim - 1)
+    keep = min(count, bits.shape[-1])
+    bits = build.shrink(bits, (*zeros, 0), (*bits.shape[:-1], keep))
+    bits = build.pad(bits, (*zeros, 0), (*zeros, count - keep))
+    return build.moveaxis(bits, a.ndim - 1, axis)

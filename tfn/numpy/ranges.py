@@ -1,0 +1,209 @@
+"""Numbers in a row: counted, evenly spaced, evenly spaced in their logarithms."""
+
+from __future__ import annotations
+
+import math
+from operator import index as as_index
+from typing import Any
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import (
+    COMPLEXES,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    INEXACT,
+    INT32,
+    DType,
+    DTypeLike,
+    canonical,
+    promote,
+)
+from tfn.dtypes import part as part_of
+from tfn.eager.operands import (
+    apply,
+    broadcast_shape,
+    fit,
+    inexact,
+    numbers_as,
+    together,
+    type_of,
+    values_of,
+)
+from tfn.errors import ArgumentError
+from tfn.numpy.creation import astype, make, on_device
+from tfn.trace import build
+from tfn.trace.build import cast, iota, moveaxis
+from tfn.trace.build import where as choose
+from tfn.trace.op import Op, Shape
+from tfn.trace.uop import UOp
+
+
+def arange(
+    start: Any,
+    stop: Any = None,
+    step: Any = None,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Any = None,
+) -> Array:
+    """start, start + step, ... below stop; ``arange(n)`` counts from 0.
+
+    Raises:
+        ArgumentError: if the step is zero, or an argument is not known.
+
+    Example:
+        >>> arange(2, 8, 3)
+        Array([2, 5], dtype=int32)
+    """
+    on_device("arange", device)
+    if stop is None:
+        start, stop = 0, start
+    first, last, by = (_number("arange", v) for v in (start, stop, 1 if step is None else step))
+    if by == 0:
+        raise ArgumentError("arange needs a step that is not zero")
+    size = max(math.ceil((last - first) / by), 0)
+    whole = all(isinstance(v, int) for v in (first, last, by))
+    given = [v.dtype for v in (start, stop, step) if isinstance(v, (Array, np.generic, np.ndarray))]
+    kind = FLOAT32 if not whole else INT32
+    if dtype is not None:
+        kind = canonical(dtype)
+    elif given:
+        kind = np.result_type(*given) if whole else next((d for d in given if d in FLOATS), FLOAT32)
+    return make(_arange, size, first, by, kind)
+
+
+def _number(name: str, value: Any) -> Any:
+    """A known number as Python's int or float."""
+    if isinstance(value, (Array, np.generic, np.ndarray)):
+        value = value.item()
+    if not isinstance(value, (int, float)):
+        raise ArgumentError(f"{name} needs numbers", got=repr(value)[:80])
+    return int(value) if isinstance(value, bool) else value
+
+
+def _arange(size: int, first: Any, by: Any, dtype: DType) -> UOp:
+    if dtype in INEXACT:  # counted in 64 bits, so that long ranges do not drift
+        line = iota((size,), 0, FLOAT64) * float(by) + float(first)
+        return cast(line, dtype)
+    line = iota((size,), 0, dtype if dtype.itemsize >= 4 else INT32)
+    line = line * by if by != 1 else line
+    return cast(line + first if first else line, dtype)
+
+
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+    *,
+    device: Any = None,
+) -> Any:
+    """`num` evenly spaced numbers from `start` to `stop`; with `retstep`, also their distance.
+
+    Example:
+        >>> linspace(0, 1, 5)
+        Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    """
+    on_device("linspace", device)
+    count = as_index(num)
+    if count < 0:
+        raise ArgumentError("linspace needs a number of samples that is not negative", got=str(num))
+    given = values_of("linspace", start, stop)
+    wide = [] if dtype is None else [(canonical(dtype), False)]
+    kind = inexact(promote((*map(type_of, given), *wide)))[0]
+    operands = numbers_as(given, kind)
+    shape = broadcast_shape("linspace", *[x.shape for x in operands])
+    wanted = kind if dtype is None else canonical(dtype)
+    line = apply(_linspace, operands, count, bool(endpoint), kind, wanted, shape, axis)
+    if not retstep:
+        return line
+    return line, apply(_distance, operands, max(count - bool(endpoint), 0), kind, shape)
+
+
+def _distance(start: UOp, stop: UOp, parts: int, dtype: DType, shape: Shape) -> UOp:
+    start, stop = fit(start, dtype, shape), fit(stop, dtype, shape)
+    return (stop - start) / (parts if parts else math.nan)
+
+
+def _linspace(
+    start: UOp,
+    stop: UOp,
+    count: int,
+    endpoint: bool,
+    dtype: DType,
+    wanted: DType,
+    shape: Shape,
+    axis: int,
+) -> UOp:
+    sizes = (count, *shape)
+    parts = max(count - endpoint, 1)
+    kind = dtype if dtype == FLOAT64 or dtype in COMPLEXES else FLOAT32
+    at = iota(sizes, 0, part_of(kind)) / parts
+    low, high = fit(start, kind, sizes), fit(stop, kind, sizes)
+    line = low * cast(1 - at, kind) + high * cast(at, kind)
+    if endpoint and count > 1:
+        line = choose(at < 1, line, high)
+    if wanted not in INEXACT:
+        line = build.unary(Op.FLOOR, line)
+    return cast(moveaxis(line, 0, axis % len(sizes)), wanted)
+
+
+def logspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    base: float = 10.0,
+    dtype: DTypeLike | None = None,
+) -> Array:
+    """Numbers whose logarithms are evenly spaced.
+
+    Example:
+        >>> logspace(0, 2, 3)
+        Array([  1.,  10., 100.], dtype=float32)
+    """
+    exponents = linspace(start, stop, num, endpoint)
+    result = apply(_to_the_power, (exponents,), float(base))
+    return result if dtype is None else astype(result, dtype)
+
+
+def _to_the_power(exponent: UOp, base: float) -> UOp:
+    return UOp(Op.POW, (build.full_like(exponent, base), exponent))
+
+
+def geomspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = 50,
+    endpoint: bool = True,
+    dtype: DTypeLike | None = None,
+    axis: int = 0,
+) -> Array:
+    """Numbers from `start` to `stop`, each the same multiple of the one before it.
+
+    Both ends need the same sign.
+
+    Example:
+        >>> geomspace(1, 8, 4)
+        Array([1., 2., 4., 8.], dtype=float32)
+    """
+    operands, kind, _ = together("geomspace", start, stop, floating=True)
+    shape = broadcast_shape("geomspace", *[x.shape for x in operands])
+    steps = linspace(0, 1, num, endpoint, dtype=kind)
+    result = apply(_geometric, (*operands, steps), kind, shape, axis)
+    return result if dtype is None else astype(result, dtype)
+
+
+def _geometric(start: UOp, stop: UOp, part: UOp, dtype: DType, shape: Shape, axis: int) -> UOp:
+    sizes = (part.size, *shape)
+    low, high = fit(start, dtype, sizes), fit(stop, dtype, sizes)
+    at = build.broadcast_in_dim(part, sizes, (0,))
+    line = low * UOp(Op.POW, (high / low, at))
+    line = choose(build.eq(at, build.full_like(at, 1)), high, line)  # the ends are exact
+    return moveaxis(line, 0, axis % len(sizes))

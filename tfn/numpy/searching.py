@@ -1,0 +1,150 @@
+"""Where and which: the places of elements, and elements picked by a mask.
+
+Results whose size depends on values: outside of traced functions the size is found; inside,
+`size` must say it, and the places that are left over are filled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import INT32
+from tfn.eager.operands import apply, array_of, one_axis
+from tfn.errors import ShapeError
+from tfn.numpy.indexing import getitem
+from tfn.numpy.logic import truth, where
+from tfn.trace import build
+from tfn.trace.build import iota, reshape
+from tfn.trace.uop import UOp
+
+
+def flatnonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> Array:
+    """The flat indices of the elements that are not zero.
+
+    With `size` there are so many: the first ones, then `fill_value`.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> flatnonzero(tnp.array([0, 5, 0, 7]))
+        Array([1, 3], dtype=int32)
+    """
+    x = array_of("flatnonzero", x)
+    if size is None:
+        return array_of("flatnonzero", np.flatnonzero(np.asarray(x)).astype(np.int32))
+    return apply(_places, (x,), size, fill_value)
+
+
+def _places(x: UOp, size: int, fill: int) -> UOp:
+    count = x.size
+    test = truth(reshape(x, (count,)))
+    places = build.where(test, iota((count,), 0), build.full_like(iota((count,), 0), count))
+    (ordered,) = build.sort([places]) if count else (places,)
+    ordered = build.shrink(ordered, (0,), (min(size, count),))
+    ordered = build.pad(
+        ordered, (0,), (max(size - count, 0),), value=build.zeros((), INT32) + count
+    )
+    return build.where(ordered < count, ordered, build.full_like(ordered, fill))
+
+
+def nonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> tuple[Array, ...]:
+    """The indices of what is not zero, one vector for each axis; see `flatnonzero`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> nonzero(tnp.array([0, 3, 0, 4]))
+        (Array([1, 3], dtype=int32),)
+        >>> nonzero(tnp.array([0, 3, 0, 4]), size=3, fill_value=-1)
+        (Array([ 1,  3, -1], dtype=int32),)
+    """
+    x = array_of("nonzero", x)
+    if not x.ndim:
+        raise ShapeError("nonzero needs an array with an axis", hint="atleast_1d gives it one")
+    if size is None:
+        found = np.nonzero(np.asarray(x))
+        return tuple(array_of("nonzero", line.astype(np.int32)) for line in found)
+    flat = flatnonzero(x, size=size, fill_value=-1)
+    return tuple(apply(_coordinate, (flat,), x.shape, axis, fill_value) for axis in range(x.ndim))
+
+
+def _coordinate(flat: UOp, shape: tuple[int, ...], axis: int, fill: int) -> UOp:
+    step = int(np.prod(shape[axis + 1 :], dtype=np.int64))
+    place = (flat // max(step, 1)) % max(shape[axis], 1)
+    return build.where(flat < 0, build.full_like(flat, fill), place)
+
+
+def argwhere(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> Array:
+    """The indices of the elements that are not zero, as rows; see `flatnonzero`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> argwhere(tnp.array([[0, 1], [1, 0]])).tolist()
+        [[0, 1], [1, 0]]
+    """
+    x = array_of("argwhere", x)
+    if size is None:
+        return array_of("argwhere", np.argwhere(np.asarray(x)).astype(np.int32))
+    lines = nonzero(x, size=size, fill_value=fill_value)
+    return apply(_rows, lines)
+
+
+def _rows(*lines: UOp) -> UOp:
+    return build.concat([reshape(line, (*line.shape, 1)) for line in lines], 1)
+
+
+def compress(
+    condition: ArrayLike,
+    a: ArrayLike,
+    axis: int | None = None,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike = 0,
+) -> Array:
+    """The slices along an axis, or elements of the flat array, where a condition holds.
+
+    With `size` there are so many: the first ones, then `fill_value`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> compress(tnp.array([True, False, True]), tnp.array([1, 2, 3]))
+        Array([1, 3], dtype=int32)
+    """
+    a = array_of("compress", a)
+    if axis is None:
+        a, axis = a.reshape(a.size), 0
+    axis = one_axis("compress", axis, a.ndim)
+    mask = array_of("compress", condition)
+    if mask.ndim != 1 or mask.size > a.shape[axis]:
+        raise ShapeError(
+            "compress needs a vector of conditions no longer than the axis",
+            got=f"{mask.shape} for axis {axis} of {a.shape}",
+        )
+    return picked(a, flatnonzero(mask, size=size, fill_value=-1), axis, fill_value)
+
+
+def picked(a: Array, places: Array, axis: int, fill_value: ArrayLike) -> Array:
+    """Slices along an axis at places, and `fill_value` where a place is negative."""
+    if not a.shape[axis]:  # nothing can be taken: all of it is filled
+        shape = (*a.shape[:axis], places.size, *a.shape[axis + 1 :])
+        fill = array_of("fill_value", fill_value).astype(a.dtype)
+        return apply(build.broadcast_to, (fill,), shape)
+    taken = getitem(a, (slice(None),) * axis + (places,), mode="clip")
+    thin = (places.size,) + (1,) * (a.ndim - axis - 1)
+    return where(places.reshape(thin) < 0, fill_value, taken).astype(a.dtype)
+
+
+def extract(
+    condition: ArrayLike, x: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
+) -> Array:
+    """The elements of the flat array where a condition of the same size holds; see `compress`.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> extract(tnp.array([True, False, True]), tnp.array([1, 2, 3]))
+        Array([1, 3], dtype=int32)
+    """
+    mask = array_of("extract", condition)
+    return compress(mask.reshape(mask.size), x, size=size, fill_value=fill_value)

@@ -1,0 +1,282 @@
+"""Numbers of events: poisson, binomial, multinomial."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tfn import dtypes
+from tfn import numpy as tnp
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import FLOAT32, FLOATS, INT32, INTEGERS, DType, DTypeLike
+from tfn.eager.operands import array_of, broadcast_shape, scalar_kind
+from tfn.errors import DTypeError, ShapeError
+from tfn.lax.elementary import lgamma, log, log1p
+from tfn.lax.loops import scan, while_loop
+from tfn.random.distributions import ShapeLike, floating, parameters, uniform
+from tfn.random.keys import KeyLike, split, words_of
+from tfn.transforms.jit import jit
+
+SMALL = 10
+"""Below this mean events are counted one by one; above it numbers are drawn and rejected."""
+
+
+def _counted(words: Array, rate: Array) -> Array:
+    """How many uniform numbers can be multiplied before the product is below exp(-rate).
+
+    Source: Knuth, The Art of Computer Programming, volume 2, section 3.4.1.
+    """
+
+    def step(state: Any) -> Any:
+        count, key, product = state
+        key, now = split(key)
+        count = tnp.where(product > -rate, count + 1, count)
+        return count, key, product + log(uniform(now, rate.shape, "float32"))
+
+    first = tnp.zeros(rate.shape, INT32), words, tnp.zeros(rate.shape, FLOAT32)
+    found: Array = while_loop(lambda state: (state[2] > -rate).any(), step, first)[0]
+    return found - 1
+
+
+def _thrown(words: Array, rate: Array) -> Array:
+    """A number under a curve that covers the distribution, drawn until it is under that too.
+
+    Source: Hormann 1993, "The transformed rejection method for generating Poisson random
+    variables".
+    """
+    b = 0.931 + 2.53 * tnp.sqrt(rate)
+    a = -0.059 + 0.02483 * b
+    scale = 1.1239 + 1.1328 / (b - 3.4)
+    sure = 0.9277 - 3.6224 / (b - 2)
+    log_rate = log(rate)
+
+    def step(state: Any) -> Any:
+        found, done, key = state
+        key, of_u, of_v = split(key, 3)
+        u = uniform(of_u, rate.shape, rate.dtype) - 0.5
+        v = uniform(of_v, rate.shape, rate.dtype)
+        us = 0.5 - abs(u)
+        k = tnp.floor((2 * a / us + b) * u + rate + 0.43)
+        covered = log(v * scale / (a / (us * us) + b))
+        wanted = -rate + k * log_rate - lgamma(k + 1)
+        out = (k < 0) | ((us < 0.013) & (v > us))
+        taken = ((us >= 0.07) & (v <= sure)) | (~out & (covered <= wanted))
+        return tnp.where(taken, k, found), done | taken, key
+
+    first = tnp.full(rate.shape, -1, rate.dtype), tnp.zeros(rate.shape, bool), words
+    found: Array = while_loop(lambda state: ~state[1].all(), step, first)[0]
+    return found
+
+
+@partial(jit, static_argnums=2)
+def _poisson(words: Array, rate: Array, kind: DType) -> Array:
+    few = tnp.isnan(rate) | (rate < SMALL)
+    one_by_one = _counted(words, tnp.where(few, rate, 0.0)).astype(kind)
+    found = _thrown(words, tnp.where(few, 1e5, rate)).astype(kind)
+    return tnp.where(rate == 0, 0, tnp.where(few, one_by_one, found)).astype(kind)
+
+
+def poisson(
+    key: KeyLike, lam: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
+    """Integers with the Poisson distribution of mean `lam`.
+
+    Args:
+        shape: of the result; that of lam if None.
+        dtype: int32 if it is not said.
+
+    Raises:
+        DTypeError: unless `dtype` is integer.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bool((poisson(key(0), 3.0, (50,)) >= 0).all())
+        True
+    """
+    kind = INT32 if dtype is None else dtypes.canonical(dtype)
+    if kind not in INTEGERS:
+        raise DTypeError("poisson needs an integer dtype", got=kind.name)
+    words = words_of("poisson", key)
+    (rate,), sizes = parameters("poisson", FLOAT32, shape, lam)
+    out: Array = _poisson(words, tnp.broadcast_to(rate, sizes), kind)
+    return out
+
+
+# Binomial numbers.
+
+_TAIL = (
+    0.0810614667953272,
+    0.0413406959554092,
+    0.0276779256849983,
+    0.02079067210376509,
+    0.0166446911898211,
+    0.0138761288230707,
+    0.0118967099458917,
+    0.0104112652619720,
+    0.00925546218271273,
+    0.00833056343336287,
+)
+
+
+def _stirling(k: Array) -> Array:
+    """log(k!) less Stirling's formula for it; exact below 10."""
+    small = tnp.clip(k, 0.0, 9.0)
+    square = (small + 1) * (small + 1)
+    rest = (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (small + 1)
+    table = tnp.array(_TAIL, k.dtype)
+    return tnp.where(k <= 9, table[tnp.floor(small).astype(INT32)], rest)
+
+
+def _jumped(words: Array, count: Array, p: Array) -> Array:
+    """How many geometric numbers add up to no more than the count."""
+    rate = log1p(-p)
+
+    def step(state: Any) -> Any:
+        number, total, key = state
+        now, key = split(key)
+        number = tnp.where(total <= count, number + 1, number)
+        return number, total + tnp.ceil(log(uniform(now, p.shape, p.dtype)) / rate), key
+
+    zero = tnp.zeros_like(p)
+    found: Array = while_loop(lambda s: (s[1] <= count).any(), step, (zero, zero, words))[0]
+    return found - 1
+
+
+def _covered(words: Array, count: Array, p: Array) -> Array:
+    """A number under a curve that covers the distribution, drawn until it is under that too.
+
+    Source: Hormann 1993, "The generation of binomial random variates", algorithm BTRS.
+    """
+    spread = tnp.sqrt(count * p * (1 - p))
+    b = 1.15 + 2.53 * spread
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    middle = count * p + 0.5
+    sure = 0.92 - 4.2 / b
+    odds = p / (1 - p)
+    scale = (2.83 + 5.1 / b) * spread
+    m = tnp.floor((count + 1) * p)
+
+    def step(state: Any) -> Any:
+        found, done, key = state
+        key, of_u, of_v = split(key, 3)
+        u, v = uniform(of_u, p.shape, p.dtype), uniform(of_v, p.shape, p.dtype)
+        u = u - 0.5
+        us = 0.5 - abs(u)
+        k = tnp.floor((2 * a / us + b) * u + middle)
+        out = (k < 0) | (k > count)
+        wanted = (
+            (m + 0.5) * log((m + 1) / (odds * (count - m + 1)))
+            + (count + 1) * log((count - m + 1) / (count - k + 1))
+            + (k + 0.5) * log(odds * (count - k + 1) / (k + 1))
+            + _stirling(m)
+            + _stirling(count - m)
+            - _stirling(k)
+            - _stirling(count - k)
+        )
+        inside = log(v * scale / (a / (us * us) + b)) <= wanted
+        taken = ((us >= 0.07) & (v <= sure)) | (~out & inside)
+        return tnp.where(taken, k, found), done | taken, key
+
+    first = tnp.full_like(p, -1), tnp.zeros(p.shape, bool), words
+    found: Array = while_loop(lambda state: ~state[1].all(), step, first)[0]
+    return found
+
+
+@partial(jit, static_argnums=3)
+def _binomial(words: Array, count: Array, p: Array, kind: DType) -> Array:
+    """Counts of successes, or of failures where those are fewer."""
+    turned = ~(p < 0.5)
+    rare = tnp.where(turned, 1 - p, p)
+    wrong_count = tnp.isnan(count) | (count < 0)
+    wrong = wrong_count | tnp.isnan(rare) | (rare < 0)
+    endless = tnp.isinf(count)
+    rare = tnp.where(tnp.isnan(rare) | (rare < 0), 0.01, rare)
+    few = wrong_count | (count * rare <= SMALL)
+    count = tnp.floor(count)
+    jumped = _jumped(words, tnp.where(few, count, 0.0), rare)
+    covered = _covered(words, tnp.where(few, 1e4, count), tnp.where(few, 0.5, rare))
+    found = tnp.where(few, jumped, covered).astype(kind)
+    found = tnp.where(turned & ~wrong & ~endless, count.astype(kind) - found, found)
+    found = tnp.where(endless & ~wrong, np.inf, found)
+    return tnp.where(wrong, np.nan, found).astype(kind)
+
+
+def binomial(
+    key: KeyLike,
+    n: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
+    """How many of n trials succeed, each with probability p, as floats; NaN where that is none.
+
+    Args:
+        shape: of the result; that of the parameters, broadcast, if None.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> x = binomial(key(0), 10, 0.3, (50,))
+        >>> bool(((x >= 0) & (x <= 10)).all())
+        True
+    """
+    kind, words = floating("binomial", dtype), words_of("binomial", key)
+    given = FLOAT32 if scalar_kind(p) is not None else array_of("binomial", p).dtype
+    given = given if given in FLOATS else FLOAT32
+    (count, chance), sizes = parameters("binomial", given, shape, n, p)
+    out: Array = _binomial(
+        words, tnp.broadcast_to(count, sizes), tnp.broadcast_to(chance, sizes), kind
+    )
+    return out
+
+
+def multinomial(
+    key: KeyLike,
+    n: ArrayLike,
+    p: ArrayLike,
+    *,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    unroll: int | bool = 1,
+) -> Array:
+    """How many of n trials have each result, which have probabilities p along the last axis.
+
+    Args:
+        shape: of the result, whose last axis is that of p; that of n with it if None.
+        unroll: how many results are drawn in one step of the loop over them.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+        ShapeError: if p has no axis, or `shape` does not fit.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> multinomial(key(0), 9, tnp.array([0.2, 0.3, 0.5])).sum().item()
+        9.0
+    """
+    kind, words = floating("multinomial", dtype), words_of("multinomial", key)
+    chances = array_of("multinomial", p)
+    if not chances.shape:
+        raise ShapeError("multinomial needs probabilities along an axis", got="a scalar")
+    (trials,), _ = parameters("multinomial", kind, None, n)
+    lines = broadcast_shape("multinomial", trials.shape, chances.shape[:-1])
+    full = (*lines, chances.shape[-1])
+    if shape is not None and tuple(np.atleast_1d(shape)) != full:
+        full = broadcast_shape("multinomial", full, tuple(np.atleast_1d(shape)))
+    left = tnp.moveaxis(tnp.broadcast_to(chances.astype(kind), full), -1, 0)
+    total = tnp.flip(tnp.cumsum(tnp.flip(left, 0), 0), 0)
+    shares = left / tnp.where(total == 0, 1, total)
+
+    def step(rest: Array, drawn: Any) -> Any:
+        share, key = drawn
+        count = binomial(key, rest, tnp.clip(share, 0, 1), dtype=kind)
+        return rest - count, count
+
+    keys = split(words, shares.shape[0])
+    first = tnp.broadcast_to(trials, full[:-1])
+    _, counts = scan(step, first, (shares, keys), unroll=unroll)
+    return tnp.moveaxis(counts, 0, -1)

@@ -1,0 +1,297 @@
+"""Gamma numbers, and the distributions that are made of them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from tfn import dtypes
+from tfn import numpy as tnp
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import DTypeLike
+from tfn.eager.operands import a_shape, array_of, scalar_kind
+from tfn.errors import ArgumentError, ShapeError
+from tfn.lax.elementary import exp, log
+from tfn.lax.loops import while_loop
+from tfn.lax.special import random_gamma_grad
+from tfn.random.distributions import (
+    ShapeLike,
+    exponential,
+    floating,
+    normal,
+    parameters,
+    rademacher,
+    uniform,
+)
+from tfn.random.keys import KeyLike, split, words_of
+from tfn.trace.op import Shape
+from tfn.transforms.custom_jvp import custom_jvp
+from tfn.transforms.jit import jit
+from tfn.transforms.vmap import vmap
+
+
+def _one(words: Array, a: Array, logarithm: bool) -> Array:
+    """One gamma number, by rejection; for a < 1 that of a + 1 times a power of a uniform one.
+
+    Source: Marsaglia, Tsang 2000, "A simple method for generating gamma variables".
+    """
+    dtype, one = a.dtype, tnp.ones_like(a)
+    large = a >= 1
+    d = tnp.where(large, a, a + 1) - 1 / 3
+    c = 1 / 3 / tnp.sqrt(d)
+
+    def rejected(state: Any) -> Any:
+        _, square, v, u = state
+        tail = square * 0.5 + d * ((1 - v) + log(v))
+        return (u >= 1 - 0.0331 * (square * square)) & (log(u) >= tail)
+
+    def draw(state: Any) -> Any:
+        key, of_x, of_u = split(state[0], 3)
+
+        def positive(state: Any) -> Any:
+            key, now = split(state[0])
+            x = normal(now, (), dtype)
+            return key, x, 1 + x * c
+
+        _, x, v = while_loop(lambda state: state[2] <= 0, positive, (of_x, 0 * one, -one))
+        return key, x * x, v * v * v, uniform(of_u, (), dtype)
+
+    first, of_power = split(words)
+    _, _, v, _ = while_loop(rejected, draw, (first, 0 * one, one, 2 * one))
+    if logarithm:
+        power = -exponential(of_power, (), dtype)
+        boost = tnp.where(large | (power == 0), 0, power * (1 / a))
+        found: Array = log(d) + log(v) + boost
+    else:
+        boost = tnp.where(large, 1, (1 - uniform(of_power, (), dtype)) ** (1 / a))
+        found = d * v * boost
+    return found
+
+
+@partial(jit, static_argnums=2)
+def _many(words: Array, a: Array, logarithm: bool) -> Array:
+    """A gamma number, with a key of its own, for each element of a."""
+    out: Array = vmap(partial(_one, logarithm=logarithm))(split(words, a.size), a.ravel())
+    return out.reshape(a.shape)
+
+
+@partial(custom_jvp, nondiff_argnums=(2,))
+def _gamma(words: Array, a: Array, logarithm: bool) -> Array:
+    out: Array = _many(words, a, logarithm)
+    return out
+
+
+@_gamma.defjvp
+def _gamma_jvp(logarithm: bool, primals: Any, tangents: Any) -> Any:
+    """The number keeps its place in the distribution while a moves."""
+    (words, a), (_, da) = primals, tangents
+    out = _gamma(words, a, logarithm)
+    if not logarithm:
+        return out, da * random_gamma_grad(a, out)
+    tiny = float(dtypes.finfo(a.dtype).tiny)
+    number = tnp.maximum(exp(out), tiny)
+    return out, da * (random_gamma_grad(a, number) / number)
+
+
+def _drawn(
+    name: str,
+    key: KeyLike,
+    a: ArrayLike,
+    shape: ShapeLike | None,
+    dtype: DTypeLike | None,
+    logarithm: bool,
+) -> Array:
+    kind, words = floating(name, dtype), words_of(name, key)
+    (value,), sizes = parameters(name, kind, shape, a)
+    out: Array = _gamma(words, tnp.broadcast_to(value, sizes), logarithm)
+    return out
+
+
+def gamma(
+    key: KeyLike, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
+    """Floats with the gamma distribution of shape parameter a, and scale 1.
+
+    They have a derivative by a: that of the number that keeps its place in the distribution.
+
+    Args:
+        shape: of the result; that of a if None.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> gamma(key(0), 2.5, (3,)).shape
+        (3,)
+    """
+    return _drawn("gamma", key, a, shape, dtype, False)
+
+
+def loggamma(
+    key: KeyLike, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
+    """The logarithms of numbers that `gamma` gives, exact where those would be zero.
+
+    Args:
+        shape: of the result; that of a if None.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    return _drawn("loggamma", key, a, shape, dtype, True)
+
+
+def beta(
+    key: KeyLike,
+    a: ArrayLike,
+    b: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
+    """Floats in [0, 1] with the beta distribution of parameters a and b.
+
+    Args:
+        shape: of the result; that of the parameters, broadcast, if None.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> x = beta(key(0), 2.0, 3.0, (100,))
+        >>> bool((x > 0).all() and (x < 1).all())
+        True
+    """
+    kind, words = floating("beta", dtype), words_of("beta", key)
+    (a, b), sizes = parameters("beta", kind, shape, a, b)
+    first, second = split(words)
+    log_a, log_b = loggamma(first, a, sizes, kind), loggamma(second, b, sizes, kind)
+    largest = tnp.maximum(log_a, log_b)
+    part_a, part_b = exp(log_a - largest), exp(log_b - largest)
+    return part_a / (part_a + part_b)
+
+
+def dirichlet(
+    key: KeyLike, alpha: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
+    """Vectors of positive numbers that add up to 1, with the Dirichlet distribution.
+
+    Args:
+        alpha: parameters along the last axis.
+        shape: of the result without its last axis; that of alpha without it if None.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+        ShapeError: if alpha has no axis.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> dirichlet(key(0), tnp.ones(3), (5,)).sum(-1).round(4).tolist()
+        [1.0, 1.0, 1.0, 1.0, 1.0]
+    """
+    kind, words = floating("dirichlet", dtype), words_of("dirichlet", key)
+    values = array_of("dirichlet", alpha)
+    if not values.shape:
+        raise ShapeError("dirichlet needs parameters along an axis", got="a scalar")
+    rows = None if shape is None else (*a_shape("dirichlet", shape), values.shape[-1])
+    logs = loggamma(words, values, rows, kind)
+    powers = exp(logs - logs.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def _value(name: str, x: ArrayLike, kind: Any) -> Array:
+    """A parameter in the dtype of the result."""
+    return tnp.asarray(x if scalar_kind(x) is not None else array_of(name, x)).astype(kind)
+
+
+def chisquare(
+    key: KeyLike, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
+    """Floats with the chi-square distribution of `df` degrees of freedom.
+
+    Args:
+        shape: of the result; that of df if None.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind, words = floating("chisquare", dtype), words_of("chisquare", key)
+    return exp(loggamma(words, _value("chisquare", df, kind) / 2, shape, kind)) * 2
+
+
+def f(
+    key: KeyLike,
+    dfnum: ArrayLike,
+    dfden: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
+    """Floats with the F distribution: the ratio of two mean chi-square numbers.
+
+    Args:
+        dfnum, dfden: degrees of freedom of numerator and denominator.
+        shape: of the result; that of the parameters, broadcast, if None.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind, words = floating("f", dtype), words_of("f", key)
+    (above, below), sizes = parameters("f", kind, shape, dfnum, dfden)
+    second, first = split(words)
+    numerator = chisquare(first, above, sizes, kind) / above
+    return numerator / (chisquare(second, below, sizes, kind) / below)
+
+
+def t(key: KeyLike, df: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+    """Floats with Student's distribution of `df` degrees of freedom.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind, words = floating("t", dtype), words_of("t", key)
+    (freedom,), sizes = parameters("t", kind, shape, df)
+    first, second = split(words)
+    half = freedom / 2
+    return normal(first, sizes, kind) * tnp.sqrt(half / gamma(second, half, sizes, kind))
+
+
+def generalized_normal(
+    key: KeyLike, p: float, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Array:
+    """Floats with a density in proportion to ``exp(-abs(x)**p)``.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    """
+    kind, words = floating("generalized_normal", dtype), words_of("generalized_normal", key)
+    sizes = a_shape("generalized_normal", shape)
+    first, second = split(words)
+    size = gamma(first, 1 / p, sizes, kind) ** (1 / p)
+    return rademacher(second, sizes, kind) * size
+
+
+def ball(
+    key: KeyLike, d: int, p: float = 2, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Array:
+    """Points uniform in the unit ball of the p-norm in d dimensions, along the last axis.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+        ArgumentError: if d is negative.
+    Source: Barthe, Guedon, Mendelson, Naor 2005, "A probabilistic approach to the geometry of the
+        l_p^n-ball".
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bool((tnp.sqrt((ball(key(0), 3, shape=(9,)) ** 2).sum(-1)) <= 1).all())
+        True
+    """
+    if d < 0:
+        raise ArgumentError("ball needs a number of dimensions", got=str(d))
+    kind, words = floating("ball", dtype), words_of("ball", key)
+    sizes: Shape = a_shape("ball", shape)
+    first, second = split(words)
+    g = generalized_normal(first, p, (*sizes, d), kind)
+    e = exponential(second, sizes, kind)
+    return g / tnp.expand_dims(((abs(g) ** p).sum(-1) + e) ** (1 / p), -1)

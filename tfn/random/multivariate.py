@@ -1,0 +1,106 @@
+"""Vectors and matrices: multivariate_normal, orthogonal."""
+
+from __future__ import annotations
+
+from tfn import numpy as tnp
+from tfn.array import Array, ArrayLike
+from tfn.dtypes import DTypeLike
+from tfn.eager.operands import a_shape, array_of, broadcast_shape
+from tfn.errors import ArgumentError, ShapeError
+from tfn.random.distributions import ShapeLike, floating, normal
+from tfn.random.keys import KeyLike, words_of
+
+
+def multivariate_normal(
+    key: KeyLike,
+    mean: ArrayLike,
+    cov: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
+    method: str = "cholesky",
+) -> Array:
+    """Vectors with the normal distribution of a mean and a covariance, along the last axis.
+
+    Args:
+        mean: shape (..., n).
+        cov: shape (..., n, n).
+        shape: of the result without its last axis; that of the parameters, broadcast, if None.
+        method: the factor of the covariance: 'cholesky', or 'eigh' or 'svd', which take one
+            that is singular too.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+        ShapeError: if mean and covariance do not fit together, or to the shape.
+        ArgumentError: for another method.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> multivariate_normal(key(0), tnp.zeros(2), tnp.eye(2), (5,)).shape
+        (5, 2)
+    """
+    kind, words = floating("multivariate_normal", dtype), words_of("multivariate_normal", key)
+    centre = array_of("multivariate_normal", mean).astype(kind)
+    spread = array_of("multivariate_normal", cov).astype(kind)
+    if not centre.shape or spread.shape[-2:] != (centre.shape[-1],) * 2:
+        raise ShapeError(
+            "multivariate_normal needs a mean (..., n) and a covariance (..., n, n)",
+            got=f"{centre.shape}, {spread.shape}",
+        )
+    lines = broadcast_shape("multivariate_normal", centre.shape[:-1], spread.shape[:-2])
+    wanted = lines if shape is None else a_shape("multivariate_normal", shape)
+    if broadcast_shape("multivariate_normal", wanted, lines) != wanted:
+        raise ShapeError(
+            "multivariate_normal needs parameters that broadcast to its shape",
+            got=f"parameters {lines}, shape {wanted}",
+        )
+    noise = normal(words, (*wanted, centre.shape[-1]), kind)
+    return centre + tnp.einsum("...ij,...j->...i", _factor(spread, method), noise)
+
+
+def _factor(cov: Array, method: str) -> Array:
+    """A matrix whose product with its transpose is the covariance."""
+    if method == "cholesky":
+        factor: Array = tnp.linalg.cholesky(cov)
+        return factor
+    if method == "eigh":
+        sizes, vectors = tnp.linalg.eigh(cov)
+    elif method == "svd":
+        vectors, sizes, _ = tnp.linalg.svd(cov)
+    else:
+        raise ArgumentError(
+            "multivariate_normal knows 'cholesky', 'eigh' and 'svd'", got=f"method={method!r}"
+        )
+    factor = vectors * tnp.sqrt(sizes[..., None, :])
+    return factor
+
+
+def orthogonal(
+    key: KeyLike,
+    n: int,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    m: int | None = None,
+) -> Array:
+    """Orthogonal matrices, shape (*shape, n, m), every one equally likely.
+
+    Args:
+        m: number of columns, n if None; columns are orthonormal, or rows where those are fewer.
+
+    Raises:
+        DTypeError: unless `dtype` is floating.
+    Source: Mezzadri 2007, "How to generate random matrices from the classical compact groups".
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> q = orthogonal(key(0), 3)
+        >>> bool((abs(q @ q.T - tnp.eye(3)) < 1e-5).all())
+        True
+    """
+    kind, words = floating("orthogonal", dtype), words_of("orthogonal", key)
+    columns = n if m is None else m
+    sizes = a_shape("orthogonal", shape)
+    z = normal(words, (*sizes, max(n, columns), min(n, columns)), kind)
+    q, r = tnp.linalg.qr(z)
+    q = q * tnp.expand_dims(tnp.sign(tnp.diagonal(r, axis1=-2, axis2=-1)), -2)
+    out: Array = q.mT if n < columns else q
+    return out

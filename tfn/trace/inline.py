@@ -1,0 +1,114 @@
+"""Operations replaced by what they mean, in nested functions too.
+
+    y = custom[f] x    ->    the body of f, over x
+
+A replacement may bring leaves along: arrays that a rule of the user has captured.  In the body of a
+loop they cannot stay, since a FUNCTION is closed; `sealed` passes them in as constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from tfn.trace.argument import Param
+from tfn.trace.jaxpr import Jaxpr, function, inline, leaves, param
+from tfn.trace.loop_cleanup import tidy
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, rebuild, substitute, walk
+
+Rule = Callable[[UOp], Sequence[UOp]]
+"""From a node that has several results, of which the sources are unfolded, to those results."""
+
+
+def unfold(outputs: Sequence[UOp], rules: Mapping[Op, Rule]) -> list[UOp]:
+    """The same values without the ops that have a rule."""
+    new: dict[UOp, UOp] = {}
+    found: dict[UOp, Sequence[UOp]] = {}
+    for node in walk(outputs):
+        if node.op is Op.FUNCTION:
+            made = function(unfold(node.src, rules), node.arg.params)
+        elif node.op is Op.GET and node.src[0] in found:
+            made = found[node.src[0]][node.arg]
+        else:
+            made = sealed(rebuild(node, tuple([new[s] for s in node.src])))
+            if node.op in rules:
+                found[node] = rules[node.op](made)
+        new[node] = made
+    return [new[u] for u in outputs]
+
+
+def has(outputs: Sequence[UOp], op: Op) -> bool:
+    """Whether an op is among graphs, or in functions that they nest."""
+    return any(u.op is op or (u.op is Op.FUNCTION and _within(u, op)) for u in walk(outputs))
+
+
+@lru_cache(maxsize=1 << 12)
+def _within(f: UOp, op: Op) -> bool:
+    return has(f.src, op)
+
+
+def inlined(outputs: Sequence[UOp]) -> list[UOp]:
+    """Graphs in which functions with rules of their own have become what they compute."""
+    if not has(outputs, Op.CUSTOM):
+        return list(outputs)
+    return unfold(outputs, {Op.CUSTOM: lambda u: inline(Jaxpr(u.src[0]), u.src[1:])})
+
+
+@lru_cache(maxsize=64)
+def plain(f: UOp) -> UOp:
+    """A FUNCTION as it is run, when no transform will ask for rules any more."""
+    if not has(f.src, Op.CUSTOM):
+        return f
+    return function(tidy(inlined(f.src)), f.arg.params)
+
+
+def sealed(node: UOp) -> UOp:
+    """A loop or branch whose functions have no leaves of their own: they are passed in."""
+    functions = [s for s in node.src if s.op is Op.FUNCTION]
+    if not functions:
+        return node
+    strays = list(dict.fromkeys(u for f in functions for u in leaves(f.src)))
+    return _SEALS[node.op](node, strays) if strays else node
+
+
+def _with(f: UOp, at: int, strays: Sequence[UOp]) -> UOp:
+    """A FUNCTION that takes leaves as parameters from number `at` on."""
+    old: tuple[Param, ...] = f.arg.params
+    added = [Param(0, u.shape, u.dtype) for u in strays]
+    params = tuple(replace(p, index=i) for i, p in enumerate([*old[:at], *added, *old[at:]]))
+    rest = [*params[:at], *params[at + len(strays) :]]
+    renamed = {param(p): param(q) for p, q in zip(old, rest, strict=True)}
+    renamed |= zip(strays, map(param, params[at:]))
+    return function(substitute(f.src, renamed), params)
+
+
+def _seal_first(u: UOp, strays: Sequence[UOp]) -> UOp:
+    """Before all operands of the one function."""
+    arg = replace(u.arg, consts=u.arg.consts + len(strays)) if u.op is Op.SCAN else u.arg
+    return UOp(u.op, (_with(u.src[0], 0, strays), *strays, *u.src[1:]), arg)
+
+
+def _seal_while(u: UOp, strays: Sequence[UOp]) -> UOp:
+    first, n = 2 + u.arg.cond_consts, len(strays)
+    arg = replace(u.arg, cond_consts=u.arg.cond_consts + n, body_consts=u.arg.body_consts + n)
+    src = (*strays, *u.src[2:first], *strays, *u.src[first:])
+    return UOp(u.op, (*(_with(f, 0, strays) for f in u.src[:2]), *src), arg)
+
+
+def _seal_last(u: UOp, strays: Sequence[UOp]) -> UOp:
+    """Behind all operands of the branches."""
+    end = 1 + u.arg.branches
+    at = len(u.src) - end
+    functions = (_with(f, at, strays) for f in u.src[1:end])
+    return UOp(u.op, (u.src[0], *functions, *u.src[end:], *strays), u.arg)
+
+
+_SEALS: dict[Op, Callable[[UOp, Sequence[UOp]], UOp]] = {
+    Op.SCAN: _seal_first,
+    Op.CALL: _seal_first,
+    Op.CUSTOM: _seal_first,
+    Op.WHILE: _seal_while,
+    Op.COND: _seal_last,
+}

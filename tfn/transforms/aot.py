@@ -1,0 +1,323 @@
+"""A function before it is called: traced, lowered, compiled, each of which can be looked at.
+
+    f.trace(x)             Traced     .jaxpr, .out_info
+    f.lower(x)             Lowered    .as_text(stage), .cost_analysis()
+    f.lower(x).compile()   Compiled   (x), .as_text(stage), .memory_analysis()
+
+The arguments are types or arrays of which only the types count.  What is compiled takes arguments
+of these types and refuses all others, before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tfn import tree
+from tfn._support.frozen import frozen
+from tfn.errors import ArgumentError, DTypeError, ShapeError, TfnError, TreeError
+from tfn.trace import bind, effects
+from tfn.trace.jaxpr import Jaxpr
+from tfn.transforms.arguments import as_value, show
+from tfn.transforms.shapes import ShapeDtypeStruct
+
+
+@frozen
+class Takes:
+    """The arguments that a function was traced for.
+
+    Attributes:
+        name: what the user calls the function.
+        structure: of (args, kwargs), without static arguments.
+        types, names: of their leaves.
+        donated: the numbers of the leaves that are given away.
+    """
+
+    name: str
+    structure: tree.Structure
+    types: tuple[ShapeDtypeStruct, ...]
+    names: tuple[str, ...]
+    donated: frozenset[int] = frozenset()
+
+    def check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The leaves of arguments as Values, if they are of the types.
+
+        Raises:
+            TreeError, ShapeError, DTypeError, ArgumentError: naming the argument that is not.
+        """
+        leaves, structure = tree.flatten((args, kwargs))
+        if structure != self.structure:
+            raise self._refusal(
+                TreeError, "the arguments", tree.show(structure), tree.show(self.structure)
+            )
+        return [self._fit(i, leaf) for i, leaf in enumerate(leaves)]
+
+    def _fit(self, i: int, leaf: Any) -> Any:
+        name, wanted = self.names[i], self.types[i]
+        if isinstance(leaf, (bool, int, float, complex)):
+            leaf = bind.face().asarray(leaf, wanted.dtype if wanted.weak_type else None)
+        value = as_value(leaf, name)
+        if value.trace is not None:
+            raise ArgumentError(
+                f"{self.name} has been compiled, and can be neither traced nor transformed",
+                got=repr(value),
+                hint="use the function itself inside of jit, grad and vmap",
+            )
+        if value.shape != wanted.shape:
+            raise self._refusal(ShapeError, name, show(value), show(wanted))
+        if value.dtype != wanted.dtype:
+            raise self._refusal(DTypeError, name, show(value), show(wanted))
+        return value
+
+    def _refusal(self, error: type[TfnError], name: str, got: str, wanted: str) -> TfnError:
+        return error(
+            f"{self.name} has been compiled for other arguments",
+            got=f"{name}: {got}",
+            hint=f"it was compiled for {name}: {wanted}; lower and compile it for these as well, "
+            "or use jit",
+        )
+
+
+@frozen
+class Traced:
+    """A function closed over given kinds of arguments.
+
+    Attributes:
+        jaxpr: its parameters are the leaves of the arguments, then what was captured.
+        captured: the Values it closed over.
+        structure: of the result.
+        weak: which results have a weak dtype.
+        single: whether the result is one array.
+        acts: whether it has effects: then a token follows the leaves of the arguments, and comes
+            before the results.
+        takes: its arguments.
+    """
+
+    jaxpr: Jaxpr
+    captured: tuple[Any, ...]
+    structure: tree.Structure
+    weak: tuple[bool, ...]
+    single: bool
+    acts: bool
+    takes: Takes
+
+    def finish(self, results: list[Any]) -> Any:
+        """The results of the program as the function returned them."""
+        if True in self.weak:
+            for value, weak in zip(results, self.weak, strict=True):
+                value.weak_type = weak
+        return results[0] if self.single else tree.unflatten(self.structure, results)
+
+    @property
+    def out_info(self) -> Any:
+        """The types of the results, as a tree of `ShapeDtypeStruct`."""
+        results = zip(self.jaxpr.outputs[self.acts :], self.weak, strict=True)
+        return tree.unflatten(
+            self.structure, [ShapeDtypeStruct(u.shape, u.dtype, w) for u, w in results]
+        )
+
+    @property
+    def fun_name(self) -> str:
+        """What the user calls the function."""
+        return self.takes.name
+
+    @property
+    def in_tree(self) -> tree.Structure:
+        """The structure of (args, kwargs), without static arguments."""
+        return self.takes.structure
+
+    @property
+    def out_tree(self) -> tree.Structure:
+        """The structure of the result."""
+        return self.structure
+
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, as the tree (args, kwargs)."""
+        return tree.unflatten(self.in_tree, self.takes.types)
+
+    def lower(self) -> Lowered:
+        """The same, on its way to the machine code of the default device.
+
+        Raises:
+            ArgumentError: if it closes over a value of a running trace.
+        """
+        traced = [value for value in self.captured if value.trace is not None]
+        if traced:
+            raise ArgumentError(
+                f"{self.fun_name} closes over a value that is being traced",
+                got=repr(traced[0]),
+                hint="lower it outside, or pass the value as an argument",
+            )
+        return Lowered(self, bind.view(self.jaxpr))
+
+
+@frozen
+class Lowered:
+    """A function on its way to machine code.
+
+    Attributes:
+        traced: what it was made from, with `out_info`, `in_avals`, `in_tree` and `out_tree`.
+        view: its stages; see `tfn.inspect.show`.
+    """
+
+    traced: Traced
+    view: Any
+
+    def as_text(self, stage: str = "kernels") -> str:
+        """The function at a stage of its way; `show` names them.
+
+        Raises:
+            ArgumentError: for a stage that there is not.
+        """
+        return str(self.view.text(stage))
+
+    def cost_analysis(self) -> dict[str, float]:
+        """What one call does: ``flops``, ``transcendentals`` and ``bytes accessed``.
+
+        Of a loop without a fixed number of steps one step is counted, of a branch the dearest.
+        ``bytes in`` and ``bytes out`` are those of the arguments and the results, each of them
+        once: what has to be read and written, where nothing is donated.
+
+        Example:
+            >>> import tfn
+            >>> x = tfn.ShapeDtypeStruct((4, 3), "float32")
+            >>> tfn.jit(lambda x: tfn.numpy.exp(x @ x.T)).lower(x).cost_analysis()
+            {'flops': 96.0, 'transcendentals': 16.0, 'bytes accessed': 240.0, 'bytes in': 48.0,
+             'bytes out': 64.0}
+        """
+        return dict(self.view.cost)
+
+    @property
+    def out_info(self) -> Any:
+        """The types of the results, as a tree of `ShapeDtypeStruct`."""
+        return self.traced.out_info
+
+    @property
+    def in_tree(self) -> tree.Structure:
+        """The structure of (args, kwargs), without static arguments."""
+        return self.traced.in_tree
+
+    @property
+    def out_tree(self) -> tree.Structure:
+        """The structure of the result."""
+        return self.traced.out_tree
+
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, as the tree (args, kwargs)."""
+        return self.traced.in_avals
+
+    def compile(self) -> Compiled:
+        """Machine code, ready to be called.
+
+        Raises:
+            CompileError: if it cannot be made.
+        """
+        traced = self.traced
+        bind.face().footprint(traced.jaxpr)
+        leaves, results = len(traced.takes.types), len(traced.weak)
+        door = None
+        if not traced.acts:
+            door = bind.face().door(
+                traced.jaxpr,
+                [list(range(leaves))],
+                list(range(results)),
+                [None] * leaves,
+                traced.weak,
+                traced.captured,
+                traced.takes.donated,
+            )
+        return Compiled(self, door)
+
+
+@frozen
+class Compiled:
+    """A function as machine code, for arguments of given types.
+
+    Attributes:
+        lowered: what it was made from.
+        door: a native function of the list of leaves, where there can be one.
+
+    Example:
+        >>> import tfn
+        >>> double = tfn.jit(lambda x: 2 * x).lower(tfn.ShapeDtypeStruct((2,), "float32")).compile()
+        >>> double(tfn.numpy.ones(2)).tolist()
+        [2.0, 2.0]
+        >>> double(tfn.numpy.ones(3))
+        Traceback (most recent call last):
+        tfn.errors.ShapeError: <lambda> has been compiled for other arguments
+          got: x: f32[3]
+        ...
+    """
+
+    lowered: Lowered
+    door: bind.Door | None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result; static arguments are left out.
+
+        Raises:
+            TreeError, ShapeError, DTypeError: for arguments of other types, naming them.
+            ArgumentError: for traced ones.
+        """
+        traced = self.lowered.traced
+        values = traced.takes.check(args, kwargs)
+        if self.door is not None:
+            results = self.door(values)
+            if results is not NotImplemented:
+                return results[0] if traced.single else tree.unflatten(traced.structure, results)
+        token = [effects.first()] if traced.acts else []
+        results = bind.face().call(traced.jaxpr, [*values, *token, *traced.captured])
+        for i in traced.takes.donated:
+            values[i].delete()
+        return traced.finish(results[traced.acts :])
+
+    def as_text(self, stage: str = "assembly") -> str:
+        """The function at a stage of its way; `show` names them.
+
+        Raises:
+            ArgumentError: for a stage that there is not.
+        """
+        return self.lowered.as_text(stage)
+
+    def cost_analysis(self) -> dict[str, float]:
+        """What one call does; see `Lowered.cost_analysis`."""
+        return self.lowered.cost_analysis()
+
+    def memory_analysis(self) -> Any:
+        """The memory that a call takes: a `Footprint`."""
+        traced = self.lowered.traced
+        return bind.face().footprint(traced.jaxpr, traced.takes.donated)
+
+    @property
+    def out_info(self) -> Any:
+        """The types of the results, as a tree of `ShapeDtypeStruct`."""
+        return self.lowered.out_info
+
+    @property
+    def in_tree(self) -> tree.Structure:
+        """The structure of (args, kwargs), without static arguments."""
+        return self.lowered.in_tree
+
+    @property
+    def out_tree(self) -> tree.Structure:
+        """The structure of the result."""
+        return self.lowered.out_tree
+
+    @property
+    def in_avals(self) -> Any:
+        """The types of the arguments, as the tree (args, kwargs)."""
+        return self.lowered.in_avals
+
+
+def takes(
+    name: str,
+    structure: tree.Structure,
+    values: Sequence[Any],
+    names: Sequence[str],
+    donated: frozenset[int],
+) -> Takes:
+    """The arguments of a trace for Values, or types, of which only the types count."""
+    types = tuple(ShapeDtypeStruct(v.shape, v.dtype, v.weak_type) for v in values)
+    return Takes(name, structure, types, tuple(names), donated)

@@ -1,0 +1,175 @@
+"""Forward derivatives of the user's own: `custom_jvp`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from tfn import tree
+from tfn._support.frozen import frozen
+from tfn.errors import ArgumentError
+from tfn.trace.build import zeros
+from tfn.trace.uop import UOp
+from tfn.transforms.arguments import Argnums, Function, name_of
+from tfn.transforms.body import filled
+from tfn.transforms.custom import Call, Customized, asking, given, missing, pair, same_result, taken
+from tfn.transforms.custom_rules import Lane, Tangents, through
+from tfn.transforms.scan_rules import Pull, Push
+from tfn.transforms.static_args import Names
+from tfn.transforms.tangents import SymbolicZero
+
+
+@frozen
+class JvpRules:
+    """The rules of a `custom_jvp`."""
+
+    call: Call
+
+    def lanes(self, lane: Lane) -> Lane:
+        """The rule is about one lane."""
+        return lane
+
+    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
+        """As it is written, unless the user has said how.
+
+        Raises:
+            GradientError: if the function is to be linear in what it closes over.
+        """
+        call, first, rule = self.call, 1 + self.call.captured, self.call.owner.transposed
+        if rule is None:
+            return through(pull, u, cts, moving)
+        call.primals(u, [x if i in moving else None for i, x in enumerate(u.src)])
+        with asking(rule) as trace:
+            slots = call.gives.slots
+            full = [
+                zeros(s.shape, s.dtype) if ct is None else ct
+                for ct, s in zip(cts[call.acts :], slots, strict=True)
+            ]
+            xs: list[Any] = given(trace, u.src[first:], call.takes)
+            for i in moving:
+                xs[i - first] = None
+            out = rule(
+                *call.fixed.values,
+                tree.unflatten(call.gives.structure, given(trace, full, slots)),
+                *tree.unflatten(call.structure, xs),
+            )
+            found = call.cotangents("transpose", out)
+            return [taken(trace, found[i - first]) for i in moving]
+
+    def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
+        """What the user's rule gives."""
+        call, owner = self.call, self.call.owner
+        rule = owner.rule
+        if rule is None:
+            raise missing("custom_jvp", call.name, "defjvp")
+        primals, moving = call.primals(u, tangents)
+        with asking(rule) as trace:
+            xs = given(trace, primals, call.takes)
+            dxs: list[Any] = []
+            for x, dx, slot in zip(primals, moving, call.takes, strict=True):
+                if dx is None and owner.symbolic_zeros:
+                    dxs.append(SymbolicZero(slot.shape, slot.dtype))
+                elif not slot.floating:
+                    dxs.append(None)
+                else:
+                    dxs += given(trace, [filled(dx, x)], [slot])
+            out = rule(
+                *call.fixed.values,
+                tree.unflatten(call.structure, xs),
+                tree.unflatten(call.structure, dxs),
+            )
+            hint = "both of the structure of the result; None is a tangent of zero"
+            y, dy = pair(f"the jvp of {call.name}", "(result, tangent)", out, hint)
+            same_result(call, y, rule, "the jvp")
+            slopes = [taken(trace, leaf) for leaf in call.gives.every(dy)]
+            return [None] * call.acts + slopes
+
+
+class custom_jvp:
+    """A function with a forward derivative of the user's own; reverse mode transposes it.
+
+    What the function closes over is not differentiated: pass it as an argument.
+
+    Args:
+        fun: the function, of positional arguments.
+        nondiff_argnums, nondiff_argnames: arguments that are Python values, such as functions;
+            the rule gets them first.
+
+    Raises:
+        GradientError: when it is differentiated without a rule, or by what it closes over.
+        TreeError, ShapeError, DTypeError: if the rule gives tangents unlike the results.
+
+    Example:
+        >>> import tfn
+        >>> @tfn.custom_jvp
+        ... def double(x):
+        ...     return 2 * x
+        >>> @double.defjvp
+        ... def jvp(primals, tangents):
+        ...     return double(*primals), 100 * tangents[0]
+        >>> float(double(1.0)), float(tfn.grad(double)(1.0))
+        (2.0, 100.0)
+    """
+
+    def __init__(
+        self, fun: Function, nondiff_argnums: Argnums = (), nondiff_argnames: Names = ()
+    ) -> None:
+        functools.update_wrapper(self, fun)
+        self.function = fun
+        self.rule: Function | None = None
+        self.transposed: Function | None = None
+        self.symbolic_zeros = False
+        self._custom = Customized("custom_jvp", fun, nondiff_argnums, nondiff_argnames, JvpRules)
+
+    def defjvp(self, jvp: Function, symbolic_zeros: bool = False) -> Function:
+        """Say what the derivative is: ``jvp(primals, tangents)`` gives (result, tangent).
+
+        Args:
+            symbolic_zeros: whether tangents that are zero come as `SymbolicZero`.
+        """
+        self.rule, self.symbolic_zeros = jvp, symbolic_zeros
+        return jvp
+
+    def deftranspose(self, transpose: Function) -> Function:
+        """Say what the transpose is, if the function is linear in some arguments.
+
+        ``transpose(cts, *arguments)`` gets cotangents of the result, and None in the place of the
+        arguments in which it is linear; it gives the cotangents of these, and None for the others.
+        Without it the function is transposed as it is written, which one of the host cannot be.
+        """
+        self.transposed = transpose
+        return transpose
+
+    def defjvps(self, *jvps: Function | None) -> None:
+        """One rule for each argument: ``jvp(tangent, result, *primals)``; None for zero."""
+        if self._custom.fixed:
+            raise ArgumentError(
+                "defjvps cannot be used with nondiff_argnums",
+                hint="use defjvp, whose rule gets them first",
+            )
+
+        def jvp(primals: Any, tangents: Any) -> Any:
+            if len(jvps) != len(primals):
+                raise ArgumentError(
+                    f"defjvps needs a rule, or None, for each argument of {name_of(self.function)}",
+                    got=f"{len(jvps)} for {len(primals)}",
+                )
+            out = self(*primals)
+            parts = [
+                rule(dx, out, *primals)
+                for rule, dx in zip(jvps, tangents, strict=True)
+                if rule is not None and dx is not None
+            ]
+            if not parts:
+                return out, tree.map(lambda y: None, out)
+            return out, functools.reduce(lambda a, b: tree.map(lambda p, q: p + q, a, b), parts)
+
+        self.defjvp(jvp)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result."""
+        return self._custom.call(self, args, kwargs)
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else functools.partial(self, instance)

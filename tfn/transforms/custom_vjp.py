@@ -1,0 +1,225 @@
+"""Reverse derivatives of the user's own: `custom_vjp`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from tfn import tree
+from tfn._support.frozen import frozen
+from tfn.dtypes import BOOL
+from tfn.errors import GradientError
+from tfn.trace import bind
+from tfn.trace.argument import Linear, Param
+from tfn.trace.build import after, several, zeros
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, const
+from tfn.transforms.arguments import Argnums, Function, results
+from tfn.transforms.body import fresh
+from tfn.transforms.custom import (
+    Call,
+    Customized,
+    asking,
+    given,
+    missing,
+    pair,
+    same_result,
+    taken,
+)
+from tfn.transforms.custom_rules import Lane, Tangents, through
+from tfn.transforms.scan_rules import Pull, Push
+from tfn.transforms.shapes import ShapeDtypeStruct
+from tfn.transforms.static_args import Names
+from tfn.transforms.tangents import SymbolicZero
+
+
+@frozen
+class CustomVJPPrimal:
+    """What ``fwd`` gets for each leaf with ``symbolic_zeros=True``.
+
+    Attributes:
+        value: the argument.
+        perturbed: whether it is being differentiated.
+    """
+
+    value: Any
+    perturbed: bool
+
+
+@frozen
+class VjpRules:
+    """The rules of a `custom_vjp`."""
+
+    call: Call
+
+    def lanes(self, lane: Lane) -> Lane:
+        """The rule is about one lane."""
+        return lane
+
+    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
+        """As it is written."""
+        return through(pull, u, cts, moving)
+
+    def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
+        """What ``fwd`` keeps, and a linear function of the tangents of which ``bwd`` is the
+        transpose.
+        """
+        call, owner = self.call, self.call.owner
+        if owner.fwd is None:
+            raise missing("custom_vjp", call.name, "defvjp")
+        primals, dxs = call.primals(u, tangents)
+        with asking(owner.fwd) as trace:
+            xs = given(trace, primals, call.takes)
+            if owner.symbolic_zeros:
+                xs = [CustomVJPPrimal(x, dx is not None) for x, dx in zip(xs, dxs, strict=True)]
+            out = owner.fwd(*call.fixed.join(tree.unflatten(call.structure, xs)))
+            y, rest = pair(
+                f"the fwd of {call.name}",
+                "(result, residuals)",
+                out,
+                "return (result, None) if bwd needs nothing",
+            )
+            same_result(call, y, owner.fwd, "the fwd")
+            kept, structure = results(rest, owner.fwd)
+            residuals = [bind.lift(r, trace) for r in kept]
+        moving = tuple(i for i, dx in enumerate(dxs) if dx is not None)
+        backward = Backward(call, structure, tuple(map(ShapeDtypeStruct.of, kept)), moving)
+        slots = call.gives.slots
+        arg = Linear(
+            call.name,
+            len(residuals),
+            tuple((s.shape, s.dtype) for s in slots if s.floating),
+            backward,
+        )
+        node = UOp(Op.LINEAR, (*residuals, *(dx for dx in dxs if dx is not None)), arg)
+        found = iter(several(node))
+        slopes = [next(found) if slot.floating else None for slot in slots]
+        return [None] * call.acts + slopes
+
+
+@frozen
+class Backward:
+    """The rules of the linear function whose transpose is ``bwd``.
+
+    Attributes:
+        call: of the function it belongs to.
+        structure: of the residuals.
+        residuals: their types.
+        moving: for which leaves of the arguments there are tangents.
+    """
+
+    call: Call
+    structure: tree.Structure
+    residuals: tuple[ShapeDtypeStruct, ...]
+    moving: tuple[int, ...]
+
+    def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
+        """What ``bwd`` gives."""
+        call, owner, count = self.call, self.call.owner, u.arg.residuals
+        if any(i < count for i in moving):
+            raise GradientError(f"the residuals of {call.name} cannot be transposed")
+        arriving = iter(cts)
+        with asking(owner.bwd) as trace:
+            trace.begin = trace.token = const(True, BOOL)
+            kept = tree.unflatten(self.structure, given(trace, u.src[:count], self.residuals))
+            flat: list[Any] = []
+            for slot in call.gives.slots:
+                ct = next(arriving) if slot.floating else None
+                if ct is None and owner.symbolic_zeros:
+                    flat.append(SymbolicZero(slot.shape, slot.dtype))
+                elif not slot.floating:
+                    flat.append(None)
+                else:
+                    full = zeros(slot.shape, slot.dtype) if ct is None else ct
+                    flat += given(trace, [full], [slot])
+            out = owner.bwd(*call.fixed.values, kept, tree.unflatten(call.gives.structure, flat))
+            found = call.cotangents("bwd", out)
+            back = [taken(trace, found[self.moving[i - count]]) for i in moving]
+        if not trace.acts:
+            return back
+        # Its effects happen before what it gives is used, and not if nobody uses that.
+        return [None if ct is None else after(ct, [trace.token]) for ct in back]
+
+    def forward(self, pull: Pull, u: UOp) -> list[UOp]:
+        """The transpose of ``bwd``, for forward mode.
+
+        Raises:
+            GradientError: if ``bwd`` is not linear in the cotangents.
+        """
+        types = u.arg.results
+        cts = [fresh(Param(i, *kind)) for i, kind in enumerate(types)]
+        count = u.arg.residuals
+        back = self.transpose(pull, u, cts, range(count, len(u.src)))
+        try:
+            found = pull(back, cts, list(u.src[count:]))
+        except GradientError as error:
+            raise GradientError(
+                f"{self.call.name} has no forward mode: it is a custom_vjp whose bwd is not "
+                "linear in the cotangent",
+                got=error.what,
+                hint="use reverse mode (grad, vjp, jacrev), or a custom_jvp",
+            ) from error
+        return [zeros(*kind) if y is None else y for y, kind in zip(found, types, strict=True)]
+
+
+class custom_vjp:
+    """A function with a reverse derivative of the user's own.
+
+    Forward mode works as well where ``bwd`` is linear in the cotangent: it is transposed.  What
+    the function closes over is not differentiated: pass it as an argument.
+
+    Args:
+        fun: the function, of positional arguments.
+        nondiff_argnums, nondiff_argnames: arguments that are Python values, such as functions;
+            ``bwd`` gets them first, ``fwd`` where they stand.
+
+    Raises:
+        GradientError: when it is differentiated without a rule, or by what it closes over.
+        TreeError, ShapeError, DTypeError: if ``bwd`` gives cotangents unlike the arguments.
+
+    Example:
+        >>> import tfn
+        >>> @tfn.custom_vjp
+        ... def clipped(x):
+        ...     return x
+        >>> clipped.defvjp(lambda x: (x, None), lambda _, ct: (tfn.numpy.clip(ct, -1, 1),))
+        >>> float(tfn.grad(lambda x: 5 * clipped(x))(1.0))
+        1.0
+    """
+
+    def __init__(
+        self, fun: Function, nondiff_argnums: Argnums = (), nondiff_argnames: Names = ()
+    ) -> None:
+        functools.update_wrapper(self, fun)
+        self.function = fun
+        self.fwd: Function | None = None
+        self.bwd: Function | None = None
+        self.symbolic_zeros = False
+        self._custom = Customized("custom_vjp", fun, nondiff_argnums, nondiff_argnames, VjpRules)
+
+    def defvjp(
+        self,
+        fwd: Function,
+        bwd: Function,
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
+        """Say what the derivative is.
+
+        Args:
+            fwd: takes the arguments, gives (result, residuals), which may be any tree.
+            bwd: takes the residuals and the cotangent of the result, gives a tuple with a
+                cotangent for each argument; None for zero, and for integers.
+            symbolic_zeros: whether cotangents that are zero come as `SymbolicZero`, and leaves of
+                the arguments to ``fwd`` as `CustomVJPPrimal`, which say if they are perturbed.
+            optimize_remat: accepted; residuals that nobody needs are never computed.
+        """
+        self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result."""
+        return self._custom.call(self, args, kwargs)
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self if instance is None else functools.partial(self, instance)

@@ -1,0 +1,44 @@
+"""Functions looked at without running them: `make_jaxpr`, `eval_shape`."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from tfn.transforms.arguments import Argnums, Function
+from tfn.transforms.jit import Jitted
+
+
+def make_jaxpr(
+    function: Function, static_argnums: Argnums = (), return_shape: bool = False
+) -> Function:
+    """A function that returns the closed function which `function` is for its arguments.
+
+    Args:
+        static_argnums: arguments that are Python values.
+        return_shape: whether to return (jaxpr, types of the results).
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> print(make_jaxpr(tnp.sin)(1.0))
+        { lambda ; a:f32[]. let b:f32[] = sin a in (b,) }
+    """
+    traced = Jitted(function, static_argnums).trace
+
+    @functools.wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        found = traced(*args, **kwargs)
+        return (found.jaxpr, found.out_info) if return_shape else found.jaxpr
+
+    return run
+
+
+def eval_shape(function: Function, *args: Any, **kwargs: Any) -> Any:
+    """The types of a function's results, as a tree of `ShapeDtypeStruct`; nothing is computed.
+
+    Example:
+        >>> import tfn
+        >>> eval_shape(tfn.numpy.sum, tfn.ShapeDtypeStruct((3, 4), "float32")).shape
+        ()
+    """
+    return Jitted(function).eval_shape(*args, **kwargs)

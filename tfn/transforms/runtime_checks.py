@@ -1,0 +1,429 @@
+"""What can go wrong in a program, found while it runs and returned as one more result.
+
+A function becomes one that also says which check failed first: a number, 0 for none, and what the
+message of each check needs.  `CHECKS` says which ops can fail and how; a check of the user is a
+HOST node that raises, until it meets this transform. ::
+
+    y = log x                y = log x
+                      ->     code = where(any(y != y), 1, 0)
+
+In a loop the first failure is carried along; of a branch only what was chosen counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tfn import tree
+from tfn._support.frozen import frozen
+from tfn.dtypes import BOOL, INEXACT, INT32
+from tfn.errors import CheckError
+from tfn.trace import source_lines
+from tfn.trace.argument import Host, VmapMethod
+from tfn.trace.build import (
+    broadcast_in_dim,
+    choose,
+    concat,
+    eq,
+    full_like,
+    gather,
+    iota,
+    ne,
+    reduce,
+    reshape,
+    several,
+    where,
+    zeros,
+)
+from tfn.trace.inline import inlined
+from tfn.trace.jaxpr import Jaxpr, inline
+from tfn.trace.op import LOOPS, Op, Shape
+from tfn.trace.uop import UOp, const, rebuild, walk
+from tfn.transforms.body import closed, fresh, opened, repeat_while, scan
+from tfn.transforms.callback import shown
+
+NONE = const(0, INT32)
+
+
+@frozen
+class Site:
+    """A check, and what it says when it fails.
+
+    Attributes:
+        message: a format string for its payload.
+        where: the user's line.
+        structure: of the payload, as (args, kwargs).
+    """
+
+    message: str
+    where: str
+    structure: tree.Structure
+
+    def text(self, payload: Sequence[Any]) -> str:
+        """What went wrong, and where."""
+        args, kwargs = tree.unflatten(self.structure, payload)
+        return self.message.format(*args, **kwargs) + (
+            f"\n  at: {self.where}" if self.where else ""
+        )
+
+    @property
+    def size(self) -> int:
+        """How many arrays the message needs."""
+        return self.structure.num_leaves
+
+
+def text(sites: Sequence[Site], code: int, payload: Sequence[Any]) -> str | None:
+    """What the check of a number says; None for 0."""
+    if not code:
+        return None
+    start = sum(site.size for site in sites[: code - 1])
+    site = sites[code - 1]
+    return site.text([shown(np.asarray(x)) for x in payload[start : start + site.size]])
+
+
+@frozen
+class Raises:
+    """A function of the host: given a token, a code and the payload of all sites, it raises.
+
+    Attributes:
+        sites: the checks.
+        quiet: whether it does not, so that only `checked` heeds it.
+    """
+
+    sites: tuple[Site, ...]
+    quiet: bool = False
+
+    def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
+        """Raise what the code stands for.
+
+        Raises:
+            CheckError: unless it is 0, or the token does not hold.
+        """
+        token, code, *payload = operands
+        speaks = token[()] and not self.quiet
+        message = text(self.sites, int(code), payload) if speaks else None
+        if message is not None:
+            raise CheckError(message, where="")
+        results[0][...] = token
+
+
+@frozen
+class Found:
+    """What some checks have found: a code, 0 for nothing, and the payload of each site."""
+
+    code: UOp
+    payload: Mapping[int, tuple[UOp, ...]]
+
+    def then(self, other: Found) -> Found:
+        """The first of both."""
+        if self.code is NONE:
+            return other
+        code = where(eq(self.code, NONE), other.code, self.code)
+        return Found(code, {**self.payload, **other.payload})
+
+    def flat(self, numbers: Sequence[int]) -> list[UOp]:
+        """The code, and the payload of these sites."""
+        return [self.code, *(u for n in numbers for u in self.payload[n])]
+
+
+NOTHING = Found(NONE, {})
+
+
+@dataclass
+class Checker:
+    """A transform with the checks that it makes.
+
+    Attributes:
+        kinds: which kinds of checks: user, nan, div, index.
+        sites: the checks so far; the number of one is its place, from 1.
+    """
+
+    kinds: frozenset[str]
+    sites: list[Site] = field(default_factory=list)
+
+    def graph(self, outputs: Sequence[UOp]) -> tuple[list[UOp], Found]:
+        """The same outputs, and what the checks in them find."""
+        new: dict[UOp, UOp] = {}
+        several_of: dict[UOp, list[UOp]] = {}
+        total = NOTHING
+        for node in walk(outputs):
+            if node.op is Op.FUNCTION:
+                new[node] = node
+                continue
+            if node.op is Op.GET and node.src[0] in several_of:
+                new[node] = several_of[node.src[0]][node.arg]
+                continue
+            src = tuple([new.get(s, s) for s in node.src])
+            made = new[node] = rebuild(node, src)
+            if node.op in STRUCTURE:
+                several_of[node], found = STRUCTURE[node.op](self, made)
+            else:
+                found = self.check(node, made)
+            total = total.then(found)
+        return [new[u] for u in outputs], total
+
+    def check(self, node: UOp, made: UOp) -> Found:
+        """What the checks of one op find."""
+        total = NOTHING
+        for kind, rule in CHECKS.get(node.op, ()):
+            found = rule(made) if kind in self.kinds else None
+            if found is not None:
+                total = total.then(self.site(node, *found))
+        return total
+
+    def site(self, node: UOp, fails: UOp, message: str, *payload: UOp) -> Found:
+        """A check which fails if a boolean scalar holds."""
+        structure = tree.structure(((0,) * len(payload), {}))
+        self.sites.append(Site(message, source_lines.of(node), structure))
+        number = len(self.sites)
+        return Found(where(fails, const(number, INT32), NONE), {number: payload})
+
+    # Structure.
+
+    def raises(self, u: UOp) -> tuple[list[UOp], Found]:
+        """A check of the user, or an error that is raised again; other functions of the host."""
+        run, token = u.arg.run, u.src[0] if u.src else None
+        if not isinstance(run, Raises) or token is None:
+            return several(u), self.check(u, u)
+        if "user" not in self.kinds:
+            return [token], NOTHING
+        code, *payload = u.src[1:]
+        offset, rest, held = len(self.sites), iter(payload), {}
+        for i, site in enumerate(run.sites):
+            held[offset + 1 + i] = tuple(next(rest) for _ in range(site.size))
+        self.sites += run.sites
+        here = where(eq(code, NONE) | ~token, NONE, code + offset)
+        return [token], Found(here, held)
+
+    def call(self, u: UOp) -> tuple[list[UOp], Found]:
+        """A named function is inlined."""
+        return self.graph(inline(Jaxpr(u.src[0]), u.src[1:]))
+
+    def scan(self, u: UOp) -> tuple[list[UOp], Found]:
+        """The first failure is one more carry."""
+        inputs, outputs = opened(u.src[0])
+        outputs, found = self.graph(outputs)
+        if found.code is NONE:
+            return several(u), NOTHING
+        end = u.arg.consts
+        state = _State.of(found)
+        body = closed([*state.next(found), *outputs], [*inputs[:end], *state.leaves, *inputs[end:]])
+        operands, last = u.src[1:], end + u.arg.carries
+        made = scan(
+            body,
+            operands[:end],
+            [*state.begin, *operands[end:last]],
+            operands[last:],
+            u.arg.length,
+            u.arg.reverse,
+        )
+        return made[state.size :], state.found(made)
+
+    def repeat(self, u: UOp) -> tuple[list[UOp], Found]:
+        """A loop stops at a failure; its condition is checked where its operands are made."""
+        a, b = u.arg.cond_consts, u.arg.body_consts
+        tests, test = opened(u.src[0])
+        inputs, outputs = opened(u.src[1])
+        outputs, found = self.graph(outputs)
+        _, tested = self.graph(test)
+        if found.code is NONE and tested.code is NONE:
+            return several(u), NOTHING
+        known = [fresh(x) for x in tests[:a]]
+        later = self._at(tested, tests, [*known, *outputs])
+        found = found.then(later)
+        state = _State.of(found)
+        inside = [*known, *inputs[:b], *state.leaves, *inputs[b:]]
+        body = closed([*state.next(found), *outputs], inside)
+        again = test[0] & eq(state.leaves[0], NONE)
+        cond = closed([again], [*tests[:a], *state.leaves, *tests[a:]])
+        operands = u.src[2:]
+        first = self._at(tested, tests, [*operands[:a], *operands[a + b :]])
+        begin = state.set(first)
+        made = repeat_while(
+            cond,
+            body,
+            operands[:a],
+            [*operands[:a], *operands[a : a + b]],
+            [*begin, *operands[a + b :]],
+        )
+        return made[state.size :], state.found(made)
+
+    def _at(self, found: Found, inputs: Sequence[UOp], values: Sequence[UOp]) -> Found:
+        """What checks of a function find at other operands."""
+        numbers = sorted(found.payload)
+        made = iter(inline(Jaxpr(closed(found.flat(numbers), inputs)), values))
+        code = next(made)
+        return Found(code, {n: tuple(next(made) for _ in found.payload[n]) for n in numbers})
+
+    def choose(self, u: UOp) -> tuple[list[UOp], Found]:
+        """What the branch that is chosen finds."""
+        first = 1 + u.arg.branches
+        graphs = []
+        for f in u.src[1:first]:
+            inputs, outputs = opened(f)
+            graphs.append((inputs, *self.graph(outputs)))
+        if all(found.code is NONE for _, _, found in graphs):
+            return several(u), NOTHING
+        like = {n: held for _, _, found in graphs for n, held in found.payload.items()}
+        state = _State.of(Found(NONE, like))
+        branches = [
+            closed([*state.set(found), *outputs], inputs) for inputs, outputs, found in graphs
+        ]
+        made = choose(u.src[0], branches, u.src[first:])
+        return made[state.size :], state.found(made)
+
+
+@frozen
+class _State:
+    """What loops carry of checks: leaves for a code and for the payload of sites."""
+
+    numbers: tuple[int, ...]
+    sizes: tuple[int, ...]
+    leaves: tuple[UOp, ...]
+
+    @staticmethod
+    def of(found: Found) -> _State:
+        numbers = tuple(sorted(found.payload))
+        sizes = tuple(len(found.payload[n]) for n in numbers)
+        return _State(numbers, sizes, tuple(fresh(u) for u in found.flat(numbers)))
+
+    @property
+    def size(self) -> int:
+        return len(self.leaves)
+
+    @property
+    def begin(self) -> list[UOp]:
+        return [zeros(x.shape, x.dtype) for x in self.leaves]
+
+    def set(self, found: Found) -> list[UOp]:
+        """The state that says what has been found; sites that were not met say zero."""
+        filled, at = {}, 1
+        for n, size in zip(self.numbers, self.sizes, strict=True):
+            filled[n] = found.payload.get(n) or tuple(self.begin[at : at + size])
+            at += size
+        return Found(found.code, filled).flat(self.numbers)
+
+    def next(self, found: Found) -> list[UOp]:
+        """The state after a step: the first failure stays."""
+        fine = eq(self.leaves[0], NONE)
+        return [
+            where(broadcast_in_dim(fine, old.shape, ()), new, old)
+            for new, old in zip(self.set(found), self.leaves, strict=True)
+        ]
+
+    def found(self, made: Sequence[UOp]) -> Found:
+        """What the results of a loop, which begin with the state, say."""
+        rest = iter(made[1:])
+        held = {
+            n: tuple(next(rest) for _ in range(size))
+            for n, size in zip(self.numbers, self.sizes, strict=True)
+        }
+        return Found(made[0], held)
+
+
+STRUCTURE: dict[Op, Callable[[Checker, UOp], tuple[list[UOp], Found]]] = {
+    Op.HOST: Checker.raises,
+    Op.SCAN: Checker.scan,
+    Op.WHILE: Checker.repeat,
+    Op.COND: Checker.choose,
+    Op.CALL: Checker.call,
+}
+assert STRUCTURE.keys() >= LOOPS
+
+
+def anywhere(x: UOp) -> UOp:
+    """Whether any element holds."""
+    return reduce(x, Op.MAX, range(x.ndim))
+
+
+Rule = Callable[[UOp], tuple[Any, ...] | None]
+
+
+def _nan(u: UOp) -> tuple[Any, ...] | None:
+    if u.dtype not in INEXACT:
+        return None
+    return anywhere(ne(u, u)), f"nan generated by primitive: {u.op.value}"
+
+
+def _zero_divisor(u: UOp) -> tuple[Any, ...]:
+    divisor = u.src[1]
+    return anywhere(eq(divisor, full_like(divisor, 0))), "division by zero"
+
+
+def _outside(u: UOp) -> tuple[Any, ...] | None:
+    """Windows of a gather or scatter that do not fit: the first of them is told."""
+    operand, indices = u.src[:2]
+    batch, k = u.arg.batch, indices.shape[-1]
+    if not k or 0 in indices.shape:
+        return None
+    points: Shape = indices.shape[:-1]
+    sizes = u.arg.sizes if u.op is Op.GATHER else u.src[2].shape[indices.ndim - 1 :]
+    room = [operand.shape[batch + i] - sizes[i] for i in range(k)]
+    limit = concat([const(n, indices.dtype, (1,)) for n in room], 0)
+    high = broadcast_in_dim(limit, indices.shape, (indices.ndim - 1,))
+    bad = reduce((indices < 0) | (indices > high), Op.MAX, (indices.ndim - 1,))
+    count = int(np.prod(points, dtype=np.int64))
+    bad = reshape(bad, (count,))
+    at = iota((count,), 0)
+    first = reduce(where(bad, at, full_like(at, count - 1)), Op.MIN, (0,))
+    rows = reshape(indices, (count, k))
+    index = reshape(gather(rows, reshape(first, (1, 1)), (1, k)), (k,))
+    shape = operand.shape[batch:]
+    message = f"out-of-bounds indexing for array of shape {shape}: index {{0}} is outside"
+    return anywhere(bad), message, index
+
+
+_NAN = ("nan", _nan)
+CHECKS: dict[Op, tuple[tuple[str, Rule], ...]] = {
+    **dict.fromkeys(
+        (
+            Op.ADD,
+            Op.SUB,
+            Op.MUL,
+            Op.FMA,
+            Op.LOG,
+            Op.LOG2,
+            Op.LOG1P,
+            Op.SQRT,
+            Op.RSQRT,
+            Op.SIN,
+            Op.COS,
+            Op.TAN,
+            Op.ASIN,
+            Op.ACOS,
+            Op.ACOSH,
+            Op.ATANH,
+            Op.ERFINV,
+            Op.LGAMMA,
+            Op.DIGAMMA,
+            Op.POW,
+            Op.REDUCE,
+            Op.DOT,
+            Op.CONV,
+            Op.FFT,
+        ),
+        (_NAN,),
+    ),
+    Op.DIV: (("div", _zero_divisor), _NAN),
+    Op.MOD: (("div", _zero_divisor), _NAN),
+    Op.FLOORDIV: (("div", _zero_divisor),),
+    Op.GATHER: (("index", _outside),),
+    Op.SCATTER: (("index", _outside),),
+}
+"""Which ops can fail, and how: whether it does, the message, and what that needs."""
+
+
+def checked(outputs: Sequence[UOp], kinds: frozenset[str]) -> tuple[list[UOp], Found, list[Site]]:
+    """The same outputs, what checks of some kinds in them find, and the checks."""
+    checker = Checker(kinds)
+    found_outputs, found = checker.graph(inlined(outputs))
+    return found_outputs, found, checker.sites
+
+
+def raising(sites: Sequence[Site], quiet: bool = False) -> Host:
+    """A function of the host that raises; see `Raises`."""
+    return Host(Raises(tuple(sites), quiet), (((), BOOL),), VmapMethod.FIRST, acts=True)

@@ -1,0 +1,297 @@
+"""The rows of SCAN.
+
+Forward mode gives two scans: the body with residuals stacked beside its results, and a scan of
+its derivative, which is linear in the tangents and reads the residuals.  Reverse mode runs the
+transposed body of a linear scan over the slices in the other order::
+
+    s = f(s, x)              forward, stacks r
+    ds = A(r) ds + B(r) dx   tangents
+    ct_s = A(r)' ct_s        cotangents, from the last slice to the first; ct_x = B(r)' ct_s
+
+The rules take `push`, `pull` and `batch`, which lie above this file, to apply them to the body.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from tfn._support.frozen import frozen
+from tfn.trace.argument import Scan
+from tfn.trace.build import moveaxis, spread, zeros
+from tfn.trace.uop import UOp, substitute
+from tfn.transforms.body import (
+    Lanes,
+    closed,
+    depending,
+    filled,
+    fresh,
+    opened,
+    residuals,
+    scan,
+    thinned,
+)
+from tfn.transforms.deferred_sums import Product, postpone
+
+Push = Callable[[Sequence[UOp], Mapping[UOp, UOp]], list[UOp | None]]
+Pull = Callable[[Sequence[UOp | None], Sequence[UOp], Sequence[UOp | None]], list[UOp | None]]
+Batch = Callable[[Sequence[UOp], Mapping[UOp, UOp], int], list[Lanes]]
+
+
+@frozen
+class _Loop:
+    """A SCAN opened on leaves.
+
+    Attributes:
+        arg: its argument.
+        inputs: the leaves of the body: consts, carries, slices.
+        operands: what stands behind them.
+        outputs: of the body, over the leaves: carries, slices.
+    """
+
+    arg: Scan
+    inputs: list[UOp]
+    operands: tuple[UOp, ...]
+    outputs: list[UOp]
+
+    @staticmethod
+    def of(u: UOp) -> _Loop:
+        inputs, outputs = opened(u.src[0])
+        return _Loop(u.arg, inputs, u.src[1:], outputs)
+
+    @property
+    def consts(self) -> range:
+        return range(self.arg.consts)
+
+    @property
+    def carries(self) -> range:
+        return range(self.arg.consts, self.arg.consts + self.arg.carries)
+
+    @property
+    def slices(self) -> range:
+        return range(self.arg.consts + self.arg.carries, len(self.inputs))
+
+    def next(self, i: int) -> UOp:
+        """The output that becomes carry `i`."""
+        return self.outputs[i - self.arg.consts]
+
+    @property
+    def ys(self) -> list[UOp]:
+        return self.outputs[self.arg.carries :]
+
+    def thinned(self, kept: Sequence[UOp]) -> list[UOp]:
+        """Of the nodes that change from step to step, those that are not cheap to make again."""
+        moving = depending(kept, [self.inputs[i] for i in (*self.carries, *self.slices)])
+        same = [node for node in kept if node not in moving]
+        given = {*same, *(self.inputs[i] for i in (*self.consts, *self.slices))}
+        return [*same, *(u for u in thinned(kept, given) if u not in same)]
+
+    def supply(
+        self, kept: Sequence[UOp], known: Sequence[int], ys: Sequence[UOp] = ()
+    ) -> tuple[dict[UOp, UOp], dict[UOp, UOp]]:
+        """What nodes of the body are outside: values, or arrays with a slice for each step.
+
+        Nodes that are the same in every step are computed once, slices are there already, and all
+        others are stacked by a scan over the inputs `known`, which gives `ys` as well.
+        """
+        behind = dict(zip(self.inputs, self.operands, strict=True))
+        arrays = {self.inputs[i]: self.operands[i] for i in self.slices if i in known}
+        moving = depending(kept, [self.inputs[i] for i in (*self.carries, *self.slices)])
+        same = [node for node in kept if node not in moving]
+        stacked = [node for node in kept if node in moving and node not in arrays]
+        found = {node: arrays[node] for node in kept if node in arrays}
+        if stacked:
+            carries = [i for i in self.carries if i in known]
+            state = [self.inputs[i] for i in carries]
+            consts = [self.inputs[i] for i in self.consts if i in known]
+            body = closed([*map(self.next, carries), *ys, *stacked], [*consts, *state, *arrays])
+            made = scan(
+                body,
+                [behind[x] for x in consts],
+                [behind[x] for x in state],
+                list(arrays.values()),
+                self.arg.length,
+                self.arg.reverse,
+            )
+            found |= zip(stacked, made[-len(stacked) :], strict=True)
+        return dict(zip(same, substitute(same, behind), strict=True)), found
+
+
+def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None, ...]:
+    """The tangents of all results, from those of the sources (the first is the body)."""
+    loop, given = _Loop.of(u), tangents[1:]
+    inputs = loop.inputs
+    moving = {i for i, dx in enumerate(given) if dx is not None}
+    directions = {i: fresh(x) for i, x in enumerate(inputs)}
+    while True:  # until no further carry gets a tangent
+        slopes = push(loop.outputs, {inputs[i]: directions[i] for i in sorted(moving)})
+        more = {i for i, dy in zip(loop.carries, slopes) if dy is not None} - moving
+        if not more:
+            break
+        moving |= more
+    consts, carries, slices = (
+        [i for i in where if i in moving] for where in (loop.consts, loop.carries, loop.slices)
+    )
+    nexts = [filled(slopes[i - loop.arg.consts], inputs[i]) for i in carries]
+    dys = slopes[loop.arg.carries :]
+    linear = [*nexts, *(dy for dy in dys if dy is not None)]
+    kept = loop.thinned(residuals(linear, [directions[i] for i in moving]))
+    values, arrays = loop.supply(kept, range(len(inputs)), loop.ys)
+    places = {node: fresh(node) for node in kept}
+    body = closed(
+        substitute(linear, places),
+        [
+            *(places[r] for r in values),
+            *(directions[i] for i in (*consts, *carries)),
+            *(places[r] for r in arrays),
+            *(directions[i] for i in slices),
+        ],
+    )
+    found = scan(
+        body,
+        [*values.values(), *(_given(given, i) for i in consts)],
+        [filled(given[i], inputs[i]) for i in carries],
+        [*arrays.values(), *(_given(given, i) for i in slices)],
+        loop.arg.length,
+        loop.arg.reverse,
+    )
+    last = dict(zip(carries, found))
+    stacks = iter(found[len(carries) :])
+    return (
+        *(last.get(i) for i in loop.carries),
+        *(None if dy is None else next(stacks) for dy in dys),
+    )
+
+
+def _given(tangents: Sequence[UOp | None], i: int) -> UOp:
+    found = tangents[i]
+    assert found is not None
+    return found
+
+
+def transpose(
+    pull: Pull, u: UOp, cts: Sequence[UOp | None], moving: Sequence[int]
+) -> list[UOp | None]:
+    """The cotangents of the sources `moving`, from those of the results."""
+    loop = _Loop.of(u)
+    inputs, linear = loop.inputs, {i - 1 for i in moving}
+    while True:  # until no further carry depends on what moves
+        reached = depending(loop.outputs, [inputs[i] for i in sorted(linear)])
+        more = {i for i in loop.carries if loop.next(i) in reached} - linear
+        if not more:
+            break
+        linear |= more
+    consts, carries, slices = (
+        [i for i in where if i in linear] for where in (loop.consts, loop.carries, loop.slices)
+    )
+    arriving = dict(zip(loop.carries, cts))
+    ys = [
+        (y, ct)
+        for y, ct in zip(loop.ys, cts[loop.arg.carries :], strict=True)
+        if y in reached and ct is not None
+    ]
+    nexts = [loop.next(i) if loop.next(i) in reached else None for i in carries]
+    graphs = [y for y in (*nexts, *(y for y, _ in ys)) if y is not None]
+    kept = residuals(graphs, [inputs[i] for i in sorted(linear)])
+    values, arrays = loop.supply(kept, [i for i in range(len(inputs)) if i not in linear])
+    places = {node: fresh(node) for node in kept}
+    placed = dict(zip(graphs, substitute(graphs, places), strict=True))
+    outputs = [None if y is None else placed[y] for y in (*nexts, *(y for y, _ in ys))]
+
+    variables = [inputs[i] for i in (*consts, *carries, *slices)]
+    waiting = {i for i in carries if arriving[i] is not None}
+    state = {i: fresh(inputs[i]) for i in carries}
+    given = [fresh(y) for y, _ in ys]
+    while True:  # until no further carry gets a cotangent
+        back = pull(
+            outputs, variables, [*(state[i] if i in waiting else None for i in carries), *given]
+        )
+        found = dict(zip((*consts, *carries, *slices), back, strict=True))
+        more = {i for i in carries if found[i] is not None} - waiting
+        if not more:
+            break
+        waiting |= more
+    streams = {places[r]: x for r, x in arrays.items()} | dict(zip(given, (ct for _, ct in ys)))
+    kept_state = [i for i in carries if i in waiting]
+    live = [i for i in slices if found[i] is not None]
+    graphs = [u for u in found.values() if u is not None]
+    changing = depending(graphs, [*(state[i] for i in kept_state), *streams])
+    slopes = [filled(found[i], inputs[i]) for i in live]
+    rests: dict[int, UOp] = {}
+    products: dict[int, list[Product]] = {}
+    for i in consts:
+        ct = found[i]
+        if ct is not None:
+            rest, products[i] = postpone(ct, changing, {*streams, *slopes})
+            if rest is not None:
+                rests[i] = rest
+    factors = dict.fromkeys(u for some in products.values() for p in some for u in p.factors)
+    stacked = dict.fromkeys([*slopes, *(u for u in factors if u not in streams)])
+    sums = {i: fresh(inputs[i]) for i in rests}
+    body = closed(
+        [
+            *(sums[i] + rests[i] for i in rests),
+            *(filled(found[i], inputs[i]) for i in kept_state),
+            *stacked,
+        ],
+        [*(places[r] for r in values), *sums.values(), *(state[i] for i in kept_state), *streams],
+    )
+    results = scan(
+        body,
+        list(values.values()),
+        [
+            *(zeros(x.shape, x.dtype) for x in sums.values()),
+            *(filled(arriving[i], inputs[i]) for i in kept_state),
+        ],
+        list(streams.values()),
+        loop.arg.length,
+        not loop.arg.reverse,
+    )
+    total: dict[int, UOp | None] = dict(zip((*rests, *kept_state), results))
+    streams |= zip(stacked, results[len(rests) + len(kept_state) :], strict=True)
+    total |= {i: streams[u] for i, u in zip(live, slopes, strict=True)}
+    for i, some in products.items():
+        for product in some:
+            late, so_far = product.total(*(streams[u] for u in product.factors)), total.get(i)
+            total[i] = late if so_far is None else so_far + late
+    return [total.get(i - 1) for i in moving]
+
+
+def batch_rule(
+    batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int
+) -> list[Lanes]:
+    """All results over the lanes."""
+    loop = _Loop.of(u)
+    inputs, many = loop.inputs, {i for i, yes in enumerate(mapped[1:]) if yes}
+    lanes = [fresh(spread(x, size)) for x in inputs]
+    while True:  # until no further carry differs from lane to lane
+        found = batch(loop.outputs, {inputs[i]: lanes[i] for i in sorted(many)}, size)
+        more = {i for i, y in zip(loop.carries, found) if y.many} - many
+        if not more:
+            break
+        many |= more
+    operands = []
+    for i, x in enumerate(src[1:]):
+        full = x if mapped[i + 1] or i not in many else spread(x, size)
+        operands.append(moveaxis(full, 0, 1) if i in many and i in loop.slices else full)
+    nexts = [y.full(size) if i in many else y.graph for i, y in zip(loop.carries, found)]
+    ys = found[loop.arg.carries :]
+    body = closed(
+        [*nexts, *(y.graph for y in ys)],
+        [lanes[i] if i in many else x for i, x in enumerate(inputs)],
+    )
+    first, end = loop.arg.consts, loop.slices.start
+    made = scan(
+        body,
+        operands[:first],
+        operands[first:end],
+        operands[end:],
+        loop.arg.length,
+        loop.arg.reverse,
+    )
+    return [
+        *(Lanes(y, i in many) for i, y in zip(loop.carries, made)),
+        *(
+            Lanes(moveaxis(stack, 1, 0) if y.many else stack, y.many)
+            for stack, y in zip(made[loop.arg.carries :], ys, strict=True)
+        ),
+    ]

@@ -1,0 +1,112 @@
+"""Which arguments of a function are taken apart from the others: static ones, donated ones."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from tfn._support.frozen import frozen
+from tfn.errors import ArgumentError, StaticArgumentError
+from tfn.transforms.arguments import Argnums, Function, name_of, parameter_names
+
+Names = str | Sequence[str]
+
+
+@frozen
+class Split:
+    """The arguments of a call: what is traced, and what is static.
+
+    `positions` says where the positional arguments of `dynamic` stood; `statics` are triples
+    (position or name, type, value).
+    """
+
+    dynamic: tuple[Sequence[Any], dict[str, Any]]
+    positions: tuple[int, ...] | None = None
+    statics: tuple[tuple[int | str, type, Any], ...] = ()
+
+    def join(self, dynamic: Any) -> tuple[Sequence[Any], dict[str, Any]]:
+        """All arguments, from the dynamic ones."""
+        if self.positions is None:
+            args: tuple[Sequence[Any], dict[str, Any]] = dynamic
+            return args
+        placed = dict(zip(self.positions, dynamic[0], strict=True))
+        placed |= {at: v for at, _, v in self.statics if isinstance(at, int)}
+        named = {name: v for name, _, v in self.statics if isinstance(name, str)}
+        return [placed[i] for i in range(len(placed))], dynamic[1] | named
+
+
+@frozen
+class Selection:
+    """Some arguments of a function, by position and by name."""
+
+    positions: frozenset[int] = frozenset()
+    names: frozenset[str] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.positions or self.names)
+
+    @staticmethod
+    def of(function: Function, argnums: Argnums, argnames: Names) -> Selection:
+        """The arguments meant by numbers and names, each found by both.
+
+        Raises:
+            ArgumentError: for one that the function does not have.
+        """
+        numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+        names = [argnames] if isinstance(argnames, str) else list(argnames)
+        if not numbers and not names:
+            return Selection()
+        try:
+            parameters = list(inspect.signature(function).parameters.values())
+        except (TypeError, ValueError):
+            return Selection(frozenset(numbers), frozenset(names))
+        kinds = {p.kind for p in parameters}
+        places = [
+            p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        known = {p.name for p in parameters}
+        open_end = inspect.Parameter.VAR_POSITIONAL in kinds
+        wrong: list[int | str] = [
+            n for n in numbers if not open_end and not -len(places) <= n < len(places)
+        ]
+        if inspect.Parameter.VAR_KEYWORD not in kinds:
+            wrong += [n for n in names if n not in known]
+        if wrong:
+            raise ArgumentError(
+                f"{name_of(function)} has no argument {wrong[0]!r}",
+                hint=f"it has {', '.join(known)}",
+            )
+        found = {n if n >= 0 or open_end else n + len(places) for n in numbers}
+        found |= {places.index(n) for n in names if n in places}
+        by_name = {*names, *(places[n] for n in found if 0 <= n < len(places))}
+        return Selection(frozenset(found), frozenset(by_name))
+
+    def split(self, function: Function, args: Sequence[Any], kwargs: dict[str, Any]) -> Split:
+        """The chosen arguments apart from the others.
+
+        Raises:
+            StaticArgumentError: naming one that cannot be hashed.
+        """
+        if not self:
+            return Split((args, kwargs))
+        fixed = {n % len(args) if n < 0 else n for n in self.positions} if args else set()
+        statics: list[tuple[int | str, type, Any]] = [
+            (i, type(x), x) for i, x in enumerate(args) if i in fixed
+        ]
+        statics += [(n, type(kwargs[n]), kwargs[n]) for n in sorted(kwargs) if n in self.names]
+        for at, kind, value in statics:
+            try:
+                hash(value)
+            except TypeError:
+                names = parameter_names(function, len(args))
+                name = names[at] if isinstance(at, int) else at
+                raise StaticArgumentError(
+                    f"the static argument {name} of {name_of(function)} cannot be hashed",
+                    got=f"{kind.__name__} {str(value)[:60]}",
+                    hint="pass a tuple for a list, a frozen dataclass for a dict; arrays are not "
+                    "static",
+                ) from None
+        free = tuple(i for i in range(len(args)) if i not in fixed)
+        rest = {n: x for n, x in kwargs.items() if n not in self.names}
+        return Split((tuple(args[i] for i in free), rest), free, tuple(statics))

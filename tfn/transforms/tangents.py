@@ -1,0 +1,111 @@
+"""Trees of tangents and cotangents as users give them, checked against what they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfn import tree
+from tfn._support.frozen import frozen
+from tfn.dtypes import DType
+from tfn.errors import DTypeError, ShapeError, TreeError
+from tfn.trace import bind
+from tfn.trace.op import Op, Shape
+from tfn.transforms.arguments import as_value, show
+from tfn.transforms.shapes import ShapeDtypeStruct
+
+
+@frozen
+class SymbolicZero:
+    """A tangent or cotangent that is known to be zero, of a shape and dtype, without elements.
+
+    Example:
+        >>> SymbolicZero((3,), "float32").shape
+        (3,)
+    """
+
+    shape: Shape
+    dtype: DType
+
+
+@frozen
+class Vectors:
+    """The type of the tangents, or cotangents, of a tree of values of types `slots`.
+
+    Attributes:
+        role: tangent or cotangent.
+        names: what the user calls a value, by its number; its path in the tree if None.
+    """
+
+    structure: tree.Structure
+    slots: tuple[ShapeDtypeStruct, ...]
+    role: str
+    names: Callable[[int], str] | None = None
+
+    def check(self, vectors: Any) -> list[Any]:
+        """One Value per floating slot, None for zero; see `every`."""
+        found = self.every(vectors)
+        return [x for x, slot in zip(found, self.slots, strict=True) if slot.floating]
+
+    def every(self, vectors: Any) -> list[Any]:
+        """One Value per slot; None, and `SymbolicZero`, for zero and for integers.
+
+        Raises:
+            TreeError, ShapeError, DTypeError: naming the leaf that differs.
+        """
+        try:
+            flat = self.structure.flatten_up_to(vectors)
+        except ValueError as error:
+            got = tree.show(tree.structure(vectors))
+            raise TreeError(
+                f"the {self.role}s must have the structure of their values",
+                got=f"{got} instead of {tree.show(self.structure)}",
+                hint=str(error),
+            ) from None
+        return [self._fit(i, leaf) for i, leaf in enumerate(flat)]
+
+    @property
+    def weak(self) -> list[bool]:
+        """Weakness of each floating slot."""
+        return [slot.weak_type for slot in self.slots if slot.floating]
+
+    def _name(self, i: int) -> str:
+        if self.names is not None:
+            return f"the {self.role} of {self.names(i)}"
+        path = self.structure.accessors()[i].codify("")
+        return f"the {self.role}{f' at {path}' if path else ''}"
+
+    def _fit(self, i: int, leaf: Any) -> Any:
+        slot = self.slots[i]
+        nothing = getattr(getattr(leaf, "dtype", None), "itemsize", 1) == 0  # JAX's float0
+        zero = leaf is None or isinstance(leaf, SymbolicZero)
+        if zero or (nothing and not slot.floating):
+            return None
+        value = as_value(leaf, lambda: self._name(i))
+        if not slot.floating:
+            raise DTypeError(
+                f"{self._name(i)} belongs to a value of {slot.dtype}, which has none",
+                got=show(value),
+                hint="pass None there",
+            )
+        if value.shape != slot.shape:
+            raise ShapeError(
+                f"{self._name(i)} must have the shape of its value",
+                got=f"{show(value)} for {show(slot)}",
+            )
+        if value.dtype != slot.dtype:
+            if not value.weak_type:
+                raise DTypeError(
+                    f"{self._name(i)} must have the dtype of its value",
+                    got=f"{show(value)} for {show(slot)}",
+                    hint="use .astype",
+                )
+            value = bind.bind(Op.CAST, value, arg=slot.dtype)
+        return value
+
+    def build(self, values: Sequence[Any]) -> Any:
+        """The tree of one Value per floating slot; None elsewhere."""
+        rest = iter(values)
+        return tree.unflatten(
+            self.structure, [next(rest) if s.floating else None for s in self.slots]
+        )

@@ -1,0 +1,112 @@
+"""A user's function, run once on fresh leaves: how every transform begins.
+
+`record` gives the graphs of the results over the leaves of the inputs; the transforms then work
+on graphs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tfn import tree
+from tfn._support.frozen import frozen
+from tfn.errors import ArgumentError, TfnError
+from tfn.trace import bind
+from tfn.trace.uop import UOp
+from tfn.transforms.arguments import Function, name_of, results, where
+
+
+@frozen
+class Recording:
+    """What a function computed.
+
+    Attributes:
+        trace: the trace, which has ended.
+        inputs: the leaves it ran on.
+        outputs: the graphs of its results.
+        weak: which results have a weak dtype.
+        structure: of the results.
+        aux: the leaves of what it returned beside the results, and their structure.
+    """
+
+    trace: bind.Trace
+    inputs: list[UOp]
+    outputs: list[UOp]
+    weak: list[bool]
+    structure: tree.Structure
+    aux: tuple[list[Any], tree.Structure]
+
+    def evaluate(self, *groups: Sequence[UOp], weak: Sequence[bool] = ()) -> list[list[Any]]:
+        """The values of several lists of graphs, computed together; `weak` is for all of them."""
+        flat = iter(bind.evaluate([u for group in groups for u in group], self.trace, weak))
+        return [[next(flat) for _ in group] for group in groups]
+
+    @property
+    def effects(self) -> list[UOp]:
+        """What the effects have come to, if there are any: a token, as one more output."""
+        return [self.trace.token] if self.trace.token is not None and self.trace.acts else []
+
+    @property
+    def traced_aux(self) -> list[UOp]:
+        """The graphs among the leaves of aux."""
+        return [leaf.uop for leaf in self.aux[0] if self._owns(leaf)]
+
+    def fill_aux(self, values: Sequence[Any]) -> Any:
+        """Aux with its graphs replaced by their values."""
+        flat, structure = self.aux
+        new = iter(values)
+        return tree.unflatten(structure, [next(new) if self._owns(x) else x for x in flat])
+
+    def _owns(self, leaf: Any) -> bool:
+        return getattr(leaf, "trace", None) is self.trace
+
+
+def record(
+    what: str,
+    function: Function,
+    call: Callable[[list[Any]], Any],
+    values: Sequence[Any],
+    names: Sequence[str] = (),
+    known: bool = True,
+    has_aux: bool = False,
+    branch: bool = False,
+) -> Recording:
+    """Run ``call`` on a leaf for each of `values`, of which only shape, dtype and weakness count.
+
+    `what` is the transform, for the note that an error of tfn gets on its way through.  With
+    `known`, the values stand behind the leaves, so that Python may look at them.  A `branch`
+    records what is done to values of outer traces too.
+
+    Raises:
+        ArgumentError: for results that are not arrays, or without the pair that aux needs.
+    """
+    names = names or ("",) * len(values)
+    with bind.tracing(name_of(function), branch, known) as trace:
+        leaves = [
+            bind.new_leaf(trace, v.shape, v.dtype, name, v if known else None, v.weak_type)
+            for v, name in zip(values, names, strict=True)
+        ]
+        try:
+            out = call(leaves)
+        except TfnError as error:
+            error.add_note(f"  while: {what} traced {where(function)}")
+            raise
+        aux: Any = None
+        if has_aux:
+            if not isinstance(out, (tuple, list)) or len(out) != 2:
+                raise ArgumentError(
+                    f"with has_aux=True, {name_of(function)} must return a pair (result, aux)",
+                    got=type(out).__name__,
+                )
+            out, aux = out
+        found, structure = results(out, function)
+        outputs = [bind.lift(value, trace) for value in found]
+    return Recording(
+        trace,
+        [leaf.uop for leaf in leaves],
+        outputs,
+        [v.weak_type for v in found],
+        structure,
+        tree.flatten(aux),
+    )

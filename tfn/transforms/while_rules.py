@@ -1,0 +1,146 @@
+"""The rows of WHILE.
+
+Forward mode carries tangents along.  There is no reverse mode, since the number of steps, and so
+of residuals, is not known.  Lanes that have finished keep their values until all have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from tfn.dtypes import BOOL
+from tfn.errors import GradientError
+from tfn.trace import effects
+from tfn.trace.build import broadcast_in_dim, reduce, spread, where
+from tfn.trace.op import Op
+from tfn.trace.primitives import show
+from tfn.trace.uop import UOp, const, substitute
+from tfn.transforms.body import Lanes, closed, filled, fresh, opened, repeat_while
+from tfn.transforms.cond_rules import rejoined
+from tfn.transforms.scan_rules import Batch, Push
+
+_Parts = tuple[tuple[UOp, ...], tuple[UOp, ...], tuple[UOp, ...]]
+
+
+def _parts(u: UOp) -> _Parts:
+    """The operands: of the condition, of the body, and the first carries."""
+    first, end = 2 + u.arg.cond_consts, 2 + u.arg.cond_consts + u.arg.body_consts
+    return u.src[2:first], u.src[first:end], u.src[end:]
+
+
+def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None, ...]:
+    """The tangents of all results: the loop with tangents among its carries."""
+    cond_consts, body_consts, carries = _parts(u)
+    given = tangents[2 + len(cond_consts) :]
+    n = len(body_consts)
+    inputs, outputs = opened(u.src[1])
+    directions = [fresh(x) for x in inputs]
+    moving = {i for i, dx in enumerate(given) if dx is not None}
+    while True:  # until no further carry gets a tangent
+        slopes = push(outputs, {inputs[i]: directions[i] for i in sorted(moving)})
+        more = {i for i, dy in enumerate(slopes, n) if dy is not None} - moving
+        if not more:
+            break
+        moving |= more
+    consts, state = ([i for i in sorted(moving) if (i < n) == early] for early in (True, False))
+    body = closed(
+        [*outputs, *(filled(slopes[i - n], inputs[i]) for i in state)],
+        [
+            *inputs[:n],
+            *(directions[i] for i in consts),
+            *inputs[n:],
+            *(directions[i] for i in state),
+        ],
+    )
+    tests, test = opened(u.src[0])
+    cond = closed(test, [*tests, *(fresh(inputs[i]) for i in state)])
+    found = repeat_while(
+        cond,
+        body,
+        cond_consts,
+        [*body_consts, *(filled(given[i], inputs[i]) for i in consts)],
+        [*carries, *(filled(given[i], inputs[i]) for i in state)],
+        [*u.arg.names, *(u.arg.names[i - n] for i in state)] if u.arg.names else (),
+    )
+    last = dict(zip(state, found[len(carries) :], strict=True))
+    return tuple(last.get(i) for i in range(n, n + len(carries)))
+
+
+def transpose(u: UOp, cts: Sequence[UOp | None], moving: Sequence[int]) -> NoReturn:
+    """Refused.
+
+    Raises:
+        GradientError: always.
+    """
+    names = u.arg.names or [f"carry {i}" for i in range(len(cts))]
+    wanted = [f"{name}: {show(ct)}" for name, ct in zip(names, cts, strict=True) if ct is not None]
+    raise GradientError(
+        "there is no reverse mode through while_loop, whose number of steps is not known",
+        got=f"a loop whose results are differentiated: {', '.join(wanted)}",
+        hint="give max_steps, use scan, or fori_loop with static bounds; forward mode works",
+    )
+
+
+def batch_rule(
+    batch: Batch, u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int
+) -> list[Lanes]:
+    """All carries over the lanes."""
+    a, b = u.arg.cond_consts, u.arg.body_consts
+    tests, test = opened(u.src[0])
+    inputs, outputs = opened(u.src[1])
+    n = len(inputs)
+    on_test, on_body = list(mapped[2 : 2 + a]), list(mapped[2 + a :])
+    many = {i for i, yes in enumerate(on_body) if yes}  # of the body's inputs
+    lanes_test = [fresh(spread(x, size)) for x in tests]
+    lanes = [fresh(spread(x, size)) for x in inputs]
+    while True:  # until no further carry differs from lane to lane
+        where_test = [*on_test, *(i in many for i in range(b, n))]
+        (holds,) = batch(
+            test, {x: full for x, full, yes in zip(tests, lanes_test, where_test) if yes}, size
+        )
+        found = batch(outputs, {inputs[i]: lanes[i] for i in sorted(many)}, size)
+        more = {i for i, y in enumerate(found, b) if y.many or holds.many} - many
+        if not more:
+            break
+        many |= more
+    nexts = [y.full(size) if i in many else y.graph for i, y in enumerate(found, b)]
+    body_inputs = [lanes[i] if i in many else x for i, x in enumerate(inputs)]
+    operands = [
+        x if on_body[i] or i not in many else spread(x, size) for i, x in enumerate(src[2 + a :])
+    ]
+    test_inputs = [full if yes else x for x, full, yes in zip(tests, lanes_test, where_test)]
+    consts = src[2 : 2 + a]
+    if not holds.many:
+        made = repeat_while(
+            closed([holds.graph], test_inputs),
+            closed(nexts, body_inputs),
+            consts,
+            operands[:b],
+            operands[b:],
+        )
+        return [Lanes(y, i in many) for i, y in enumerate(made, b)]
+    # Whether each lane goes on is carried as well, so that the condition is computed once a step.
+    going = fresh(const(True, BOOL, (size,)))
+    shared = [fresh(x) for x in test_inputs[:a]]
+    tokens = effects.tokens(u.src[1])  # they hold in the lanes that go on
+    masked = {x: x & going for i, x in enumerate(body_inputs) if i in tokens}
+    nexts = substitute(nexts, masked)
+    kept = [where(_beside(going, y), y, x) for y, x in zip(nexts, body_inputs[b:], strict=True)]
+    again = (
+        substitute([holds.graph], dict(zip(test_inputs, [*shared, *kept], strict=True)))[0] & going
+    )
+    step = closed([again, *kept], [*shared, *body_inputs[:b], going, *body_inputs[b:]])
+    flag = fresh(going)
+    anyone = closed([reduce(flag, Op.MAX, (0,))], [flag, *map(fresh, body_inputs[b:])])
+    begin = dict(zip(test_inputs, [*consts, *operands[b:]], strict=True))
+    first = substitute([holds.graph], begin)[0]
+    made = repeat_while(anyone, step, [], [*consts, *operands[:b]], [first, *operands[b:]])
+    return [
+        rejoined(y, [src[2 + a + i]] if i in tokens and not on_body[i] else [])
+        for i, y in enumerate(made[1:], b)
+    ]
+
+
+def _beside(flags: UOp, like: UOp) -> UOp:
+    return broadcast_in_dim(flags, like.shape, (0,))
