@@ -6,7 +6,7 @@
 
 Each function is tuned by `tfn.tune`, in a process of its own that has a deadline, and with a cache
 folder that is thrown away: what is found here is used nowhere.  A kernel where the search wins much
-is one for which `tfn/lower/choose.py` knows too little.  Ctrl-C prints what is done so far.
+is one for which `tfn/lower/loops/heuristics.py` knows too little.  Ctrl-C prints the rows so far.
 """
 
 from __future__ import annotations

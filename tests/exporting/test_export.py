@@ -13,7 +13,7 @@ import tfn
 import tfn.numpy as tnp
 from tests.exporting.building import COMPILERS, in_a_loop, in_c, needs_cc, same_bits
 from tests.lower.graphs import jaxpr
-from tests.lower.test_unit import AMX, product
+from tests.lower.loops.test_tensorize import AMX, product
 from tests.test_programs import Program
 from tfn import lax, nn, random
 from tfn.errors import ArgumentError, ExportError

@@ -12,7 +12,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from examples import mnist, mnist_in_c
-from tests.lower.test_accesses import changed
+from tests.lower.report.verify.test_accesses import changed
 from tfn import nn, random
 from tfn.errors import ArgumentError, ExportError, MissingPackageError
 from tfn.hw.cpu.target import named

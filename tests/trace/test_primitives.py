@@ -35,7 +35,8 @@ from tfn.trace.argument import (
 )
 from tfn.trace.op import BINARY, COMPARE, UNARY, Op
 from tfn.trace.oracle import evaluate
-from tfn.trace.primitives import PRIMITIVES, conv_size, show
+from tfn.trace.primitives import PRIMITIVES
+from tfn.trace.type_checks import show
 from tfn.trace.uop import UOp
 
 
@@ -200,18 +201,6 @@ def test_a_refusal_shows_what_was_got():
 )
 def test_shapes_that_need_thought(u, shape):
     assert u.shape == shape
-
-
-@pytest.mark.parametrize("n", [0, 1, 5, 7])
-@pytest.mark.parametrize("window", [1, 3])
-@pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("padding", [(0, 0), (1, 2)])
-@pytest.mark.parametrize("dilation", [(1, 1), (2, 1), (1, 2), (3, 2)])
-def test_places_of_a_window(n, window, stride, padding, dilation):
-    have = max((n - 1) * dilation[0] + 1, 0) + sum(padding)
-    reach = (window - 1) * dilation[1] + 1
-    places = sum(1 for at in range(0, have, stride) if at + reach <= have)
-    assert conv_size(n, window, stride, padding, *dilation) == places
 
 
 def test_names_of_types():

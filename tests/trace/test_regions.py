@@ -9,8 +9,8 @@ from tfn.trace.argument import Custom, Linear, Param
 from tfn.trace.build import choose, repeat_while, scan
 from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
-from tfn.trace.primitives import show
 from tfn.trace.regions import results
+from tfn.trace.type_checks import show
 from tfn.trace.uop import UOp
 
 

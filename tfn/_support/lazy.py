@@ -80,6 +80,14 @@ class on_demand:
         return _Module(name)
 
 
+def _imported(noted: _Noted, own: str) -> Any:
+    """A name of a module, or else the file of that name in a package."""
+    module = None if noted.module == own else import_module(noted.module)
+    if module is not None and (hasattr(module, noted.name) or not hasattr(module, "__path__")):
+        return getattr(module, noted.name)
+    return import_module(f"{noted.module}.{noted.name}")
+
+
 class _Loader:
     """The ``__getattr__`` of a package: loads a name when it is asked for, once."""
 
@@ -90,11 +98,7 @@ class _Loader:
         own: str = self.package["__name__"]
         noted = self.names.get(name)
         if noted is not None:
-            module = None if noted.module == own else import_module(noted.module)
-            found = getattr(module, noted.name, None)
-            if found is None:  # a file of the package, not a name in one
-                found = import_module(f"{noted.module}.{noted.name}")
-            self.package[name] = found
+            found = self.package[name] = _imported(noted, own)
             return found
         if name == "__all__":  # what `import *` and `help` ask for
             return sorted(n for n in {*self.package, *self.names} if not n.startswith("_"))

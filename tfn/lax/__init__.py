@@ -1,29 +1,29 @@
 """Functions close to the language: no promotion, no broadcasting, one or few ops each.
 
 Files in reading order:
-    operand      what is accepted: arrays of one dtype, Python scalars that take it
-    elementary    exp, sin, erf and their like
-    elementwise  arithmetic, comparisons, bits, choices, casts
-    number_parts        signs, whole numbers, the parts of complex numbers
-    bits         counted, read as another dtype, those of floats
-    movement     shapes, slices, padding, joining, counting
-    contraction  dot, dot_general, convolutions
-    fourier      the discrete Fourier transform
-    reduction    reductions over axes and windows, argmax, argmin
-    dynamic_indexing    dynamic slices, sort, optimization_barrier
-    top_k    top_k and its like
+    operand           what is accepted: arrays of one dtype, Python scalars that take it
+    elementary        exp, sin, erf and their like
+    elementwise       arithmetic, comparisons, bits, choices, casts
+    number_parts      signs, whole numbers, the parts of complex numbers
+    bits              counted, read as another dtype, those of floats
+    movement          shapes, slices, padding, joining, counting
+    contraction       dot, dot_general, convolutions
+    fourier           the discrete Fourier transform
+    reduction         reductions over axes and windows, argmax, argmin
+    dynamic_indexing  dynamic slices, sort, optimization_barrier
+    partial_sort      top_k and its like
     gather_scatter    gather and scatter in JAX's layouts
-    closed_functions       a user's function as part of a loop or a branch
-    loop_blocks     loops in blocks of steps: unrolled, or checkpointed
-    loops        scan, while_loop, fori_loop, map
-    branches     cond, switch
-    custom_solve        custom_root, custom_linear_solve
-    associative  associative_scan
-    cumulative   cumsum, cummax and their like
-    rng          random bits from a state that the caller keeps
-    special      incomplete gamma and beta functions, zeta
-    bessel       modified Bessel functions
-    linalg       matrix factorisations and solves
+    closed_functions  a user's function as part of a loop or a branch
+    loop_blocks       loops in blocks of steps: unrolled, or checkpointed
+    loops             scan, while_loop, fori_loop, map
+    branches          cond, switch
+    custom_solve      custom_root, custom_linear_solve
+    associative       associative_scan
+    cumulative        cumsum, cummax and their like
+    rng               random bits from a state that the caller keeps
+    special           incomplete gamma and beta functions, zeta
+    bessel            modified Bessel functions
+    linalg            matrix factorisations and solves
 """
 
 # ruff: noqa: I001  (reading order)
@@ -94,7 +94,7 @@ with _on_demand(globals()):
         sort as sort, sort_key_val as sort_key_val,
         with_sharding_constraint as with_sharding_constraint,
     )
-    from tfn.lax.top_k import (
+    from tfn.lax.partial_sort import (
         approx_max_k as approx_max_k, approx_min_k as approx_min_k, top_k as top_k,
     )
     from tfn.lax.gather_scatter import (

@@ -22,8 +22,8 @@ from tfn.numpy.creation import make, on_device
 from tfn.trace.argument import Fft, FftType
 from tfn.trace.build import cast, iota, pad_or_crop, permute, where
 from tfn.trace.op import Op, Shape
-from tfn.trace.primitives import half
 from tfn.trace.uop import UOp
+from tfn.trace.windows import half
 
 Lengths = Sequence[int] | None
 Axes = Sequence[int] | None

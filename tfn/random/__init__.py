@@ -4,9 +4,9 @@ Files in reading order:
     keys           the state as a value: key, split, fold_in
     distributions  bits, and numbers with a distribution
     transformed    cauchy, logistic, pareto and others: one formula each
-    gamma         gamma, beta, dirichlet, t and others that gamma numbers make
-    discrete         poisson, binomial, multinomial
-    multivariate       multivariate_normal, orthogonal
+    gamma_family   gamma, beta, dirichlet, t and others that gamma numbers make
+    discrete       poisson, binomial, multinomial
+    multivariate   multivariate_normal, orthogonal
     choices        permutation, choice, categorical
 """
 
@@ -32,7 +32,7 @@ with _on_demand(globals()):
         rayleigh as rayleigh, weibull_min as weibull_min, wald as wald, triangular as triangular,
         geometric as geometric,
     )
-    from tfn.random.gamma import (
+    from tfn.random.gamma_family import (
         ball as ball, beta as beta, chisquare as chisquare, dirichlet as dirichlet, f as f,
         gamma as gamma, generalized_normal as generalized_normal, loggamma as loggamma, t as t,
     )

@@ -21,7 +21,7 @@ from tfn.dtypes import SHORT
 from tfn.trace.argument import Const, Function, Param
 from tfn.trace.build import call, several
 from tfn.trace.op import SEVERAL, Op
-from tfn.trace.primitives import show
+from tfn.trace.type_checks import show
 from tfn.trace.uop import UOp, substitute, walk
 
 

@@ -27,10 +27,10 @@ from tfn.dtypes import (
     part,
 )
 from tfn.errors import AxisError, DTypeError, ShapeError
-from tfn.trace import matrix_tiles, regions
-from tfn.trace.argument import FftType
+from tfn.trace import matrix_tiles, regions, windows
 from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, Op, Shape
 from tfn.trace.regions import Node, Type
+from tfn.trace.type_checks import BITS, NUMBERS, ORDERED, REAL, need_dtype, same_type, show
 
 Infer = Callable[[tuple[Node, ...], Any], Type]
 
@@ -43,50 +43,19 @@ class Primitive:
     linear: tuple[int, ...] = ()
 
 
-def show(node: Node) -> str:
-    """A value as an error message names it: ``f32[64,128]``."""
-    return f"{SHORT[node.dtype]}[{','.join(map(str, node.shape))}]"
-
-
-def _same(name: str, src: tuple[Node, ...]) -> None:
-    first = src[0]
-    for other in src[1:]:
-        if other.shape != first.shape:
-            raise ShapeError(
-                f"{name} needs operands of one shape",
-                got=", ".join(map(show, src)),
-                hint="tfn.numpy broadcasts; tfn.lax does not",
-            )
-        if other.dtype != first.dtype:
-            raise DTypeError(
-                f"{name} needs operands of one dtype",
-                got=", ".join(map(show, src)),
-                hint="tfn.numpy promotes; with tfn.lax use .astype",
-            )
-
-
-def _need(name: str, node: Node, allowed: frozenset[DType], words: str) -> None:
-    if node.dtype not in allowed:
-        raise DTypeError(f"{name} needs {words}", got=show(node))
-
-
-_BITS = INTEGERS | {BOOL}
-_REAL = INTEGERS | FLOATS
-_NUMBERS = INTEGERS | INEXACT
-_ORDERED = _REAL | {BOOL}
 # fmt: off
 _KINDS: dict[Op, tuple[frozenset[DType], str]] = {
     **dict.fromkeys(UNARY | BINARY | {Op.FMA}, (FLOATS, "floating values")),
-    **dict.fromkeys((Op.NEG, Op.ABS, Op.SIGN, Op.ADD, Op.SUB, Op.MUL), (_NUMBERS, "numbers")),
+    **dict.fromkeys((Op.NEG, Op.ABS, Op.SIGN, Op.ADD, Op.SUB, Op.MUL), (NUMBERS, "numbers")),
     **dict.fromkeys((
         Op.EXP, Op.EXP2, Op.EXPM1, Op.LOG, Op.LOG2, Op.LOG1P, Op.SIN, Op.COS, Op.TAN, Op.ASIN,
         Op.ACOS, Op.ATAN, Op.SINH, Op.COSH, Op.TANH, Op.ASINH, Op.ACOSH, Op.ATANH, Op.LOGISTIC,
         Op.SQRT, Op.RSQRT, Op.DIV, Op.POW,
     ), (INEXACT, "floating or complex values")),
-    Op.MOD: (_REAL, "real numbers"),
+    Op.MOD: (REAL, "real numbers"),
     Op.FLOORDIV: (INTEGERS, "integers"),
-    **dict.fromkeys((Op.MAX, Op.MIN), (_ORDERED, "real numbers or booleans")),
-    **dict.fromkeys((Op.NOT, Op.AND, Op.OR, Op.XOR), (_BITS, "integers or booleans")),
+    **dict.fromkeys((Op.MAX, Op.MIN), (ORDERED, "real numbers or booleans")),
+    **dict.fromkeys((Op.NOT, Op.AND, Op.OR, Op.XOR), (BITS, "integers or booleans")),
     **dict.fromkeys((Op.SHL, Op.SHR), (INTEGERS, "integers")),
     Op.THREEFRY: (frozenset({UINT32}), "uint32 words"),
 }
@@ -100,37 +69,37 @@ def _elementwise(op: Op) -> Infer:
         first = src[0]
         for other in src[1:]:
             if other.shape != first.shape or other.dtype != first.dtype:
-                _same(name, src)
+                same_type(name, src)
         if first.dtype not in allowed:
-            _need(name, first, allowed, words)
+            need_dtype(name, first, allowed, words)
         return first.shape, first.dtype
 
     return infer
 
 
 def _compare(src: tuple[Node, ...], arg: Any) -> Type:
-    _same("comparison", src)
+    same_type("comparison", src)
     return src[0].shape, BOOL
 
 
 def _order(src: tuple[Node, ...], arg: Any) -> Type:
-    _need("comparison", src[0], _ORDERED, "real numbers: complex numbers have no order")
+    need_dtype("comparison", src[0], ORDERED, "real numbers: complex numbers have no order")
     return _compare(src, arg)
 
 
 def _magnitude(src: tuple[Node, ...], arg: Any) -> Type:
-    _need("abs", src[0], _NUMBERS, "numbers")
+    need_dtype("abs", src[0], NUMBERS, "numbers")
     return src[0].shape, part(src[0].dtype)
 
 
 def _complex(src: tuple[Node, ...], arg: Any) -> Type:
-    _same("complex", src)
-    _need("complex", src[0], frozenset(map(part, COMPLEXES)), "parts of float32 or float64")
+    same_type("complex", src)
+    need_dtype("complex", src[0], frozenset(map(part, COMPLEXES)), "parts of float32 or float64")
     return src[0].shape, complex_of(src[0].dtype)
 
 
 def _part(src: tuple[Node, ...], arg: Any) -> Type:
-    _need("the parts of a complex number", src[0], COMPLEXES, "complex values")
+    need_dtype("the parts of a complex number", src[0], COMPLEXES, "complex values")
     return src[0].shape, part(src[0].dtype)
 
 
@@ -166,7 +135,7 @@ def _bitcast(src: tuple[Node, ...], arg: Any) -> Type:
 
 def _where(src: tuple[Node, ...], arg: Any) -> Type:
     condition, x, _ = src
-    _same("select", src[1:])
+    same_type("select", src[1:])
     if condition.dtype != BOOL or condition.shape != x.shape:
         raise ShapeError(
             "select needs a bool condition of the operands' shape", got=", ".join(map(show, src))
@@ -176,7 +145,7 @@ def _where(src: tuple[Node, ...], arg: Any) -> Type:
 
 def _ldexp(src: tuple[Node, ...], arg: Any) -> Type:
     x, n = src
-    _need("ldexp", x, frozenset(map(part, COMPLEXES)), "float32 or float64")
+    need_dtype("ldexp", x, frozenset(map(part, COMPLEXES)), "float32 or float64")
     if n.dtype not in SIGNED or (n.dtype.itemsize, n.shape) != (x.dtype.itemsize, x.shape):
         raise DTypeError("ldexp needs integers as wide as x", got=", ".join(map(show, src)))
     return x.shape, x.dtype
@@ -268,142 +237,13 @@ def _reduce(src: tuple[Node, ...], arg: Any) -> Type:
     x = src[0]
     assert arg.op in MONOIDS, arg
     ordered = arg.op in (Op.MAX, Op.MIN)
-    _need("reduce", x, _ORDERED if ordered else _NUMBERS, "real numbers" if ordered else "numbers")
+    allowed = (ORDERED, "real numbers") if ordered else (NUMBERS, "numbers")
+    need_dtype("reduce", x, *allowed)
     if any(not 0 <= axis < len(x.shape) for axis in arg.axes):
         raise AxisError("reduce over an axis that is not there", got=f"{show(x)}, {arg.axes}")
     assert arg.index is None or (ordered and len(arg.axes) == 1), arg
     kept = tuple(n for axis, n in enumerate(x.shape) if axis not in arg.axes)
     return kept, arg.index or x.dtype
-
-
-def _dot(src: tuple[Node, ...], arg: Any) -> Type:
-    a, b = src
-    _same_dtype("dot_general", src)
-    pairs = [
-        *zip(arg.contract_a, arg.contract_b, strict=True),
-        *zip(arg.batch_a, arg.batch_b, strict=True),
-    ]
-    for i, j in pairs:
-        if a.shape[i] != b.shape[j]:
-            raise ShapeError(
-                f"dot_general needs axis {i} of the first operand to equal axis {j} of the second",
-                got=f"{show(a)}, {show(b)}: {a.shape[i]} and {b.shape[j]}",
-            )
-    used_a, used_b = {*arg.contract_a, *arg.batch_a}, {*arg.contract_b, *arg.batch_b}
-    return (
-        tuple(a.shape[i] for i in arg.batch_a)
-        + tuple(n for i, n in enumerate(a.shape) if i not in used_a)
-        + tuple(n for i, n in enumerate(b.shape) if i not in used_b)
-    ), arg.dtype
-
-
-def _same_dtype(name: str, src: tuple[Node, ...]) -> None:
-    if src[0].dtype != src[1].dtype:
-        raise DTypeError(f"{name} needs operands of one dtype", got=", ".join(map(show, src)))
-    _need(name, src[0], _NUMBERS, "numbers")
-
-
-def conv_size(
-    n: int, window: int, stride: int, padding: tuple[int, int], dilation_x: int, dilation_w: int
-) -> int:
-    """How many places a window of a convolution has along one axis."""
-    inner = (n - 1) * dilation_x + 1 if n else 0
-    reach = (window - 1) * dilation_w + 1 if window else 0
-    return max((inner + sum(padding) - reach) // stride + 1, 0)
-
-
-def _conv(src: tuple[Node, ...], arg: Any) -> Type:
-    x, w = src
-    _same_dtype("conv", src)
-    batch, space, channels = x.shape[0], x.shape[1:-1], x.shape[-1]
-    window, depth, features = w.shape[:-2], w.shape[-2], w.shape[-1]
-    if len(space) != len(window) or len(space) != len(arg.strides):
-        raise ShapeError(
-            "conv needs as many window axes as space axes",
-            got=f"{show(x)}, {show(w)}, strides {arg.strides}",
-        )
-    if depth * arg.groups != channels:
-        raise ShapeError(
-            f"conv needs {depth} x {arg.groups} group(s) = {depth * arg.groups} input channels",
-            got=f"{show(x)}, {show(w)}",
-        )
-    if features % arg.groups or features % arg.batch_groups or batch % arg.batch_groups:
-        raise ShapeError(
-            "conv needs its groups to divide features and batch",
-            got=f"{show(x)}, {show(w)}, {arg.groups} groups",
-        )
-    sizes = tuple(
-        conv_size(*axis)
-        for axis in zip(
-            space, window, arg.strides, arg.padding, arg.dilation_x, arg.dilation_w, strict=True
-        )
-    )
-    return (batch // arg.batch_groups, *sizes, features), arg.dtype
-
-
-def half(n: int) -> int:
-    """How many of the values of a Fourier transform tell all, if it is of real values."""
-    return n // 2 + 1
-
-
-def _fft(src: tuple[Node, ...], arg: Any) -> Type:
-    x, inverse = src[0], arg.kind is FftType.IRFFT
-    if arg.kind is FftType.RFFT:
-        _need("rfft", x, frozenset(map(part, COMPLEXES)), "float32 or float64")
-    else:
-        _need(arg.kind.value, x, COMPLEXES, "complex values")
-    rank = len(x.shape) - len(arg.lengths)
-    halved = (*arg.lengths[:-1], *map(half, arg.lengths[-1:]))
-    found = x.shape[max(rank, 0) :]
-    if not prod(found) or found != (halved if inverse else arg.lengths) or not arg.lengths:
-        raise ShapeError(
-            f"{arg.kind.value} needs last axes of its lengths, none of them 0",
-            got=f"{show(x)}, lengths {arg.lengths}",
-        )
-    if arg.kind is FftType.RFFT:
-        return x.shape[:rank] + halved, complex_of(x.dtype)
-    return x.shape[:rank] + arg.lengths, part(x.dtype) if inverse else x.dtype
-
-
-def _windows(name: str, operand: Node, indices: Node, batch: int, sizes: Shape) -> None:
-    dims = operand.shape[batch:]
-    k = indices.shape[-1] if indices.shape else 0
-    if indices.dtype not in INTEGERS:
-        raise DTypeError(f"{name} needs integer indices", got=show(indices))
-    ok = (
-        operand.shape[:batch] == indices.shape[:batch]
-        and len(indices.shape) > batch
-        and len(sizes) == len(dims)
-        and k <= len(dims)
-        and all(0 <= size <= n for size, n in zip(sizes, dims, strict=True))
-        and sizes[k:] == dims[k:]
-    )
-    if not ok:
-        raise ShapeError(
-            f"{name} needs windows inside the operand",
-            got=f"{show(operand)}, {show(indices)}, window {sizes}",
-        )
-
-
-def _gather(src: tuple[Node, ...], arg: Any) -> Type:
-    operand, indices = src
-    _windows("gather", operand, indices, arg.batch, arg.sizes)
-    return indices.shape[:-1] + arg.sizes, operand.dtype
-
-
-def _scatter(src: tuple[Node, ...], arg: Any) -> Type:
-    operand, indices, updates = src
-    sizes = updates.shape[len(indices.shape) - 1 :]
-    _windows("scatter", operand, indices, arg.batch, sizes)
-    if updates.shape[: len(indices.shape) - 1] != indices.shape[:-1]:
-        raise ShapeError("scatter needs one update for each index", got=", ".join(map(show, src)))
-    if operand.dtype in COMPLEXES and arg.op in (Op.MAX, Op.MIN):
-        raise DTypeError(f"scatter by {arg.op.value} needs real numbers", got=show(operand))
-    if updates.dtype != operand.dtype:
-        raise DTypeError(
-            "scatter needs updates of the operand's dtype", got=", ".join(map(show, src))
-        )
-    return operand.shape, operand.dtype
 
 
 def _sort(src: tuple[Node, ...], arg: Any) -> Type:
@@ -480,11 +320,11 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.CONCAT: Primitive(_concat, linear=(0,)),  # and in all that follow
 
     Op.REDUCE: Primitive(_reduce, linear=(0,)),  # when its monoid is ADD
-    Op.DOT: Primitive(_dot, linear=_EACH),
-    Op.CONV: Primitive(_conv, linear=_EACH),
-    Op.FFT: Primitive(_fft, linear=(0,)),
-    Op.GATHER: Primitive(_gather, linear=(0,)),
-    Op.SCATTER: Primitive(_scatter, linear=(0, 2)),  # when its op is ADD or WHERE
+    Op.DOT: Primitive(windows.dot, linear=_EACH),
+    Op.CONV: Primitive(windows.conv, linear=_EACH),
+    Op.FFT: Primitive(windows.fft, linear=(0,)),
+    Op.GATHER: Primitive(windows.gather, linear=(0,)),
+    Op.SCATTER: Primitive(windows.scatter, linear=(0, 2)),  # when its op is ADD or WHERE
     Op.SORT: Primitive(_sort),
 
     Op.TUPLE: Primitive(_nothing),

@@ -14,7 +14,7 @@ from tfn.errors import GradientError
 from tfn.trace import effects
 from tfn.trace.build import broadcast_in_dim, reduce, spread, where
 from tfn.trace.op import Op
-from tfn.trace.primitives import show
+from tfn.trace.type_checks import show
 from tfn.trace.uop import UOp, const, substitute
 from tfn.transforms.body import Lanes, closed, filled, fresh, opened, repeat_while
 from tfn.transforms.cond_rules import rejoined

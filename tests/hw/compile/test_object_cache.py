@@ -73,7 +73,7 @@ def test_some_stores_prune(tmp_path, monkeypatch):
 def test_processes_share_a_folder(tmp_path):
     code = f"""
 from pathlib import Path
-from tfn.hw.compile import cache
+from tfn.hw.compile import object_cache as cache
 folder = Path({str(tmp_path)!r})
 for i in range(200):
     cache.store(folder, {KEY!r}, b"z" * 100_000)

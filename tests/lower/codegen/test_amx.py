@@ -7,9 +7,9 @@ import pytest
 
 from tests.lower.check_passes import check_passes
 from tests.lower.graphs import draw, jaxpr, p
-from tests.lower.test_search import run
-from tests.lower.test_split import nests
-from tests.lower.test_unit import AMX, last, product, taken
+from tests.lower.loops.test_beam_search import run
+from tests.lower.loops.test_opt_ops import nests
+from tests.lower.loops.test_tensorize import AMX, last, product, taken
 from tfn.dtypes import BFLOAT16, FLOAT32, INT64, DType, int8, uint8
 from tfn.lower import pipeline
 from tfn.lower.codegen.linearize import linearize

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.lower.graphs import agree, p
-from tests.lower.test_unit import AMX
+from tests.lower.loops.test_tensorize import AMX
 from tfn.dtypes import BFLOAT16
 from tfn.lower.graph.layout import aliased, apart, in_panels, panelled, strides
 from tfn.lower.graph.packing import for_unit

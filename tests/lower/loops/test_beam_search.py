@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.lower.check_passes import HOST, SMALL
+from tests.lower.graph.test_packing import UNIT
 from tests.lower.graphs import matmul, p, softmax
-from tests.lower.test_prepare import UNIT
-from tests.lower.test_split import nests, only
+from tests.lower.loops.test_opt_ops import nests, only
 from tfn.dtypes import BFLOAT16
 from tfn.lower.codegen.linearize import linearize
 from tfn.lower.graph.packing import prepare

@@ -8,7 +8,7 @@ import pytest
 
 from tests.lower.check_passes import HOST
 from tests.lower.graphs import p
-from tests.lower.test_split import nests
+from tests.lower.loops.test_opt_ops import nests
 from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, INT32, DType, int8, int16, uint8
 from tfn.lower.graph.packing import prepare
 from tfn.lower.loops import opt_ops

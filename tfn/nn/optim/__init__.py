@@ -6,7 +6,7 @@
 
 Files in reading order:
     protocol    what an optimizer is, `chain`, `apply_updates`
-    transforms       what chains are made of: scaling, momentum, means of squares, decay of weights
+    transforms  what chains are made of: scaling, momentum, means of squares, decay of weights
     clipping    norms of updates, and updates that are too large
     factored    means of squares in little memory, for adafactor
     optimizers  sgd, adam and their like

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.lower.codegen.render.values import MOVES, edges, every_dtype, every_width
 from tests.lower.graphs import by_definition, device, draw, jaxpr, on_cores, p, same
-from tests.lower.render.values import MOVES, edges, every_dtype, every_width
 from tfn.dtypes import FLOAT32, FLOAT64, INT32, INT64, REALS, DType, uint8
 from tfn.lower.pipeline import lower
 from tfn.lower.target.target import Target

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.lower.codegen.render.test_llvm import MOVES, edges, pairs, takes
 from tests.lower.graphs import Value, device, draw, jaxpr, matmul, on_cores, p
-from tests.lower.render.test_llvm import MOVES, edges, pairs, takes
 from tfn.dtypes import (
     BFLOAT16,
     BOOL,

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.lower.codegen.render.values import MOVES, edges, every_dtype, every_width
 from tests.lower.graphs import Value, agree, by_definition, draw, jaxpr, on_cores, p, same
-from tests.lower.render.values import MOVES, edges, every_dtype, every_width
 from tfn.dtypes import (
     BFLOAT16,
     BOOL,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.lower.graphs import Value, by_definition, jaxpr, on_cores
-from tests.lower.test_unit import AMX, product
+from tests.lower.loops.test_tensorize import AMX, product
 from tfn.dtypes import BFLOAT16, DType, int8, uint8
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.cpu.target import host

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tfn.lower.fuse.ranges import Region, Stage
 from tfn.trace.jaxpr import argument, equation, literal, names, param
 from tfn.trace.op import SEVERAL, Op
-from tfn.trace.primitives import show
+from tfn.trace.type_checks import show
 from tfn.trace.uop import UOp, walk
 
 Inside = Callable[[UOp], tuple[UOp, Sequence[Stage | Region]]]

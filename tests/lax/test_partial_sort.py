@@ -8,7 +8,7 @@ import pytest
 import tfn
 from tfn import lax
 from tfn.errors import ArgumentError
-from tfn.lax.top_k import ENOUGH
+from tfn.lax.partial_sort import ENOUGH
 
 
 def by_sorting(x: np.ndarray, k: int, axis: int) -> tuple[np.ndarray, np.ndarray]:
