@@ -19,7 +19,8 @@ from tfn import numpy as np
 from tfn.config import config
 from tfn.inspect.show import View
 from tfn.lower.index import laws as table
-from tfn.lower.loops import opt_ops
+from tfn.lower.loops import loop_nest
+from tfn.lower.loops.opt_ops import Split, show
 from tfn.lower.math import decompose
 from tfn.lower.report.print.nest import nest
 from tfn.trace.argument import Place
@@ -118,10 +119,10 @@ def splits() -> str:
     First one split by hand on the product, then what `choose` makes of the same kernel.
     """
     body, names = view().stages[1].body, ("f", "d", "b")
-    by_hand = opt_ops.nest(body)
-    by_hand, _, _ = opt_ops.split(by_hand, by_hand.loops[1], 8, Place.LANE)
+    by_hand = loop_nest.nest(body)
+    by_hand = Split(by_hand.loops[1].arg.number, 8, Place.LANE).apply(by_hand)
     chosen = view().after("split", body)
-    pictures = ("\n".join([*n.opts, nest(n, names)]) for n in (by_hand, chosen))
+    pictures = ("\n".join([*map(show, n.opts), nest(n, names)]) for n in (by_hand, chosen))
     return "\n\nand by choose:\n\n".join(pictures)
 
 

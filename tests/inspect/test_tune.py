@@ -17,9 +17,11 @@ from tfn.hw.compile import tuning_cache
 from tfn.hw.cpu.kernel_timer import Trials
 from tfn.lower.loops.beam_search import Found, Measure
 from tfn.lower.loops.heuristics import begin, finish
-from tfn.lower.loops.opt_ops import Nest
+from tfn.lower.loops.loop_nest import Nest
+from tfn.lower.loops.opt_ops import Split, from_rows, to_rows
 from tfn.lower.program import Kernel
 from tfn.lower.target.target import Target
+from tfn.trace.argument import Place
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +71,7 @@ def test_kernels_that_there_was_no_time_for_are_counted() -> None:
     assert not report.rows and report.left == 1 and "no time for 1 other" in str(report)
 
 
-OLDER = ("split(r0, 2, upcast)",)
+OLDER = (Split(0, 2, Place.UPCAST),)
 TIMES = {
     "older": ({OLDER: 1.0}, 5.0, 3.0),
     "newer": ({OLDER: 2.0}, 5.0, 1.0),
@@ -86,7 +88,7 @@ def test_an_older_plan_stays_if_nothing_beats_it(
     f, x = tfn.jit(lambda x: x * 3 + 1), jnp.arange(20.0)
     (kernel,) = run.load(f.trace(x).jaxpr).program.kernels
     target = run.device().target
-    tuning_cache.keep(kernel.name, target, OLDER)
+    tuning_cache.keep(kernel.name, target, to_rows(OLDER))
     run.forget()
     f.clear_cache()
     older, model, others = TIMES[best]
@@ -96,7 +98,9 @@ def test_an_older_plan_stays_if_nothing_beats_it(
 
     monkeypatch.setattr(Trials, "measure", measure)
     (row,) = tfn.tune(f, x, quiet=True).rows
-    kept = tuning_cache.find(kernel.name, target)
+    rows = tuning_cache.find(kernel.name, target)
+    assert rows is not None
+    kept = from_rows(rows)
     assert row.before_ns == model and row.after_ns == 1.0 and row.after == kept
     if best == "newer":
         assert kept not in (OLDER, kernel.opts)
@@ -109,7 +113,7 @@ def test_without_a_disk_cache_plans_are_those_of_the_process(
 ) -> None:
     f, x = tfn.jit(lambda x: x * 5 + 1), jnp.arange(20.0)
     (kernel,) = run.load(f.trace(x).jaxpr).program.kernels
-    tuning_cache.keep(kernel.name, run.device().target, OLDER)  # on disk
+    tuning_cache.keep(kernel.name, run.device().target, to_rows(OLDER))  # on disk
     monkeypatch.setattr(config, "disk_cache", False)
     run.forget()
     assert run.load(f.trace(x).jaxpr).program.kernels == (kernel,)
@@ -123,7 +127,7 @@ def test_without_a_disk_cache_plans_are_those_of_the_process(
 def test_a_plan_that_cannot_be_replayed_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     f, x = tfn.jit(lambda x: x - 3), jnp.arange(5.0)
     (kernel,) = run.load(f.trace(x).jaxpr).program.kernels
-    tuning_cache.keep(kernel.name, run.device().target, ["split(r77, 2, upcast)"])
+    tuning_cache.keep(kernel.name, run.device().target, (("split", 77, 2, "upcast"),))
     run.forget()
     f.clear_cache()
     assert f(x).tolist() == [-3, -2, -1, 0, 1]

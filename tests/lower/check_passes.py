@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from tfn.dtypes import COMPLEXES, part
-from tfn.lower.codegen.sort import sort
+from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import Stage as RangesStage
-from tfn.lower.loops.opt_ops import Nest
-from tfn.lower.pipeline import PASSES, Pass
+from tfn.lower.loops.loop_nest import Nest
+from tfn.lower.pipeline import Pass, Passes
 from tfn.lower.target.target import Target
 from tfn.trace import interpreter, oracle
-from tfn.trace.argument import Place
 from tfn.trace.jaxpr import Jaxpr, param
 from tfn.trace.op import Op
 from tfn.trace.spec import Stage, check
@@ -28,7 +28,7 @@ def check_passes(
     jaxpr: Jaxpr,
     inputs: Sequence[Any],
     target: Target = HOST,
-    passes: Sequence[Pass] = PASSES,
+    passes: Passes = pipeline.passes,
     tolerance: float = 1e-5,
 ) -> list[RangesStage]:
     """Run the passes one by one, with the spec and the oracle after each.
@@ -40,44 +40,34 @@ def check_passes(
     want = oracle.evaluate(jaxpr.outputs, env)
     check(jaxpr.outputs, Stage.JAXPR)
 
-    pairs, cut, ranges, *rest = passes
-    real = pairs.run(jaxpr.function, target)
+    real = passes.complex_pairs(jaxpr.function, target)
     env = {
         param(p): _real(x).reshape(p.shape) for p, x in zip(real.arg.params, inputs, strict=True)
     }
     want = [_real(x).reshape(u.shape) for x, u in zip(want, real.src, strict=True)]
-    _checked(pairs, real.src, Stage.JAXPR)
-    _same(pairs, want, oracle.evaluate(real.src, env), tolerance)
+    _checked(passes.complex_pairs, real.src, Stage.JAXPR)
+    _same(passes.complex_pairs, want, oracle.evaluate(real.src, env), tolerance)
 
-    function = cut.run(real, target)
-    _checked(cut, function.src, Stage.KERNELS)
-    _same(cut, want, oracle.evaluate(function.src, env), tolerance)
+    function = passes.boundaries(real, target)
+    _checked(passes.boundaries, function.src, Stage.KERNELS)
+    _same(passes.boundaries, want, oracle.evaluate(function.src, env), tolerance)
 
-    stages: list[RangesStage] = ranges.run(function, target)
+    stages: list[RangesStage] = passes.ranges(function, target)
     values: list[Any] = [stage.body for stage in stages]
-    by_hand = [*map(_sort, values)]
     for stage in stages:
-        _checked(ranges, [stage.body], Stage.RANGES)
-    _same(ranges, want, _run(function, stages, values, env), tolerance)
+        _checked(passes.ranges, [stage.body], Stage.RANGES)
+    _same(passes.ranges, want, _run(function, stages, values, env), tolerance)
+
     tiles = [1] * len(values)
-    for step in rest:
-        tiles = [
-            _tiles(v) if isinstance(v, Nest) else t for v, t in zip(values, tiles, strict=True)
-        ]
-        after = Stage[step.after]
-        if after is Stage.LINEAR:  # what is written by hand is written at this stage
-            tiles = [
-                sort.form_of(v).groups if _sort(v) else t
-                for v, t in zip(values, tiles, strict=True)
-            ]
-            values = [sort.instructions(v, target)[0] if _sort(v) else v for v in values]
-        values = [
-            v if hand else step.run(v, target) for v, hand in zip(values, by_hand, strict=True)
-        ]
-        for v in values:
-            if not _sort(v):
-                _checked(step, list(v) if isinstance(v, tuple) else [_body(v)], after)
-        _same(step, want, _run(function, stages, values, env, tiles), tolerance)
+    for steps in zip_longest(*(passes.of_kernel(stage.body) for stage in stages)):
+        for step in dict.fromkeys(filter(None, steps)):
+            for i, value in enumerate(values):
+                if steps[i] is step:
+                    if Stage[step.after] is Stage.LINEAR and not isinstance(value, tuple):
+                        tiles[i] = pipeline.tiles(value)
+                    values[i] = step(value, target)
+                    _checked(step, _roots(values[i]), Stage[step.after])
+            _same(step, want, _run(function, stages, values, env, tiles), tolerance)
     return stages
 
 
@@ -93,6 +83,11 @@ def _sort(value: Any) -> bool:
 
 def _body(value: Any) -> UOp:
     return value.body if isinstance(value, Nest) else value
+
+
+def _roots(value: Any) -> Sequence[UOp]:
+    """The nodes that hold all others: instructions themselves, or the body of a nest."""
+    return value if isinstance(value, tuple) else [_body(value)]
 
 
 def _checked(step: Pass, roots: Sequence[UOp], stage: Stage) -> None:
@@ -133,12 +128,6 @@ def _run(
         else:
             interpreter.nest(_body(value), buffers)
     return [memory.get(u, np.zeros(0, u.dtype)).reshape(u.shape) for u in function.src]
-
-
-def _tiles(n: Nest) -> int:
-    """How many tiles the outermost loop has, if threads share it."""
-    shared = bool(n.loops) and n.loops[0].arg.place is Place.PARALLEL
-    return n.loops[0].arg.size if shared else 1
 
 
 def _run_sort(stage: RangesStage, buffers: Sequence[Any]) -> None:

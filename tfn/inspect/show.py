@@ -23,7 +23,7 @@ from tfn.errors import ArgumentError
 from tfn.hw.compile.llvm import assembly
 from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import Region, Stage
-from tfn.lower.loops import opt_ops
+from tfn.lower.loops import loop_nest, opt_ops
 from tfn.lower.memory.schedule import Schedule
 from tfn.lower.program import Program
 from tfn.lower.report import cost
@@ -45,7 +45,7 @@ class View:
     @cached_property
     def real(self) -> UOp:
         """The function without complex values."""
-        made: UOp = pipeline.PASSES[0].run(self.jaxpr.function, self.target)
+        made: UOp = pipeline.passes.complex_pairs(self.jaxpr.function, self.target)
         return made
 
     @cached_property
@@ -55,8 +55,8 @@ class View:
 
     def inside(self, function: UOp) -> tuple[UOp, Sequence[Stage | Region]]:
         """A function with barriers, the whole or one in a loop, and its kernels over ranges."""
-        made: UOp = pipeline.PASSES[1].run(function, self.target)
-        return made, pipeline.PASSES[2].run(made, self.target)
+        made: UOp = pipeline.passes.boundaries(function, self.target)
+        return made, pipeline.passes.ranges(made, self.target)
 
     @cached_property
     def graph(self) -> Graph:
@@ -76,8 +76,8 @@ class View:
     def after(self, name: str, body: UOp) -> Any:
         """A kernel's body after the pass of this name."""
         value: Any = body
-        for step in pipeline.PASSES[3:]:
-            value = step.run(value, self.target)
+        for step in pipeline.passes.of_kernel(body):
+            value = step(value, self.target)
             if step.name == name:
                 return value
         raise AssertionError(f"no pass is called {name}")
@@ -91,12 +91,13 @@ class View:
 
     def ranges(self, body: UOp, names: Sequence[str]) -> str:
         """A kernel as loops."""
-        return nest.nest(opt_ops.nest(body), names)
+        return nest.nest(loop_nest.nest(body), names)
 
     def splits(self, body: UOp, names: Sequence[str]) -> str:
         """A kernel as loops with places, and how they came about."""
-        chosen: opt_ops.Nest = self.after("split", body)
-        return "\n".join([*(f"# {opt}" for opt in chosen.opts), nest.nest(chosen, names)])
+        chosen: loop_nest.Nest = self.after("split", body)
+        opts = [f"# {opt_ops.show(opt)}" for opt in chosen.opts]
+        return "\n".join([*opts, nest.nest(chosen, names)])
 
     def linear(self, body: UOp, names: Sequence[str]) -> str:
         """A kernel in order."""

@@ -23,9 +23,9 @@ from tfn.errors import ArgumentError, SplitError
 from tfn.hw.compile import tuning_cache
 from tfn.hw.cpu.kernel_timer import Trials
 from tfn.lower import pipeline
-from tfn.lower.loops import opt_ops
+from tfn.lower.loops import loop_nest, opt_ops
 from tfn.lower.loops.beam_search import search
-from tfn.lower.program import Kernel, flatten
+from tfn.lower.program import Kernel, OptOp, flatten
 from tfn.lower.target.target import Target
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -52,8 +52,8 @@ class Row:
     before_ns: float
     after_ns: float
     tried: int
-    before: tuple[str, ...]
-    after: tuple[str, ...]
+    before: tuple[OptOp, ...]
+    after: tuple[OptOp, ...]
 
 
 @frozen
@@ -81,7 +81,11 @@ class Report:
     def __str__(self) -> str:
         table = Table("kernel", "launches", "before", "after", "tried", "opt-ops that won")
         for row in self.rows:
-            won = " ".join(row.after) if row.after != row.before else "those of the model"
+            won = (
+                " ".join(map(opt_ops.show, row.after))
+                if row.after != row.before
+                else "those of the model"
+            )
             table.add_row(
                 row.name[:9],
                 str(row.launches),
@@ -161,30 +165,30 @@ def _kernel(kernels: Sequence[Kernel], name: str) -> Kernel:
 
 def _searched(body: UOp, launches: int, target: Target, trials: Trials, end: float) -> Row:
     """Search for one kernel; what was kept before is timed again, and stays if nothing beats it."""
-    simple = pipeline.PASSES[3].run(body, target)
-    plain = opt_ops.nest(simple)
-    chosen = pipeline.nested(pipeline.PASSES[4].run(simple, target), target)
-    kept = tuning_cache.find(chosen.name, target)
-    known = _replayed(plain, kept)
+    simple = pipeline.passes.decompose(body, target)
+    plain = loop_nest.nest(simple)
+    chosen = pipeline.nested(pipeline.passes.split(simple, target), target)
+    known = _replayed(plain, tuning_cache.find(chosen.name, target))
+    kept = known[0].opts if known else chosen.opts
     params = {u.arg.index: u for u in walk([simple]) if u.op is Op.PARAM and u.arg.index >= 0}
     buffers = [(params[i].size, params[i].dtype) for i in range(len(params))]
 
-    def measure(n: opt_ops.Nest) -> float | None:
+    def measure(n: loop_nest.Nest) -> float | None:
         late = time.monotonic() > end and n.opts not in (chosen.opts, kept)
         return None if late else trials.measure(pipeline.nested(n, target), buffers)
 
     won = search(plain, target, measure, known)
     better = won.ns < WORTH * won.chosen_ns
     opts = won.opts if better else chosen.opts
-    if opts != (kept if known else chosen.opts):
-        tuning_cache.keep(chosen.name, target, opts)
+    if opts != kept:
+        tuning_cache.keep(chosen.name, target, opt_ops.to_rows(opts))
     after_ns = won.ns if better else won.chosen_ns
     return Row(chosen.name, launches, won.chosen_ns, after_ns, won.tried, chosen.opts, opts)
 
 
-def _replayed(plain: opt_ops.Nest, opts: Sequence[str] | None) -> list[opt_ops.Nest]:
+def _replayed(plain: loop_nest.Nest, rows: Sequence[opt_ops.Row] | None) -> list[loop_nest.Nest]:
     """The nest of opt-ops that were kept, unless there are none, or none that this version has."""
-    if opts is not None:
+    if rows is not None:
         with suppress(SplitError):
-            return [opt_ops.tidy(opt_ops.replay(plain, opts))]
+            return [loop_nest.simplified(opt_ops.replay(plain, opt_ops.from_rows(rows)))]
     return []

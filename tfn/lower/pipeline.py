@@ -1,10 +1,10 @@
 """The compiler as one table.
 
-`PASSES` is the way of a kernel from the graph to text: each pass names the stage it reads and the
-stage it makes, and tests run the spec and the oracle after every one.  `lower` drives it: a
-function is cut into kernels once, then each distinct kernel goes through the rest, once per
-process and target; then memory is planned and the driver is written.  The text is LLVM IR unless
-another `Language` is asked for.
+`passes` are the steps from a graph to the instructions of its kernels: each names the stage that it
+reads and the stage that it makes, and tests run the spec and the oracle after every one.  `lower`
+drives them: a function is cut into kernels once, then each distinct kernel goes through the rest,
+once per process and target; then memory is planned and the driver is written.  The text is LLVM IR
+unless another `Language` is asked for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tfn.lower.codegen.render import driver, llvm
 from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.graph import complex_pairs
-from tfn.lower.loops import heuristics, opt_ops
+from tfn.lower.loops import heuristics, loop_nest, opt_ops
 from tfn.lower.math import decompose
 from tfn.lower.memory import schedule
 from tfn.lower.memory.schedule import Schedule
@@ -47,29 +47,63 @@ from tfn.trace.uop import UOp
 
 @frozen
 class Pass:
-    """One step: what it is called, what it does, and the stages before and after."""
+    """One step: its name, its function, and the stages before and after it."""
 
     name: str
     run: Callable[[Any, Target], Any]
     before: str
     after: str
 
+    def __call__(self, value: Any, target: Target) -> Any:
+        """The value after the pass."""
+        return self.run(value, target)
+
+
+@frozen
+class Passes:
+    """The rows of the compiler by name: ``passes.split(body, target)``."""
+
+    complex_pairs: Pass
+    boundaries: Pass
+    ranges: Pass
+    decompose: Pass
+    split: Pass
+    linearize: Pass
+    prefetch: Pass
+    sort: Pass
+
+    def of_kernel(self, body: UOp) -> tuple[Pass, ...]:
+        """The passes that a kernel's body goes through, by what it is."""
+        if body.op is Op.SINK:
+            return self.decompose, self.split, self.linearize, self.prefetch
+        return (self.sort,) if body.src[0].src[0].op is Op.SORT else ()
+
 
 # fmt: off
-PASSES = (
-    Pass("pairs",     lambda u, target: complex_pairs.pairs(u),          "JAXPR",   "JAXPR"),
-    Pass("cut",       lambda u, target: boundaries.kernels(u, target),  "JAXPR",   "KERNELS"),
-    Pass("ranges",    lambda u, target: ranges.stages(u),        "KERNELS", "RANGES"),
+passes = Passes(**{step.name: step for step in (
+    Pass("complex_pairs", lambda u, target: complex_pairs.pairs(u),        "JAXPR",   "JAXPR"),
+    Pass("boundaries",    lambda u, target: boundaries.kernels(u, target), "JAXPR",   "KERNELS"),
+    Pass("ranges",        lambda u, target: ranges.stages(u),              "KERNELS", "RANGES"),
     # From here on, for each kernel.
-    Pass("decompose", lambda u, target: decompose.decompose([u], target.lacks)[0],
+    Pass("decompose",     lambda u, target: decompose.decompose([u], target.lacks)[0],
          "RANGES", "RANGES"),
-    Pass("split",     lambda u, target: heuristics.choose(opt_ops.nest(u), target),
+    Pass("split",         lambda u, target: heuristics.choose(loop_nest.nest(u), target),
          "RANGES", "SPLIT"),
-    Pass("linearize", lambda n, target: linearize.linearize(n, Op.FMA not in target.lacks),
+    Pass("linearize",     lambda n, target: linearize.linearize(n, Op.FMA not in target.lacks),
          "SPLIT", "LINEAR"),
-    Pass("ahead",     lambda u, target: prefetch.ahead(u, target),  "LINEAR",  "LINEAR"),
-)
+    Pass("prefetch",      lambda u, target: prefetch.ahead(u, target),     "LINEAR",  "LINEAR"),
+    # A kernel that sorts has one pass of its own.
+    Pass("sort",          lambda u, target: sort.instructions(u, target)[0], "RANGES", "LINEAR"),
+)})
 # fmt: on
+
+
+def tiles(kernel: loop_nest.Nest | UOp) -> int:
+    """The number of tiles that threads share: of a nest, or of the body of a sort."""
+    if isinstance(kernel, UOp):
+        return sort.form_of(kernel).groups if passes.of_kernel(kernel) == (passes.sort,) else 1
+    first = kernel.loops[0] if kernel.loops else None
+    return first.arg.size if first is not None and first.arg.place is Place.PARALLEL else 1
 
 
 @frozen
@@ -118,7 +152,7 @@ def aliases(jaxpr: Jaxpr) -> tuple[tuple[int, Slot], ...]:
 
 def scheduled(jaxpr: Jaxpr, target: Target, language: Language = LLVM) -> Schedule:
     """The steps of a closed function, with a place for every value."""
-    real = Jaxpr(PASSES[0].run(jaxpr.function, target))
+    real = Jaxpr(passes.complex_pairs(jaxpr.function, target))
     shared = dict(aliases(real))
     own = [i not in shared for i in range(len(real.outputs))]
     return schedule.schedule(real.function, _able(target, language), _maker(language), own)
@@ -158,20 +192,23 @@ def kernel(body: UOp, target: Target, language: Language = LLVM) -> Kernel:
     key = body, target, language
     found = _KERNELS.get(key)
     if found is None:
-        found = _KERNELS[key] = replace(_shelved(*key), source=body)
+        found = _KERNELS[key] = replace(_cached(*key), source=body)
     return found
 
 
-def _shelved(body: UOp, target: Target, language: Language) -> Kernel:
-    """The kernel as another process has kept it, or else made, and kept for others."""
-    if not _SHELF or language != LLVM or body.op is not Op.SINK:
+def _cached(body: UOp, target: Target, language: Language) -> Kernel:
+    """The kernel as another process has kept it, or else lowered, and kept for others."""
+    if not _CACHES or language != LLVM or body.op is not Op.SINK:
         return _kernel(body, target, language)
-    shelf, name = _SHELF[0], digest(body)
-    kept = shelf.find(name, target)
+    kernels, name = _CACHES[0], digest(body)
+    kept = kernels.find(name, target)
     if kept is not None:
-        return Kernel(kept.name, body, kept.opts, kept.tiles, kept.text, kept.work)
+        with suppress(SplitError):  # kept by another version
+            opts = opt_ops.from_rows(kept.opts)
+            return Kernel(kept.name, body, opts, kept.tiles, kept.text, kept.work)
     made = _kernel(body, target, language)
-    shelf.keep(name, target, Written(made.name, made.opts, made.tiles, made.text, made.work))
+    rows = opt_ops.to_rows(made.opts)
+    kernels.keep(name, target, Written(made.name, rows, made.tiles, made.text, made.work))
     return made
 
 
@@ -198,16 +235,18 @@ def _text(language: Language, items: Sequence[UOp], name: str) -> str:
 
 
 def _made_again(made: Kernel, target: Target) -> Iterator[tuple[UOp, ...]]:
-    """What a kernel may have been written from: opt-ops were followed by `tidy`, or not."""
+    """What a kernel may have been written from: opt-ops were followed by `simplified`, or not."""
     body = made.source
     assert body is not None, "a kernel that `kernel` has made"
     if body.op is Op.SINK:
-        n = opt_ops.replay(opt_ops.nest(PASSES[3].run(body, target)), made.opts)
+        plain = loop_nest.nest(passes.decompose(body, target))
+        n = opt_ops.replay(plain, made.opts)
         with suppress(SplitError):
             yield _in_order(n, target)
-        yield _in_order(opt_ops.tidy(n), target)
-    elif body.src[0].src[0].op is Op.SORT:
-        yield sort.instructions(body, target)[0]
+        yield _in_order(loop_nest.simplified(n), target)
+    else:
+        for step in passes.of_kernel(body):
+            yield step(body, target)
 
 
 def _handmade(body: UOp, language: Language) -> Kernel:
@@ -223,25 +262,25 @@ def _handmade(body: UOp, language: Language) -> Kernel:
     return Kernel(name, body, (), arg.tiles, text, size_bytes // 10)
 
 
-class Shelf(Protocol):
-    """What is known of kernels from before: by other processes, or by a search."""
+class KernelCache(Protocol):
+    """Kernels that other processes have lowered, and opt-ops that a search has found."""
 
-    def plan(self, name: str, target: Target) -> Sequence[str] | None:
-        """Better opt-ops for the kernel of this name, which the model makes, if any are known."""
+    def tuned(self, name: str, target: Target) -> Sequence[opt_ops.Row] | None:
+        """Faster opt-ops for the kernel of this name, which the model makes, if any are known."""
 
     def find(self, body: str, target: Target) -> Written | None:
-        """What a body has become, by its digest, if that was kept."""
+        """The kernel of a body, by its digest, if it was kept."""
 
     def keep(self, body: str, target: Target, written: Written) -> None:
-        """Keep what a body has become."""
+        """Keeps the kernel of a body."""
 
 
-_SHELF: list[Shelf] = []
+_CACHES: list[KernelCache] = []
 
 
-def use(shelf: Shelf) -> None:
-    """Look there before lowering, and keep there what was lowered."""
-    _SHELF[:] = [shelf]
+def use(kernels: KernelCache) -> None:
+    """Installs the cache that is asked before a kernel is lowered."""
+    _CACHES[:] = [kernels]
 
 
 def forget() -> None:
@@ -260,34 +299,34 @@ def bodies(program: Program, target: Target) -> dict[str, UOp]:
 
 
 def _kernel(body: UOp, target: Target, language: Language) -> Kernel:
-    if body.op is Op.TUPLE and body.src[0].src[0].op is Op.KERNEL:
+    steps = passes.of_kernel(body)
+    if not steps:
         return _handmade(body, language)
-    if body.op is Op.TUPLE:  # a sort, whose instructions are written by hand
-        items, tiles = sort.instructions(body, target)
+    if steps == (passes.sort,):
+        items = passes.sort(body, target)
         name, text = language.named("k", lambda name: language.kernel(name, items))
-        return Kernel(name, body, (), tiles, text, sort.work(body))
-    simple = PASSES[3].run(body, _able(target, language))
-    work = heuristics.work(opt_ops.nest(simple), target)
-    made = nested(PASSES[4].run(simple, target), target, language, work)
-    for shelf in _SHELF:
-        opts = shelf.plan(made.name, target)
-        if opts is not None:
+        return Kernel(name, body, (), tiles(body), text, sort.work(body))
+    simple = passes.decompose(body, _able(target, language))
+    plain = loop_nest.nest(simple)
+    work = heuristics.work(plain, target)
+    chosen = nested(passes.split(simple, target), target, language, work)
+    for kept in _CACHES:
+        rows = kept.tuned(chosen.name, target)
+        if rows is not None:
             with suppress(SplitError):  # found by another version
-                better = opt_ops.tidy(opt_ops.replay(opt_ops.nest(simple), opts))
-                made = nested(better, target, language, work)
-    return made
+                n = opt_ops.replay(plain, opt_ops.from_rows(rows))
+                chosen = nested(loop_nest.simplified(n), target, language, work)
+    return chosen
 
 
-def nested(n: opt_ops.Nest, target: Target, language: Language = LLVM, work: int = 0) -> Kernel:
+def nested(n: loop_nest.Nest, target: Target, language: Language = LLVM, work: int = 0) -> Kernel:
     """The kernel of a nest whose opt-ops are decided."""
     items = _in_order(n, target)
-    first = n.loops[0] if n.loops else None
-    tiles = first.arg.size if first is not None and first.arg.place is Place.PARALLEL else 1
     name, text = language.named("k", lambda name: language.kernel(name, items))
-    return Kernel(name, n.body, n.opts, tiles, text, work)
+    return Kernel(name, n.body, n.opts, tiles(n), text, work)
 
 
-def _in_order(n: opt_ops.Nest, target: Target) -> tuple[UOp, ...]:
+def _in_order(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:
     """The instructions of a nest."""
-    items: tuple[UOp, ...] = PASSES[6].run(PASSES[5].run(n, target), target)
+    items: tuple[UOp, ...] = passes.prefetch(passes.linearize(n, target), target)
     return items

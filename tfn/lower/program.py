@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tfn._support.frozen import frozen
 from tfn._support.members import plain
@@ -48,6 +48,13 @@ class Slot:
     steps: tuple[tuple[int, int], ...] = ()
 
 
+class OptOp(Protocol):
+    """A loop transformation, as a record; see `lower.loops.opt_ops`."""
+
+    def apply(self, nest: Any, /) -> Any:
+        """The transformed nest."""
+
+
 @frozen
 class Kernel:
     """One stage between GBARRIERs, lowered.
@@ -58,7 +65,7 @@ class Kernel:
     Attributes:
         name: symbol of the function; the same for the same body, options and target.
         body: the SINK over ranges, after its splits; as `source` if another process made it.
-        opts: the opt-ops that were applied, in order, as text.
+        opts: the opt-ops that were applied, in order.
         tiles: size of the parallel range, 1 if there is none.
         text: LLVM IR, or C: what the program is written in.
         work: estimated nanoseconds on one core.
@@ -67,7 +74,7 @@ class Kernel:
 
     name: str
     body: UOp
-    opts: tuple[str, ...]
+    opts: tuple[OptOp, ...]
     tiles: int
     text: str
     work: int
@@ -90,10 +97,10 @@ def copies(body: UOp) -> bool:
 
 
 class Written(NamedTuple):
-    """A kernel without its body, as it is kept for other processes."""
+    """A kernel without its body, as it is kept for other processes; opt-ops are plain rows."""
 
     name: str
-    opts: tuple[str, ...]
+    opts: tuple[tuple[str | int, ...], ...]
     tiles: int
     text: str
     work: int

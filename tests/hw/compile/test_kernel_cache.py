@@ -15,7 +15,7 @@ from tfn.hw.cpu.target import host
 from tfn.lower import pipeline
 from tfn.lower.program import Program, Written
 
-WRITTEN = Written("k1", ("split(r0, 2, upcast)",), 3, "define void @k1() {\n}\n", 7)
+WRITTEN = Written("k1", (("split", 0, 2, "upcast"),), 3, "define void @k1() {\n}\n", 7)
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,7 @@ def test_nothing_is_kept_without_a_cache(folder: Path, monkeypatch: pytest.Monke
 def test_a_second_process_lowers_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if it were another: nothing is remembered but what is on disk."""
     function = jaxpr([matmul(p(0, 5, 6), p(1, 6, 7)) * 2.0])
-    monkeypatch.setattr(pipeline, "_SHELF", [Shelf()])
+    monkeypatch.setattr(pipeline, "_CACHES", [Shelf()])
 
     def made() -> Program:
         pipeline.forget()

@@ -23,16 +23,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_is_kept_is_found() -> None:
     assert tuning_cache.find("k1", HERE) is None
-    tuning_cache.keep("k1", HERE, ["split(r0, 4, upcast)"])
-    assert tuning_cache.find("k1", HERE) == ("split(r0, 4, upcast)",)
+    tuning_cache.keep("k1", HERE, (("split", 0, 4, "upcast"),))
+    assert tuning_cache.find("k1", HERE) == (("split", 0, 4, "upcast"),)
     assert tuning_cache.find("k2", HERE) is None and tuning_cache.find("k1", THERE) is None
-    tuning_cache.keep("k1", HERE, [])
+    tuning_cache.keep("k1", HERE, ())
     assert tuning_cache.find("k1", HERE) == ()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"kernel": "k9", "opts": []}', b"\xff"])
 def test_a_damaged_file_is_not_believed(folder: Path, content: bytes) -> None:
-    tuning_cache.keep("k1", HERE, ["a"])
+    tuning_cache.keep("k1", HERE, (("a",),))
     (file,) = folder.iterdir()
     file.write_bytes(content)
     assert tuning_cache.find("k1", HERE) is None
@@ -41,13 +41,13 @@ def test_a_damaged_file_is_not_believed(folder: Path, content: bytes) -> None:
 def test_without_a_disk_cache_the_disk_is_left_alone(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tuning_cache.keep("k1", HERE, ["a"])
+    tuning_cache.keep("k1", HERE, (("a",),))
     monkeypatch.setattr(config, "disk_cache", False)
     assert tuning_cache.find("k1", HERE) is None
-    tuning_cache.keep("k1", HERE, ["b"])
-    tuning_cache.keep("k2", HERE, [])
-    assert tuning_cache.find("k1", HERE) == ("b",) and tuning_cache.find("k2", HERE) == ()
+    tuning_cache.keep("k1", HERE, (("b",),))
+    tuning_cache.keep("k2", HERE, ())
+    assert tuning_cache.find("k1", HERE) == (("b",),) and tuning_cache.find("k2", HERE) == ()
     assert tuning_cache.find("k1", THERE) is None
     assert len(list(folder.iterdir())) == 1
     monkeypatch.setattr(config, "disk_cache", True)
-    assert tuning_cache.find("k1", HERE) == ("a",) and tuning_cache.find("k2", HERE) is None
+    assert tuning_cache.find("k1", HERE) == (("a",),) and tuning_cache.find("k2", HERE) is None

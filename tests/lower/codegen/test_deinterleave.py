@@ -21,11 +21,11 @@ from tfn.trace.uop import UOp, const
 
 def linear(output: UOp, target: Target = HOST) -> list[UOp]:
     """The instructions of a function of one kernel."""
-    value = pipeline.PASSES[0].run(jaxpr([output]).function, target)
-    (stage,) = pipeline.PASSES[2].run(pipeline.PASSES[1].run(value, target), target)
+    value = pipeline.passes.complex_pairs(jaxpr([output]).function, target)
+    (stage,) = pipeline.passes.ranges(pipeline.passes.boundaries(value, target), target)
     value = stage.body
-    for step in pipeline.PASSES[3:]:
-        value = step.run(value, target)
+    for step in pipeline.passes.of_kernel(stage.body):
+        value = step(value, target)
     return list(value)
 
 

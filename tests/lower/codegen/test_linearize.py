@@ -15,8 +15,8 @@ from tests.lower.graphs import draw, jaxpr, matmul, p, same, softmax
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower.codegen.linearize import linearize
 from tfn.lower.fuse import boundaries, ranges
-from tfn.lower.loops import heuristics, opt_ops
-from tfn.lower.loops.opt_ops import Nest
+from tfn.lower.loops import heuristics, loop_nest
+from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.math import decompose
 from tfn.lower.target.target import Target
 from tfn.trace import build, interpreter
@@ -32,7 +32,7 @@ both_targets = pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "na
 def nests(*outputs: UOp) -> list[Nest]:
     found = ranges.stages(boundaries.kernels(jaxpr(outputs).function, HOST))
     return [
-        opt_ops.nest(decompose.decompose([s.body])[0])
+        loop_nest.nest(decompose.decompose([s.body])[0])
         for s in found
         if isinstance(s, ranges.Stage) and s.body.op is Op.SINK
     ]

@@ -12,7 +12,7 @@ from tests.lower.graphs import inputs, jaxpr, on_cores, p
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower import pipeline
 from tfn.lower.codegen.masked_tiles import FAR, wanted
-from tfn.lower.loops.opt_ops import Nest
+from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.target.target import Target
 from tfn.trace import build, oracle
 from tfn.trace.argument import Dot
@@ -36,15 +36,15 @@ def masked(hides: Hides, m: int = 96, k: int = 48, n: int = 128) -> UOp:
 
 def chosen(output: UOp, target: Target) -> Nest:
     """The nest of a function of one kernel."""
-    value = pipeline.PASSES[0].run(jaxpr([output]).function, target)
-    (stage,) = pipeline.PASSES[2].run(pipeline.PASSES[1].run(value, target), target)
-    nest: Nest = pipeline.PASSES[4].run(pipeline.PASSES[3].run(stage.body, target), target)
+    value = pipeline.passes.complex_pairs(jaxpr([output]).function, target)
+    (stage,) = pipeline.passes.ranges(pipeline.passes.boundaries(value, target), target)
+    nest: Nest = pipeline.passes.split(pipeline.passes.decompose(stage.body, target), target)
     return nest
 
 
 def skips(output: UOp, target: Target) -> bool:
     """Whether there is a loop that may not run at all."""
-    items = pipeline.PASSES[5].run(chosen(output, target), target)
+    items = pipeline.passes.linearize(chosen(output, target), target)
     return any(u.op is Op.LEAVE for u in items)
 
 

@@ -25,10 +25,10 @@ FLOATS_PER_LINE = LINE_BYTES // 4
 
 def linear(outputs: list[UOp], target: Target = HOST) -> list[tuple[UOp, ...]]:
     """The instructions of the last kernel of a function, before the pass and after it."""
-    value = pipeline.PASSES[0].run(jaxpr(outputs).function, target)
-    *_, stage = pipeline.PASSES[2].run(pipeline.PASSES[1].run(value, target), target)
+    value = pipeline.passes.complex_pairs(jaxpr(outputs).function, target)
+    *_, stage = pipeline.passes.ranges(pipeline.passes.boundaries(value, target), target)
     found = [stage.body]
-    for step in pipeline.PASSES[3:]:
+    for step in pipeline.passes.of_kernel(stage.body):
         found.append(step.run(found[-1], target))
     return found[-2:]
 
@@ -103,8 +103,11 @@ def test_sums_without_products_are_left_alone() -> None:
 @pytest.mark.parametrize("shape", [(7, 40, 37), (13, 64, 64), (1, 70, 33), (65, 33, 1)], ids=str)
 def test_the_meaning_stays(shape: tuple[int, int, int], target: Target) -> None:
     outputs = update(*shape)
-    far = replace(pipeline.PASSES[-1], run=lambda u, target: ahead(u, replace(target, l2_bytes=0)))
-    check_passes(jaxpr(outputs), inputs(outputs), target, (*pipeline.PASSES[:-1], far), 1e-4)
+    everywhere = replace(
+        pipeline.passes.prefetch, run=lambda u, target: ahead(u, replace(target, l2_bytes=0))
+    )
+    passes = replace(pipeline.passes, prefetch=everywhere)
+    check_passes(jaxpr(outputs), inputs(outputs), target, passes, 1e-4)
 
 
 @pytest.mark.parametrize("shape", [(511, 64, 509), (2048, 33, 257)], ids=str)

@@ -12,8 +12,9 @@ from tests.lower.graphs import draw, jaxpr, p, same
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower.codegen.linearize import linearize
 from tfn.lower.fuse import boundaries, ranges
-from tfn.lower.loops import opt_ops
-from tfn.lower.loops.opt_ops import Nest
+from tfn.lower.loops import loop_nest
+from tfn.lower.loops.loop_nest import Nest
+from tfn.lower.loops.opt_ops import Split, Tile
 from tfn.lower.math import decompose
 from tfn.trace import build, interpreter
 from tfn.trace.argument import Place
@@ -25,11 +26,11 @@ from tfn.trace.uop import UOp, walk
 def nest(*outputs: UOp) -> Nest:
     (stage,) = ranges.stages(boundaries.kernels(jaxpr(outputs).function, HOST))
     assert isinstance(stage, ranges.Stage)
-    return opt_ops.nest(decompose.decompose([stage.body])[0])
+    return loop_nest.nest(decompose.decompose([stage.body])[0])
 
 
 def fold_range(n: Nest) -> UOp:
-    return opt_ops.folds(n.body)[0].src[-1]
+    return loop_nest.folds(n.body)[0].src[-1]
 
 
 def run(n: Nest) -> None:
@@ -49,7 +50,7 @@ def count(n: Nest, op: Op) -> int:
 
 def test_unrolled_outputs_have_sums_of_their_own() -> None:
     n = nest(build.add_up(p(0, 6, 40), (1,)))
-    n, _, _ = opt_ops.split(n, n.loops[0], 3, Place.UPCAST)
+    n = Split(n.loops[0].arg.number, 3, Place.UPCAST).apply(n)
     assert count(n, Op.ACCUMULATOR) == 3
     assert count(n, Op.LOOP) == 2, "one loop for all three, in one over blocks"
     run(n)
@@ -57,7 +58,7 @@ def test_unrolled_outputs_have_sums_of_their_own() -> None:
 
 def test_an_unrolled_reduction_has_several_sums_that_meet_as_a_tree() -> None:
     n = nest(build.add_up(p(0, 40), (0,)))
-    n, _, _ = opt_ops.split(n, fold_range(n), 4, Place.UPCAST)
+    n = Split(fold_range(n).arg.number, 4, Place.UPCAST).apply(n)
     assert count(n, Op.ACCUMULATOR) == 4
     run(n)
 
@@ -68,7 +69,7 @@ def test_lanes_and_a_rest(op: Op, size: int) -> None:
     """What is beyond the end must not count, whatever the monoid."""
     n = nest(build.reduce(p(0, 3, size), op, (1,)))
     if size > 1:
-        n, _ = opt_ops.tile(n, fold_range(n), 2, 4)
+        n = Tile(fold_range(n).arg.number, 2, 4).apply(n)
         assert count(n, Op.ACROSS) == 1
     run(n)
 
@@ -89,7 +90,7 @@ SPECIAL = [
 def test_the_place_of_an_extreme_is_the_first(op: Op, size: int, lanes: int) -> None:
     n = nest(build.reduce(p(0, len(SPECIAL), size), op, (1,), index=INT32))
     if size > 1:
-        n, _ = opt_ops.tile(n, fold_range(n), 2, lanes)
+        n = Tile(fold_range(n).arg.number, 2, lanes).apply(n)
     rows = np.array(SPECIAL, np.float32)[:, :size]
     got = np.zeros(len(SPECIAL), np.int32)
     interpreter.instructions(linearize(n), 0, 1, [got, rows.ravel().copy()])
@@ -99,7 +100,7 @@ def test_the_place_of_an_extreme_is_the_first(op: Op, size: int, lanes: int) -> 
 def test_places_are_counted_once_for_all_vectors() -> None:
     """Beside it a vector takes a load, two comparisons, and two choices."""
     n = nest(build.reduce(p(0, 640), Op.MAX, (0,), index=INT32))
-    n, _ = opt_ops.tile(n, fold_range(n), 4, 16)
+    n = Tile(fold_range(n).arg.number, 4, 16).apply(n)
     items = linearize(n)
     start = next(i for i, u in enumerate(items) if u.op is Op.LOOP)
     inside = items[start : next(i for i, u in enumerate(items) if u.op is Op.END)]
@@ -109,7 +110,7 @@ def test_places_are_counted_once_for_all_vectors() -> None:
 
 def test_places_with_lanes_along_the_output() -> None:
     n = nest(build.cast(build.reduce(p(0, 23, 37), Op.MAX, (0,), index=INT32), FLOAT32))
-    n, _ = opt_ops.tile(n, n.loops[0], 2, 8)
+    n = Tile(n.loops[0].arg.number, 2, 8).apply(n)
     assert count(n, Op.ACROSS) == 0
     run(n)
 
@@ -117,21 +118,22 @@ def test_places_with_lanes_along_the_output() -> None:
 def test_places_after_splits_in_splits() -> None:
     """With rests that are neither whole blocks nor whole vectors."""
     n = nest(build.cast(build.reduce(p(0, 3, 60), Op.MIN, (1,), index=INT32), FLOAT32))
-    n, _, inner = opt_ops.split(n, fold_range(n), 20, Place.LOOP)
-    n, _ = opt_ops.tile(n, inner, 2, 4)
+    n = Split(fold_range(n).arg.number, 20, Place.LOOP).apply(n)
+    inner = n.newest(2)[1]
+    n = Tile(inner.arg.number, 2, 4).apply(n)
     run(n)
 
 
 def test_both_the_output_and_the_reduction_unrolled() -> None:
     n = nest(build.add_up(p(0, 7, 23), (1,)))
-    n, _, _ = opt_ops.split(n, n.loops[0], 3, Place.UPCAST)
-    n, _, _ = opt_ops.split(n, fold_range(n), 5, Place.UPCAST)
+    n = Split(n.loops[0].arg.number, 3, Place.UPCAST).apply(n)
+    n = Split(fold_range(n).arg.number, 5, Place.UPCAST).apply(n)
     run(n)
 
 
 def test_lanes_along_the_output() -> None:
     n = nest(build.add_up(p(0, 23, 37), (0,)))
-    n, _ = opt_ops.tile(n, n.loops[0], 2, 8)
+    n = Tile(n.loops[0].arg.number, 2, 8).apply(n)
     assert count(n, Op.ACROSS) == 0
     run(n)
 
@@ -146,7 +148,7 @@ def test_a_sum_of_products_is_fused_and_a_masked_one_is_not() -> None:
     x, y = p(0, 33), p(1, 33)
     n = nest(build.add_up(x * y, (0,)))
     assert count(n, Op.FMA) == 1
-    tiled, _ = opt_ops.tile(n, fold_range(n), 1, 8)
+    tiled = Tile(fold_range(n).arg.number, 1, 8).apply(n)
     assert count(tiled, Op.WHERE) == 1, "the rest"
     run(n)
     run(tiled)
@@ -173,7 +175,7 @@ def test_a_recurrence_carries_one_value_for_each_coordinate() -> None:
     plain = count(n, Op.ACCUMULATOR)
     assert plain == 1
     loop = next(r for r in n.loops if r.arg.size == 32)
-    unrolled, _ = opt_ops.tile(n, loop, 2, 8)
+    unrolled = Tile(loop.arg.number, 2, 8).apply(n)
     assert count(unrolled, Op.ACCUMULATOR) == 2
 
 
@@ -183,4 +185,4 @@ def test_a_recurrence_in_vectors_with_a_rest(size: int) -> None:
     run(n)
     if size > 1:
         loop = next(r for r in n.loops if r.arg.size == size)
-        run(opt_ops.tile(n, loop, 2, 8)[0])
+        run(Tile(loop.arg.number, 2, 8).apply(n))

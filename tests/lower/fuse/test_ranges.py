@@ -14,7 +14,7 @@ from tests.lower.graphs import by_definition, draw, inputs, jaxpr, matmul, p, pa
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower.fuse import boundaries
 from tfn.lower.fuse.ranges import Stage, stages
-from tfn.lower.loops import opt_ops
+from tfn.lower.loops import loop_nest
 from tfn.lower.report.print import nest as picture
 from tfn.trace import build, interpreter
 from tfn.trace.argument import Conv
@@ -39,7 +39,7 @@ def only(*outputs: UOp) -> Stage:
 
 
 def picture_of(*outputs: UOp, names: str = "yx") -> str:
-    return picture.nest(opt_ops.nest(only(*outputs).body), list(names))
+    return picture.nest(loop_nest.nest(only(*outputs).body), list(names))
 
 
 def loads(stage: Stage) -> list[UOp]:
@@ -301,9 +301,9 @@ def test_scatters_happen_in_order_and_drop_what_does_not_fit(op: Op) -> None:
     ]
     same(run([made], values)[0], by_definition([made], values)[0], 1e-6)
     copied, updated = stages_of(made)
-    assert opt_ops.in_order(copied.body) == frozenset()
+    assert loop_nest.in_order(copied.body) == frozenset()
     assert (
-        len(opt_ops.in_order(updated.body)) == 2
+        len(loop_nest.in_order(updated.body)) == 2
     )  # the points, and the rows of windows that overlap
 
 
@@ -317,9 +317,9 @@ def test_windows_that_overlap_are_put_point_by_point(op: Op) -> None:
     made = build.scatter(x, at, u, op)
     same(run([made], values)[0], by_definition([made], values)[0], 1e-6)
     _, updated = stages_of(made)
-    assert len(opt_ops.in_order(updated.body)) == 2  # columns are whole: they never overlap
+    assert len(loop_nest.in_order(updated.body)) == 2  # columns are whole: they never overlap
     whole = build.scatter(x, p(1, 30, 1, dtype=INT32), p(2, 30, 1, 64), op)
-    assert len(opt_ops.in_order(stages_of(whole)[1].body)) == 1
+    assert len(loop_nest.in_order(stages_of(whole)[1].body)) == 1
 
 
 @pytest.mark.parametrize("op", [Op.ADD, Op.MUL])

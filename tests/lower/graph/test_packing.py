@@ -39,7 +39,7 @@ from tfn.lower.graph.packing import (
     prepare,
     two_stages,
 )
-from tfn.lower.loops import opt_ops
+from tfn.lower.loops import loop_nest
 from tfn.lower.loops.heuristics import choose
 from tfn.lower.math.decompose import decompose
 from tfn.trace import build
@@ -276,8 +276,8 @@ def test_products_of_narrow_numbers_run_on_the_matrix_unit(kind: DType, out: DTy
             prepared = prepare([made], UNIT)
             assert ops(prepared, Op.GBARRIER)
             stages = check_passes(jaxpr([made]), values, UNIT, tolerance=2e-2)
-            nest = choose(opt_ops.nest(decompose([stages[-1].body])[0]), UNIT)
-            assert any(r.arg.place is Place.UNIT for r in opt_ops.ranges(nest.body))
+            nest = choose(loop_nest.nest(decompose([stages[-1].body])[0]), UNIT)
+            assert any(r.arg.place is Place.UNIT for r in loop_nest.ranges(nest.body))
 
 
 def test_what_does_not_come_in_pairs_is_multiplied_as_ever() -> None:
@@ -304,8 +304,8 @@ def test_several_free_axes_are_one_for_the_matrix_unit() -> None:
         made = build.dot(x, w, ((axis,), (0,)), dtype=FLOAT32)
         assert for_unit(made, UNIT).shape == made.shape
         stages = check_passes(jaxpr([made]), inputs([made]), UNIT, tolerance=2e-2)
-        nest = choose(opt_ops.nest(decompose([stages[-1].body])[0]), UNIT)
-        assert any(r.arg.place is Place.UNIT for r in opt_ops.ranges(nest.body))
+        nest = choose(loop_nest.nest(decompose([stages[-1].body])[0]), UNIT)
+        assert any(r.arg.place is Place.UNIT for r in loop_nest.ranges(nest.body))
 
 
 def test_what_was_another_dtype_is_converted_before_the_matrix_unit_takes_it() -> None:
@@ -313,8 +313,8 @@ def test_what_was_another_dtype_is_converted_before_the_matrix_unit_takes_it() -
     made = build.dot(x, w, ((1,), (0,)), dtype=FLOAT32)
     assert len(ops(prepare([made], UNIT), Op.GBARRIER)) == 2
     stages = check_passes(jaxpr([made]), inputs([made]), UNIT, tolerance=2e-2)
-    nest = choose(opt_ops.nest(decompose([stages[-1].body])[0]), UNIT)
-    assert any(r.arg.place is Place.UNIT for r in opt_ops.ranges(nest.body))
+    nest = choose(loop_nest.nest(decompose([stages[-1].body])[0]), UNIT)
+    assert any(r.arg.place is Place.UNIT for r in loop_nest.ranges(nest.body))
 
 
 def test_the_matrix_unit_of_this_machine() -> None:
@@ -405,12 +405,13 @@ def test_few_rows_read_a_large_matrix_line_by_line(
     (sums,) = ops(made, Op.SCATTER)
     assert sums.shape == (PARTS, rows, columns) and not ops(made, Op.DOT)
     agree([u], rtol=2e-2 if dtype == BFLOAT16 else 1e-4, atol=1e-3)
-    kernels = [opt_ops.nest(s.body) for s in stages(boundaries.kernels(jaxpr([u]).function, HOST))]
-    adding = [choose(n, HOST) for n in kernels if opt_ops.in_order(n.body)]
+    function = boundaries.kernels(jaxpr([u]).function, HOST)
+    kernels = [loop_nest.nest(s.body) for s in stages(function)]
+    adding = [choose(n, HOST) for n in kernels if loop_nest.in_order(n.body)]
     (n,) = adding
     outer = [r for r in n.loops if r.arg.place in (Place.LOOP, Place.PARALLEL)]
     assert outer[0].arg.place is Place.PARALLEL and outer[0].arg.size == PARTS
-    assert outer[1].arg.number in opt_ops.in_order(n.body)
+    assert outer[1].arg.number in loop_nest.in_order(n.body)
     few = matmul(p(0, 3, 512), p(1, 512, columns))
     assert not ops(prepare([few], HOST), Op.SCATTER)
 
@@ -422,6 +423,6 @@ def test_the_gradient_to_depthwise_weights_takes_vectors_of_channels() -> None:
     u = build.conv(by_channel, build.permute(ct, (1, 2, 0, 3)), arg)
     agree([u], rtol=1e-4, atol=1e-4)
     _, summed = stages(boundaries.kernels(jaxpr([u]).function, HOST))
-    n = choose(opt_ops.nest(summed.body), HOST)
+    n = choose(loop_nest.nest(summed.body), HOST)
     lanes = [r for r in n.loops if r.arg.place is Place.LANE]
     assert [r.arg.size for r in lanes] == [16]

@@ -14,10 +14,11 @@ from tests.lower.loops.test_opt_ops import nests, only
 from tfn.dtypes import BFLOAT16
 from tfn.lower.codegen.linearize import linearize
 from tfn.lower.graph.packing import prepare
-from tfn.lower.loops import opt_ops
+from tfn.lower.loops import loop_nest
 from tfn.lower.loops.beam_search import arrangement, candidates, prior, search
 from tfn.lower.loops.heuristics import choose
-from tfn.lower.loops.opt_ops import Nest
+from tfn.lower.loops.loop_nest import Nest
+from tfn.lower.loops.opt_ops import Split, Tile, replay
 from tfn.trace import build, interpreter
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
@@ -60,7 +61,7 @@ def test_candidates_give_the_same_bits(name: str, target: object) -> None:
         assert arrangement(nest) == arrangement(chosen) and nest.opts != chosen.opts
         for got, expected in zip(run(nest), want, strict=True):
             assert got.tobytes() == expected.tobytes()
-        assert opt_ops.tidy(opt_ops.replay(n, nest.opts)).body is nest.body
+        assert loop_nest.simplified(replay(n, nest.opts)).body is nest.body
 
 
 def test_a_matrix_unit_has_its_own_vector_axis() -> None:
@@ -78,18 +79,19 @@ def test_the_prior_prefers_register_tiles_to_single_rows() -> None:
     n = plain(matmul(p(0, 256, 256), p(1, 256, 256)))
     tiled = choose(n, HOST)
     lane = next(r for r in n.loops if r.arg.number == 1)
-    narrow = opt_ops.tile(n, lane, 1, 16)[0]
+    narrow = Tile(lane.arg.number, 1, 16).apply(n)
     assert prior(tiled, HOST) < prior(narrow, HOST) < prior(n, HOST)
 
 
 def test_the_prior_minds_gathers_and_the_number_of_registers() -> None:
     n = plain(matmul(p(0, 256, 256), p(1, 256, 256)))
     rows, columns = n.loops
-    across = opt_ops.tile(n, rows, 1, 16)[0]
-    along = opt_ops.tile(n, columns, 1, 16)[0]
+    across = Tile(rows.arg.number, 1, 16).apply(n)
+    along = Tile(columns.arg.number, 1, 16).apply(n)
     assert prior(along, HOST) < prior(across, HOST)
-    many = opt_ops.split(opt_ops.tile(n, columns, 4, 16)[0], rows, 13, Place.UPCAST)[0]
-    few = opt_ops.split(opt_ops.tile(n, columns, 4, 16)[0], rows, 6, Place.UPCAST)[0]
+    vectors = Tile(columns.arg.number, 4, 16).apply(n)
+    many = Split(rows.arg.number, 13, Place.UPCAST).apply(vectors)
+    few = Split(rows.arg.number, 6, Place.UPCAST).apply(vectors)
     assert prior(few, HOST) < prior(many, HOST)
 
 
@@ -113,7 +115,7 @@ def test_the_fastest_wins_and_the_model_keeps_what_nothing_beats() -> None:
 
 def test_what_is_known_is_tried_first() -> None:
     n = plain(KERNELS["product"])
-    known, asked = opt_ops.tidy(n), []
+    known, asked = loop_nest.simplified(n), []
 
     def measure(nest: Nest) -> float | None:
         asked.append(nest.opts)

@@ -9,7 +9,7 @@ from tests.lower.graphs import jaxpr, matmul, p
 from tfn.dtypes import FLOAT32, FLOAT64, int8
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.loops.cost_model import FAR, Model, few_operations, inside, model_of
-from tfn.lower.loops.opt_ops import folds, nest
+from tfn.lower.loops.loop_nest import folds, nest
 from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.op import Op

@@ -18,7 +18,7 @@ from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.index.dependence import dependences
 from tfn.lower.loops import heuristics
 from tfn.lower.loops.heuristics import SHORT_ROW, STREAMS
-from tfn.lower.loops.opt_ops import Nest, folds, in_order, nest
+from tfn.lower.loops.loop_nest import Nest, folds, in_order, nest
 from tfn.lower.math import decompose
 from tfn.lower.pipeline import lower
 from tfn.lower.target.target import Target

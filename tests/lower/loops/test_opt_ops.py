@@ -3,6 +3,9 @@ recorded so that it can be done again."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -17,21 +20,22 @@ from tfn.errors import SplitError
 from tfn.lower.codegen.linearize import linearize
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.loops import heuristics
+from tfn.lower.loops.loop_nest import Nest, in_order, nest, simplified
 from tfn.lower.loops.opt_ops import (
-    Nest,
-    fuse,
-    in_order,
-    merge,
-    name,
-    nest,
-    part,
-    place,
-    reorder,
-    reorder_folds,
+    OPT_OPS,
+    Bind,
+    Fuse,
+    Merge,
+    Reorder,
+    ReorderReductions,
+    Split,
+    SplitAt,
+    Tile,
+    from_rows,
     replay,
-    split,
-    tidy,
-    tile,
+    show,
+    steps_as_one,
+    to_rows,
 )
 from tfn.lower.math import decompose
 from tfn.trace import build, interpreter
@@ -82,6 +86,10 @@ def all_ranges(n: Nest) -> list[UOp]:
     )
 
 
+def numbers(loops: Sequence[UOp]) -> tuple[int, ...]:
+    return tuple(r.arg.number for r in loops)
+
+
 PLACES = (Place.UPCAST, Place.LANE, Place.LOOP)
 
 
@@ -90,27 +98,25 @@ def change(draw: st.DrawFn, n: Nest) -> Nest:
     rs = all_ranges(n)
     r = draw(st.sampled_from(rs))
     amount = draw(st.integers(1, 9))
-    kind = draw(
-        st.sampled_from(
-            ["split", "split", "tile", "place", "reorder", "folds", "merge", "fuse", "tidy"]
-        )
-    )
+    kind = draw(st.sampled_from(sorted(OPT_OPS)))
+    number = r.arg.number
     if kind == "split":
-        return split(n, r, amount, draw(st.sampled_from(PLACES)))[0]
+        return Split(number, amount, draw(st.sampled_from(PLACES))).apply(n)
+    if kind == "split_at":
+        return SplitAt(number, amount).apply(n)
     if kind == "tile":
-        return tile(n, r, draw(st.integers(1, 3)), draw(st.sampled_from([2, 4, 8])))[0]
-    if kind == "place":
-        return place(n, r, draw(st.sampled_from([Place.PARALLEL, Place.UPCAST])))[0]
+        lanes = draw(st.sampled_from([2, 4, 8]))
+        return Tile(number, draw(st.integers(1, 3)), lanes).apply(n)
+    if kind == "bind":
+        return Bind(number, draw(st.sampled_from([Place.PARALLEL, Place.UPCAST]))).apply(n)
     if kind == "reorder":
-        return reorder(n, draw(st.permutations(n.loops)))
-    if kind == "folds":
-        return reorder_folds(n, {u: draw(st.integers(0, 50)) for u in rs})
-    if kind == "tidy":
-        return tidy(n)
-    other = draw(st.sampled_from(rs))
+        return Reorder(numbers(draw(st.permutations(n.loops)))).apply(n)
+    if kind == "reorder_reductions":
+        return ReorderReductions(numbers(draw(st.permutations(rs)))).apply(n)
+    other = draw(st.sampled_from(rs)).arg.number
     if kind == "merge":
-        return merge(n, r, other) or n
-    return fuse(n, r, other, Place.LOOP)[0]
+        return Merge(number, other).apply(n)
+    return Fuse(number, other, Place.LOOP).apply(n)
 
 
 SIMPLE = tuple(step for step in STEPS if step is not _sort)
@@ -145,7 +151,7 @@ def can_run(n: Nest) -> bool:
 
 @given(changes())
 @settings(max_examples=150)
-def test_what_was_split_can_be_put_in_order(pair: tuple[Nest, Nest]) -> None:
+def test_transformed_nests_can_be_linearized(pair: tuple[Nest, Nest]) -> None:
     before, after = pair
     if can_run(after):
         shared = bool(after.loops) and after.loops[0].arg.place is Place.PARALLEL
@@ -156,15 +162,16 @@ def test_what_was_split_can_be_put_in_order(pair: tuple[Nest, Nest]) -> None:
 
 @given(changes())
 @settings(max_examples=60)
-def test_what_was_done_can_be_done_again(pair: tuple[Nest, Nest]) -> None:
+def test_opt_ops_are_replayed_from_rows(pair: tuple[Nest, Nest]) -> None:
     before, after = pair
-    again = replay(before, after.opts)
+    assert from_rows(to_rows(after.opts)) == after.opts
+    again = replay(before, from_rows(json.loads(json.dumps(to_rows(after.opts)))))
     assert again.opts == after.opts
-    assert tidy(again).body is tidy(after).body and again.loops == after.loops
+    assert simplified(again).body is simplified(after).body and again.loops == after.loops
 
 
 @pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])
-def test_what_was_chosen_can_be_replayed(target: object) -> None:
+def test_schedules_of_the_heuristics_are_replayed(target: object) -> None:
     x, w = p(0, 33, 65), p(1, 65, 70)
     graphs_ = [
         matmul(x, w),
@@ -177,7 +184,7 @@ def test_what_was_chosen_can_be_replayed(target: object) -> None:
     ]
     for before in nests(*graphs_):
         chosen = heuristics.choose(before, target)
-        again = tidy(replay(before, chosen.opts))
+        again = simplified(replay(before, chosen.opts))
         assert again.body is chosen.body and again.loops == chosen.loops
 
 
@@ -187,20 +194,23 @@ def test_what_was_chosen_can_be_replayed(target: object) -> None:
 def test_split_with_a_rest() -> None:
     n = only(p(0, 10) * 2.0)
     (r,) = n.loops
-    after, outer, inner = split(n, r, 4, Place.UPCAST)
+    after = Split(r.arg.number, 4, Place.UPCAST).apply(n)
+    outer, inner = after.newest(2)
     assert (outer.arg.size, inner.arg.size) == (3, 4)
     assert inner.src, "the last block is not full"
     assert after.loops == (outer, inner)
-    assert after.opts == ("split(r0, 4, upcast)",)
+    assert after.opts == (Split(0, 4, Place.UPCAST),)
     keeps_the_meaning(n, after)
-    whole, _, inner = split(n, r, 5, Place.UPCAST)
+    whole = Split(r.arg.number, 5, Place.UPCAST).apply(n)
+    inner = whole.newest(2)[1]
     assert not inner.src
     keeps_the_meaning(n, whole)
 
 
 def test_tile() -> None:
     n = only(p(0, 100) * 2.0)
-    after, outer = tile(n, n.loops[0], 3, 8)
+    after = Tile(n.loops[0].arg.number, 3, 8).apply(n)
+    outer = after.newest(3)[0]
     assert [r.arg.size for r in after.loops] == [5, 3, 8]
     assert [r.arg.place for r in after.loops] == [Place.LOOP, Place.UPCAST, Place.LANE]
     assert after.loops[0] is outer
@@ -210,7 +220,7 @@ def test_tile() -> None:
 def test_a_fold_is_split_like_a_loop() -> None:
     n = only(build.add_up(p(0, 3, 23), (1,)))
     (fold,) = (u for u in walk([n.body]) if u.op is Op.FOLD)
-    after, _, _ = split(n, fold.src[1], 5, Place.UPCAST)
+    after = Split(fold.src[1].arg.number, 5, Place.UPCAST).apply(n)
     assert after.loops == n.loops
     keeps_the_meaning(n, after)
 
@@ -218,51 +228,54 @@ def test_a_fold_is_split_like_a_loop() -> None:
 def test_folds_step_with_the_longest_stride_outside() -> None:
     n = only(build.add_up(p(0, 3, 5, 7), (1, 2)))
     (fold,) = (u for u in walk([n.body]) if u.op is Op.FOLD)
-    after = reorder_folds(n, {fold.src[1]: 1, fold.src[2]: 100})
+    a, b = numbers(fold.src[1:])
+    after = ReorderReductions((b, a)).apply(n)
     (fold_after,) = (u for u in walk([after.body]) if u.op is Op.FOLD)
     assert fold_after.src[1:] == fold.src[:0:-1]
-    assert reorder_folds(n, {fold.src[1]: 100}) is n
+    assert ReorderReductions((a, b)).apply(n) is n
     keeps_the_meaning(n, after)
 
 
 def test_a_fold_that_gives_an_index_keeps_its_order() -> None:
     n = only(build.reduce(p(0, 3, 35), Op.MAX, (1,), index=INT32))
     (fold,) = (u for u in walk([n.body]) if u.op is Op.FOLD)
-    after, a, b = split(n, fold.src[1], 7, Place.LOOP)
-    assert reorder_folds(after, {a: 1, b: 100}) is after
+    after = Split(fold.src[1].arg.number, 7, Place.LOOP).apply(n)
+    a, b = after.newest(2)
+    assert ReorderReductions(numbers((b, a))).apply(after) is after
     keeps_the_meaning(n, after)
-    keeps_the_meaning(n, split(after, b, 4, Place.UPCAST)[0])
+    keeps_the_meaning(n, Split(b.arg.number, 4, Place.UPCAST).apply(after))
 
 
 def test_merge_where_addresses_allow() -> None:
     n = only(p(0, 5, 7) * 2.0)
-    after = merge(n, *n.loops)
-    assert after is not None and [r.arg.size for r in after.loops] == [35]
+    after = Merge(*numbers(n.loops)).apply(n)
+    assert [r.arg.size for r in after.loops] == [35]
     keeps_the_meaning(n, after)
     turned = only(build.permute(p(0, 5, 7), (1, 0)) * 2.0)
-    assert merge(turned, *turned.loops) is None
+    assert not steps_as_one(turned, *turned.loops)
     counted = only(build.iota((5, 7), 1, FLOAT32) + p(0, 5, 7))
-    assert merge(counted, *counted.loops) is None, "the range itself is a value"
+    assert not steps_as_one(counted, *counted.loops), "the range itself is a value"
     padded = only(build.pad(p(0, 5, 7), (0, 1), (0, 0)))
-    assert merge(padded, *padded.loops) is None, "the range is in a gate"
+    assert not steps_as_one(padded, *padded.loops), "the range is in a predicate"
     row = only(p(0, 5, 7) + build.broadcast_to(p(1, 7), (5, 7)))
-    assert merge(row, *row.loops) is None, "another address steps otherwise"
+    assert not steps_as_one(row, *row.loops), "another address steps otherwise"
 
 
-def test_part_by_what_divides_the_index() -> None:
+def test_split_at_the_divisor_of_an_index() -> None:
     n = only(build.reshape(build.permute(p(0, 34, 20), (1, 0)), (680,)) * 2.0)
     (r,) = n.loops
-    after = part(n, r, 34)
-    assert [r.arg.size for r in after.loops] == [20, 34] and after.opts == ("part(r0, 34)",)
+    after = SplitAt(r.arg.number, 34).apply(n)
+    assert [r.arg.size for r in after.loops] == [20, 34] and after.opts == (SplitAt(0, 34),)
     assert not {Op.MOD, Op.FLOORDIV} & {u.op for u in walk([after.body])}
     keeps_the_meaning(n, after)
     chosen = heuristics.choose(n, HOST)
-    assert chosen.opts[0] == "part(r0, 34)"
+    assert chosen.opts[0] == SplitAt(0, 34)
 
 
 def test_fuse_by_division() -> None:
     n = only(build.permute(p(0, 5, 7), (1, 0)) * 2.0)
-    after, m = fuse(n, *n.loops, Place.PARALLEL)
+    after = Fuse(*numbers(n.loops), Place.PARALLEL).apply(n)
+    m = after.newest(1)[0]
     assert after.loops == (m,) and m.arg.size == 35 and m.arg.place is Place.PARALLEL
     keeps_the_meaning(n, after)
 
@@ -270,10 +283,14 @@ def test_fuse_by_division() -> None:
 def test_opts_are_recorded_in_order() -> None:
     n = only(matmul(p(0, 9, 20), p(1, 20, 33)))
     rows, columns = n.loops
-    n, _ = tile(n, columns, 2, 16)
-    n, a, _ = split(n, rows, 3, Place.UPCAST)
-    n, _ = place(n, a, Place.PARALLEL)
-    assert n.opts == ("tile(r1, 2, 16)", "split(r0, 3, upcast)", f"place({name(a)}, parallel)")
+    n = Tile(columns.arg.number, 2, 16).apply(n)
+    n = Split(rows.arg.number, 3, Place.UPCAST).apply(n)
+    a = n.newest(2)[0]
+    n = Bind(a.arg.number, Place.PARALLEL).apply(n)
+    outer = a.arg.number
+    assert n.opts == (Tile(1, 2, 16), Split(0, 3, Place.UPCAST), Bind(outer, Place.PARALLEL))
+    shown = ["tile(r1, 2, 16)", "split(r0, 3, upcast)", f"bind(r{outer}, parallel)"]
+    assert [show(opt) for opt in n.opts] == shown
 
 
 # Refusals.
@@ -291,38 +308,73 @@ def test_iterations_with_an_order_keep_it() -> None:
     assert len(ordered) == 2 and len(free) == 1
     a, b = ordered
     for refused in (
-        lambda: split(n, a, 2, Place.UPCAST),
-        lambda: tile(n, a, 1, 4),
-        lambda: place(n, a, Place.PARALLEL),
-        lambda: fuse(n, a, b, Place.LOOP),
-        lambda: reorder(n, [b, a, *free]),
+        Split(a.arg.number, 2, Place.UPCAST),
+        Tile(a.arg.number, 1, 4),
+        Bind(a.arg.number, Place.PARALLEL),
+        Fuse(a.arg.number, b.arg.number, Place.LOOP),
+        Merge(a.arg.number, b.arg.number),
+        Reorder(numbers([b, a, *free])),
     ):
         with pytest.raises(SplitError):
-            refused()
-    assert merge(n, a, b) is None
-    outside = reorder(n, [*free, a, b])
-    keeps_the_meaning(n, outside)
-    keeps_the_meaning(n, tile(n, free[0], 1, 4)[0])
+            refused.apply(n)
+    keeps_the_meaning(n, Reorder(numbers([*free, a, b])).apply(n))
+    keeps_the_meaning(n, Tile(free[0].arg.number, 1, 4).apply(n))
 
 
 def test_refusals_say_why() -> None:
     n = only(build.permute(p(0, 5, 7), (1, 0)) * 2.0)
     a, b = n.loops
-    done, outer, inner = split(n, a, 4, Place.UPCAST)
+    done = Split(a.arg.number, 4, Place.UPCAST).apply(n)
+    outer, inner = done.newest(2)
+    a, b, outer, inner = numbers([a, b, outer, inner])
     cases = {
-        "positive amounts": lambda: split(n, a, 0, Place.UPCAST),
-        "3 of 7 are left": lambda: split(n, a, 4, Place.LOOP),
-        "cannot tile r0 by 2 x 0": lambda: tile(n, a, 2, 0),
-        "inner part of a split": lambda: place(done, inner, Place.PARALLEL),
-        "bounded by r2, which must be outside": lambda: reorder(done, [inner, outer, b]),
-        "each loop once": lambda: reorder(n, [a, a]),
-        "not whole neighbours": lambda: fuse(n, b, a, Place.LOOP),
-        "cannot split r2": lambda: split(done, outer, 2, Place.UPCAST),
-        "cannot replay": lambda: replay(n, ["split(r9, 4, upcast)"]),
-        "cannot replay melt": lambda: replay(n, ["melt(r0)"]),
-        "cannot merge": lambda: replay(n, ["merge(r0, r1)"]),
+        "positive amounts": (n, Split(a, 0, Place.UPCAST)),
+        "3 of 7 are left": (n, Split(a, 4, Place.LOOP)),
+        "cannot tile r0 by 2 x 0": (n, Tile(a, 2, 0)),
+        "inner part of a split": (done, Bind(inner, Place.PARALLEL)),
+        "bounded by r2, which must be outside": (done, Reorder((inner, outer, b))),
+        "each loop once": (n, Reorder((a, a))),
+        "not whole neighbours": (n, Fuse(b, a, Place.LOOP)),
+        "cannot split r2": (done, Split(outer, 2, Place.UPCAST)),
+        "there is no loop r9\n  got: loops r0, r1": (n, Split(9, 4, Place.UPCAST)),
+        "cannot merge r0 and r1": (n, Merge(a, b)),
     }
-    for words, refused in cases.items():
+    for words, (before, opt) in cases.items():
         with pytest.raises(SplitError, match=words):
-            refused()
-    assert merge(done, outer, b) is None, "it decides how far another loop runs"
+            opt.apply(before)
+    assert not steps_as_one(done, done.loop(outer), done.loop(b)), "it bounds another loop"
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        (),
+        ("melt", 0),
+        ("split", 0, 4),
+        ("split", 0, 4, "nowhere"),
+        ("split", "0", 4, "loop"),
+        ("reorder", 0, "r1"),
+        (1, 2),
+        ("bind", 0, 1),
+        ("split", 0, True, "loop"),
+    ],
+)
+def test_rows_of_another_version_are_refused(row: tuple[object, ...]) -> None:
+    with pytest.raises(SplitError, match="not one of this version's"):
+        from_rows([row])
+
+
+def test_every_opt_op_is_drawn_and_printed() -> None:
+    examples = [
+        Split(0, 2, Place.LANE),
+        SplitAt(0, 2),
+        Tile(0, 1, 2, Place.UNIT),
+        Bind(0, Place.UPCAST),
+        Reorder((1, 0)),
+        ReorderReductions((1, 0)),
+        Merge(0, 1),
+        Fuse(0, 1, Place.LOOP),
+    ]
+    assert {type(opt) for opt in examples} == set(OPT_OPS.values()), "OPT_OPS has no example here"
+    assert {show(opt).partition("(")[0] for opt in examples} == set(OPT_OPS)
+    assert from_rows(to_rows(examples)) == tuple(examples)

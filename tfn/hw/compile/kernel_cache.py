@@ -22,9 +22,9 @@ from tfn.lower.target.target import Target
 
 
 class Shelf:
-    """What is known of kernels from before; see `pipeline.Shelf`."""
+    """What is known of kernels from before; see `pipeline.KernelCache`."""
 
-    plan = staticmethod(tuning_cache.find)
+    tuned = staticmethod(tuning_cache.find)
 
     def find(self, body: str, target: Target) -> Written | None:
         """What was kept for the digest of a body; None if nothing was, or if it is damaged."""
@@ -35,7 +35,7 @@ class Shelf:
             return None
         head, _, text = kept.partition(b"\n")
         name, opts, tiles, work = json.loads(head)
-        return Written(name, tuple(opts), tiles, text.decode(), work)
+        return Written(name, tuple(map(tuple, opts)), tiles, text.decode(), work)
 
     def keep(self, body: str, target: Target, written: Written) -> None:
         """Keep what a body has become."""

@@ -31,7 +31,7 @@ from tfn.lower.codegen.register_transpose import transpose
 from tfn.lower.index.affine import affine
 from tfn.lower.index.dependence import dependences
 from tfn.lower.index.intervals import integer
-from tfn.lower.loops.opt_ops import Nest
+from tfn.lower.loops.loop_nest import Nest
 from tfn.trace import build, oracle
 from tfn.trace.argument import Access, Param, Place
 from tfn.trace.op import Op

@@ -21,9 +21,11 @@ from tfn._support.frozen import frozen
 from tfn.errors import SplitError
 from tfn.lower.index.affine import affine
 from tfn.lower.index.dependence import dependences
-from tfn.lower.loops import opt_ops
+from tfn.lower.loops import loop_nest
 from tfn.lower.loops.heuristics import Start, begin, choose, finish
-from tfn.lower.loops.opt_ops import Nest
+from tfn.lower.loops.loop_nest import Nest
+from tfn.lower.loops.opt_ops import Reorder, Split, Tile
+from tfn.lower.program import OptOp
 from tfn.lower.target.register_tile import accumulators
 from tfn.lower.target.target import Target
 from tfn.trace.argument import Place
@@ -51,7 +53,7 @@ class Found:
         tried: how many were measured.
     """
 
-    opts: tuple[str, ...]
+    opts: tuple[OptOp, ...]
     ns: float
     chosen_ns: float
     tried: int
@@ -96,7 +98,7 @@ def candidates(n: Nest, target: Target, width: int, most: int) -> list[Nest]:
     """Finished nests in the order of the prior, all with the bits of `choose`."""
     start, chosen = begin(n, target), choose(n, target)
     wanted = arrangement(chosen)
-    finished: dict[tuple[str, ...], tuple[float, Nest]] = {}
+    finished: dict[tuple[OptOp, ...], tuple[float, Nest]] = {}
     beam = [start.nest]
     for _ in range(ROUNDS):
         grown: list[tuple[float, Nest]] = []
@@ -126,13 +128,14 @@ def steps(n: Nest, start: Start) -> Iterator[Nest]:
         for width in WIDTHS if lanes > 1 and (not _on_unit(n) or r is start.lane) else ():
             if width == 1 or width * lanes < 2 * r.arg.size:
                 with suppress(SplitError):
-                    yield opt_ops.tile(n, r, width, lanes)[0]
+                    yield Tile(r.arg.number, width, lanes).apply(n)
         for height in HEIGHTS:
             if height <= r.arg.size:
                 with suppress(SplitError):
-                    yield opt_ops.split(n, r, height, Place.UPCAST)[0]
+                    yield Split(r.arg.number, height, Place.UPCAST).apply(n)
         with suppress(SplitError):
-            yield opt_ops.reorder(n, [r, *(other for other in n.loops if other is not r)])
+            others = (other.arg.number for other in n.loops if other is not r)
+            yield Reorder((r.arg.number, *others)).apply(n)
 
 
 def _finished(n: Nest, start: Start) -> Nest | None:
@@ -148,13 +151,13 @@ def _has_lanes(n: Nest) -> bool:
 
 
 def _on_unit(n: Nest) -> bool:
-    return any(r.arg.place is Place.UNIT for fold in opt_ops.folds(n.body) for r in fold.src[1:])
+    return any(r.arg.place is Place.UNIT for fold in loop_nest.folds(n.body) for r in fold.src[1:])
 
 
 def arrangement(n: Nest) -> tuple[tuple[tuple[int, Place], ...], ...]:
     """How reductions are computed, which decides their bits: the ranges of each."""
     return tuple(
-        tuple((r.arg.size, r.arg.place) for r in fold.src[1:]) for fold in opt_ops.folds(n.body)
+        tuple((r.arg.size, r.arg.place) for r in fold.src[1:]) for fold in loop_nest.folds(n.body)
     )
 
 
@@ -168,7 +171,7 @@ def prior(n: Nest, target: Target) -> float:
     depends = dependences(n.body)
     outer = [r for r in n.loops if r.arg.place in (Place.LOOP, Place.PARALLEL)]
     total = 0.0
-    for fold in (None, *opt_ops.folds(n.body)):
+    for fold in (None, *loop_nest.folds(n.body)):
         inner = fold.src[1:] if fold is not None else ()
         around = {*outer, *(r for r in inner if r.arg.place is Place.LOOP)}
         nodes = _own(n.body if fold is None else fold.src[0])

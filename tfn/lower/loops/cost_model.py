@@ -13,8 +13,8 @@ from typing import Any
 
 from tfn.lower.index.affine import Terms, affine
 from tfn.lower.index.dependence import dependences
-from tfn.lower.loops import opt_ops
-from tfn.lower.loops.opt_ops import Nest
+from tfn.lower.loops import loop_nest
+from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.target.register_tile import accumulators
 from tfn.lower.target.target import Target
 from tfn.trace.op import ELEMENTWISE, Op
@@ -162,7 +162,7 @@ class Model:
     def vector_axis(self, in_order: frozenset[int]) -> UOp | None:
         """The loop to vectorise, or a reduced range; None if each fold has its own."""
         loops = [r for r in self.nest.loops if r.arg.number not in in_order]
-        folds = [f for f in opt_ops.folds(self.nest.body) if set(loops) <= set(self.depends[f])]
+        folds = [f for f in loop_nest.folds(self.nest.body) if set(loops) <= set(self.depends[f])]
         inner = {r for f in folds for r in f.src[1:]}
         candidates: list[UOp] = [*loops, *sorted(inner, key=lambda r: r.arg.number)]
         if not candidates:
@@ -171,7 +171,7 @@ class Model:
 
     def total(self) -> float:
         """The cost with the best vector axis."""
-        return self.cost(self.vector_axis(opt_ops.in_order(self.nest.body)))
+        return self.cost(self.vector_axis(loop_nest.in_order(self.nest.body)))
 
 
 def _paired(addresses: Mapping[UOp, tuple[Terms, int]]) -> frozenset[UOp]:

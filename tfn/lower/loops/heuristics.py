@@ -20,9 +20,20 @@ from typing import NamedTuple
 from tfn.lower.index.affine import affine
 from tfn.lower.index.dependence import dependences
 from tfn.lower.index.intervals import integer
-from tfn.lower.loops import opt_ops
+from tfn.lower.loops import loop_nest
 from tfn.lower.loops.cost_model import Model, few_operations, inside, model_of
-from tfn.lower.loops.opt_ops import Nest
+from tfn.lower.loops.loop_nest import Nest
+from tfn.lower.loops.opt_ops import (
+    Bind,
+    Fuse,
+    Merge,
+    Reorder,
+    ReorderReductions,
+    Split,
+    SplitAt,
+    Tile,
+    steps_as_one,
+)
 from tfn.lower.loops.tensorize import on_unit
 from tfn.lower.target.register_tile import best_tile
 from tfn.lower.target.target import Target
@@ -73,26 +84,26 @@ class Start(NamedTuple):
 
 def begin(n: Nest, target: Target) -> Start:
     """The nest with what its results' bits depend on decided: the search leaves that alone."""
-    n = opt_ops.reorder_folds(n, _distances(model_of(n, target)))
+    n = _longest_strides_outside(n, model_of(n, target))
     n = _merged(_parted(n, model_of(n, target).lanes))
     model = model_of(n, target)
-    lane = model.vector_axis(opt_ops.in_order(n.body))
-    contraction = next((f for f in opt_ops.folds(n.body) if model.contracts(f)), None)
+    lane = model.vector_axis(loop_nest.in_order(n.body))
+    contraction = next((f for f in loop_nest.folds(n.body) if model.contracts(f)), None)
     if contraction is None or not model.reuses(contraction, lane):
         return Start(n, model, lane, None)
     found = on_unit(n, contraction, target)
     if found is not None:
         n, lane = found
     elif lane in contraction.src[1:]:  # dot products: vectors along the reduced axis
-        n, _ = opt_ops.tile(n, lane, 1, model.lanes)
+        n = Tile(lane.arg.number, 1, model.lanes).apply(n)
     model = model if n is model.nest else model_of(n, target)
-    return Start(n, model, lane, next(f for f in opt_ops.folds(n.body) if model.contracts(f)))
+    return Start(n, model, lane, next(f for f in loop_nest.folds(n.body) if model.contracts(f)))
 
 
 def finish(n: Nest, model: Model) -> Nest:
     """A nest whose loops are split: reductions get vectors of their own, threads their tiles."""
     n = _ordered(_vectors_of_folds(n, model))
-    return opt_ops.tidy(_share(n, opt_ops.in_order(n.body)))
+    return loop_nest.simplified(_share(n, loop_nest.in_order(n.body)))
 
 
 def work(n: Nest, target: Target) -> int:
@@ -106,7 +117,7 @@ def _parted(n: Nest, lanes: int) -> Nest:
     Where values lie side by side in a few parts of one length, each part is a loop; an index that
     is divided is a loop over what the division gives.
     """
-    divided = [u for u in nodes(n.body) if u.op in opt_ops.DIVISIONS and u.src[1].op is Op.CONST]
+    divided = [u for u in nodes(n.body) if u.op in loop_nest.DIVISIONS and u.src[1].op is Op.CONST]
     for r in n.loops:
         size: int = r.arg.size
         part = gcd(size, *_bounds(n, r))
@@ -114,8 +125,8 @@ def _parted(n: Nest, lanes: int) -> Nest:
             steps = sorted({int(u.src[1].arg.value) for u in divided if u.src[0] is r})
             chain = all(b % a == 0 for a, b in pairwise([*steps, size]))
             part = steps[-1] if steps and chain and steps[0] >= lanes else 0
-        if part and opt_ops.is_whole(n, r):
-            return _parted(opt_ops.part(n, r, part), lanes)
+        if part and loop_nest.is_whole(n, r):
+            return _parted(SplitAt(r.arg.number, part).apply(n), lanes)
     return n
 
 
@@ -135,12 +146,11 @@ def _merged(n: Nest) -> Nest:
     again = True
     while again:
         again = False
-        groups = [list(n.loops), *([*f.src[1:]] for f in opt_ops.folds(n.body))]
+        groups = [list(n.loops), *([*f.src[1:]] for f in loop_nest.folds(n.body))]
         for group in groups:
             for a, b in pairwise(group):
-                merged = opt_ops.merge(n, a, b)
-                if merged is not None:
-                    n, again = merged, True
+                if steps_as_one(n, a, b):
+                    n, again = Merge(a.arg.number, b.arg.number).apply(n), True
                     break
             if again:
                 break
@@ -162,19 +172,20 @@ def _tile(start: Start, fold: UOp) -> Nest:
         rows = _near([r for r in n.loops if r in a - b], model)
         height, width = best_tile(_size(rows), _size(columns), 1, model.accumulators)
         if rows is not None:
-            n, _, _ = opt_ops.split(n, rows, height, Place.UPCAST)
+            n = Split(rows.arg.number, height, Place.UPCAST).apply(n)
         if columns is not None:
-            n, columns, _ = opt_ops.split(n, columns, width, Place.UPCAST)
-            outside.append(columns)
+            n = Split(columns.arg.number, width, Place.UPCAST).apply(n)
+            outside.append(n.newest(2)[0])
     else:
         other = (a ^ b) if lane in a & b else b - a if lane in a else a - b
         rows = _near([r for r in n.loops if r in other], model)
         size: int = lane.arg.size
         height, width = best_tile(_size(rows), size, model.lanes, model.accumulators)
         if rows is not None:
-            n, _, _ = opt_ops.split(n, rows, height, Place.UPCAST)
+            n = Split(rows.arg.number, height, Place.UPCAST).apply(n)
         far = _far(model, fold, lane)
-        n, columns = opt_ops.tile(n, lane, width, model.lanes)
+        n = Tile(lane.arg.number, width, model.lanes).apply(n)
+        columns = n.newest(3)[0]
         outside += [r for r in n.loops if far and (r is columns or r in far)]
     return _ordered(n, outside)
 
@@ -209,9 +220,9 @@ def _blocks(start: Start, target: Target) -> Nest:
         outer = max(inner, key=lambda r: r.arg.size)
         most = max(1, target.l2_bytes * outer.arg.size // (2 * whole_bytes))
         amount = max(k for k in range(1, most + 1) if outer.arg.size % k == 0)
-        if opt_ops.is_whole(n, outer) and amount > 1:
-            n, outer, _ = opt_ops.split(n, outer, amount, Place.LOOP)
-            return _ordered(n, [*batch, outer, *others])
+        if loop_nest.is_whole(n, outer) and amount > 1:
+            n = Split(outer.arg.number, amount, Place.LOOP).apply(n)
+            return _ordered(n, [*batch, n.newest(2)[0], *others])
     return _ordered(n, [*batch, *(r for r in loops if r in b - a)])
 
 
@@ -230,6 +241,14 @@ def _near(loops: list[UOp], model: Model) -> UOp | None:
     return min(long, key=lambda r: distance.get(r, 0), default=None)
 
 
+def _longest_strides_outside(n: Nest, model: Model) -> Nest:
+    """Reductions step through memory with the longest strides outside."""
+    distance = _distances(model)
+    reduced = dict.fromkeys(r for fold in loop_nest.folds(n.body) for r in fold.src[1:])
+    order = sorted(reduced, key=lambda r: -distance.get(r, 0))
+    return ReorderReductions(tuple([r.arg.number for r in order])).apply(n)
+
+
 def _distances(model: Model) -> dict[UOp, int]:
     """For each range the longest step in memory that one iteration makes, in elements."""
     out: dict[UOp, int] = {}
@@ -243,13 +262,13 @@ def _distances(model: Model) -> dict[UOp, int]:
 def _stream(start: Start) -> Nest:
     """Everything else: a vector axis, and independent vectors along it."""
     n, model, lane, _ = start
-    lanes, small, in_order = model.lanes, model.small, opt_ops.in_order(n.body)
+    lanes, small, in_order = model.lanes, model.small, loop_nest.in_order(n.body)
     for r, turns in _turns(n, lane).items():
-        n, _, _ = opt_ops.split(n, r, turns, Place.UPCAST)
+        n = Split(r.arg.number, turns, Place.UPCAST).apply(n)
     if lane is not None and lane in n.loops:
         vectors = -(-lane.arg.size // lanes)
         depends = dependences(n.body)  # the turns have made it another
-        sums = [f for f in opt_ops.folds(n.body) if lane in depends[f]]
+        sums = [f for f in loop_nest.folds(n.body) if lane in depends[f]]
         whole = _short_row(model)
         # What a sum reads is read by vectors side by side, however much is done with it after.
         light = small or (bool(sums) and all(few_operations(inside(f)) for f in sums))
@@ -259,14 +278,13 @@ def _stream(start: Start) -> Nest:
         ]
         if crossing and crossing[-1].arg.number not in in_order:
             # A transpose: squares of vectors, turned in registers.
-            n, _ = opt_ops.tile(n, lane, 1, lanes)
-            n, _, _ = opt_ops.split(
-                n, crossing[-1], min(lanes, crossing[-1].arg.size), Place.UPCAST
-            )
+            n = Tile(lane.arg.number, 1, lanes).apply(n)
+            side = min(lanes, crossing[-1].arg.size)
+            n = Split(crossing[-1].arg.number, side, Place.UPCAST).apply(n)
         else:
-            n, blocks = opt_ops.tile(n, lane, upcast, lanes)
+            n = Tile(lane.arg.number, upcast, lanes).apply(n)
             if in_order:
-                return _in_parts(n, blocks, in_order)
+                return _in_parts(n, n.newest(3)[0], in_order)
             n = _rows(n, model.registers // (3 * whole)) if whole else n
     return _ordered(n, [r for r in n.loops if r.arg.number not in in_order])
 
@@ -277,8 +295,8 @@ def _short_row(model: Model) -> int:
     Unrolled whole, what the statistics and the row are both made of is made once: of a softmax the
     exponentials, which stay in registers.
     """
-    loops, folds = model.nest.loops, opt_ops.folds(model.nest.body)
-    if not loops or not folds or opt_ops.in_order(model.nest.body):
+    loops, folds = model.nest.loops, loop_nest.folds(model.nest.body)
+    if not loops or not folds or loop_nest.in_order(model.nest.body):
         return 0
     row = loops[-1]
     plain = all(
@@ -295,9 +313,9 @@ def _short_row(model: Model) -> int:
 def _rows(n: Nest, most: int) -> Nest:
     """Some rows at once, since statistics are chains: each waits for what comes before."""
     for r in reversed(n.loops):
-        if r.arg.size > 1 and opt_ops.is_whole(n, r):
+        if r.arg.size > 1 and loop_nest.is_whole(n, r):
             amount = next((k for k in (4, 3, 2) if k <= most and r.arg.size % k == 0), 1)
-            return opt_ops.split(n, r, amount, Place.UPCAST)[0] if amount > 1 else n
+            return Split(r.arg.number, amount, Place.UPCAST).apply(n) if amount > 1 else n
     return n
 
 
@@ -310,7 +328,7 @@ def _turns(n: Nest, lane: UOp | None) -> dict[UOp, int]:
 
     A short one, along which values are stacked, is unrolled whole.
     """
-    in_order, found = opt_ops.in_order(n.body), dict[UOp, int]()
+    in_order, found = loop_nest.in_order(n.body), dict[UOp, int]()
     compared = (u for u in nodes(n.body) if u.op in (Op.EQ, Op.NE, Op.LT))
     for u in dict.fromkeys(s for comparison in compared for s in comparison.src):
         if u.op is Op.RANGE:
@@ -342,7 +360,7 @@ def _in_parts(n: Nest, blocks: UOp, in_order: frozenset[int]) -> Nest:
     room = STREAMS
     for r in parts[1:]:
         if r.arg.size <= room:  # what is read for one of them is for all
-            n, _ = opt_ops.place(n, r, Place.UPCAST)
+            n = Bind(r.arg.number, Place.UPCAST).apply(n)
             room //= r.arg.size
     return _ordered(n, [r for r in free() if r is not blocks])
 
@@ -350,22 +368,23 @@ def _in_parts(n: Nest, blocks: UOp, in_order: frozenset[int]) -> Nest:
 def _vectors_of_folds(n: Nest, model: Model) -> Nest:
     """Reductions outside of a vector axis get one of their own, and several sums side by side."""
     lanes, whole = model.lanes, _short_row(model)
-    for i in range(len(opt_ops.folds(n.body))):
-        fold = opt_ops.folds(n.body)[i]  # as it is now: a fold in it may have got lanes
+    for i in range(len(loop_nest.folds(n.body))):
+        fold = loop_nest.folds(n.body)[i]  # as it is now: a fold in it may have got lanes
         own = _fold_lane(n, fold)
         if own is not None:
             small = few_operations(inside(fold))
             side_by_side = whole or (4 if small else 1)
             block = model.registers * lanes
             if small and own.arg.size >= LONG and own.arg.size % block == 0:
-                n, part, own = opt_ops.split(n, own, own.arg.size // STREAMS, Place.LOOP)
-                n, _ = opt_ops.place(n, part, Place.UPCAST)
+                n = Split(own.arg.number, own.arg.size // STREAMS, Place.LOOP).apply(n)
+                part, own = n.newest(2)
+                n = Bind(part.arg.number, Place.UPCAST).apply(n)
                 side_by_side = model.registers // STREAMS
                 side_by_side //= 1 if fold.arg.index is None else 2  # the best, and where it was
             elif small and own.arg.size >= LINE and fold.src[1:] == (own,):
                 n = _lines(n, fold)
             vectors = -(-own.arg.size // lanes)
-            n, _ = opt_ops.tile(n, own, min(vectors, side_by_side), lanes)
+            n = Tile(own.arg.number, min(vectors, side_by_side), lanes).apply(n)
     return n
 
 
@@ -374,14 +393,14 @@ def _lines(n: Nest, fold: UOp) -> Nest:
 
     for r in range(N): f(r)   ->   for a in range(N / 4): f(a), f(a + N / 4), ...
     """
-    alone = len(opt_ops.folds(n.body)) == 1 and not opt_ops.in_order(n.body)
+    alone = len(loop_nest.folds(n.body)) == 1 and not loop_nest.in_order(n.body)
     if not n.loops or not alone or set(n.loops) != set(dependences(n.body)[fold]):
         return n
     first = n.loops[0]
     if first.arg.size % STREAMS or first.arg.size < STREAMS * ENOUGH_TILES:
         return n
-    n, part, _ = opt_ops.split(n, first, first.arg.size // STREAMS, Place.LOOP)
-    return opt_ops.place(n, part, Place.UPCAST)[0]
+    n = Split(first.arg.number, first.arg.size // STREAMS, Place.LOOP).apply(n)
+    return Bind(n.newest(2)[0].arg.number, Place.UPCAST).apply(n)
 
 
 def _unit(model: Model, r: UOp, everywhere: bool = False) -> bool:
@@ -423,7 +442,8 @@ def _ordered(n: Nest, first: Sequence[UOp] = ()) -> Nest:
         return 1 if alone else places.get(r.arg.place, 0), front.get(r, n.loops.index(r))
 
     order = sorted(n.loops, key=key)
-    return opt_ops.reorder(n, order) if tuple(order) != n.loops else n
+    numbers = tuple([r.arg.number for r in order])
+    return Reorder(numbers).apply(n) if tuple(order) != n.loops else n
 
 
 def _share(n: Nest, in_order: frozenset[int]) -> Nest:
@@ -439,6 +459,6 @@ def _share(n: Nest, in_order: frozenset[int]) -> Nest:
         whole = second.arg.place is Place.LOOP and not {first, second} & bounded
         if not whole or second.arg.number in in_order or second.arg.size == 1:
             break
-        n, first = opt_ops.fuse(n, first, second, Place.LOOP)
-    n, _ = opt_ops.place(n, first, Place.PARALLEL)
-    return n
+        n = Fuse(first.arg.number, second.arg.number, Place.LOOP).apply(n)
+        first = n.newest(1)[0]
+    return Bind(first.arg.number, Place.PARALLEL).apply(n)

@@ -15,9 +15,10 @@ from typing import NamedTuple
 from tfn._support.frozen import frozen
 from tfn.dtypes import BFLOAT16, FLOAT32, FLOATS, INT32, DType, int8, int16, uint8
 from tfn.lower.index.affine import Terms, affine
-from tfn.lower.loops import opt_ops
+from tfn.lower.loops import loop_nest
 from tfn.lower.loops.cost_model import Model, model_of
-from tfn.lower.loops.opt_ops import Nest
+from tfn.lower.loops.loop_nest import Nest
+from tfn.lower.loops.opt_ops import Split, Tile
 from tfn.lower.target.target import Target
 from tfn.trace import matrix_tiles
 from tfn.trace.argument import Place
@@ -107,8 +108,9 @@ def _neighbours(n: Nest, r: UOp, unit: Unit, target: Target) -> tuple[Nest, UOp]
     Along the reduction both operands step by one; along the vector axis one of them steps by two,
     from pair to pair, and the other stands still.
     """
-    made, neighbour = opt_ops.tc(n, r, unit.depth)
-    made = opt_ops.tidy(made)
+    made = Split(r.arg.number, unit.depth, Place.UNIT).apply(n)
+    neighbour = made.newest(2)[1]
+    made = loop_nest.simplified(made)
     model = model_of(made, target)
     both = _both(model, neighbour)
     if len(both) != 2 or any(model.stride(*one, neighbour) != 1 for one in both):
@@ -134,10 +136,11 @@ class _Block(NamedTuple):
 
 def _matrices(n: Nest, r: UOp, unit: Unit, target: Target) -> tuple[Nest, UOp] | None:
     """With whole matrices: the vector axis is then the loop over blocks of columns."""
-    if len(opt_ops.folds(n.body)) > 1 or opt_ops.in_order(n.body):
+    if len(loop_nest.folds(n.body)) > 1 or loop_nest.in_order(n.body):
         return None
-    made, q = opt_ops.tc(n, r, unit.depth)
-    made = opt_ops.tidy(made)
+    made = Split(r.arg.number, unit.depth, Place.UNIT).apply(n)
+    q = made.newest(2)[1]
+    made = loop_nest.simplified(made)
     model = model_of(made, target)
     both = _both(model, q)
     block = None
@@ -146,11 +149,11 @@ def _matrices(n: Nest, r: UOp, unit: Unit, target: Target) -> tuple[Nest, UOp] |
     if block is None or not unit.fits(block.rows.arg.size, block.columns.arg.size, r.arg.size):
         return None
     height, width = unit.block(block.rows.arg.size, block.columns.arg.size)
-    made, _ = opt_ops.tile(made, block.rows, height, unit.rows, Place.UNIT)
-    columns = next(c for c in made.loops if c.arg == block.columns.arg)
-    made, columns = opt_ops.tile(made, columns, width, unit.columns)
-    made = opt_ops.tidy(made)
-    return made, next(c for c in made.loops if c.arg == columns.arg)
+    made = Tile(block.rows.arg.number, height, unit.rows, Place.UNIT).apply(made)
+    made = Tile(block.columns.arg.number, width, unit.columns).apply(made)
+    blocks = made.newest(3)[0].arg.number
+    made = loop_nest.simplified(made)
+    return made, made.loop(blocks)
 
 
 def _block(

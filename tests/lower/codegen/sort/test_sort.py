@@ -221,7 +221,7 @@ def test_memory_is_asked_for_where_it_is_far() -> None:
 def test_every_distribution_in_far_rows(dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the second cache held nothing."""
     pipeline.forget()
-    monkeypatch.setattr(pipeline, "_SHELF", [])
+    monkeypatch.setattr(pipeline, "_CACHES", [])
     monkeypatch.setattr(sort, "NEAR_PART", 1 << 40)
     in_every_way((2, 1027), dtype)
     pipeline.forget()
@@ -274,7 +274,7 @@ def buckets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Rows of 64 elements are long ones."""
     monkeypatch.setattr(sort, "LONG_ROW", 64)
     monkeypatch.setattr(sort, "PLAIN_ROW", 64)
-    monkeypatch.setattr(pipeline, "_SHELF", [])
+    monkeypatch.setattr(pipeline, "_CACHES", [])
     pipeline.forget()
     yield
     pipeline.forget()

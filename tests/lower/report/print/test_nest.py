@@ -12,9 +12,11 @@ import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import SMALL
 from tfn.inspect.show import View
-from tfn.lower.loops import heuristics, opt_ops
+from tfn.lower.loops import heuristics, loop_nest
+from tfn.lower.loops.opt_ops import Split
 from tfn.lower.report.print.nest import nest, plain
 from tfn.trace import interpreter
+from tfn.trace.argument import Place
 
 TYPES = {"f32": np.float32, "i32": np.int32, "i64": np.int64, "bool": np.bool_}
 
@@ -64,7 +66,7 @@ def test_python_runs_the_picture(program: str, chosen: bool) -> None:
     args = [tfn.ShapeDtypeStruct(shape, "float32") for shape in shapes]
     rng = np.random.default_rng(0)
     for stage in View(tfn.make_jaxpr(f)(*args), SMALL).stages:
-        n = opt_ops.nest(stage.body)
+        n = loop_nest.nest(stage.body)
         n = heuristics.choose(n, SMALL) if chosen else n
         buffers = [_filled(rng, u) for u in stage.operands]
         want = [b.copy() for b in buffers]
@@ -85,8 +87,8 @@ def _filled(rng: Any, u: Any) -> Any:
 
 def test_loops_of_one_iteration_are_left_out() -> None:
     stage = View(tfn.make_jaxpr(lambda x: x + 1)(tfn.ShapeDtypeStruct((4, 8), "float32")), SMALL)
-    n = opt_ops.nest(stage.stages[0].body)
-    n, _, _ = opt_ops.split(n, n.loops[1], 8, opt_ops.Place.LANE)
+    n = loop_nest.nest(stage.stages[0].body)
+    n = Split(n.loops[1].arg.number, 8, Place.LANE).apply(n)
     assert len(n.loops) == 3
     assert len(plain(n).loops) == 2
     assert nest(n, ["b", "a"]) == (
@@ -98,5 +100,5 @@ def test_what_is_used_twice_has_a_name() -> None:
     stage = View(
         tfn.make_jaxpr(lambda x: (x + 1) * (x + 1))(tfn.ShapeDtypeStruct((4,), "float32")), SMALL
     ).stages[0]
-    text = nest(opt_ops.nest(stage.body), ["b", "a"])
+    text = nest(loop_nest.nest(stage.body), ["b", "a"])
     assert text == "for r0 in 4:\n  v0:f32 = a[r0] + 1.0\n  b[r0] = v0 * v0"

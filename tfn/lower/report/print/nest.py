@@ -37,7 +37,7 @@ from tfn.dtypes import INT64, SHORT
 from tfn.lower.index.dependence import dependences
 from tfn.lower.index.intervals import integer
 from tfn.lower.index.laws import simplify
-from tfn.lower.loops.opt_ops import Nest, in_order
+from tfn.lower.loops.loop_nest import Nest, in_order
 from tfn.lower.report.print.expression import Text, literal, operation
 from tfn.trace import build
 from tfn.trace.argument import Place

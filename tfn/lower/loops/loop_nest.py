@@ -1,0 +1,174 @@
+"""Nest: a kernel's body with its loops in order, and the record of how they were transformed.
+
+Loops are RANGE nodes; a loop is known by its number, which is unique in a nest.  The opt-ops of
+`opt_ops.py` map nests to nests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from tfn._support.frozen import frozen
+from tfn.dtypes import INT32, INT64, UINT32, DType
+from tfn.errors import SplitError
+from tfn.lower.index.affine import affine
+from tfn.lower.index.laws import simplify
+from tfn.lower.program import OptOp
+from tfn.trace.argument import Place
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, const, nodes, rebuild, walk
+
+NARROW = frozenset({INT32, UINT32})
+DIVISIONS = frozenset({Op.FLOORDIV, Op.MOD})
+
+
+@frozen
+class Nest:
+    """A kernel's body and the order of the loops around its stores.
+
+    Attributes:
+        body: SINK of stores.
+        loops: the ranges of the stores, outermost first; a reduction's ranges are in its sources.
+        opts: the opt-ops applied so far.
+    """
+
+    body: UOp
+    loops: tuple[UOp, ...]
+    opts: tuple[OptOp, ...] = ()
+
+    def loop(self, number: int) -> UOp:
+        """The range of a number.
+
+        Raises:
+            SplitError: if there is none.
+        """
+        for r in (*self.loops, *ranges(self.body)):
+            if r.arg.number == number:
+                return r
+        numbers = sorted({r.arg.number for r in (*self.loops, *ranges(self.body))})
+        listed = ", ".join(f"r{number}" for number in numbers)
+        raise SplitError(f"there is no loop r{number}", got=f"loops {listed}")
+
+    def newest(self, count: int) -> list[UOp]:
+        """The ranges of the highest numbers, outer first: those that an opt-op has just made."""
+        every = {r.arg.number: r for r in (*self.loops, *ranges(self.body))}
+        return [every[number] for number in sorted(every)[-count:]]
+
+
+def nest(body: UOp) -> Nest:
+    """The loops of a kernel in the order of their numbers."""
+    inner = {r for fold in folds(body) for r in fold.src[1:]}
+    inner |= {u.src[0] for u in body.src if u.op is Op.RECUR}
+    loops = [r for r in ranges(body) if r not in inner]
+    return Nest(body, tuple(sorted(loops, key=lambda r: r.arg.number)))
+
+
+@lru_cache(maxsize=64)
+def ranges(body: UOp) -> tuple[UOp, ...]:
+    """All ranges of a body."""
+    return tuple([node for node in nodes(body) if node.op is Op.RANGE])
+
+
+@lru_cache(maxsize=64)
+def folds(body: UOp) -> tuple[UOp, ...]:
+    """All reductions of a body, inner ones first."""
+    return tuple([node for node in nodes(body) if node.op is Op.FOLD])
+
+
+def in_order(body: UOp) -> frozenset[int]:
+    """The numbers of ranges whose iterations must happen in order."""
+    stores = {number for u in body.src if u.op is Op.STORE for number in u.arg or ()}
+    return frozenset(stores | {u.src[0].arg.number for u in body.src if u.op is Op.RECUR})
+
+
+def fresh_number(body: UOp) -> int:
+    """The lowest number above those of all ranges."""
+    return 1 + max((r.arg.number for r in ranges(body)), default=-1)
+
+
+def substituted(
+    n: Nest, values: Mapping[UOp, UOp], lists: Mapping[UOp, Sequence[UOp]], opt: OptOp
+) -> Nest:
+    """The nest with ranges replaced: by values where they are used, by lists where they loop."""
+    new: dict[UOp, UOp] = {}
+    for node in nodes(n.body):
+        if node in values:
+            new[node] = values[node]
+        elif node.op is Op.FOLD:
+            inner = [new_r for r in node.src[1:] for new_r in lists.get(r, [new.get(r, r)])]
+            new[node] = rebuild(node, (new[node.src[0]], *inner))
+        else:
+            new[node] = rebuild(node, tuple([new[s] for s in node.src]))
+    loops = tuple(new_r for r in n.loops for new_r in lists.get(r, [new.get(r, r)]))
+    return Nest(new[n.body], loops, (*n.opts, opt))
+
+
+def is_whole(n: Nest, r: UOp) -> bool:
+    """Whether a range may be cut: nothing has been done to it, and its order does not matter."""
+    plain = r.arg.place is Place.LOOP and not r.src and r not in _bounding(n)
+    return plain and r.arg.number not in in_order(n.body)
+
+
+def _bounding(n: Nest) -> set[UOp]:
+    """The ranges that the bounds of other ranges depend on."""
+    return {u for r in {*ranges(n.body), *n.loops} for u in walk(r.src) if u.op is Op.RANGE}
+
+
+def simplified(n: Nest) -> Nest:
+    """Simplifies the addresses in which splits have put sums in place of ranges.
+
+    A position that is cast to a narrower integer is computed in the narrower type: wrapping
+    around, it is the same.
+    """
+    if not any(
+        u.op in DIVISIONS or u.op is Op.CARRY or _narrows(u) or _compares(u) for u in nodes(n.body)
+    ):
+        return n
+    new: dict[UOp, UOp] = {}
+    for node in nodes(n.body):
+        src = tuple([new[s] for s in node.src])
+        if node.op in (Op.LOAD, Op.STORE) and _divides(src[1]):
+            src = (src[0], simplify(src[1]), *src[2:])
+        elif node.op is Op.CARRY:  # it may stand in an address, too, and is one node
+            src = (src[0], *map(simplify, src[1:]))
+        if _narrows(node):
+            new[node] = _narrow(src[0], node.dtype)
+        elif (node.op is Op.MOD and node.dtype == INT64) or _compares(node):
+            new[node] = simplify(rebuild(node, src))
+        else:
+            new[node] = rebuild(node, src)
+    return replace(n, body=new[n.body], loops=tuple(new.get(r, r) for r in n.loops))
+
+
+def _compares(u: UOp) -> bool:
+    """Whether a node compares a sum of ranges; what is read from memory stays as it is."""
+    if u.op not in (Op.LT, Op.LE) or u.src[0].dtype != INT64 or Op.ADD not in {s.op for s in u.src}:
+        return False
+    return not any(s.op in (Op.LOAD, Op.CARRY) for s in walk(u.src))
+
+
+def _narrows(u: UOp) -> bool:
+    return u.op is Op.CAST and u.dtype in NARROW and u.src[0].dtype == INT64
+
+
+def _narrow(u: UOp, dtype: DType) -> UOp:
+    """The cast of a sum as the sum of casts."""
+    terms, constant = affine(u)
+    total: UOp | None = const(constant, dtype) if constant or not terms else None
+    for term, k in terms.items():
+        part = UOp(Op.CAST, (term,), dtype)
+        part = part if k == 1 else part * const(k, dtype)
+        total = part if total is None else part + total
+    assert total is not None
+    return total
+
+
+def _divides(index: UOp) -> bool:
+    return any(node.op in DIVISIONS for node in walk([index]))
+
+
+def name(r: UOp) -> str:
+    """A range in pictures and records: ``r3``."""
+    return f"r{r.arg.number}"
