@@ -202,6 +202,12 @@ def immutable():
     return x
 
 
+def shape_in_place():
+    x = tnp.zeros(6)
+    x.shape = (2, 3)
+    return x
+
+
 def deleted():
     x = tnp.ones(3)
     tfn.jit(lambda x: x + 1, donate_argnums=0)(x)

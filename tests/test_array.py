@@ -173,25 +173,156 @@ def test_numpy_sees_the_memory_read_only():
     assert view.base is not None and np.shares_memory(view, np.asarray(x))
     with pytest.raises(ValueError, match="read-only"):
         view[0] = 1
+    for writable in (lambda: view.setflags(write=True), lambda: view[1:].setflags(write=True)):
+        with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+            writable()
+    assert memoryview(view).readonly
+    with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+        tfn.device_get(x).flags.writeable = True
     assert np.asarray(x, np.float64).dtype == np.float64 and np.array(x).flags.writeable
     del x
     gc.collect()
     assert view.tolist() == [0, 1, 2, 3, 4]
 
 
-def test_memory_of_numpy_is_shared_where_aligned():
-    raw = np.zeros(1 << 16, np.float32)
+def test_an_array_for_numpy_is_copied_as_asked():
+    x = tnp.arange(5)
+    assert np.shares_memory(np.asarray(x, copy=False), np.asarray(x))
+    assert np.asarray(x, copy=True).flags.writeable
+    assert not np.shares_memory(np.array(x), np.asarray(x))
+    with pytest.raises(ValueError, match="copy"):
+        np.asarray(x, np.float64, copy=False)
+
+
+def aligned(size):
+    """Numbers where memory can be shared, and refilled."""
+    raw = np.zeros(size + 16, np.float32)
     start = -raw.ctypes.data % 64 // 4
-    aligned = raw[start : start + 60000]
-    assert np.shares_memory(np.asarray(tnp.asarray(aligned)), aligned)
-    other = raw[start + 1 : start + 60000]
-    assert not np.shares_memory(np.asarray(tnp.asarray(other)), other)
+    return raw[start : start + size]
+
+
+MAKERS = {
+    "asarray": tnp.asarray,
+    "array": tnp.array,
+    "array None": lambda x: tnp.array(x, copy=None),
+    "frombuffer": lambda x: tnp.frombuffer(x, "float32"),
+    "from_dlpack": tnp.from_dlpack,
+    "device_put": tfn.device_put,
+    "jit": tfn.jit(lambda x: x),
+    "jit reshape": tfn.jit(lambda x: x.reshape(1, -1)),
+    "jit tree": lambda x: tfn.jit(lambda t: t)({"x": x})["x"],
+    "captured": lambda x: tfn.jit(lambda y: y * x)(tnp.ones(x.shape)),
+    "tree": lambda x: tfn.tree.map(tnp.asarray, [x])[0],
+    "reshape": lambda x: tnp.reshape(x, (1, -1)),
+    "__array__": lambda x: tnp.asarray(Exporter(x)),
+}
+
+
+class Exporter:
+    def __init__(self, x):
+        self.x = x
+
+    def __array__(self, dtype=None, copy=None):
+        return self.x
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_no_array_sees_what_is_written_later_to_that_of_numpy(maker):
+    """Whatever its size and its place in memory."""
+    make = MAKERS[maker]
+    for size in (1, 16, 100, 100, 5000):
+        for source in (aligned(size), aligned(size + 1)[1:]):
+            first = make(source)
+            again = make(source)  # when all is compiled
+            source[:] = 1
+            expected = np.zeros(size)
+            assert (np.asarray(first).reshape(-1) == expected).all()
+            assert (np.asarray(again).reshape(-1) == expected).all()
+
+
+def test_a_captured_array_of_numpy_is_that_of_the_trace():
+    source = aligned(1000)
+    add = tfn.jit(lambda x: x + source)
+    add(tnp.zeros(1000))
+    source[:] = 1
+    assert float(add(tnp.zeros(1000)).sum()) == 0
+
+
+@pytest.mark.parametrize("make", [tnp.asarray, tnp.array, tnp.from_dlpack])
+def test_memory_is_shared_if_asked_for_or_refused(make):
+    for size in (1, 100, 5000):
+        source = aligned(size)
+        x = make(source, copy=False)
+        assert np.shares_memory(np.asarray(x), source)
+        source[:] = 1
+        assert float(x.sum()) == size
+        y = tfn.jit(lambda x: x + 1, donate_argnums=0)(x)  # never written by us
+        assert x.is_deleted() and float(y[0]) == 2 and source[0] == 1
+    for refused in (aligned(100)[1:], aligned(100)[::2]):
+        with pytest.raises(ArgumentError, match="cannot be shared, which copy=False asks for"):
+            make(refused, copy=False)
+    with pytest.raises(ArgumentError, match="cannot be shared|needs a copy"):
+        tnp.asarray(np.zeros(64, ">f4"), copy=False)
+    x = tnp.ones(3)
+    assert make(x, copy=False) is x and tnp.from_dlpack(x) is x
+    assert not np.shares_memory(np.asarray(make(x, copy=True)), np.asarray(x))
 
 
 def test_exchange_by_dlpack():
     x = tnp.arange(6).reshape(2, 3)
-    close(np.from_dlpack(x), np.asarray(x))
+    shared = np.from_dlpack(x)
+    close(shared, np.asarray(x))
+    with pytest.raises(ValueError, match="read-only|cannot set WRITEABLE"):
+        shared.flags.writeable = True
     assert x.__dlpack_device__() == (1, 0) and x.__array_namespace__() is tnp
+    with pytest.raises(ArgumentError, match="a library that speaks DLPack"):
+        tnp.from_dlpack(3)
+
+
+class Capsule:
+    """What a consumer gets, for NumPy to look into."""
+
+    def __init__(self, capsule):
+        self.capsule = capsule
+
+    def __dlpack__(self, **options):
+        return self.capsule
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+
+def test_dlpack_shares_no_memory_that_could_be_written():
+    """A consumer of an old version cannot be told that memory is read-only: it gets a copy."""
+    x = tnp.arange(6)
+    for options in (
+        {},
+        {"copy": True},
+        {"max_version": (0, 8)},
+        {"copy": True, "max_version": (1, 0)},
+    ):
+        got = np.from_dlpack(Capsule(x.__dlpack__(**options)))
+        assert not np.shares_memory(got, np.asarray(x)) and got.tolist() == [0, 1, 2, 3, 4, 5]
+    with pytest.raises(BufferError, match="must not be written"):
+        x.__dlpack__(copy=False)
+
+
+def test_exports_outlive_the_array():
+    """Views, capsules and memoryviews of what was deleted, donated or collected."""
+    give = tfn.jit(lambda x: x * 2, donate_argnums=0)
+    ends = [lambda x: x.delete(), lambda x: give(x), lambda x: None]
+    exports = [np.asarray, memoryview, np.from_dlpack, lambda x: np.asarray(x)[1:].T]
+    for end in ends:
+        for export in exports:
+            x = tnp.arange(3000.0)
+            kept = export(np.asarray(x) if export is memoryview else x)
+            end(x)
+            del x
+            others = [tnp.full(3000, -1.0) for _ in range(3)]
+            gc.collect()
+            found = np.asarray(kept)
+            assert found.tolist() == list(range(3000))[-len(found) :], (end, export)
+            del others
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -213,6 +344,65 @@ def test_immutability():
     x = y = tnp.ones(2)
     x += 1
     close(y, np.ones(2, np.float32))
+
+
+NAMES = (
+    "shape",
+    "dtype",
+    "weak_type",
+    "kind",
+    "buffer",
+    "uop",
+    "trace",
+    "known",
+    "T",
+    "at",
+    "ndim",
+    "__class__",
+    "__dict__",
+    "mine",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_of_an_array_can_be_set(name):
+    """Neither of a concrete nor of a traced one: another shape would be read beyond its memory."""
+    x = tnp.arange(6.0)
+
+    def attempts(x):
+        for attempt in (
+            lambda: setattr(x, name, (1 << 30,)),
+            lambda: setattr(x, name, getattr(x, name, None)),
+            lambda: delattr(x, name),
+        ):
+            with pytest.raises(ImmutableError, match=f"its {name} cannot be") as caught:
+                attempt()
+            assert isinstance(caught.value, AttributeError) and "gives a new array" in str(
+                caught.value
+            )
+        return x
+
+    attempts(x)
+    tfn.jit(attempts)(x)
+    attempts(tfn.jit(lambda x: x + 1)(x))
+    assert x.shape == (6,) and x.tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_hint_names_the_function_that_is_meant():
+    for name, words in (("shape", ".reshape(shape)"), ("dtype", ".astype(dtype)")):
+        with pytest.raises(ImmutableError) as caught:
+            setattr(X, name, None)
+        assert words in caught.value.hint
+    with pytest.raises(AttributeError, match="immutable"):
+        X.kind.shape = (1 << 30,)
+
+
+def test_an_array_cannot_be_made_or_made_again_by_its_class():
+    for make in (lambda: tfn.Array([1.0]), lambda: tfn.Array(X.buffer, (1 << 30,), X.dtype)):
+        with pytest.raises(ArgumentError, match=r"tfn\.numpy\.array\(values\) makes one"):
+            make()
+    X.__init__(X.buffer, (1 << 30,), X.dtype)  # that of object, which does nothing
+    assert X.shape == (2, 2) and X.tolist() == [[1, 2], [3, 4]]
 
 
 def test_deletion():

@@ -41,7 +41,7 @@ def test_the_place_is_the_users_own_line():
         (errors.TracerBoolConversionError, errors.ConcretizationTypeError),
         (errors.NonConcreteBooleanIndexError, IndexError),
         (errors.OutOfMemoryError, MemoryError),
-        (errors.ImmutableError, TypeError),
+        (errors.ImmutableError, (TypeError, AttributeError)),
     ],
 )
 def test_classes_are_also_those_that_python_would_raise(error, also):

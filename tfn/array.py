@@ -22,14 +22,13 @@ from tfn.errors import (
     ArgumentError,
     ConcretizationTypeError,
     DTypeError,
-    ImmutableError,
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
 )
 from tfn.hw.buffer import Buffer
 from tfn.trace import bind, concretization
-from tfn.trace.aval import Kind, kind_of
+from tfn.trace.aval import Kind
 from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
 
@@ -51,6 +50,9 @@ class Functions(Protocol):
 
 
 _PLUGGED: list[Functions] = []
+DLPACK_HAS_VERSIONS = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
+"""Whether this NumPy exchanges memory by DLPack 1.0, which has a flag for read-only memory."""
+
 _VERSIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")  # of the array API standard
 
 
@@ -70,7 +72,7 @@ def _operator(name: str, swapped: bool = False) -> Callable[[Array, Any], Array]
 
 
 class Array:
-    """An n-dimensional array of one dtype.  Made by the functions of `tfn.numpy`.
+    """An n-dimensional array of one dtype.  Made by the functions of `tfn.numpy`; immutable.
 
     Attributes:
         shape: sizes of the axes.
@@ -92,10 +94,17 @@ class Array:
     trace: bind.Trace | None
     known: bool  # whether a traced value can be computed now
 
-    def __init__(self, buffer: Buffer, shape: Shape, dtype: DType, weak_type: bool = False) -> None:
-        self.shape, self.dtype, self.weak_type = shape, dtype, weak_type
-        self.kind, self.buffer, self.known = kind_of(shape, dtype), buffer, True
-        self.uop = self.trace = None
+    def __new__(cls, *args: Any, **options: Any) -> NoReturn:
+        raise ArgumentError(
+            "Array is a class to ask for, not a function that makes arrays",
+            hint="tfn.numpy.array(values) makes one",
+        )
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise concretization.immutable(self, f"its {name} cannot be set", name)
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise concretization.immutable(self, f"its {name} cannot be deleted", name)
 
     # The value.
 
@@ -130,8 +139,8 @@ class Array:
         data = self._data(
             TracerArrayConversionError, "a NumPy array of its value", concretization.NUMPY
         )
-        found: np.ndarray[Any, Any] = data if dtype is None else data.astype(dtype, copy=False)
-        return found.copy() if copy and found is data else found
+        found: np.ndarray[Any, Any] = data
+        return found if dtype is None and not copy else np.array(found, dtype, copy=copy)
 
     def __dlpack__(
         self,
@@ -141,13 +150,15 @@ class Array:
         dl_device: Any = None,
         copy: bool | None = None,
     ) -> Any:
-        data = self.__array__(copy=copy)
-        if max_version is None or max_version < (1, 0):
-            # Such consumers know no read-only memory; they are trusted not to write.
-            buffer = self.concrete().buffer
-            assert buffer is not None
-            return buffer.view(self.shape, self.dtype).__dlpack__()
-        return data.__dlpack__(max_version=max_version)
+        data = self.__array__()
+        if DLPACK_HAS_VERSIONS and max_version is not None and max_version >= (1, 0):
+            return data.__dlpack__(
+                stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
+            )
+        # Before version 1.0 nobody can be told that memory is read-only: it has to be a copy.
+        if copy is False:
+            raise BufferError("this version of DLPack cannot share memory that must not be written")
+        return data.copy().__dlpack__(stream=stream)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return (1, 0)  # kDLCPU
@@ -261,7 +272,7 @@ class Array:
 
     def delete(self) -> None:
         """Give the memory back now; the array cannot be used afterwards."""
-        self.buffer = None
+        object.__setattr__(self, "buffer", None)
 
     def is_deleted(self) -> bool:
         """Whether the memory was given back or donated."""
@@ -305,11 +316,7 @@ class Array:
         return _PLUGGED[0].getitem(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        raise ImmutableError(
-            "arrays cannot be changed in place",
-            got=concretization.show(self),
-            hint="x = x.at[index].set(value) gives a new array",
-        )
+        raise concretization.immutable(self, "its elements cannot be set")
 
     @property
     def at(self) -> At[Array]:
@@ -530,6 +537,5 @@ _OPERANDS = (Array, bool, int, float, complex, np.ndarray, np.generic, list, tup
 
 
 def _unpickle(data: np.ndarray[Any, Any], weak_type: bool) -> Array:
-    x: Array = bind.face().asarray(data)
-    x.weak_type = weak_type
+    x: Array = bind.face().weaken(bind.face().asarray(data), weak_type)
     return x

@@ -224,5 +224,5 @@ class MissingPackageError(TfnError, ImportError):
     """An optional package that is needed and not installed."""
 
 
-class ImmutableError(TfnError, TypeError):
-    """An attempt to change an array in place."""
+class ImmutableError(TfnError, TypeError, AttributeError):
+    """An attempt to change an array in place: its elements, or an attribute."""

@@ -41,7 +41,7 @@ def toy(on: Device, value: float = 1, weak: bool = False, kind: Kind = KIND) -> 
     x = Toy()
     x.kind, x.weak_type, x.shape, x.dtype = kind, weak, kind.shape, kind.dtype
     x.uop, x.trace, x.known = None, None, True
-    x.buffer = on.memory.adopt(np.full(kind.shape, value, kind.dtype))
+    x.buffer = on.memory.copy(np.full(kind.shape, value, kind.dtype))
     return x
 
 

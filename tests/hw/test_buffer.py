@@ -38,6 +38,26 @@ def test_views_share_memory_and_can_be_written():
     assert np.shares_memory(memory, buffer.view((16,), FLOAT32))
 
 
+def test_what_is_read_cannot_be_made_writable():
+    memory, owner = np.arange(16, dtype=np.float32), Owner()
+    alive = weakref.ref(owner)
+    buffer = Buffer(memory.ctypes.data, 64, owner, True)
+    view = buffer.read((4, 4), FLOAT32)
+    assert not buffer.exclusive and np.shares_memory(view, memory)
+    for x in (view, view.T, view[1:].view(np.int32), view.reshape(-1)):
+        with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+            x.flags.writeable = True
+        with pytest.raises(ValueError, match="cannot set WRITEABLE"):
+            x.setflags(write=True)
+    part = view.T[1:, 2]
+    del buffer, owner, view, x
+    gc.collect()
+    assert alive() is not None and part.tolist() == [9, 10, 11]
+    del part
+    gc.collect()
+    assert alive() is None
+
+
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (2, 0), (3,), (2, 3)], ids=str)
 def test_views_of_every_kind(dtype, shape):
@@ -45,6 +65,8 @@ def test_views_of_every_kind(dtype, shape):
     view = Buffer(memory.ctypes.data, 64, memory).view(shape, dtype)
     assert view.shape == shape and view.dtype == dtype
     assert view.flags.c_contiguous and view.flags.writeable
+    read = Buffer(memory.ctypes.data, 64, memory).read(shape, dtype)
+    assert read.shape == shape and read.dtype == dtype and not read.flags.writeable
 
 
 def test_memory_is_shared_unless_said_otherwise():

@@ -12,7 +12,7 @@ import pytest
 
 from tfn.config import config
 from tfn.dtypes import ALL, BFLOAT16, FLOAT32, INT32
-from tfn.errors import OutOfMemoryError
+from tfn.errors import ArgumentError, OutOfMemoryError
 from tfn.hw.cpu.device import cpu
 from tfn.hw.memory import (
     HUGE_BYTES,
@@ -172,24 +172,36 @@ def aligned(size: int) -> np.ndarray:
     return raw[start : start + size]
 
 
-def test_adopting_shares_what_is_aligned_and_copies_the_rest(memory):
-    x = aligned(1000)
-    x[...] = np.arange(1000)
-    shared = memory.adopt(x)
-    assert shared.address == x.ctypes.data and not shared.exclusive
-    for y in (x[1:], x[::2], x[:960].reshape(96, 10).T, np.asfortranarray(x.reshape(10, 100))):
-        copied = memory.adopt(y)
+@pytest.mark.parametrize("size", [10, 1000, 10000])
+def test_copying_never_shares(memory, size):
+    x = aligned(size)
+    x[...] = np.arange(size)
+    for y in (x, x[1:], x[::2], x.reshape(10, -1).T, np.asfortranarray(x.reshape(10, -1))):
+        copied = memory.copy(y)
         assert copied.address % 64 == 0 and copied.exclusive
         assert (copied.view(y.shape, FLOAT32) == y).all()
         copied.view(y.shape, FLOAT32)[...] = -1
-    assert (x == np.arange(1000)).all()
+    assert (x == np.arange(size)).all()
+
+
+@pytest.mark.parametrize("size", [1, 10, 1000])
+def test_adopting_shares_or_refuses(memory, size):
+    x = aligned(size)
+    shared = memory.adopt(x)
+    assert shared.address == x.ctypes.data and not shared.exclusive and shared.owner is x
+    refused = [(x[1:], "begins 4 bytes after"), (aligned(32)[::2], "strides are")]
+    for y, why in refused if size > 1 else refused[1:]:
+        with pytest.raises(ArgumentError, match=why) as caught:
+            memory.adopt(y)
+        assert caught.value.hint == "leave copy=False out"
+    assert memory.adopt(x[size:]).size_bytes == 0
 
 
 @pytest.mark.parametrize("dtype", ALL, ids=str)
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (7,), (13, 11)], ids=str)
-def test_what_is_adopted_is_read(memory, shape, dtype):
+def test_what_is_copied_is_read(memory, shape, dtype):
     x = (np.arange(np.prod(shape, dtype=int)).reshape(shape) % 5).astype(dtype)
-    back = memory.read(memory.adopt(x), shape, dtype)
+    back = memory.read(memory.copy(x), shape, dtype)
     assert back.dtype == dtype and back.shape == shape
     assert back.tobytes() == x.tobytes()
     assert not back.flags.writeable
@@ -200,4 +212,4 @@ def test_only_memory_that_nobody_saw_is_exclusive(memory):
     assert buffer.exclusive
     memory.read(buffer, (16,), FLOAT32)
     assert not buffer.exclusive
-    assert memory.adopt(np.ones(3, BFLOAT16)).exclusive
+    assert memory.copy(np.ones(3, BFLOAT16)).exclusive

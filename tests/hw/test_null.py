@@ -17,7 +17,7 @@ from tfn.lower.program import Slot, Space
 def test_results_are_nan_and_cannot_be_read():
     device = null()
     run = device.load(scale(100))
-    x, y = device.memory.adopt(np.ones(100, np.float32)), device.memory.allocate(400)
+    x, y = device.memory.copy(np.ones(100, np.float32)), device.memory.allocate(400)
     run([x], [y])
     assert np.isnan(y.view((100,), FLOAT32)).all()
     assert (x.view((100,), FLOAT32) == 1).all()
@@ -29,7 +29,7 @@ def test_results_are_nan_and_cannot_be_read():
 def test_an_output_that_is_an_input_is_left_alone():
     device = null()
     run = device.load(replace(scale(4), aliases=((0, Slot(Space.INPUT, 0)),)))
-    x = device.memory.adopt(np.ones(4, np.float32))
+    x = device.memory.copy(np.ones(4, np.float32))
     run([x], [x])
     assert (x.view((4,), FLOAT32) == 1).all()
 

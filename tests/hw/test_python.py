@@ -23,6 +23,6 @@ def test_a_program_is_its_function_evaluated():
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     b = a + 1
     out = [device.memory.allocate(48), device.memory.allocate(12)]
-    device.load(program)([device.memory.adopt(a), device.memory.adopt(b)], out)
+    device.load(program)([device.memory.copy(a), device.memory.copy(b)], out)
     assert (device.memory.read(out[0], (3, 4), FLOAT32) == a * b).all()
     assert (device.memory.read(out[1], (3,), FLOAT32) == a.sum(1)).all()

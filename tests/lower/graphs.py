@@ -72,7 +72,7 @@ def on_cores(
     on = device(target or host())
     program = lower(jaxpr(outputs), on.target)
     shared = dict(program.aliases)
-    buffers = [on.memory.adopt(x) for x in values]
+    buffers = [on.memory.copy(x) for x in values]
     made: list[Buffer] = []
     for i, (shape, dtype) in enumerate(program.outputs):
         slot = shared.get(i)

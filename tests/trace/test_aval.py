@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 
 import numpy as np
+import pytest
 
 from tfn.dtypes import ALL, FLOAT32
 from tfn.trace.aval import kind_of
@@ -16,6 +17,13 @@ def test_one_object_for_each_shape_and_dtype() -> None:
     assert kind_of((2, 3), np.dtype("float32")) is kind_of((2, 3), FLOAT32)
     assert kind_of((2, 3), FLOAT32).shape == (2, 3) and kind_of((2, 3), FLOAT32).dtype == FLOAT32
     assert repr(kind_of((), FLOAT32)) == "Kind((), float32)"
+
+
+def test_a_kind_is_immutable() -> None:
+    kind = kind_of((2, 3), FLOAT32)
+    with pytest.raises(AttributeError, match="a Kind is immutable: cannot set shape"):
+        kind.shape = (1 << 30,)
+    assert kind.shape == (2, 3)
 
 
 def test_threads_agree() -> None:

@@ -26,6 +26,18 @@ def test_the_error_names_only_the_arguments_that_matter():
     assert caught.value.hint == "the cure"
 
 
+def test_immutable_says_what_to_write_instead():
+    hints = {
+        name: concretization.immutable(tnp.ones(2), "", name).hint
+        for name in ("", "shape", "dtype")
+    }
+    assert hints == {
+        "": "x = x.at[index].set(value) gives a new array",
+        "shape": "x = x.reshape(shape) gives a new array",
+        "dtype": "x = x.astype(dtype) gives a new array",
+    }
+
+
 def test_deleted():
     x = tnp.ones(2)
     assert concretization.deleted(x).what == "this array has been deleted: f32[2]"

@@ -9,6 +9,7 @@ import pytest
 
 import tfn
 from tfn import debug
+from tfn.config import config
 from tfn.errors import ArgumentError, DTypeError, ShapeError, TreeError
 from tfn.inspect.show import STAGES
 
@@ -95,6 +96,18 @@ def test_donated_arguments_are_given_away() -> None:
     run, x = f.lower(MATRIX).compile(), tfn.numpy.asarray(X.copy()) + 0
     assert run(x).shape == (4, 3) and x.is_deleted()
     assert run.memory_analysis().output_bytes == 0
+
+
+def test_donated_arguments_are_overwritten_without_native_calls_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = tfn.jit(lambda x: x + 1, donate_argnums=0).lower(MATRIX).compile()
+    monkeypatch.setattr(config, "native_dispatch", False)
+    x = tfn.numpy.asarray(X)
+    assert x.buffer is not None
+    address = x.buffer.address
+    y = run(x)
+    assert x.is_deleted() and y.buffer.address == address and y.tolist() == (X + 1).tolist()
 
 
 def test_effects_happen_at_each_call(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import tfn
 from tfn.config import config
+from tfn.eager.run import device
 from tfn.errors import ArgumentError, DTypeError, GradientError, ShapeError, TreeError
 
 SCALAR, THREE = tfn.ShapeDtypeStruct((), "float32"), tfn.ShapeDtypeStruct((3,), "float32")
@@ -49,17 +51,78 @@ def test_without_operands_and_without_elements() -> None:
     assert run(np.zeros((0, 5), np.float32)).shape == (0, 3)
 
 
-def test_operands_are_the_memory_of_the_program() -> None:
-    seen = []
+PAIRS = tfn.ShapeDtypeStruct((3,), "complex64")
+KEEPERS: dict[str, Callable[[Callable[[Any], Any]], Callable[[Any], Any]]] = {
+    "eager": lambda f: lambda x: tfn.pure_callback(f, THREE, x * 2),
+    "jit": lambda f: tfn.jit(lambda x: tfn.pure_callback(f, THREE, x * 2)),
+    "argument": lambda f: tfn.jit(lambda x: tfn.pure_callback(f, THREE, x)),
+    "scan": lambda f: tfn.jit(
+        lambda x: tfn.lax.scan(lambda c, _: (tfn.pure_callback(f, THREE, c + x), None), x, None, 1)
+    ),
+    "grad": lambda f: tfn.jit(
+        tfn.grad(lambda x: tfn.pure_callback(f, THREE, tfn.stop_gradient(x * 2)) @ x)
+    ),
+    "complex": lambda f: tfn.jit(lambda x: tfn.pure_callback(f, PAIRS, x * (2 + 0j))),
+    "io": lambda f: tfn.jit(lambda x: tfn.io_callback(f, THREE, x * 2)),
+    "debug": lambda f: tfn.jit(lambda x: [x, tfn.debug.callback(f, x * 2)][0]),
+    "keyword": lambda f: tfn.jit(
+        lambda x: tfn.pure_callback(lambda *, a: f(a["b"]), THREE, a={"b": x * 2})
+    ),
+}
 
-    def f(x: Any) -> Any:
-        seen.append((x.flags.writeable, x.flags.owndata, x.shape))
-        with pytest.raises(ValueError, match="read-only"):
-            x[0] = 1
+
+@pytest.mark.parametrize("kind", KEEPERS)
+def test_a_callback_may_keep_its_arguments(kind: str) -> None:
+    """What it gets is its own: later calls, and memory that is given back, do not change it."""
+    kept: list[Any] = []
+
+    def keep(x: Any) -> Any:
+        assert not x.flags.writeable and x.flags.owndata
+        kept.append(x)
         return x
 
-    tfn.jit(lambda x: tfn.pure_callback(f, THREE, x + 1))(X)
-    assert seen == [(False, False, (3,))]
+    factor = 1 if kind == "argument" else 2
+    run = KEEPERS[kind](keep)
+    for i in range(4):
+        run(tfn.numpy.full(3, i, "float32"))
+    assert [x.tolist() for x in kept] == [[factor * i] * 3 for i in range(4)]
+
+
+@pytest.mark.parametrize("method", ["sequential", "expand_dims", "broadcast_all"])
+def test_a_callback_of_many_lanes_may_keep_its_arguments(method: str) -> None:
+    kept: list[Any] = []
+
+    def keep(x: Any) -> Any:
+        kept.append(x)
+        return x
+
+    each = lambda x: tfn.pure_callback(keep, SCALAR, x * 2, vmap_method=method)
+    run = tfn.jit(tfn.vmap(each))
+    for i in range(3):
+        run(tfn.numpy.full(2, i, "float32"))
+    assert np.concatenate([x.reshape(-1) for x in kept]).tolist() == [0, 0, 2, 2, 4, 4]
+
+
+def test_a_kept_argument_outlives_the_memory_of_its_program() -> None:
+    kept: list[Any] = []
+    n = 1 << 20
+    big = tfn.ShapeDtypeStruct((n,), "float32")
+    tfn.jit(lambda x: tfn.pure_callback(lambda q: [kept.append(q), q][1], big, x * 2))(
+        tfn.numpy.ones(n)
+    )
+    memory: Any = device().memory
+    memory.pool.release()  # unmaps what nothing refers to
+    assert float(kept[0].sum()) == 2 * n
+
+
+def test_a_result_is_copied_from_what_the_callback_returned() -> None:
+    own = np.zeros(3, np.float32)
+    call = lambda x: tfn.pure_callback(lambda q: own, THREE, x)
+    for run in (call, tfn.jit(call)):
+        own[:] = 1
+        y = run(X)
+        own[:] = 2
+        assert y.tolist() == [1, 1, 1]
 
 
 def test_in_scan() -> None:

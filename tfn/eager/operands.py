@@ -18,6 +18,7 @@ import numpy as np
 from tfn.array import Array, ArrayLike
 from tfn.array import Axes as Axes
 from tfn.config import config
+from tfn.constructors import concrete, weaken
 from tfn.dtypes import (
     BOOL,
     COMPLEXES,
@@ -67,8 +68,7 @@ def apply(
     if jaxpr is None:
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
         jaxpr = Jaxpr(function([body(*map(param, params), *static)], params))
-    result = bind.face().call(jaxpr, operands)[0]
-    result.weak_type = weak
+    result = weaken(bind.face().call(jaxpr, operands)[0], weak)
     if enter is None:
         door = bind.face().door(jaxpr, range(len(operands)), 0, [None] * len(operands), [weak])
         _PROGRAMS[key] = jaxpr, door
@@ -84,7 +84,7 @@ def alias(x: Array, shape: Shape, weak: bool = False) -> Array:
         return traced
     buffer = x.concrete().buffer
     assert buffer is not None
-    return Array(buffer, shape, x.dtype, weak)
+    return concrete(buffer, shape, x.dtype, weak)
 
 
 def array_of(name: str, value: Any) -> Array:

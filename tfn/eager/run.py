@@ -19,6 +19,8 @@ import numpy as np
 from tfn import dtypes, lower
 from tfn.array import Array
 from tfn.config import config
+from tfn.constructors import concrete, traced
+from tfn.constructors import weaken as weaken
 from tfn.eager import nans
 from tfn.errors import ArgumentError, DeviceError, place_of
 from tfn.hw.buffer import Buffer
@@ -28,6 +30,7 @@ from tfn.hw.cpu.device import cpu
 from tfn.hw.cpu.dispatch import Given, Made
 from tfn.hw.cpu.queue import CpuExecutable, CpuQueue
 from tfn.hw.device import Device, Executable
+from tfn.hw.memory import unshared
 from tfn.hw.null import null
 from tfn.hw.python import python
 from tfn.lower.program import Footprint, Program, Space
@@ -43,7 +46,7 @@ from tfn.trace.uop import UOp
 MAKERS = {"cpu": cpu, "python": python, "null": null}
 _DEVICES: dict[str, Device] = {}
 _LOADED: dict[tuple[UOp, str], Loaded] = {}
-_EAGER: dict[Any, tuple[Jaxpr, Door | None]] = {}  # by op, its argument, kinds of operands
+_EAGER: dict[Any, tuple[Jaxpr, Door | None]] = {}  # by op, argument, weakness, kinds of operands
 
 
 def device() -> Device:
@@ -134,7 +137,8 @@ def call(
 ) -> list[Array]:
     """A closed function, now, compiled whole, on concrete arrays.
 
-    The memory of donated operands may become that of results, where nobody else has it.
+    Donated operands are deleted when it begins, whether it succeeds or not: their memory may become
+    that of results, where nobody else has it.
 
     Raises:
         OutOfMemoryError: before anything runs.
@@ -142,10 +146,14 @@ def call(
     """
     if not config.debug_nans:
         return _call(jaxpr, operands, donated)
-    results = _call(jaxpr, operands)
-    if nans.any_nan(results):
-        raise nans.blame(jaxpr, operands, _call)
-    return results
+    try:
+        results = _call(jaxpr, operands)
+        if nans.any_nan(results):
+            raise nans.blame(jaxpr, operands, _call)
+        return results
+    finally:
+        for i in donated:
+            operands[i].delete()
 
 
 def _call(
@@ -167,8 +175,10 @@ def _call(
             outputs.append(memory.allocate(prod(shape) * dtype.itemsize))
         else:
             outputs.append((inputs if slot.space is Space.INPUT else outputs)[slot.at])
+    for i in donated:
+        operands[i].delete()
     run(inputs, outputs)
-    return [Array(b, s, d) for b, (s, d) in zip(outputs, program.outputs)]
+    return [concrete(b, s, d) for b, (s, d) in zip(outputs, program.outputs)]
 
 
 def _sole(buffers: Sequence[Buffer], at: int) -> bool:
@@ -229,9 +239,9 @@ def door(
     return run.door(rows, outputs, takes, gives, captured)
 
 
-def execute(op: Op, arg: Any, operands: Sequence[Array]) -> Any:
+def execute(op: Op, arg: Any, operands: Sequence[Array], weak: bool = False) -> Any:
     """One op, now, on concrete arrays; its program is cached by shapes and dtypes."""
-    key = op, arg, tuple([x.kind for x in operands])
+    key = op, arg, weak, tuple([x.kind for x in operands])
     jaxpr, enter = _EAGER.get(key, (None, None))
     if enter is not None:
         result = enter(*operands)
@@ -241,17 +251,19 @@ def execute(op: Op, arg: Any, operands: Sequence[Array]) -> Any:
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
         node = UOp(op, tuple(map(param, params)), arg)
         jaxpr = Jaxpr(function(several(node) if op in SEVERAL else [node], params))
-    results = call(jaxpr, operands)
+    results = [weaken(x, weak) for x in call(jaxpr, operands)]
     if enter is None:
         takes, gives = range(len(operands)), range(len(results))
         door_of = list(gives) if op in SEVERAL else 0
-        enter = door(jaxpr, takes, door_of, [None] * len(takes), [False] * len(gives))
+        enter = door(jaxpr, takes, door_of, [None] * len(takes), [weak] * len(gives))
         _EAGER[key] = jaxpr, enter
     return results if op in SEVERAL else results[0]
 
 
 def asarray(value: Any, dtype: Any = None) -> Array:
     """An Array from an Array, a NumPy array or scalar, or a Python scalar (which is weak).
+
+    NumPy arrays are copied, always: an Array never changes, and they may.
 
     Raises:
         ArgumentError: for anything else, lists included.
@@ -260,7 +272,7 @@ def asarray(value: Any, dtype: Any = None) -> Array:
         return value
     wanted = None if dtype is None else dtypes.canonical(dtype)
     if isinstance(value, np.ndarray):
-        return _adopt(value, wanted)
+        return _copied(value, wanted)
     if isinstance(value, (bool, int, float, complex)):
         kind = wanted or dtypes.number(value)
         try:
@@ -270,9 +282,9 @@ def asarray(value: Any, dtype: Any = None) -> Array:
                 f"{value} does not fit into {kind.name}", hint="say dtype='int64'"
             ) from None
         weak = wanted is None and not isinstance(value, bool)
-        return Array(device().memory.adopt(data), (), kind, weak)
+        return concrete(device().memory.copy(data), (), kind, weak)
     if hasattr(value, "__array__"):
-        return _adopt(np.asarray(value), wanted)
+        return _copied(np.asarray(value), wanted)
     raise ArgumentError(
         f"{type(value).__name__} is not an array or a number",
         got=repr(value)[:80],
@@ -280,14 +292,24 @@ def asarray(value: Any, dtype: Any = None) -> Array:
     )
 
 
-def _adopt(data: np.ndarray[Any, Any], wanted: dtypes.DType | None) -> Array:
+def _copied(data: np.ndarray[Any, Any], wanted: dtypes.DType | None) -> Array:
     """An Array of NumPy's data, in the dtype wanted if any, else in their own."""
     kind = wanted or dtypes.canonical(data.dtype)
     if data.dtype != kind:
         data = data.astype(kind)
-    if not data.flags.c_contiguous:
-        data = np.ascontiguousarray(data)
-    return Array(device().memory.adopt(data), data.shape, kind)
+    return concrete(device().memory.copy(data), data.shape, kind)
+
+
+def adopt(data: np.ndarray[Any, Any]) -> Array:
+    """An Array that shares the memory of a NumPy array, and sees what is written there.
+
+    Raises:
+        ArgumentError: if the memory cannot be shared.
+    """
+    kind = dtypes.canonical(data.dtype)
+    if data.dtype != kind:
+        raise unshared(f"it holds {data.dtype!r}, not {kind!r}")
+    return concrete(device().memory.adopt(data), data.shape, kind)
 
 
 def read(x: Array) -> np.ndarray[Any, Any]:
@@ -302,7 +324,4 @@ def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:
     trace.places.setdefault(uop, place)
     if source_lines.kept():
         source_lines.cover([uop], place)
-    x = object.__new__(Array)
-    x.shape, x.dtype, x.weak_type, x.kind, x.buffer = uop.shape, uop.dtype, weak, None, None
-    x.uop, x.trace, x.known = uop, trace, known
-    return x
+    return traced(uop, trace, known, weak)

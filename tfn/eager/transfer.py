@@ -14,6 +14,8 @@ from tfn.eager import run
 def device_put(x: Any) -> Any:
     """A tree with arrays and numbers on the default device.
 
+    NumPy arrays are copied: what is written to them later is not seen.
+
     Example:
         >>> device_put({"w": np.ones(2, "float32")})
         {'w': Array([1., 1.], dtype=float32)}

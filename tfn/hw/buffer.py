@@ -12,6 +12,7 @@ from tfn.dtypes import DType
 
 ALIGNMENT = 64
 """Bytes: every buffer begins at a cache line, and can be loaded by the widest vectors."""
+_BYTE = np.dtype(np.uint8)
 
 
 class Buffer:
@@ -39,3 +40,11 @@ class Buffer:
         memory: Any = (ctypes.c_char * size_bytes).from_address(self.address)
         memory.buffer = self  # the view's base keeps us alive
         return np.ndarray(shape, dtype, memory)
+
+    def read(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
+        """A NumPy view that cannot be written nor made writable, and keeps the buffer alive."""
+        self.exclusive = False
+        memory = memoryview(self.view((prod(shape) * dtype.itemsize,), _BYTE)).toreadonly()
+        if not memory.nbytes:
+            return np.ndarray(shape, dtype, b"")
+        return np.frombuffer(memory, dtype).reshape(shape)

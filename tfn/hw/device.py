@@ -40,8 +40,11 @@ class Memory(Protocol):
     def check_room(self, size_bytes: int) -> None:
         """Raise OutOfMemoryError if so much more would pass the limit."""
 
+    def copy(self, x: np.ndarray[Any, Any]) -> Buffer:
+        """The elements of a NumPy array.  Raises OutOfMemoryError."""
+
     def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
-        """The contents of a NumPy array, shared where possible."""
+        """The memory of a NumPy array itself.  Raises ArgumentError if it cannot be shared."""
 
     def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
         """A read-only NumPy array of the contents.  Raises DeviceError if data cannot leave."""

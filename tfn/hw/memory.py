@@ -19,7 +19,7 @@ import numpy as np
 
 from tfn.config import config
 from tfn.dtypes import DType
-from tfn.errors import OutOfMemoryError
+from tfn.errors import ArgumentError, OutOfMemoryError
 from tfn.hw.buffer import ALIGNMENT, Buffer
 from tfn.trace.op import Shape
 
@@ -27,7 +27,7 @@ HUGE_BYTES = 2 << 20  # a huge page, and the size from which blocks ask for them
 SLAB_BYTES = 1 << 20  # blocks up to a quarter of this are cut from slabs, which are never returned
 SLAB_BLOCKS = 64  # the most blocks cut at once
 REGION_BYTES = 4 * HUGE_BYTES  # of huge pages, from which larger blocks are cut
-SMALL_BYTES = 256
+SMALL_BYTES = 16 << 10  # up to this size, to copy twice costs less than to make a view
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _mmap, _munmap, _madvise = _libc.mmap, _libc.munmap, _libc.madvise
@@ -61,6 +61,15 @@ def over_limit(size_bytes: int, live_bytes: int, limit: int) -> OutOfMemoryError
     return OutOfMemoryError(
         f"{size_bytes:,} bytes do not fit: {live_bytes:,} of {limit:,} are in use",
         hint="delete arrays, donate arguments, or raise config.memory_limit_bytes",
+    )
+
+
+def unshared(why: str) -> ArgumentError:
+    """The error for memory of others that an array cannot use."""
+    return ArgumentError(
+        "the memory of this array cannot be shared, which copy=False asks for",
+        got=why,
+        hint="leave copy=False out",
     )
 
 
@@ -260,21 +269,34 @@ class HostMemory:
         if limit and live_bytes + size_bytes > limit:
             raise over_limit(size_bytes, live_bytes, limit)
 
-    def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
-        """The memory of a NumPy array: shared if it is contiguous and aligned, else copied."""
-        if x.nbytes <= SMALL_BYTES:  # copied sooner than its address is asked for
+    def copy(self, x: np.ndarray[Any, Any]) -> Buffer:
+        """The elements of a NumPy array, one row after the other.
+
+        Raises:
+            OutOfMemoryError: as `allocate`.
+        """
+        if x.nbytes <= SMALL_BYTES:
             copied: Buffer = self.pool.copy(x.tobytes())
             return copied
-        address = x.__array_interface__["data"][0]
-        if address % ALIGNMENT == 0 and x.flags.c_contiguous:
-            return self.wrap(address, x.nbytes, x)
         buffer = self.allocate(x.nbytes)
         buffer.view(x.shape, x.dtype)[...] = x
         return buffer
 
+    def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
+        """The memory of a NumPy array itself.
+
+        Raises:
+            ArgumentError: if it is not contiguous, or not aligned.
+        """
+        address = x.__array_interface__["data"][0]
+        if x.nbytes and not x.flags.c_contiguous:
+            raise unshared(f"its strides are {x.strides}, and only rows without gaps can be shared")
+        if x.nbytes and address % ALIGNMENT:
+            raise unshared(
+                f"it begins {address % ALIGNMENT} bytes after a multiple of {ALIGNMENT} bytes"
+            )
+        return self.wrap(address, x.nbytes, x)
+
     def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
-        """A read-only view, which keeps the memory alive."""
-        buffer.exclusive = False
-        view = buffer.view(shape, dtype)
-        view.flags.writeable = False
-        return view
+        """A view that cannot be made writable, and keeps the memory alive."""
+        return buffer.read(shape, dtype)

@@ -55,8 +55,20 @@ class NullMemory:
         """
         self._host.check_room(size_bytes)
 
+    def copy(self, x: np.ndarray[Any, Any]) -> Buffer:
+        """The elements of a NumPy array.
+
+        Raises:
+            OutOfMemoryError: if there is no memory.
+        """
+        return self._host.copy(x)
+
     def adopt(self, x: np.ndarray[Any, Any]) -> Buffer:
-        """The contents of a NumPy array."""
+        """The memory of a NumPy array itself.
+
+        Raises:
+            ArgumentError: if it is not contiguous, or not aligned.
+        """
         return self._host.adopt(x)
 
     def read(self, buffer: Buffer, shape: Shape, dtype: DType) -> NoReturn:

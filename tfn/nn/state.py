@@ -24,6 +24,7 @@ import numpy as np
 
 from tfn import numpy as jnp
 from tfn import tree
+from tfn.array import Array
 from tfn.errors import ArgumentError, StateError
 
 Data = np.ndarray[Any, Any]
@@ -267,7 +268,7 @@ def load(path: PathLike, template: Any = None) -> Any:
     """
     found = mapped(path)
     if template is None:
-        return {name: jnp.asarray(data) for name, data in found.items()}
+        return {name: _array(data) for name, data in found.items()}
     leaves, structure = tree.flatten(template)
     asked = dict(zip(names(template), leaves, strict=True))
     wrong = [*_differences(found, asked)]
@@ -299,4 +300,10 @@ def _like(x: Any, data: Data) -> Any:
     """Data as what the template has in their place."""
     if isinstance(x, NUMBERS):
         return type(x)(data.item())
-    return data if isinstance(x, np.ndarray) else jnp.asarray(data)
+    return data if isinstance(x, np.ndarray) else _array(data)
+
+
+def _array(data: Data) -> Array:
+    """An array on the memory of the file, which nobody writes; a copy, where it is not aligned."""
+    aligned = data.__array_interface__["data"][0] % ALIGNMENT == 0
+    return jnp.asarray(data, copy=False if aligned else None)

@@ -43,8 +43,7 @@ def binary(
     if type(x) is Array and type(y) is Array and x.dtype is y.dtype and x.shape == y.shape:
         if x.dtype not in allowed:
             need(name, x.dtype, allowed, words)
-        result: Array = bind(op, x, y)
-        result.weak_type = x.weak_type and y.weak_type
+        result: Array = bind(op, x, y, weak=x.weak_type and y.weak_type)
         return result
     operands, dtype, weak = together(name, x, y)
     need(name, dtype, allowed, words)
@@ -421,9 +420,9 @@ def positive(x: ArrayLike, /) -> Array:
 def plain(op: Op, name: str, x: ArrayLike) -> Array:
     """An op of one operand that keeps its dtype."""
     x = array_of(name, x)
-    need(name, x.dtype, NUMBERS, "numbers")
-    result: Array = bind(op, x)
-    result.weak_type = x.weak_type
+    if x.dtype not in NUMBERS:
+        need(name, x.dtype, NUMBERS, "numbers")
+    result: Array = bind(op, x, weak=x.weak_type)
     return result
 
 

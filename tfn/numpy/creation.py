@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tfn.array import Array, ArrayLike
+from tfn.array import DLPACK_HAS_VERSIONS, Array, ArrayLike
 from tfn.config import config
+from tfn.constructors import weaken
 from tfn.dtypes import (
     BOOL,
     COMPLEXES,
@@ -48,9 +49,7 @@ def make(body: Callable[..., UOp], *static: Any, weak: bool = False) -> Array:
         traced: Array = bind.face().wrap(body(*static), running[-1], True, weak)
         return traced
     (value,) = oracle.evaluate([body(*static)], {})
-    result: Array = bind.face().asarray(value)
-    result.weak_type = weak
-    return result
+    return weaken(bind.face().asarray(value), weak)
 
 
 def on_device(name: str, device: Any) -> None:
@@ -77,11 +76,16 @@ def array(
 ) -> Array:
     """An array of a number, a NumPy array, an Array, or nested lists of these.
 
-    Python numbers become 32 bits wide; NumPy arrays keep their dtype.  With ``copy=None`` there is
-    a copy only where it is needed, with ``copy=False`` never.
+    Python numbers become 32 bits wide; NumPy arrays keep their dtype.
+
+    Args:
+        copy: True copies always; None copies everything but an Array, which never changes;
+            False copies nothing: the result is the Array itself, or shares the memory of a NumPy
+            array, and then sees what is written there.
 
     Raises:
-        ArgumentError: for ragged lists, what is no number, or a copy that is needed and forbidden.
+        ArgumentError: for ragged lists, what is no number, or a copy that is needed and forbidden:
+            memory is shared if it is contiguous, aligned to 64 bytes, and of the dtype asked for.
 
     Example:
         >>> array([[1, 2], [3, 4]])
@@ -100,8 +104,8 @@ def array(
         )
     if isinstance(object, (list, tuple)):
         made = _of_list(object, wanted)
-    elif isinstance(object, np.ndarray) and copy:
-        made = array_of("array", np.array(object, order="C"))
+    elif isinstance(object, np.ndarray) and copy is False:
+        made = bind.face().adopt(object)
     else:
         made = array_of("array", object) if wanted is None else _of_one(object, wanted)
         made = made if not copy or made is not object else duplicate(made)
@@ -120,11 +124,22 @@ def asarray(
     copy: bool | None = None,
     device: Any = None,
 ) -> Array:
-    """Like `array`, but without a copy where that is possible.
+    """An Array as it is, anything else as by `array`: NumPy arrays are copied.
+
+    What is written later to a NumPy array is not seen, unless ``copy=False`` asks for its memory.
+
+    Args:
+        copy: None copies everything but an Array; True and False as for `array`.
+
+    Raises:
+        ArgumentError: as `array`.
 
     Example:
-        >>> asarray(np.arange(3.0))
-        Array([0., 1., 2.], dtype=float64)
+        >>> data = np.zeros(3)
+        >>> x = asarray(data)
+        >>> data[0] = 1
+        >>> x
+        Array([0., 0., 0.], dtype=float64)
     """
     return array(object, dtype, copy, device=device)
 
@@ -203,9 +218,7 @@ def duplicate(x: Array) -> Array:
     """The same values in memory of their own."""
     if x.trace is not None:
         return alias(x, x.shape, x.weak_type)
-    made: Array = bind.face().asarray(np.array(bind.face().read(x.concrete())))
-    made.weak_type = x.weak_type
-    return made
+    return weaken(bind.face().asarray(bind.face().read(x.concrete())), x.weak_type)
 
 
 def copy(x: ArrayLike) -> Array:
@@ -363,20 +376,39 @@ def _like(name: str, x: Any, dtype: DTypeLike | None, shape: Any) -> tuple[DType
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """The array of another library, without a copy where alignment allows.
+    """The array of another library, copied, or with ``copy=False`` on the memory that it has.
+
+    Args:
+        copy: as for `asarray`; shared memory must not be written while the result is in use.
+
+    Raises:
+        ArgumentError: for what does not speak DLPack, and for memory that cannot be shared; see
+            `array`.
+        BufferError: from the other library, for what it cannot export: memory of another device,
+            or a dtype that DLPack has not.
 
     Example:
         >>> from_dlpack(np.arange(3.0))
         Array([0., 1., 2.], dtype=float64)
     """
     on_device("from_dlpack", device)
-    return array_of("from_dlpack", np.from_dlpack(x, copy=copy))
+    if isinstance(x, Array):
+        return asarray(x, copy=copy)
+    if not hasattr(x, "__dlpack__"):
+        raise ArgumentError(
+            "from_dlpack needs an array of a library that speaks DLPack",
+            got=type(x).__name__,
+            hint="asarray takes all else",
+        )
+    # NumPy 2.0 cannot pass `copy` on, but makes no copies itself.
+    options = {"copy": False} if copy is False and DLPACK_HAS_VERSIONS else {}
+    return asarray(np.from_dlpack(x, **options), copy=copy)
 
 
 def frombuffer(
     buffer: Any, dtype: DTypeLike = "float32", count: int = -1, offset: int = 0
 ) -> Array:
-    """The array of what supports Python's buffer protocol, bytes for one, read from `offset` on.
+    """A copy of what supports Python's buffer protocol, bytes for one, read from `offset` on.
 
     Example:
         >>> frombuffer(b"\\x01\\x00\\x02\\x00", "int16")

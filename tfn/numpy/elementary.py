@@ -21,8 +21,7 @@ def real(op: Op, name: str, x: ArrayLike) -> Array:
     x = array_of(name, x)
     dtype, weak = inexact((x.dtype, x.weak_type))
     if dtype is x.dtype:
-        result: Array = bind(op, x)
-        result.weak_type = weak
+        result: Array = bind(op, x, weak=weak)
         return result
     return apply(_real, (x,), op, dtype, weak=weak)
 

@@ -213,8 +213,7 @@ def invert(x: ArrayLike, /) -> Array:
     """
     x = array_of("invert", x)
     need("invert", x.dtype, BITS, "integers or booleans")
-    result: Array = bind(Op.NOT, x)
-    result.weak_type = x.weak_type
+    result: Array = bind(Op.NOT, x, weak=x.weak_type)
     return result
 
 

@@ -118,8 +118,7 @@ permute_dims = transpose
 def _permuted(x: Array, order: Numbers) -> Array:
     if order == tuple(range(x.ndim)):
         return x
-    result: Array = bind.bind(Op.PERMUTE, x, arg=order)
-    result.weak_type = x.weak_type
+    result: Array = bind.bind(Op.PERMUTE, x, arg=order, weak=x.weak_type)
     return result
 
 

@@ -5,6 +5,8 @@ There is one Kind for each pair, so that kinds are compared, and found in tables
 
 from __future__ import annotations
 
+from typing import Any
+
 from tfn.dtypes import DType
 from tfn.trace.op import Shape
 
@@ -15,7 +17,11 @@ class Kind:
     __slots__ = ("dtype", "shape")
 
     def __init__(self, shape: Shape, dtype: DType) -> None:
-        self.shape, self.dtype = shape, dtype
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "dtype", dtype)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a Kind is immutable: cannot set {name}")
 
     def __repr__(self) -> str:
         return f"Kind({self.shape}, {self.dtype})"

@@ -118,13 +118,19 @@ class Face(Protocol):
     def asarray(self, value: Any, dtype: Any = None) -> Any:
         """A Value from whatever a user may pass."""
 
+    def adopt(self, data: Any) -> Any:
+        """A Value that shares the memory of a NumPy array.  Raises ArgumentError if it cannot."""
+
     def read(self, value: Any) -> Any:
         """The data of a concrete Value, as a read-only NumPy array."""
+
+    def weaken(self, value: Any, weak: bool) -> Any:
+        """The same Value with a dtype that is weak, or is not."""
 
     def wrap(self, uop: UOp, trace: Trace, known: bool, weak: bool = False) -> Any:
         """A Value of a running trace."""
 
-    def execute(self, op: Op, arg: Any, operands: Sequence[Any]) -> Any:
+    def execute(self, op: Op, arg: Any, operands: Sequence[Any], weak: bool = False) -> Any:
         """One op, now, on concrete Values."""
 
     def call(
@@ -132,7 +138,7 @@ class Face(Protocol):
     ) -> list[Any]:
         """A whole closed function, now, compiled, on concrete Values.
 
-        Results may take the memory of those whose numbers are `donated`.
+        Those whose numbers are `donated` are deleted; results may take their memory.
         """
 
     def making(self, jaxpr: Jaxpr) -> Making:
@@ -255,8 +261,11 @@ def check_live(value: Any) -> None:
         )
 
 
-def bind(op: Op, *operands: Any, arg: Any = None) -> Any:
-    """The op on Values: recorded if one of them is being traced, else executed."""
+def bind(op: Op, *operands: Any, arg: Any = None, weak: bool = False) -> Any:
+    """The op on Values: recorded if one of them is being traced, else executed.
+
+    `weak` says whether the dtype of the result is.
+    """
     trace: Trace | None = None
     known = True
     for value in operands:
@@ -268,11 +277,11 @@ def bind(op: Op, *operands: Any, arg: Any = None) -> Any:
                 trace = owner
             known = known and value.known
     if trace is None:
-        return face().execute(op, arg, operands)
+        return face().execute(op, arg, operands, weak)
     if trace.inner is not None:
         trace = trace.inner
     uop = UOp(op, tuple([v.uop if v.trace is trace else lift(v, trace) for v in operands]), arg)
-    return face().wrap(uop, trace, known)
+    return face().wrap(uop, trace, known, weak)
 
 
 def innermost(values: Sequence[Any]) -> Trace | None:
@@ -325,23 +334,16 @@ def _evaluate(outputs: Sequence[UOp], trace: Trace, weak: Sequence[bool]) -> lis
         ]
     if any(node.op is Op.FUNCTION for node in order) and has(outputs, Op.CUSTOM):
         outputs = tidy(inlined(outputs))
-    # An output that is an array already is that array, unless it must differ in weakness.
-    values = {
-        u: u.arg.value
-        for u, is_weak in zip(outputs, weak, strict=True)
-        if u.op is Op.LEAF and u.arg.value.weak_type == is_weak
-    }
-    rest = {u: is_weak for u, is_weak in zip(outputs, weak, strict=True) if u not in values}
+    # An output that is an array already is that array, or at least shares its memory.
+    values = {u: u.arg.value for u in outputs if u.op is Op.LEAF}
+    rest = list(dict.fromkeys(u for u in outputs if u not in values))
     if trace.concretized:
         values |= {u: run_now(u, trace) for u in rest}
         trace.memo.clear()
     elif rest:
-        jaxpr, captured = close(list(rest), [])
+        jaxpr, captured = close(rest, [])
         values |= zip(rest, face().call(jaxpr, [leaf.arg.value for leaf in captured]), strict=True)
-    for u, is_weak in rest.items():
-        if u.op is not Op.LEAF or values[u] is not u.arg.value:
-            values[u].weak_type = is_weak
-    return [values[u] for u in outputs]
+    return [face().weaken(values[u], is_weak) for u, is_weak in zip(outputs, weak, strict=True)]
 
 
 def call(
@@ -355,9 +357,7 @@ def call(
     trace = innermost(operands)
     if trace is None:
         results = face().call(jaxpr, operands)[acts:]
-        for value, is_weak in zip(results, weak, strict=True):
-            value.weak_type = is_weak
-        return results
+        return [face().weaken(x, is_weak) for x, is_weak in zip(results, weak, strict=True)]
     known = all(value.trace is None or value.known for value in operands)
     uops = inline(jaxpr, [lift(value, trace) for value in operands])
     if acts:

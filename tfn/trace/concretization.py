@@ -1,11 +1,11 @@
-"""What to say when Python needs a value that is not there, and how the user can mend it."""
+"""What to say when a value is not there, or cannot be changed, and how the user can mend it."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tfn.dtypes import SHORT
-from tfn.errors import ConcretizationTypeError, DeletedArrayError
+from tfn.errors import ConcretizationTypeError, DeletedArrayError, ImmutableError
 from tfn.trace.op import Op
 from tfn.trace.uop import walk
 
@@ -28,6 +28,22 @@ def deleted(value: Any) -> DeletedArrayError:
         f"this array has been deleted: {show(value)}",
         hint="it was donated to a jitted function; use that function's result, or "
         "leave donate_argnums out",
+    )
+
+
+_INSTEAD = {
+    "shape": "x = x.reshape(shape)",
+    "dtype": "x = x.astype(dtype)",
+    "weak_type": "x = x.astype(x.dtype)",
+}
+
+
+def immutable(value: Any, why: str, name: str = "") -> ImmutableError:
+    """The error that a change of an array deserves, of its attribute `name` or of its elements."""
+    return ImmutableError(
+        f"an array cannot be changed in place: {why}",
+        got=show(value),
+        hint=f"{_INSTEAD.get(name, 'x = x.at[index].set(value)')} gives a new array",
     )
 
 

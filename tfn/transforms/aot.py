@@ -104,8 +104,8 @@ class Traced:
     def finish(self, results: list[Any]) -> Any:
         """The results of the program as the function returned them."""
         if True in self.weak:
-            for value, weak in zip(results, self.weak, strict=True):
-                value.weak_type = weak
+            pairs = zip(results, self.weak, strict=True)
+            results = [bind.face().weaken(value, weak) for value, weak in pairs]
         return results[0] if self.single else tree.unflatten(self.structure, results)
 
     @property
@@ -268,9 +268,8 @@ class Compiled:
             if results is not NotImplemented:
                 return results[0] if traced.single else tree.unflatten(traced.structure, results)
         token = [effects.first()] if traced.acts else []
-        results = bind.face().call(traced.jaxpr, [*values, *token, *traced.captured])
-        for i in traced.takes.donated:
-            values[i].delete()
+        operands = [*values, *token, *traced.captured]
+        results = bind.face().call(traced.jaxpr, operands, traced.takes.donated)
         return traced.finish(results[traced.acts :])
 
     def as_text(self, stage: str = "assembly") -> str:

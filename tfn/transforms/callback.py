@@ -28,6 +28,9 @@ Arrays = Sequence[np.ndarray[Any, Any]]
 class Returning:
     """A function that returns its results, as one that writes them.
 
+    It gets copies of the operands, and its results are copied: `operands` and `results` are memory
+    of the program, which is used again after the call, and user code may keep what it is given.
+
     Attributes:
         function: takes and returns trees of arrays.
         takes: the structure of its arguments, as (args, kwargs).
@@ -44,7 +47,7 @@ class Returning:
         Raises:
             TreeError, ShapeError, DTypeError: for results that were not declared.
         """
-        args, kwargs = tree.unflatten(self.takes, operands)
+        args, kwargs = tree.unflatten(self.takes, [_own(x) for x in operands])
         found = self.function(*args, **kwargs)
         leaves, structure = tree.flatten(found)
         if structure != self.gives:
@@ -68,6 +71,13 @@ class Returning:
         return name_of(self.function)
 
 
+def _own(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A read-only copy."""
+    copied = x.copy()
+    copied.setflags(write=False)
+    return copied
+
+
 def pure_callback(
     callback: Function,
     result_shape_dtypes: Any,
@@ -79,8 +89,7 @@ def pure_callback(
     """Call a Python function from within a program: on NumPy arrays, at run time.
 
     The function must be pure: it may be called more or less often than the program says.  Its
-    arguments are the memory of the program, which it can only read, and only until it returns: it
-    has to copy what it keeps.
+    arguments are read-only copies, which it may keep.
 
     Args:
         result_shape_dtypes: a tree of `ShapeDtypeStruct`, or of arrays, like what it returns.
@@ -114,7 +123,7 @@ def io_callback(
 ) -> Any:
     """Call a Python function that does something beside: once each time, and always.
 
-    Its arguments are copies, which it may keep.  All effects of a program happen in the order in
+    Its arguments are read-only copies, which it may keep.  All effects of a program happen in the order in
     which Python asked for them, those of the steps of a loop too, whether `ordered` or not; under
     `vmap` once for each lane, in their order.
 
@@ -147,7 +156,7 @@ def acting(run: Returning, kinds: Sequence[tuple[Shape, DType]] = ()) -> Host:
 
 @frozen
 class Acting:
-    """A function with an effect, called if its token holds, on copies."""
+    """A function with an effect, called if its token holds."""
 
     run: Returning
 
@@ -155,7 +164,7 @@ class Acting:
         """Call it, or leave zeros where nobody looks."""
         (token, *given), (after, *places) = operands, results
         if token[()]:
-            self.run(places, [x.copy() for x in given])
+            self.run(places, given)
         else:
             for place in places:
                 place.fill(0)

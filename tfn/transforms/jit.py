@@ -111,7 +111,7 @@ def jit(
         static_argnums, static_argnames: arguments that are Python values; they must be hashable,
             and each new value is a new program.
         donate_argnums, donate_argnames: arguments whose arrays are given away: they are deleted
-            after the call.
+            when the program begins, and their memory may become that of results.
 
     Raises:
         StaticArgumentError: for a static argument that cannot be hashed.
@@ -262,10 +262,7 @@ class Jitted:
             if entry.door is not None:
                 return self._call(args, kwargs)
         gone = self._given_away(split, structure)
-        result = traced.finish(bind.face().call(traced.jaxpr, operands, gone)[traced.acts :])
-        if self.donated:
-            self._donate(args, kwargs)
-        return result
+        return traced.finish(bind.face().call(traced.jaxpr, operands, gone)[traced.acts :])
 
     def _values(self, leaves: Sequence[Any], split: Split, structure: tree.Structure) -> list[Any]:
         try:
@@ -338,13 +335,6 @@ class Jitted:
         sizes = [part.num_leaves for part in (*args.children(), *kwargs.children())]
         gone = [is_gone for is_gone, size in zip(chosen, sizes, strict=True) for _ in range(size)]
         return frozenset([i for i, is_gone in enumerate(gone) if is_gone])
-
-    def _donate(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        given = [args[at] for at in self.donated.positions if at < len(args)]
-        given += [kwargs[name] for name in self.donated.names if name in kwargs]
-        for leaf in tree.leaves(given):
-            if bind.face().asarray(leaf) is leaf:
-                leaf.delete()
 
     def __get__(self, instance: Any, owner: type) -> Any:
         return self if instance is None else types.MethodType(self, instance)

@@ -82,7 +82,7 @@ def text(sites: Sequence[Site], code: int, payload: Sequence[Any]) -> str | None
         return None
     start = sum(site.size for site in sites[: code - 1])
     site = sites[code - 1]
-    return site.text([shown(np.asarray(x)) for x in payload[start : start + site.size]])
+    return site.text([shown(np.array(x)) for x in payload[start : start + site.size]])
 
 
 @frozen

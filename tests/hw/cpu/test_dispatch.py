@@ -114,6 +114,53 @@ def test_both_ways_donate_and_delete(way: str) -> None:
         f(state, x)
 
 
+def counting(n: int, look: Any) -> Any:
+    """A donating function that counts in place, and calls `look` after each step."""
+
+    def step(c: Any, _: None) -> Any:
+        c = c + 1
+        tfn.debug.callback(look, c)
+        return c, None
+
+    return tfn.jit(lambda x: tfn.lax.scan(step, x, None, n)[0], donate_argnums=0)
+
+
+def test_both_ways_hide_what_is_donated_before_it_is_overwritten(way: str) -> None:
+    """A callback of the program, or another thread, must not see an array change."""
+    seen: list[Any] = []
+    x = tnp.zeros(4)
+    f = counting(3, lambda c: seen.append(x.is_deleted()))
+    for _ in range(2):
+        x = tnp.zeros(4)
+        assert f(x).tolist() == [3] * 4
+    assert seen == [True] * 6
+
+
+def test_both_ways_delete_what_is_donated_to_a_program_that_fails(way: str) -> None:
+    def look(c: Any) -> None:
+        if c[0] > 2:
+            raise KeyError("third")
+
+    f = counting(5, look)
+    for _ in range(3):
+        x = tnp.zeros(4)
+        view = np.asarray(x)
+        with pytest.raises(KeyError, match="third"):
+            f(x)
+        assert x.is_deleted() and view.tolist() == [0] * 4
+
+
+def test_both_ways_keep_what_is_seen(way: str) -> None:
+    f = tfn.jit(lambda x: x + 1, donate_argnums=0)
+    run = f.lower(tnp.zeros(400)).compile()
+    for add in (f, f, run):
+        for export in (np.asarray, np.from_dlpack, lambda x: memoryview(np.asarray(x))[1:]):
+            x = tnp.zeros(400)
+            seen = export(x)
+            assert add(x).tolist() == [1] * 400
+            assert x.is_deleted() and not np.asarray(seen).any()
+
+
 def test_both_ways_keep_weak_types(way: str) -> None:
     f = tfn.jit(lambda x: (x * 2, x.astype("float32")))
     for _ in range(3):

@@ -30,7 +30,7 @@ def threads(monkeypatch):
 def sums(device, run, x):
     """The bits of the sum, and how many threads made it."""
     out = device.memory.allocate(8)
-    run([device.memory.adopt(x)], [out])
+    run([device.memory.copy(x)], [out])
     bits, count = out.view((2,), INT32)
     return int(bits), int(count)
 
@@ -39,7 +39,7 @@ def test_a_program_runs(device):
     run = device.load(scale(1000))
     x = np.arange(1000, dtype=np.float32)
     out = device.memory.allocate(4000)
-    run([device.memory.adopt(x)], [out])
+    run([device.memory.copy(x)], [out])
     assert (device.memory.read(out, (1000,), FLOAT32) == x * 3).all()
     device.queue.synchronize()
 
@@ -47,7 +47,7 @@ def test_a_program_runs(device):
 def test_a_program_may_write_to_its_input(device):
     """As donation asks."""
     run = device.load(scale(1000))
-    x = device.memory.adopt(np.ones(1000, np.float32))
+    x = device.memory.copy(np.ones(1000, np.float32))
     for _ in range(3):
         run([x], [x])
     assert (device.memory.read(x, (1000,), FLOAT32) == 27).all()
@@ -69,8 +69,8 @@ def test_programs_of_one_name_are_apart(device):
     runs = [device.load(scale(n)) for n in (3, 5)]
     outs = [np.zeros(5, np.float32) for _ in runs]
     for run, out in zip(runs, outs, strict=True):
-        to = device.memory.adopt(out)
-        run([device.memory.adopt(np.ones(5, np.float32))], [to])
+        to = device.memory.copy(out)
+        run([device.memory.copy(np.ones(5, np.float32))], [to])
         out[:] = device.memory.read(to, (5,), FLOAT32)
     assert [out.tolist() for out in outs] == [[3, 3, 3, 0, 0], [3, 3, 3, 3, 3]]
 
@@ -150,7 +150,7 @@ def test_big_working_memory_returns_to_the_pool():
     pool = device.memory.pool
     for arena_bytes, kept in ((100, True), (8 << 20, False)):
         run = device.load(replace(scale(4), arena_bytes=arena_bytes, sync_bytes=64))
-        x, y = (device.memory.adopt(np.ones(4, np.float32)) for _ in range(2))
+        x, y = (device.memory.copy(np.ones(4, np.float32)) for _ in range(2))
         before = pool.live_bytes
         run([x], [y])
         assert (pool.live_bytes > before) is kept
@@ -166,7 +166,7 @@ def test_big_working_memory_returns_to_the_pool():
 def test_the_memory_limit_stops_a_program_before_it_runs(monkeypatch):
     device = cpu()
     run = device.load(replace(scale(4), arena_bytes=1 << 20))
-    x, y = (device.memory.adopt(np.ones(4, np.float32)) for _ in range(2))
+    x, y = (device.memory.copy(np.ones(4, np.float32)) for _ in range(2))
     monkeypatch.setattr(config, "memory_limit_bytes", 1 << 19)
     with pytest.raises(OutOfMemoryError):
         run([x], [y])

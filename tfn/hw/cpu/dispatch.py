@@ -20,10 +20,12 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import optree
 
 from tfn._support.frozen import frozen
 from tfn.config import config, watch
+from tfn.dtypes import DType
 from tfn.hw.buffer import ALIGNMENT, Buffer
 from tfn.hw.cpu import native
 from tfn.hw.cpu.loader import Code
@@ -36,6 +38,7 @@ from tfn.hw.memory import (
     pages,
     size_class,
 )
+from tfn.trace.op import Shape
 from tfn.tree import FIELDS
 
 Door = Callable[..., Any]
@@ -43,11 +46,11 @@ Door = Callable[..., Any]
 
 DEEPEST = 100  # containers within each other in a tree
 MOST_ARRAYS = 4096  # arguments and results of a door: their addresses lie on the stack
-SYMBOLS = ("state", "dealloc", "adopt", "provide", "allocate", "send_home", "call")
+SYMBOLS = ("state", "dealloc", "getbuffer", "adopt", "provide", "allocate", "send_home", "call")
 TUPLE_NEW = tuple.__new__  # kept here: each look at the attribute makes a new object
 _UNLIMITED = (1 << 63) - 1
 _FASTCALL = 0x80
-_DEALLOC, _MEMBERS = 52, 72  # slots of a type
+_GETBUFFER, _DEALLOC, _MEMBERS = 1, 52, 72  # slots of a type
 _NOT_CALLABLE = 1 << 7  # a flag of a type
 _UNSIGNED, _SIZE, _OBJECT, _BOOL = 18, 19, 6, 14  # types of members
 
@@ -123,17 +126,24 @@ def _bound(method: _Method, owner: Any) -> Door:
     return made
 
 
-def _buffer_type(dealloc: int) -> type:
+def _read(buffer: Any, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
+    """See `Buffer.read`: the buffer itself tells NumPy that it cannot be written."""
+    return np.ndarray(shape, dtype, buffer)
+
+
+def _buffer_type(dealloc: int, getbuffer: int) -> type:
     """The type of native buffers, with the attributes of `Buffer`."""
     rows = (
         (b"address", _UNSIGNED, native.ADDRESS, 1),
         (b"size_bytes", _SIZE, native.SIZE, 1),
         (b"owner", _OBJECT, native.OWNER, 1),
-        (b"exclusive", _BOOL, native.EXCLUSIVE, 0),
+        (b"exclusive", _BOOL, native.EXCLUSIVE, 1),
     )
     members = (_Member * (len(rows) + 1))(*[_Member(*row, None) for row in rows])
-    slots = (_Slot * 3)(
-        _Slot(_DEALLOC, dealloc), _Slot(_MEMBERS, ctypes.cast(members, ctypes.c_void_p))
+    slots = (_Slot * 4)(
+        _Slot(_GETBUFFER, getbuffer),
+        _Slot(_DEALLOC, dealloc),
+        _Slot(_MEMBERS, ctypes.cast(members, ctypes.c_void_p)),
     )
     spec = _Spec(
         b"tfn.hw.cpu.Buffer", native.BUFFER_BYTES, 0, _NOT_CALLABLE, ctypes.addressof(slots)
@@ -141,7 +151,7 @@ def _buffer_type(dealloc: int) -> type:
     make = ctypes.pythonapi.PyType_FromSpec
     make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p]
     made: type = make(ctypes.addressof(spec))
-    made.view = Buffer.view  # type: ignore[attr-defined]
+    made.view, made.read = Buffer.view, _read  # type: ignore[attr-defined]
     _for_ever(made, members, slots, spec)
     return made
 
@@ -174,7 +184,7 @@ def offsets(kind: type, names: Sequence[str]) -> list[int]:
     words = (ctypes.c_size_t * (kind.__basicsize__ // 8)).from_address(id(x))
     for name in names:
         mark = object()
-        setattr(x, name, mark)
+        object.__setattr__(x, name, mark)  # the class may forbid it
         found.append(8 * list(words).index(id(mark)))
     return found
 
@@ -268,7 +278,10 @@ class Dispatch:
             ("tuple_type", tuple),
             ("dict_type", dict),
             ("tuple_new", TUPLE_NEW),
-            ("buffer_type", _buffer_type(code.addresses["dealloc"])),
+            (
+                "buffer_type",
+                _buffer_type(*[code.addresses[name] for name in ("dealloc", "getbuffer")]),
+            ),
         ):
             self[name] = id(value)
         self.adopt: Callable[[int, int, Any], Buffer] = _builtin("adopt", code.addresses["adopt"])

@@ -2,7 +2,8 @@
 
 the arrays are gathered from the arguments; each is checked, by identity of what describes it;
 outputs and working memory come from their shelves; the program runs, without the interpreter's
-lock if it takes long; donated arrays lose their buffers; the arrays of the results are made.
+lock if it takes long; donated arrays lose their buffers, before anybody else could see them
+change; the arrays of the results are made.
 
 It answers NotImplemented, and has done nothing, when an argument does not fit or there is no memory
 at hand: then the slow path works, or complains.
@@ -210,14 +211,15 @@ quickly:
   call void @Py_DecRef(ptr %work_buffer)
   br label %give_away
 
-; Others run meanwhile, who may let go of what we were given: hold it.
+; Others run meanwhile, who may let go of what we were given: hold it.  They must not see what is
+; donated, for it may be written over: that goes away first.
 slowly:
   call void @hold(ptr %objects, i64 %inputs)
   call void @hold(ptr %blocks, i64 %inputs)
   %pool_at = getelementptr i64, ptr %plan, i64 {plan_pool}
   %pool_source = load ptr, ptr %pool_at
   %serial = icmp eq ptr %pool_source, null
-  br i1 %serial, label %leave, label %hire
+  br i1 %serial, label %give_away, label %hire
 hire:
   %pool_object = call ptr @PyObject_CallNoArgs(ptr %pool_source)
   %no_pool = icmp eq ptr %pool_object, null
@@ -225,18 +227,12 @@ hire:
 hired:
   %pool_found = call ptr @PyLong_AsVoidPtr(ptr %pool_object)
   call void @Py_DecRef(ptr %pool_object)
-  br label %leave
-leave:
-  %pool = phi ptr [null, %slowly], [%pool_found, %hired]
-  %thread = call ptr @PyEval_SaveThread()
-  call void %run(ptr %pool, ptr %call, ptr %addresses, ptr %arena)
-  call void @PyEval_RestoreThread(ptr %thread)
-  call void @Py_DecRef(ptr %work_buffer)
   br label %give_away
 
 ; What was donated loses its buffer.
 give_away:
-  %d = phi i64 [0, %quickly], [0, %leave], [%d1, %given]
+  %d = phi i64 [0, %quickly], [0, %slowly], [0, %hired], [%d1, %given]
+  %pool = phi ptr [null, %quickly], [null, %slowly], [%pool_found, %hired], [%pool, %given]
   %d_end = icmp eq i64 %d, %leaves
   br i1 %d_end, label %let_go, label %give
 give:
@@ -259,8 +255,12 @@ given:
   %d1 = add i64 %d, 1
   br label %give_away
 let_go:
-  br i1 %long, label %release, label %finish
-release:
+  br i1 %long, label %leave, label %finish
+leave:
+  %thread = call ptr @PyEval_SaveThread()
+  call void %run(ptr %pool, ptr %call, ptr %addresses, ptr %arena)
+  call void @PyEval_RestoreThread(ptr %thread)
+  call void @Py_DecRef(ptr %work_buffer)
   call void @release(ptr %blocks, i64 %inputs)
   call void @release(ptr %objects, i64 %inputs)
   br label %finish

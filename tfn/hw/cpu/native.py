@@ -172,6 +172,19 @@ keep:
   ret void
 }}
 
+; What Python's buffer protocol asks: the memory, read-only, which is no longer ours alone.
+define i32 @getbuffer(ptr %buffer, ptr %view, i32 %flags) #0 {{
+  %exclusive_at = getelementptr i8, ptr %buffer, i64 {EXCLUSIVE}
+  store i8 0, ptr %exclusive_at
+  %address_at = getelementptr i8, ptr %buffer, i64 {ADDRESS}
+  %address = load ptr, ptr %address_at
+  %size_at = getelementptr i8, ptr %buffer, i64 {SIZE}
+  %size = load i64, ptr %size_at
+  %status = call i32 @PyBuffer_FillInfo(
+      ptr %view, ptr %buffer, ptr %address, i64 %size, i32 1, i32 %flags)
+  ret i32 %status
+}}
+
 define i64 @integer(ptr %arguments, i64 %at) #0 {{
   %place = getelementptr ptr, ptr %arguments, i64 %at
   %object = load ptr, ptr %place
@@ -304,6 +317,7 @@ declare void @PyObject_Free(ptr)
 declare ptr @PyType_GenericAlloc(ptr, i64)
 declare i64 @PyLong_AsSsize_t(ptr)
 declare ptr @PyBytes_AsString(ptr)
+declare i32 @PyBuffer_FillInfo(ptr, ptr, ptr, i64, i32, i32)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare i32 @munmap(ptr, i64)
 """

@@ -25,8 +25,8 @@ def test_nothing_is_written_beyond_the_end(size: int, target: Target) -> None:
         kinds = [to for to in REALS if to != source]
         program = lower(jaxpr([build.cast(x, to) for to in kinds]), target)
         ends = [3 * size * to.itemsize for to in kinds]
-        rooms = [memory.adopt(np.full(end + 64, 113, np.uint8)) for end in ends]
-        device(target).load(program)([memory.adopt(draw(x.shape, source))], rooms)
+        rooms = [memory.copy(np.full(end + 64, 113, np.uint8)) for end in ends]
+        device(target).load(program)([memory.copy(draw(x.shape, source))], rooms)
         for room, end, to in zip(rooms, ends, kinds, strict=True):
             found = memory.read(room, (end + 64,), uint8.dtype)
             assert (found[end:] == 113).all(), (source, to)

@@ -77,7 +77,7 @@ def in_c(
     assert not done.returncode, done.stderr[:2000]
     entry = ctypes.CDLL(str(folder / "made.so")).entry
     memory = device(host()).memory
-    buffers = [memory.adopt(x) for x in values]
+    buffers = [memory.copy(x) for x in values]
     made = [memory.allocate(u.size * u.dtype.itemsize) for u in outputs]
     assert not program.aliases
     places = [b.address for b in (*buffers, *made)]
