@@ -9,26 +9,132 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from operator import index
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
+
+from tfn.errors import ArgumentError
 
 _WATCHERS: list[Callable[[], None]] = []
+_WORDS = {
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+    "1": True,
+    "true": True,
+    "yes": True,
+    "on": True,
+}
+MOST_THREADS = 4096
+MOST_BYTES = (1 << 63) - 1  # native code counts in 64 bits
 
 
-def _cache_dir() -> Path:
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(os.environ.get("TFN_CACHE_DIR") or Path(root) / "tfn")
+def _name(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _count(value: Any, most: int) -> int:
+    number = int(value) if isinstance(value, str) else index(value)
+    if isinstance(value, bool) or not 0 <= number <= most:
+        raise ValueError
+    return number
+
+
+def _switch(value: Any) -> bool:
+    if isinstance(value, str):
+        return _WORDS[value.lower()]
+    if value not in (0, 1):
+        raise ValueError
+    return bool(value)
+
+
+def _folder(value: Any) -> Path:
+    path = _own_folder() if value == "" else Path(value)
+    if "\0" in str(path):
+        raise ValueError
+    return path.absolute()  # or it would move with the working folder
+
+
+def _own_folder() -> Path:
+    """Where caches of this user are.
+
+    Source: XDG Base Directory Specification, version 0.8.
+    """
+    root = Path(os.environ.get("XDG_CACHE_HOME") or "-")
+    try:
+        return (root if root.is_absolute() else Path.home() / ".cache") / "tfn"
+    except RuntimeError:  # a user whom the system does not know
+        return Path(f"/tmp/tfn-{os.getuid()}")
+
+
+class Setting(NamedTuple):
+    """Where a setting comes from, and what it may be.
+
+    Attributes:
+        variable: of the environment.
+        default: what stands for it if that is not set, or empty.
+        take: the value from a text, or from what was assigned; raises where it may not be that.
+        allowed: what that is, in words.
+    """
+
+    variable: str
+    default: str
+    take: Callable[[Any], Any]
+    allowed: str
+
+
+_SWITCHED = "on or off: 1, true, yes, on, or 0, false, no, off"
+# fmt: off
+SETTINGS: dict[str, Setting] = {
+    "device":             Setting("TFN_DEVICE", "cpu", _name, "the name of a device"),
+    "threads":            Setting("TFN_THREADS", "0", partial(_count, most=MOST_THREADS),
+                                  f"a number from 0, for one per core, to {MOST_THREADS}"),
+    "cache_dir":          Setting("TFN_CACHE_DIR", "", _folder, "the path of a folder"),
+    "disk_cache":         Setting("TFN_DISK_CACHE", "1", _switch, _SWITCHED),
+    "memory_limit_bytes": Setting("TFN_MEMORY_LIMIT", "0", partial(_count, most=MOST_BYTES),
+                                  "a number of bytes, 0 for no limit"),
+    "key_reuse":          Setting("TFN_KEY_REUSE", "0", _switch, _SWITCHED),
+    "debug_nans":         Setting("TFN_DEBUG_NANS", "0", _switch, _SWITCHED),
+    "native_dispatch":    Setting("TFN_NATIVE_DISPATCH", "1", _switch, _SWITCHED),
+}
+# fmt: on
+
+
+def _checked(name: str, value: Any, what: str, where: str | None = None) -> Any:
+    try:
+        return SETTINGS[name].take(value)
+    except (ValueError, TypeError, KeyError, OSError):
+        raise ArgumentError(
+            f"{what} cannot have this value",
+            got=repr(value),
+            where=where,
+            hint=f"it is {SETTINGS[name].allowed}",
+        ) from None
+
+
+def _environment(name: str) -> Any:
+    variable, default = SETTINGS[name][:2]
+    text = os.environ.get(variable) or default
+    return _checked(name, text, f"the environment variable {variable}", where="")
 
 
 @dataclass
 class Config:
     """Settings of the process; assign to a field to change it.
 
+    Raises:
+        ArgumentError: for a value, or a variable of the environment, that a setting cannot have.
+
     Attributes:
         device: name of the default device: ``cpu``, ``python`` or ``null`` (TFN_DEVICE).
         threads: worker threads of the CPU device; 0 means one per core (TFN_THREADS).
-        cache_dir: folder of compiled objects (TFN_CACHE_DIR).
+        cache_dir: folder of compiled objects (TFN_CACHE_DIR).  It is used only if it belongs to
+            the user and nobody else may write to it: its objects are run.
         disk_cache: whether compiled objects, and what `tune` has found, are kept on disk
             (TFN_DISK_CACHE).
         memory_limit_bytes: largest sum of live buffers, 0 for no limit (TFN_MEMORY_LIMIT).
@@ -38,23 +144,19 @@ class Config:
         native_dispatch: calls through native builtins, else through ctypes (TFN_NATIVE_DISPATCH).
     """
 
-    device: str = field(default_factory=lambda: os.environ.get("TFN_DEVICE", "cpu"))
-    threads: int = field(default_factory=lambda: int(os.environ.get("TFN_THREADS", "0")))
-    cache_dir: Path = field(default_factory=_cache_dir)
-    disk_cache: bool = field(default_factory=lambda: os.environ.get("TFN_DISK_CACHE", "1") != "0")
-    memory_limit_bytes: int = field(
-        default_factory=lambda: int(os.environ.get("TFN_MEMORY_LIMIT", "0"))
-    )
-    key_reuse: bool = field(default_factory=lambda: os.environ.get("TFN_KEY_REUSE", "0") != "0")
-    debug_nans: bool = field(default_factory=lambda: os.environ.get("TFN_DEBUG_NANS", "0") != "0")
-    native_dispatch: bool = field(
-        default_factory=lambda: os.environ.get("TFN_NATIVE_DISPATCH", "1") != "0"
-    )
+    device: str = field(default_factory=partial(_environment, "device"))
+    threads: int = field(default_factory=partial(_environment, "threads"))
+    cache_dir: Path = field(default_factory=partial(_environment, "cache_dir"))
+    disk_cache: bool = field(default_factory=partial(_environment, "disk_cache"))
+    memory_limit_bytes: int = field(default_factory=partial(_environment, "memory_limit_bytes"))
+    key_reuse: bool = field(default_factory=partial(_environment, "key_reuse"))
+    debug_nans: bool = field(default_factory=partial(_environment, "debug_nans"))
+    native_dispatch: bool = field(default_factory=partial(_environment, "native_dispatch"))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in FIELDS:
             raise AttributeError(f"there is no setting {name!r}; settings are {', '.join(FIELDS)}")
-        object.__setattr__(self, name, value)
+        object.__setattr__(self, name, _checked(name, value, f"config.{name}"))
         for watcher in _WATCHERS:
             watcher()
 

@@ -3,10 +3,13 @@
 None is an empty node, dict keys are sorted, tuples, lists, namedtuples, OrderedDict, defaultdict
 and deque are nodes; other classes become nodes by registration.  A path is a tuple of keys, one for
 each level; as text it names a leaf as a user would write it: ``['layers'][0].weight``.
+
+optree is C++ that releases the interpreter's lock: every call of it is in a section.
 """
 
 from __future__ import annotations
 
+import atexit
 import builtins
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
@@ -16,12 +19,14 @@ from typing import Any, TypeVar
 import optree
 
 from tfn._support.frozen import frozen
+from tfn._support.sections import end, section
 from tfn.errors import TreeError
 
 C = TypeVar("C", bound=type[Any])
 Structure = optree.PyTreeSpec
 NAMESPACE = "tfn"
 _IsLeaf = Callable[[Any], bool] | None
+atexit.register(end)  # and so before optree forgets all classes, which was loaded earlier
 
 
 @frozen
@@ -75,7 +80,8 @@ def flatten(tree: Any, is_leaf: _IsLeaf = None) -> tuple[list[Any], Structure]:
         >>> flatten({"b": 1, "a": (2, None)})[0]
         [2, 1]
     """
-    return optree.tree_flatten(tree, is_leaf=is_leaf, namespace=NAMESPACE)
+    with section():
+        return optree.tree_flatten(tree, is_leaf=is_leaf, namespace=NAMESPACE)
 
 
 def unflatten(structure: Structure, values: Iterable[Any]) -> Any:
@@ -90,17 +96,45 @@ def unflatten(structure: Structure, values: Iterable[Any]) -> Any:
             f"a tree of {structure.num_leaves} leaves cannot be made of {len(listed)}",
             got=show(structure),
         )
-    return optree.tree_unflatten(structure, listed)
+    with section():
+        return structure.unflatten(listed)
 
 
 def leaves(tree: Any, is_leaf: _IsLeaf = None) -> list[Any]:
     """The leaves in order."""
-    return optree.tree_leaves(tree, is_leaf=is_leaf, namespace=NAMESPACE)
+    with section():
+        return optree.tree_leaves(tree, is_leaf=is_leaf, namespace=NAMESPACE)
 
 
 def structure(tree: Any, is_leaf: _IsLeaf = None) -> Structure:
     """The structure without the leaves."""
-    return optree.tree_structure(tree, is_leaf=is_leaf, namespace=NAMESPACE)
+    with section():
+        return optree.tree_structure(tree, is_leaf=is_leaf, namespace=NAMESPACE)
+
+
+def flatten_up_to(structure: Structure, tree: Any) -> list[Any]:
+    """What a tree has at the places of the leaves of a structure.
+
+    Raises:
+        ValueError, TypeError: if the tree does not begin like that.
+
+    Example:
+        >>> flatten_up_to(structure([0, 0]), [1, {"a": 2}])
+        [1, {'a': 2}]
+    """
+    with section():
+        return structure.flatten_up_to(tree)
+
+
+def places(structure: Structure, start: int = 0) -> list[tuple[tuple[Any, ...], str]]:
+    """For each leaf its path: its keys without their kinds, and as text from key `start` on.
+
+    Example:
+        >>> places(structure({"a": [0, 0]}), 1)
+        [(('a', 0), '[0]'), (('a', 1), '[1]')]
+    """
+    with section():
+        return [(a.path, a[start:].codify("")) for a in structure.accessors()]
 
 
 def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf = None) -> Any:
@@ -115,14 +149,16 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf = None) -
     """
     values, spec = flatten(tree, is_leaf)
     others = [_flatten_like(spec, tree, other, is_leaf) for other in rest]
-    return optree.tree_unflatten(spec, [f(*xs) for xs in zip(values, *others)])
+    results = [f(*xs) for xs in zip(values, *others)]
+    with section():
+        return spec.unflatten(results)
 
 
 def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf = None) -> Any:
     """Like `map`, but `f` also takes the path of the leaf, as its first argument."""
     pairs, spec = flatten_with_path(tree, is_leaf)
     others = [_flatten_like(spec, tree, other, is_leaf) for other in rest]
-    return optree.tree_unflatten(spec, [f(*pair, *xs) for pair, *xs in zip(pairs, *others)])
+    return unflatten(spec, [f(*pair, *xs) for pair, *xs in zip(pairs, *others)])
 
 
 def flatten_with_path(
@@ -134,10 +170,11 @@ def flatten_with_path(
         >>> [(keystr(path), leaf) for path, leaf in flatten_with_path({"a": [5]})[0]]
         [("['a'][0]", 5)]
     """
-    found, values, spec = optree.tree_flatten_with_accessor(
-        tree, is_leaf=is_leaf, namespace=NAMESPACE
-    )
-    return [(tuple(builtins.map(_key, a)), value) for a, value in zip(found, values)], spec
+    with section():
+        found, values, spec = optree.tree_flatten_with_accessor(
+            tree, is_leaf=is_leaf, namespace=NAMESPACE
+        )
+        return [(tuple(builtins.map(_key, a)), value) for a, value in zip(found, values)], spec
 
 
 def _key(entry: optree.PyTreeEntry) -> Any:
@@ -184,7 +221,7 @@ def _bare(key: Any) -> str:
 
 def _flatten_like(spec: Structure, tree: Any, other: Any, is_leaf: _IsLeaf) -> list[Any]:
     try:
-        return spec.flatten_up_to(other)
+        return flatten_up_to(spec, other)
     except (ValueError, TypeError) as error:
         raise TreeError(
             "tree.map needs trees of one structure",
@@ -199,7 +236,8 @@ def difference(tree: Any, other: Any, name: str, is_leaf: _IsLeaf = None) -> str
         >>> difference({"a": [1, 2]}, {"a": [1, [2, 3], 4]}, "params")
         "at params['a']: list of 2 and list of 3"
     """
-    where, expected, got = _difference(tree, other, name, is_leaf) or ("", "", "")
+    with section():
+        where, expected, got = _difference(tree, other, name, is_leaf) or ("", "", "")
     return f"at {where}: {expected} and {got}" if where else ""
 
 
@@ -276,19 +314,20 @@ def transpose(outer: Structure, inner: Structure | None, tree: Any) -> Any:
         {'a': [1, 2]}
     """
     if inner is None:
-        inner = structure(outer.flatten_up_to(tree)[0])
-    return optree.tree_transpose(outer, inner, tree)
+        inner = structure(flatten_up_to(outer, tree)[0])
+    with section():
+        return optree.tree_transpose(outer, inner, tree)
 
 
 def paths(tree: Any, is_leaf: _IsLeaf = None) -> list[str]:
     """How a user would write each leaf: ``['w'][0]``; empty for a tree that is a leaf."""
-    accessors = optree.tree_accessors(tree, is_leaf=is_leaf, namespace=NAMESPACE)
-    return [a.codify("") for a in accessors]
+    return [text for _, text in places(structure(tree, is_leaf))]
 
 
 def show(spec: Structure) -> str:
     """A structure as messages print it: ``{'a': *, 'b': (*, *)}``."""
-    text = str(spec)
+    with section():
+        text = str(spec)
     inside = text[text.index("(") + 1 : -1]
     return inside.removesuffix(f", namespace={NAMESPACE!r}")
 
@@ -313,7 +352,8 @@ def broadcast_prefix(prefix: Any, tree: Any, is_leaf: _IsLeaf = None) -> list[An
         TreeError: if `prefix` is not a prefix of the tree.
     """
     try:
-        return optree.broadcast_prefix(prefix, tree, is_leaf=is_leaf, namespace=NAMESPACE)
+        with section():
+            return optree.broadcast_prefix(prefix, tree, is_leaf=is_leaf, namespace=NAMESPACE)
     except ValueError as error:
         raise TreeError(
             "a prefix does not fit the tree it stands for",
@@ -328,13 +368,13 @@ def register_node(
     unflatten: Callable[[Any, Sequence[Any]], Any],
 ) -> C:
     """Make a class a node: `flatten(x)` gives (children, static), `unflatten(static, children)`."""
-    optree.register_pytree_node(
-        cls,
-        flatten,
-        lambda static, children: unflatten(static, list(children)),
-        namespace=NAMESPACE,
-    )
+    _register(cls, flatten, lambda static, children: unflatten(static, list(children)))
     return cls
+
+
+def _register(cls: type[Any], *how: Callable[..., Any], **options: Any) -> None:
+    with section():
+        optree.register_pytree_node(cls, *how, namespace=NAMESPACE, **options)
 
 
 def register_node_class(cls: C) -> C:
@@ -358,12 +398,11 @@ def register_with_keys(
         listed = list(pairs)
         return [child for _, child in listed], static, tuple([key for key, _ in listed])
 
-    optree.register_pytree_node(
+    _register(
         cls,
         take,
         lambda static, children: unflatten(static, list(children)),
         path_entry_type=_Keyed,
-        namespace=NAMESPACE,
     )
     return cls
 
@@ -394,18 +433,24 @@ def register_dataclass(
             object.__setattr__(x, n, v)
         return x
 
-    optree.register_pytree_node(
-        cls,
-        lambda x: (*take(x), data),
-        make,
-        path_entry_type=optree.GetAttrEntry,
-        namespace=NAMESPACE,
-    )
+    _register(cls, lambda x: (*take(x), data), make, path_entry_type=optree.GetAttrEntry)
     return cls
 
 
 FIELDS: dict[type, tuple[tuple[str, ...], tuple[str, ...]]] = {}
 """The data fields and the meta fields of registered dataclasses."""
+
+
+def is_namedtuple(cls: Any) -> bool:
+    """Whether something is a class of namedtuples.
+
+    Example:
+        >>> from collections import namedtuple
+        >>> is_namedtuple(namedtuple("Point", "x y")), is_namedtuple(tuple)
+        (True, False)
+    """
+    with section():
+        return optree.is_namedtuple_class(cls)
 
 
 def is_open(spec: Structure) -> bool:
@@ -416,7 +461,7 @@ def is_open(spec: Structure) -> bool:
         (True, False)
     """
     kind = spec.type
-    known = kind in _OPEN or kind in FIELDS or optree.is_namedtuple_class(kind)
+    known = kind in _OPEN or kind in FIELDS or is_namedtuple(kind)
     return known and builtins.all(is_open(child) for child in spec.children())
 
 

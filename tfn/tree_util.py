@@ -8,6 +8,7 @@ from typing import Any
 import optree
 
 from tfn import tree
+from tfn._support.sections import section
 from tfn.tree import DictKey as DictKey
 from tfn.tree import FlattenedIndexKey as FlattenedIndexKey
 from tfn.tree import GetAttrKey as GetAttrKey
@@ -36,7 +37,8 @@ def all_leaves(iterable: Iterable[Any]) -> bool:
         >>> all_leaves([1, 2]), all_leaves([1, [2]])
         (True, False)
     """
-    return optree.all_leaves(iterable, namespace=tree.NAMESPACE)
+    with section():
+        return optree.all_leaves(iterable, namespace=tree.NAMESPACE)
 
 
 def treedef_is_leaf(structure: tree.Structure) -> bool:
@@ -57,4 +59,5 @@ def treedef_tuple(structures: Iterable[tree.Structure]) -> tree.Structure:
         >>> treedef_tuple([leaf, leaf]) == tree_structure((1, 2))
         True
     """
-    return optree.treespec_tuple(structures, namespace=tree.NAMESPACE)
+    with section():
+        return optree.treespec_tuple(structures, namespace=tree.NAMESPACE)

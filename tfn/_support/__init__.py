@@ -1,6 +1,7 @@
 """Python utilities without arrays in them, imported by every package; private.
 
 Files in reading order:
+    sections  code that no other thread may be inside of when the process forks or ends
     frozen   dataclasses with slots whose methods are compiled at first use
     lazy     packages whose names are imported at first access
     members  enumerations with fast attribute access and hashing

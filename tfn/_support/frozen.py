@@ -15,6 +15,8 @@ from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields
 from threading import RLock
 from typing import Any, NoReturn, TypeVar, dataclass_transform
 
+from tfn._support.sections import section
+
 T = TypeVar("T")
 _WRITING = RLock()
 
@@ -58,7 +60,7 @@ def _slotted(cls: type[T], methods: dict[str, Any]) -> type[T]:
     own = {k: v for k, v in vars(cls).items() if k not in (*names, "__dict__", "__weakref__")}
 
     def write() -> None:
-        with _WRITING:
+        with section(), _WRITING:
             if "__dataclass_fields__" in vars(made):
                 return  # by another thread
             whole: Any = dataclass(init=False, repr=False, eq=False)(cls)

@@ -19,6 +19,8 @@ from importlib import import_module
 from threading import Lock
 from typing import Any, NamedTuple, cast
 
+from tfn._support.sections import section
+
 _TURN = Lock()
 """One block at a time: the import function is the whole process's."""
 
@@ -51,6 +53,8 @@ class on_demand:
         self.package = package
 
     def __enter__(self) -> None:
+        self.section = section()
+        self.section.acquire()
         _TURN.acquire()
         self.really = builtins.__import__
         builtins.__import__ = cast(Any, self._import)
@@ -58,6 +62,7 @@ class on_demand:
     def __exit__(self, *error: object) -> None:
         builtins.__import__ = self.really
         _TURN.release()
+        self.section.release()
         package, order = self.package, list(self.package)
         names = {name: n for name, n in package.items() if isinstance(n, _Noted)}
         for name in names:
@@ -98,7 +103,8 @@ class _Loader:
         own: str = self.package["__name__"]
         noted = self.names.get(name)
         if noted is not None:
-            found = self.package[name] = _imported(noted, own)
+            with section():
+                found = self.package[name] = _imported(noted, own)
             return found
         if name == "__all__":  # what `import *` and `help` ask for
             return sorted(n for n in {*self.package, *self.names} if not n.startswith("_"))

@@ -24,7 +24,7 @@ from tfn.constructors import weaken as weaken
 from tfn.eager import nans
 from tfn.errors import ArgumentError, DeviceError, place_of
 from tfn.hw.buffer import Buffer
-from tfn.hw.compile.kernel_cache import Shelf
+from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.compile.object_cache import Counts
 from tfn.hw.cpu.device import cpu
 from tfn.hw.cpu.dispatch import Given, Made
@@ -56,13 +56,16 @@ def device() -> Device:
         maker = MAKERS.get(config.device)
         if maker is None:
             raise DeviceError(
-                f"there is no device {config.device!r}", hint="devices are " + ", ".join(MAKERS)
+                f"there is no device {config.device!r}",
+                got=repr(config.device),
+                hint="config.device, or the environment variable TFN_DEVICE, is one "
+                "of " + ", ".join(MAKERS),
             )
         found = maker()
         if isinstance(found.queue, CpuQueue) and found.queue.dispatch:
             found.queue.dispatch.serve(Array)
         if found.compiler:
-            lower.pipeline.use(Shelf())
+            lower.pipeline.use(KernelCache())
         _DEVICES[config.device] = found
     return found
 

@@ -226,7 +226,7 @@ def closed(
     for i, value in enumerate(traced.captured, len(leaves)):
         values[i] = _data(value, "a captured array")
     captured = tuple(f"captured[{i}]" for i in range(len(traced.captured)))
-    results = tuple(accessor.codify("out") for accessor in traced.structure.accessors())
+    results = tuple("out" + text for _, text in tree.places(traced.structure))
     names = parameter_names(jitted.function, len(args))
     constants = tuple(names[at] if isinstance(at, int) else at for at in chosen)
     return Request(traced.jaxpr, (*paths, *captured), results, values, constants)
@@ -235,8 +235,7 @@ def closed(
 def _owners(structure: tree.Structure, positions: Sequence[int]) -> list[int | str]:
     """For each leaf the argument it belongs to: a position or a name."""
     owners: list[int | str] = []
-    for accessor in structure.accessors():
-        of_kwargs, which = accessor.path[0], accessor.path[1]
+    for (of_kwargs, which, *_), _ in tree.places(structure):
         owners.append(which if of_kwargs else positions[which])
     return owners
 

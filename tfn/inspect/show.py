@@ -14,10 +14,10 @@ assembly  machine code of kernels and driver, as an assembler would read it
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import Any
 
 from tfn._support.frozen import frozen
+from tfn._support.sections import cached_property
 from tfn.eager import run
 from tfn.errors import ArgumentError
 from tfn.hw.compile.llvm import assembly

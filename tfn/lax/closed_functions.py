@@ -127,7 +127,7 @@ def perform(
 def values(name: str, given: Any) -> tuple[list[Any], list[str], tree.Structure]:
     """The leaves of an argument as Values, how a user would write each, and their structure."""
     flat, structure = tree.flatten(given)
-    names = [accessor.codify(name) for accessor in structure.accessors()]
+    names = [name + text for _, text in tree.places(structure)]
     return [as_value(x, n) for x, n in zip(flat, names, strict=True)], names, structure
 
 
@@ -272,7 +272,7 @@ def same_results(what: str, functions: Sequence[Function], branches: Sequence[Cl
     for f, branch in zip(functions, branches):
         for i, (wanted, got) in enumerate(zip(types, branch.types)):
             if got.shape != wanted.shape or (got.dtype != wanted.dtype and not got.weak_type):
-                path = first.structure.accessors()[i].codify("")
+                path = tree.places(first.structure)[i][1]
                 raise DTypeError(
                     f"the branches of {what} must return results of one type",
                     got=f"result{path} is {show(first.types[i])} in {name_of(functions[0])} and "

@@ -201,7 +201,7 @@ def tree_at(
     if replace_fn is not None:
         made = [replace_fn(_unmarked(node)) for node in chosen]
     else:
-        made = outer.flatten_up_to(replace)
+        made = tree.flatten_up_to(outer, replace)
     new = {id(node): value for node, value in zip(chosen, made, strict=True)}
 
     def put(node: Any) -> Any:

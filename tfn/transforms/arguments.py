@@ -65,10 +65,7 @@ def leaf_names(
 ) -> list[str]:
     """What the user calls the leaves of the tuple of arguments at `positions`."""
     parameters = parameter_names(function, max(positions, default=-1) + 1)
-    return [
-        accessor[1:].codify(parameters[positions[accessor.path[0]]])
-        for accessor in structure.accessors()
-    ]
+    return [parameters[positions[keys[0]]] + text for keys, text in tree.places(structure, 1)]
 
 
 def leaf_name(
@@ -86,9 +83,8 @@ def argument_names(
     at = range(count) if positions is None else positions
     parameters = parameter_names(function, max(at, default=-1) + 1)
     names = []
-    for accessor in structure.accessors():
-        kind, which = accessor.path[0], accessor.path[1]
-        names.append(accessor[2:].codify(str(which) if kind == 1 else parameters[at[which]]))
+    for (kind, which, *_), text in tree.places(structure, 2):
+        names.append((str(which) if kind == 1 else parameters[at[which]]) + text)
     return names
 
 
@@ -119,7 +115,7 @@ def results(out: Any, function: Function) -> tuple[list[Any], tree.Structure]:
     flat, structure = tree.flatten(out)
 
     def name(i: int) -> str:
-        return f"the result{structure.accessors()[i].codify('')} of {name_of(function)}"
+        return f"the result{tree.places(structure)[i][1]} of {name_of(function)}"
 
     return [as_value(leaf, partial(name, i)) for i, leaf in enumerate(flat)], structure
 

@@ -63,7 +63,7 @@ class Returning:
     def _wrong(
         self, error: type[TfnError], what: str, got: object, wanted: object, i: int = 0
     ) -> TfnError:
-        path = self.gives.accessors()[i].codify("") if self.gives.num_leaves > 1 else ""
+        path = tree.places(self.gives)[i][1] if self.gives.num_leaves > 1 else ""
         words = f"{got} instead of {wanted}" + (f" at {path}" if path else "")
         return error(f"{self} did not return the {what} that was declared for it", got=words)
 

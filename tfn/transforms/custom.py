@@ -11,12 +11,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from tfn import tree
 from tfn._support.frozen import frozen
+from tfn._support.sections import cached_property
 from tfn.errors import ArgumentError, GradientError, TfnError, TreeError, UnexpectedTracerError
 from tfn.trace import bind, effects
 from tfn.trace.argument import Custom, Param
@@ -323,7 +324,7 @@ def same_result(call: Call, out: Any, rule: Function, what: str) -> None:
     for i, (value, slot) in enumerate(zip(found, call.gives.slots, strict=True)):
         same = value.dtype == slot.dtype or value.weak_type or slot.weak_type
         if value.shape != slot.shape or not same:
-            path = structure.accessors()[i].codify("")
+            path = tree.places(structure)[i][1]
             raise ArgumentError(
                 f"{what} of {call.name} must return a result of the type that it has",
                 got=f"result{path} is {show(value)} instead of {show(slot)}",

@@ -54,7 +54,7 @@ class Vectors:
             TreeError, ShapeError, DTypeError: naming the leaf that differs.
         """
         try:
-            flat = self.structure.flatten_up_to(vectors)
+            flat = tree.flatten_up_to(self.structure, vectors)
         except ValueError as error:
             got = tree.show(tree.structure(vectors))
             raise TreeError(
@@ -72,7 +72,7 @@ class Vectors:
     def _name(self, i: int) -> str:
         if self.names is not None:
             return f"the {self.role} of {self.names(i)}"
-        path = self.structure.accessors()[i].codify("")
+        path = tree.places(self.structure)[i][1]
         return f"the {self.role}{f' at {path}' if path else ''}"
 
     def _fit(self, i: int, leaf: Any) -> Any:

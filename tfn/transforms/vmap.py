@@ -122,7 +122,7 @@ def _prefix(what: str, prefix: Any, full: Any) -> list[int | None]:
     """One axis for each leaf of `full`."""
     axes, structure = tree.flatten(prefix, is_leaf=lambda x: x is None)
     try:
-        parts = structure.flatten_up_to(full)
+        parts = tree.flatten_up_to(structure, full)
     except ValueError as error:
         name = "args" if what == "in_axes" else "result"
         where = tree.difference(prefix, full, name, lambda x: x is None)
@@ -165,7 +165,7 @@ def _outputs(recorded: Recording, lanes: Sequence[Lanes], out_axes: Any, size: i
     axes = _prefix("out_axes", out_axes, numbers)
 
     def path(i: int) -> str:
-        return recorded.structure.accessors()[i].codify("")
+        return tree.places(recorded.structure)[i][1]
 
     outputs = []
     for i, (lane, axis) in enumerate(zip(lanes, axes, strict=True)):

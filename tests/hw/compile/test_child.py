@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 import pytest
 
 from tests.hw.programs import SCALE
@@ -23,6 +26,14 @@ define <16 x float> @f(<16 x float> %c, <32 x bfloat> %a) {
 
 def test_the_child_makes_the_same_object():
     assert ChildCompiler().compile(SCALE, BASELINE) == LlvmCompiler().compile(SCALE, BASELINE)
+
+
+def test_the_child_imports_nothing_from_the_working_folder(tmp_path, monkeypatch):
+    for name in ("json", "llvmlite", "tfn"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('planted')")
+    monkeypatch.setattr(sys, "path", [os.path.abspath(path) for path in sys.path])
+    monkeypatch.chdir(tmp_path)
+    assert ChildCompiler().compile(SCALE, BASELINE)
 
 
 def test_an_abort_of_llvm_is_an_error():

@@ -10,7 +10,7 @@ import pytest
 from tests.lower.graphs import jaxpr, matmul, p
 from tfn.config import config
 from tfn.hw.compile import kernel_cache, tuning_cache
-from tfn.hw.compile.kernel_cache import Shelf
+from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.cpu.target import host
 from tfn.lower import pipeline
 from tfn.lower.program import Program, Written
@@ -26,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_is_kept_is_found_for_one_body_and_target() -> None:
-    kept, target = Shelf(), host()
+    kept, target = KernelCache(), host()
     assert kept.find("body", target) is None
     kept.keep("body", target, WRITTEN)
     assert kept.find("body", target) == WRITTEN
@@ -35,7 +35,7 @@ def test_what_is_kept_is_found_for_one_body_and_target() -> None:
 
 
 def test_damaged_files_are_not_believed(folder: Path) -> None:
-    kept, target = Shelf(), host()
+    kept, target = KernelCache(), host()
     kept.keep("body", target, WRITTEN)
     (file,) = folder.iterdir()
     file.write_bytes(file.read_bytes()[:-1])
@@ -43,30 +43,30 @@ def test_damaged_files_are_not_believed(folder: Path) -> None:
 
 
 def test_another_version_finds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    kept, target = Shelf(), host()
+    kept, target = KernelCache(), host()
     kept.keep("body", target, WRITTEN)
     with monkeypatch.context() as patch:
         patch.setattr(kernel_cache, "version", lambda: "newer")
         assert kept.find("body", target) is None
     assert kept.find("body", target) == WRITTEN
-    tuning_cache.keep("k9", target, [])  # a search may have found something for this one too
+    tuning_cache.keep("k9", target, ())  # a search may have found something for this one too
     assert kept.find("body", target) is None
 
 
 def test_nothing_is_kept_without_a_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "disk_cache", False)
-    Shelf().keep("body", host(), WRITTEN)
+    KernelCache().keep("body", host(), WRITTEN)
     assert not folder.exists()
     config.disk_cache = True
-    Shelf().keep("body", host(), WRITTEN)
+    KernelCache().keep("body", host(), WRITTEN)
     config.disk_cache = False
-    assert Shelf().find("body", host()) is None
+    assert KernelCache().find("body", host()) is None
 
 
 def test_a_second_process_lowers_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if it were another: nothing is remembered but what is on disk."""
     function = jaxpr([matmul(p(0, 5, 6), p(1, 6, 7)) * 2.0])
-    monkeypatch.setattr(pipeline, "_CACHES", [Shelf()])
+    monkeypatch.setattr(pipeline, "_CACHES", [KernelCache()])
 
     def made() -> Program:
         pipeline.forget()

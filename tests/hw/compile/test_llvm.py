@@ -103,7 +103,7 @@ def test_an_object_that_is_gone_is_made_again(compiler, tmp_path):
     """As when the cache was pruned, or is damaged: what names it is not believed."""
     texts = [numbered(i) for i in range(3)]
     whole = compiler.compile_all(texts, HOST_FREE)[0]
-    largest = max(tmp_path.rglob("*.o"), key=lambda path: path.stat().st_size)
+    largest = max(tmp_path.rglob("*.bin"), key=lambda path: path.stat().st_size)
     assert largest.read_bytes().endswith(whole)
     largest.unlink()
     other = LlvmCompiler()

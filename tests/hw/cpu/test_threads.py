@@ -108,6 +108,41 @@ def test_a_child_has_workers_of_its_own():
     assert process(code) == "0 True\n" * 5
 
 
+@pytest.mark.parametrize("lock", ["runtime", "llvmlite"])
+def test_a_child_compiles_whatever_another_thread_was_about(lock: str) -> None:
+    """A lock that a thread holds while the process forks would stay locked in the child."""
+    code = f"""
+    import warnings
+    from tfn.hw.compile.llvm import binding
+    from tfn.hw.cpu import runtime
+    warnings.simplefilter("ignore")
+    inside, text = threading.Event(), runtime.text
+
+    def slow_text():
+        inside.set()
+        time.sleep(0.3)
+        return text()
+
+    def slow_call():
+        with binding().ffi.lib._lock:  # as while an object of LLVM dies
+            inside.set()
+            time.sleep(0.3)
+
+    runtime.text, fresh = slow_text, cpu()
+    work = (lambda: fresh.load(summed(70))) if {lock!r} == "runtime" else slow_call
+    other = threading.Thread(target=work)
+    other.start()
+    inside.wait()
+    child = os.fork()
+    if not child:
+        fresh.load(summed(60))
+        os._exit(0)
+    print(os.waitpid(child, 0)[1])
+    other.join()
+    """
+    assert process(code) == "0\n"
+
+
 def test_an_interrupt_comes_after_the_program():
     code = """
     big = device.load(summed(400_000))

@@ -18,6 +18,22 @@ from tfn.lower.target.target import Target
 _MESSAGE_LINES = 3
 
 
+def command(module: str) -> list[str]:
+    """What runs ``main()`` of a module of ours in another process.
+
+    It imports from where this process does.  With ``-m`` it would begin with the working folder,
+    in which anybody may have put a ``json.py``.
+
+    Example:
+        >>> python, option, text = command("tfn.hw.compile.child")
+        >>> text.endswith("from tfn.hw.compile.child import main; sys.exit(main())")
+        True
+    """
+    folders = [str(folder) for folder in sys.path]
+    start = f"import sys; sys.path[:] = {folders}; from {module} import main; sys.exit(main())"
+    return [sys.executable, "-c", start]
+
+
 class ChildCompiler:
     """A compiler whose every call is a process of its own, sharing the cache on disk.
 
@@ -38,7 +54,7 @@ class ChildCompiler:
         request = json.dumps({"text": text, "level": level, "target": asked})
         try:
             done = subprocess.run(
-                [sys.executable, "-m", __name__],
+                command(__name__),
                 input=request.encode(),
                 capture_output=True,
                 timeout=self.timeout_seconds,
@@ -69,7 +85,3 @@ def main() -> int:
         return 1
     sys.stdout.buffer.write(data)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -17,12 +17,16 @@ from tfn import trace
 from tfn.config import config
 from tfn.hw.compile import object_cache, tuning_cache
 from tfn.lower import program
-from tfn.lower.program import Written
+from tfn.lower.program import (
+    Written,
+)
 from tfn.lower.target.target import Target
 
+PART = "kernels"  # of the cache on disk
 
-class Shelf:
-    """What is known of kernels from before; see `pipeline.KernelCache`."""
+
+class KernelCache:
+    """Kernels and opt-ops on disk; see `pipeline.KernelCache`."""
 
     tuned = staticmethod(tuning_cache.find)
 
@@ -30,19 +34,29 @@ class Shelf:
         """What was kept for the digest of a body; None if nothing was, or if it is damaged."""
         if not config.disk_cache:
             return None
-        kept = object_cache.fetch(config.cache_dir / "kernels", _key(body, target))
-        if kept is None:
-            return None
-        head, _, text = kept.partition(b"\n")
-        name, opts, tiles, work = json.loads(head)
-        return Written(name, tuple(map(tuple, opts)), tiles, text.decode(), work)
+        kept = object_cache.fetch(PART, _key(body, target))
+        return None if kept is None else _written(kept)
 
     def keep(self, body: str, target: Target, written: Written) -> None:
         """Keep what a body has become."""
         if config.disk_cache:
             head = json.dumps([written.name, written.opts, written.tiles, written.work])
-            data = f"{head}\n{written.text}".encode()
-            object_cache.store(config.cache_dir / "kernels", _key(body, target), data)
+            object_cache.store(PART, _key(body, target), f"{head}\n{written.text}".encode())
+
+
+def _written(kept: bytes) -> Written | None:
+    """What the content of a file says; None if that makes no sense."""
+    head, _, text = kept.partition(b"\n")
+    try:
+        name, opts, tiles, work = json.loads(head)
+        decoded = text.decode()
+    except (ValueError, TypeError, RecursionError):
+        return None
+    rows = tuning_cache.rows(opts)
+    numbers = type(tiles) is type(work) is int and tiles > 0
+    if rows is None or type(name) is not str or not numbers:
+        return None
+    return Written(name, rows, tiles, decoded, work)
 
 
 def _key(body: str, target: Target) -> str:
@@ -53,7 +67,7 @@ def _key(body: str, target: Target) -> str:
 def _searched() -> str:
     """When opt-ops were last kept."""
     try:
-        return str((config.cache_dir / "plans").stat().st_mtime_ns)
+        return str((config.cache_dir / tuning_cache.PART).stat().st_mtime_ns)
     except OSError:
         return ""
 

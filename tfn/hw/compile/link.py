@@ -33,7 +33,7 @@ def lld(form: str) -> list[str] | None:
         if found:
             return [found]
     if importlib.util.find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", name]
+        return [sys.executable, "-P", "-m", "ziglang", name]  # -P: not one in the working folder
     return None
 
 

@@ -9,16 +9,15 @@ This file owns llvmlite.  Importing that takes 80 to 120 ms, so it happens at fi
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache as once
-from pathlib import Path
 from typing import Any
 
-from tfn.config import config
 from tfn.errors import CompileError
 from tfn.hw.compile import object_cache
 from tfn.hw.compile.object_cache import Counts
@@ -26,13 +25,32 @@ from tfn.lower.target.target import Target
 
 CAREFUL = 2  # codegen level
 MEMORY_LIMIT_BYTES = 64 << 20
+PART = "objects"  # of the cache on disk
 _MESSAGE_LINES = 6
 _SEE = b"see "  # how an entry begins that names another, where the object is
 
-# LLVM below llvmlite is entered by one thread at a time, and by none while the process forks.
 LOCK = threading.RLock()
-os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release, after_in_child=LOCK.release)
+"""LLVM is entered by one thread at a time, and by none while the process forks, or ends: then the
+destructors of LLVM's globals run."""
+END_PATIENCE_SECONDS = 5.0  # an ending process waits so long for what is being compiled
 _BINDING: list[Any] = []
+
+
+def _lock_all() -> None:
+    """Take LOCK, then llvmlite's own, which a dying object enters LLVM with."""
+    LOCK.acquire()
+    for llvm in _BINDING:
+        llvm.ffi.lib._lock.__enter__()
+
+
+def _unlock_all() -> None:
+    for llvm in _BINDING:
+        llvm.ffi.lib._lock.__exit__(None, None, None)
+    LOCK.release()
+
+
+os.register_at_fork(before=_lock_all, after_in_parent=_unlock_all, after_in_child=_unlock_all)
+atexit.register(LOCK.acquire, timeout=END_PATIENCE_SECONDS)
 
 
 def binding() -> Any:
@@ -174,16 +192,16 @@ class LlvmCompiler:
         if data is not None:
             self._kept.move_to_end(key)
             self.counts.from_memory += 1
-        elif config.disk_cache and (data := object_cache.fetch(self._folder, key)) is not None:
+        elif (data := object_cache.fetch(PART, key)) is not None:
             self.counts.from_disk += 1
             self._keep(key, data)
         if data is None or not data.startswith(_SEE):
             return data
-        whole = data[len(_SEE) :].decode()
+        whole = data[len(_SEE) :].decode(errors="replace")
         data = self._kept.get(whole)
         if data is not None:
             self._kept.move_to_end(whole)
-        elif config.disk_cache and (data := object_cache.fetch(self._folder, whole)) is not None:
+        elif (data := object_cache.fetch(PART, whole)) is not None:
             self._keep(whole, data)
         return data
 
@@ -194,13 +212,8 @@ class LlvmCompiler:
             whole = hashlib.sha256("\0".join(keys).encode()).hexdigest()
             entries = {whole: data} | dict.fromkeys(keys, _SEE + whole.encode())
         for key, content in entries.items():
-            if config.disk_cache:
-                object_cache.store(self._folder, key, content)
+            object_cache.store(PART, key, content)
             self._keep(key, content)
-
-    @property
-    def _folder(self) -> Path:
-        return config.cache_dir / "objects"
 
     def _keep(self, key: str, data: bytes) -> None:
         self._kept_bytes += len(data) - len(self._kept.pop(key, b""))

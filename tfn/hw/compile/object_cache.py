@@ -1,22 +1,45 @@
-"""Objects on disk: bytes under a digest of everything that went into them.
+"""Files for later processes: bytes under a digest of everything that went into them.
 
-A file is a checksum followed by what it checks.  Files appear by rename, so that processes may
-share the folder; a file that is cut short or altered is not believed and is written again.
+Objects are run, so whoever may write to the cache may do everything that its user may.  A checksum
+is no proof of where a file comes from; its owner is.  A folder is believed if it belongs to the
+user of this process and nobody else may write to it, and so is a file, which must not be a link.
+Both are looked at after they were opened: where they lie, who may rename what is above them, and
+what lies at their names afterwards makes no difference.
+
+A file is a mark, a checksum of its key and its content, and the content.  Files appear by rename,
+so that processes may share a folder.  One that is cut short, altered or renamed is as good as none:
+what it held is made and written again.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import tempfile
+import re
+import stat
+import time
 import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from tfn.config import config
+
 LIMIT_BYTES = 512 << 20
-_CHECKSUM_BYTES = 32
-_warned: list[Path] = []
+"""How much a part may hold; the files that were not used for longest are removed."""
+UNFINISHED_SECONDS = 3600
+"""After which an unfinished file is one whose process has died."""
+
+_MARK = b"tfn cache 1\n"
+_HEAD_BYTES = len(_MARK) + hashlib.sha256().digest_size
+_KEY = re.compile("[0-9a-f]{64}")
+_FILE = re.compile(_KEY.pattern + "[.]bin")
+_UNFINISHED = re.compile(_KEY.pattern + "[.][0-9a-f]{16}[.]part")
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a pipe is not waited for
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_warned: set[Path] = set()
 
 
 @dataclass
@@ -28,57 +51,184 @@ class Counts:
     from_memory: int = 0
 
 
-def fetch(folder: Path, key: str) -> bytes | None:
-    """What was stored under a key; None if nothing was, or if it is damaged."""
-    path = folder / f"{key}.o"
+def fetch(part: str, key: str) -> bytes | None:
+    """What a part of the cache holds under a key; None if nothing, or nothing to be believed.
+
+    Args:
+        part: the name of a folder within the cache folder.
+        key: a SHA-256 digest in hexadecimal digits.
+    """
+    if not config.disk_cache or not _KEY.fullmatch(key):
+        return None
     try:
-        content = path.read_bytes()
-        os.utime(path)  # `prune` removes what was not used for longest
+        folder = _open(part)
+    except PermissionError as error:
+        _warn(error)
+        return None
+    except OSError:  # there is none yet
+        return None
+    try:
+        content = _read(folder, name := f"{key}.bin")
+        data = content[_HEAD_BYTES:]
+        if content[:_HEAD_BYTES] != _head(key, data):
+            return None
+        with suppress(OSError):  # a folder that cannot be written is read all the same
+            os.utime(name, dir_fd=folder, follow_symlinks=False)  # for `prune`
+        return data
     except OSError:
         return None
-    checksum, data = content[:_CHECKSUM_BYTES], content[_CHECKSUM_BYTES:]
-    return data if hashlib.sha256(data).digest() == checksum else None
+    finally:
+        os.close(folder)
 
 
-def store(folder: Path, key: str, data: bytes) -> None:
-    """Keep bytes under a key; a folder that cannot be written gives one warning, no error."""
+def store(part: str, key: str, data: bytes) -> bool:
+    """Keep bytes under a key, if that can be done; the first failure gives a warning.
+
+    Returns:
+        Whether they are kept.
+    """
+    if not config.disk_cache:
+        return False
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=folder, suffix=".part")
+        folder = _open(part, make=True)
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(data).digest() + data)
-            os.replace(name, folder / f"{key}.o")
-        except OSError:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
+            _write(folder, key, _head(key, data) + data)
+        finally:
+            os.close(folder)
+        if key.startswith("00"):  # one store in 256 pays for looking through the folder
+            prune(part)
     except OSError as error:
-        if folder not in _warned:
-            _warned.append(folder)
-            warnings.warn(
-                f"compiled code is not kept on disk: {error}; set TFN_CACHE_DIR to a folder that "
-                "can be written, or TFN_DISK_CACHE=0",
-                RuntimeWarning,
-                stacklevel=2,
-            )
-        return
-    if key.startswith("00"):  # one store in 256 pays for looking through the folder
-        prune(folder)
+        _warn(error)
+        return False
+    return True
 
 
-def prune(folder: Path, limit_bytes: int = LIMIT_BYTES) -> None:
-    """Remove the files that were not used for longest until the rest fits the limit."""
-    found = []
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            with contextlib.suppress(OSError):  # another process may prune too
-                status = entry.stat()
-                found.append((status.st_mtime, status.st_size, entry.path))
-    total = sum(size for _, size, _ in found)
-    for _, size, path in sorted(found):
-        if total <= limit_bytes:
-            return
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-        total -= size
+def prune(part: str, limit_bytes: int = LIMIT_BYTES) -> None:
+    """Remove the files that were not used for longest until the rest fits the limit.
+
+    Files that are not ours, by their names or by how they begin, stay.
+
+    Raises:
+        OSError: if the folder is not the user's own, or cannot be read.
+    """
+    folder = _open(part)
+    try:
+        found, total, late = [], 0, time.time() - UNFINISHED_SECONDS
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(OSError):  # another process may prune too
+                    name, status = entry.name, entry.stat(follow_symlinks=False)
+                    if _own(status) and _FILE.fullmatch(name):
+                        found.append((status.st_mtime, status.st_size, name))
+                        total += status.st_size
+                    elif _UNFINISHED.fullmatch(name) and status.st_mtime < late:
+                        _remove(folder, name)
+        for _, size, name in sorted(found):
+            if total <= limit_bytes:
+                return
+            total -= size
+            with suppress(OSError):
+                _remove(folder, name)
+    finally:
+        os.close(folder)
+
+
+def _head(key: str, data: bytes) -> bytes:
+    """How a file begins.  The key is checked, too: it says that the content is the right one."""
+    checksum = hashlib.sha256(key.encode())
+    checksum.update(data)
+    return _MARK + checksum.digest()
+
+
+def _open(part: str, make: bool = False) -> int:
+    """A descriptor of a part of the cache.
+
+    Raises:
+        PermissionError: if it is not the user's own.
+        OSError: if there is no such folder, or it cannot be made.
+    """
+    root = config.cache_dir
+    try:
+        above = _checked(os.open(root, _FOLDER), root)
+        try:
+            return _checked(os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=above), root / part)
+        finally:
+            os.close(above)
+    except FileNotFoundError:
+        if not make:
+            raise
+    for folder in (*reversed(root.parents), root, root / part):
+        if not folder.is_dir():
+            with suppress(FileExistsError):  # another process was faster
+                os.mkdir(folder, 0o700)
+    return _open(part)
+
+
+def _checked(folder: int, path: Path) -> int:
+    """The descriptor of a folder that only the user may write to."""
+    try:
+        status = os.fstat(folder)
+        mode = stat.S_IMODE(status.st_mode)
+        if status.st_uid != os.geteuid():
+            raise PermissionError(f"{path} belongs to another user")
+        if mode & _OTHERS_WRITE:
+            raise PermissionError(f"others may write to {path}, whose mode is {mode:03o}")
+    except OSError:
+        os.close(folder)
+        raise
+    return folder
+
+
+def _own(status: os.stat_result) -> bool:
+    """Whether a file is one that only the user can have written."""
+    return (
+        stat.S_ISREG(status.st_mode)
+        and status.st_uid == os.geteuid()
+        and not status.st_mode & _OTHERS_WRITE
+    )
+
+
+def _read(folder: int, name: str, size_bytes: int | None = None) -> bytes:
+    """The content of a file, or how it begins; nothing if it is not to be believed."""
+    file = os.open(name, _READ, dir_fd=folder)
+    try:
+        status = os.fstat(file)
+        size_bytes = status.st_size if size_bytes is None else size_bytes
+        return os.read(file, size_bytes) if _own(status) and size_bytes <= LIMIT_BYTES else b""
+    finally:
+        os.close(file)
+
+
+def _write(folder: int, key: str, content: bytes) -> None:
+    unfinished = f"{key}.{os.urandom(8).hex()}.part"
+    file = os.open(unfinished, _CREATE, 0o600, dir_fd=folder)
+    try:
+        try:
+            rest = memoryview(content)
+            while rest:
+                rest = rest[os.write(file, rest) :]
+        finally:
+            os.close(file)
+        os.replace(unfinished, f"{key}.bin", src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(unfinished, dir_fd=folder)
+        raise
+
+
+def _remove(folder: int, name: str) -> None:
+    """Remove a file that begins like ours."""
+    if _read(folder, name, len(_MARK)) == _MARK:
+        os.unlink(name, dir_fd=folder)
+
+
+def _warn(error: OSError) -> None:
+    """Say once why nothing is kept."""
+    if config.cache_dir not in _warned:
+        _warned.add(config.cache_dir)
+        warnings.warn(
+            f"compiled code is not kept on disk: {error}; set TFN_CACHE_DIR to a folder that is "
+            "yours alone (chmod 700), or TFN_DISK_CACHE=0",
+            RuntimeWarning,
+            stacklevel=2,
+        )

@@ -21,7 +21,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import optree
 
 from tfn._support.frozen import frozen
 from tfn.config import config, watch
@@ -39,7 +38,7 @@ from tfn.hw.memory import (
     size_class,
 )
 from tfn.trace.op import Shape
-from tfn.tree import FIELDS
+from tfn.tree import FIELDS, is_namedtuple
 
 Door = Callable[..., Any]
 """A builtin; it answers NotImplemented, and has done nothing, if its arguments do not fit."""
@@ -236,7 +235,7 @@ def encode(tree: Any, words: list[int], depth: int = 0) -> bool:
     elif kind is list:
         words += native.LIST, len(tree)
         children = [((), child) for child in tree]
-    elif kind is tuple or optree.is_namedtuple_instance(tree):
+    elif kind is tuple or is_namedtuple(kind):
         words += native.TUPLE, id(kind), len(tree)
         children = [((), child) for child in tree]
     elif kind is dict and all(type(key) is str for key in tree):

@@ -21,6 +21,7 @@ import numpy as np
 
 from tfn.dtypes import DType
 from tfn.errors import CompileError
+from tfn.hw.compile.child import command
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.loader import Loader
 from tfn.hw.cpu.target import host
@@ -71,7 +72,7 @@ class Trials:
         }
         if self._child is None:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", __name__],
+                command(__name__),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -132,7 +133,3 @@ def main() -> None:
     for line in sys.stdin:
         sys.stdout.write(json.dumps(timed(json.loads(line))) + "\n")
         sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()

@@ -12,9 +12,9 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache as once
-from functools import cached_property
 from typing import Any
 
+from tfn._support.sections import cached_property
 from tfn.errors import CompileError
 from tfn.hw.compile.llvm import LOCK, binding
 from tfn.hw.cpu import compiler_rt
@@ -66,10 +66,10 @@ class Loader:
             CompileError: if a symbol is missing.
         """
         needs = dict(imports or {})
-        for symbol in compiler_rt.NAMES:
-            if symbol.encode() in data and symbol not in names:
-                needs[symbol] = self.support
         with LOCK:
+            for symbol in compiler_rt.NAMES:
+                if symbol.encode() in data and symbol not in names:
+                    needs[symbol] = self.support
             builder = binding().JITLibraryBuilder().add_object_img(data).add_current_process()
             for symbol, code in needs.items():
                 builder.import_symbol(symbol, code.addresses[symbol])

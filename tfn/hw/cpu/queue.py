@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
+from tfn._support.sections import cached_property
 from tfn.hw.buffer import ALIGNMENT, Buffer
+from tfn.hw.compile.llvm import LOCK
 from tfn.hw.cpu import denormals, runtime
 from tfn.hw.cpu.callbacks import HostEntry
 from tfn.hw.cpu.dispatch import Dispatch, Door, Given, Made
@@ -135,7 +135,6 @@ class CpuQueue:
         self, loader: Loader, memory: HostMemory, dispatch: Dispatch | None = None
     ) -> None:
         self.loader, self.memory, self.dispatch = loader, memory, dispatch
-        self._lock = threading.Lock()
 
     @cached_property
     def runtime(self) -> Code:
@@ -158,7 +157,7 @@ class CpuQueue:
         """
         kernels = self.loader.load_once({k.name: objects[k.name] for k in program.kernels})
         code = self.loader.load(objects[program.name], (program.name,), kernels)
-        with self._lock:
+        with LOCK:  # not a lock of its own, which a fork would have to know
             native = self.runtime
             pool = self.threads.pool if program.parallel else None
         return CpuExecutable(program, code, native, pool, self.memory, self.dispatch)
