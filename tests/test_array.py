@@ -261,7 +261,7 @@ def test_memory_is_shared_if_asked_for_or_refused(make):
     for refused in (aligned(100)[1:], aligned(100)[::2]):
         with pytest.raises(ArgumentError, match="cannot be shared, which copy=False asks for"):
             make(refused, copy=False)
-    with pytest.raises(ArgumentError, match="cannot be shared|needs a copy"):
+    with pytest.raises(ArgumentError, match=r"cannot be shared|needs a copy"):
         tnp.asarray(np.zeros(64, ">f4"), copy=False)
     x = tnp.ones(3)
     assert make(x, copy=False) is x and tnp.from_dlpack(x) is x
@@ -272,7 +272,7 @@ def test_exchange_by_dlpack():
     x = tnp.arange(6).reshape(2, 3)
     shared = np.from_dlpack(x)
     close(shared, np.asarray(x))
-    with pytest.raises(ValueError, match="read-only|cannot set WRITEABLE"):
+    with pytest.raises(ValueError, match=r"read-only|cannot set WRITEABLE"):
         shared.flags.writeable = True
     assert x.__dlpack_device__() == (1, 0) and x.__array_namespace__() is tnp
     with pytest.raises(ArgumentError, match="a library that speaks DLPack"):

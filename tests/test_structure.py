@@ -45,7 +45,7 @@ LOWER = (
 """The rooms of `lower`: each may import those before it."""
 # fmt: on
 
-OWNED = {"z3", "llvmlite", "ray", "mpi4py", "safetensors", "matplotlib", "scipy"}
+OWNED = {"z3", "llvmlite", "ray", "mpi4py", "matplotlib", "scipy"}
 """Heavy optional packages: the one file that owns one may import it inside a function."""
 
 BASES = {"Protocol", "Enum", "IntEnum", "Exception", "NamedTuple", "TypedDict", "Generic"}

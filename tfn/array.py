@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, Self
 
 import numpy as np
 
@@ -94,7 +94,8 @@ class Array:
     trace: bind.Trace | None
     known: bool  # whether a traced value can be computed now
 
-    def __new__(cls, *args: Any, **options: Any) -> NoReturn:
+    def __new__(cls, *args: Any, **options: Any) -> Self:
+        """Raises an error: arrays are made by the functions of `tfn.numpy`."""
         raise ArgumentError(
             "Array is a class to ask for, not a function that makes arrays",
             hint="tfn.numpy.array(values) makes one",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from tfn.dtypes import BOOL, FLOAT32
 from tfn.errors import ExportError
-from tfn.exporting.codec import decode, encode
+from tfn.exporting.codec import DEEPEST, LARGEST_BITS, decode, encode
 from tfn.trace.op import Op
 
 PLAIN = st.recursive(
@@ -42,5 +43,42 @@ def test_any_bytes_are_one_value_or_refused(data: bytes) -> None:
 def test_values_of_other_classes() -> None:
     with pytest.raises(ExportError, match="a set cannot"):
         encode({1})
-    with pytest.raises(ExportError, match="without end"):
-        decode(b"(\x01" * 1000)
+    with pytest.raises(ExportError, match="half of a surrogate"):
+        encode("\ud800")
+
+
+DEEP: Any = ()
+for _ in range(DEEPEST - 1):
+    DEEP = (DEEP,)
+
+
+def test_what_is_written_can_be_read() -> None:
+    """The limits of reading are those of writing."""
+    most = 2 ** (LARGEST_BITS - 1) - 1
+    for value in (most, -most, DEEP):
+        assert decode(encode(value)) == value
+    for value in (2**LARGEST_BITS, -(2**LARGEST_BITS)):
+        with pytest.raises(ExportError, match="too large"):
+            encode(value)
+    with pytest.raises(ExportError, match="nested too deeply"):
+        encode((DEEP,))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"(\x01" * 500_000,
+        b"i" + b"\xff" * 300_000 + b"\x01",
+        b"i" + b"\x80" * 300_000 + b"\x01",
+        b"(" + b"\xff" * 9 + b"\x01",
+        b"s" + b"\xff" * 9 + b"\x01",
+        b"b" + b"\xff" * 300_000,
+        b"(\xc0\x84\x3d" + b"0" * 10,
+    ],
+    ids=lambda data: repr(data[:5]),
+)
+def test_bytes_that_ask_for_too_much_are_refused_at_once(data: bytes) -> None:
+    start = time.process_time()
+    with pytest.raises(ExportError, match="damaged"):
+        decode(data)
+    assert time.process_time() - start < 0.5

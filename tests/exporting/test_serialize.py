@@ -207,3 +207,48 @@ def test_unknown_operations_are_named() -> None:
         deserialize(sealed(opened(DATA).replace(b"tanh", b"tonh")))
     with pytest.raises(ExportError, match="record 'Daram'"):
         deserialize(sealed(opened(DATA).replace(b"Param", b"Daram")))
+
+
+def test_every_changed_byte_under_a_right_digest_is_refused_or_a_function() -> None:
+    """A digest is no signature: anybody can write one."""
+    payload = opened(DATA)
+    accepted = 0
+    for at in range(len(payload)):
+        for mask in (1, 2, 0x80, 0xFF):
+            changed = payload[:at] + bytes([payload[at] ^ mask]) + payload[at + 1 :]
+            try:
+                found = deserialize(sealed(changed))
+            except ExportError:
+                continue
+            accepted += 1
+            assert found.serialize() == sealed(changed)
+    assert accepted < len(payload) / 4
+
+
+def test_every_payload_that_is_cut_short_is_refused() -> None:
+    payload = opened(DATA)
+    for length in range(len(payload)):
+        with pytest.raises(ExportError):
+            deserialize(sealed(payload[:length]))
+
+
+def test_what_could_not_be_read_again_is_not_written() -> None:
+    def deep(x: Any) -> Any:
+        for _ in range(60):
+            x = [x]
+        return x
+
+    with pytest.raises(ExportError, match="nested too deeply"):
+        serialize(deep, X)
+    with pytest.raises(ExportError, match="cannot be serialized"):
+        serialize(lambda d: d[2**80], {2**80: X})
+
+
+def test_captured_truths_are_false_or_true() -> None:
+    mask = tnp.asarray([[True], [False], [True], [True]])
+    data = serialize(lambda x: tnp.where(mask, x, 0), X)
+    found, inputs, ((shape, dtype, raw), *arrays), *rest = decode(opened(data))
+    assert dtype == BOOL
+    wrong = (shape, dtype, b"\x02" + raw[1:])
+    with pytest.raises(ExportError, match="its arrays"):
+        deserialize(sealed(encode((found, inputs, (wrong, *arrays), *rest))))

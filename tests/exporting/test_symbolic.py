@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,12 @@ import tfn
 import tfn.numpy as tnp
 from tests.exporting.building import same_bits
 from tfn import nn, random
-from tfn.errors import ExportError, ShapeError
+from tfn.errors import ArgumentError, ExportError, ShapeError, TfnError
+from tfn.exporting.codec import decode, encode
+from tfn.exporting.container import opened, sealed
 from tfn.exporting.generalize import witnesses
-from tfn.exporting.symbolic import Symbolic
-from tfn.exporting.symbolic_dims import Scope
+from tfn.exporting.symbolic import Symbolic, mapped
+from tfn.exporting.symbolic_dims import Polynomial, Ratio, Scope
 from tfn.tree import leaves
 
 RANDOM = np.random.default_rng(0)
@@ -236,3 +239,62 @@ def test_how_it_prints() -> None:
 def test_files_take_no_symbols(tmp_path: Any) -> None:
     with pytest.raises(ExportError, match="is no number yet"):
         tfn.export(lambda x: x * 2, spec("b, 3"), path=tmp_path / "f.c")
+
+
+def test_sizes_by_name() -> None:
+    found = back(lambda x: x.sum(), spec("b, 2", "b >= 2"))
+    assert found.at(b=3).in_avals[0].shape == (3, 2)
+    wrong: list[dict[str, Any]] = [{}, {"c": 2}, {"b": 2, "c": 2}, {"b": "x"}, {"b": 2.0}]
+    for numbers in wrong:
+        with pytest.raises(ArgumentError, match="of the sizes b"):
+            found.at(**numbers)
+    with pytest.raises(ShapeError, match="b >= 2"):
+        found.at(b=1)
+
+
+def test_halves_of_odd_sizes() -> None:
+    found = back(lambda x, y: x.sum() + y.sum(), spec("b * t // 2", "b * t % 2 == 0"), spec("b, t"))
+    found(values(6), values(3, 4))
+    with pytest.raises(ShapeError):
+        found(values(6), values(3, 5))
+
+
+def test_what_is_well_hashed_and_wrong_is_refused_or_called_with_an_error_of_tfn() -> None:
+    data = tfn.export.serialize(network, values(12, 5), spec("b, 4, 3"))
+    good = decode(opened(data))
+    b = good[1][1][1][0]
+    assert isinstance(b, Polynomial)
+    other = Polynomial(((("c",), 1),))
+    sizes: list[Any] = [
+        other,
+        2 * b,
+        b * b - b,
+        b - 3,
+        Polynomial(b.terms, 2),
+        Polynomial(b.terms, 0),
+        0,
+        -1,
+        3,
+        Polynomial(((("b",), 10**6),)),
+        Ratio(b, 1),
+        None,
+    ]
+    refused = called = 0
+    for size in sizes:
+        for i in range(len(good[0])):
+            rows = [mapped(row, lambda p: p) for row in good[0]]
+            rows[i] = (*rows[i][:2], mapped(rows[i][2], lambda p, size=size: size))
+            if tuple(rows) == good[0]:
+                continue
+            try:
+                found = tfn.export.deserialize(sealed(encode((tuple(rows), *good[1:]))))
+            except ExportError:
+                refused += 1
+                continue
+            called += 1
+            with contextlib.suppress(TfnError):
+                found(values(12, 5), values(4, 4, 3))
+    assert refused > 20 and called > 20
+    for constraints in (("b >",), ("c > 1",), ("b in 3",), (3,), "b > 1", ("b > " + "9" * 9999,)):
+        with pytest.raises(ExportError):
+            tfn.export.deserialize(sealed(encode((*good[:5], constraints))))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfn.errors import ArgumentError, ExportError
+from tfn.errors import ArgumentError, ExportError, ShapeError
 from tfn.exporting.codec import decode, encode
 from tfn.exporting.symbolic_dims import (
     Constraint,
@@ -86,10 +86,49 @@ def test_what_is_no_size(text: str) -> None:
         symbolic_shape(text)
 
 
-@pytest.mark.parametrize("text", ["b", "b +", "b < 'c'", "f(b) > 1", "b % t == 0", "b in (1, 2)"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "b",
+        "b +",
+        "b < 'c'",
+        "f(b) > 1",
+        "b % t == 0",
+        "b in (1, 2)",
+        "b is 3",
+        "b in t",
+        "b < t is 3",
+    ],
+)
 def test_what_is_no_constraint(text: str) -> None:
     with pytest.raises(ArgumentError):
         symbolic_shape("b, t", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 300 + "b" + ")" * 300,
+        "b" + "+b" * 100_000,
+        "b\0",
+        "9" * 5000,
+        "b + (",
+        "-" * 999 + "b",
+    ],
+    ids=len,
+)
+def test_texts_that_no_parser_likes(text: str) -> None:
+    with pytest.raises(ArgumentError):
+        symbolic_shape(text)
+    with pytest.raises(ArgumentError):
+        symbolic_shape("b", f"{text} > 1")
+
+
+def test_a_size_that_is_no_integer() -> None:
+    (half,) = symbolic_shape("b // 2")
+    assert half.at({"b": 6}) == 3
+    with pytest.raises(ShapeError, match=r"b // 2 is no integer[^$]*b = 5"):
+        half.at({"b": 5})
 
 
 def test_names_that_nobody_has() -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -52,6 +53,54 @@ def test_none_is_written_out_of_order(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="keep=0"):
         Checkpoints(tmp_path, keep=0).save(8, FIRST)
     assert checkpoints.steps() == [7]
+
+
+@pytest.mark.parametrize("step", [-1, 1.5, 2.0, True, "3", None])
+def test_a_step_that_would_not_be_found_again(step: Any, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="counted from 0"):
+        Checkpoints(tmp_path / "new").save(step, FIRST)
+    with pytest.raises(ArgumentError, match="kept"):
+        Checkpoints(tmp_path / "new", keep=step if step is not None else 0.5).save(3, FIRST)
+    assert os.listdir(tmp_path) == []
+
+
+def test_steps_of_other_kinds_of_integers(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    for step in (0, np.int32(1), jnp.asarray(2), 10**9, 10**12):
+        checkpoints.save(step, FIRST)  # type: ignore[arg-type]
+        assert checkpoints.resume(FIRST)[0] == int(step)
+
+
+def test_files_of_other_names_are_no_checkpoints(tmp_path: Path) -> None:
+    for name in (
+        "step-1.safetensors",
+        "step-٣٣٣٣٣٣٣٣٣.safetensors",
+        "step-0000000001.safetensors",
+        "step--00000001.safetensors",
+    ):
+        (tmp_path / name).write_bytes(b"")
+    assert Checkpoints(tmp_path).steps() == []
+
+
+def test_a_renamed_one_is_refused(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(3, FIRST)
+    checkpoints.path(3).rename(checkpoints.path(4))
+    with pytest.raises(StateError, match=r"another step[^$]*step 3"):
+        checkpoints.resume(FIRST)
+
+
+def test_every_changed_bit_is_found(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path)
+    checkpoints.save(4, {"w": jnp.zeros(3)})
+    path = checkpoints.path(4)
+    raw = path.read_bytes()
+    with open(path, "r+b", buffering=0) as file:
+        for at in range(len(raw)):
+            os.pwrite(file.fileno(), bytes([raw[at] ^ 1 << at % 8]), at)
+            with pytest.raises(StateError):
+                checkpoints.resume({"w": jnp.zeros(3)})
+            os.pwrite(file.fileno(), raw[at : at + 1], at)
 
 
 def test_a_damaged_one_is_refused_with_advice(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from tfn.trace.argument import Custom, Linear, Param
 from tfn.trace.build import choose, repeat_while, scan
 from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
-from tfn.trace.regions import results
+from tfn.trace.regions import result, results
 from tfn.trace.type_checks import show
 from tfn.trace.uop import UOp
 
@@ -25,6 +25,7 @@ def test_results_of_loops_have_types():
     assert [show(u) for u in (last, same, stack)] == ["f32[]", "i32[5,3]", "f32[5,2]"]
     assert results(last.src[0]) == (((), FLOAT32), ((5, 3), INT32), ((5, 2), FLOAT32))
     assert results(p((2,))) == (((2,), FLOAT32),)
+    assert [result(last.src[0], i) for i in range(3)] == [*results(last.src[0])]
 
 
 def _params(*types):

@@ -18,7 +18,6 @@ import numpy as np
 from tfn.array import Array, ArrayLike
 from tfn.array import Axes as Axes
 from tfn.config import config
-from tfn.constructors import concrete, weaken
 from tfn.dtypes import (
     BOOL,
     COMPLEXES,
@@ -33,6 +32,7 @@ from tfn.dtypes import (
     number,
     promote,
 )
+from tfn.eager.arrays import concrete, weaken
 from tfn.errors import ArgumentError, AxisError, DTypeError, ShapeError
 from tfn.trace import bind
 from tfn.trace.argument import Param

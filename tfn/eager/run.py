@@ -19,9 +19,9 @@ import numpy as np
 from tfn import dtypes, lower
 from tfn.array import Array
 from tfn.config import config
-from tfn.constructors import concrete, traced
-from tfn.constructors import weaken as weaken
 from tfn.eager import nans
+from tfn.eager.arrays import concrete, traced
+from tfn.eager.arrays import weaken as weaken
 from tfn.errors import ArgumentError, DeviceError, place_of
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.kernel_cache import KernelCache

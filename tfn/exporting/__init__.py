@@ -12,6 +12,7 @@ In reading order:
     symbolic_dims: sizes that are not known yet, and what constraints say of them.
     codec: plain values as canonical bytes.
     container: a head by which bytes are known to be whole, and functions as rows.
+    wellformed: rows that others may have written, checked before anything is made of them.
     portable: a closed function with its signature, for other processes and machines.
     generalize: traces at several sizes, as one whose integers are polynomials.
     symbolic: one function for many sizes.

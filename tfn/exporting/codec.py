@@ -72,6 +72,9 @@ RECORDS: dict[str, type[Any]] = {
 }
 """The classes of records that bytes may hold."""
 DEEPEST = 100
+"""Containers in containers."""
+LARGEST_BITS = 256
+"""Of an integer: constants have 128, and Python takes quadratic time for those without end."""
 _DTYPES = {short: dtype for dtype, short in SHORT.items()}
 _OPS = {op.value: op for op in Op}
 _KINDS = {kind.value: kind for kind in FftType}
@@ -81,23 +84,27 @@ def encode(value: Any) -> bytes:
     """The bytes of a value.
 
     Raises:
-        ExportError: if it is of no class that bytes can hold.
+        ExportError: if it is of no class that bytes can hold, too large or too deep.
 
     Example:
         >>> encode((1, -1, "b", None))
         b'(\\x04i\\x02i\\x01s\\x01b0'
     """
     out = bytearray()
-    _write(out, value)
+    _write(out, value, 0)
     return bytes(out)
 
 
-def _write(out: bytearray, value: Any) -> None:
+def _write(out: bytearray, value: Any, depth: int) -> None:
     if value is None:
         out += b"0"
     elif isinstance(value, bool):
         out += b"T" if value else b"F"
     elif isinstance(value, int):
+        if value.bit_length() >= LARGEST_BITS:
+            raise ExportError(
+                "an integer is too large to be serialized", got=f"{value.bit_length()} bits"
+            )
         out += b"i"
         _number(out, 2 * value if value >= 0 else -2 * value - 1)
     elif isinstance(value, str):
@@ -107,11 +114,16 @@ def _write(out: bytearray, value: Any) -> None:
         _number(out, len(value))
         out += value
     elif isinstance(value, tuple):
+        if depth == DEEPEST:
+            raise ExportError(
+                "values are nested too deeply to be serialized",
+                got=f"more than {DEEPEST} containers in each other",
+            )
         out += b"("
         _number(out, len(value))
         for item in value:
-            _write(out, item)
-    elif isinstance(value, np.dtype):
+            _write(out, item, depth + 1)
+    elif isinstance(value, np.dtype) and value in SHORT:
         _named(out, b"d", SHORT[value])
     elif isinstance(value, Op):
         _named(out, b"o", value.value)
@@ -119,7 +131,7 @@ def _write(out: bytearray, value: Any) -> None:
         _named(out, b"e", value.value)
     elif RECORDS.get(type(value).__name__) is type(value):
         _named(out, b"r", type(value).__name__)
-        _write(out, _values(value))
+        _write(out, _values(value), depth)
     else:
         raise ExportError(f"a {type(value).__name__} cannot be serialized", got=repr(value))
 
@@ -131,7 +143,12 @@ def _values(record: Any) -> tuple[Any, ...]:
 
 
 def _named(out: bytearray, letter: bytes, name: str) -> None:
-    data = name.encode()
+    try:
+        data = name.encode()
+    except UnicodeEncodeError:
+        raise ExportError(
+            "text with half of a surrogate pair cannot be serialized", got=repr(name)
+        ) from None
     out += letter
     _number(out, len(data))
     out += data
@@ -192,6 +209,8 @@ class _Reader:
             (byte,) = self.take(1)
             found |= (byte & 0x7F) << shift
             shift += 7
+            if shift > LARGEST_BITS + 7 or found >> LARGEST_BITS:
+                raise _damaged(f"a number without end at byte {self.at - 1}")
             if byte < 0x80:
                 if byte == 0 and shift > 7:
                     raise _damaged(f"a number that is too long at byte {self.at - 1}")
@@ -214,7 +233,10 @@ class _Reader:
         self.depth += 1
         if self.depth > DEEPEST:
             raise _damaged("tuples in tuples without end")
-        found = tuple([self.value() for _ in range(self.number())])
+        count = self.number()
+        if count > len(self.data) - self.at:  # each has a letter at least
+            raise _damaged(f"a tuple of {count} at byte {self.at}")
+        found = tuple([self.value() for _ in range(count)])
         self.depth -= 1
         return found
 

@@ -12,12 +12,13 @@ import hashlib
 import struct
 from typing import Any
 
-from tfn.errors import ExportError
+from tfn.errors import ArgumentError, ExportError
+from tfn.exporting import wellformed
+from tfn.exporting.codec import encode
 from tfn.trace.inline import plain
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
-from tfn.trace.spec import JAXPR_OPS
-from tfn.trace.uop import Rows, rows
+from tfn.trace.uop import rows
 
 MAGIC = b"tfn-prog"
 VERSION = 1
@@ -39,8 +40,15 @@ def opened(data: bytes) -> bytes:
     """The payload of bytes that are whole, unaltered, and of this version.
 
     Raises:
-        ExportError: if they are not.
+        ArgumentError: if they are no bytes.
+        ExportError: if they are not whole.
     """
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise ArgumentError(
+            "a serialized function is bytes",
+            got=type(data).__name__,
+            hint="read the file in mode 'rb'",
+        )
     data = bytes(data)
     start = _HEAD.size + _DIGEST_BYTES
     if data[: len(MAGIC)] != MAGIC[: len(data)] or not data:
@@ -92,8 +100,21 @@ def written(jaxpr: Jaxpr) -> tuple[Any, ...]:
             raise ExportError(
                 f"a function that {what} cannot be serialized", got=_called(op, arg), hint=hint
             )
-        assert op in _ALLOWED, op
     return tuple(found)
+
+
+def read_again(*record: Any) -> bytes:
+    """The bytes of a record that `deserialize` will take for a function.
+
+    Raises:
+        ExportError: naming what bytes cannot hold.
+    """
+    found, *rest = record
+    try:
+        wellformed.rows(found, wellformed.signature(*rest))
+    except ExportError as error:
+        raise ExportError("the function cannot be serialized", got=error.got) from None
+    return sealed(encode(record))
 
 
 _REFUSED = {
@@ -103,7 +124,6 @@ _REFUSED = {
     ),
     Op.KERNEL: ("runs a kernel written by hand", "write it with tfn.numpy or tfn.lax"),
 }
-_ALLOWED = JAXPR_OPS - _REFUSED.keys() - {Op.CUSTOM}
 
 
 def _called(op: Op, arg: Any) -> str:
@@ -112,17 +132,3 @@ def _called(op: Op, arg: Any) -> str:
         return f"the kernel {arg.name}"
     run = getattr(arg.run, "function", arg.run)
     return f"a call of {getattr(run, '__qualname__', run)}"
-
-
-def checked(found: Any) -> Rows:
-    """Rows of a closed function, as far as they can be checked before anything is built.
-
-    Raises:
-        ExportError: if a row is no operation of a closed function, or reads a later one.
-    """
-    for i, (op, src, _) in enumerate(found):
-        if op not in _ALLOWED or not all(0 <= s < i for s in src):
-            raise ExportError("serialized bytes are not a function", got=f"row {i}: {op}")
-    if not found or found[-1][0] is not Op.FUNCTION:
-        raise ExportError("serialized bytes are not a function", got="the last row is none")
-    return list(found)

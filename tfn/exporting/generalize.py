@@ -24,11 +24,11 @@ from tfn.errors import ExportError
 from tfn.exporting.container import written
 from tfn.exporting.portable import Input, Portable, stored
 from tfn.exporting.symbolic_dims import Monomial, Numbers, Polynomial, Ratio, Scope
+from tfn.exporting.wellformed import SYMBOL_LIMIT
 from tfn.trace import source_lines
 from tfn.trace.argument import Const
 from tfn.trace.uop import Rows, from_rows
 
-MOST_SYMBOLS = 3
 _LARGE = (10_007, 1_018, 211)
 """Odd and even, so that who treats them differently is found out."""
 _NUMERATORS = tuple(sign * n for n in range(1, 9) for sign in (1, -1))
@@ -54,9 +54,9 @@ def witnesses(scope: Scope, taken: frozenset[int] = frozenset()) -> list[Numbers
         ExportError: if there are too many symbols, or the constraints leave too few sizes.
     """
     symbols = scope.symbols
-    if len(symbols) > MOST_SYMBOLS:
+    if len(symbols) > SYMBOL_LIMIT:
         raise ExportError(
-            f"a function may have {MOST_SYMBOLS} symbols at most", got=", ".join(symbols)
+            f"a function may have {SYMBOL_LIMIT} symbols at most", got=", ".join(symbols)
         )
     wanted = len(basis(symbols, 2)) + 2
     draw = random.Random(len(symbols))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -19,9 +19,9 @@ from tfn import tree
 from tfn._support.frozen import frozen
 from tfn.dtypes import DType
 from tfn.errors import ArgumentError, DTypeError, ExportError, ShapeError
-from tfn.exporting.codec import encode
-from tfn.exporting.container import sealed, written
+from tfn.exporting.container import read_again, written
 from tfn.trace import bind
+from tfn.trace.argument import Param
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Shape
 from tfn.transforms.arguments import as_value, name_of, show
@@ -117,8 +117,8 @@ class Portable:
             ExportError: naming what bytes cannot hold.
         """
         inputs = tuple((i.path, i.shape, i.dtype, i.weak) for i in self.inputs)
-        record = written(self.jaxpr), inputs, stored(self.captured), self.outputs, self.weak
-        return sealed(encode((*record, ())))
+        arrays = stored(self.captured)
+        return read_again(written(self.jaxpr), inputs, arrays, self.outputs, self.weak, ())
 
     def check(self) -> None:
         """Refuse a signature that is not that of the function.
@@ -126,18 +126,47 @@ class Portable:
         Raises:
             ExportError: if it is not.
         """
-        takes = [(i.shape, i.dtype) for i in self.inputs]
-        takes += [(x.shape, x.dtype) for x in self.captured]
-        wanted = [(p.shape, p.dtype) for p in self.jaxpr.params]
-        count = len(self.jaxpr.outputs)
-        numbered = [p.index for p in self.jaxpr.params] == list(range(len(wanted)))
-        given = sorted(_numbers(self.outputs))
-        if takes != wanted or not numbered or given != [*range(count)] or len(self.weak) != count:
-            raise ExportError("a serialized function is not what its signature says")
+        agree(self, self.jaxpr.params, len(self.jaxpr.outputs))
 
     def __repr__(self) -> str:
         takes, gives = (", ".join(map(show, avals)) for avals in (self.in_avals, self.out_avals))
         return f"<a function of ({takes}) -> ({gives})>"
+
+
+class Signature(Protocol):
+    """What a function takes and gives; see `Portable`."""
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        """The arrays that it is called with."""
+
+    @property
+    def captured(self) -> tuple[Any, ...]:
+        """The arrays that belong to it."""
+
+    @property
+    def outputs(self) -> Outline:
+        """How results are nested."""
+
+    @property
+    def weak(self) -> tuple[bool, ...]:
+        """Which results are weak."""
+
+
+def agree(signature: Signature, params: Sequence[Param], results: int) -> None:
+    """Refuse a signature that is not that of a function of so many results.
+
+    Raises:
+        ExportError: if it is not.
+    """
+    takes = [(i.shape, i.dtype) for i in signature.inputs]
+    takes += [(x.shape, x.dtype) for x in signature.captured]
+    wanted = [(p.shape, p.dtype) for p in params]
+    numbered = [p.index for p in params] == list(range(len(wanted)))
+    every = list(range(results))
+    given = sorted(_numbers(signature.outputs))
+    if takes != wanted or not numbered or given != every or len(signature.weak) != results:
+        raise ExportError("a serialized function is not what its signature says")
 
 
 def portable(function: Callable[..., Any]) -> Callable[..., Portable]:

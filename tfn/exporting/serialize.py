@@ -21,14 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from tfn.errors import ExportError, TfnError
+from tfn.errors import ExportError
+from tfn.exporting import wellformed
 from tfn.exporting.codec import decode
-from tfn.exporting.container import HINT, checked, opened
+from tfn.exporting.container import opened
 from tfn.exporting.portable import Input, Portable
-from tfn.exporting.symbolic import Symbolic, anyhow, symbols_of
+from tfn.exporting.symbolic import Symbolic, anyhow
+from tfn.exporting.wellformed import refused, signature
 from tfn.trace.bind import face
 from tfn.trace.jaxpr import Jaxpr
-from tfn.trace.uop import from_rows
 
 
 def serialize(
@@ -63,19 +64,22 @@ def serialize(
 def deserialize(data: bytes) -> Portable | Symbolic:
     """The function that bytes hold: to be called, jitted, differentiated and batched like any.
 
+    The bytes need not be trusted: nothing in them is run, and all of them is checked.  A function
+    of somebody else's may still compute for as long, and with as much memory, as it likes.
+
     Raises:
-        ExportError: for bytes that are cut short, altered, of another version, or hold what this
-            version does not know; nothing has been built then.
+        ArgumentError: if it is given no bytes.
+        ExportError: for bytes that are cut short, altered, of another version, hold what this
+            version does not know, or are no function whose operations fit together; nothing has
+            been built then.
     """
     payload = decode(opened(data))
     try:
         return _portable(payload)
-    except (TfnError, AssertionError, TypeError, ValueError, LookupError, AttributeError) as error:
-        if isinstance(error, ExportError):
-            raise
-        raise ExportError(
-            "serialized bytes are not a function", got=str(error), hint=HINT
-        ) from error
+    except ExportError:
+        raise
+    except Exception as error:  # of many classes: it was not written by us
+        raise refused(f"{type(error).__name__}: {error}"[:300]) from error
 
 
 def _portable(payload: Any) -> Portable | Symbolic:
@@ -85,13 +89,17 @@ def _portable(payload: Any) -> Portable | Symbolic:
         Exception: of many kinds, if it was not written by us.
     """
     found, takes, arrays, outputs, weak, constraints = payload
+    symbols = signature(takes, arrays, outputs, weak, constraints)
+    rows = wellformed.rows(found, symbols)
     captured = tuple(face().asarray(_read(x)) for x in arrays)
     inputs = tuple(Input(*i) for i in takes)
-    if symbols_of(i.shape for i in inputs):
-        return Symbolic(checked(found), inputs, captured, outputs, weak, constraints)
-    made = Portable(Jaxpr(from_rows(checked(found))), inputs, captured, outputs, weak)
-    made.check()
-    return made
+    if symbols:
+        made = Symbolic(rows, inputs, captured, outputs, weak, constraints)
+        made.check()
+        return made
+    closed = Portable(Jaxpr(wellformed.built(rows)), inputs, captured, outputs, weak)
+    closed.check()
+    return closed
 
 
 def _read(record: tuple[Any, ...]) -> np.ndarray[Any, Any]:

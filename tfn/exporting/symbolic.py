@@ -35,18 +35,18 @@ import numpy as np
 from tfn import tree
 from tfn._support.frozen import frozen
 from tfn.dtypes import SHORT, DType
-from tfn.errors import ExportError, ShapeError, TfnError
-from tfn.exporting.codec import encode
-from tfn.exporting.container import sealed
+from tfn.errors import ArgumentError, ExportError, ShapeError, TfnError
+from tfn.exporting import wellformed
+from tfn.exporting.container import read_again
 from tfn.exporting.generalize import Fit, show, witnesses
-from tfn.exporting.portable import Input, Outline, Portable, arranged, portable, stored
+from tfn.exporting.portable import Input, Outline, Portable, agree, arranged, portable, stored
 from tfn.exporting.symbolic_dims import Numbers, Polynomial, Ratio, Scope, Size, Undecided
+from tfn.exporting.wellformed import Row
 from tfn.trace import source_lines
 from tfn.trace.argument import Const
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
 from tfn.trace.primitives import PRIMITIVES
-from tfn.trace.uop import Rows, from_rows
 from tfn.transforms.arguments import name_of
 from tfn.transforms.arguments import show as typed
 from tfn.transforms.shapes import ShapeDtypeStruct
@@ -63,7 +63,7 @@ class Symbolic:
         constraints: of the symbols, as text.
     """
 
-    rows: Rows
+    rows: Sequence[Row]
     inputs: tuple[Input, ...]
     captured: tuple[Any, ...]
     outputs: Outline
@@ -80,9 +80,17 @@ class Symbolic:
         """The function at one size.
 
         Raises:
+            ArgumentError: if there is not one int for each symbol.
             ShapeError: if a constraint does not allow it.
+            ExportError: if the function does not fit together at this size, which `serialize` does
+                not write.
         """
         scope = self.scope
+        if numbers.keys() != {*scope.symbols} or any(type(n) is not int for n in numbers.values()):
+            raise ArgumentError(
+                f"the function is of the sizes {', '.join(scope.symbols)}",
+                got=show(numbers) or "none",
+            )
         broken = scope.broken(numbers)
         if broken:
             raise ShapeError(
@@ -91,14 +99,33 @@ class Symbolic:
             )
         key = tuple(numbers[s] for s in scope.symbols)
         if key not in self.made:
-            put: Callable[[Any], Any] = lambda x: mapped(x, lambda p: p.at(numbers), numbers)
-            rows = [(op, src, put(arg)) for op, src, arg in self.rows]
-            inputs = tuple(replace(i, shape=put(i.shape)) for i in self.inputs)
-            function = Jaxpr(from_rows(rows))
-            made = Portable(function, inputs, self.captured, self.outputs, self.weak)
-            made.check()
-            self.made[key] = made
+            self.made[key] = self._at(numbers)
         return self.made[key]
+
+    def _at(self, numbers: Numbers) -> Portable:
+        put: Callable[[Any], Any] = lambda x: mapped(x, lambda p: p.at(numbers), numbers)
+        try:
+            rows = wellformed.rows(tuple([(op, src, put(arg)) for op, src, arg in self.rows]))
+            inputs = tuple(replace(i, shape=put(i.shape)) for i in self.inputs)
+            function = Jaxpr(wellformed.built(rows))
+        except (TfnError, ArithmeticError) as error:  # of sizes that nobody has proved
+            raise ExportError(
+                f"the serialized function does not exist at {show(numbers)}",
+                got=getattr(error, "got", "") or str(error),
+            ) from error
+        made = Portable(function, inputs, self.captured, self.outputs, self.weak)
+        made.check()
+        return made
+
+    def check(self) -> None:
+        """Refuse a signature that is not that of the function, and constraints that are none.
+
+        Raises:
+            ExportError, ArgumentError: if it is not, or one is not.
+        """
+        _, outputs, arg = self.rows[-1]
+        agree(self, arg.params, len(outputs))
+        assert self.scope.symbols
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function of arguments of any sizes that the constraints allow.
@@ -155,7 +182,7 @@ class Symbolic:
         """The function as bytes; see `tfn.export.serialize`."""
         inputs = tuple((i.path, i.shape, i.dtype, i.weak) for i in self.inputs)
         record = tuple(self.rows), inputs, stored(self.captured), self.outputs, self.weak
-        return sealed(encode((*record, self.constraints)))
+        return read_again(*record, self.constraints)
 
     def __repr__(self) -> str:
         takes = ", ".join(f"{SHORT[i.dtype]}[{','.join(map(str, i.shape))}]" for i in self.inputs)

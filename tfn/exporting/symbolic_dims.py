@@ -18,13 +18,15 @@ from typing import Any
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import DType
-from tfn.errors import ArgumentError, ExportError
+from tfn.errors import ArgumentError, ExportError, ShapeError
 from tfn.lower.index import solver
 from tfn.trace.uop import const
 
 Monomial = tuple[str, ...]
 """Symbols that are multiplied, sorted; () is 1."""
 Numbers = Mapping[str, int]
+TEXT_LIMIT = 1000
+"""Characters of sizes and constraints: the parser of Python ends on deeply nested ones."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -77,9 +79,15 @@ class Polynomial:
         return sum(k for _, k in self.terms)
 
     def at(self, numbers: Numbers) -> int:
-        """Its value where the symbols are these numbers."""
+        """Its value where the symbols are these numbers.
+
+        Raises:
+            ShapeError: if it is no integer there.
+        """
         found = sum(k * prod(numbers[s] for s in m) for m, k in self.terms)
-        assert found % self.divisor == 0, (self, numbers)
+        if found % self.divisor:
+            where = ", ".join(f"{s} = {numbers[s]}" for s in sorted(self.symbols))
+            raise ShapeError(f"the size {self} is no integer", got=where)
         return found // self.divisor
 
     def __add__(self, other: Any) -> Polynomial:
@@ -187,7 +195,7 @@ def symbolic_shape(text: str, constraints: str | Sequence[str] = ()) -> tuple[An
         Constraint.of(constraint)
     tree = _parsed(f"({text},)" if text.strip() else "()")
     sizes = [
-        _value(node, lambda name: Polynomial((((name,), 1),), 1, listed), text)
+        _evaluated(node, lambda name: Polynomial((((name,), 1),), 1, listed), text)
         for node in getattr(tree, "elts", [])
     ]
     return tuple(s if isinstance(s, int) or s.number is None else s.number for s in sizes)
@@ -195,9 +203,11 @@ def symbolic_shape(text: str, constraints: str | Sequence[str] = ()) -> tuple[An
 
 def _parsed(text: str) -> Any:
     try:
-        return ast.parse(text, mode="eval").body
-    except SyntaxError:
-        raise ArgumentError("this is not a size, a shape or a constraint", got=text) from None
+        if len(text) <= TEXT_LIMIT:
+            return ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        pass
+    raise ArgumentError("this is not a size, a shape or a constraint", got=text[:80])
 
 
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
@@ -213,6 +223,13 @@ _RELATIONS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Eq: lambda x, y: x == y,
     ast.NotEq: lambda x, y: x != y,
 }
+
+
+def _evaluated(node: Any, symbol: Callable[[str], Any], text: str) -> Any:
+    try:
+        return _value(node, symbol, text)
+    except RecursionError:
+        raise ArgumentError("a size is too deeply nested", got=text[:80]) from None
 
 
 def _value(node: Any, symbol: Callable[[str], Any], text: str) -> Any:
@@ -252,7 +269,7 @@ class Constraint:
             ArgumentError: if it is none.
         """
         tree = _parsed(text)
-        if not isinstance(tree, ast.Compare):
+        if not isinstance(tree, ast.Compare) or not all(type(op) in _RELATIONS for op in tree.ops):
             raise ArgumentError("a constraint is a comparison of sizes", got=text)
         found = Constraint(text, tree)
         found.on(lambda name: 1)
@@ -279,11 +296,10 @@ class Constraint:
     def on(self, symbol: Callable[[str], Any]) -> list[Any]:
         """Its comparisons, of whatever symbols are: of ints truths, of terms of z3 terms."""
         sides = [self.tree.left, *self.tree.comparators]
-        values = [_value(side, symbol, self.text) for side in sides]
+        values = [_evaluated(side, symbol, self.text) for side in sides]
         return [
             _RELATIONS[type(relation)](a, b)
             for relation, a, b in zip(self.tree.ops, values, values[1:])
-            if type(relation) in _RELATIONS
         ]
 
     def holds(self, numbers: Numbers) -> bool:

@@ -7,18 +7,19 @@ whole or not there.
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tfn._support.files import unfinished
 from tfn.errors import ArgumentError, StateError
 from tfn.nn import state
 
 T = TypeVar("T")
-NAME = re.compile(r"step-(\d+)\.safetensors")
-UNFINISHED = re.compile(r"\.step-\d+\.safetensors\.(\d+)\.tmp")
+NAME = re.compile(r"step-([0-9]{9}|[1-9][0-9]{9,})\.safetensors")
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,19 @@ class Checkpoints:
     keep: int = 3
 
     def path(self, step: int) -> Path:
-        """The file of a step."""
-        return Path(self.folder) / f"step-{step:09}.safetensors"
+        """The file of a step.
+
+        Raises:
+            ArgumentError: if the step is no integer, or negative.
+        """
+        number = _count(step)
+        if number is None:
+            raise ArgumentError(
+                "steps are counted from 0",
+                got=f"step {step!r}",
+                hint="give how many steps were made, an int",
+            )
+        return Path(self.folder) / f"step-{number:09}.safetensors"
 
     def steps(self) -> list[int]:
         """The steps of which there are checkpoints, the oldest first."""
@@ -63,24 +75,23 @@ class Checkpoints:
         """Write the checkpoint of a step, then delete those that are too old.
 
         Raises:
-            ArgumentError: if a later step is there already, or `keep` keeps nothing.
+            ArgumentError: if the step is no number of one, a later one is there already, `keep`
+                keeps nothing, or a leaf of the tree cannot be saved.
             OSError: if the system refuses; the checkpoints are then what they were.
         """
-        there = self.steps()
-        if (there and there[-1] > step) or self.keep < 1:
+        path, there, keep = self.path(step), self.steps(), _count(self.keep)
+        if (there and there[-1] > step) or not keep:
             raise ArgumentError(
                 "a checkpoint is written after all others, and kept",
                 got=f"step {step} after {there}, keep={self.keep}",
                 hint="resume from the newest, or use another folder",
             )
         Path(self.folder).mkdir(parents=True, exist_ok=True)
-        state.save(self.path(step), pytree, metadata={"step": str(step)})
-        for old in self.steps()[: -self.keep]:
+        state.save(path, pytree, metadata={"step": str(_count(step))})
+        for old in self.steps()[:-keep]:
             self.path(old).unlink()
-        for name in os.listdir(self.folder):
-            found = UNFINISHED.fullmatch(name)
-            if found and int(found[1]) != os.getpid():  # of a process that was killed
-                (Path(self.folder) / name).unlink(missing_ok=True)
+        for left in unfinished(self.folder, NAME):  # by a process that was killed
+            left.unlink(missing_ok=True)
 
     def resume(self, first: T) -> tuple[int, T]:
         """The newest step and its tree; step 0 and `first` if there is no checkpoint yet.
@@ -89,16 +100,30 @@ class Checkpoints:
             first: what the run begins with, whose structure, shapes and dtypes are expected.
 
         Raises:
-            StateError: if the newest checkpoint is damaged, or of another run.
+            StateError: if the newest checkpoint is damaged, of another run, or of another step than
+                its name says.
         """
         there = self.steps()
         if not there:
             return 0, first
         newest = self.path(there[-1])
         try:
-            state.verify(newest)
+            written = state.metadata(newest).get("step", str(there[-1]))
+            if written != str(there[-1]):
+                raise StateError(
+                    f"{newest} is of another step", got=f"step {written} in its header"
+                )
             return there[-1], state.load(newest, first)
         except StateError as error:
             before = f"; the one before is of step {there[-2]}" if len(there) > 1 else ""
             error.add_note(f"delete {newest} to do without it{before}")
             raise
+
+
+def _count(value: Any) -> int | None:
+    """A number of steps as an int; None if it is none."""
+    try:
+        found = operator.index(value)
+    except TypeError:
+        return None
+    return None if found < 0 or isinstance(value, bool) else found

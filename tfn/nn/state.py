@@ -1,8 +1,15 @@
 """Trees of arrays in files, in the safetensors format, named by their paths.
 
 The arrays of ``{"layers": [Linear, ...]}`` are called ``layers.0.weight`` and so on, so a file is
-read by other libraries too.  Reading maps the file into memory: of what is aligned, as all large
-arrays of files written here are, no byte is read or copied before somebody looks at it.
+read by other libraries too.  There are two ways to read:
+
+- `load` reads all bytes into memory of its own, and compares the checksum that `save` wrote, which
+  covers every byte of the file.  A file that was altered is refused, and whatever happens to the
+  file afterwards, the arrays stay what they are.
+- `mapped` maps the file, as is good for one that is larger than memory: no byte is read before
+  somebody looks at it, and no checksum is compared; `verify` does that.
+
+A file of another library has no checksum: a changed bit of its data cannot be known.
 
 Source: the format, https://huggingface.co/docs/safetensors, "Format".
 """
@@ -12,10 +19,12 @@ from __future__ import annotations
 import json
 import mmap
 import os
+import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,16 +33,22 @@ import numpy as np
 
 from tfn import numpy as jnp
 from tfn import tree
+from tfn._support.files import PathLike, parsing
+from tfn._support.files import replacing as replacing
 from tfn.array import Array
 from tfn.errors import ArgumentError, StateError
 
 Data = np.ndarray[Any, Any]
-PathLike = str | os.PathLike[str]
 NUMBERS = (bool, int, float)
 ALIGNMENT = 64  # of the data in a file: that of arrays which are shared instead of copied
-WRITER, VERSION = "tfn", 1
-CHECKSUM = "crc32"
+WRITER, VERSION = "tfn", "2"
+CHECKSUM = "tfn_crc32"  # of the whole file, with `BLANK` in the place of the checksum itself
+BLANK = "0" * 8
+DATA_VERSION, DATA_CHECKSUM = "1", "crc32"  # of files written before: the checksum of the data
 TEXTS = "__metadata__"  # where the format has texts, among the names of arrays
+HEADER_LIMIT_BYTES = 100_000_000  # that of the format
+RANK_LIMIT = 64  # that of NumPy
+CHUNK_BYTES = 1 << 20  # read and summed at a time: what fits into the cache of a core
 SHOWN = 4  # differences from a template
 
 # fmt: off
@@ -74,31 +89,6 @@ def names(pytree: Any) -> list[str]:
 # Writing.
 
 
-@contextmanager
-def replacing(path: PathLike) -> Iterator[IO[bytes]]:
-    """A file to write, which takes the place of `path` when all of it is on the disk.
-
-    Whatever happens before that - an error, an interrupt, the end of the process or of the machine
-    - `path` is what it was: there is never half a file.
-    """
-    path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with open(unfinished, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # the new name, too, is on the disk
-    finally:
-        os.close(folder)
-
-
 def save(path: PathLike, pytree: Any, *, metadata: Mapping[str, str] | None = None) -> None:
     """Write the arrays and numbers of a tree to a file, which is whole or not there.
 
@@ -106,7 +96,8 @@ def save(path: PathLike, pytree: Any, *, metadata: Mapping[str, str] | None = No
         metadata: texts to be kept with them.
 
     Raises:
-        ArgumentError: for a leaf that is no array or number, or two of one name.
+        ArgumentError: for a leaf that is no array or number, two of one name, metadata that are
+            no texts, or a path that ends in ``.json``, where `load` expects an index of files.
         OSError: if the system refuses; the file is then what it was.
 
     Example:
@@ -114,11 +105,18 @@ def save(path: PathLike, pytree: Any, *, metadata: Mapping[str, str] | None = No
         >>> load("/tmp/tfn-example.safetensors")["w"].shape
         (2, 3)
     """
+    if Path(path).suffix == ".json":
+        raise ArgumentError(
+            "a file of arrays cannot be called .json: load expects an index there",
+            got=os.fspath(path),
+            hint="end it in .safetensors",
+        )
+    texts = {**_texts(metadata or {}), WRITER: VERSION, CHECKSUM: BLANK}
     leaves = {name: _data(name, x) for name, x in zip(names(pytree), tree.leaves(pytree))}
     # No holes are allowed in a file, so what would put others out of line comes last.
     order = sorted(leaves, key=lambda n: (leaves[n].nbytes % ALIGNMENT != 0, -leaves[n].itemsize))
-    header: dict[str, Any] = {}
-    end, checksum = 0, 0
+    header: dict[str, Any] = {TEXTS: texts}
+    end = 0
     for name in order:
         data = leaves[name]
         header[name] = {
@@ -127,18 +125,54 @@ def save(path: PathLike, pytree: Any, *, metadata: Mapping[str, str] | None = No
             "data_offsets": (end, end + data.nbytes),
         }
         end += data.nbytes
-        checksum = zlib.crc32(_bytes(data), checksum)
-    own = {WRITER: str(VERSION), CHECKSUM: str(checksum)}
-    text = json.dumps({TEXTS: {**(metadata or {}), **own}, **header}).encode()
+    text = json.dumps(header).encode()
     text += b" " * (-(len(text) + 8) % ALIGNMENT)
+    if len(text) > HEADER_LIMIT_BYTES:
+        raise ArgumentError(
+            "the names of all arrays do not fit into a header",
+            got=f"{len(text):,} bytes, {HEADER_LIMIT_BYTES:,} are allowed",
+        )
+    head = len(text).to_bytes(8, "little") + text
+    checksum = zlib.crc32(head)
+    for name in order:
+        checksum = zlib.crc32(_bytes(leaves[name]), checksum)
     with replacing(path) as file:
-        file.write(len(text).to_bytes(8, "little") + text)
+        file.write(head.replace(_sealed(BLANK), _sealed(f"{checksum:08x}"), 1))
         for name in order:
             file.write(_bytes(leaves[name]))
 
 
+def _texts(metadata: Mapping[str, str]) -> Mapping[str, str]:
+    """Metadata, if they are texts."""
+    for key, text in metadata.items():
+        if not isinstance(key, str) or not isinstance(text, str):
+            raise ArgumentError(
+                "metadata are texts by names",
+                got=f"{key!r}: {text!r}",
+                hint=f"write it as a text: {str(text)!r}",
+            )
+        _encoded(key + text)
+    return metadata
+
+
+def _encoded(text: str) -> None:
+    """Refuse what other libraries could not read."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ArgumentError(
+            "names and metadata are Unicode, without halves of surrogate pairs", got=repr(text)
+        ) from None
+
+
+def _sealed(checksum: str) -> bytes:
+    """The checksum as it stands in a header; within a text its quotes would be escaped."""
+    return f'"{CHECKSUM}": "{checksum}"'.encode()
+
+
 def _data(name: str, x: Any) -> Data:
     """A leaf as contiguous data of a dtype that the format has."""
+    _encoded(name)
     data = np.asarray(x)
     if data.dtype not in NAMES:
         raise ArgumentError(
@@ -155,105 +189,219 @@ def _bytes(data: Data) -> memoryview:
 # Reading.
 
 
-def mapped(path: PathLike) -> dict[str, Data]:
-    """The arrays of a file as read-only views of it, of any dtype that the format has.
+@dataclass(frozen=True)
+class _Place:
+    """An array in a file: its type, and the bytes of the data that it has."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The beginning of a file.
+
+    Attributes:
+        path: of the file.
+        texts: saved beside the arrays.
+        places: of the arrays, one after the other, without holes.
+        start: of the data in the file.
+        checksum: of what comes before the data, from which that of the data goes on.
+        expected: what that must come to, None if the file says nothing.
+    """
+
+    path: PathLike
+    texts: dict[str, str]
+    places: tuple[_Place, ...]
+    start: int
+    checksum: int
+    expected: int | None
+
+    def compare(self, checksum: int) -> None:
+        """Refuse a checksum that is not the one that the file was written with."""
+        if self.expected is not None and checksum != self.expected:
+            raise StateError(
+                f"{os.fspath(self.path)} is damaged",
+                got=f"checksum {checksum:08x}, {self.expected:08x} in its header",
+                hint="it was altered after it was written, by a disk or by another program",
+            )
+
+
+_Reader = Callable[[_Header, IO[bytes]], dict[str, Data]]
+"""Makes arrays of an open file, which stands after its header."""
+
+
+def _header(path: PathLike, file: IO[bytes]) -> _Header:
+    """The header of an open file, which is then at the beginning of the data.
+
+    Raises:
+        StateError: if it does not describe the file.
+    """
+    size = os.fstat(file.fileno()).st_size
+    with parsing(path, "whole safetensors file"):
+        first = file.read(8)
+        length = int.from_bytes(first, "little")
+        if len(first) < 8 or length > min(size - 8, HEADER_LIMIT_BYTES):
+            raise ValueError(f"{size:,} bytes, and a header of {length:,}")
+        raw = file.read(length)
+        record = json.loads(raw.decode(), object_pairs_hook=_unique)
+        texts = record.pop(TEXTS, {})
+        if not all(isinstance(text, str) for text in texts.values()):
+            raise ValueError(f"metadata that are no texts: {texts}")
+        found = sorted(
+            (_place(path, *item) for item in record.items()),
+            key=lambda place: (place.begin, place.end),
+        )
+        ends = [0, *(place.end for place in found)]
+        if [*(place.begin for place in found), size - 8 - length] != ends:
+            raise ValueError("arrays that do not fill the file, or overlap")
+    checksum, expected = _expected(path, first + raw, texts)
+    return _Header(path, texts, tuple(found), 8 + length, checksum, expected)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name that is there twice")
+    return found
+
+
+def _place(path: PathLike, name: str, record: dict[str, Any]) -> _Place:
+    """An array as a header describes it.
+
+    Raises:
+        Exception: of many kinds, if it is no description.
+    """
+    kind, shape, (begin, end) = record["dtype"], record["shape"], record["data_offsets"]
+    if len(shape) > RANK_LIMIT or not all(type(n) is int and n >= 0 for n in (*shape, begin, end)):
+        raise ValueError(f"{name}: {record}")
+    if kind not in DTYPES:
+        raise StateError(
+            f"{os.fspath(path)} holds numbers that NumPy has no type for", got=f"{name}: {kind}"
+        )
+    if end - begin != prod(shape) * DTYPES[kind].itemsize:
+        raise ValueError(f"{name}: {end - begin} bytes for the shape {shape} of {kind}")
+    return _Place(name, DTYPES[kind], tuple(shape), begin, end)
+
+
+def _expected(path: PathLike, head: bytes, texts: Mapping[str, str]) -> tuple[int, int | None]:
+    """The checksum so far, and what it must come to with the data; see `_Header`.
+
+    A bit that changes in one of the two texts of ours leaves the other, so that a damaged file of
+    ours is never taken for one of another library, which has neither.
+    """
+    version, given = texts.get(WRITER), texts.get(CHECKSUM)
+    if version == DATA_VERSION and given is None:
+        before = texts.get(DATA_CHECKSUM, "")
+        if not re.fullmatch("[0-9]{1,10}", before):
+            raise StateError(f"{os.fspath(path)} is damaged", got=f"the checksum {before!r}")
+        return 0, int(before)
+    if version not in (None, VERSION, DATA_VERSION):
+        raise StateError(
+            f"{os.fspath(path)} was written by another version of tfn",
+            got=f"version {version} of the file, {VERSION} is known",
+            hint="install that tfn",
+        )
+    if version is None and given is None:
+        return 0, None
+    if not re.fullmatch("[0-9a-f]{8}", given or "") or head.count(_sealed(given or "")) != 1:
+        raise StateError(f"{os.fspath(path)} is damaged", got=f"the checksum {given!r}")
+    return zlib.crc32(head.replace(_sealed(given or ""), _sealed(BLANK))), int(given or "", 16)
+
+
+def _fill(header: _Header, file: IO[bytes], memory: memoryview, checksum: int) -> int:
+    """Read the next bytes of a file, and add them to a checksum if there is one to compare."""
+    for at in range(0, len(memory), CHUNK_BYTES):
+        chunk = memory[at : at + CHUNK_BYTES]
+        if file.readinto(chunk) != len(chunk):  # type: ignore[attr-defined]
+            raise StateError(f"{os.fspath(header.path)} was cut off while it was read")
+        if header.expected is not None:
+            checksum = zlib.crc32(chunk, checksum)
+    return checksum
+
+
+def _read(header: _Header, file: IO[bytes]) -> dict[str, Data]:
+    """The arrays of an open file in memory of their own, if its checksum is right."""
+    found: dict[str, Data] = {}
+    checksum = header.checksum
+    for place in header.places:
+        raw = np.empty(place.end - place.begin + ALIGNMENT, np.uint8)
+        skipped = -raw.ctypes.data % ALIGNMENT
+        memory = raw[skipped : skipped + place.end - place.begin]
+        checksum = _fill(header, file, memory.data, checksum)
+        raw.flags.writeable = memory.flags.writeable = False
+        if place.dtype == np.bool_ and memory.max(initial=0) > 1:
+            raise StateError(
+                f"{os.fspath(header.path)} is damaged",
+                got=f"{memory.max()} in {place.name}, which is of dtype bool",
+            )
+        found[place.name] = memory.view(place.dtype).reshape(place.shape)
+    header.compare(checksum)
+    return found
+
+
+def _mapped(header: _Header, file: IO[bytes]) -> dict[str, Data]:
+    """The arrays of an open file as views of it."""
+    size = header.start + max((place.end for place in header.places), default=0)
+    with parsing(header.path, "whole safetensors file"):  # another process may have cut it short
+        memory = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
+    return {
+        place.name: np.ndarray(place.shape, place.dtype, memory, header.start + place.begin)
+        for place in header.places
+    }
+
+
+def _found(path: PathLike, read: _Reader) -> dict[str, Data]:
+    """The arrays of a file, or of all files of an index."""
+    if Path(path).suffix != ".json":
+        with open(path, "rb") as file:
+            return read(_header(path, file), file)
+    places = _index(path)
+    files = {name: _found(Path(path).parent / name, read) for name in sorted({*places.values()})}
+    missing = [
+        f"{name} is not in {file}" for name, file in places.items() if name not in files[file]
+    ]
+    if missing:
+        raise StateError(
+            f"{os.fspath(path)} is no index of the arrays beside it", got="; ".join(missing[:SHOWN])
+        )
+    return {name: files[file][name] for name, file in places.items()}
+
+
+def _index(path: PathLike) -> dict[str, str]:
+    """For each array the name of the file that holds it, as an index says.
+
+    Raises:
+        StateError: if it is no index.
+    """
+    with parsing(path, "index of the arrays beside it"):
+        places = json.loads(Path(path).read_bytes(), object_pairs_hook=_unique)["weight_map"]
+        for file in places.values():
+            if Path(file).name != file or Path(file).suffix == ".json":
+                raise ValueError(f"{file!r} is no file beside it")
+    return dict(places)
+
+
+def load(path: PathLike, template: Any = None) -> Any:
+    """The tree that was saved in a file, in memory of its own.
+
+    All bytes are read.  Of a file that `save` wrote, their checksum is compared.
 
     Args:
         path: of a file, or of the index (``model.safetensors.index.json``) of several, as large
             models of other libraries have it.
-
-    Raises:
-        StateError: if a file is damaged, or not of this format.
-        OSError: if one cannot be opened.
-    """
-    if Path(path).suffix != ".json":
-        return _open(path)[0]
-    try:
-        places: dict[str, str] = json.loads(Path(path).read_text())["weight_map"]
-        files = {file: _open(Path(path).parent / file)[0] for file in sorted({*places.values()})}
-        return {name: files[file][name] for name, file in places.items()}
-    except StateError:
-        raise
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StateError(
-            f"{os.fspath(path)} is no index of the arrays beside it", got=repr(error)
-        ) from None
-
-
-def metadata(path: PathLike) -> dict[str, str]:
-    """The texts that were saved with the arrays of a file.
-
-    Raises:
-        StateError, OSError: as `mapped`.
-    """
-    return _open(path)[1]
-
-
-def _open(path: PathLike) -> tuple[dict[str, Data], dict[str, str]]:
-    from safetensors import SafetensorError, safe_open
-
-    found: dict[str, Data] = {}
-    try:
-        # By its number, so that both see one file, even if another takes its place meanwhile.
-        with open(path, "rb") as raw, safe_open(f"/dev/fd/{raw.fileno()}", "numpy") as file:
-            texts = dict(file.metadata() or {})
-            buffer = mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ)
-            at = 8 + int.from_bytes(buffer[:8], "little")
-            for name in file.offset_keys():  # one begins where the other ends
-                described = file.get_slice(name)
-                dtype, shape = described.get_dtype(), tuple(described.get_shape())
-                if dtype not in DTYPES:
-                    raise StateError(
-                        f"{os.fspath(path)} holds numbers that NumPy has no type for",
-                        got=f"{name}: {dtype}",
-                    )
-                found[name] = np.ndarray(shape, DTYPES[dtype], buffer, at)
-                at += found[name].nbytes
-    except SafetensorError as error:
-        raise StateError(
-            f"{os.fspath(path)} is no whole safetensors file",
-            got=str(error),
-            hint="it was cut off, damaged, or is of another format",
-        ) from None
-    if texts.get(WRITER, str(VERSION)) != str(VERSION):
-        raise StateError(
-            f"{os.fspath(path)} was written by another version of tfn",
-            got=f"version {texts[WRITER]} of the file, {VERSION} is known",
-            hint="install that tfn",
-        )
-    return found, texts
-
-
-def verify(path: PathLike) -> None:
-    """Read all bytes of a file written by `save`, and compare their checksum.
-
-    Raises:
-        StateError: if it differs, or there is none.
-        OSError: if the file cannot be read.
-    """
-    arrays, texts = _open(path)
-    checksum = 0
-    for data in arrays.values():
-        checksum = zlib.crc32(_bytes(data), checksum)
-    if texts.get(CHECKSUM) != str(checksum):
-        raise StateError(
-            f"{os.fspath(path)} is damaged",
-            got=f"checksum {checksum} of its data, {texts.get(CHECKSUM, 'none')} in its header",
-        )
-
-
-def load(path: PathLike, template: Any = None) -> Any:
-    """The tree that was saved in a file.
-
-    Args:
-        path: of a file or an index, as of `mapped`.
         template: a tree of arrays, of `ShapeDtypeStruct`s, or of numbers, of the structure that is
             wanted; what it holds says which shapes and dtypes are expected.  If None, the result
             is a dict of arrays by their names.
 
     Raises:
-        StateError: if the file is damaged, or does not hold what the template describes.
-        OSError: if it cannot be opened.
+        StateError: if a file is damaged, not of this format, or does not hold what the template
+            describes.
+        ArgumentError: if a leaf of the template has no shape.
+        OSError: if a file cannot be opened.
 
     Example:
         >>> save("/tmp/tfn-example.safetensors", {"w": jnp.ones((2, 3)), "epoch": 7})
@@ -266,7 +414,7 @@ def load(path: PathLike, template: Any = None) -> Any:
           got: w is float32[2,3] in the file, float32[3,2] in the template
         ...
     """
-    found = mapped(path)
+    found = _found(path, _read)
     if template is None:
         return {name: _array(data) for name, data in found.items()}
     leaves, structure = tree.flatten(template)
@@ -280,11 +428,80 @@ def load(path: PathLike, template: Any = None) -> Any:
     return tree.unflatten(structure, [_like(x, found[name]) for name, x in asked.items()])
 
 
+def mapped(path: PathLike) -> dict[str, Data]:
+    """The arrays of a file as read-only views of it, of any dtype that the format has.
+
+    The header is read, and must fit the file; the data are read as they are used, so a changed bit
+    of them is not noticed: see `verify`.  While the views live the file must not be changed where
+    it lies.  A file that is replaced, as `save` does it, leaves them as they are; one that is cut
+    short ends the process (SIGBUS) when what is missing is used.  `load` depends on none of this.
+
+    Args:
+        path: of a file or an index, as of `load`.
+
+    Raises:
+        StateError: if a file is damaged, or not of this format.
+        OSError: if one cannot be opened.
+
+    Example:
+        >>> save("/tmp/tfn-example.safetensors", {"w": jnp.ones((2, 3))})
+        >>> mapped("/tmp/tfn-example.safetensors")["w"].sum()
+        np.float32(6.0)
+    """
+    return _found(path, _mapped)
+
+
+def metadata(path: PathLike) -> dict[str, str]:
+    """The texts that were saved with the arrays of a file, by their names.
+
+    Raises:
+        StateError, OSError: as `mapped`.
+
+    Example:
+        >>> save("/tmp/tfn-example.safetensors", {"w": 1}, metadata={"from": "run 3"})
+        >>> metadata("/tmp/tfn-example.safetensors")["from"]
+        'run 3'
+    """
+    with open(path, "rb") as file:
+        return _header(path, file).texts
+
+
+def verify(path: PathLike) -> None:
+    """Read all bytes of a file written by `save`, and compare their checksum.
+
+    Raises:
+        StateError: if it differs, or there is none.
+        OSError: if the file cannot be read.
+
+    Example:
+        >>> save("/tmp/tfn-example.safetensors", {"w": jnp.ones((2, 3))})
+        >>> verify("/tmp/tfn-example.safetensors")
+    """
+    with open(path, "rb") as file:
+        header = _header(path, file)
+        if header.expected is None:
+            raise StateError(
+                f"{os.fspath(path)} cannot be verified",
+                got="none in its header",
+                hint="files of other libraries have no checksum",
+            )
+        checksum, memory = header.checksum, memoryview(bytearray(CHUNK_BYTES))
+        left = max((place.end for place in header.places), default=0)
+        for at in range(0, left, CHUNK_BYTES):
+            checksum = _fill(header, file, memory[: left - at], checksum)
+        header.compare(checksum)
+
+
 def _differences(found: Mapping[str, Data], asked: Mapping[str, Any]) -> Iterator[str]:
     for name, x in asked.items():
         if name not in found:
             yield f"{name} is not in the file"
             continue
+        if not isinstance(x, NUMBERS) and not hasattr(x, "dtype"):
+            raise ArgumentError(
+                "a template is of arrays, their types, and numbers",
+                got=f"{name}: {type(x).__name__}",
+            )
         data = found[name]
         expected = np.asarray(x) if isinstance(x, NUMBERS) else x
         if (data.shape, data.dtype) != (tuple(expected.shape), expected.dtype):

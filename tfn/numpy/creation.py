@@ -13,7 +13,6 @@ import numpy as np
 
 from tfn.array import DLPACK_HAS_VERSIONS, Array, ArrayLike
 from tfn.config import config
-from tfn.constructors import weaken
 from tfn.dtypes import (
     BOOL,
     COMPLEXES,
@@ -25,6 +24,7 @@ from tfn.dtypes import (
     DTypeLike,
     canonical,
 )
+from tfn.eager.arrays import weaken
 from tfn.eager.operands import (
     a_shape,
     alias,

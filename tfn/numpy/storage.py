@@ -1,18 +1,38 @@
-"""Arrays in NumPy's files."""
+"""Arrays in NumPy's files.
+
+A file is written whole or not at all.  Nothing in a file is run: pickled objects are refused.  The
+members of an ``.npz`` have checksums, which are compared; an ``.npy`` has none, so that a changed
+bit of its data cannot be known.  Checkpoints are better kept with `tfn.nn.state`.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import os
+import struct
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
 
+import ml_dtypes
 import numpy as np
 
+from tfn._support.files import parsing, replacing
 from tfn.array import Array, ArrayLike
 from tfn.eager.operands import array_of
+from tfn.errors import ArgumentError, StateError
 from tfn.numpy.creation import asarray
+
+_END = struct.Struct("<4s4H2LH")  # of a ZIP file: its fourth field is the number of members
+_MANY = 0xFFFF  # members, of which the number is somewhere else
+_VOID = np.dtype("V2")  # what NumPy calls bfloat16 in a file
 
 
 def save(file: Any, arr: ArrayLike) -> None:
     """Write an array to a file, by name or open, in NumPy's format ``.npy``.
+
+    Raises:
+        OSError: if the system refuses; a file given by its name is then what it was.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -23,11 +43,17 @@ def save(file: Any, arr: ArrayLike) -> None:
         >>> load(file)
         Array([0, 1, 2], dtype=int32)
     """
-    np.save(file, np.asarray(array_of("save", arr)), allow_pickle=False)
+    data = np.asarray(array_of("save", arr))
+    with _writing(file, ".npy") as opened:
+        np.save(opened, data, allow_pickle=False)
 
 
 def savez(file: Any, *args: ArrayLike, **kwargs: ArrayLike) -> None:
     """Write arrays to a file in NumPy's format ``.npz``, by name, or as arr_0, arr_1, ...
+
+    Raises:
+        ArgumentError: if two would have one name, or one cannot be the name of a file.
+        OSError: if the system refuses; a file given by its name is then what it was.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -38,12 +64,46 @@ def savez(file: Any, *args: ArrayLike, **kwargs: ArrayLike) -> None:
         >>> load(file)["x"]
         Array([0, 1, 2], dtype=int32)
     """
-    named = {f"arr_{i}": x for i, x in enumerate(args)} | kwargs
-    np.savez(file, **{name: np.asarray(array_of("savez", x)) for name, x in named.items()})  # type: ignore[arg-type]
+    named = {f"arr_{i}": x for i, x in enumerate(args)}
+    wrong = [name for name in kwargs if name in named or "\0" in name or not _encodes(name)]
+    if wrong:
+        raise ArgumentError(
+            "savez needs one name for each array, of Unicode without zeros",
+            got=", ".join(map(repr, wrong)),
+        )
+    found = {name: np.asarray(array_of("savez", x)) for name, x in {**named, **kwargs}.items()}
+    with _writing(file, ".npz") as opened, zipfile.ZipFile(opened, "w") as members:
+        for name, data in found.items():
+            with members.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.save(member, data, allow_pickle=False)
+
+
+def _encodes(name: str) -> bool:
+    try:
+        return bool(name.encode()) or not name
+    except UnicodeEncodeError:
+        return False
+
+
+@contextmanager
+def _writing(file: Any, suffix: str) -> Iterator[IO[bytes]]:
+    """An open file as it is, or one of this name, and suffix if it has not got it."""
+    if not isinstance(file, (str, os.PathLike)):
+        yield file
+        return
+    path = os.fspath(file)
+    with replacing(path if path.endswith(suffix) else path + suffix) as opened:
+        yield opened
 
 
 def load(file: Any) -> Array | dict[str, Array]:
     """The array of a file that `save` wrote, or the arrays by name of one that `savez` wrote.
+
+    Raises:
+        StateError: if the file is cut short, damaged as far as that can be known, followed by
+            something else, or of another format; pickled objects are refused.
+        DTypeError: if it holds elements of a dtype that arrays do not have.
+        OSError: if it cannot be opened.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -54,8 +114,40 @@ def load(file: Any) -> Array | dict[str, Array]:
         >>> load(file)
         Array([0, 1, 2], dtype=int32)
     """
-    found = np.load(file, allow_pickle=False)
-    if isinstance(found, np.ndarray):
-        return asarray(found)
-    with found:
-        return {name: asarray(found[name]) for name in found.files}
+    if not isinstance(file, (str, os.PathLike)):
+        return _read(file, f"the open {type(file).__name__}")
+    with open(file, "rb") as opened:
+        found = _read(opened, os.fspath(file))
+        if isinstance(found, Array) and opened.read(1):
+            raise StateError(f"{os.fspath(file)} goes on after its array")
+        return found
+
+
+def _read(file: IO[bytes], name: str) -> Array | dict[str, Array]:
+    """What an open file holds from here on, of either format."""
+    with parsing(name, "whole file of NumPy's arrays"):
+        first = file.read(2)
+        file.seek(-len(first), os.SEEK_CUR)
+        if first != b"PK":
+            return asarray(_array(file))
+        with zipfile.ZipFile(file) as members:
+            infos = members.infolist()
+            file.seek(-_END.size - len(members.comment), os.SEEK_END)
+            count = _END.unpack(file.read(_END.size))[4]
+            if count not in (len(infos), _MANY) or len(members.NameToInfo) != len(infos):
+                raise ValueError(f"{len(members.NameToInfo)} names of {count} arrays")
+            found = {}
+            for info in infos:
+                with members.open(info) as member:
+                    found[info.filename.removesuffix(".npy")] = asarray(_array(member))
+                    if member.read(1):  # at the end, a checksum is compared
+                        raise ValueError(f"{info.filename} goes on after its array")
+            return found
+
+
+def _array(file: IO[bytes]) -> np.ndarray[Any, Any]:
+    """The array in the format ``.npy`` that an open file holds from here on."""
+    data: np.ndarray[Any, Any] = np.lib.format.read_array(file, allow_pickle=False)
+    if data.dtype == np.bool_ and data.view(np.uint8).max(initial=0) > 1:
+        raise ValueError("elements of dtype bool that are neither False nor True")
+    return data.view(ml_dtypes.bfloat16) if data.dtype == _VOID else data

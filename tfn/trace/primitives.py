@@ -216,6 +216,13 @@ def _shrink(src: tuple[Node, ...], arg: Any) -> Type:
     return tuple(-((start - stop) // step) for start, stop, step in cuts), src[0].dtype
 
 
+def _flip(src: tuple[Node, ...], arg: Shape) -> Type:
+    x = src[0]
+    if arg and not 0 <= min(arg) <= max(arg) < len(x.shape):
+        raise AxisError("rev along an axis that is not there", got=f"{show(x)}, axes {arg}")
+    return x.shape, x.dtype
+
+
 def _without(shape: Shape, axis: int) -> Shape:
     return shape[:axis] + shape[axis + 1 :]
 
@@ -242,6 +249,8 @@ def _reduce(src: tuple[Node, ...], arg: Any) -> Type:
     if any(not 0 <= axis < len(x.shape) for axis in arg.axes):
         raise AxisError("reduce over an axis that is not there", got=f"{show(x)}, {arg.axes}")
     assert arg.index is None or (ordered and len(arg.axes) == 1), arg
+    if arg.index is not None and arg.index not in INTEGERS:
+        raise DTypeError("an index is an integer", got=f"{show(x)}, index {SHORT[arg.index]}")
     kept = tuple(n for axis, n in enumerate(x.shape) if axis not in arg.axes)
     return kept, arg.index or x.dtype
 
@@ -259,7 +268,7 @@ def _nothing(src: tuple[Node, ...], arg: Any) -> Type:
 
 
 def _get(src: tuple[Node, ...], arg: int) -> Type:
-    return regions.results(src[0])[arg]
+    return regions.result(src[0], arg)
 
 
 def _range(src: tuple[Node, ...], arg: Any) -> Type:
@@ -316,7 +325,7 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.EXPAND: Primitive(_expand, linear=(0,)),
     Op.PAD: Primitive(_pad, linear=_EACH),
     Op.SHRINK: Primitive(_shrink, linear=(0,)),
-    Op.FLIP: Primitive(_same_as_first, linear=(0,)),
+    Op.FLIP: Primitive(_flip, linear=(0,)),
     Op.CONCAT: Primitive(_concat, linear=(0,)),  # and in all that follow
 
     Op.REDUCE: Primitive(_reduce, linear=(0,)),  # when its monoid is ADD

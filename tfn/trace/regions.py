@@ -1,7 +1,8 @@
 """Types of what has several results: loops, branches, calls, sorts.
 
-`results` gives the types of all of them; a GET takes one.  The functions among the sources of a
-loop must fit its operands: those who build loops have seen to it, so that a mistake is our own.
+`results` gives the types of all of them, `result` that of one, which a GET takes.  The functions
+among the sources of a loop must fit its operands: those who build loops have seen to it, so that a
+mistake is our own.
 """
 
 from __future__ import annotations
@@ -58,9 +59,10 @@ def repeat_while(src: tuple[Node, ...], arg: Any) -> Type:
 def choose(src: tuple[Node, ...], arg: Any) -> Type:
     """Branches of one type."""
     branches, operands = src[1 : 1 + arg.branches], src[1 + arg.branches :]
+    different, wanted = list(dict.fromkeys(branches)), _types(operands)
     assert _types(src[:1]) == (((), INT32),) and branches, (arg, src)
-    assert all(_takes(f) == _types(operands) for f in branches), (arg, src)
-    assert all(_types(f.src) == _types(branches[0].src) for f in branches), (arg, src)
+    assert all(_takes(f) == wanted for f in different), (arg, src)
+    assert all(_types(f.src) == _types(branches[0].src) for f in different), (arg, src)
     return (), BOOL
 
 
@@ -76,26 +78,35 @@ def kernel(src: tuple[Node, ...], arg: Any) -> Type:
     return (), BOOL
 
 
-def _scan_results(u: Node) -> tuple[Type, ...]:
-    found, n = _types(u.src[0].src), u.arg.carries
-    return found[:n] + tuple(((u.arg.length, *shape), dtype) for shape, dtype in found[n:])
-
-
-RESULTS: dict[Op, Callable[[Node], tuple[Type, ...]]] = {
-    Op.SORT: lambda u: _types(u.src),
-    Op.TUPLE: lambda u: _types(u.src),
-    **dict.fromkeys((Op.HOST, Op.KERNEL), lambda u: u.arg.results),
-    Op.SCAN: _scan_results,
-    Op.WHILE: lambda u: _types(u.src[1].src),
-    Op.COND: lambda u: _types(u.src[1].src),
-    Op.CALL: lambda u: _types(u.src[0].src),
-    Op.CUSTOM: lambda u: _types(u.src[0].src),
-    Op.LINEAR: lambda u: u.arg.results,
+_LIKE: dict[Op, Callable[[Node], Sequence[Node]]] = {
+    Op.SORT: lambda u: u.src,
+    Op.TUPLE: lambda u: u.src,
+    Op.SCAN: lambda u: u.src[0].src,
+    Op.WHILE: lambda u: u.src[1].src,
+    Op.COND: lambda u: u.src[1].src,
+    Op.CALL: lambda u: u.src[0].src,
+    Op.CUSTOM: lambda u: u.src[0].src,
 }
-"""For each op of `op.SEVERAL`, the types of what it gives."""
+"""The nodes that the results of a node are like; those of a scan that are stacked, in a slice."""
+_NAMED = frozenset({Op.HOST, Op.KERNEL, Op.LINEAR})
+"""The ops whose arguments say the types of their results."""
+
+
+def result(node: Node, i: int) -> Type:
+    """The (shape, dtype) of a result of a node, found without looking at the others."""
+    if node.op in _NAMED:
+        found: Type = node.arg.results[i]
+        return found
+    if node.op not in _LIKE:
+        return ((node.shape, node.dtype),)[i]
+    like = _LIKE[node.op](node)[i]
+    stacked = node.op is Op.SCAN and i >= node.arg.carries
+    return ((node.arg.length, *like.shape) if stacked else like.shape), like.dtype
 
 
 def results(node: Node) -> tuple[Type, ...]:
     """The (shape, dtype) of each result of a node; most ops have one."""
-    rule = RESULTS.get(node.op)
-    return ((node.shape, node.dtype),) if rule is None else rule(node)
+    if node.op in _NAMED:
+        return tuple(node.arg.results)
+    like = _LIKE[node.op](node) if node.op in _LIKE else (node,)
+    return tuple([result(node, i) for i in range(len(like))])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from tfn.dtypes import COMPLEXES, INTEGERS, complex_of, part
+from tfn.dtypes import COMPLEXES, INTEGERS, SHORT, DType, complex_of, part
 from tfn.errors import DTypeError, ShapeError
 from tfn.trace.argument import FftType
 from tfn.trace.op import Op, Shape
@@ -16,7 +16,7 @@ from tfn.trace.type_checks import NUMBERS, need_dtype, show
 def dot(src: tuple[Node, ...], arg: Any) -> Type:
     """A contraction: batch axes, then the free axes of both operands."""
     a, b = src
-    _same_numbers("dot_general", src)
+    _product("dot_general", src, arg.dtype)
     pairs = [
         *zip(arg.contract_a, arg.contract_b, strict=True),
         *zip(arg.batch_a, arg.batch_b, strict=True),
@@ -35,10 +35,16 @@ def dot(src: tuple[Node, ...], arg: Any) -> Type:
     ), arg.dtype
 
 
-def _same_numbers(name: str, src: tuple[Node, ...]) -> None:
+def _product(name: str, src: tuple[Node, ...], dtype: DType) -> None:
     if src[0].dtype != src[1].dtype:
         raise DTypeError(f"{name} needs operands of one dtype", got=", ".join(map(show, src)))
     need_dtype(name, src[0], NUMBERS, "numbers")
+    if (src[0].dtype in COMPLEXES) != (dtype in COMPLEXES):
+        kind = "complex" if src[0].dtype in COMPLEXES else "real"
+        raise DTypeError(
+            f"{name} of {kind} numbers has a {kind} result",
+            got=f"{show(src[0])}, and a result of {SHORT[dtype]}",
+        )
 
 
 def conv_size(
@@ -53,7 +59,7 @@ def conv_size(
 def conv(src: tuple[Node, ...], arg: Any) -> Type:
     """A convolution, with features last in NHWC order as `argument.Conv` says."""
     x, w = src
-    _same_numbers("conv", src)
+    _product("conv", src, arg.dtype)
     batch, space, channels = x.shape[0], x.shape[1:-1], x.shape[-1]
     window, depth, features = w.shape[:-2], w.shape[-2], w.shape[-1]
     if len(space) != len(window) or len(space) != len(arg.strides):

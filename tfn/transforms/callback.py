@@ -123,9 +123,9 @@ def io_callback(
 ) -> Any:
     """Call a Python function that does something beside: once each time, and always.
 
-    Its arguments are read-only copies, which it may keep.  All effects of a program happen in the order in
-    which Python asked for them, those of the steps of a loop too, whether `ordered` or not; under
-    `vmap` once for each lane, in their order.
+    Its arguments are read-only copies, which it may keep.  All effects of a program happen in the
+    order in which Python asked for them, those of the steps of a loop too, whether `ordered` or
+    not; under `vmap` once for each lane, in their order.
 
     Args:
         result_shape_dtypes: as for `pure_callback`; None if it returns nothing.

@@ -9,7 +9,7 @@ import numpy as np
 
 import tfn
 import tfn.numpy as tnp
-from tfn.constructors import concrete, traced, weaken
+from tfn.eager.arrays import concrete, traced, weaken
 from tfn.eager.run import device
 from tfn.trace.aval import kind_of
 

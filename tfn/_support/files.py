@@ -1,0 +1,124 @@
+"""Files of the user: written whole or not at all, and read without trust in what they hold."""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from tfn.errors import OutOfMemoryError, StateError, TfnError
+
+PathLike = str | os.PathLike[str]
+
+_PROCESS = os.urandom(4).hex()  # numbers of processes are used again, as after a container restarts
+_COUNT = itertools.count()
+_UNFINISHED = re.compile(r"\.(.+)\.(\d+(?:-[0-9a-f]{8})?)(?:-\d+)?\.tmp", re.DOTALL)
+
+
+def _writer() -> str:
+    return f"{os.getpid()}-{_PROCESS}"
+
+
+@contextmanager
+def replacing(path: PathLike) -> Iterator[IO[bytes]]:
+    """A file to write, which takes the place of `path` when all of it is on the disk.
+
+    Whatever happens before that - an error, an interrupt, the end of the process or of the machine
+    - `path` is what it was: there is never half a file.  Only a process that is killed leaves an
+    unfinished file beside it, see `unfinished`.  A symbolic link is followed; a device or a pipe
+    is written to as it is.
+
+    Raises:
+        OSError: if the system refuses; the file is then what it was.
+
+    Example:
+        >>> with replacing("/tmp/tfn-example.bin") as file:
+        ...     _ = file.write(b"all of it")
+        >>> Path("/tmp/tfn-example.bin").read_bytes()
+        b'all of it'
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        with open(path, "wb") as file:
+            yield file
+        return
+    part = path.with_name(f".{path.name}.{_writer()}-{next(_COUNT)}.tmp")
+    try:
+        with open(part, "xb") as file:  # a new file: nothing that lies there is followed
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # the new name, too, is on the disk
+    finally:
+        os.close(folder)
+
+
+def unfinished(folder: PathLike, names: re.Pattern[str]) -> list[Path]:
+    """Files that `replacing` left in a folder when its process was killed, of matching names.
+
+    Example:
+        >>> import tempfile
+        >>> unfinished(tempfile.mkdtemp(), re.compile(".*"))
+        []
+    """
+    found = ((name, _UNFINISHED.fullmatch(name)) for name in os.listdir(folder))
+    return [
+        Path(folder) / name
+        for name, match in found
+        if match and names.fullmatch(match[1]) and match[2] != _writer()
+    ]
+
+
+@contextmanager
+def parsing(path: PathLike, what: str, error: type[TfnError] = StateError) -> Iterator[None]:
+    """Report whatever a parser raises about bytes that are damaged as one error of tfn.
+
+    Parsers, those of other libraries above all, raise errors of many classes for bytes that they
+    do not expect.  What the system refuses, and errors of tfn, are left as they are.
+
+    Args:
+        path: of the file, for the message.
+        what: the kind of file it should be, for the message: "whole safetensors file".
+        error: the class to raise.
+
+    Raises:
+        OutOfMemoryError: if a size in the file asks for more than there is.
+
+    Example:
+        >>> with parsing("a.json", "list of numbers"):
+        ...     int("?")
+        Traceback (most recent call last):
+          ...
+        tfn.errors.StateError: a.json is no list of numbers
+          got: ValueError: invalid literal for int() with base 10: '?'
+        ...
+    """
+    try:
+        yield
+    except TfnError:
+        raise
+    except MemoryError as caught:
+        raise OutOfMemoryError(
+            f"{os.fspath(path)} does not fit into memory",
+            got=str(caught),
+            hint="a damaged file may ask for more than it holds",
+        ) from caught
+    except Exception as caught:
+        if isinstance(caught, OSError) and caught.errno not in (None, errno.EINVAL):
+            raise  # EINVAL: a place in the file that cannot be, which it names itself
+        raise error(
+            f"{os.fspath(path)} is no {what}",
+            got=f"{type(caught).__name__}: {caught}"[:300],
+            hint="it was cut off, damaged, or is of another format",
+        ) from caught

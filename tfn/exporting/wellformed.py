@@ -1,0 +1,456 @@
+"""Rows of a closed function that anybody may have written: all that a type rule believes.
+
+A type rule (`trace.primitives`) refuses what a user can do wrong.  That an operation has as many
+sources as it takes, and an argument of its class with integers where integers belong, is left to
+those who build graphs.  Bytes may come from anybody, so it is checked here, before a node is made:
+
+    rows      are operations of a closed function, of earlier rows, with arguments of their class
+    scopes    in a function stand its own parameters and no others
+    built     types fit together, of sizes that an array can have
+
+Every check takes time in proportion to the bytes, whatever they say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tfn._support.frozen import frozen
+from tfn.dtypes import BOOL, SHORT
+from tfn.errors import ExportError, TfnError
+from tfn.exporting.symbolic_dims import Polynomial, Ratio
+from tfn.trace.argument import (
+    Call,
+    Cond,
+    Const,
+    Conv,
+    Dot,
+    Fft,
+    FftType,
+    Function,
+    Gather,
+    Iota,
+    Pad,
+    Param,
+    Reduce,
+    Scan,
+    Scatter,
+    Shrink,
+    Sort,
+    While,
+)
+from tfn.trace.op import BINARY, COMPARE, MONOIDS, SEVERAL, UNARY, Op
+from tfn.trace.type_checks import show
+from tfn.trace.uop import UOp
+
+SIZE_LIMIT = 2**63 - 1
+"""Of an axis, and of an array in bytes: what an index of 64 bits reaches."""
+RANK_LIMIT = 64
+"""Axes of an array: those of NumPy."""
+DEGREE_LIMIT = 8
+"""Symbols in a product: a size is a product of a few axes."""
+SYMBOL_LIMIT = 3
+"""Symbols of a function: sizes at which to trace it grow with their square."""
+TERM_LIMIT = 256
+"""Products in a polynomial."""
+SHARED_LIMIT = 1 << 22
+"""Rows of functions, where a row counts once for each function that it is in: a second or two."""
+
+Row = tuple[Op, tuple[int, ...], Any]
+Symbols = frozenset[str]
+Check = Callable[[Any, Symbols], bool]
+"""Whether a value is of a kind, if sizes may be polynomials in some symbols."""
+
+
+# Kinds of values.
+
+
+def _plain(low: int, high: int = SIZE_LIMIT) -> Check:
+    """An integer in a range, which depends on no size."""
+    return lambda x, symbols: type(x) is int and low <= x <= high
+
+
+def _sized(low: int) -> Check:
+    """An integer in a range, or a polynomial."""
+
+    def check(x: Any, symbols: Symbols) -> bool:
+        if type(x) is int:
+            return low <= x <= SIZE_LIMIT
+        return bool(symbols) and _polynomial(x, symbols)
+
+    return check
+
+
+def _polynomial(p: Any, symbols: Symbols) -> bool:
+    """A polynomial in these symbols, as `Polynomial.of` makes it."""
+    if type(p) is not Polynomial or type(p.terms) is not tuple or len(p.terms) > TERM_LIMIT:
+        return False
+    if type(p.divisor) is not int or not 1 <= p.divisor <= SIZE_LIMIT:
+        return False
+    for term in p.terms:
+        if type(term) is not tuple or len(term) != 2 or type(term[0]) is not tuple:
+            return False
+        product, factor = term
+        known = all(type(s) is str and s in symbols for s in product)
+        if len(product) > DEGREE_LIMIT or not known or type(factor) is not int:
+            return False
+        if not 0 < abs(factor) <= SIZE_LIMIT:
+            return False
+    return bool(p == Polynomial.of(p.fractions))
+
+
+def _each(check: Check, most: int = RANK_LIMIT) -> Check:
+    """A tuple of values of a kind."""
+
+    def found(x: Any, symbols: Symbols) -> bool:
+        return type(x) is tuple and len(x) <= most and all(check(item, symbols) for item in x)
+
+    return found
+
+
+def _one_of(*values: Any) -> Check:
+    return lambda x, symbols: type(x) is type(values[0]) and x in values
+
+
+def _dtype(x: Any, symbols: Symbols) -> bool:
+    return isinstance(x, np.dtype) and x in SHORT
+
+
+def _optional(check: Check) -> Check:
+    return lambda x, symbols: x is None or check(x, symbols)
+
+
+def _text(x: Any, symbols: Symbols) -> bool:
+    return type(x) is str
+
+
+def _axes(x: Any, symbols: Symbols) -> bool:
+    """Different axes."""
+    return _each(_plain(0, RANK_LIMIT))(x, symbols) and len({*x}) == len(x)
+
+
+def _pairs(x: Any, symbols: Symbols) -> bool:
+    """Two integers for each axis."""
+    size = _sized(-SIZE_LIMIT)
+    return _each(lambda pair, symbols: _each(size, 2)(pair, symbols) and len(pair) == 2)(x, symbols)
+
+
+def _parameters(x: Any, symbols: Symbols) -> bool:
+    """Parameters in the order of their numbers."""
+    param = _record(Param)
+    return type(x) is tuple and all(param(p, symbols) and p.index == i for i, p in enumerate(x))
+
+
+def _record(kind: type[Any]) -> Check:
+    """A record of a class, each field of which is of its kind."""
+    checks = FIELDS[kind]
+
+    def check(x: Any, symbols: Symbols) -> bool:
+        if type(x) is not kind:
+            return False
+        return all(found(getattr(x, name), symbols) for name, found in checks.items())
+
+    return check
+
+
+def _constant(x: Any, symbols: Symbols) -> bool:
+    """The bits of one value; at many sizes they may be a number that depends on them."""
+    if type(x) is not Const or not _dtype(x.dtype, symbols) or not shape(x.shape, symbols):
+        return False
+    bits: Any = x.bits
+    if type(bits) is Ratio:
+        known = bool(symbols) and _polynomial(bits.polynomial, symbols)
+        return known and type(bits.over) is int and abs(bits.over) <= SIZE_LIMIT
+    most = 1 if x.dtype == BOOL else (1 << 8 * x.dtype.itemsize) - 1
+    return type(bits) is int and 0 <= bits <= most
+
+
+def _nothing(x: Any, symbols: Symbols) -> bool:
+    return x is None
+
+
+shape: Check = _each(_sized(0))
+_positive: Check = _each(_sized(1))
+_count: Check = _plain(0)
+FIELDS: dict[type[Any], dict[str, Check]] = {
+    Param: {"index": _count, "shape": shape, "dtype": _dtype},
+    Iota: {"size": _sized(0), "dtype": _dtype},
+    Pad: {"low": shape, "high": shape, "interior": shape},
+    Shrink: {"start": shape, "stop": shape, "step": _positive},
+    Reduce: {"op": _one_of(*MONOIDS), "axes": _axes, "index": _optional(_dtype)},
+    Dot: {
+        "contract_a": _axes,
+        "contract_b": _axes,
+        "batch_a": _axes,
+        "batch_b": _axes,
+        "dtype": _dtype,
+    },
+    Conv: {
+        "strides": _positive,
+        "padding": _pairs,
+        "dilation_x": _positive,
+        "dilation_w": _positive,
+        "groups": _sized(1),
+        "batch_groups": _sized(1),
+        "dtype": _dtype,
+    },
+    Fft: {"kind": _one_of(*FftType), "lengths": _positive},
+    Gather: {"batch": _plain(0, RANK_LIMIT), "sizes": shape},
+    Scatter: {"batch": _plain(0, RANK_LIMIT), "op": _one_of(*MONOIDS, Op.WHERE)},
+    Sort: {"keys": _plain(1)},
+    Function: {"params": _parameters},
+    Scan: {
+        "length": _sized(0),
+        "reverse": _one_of(False, True),
+        "consts": _count,
+        "carries": _count,
+    },
+    While: {"cond_consts": _count, "body_consts": _count},
+    Cond: {"branches": _plain(1)},
+    Call: {"name": _text},
+}
+"""The kinds of the fields of arguments."""
+
+
+def _key(x: Any) -> bool:
+    return type(x) is str or (type(x) is int and abs(x) <= SIZE_LIMIT)
+
+
+def path(x: Any, symbols: Symbols) -> bool:
+    """Where an input stands: the position or the name of an argument, then keys."""
+    if type(x) is not tuple or not x or not all(map(_key, x)):
+        return False
+    return type(x[0]) is str or x[0] >= 0
+
+
+def entry(x: Any, symbols: Symbols) -> bool:
+    """An input: its path, shape and dtype, and whether it is weak."""
+    checks = (path, shape, _dtype, _one_of(False, True))
+    return type(x) is tuple and len(x) == 4 and all(f(y, symbols) for f, y in zip(checks, x))
+
+
+def array(x: Any, symbols: Symbols) -> bool:
+    """An array: its shape, its dtype, and the bytes of its elements."""
+    if type(x) is not tuple or len(x) != 3 or not (shape(x[0], symbols) and _dtype(x[1], symbols)):
+        return False
+    fits = type(x[2]) is bytes and len(x[2]) == prod(x[0]) * x[1].itemsize
+    return fits and (x[1] != BOOL or np.frombuffer(x[2], np.uint8).max(initial=0) <= 1)
+
+
+def outline(x: Any) -> bool:
+    """How results are nested, as `portable.Outline`."""
+    if x is None or type(x) is int:
+        return True
+    if type(x) is not tuple or len(x) != 3 or type(x[1]) is not tuple or type(x[2]) is not tuple:
+        return False
+    kind, keys, children = x
+    named = kind == "dict" and all(map(_key, keys)) and len({*keys}) == len(keys) == len(children)
+    return (named or (kind in ("list", "tuple") and not keys)) and all(map(outline, children))
+
+
+def signature(inputs: Any, arrays: Any, outputs: Any, weak: Any, constraints: Any) -> Symbols:
+    """The symbols of a signature: what is serialized beside rows.
+
+    Raises:
+        ExportError: naming the part that is none.
+    """
+    symbols = frozenset(
+        s
+        for given in inputs
+        for size in given[1]
+        if type(size) is Polynomial
+        for product, _ in size.terms
+        for s in product
+    )
+    paths = {given[0] for given in inputs}
+    if len(symbols) > SYMBOL_LIMIT or not all(map(str.isidentifier, symbols)):
+        raise refused(f"the sizes {', '.join(map(repr, symbols))}"[:80])
+    if not _every(inputs, entry, symbols) or len(paths) != len(inputs):
+        raise refused("its inputs")
+    if not _every(arrays, array, frozenset()):
+        raise refused("its arrays")
+    if not outline(outputs) or not _every(weak, _one_of(False, True), symbols):
+        raise refused("its results")
+    if not _every(constraints, _text, symbols) or (constraints and not symbols):
+        raise refused("its constraints")
+    return symbols
+
+
+def _every(x: Any, check: Check, symbols: Symbols) -> bool:
+    return type(x) is tuple and all(check(item, symbols) for item in x)
+
+
+# Operations.
+
+
+@frozen
+class Form:
+    """How many sources an operation takes, and which argument."""
+
+    least: int
+    most: int | None
+    argument: Check
+
+
+def _of(sources: int, argument: Check = _nothing) -> Form:
+    return Form(sources, sources, argument)
+
+
+def _from(least: int, argument: Check = _nothing) -> Form:
+    return Form(least, None, argument)
+
+
+FORMS: dict[Op, Form] = {
+    Op.CONST: _of(0, _constant),
+    Op.PARAM: _of(0, _record(Param)),
+    Op.IOTA: _of(0, _record(Iota)),
+    **dict.fromkeys(UNARY | {Op.REAL, Op.IMAG, Op.DETACH, Op.GBARRIER}, _of(1)),
+    **dict.fromkeys(BINARY | COMPARE | {Op.COMPLEX, Op.LDEXP}, _of(2)),
+    **dict.fromkeys((Op.WHERE, Op.FMA), _of(3)),
+    Op.THREEFRY: _of(4, _plain(0, 1)),
+    Op.CAST: _of(1, _dtype),
+    Op.BITCAST: _of(1, _dtype),
+    Op.RESHAPE: _of(1, shape),
+    Op.PERMUTE: _of(1, _axes),
+    Op.EXPAND: _of(1, shape),
+    Op.PAD: _of(2, _record(Pad)),
+    Op.SHRINK: _of(1, _record(Shrink)),
+    Op.FLIP: _of(1, _axes),
+    Op.CONCAT: _from(1, _plain(0, RANK_LIMIT)),
+    Op.REDUCE: _of(1, _record(Reduce)),
+    Op.DOT: _of(2, _record(Dot)),
+    Op.CONV: _of(2, _record(Conv)),
+    Op.FFT: _of(1, _record(Fft)),
+    Op.GATHER: _of(2, _record(Gather)),
+    Op.SCATTER: _of(3, _record(Scatter)),
+    Op.SORT: _from(1, _record(Sort)),
+    Op.GET: _of(1, _count),
+    Op.AFTER: _from(1),
+    Op.FUNCTION: _from(0, _record(Function)),
+    Op.SCAN: _from(1, _record(Scan)),
+    Op.WHILE: _from(2, _record(While)),
+    Op.COND: _from(2, _record(Cond)),
+    Op.CALL: _from(1, _record(Call)),
+}
+"""The operations of a closed function that can be serialized."""
+
+FUNCTIONS: dict[Op, Callable[[Any], range]] = {
+    Op.SCAN: lambda arg: range(1),
+    Op.WHILE: lambda arg: range(2),
+    Op.CALL: lambda arg: range(1),
+    Op.COND: lambda arg: range(1, 1 + arg.branches),
+}
+"""Which sources of an operation are functions; all others are values."""
+
+_LEAST: dict[Op, Callable[[Any], int]] = {
+    Op.SCAN: lambda arg: 1 + arg.consts + arg.carries,
+    Op.COND: lambda arg: 1 + arg.branches,
+    Op.WHILE: lambda arg: 2 + arg.cond_consts + arg.body_consts,
+    Op.SORT: lambda arg: arg.keys,
+}
+"""How many sources an argument speaks of."""
+
+
+def refused(got: str) -> ExportError:
+    """The error for bytes that are whole, and no function."""
+    return ExportError(
+        "serialized bytes are not a function", got=got, hint="serialize it again with this tfn"
+    )
+
+
+def rows(found: Any, symbols: Symbols = frozenset()) -> tuple[Row, ...]:
+    """Rows of a closed function, as they are; sizes may be polynomials in symbols.
+
+    Raises:
+        ExportError: naming a row that is no operation of earlier rows, or has not its argument.
+    """
+    if type(found) not in (tuple, list) or not found:
+        raise refused("no rows")
+    used = bytearray(len(found))
+    for i, row in enumerate(found):
+        if not (type(row) is tuple and len(row) == 3 and _row(i, row, found, symbols)):
+            raise refused(f"row {i}: {row[0] if type(row) is tuple and row else row!r}"[:80])
+        for s in row[1]:
+            used[s] = True
+    if found[-1][0] is not Op.FUNCTION or used.count(0) > 1:
+        raise refused("the last row is no function of all others")
+    scopes(found)
+    return tuple(found)
+
+
+def _row(i: int, row: tuple[Any, Any, Any], found: Sequence[Any], symbols: Symbols) -> bool:
+    """Whether a row is well formed, if those before it are."""
+    op, src, arg = row
+    form = FORMS.get(op) if type(op) is Op else None
+    if form is None or type(src) is not tuple or not form.argument(arg, symbols):
+        return False
+    least = _LEAST[op](arg) if op in _LEAST else form.least
+    if len(src) < least or (form.most is not None and len(src) > form.most):
+        return False
+    if not all(type(s) is int and 0 <= s < i for s in src):
+        return False
+    functions = FUNCTIONS[op](arg) if op in FUNCTIONS else ()
+    for at, s in enumerate(src):
+        other = found[s][0]
+        if (other is Op.FUNCTION) != (at in functions) or (other in SEVERAL) != (op is Op.GET):
+            return False
+    return True
+
+
+def scopes(found: Sequence[Row]) -> None:
+    """Refuse a function in which another one's parameters stand.
+
+    Raises:
+        ExportError: naming it; or if functions share so many rows that to look at each of them
+            would take long.
+    """
+    left = SHARED_LIMIT
+    open_ = bytearray(len(found))  # whether parameters are below a row
+    for i, (op, src, arg) in enumerate(found):
+        open_[i] = op is Op.PARAM or (op is not Op.FUNCTION and any(open_[s] for s in src))
+        if op is not Op.FUNCTION:
+            continue
+        seen: set[int] = set()
+        stack = list(src)
+        while stack:
+            s = stack.pop()
+            if s in seen or not open_[s]:
+                continue
+            seen.add(s)
+            below = found[s]
+            if below[0] is Op.PARAM:
+                params = arg.params
+                if below[2].index >= len(params) or below[2] != params[below[2].index]:
+                    raise refused(f"row {i}: a function with a parameter of another")
+            stack += below[1]
+        left -= len(seen)
+        if left < 0:
+            raise refused("functions that share too many operations")
+
+
+# Types.
+
+
+def built(found: Iterable[Row]) -> UOp:
+    """The function of rows that are well formed, whose sizes are numbers.
+
+    Raises:
+        ExportError: naming a row whose operands do not fit.
+    """
+    nodes: list[UOp] = []
+    for i, (op, src, arg) in enumerate(found):
+        sources = tuple([nodes[s] for s in src])
+        try:
+            node = UOp(op, sources, arg)
+        except Exception as error:  # of many classes: a type rule believes those who build graphs
+            what = error.what if isinstance(error, TfnError) else "operands that do not fit"
+            kinds = ", ".join(map(show, sources[:4]))
+            raise refused(f"row {i}: {op.value} of {kinds}: {what}"[:300]) from None
+        if len(node.shape) > RANK_LIMIT or prod(node.shape) * node.dtype.itemsize > SIZE_LIMIT:
+            raise refused(f"row {i}: {op.value}, whose result is larger than an array can be")
+        nodes.append(node)
+    return nodes[-1]
