@@ -44,7 +44,8 @@ class Buffer:
     def read(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray[Any, Any]:
         """A NumPy view that cannot be written nor made writable, and keeps the buffer alive."""
         self.exclusive = False
-        memory = memoryview(self.view((prod(shape) * dtype.itemsize,), _BYTE)).toreadonly()
+        data: Any = self.view((prod(shape) * dtype.itemsize,), _BYTE)
+        memory = memoryview(data).toreadonly()
         if not memory.nbytes:
             return np.ndarray(shape, dtype, b"")
         return np.frombuffer(memory, dtype).reshape(shape)

@@ -401,7 +401,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
             hint="asarray takes all else",
         )
     # NumPy 2.0 cannot pass `copy` on, but makes no copies itself.
-    options = {"copy": False} if copy is False and DLPACK_HAS_VERSIONS else {}
+    options: Any = {"copy": False} if copy is False and DLPACK_HAS_VERSIONS else {}
     return asarray(np.from_dlpack(x, **options), copy=copy)
 
 

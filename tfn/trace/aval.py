@@ -15,6 +15,8 @@ class Kind:
     """A shape and a dtype; made by `kind_of` alone."""
 
     __slots__ = ("dtype", "shape")
+    dtype: DType
+    shape: Shape
 
     def __init__(self, shape: Shape, dtype: DType) -> None:
         object.__setattr__(self, "shape", shape)
