@@ -10,7 +10,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tests.lower.crew import program_on
+from tests.lower.crew import run_on_threads
 from tests.lower.graphs import p
 from tfn.config import config
 from tfn.errors import (
@@ -162,7 +162,7 @@ def test_results_that_nobody_wants() -> None:
 @pytest.mark.parametrize("threads", (1, 3))
 def test_on_several_threads(threads: int) -> None:
     jaxpr = tfn.make_jaxpr(lambda x: transpose(transpose(x * 2).T.T.reshape(60, 36)))(T)
-    (found,) = program_on(threads, jaxpr.outputs, [T])
+    (found,) = run_on_threads(threads, jaxpr.outputs, [T])
     close(found, (T * 2).T.reshape(60, 36).T)
     assert p(0, 1).op is Op.PARAM
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfn.dtypes import COMPLEXES, part
 from tfn.lower import pipeline
-from tfn.lower.fuse.ranges import Stage as RangesStage
+from tfn.lower.fuse.ranges import IndexedKernel
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.pipeline import Pass, Passes
 from tfn.lower.target.target import Target
@@ -30,7 +30,7 @@ def check_passes(
     target: Target = HOST,
     passes: Passes = pipeline.passes,
     tolerance: float = 1e-5,
-) -> list[RangesStage]:
+) -> list[IndexedKernel]:
     """Run the passes one by one, with the spec and the oracle after each.
 
     Raises AssertionError naming the pass that broke something.
@@ -52,7 +52,7 @@ def check_passes(
     _checked(passes.boundaries, function.src, Stage.KERNELS)
     _same(passes.boundaries, want, oracle.evaluate(function.src, env), tolerance)
 
-    stages: list[RangesStage] = passes.ranges(function, target)
+    stages: list[IndexedKernel] = passes.ranges(function, target)
     values: list[Any] = [stage.body for stage in stages]
     for stage in stages:
         _checked(passes.ranges, [stage.body], Stage.RANGES)
@@ -108,7 +108,7 @@ def _same(step: Pass, want: Sequence[Any], got: Sequence[Any], tolerance: float)
 
 def _run(
     function: UOp,
-    stages: Sequence[RangesStage],
+    stages: Sequence[IndexedKernel],
     values: Sequence[Any],
     env: dict[UOp, Any],
     tiles: Sequence[int] = (),
@@ -130,7 +130,7 @@ def _run(
     return [memory.get(u, np.zeros(0, u.dtype)).reshape(u.shape) for u in function.src]
 
 
-def _run_sort(stage: RangesStage, buffers: Sequence[Any]) -> None:
+def _run_sort(stage: IndexedKernel, buffers: Sequence[Any]) -> None:
     outputs = stage.body.src
     node = outputs[0].src[0]
     first = stage.written

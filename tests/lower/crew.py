@@ -1,4 +1,4 @@
-"""Programs entered by several threads at once, however little there is to do."""
+"""Programs run by a fixed number of threads at once, however small they are."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def loader() -> Loader:
 def run(
     steps: Sequence[Step], buffers: Sequence[Value], arena: Value, threads: int, inputs: int = 0
 ) -> None:
-    """Enter the driver of some steps with so many threads, none of which waits for the others."""
+    """Enters the driver of some steps with `threads` threads at once."""
     launches = list(flatten(steps))
     compiler, texts = loader().compiler, {k.kernel.name: k.kernel.text for k in launches}
     objects = compiler.compile_all([*texts.values()], host())
@@ -40,25 +40,25 @@ def run(
     pointers = (ctypes.c_void_p * max(len(buffers), 1))(*[b.ctypes.data for b in buffers])
     sync = np.zeros(sync_bytes(launches) // 8 + 8, np.int64)
     start = sync[(-sync.ctypes.data // 8) % 8 :]  # on a cache line of its own
-    crew = [
+    workers = [
         threading.Thread(
             target=call, args=(i, threads, pointers, arena.ctypes.data, start.ctypes.data)
         )
         for i in range(threads)
     ]
-    for thread in crew:
+    for thread in workers:
         thread.start()
-    for thread in crew:
+    for thread in workers:
         thread.join(60)
         assert not thread.is_alive(), "a barrier did not open"
 
 
-def program_on(threads: int, outputs: Sequence[UOp], values: Sequence[Value]) -> list[Value]:
-    """The values of graphs, made by so many threads."""
+def run_on_threads(threads: int, outputs: Sequence[UOp], values: Sequence[Value]) -> list[Value]:
+    """Compiles graphs, runs them on `threads` threads, and returns their values."""
     program = lower(jaxpr(outputs), host())
-    made = [np.zeros(u.shape, u.dtype) for u in outputs]
+    results = [np.zeros(u.shape, u.dtype) for u in outputs]
     arena = np.zeros(program.arena_bytes + 64, np.uint8)
-    run(program.steps, [*values, *made], arena, threads, inputs=len(values))
+    run(program.steps, [*values, *results], arena, threads, inputs=len(values))
     for i, slot in program.aliases:
-        made[i] = values[slot.at] if slot.space is Space.INPUT else made[slot.at]
-    return made
+        results[i] = values[slot.at] if slot.space is Space.INPUT else results[slot.at]
+    return results

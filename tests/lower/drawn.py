@@ -1,7 +1,7 @@
-"""Graphs that hypothesis draws: a few operands, then ops on whatever there is so far.
+"""Random graphs, drawn by hypothesis: a few operands, then ops on the values so far.
 
-Only such ops are drawn whose results move little when their operands do, so that two ways to
-compute a graph stay close: no sines of large numbers, no comparisons of sums.
+Only well-conditioned ops are drawn, so that two ways to compute a graph give close results: no
+sines of large numbers, no comparisons of sums.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ SIZES = (1, 1, 2, 3, 5, 7, 17, 33)
 LARGEST = 3_000
 
 
-def _some(draw: Draw, pool: list[UOp], dtype: object = None, least: int = 0) -> UOp:
+def _pick(draw: Draw, pool: list[UOp], dtype: object = None, least: int = 0) -> UOp:
     """A value from the pool, of a dtype and with as many axes, the later ones more often."""
     fitting = [u for u in pool if (dtype is None or u.dtype == dtype) and u.ndim >= least]
     fitting = fitting or [u for u in pool if u.dtype == dtype] or pool
-    found = draw(st.sampled_from(fitting[-6:] + fitting))
-    if dtype is not None and found.dtype != dtype:
-        found = build.cast(found, dtype)
-    while found.ndim < least:
-        found = build.reshape(found, (*found.shape, 1))
-    return found
+    value = draw(st.sampled_from(fitting[-6:] + fitting))
+    if dtype is not None and value.dtype != dtype:
+        value = build.cast(value, dtype)
+    while value.ndim < least:
+        value = build.reshape(value, (*value.shape, 1))
+    return value
 
 
-def _like(draw: Draw, pool: list[UOp], shape: tuple[int, ...], dtype: object) -> UOp:
+def _pick_like(draw: Draw, pool: list[UOp], shape: tuple[int, ...], dtype: object) -> UOp:
     """A value of a shape: one that has it, or one repeated or cut to it."""
     fitting = [u for u in pool if u.shape == shape and u.dtype == dtype]
     if fitting and draw(st.booleans()):
         return draw(st.sampled_from(fitting))
-    u = _some(draw, pool, dtype)
+    u = _pick(draw, pool, dtype)
     if u.ndim > len(shape):
         u = build.reshape(u, (prod(u.shape),))
         if not shape:
@@ -53,20 +53,20 @@ def _like(draw: Draw, pool: list[UOp], shape: tuple[int, ...], dtype: object) ->
 
 def _unary(draw: Draw, pool: list[UOp]) -> UOp:
     op = draw(st.sampled_from([Op.NEG, Op.ABS, Op.TANH, Op.LOGISTIC, Op.ERF, Op.SQRT]))
-    x = _some(draw, pool, FLOAT32)
+    x = _pick(draw, pool, FLOAT32)
     return build.unary(op, build.unary(Op.ABS, x) + 0.25 if op is Op.SQRT else x)
 
 
 def _binary(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool, FLOAT32)
+    x = _pick(draw, pool, FLOAT32)
     op = draw(st.sampled_from([Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN, Op.DIV]))
-    y = _like(draw, pool, x.shape, FLOAT32)
+    y = _pick_like(draw, pool, x.shape, FLOAT32)
     return UOp(op, (x, build.unary(Op.ABS, y) + 0.5 if op is Op.DIV else y))
 
 
 def _integers(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool, INT32)
-    y = _like(draw, pool, x.shape, INT32)
+    x = _pick(draw, pool, INT32)
+    y = _pick_like(draw, pool, x.shape, INT32)
     op = draw(
         st.sampled_from(
             [
@@ -88,13 +88,13 @@ def _integers(draw: Draw, pool: list[UOp]) -> UOp:
 
 
 def _where(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool, FLOAT32)
-    y = _like(draw, pool, x.shape, FLOAT32)
-    return build.where(_like(draw, pool, x.shape, BOOL), x, y)
+    x = _pick(draw, pool, FLOAT32)
+    y = _pick_like(draw, pool, x.shape, FLOAT32)
+    return build.where(_pick_like(draw, pool, x.shape, BOOL), x, y)
 
 
 def _reshape(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool)
+    x = _pick(draw, pool)
     sizes = [n for n in x.shape if n != 1 or draw(st.booleans())]
     if len(sizes) > 1 and draw(st.booleans()):
         i = draw(st.integers(0, len(sizes) - 2))
@@ -110,12 +110,12 @@ def _reshape(draw: Draw, pool: list[UOp]) -> UOp:
 
 
 def _permute(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool, least=2)
+    x = _pick(draw, pool, least=2)
     return build.permute(x, draw(st.permutations(range(x.ndim))))
 
 
 def _expand(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool)
+    x = _pick(draw, pool)
     n = draw(st.sampled_from(SIZES))
     at = draw(st.integers(0, x.ndim))
     if prod(x.shape) * n > LARGEST or x.ndim > 3:
@@ -125,7 +125,7 @@ def _expand(draw: Draw, pool: list[UOp]) -> UOp:
 
 
 def _pad(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool, least=1)
+    x = _pick(draw, pool, least=1)
     low, high, between = (
         tuple(draw(st.sampled_from([0, 0, 1, 2])) for _ in x.shape) for _ in range(3)
     )
@@ -135,45 +135,45 @@ def _pad(draw: Draw, pool: list[UOp]) -> UOp:
 
 
 def _shrink(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool, least=1)
+    x = _pick(draw, pool, least=1)
     start = tuple(draw(st.integers(0, min(n - 1, 2))) for n in x.shape)
     stop = tuple(draw(st.integers(max(s + 1, n - 3), n)) for s, n in zip(start, x.shape))
     return build.shrink(x, start, stop, tuple(draw(st.sampled_from([1, 1, 2])) for _ in x.shape))
 
 
 def _flip(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool, least=1)
+    x = _pick(draw, pool, least=1)
     return build.flip(x, (draw(st.integers(0, x.ndim - 1)),))
 
 
 def _concat(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool, least=1)
-    y = _like(draw, pool, x.shape, x.dtype)
+    x = _pick(draw, pool, least=1)
+    y = _pick_like(draw, pool, x.shape, x.dtype)
     return build.concat([x, y], draw(st.integers(0, x.ndim - 1)))
 
 
 def _reduce(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool, FLOAT32, least=1)
+    x = _pick(draw, pool, FLOAT32, least=1)
     axes = draw(st.lists(st.integers(0, x.ndim - 1), unique=True, min_size=1))
     op = draw(st.sampled_from([Op.ADD, Op.ADD, Op.MAX, Op.MIN]))
     keep = draw(st.booleans())
-    found = build.reduce(x, op, axes, keep)
+    value = build.reduce(x, op, axes, keep)
     if op is Op.ADD:
-        found = found * (1.0 / prod(x.shape[a] for a in axes))
+        value = value * (1.0 / prod(x.shape[a] for a in axes))
     if keep and draw(st.booleans()):  # as in softmax: the row beside its statistic
-        return x - build.expand(found, x.shape)
-    return found
+        return x - build.expand(value, x.shape)
+    return value
 
 
 def _count(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool, INT32, least=1)
+    x = _pick(draw, pool, INT32, least=1)
     op = draw(st.sampled_from([Op.ADD, Op.MAX, Op.MUL]))
     index = INT32 if op is Op.MAX and draw(st.booleans()) else None
     return build.reduce(x, op, (draw(st.integers(0, x.ndim - 1)),), index=index)
 
 
 def _dot(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool, FLOAT32, least=1)
+    x = _pick(draw, pool, FLOAT32, least=1)
     i = draw(st.integers(0, x.ndim - 1))
     others = [
         (u, j)
@@ -184,15 +184,15 @@ def _dot(draw: Draw, pool: list[UOp]) -> UOp:
     if not others:
         return x
     y, j = draw(st.sampled_from(others))
-    found = build.dot(x, y, ((i,), (j,)))
-    if prod(found.shape) > LARGEST or found.ndim > 4:
+    value = build.dot(x, y, ((i,), (j,)))
+    if prod(value.shape) > LARGEST or value.ndim > 4:
         return x
-    return found * (1.0 / x.shape[i])
+    return value * (1.0 / x.shape[i])
 
 
 def _gather(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool, FLOAT32, least=1)
-    at = _some(draw, pool, INT32, least=1)
+    x = _pick(draw, pool, FLOAT32, least=1)
+    at = _pick(draw, pool, INT32, least=1)
     sizes = (draw(st.integers(1, x.shape[0])), *x.shape[1:])
     if prod(sizes) * prod(at.shape) > LARGEST or x.ndim + at.ndim > 4:
         return x
@@ -200,31 +200,31 @@ def _gather(draw: Draw, pool: list[UOp]) -> UOp:
 
 
 def _scatter(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool, FLOAT32, least=1)
-    at = _some(draw, pool, INT32, least=1)
+    x = _pick(draw, pool, FLOAT32, least=1)
+    at = _pick(draw, pool, INT32, least=1)
     if prod(at.shape) * prod(x.shape[1:]) > LARGEST or x.ndim + at.ndim > 4:
         return x
-    updates = _like(draw, pool, (*at.shape, 1, *x.shape[1:]), FLOAT32)
+    updates = _pick_like(draw, pool, (*at.shape, 1, *x.shape[1:]), FLOAT32)
     op = draw(st.sampled_from([Op.ADD, Op.MAX, Op.WHERE]))
     return build.scatter(x, build.reshape(at, (*at.shape, 1)), updates, op)
 
 
 def _sort(draw: Draw, pool: list[UOp]) -> UOp:
-    keys = _some(draw, pool, INT32, least=1)
-    return build.sort([keys, _like(draw, pool, keys.shape, FLOAT32)])[draw(st.integers(0, 1))]
+    keys = _pick(draw, pool, INT32, least=1)
+    return build.sort([keys, _pick_like(draw, pool, keys.shape, FLOAT32)])[draw(st.integers(0, 1))]
 
 
 def _softmax(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool, FLOAT32, least=1)
+    x = _pick(draw, pool, FLOAT32, least=1)
     top = build.reduce(x, Op.MAX, (x.ndim - 1,), keepdims=True)
     e = build.unary(Op.EXP, x - build.expand(top, x.shape))
     return e / build.expand(build.add_up(e, (x.ndim - 1,), keepdims=True), x.shape)
 
 
 def _layer(draw: Draw, pool: list[UOp]) -> UOp:
-    x = _some(draw, pool, FLOAT32, least=2)
+    x = _pick(draw, pool, FLOAT32, least=2)
     x = build.reshape(x, (x.shape[0], prod(x.shape[1:])))
-    w = _like(draw, pool, (x.shape[1], draw(st.sampled_from(SIZES))), FLOAT32)
+    w = _pick_like(draw, pool, (x.shape[1], draw(st.sampled_from(SIZES))), FLOAT32)
     return build.unary(Op.TANH, matmul(x, w))
 
 
@@ -258,7 +258,7 @@ ELEMENTWISE: tuple[Step, ...] = (_unary, _binary, _binary, _integers, _where)
 
 
 def _inner(draw: Draw, operands: list[UOp]) -> tuple[list[UOp], list[UOp]]:
-    """The parameters of a body of operands, and what it computes, which may be nothing."""
+    """The parameters of a body, and all values in it, of which some may be computed."""
     own = [p(i, *u.shape, dtype=u.dtype) for i, u in enumerate(operands)]
     pool = list(own)
     steps = ELEMENTWISE if draw(st.integers(0, 2)) else STEPS
@@ -271,24 +271,24 @@ def _body(own: list[UOp], outputs: list[UOp]) -> UOp:
     return function(outputs, tuple(u.arg for u in own))
 
 
-def _next(draw: Draw, pool: list[UOp], carry: UOp) -> UOp:
-    """The next value of a carry, which does not grow: often that of another one."""
+def _next_carry(draw: Draw, pool: list[UOp], carry: UOp) -> UOp:
+    """The next value of a carry, bounded over iterations: often that of another carry."""
     kind = carry.shape, carry.dtype
     others = [u for u in pool if u.op is Op.PARAM and (u.shape, u.dtype) == kind]
     if draw(st.integers(0, 2)) == 0:
         return draw(st.sampled_from(others))
-    found = _like(draw, pool, carry.shape, carry.dtype)
+    value = _pick_like(draw, pool, carry.shape, carry.dtype)
     if carry.dtype == FLOAT32:
-        return build.unary(Op.TANH, found + 0.5 * carry)
-    return found % 7 if carry.dtype == INT32 else found
+        return build.unary(Op.TANH, value + 0.5 * carry)
+    return value % 7 if carry.dtype == INT32 else value
 
 
-def _some_of(draw: Draw, pool: list[UOp], most: int) -> list[UOp]:
+def _pick_several(draw: Draw, pool: list[UOp], most: int) -> list[UOp]:
     return draw(st.lists(st.sampled_from(pool), max_size=most))
 
 
 def _rows(u: UOp, length: int) -> UOp:
-    """Different rows like one value."""
+    """An array of different rows of the shape of one value."""
     rows = build.broadcast_in_dim(u, (length, *u.shape), range(1, u.ndim + 1))
     if u.dtype == BOOL:
         return rows
@@ -297,50 +297,56 @@ def _rows(u: UOp, length: int) -> UOp:
 
 def _scan(draw: Draw, pool: list[UOp]) -> UOp:
     length, reverse = draw(st.sampled_from([0, 1, 2, 3, 5])), draw(st.booleans())
-    consts, carries = _some_of(draw, pool, 2), [*_some_of(draw, pool, 1), _some(draw, pool)]
-    slices = [u for u in _some_of(draw, pool, 2) if prod(u.shape) * length <= LARGEST]
+    consts, carries = (
+        _pick_several(draw, pool, 2),
+        [*_pick_several(draw, pool, 1), _pick(draw, pool)],
+    )
+    slices = [u for u in _pick_several(draw, pool, 2) if prod(u.shape) * length <= LARGEST]
     arrays = [_rows(u, length) for u in slices]
-    own, made = _inner(draw, [*consts, *carries, *slices])
-    kept = own[len(consts) : len(consts) + len(carries)]
-    given = [u for u in _some_of(draw, made, 2) if prod(u.shape) * length <= LARGEST]
-    outputs = [*(_next(draw, made, u) for u in kept), *given]
-    found = build.scan(_body(own, outputs), consts, carries, arrays, length, reverse)
-    pool += [u for u in found if 0 not in u.shape]
-    return found[0]
+    own, inner = _inner(draw, [*consts, *carries, *slices])
+    old = own[len(consts) : len(consts) + len(carries)]
+    stacked = [u for u in _pick_several(draw, inner, 2) if prod(u.shape) * length <= LARGEST]
+    outputs = [*(_next_carry(draw, inner, u) for u in old), *stacked]
+    results = build.scan(_body(own, outputs), consts, carries, arrays, length, reverse)
+    pool += [u for u in results if 0 not in u.shape]
+    return results[0]
 
 
 def _while(draw: Draw, pool: list[UOp]) -> UOp:
-    consts, carries = _some_of(draw, pool, 2), [_some(draw, pool), *_some_of(draw, pool, 1)]
-    limit = _like(draw, pool, (), INT32) % 5
+    consts, carries = (
+        _pick_several(draw, pool, 2),
+        [_pick(draw, pool), *_pick_several(draw, pool, 1)],
+    )
+    limit = _pick_like(draw, pool, (), INT32) % 5
     count = const(0, INT32)
     own = [p(i, *u.shape, dtype=u.dtype) for i, u in enumerate([limit, count, *carries])]
     cond = _body(own, [own[1] < own[0]])
-    own, made = _inner(draw, [*consts, count, *carries])
-    kept = own[len(consts) + 1 :]
-    outputs = [own[len(consts)] + 1, *(_next(draw, made, u) for u in kept)]
-    found = build.repeat_while(cond, _body(own, outputs), [limit], consts, [count, *carries])
-    pool += found
-    return found[1]
+    own, inner = _inner(draw, [*consts, count, *carries])
+    old = own[len(consts) + 1 :]
+    outputs = [own[len(consts)] + 1, *(_next_carry(draw, inner, u) for u in old)]
+    results = build.repeat_while(cond, _body(own, outputs), [limit], consts, [count, *carries])
+    pool += results
+    return results[1]
 
 
 def _cond(draw: Draw, pool: list[UOp]) -> UOp:
-    operands = [*_some_of(draw, pool, 2), _some(draw, pool, FLOAT32)]
+    operands = [*_pick_several(draw, pool, 2), _pick(draw, pool, FLOAT32)]
     like = operands[-1]
     branches = []
     for _ in range(draw(st.integers(1, 3))):
-        own, made = _inner(draw, operands)
-        branches.append(_body(own, [_next(draw, made, p(len(operands) - 1, *like.shape))]))
-    return build.choose(_like(draw, pool, (), INT32) - 1, branches, operands)[0]
+        own, inner = _inner(draw, operands)
+        branches.append(_body(own, [_next_carry(draw, inner, p(len(operands) - 1, *like.shape))]))
+    return build.choose(_pick_like(draw, pool, (), INT32) - 1, branches, operands)[0]
 
 
 def _call(draw: Draw, pool: list[UOp]) -> UOp:
-    """A function called twice, the second time often on what the first call gave."""
-    operands = [*_some_of(draw, pool, 2), _some(draw, pool, FLOAT32)]
-    own, made = _inner(draw, operands)
-    outputs = [_next(draw, made, own[-1]), *_some_of(draw, made, 1)]
+    """A function called twice, the second time often on results of the first call."""
+    operands = [*_pick_several(draw, pool, 2), _pick(draw, pool, FLOAT32)]
+    own, inner = _inner(draw, operands)
+    outputs = [_next_carry(draw, inner, own[-1]), *_pick_several(draw, inner, 1)]
     called = _body(own, outputs)
     pool += build.call("f", called, operands)
-    again = build.call("f", called, [_like(draw, pool, u.shape, u.dtype) for u in operands])
+    again = build.call("f", called, [_pick_like(draw, pool, u.shape, u.dtype) for u in operands])
     pool += again
     return again[0]
 

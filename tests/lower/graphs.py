@@ -1,4 +1,4 @@
-"""Small graphs for the tests of lowering: their inputs, and what this machine makes of them."""
+"""Graph builders for the tests of lowering, and how to run them: compiled, or by the oracle."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Value = np.ndarray[Any, Any]
 
 
 def p(index: int, *shape: int, dtype: DType = FLOAT32) -> UOp:
-    """A parameter."""
+    """The parameter of a graph with an index, a shape and a dtype: ``p(0, 30, 20)``."""
     return UOp(Op.PARAM, (), Param(index, shape, dtype))
 
 
@@ -44,7 +44,7 @@ def jaxpr(outputs: Sequence[UOp]) -> Jaxpr:
 
 
 def draw(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> Value:
-    """Values of a dtype: a normal distribution, small integers, or truths."""
+    """Random values: normally distributed, small integers, or booleans."""
     random = np.random.default_rng((seed, len(shape), dtype.itemsize))
     if dtype == BOOL:
         return random.integers(0, 2, shape).astype(bool)
@@ -61,63 +61,65 @@ def inputs(outputs: Sequence[UOp], seed: int = 0) -> list[Value]:
 @cache
 def device(target: Target) -> Device:
     """This machine, with code for a target that it can run."""
-    here = cpu()
-    return replace(here, target=target)
+    machine = cpu()
+    return replace(machine, target=target)
 
 
-def on_cores(
+def run_compiled(
     outputs: Sequence[UOp], values: Sequence[Value], target: Target | None = None
 ) -> list[Value]:
-    """The values of graphs, compiled and run on this machine."""
+    """Compiles graphs, runs them on this machine, and returns their values."""
     on = device(target or host())
     program = lower(jaxpr(outputs), on.target)
     shared = dict(program.aliases)
     buffers = [on.memory.copy(x) for x in values]
-    made: list[Buffer] = []
+    results: list[Buffer] = []
     for i, (shape, dtype) in enumerate(program.outputs):
         slot = shared.get(i)
         if slot is None:
-            made.append(on.memory.allocate(prod(shape) * dtype.itemsize))
+            results.append(on.memory.allocate(prod(shape) * dtype.itemsize))
         else:
-            made.append((buffers if slot.space is Space.INPUT else made)[slot.at])
-    on.load(program)(buffers, made)
+            results.append((buffers if slot.space is Space.INPUT else results)[slot.at])
+    on.load(program)(buffers, results)
     return [
         np.array(on.memory.read(b, shape, dtype))
-        for b, (shape, dtype) in zip(made, program.outputs, strict=True)
+        for b, (shape, dtype) in zip(results, program.outputs, strict=True)
     ]
 
 
-def by_definition(outputs: Sequence[UOp], values: Sequence[Value]) -> list[Value]:
-    """The values of graphs as the oracle defines them."""
+def run_oracle(outputs: Sequence[UOp], values: Sequence[Value]) -> list[Value]:
+    """Returns the values of graphs as the oracle defines them."""
     return oracle.evaluate(outputs, dict(zip(params(outputs), values, strict=True)))
 
 
-def same(got: Value, want: Value, rtol: float = 0.0, atol: float = 0.0, what: Any = "") -> None:
-    """Raise unless two values agree: exactly, but for the sign of zero, if nothing is allowed."""
+def assert_close(
+    got: Value, want: Value, rtol: float = 0.0, atol: float = 0.0, what: Any = ""
+) -> None:
+    """Raises unless two values are equal up to tolerances; the sign of zero does not count."""
     assert got.dtype == want.dtype and got.shape == want.shape, (what, got, want)
     if got.dtype in FLOATS:
-        with np.errstate(invalid="ignore"):  # of a NaN that signals
+        with np.errstate(invalid="ignore"):  # a signalling NaN is no error
             got, want = got.astype(np.float64), want.astype(np.float64)
     np.testing.assert_allclose(got, want, rtol, atol, equal_nan=True, err_msg=str(what))
 
 
-def agree(
+def assert_matches_oracle(
     outputs: Sequence[UOp],
     values: Sequence[Value] | None = None,
     rtol: float = 1e-5,
     atol: float = 1e-5,
     target: Target | None = None,
 ) -> None:
-    """Raise unless the cores and the oracle agree on graphs."""
+    """Raises unless compiled graphs have the values that the oracle defines."""
     values = inputs(outputs) if values is None else values
     for i, (got, want) in enumerate(
-        zip(on_cores(outputs, values, target), by_definition(outputs, values), strict=True)
+        zip(run_compiled(outputs, values, target), run_oracle(outputs, values), strict=True)
     ):
-        same(got, want, rtol, atol, f"output {i}")
+        assert_close(got, want, rtol, atol, f"output {i}")
 
 
 def softmax(x: UOp, function: Op = Op.EXP) -> UOp:
-    """Along the last axis, by the exponential or another function."""
+    """A softmax along the last axis, by the exponential or another function."""
     top = build.reduce(x, Op.MAX, (x.ndim - 1,), keepdims=True)
     e = build.unary(function, x - build.expand(top, x.shape))
     total = build.add_up(e, (x.ndim - 1,), keepdims=True)
@@ -125,7 +127,7 @@ def softmax(x: UOp, function: Op = Op.EXP) -> UOp:
 
 
 def matmul(a: UOp, b: UOp) -> UOp:
-    """Of two matrices."""
+    """The product of two matrices."""
     return build.dot(a, b, ((1,), (0,)))
 
 
@@ -139,9 +141,9 @@ def conv(
     w: UOp,
     stride: int = 1,
     padding: tuple[int, int] = (0, 0),
-    spread: int = 1,
+    dilation: int = 1,
     groups: int = 1,
 ) -> UOp:
-    """Of two axes."""
-    arg = Conv((stride,) * 2, (padding,) * 2, (spread,) * 2, (1, 1), groups, 1, x.dtype)
+    """A convolution over two axes of space."""
+    arg = Conv((stride,) * 2, (padding,) * 2, (dilation,) * 2, (1, 1), groups, 1, x.dtype)
     return build.conv(x, w, arg)

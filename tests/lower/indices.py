@@ -1,4 +1,4 @@
-"""Index expressions for tests: drawn, and evaluated at every point of their ranges."""
+"""Random index expressions, drawn by hypothesis, and their values over all ranges."""
 
 from __future__ import annotations
 
@@ -48,21 +48,21 @@ def indices(draw: st.DrawFn, depth: int = 4) -> UOp:
     if op in (Op.FLOORDIV, Op.MOD):
         return UOp(op, (x, index(draw(DIVISORS))))
     y = draw(indices(depth - 1))
-    return where(draw(gates(depth - 1)), x, y) if op is Op.WHERE else UOp(op, (x, y))
+    return where(draw(predicates(depth - 1)), x, y) if op is Op.WHERE else UOp(op, (x, y))
 
 
 @st.composite
-def gates(draw: st.DrawFn, depth: int = 4) -> UOp:
+def predicates(draw: st.DrawFn, depth: int = 4) -> UOp:
     """A condition on index expressions."""
     op = draw(st.sampled_from([*COMPARISONS, *LOGIC] if depth > 1 else COMPARISONS))
     if op is Op.NOT:
-        return ~draw(gates(depth - 1))
-    parts = gates(depth - 1) if op in LOGIC else indices(max(depth - 1, 0))
+        return ~draw(predicates(depth - 1))
+    parts = predicates(depth - 1) if op in LOGIC else indices(max(depth - 1, 0))
     return UOp(op, (draw(parts), draw(parts)))
 
 
 def at_every_point(u: UOp, ranges: Sequence[UOp] = RANGES) -> Any:
-    """The values of an expression, one for each point of its ranges."""
+    """The value of an expression at every point of its ranges."""
     grid = np.meshgrid(*(np.arange(r.arg.size, dtype=np.int64) for r in ranges), indexing="ij")
     values: dict[UOp, Any] = dict(zip(ranges, grid))
     for node in walk([u]):
@@ -73,26 +73,26 @@ def at_every_point(u: UOp, ranges: Sequence[UOp] = RANGES) -> Any:
     return values[u]
 
 
-def flatten(place: Sequence[UOp], shape: Sequence[int]) -> UOp:
-    """The row-major position of a place."""
+def flatten(point: Sequence[UOp], shape: Sequence[int]) -> UOp:
+    """The row-major position of a point."""
     position = index(0)
-    for i, n in zip(place, shape, strict=True):
+    for i, n in zip(point, shape, strict=True):
         position = position * n + i
     return position
 
 
 def unflatten(position: UOp, shape: Sequence[int]) -> list[UOp]:
-    """The place at a row-major position."""
-    place = []
+    """The point at a row-major position."""
+    point = []
     for n in reversed(shape):
-        place.append(position % n)
+        point.append(position % n)
         position = position // n
-    return place[::-1]
+    return point[::-1]
 
 
 def reshaped(*shapes: tuple[int, ...]) -> list[UOp]:
-    """Where an element of the last shape is in the first, going through all between."""
-    place: list[UOp] = [ranged(i, n) for i, n in enumerate(shapes[-1])]
+    """The point in the first shape of an element of the last one, through all in between."""
+    point: list[UOp] = [ranged(i, n) for i, n in enumerate(shapes[-1])]
     for outer, inner in zip(reversed(shapes[:-1]), reversed(shapes[1:]), strict=True):
-        place = unflatten(flatten(place, inner), outer)
-    return place
+        point = unflatten(flatten(point, inner), outer)
+    return point

@@ -15,7 +15,7 @@ from tfn import nn, random, tree
 from tfn import numpy as jnp
 from tfn.errors import ArgumentError
 from tfn.lower.fuse import ranges
-from tfn.lower.fuse.boundaries import kernels
+from tfn.lower.fuse.boundaries import insert_barriers
 from tfn.nn import optim
 from tfn.nn.optim import GradientTransformation
 
@@ -345,7 +345,7 @@ def count(optimizer: GradientTransformation, params: Any) -> int:
         return optim.apply_updates(params, updates), state
 
     jaxpr = tfn.make_jaxpr(step)(params, optimizer.init(params), params)
-    return len(ranges.stages(kernels(jaxpr.function, HOST)))
+    return len(ranges.indexed_kernels(insert_barriers(jaxpr.function, HOST)))
 
 
 @pytest.mark.parametrize(

@@ -212,8 +212,10 @@ def test_kernels_and_text_of_routines_do_not_grow_with_the_calls(gradient: bool)
 
 def test_a_function_is_traced_and_cut_once(monkeypatch: pytest.MonkeyPatch) -> None:
     cuts, traces = [], []
-    kernels = boundaries.kernels
-    monkeypatch.setattr(boundaries, "kernels", lambda *a: (cuts.append(a[0]), kernels(*a))[1])
+    insert = boundaries.insert_barriers
+    monkeypatch.setattr(
+        boundaries, "insert_barriers", lambda *a: (cuts.append(a[0]), insert(*a))[1]
+    )
 
     @tfn.call
     def layer(w: Any, x: Any) -> Any:

@@ -22,7 +22,7 @@ from tfn.eager import run
 from tfn.errors import ArgumentError
 from tfn.hw.compile.llvm import assembly
 from tfn.lower import pipeline
-from tfn.lower.fuse.ranges import Region, Stage
+from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.loops import loop_nest, opt_ops
 from tfn.lower.memory.schedule import Schedule
 from tfn.lower.program import Program
@@ -49,11 +49,11 @@ class View:
         return made
 
     @cached_property
-    def stages(self) -> Sequence[Stage | Region]:
+    def stages(self) -> Sequence[IndexedKernel | Region]:
         """Its kernels over ranges, its loops and its branches."""
         return self.inside(self.real)[1]
 
-    def inside(self, function: UOp) -> tuple[UOp, Sequence[Stage | Region]]:
+    def inside(self, function: UOp) -> tuple[UOp, Sequence[IndexedKernel | Region]]:
         """A function with barriers, the whole or one in a loop, and its kernels over ranges."""
         made: UOp = pipeline.passes.boundaries(function, self.target)
         return made, pipeline.passes.ranges(made, self.target)

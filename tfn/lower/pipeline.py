@@ -81,9 +81,11 @@ class Passes:
 
 # fmt: off
 passes = Passes(**{step.name: step for step in (
-    Pass("complex_pairs", lambda u, target: complex_pairs.pairs(u),        "JAXPR",   "JAXPR"),
-    Pass("boundaries",    lambda u, target: boundaries.kernels(u, target), "JAXPR",   "KERNELS"),
-    Pass("ranges",        lambda u, target: ranges.stages(u),              "KERNELS", "RANGES"),
+    Pass("complex_pairs", lambda u, target: complex_pairs.lower_complex(u),
+         "JAXPR", "JAXPR"),
+    Pass("boundaries",    lambda u, target: boundaries.insert_barriers(u, target),
+         "JAXPR", "KERNELS"),
+    Pass("ranges",        lambda u, target: ranges.indexed_kernels(u),     "KERNELS", "RANGES"),
     # From here on, for each kernel.
     Pass("decompose",     lambda u, target: decompose.decompose([u], target.lacks)[0],
          "RANGES", "RANGES"),
@@ -178,7 +180,7 @@ def program(jaxpr: Jaxpr, plan: Schedule, language: Language = LLVM) -> Program:
         routine.work,
         inputs,
         tuple((u.shape, u.dtype) for u in jaxpr.outputs),
-        aliases(Jaxpr(complex_pairs.pairs(jaxpr.function))),
+        aliases(Jaxpr(complex_pairs.lower_complex(jaxpr.function))),
         routine.arena_bytes,
         driver.sync_bytes(launches),
         text,

@@ -193,8 +193,8 @@ class Call:
     barrier: bool
 
 
-UNKNOWN_TRIPS = 100
-"""What a loop without a known number of iterations is taken for."""
+ESTIMATED_LOOP_TRIPS = 100
+"""Iterations for which a loop of kernels counts in estimated times, if their number is unknown."""
 
 Step = Launch | Loop | Branch | HostCall | Call
 
@@ -234,7 +234,7 @@ def spent(steps: Iterable[Step]) -> Counter[str]:
             found[step.kernel.name] += step.kernel.work
         elif isinstance(step, Loop):
             for name, time in spent((*step.head, *step.body)).items():
-                found[name] += time * (step.trips or UNKNOWN_TRIPS)
+                found[name] += time * (step.trips or ESTIMATED_LOOP_TRIPS)
         elif isinstance(step, Branch):
             for way in step.ways:
                 found += spent(way)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.lower.check_passes import HOST, SMALL, check_passes
-from tests.lower.graphs import inputs, jaxpr, on_cores, p
+from tests.lower.graphs import inputs, jaxpr, p, run_compiled
 from tfn.dtypes import COMPLEX64, FLOAT64, INT64
 from tfn.lower import pipeline
 from tfn.lower.codegen.deinterleave import interleave
@@ -56,7 +56,7 @@ def test_whole_vectors_and_rests(shape: tuple[int, ...], target: Target) -> None
     ]
     check_passes(jaxpr(outputs), values, target)
     want = oracle.evaluate(outputs, {x: values[0], y: values[1]})
-    for got, expected in zip(on_cores(outputs, values), want, strict=True):
+    for got, expected in zip(run_compiled(outputs, values), want, strict=True):
         np.testing.assert_array_equal(got, expected)
 
 
@@ -74,7 +74,7 @@ def test_pairs_of_real_numbers_too() -> None:
     values = inputs(outputs)
     check_passes(jaxpr(outputs), values)
     (want,) = oracle.evaluate(outputs, {x: values[0], angle: values[1]})
-    np.testing.assert_allclose(on_cores(outputs, values)[0], want, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run_compiled(outputs, values)[0], want, rtol=1e-5, atol=1e-6)
 
 
 BUFFER, OUT = p(0, 64, dtype=FLOAT64), p(1, 64, dtype=FLOAT64)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.lower.check_passes import HOST, SMALL
 from tests.lower.drawn import STEPS, _sort, graphs
-from tests.lower.graphs import draw, jaxpr, matmul, p, same, softmax
+from tests.lower.graphs import assert_close, draw, jaxpr, matmul, p, softmax
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower.codegen.linearize import linearize
 from tfn.lower.fuse import boundaries, ranges
@@ -30,11 +30,11 @@ both_targets = pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "na
 
 
 def nests(*outputs: UOp) -> list[Nest]:
-    found = ranges.stages(boundaries.kernels(jaxpr(outputs).function, HOST))
+    found = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST))
     return [
         loop_nest.nest(decompose.decompose([s.body])[0])
         for s in found
-        if isinstance(s, ranges.Stage) and s.body.op is Op.SINK
+        if isinstance(s, ranges.IndexedKernel) and s.body.op is Op.SINK
     ]
 
 
@@ -165,7 +165,7 @@ def compare(n: Nest, target: Target, cuts: Callable[[int], list[tuple[int, int]]
     interpreter.nest(n.body, want)
     run(linearize(chosen), cuts(tiles) if shared else [(0, 1)], got)
     for g, w in zip(got, want, strict=True):
-        same(g, w, 1e-4, 1e-4)
+        assert_close(g, w, 1e-4, 1e-4)
 
 
 def whole(tiles: int) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.lower.check_passes import HOST, SMALL, check_passes
-from tests.lower.graphs import inputs, jaxpr, on_cores, p
+from tests.lower.graphs import inputs, jaxpr, p, run_compiled
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower import pipeline
 from tfn.lower.codegen.masked_tiles import FAR, wanted
@@ -81,7 +81,7 @@ def test_odd_shapes(name: str, shape: tuple[int, int, int]) -> None:
     values = inputs([output])
     check_passes(jaxpr([output]), values)
     (want,) = oracle.evaluate([output], {p(0, *shape[:2]): values[0], p(1, *shape[1:]): values[1]})
-    np.testing.assert_allclose(on_cores([output], values)[0], want, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(run_compiled([output], values)[0], want, rtol=1e-5, atol=1e-5)
 
 
 def test_what_is_hidden_may_be_anything() -> None:
@@ -90,7 +90,7 @@ def test_what_is_hidden_may_be_anything() -> None:
     y[:, 96:110] = np.inf
     y[:, 110:] = np.nan
     want = np.where(np.tri(96, 128), x @ np.where(np.isfinite(y), y, 0), np.float32(-1e9))
-    np.testing.assert_allclose(on_cores([output], [x, y])[0], want, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(run_compiled([output], [x, y])[0], want, rtol=1e-4, atol=1e-4)
 
 
 def test_a_sum_that_is_looked_at_elsewhere_is_wanted() -> None:
@@ -119,4 +119,4 @@ def test_where_the_mask_begins_may_be_in_memory(start: int) -> None:
     with np.errstate(over="ignore"):
         shown = np.arange(128, dtype=np.int32) <= np.arange(96, dtype=np.int32)[:, None] + values[2]
     want = np.where(shown, x @ y, np.float32(-1e9))
-    np.testing.assert_allclose(on_cores([output], values)[0], want, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(run_compiled([output], values)[0], want, rtol=1e-4, atol=1e-4)

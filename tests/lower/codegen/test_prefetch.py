@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.lower.check_passes import HOST, SMALL, check_passes
-from tests.lower.graphs import inputs, jaxpr, matmul, on_cores, p, params
+from tests.lower.graphs import inputs, jaxpr, matmul, p, params, run_compiled
 from tfn.lower import pipeline
 from tfn.lower.codegen.loop_scopes import NOWHERE
 from tfn.lower.codegen.prefetch import FAR, MOST, ahead
@@ -115,5 +115,5 @@ def test_on_this_machine(shape: tuple[int, int, int]) -> None:
     outputs = update(*shape)
     values = inputs(outputs)
     want = oracle.evaluate(outputs, dict(zip(params(outputs), values, strict=True)))
-    for got, expected in zip(on_cores(outputs, values), want, strict=True):
+    for got, expected in zip(run_compiled(outputs, values), want, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)

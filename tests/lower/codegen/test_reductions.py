@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.lower.check_passes import HOST
-from tests.lower.graphs import draw, jaxpr, p, same
+from tests.lower.graphs import assert_close, draw, jaxpr, p
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower.codegen.linearize import linearize
 from tfn.lower.fuse import boundaries, ranges
@@ -24,8 +24,8 @@ from tfn.trace.uop import UOp, walk
 
 
 def nest(*outputs: UOp) -> Nest:
-    (stage,) = ranges.stages(boundaries.kernels(jaxpr(outputs).function, HOST))
-    assert isinstance(stage, ranges.Stage)
+    (stage,) = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST))
+    assert isinstance(stage, ranges.IndexedKernel)
     return loop_nest.nest(decompose.decompose([stage.body])[0])
 
 
@@ -41,7 +41,7 @@ def run(n: Nest) -> None:
     interpreter.nest(n.body, want)
     interpreter.instructions(linearize(n), 0, 1, got)
     for g, w in zip(got, want, strict=True):
-        same(g, w, 1e-4, 1e-4)
+        assert_close(g, w, 1e-4, 1e-4)
 
 
 def count(n: Nest, op: Op) -> int:

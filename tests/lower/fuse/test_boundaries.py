@@ -1,4 +1,4 @@
-"""Where kernels end: how many there are, what must be one, and that they can run in an order."""
+"""Kernel boundaries: the number of kernels, required barriers, policies, an order to run in."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import HOST
 from tests.lower.drawn import graphs
-from tests.lower.graphs import by_definition, draw, jaxpr, matmul, p, params, same
+from tests.lower.graphs import assert_close, draw, jaxpr, matmul, p, params, run_oracle
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower import pipeline
 from tfn.lower.fuse import ranges
-from tfn.lower.fuse.analysis import CHEAP, LARGE, OWN_KERNEL, REDUCTIONS
-from tfn.lower.fuse.boundaries import kernels, must
+from tfn.lower.fuse.analysis import OWN_KERNEL, REDUCTIONS, VIEW_OPS
+from tfn.lower.fuse.boundaries import insert_barriers, required
+from tfn.lower.fuse.policies import MAX_KERNEL_INSTRUCTIONS
 from tfn.lower.math.decompose import weight
 from tfn.trace import build
 from tfn.trace.op import Op
@@ -34,8 +35,8 @@ def i32(*shape: int) -> tfn.ShapeDtypeStruct:
     return tfn.ShapeDtypeStruct(shape, "int32")
 
 
-def stages(f: Callable[..., Any], *args: Any) -> list[ranges.Stage]:
-    return ranges.stages(kernels(tfn.make_jaxpr(f)(*args).function, HOST))
+def kernels_of(f: Callable[..., Any], *args: Any) -> list[ranges.IndexedKernel]:
+    return ranges.indexed_kernels(insert_barriers(tfn.make_jaxpr(f)(*args).function, HOST))
 
 
 def softmax(x: Any) -> Any:
@@ -120,7 +121,7 @@ PROGRAMS: dict[str, tuple[int, Callable[..., Any], Sequence[Any]]] = {
     "the largest, and where, in columns": (1, lambda x: (x.argmax(0), x.min(0)), [X]),
     "positions in columns": (1, lambda x: tnp.argmin(tnp.exp(x), 0), [X]),
     "position of the largest of many": (3, lambda x: tnp.argmax(tnp.exp(x) * 2), [f32(1 << 16)]),
-    "some of many": (1, lambda x, at: tnp.tanh(x)[at, at], [X, i32(9)]),
+    "sparse gather": (1, lambda x, at: tnp.tanh(x)[at, at], [X, i32(9)]),
     "running sums of columns": (1, lambda x: tnp.cumsum(x, 0), [X]),
     "running sums of rows, turned": (3, lambda x: tnp.cumsum(x, -1), [X]),
     "nothing": (0, lambda x: x, [X]),
@@ -131,22 +132,22 @@ PROGRAMS: dict[str, tuple[int, Callable[..., Any], Sequence[Any]]] = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_number_of_kernels(name: str) -> None:
     most, f, args = PROGRAMS[name]
-    assert len(stages(f, *args)) <= most
+    assert len(kernels_of(f, *args)) <= most
 
 
-def test_values_of_the_same_loops_come_from_one_kernel() -> None:
-    (stage,) = stages(adam, *[X] * 4)
-    assert stage.written == 3
-    update = stages(train, *[f32(64, 48)] * 3, X, f32(32, 48))[-1]
+def test_values_of_the_same_loops_share_a_kernel() -> None:
+    (kernel,) = kernels_of(adam, *[X] * 4)
+    assert kernel.written == 3
+    update = kernels_of(train, *[f32(64, 48)] * 3, X, f32(32, 48))[-1]
     assert update.written == 3
-    statistics, _ = stages(standardize, X)
+    statistics, _ = kernels_of(standardize, X)
     assert {u.shape for u in statistics.operands[: statistics.written]} == {(64,)}
 
 
-def test_a_bias_gradient_reads_what_the_weights_gradient_reads() -> None:
-    """The error of a layer is made once, though two contractions and a sum want it."""
+def test_weight_and_bias_gradients_read_one_buffer() -> None:
+    """The error of a layer is computed once, for two contractions and a sum."""
     f = tfn.grad(lambda w, b, x: (dense(x, w, b) ** 2).sum(), (0, 1))
-    *_, second, third = stages(f, f32(64, 48), f32(48), X)
+    *_, second, third = kernels_of(f, f32(64, 48), f32(48), X)
     shared = [u for u in second.operands if u in third.operands and u.op is Op.GBARRIER]
     assert [u.shape for u in shared] == [(32, 48)]
 
@@ -154,105 +155,105 @@ def test_a_bias_gradient_reads_what_the_weights_gradient_reads() -> None:
 # Legality.
 
 
-def test_what_must_be_materialised() -> None:
+def test_required_barriers() -> None:
     x, at = p(0, 5, 7), p(1, 3, 1, dtype=INT32)
     e = build.unary(Op.EXP, x)
-    assert must([e * 2.0, x]) == {e * 2.0}  # an output; a parameter is there already
+    assert required([e * 2.0, x]) == {e * 2.0}  # an output; a parameter is there already
     barrier = UOp(Op.GBARRIER, (e,))
-    assert must([barrier + 1.0]) == {barrier, barrier + 1.0}
+    assert required([barrier + 1.0]) == {barrier, barrier + 1.0}
     scattered = build.scatter(e, at, build.gather(e, at, (1, 7)), Op.ADD)
-    assert must([scattered * 2.0]) == {scattered, scattered * 2.0}
+    assert required([scattered * 2.0]) == {scattered, scattered * 2.0}
     keys, values = build.sort([e, x])
-    assert must([keys + values]) == {e, keys, values, keys + values}
+    assert required([keys + values]) == {e, keys, values, keys + values}
 
 
 def barriers(function: UOp) -> dict[UOp, int]:
     return {u: u.arg for u in walk(function.src) if u.op is Op.GBARRIER}
 
 
-def test_what_should_be_is_more_than_what_must_be() -> None:
+def test_policies_add_to_required_barriers() -> None:
     x, w = p(0, 9, 20), p(1, 20, 17)
     product = matmul(build.unary(Op.EXP, x), w)
     outputs = [build.add_up(product, (0,))]
-    assert len(must(outputs)) == 1
-    found = barriers(kernels(jaxpr(outputs).function, HOST))
-    assert [u.shape for u in found] == [(9, 20), (9, 17), (17,)]
+    assert len(required(outputs)) == 1
+    function = barriers(insert_barriers(jaxpr(outputs).function, HOST))
+    assert [u.shape for u in function] == [(9, 20), (9, 17), (17,)]
 
 
-def test_a_reduction_that_a_scatter_reads_is_made_before() -> None:
-    """It would be made again for each window."""
+def test_reductions_read_by_a_scatter_are_materialised() -> None:
+    """They would be recomputed for each window."""
     x, at, u = p(0, 4, 6), p(1, 9, 3, dtype=INT32), p(2, 9, 6, 2)
     index = build.reshape(build.add_up(at, (1,)), (9, 1))
     updates = build.reshape(build.add_up(u, (2,)), (9, 1, 6))
-    found = kernels(jaxpr([build.scatter(x, index, updates, Op.ADD)]).function, HOST)
-    assert len(barriers(found)) == 3
+    function = insert_barriers(jaxpr([build.scatter(x, index, updates, Op.ADD)]).function, HOST)
+    assert len(barriers(function)) == 3
 
 
 # Policy.
 
 
-def test_what_is_read_in_many_places_is_kept() -> None:
+def test_values_read_at_many_indices_are_materialised() -> None:
     x = p(0, 100)
-    dear = build.unary(Op.TANH, x)
-    near = [build.shrink(dear, (i,), (80 + i,)) for i in range(12)]
-    smooth = near[0]
-    for u in near[1:]:
+    expensive = build.unary(Op.TANH, x)
+    windows = [build.shrink(expensive, (i,), (80 + i,)) for i in range(12)]
+    smooth = windows[0]
+    for u in windows[1:]:
         smooth = smooth + u
-    assert list(barriers(kernels(jaxpr([smooth]).function, HOST)).values()) == [0, 1]
-    few = near[0] + near[1]
-    assert list(barriers(kernels(jaxpr([few]).function, HOST)).values()) == [0]
+    assert list(barriers(insert_barriers(jaxpr([smooth]).function, HOST)).values()) == [0, 1]
+    two = windows[0] + windows[1]
+    assert list(barriers(insert_barriers(jaxpr([two]).function, HOST)).values()) == [0]
 
 
-def test_random_bits_that_two_kernels_want_are_made_once() -> None:
+def test_random_bits_read_by_two_kernels_are_materialised() -> None:
     def f(key: Any) -> Any:
         u = tfn.random.uniform(key, (32, 64))
         return u.sum(0), u.sum(1)
 
     key = tfn.random.key_data(tfn.random.key(0))
-    found = stages(lambda data: f(tfn.random.wrap_key_data(data)), key)
+    found = kernels_of(lambda data: f(tfn.random.wrap_key_data(data)), key)
     hashing = [s for s in found if any(u.op is Op.THREEFRY for u in walk([s.body]))]
     assert len(hashing) == 1
 
 
-def instructions(stage: ranges.Stage) -> int:
-    """Of the values of a kernel: those of its addresses are not counted by `cut`."""
-    return sum(weight(u) for u in walk([stage.body]) if u.dtype == FLOAT32)
+def instructions(kernel: ranges.IndexedKernel) -> int:
+    """Of values alone: `boundaries` does not count those of addresses."""
+    return sum(weight(u) for u in walk([kernel.body]) if u.dtype == FLOAT32)
 
 
-def test_a_long_chain_is_cut_into_kernels_of_which_equal_ones_are_shared() -> None:
+def test_a_long_chain_is_cut_into_equal_kernels() -> None:
     y, w, v = (p(i, 50, 20) for i in range(3))
     for _ in range(1667):
         y = build.maximum(y * 1.01, w) - v
-    made = ranges.stages(kernels(jaxpr([y]).function, HOST))
-    assert sum(map(instructions, made)) == 5001
-    assert all(instructions(stage) <= LARGE for stage in made)
-    assert len(made) <= 2 * 5001 / LARGE + 1
+    cut = ranges.indexed_kernels(insert_barriers(jaxpr([y]).function, HOST))
+    assert sum(map(instructions, cut)) == 5001
+    assert all(instructions(kernel) <= MAX_KERNEL_INSTRUCTIONS for kernel in cut)
+    assert len(cut) <= 2 * 5001 / MAX_KERNEL_INSTRUCTIONS + 1
     program = pipeline.lower(jaxpr([y]), HOST)
-    assert len(program.launches) == len(made)
+    assert len(program.launches) == len(cut)
     assert len(program.kernels) == 2  # the last is shorter
 
 
-def test_a_cut_is_made_where_little_is_alive() -> None:
+def test_cuts_have_few_live_values() -> None:
     x = p(0, 50, 20)
     y = x
-    for _ in range(20):  # between two blocks one value lives, in a block many
+    for _ in range(20):  # between two blocks one value is live, in a block many
         parts = [y * float(i) for i in range(40)]
         y = parts[0]
         for part in parts[1:]:
             y = y + part
-    made = ranges.stages(kernels(jaxpr([y]).function, HOST))
-    assert len(made) > 1 or sum(map(instructions, made)) <= LARGE
-    assert all(stage.written == 1 for stage in made)
+    cut = ranges.indexed_kernels(insert_barriers(jaxpr([y]).function, HOST))
+    assert len(cut) > 1 or sum(map(instructions, cut)) <= MAX_KERNEL_INSTRUCTIONS
+    assert all(kernel.written == 1 for kernel in cut)
 
 
 # Any graph.
 
 
-def order(function: UOp) -> dict[int, set[int]]:
+def dependencies_of(function: UOp) -> dict[int, set[int]]:
     """For each kernel the kernels whose values it reads."""
-    found: dict[int, set[int]] = {}
+    numbers: dict[int, set[int]] = {}
     for barrier, number in barriers(function).items():
-        needs = found.setdefault(number, set())
+        dependencies = numbers.setdefault(number, set())
         stack = [barrier.src[0]]
         seen: set[UOp] = set()
         while stack:
@@ -261,78 +262,78 @@ def order(function: UOp) -> dict[int, set[int]]:
                 continue
             seen.add(node)
             if node.op is Op.GBARRIER and node.arg != number:
-                needs.add(node.arg)
+                dependencies.add(node.arg)
             else:
                 stack.extend(node.src)
-    return found
+    return numbers
 
 
 @given(graphs())
 @settings(max_examples=60)
-def test_any_graph_is_cut_into_kernels_that_can_run(outputs: list[UOp]) -> None:
-    function = kernels(jaxpr(outputs).function, HOST)
+def test_any_graph_has_an_order_of_kernels(outputs: list[UOp]) -> None:
+    function = insert_barriers(jaxpr(outputs).function, HOST)
     check(function.src, Stage.KERNELS)
     shapes: dict[int, set[tuple[int, ...]]] = {}
     for u, number in barriers(function).items():
         shapes.setdefault(number, set()).add(u.shape)
-    assert all(len(found) == 1 for found in shapes.values())  # one set of loops
-    needs = order(function)
-    done: set[int] = set()
-    while needs:
-        ready = {n for n, others in needs.items() if others <= done}
-        assert ready, f"kernels wait for each other: {needs}"
-        done |= ready
-        needs = {n: others for n, others in needs.items() if n not in ready}
+    assert all(len(own) == 1 for own in shapes.values())  # one set of loops
+    dependencies = dependencies_of(function)
+    scheduled: set[int] = set()
+    while dependencies:
+        ready = {n for n, others in dependencies.items() if others <= scheduled}
+        assert ready, f"kernels depend on each other: {dependencies}"
+        scheduled |= ready
+        dependencies = {n: others for n, others in dependencies.items() if n not in ready}
     values = [draw(u.shape, u.dtype, i) for i, u in enumerate(params(outputs))]
     for got, want in zip(
-        by_definition(function.src, values), by_definition(outputs, values), strict=True
+        run_oracle(function.src, values), run_oracle(outputs, values), strict=True
     ):
-        same(got, want, 1e-3, 1e-3)
-    assert kernels(jaxpr(outputs).function, HOST) is function
+        assert_close(got, want, 1e-3, 1e-3)
+    assert insert_barriers(jaxpr(outputs).function, HOST) is function
 
 
 @given(graphs())
 @settings(max_examples=40)
-def test_any_value_is_written_before_it_is_read(outputs: list[UOp]) -> None:
+def test_values_are_written_before_they_are_read(outputs: list[UOp]) -> None:
     written: set[UOp] = set()
-    for stage in ranges.stages(kernels(jaxpr(outputs).function, HOST)):
-        for u in stage.operands[stage.written :]:
+    for kernel in ranges.indexed_kernels(insert_barriers(jaxpr(outputs).function, HOST)):
+        for u in kernel.operands[kernel.written :]:
             sized = u.op is Op.GBARRIER and np.prod(u.shape)
             scratch = u.op is Op.GBARRIER and u.src[0].op is Op.CONST
             assert not sized or scratch or u in written
-        written.update(stage.operands[: stage.written])
+        written.update(kernel.operands[: kernel.written])
 
 
-def test_a_reduction_without_elements_or_with_one() -> None:
+def test_reductions_of_no_or_one_element() -> None:
     for shape in ((0, 4), (4, 0), (1, 1), (1, 7), (7, 1)):
         x = p(0, *shape)
         outputs = [build.add_up(x, (0,)), build.add_up(x, (1,)), build.add_up(x, (0, 1))]
-        found = kernels(jaxpr(outputs).function, HOST)
+        function = insert_barriers(jaxpr(outputs).function, HOST)
         values = [draw(shape, FLOAT32)]
-        for got, want in zip(by_definition(found.src, values), by_definition(outputs, values)):
-            same(got, want, 1e-6, 1e-6)
+        for got, want in zip(run_oracle(function.src, values), run_oracle(outputs, values)):
+            assert_close(got, want, 1e-6, 1e-6)
 
 
-def test_axes_and_weights() -> None:
+def test_weights() -> None:
     x = p(0, 3)
     assert weight(x) == 0
     assert weight(x + 1.0) == 1
     assert weight(build.unary(Op.ERF, x)) > weight(x + 1.0)
-    assert CHEAP.isdisjoint(REDUCTIONS | OWN_KERNEL)
+    assert VIEW_OPS.isdisjoint(REDUCTIONS | OWN_KERNEL)
 
 
 @pytest.mark.parametrize(("parts", "count"), [(2, 1), (3, 4)])
-def test_long_values_side_by_side_are_made_once_each(parts: int, count: int) -> None:
-    """Every element of a kernel goes through the instructions of all that it puts together."""
+def test_expensive_parts_of_a_concat_are_materialised(parts: int, count: int) -> None:
+    """Every element of a kernel runs through the instructions of all parts."""
 
     def waves(x: Any) -> Any:
         return tnp.concatenate([tnp.sin(x * (i + 1)) for i in range(parts)], -1)
 
-    assert len(stages(waves, f32(100, 3))) == count
+    assert len(kernels_of(waves, f32(100, 3))) == count
 
 
-def test_what_is_made_of_the_elements_it_updates_is_made_before() -> None:
-    """Then the rest may stay where it is."""
+def test_updates_computed_of_their_operand_are_materialised() -> None:
+    """Then the other elements may be updated in place."""
     row = lambda table, i: table.at[i + 1].set(table[i] * 2)
-    assert len(stages(row, f32(40, 300), 3)) == 3
-    assert len(stages(lambda table, i: table.at[i].set(i), f32(40, 300), 3)) == 2
+    assert len(kernels_of(row, f32(40, 300), 3)) == 3
+    assert len(kernels_of(lambda table, i: table.at[i].set(i), f32(40, 300), 3)) == 2

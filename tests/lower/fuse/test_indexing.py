@@ -1,10 +1,10 @@
-"""One value at one index: demands, gates, and positions."""
+"""Indexing: the value of a node at an index, predicates, and positions."""
 
 from __future__ import annotations
 
 from tests.lower.graphs import p
 from tfn.dtypes import BOOL, FLOAT32, INT64
-from tfn.lower.fuse.indexing import VALUE, Index, Walker, both, flat, unflat, within
+from tfn.lower.fuse.indexing import VALUE, Index, Indexer, conjunction, flat, unflat, within
 from tfn.trace import build
 from tfn.trace.argument import Range
 from tfn.trace.op import Op
@@ -15,7 +15,7 @@ ZERO = const(0, INT64)
 R, S = (UOp(Op.RANGE, (), Range(n, size)) for n, size in enumerate((5, 7)))
 
 
-def test_positions() -> None:
+def test_flat_and_unflat() -> None:
     assert flat((5, 7), (R, S)) is R * 7 + S
     assert flat((), ()) is ZERO
     assert flat((5, 1), (R, ZERO)) is R
@@ -24,18 +24,21 @@ def test_positions() -> None:
     assert unflat((1, 5, 1), R) == (ZERO, R, ZERO)
 
 
-def test_gates() -> None:
+def test_predicates() -> None:
     assert within(R, 0, 5) is None, "it always holds"
     assert within(R, 5, 9) is const(False, BOOL)
-    gate = within(R, 2, 9)
-    assert gate is not None
-    assert both(None, gate) is gate is both(gate, None) and both(None, None) is None
-    assert both(gate, const(False, BOOL)) is const(False, BOOL)
+    predicate = within(R, 2, 9)
+    assert predicate is not None
+    assert (
+        conjunction(None, predicate) is predicate is conjunction(predicate, None)
+        and conjunction(None, None) is None
+    )
+    assert conjunction(predicate, const(False, BOOL)) is const(False, BOOL)
 
 
-def test_every_op_of_a_kernel_has_a_value_at_an_index() -> None:
-    """But for what has kernels of its own, or is no array."""
-    own = {
+def test_every_op_of_a_kernel_has_a_rule() -> None:
+    """Except ops that have kernels of their own, or are no arrays."""
+    not_inlined = {
         Op.SCATTER,
         Op.SORT,
         Op.GET,
@@ -49,68 +52,68 @@ def test_every_op_of_a_kernel_has_a_value_at_an_index() -> None:
         Op.KERNEL,
         Op.LINEAR,
     }
-    assert set(VALUE) >= KERNELS_OPS - own - {Op.PARAM}
+    assert set(VALUE) >= KERNELS_OPS - not_inlined - {Op.PARAM}
 
 
-def test_a_value_is_asked_for_once() -> None:
+def test_requests_are_memoised() -> None:
     x = p(0, 5, 7)
-    walker = Walker(())
-    first = walker.value(x * x + x, (R, S), None)
-    assert walker.value(x * x + x, (R, S), None) is first
-    asked = [node for node, index, gate in walker.answers if node is x]
-    assert len(asked) == 1
-    walker.value(x, (S, R), None)
-    assert len([node for node, index, gate in walker.answers if node is x]) == 2
+    indexer = Indexer(())
+    first = indexer.value(x * x + x, (R, S), None)
+    assert indexer.value(x * x + x, (R, S), None) is first
+    requests = [node for node, index, predicate in indexer.memo if node is x]
+    assert len(requests) == 1
+    indexer.value(x, (S, R), None)
+    assert len([node for node, index, predicate in indexer.memo if node is x]) == 2
 
 
-def test_buffers_are_numbered_as_they_come_outputs_first() -> None:
+def test_buffers_are_numbered_outputs_first() -> None:
     x, y = p(0, 5), p(1, 5)
     out = UOp(Op.GBARRIER, (x + y,), 0)
-    walker = Walker([out])
-    walker.value(y + x, (R,), None)
-    assert list(walker.operands) == [out, y, x]
-    assert [u.arg.index for u in walker.operands.values()] == [0, 1, 2]
-    assert all(u.shape == (5,) for u in walker.operands.values())
+    indexer = Indexer([out])
+    indexer.value(y + x, (R,), None)
+    assert list(indexer.operands) == [out, y, x]
+    assert [u.arg.index for u in indexer.operands.values()] == [0, 1, 2]
+    assert all(u.shape == (5,) for u in indexer.operands.values())
 
 
-def test_another_kernels_barrier_is_loaded_and_its_own_is_not() -> None:
+def test_barriers_of_other_kernels_are_loaded() -> None:
     x = p(0, 5)
     barrier = UOp(Op.GBARRIER, (x + 1.0,), 0)
-    assert Walker(()).value(barrier, (R,), None).op is Op.LOAD
-    assert Walker([barrier]).value(barrier, (R,), None).op is Op.ADD
+    assert Indexer(()).value(barrier, (R,), None).op is Op.LOAD
+    assert Indexer([barrier]).value(barrier, (R,), None).op is Op.ADD
 
 
 def test_ranges() -> None:
-    walker = Walker(())
-    one, five = walker.axes((1, 5))
+    indexer = Indexer(())
+    one, five = indexer.axes((1, 5))
     assert one is ZERO and five.arg == Range(0, 5)
-    assert walker.range(5).arg == Range(1, 5)
+    assert indexer.range(5).arg == Range(1, 5)
 
 
-def test_a_gate_goes_down_to_the_loads() -> None:
+def test_predicates_reach_the_loads() -> None:
     x = p(0, 5, 7)
-    gate = S < 3
-    value = Walker(()).value(build.permute(x, (1, 0)) * 2.0, (S, R), gate)
+    predicate = S < 3
+    value = Indexer(()).value(build.permute(x, (1, 0)) * 2.0, (S, R), predicate)
     (load,) = (u for u in value.src if u.op is Op.LOAD)
-    assert load.src[1:] == (R * 7 + S, gate)
+    assert load.src[1:] == (R * 7 + S, predicate)
 
 
-def test_deep_graphs_are_walked_without_recursion() -> None:
+def test_deep_graphs_need_no_recursion() -> None:
     x = p(0, 5)
     for _ in range(5_000):
         x = x + 1.0
-    assert Walker(()).value(x, (R,), None).op is Op.ADD
+    assert Indexer(()).value(x, (R,), None).op is Op.ADD
 
 
-def test_where_parameters_are_values_none_is_loaded() -> None:
-    x, asked = p(0, 5), []
+def test_bound_parameters_are_not_loaded() -> None:
+    x, requests = p(0, 5), []
 
-    def given(param: UOp, index: Index, gate: UOp | None) -> UOp:
-        asked.append((param, index, gate))
+    def bound(param: UOp, index: Index, predicate: UOp | None) -> UOp:
+        requests.append((param, index, predicate))
         return const(3.0, FLOAT32)
 
-    walker = Walker((), given=given)
-    walker.answers[x, (R,), None] = const(2.0, FLOAT32)
-    assert walker.value(x + 1.0, (R,), None) is const(2.0, FLOAT32) + 1.0
-    assert walker.value(build.flip(x, (0,)), (R,), None) is const(3.0, FLOAT32)
-    assert [param for param, _, _ in asked] == [x] and not walker.operands
+    indexer = Indexer((), bound=bound)
+    indexer.memo[x, (R,), None] = const(2.0, FLOAT32)
+    assert indexer.value(x + 1.0, (R,), None) is const(2.0, FLOAT32) + 1.0
+    assert indexer.value(build.flip(x, (0,)), (R,), None) is const(3.0, FLOAT32)
+    assert [param for param, _, _ in requests] == [x] and not indexer.operands

@@ -1,4 +1,4 @@
-"""Small loops in one kernel: which they are, and that each element goes its own way."""
+"""Inner loops: the loops that are fused into one kernel, and those that are not."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hypothesis import given, settings
 
 from tests.lower.check_passes import HOST
 from tests.lower.drawn import ELEMENTWISE, LOOPS, graphs
-from tests.lower.graphs import agree, draw, jaxpr, matmul, p, params
+from tests.lower.graphs import assert_matches_oracle, draw, jaxpr, matmul, p, params
 from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, DType
 from tfn.lower.fuse import boundaries, ranges
-from tfn.lower.fuse.inner_loops import SMALL
+from tfn.lower.fuse.inner_loops import MAX_BODY_INSTRUCTIONS
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Launch
 from tfn.trace import build
@@ -28,13 +28,13 @@ def body(own: Sequence[UOp], *outputs: UOp) -> UOp:
 
 
 def kernels(*outputs: UOp) -> int | None:
-    """How many kernels, None if there is a loop around some."""
+    """The number of kernels; None if there is a loop around some."""
     steps = lower(jaxpr(outputs), HOST).steps
     return len(steps) if all(isinstance(s, Launch) for s in steps) else None
 
 
 def scanned(*shape: int, length: int = 5, reverse: bool = False) -> list[UOp]:
-    """c -> c * w + x, with its old values beside."""
+    """c -> c * w + x, with the old values of c as slices."""
     c, x, w = p(1, *shape), p(2, *shape), p(0, *shape)
     step = body([w, c, x], c * w + x, c)
     return build.scan(step, [w], [p(1, *shape)], [p(2, length, *shape)], length, reverse)
@@ -43,44 +43,42 @@ def scanned(*shape: int, length: int = 5, reverse: bool = False) -> list[UOp]:
 @pytest.mark.parametrize("shape", [(), (1,), (3, 5), (67,), (2, 40)])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("length", [2, 3, 17])
-def test_a_scan_of_elements_is_one_kernel(
-    shape: tuple[int, ...], reverse: bool, length: int
-) -> None:
+def test_a_pointwise_scan_is_one_kernel(shape: tuple[int, ...], reverse: bool, length: int) -> None:
     outputs = scanned(*shape, length=length, reverse=reverse)
     assert kernels(*outputs) == 1
-    agree(outputs, rtol=1e-3, atol=1e-3)
+    assert_matches_oracle(outputs, rtol=1e-3, atol=1e-3)
 
 
-def test_only_what_is_wanted_is_stored() -> None:
+def test_only_used_results_are_stored() -> None:
     last, old = scanned(3, 5)
-    for wanted in ([last], [old], [old, last]):
-        (stage,) = ranges.stages(boundaries.kernels(jaxpr(wanted).function, HOST))
-        assert isinstance(stage, ranges.Stage) and stage.written == len(wanted)
+    for used in ([last], [old], [old, last]):
+        (stage,) = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(used).function, HOST))
+        assert isinstance(stage, ranges.IndexedKernel) and stage.written == len(used)
         check([stage.body], Stage.RANGES)
-        agree(wanted, rtol=1e-3, atol=1e-3)
+        assert_matches_oracle(used, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("dtype", [FLOAT16, BFLOAT16, FLOAT64, INT32], ids=lambda d: d.name)
-def test_carries_of_every_kind(dtype: DType) -> None:
+def test_carries_of_other_dtypes(dtype: DType) -> None:
     c, x = p(0, 20, dtype=dtype), p(1, 20, dtype=dtype)
     step = body([c, x], x - c, build.maximum(c, x))
     outputs = build.scan(step, [], [c], [p(1, 4, 20, dtype=dtype)], 4)
     assert kernels(*outputs) == 1
-    agree(outputs, rtol=2e-2 if dtype.itemsize == 2 else 1e-6)
+    assert_matches_oracle(outputs, rtol=2e-2 if dtype.itemsize == 2 else 1e-6)
 
 
 def test_scalars_beside_arrays() -> None:
-    """A counter and a factor are one for all elements."""
+    """A counter and a factor that all elements share."""
     k, i, c = p(0), p(1, dtype=INT32), p(2, 30)
     step = body([k, i, c], i + 1, c * build.broadcast_to(k, (30,)))
-    agree(build.scan(step, [k], [i, c], [], 6))
+    assert_matches_oracle(build.scan(step, [k], [i, c], [], 6))
 
 
-def test_carries_that_change_places() -> None:
+def test_carries_that_swap() -> None:
     a, b = p(0, 33), p(1, 33)
     outputs = build.scan(body([a, b], b, a + b), [], [a, b], [], 7)
     assert kernels(*outputs) == 1
-    agree(outputs, rtol=1e-4, atol=1e-4)
+    assert_matches_oracle(outputs, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 9])
@@ -90,13 +88,13 @@ def test_while_of_scalars(limit: int) -> None:
     step = body([p(0, dtype=INT32), p(1)], p(0, dtype=INT32) + 1, p(1) * 1.5 + 1.0)
     outputs = build.repeat_while(cond, step, [n], [], [const(0, INT32), p(1)])
     assert kernels(*outputs) is not None
-    agree(outputs, [np.array(limit, np.int32), np.array(0.5, np.float32)])
+    assert_matches_oracle(outputs, [np.array(limit, np.int32), np.array(0.5, np.float32)])
 
 
-# What needs a loop around kernels.
+# Loops around kernels.
 
 
-def test_bodies_that_mix_elements_are_not_local() -> None:
+def test_bodies_that_mix_elements_are_not_fused() -> None:
     c = p(0, 4, 4)
     for step in (
         body([c], matmul(c, c) * 0.1),
@@ -106,37 +104,39 @@ def test_bodies_that_mix_elements_are_not_local() -> None:
     ):
         outputs = build.scan(step, [], [c], [], 3)
         assert kernels(*outputs) is None
-        agree(outputs, rtol=1e-3, atol=1e-3)
+        assert_matches_oracle(outputs, rtol=1e-3, atol=1e-3)
 
 
-def test_carries_of_two_shapes_are_not_local() -> None:
+def test_carries_of_two_shapes_are_not_fused() -> None:
     a, b = p(0, 4), p(1, 5)
     outputs = build.scan(body([a, b], a * 2.0, b + 1.0), [], [a, b], [], 3)
     assert kernels(*outputs) is None
-    agree(outputs)
+    assert_matches_oracle(outputs)
 
 
-def test_large_bodies_are_not_unrolled_into_one_kernel() -> None:
+def test_large_bodies_are_not_fused() -> None:
     c = p(0, 4)
     x = c
-    for _ in range(SMALL // 2):
+    for _ in range(MAX_BODY_INSTRUCTIONS // 2):
         x = x * 0.99 + 0.01
     outputs = build.scan(body([c], x + c), [], [c], [], 3)
     assert kernels(*outputs) is None
-    agree(outputs, rtol=1e-3)
+    assert_matches_oracle(outputs, rtol=1e-3)
 
 
 @pytest.mark.parametrize("length", [0, 1])
-def test_loops_that_are_none(length: int) -> None:
-    agree(scanned(3, 5, length=length))
+def test_loops_of_no_or_one_iteration(length: int) -> None:
+    assert_matches_oracle(scanned(3, 5, length=length))
 
 
 # In registers.
 
 
 def test_carries_are_never_stored_between_iterations() -> None:
-    (stage,) = ranges.stages(boundaries.kernels(jaxpr(scanned(64)[:1]).function, HOST))
-    assert isinstance(stage, ranges.Stage)
+    (stage,) = ranges.indexed_kernels(
+        boundaries.insert_barriers(jaxpr(scanned(64)[:1]).function, HOST)
+    )
+    assert isinstance(stage, ranges.IndexedKernel)
     stores = [u for u in walk([stage.body]) if u.op is Op.STORE]
     assert len(stores) == 1
     (program,) = {launch.kernel.text for launch in lower(jaxpr(scanned(64)[:1]), HOST).launches}
@@ -145,18 +145,18 @@ def test_carries_are_never_stored_between_iterations() -> None:
 
 @given(graphs(most=4, steps=ELEMENTWISE + LOOPS * 6))
 @settings(max_examples=60)
-def test_any_loop_of_elements(outputs: list[UOp]) -> None:
+def test_any_pointwise_loop(outputs: list[UOp]) -> None:
     values = [draw(u.shape, u.dtype, i) for i, u in enumerate(params(outputs))]
-    agree(outputs, values, 1e-3, 1e-3)
+    assert_matches_oracle(outputs, values, 1e-3, 1e-3)
 
 
-def test_long_loops_stay_loops() -> None:
+def test_code_size_is_independent_of_length() -> None:
     texts = set()
     for length in (100, 999):
         (launch,) = lower(jaxpr(scanned(64, length=length)), HOST).launches
         texts.add(launch.kernel.text.count("\n"))
     assert len(texts) == 1
-    agree(
+    assert_matches_oracle(
         build.scan(
             body([p(0, 9)], p(0, 9) * 0.5 + const(1.0, FLOAT32, (9,))), [], [p(0, 9)], [], 999
         )
@@ -165,21 +165,23 @@ def test_long_loops_stay_loops() -> None:
 
 @pytest.mark.parametrize("shape", [(1,), (3, 5), (67,), (4, 33)])
 @pytest.mark.parametrize("table", [(1,), (11,), (7, 3)])
-def test_elements_of_what_stays_the_same_are_looked_up(
-    shape: tuple[int, ...], table: tuple[int, ...]
-) -> None:
-    """c -> table[c] + x, a walk along pointers."""
+def test_gathers_of_loop_invariant_operands(shape: tuple[int, ...], table: tuple[int, ...]) -> None:
+    """c -> table[c] + x, which follows pointers."""
     w, c, x = p(0, *table, dtype=INT32), p(1, *shape, dtype=INT32), p(2, *shape, dtype=INT32)
     at = build.broadcast_in_dim(c, (*shape, len(table)), range(len(shape)))
-    found = build.reshape(build.gather(w, at, (1,) * len(table)), shape)
-    outputs = build.scan(body([w, c, x], found + x, c), [w], [c], [p(2, 4, *shape, dtype=INT32)], 4)
+    looked_up = build.reshape(build.gather(w, at, (1,) * len(table)), shape)
+    outputs = build.scan(
+        body([w, c, x], looked_up + x, c), [w], [c], [p(2, 4, *shape, dtype=INT32)], 4
+    )
     assert kernels(*outputs) == 1
     rng = np.random.default_rng(0)
-    agree(outputs, [rng.integers(-2, 12, s).astype(np.int32) for s in (table, shape, (4, *shape))])
+    assert_matches_oracle(
+        outputs, [rng.integers(-2, 12, s).astype(np.int32) for s in (table, shape, (4, *shape))]
+    )
 
 
-def test_what_changes_is_not_looked_up_in_one_kernel() -> None:
+def test_gathers_of_carries_are_not_fused() -> None:
     c, x = p(1, 67, dtype=INT32), p(2, 67, dtype=INT32)
-    found = build.reshape(build.gather(c, build.reshape(x, (67, 1)), (1,)), (67,))
-    turns = build.scan(body([c, x], found, c), [], [c], [p(2, 4, 67, dtype=INT32)], 4)
-    assert kernels(*turns) is None
+    looked_up = build.reshape(build.gather(c, build.reshape(x, (67, 1)), (1,)), (67,))
+    outputs = build.scan(body([c, x], looked_up, c), [], [c], [p(2, 4, 67, dtype=INT32)], 4)
+    assert kernels(*outputs) is None

@@ -1,4 +1,4 @@
-"""Kernels run after what they need, and early where that sets memory free."""
+"""Memory-aware kernel order: after dependencies, and early where that frees memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import tfn
 import tfn.numpy as tnp
 from tfn.dtypes import FLOAT32
-from tfn.lower.fuse.kernel_order import running
+from tfn.lower.fuse.kernel_order import memory_aware_order
 from tfn.trace.argument import Param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -29,26 +29,26 @@ def value(number: int, size: int = 64, waits: tuple[UOp, ...] = ()) -> UOp:
 
 def order(reads: dict[UOp, list[UOp]], outputs: list[UOp]) -> list[int]:
     members = {u.arg: [u] for u in reads}
-    made = {u.arg: [Kernel((u, *others))] for u, others in reads.items()}
-    return running(members, made, outputs)
+    kernels = {u.arg: [Kernel((u, *others))] for u, others in reads.items()}
+    return memory_aware_order(members, kernels, outputs)
 
 
-def test_what_sets_memory_free_does_not_wait():
+def test_kernels_that_free_memory_run_early():
     a, b, c = value(0), value(1), value(2)
     gradient = value(9)  # written to an output, last in the graph
     reads = {a: [], b: [a], c: [b], gradient: [a, b]}
     assert order(reads, [c, gradient]) == [0, 1, 9, 2]
     longer = {**reads, value(3): [c], value(4): [value(3)]}
     assert order(longer, [gradient]) == [0, 1, 9, 2, 3, 4]
-    assert order(longer, [a, b, gradient]) == [0, 1, 2, 3, 4, 9]  # nothing would be free
+    assert order(longer, [a, b, gradient]) == [0, 1, 2, 3, 4, 9]  # nothing would be freed
 
 
-def test_what_takes_more_than_it_frees_waits():
+def test_kernels_that_allocate_more_than_they_free_wait():
     a, large = value(0), value(5, 1000)
     assert order({a: [], value(1): [a], value(2): [value(1)], large: [a]}, []) == [0, 1, 2, 5]
 
 
-def test_a_kernel_may_wait_for_what_it_does_not_read():
+def test_dependencies_without_a_read():
     a, b = value(0), value(2)
     late = value(1, waits=(b,))
     assert order({a: [], late: [a], b: [a]}, [late, b]) == [0, 2, 1]
@@ -61,20 +61,20 @@ def test_a_kernel_may_wait_for_what_it_does_not_read():
         max_size=20,
     )
 )
-def test_every_kernel_once_after_what_it_needs(drawn):
+def test_any_order_respects_dependencies(graph):
     values: list[UOp] = []
     reads: dict[UOp, list[UOp]] = {}
-    for number, (size, needs) in enumerate(drawn):
+    for number, (size, needs) in enumerate(graph):
         values.append(value(number, 16 * size))
         reads[values[-1]] = [values[n] for n in sorted(needs) if n < number]
-    found = order(reads, values[-1:])
-    assert sorted(found) == list(range(len(drawn)))
-    place = {number: i for i, number in enumerate(found)}
-    assert all(place[s.arg] < place[u.arg] for u, others in reads.items() for s in others)
+    numbers = order(reads, values[-1:])
+    assert sorted(numbers) == list(range(len(graph)))
+    position = {number: i for i, number in enumerate(numbers)}
+    assert all(position[s.arg] < position[u.arg] for u, others in reads.items() for s in others)
 
 
-def test_gradients_of_weights_do_not_keep_activations():
-    """Forward keeps one activation a layer; backward sets them free one after the other."""
+def test_weight_gradients_free_activations():
+    """The forward pass stores one activation per layer; the backward pass frees one by one."""
     n, d = 128, 32
     weights = [tnp.asarray(np.eye(d, dtype=np.float32)) for _ in range(16)]
 
@@ -84,5 +84,5 @@ def test_gradients_of_weights_do_not_keep_activations():
         return (x * x).sum()
 
     x = tnp.ones((n, d))
-    plan = tfn.jit(tfn.grad(loss)).memory_analysis(weights, x)
-    assert plan.temporary_bytes < (16 + 6) * n * d * 4
+    memory = tfn.jit(tfn.grad(loss)).memory_analysis(weights, x)
+    assert memory.temporary_bytes < (16 + 6) * n * d * 4

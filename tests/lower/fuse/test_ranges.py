@@ -1,4 +1,4 @@
-"""Movement as index arithmetic: where each element comes from, what is gated, what is shared."""
+"""Kernels over ranges: movement as index arithmetic, predicates, reductions, scatters."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hypothesis import given, settings
 
 from tests.lower.check_passes import HOST
 from tests.lower.drawn import graphs
-from tests.lower.graphs import by_definition, draw, inputs, jaxpr, matmul, p, params, same
+from tests.lower.graphs import assert_close, draw, inputs, jaxpr, matmul, p, params, run_oracle
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower.fuse import boundaries
-from tfn.lower.fuse.ranges import Stage, stages
+from tfn.lower.fuse.ranges import IndexedKernel, indexed_kernels
 from tfn.lower.loops import loop_nest
 from tfn.lower.report.print import nest as picture
 from tfn.trace import build, interpreter
@@ -27,23 +27,25 @@ from tfn.trace.uop import UOp, const, walk
 X = p(0, 5, 7)
 
 
-def stages_of(*outputs: UOp) -> list[Stage]:
+def kernels_of(*outputs: UOp) -> list[IndexedKernel]:
     return [
-        s for s in stages(boundaries.kernels(jaxpr(outputs).function, HOST)) if isinstance(s, Stage)
+        s
+        for s in indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST))
+        if isinstance(s, IndexedKernel)
     ]
 
 
-def only(*outputs: UOp) -> Stage:
-    (stage,) = stages_of(*outputs)
-    return stage
+def only(*outputs: UOp) -> IndexedKernel:
+    (kernel,) = kernels_of(*outputs)
+    return kernel
 
 
 def picture_of(*outputs: UOp, names: str = "yx") -> str:
     return picture.nest(loop_nest.nest(only(*outputs).body), list(names))
 
 
-def loads(stage: Stage) -> list[UOp]:
-    return [u for u in walk([stage.body]) if u.op is Op.LOAD]
+def loads(kernel: IndexedKernel) -> list[UOp]:
+    return [u for u in walk([kernel.body]) if u.op is Op.LOAD]
 
 
 # fmt: off
@@ -82,27 +84,26 @@ MOVES: dict[str, Callable[[UOp], UOp]] = {
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_each_element_comes_from_its_place(name: str) -> None:
-    made = MOVES[name](X)
+def test_movement(name: str) -> None:
+    moved = MOVES[name](X)
     value = np.arange(35, dtype=np.float32).reshape(5, 7) + 1
-    found = run([made], [value])
-    same(found[0], by_definition([made], [value])[0], 1e-6)
+    assert_close(run([moved], [value])[0], run_oracle([moved], [value])[0], 1e-6)
 
 
 def run(outputs: list[UOp], values: list[np.ndarray]) -> list[np.ndarray]:
     """The outputs after `ranges`, each kernel evaluated by the interpreter."""
-    function = boundaries.kernels(jaxpr(outputs).function, HOST)
+    function = boundaries.insert_barriers(jaxpr(outputs).function, HOST)
     memory = {u: v.reshape(-1) for u, v in zip(params(outputs), values, strict=True)}
-    for stage in stages(function):
-        assert isinstance(stage, Stage)
-        check([stage.body], SpecStage.RANGES)
-        for u in stage.operands:
+    for kernel in indexed_kernels(function):
+        assert isinstance(kernel, IndexedKernel)
+        check([kernel.body], SpecStage.RANGES)
+        for u in kernel.operands:
             memory.setdefault(u, np.full(u.size, 113, u.dtype))
-        interpreter.nest(stage.body, [memory[u] for u in stage.operands])
+        interpreter.nest(kernel.body, [memory[u] for u in kernel.operands])
     return [memory.get(u, np.zeros(0, u.dtype)).reshape(u.shape) for u in function.src]
 
 
-# What nests look like: each is to be read.
+# Pictures of nests.
 
 
 def test_a_transpose() -> None:
@@ -115,7 +116,7 @@ for r0 in 7:
     )
 
 
-def test_a_flip_counts_down() -> None:
+def test_a_flip() -> None:
     assert (
         picture_of(build.flip(p(0, 9), (0,)) + 1.0)
         == """\
@@ -124,7 +125,7 @@ for r0 in 9:
     )
 
 
-def test_a_reshape_of_whole_axes_is_no_arithmetic() -> None:
+def test_a_reshape_of_whole_axes() -> None:
     assert (
         picture_of(build.reshape(X + 1.0, (35,)))
         == """\
@@ -133,7 +134,7 @@ for r0 in 35:
     )
 
 
-def test_a_sum_over_a_broadcast_axis_reads_no_more() -> None:
+def test_a_reduction_over_a_broadcast_axis() -> None:
     x = build.expand(build.reshape(p(0, 5), (5, 1)), (5, 3))
     assert (
         picture_of(build.reduce(x, Op.MAX, (1,)))
@@ -159,54 +160,54 @@ for r0 in 3:
     )
 
 
-# Gates.
+# Predicates.
 
 
-def test_padding_gates_the_loads_beneath_it() -> None:
+def test_padding_puts_predicates_on_loads() -> None:
     (load,) = loads(only(build.pad(X, (1, 2), (3, 0))))
     assert len(load.src) == 3
     (bare,) = loads(only(build.shrink(build.pad(X, (1, 2), (3, 0)), (1, 2), (6, 9))))
-    assert len(bare.src) == 2, "what is cut off again needs no gate"
+    assert len(bare.src) == 2, "cropped padding needs no predicate"
 
 
-def test_a_gated_load_that_gives_zero_is_the_value() -> None:
-    stage = only(build.pad(X, (1, 2), (3, 0)))
-    assert not any(u.op is Op.WHERE for u in walk([stage.body]))
-    stage = only(build.pad(X, (1, 2), (3, 0), None, const(1.0, FLOAT32)))
-    assert any(u.op is Op.WHERE for u in walk([stage.body]))
+def test_padding_by_zero_needs_no_select() -> None:
+    kernel = only(build.pad(X, (1, 2), (3, 0)))
+    assert not any(u.op is Op.WHERE for u in walk([kernel.body]))
+    kernel = only(build.pad(X, (1, 2), (3, 0), None, const(1.0, FLOAT32)))
+    assert any(u.op is Op.WHERE for u in walk([kernel.body]))
 
 
-def check_addresses(stage: Stage, buffers: list[np.ndarray]) -> None:
-    """Every element that is read or written, where its gate holds, is in its buffer."""
-    for u in walk([stage.body]):
+def check_addresses(kernel: IndexedKernel, buffers: list[np.ndarray]) -> None:
+    """Every element that is read or written where the predicate holds is in its buffer."""
+    for u in walk([kernel.body]):
         if u.op in (Op.LOAD, Op.STORE):
-            gate = u.src[3:] if u.op is Op.STORE else u.src[2:]
-            ranges = [r for r in walk([u.src[1], *gate]) if r.op is Op.RANGE]
+            predicate = u.src[3:] if u.op is Op.STORE else u.src[2:]
+            ranges = [r for r in walk([u.src[1], *predicate]) if r.op is Op.RANGE]
             grid = _Grid(ranges, {}, buffers)
             index = grid.evaluate(u.src[1])
-            open_ = grid.evaluate(gate[0]) if gate else np.array(True)
-            index, open_ = np.broadcast_arrays(index, open_)
+            holds = grid.evaluate(predicate[0]) if predicate else np.array(True)
+            index, holds = np.broadcast_arrays(index, holds)
             inside = (index >= 0) & (index < u.src[0].size)
-            assert (inside | ~open_).all(), u
+            assert (inside | ~holds).all(), u
 
 
 @given(graphs())
 @settings(max_examples=60)
-def test_nothing_is_read_or_written_out_of_bounds(outputs: list[UOp]) -> None:
-    function = boundaries.kernels(jaxpr(outputs).function, HOST)
+def test_accesses_are_within_bounds(outputs: list[UOp]) -> None:
+    function = boundaries.insert_barriers(jaxpr(outputs).function, HOST)
     values = inputs(outputs)
     memory = {u: v.reshape(-1) for u, v in zip(params(outputs), values, strict=True)}
-    for stage in stages(function):
-        assert isinstance(stage, Stage)
-        for u in stage.operands:
+    for kernel in indexed_kernels(function):
+        assert isinstance(kernel, IndexedKernel)
+        for u in kernel.operands:
             memory.setdefault(u, np.full(u.size, 113, u.dtype))
-        buffers = [memory[u] for u in stage.operands]
-        if stage.body.op is Op.SINK:
-            check_addresses(stage, buffers)
-            interpreter.nest(stage.body, buffers)
+        buffers = [memory[u] for u in kernel.operands]
+        if kernel.body.op is Op.SINK:
+            check_addresses(kernel, buffers)
+            interpreter.nest(kernel.body, buffers)
 
 
-# Sums.
+# Reductions.
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int8, np.float64], ids=lambda d: d.__name__)
@@ -215,23 +216,23 @@ def test_reductions(op: Op, dtype: type) -> None:
     x = p(0, 5, 7, 3, dtype=np.dtype(dtype))
     outputs = [build.reduce(x, op, axes) for axes in ((0,), (1,), (2,), (0, 2), (0, 1, 2))]
     value = (draw((5, 7, 3), np.dtype(dtype)) * 0.5).astype(dtype)
-    for got, want in zip(run(outputs, [value]), by_definition(outputs, [value]), strict=True):
-        same(got, want, 1e-2 if dtype is np.float16 else 1e-9)
+    for got, want in zip(run(outputs, [value]), run_oracle(outputs, [value]), strict=True):
+        assert_close(got, want, 1e-2 if dtype is np.float16 else 1e-9)
 
 
-def test_ranges_of_one_iteration_are_none() -> None:
-    stage = only(build.add_up(p(0, 1, 7, 1), (0, 2)))
-    sizes = [u.arg.size for u in walk([stage.body]) if u.op is Op.RANGE]
+def test_axes_of_size_1_have_no_range() -> None:
+    kernel = only(build.add_up(p(0, 1, 7, 1), (0, 2)))
+    sizes = [u.arg.size for u in walk([kernel.body]) if u.op is Op.RANGE]
     assert sizes == [7]
-    assert not any(u.op is Op.FOLD for u in walk([stage.body]))
+    assert not any(u.op is Op.FOLD for u in walk([kernel.body]))
 
 
-def test_reductions_of_nothing() -> None:
+def test_reductions_of_no_elements() -> None:
     x = p(0, 0, 4)
     outputs = [build.reduce(x, op, (0,)) for op in (Op.ADD, Op.MUL, Op.MAX, Op.MIN)]
     value = np.zeros((0, 4), np.float32)
-    for got, want in zip(run(outputs, [value]), by_definition(outputs, [value]), strict=True):
-        same(got, want)
+    for got, want in zip(run(outputs, [value]), run_oracle(outputs, [value]), strict=True):
+        assert_close(got, want)
 
 
 CONVOLUTIONS = {
@@ -270,7 +271,7 @@ def test_convolutions(name: str) -> None:
     x, w, arg = CONVOLUTIONS[name]
     u = build.conv(p(0, *x), p(1, *w), arg)
     values = inputs([u])
-    same(run([u], values)[0], by_definition([u], values)[0], 1e-4, 1e-4)
+    assert_close(run([u], values)[0], run_oracle([u], values)[0], 1e-4, 1e-4)
 
 
 # Irregular access.
@@ -286,74 +287,73 @@ def test_gathers_are_clamped(far: int) -> None:
         build.gather(x, build.pad(at, (3, 0), (0, 0)), (1, 1)),
     ]
     values = [draw((6, 5), FLOAT32), np.array([[0, 4], [5, 1], [2, 3]], np.int32) + far]
-    for got, want in zip(run(outputs, values), by_definition(outputs, values), strict=True):
-        same(got, want)
+    for got, want in zip(run(outputs, values), run_oracle(outputs, values), strict=True):
+        assert_close(got, want)
 
 
 @pytest.mark.parametrize("op", [Op.ADD, Op.MUL, Op.MAX, Op.MIN, Op.WHERE])
-def test_scatters_happen_in_order_and_drop_what_does_not_fit(op: Op) -> None:
+def test_scatters_update_in_order_and_drop_out_of_bounds(op: Op) -> None:
     x, at, u = p(0, 6, 5), p(1, 4, 1, dtype=INT32), p(2, 4, 2, 5)
-    made = build.scatter(x, at, u, op)
+    moved = build.scatter(x, at, u, op)
     values = [
         draw((6, 5), FLOAT32),
         np.array([[1], [5], [1], [-1]], np.int32),
         draw((4, 2, 5), FLOAT32, 1),
     ]
-    same(run([made], values)[0], by_definition([made], values)[0], 1e-6)
-    copied, updated = stages_of(made)
+    assert_close(run([moved], values)[0], run_oracle([moved], values)[0], 1e-6)
+    copied, updated = kernels_of(moved)
     assert loop_nest.in_order(copied.body) == frozenset()
-    assert (
-        len(loop_nest.in_order(updated.body)) == 2
-    )  # the points, and the rows of windows that overlap
+    # The points, and the rows of windows, which overlap.
+    assert len(loop_nest.in_order(updated.body)) == 2
 
 
 @pytest.mark.parametrize("op", [Op.ADD, Op.WHERE])
-def test_windows_that_overlap_are_put_point_by_point(op: Op) -> None:
-    """Never element by element of the window, or by several threads."""
+def test_overlapping_windows_update_in_order(op: Op) -> None:
+    """Not element by element of the window, nor by several threads."""
     rng = np.random.default_rng(0)
     x, at, u = p(0, 40, 64), p(1, 30, 2, dtype=INT32), p(2, 30, 6, 64)
     starts = np.stack([rng.integers(0, 35, 30), np.zeros(30)], 1).astype(np.int32)
     values = [draw((40, 64), FLOAT32), starts, draw((30, 6, 64), FLOAT32, 1)]
-    made = build.scatter(x, at, u, op)
-    same(run([made], values)[0], by_definition([made], values)[0], 1e-6)
-    _, updated = stages_of(made)
+    moved = build.scatter(x, at, u, op)
+    assert_close(run([moved], values)[0], run_oracle([moved], values)[0], 1e-6)
+    _, updated = kernels_of(moved)
     assert len(loop_nest.in_order(updated.body)) == 2  # columns are whole: they never overlap
     whole = build.scatter(x, p(1, 30, 1, dtype=INT32), p(2, 30, 1, 64), op)
-    assert len(loop_nest.in_order(stages_of(whole)[1].body)) == 1
+    assert len(loop_nest.in_order(kernels_of(whole)[1].body)) == 1
 
 
 @pytest.mark.parametrize("op", [Op.ADD, Op.MUL])
-def test_equal_updates_count_each(op: Op) -> None:
+def test_equal_updates_are_all_applied(op: Op) -> None:
     """Nothing in the loop depends on its range: position and value are constants."""
     zero = build.zeros((3, 1), INT32)
-    made = build.scatter(p(0, 4), zero, const(3.0, FLOAT32, (3, 1)), op)
+    moved = build.scatter(p(0, 4), zero, const(3.0, FLOAT32, (3, 1)), op)
     values = [draw((4,), FLOAT32)]
-    same(run([made], values)[0], by_definition([made], values)[0], 1e-6)
+    assert_close(run([moved], values)[0], run_oracle([moved], values)[0], 1e-6)
 
 
 def test_scatter_in_batches() -> None:
     x, at, u = p(0, 3, 4), p(1, 3, 5, 1, dtype=INT32), p(2, 3, 5, 1)
-    made = build.scatter(x, at, u, Op.ADD, batch=1)
-    values = inputs([made])
-    same(run([made], values)[0], by_definition([made], values)[0], 1e-6)
+    moved = build.scatter(x, at, u, Op.ADD, batch=1)
+    values = inputs([moved])
+    assert_close(run([moved], values)[0], run_oracle([moved], values)[0], 1e-6)
 
 
-def test_a_sort_is_a_kernel_by_itself_with_scratch() -> None:
-    stage = only(*build.sort([p(0, 3, 8), p(1, 3, 8, dtype=INT32)]))
-    assert stage.body.op is Op.TUPLE and stage.written == 3
-    shapes = [u.shape for u in stage.operands]
+def test_a_sort_is_a_kernel_with_scratch() -> None:
+    kernel = only(*build.sort([p(0, 3, 8), p(1, 3, 8, dtype=INT32)]))
+    assert kernel.body.op is Op.TUPLE and kernel.written == 3
+    shapes = [u.shape for u in kernel.operands]
     assert shapes == [(3, 8), (3, 8), (3 * 8,), (3, 8), (3, 8)]
 
 
 def test_no_kernel_for_no_elements() -> None:
-    assert stages_of(p(0, 0, 4) + 1.0) == []
-    assert stages_of(p(0, 4)) == []
+    assert kernels_of(p(0, 0, 4) + 1.0) == []
+    assert kernels_of(p(0, 4)) == []
 
 
 def test_equal_kernels_have_one_body() -> None:
-    """Bodies know parameters by number only, so that they are lowered once."""
+    """Bodies have numbered parameters, so that equal kernels are lowered once."""
     x, w = p(0, 8, 8), p(1, 8, 8)
-    first, second, _ = stages_of(matmul(matmul(matmul(x, w), w), w))
+    first, second, _ = kernels_of(matmul(matmul(matmul(x, w), w), w))
     assert first.body is second.body and first.operands != second.operands
 
 

@@ -1,4 +1,4 @@
-"""Complex values as pairs: after the pass, every graph means the same, and none is complex."""
+"""Complex lowering: after the pass, every graph means the same, and none is complex."""
 
 from __future__ import annotations
 
@@ -10,9 +10,15 @@ import pytest
 
 from tests.lower.check_passes import HOST as TARGET
 from tests.lower.check_passes import check_passes
-from tests.lower.graphs import jaxpr, on_cores, p
+from tests.lower.graphs import jaxpr, p, run_compiled
 from tfn.dtypes import BOOL, COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT32
-from tfn.lower.graph.complex_pairs import PAIRS, apart, has_complex, joined, pairs
+from tfn.lower.graph.complex_pairs import (
+    PAIRS,
+    deinterleave,
+    has_complex,
+    interleave,
+    lower_complex,
+)
 from tfn.lower.pipeline import aliases, lower
 from tfn.lower.program import Launch
 from tfn.trace import build, oracle
@@ -54,13 +60,13 @@ def check(*outputs: UOp, tolerance: float = 1e-4, loops: bool = False) -> None:
     closed = jaxpr(outputs)
     values = [draw(param(q)) for q in closed.params]
     if loops:
-        real = pairs(closed.function)
+        real = lower_complex(closed.function)
         assert not has_complex(real)
         check_stage(real.src, Stage.JAXPR)
     else:
         check_passes(closed, values, tolerance=tolerance)
     want = oracle.evaluate(outputs, {param(q): x for q, x in zip(closed.params, values)})
-    for got, expected in zip(on_cores(outputs, values), want, strict=True):
+    for got, expected in zip(run_compiled(outputs, values), want, strict=True):
         assert got.dtype == expected.dtype and got.shape == expected.shape
         np.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance)
 
@@ -75,7 +81,7 @@ def test_every_op_that_may_be_complex_has_a_row() -> None:
     assert set(PAIRS) >= PARTS | {op for op, row in PRIMITIVES.items() if row.linear}
 
 
-ONE = [
+UNARY = [
     op
     for op in PAIRS
     if op in ELEMENTWISE
@@ -84,8 +90,8 @@ ONE = [
 
 
 @pytest.mark.parametrize("dtype", [COMPLEX64, COMPLEX128], ids=str)
-@pytest.mark.parametrize("op", ONE, ids=lambda op: op.value)
-def test_functions_of_one(op: Op, dtype: Any) -> None:
+@pytest.mark.parametrize("op", UNARY, ids=lambda op: op.value)
+def test_unary_functions(op: Op, dtype: Any) -> None:
     check(UOp(op, (c(0, 7, dtype=dtype),)))
 
 
@@ -159,7 +165,7 @@ def test_sorting_is_lexicographic() -> None:
     x = x.astype(np.complex64)
     order = np.tile(np.arange(9, dtype=np.int32), (4, 1))
     key, place = c(0, 4, 9), p(1, 4, 9, dtype=INT32)
-    got, moved = on_cores(build.sort([key, place]), [x, order])
+    got, moved = run_compiled(build.sort([key, place]), [x, order])
     np.testing.assert_array_equal(got, np.sort(x, axis=-1))
     np.testing.assert_array_equal(moved, np.argsort(x, axis=-1, stable=True))
     check(*build.sort([place, key]), *build.sort([place, key, key * 1j], 2))
@@ -171,7 +177,7 @@ def body(f: Callable[..., Sequence[UOp]], *likes: UOp) -> UOp:
     return function(f(*map(param, params)), params)
 
 
-def test_loops_carry_the_parts_apart() -> None:
+def test_loops_carry_two_parts() -> None:
     w, z, xs, n = c(0, 3), c(1, 3), c(2, 4, 3), p(3, dtype=INT32)
 
     def step(w: UOp, n: UOp, z: UOp, x: UOp) -> list[UOp]:
@@ -180,8 +186,8 @@ def test_loops_carry_the_parts_apart() -> None:
     scan = build.scan(body(step, w, n, z, z), [w], [n, z], [xs], 4)
     check(*scan, loops=True)
     check(*build.scan(body(step, w, n, z, z), [w], [n, z], [xs], 4, reverse=True), loops=True)
-    inside = pairs(jaxpr(scan[1:2]).function).src[0]
-    assert not has_complex(pairs(jaxpr(scan).function)) and inside.shape == (3, 2)
+    inside = lower_complex(jaxpr(scan[1:2]).function).src[0]
+    assert not has_complex(lower_complex(jaxpr(scan).function)) and inside.shape == (3, 2)
     one = jaxpr(build.scan(body(lambda w, z: [z * z + w], w, z), [w], [z], [], 50))
     assert all(isinstance(step, Launch) for step in lower(one, TARGET).steps)  # in registers
 
@@ -204,12 +210,12 @@ def scaled(results: Any, operands: Any) -> None:
     results[1][...] = operands[0].real
 
 
-def test_functions_of_the_host_see_complex_arrays() -> None:
+def test_host_functions_see_complex_arrays() -> None:
     x = c(0, 2, 3)
     host = Host(scaled, ((x.shape, COMPLEX64), (x.shape, FLOAT32)), VmapMethod.REFUSE)
     first, second = build.several(UOp(Op.HOST, (x * 1j,), host))
     values = [draw(x)]
-    got = on_cores([first * 1j, second], values)
+    got = run_compiled([first * 1j, second], values)
     np.testing.assert_allclose(got[0], values[0] * -2j, rtol=1e-6)
     np.testing.assert_allclose(got[1], -values[0].imag, rtol=1e-6)
 
@@ -225,28 +231,28 @@ def test_fourier_transforms(kind: FftType, lengths: tuple[int, ...]) -> None:
         outputs = [UOp(Op.FFT, (x * 2.0,), Fft(kind, lengths)) * 2.0]
         values = [draw(x)]
         (want,) = oracle.evaluate(outputs, {x: values[0]})
-        (got,) = on_cores(outputs, values)
+        (got,) = run_compiled(outputs, values)
         assert got.dtype == want.dtype
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
-def test_what_is_not_complex_stays_the_same_object() -> None:
+def test_a_real_function_is_returned_unchanged() -> None:
     closed = jaxpr([p(0, 3) * 2.0]).function
-    assert pairs(closed) is closed
+    assert lower_complex(closed) is closed
 
 
-def test_a_parameter_that_is_a_result_is_passed_on() -> None:
+def test_a_parameter_that_is_a_result_is_not_copied() -> None:
     x = c(0, 3)
     again = build.complex_(build.real(x), build.imag(x))
-    made = pairs(jaxpr([x, again, build.conj(x)]).function)
-    assert made.src[0].op is Op.PARAM and made.src[1] is made.src[0]
-    assert [i for i, _ in aliases(Jaxpr(made))] == [0, 1]
-    whole = p(0, 3, 2)
-    assert joined(apart(whole)) is whole
-    assert joined(apart(whole)._replace(im=apart(whole).re)) is not whole
+    lowered = lower_complex(jaxpr([x, again, build.conj(x)]).function)
+    assert lowered.src[0].op is Op.PARAM and lowered.src[1] is lowered.src[0]
+    assert [i for i, _ in aliases(Jaxpr(lowered))] == [0, 1]
+    array = p(0, 3, 2)
+    assert interleave(deinterleave(array)) is array
+    assert interleave(deinterleave(array)._replace(im=deinterleave(array).re)) is not array
 
 
-def test_the_program_has_the_types_of_the_user() -> None:
+def test_a_program_keeps_complex_inputs_and_outputs() -> None:
     program = lower(jaxpr([c(0, 3) * 2.0]), TARGET)
     assert program.inputs == program.outputs == (((3,), COMPLEX64),)
     assert all(u.dtype.kind != "c" for k in program.kernels for u in k.body.src)

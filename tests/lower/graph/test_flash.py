@@ -1,4 +1,4 @@
-"""Attention and its like without their square matrices: the same values, and how little is kept."""
+"""Flash attention: the same values without square matrices, and how little memory they take."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 import tfn
 import tfn.numpy as jnp
 from tests.lower.check_passes import HOST
-from tests.lower.graphs import by_definition, draw, inputs, on_cores, p, same
+from tests.lower.graphs import assert_close, draw, inputs, p, run_compiled, run_oracle
 from tfn.dtypes import BFLOAT16, FLOAT32, DType
 from tfn.hw.cpu.target import host
-from tfn.lower.graph.flash import strips
-from tfn.lower.graph.intermediates import size_bytes
+from tfn.lower.graph.flash import chunk_oversized
+from tfn.lower.graph.intermediates import working_bytes
 from tfn.lower.graph.packing import prepare
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Loop
@@ -27,8 +27,8 @@ from tfn.trace.inline import plain
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
-TINY, HERE = (replace(t, l1_bytes=1 << 10, l2_bytes=1 << 12) for t in (HOST, host()))
-"""Machines for which a square of 32 numbers is much; the second is this one."""
+TINY, TINY_HOST = (replace(t, l1_bytes=1 << 10, l2_bytes=1 << 12) for t in (HOST, host()))
+"""Machines with so small caches that squares of 32 by 32 are oversized; the second is this one."""
 
 Shapes = Sequence[tuple[int, ...]]
 
@@ -40,7 +40,7 @@ def graphs(f: Callable[..., Any], shapes: Shapes, dtype: DType = FLOAT32) -> tup
 
 
 def gradient(f: Callable[..., Any], count: int) -> Callable[..., Any]:
-    """All gradients of a function, weighed so that every element counts differently."""
+    """All gradients of a function, with a different weight for every element."""
 
     def weighed(*args: Any) -> Any:
         y = f(*args).astype("float32")
@@ -55,7 +55,7 @@ def loops(outputs: Sequence[UOp]) -> list[UOp]:
 
 def largest(outputs: Sequence[UOp]) -> int:
     """Bytes of the largest value outside of loops."""
-    return max(size_bytes(u) for u in walk(outputs) if u.op is not Op.FUNCTION)
+    return max(working_bytes(u) for u in walk(outputs) if u.op is not Op.FUNCTION)
 
 
 def check(
@@ -65,22 +65,22 @@ def check(
     dtype: DType = FLOAT32,
     error: float = 1e-5,
     count: int | None = None,
-    found: int = 1,
+    min_loops: int = 1,
 ) -> None:
-    """Values as defined, from loops, and no value as large as the square."""
+    """Checks values against the oracle, the number of loops, and the size of the largest value."""
     outputs = graphs(f, shapes, dtype)
     values = [draw(shape, dtype, i) for i, shape in enumerate(shapes)]
-    made = strips(outputs, TINY)
-    assert len(loops(made)) >= found
-    assert largest(made) < square * 4 <= largest(outputs)
-    wanted = by_definition(outputs, values)
-    for got in (by_definition(made, values), on_cores(outputs, values, HERE)):
-        for x, y in zip(got, wanted, strict=True):
-            same(x, y, error, error)
+    chunked = chunk_oversized(outputs, TINY)
+    assert len(loops(chunked)) >= min_loops
+    assert largest(chunked) < square * 4 <= largest(outputs)
+    expected = run_oracle(outputs, values)
+    for got in (run_oracle(chunked, values), run_compiled(outputs, values, TINY_HOST)):
+        for x, y in zip(got, expected, strict=True):
+            assert_close(x, y, error, error)
 
 
 def attention(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
-    """As users write it."""
+    """Attention as users write it."""
     scores = jnp.einsum("...thd,...shd->...hts", q, k) / q.shape[-1] ** 0.5
     if mask is not None:
         scores = jnp.where(mask, scores, -jnp.inf)
@@ -104,49 +104,49 @@ CROSS = [(2, 53, 2, 3), (2, 71, 2, 3), (2, 71, 2, 4)]
 def test_attention(f: Callable[..., Any], shapes: Shapes) -> None:
     square = shapes[0][-3] * shapes[1][-3] * shapes[0][-2]
     check(f, shapes, square)
-    check(gradient(f, 3), shapes, square, error=1e-4, found=2)
+    check(gradient(f, 3), shapes, square, error=1e-4, min_loops=2)
 
 
 @pytest.mark.parametrize("heads", [(4, 4), (4, 2), (4, 1)])
-def test_the_attention_of_nn(heads: tuple[int, int]) -> None:
+def test_nn_dot_product_attention(heads: tuple[int, int]) -> None:
     def f(q: Any, k: Any, v: Any) -> Any:
         return dot_product_attention(q, k, v, is_causal=True)
 
     shapes = [(2, 60, heads[0], 3), *[(2, 60, heads[1], 3)] * 2]
     check(f, shapes, 60 * 60 * 4)
-    check(gradient(f, 3), shapes, 60 * 60 * 4, error=1e-4, found=2)
+    check(gradient(f, 3), shapes, 60 * 60 * 4, error=1e-4, min_loops=2)
 
 
-def test_masks_and_biases_that_are_given() -> None:
+def test_masks_and_biases_as_operands() -> None:
     def f(q: Any, k: Any, v: Any, bias: Any) -> Any:
         return dot_product_attention(q, k, v, bias, bias > -1)
 
     for shape in ((61, 61), (2, 1, 1, 61), (4, 61, 1)):
         shapes = [*[(2, 61, 4, 3)] * 3, shape]
         check(f, shapes, 61 * 61 * 4)
-        check(gradient(f, 3), shapes, 61 * 61 * 4, error=1e-4, found=2)
+        check(gradient(f, 3), shapes, 61 * 61 * 4, error=1e-4, min_loops=2)
 
 
-def test_short_floats_are_summed_in_long_ones() -> None:
+def test_bfloat16_is_accumulated_in_float32() -> None:
     shapes = [(2, 60, 4, 3)] * 3
     check(causal, shapes, 60 * 60 * 4, BFLOAT16, 3e-2)
-    check(gradient(causal, 3), shapes, 60 * 60 * 4, BFLOAT16, 6e-2, found=2)
+    check(gradient(causal, 3), shapes, 60 * 60 * 4, BFLOAT16, 6e-2, min_loops=2)
     outputs = graphs(gradient(causal, 3), [(64, 1, 3)] * 3, BFLOAT16)
-    carried = [u for u in loops(strips(outputs, TINY)) if u.arg.carries]
+    carried = [u for u in loops(chunk_oversized(outputs, TINY)) if u.arg.carries]
     assert carried and all(p.dtype == FLOAT32 for u in carried for p in u.src[0].src[:2])
 
 
-def test_dropout_draws_the_same_numbers() -> None:
+def test_dropout_draws_the_same_bits() -> None:
     def f(q: Any, k: Any, v: Any) -> Any:
         scores = jnp.einsum("bthd,bshd->bhts", q, k)
         key = tfn.random.key(q[0, 0, 0, 0].astype("int32"))
-        kept = tfn.random.bits(key, scores.shape) % 3 > 0
-        return jnp.einsum("bhts,bshd->bthd", jnp.where(kept, tfn.nn.softmax(scores), 0), v)
+        mask = tfn.random.bits(key, scores.shape) % 3 > 0
+        return jnp.einsum("bhts,bshd->bthd", jnp.where(mask, tfn.nn.softmax(scores), 0), v)
 
     check(f, ODD, 61 * 61 * 4)
 
 
-def test_what_is_made_of_squares() -> None:
+def test_squares_that_are_not_attention() -> None:
     def nearest(x: Any, y: Any) -> Any:
         return ((x * x).sum(-1)[:, None] - 2 * x @ y.T).min(1)
 
@@ -163,7 +163,7 @@ def test_what_is_made_of_squares() -> None:
             check(gradient(f, 2), [(97, 2), (89, 2)], 97 * 89, error=1e-4)
 
 
-def test_flips_pads_and_joins_across() -> None:
+def test_flips_pads_and_concatenations_of_columns() -> None:
     def f(q: Any, k: Any, v: Any) -> Any:
         scores = jnp.einsum("bthd,bshd->bhts", q, k)
         sink = jnp.zeros((*scores.shape[:-1], 1))
@@ -173,14 +173,14 @@ def test_flips_pads_and_joins_across() -> None:
     check(f, ODD, 61 * 61 * 4)
 
 
-def test_two_layers_and_derivatives_of_derivatives() -> None:
+def test_two_layers_and_second_derivatives() -> None:
     def layers(x: Any, w: Any) -> Any:
         for _ in range(2):
             x = x + causal(x @ w, x, jnp.tanh(x))
         return x
 
     shapes = [(64, 1, 3), (3, 3)]
-    check(gradient(layers, 2), shapes, 64 * 64, error=1e-3, found=4)
+    check(gradient(layers, 2), shapes, 64 * 64, error=1e-3, min_loops=4)
 
     def curved(q: Any, k: Any, v: Any) -> Any:
         return sum((g**2).sum() for g in gradient(causal, 3)(q, k, v))
@@ -188,7 +188,7 @@ def test_two_layers_and_derivatives_of_derivatives() -> None:
     check(tfn.grad(curved), ALONE, 64 * 64, error=1e-2)
 
 
-def test_vmap_is_one_more_batch() -> None:
+def test_vmap_of_attention() -> None:
     check(tfn.vmap(causal), [(3, 41, 1, 3)] * 3, 41 * 41 * 3)
 
 
@@ -196,8 +196,8 @@ def test_vmap_is_one_more_batch() -> None:
     ("f", "shapes"),
     [
         (causal, [(8, 1, 3)] * 3),  # small
-        (causal, [(64, 1, 64)] * 3),  # not larger than what is around
-        (lambda q, k: jnp.exp(q @ k.T) + 1, [(64, 3)] * 2),  # wanted whole
+        (causal, [(64, 1, 64)] * 3),  # not larger than its operands
+        (lambda q, k: jnp.exp(q @ k.T) + 1, [(64, 3)] * 2),  # an output
         (lambda q, k: (jnp.exp(q @ k.T), jnp.exp(q @ k.T).sum(0)), [(64, 3)] * 2),
         (lambda x, w, v: jnp.tanh(x @ w) @ v, [(64, 32), (32, 64), (64, 32)]),
         (gradient(lambda x, w, v: jnp.tanh(x @ w) @ v, 3), [(64, 32), (32, 64), (64, 32)]),
@@ -206,9 +206,9 @@ def test_vmap_is_one_more_batch() -> None:
         (lambda x, y: jnp.sort(x @ y.T)[:, 0], [(97, 2), (89, 2)]),
     ],
 )
-def test_others_stay_as_they_are(f: Callable[..., Any], shapes: Shapes) -> None:
+def test_programs_that_are_not_chunked(f: Callable[..., Any], shapes: Shapes) -> None:
     outputs = graphs(f, shapes)
-    assert strips(outputs, TINY) == list(outputs)
+    assert chunk_oversized(outputs, TINY) == list(outputs)
 
 
 @pytest.mark.parametrize("f", [causal, dot_product_attention])
@@ -216,13 +216,13 @@ def test_memory_of_long_sequences(f: Callable[..., Any]) -> None:
     x = tfn.ShapeDtypeStruct((1, 2048, 8, 64), FLOAT32)
     inputs, square = 3 * 2048 * 8 * 64 * 4, 8 * 2048 * 2048 * 4
     forward = tfn.jit(f).memory_analysis(x, x, x).temporary_bytes
-    near = replace(host(), l2_bytes=1 << 20)  # strips are as large as the cache allows
+    near = replace(host(), l2_bytes=1 << 20)  # blocks are as large as the cache allows
     backward = lower(tfn.make_jaxpr(gradient(f, 3))(x, x, x), near).arena_bytes
     assert forward < 2 * inputs < square / 4
     assert backward < 3 * inputs < square / 3
 
 
-def test_kernels_of_a_strip() -> None:
+def test_kernels_of_a_block() -> None:
     x = tfn.ShapeDtypeStruct((1, 512, 8, 16), FLOAT32)
     steps = lower(tfn.make_jaxpr(causal)(x, x, x), replace(host(), l2_bytes=1 << 19)).steps
     (heads,) = [step for step in steps if isinstance(step, Loop)]
@@ -232,26 +232,26 @@ def test_kernels_of_a_strip() -> None:
 
 
 @pytest.mark.parametrize("dtype", [FLOAT32, BFLOAT16])
-def test_operands_are_made_ready_before_the_loop(dtype: DType) -> None:
+def test_packing_of_operands_is_hoisted(dtype: DType) -> None:
     target = host()
-    made = strips(graphs(causal, [(4096, 1, 16)] * 3, dtype), target)
-    (rows,) = loops(made)
+    chunked = chunk_oversized(graphs(causal, [(4096, 1, 16)] * 3, dtype), target)
+    (rows,) = loops(chunked)
     body = prepare(rows.src[0].src, target)
     assert not any(u.op is Op.GBARRIER for u in walk(body))
     assert any(u.op is Op.GBARRIER for u in walk(rows.src[1:]))
 
 
 @st.composite
-def drawn(draw: st.DrawFn) -> list[UOp]:
-    """Squares made of rows and columns, made of squares, made of rows and columns, ..."""
+def square_programs(draw: st.DrawFn) -> list[UOp]:
+    """Squares computed of rows and columns, those of squares, and so on."""
     shape = h, n, m = draw(st.tuples(st.integers(1, 3), st.integers(7, 24), st.integers(7, 24)))
-    lines = [[p(0, h, n, 2), p(1, h, n, 2)], [p(2, h, m, 2), p(3, h, m, 2)]]
+    rows_and_columns = [[p(0, h, n, 2), p(1, h, n, 2)], [p(2, h, m, 2), p(3, h, m, 2)]]
     squares: list[UOp] = []
     totals: list[list[UOp]] = [[], []]
     for _ in range(draw(st.integers(3, 14))):
         kind, side = draw(st.integers(0, 7)), draw(st.integers(0, 1))
         first = kind == 0 or not squares
-        row, column = (draw(st.sampled_from(some)) for some in lines)
+        row, column = (draw(st.sampled_from(some)) for some in rows_and_columns)
         x = build.dot(row, column, ((2,), (2,)), ((0,), (0,)))
         x = build.unary(Op.TANH, x) if first else draw(st.sampled_from(squares))
         if first or kind == 1:
@@ -269,21 +269,25 @@ def drawn(draw: st.DrawFn) -> list[UOp]:
         elif kind == 5:
             other = (row, column)[1 - side]
             line = build.dot(x, other, ((2 - side,), (1,)), ((0,), (0,)))
-            lines[side].append(build.unary(Op.TANH, line))
+            rows_and_columns[side].append(build.unary(Op.TANH, line))
         elif kind == 6:
             squares.append(build.flip(x, (1 + side,)))
         else:
             one = tuple(int(axis == 1 + side) for axis in range(3))
             squares.append(build.pad(build.shrink(x, one, shape), (0, 0, 0), one))
-    ends = [lines[0][-1], lines[1][-1], *(some[-1] for some in totals if some)]
+    ends = [
+        rows_and_columns[0][-1],
+        rows_and_columns[1][-1],
+        *(some[-1] for some in totals if some),
+    ]
     return list(dict.fromkeys((*ends, build.add_up(squares[-1], (0, 1)))))
 
 
-@given(drawn(), st.sampled_from([64, 128, 256]))
+@given(square_programs(), st.sampled_from([64, 128, 256]))
 def test_any_program_of_squares(outputs: list[UOp], l2_bytes: int) -> None:
     outputs = [u for u in outputs if u.op is not Op.PARAM]
-    made = strips(outputs, replace(TINY, l2_bytes=l2_bytes))
+    chunked = chunk_oversized(outputs, replace(TINY, l2_bytes=l2_bytes))
     values = inputs(outputs)
-    wanted = by_definition(outputs, values)
-    for x, y in zip(by_definition(made, values), wanted, strict=True):
-        same(x, y, 1e-3, 1e-3)
+    expected = run_oracle(outputs, values)
+    for x, y in zip(run_oracle(chunked, values), expected, strict=True):
+        assert_close(x, y, 1e-3, 1e-3)

@@ -1,10 +1,10 @@
-"""Which values are too large to be kept, what lies between them, and in which order they come."""
+"""Oversized intermediates: their components, their segments, and the reduced values between."""
 
 from __future__ import annotations
 
 from tests.lower.graphs import matmul, p, softmax
 from tfn.dtypes import int8
-from tfn.lower.graph.intermediates import Landscape, Level, size_bytes, sizes
+from tfn.lower.graph.intermediates import Intermediates, Segment, oversized_bytes, working_bytes
 from tfn.trace import build
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -16,8 +16,8 @@ def transposed(u: UOp) -> UOp:
     return build.permute(u, (1, 0))
 
 
-def landscape(*outputs: UOp) -> Landscape:
-    return Landscape(outputs, list(walk(outputs)), LIMIT)
+def intermediates(*outputs: UOp) -> Intermediates:
+    return Intermediates(outputs, list(walk(outputs)), LIMIT)
 
 
 Q, K, V = (p(i, 64, 3) for i in range(3))
@@ -25,76 +25,83 @@ SCORES = matmul(Q, transposed(K))
 WEIGHTS = softmax(SCORES)
 
 
-def made(levels: list[Level]) -> list[tuple[int, int, int]]:
-    """Of each level how many values are inside, how many ends it has, and what is made again."""
-    return [(len(level.inside), len(level.ends), len(level.again)) for level in levels]
+def counts(segments: list[Segment]) -> list[tuple[int, int, int]]:
+    """The number of interior values, results and recomputed contractions of each segment."""
+    return [
+        (len(segment.interior), len(segment.results), len(segment.recomputed))
+        for segment in segments
+    ]
 
 
-def test_sizes_of_what_contractions_touch() -> None:
-    assert size_bytes(p(0, 3, dtype=int8.dtype)) == 12
-    assert sizes([matmul(WEIGHTS, V)], LIMIT) == {LIMIT}
-    assert sizes([matmul(WEIGHTS, V)], LIMIT + 1) == set()
-    assert sizes([WEIGHTS], LIMIT) == {LIMIT}
-    assert sizes([softmax(p(0, 64, 64))], LIMIT) == set()
-    assert sizes([matmul(p(0, 64, 64), p(1, 64, 64))], LIMIT) == set()
+def test_oversized_bytes_of_contractions() -> None:
+    assert working_bytes(p(0, 3, dtype=int8.dtype)) == 12
+    assert oversized_bytes([matmul(WEIGHTS, V)], LIMIT) == {LIMIT}
+    assert oversized_bytes([matmul(WEIGHTS, V)], LIMIT + 1) == set()
+    assert oversized_bytes([WEIGHTS], LIMIT) == {LIMIT}
+    assert oversized_bytes([softmax(p(0, 64, 64))], LIMIT) == set()
+    assert oversized_bytes([matmul(p(0, 64, 64), p(1, 64, 64))], LIMIT) == set()
 
 
-def test_a_softmax_is_one_level() -> None:
-    found = landscape(matmul(WEIGHTS, V))
-    assert {u.op for u in found.between} == {Op.REDUCE, Op.RESHAPE}
-    assert all(SCORES.shape == u.shape for u in found.large)
-    ((level,),) = found.clusters()
-    (end,) = level.ends
-    assert end.op is Op.DOT and set(level.around()) == {Q, V, transposed(K)}
+def test_attention_is_one_segment() -> None:
+    graph = intermediates(matmul(WEIGHTS, V))
+    assert {u.op for u in graph.reduced} == {Op.REDUCE, Op.RESHAPE}
+    assert all(SCORES.shape == u.shape for u in graph.oversized)
+    ((segment,),) = graph.components()
+    (end,) = segment.results
+    assert end.op is Op.DOT and set(segment.inputs()) == {Q, V, transposed(K)}
 
 
-def test_what_comes_back_from_elsewhere_is_another_level() -> None:
+def test_the_backward_pass_is_a_second_segment() -> None:
     out = matmul(WEIGHTS, V)
     back = matmul(transposed(WEIGHTS), out * out)
-    ((first, second),) = landscape(back).clusters()
-    assert list(second.ends) == [back] and second.again == [SCORES]
-    assert out in first.ends and not first.again
-    # The maxima and sums are kept by the first, and not made again.
-    kept = set(first.ends) - {out}
-    assert kept and kept <= set(second.around())
-    assert not any(u.op is Op.REDUCE for u in second.inside)
+    ((first, second),) = intermediates(back).components()
+    assert list(second.results) == [back] and second.recomputed == [SCORES]
+    assert out in first.results and not first.recomputed
+    # The maxima and sums are stored by the first segment, not recomputed by the second.
+    stored = set(first.results) - {out}
+    assert stored and stored <= set(second.inputs())
+    assert not any(u.op is Op.REDUCE for u in second.interior)
 
 
-def test_what_does_not_come_back_is_together() -> None:
+def test_two_results_of_one_segment() -> None:
     out = matmul(WEIGHTS, V)
     other = matmul(transposed(WEIGHTS), V)
-    ((level,),) = landscape(out, other).clusters()
-    assert set(level.ends) == {out, other}
+    ((segment,),) = intermediates(out, other).components()
+    assert set(segment.results) == {out, other}
 
 
-def test_layers_are_apart() -> None:
+def test_two_layers_are_two_components() -> None:
     x = matmul(WEIGHTS, V)
     y = matmul(softmax(matmul(x, transposed(x))), x)
-    first, second = sorted(landscape(y).clusters(), key=lambda levels: x in levels[0].ends)[::-1]
-    assert list(first[0].ends) == [x] and list(second[0].ends) == [y]
+    first, second = sorted(
+        intermediates(y).components(), key=lambda segments: x in segments[0].results
+    )[::-1]
+    assert list(first[0].results) == [x] and list(second[0].results) == [y]
 
 
-def test_what_somebody_wants_whole_is_not_large() -> None:
-    assert not landscape(WEIGHTS, matmul(WEIGHTS, V)).large
+def test_values_needed_whole_are_not_oversized() -> None:
+    assert not intermediates(WEIGHTS, matmul(WEIGHTS, V)).oversized
     (row, *_) = build.sort([SCORES])
-    assert not landscape(build.add_up(row, (1,))).large
-    assert landscape(matmul(SCORES, V), build.shrink(SCORES, (0, 0), (1, 64))).large == set()
+    assert not intermediates(build.add_up(row, (1,))).oversized
+    assert (
+        intermediates(matmul(SCORES, V), build.shrink(SCORES, (0, 0), (1, 64))).oversized == set()
+    )
 
 
-def test_numbers_are_made_anew() -> None:
+def test_generated_values_are_not_inputs() -> None:
     before = build.iota((64, 64), 0) < build.iota((64, 64), 1)
     zero = build.zeros((64, 64), SCORES.dtype)
     out = matmul(build.where(before, SCORES, zero), V)
-    found = landscape(out)
-    assert {before, zero} <= found.numbers and not found.numbers & found.large
-    ((level,),) = found.clusters()
-    assert level.computed(before) and before not in level.around()
-    assert SCORES in level.inside and made([level]) == [(2, 1, 0)]
+    graph = intermediates(out)
+    assert {before, zero} <= graph.generated and not graph.generated & graph.oversized
+    ((segment,),) = graph.components()
+    assert segment.computes(before) and before not in segment.inputs()
+    assert SCORES in segment.interior and counts([segment]) == [(2, 1, 0)]
 
 
-def test_counted_elements_in_a_shape_are_numbers() -> None:
+def test_a_reshaped_iota_is_generated() -> None:
     line = build.iota((64 * 64,), 0)
     square = build.reshape(line, (64, 64))
-    turned = build.reshape(-line, (64, 64))
-    found = landscape(matmul(build.cast(square + turned, SCORES.dtype) + SCORES, V))
-    assert square in found.numbers and turned not in found.numbers
+    negated = build.reshape(-line, (64, 64))
+    graph = intermediates(matmul(build.cast(square + negated, SCORES.dtype) + SCORES, V))
+    assert square in graph.generated and negated not in graph.generated

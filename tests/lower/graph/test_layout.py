@@ -1,22 +1,22 @@
-"""How values lie in memory: as NumPy has it, in panels, and with room between rows."""
+"""Memory layouts: strides as NumPy has them, panels, and padded rows."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from tests.lower.graphs import agree, p
+from tests.lower.graphs import assert_matches_oracle, p
 from tests.lower.loops.test_tensorize import AMX
 from tfn.dtypes import BFLOAT16
-from tfn.lower.graph.layout import aliased, apart, in_panels, panelled, strides
-from tfn.lower.graph.packing import for_unit
+from tfn.lower.graph.layout import aliases_in_cache, is_panel_view, pad_rows, strides, to_panels
+from tfn.lower.graph.packing import pack_for_matrix_unit
 from tfn.trace import build
 from tfn.trace.op import Op
 from tfn.trace.uop import walk
 
 
-def test_strides_are_steps_through_memory() -> None:
-    """As NumPy has them, for whatever movement it can make without a copy."""
+def test_strides_of_views() -> None:
+    """NumPy has the same, for any movement that it can do without a copy."""
     x = p(0, 4, 6, 10)
     a = np.zeros((4, 6, 10), np.float32)
     cases = [
@@ -41,30 +41,30 @@ def test_strides_are_steps_through_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "columns", "width", "together"),
+    ("rows", "columns", "width", "together"),
     [
         (6, 33, 16, 1),
         (6, 32, 32, 2),
         (8, 5, 16, 4),
     ],
 )
-def test_panels_are_the_same_matrix(lines: int, columns: int, width: int, together: int) -> None:
-    x = p(0, 2, lines, columns)
-    kept = panelled(x, width, together)
-    assert kept.shape == x.shape and in_panels(kept) and not in_panels(x)
-    assert panelled(kept, width, together) is kept
-    agree([kept])
+def test_panels_hold_the_same_matrix(rows: int, columns: int, width: int, together: int) -> None:
+    x = p(0, 2, rows, columns)
+    view = to_panels(x, width, together)
+    assert view.shape == x.shape and is_panel_view(view) and not is_panel_view(x)
+    assert to_panels(view, width, together) is view
+    assert_matches_oracle([view])
 
 
-def test_rows_get_room_between_them() -> None:
+def test_padded_rows() -> None:
     x = p(0, 3, 1024)
-    kept = apart(x)
-    assert strides(kept) == (1024 + 16, 1)
-    agree([kept])
+    view = pad_rows(x)
+    assert strides(view) == (1024 + 16, 1)
+    assert_matches_oracle([view])
 
 
-def test_rows_that_push_each_other_out_of_the_cache() -> None:
-    assert [n for n in (64, 1024, 2000, 2048, 2112, 3072, 4096, 6144) if aliased(n)] == [
+def test_pitches_that_alias_in_the_cache() -> None:
+    assert [n for n in (64, 1024, 2000, 2048, 2112, 3072, 4096, 6144) if aliases_in_cache(n)] == [
         2048,
         4096,
         6144,
@@ -74,9 +74,7 @@ def test_rows_that_push_each_other_out_of_the_cache() -> None:
 @pytest.mark.parametrize(
     ("depth", "columns", "copies"), [(1024, 512, 2), (1000, 512, 1), (1024, 64, 1)]
 )
-def test_they_are_copied_for_a_matrix_unit_and_many_columns(
-    depth: int, columns: int, copies: int
-) -> None:
+def test_aliasing_rows_are_padded_for_a_matrix_unit(depth: int, columns: int, copies: int) -> None:
     x, w = p(0, 64, depth, dtype=BFLOAT16), p(1, depth, columns, dtype=BFLOAT16)
-    made = for_unit(build.dot(x, w, ((1,), (0,))), AMX)
-    assert sum(u.op is Op.GBARRIER for u in walk([made])) == copies
+    packed = pack_for_matrix_unit(build.dot(x, w, ((1,), (0,))), AMX)
+    assert sum(u.op is Op.GBARRIER for u in walk([packed])) == copies

@@ -50,8 +50,8 @@ def test_constants_depend_on_nothing() -> None:
 @settings(max_examples=30)
 def test_by_definition(outputs: list[UOp]) -> None:
     """What can be reached without going through the fold that ends a range."""
-    for stage in ranges.stages(boundaries.kernels(jaxpr(outputs).function, HOST)):
-        if not isinstance(stage, ranges.Stage) or stage.body.op is not Op.SINK:
+    for stage in ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST)):
+        if not isinstance(stage, ranges.IndexedKernel) or stage.body.op is not Op.SINK:
             continue
         found = dependences(stage.body)
         for node in walk([stage.body]):

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lower.indices import RANGES, at_every_point, gates, index, indices, ranged
+from tests.lower.indices import RANGES, at_every_point, index, indices, predicates, ranged
 from tfn.dtypes import BOOL, FLOAT32, INT32, INT64, INTEGERS, int8, uint8
 from tfn.lower.index.intervals import INTERVAL, Facts, bounds, integer
 from tfn.trace.argument import Param, Range
@@ -24,7 +24,7 @@ def loaded(dtype):
     return UOp(Op.LOAD, (buffer, index(0)))
 
 
-@given(st.one_of(indices(), gates()))
+@given(st.one_of(indices(), predicates()))
 @settings(max_examples=300, deadline=None)
 def test_every_value_is_inside(u):
     low, high = bounds(u)

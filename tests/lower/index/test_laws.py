@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lower.indices import RANGES, at_every_point, gates, index, indices, ranged
+from tests.lower.indices import RANGES, at_every_point, index, indices, predicates, ranged
 from tests.z3_laws import MODELS, counterexample
 from tfn.dtypes import (
     BFLOAT16,
@@ -90,7 +90,7 @@ def test_z3_refutes_each_wrong_law(wrong):
     assert any(counterexample(wrong, model) is not None for model in models)
 
 
-@given(st.one_of(indices(), gates()))
+@given(st.one_of(indices(), predicates()))
 @settings(max_examples=400, deadline=None)
 def test_simplified_means_the_same_at_every_point(u):
     better = simplify_all([u], hits=Counter())[0]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from tests.lower.graphs import p
-from tests.lower.indices import RANGES, gates
+from tests.lower.indices import RANGES, predicates
 from tfn.dtypes import INT32, INT64
 from tfn.errors import MissingPackageError
 from tfn.lower.index import solver
@@ -21,7 +21,7 @@ from tfn.trace.uop import UOp, const
 X = UOp(Op.LOAD, (p(0, 4, dtype=INT32), const(0, INT64)), Access(0, 1, 0))
 
 
-@given(gates(3), gates(3))
+@given(predicates(3), predicates(3))
 def test_two_conditions(a: UOp, b: UOp) -> None:
     found = solver.holds([a, b], Facts(), [])
     (both,) = values([a & b], RANGES)

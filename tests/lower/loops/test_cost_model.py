@@ -17,7 +17,7 @@ from tfn.trace.uop import UOp
 
 
 def modelled(u: UOp, target: Target = HOST) -> Model:
-    (stage,) = ranges.stages(boundaries.kernels(jaxpr([u]).function, target))
+    (stage,) = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr([u]).function, target))
     return model_of(nest(stage.body), target)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from tests.lower.check_passes import HOST, SMALL
 from tests.lower.drawn import graphs
-from tests.lower.graphs import agree, jaxpr, matmul, p, softmax
+from tests.lower.graphs import assert_matches_oracle, jaxpr, matmul, p, softmax
 from tfn.config import config
 from tfn.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32, DType
 from tfn.lower.codegen.linearize import linearize
@@ -32,11 +32,11 @@ both_targets = pytest.mark.parametrize("target", LANES, ids=["wide", "narrow"])
 
 
 def chosen(target: Target, *outputs: UOp) -> list[Nest]:
-    found = ranges.stages(boundaries.kernels(jaxpr(outputs).function, target))
+    found = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, target))
     return [
         heuristics.choose(nest(decompose.decompose([s.body])[0]), target)
         for s in found
-        if isinstance(s, ranges.Stage) and s.body.op is Op.SINK
+        if isinstance(s, ranges.IndexedKernel) and s.body.op is Op.SINK
     ]
 
 
@@ -104,7 +104,7 @@ def test_columns_are_summed_side_by_side_whatever_follows(target: Target) -> Non
     w = w - m / (scaled[0] * scaled[1] * scaled[2] * scaled[3])
     found = only(target, w, m, v)
     assert size_of(found, Place.UPCAST) == 4
-    agree([w, m, v], rtol=1e-4)
+    assert_matches_oracle([w, m, v], rtol=1e-4)
 
 
 @both_targets
@@ -209,7 +209,7 @@ def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_more_work_takes_longer() -> None:
     def work(*outputs: UOp) -> int:
-        (stage,) = ranges.stages(boundaries.kernels(jaxpr(outputs).function, HOST))
+        (stage,) = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST))
         return heuristics.work(nest(stage.body), HOST)
 
     assert work(p(0, 10_000) * 2.0) < work(p(0, 20_000) * 2.0) < work(p(0, 10_000, 20) * 2.0)
@@ -252,7 +252,7 @@ def test_what_takes_turns_is_unrolled_by_its_kinds() -> None:
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_what_takes_turns_may_be_reduced(axis: int) -> None:
     x = build.pad(p(0, 6, 8, 64), (0, 0, 0), (0, 1, 0), (0, 1, 0))
-    agree([build.add_up(x, (axis,)), softmax(x)], rtol=1e-4)
+    assert_matches_oracle([build.add_up(x, (axis,)), softmax(x)], rtol=1e-4)
     for u in (build.add_up(x, (axis,)), softmax(x)):
         assert chosen(HOST, u)
 
@@ -274,14 +274,14 @@ def test_values_side_by_side_are_a_loop_each(parts: int, target: Target) -> None
     n = only(target, build.concat(values, 2))
     gates = [u.src[2] for u in linearize(n) if u.op is Op.LOAD and len(u.src) > 2]
     assert bool(gates) == (parts > STREAMS)
-    agree([build.concat(values, 2)], rtol=0)
+    assert_matches_oracle([build.concat(values, 2)], rtol=0)
 
 
 @pytest.mark.parametrize("sizes", [(64, 64, 32), (7, 7, 7), (96, 32), (40, 24, 64), (1, 63)])
 def test_parts_of_any_length(sizes: tuple[int, ...]) -> None:
     values = [p(i, 3, n) * float(i + 1) for i, n in enumerate(sizes)]
     whole = build.concat(values, 1)
-    agree([whole, build.pad(whole, (0, 32), (0, 32), (0, 0))], rtol=0)
+    assert_matches_oracle([whole, build.pad(whole, (0, 32), (0, 32), (0, 0))], rtol=0)
 
 
 @both_targets
@@ -299,4 +299,4 @@ def test_short_rows_are_unrolled_with_their_statistics(
         exponentials = sum(u.op is Op.BITCAST and u.dtype == INT32 for u in items)
         assert exponentials == at_once * vectors
         assert rows % at_once == 0 and (at_once > 1 or vectors > 2 or rows == 7)
-    agree([softmax(p(0, rows, columns))])
+    assert_matches_oracle([softmax(p(0, rows, columns))])

@@ -15,7 +15,7 @@ from tfn.trace.argument import Place
 
 def product() -> Nest:
     outputs = [matmul(p(0, 9, 20), p(1, 20, 33))]
-    (stage,) = ranges.stages(boundaries.kernels(jaxpr(outputs).function, HOST))
+    (stage,) = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST))
     return nest(stage.body)
 
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.lower.check_passes import HOST, SMALL
 from tests.lower.drawn import STEPS, _sort, graphs
+from tests.lower.graphs import assert_close, jaxpr, matmul, p, softmax
 from tests.lower.graphs import draw as values_of
-from tests.lower.graphs import jaxpr, matmul, p, same, softmax
 from tfn.dtypes import FLOAT32, INT32
 from tfn.errors import SplitError
 from tfn.lower.codegen.linearize import linearize
@@ -46,7 +46,7 @@ from tfn.trace.uop import UOp, walk
 
 
 def nests(*outputs: UOp) -> list[Nest]:
-    found = ranges.stages(boundaries.kernels(jaxpr(outputs).function, HOST))
+    found = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST))
     return [nest(decompose.decompose([s.body])[0]) for s in found]
 
 
@@ -77,7 +77,7 @@ def meaning(n: Nest, tiles: int = 0) -> list[np.ndarray]:
 def keeps_the_meaning(before: Nest, after: Nest) -> None:
     check([after.body], Stage.SPLIT)
     for got, want in zip(meaning(after), meaning(before), strict=True):
-        same(got, want, 1e-4, 1e-4, after.opts)
+        assert_close(got, want, 1e-4, 1e-4, after.opts)
 
 
 def all_ranges(n: Nest) -> list[UOp]:
@@ -157,7 +157,7 @@ def test_transformed_nests_can_be_linearized(pair: tuple[Nest, Nest]) -> None:
         shared = bool(after.loops) and after.loops[0].arg.place is Place.PARALLEL
         tiles = after.loops[0].arg.size if shared else 1
         for got, want in zip(meaning(after, tiles), meaning(before), strict=True):
-            same(got, want, 1e-4, 1e-4, after.opts)
+            assert_close(got, want, 1e-4, 1e-4, after.opts)
 
 
 @given(changes())

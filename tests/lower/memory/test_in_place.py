@@ -14,7 +14,7 @@ import tfn.numpy as tnp
 from tests.lower.check_passes import HOST
 from tests.lower.crew import run
 from tests.lower.drawn import LOOPS, STEPS, graphs
-from tests.lower.graphs import by_definition, inputs, jaxpr, matmul, p, same
+from tests.lower.graphs import assert_close, inputs, jaxpr, matmul, p, run_oracle
 from tfn.dtypes import INT32
 from tfn.lower.memory.in_place import overwrites
 from tfn.lower.pipeline import lower
@@ -122,10 +122,10 @@ def run_over(outputs: Sequence[UOp], threads: int) -> tuple[list[Any], dict[int,
 @given(graphs(most=6, steps=STEPS + LOOPS * 3))
 @settings(max_examples=60)
 def test_any_program_gives_the_same(outputs: list[UOp]) -> None:
-    wanted = by_definition(outputs, inputs(outputs))
+    wanted = run_oracle(outputs, inputs(outputs))
     for threads in (1, 3):
         for got, want in zip(run_over(outputs, threads)[0], wanted, strict=True):
-            same(got, want, 1e-3, 1e-3)
+            assert_close(got, want, 1e-3, 1e-3)
 
 
 @given(graphs(most=3, steps=STEPS))
@@ -138,9 +138,9 @@ def test_any_update_of_a_state_gives_the_same(others: list[UOp]) -> None:
         for i, u in enumerate(state)
     ]
     outputs = [*news, *others]
-    wanted = by_definition(outputs, inputs(outputs))
+    wanted = run_oracle(outputs, inputs(outputs))
     for got, want in zip(run_over(outputs, 2)[0], wanted, strict=True):
-        same(got, want, 1e-3, 1e-3)
+        assert_close(got, want, 1e-3, 1e-3)
 
 
 def _param(x: np.ndarray[Any, Any], index: int) -> UOp:

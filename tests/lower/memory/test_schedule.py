@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given, settings
 
 from tests.lower.check_passes import HOST
-from tests.lower.crew import program_on
+from tests.lower.crew import run_on_threads
 from tests.lower.drawn import LOOPS, STEPS, graphs
-from tests.lower.graphs import agree, by_definition, draw, inputs, jaxpr, matmul, p, same
+from tests.lower.graphs import (
+    assert_close,
+    assert_matches_oracle,
+    draw,
+    inputs,
+    jaxpr,
+    matmul,
+    p,
+    run_oracle,
+)
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Branch, HostCall, Launch, Loop, Program, Space, Step
@@ -61,7 +70,7 @@ def test_a_carry_that_is_read_as_a_whole_is_written_beside_and_copied() -> None:
     assert len(loop.body) == 2 and loop.trips == 4
     made, copied = launches(loop.body)
     assert made.operands[0] == copied.operands[1] and copied.barrier
-    agree(outputs)
+    assert_matches_oracle(outputs)
 
 
 def test_a_carry_that_is_read_where_it_is_written_is_written_over() -> None:
@@ -72,16 +81,16 @@ def test_a_carry_that_is_read_where_it_is_written_is_written_over() -> None:
     (loop,) = loops(program(*outputs).steps)
     over = [s for s in launches(loop.body) if s.operands[0] == s.operands[1]]
     assert len(launches(loop.body)) == 2 and len(over) == 1
-    agree(outputs)
+    assert_matches_oracle(outputs)
 
 
 def test_carries_that_change_places() -> None:
     a, b, c = (p(i, 3, 3) for i in range(3))
     swap = body([a, b, c], b, c, matmul(a, b))
     outputs = build.scan(swap, [], [a, b, c], [], 5)
-    agree(outputs, rtol=1e-3, atol=1e-3)
+    assert_matches_oracle(outputs, rtol=1e-3, atol=1e-3)
     turned = build.scan(body([a, b, c], c, a, b), [], [a, b, c], [], 4)
-    agree(turned)
+    assert_matches_oracle(turned)
 
 
 def test_slices_of_old_carries_are_stored_before_these_are_overwritten() -> None:
@@ -89,9 +98,9 @@ def test_slices_of_old_carries_are_stored_before_these_are_overwritten() -> None
         for first in ((), (4,), (3, 3)):
             a = p(0, *first)
             step = body([a], build.unary(Op.TANH, a * 1.5), a, a + 1.0)
-            agree(build.scan(step, [], [a], [], length))
+            assert_matches_oracle(build.scan(step, [], [a], [], length))
     step = body([X], mixed(X, X), X)
-    agree(build.scan(step, [], [X], [], 3))
+    assert_matches_oracle(build.scan(step, [], [X], [], 3))
 
 
 # Slices.
@@ -104,7 +113,7 @@ def test_slices_move_with_the_loop(length: int, reverse: bool) -> None:
     across = build.permute(x, (1, 0))
     step = body([c, x], mixed(matmul(c, across), c), matmul(c, across))
     outputs = build.scan(step, [], [p(0, 3, 5)], [xs], length, reverse)
-    agree(outputs, rtol=1e-4, atol=1e-4)
+    assert_matches_oracle(outputs, rtol=1e-4, atol=1e-4)
     if length > 1:
         (loop,) = loops(program(*outputs).steps)
         moved = {s.steps for launch in launches(loop.body) for s in launch.operands if s.steps}
@@ -116,7 +125,7 @@ def test_loops_in_loops() -> None:
     c, w = p(0, 4, 4), p(1, 4, 4)
     within = build.scan(body([c, w], mixed(c, w), w), [], [c, w], [], 3)[0]
     outer = body([c, w], within + c, w, within)
-    agree(build.scan(outer, [], [c, w], [], 4), rtol=1e-3, atol=1e-3)
+    assert_matches_oracle(build.scan(outer, [], [c, w], [], 4), rtol=1e-3, atol=1e-3)
 
 
 # While, and branches.
@@ -130,7 +139,7 @@ def test_while(limit: int) -> None:
     step = body([i, c], i + 1, mixed(c, c))
     outputs = build.repeat_while(cond, step, [n], [], [const(0, INT32), c])
     values = [np.array(limit, np.int32), np.linspace(-1, 1, 9, dtype=np.float32).reshape(3, 3)]
-    agree(outputs, values)
+    assert_matches_oracle(outputs, values)
     (loop,) = loops(program(*outputs).steps)
     assert loop.trips is None and loop.condition is not None and loop.head
 
@@ -145,7 +154,7 @@ def test_branches(index: int) -> None:
     ]
     outputs = build.choose(p(1, dtype=INT32), ways, [x])
     values = [np.arange(25, dtype=np.float32).reshape(5, 5), np.array(index, np.int32)]
-    agree(outputs, values)
+    assert_matches_oracle(outputs, values)
     (branch,) = (s for s in program(*outputs).steps if isinstance(s, Branch))
     assert len(branch.ways) == 3
 
@@ -155,7 +164,7 @@ def test_a_condition_may_be_kernels_too() -> None:
     cond = body([c], build.reduce(c, Op.MAX, (0,)) < const(50.0, FLOAT32))
     step = body([c], c + build.flip(c, (0,)) + 1.0)
     outputs = build.repeat_while(cond, step, [], [], [c])
-    agree(outputs, [np.array([0, 1, 2, 3], np.float32)])
+    assert_matches_oracle(outputs, [np.array([0, 1, 2, 3], np.float32)])
 
 
 def test_a_condition_is_kept_until_all_threads_have_left_the_loop() -> None:
@@ -175,9 +184,9 @@ def test_a_condition_is_kept_until_all_threads_have_left_the_loop() -> None:
     assert start <= loop.condition.at < start + 4 * 32 * 4, "the place is used again"
     assert after.barrier
     values = [np.array(2, np.int32), draw((4, 4), FLOAT32), draw((4, 32), FLOAT32)]
-    (want,) = by_definition(outputs, values)
+    (want,) = run_oracle(outputs, values)
     for _ in range(5):
-        same(program_on(3, outputs, values)[0], want, 1e-4, 1e-4)
+        assert_close(run_on_threads(3, outputs, values)[0], want, 1e-4, 1e-4)
 
 
 # Lifetimes and places.
@@ -190,7 +199,7 @@ def test_what_a_loop_reads_lives_until_it_ends() -> None:
     step = body([a, b, d], mixed(matmul(matmul(d, a), b), a))
     early, late = matmul(w, v), matmul(v, w)
     outputs = build.scan(step, [early, late], [c], [], 5)
-    agree([*outputs, matmul(early, c)], rtol=1e-3, atol=1e-3)
+    assert_matches_oracle([*outputs, matmul(early, c)], rtol=1e-3, atol=1e-3)
 
 
 def test_the_arena_does_not_grow_with_the_trips() -> None:
@@ -217,7 +226,7 @@ def test_results_are_made_where_they_belong() -> None:
 @given(graphs(most=5, steps=STEPS + LOOPS * 6))
 @settings(max_examples=60)
 def test_any_loop(outputs: list[UOp]) -> None:
-    agree(outputs, rtol=1e-3, atol=1e-3)
+    assert_matches_oracle(outputs, rtol=1e-3, atol=1e-3)
 
 
 @given(graphs(most=4, steps=STEPS + LOOPS * 6))
@@ -225,12 +234,12 @@ def test_any_loop(outputs: list[UOp]) -> None:
 def test_any_loop_on_several_threads(outputs: list[UOp]) -> None:
     """Nobody may read what another has yet to write, or write what another has yet to read."""
     values = inputs(outputs)
-    want = by_definition(outputs, values)
-    alone = program_on(1, outputs, values)
+    want = run_oracle(outputs, values)
+    alone = run_on_threads(1, outputs, values)
     for _ in range(3):
-        for got, first, meant in zip(program_on(3, outputs, values), alone, want, strict=True):
+        for got, first, meant in zip(run_on_threads(3, outputs, values), alone, want, strict=True):
             assert got.tobytes() == first.tobytes()
-            same(got, meant, 1e-3, 1e-3)
+            assert_close(got, meant, 1e-3, 1e-3)
 
 
 def called(*operands: UOp) -> list[UOp]:

@@ -21,7 +21,7 @@ from typing import Any
 from tfn.dtypes import INT64
 from tfn.errors import SplitError
 from tfn.lower.codegen.reductions import Emitter, Folding
-from tfn.lower.graph.layout import aliased
+from tfn.lower.graph.layout import aliases_in_cache
 from tfn.trace.argument import Place, Tile
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
@@ -92,7 +92,7 @@ def _left(e: Emitter, load: UOp, folding: Folding, rows: UOp, q: UOp) -> UOp:
     size = rows.arg.size
     pitch = dict(e.sum(load.src[1])[0])[rows]
     offset = (e.trips(rows) - size) * pitch
-    ahead = 0 if aliased(pitch * load.dtype.itemsize) else _step(e, load, folding)
+    ahead = 0 if aliases_in_cache(pitch * load.dtype.itemsize) else _step(e, load, folding)
     return _tile(e, load, Tile(offset, pitch, size, e.trips(q), (size, q.arg.size), ahead))
 
 

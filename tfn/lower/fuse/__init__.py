@@ -1,10 +1,11 @@
 """Fusion: which values are materialised, and each kernel as loops over indices.
 
 Files in reading order:
-    analysis      fusion analysis: which kernels read a value, and what recomputing it costs
+    analysis      fusion analysis: the kernels that read a value, access maps, recomputation cost
+    policies      materialisation policies: the values that are worth a buffer
     boundaries    kernel boundaries: a GBARRIER on each value that must or should be materialised
-    indexing      a kernel's values inlined at indices, from its outputs
-    inner_loops   scans fused into one kernel: carries stay in registers
-    kernel_order  memory-aware order of kernels
-    ranges        every axis becomes a RANGE, movement becomes index arithmetic
+    indexing      indexing: a kernel's values inlined at indices, from its outputs
+    inner_loops   inner loops: pointwise scans and while loops fused into one kernel
+    kernel_order  memory-aware kernel order
+    ranges        kernels over ranges: every axis a RANGE, movement as index arithmetic
 """

@@ -1,11 +1,17 @@
-"""From which kernels each value is used, and what that says about where kernels should end.
+"""Fusion analysis: the kernels that read each value, at which indices, and what recomputing costs.
 
-A kernel is seen from its outputs: going up, every node learns along which axes of the kernel it is
-used.  A reduction joins the kernel if those axes are an outer prefix of the loops, so that it is
-computed once; otherwise it gets a barrier, and whatever elementwise work follows it goes with it.
+A kernel is a set of outputs with the same loops, named by one of them, its *root*.  From there, the
+analysis goes from users to sources, and finds for every node the kernels that compute or read it,
+with its *access map* in each: for every axis of the node, the loops that index it::
 
-Outputs share a kernel if one is read by the other element by element, if they are results of one
-sort, loop or branch, or if they are made side by side of the same parameters.
+    c = reduce[add, (1,)] (transpose a)         kernel c, one loop, over axis 0 of c
+        access map of transpose a    (0, the reduction's axis 1)
+        access map of a              (the reduction's axis 1, 0)
+
+Outputs share a kernel if one is read by the other element by element; if they are results of one
+sort, loop or branch; or if they are computed of the same inputs, side by side.
+
+These are facts under the barriers placed so far; `policies` decides on further ones by them.
 """
 
 from __future__ import annotations
@@ -13,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
-from math import prod
 
 from tfn._support.frozen import mutable
 from tfn.lower.math.decompose import weight
@@ -25,7 +30,7 @@ REDUCTIONS = frozenset({Op.REDUCE}) | CONTRACTIONS
 OWN_KERNEL = frozenset({Op.SCATTER, Op.SORT, Op.HOST, Op.KERNEL}) | LOOPS
 SEVERAL_RESULTS = SEVERAL - {Op.TUPLE}
 LEAVES = frozenset({Op.PARAM, Op.CONST, Op.IOTA})
-CHEAP = frozenset(
+VIEW_OPS = frozenset(
     {
         Op.RESHAPE,
         Op.PERMUTE,
@@ -37,280 +42,213 @@ CHEAP = frozenset(
         Op.AFTER,
     }
 )
+"""Ops that read their operand at another index, or convert it: every reader can do so by itself."""
 
-MANY_PLACES = 9
-"""An elementwise value read at more places than this by one kernel is worth a buffer."""
+MAX_RECOMPUTED_READS = 9
+"""Distinct indices at which a kernel may read an elementwise value and recompute it at each.
 
-LARGE = 1500
-"""Instructions in a body above which a kernel is cut: LLVM's time grows faster than its input."""
-
-EPILOGUE = 32
-"""Instructions that may follow a contraction in its kernel: its registers are full already."""
-
-COSTLY = 60
-"""Instructions behind a value that two kernels want, from which on it is kept, not made twice."""
-
-FUNCTION = 30
-"""Instructions behind a value that outer loops would repeat, from which on it is made before.
-
-So is one that several kernels want, if it stays in the cache.
+A stencil over three by three points reads nine; at more, a buffer costs less than recomputing.
 """
 
-WORTH_A_LOOP = 64
-"""Elements of a value that is kept for so little."""
+MAX_TRACKED_INPUTS = 8
+"""Inputs of a value that are counted: from there on it is expensive to recompute in any case."""
 
-FEW_PARTS = 2
-"""Of values side by side, so many may be of many instructions."""
+MAX_SHARED_BUFFERS = 12
+"""Buffers that a kernel reads and writes, if its results could have kernels of their own.
 
-MANY_NEEDS = 8
-"""Values in memory behind another one are counted up to so many."""
-
-WORTH_KEEPING = 2
-"""Passes over memory that keeping a value has to spare."""
-
-MANY_BUFFERS = 12
-"""Memory that one kernel reads and writes side by side, so that the processor foresees it all."""
-
-FEW_GROUPS = 4
-"""Kernels that a result may be put beside: the last ones that were begun."""
-
-FEW_NODES = 40
-"""Nodes of a result that may be made beside another one."""
-
-MOVED, REGROUPED, WHOLE = "moved", "regrouped", "whole"
-Axis = tuple[object, ...]
-"""How an axis of a node is reached.
-
-(axis of the kernel,); (reduction, its axis); REGROUPED: by a reshape of the kernel's axes, so that
-each element is reached once; WHOLE: by a scatter or a sort; or MOVED: in any other way.
+Hardware prefetchers follow about this many streams.
 """
 
-Place = tuple[Axis, ...]
-Places = frozenset[Place]
+MAX_RECENT_GROUPS = 4
+"""Kernels that read an input and are tried for one more result: the latest, to stay linear."""
+
+MAX_NODES_TO_SHARE = 40
+"""Nodes of a result that shares a kernel with others: their values share its registers."""
+
+MOVED = "moved"
+REGROUPED = "regrouped"
+WHOLE = "whole"
+
+Access = tuple[object, ...]
+"""The loop that indexes an axis of a node.
+
+``(axis,)``: a loop of the kernel.  ``(reduction, axis)``: a loop of a reduction.  ``(REGROUPED, i,
+map)``: loops of the kernel through a reshape, which reaches each element once.  ``(WHOLE, id)``: a
+scatter or sort reads it all.  ``(MOVED, i, id)``: any other index.  ``()``: an axis of size 1.
+"""
+
+AccessMap = tuple[Access, ...]
+AccessMaps = frozenset[AccessMap]
 
 
-def own_axes(node: UOp) -> Place:
-    """How the axes of a kernel's output are reached: each by itself, but for those of size 1."""
+def identity_map(node: UOp) -> AccessMap:
+    """The access map of a kernel's output: each axis by its own loop, but for those of size 1."""
     return tuple((i,) if n != 1 else () for i, n in enumerate(node.shape))
 
 
 def viewed(node: UOp, barriers: set[UOp]) -> UOp:
-    """The value that a node shows in another way."""
-    while node.op in CHEAP and node not in barriers:
+    """The value that a node is a view of."""
+    while node.op in VIEW_OPS and node not in barriers:
         node = node.src[0]
     return node
 
 
-def computed(node: UOp, barriers: set[UOp]) -> bool:
+def is_computed(node: UOp, barriers: set[UOp]) -> bool:
     """Whether reading the node means more than reading a buffer at another index."""
     value = viewed(node, barriers)
     return value not in barriers and value.op not in LEAVES
 
 
-def _rows(node: UOp) -> tuple[object, ...]:
-    """What a reduction goes over."""
+def _reduced_rows(node: UOp) -> tuple[object, ...]:
+    """The operand and axes of a reduction."""
     return (*node.src, node.arg.axes) if node.op is Op.REDUCE else ()
 
 
 @mutable
-class Uses:
-    """From which kernels each node is used, and along which axes; made once per trial."""
+class FusionAnalysis:
+    """The kernels that read each node, and its access maps in them, under a set of barriers.
 
-    order: Sequence[UOp]  # all nodes, sources first
+    Attributes:
+        order: all nodes, sources first.
+        outputs: of the function.
+        barriers: the nodes to be materialised.
+        parts: the part of an oversized kernel that a barrier ends, by the barrier.
+        cache_bytes: size up to which a value stays in the cache from kernel to kernel.
+        kernel: the root of the kernel that computes a barrier.
+        access_maps: for each node the roots of the kernels that read it, with its maps there.
+        consumers: the nodes that read a node.
+        kernel_readers: for each root the roots of kernels that read its outputs.
+        part_kernel: the root of the kernel of a part.
+        depth_cost: instructions on the longest path to a node from values in memory.
+        inputs: the values in memory that a node is computed of, at least as large as itself.
+        position: of a node in `order`.
+        first_position: of the first output of a kernel in `order`, by root.
+        groups: for each input the groups of results that share a kernel and read it.
+        moved_ids: numbers of distinct other indices.
+    """
+
+    order: Sequence[UOp]
     outputs: frozenset[UOp]
     barriers: set[UOp]
-    apart: dict[UOp, UOp]  # what ends a part of a kernel which would be too large -> the part
-    near: int  # bytes of a value that stays in the cache from kernel to kernel
-    kernel: dict[UOp, UOp] = field(default_factory=dict)  # of a barrier: the kernel's first
-    places: dict[UOp, dict[UOp, Places]] = field(default_factory=dict)
+    parts: dict[UOp, UOp]
+    cache_bytes: int
+    kernel: dict[UOp, UOp] = field(default_factory=dict)
+    access_maps: dict[UOp, dict[UOp, AccessMaps]] = field(default_factory=dict)
     consumers: dict[UOp, set[UOp]] = field(default_factory=dict)
-    feeds: dict[UOp, set[UOp]] = field(default_factory=dict)  # kernel -> kernels that read it
-    ends: dict[UOp, UOp] = field(default_factory=dict)  # part -> its kernel
-    behind: dict[UOp, int] = field(default_factory=dict)  # instructions on the longest way to it
-    needs: dict[UOp, frozenset[UOp]] = field(default_factory=dict)  # what it is made of, in memory
-    position: dict[UOp, int] = field(default_factory=dict)  # in the order
-    earliest: dict[UOp, int] = field(default_factory=dict)  # kernel -> position of its first output
-    beside: dict[UOp, list[list[UOp]]] = field(default_factory=dict)  # parameter -> what reads it
-    elsewhere: dict[tuple[object, ...], int] = field(default_factory=dict)  # other index maps
+    kernel_readers: dict[UOp, set[UOp]] = field(default_factory=dict)
+    part_kernel: dict[UOp, UOp] = field(default_factory=dict)
+    depth_cost: dict[UOp, int] = field(default_factory=dict)
+    inputs: dict[UOp, frozenset[UOp]] = field(default_factory=dict)
+    position: dict[UOp, int] = field(default_factory=dict)
+    first_position: dict[UOp, int] = field(default_factory=dict)
+    groups: dict[UOp, list[list[UOp]]] = field(default_factory=dict)
+    moved_ids: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        behind, kept = self.behind, self.barriers
+        cost, barriers = self.depth_cost, self.barriers
         for i, node in enumerate(self.order):
             self.position[node] = i
-            deepest = max([behind.get(s, 0) for s in node.src if s not in kept], default=0)
-            behind[node] = weight(node) + deepest
-            self.needs[node] = self._needs(node)
+            deepest = max([cost.get(s, 0) for s in node.src if s not in barriers], default=0)
+            cost[node] = weight(node) + deepest
+            self.inputs[node] = self._inputs(node)
+        # Users come first: when a node's turn comes, all kernels that read it are known.
         for node in reversed(self.order):
-            self._settle(node)
+            if node in barriers:
+                self._assign_kernel(node)
+            for index in range(len(node.src)):
+                self._propagate(node, index)
 
-    def _needs(self, node: UOp) -> frozenset[UOp]:
-        """Values in memory, at least as large, that a node is made of; a few stand for all."""
-        found: frozenset[UOp] = frozenset()
+    # Costs.
+
+    def _inputs(self, node: UOp) -> frozenset[UOp]:
+        """Values in memory, at least as large, that a node is computed of; the first few of them.
+
+        Smaller ones, such as a bias, stay in the cache, and cost nothing to read again.
+        """
+        inputs: frozenset[UOp] = frozenset()
         size = node.size
         for s in node.src:
             if s.op is not Op.FUNCTION and s.size >= size:
-                kept = s in self.barriers or s.op is Op.PARAM
-                more = frozenset((s,)) if kept else self.needs[s]
-                found = found | more if found else more
-        return found if len(found) <= MANY_NEEDS else frozenset(self._sorted(found)[:MANY_NEEDS])
+                in_memory = s in self.barriers or s.op is Op.PARAM
+                more = frozenset((s,)) if in_memory else self.inputs[s]
+                inputs = inputs | more if inputs else more
+        if len(inputs) <= MAX_TRACKED_INPUTS:
+            return inputs
+        return frozenset(self._sorted(inputs)[:MAX_TRACKED_INPUTS])
 
     def _sorted(self, nodes: Iterable[UOp]) -> list[UOp]:
-        """Nodes in their order, since that of a set is another in each process."""
+        """Nodes in their order, since that of a set differs from process to process."""
         return sorted(nodes, key=self.position.__getitem__)
 
-    def _settle(self, node: UOp) -> None:
-        """All users of the node are known: is it a kernel's output, and what does it use?"""
-        if node in self.barriers:
-            readers = self.places.get(node, {})
-            first = self._same_loops(node, readers) or self._same_source(node)
-            first = first or self._same_inputs(node, readers) or node
-            self.kernel[node] = first
-            self.earliest[first] = self.position[node]
-            for reader in readers:
-                if reader is not first:
-                    self.feeds.setdefault(first, set()).add(reader)
-            self.places[node] = {first: frozenset({own_axes(node)})}
-        for index in range(len(node.src)):
-            self._use(node, index)
+    # Access maps.
 
-    def _use(self, node: UOp, index: int) -> None:
-        """A source is used wherever the node is."""
+    def _propagate(self, node: UOp, index: int) -> None:
+        """A source is read by the kernels that read the node, through the node's op."""
         source = node.src[index]
         if source.op is Op.FUNCTION:
             return
         self.consumers.setdefault(source, set()).add(node)
-        reached, known = self._reached(node, index), self.places.get(source)
-        if known is None:
-            self.places[source] = dict(reached)
+        through, maps = self._through(node, index), self.access_maps.get(source)
+        if maps is None:
+            self.access_maps[source] = dict(through)
             return
-        for first, more in reached.items():
-            before = known.setdefault(first, more)
-            if before is not more and len(before) <= MANY_PLACES:  # more than many is just many
-                known[first] = frozenset(islice(before | more, MANY_PLACES + 1))
+        for root, more in through.items():
+            before = maps.setdefault(root, more)
+            # One map more than the limit says "too many": no policy asks for the exact number.
+            if before is not more and len(before) <= MAX_RECOMPUTED_READS:
+                maps[root] = frozenset(islice(before | more, MAX_RECOMPUTED_READS + 1))
 
-    def _reached(self, node: UOp, index: int) -> Mapping[UOp, Places]:
-        """How kernels reach the axes of a source; those that use the node alike do it alike."""
-        used = self.places.get(node, {})
+    def _through(self, node: UOp, index: int) -> Mapping[UOp, AccessMaps]:
+        """The access maps of a source in each kernel that reads the node."""
+        maps = self.access_maps.get(node, {})
         if node.op in ELEMENTWISE:
-            return used
-        steps = {places: self._steps(node, index, places) for places in set(used.values())}
-        return {first: steps[places] for first, places in used.items()}
+            return maps
+        # Kernels that read the node by equal maps read the source by equal maps.
+        sources = {each: self._source_maps(node, index, each) for each in set(maps.values())}
+        return {root: sources[each] for root, each in maps.items()}
 
-    def _steps(self, node: UOp, index: int, places: Places) -> Places:
+    def _source_maps(self, node: UOp, index: int, maps: AccessMaps) -> AccessMaps:
         if node.op is Op.GET:
             return frozenset({()})
         if node.op in OWN_KERNEL or node.op in SEVERAL_RESULTS:
             source = node.src[index]
             return frozenset({((WHOLE, id(source)),) * source.ndim})
-        return frozenset([self._step(node, index, place) for place in places])
+        return frozenset([self._source_map(node, index, each) for each in maps])
 
-    def _same_loops(self, node: UOp, readers: dict[UOp, Places]) -> UOp | None:
-        """A kernel with the loops of `node` that reads it element by element: join that one."""
-        if node in self.apart:
-            return self._same_part(node, readers)
-        same = {own_axes(node)}
-        if node.op in OWN_KERNEL or node.op in (Op.GET, Op.GBARRIER):
-            return None
-        for first, places in readers.items():
-            alike = first.shape == node.shape and first.op not in OWN_KERNEL
-            if alike and first.op not in (Op.GET, Op.GBARRIER) and places == same:
-                others = [r for r in readers if r is not first]
-                if not any(self._reaches(other, first) for other in others):
-                    return first
-        return None
-
-    def _same_inputs(self, node: UOp, readers: dict[UOp, Places]) -> UOp | None:
-        """Policy: results made of the same parameters, element by element, take one pass over them.
-
-        Only what is read and written at one place, which a few registers hold, is put together; or
-        reductions of the same rows, of which the first brings them into the cache for all.
-        """
-        needs = self.needs[node]
-        if node not in self.outputs or not needs or not self._simple(node):
-            return None
-        found = (g for u in self._sorted(needs) for g in self.beside.get(u, ())[-FEW_GROUPS:])
-        for group in found:
-            first, met = group[0], needs.union(*(self.needs[u] for u in group))
-            alike = first.shape == node.shape and first.dtype.itemsize == node.dtype.itemsize
-            alike = alike and _rows(first) == _rows(node)
-            few = len(met) + len(group) < MANY_BUFFERS
-            if alike and few and not any(r is first or self._reaches(r, first) for r in readers):
-                group.append(node)
-                return first
-        group = [node]
-        for u in needs:
-            self.beside.setdefault(u, []).append(group)
-        return None
-
-    def _simple(self, node: UOp) -> bool:
-        """Whether a value is made of parameters of its shape, element by element, or of rows."""
-        if node.op is Op.REDUCE:
-            return node.src[0].op is Op.PARAM or node.src[0] in self.barriers
-        made = list(walk([node], lambda u: u.op in ELEMENTWISE))
-        return len(made) <= FEW_NODES and all(
-            u.op in ELEMENTWISE or (u.op in (Op.PARAM, Op.CONST) and u.shape == node.shape)
-            for u in made
-        )
-
-    def _same_part(self, node: UOp, readers: dict[UOp, Places]) -> UOp | None:
-        """The kernel of the part that ends here, which is cut from those that read it."""
-        first = self.ends.setdefault(self.apart[node], node)
-        alike = first is not node and first.shape == node.shape
-        return first if alike and not any(self._reaches(r, first) for r in readers) else None
-
-    def _same_source(self, node: UOp) -> UOp | None:
-        """The results of one sort, loop or branch are made together."""
-        if node.op is not Op.GET:
-            return None
-        others = self.consumers.get(node.src[0], set())
-        return next((self.kernel[u] for u in others if u in self.kernel), None)
-
-    def _reaches(self, start: UOp, goal: UOp) -> bool:
-        """Whether a kernel needs another one, be it through others, which then come before it."""
-        seen, stack = {start}, [start]
-        while stack:
-            kernel = stack.pop()
-            if self.earliest[kernel] > self.position[goal]:
-                continue
-            for reader in self.feeds.get(kernel, ()):
-                if reader is goal:
-                    return True
-                if reader not in seen:
-                    seen.add(reader)
-                    stack.append(reader)
-        return False
-
-    def _step(self, node: UOp, index: int, place: Place) -> Place:
-        """How the axes of a source are reached, given how those of the node are."""
+    def _source_map(self, node: UOp, index: int, place: AccessMap) -> AccessMap:
+        """The access map of a source, given that of the node."""
         source = node.src[index]
         if node.op in ELEMENTWISE or node.op is Op.GBARRIER or (node.op is Op.AFTER and not index):
             return place
         if node.op is Op.PERMUTE:
-            out: list[Axis] = [()] * source.ndim
+            out: list[Access] = [()] * source.ndim
             for i, axis in enumerate(node.arg):
                 out[axis] = place[i]
             return tuple(out)
         if node.op is Op.EXPAND:
-            return tuple([() if n == 1 else axis for n, axis in zip(source.shape, place)])
+            return tuple([() if n == 1 else access for n, access in zip(source.shape, place)])
         if node.op is Op.REDUCE:
-            inner = iter(place)
+            outer = iter(place)
             return tuple(
-                (() if n == 1 else (node, i)) if i in node.arg.axes else next(inner)
+                (() if n == 1 else (node, i)) if i in node.arg.axes else next(outer)
                 for i, n in enumerate(source.shape)
             )
         if node.op is Op.RESHAPE:
-            kept = [(n, axis) for n, axis in zip(node.shape, place) if n != 1]
-            if [n for n, _ in kept] == [n for n in source.shape if n != 1]:
-                axes = iter(axis for _, axis in kept)
-                return tuple(() if n == 1 else next(axes) for n in source.shape)
-            if all(axis == () or len(axis) == 1 for axis in place):
+            long = [(n, access) for n, access in zip(node.shape, place) if n != 1]
+            if [n for n, _ in long] == [n for n in source.shape if n != 1]:
+                accesses = iter(access for _, access in long)
+                return tuple(() if n == 1 else next(accesses) for n in source.shape)
+            if all(access == () or len(access) == 1 for access in place):
                 return tuple((REGROUPED, i, place) for i in range(source.ndim))
-        same = self._same_axes(node, index)
-        where = self.elsewhere.setdefault((node.op, index, node.arg, place), len(self.elsewhere))
-        return tuple([place[i] if i in same else (MOVED, i, where) for i in range(source.ndim)])
+        untouched = self._untouched_axes(node, index)
+        key = (node.op, index, node.arg, place)
+        number = self.moved_ids.setdefault(key, len(self.moved_ids))
+        return tuple(
+            [place[i] if i in untouched else (MOVED, i, number) for i in range(source.ndim)]
+        )
 
-    def _same_axes(self, node: UOp, index: int) -> frozenset[int]:
-        """Axes of a source that are axes of the node, untouched."""
+    def _untouched_axes(self, node: UOp, index: int) -> frozenset[int]:
+        """Axes of a source that are axes of the node, element by element."""
         source = node.src[index]
         if node.op in (Op.PAD, Op.SHRINK, Op.CONCAT) and source.ndim == node.ndim:
             pairs = enumerate(zip(source.shape, node.shape))
@@ -321,185 +259,97 @@ class Uses:
             return frozenset(range(node.arg.batch if index == 0 else source.ndim - 1))
         return frozenset()
 
-    def reductions(self) -> set[UOp]:
-        """What cannot be computed once inside its user's loops is kept, with its epilogue."""
-        found: set[UOp] = set()
-        contraction: dict[UOp, UOp] = {}
-        prefixes: dict[UOp, list[frozenset[Axis]]] = {}
-        for node in reversed(self.order):
-            if node.op in REDUCTIONS and not self._joins(node, contraction, prefixes):
-                found.add(self._after(node))
-        return found - self.barriers
+    # Outputs that share a kernel.
 
-    def manifold(self) -> set[UOp]:
-        """Elementwise values that one kernel wants at many places."""
-        return {
-            node
-            for node in self.order
-            if node.op in ELEMENTWISE
-            and node.op is not Op.CAST
-            and node not in self.barriers
-            and any(len(places) > MANY_PLACES for places in self.places.get(node, {}).values())
-        }
+    def _assign_kernel(self, node: UOp) -> None:
+        """Gives a barrier, all of whose readers are known, to a kernel, its own if no other."""
+        readers = self.access_maps.get(node, {})
+        root = self._kernel_of_same_loops(node, readers) or self._kernel_of_same_source(node)
+        root = root or self._kernel_of_same_inputs(node, readers) or node
+        self.kernel[node] = root
+        self.first_position[root] = self.position[node]
+        for reader in readers:
+            if reader is not root:
+                self.kernel_readers.setdefault(root, set()).add(reader)
+        self.access_maps[node] = {root: frozenset({identity_map(node)})}
 
-    def dear(self) -> set[UOp]:
-        """Values of many instructions, or made of many values, that several kernels want.
+    def _kernel_of_same_loops(self, node: UOp, readers: dict[UOp, AccessMaps]) -> UOp | None:
+        """A kernel with the loops of the node that reads it element by element."""
+        # The end of a part would join its reader at once, and undo the cut.
+        if node in self.parts:
+            return self._kernel_of_same_part(node, readers)
+        identity = {identity_map(node)}
+        if node.op in OWN_KERNEL or node.op in (Op.GET, Op.GBARRIER):
+            return None
+        for root, maps in readers.items():
+            same_loops = root.shape == node.shape and root.op not in OWN_KERNEL
+            if same_loops and root.op not in (Op.GET, Op.GBARRIER) and maps == identity:
+                # Another reader that feeds the root would have to run before its own input.
+                others = [r for r in readers if r is not root]
+                if not any(self._feeds(other, root) for other in others):
+                    return root
+        return None
 
-        They are kept where the ways of these kernels part.  Made anew by each of r kernels, a value
-        made of n others takes r n reads; kept it takes n, a write, and a read by r - 1 kernels.
-        What stays in the cache is written and read in less time than a function takes.
+    def _kernel_of_same_part(self, node: UOp, readers: dict[UOp, AccessMaps]) -> UOp | None:
+        """The kernel of the part that ends here, which is cut from the kernels that read it."""
+        root = self.part_kernel.setdefault(self.parts[node], node)
+        joins = root is not node and root.shape == node.shape
+        return root if joins and not any(self._feeds(r, root) for r in readers) else None
+
+    def _kernel_of_same_source(self, node: UOp) -> UOp | None:
+        """The kernel of another result of the same sort, loop or branch."""
+        if node.op is not Op.GET:
+            return None
+        others = self.consumers.get(node.src[0], set())
+        return next((self.kernel[u] for u in others if u in self.kernel), None)
+
+    def _kernel_of_same_inputs(self, node: UOp, readers: dict[UOp, AccessMaps]) -> UOp | None:
+        """Policy: outputs computed of the same inputs, element by element, take one pass over them.
+
+        Only results that read and write at one index, and fit the registers together, share a
+        kernel; or reductions of the same rows, of which the first brings them into the cache.
         """
-        found: set[UOp] = set()
-        for node in self.order:
-            kernels_ = self.places.get(node, {})
-            if len(kernels_) < 2 or node.op not in ELEMENTWISE:
+        inputs = self.inputs[node]
+        if node not in self.outputs or not inputs or not self._is_simple(node):
+            return None
+        recent = (
+            g for u in self._sorted(inputs) for g in self.groups.get(u, ())[-MAX_RECENT_GROUPS:]
+        )
+        for group in recent:
+            root, together = group[0], inputs.union(*(self.inputs[u] for u in group))
+            same = root.shape == node.shape and root.dtype.itemsize == node.dtype.itemsize
+            same = same and _reduced_rows(root) == _reduced_rows(node)
+            few = len(together) + len(group) < MAX_SHARED_BUFFERS
+            if same and few and not any(r is root or self._feeds(r, root) for r in readers):
+                group.append(node)
+                return root
+        group = [node]
+        for u in inputs:
+            self.groups.setdefault(u, []).append(group)
+        return None
+
+    def _is_simple(self, node: UOp) -> bool:
+        """Whether a value is elementwise, of parameters of its shape, or a reduction of memory."""
+        if node.op is Op.REDUCE:
+            return node.src[0].op is Op.PARAM or node.src[0] in self.barriers
+        body = list(walk([node], lambda u: u.op in ELEMENTWISE))
+        return len(body) <= MAX_NODES_TO_SHARE and all(
+            u.op in ELEMENTWISE or (u.op in (Op.PARAM, Op.CONST) and u.shape == node.shape)
+            for u in body
+        )
+
+    def _feeds(self, start: UOp, goal: UOp) -> bool:
+        """Whether a kernel computes what another one reads, maybe through others."""
+        seen, stack = {start}, [start]
+        while stack:
+            root = stack.pop()
+            # Readers come later in the order: a kernel that begins after the goal cannot feed it.
+            if self.first_position[root] > self.position[goal]:
                 continue
-            spared = (len(kernels_) - 1) * (len(self.needs[node]) - 1)
-            near = WORTH_A_LOOP <= node.size <= self.near // node.dtype.itemsize
-            costly = self.behind[node] >= (FUNCTION if near else COSTLY)
-            if costly or spared > WORTH_KEEPING:
-                users = (self.places.get(u, {}) for u in self.consumers.get(node, ()))
-                if all(used.keys() != kernels_.keys() for used in users):
-                    found.add(node)
-        return found - self.barriers
-
-    def repeated(self) -> set[UOp]:
-        """Values of many instructions that loops around their own would make again each time.
-
-        cos(position) in a kernel over texts, positions and channels: once for every text.  So
-        would several values side by side, since vectors go through the instructions of all.
-        """
-        found: set[UOp] = set()
-        for node in self.order:
-            if node.op is Op.CONCAT:
-                parts = {viewed(s, self.barriers) for s in node.src}
-                long = {u for u in parts if u.op in ELEMENTWISE and self.behind[u] >= FUNCTION}
-                if len(long) > FEW_PARTS:
-                    found |= long
-            if node.op is not Op.EXPAND:
-                continue
-            source, value = node.src[0], viewed(node.src[0], self.barriers)
-            own = [axis for axis, n in enumerate(source.shape) if n != 1]
-            around = node.shape[: own[-1]] if own else ()
-            times = prod(n for n, m in zip(around, source.shape) if m == 1)
-            if times > MANY_PLACES and value.op in ELEMENTWISE and self.behind[value] >= FUNCTION:
-                found.add(value)
-        return found - self.barriers
-
-    def too_large(self) -> dict[UOp, UOp]:
-        """Where kernels with too many instructions are cut: across the fewest live values.
-
-        For each of these values, which part it ends.
-        """
-        members: dict[UOp, list[UOp]] = {}
-        for node in self.order:
-            for first in self.places.get(node, {}):
-                members.setdefault(first, []).append(node)
-        found: dict[UOp, UOp] = {}
-        for first, nodes in members.items():
-            nodes = [u for u in nodes if u.size >= first.size]
-            total = sum(map(weight, nodes))
-            if total > LARGE:
-                for part in self._narrowest(nodes):
-                    found |= dict.fromkeys(part, next(u for u in nodes if u in part))
-            elif total > EPILOGUE:
-                ends = {self._after(u) for u in nodes if u.op in CONTRACTIONS}
-                found |= {u: u for u in ends if u not in self.apart}
-        return {u: part for u, part in found.items() if u not in self.outputs}
-
-    def _narrowest(self, nodes: list[UOp]) -> list[set[UOp]]:
-        """Cuts of a long body into parts between half of and all that is allowed."""
-        inside = set(nodes)
-        last = {s: i for i, node in enumerate(nodes) for s in node.src if s in inside}
-        found: list[set[UOp]] = []
-        live: set[UOp] = set()
-        best: set[UOp] = set()
-        total = since = 0
-        for i, node in enumerate(nodes):
-            total, since = total + weight(node), since + weight(node)
-            live = {u for u in live if last[u] > i}
-            if last.get(node, -1) > i and node not in self.barriers and node.op not in LEAVES:
-                live.add(node)
-            if total > LARGE and best:
-                found.append(best)
-                live -= best
-                total, best = since, set()
-            plain = bool(live) and all(u.op in ELEMENTWISE for u in live)
-            if total > LARGE // 2 and plain and (not best or len(live) <= len(best)):
-                best, since = set(live), 0
-        return found
-
-    def _joins(
-        self, node: UOp, contraction: dict[UOp, UOp], prefixes: dict[UOp, list[frozenset[Axis]]]
-    ) -> bool:
-        """Whether a reduction can live inside the one kernel that uses it."""
-        kernels_ = self.places.get(node, {})
-        if node in self.barriers:
-            first = self.kernel[node]
-        elif len(kernels_) != 1:
-            return False
-        else:
-            first = next(iter(kernels_))
-        if len(kernels_[first]) != 1:
-            return False
-        place = next(iter(kernels_[first]))
-        axes = [axis for axis in place if axis != ()]
-        if axes and axes[0][0] == REGROUPED and node.op in CONTRACTIONS:
-            axes = [axis for axis in axes[0][2] if axis != ()]  # type: ignore[attr-defined]
-        used = frozenset(axes)
-        if len(used) != len(axes) or any(axis[0] in (MOVED, REGROUPED, WHOLE) for axis in axes):
-            return False
-        outer = frozenset((i,) for i in range(first.ndim) if first.shape[i] != 1)
-        if node.op in CONTRACTIONS:
-            if used != outer or first in contraction or prefixes.get(first):
-                return False
-            contraction[first] = node
-            return True
-        if first in contraction or (outer and not used):
-            return False
-        chain = prefixes.setdefault(first, [])
-        inner = [axis for axis in used if len(axis) == 2]
-        if inner and (len({axis[0] for axis in inner}) > 1 or not self._inside(inner, used, first)):
-            return False
-        if any(not (used <= other or other <= used) for other in chain):
-            return False
-        outputs = frozenset(axis for axis in used if len(axis) == 1)
-        if not inner and outputs != frozenset(sorted(outer)[: len(outputs)]):
-            return False
-        chain.append(used)
-        return True
-
-    def _inside(self, inner: Sequence[Axis], used: frozenset[Axis], first: UOp) -> bool:
-        """A reduction in the body of another: all loops around that one must be its own."""
-        owner = inner[0][0]
-        assert isinstance(owner, UOp)
-        around = next(iter(self.places[owner][first]))
-        if any(axis != () and axis not in used for axis in around):
-            return False
-        axes = sorted(int(str(axis[1])) for axis in inner)
-        longer = [a for a in owner.arg.axes if owner.src[0].shape[a] != 1]
-        return owner.op is Op.REDUCE and axes == sorted(longer)[: len(axes)]
-
-    def _after(self, node: UOp) -> UOp:
-        """The last elementwise value that a reduction alone leads to: its epilogue."""
-        left = EPILOGUE
-        while node not in self.barriers:
-            users = self.consumers.get(node, set())
-            if len(users) != 1:
-                break
-            user = next(iter(users))
-            left -= weight(user)
-            alike = user.op in ELEMENTWISE and user.shape == node.shape
-            if not alike or user in self.barriers or left < 0:
-                break
-            if any(
-                computed(s, self.barriers) and self._holds_reduction(s)
-                for s in user.src
-                if s is not node
-            ):
-                break
-            node = user
-        return node
-
-    def _holds_reduction(self, node: UOp) -> bool:
-        return any(n.op in REDUCTIONS for n in walk([node], lambda n: n not in self.barriers))
+            for reader in self.kernel_readers.get(root, ()):
+                if reader is goal:
+                    return True
+                if reader not in seen:
+                    seen.add(reader)
+                    stack.append(reader)
+        return False

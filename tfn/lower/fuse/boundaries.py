@@ -1,13 +1,13 @@
-"""Where kernels end: a GBARRIER is put on every value that must, or should, be materialised.
+"""Kernel boundaries: a GBARRIER on every value that must, or should, be materialised.
 
 Before -> after, for a layer whose activation is used twice::
 
     d = dot a b;  e = add d c;  f = exp e;  g = reduce e
     d = dot a b;  e = barrier[0] (add d c);  f = barrier[1] (exp e);  g = barrier[2] (reduce e)
 
-Barriers with one number are the outputs of one kernel.  *Legality* (`must`) says which values
-have to exist in memory; *policy* (the methods of `Uses`) says which are worth it, one question
-after the other, until none has anything to add.
+Barriers with one number are the outputs of one kernel.  *Legality* (`required`) finds the values
+that have to exist in memory.  *Policy* (`policies`) finds those that are worth it: one policy after
+the other, each on a fresh analysis of fusion, until none has anything to add.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from tfn.lower.fuse import policies
 from tfn.lower.fuse.analysis import (
-    CHEAP,
     CONTRACTIONS,
     LEAVES,
     SEVERAL_RESULTS,
-    Uses,
-    computed,
+    VIEW_OPS,
+    FusionAnalysis,
+    is_computed,
     viewed,
 )
-from tfn.lower.graph.flash import strips
+from tfn.lower.graph.flash import chunk_oversized
 from tfn.lower.graph.packing import prepare
 from tfn.lower.target.target import Target
 from tfn.trace import build
@@ -32,83 +33,96 @@ from tfn.trace.jaxpr import function as make_function
 from tfn.trace.op import LOOPS, Op
 from tfn.trace.uop import UOp, rebuild, walk
 
-SPARSE = 16
-"""Of so many elements a gather takes one at most, if what it reads is made where it is read."""
+MAX_SPARSITY_TO_MATERIALIZE = 16
+"""Elements of the operand of a gather for each one that it takes, up to which it is materialised.
+
+A gather of fewer elements computes those alone, at the indices at which it takes them.
+"""
 
 
-@lru_cache(maxsize=64)  # layers alike are loops alike
-def kernels(function: UOp, target: Target) -> UOp:
-    """The function with numbered barriers: the stage KERNELS.
+@lru_cache(maxsize=64)  # equal layers have the same loop bodies
+def insert_barriers(function: UOp, target: Target) -> UOp:
+    """Returns the function with numbered barriers: the stage KERNELS.
 
-    What is too large to be kept becomes loops over strips first, since what `prepare` says of
-    operands depends on their sizes; the bodies of the loops come here in their turn.
+    Oversized values become loops over blocks first, since packing depends on the sizes of operands.
+    The bodies of loops come here by themselves.
     """
-    outputs = prepare(strips(function.src, target), target)
+    outputs = prepare(chunk_oversized(function.src, target), target)
     order = [u for u in walk(outputs) if u.op is not Op.FUNCTION]
-    barriers = must(outputs)
-    barriers |= operands(outputs, barriers)
-    apart: dict[UOp, UOp] = {}
+    barriers = required(outputs)
+    barriers |= repeated_operands(outputs, barriers)
+    parts: dict[UOp, UOp] = {}
     while True:
-        uses = Uses(order, frozenset(outputs), barriers, apart, target.l2_bytes // 2)
-        more = uses.reductions() or uses.manifold() or uses.dear() or uses.repeated()
+        # Half of the cache: the other half is for all else that the kernels between read.
+        analysis = FusionAnalysis(order, frozenset(outputs), barriers, parts, target.l2_bytes // 2)
+        # Cheap questions about few nodes first; a barrier may change the answer of all later ones.
+        more = (
+            policies.unfused_reductions(analysis)
+            or policies.read_at_many_indices(analysis)
+            or policies.expensive_to_recompute(analysis)
+            or policies.loop_invariant(analysis)
+        )
         if not more:
-            parts = uses.too_large()
-            apart |= parts
-            more = set(parts)
+            ends = policies.oversized(analysis)
+            parts |= ends
+            more = set(ends)
         if not more:
             break
         barriers |= more
-    return _place(outputs, uses, function)
+    return _number_barriers(outputs, analysis, function)
 
 
-def must(outputs: Iterable[UOp]) -> set[UOp]:
-    """Legality: outputs, users' barriers, and what kernels of their own read and write."""
+def required(outputs: Iterable[UOp]) -> set[UOp]:
+    """Legality: outputs, users' barriers, operands and results of ops with kernels of their own."""
     outputs = list(outputs)
-    found = {u for u in outputs if u.op is not Op.PARAM}
+    stored = {u for u in outputs if u.op is not Op.PARAM}
     for node in walk(outputs):
         if node.op is Op.GBARRIER or node.op is Op.SCATTER:
-            found.add(node)
+            stored.add(node)
         elif node.op in SEVERAL_RESULTS:
-            plain = (Op.PARAM, Op.FUNCTION, Op.CONST) if node.op in LOOPS else (Op.PARAM,)
-            found.update(s for s in map(origin, node.src) if s.op not in plain)
+            in_place = (Op.PARAM, Op.FUNCTION, Op.CONST) if node.op in LOOPS else (Op.PARAM,)
+            stored.update(s for s in map(_ordered, node.src) if s.op not in in_place)
         elif node.op is Op.GET:
-            found.add(node)
+            stored.add(node)
         elif node.op is Op.AFTER:
-            found.update(s for s in map(origin, node.src) if s.op not in LEAVES)
-    return found
+            stored.update(s for s in map(_ordered, node.src) if s.op not in LEAVES)
+    return stored
 
 
-def origin(node: UOp) -> UOp:
-    """What an AFTER stands for."""
+def _ordered(node: UOp) -> UOp:
+    """The value of an AFTER, which only orders it after others."""
     while node.op is Op.AFTER:
         node = node.src[0]
     return node
 
 
-def operands(outputs: Iterable[UOp], barriers: set[UOp]) -> set[UOp]:
-    """Policy: what contractions and gathers read many times exists in memory.
+def repeated_operands(outputs: Iterable[UOp], barriers: set[UOp]) -> set[UOp]:
+    """Policy: operands that contractions and gathers read many times are materialised.
 
-    Of what is gathered but here and there only those elements are made.  So exist a few elements
-    that are made of what they update: it may be updated where it is, once they are known.
+    So are the updates of a scatter, fewer than its elements, if they are computed of its operand:
+    once they exist, that may be updated in place.
     """
-    found: set[UOp] = set()
+    stored: set[UOp] = set()
     for node in walk(outputs):
         if node.op in CONTRACTIONS:
-            found.update(filter(None, (_operand(s, barriers) for s in node.src)))
-        elif node.op is Op.GATHER and node.size * SPARSE > node.src[0].size:
-            found.update(s for s in node.src[:1] if computed(s, barriers))
+            stored.update(filter(None, (_operand(s, barriers) for s in node.src)))
+        elif node.op is Op.GATHER and node.size * MAX_SPARSITY_TO_MATERIALIZE > node.src[0].size:
+            stored.update(s for s in node.src[:1] if is_computed(s, barriers))
         elif node.op is Op.SCATTER and node.src[2].size < node.src[0].size:
-            whole, _, updates = (viewed(s, barriers) for s in node.src)
-            if updates is not whole and whole in walk([updates], lambda u: u not in barriers):
-                found.add(updates)
-    return found
+            operand, _, updates = (viewed(s, barriers) for s in node.src)
+            if updates is not operand and operand in walk([updates], lambda u: u not in barriers):
+                stored.add(updates)
+    return stored
 
 
 def _operand(node: UOp, barriers: set[UOp]) -> UOp | None:
-    """What of an operand, read many times, needs a barrier, if anything."""
-    if not computed(node, barriers):
+    """The value to materialise for an operand that is read many times, if it is computed.
+
+    Below views that only repeat or reorder it, so that no element is stored twice.
+    """
+    if not is_computed(node, barriers):
         return None
-    while node.op in CHEAP and node.op is not Op.CAST and node not in barriers:
+    while node.op in VIEW_OPS and node.op is not Op.CAST and node not in barriers:
         if node.op is Op.EXPAND or build.count(node.src[0].shape) <= build.count(node.shape):
             node = node.src[0]
         else:
@@ -116,29 +130,33 @@ def _operand(node: UOp, barriers: set[UOp]) -> UOp | None:
     return node
 
 
-def _place(outputs: Sequence[UOp], uses: Uses, function: UOp) -> UOp:
-    """The graph with a numbered GBARRIER on each value that has one, kernels in running order.
+def _number_barriers(outputs: Sequence[UOp], analysis: FusionAnalysis, function: UOp) -> UOp:
+    """The graph with a GBARRIER on each barrier's value, numbered by kernel in graph order.
 
-    Barriers of which a kernel only wants that they have run follow the value among the sources.
+    Barriers that must have run before a kernel that does not read them follow the value among the
+    sources of its own.
     """
     numbers: dict[UOp, int] = {}
-    for node in uses.order:
-        if node in uses.barriers:
-            numbers.setdefault(uses.kernel[node], len(numbers))
-    waits: dict[UOp, list[UOp]] = {}  # what must run before a kernel, though it does not read it
-    for node in uses.order:
+    for node in analysis.order:
+        if node in analysis.barriers:
+            numbers.setdefault(analysis.kernel[node], len(numbers))
+    waits: dict[UOp, list[UOp]] = {}  # kernel -> values that it runs after without reading them
+    for node in analysis.order:
         if node.op is Op.AFTER:
-            for first in uses.places.get(node, {}):
-                waits.setdefault(first, []).extend(map(origin, node.src[1:]))
+            for root in analysis.access_maps.get(node, {}):
+                waits.setdefault(root, []).extend(map(_ordered, node.src[1:]))
     new: dict[UOp, UOp] = {}
-    for node in uses.order:
-        late = node.op is Op.AFTER
-        made = new[node.src[0]] if late else rebuild(node, tuple(new.get(s, s) for s in node.src))
-        if node in uses.barriers:
-            first = uses.kernel[node]
-            value = made.src[0] if made.op is Op.GBARRIER and not late else made
-            earlier = dict.fromkeys(new[u] for u in waits.get(first, ()) if u in new)
-            waited = [u for u in earlier if u.op is Op.GBARRIER and u.arg != numbers[first]]
-            made = UOp(Op.GBARRIER, (value, *waited), numbers[first])
-        new[node] = made
+    for node in analysis.order:
+        is_after = node.op is Op.AFTER
+        if is_after:
+            u = new[node.src[0]]
+        else:
+            u = rebuild(node, tuple(new.get(s, s) for s in node.src))
+        if node in analysis.barriers:
+            root = analysis.kernel[node]
+            value = u.src[0] if u.op is Op.GBARRIER and not is_after else u
+            earlier = dict.fromkeys(new[w] for w in waits.get(root, ()) if w in new)
+            waited = [w for w in earlier if w.op is Op.GBARRIER and w.arg != numbers[root]]
+            u = UOp(Op.GBARRIER, (value, *waited), numbers[root])
+        new[node] = u
     return make_function([new[u] for u in outputs], function.arg.params)

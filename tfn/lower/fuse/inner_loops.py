@@ -1,8 +1,8 @@
-"""Small loops inside of one kernel: their carries stay in registers.
+"""Inner loops: a pointwise scan or while loop fused into one kernel, its carries in registers.
 
-A SCAN or WHILE whose body is elementwise, on values of one shape and on scalars, needs no loop
-around kernels: each element goes through all iterations by itself.  It may look up elements of
-what stays the same. ::
+A SCAN or WHILE whose body is pointwise, on values of one shape and on scalars, needs no loop around
+kernels: each element runs through all iterations by itself.  Loop-invariant operands may be read
+at any index. ::
 
     scan (c, x) -> (c * w + x, c)       for e in elements:              # shared, in vectors
                                             c = first[e]
@@ -17,26 +17,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfn.dtypes import BOOL, INT64
-from tfn.lower.fuse.indexing import Index, Stage, Walker, flat
+from tfn.lower.fuse.indexing import Index, IndexedKernel, Indexer, flat
 from tfn.lower.math.decompose import weight
-from tfn.trace.argument import Carry, Range, Recur
+from tfn.trace.argument import Carry, Recur
 from tfn.trace.op import ELEMENTWISE, Op, Shape
 from tfn.trace.regions import results
 from tfn.trace.uop import UOp, const, walk
 
-LOCAL = ELEMENTWISE | {Op.CONST, Op.PARAM, Op.RESHAPE, Op.EXPAND, Op.GATHER}
-SMALL = 400
-"""Instructions of a body up to which it is a loop in a kernel."""
+POINTWISE_OPS = ELEMENTWISE | {Op.CONST, Op.PARAM, Op.RESHAPE, Op.EXPAND, Op.GATHER}
+"""Ops that a fused body may have; reshapes and gathers may move loop-invariant values only."""
 
-UNKNOWN_TRIPS = 1000
+MAX_BODY_INSTRUCTIONS = 400
+"""Instructions of a body up to which it is fused: its values and carries share the registers.
+
+A larger body has work enough for kernels of its own, in a loop around them.
+"""
+
+WHILE_RANGE_SIZE = 1000
+"""Size of the range of a WHILE, by which heuristics and cost model see a long inner loop.
+
+The loop itself ends by its condition.  A loop around kernels is estimated at fewer iterations:
+`program.ESTIMATED_LOOP_TRIPS`.
+"""
 
 
-class NotLocal(Exception):
-    """A value is wanted at another place than its own: signals within lowering, not for users."""
+class NotPointwise(Exception):
+    """A value is read at another index than its own: signals within lowering, not for users."""
 
 
-def recurrence(node: UOp, barriers: Sequence[UOp]) -> Stage | None:
-    """The kernel of a SCAN or WHILE on some of its results, None if it needs a loop of kernels."""
+def fused_loop(node: UOp, barriers: Sequence[UOp]) -> IndexedKernel | None:
+    """Returns the kernel of a SCAN or WHILE, or None if it needs a loop around kernels.
+
+    Args:
+        node: the loop.
+        barriers: on those of its results that are used.
+    """
+    # A scan of one iteration, or of none, is no loop: the region around kernels handles both.
     if node.op is Op.SCAN and node.arg.length > 1:
         functions, consts = node.src[:1], node.arg.consts
     elif node.op is Op.WHILE:
@@ -44,22 +60,25 @@ def recurrence(node: UOp, barriers: Sequence[UOp]) -> Stage | None:
     else:
         return None
     nodes = [u for f in functions for u in walk(f.src)]
-    if any(u.op not in LOCAL for u in nodes) or sum(map(weight, nodes)) > SMALL:
+    if (
+        any(u.op not in POINTWISE_OPS for u in nodes)
+        or sum(map(weight, nodes)) > MAX_BODY_INSTRUCTIONS
+    ):
         return None
     try:
-        return _Local(node, functions, consts, barriers).stage()
-    except NotLocal:
+        return _FusedLoop(node, functions, consts, barriers).kernel()
+    except NotPointwise:
         return None
 
 
-class _Local:
-    """The walk of one recurrence."""
+class _FusedLoop:
+    """A loop that is being fused: its operands by role, the index of an element, its range."""
 
     def __init__(
         self, node: UOp, functions: Sequence[UOp], consts: int, barriers: Sequence[UOp]
     ) -> None:
         self.node, self.functions, self.barriers = node, functions, barriers
-        self.walker = Walker(barriers)
+        self.indexer = Indexer(barriers)
         operands = node.src[len(functions) :]
         self.consts = operands[:consts]
         body = functions[-1]
@@ -69,42 +88,43 @@ class _Local:
         self.slices = operands[consts + carries :]
         shapes = {u.shape for u in (*body.src, *self.first)} - {()}
         if len(shapes) > 1:
-            raise NotLocal
+            raise NotPointwise
         self.shape: Shape = shapes.pop() if shapes else ()
+        # Without elements there is no loop nest to put the kernel's stores into.
         if 0 in self.shape:
-            raise NotLocal
-        self.index = self.walker.axes(self.shape)
-        size = node.arg.length if scan else UNKNOWN_TRIPS
-        self.walker.count += 1
-        self.range = UOp(Op.RANGE, (), Range(self.walker.count - 1, size))
+            raise NotPointwise
+        self.index = self.indexer.axes(self.shape)
+        size = node.arg.length if scan else WHILE_RANGE_SIZE
+        self.range = self.indexer.range(size)
 
     def at(self, shape: Shape) -> Index:
-        """Where a value of a shape is wanted: everywhere, or, a scalar, once."""
+        """Returns the index of the present element in a value of a shape; a scalar has none."""
         if shape not in (self.shape, ()):
-            raise NotLocal
+            raise NotPointwise
         return self.index if shape else ()
 
-    def stage(self) -> Stage:
-        """The sink of the recurrence."""
-        walker, r = self.walker, self.range
+    def kernel(self) -> IndexedKernel:
+        """Returns the kernel, whose only statement is the loop with its stores."""
+        indexer, r = self.indexer, self.range
         body = self.functions[-1]
         carries: list[UOp] = []
         for i, u in enumerate(self.first):
             axes = tuple(x for x in self.at(u.shape) if x.op is Op.RANGE)
             carries.append(UOp(Op.CARRY, (r, *axes), Carry(i, u.dtype)))
-        place: UOp = r
+        iteration: UOp = r
         if self.node.op is Op.SCAN and self.node.arg.reverse:
-            place = const(self.node.arg.length - 1, INT64) - r
-        slices = [walker.value(u, (place, *self.at(u.shape[1:])), None) for u in self.slices]
-        first = [walker.value(u, self.at(u.shape), None) for u in self.first]
+            iteration = const(self.node.arg.length - 1, INT64) - r
+        slices = [indexer.value(u, (iteration, *self.at(u.shape[1:])), None) for u in self.slices]
+        first = [indexer.value(u, self.at(u.shape), None) for u in self.first]
         condition: list[UOp] = []
         if self.node.op is Op.WHILE:
-            known = self.node.arg.cond_consts
-            condition = self._apply(self.functions[0], self.consts[:known], carries)
+            cond_consts = self.node.arg.cond_consts
+            condition = self._apply(self.functions[0], self.consts[:cond_consts], carries)
+            # The condition has to be a scalar: the iterations of all elements end together.
             if condition[0].dtype != BOOL or any(u.shape for u in self.functions[0].src):
-                raise NotLocal
-            self.consts = self.consts[known:]
-        found = self._apply(body, self.consts, [*carries, *slices])
+                raise NotPointwise
+            self.consts = self.consts[cond_consts:]
+        next_values = self._apply(body, self.consts, [*carries, *slices])
         n = len(carries)
         inner, last = [], []
         for barrier in self.barriers:
@@ -112,29 +132,31 @@ class _Local:
             shape, _ = results(self.node)[i]
             if i < n:
                 position = flat(shape, self.at(shape))
-                last.append(UOp(Op.STORE, (walker.buffer(barrier), position, carries[i])))
+                last.append(UOp(Op.STORE, (indexer.buffer(barrier), position, carries[i])))
             else:
-                position = flat(shape, (place, *self.at(shape[1:])))
-                inner.append(UOp(Op.STORE, (walker.buffer(barrier), position, found[i])))
+                position = flat(shape, (iteration, *self.at(shape[1:])))
+                inner.append(UOp(Op.STORE, (indexer.buffer(barrier), position, next_values[i])))
         arg = Recur(n, len(inner), bool(condition))
-        src = (r, *first, *found[:n], *condition, *inner, *last)
+        src = (r, *first, *next_values[:n], *condition, *inner, *last)
         sink = UOp(Op.SINK, (UOp(Op.RECUR, src, arg),))
-        return Stage(sink, tuple(walker.operands), len(self.barriers))
+        return IndexedKernel(sink, tuple(indexer.operands), len(self.barriers))
 
     def _apply(self, function: UOp, consts: Sequence[UOp], values: Sequence[UOp]) -> list[UOp]:
         """The outputs of a body, with its parameters replaced by values over ranges.
 
-        What stays the same is read wherever it is wanted.
+        Loop-invariant parameters are inlined at any index; carries and slices have one element.
         """
         params = [UOp(Op.PARAM, (), p) for p in function.arg.params]
-        whole = dict(zip(params, consts))
+        invariant = dict(zip(params, consts))
 
-        def given(param: UOp, index: Index, gate: UOp | None) -> UOp:
-            if param not in whole:
-                raise NotLocal
-            return self.walker.value(whole[param], index, gate)
+        def bound(param: UOp, index: Index, predicate: UOp | None) -> UOp:
+            if param not in invariant:
+                raise NotPointwise
+            return self.indexer.value(invariant[param], index, predicate)
 
-        inner = Walker((), given=given)
+        inner = Indexer((), bound=bound)
+        # Carries and slices are known at the present element alone: put there, they are found by
+        # the memo, and a request at any other index is refused by `bound`.
         for param, value in zip(params[len(consts) :], values, strict=True):
-            inner.answers[param, self.at(param.shape), None] = value
+            inner.memo[param, self.at(param.shape), None] = value
         return [inner.value(u, self.at(u.shape), None) for u in function.src]

@@ -1,8 +1,10 @@
-"""In which order kernels run: what they need first, and little memory at any time.
+"""Memory-aware kernel order: dependencies first, then as little live memory as possible.
 
-Kernels are taken in the order of the graph, each after what it needs.  One that needs no more
-memory than it sets free does not wait for its turn: the gradient of a weight is computed as soon
-as the last reader of an activation may have it, and the activation is gone.
+Kernels are scheduled in the order of the graph, each after those that it depends on.  A kernel that
+allocates no more memory than it frees does not wait for its turn: the gradient of a weight is
+computed as soon as it is the last reader of an activation, and the activation is freed::
+
+    x1 x2 x3  dx3 dx2 dx1  dw3 dw2 dw1     ->     x1 x2 x3  dx3 dw3 dx2 dw2 dx1 dw1
 """
 
 from __future__ import annotations
@@ -20,98 +22,102 @@ class Reader(Protocol):
 
     @property
     def operands(self) -> tuple[UOp, ...]:
-        """What it writes and reads."""
+        """The values that it writes and reads."""
 
 
-def running(
+def memory_aware_order(
     members: Mapping[int, Sequence[UOp]],
-    made: Mapping[int, Sequence[Reader]],
+    kernels: Mapping[int, Sequence[Reader]],
     outputs: Iterable[UOp],
 ) -> list[int]:
-    """The numbers of groups of kernels, in an order in which they can run.
+    """Returns the numbers of groups of kernels in an order in which they can run.
 
     Args:
-        members: the barriers of each group; what must have run before follows their values.
-        made: its kernels.
-        outputs: barriers whose memory is not given back.
+        members: the barriers of each group; those that it must run after follow their values.
+        kernels: of each group.
+        outputs: barriers whose memory is never freed.
     """
-    return _Order(members, made, frozenset(outputs)).found
+    return _Scheduler(members, kernels, frozenset(outputs)).order
 
 
-class _Order:
-    """The state of the search.
+class _Scheduler:
+    """List scheduling over groups of kernels.
 
     Attributes:
-        found: the order so far.
-        needs: which groups must run before a group.
+        order: the groups scheduled so far.
+        dependencies: the groups that must run before a group.
+        dependents: the groups that must run after it.
         reads: the values that a group reads.
-        left: how many groups have yet to read a value.
-        missing: how many groups have yet to run before a group.
+        readers: the groups that read a value.
+        unread: the number of groups that have yet to read a value.
+        pending: the number of groups that have yet to run before a group.
     """
 
     def __init__(
         self,
         members: Mapping[int, Sequence[UOp]],
-        made: Mapping[int, Sequence[Reader]],
+        kernels: Mapping[int, Sequence[Reader]],
         outputs: frozenset[UOp],
     ) -> None:
-        self.found: list[int] = []
+        self.order: list[int] = []
         self.members, self.outputs = members, outputs
         self.reads: dict[int, list[UOp]] = {}
-        self.needs: dict[int, list[int]] = {}
+        self.dependencies: dict[int, list[int]] = {}
         self.readers: dict[UOp, list[int]] = {}
-        self.followers: dict[int, list[int]] = {}
-        for number, group in made.items():
+        self.dependents: dict[int, list[int]] = {}
+        for number, group in kernels.items():
             read = dict.fromkeys(
                 u for s in group for u in s.operands if u.op is Op.GBARRIER and u.arg != number
             )
-            waited = {u.arg for barrier in members[number] for u in barrier.src[1:]}
+            ordered_after = {u.arg for barrier in members[number] for u in barrier.src[1:]}
             self.reads[number] = list(read)
-            self.needs[number] = sorted({u.arg for u in read} | waited - {number})
+            self.dependencies[number] = sorted({u.arg for u in read} | ordered_after - {number})
             for u in read:
                 self.readers.setdefault(u, []).append(number)
-            for other in self.needs[number]:
-                self.followers.setdefault(other, []).append(number)
-        self.left = {u: len(numbers) for u, numbers in self.readers.items()}
-        self.missing = {number: len(others) for number, others in self.needs.items()}
-        self.done: set[int] = set()
+            for other in self.dependencies[number]:
+                self.dependents.setdefault(other, []).append(number)
+        self.unread = {u: len(numbers) for u, numbers in self.readers.items()}
+        self.pending = {number: len(others) for number, others in self.dependencies.items()}
+        self.scheduled: set[int] = set()
         self._run()
 
     def _run(self) -> None:
-        stack = sorted(self.needs, reverse=True)
+        # Depth first over dependencies, on an explicit stack: chains of kernels are long.
+        stack = sorted(self.dependencies, reverse=True)
         while stack:
             number = stack[-1]
-            waiting = [n for n in self.needs[number] if n not in self.done]
-            if number in self.done or not waiting:
+            missing = [n for n in self.dependencies[number] if n not in self.scheduled]
+            if number in self.scheduled or not missing:
                 stack.pop()
-                self._take(number)
+                self._schedule(number)
             else:
-                stack.extend(reversed(waiting))
+                stack.extend(reversed(missing))
 
-    def _take(self, number: int) -> None:
-        """The group is next, and then those that take no memory."""
-        waiting = [number]
-        while waiting:
-            number = waiting.pop()
-            if number in self.done:
+    def _schedule(self, number: int) -> None:
+        """Schedules a group, and then those that now free as much memory as they allocate."""
+        ready = [number]
+        while ready:
+            number = ready.pop()
+            if number in self.scheduled:
                 continue
-            self.done.add(number)
-            self.found.append(number)
-            changed = dict.fromkeys(self.followers.get(number, ()))
-            for follower in changed:
-                self.missing[follower] -= 1
+            self.scheduled.add(number)
+            self.order.append(number)
+            changed = dict.fromkeys(self.dependents.get(number, ()))
+            for dependent in changed:
+                self.pending[dependent] -= 1
             for u in self.reads[number]:
-                self.left[u] -= 1
-                if self.left[u] == 1:
+                self.unread[u] -= 1
+                # Its last reader is known now: it would free the value.
+                if self.unread[u] == 1:
                     changed |= dict.fromkeys(self.readers[u])
-            waiting += sorted(filter(self._for_nothing, changed), reverse=True)
+            # Reversed, since the last one is scheduled first.
+            ready += sorted(filter(self._frees_memory, changed), reverse=True)
 
-    def _for_nothing(self, number: int) -> bool:
-        """Whether a group can run now and sets free at least the memory that it takes."""
-        if number in self.done or self.missing[number]:
+    def _frees_memory(self, number: int) -> bool:
+        """Whether a group can run now and frees at least as much memory as it allocates."""
+        if number in self.scheduled or self.pending[number]:
             return False
-        free = sum(
-            size_bytes(u) for u in self.reads[number] if self.left[u] == 1 and u not in self.outputs
-        )
-        taken = sum(size_bytes(u) for u in self.members[number] if u not in self.outputs)
-        return free > 0 and free >= taken
+        last_read = [u for u in self.reads[number] if self.unread[u] == 1]
+        freed_bytes = sum(size_bytes(u) for u in last_read if u not in self.outputs)
+        allocated_bytes = sum(size_bytes(u) for u in self.members[number] if u not in self.outputs)
+        return freed_bytes > 0 and freed_bytes >= allocated_bytes

@@ -1,12 +1,13 @@
-"""Rewrites of arrays before fusion.
+"""Array-level rewrites before fusion: complex lowering, flash attention, packing, split reductions.
 
 Files in reading order:
-    complex_pairs   complex values become pairs of real values
-    host_libraries  calls of compiled libraries on the host: LAPACK, Fourier transforms
-    intermediates   oversized intermediates: their component graph and its segments
-    axis_maps       which axis of its sources an axis of a value is
-    flash           memory-efficient (flash) attention: oversized intermediates in blocks
-    conv_padding    convolutions as valid ones: padding and dilation applied beforehand
-    layout          memory layouts: panels, padded leading dimensions
-    packing         operand packing, GEMV, split-K, two-pass reductions
+    complex_pairs    complex lowering: complex values become pairs of real values
+    host_libraries   calls of compiled libraries on the host: LAPACK, Fourier transforms
+    intermediates    oversized intermediates: their component graph and its segments
+    axis_maps        axis propagation: which axis of its sources an axis of a value is
+    flash            memory-efficient (flash) attention: oversized intermediates in blocks
+    conv_padding     convolution padding as a value; polyphase decomposition of dilated inputs
+    layout           memory layouts: strides, panels, padded leading dimensions
+    split_reduction  split-K, two-pass reductions, concatenation trees
+    packing          operand packing for GEMM and matrix units, GEMV; the pass over a function
 """

@@ -1,14 +1,16 @@
-"""Complex values become pairs of real ones; what follows never sees a complex dtype.
+"""Complex lowering: complex values become pairs of real ones, before all other passes.
 
 Before -> after, for ``b = a * a`` with a: c64[3]::
 
     { lambda ; a:c64[3]. let b:c64[3] = mul a a in (b,) }
     { lambda ; a:f32[3,2]. let re = a[:,0]; im = a[:,1]; ... b:f32[3,2] = concatenate r i in (b,) }
 
-Parameters and results of the whole function are the same buffers, in which the two parts take
-turns along one more axis.  Inside of it, and across the borders of loops, branches and calls, the
-parts are values of their own, which fuse as all values do.  Contractions see a complex number as
-the real matrix ((re, im), (-im, re)), so that they stay one contraction.
+Parameters and results of the whole function keep their buffers, in which the two parts are
+interleaved along one more axis.  Inside of it, and as operands and results of loops, branches and
+calls, the parts are separate values, which fuse as all values do.  Contractions see a complex
+number as the real matrix ((re, im), (-im, re)), so that they stay one contraction.
+
+No later pass and no kernel sees a complex dtype.
 """
 
 from __future__ import annotations
@@ -37,43 +39,45 @@ Rule = Callable[..., Value]
 
 
 @lru_cache(maxsize=16)
-def pairs(function: UOp) -> UOp:
-    """A closed function without complex values, and with custom derivatives forgotten."""
+def lower_complex(function: UOp) -> UOp:
+    """Returns a closed function without complex values, and without custom derivatives."""
+    # Custom derivatives have done their work by now, and their calls would hide complex values.
     function = plain(function)
+    # Unchanged functions keep their identity, by which later passes are cached.
     if not has_complex(function):
         return function
     params: list[Param] = []
-    known: dict[UOp, Any] = {}
+    values: dict[UOp, Any] = {}
     for p in function.arg.params:
-        whole = replace(p, shape=(*p.shape, 2), dtype=part(p.dtype))
-        params.append(whole if p.dtype in COMPLEXES else p)
-        known[param(p)] = apart(param(whole)) if p.dtype in COMPLEXES else param(p)
-    outputs = rewrite(function.src, known)
-    return make_function([joined(y) for y in outputs], tuple(params))
+        interleaved = replace(p, shape=(*p.shape, 2), dtype=part(p.dtype))
+        params.append(interleaved if p.dtype in COMPLEXES else p)
+        values[param(p)] = deinterleave(param(interleaved)) if p.dtype in COMPLEXES else param(p)
+    outputs = rewrite(function.src, values)
+    return make_function([interleave(y) for y in outputs], tuple(params))
 
 
-def inner(function: UOp) -> UOp:
-    """The same inside of a loop, branch or call: a complex value crosses its border as two."""
+def lower_body(function: UOp) -> UOp:
+    """The same for the body of a loop, branch or call: a complex parameter or result is two."""
     if not has_complex(function):
         return function
     params: list[Param] = []
-    known: dict[UOp, Any] = {}
+    values: dict[UOp, Any] = {}
     for p in function.arg.params:
         first = len(params)
         if p.dtype in COMPLEXES:
             params += [Param(first + i, p.shape, part(p.dtype)) for i in range(2)]
-            known[param(p)] = Pair(*map(param, params[first:]))
+            values[param(p)] = Pair(*map(param, params[first:]))
         else:
             params.append(replace(p, index=first))
-            known[param(p)] = param(params[first])
-    return make_function(flatten(rewrite(function.src, known)), tuple(params))
+            values[param(p)] = param(params[first])
+    return make_function(flatten(rewrite(function.src, values)), tuple(params))
 
 
 def has_complex(function: UOp) -> bool:
-    """Whether there is a complex value in a function, or in one inside of it."""
-    waiting, seen = [function], {function}
-    while waiting:
-        f = waiting.pop()
+    """Whether there is a complex value in a function, or in the body of a loop inside of it."""
+    stack, seen = [function], {function}
+    while stack:
+        f = stack.pop()
         if any(p.dtype in COMPLEXES for p in f.arg.params):
             return True
         for node in walk([f]):
@@ -81,24 +85,24 @@ def has_complex(function: UOp) -> bool:
                 return True
             if node.op is Op.FUNCTION and node not in seen:
                 seen.add(node)
-                waiting.append(node)
+                stack.append(node)
     return False
 
 
-def rewrite(outputs: Sequence[UOp], known: Mapping[UOp, Any]) -> list[Value]:
-    """The outputs, of which complex ones are pairs, given what parameters are."""
-    values: dict[UOp, Any] = dict(known)
+def rewrite(outputs: Sequence[UOp], params: Mapping[UOp, Any]) -> list[Value]:
+    """Returns the outputs, complex ones as pairs, from the values of the parameters."""
+    values: dict[UOp, Any] = dict(params)
     for node in walk(outputs):
         if node in values:
             continue
         if node.op is Op.FUNCTION:
-            values[node] = inner(node)
+            values[node] = lower_body(node)
             continue
         src = [values[s] for s in node.src]
         if node.op is Op.GET:
             values[node] = src[0][node.arg]
         elif node.op in SEVERAL:
-            values[node] = _SEVERAL.get(node.op, region)(node, src)
+            values[node] = _SEVERAL_RESULTS.get(node.op, region)(node, src)
         elif node.dtype in COMPLEXES or any(isinstance(s, Pair) for s in src):
             values[node] = PAIRS[node.op](node, *src)
         else:
@@ -109,39 +113,41 @@ def rewrite(outputs: Sequence[UOp], known: Mapping[UOp, Any]) -> list[Value]:
 # Between a pair and memory.
 
 
-def apart(whole: UOp) -> Pair:
-    """The two parts of an array whose last axis has them in turns."""
-    shape = whole.shape[:-1]
+def deinterleave(array: UOp) -> Pair:
+    """Returns the two parts of an array that are interleaved along its last axis, of size 2."""
+    shape = array.shape[:-1]
     low = (0,) * len(shape)
     re, im = (
-        build.reshape(build.shrink(whole, (*low, i), (*shape, i + 1)), shape) for i in range(2)
+        build.reshape(build.shrink(array, (*low, i), (*shape, i + 1)), shape) for i in range(2)
     )
     return Pair(re, im)
 
 
-def joined(value: Value) -> UOp:
-    """The parts in turns along a new last axis: the array that they were taken from, if any."""
+def interleave(value: Value) -> UOp:
+    """Returns the parts interleaved along a new last axis; a real value is returned as it is."""
     if not isinstance(value, Pair):
         return value
-    whole = _origin(value.re)
-    if whole is not None and apart(whole) == value:
-        return whole
+    # Parts of one array are that array: a parameter that is a result is passed on, not copied.
+    array = _deinterleaved_array(value.re)
+    if array is not None and deinterleave(array) == value:
+        return array
     return stacked(*value)
 
 
-def _origin(u: UOp) -> UOp | None:
-    found = u.src[0] if u.op is Op.RESHAPE else u
-    return found.src[0] if found.op is Op.SHRINK and found.src[0].shape[-1:] == (2,) else None
+def _deinterleaved_array(u: UOp) -> UOp | None:
+    """The array of which a value may be one part."""
+    view = u.src[0] if u.op is Op.RESHAPE else u
+    return view.src[0] if view.op is Op.SHRINK and view.src[0].shape[-1:] == (2,) else None
 
 
 def stacked(*parts: UOp) -> UOp:
-    """Arrays side by side along a new last axis."""
+    """Stacks arrays along a new last axis."""
     wide = [build.reshape(u, (*u.shape, 1)) for u in parts]
     return build.concat(wide, parts[0].ndim)
 
 
 def flatten(values: Iterable[Value]) -> list[UOp]:
-    """All parts in order."""
+    """Lists real values and the parts of pairs, in order."""
     return [u for value in values for u in (value if isinstance(value, Pair) else (value,))]
 
 
@@ -149,22 +155,22 @@ def flatten(values: Iterable[Value]) -> list[UOp]:
 
 
 def region(node: UOp, src: Sequence[Value]) -> list[Value]:
-    """A loop, a branch or a call, whose functions are rewritten: any op with functions."""
-    widths = [2 if isinstance(s, Pair) else 1 for s in src if not _closed(s)]
+    """Rewrites a loop, a branch or a call: any op with functions, which are rewritten already."""
+    widths = [2 if isinstance(s, Pair) else 1 for s in src if not _is_function(s)]
     count = _COUNTS.get(node.op)
     arg = node.arg if count is None else count(node.arg, widths)
     return _results(node, UOp(node.op, tuple(flatten(src)), arg))
 
 
-def _closed(value: Value) -> bool:
+def _is_function(value: Value) -> bool:
     return isinstance(value, UOp) and value.op is Op.FUNCTION
 
 
-def _results(node: UOp, made: UOp) -> list[Value]:
-    """The results of a node that has become another, with two of that for each complex one."""
-    given = iter(build.several(made))
+def _results(node: UOp, lowered: UOp) -> list[Value]:
+    """The results of a node, from those of the lowered one, which has two for each complex one."""
+    parts = iter(build.several(lowered))
     return [
-        Pair(next(given), next(given)) if dtype in COMPLEXES else next(given)
+        Pair(next(parts), next(parts)) if dtype in COMPLEXES else next(parts)
         for _, dtype in results(node)
     ]
 
@@ -180,91 +186,103 @@ def _while(arg: Any, widths: Sequence[int]) -> Any:
 
 
 _COUNTS: dict[Op, Callable[[Any, Sequence[int]], Any]] = {Op.SCAN: _scan, Op.WHILE: _while}
-"""Ops that count their operands."""
+"""Ops whose arguments count operands, and the counts where a complex operand is two."""
 
 
 def _sort(node: UOp, src: Sequence[Value]) -> list[Value]:
-    """Complex keys are compared by what is NaN in them, then part by part, as NumPy does it."""
+    """Complex keys in NumPy's order: by the parts that are NaN, then lexicographically."""
     operands: list[UOp] = []
-    places: list[int] = []
+    positions: list[int] = []
     for i, x in enumerate(src):
+        # 0 without NaN, 1 if the imaginary part is one, 2 if the real part is, 3 if both are.
         if i < node.arg.keys and isinstance(x, Pair):
             operands.append(build.cast(unknown(x.re), INT32) * 2 + build.cast(unknown(x.im), INT32))
-        places.append(len(operands))
+        positions.append(len(operands))
         operands += flatten([x])
         if i + 1 == node.arg.keys:
             keys = len(operands)
-    made = build.sort(operands, keys)
+    ordered = build.sort(operands, keys)
     return [
-        Pair(made[at], made[at + 1]) if isinstance(x, Pair) else made[at]
-        for at, x in zip(places, src, strict=True)
+        Pair(ordered[at], ordered[at + 1]) if isinstance(x, Pair) else ordered[at]
+        for at, x in zip(positions, src, strict=True)
     ]
 
 
 @frozen
-class Complex:
-    """A function of the host that is given complex arrays, where memory has pairs."""
+class ComplexHostFunction:
+    """A function of the host over complex arrays, called with interleaved ones.
+
+    Attributes:
+        run: the user's function.
+        results, operands: for each, whether it is complex.
+    """
 
     run: Callable[[Sequence[Any], Sequence[Any]], None]
     results: tuple[bool, ...]
     operands: tuple[bool, ...]
 
     def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
-        """The function, on views of the arrays."""
+        """Calls the function on complex views of the arrays."""
         self.run(
-            [_viewed(x) if is_pair else x for x, is_pair in zip(results, self.results)],
-            [_viewed(x) if is_pair else x for x, is_pair in zip(operands, self.operands)],
+            [_complex_view(x) if is_pair else x for x, is_pair in zip(results, self.results)],
+            [_complex_view(x) if is_pair else x for x, is_pair in zip(operands, self.operands)],
         )
 
 
-def _viewed(x: Any) -> Any:
+def _complex_view(x: Any) -> Any:
     return x.view(complex_of(x.dtype))[..., 0]
 
 
 def _host(node: UOp, src: Sequence[Value]) -> list[Value]:
-    """A function of the host reads and writes whole buffers."""
+    """A function of the host, which reads and writes whole buffers: its arrays are interleaved."""
     types = results(node)
-    taken = tuple(isinstance(s, Pair) for s in src)
-    given = tuple(dtype in COMPLEXES for _, dtype in types)
-    if not any(taken) and not any(given):
+    complex_operands = tuple(isinstance(s, Pair) for s in src)
+    complex_results = tuple(dtype in COMPLEXES for _, dtype in types)
+    if not any(complex_operands) and not any(complex_results):
         return list(build.several(rebuild(node, tuple(flatten(src)))))
-    real = tuple(
-        ((*shape, 2), part(dtype)) if yes else (shape, dtype)
-        for (shape, dtype), yes in zip(types, given, strict=True)
+    real_types = tuple(
+        ((*shape, 2), part(dtype)) if is_complex else (shape, dtype)
+        for (shape, dtype), is_complex in zip(types, complex_results, strict=True)
     )
-    arg = replace(node.arg, run=Complex(node.arg.run, given, taken), results=real)
-    made = build.several(UOp(node.op, tuple(map(joined, src)), arg))
-    return [apart(u) if yes else u for u, yes in zip(made, given, strict=True)]
+    run = ComplexHostFunction(node.arg.run, complex_results, complex_operands)
+    arg = replace(node.arg, run=run, results=real_types)
+    arrays = build.several(UOp(node.op, tuple(map(interleave, src)), arg))
+    return [
+        deinterleave(u) if is_complex else u
+        for u, is_complex in zip(arrays, complex_results, strict=True)
+    ]
 
 
 @frozen
-class Transform:
+class FourierTransform:
     """A Fourier transform as a function of the host."""
 
     arg: Fft
 
     def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
-        """The transform of the only operand."""
+        """Computes the transform of the only operand."""
         host_libraries.fft(self.arg, operands[0], results[0])
 
 
 def _fft(node: UOp, x: Value) -> Value:
-    arg = Host(Transform(node.arg), ((node.shape, node.dtype),), VmapMethod.REFUSE)
+    # Batching is over by now, so that no batching method is needed.
+    arg = Host(FourierTransform(node.arg), ((node.shape, node.dtype),), VmapMethod.REFUSE)
     return _host(UOp(Op.HOST, node.src, arg), [x])[0]
 
 
-_SEVERAL: dict[Op, Callable[[UOp, Sequence[Value]], list[Value]]] = {
+_SEVERAL_RESULTS: dict[Op, Callable[[UOp, Sequence[Value]], list[Value]]] = {
     Op.TUPLE: lambda node, src: list(src),
     Op.SORT: _sort,
     Op.HOST: _host,
 }
+"""Ops with several results; those without a row have functions: see `region`."""
 
 
 # Nodes with one result.
 
 
 def each(node: UOp, *src: Any) -> Pair:
-    """What treats both parts alike: the same for each; real operands are shared."""
+    """Applies the op to the real and to the imaginary parts; real operands are part of both."""
     return Pair(
         *(
             UOp(node.op, tuple(s[i] if isinstance(s, Pair) else s for s in src), node.arg)
@@ -274,7 +292,7 @@ def each(node: UOp, *src: Any) -> Pair:
 
 
 def of(function: Callable[..., Any]) -> Rule:
-    """A function of `plane`."""
+    """The rule of an op that `complex_functions` defines on pairs."""
     return lambda node, *src: function(*src)
 
 
@@ -289,7 +307,7 @@ def _iota(node: UOp) -> Pair:
 
 
 def _cast(node: UOp, x: Value) -> Value:
-    """Of a complex number only bool sees the imaginary part, beside another complex dtype."""
+    """A cast to a real dtype drops the imaginary part, but for bool: 1j is true."""
     dtype = part(node.dtype)
     if not isinstance(x, Pair):
         return Pair(build.cast(x, dtype), build.zeros(x.shape, dtype))
@@ -300,12 +318,13 @@ def _cast(node: UOp, x: Value) -> Value:
 
 
 def _reduce(node: UOp, x: Pair) -> Pair:
-    """Sums part by part; a product is a loop, in which both parts are carried."""
+    """Sums part by part; a product as a loop that carries both parts."""
     if node.arg.op is Op.ADD:
         return each(node, x)
     axes = node.arg.axes
     order = [*axes, *(i for i in range(x.re.ndim) if i not in axes)]
     count = build.count(tuple(x.re.shape[i] for i in axes))
+    # One factor needs no loop.
     if count == 1:
         return Pair(*(build.reshape(u, node.shape) for u in x))
     line = [build.reshape(build.permute(u, order), (count, *node.shape)) for u in x]
@@ -317,7 +336,7 @@ def _reduce(node: UOp, x: Pair) -> Pair:
 
 
 def _scatter(node: UOp, operand: Pair, indices: UOp, updates: Pair) -> Pair:
-    """Part by part; but products are taken one update after the other, which may meet."""
+    """Part by part; products one update after the other, since two may update one element."""
     if node.arg.op is not Op.MUL:
         return each(node, operand, indices, updates)
     batch, lead = node.arg.batch, indices.shape[: node.arg.batch]
@@ -331,8 +350,8 @@ def _scatter(node: UOp, operand: Pair, indices: UOp, updates: Pair) -> Pair:
     likes = [(u.shape, u.dtype) for u in operand] + [(u.shape[1:], u.dtype) for u in slices]
     params = tuple(Param(i, shape, dtype) for i, (shape, dtype) in enumerate(likes))
     re, im, at, *update = map(param, params)
-    found = Pair(*(build.gather(u, at, sizes, batch) for u in (re, im)))
-    products = complex_functions.multiply(found, Pair(*update))
+    old = Pair(*(build.gather(u, at, sizes, batch) for u in (re, im)))
+    products = complex_functions.multiply(old, Pair(*update))
     body = make_function(
         [build.scatter(u, at, v, Op.WHERE, batch) for u, v in zip((re, im), products, strict=True)],
         params,
@@ -341,9 +360,10 @@ def _scatter(node: UOp, operand: Pair, indices: UOp, updates: Pair) -> Pair:
 
 
 def _matrix(z: Pair, axis: int) -> UOp:
-    """Each number as the matrix by which a pair (re, im) is multiplied from the left.
+    """Each number as the real matrix ((re, im), (-im, re)), by which pairs are multiplied.
 
-    Its rows lie along a new axis, its columns along the last one: so lines of results lie in a row.
+    ``(a, b) ((re, im), (-im, re)) = (a re - b im, a im + b re)``.  Its rows are a new axis `axis`,
+    its columns the last one, so that the parts of a result are neighbours in memory.
     """
     shape = z.re.shape
     rows = (stacked(z.re, z.im), stacked(-z.im, z.re))
@@ -353,7 +373,7 @@ def _matrix(z: Pair, axis: int) -> UOp:
 
 
 def _dot(node: UOp, a: Pair, b: Pair) -> Pair:
-    """One contraction, over the parts too; its last axis are the parts of the result."""
+    """One real contraction, over the parts too; its last axis has the parts of the result."""
     arg, ndim_a, ndim_b = node.arg, a.re.ndim, b.re.ndim
     outer = [*arg.batch_b, *arg.contract_b]
     order = [*outer, *(i for i in range(ndim_b) if i not in outer)]
@@ -361,19 +381,20 @@ def _dot(node: UOp, a: Pair, b: Pair) -> Pair:
     matrices = _matrix(Pair(*(build.permute(u, order) for u in b)), end)
     contract = (*arg.contract_a, ndim_a), range(batch, end + 1)
     steps = arg.batch_a, range(batch)
-    return apart(build.dot(joined(a), matrices, contract, steps, part(arg.dtype)))
+    return deinterleave(build.dot(interleave(a), matrices, contract, steps, part(arg.dtype)))
 
 
 def _conv(node: UOp, x: Pair, w: Pair) -> Pair:
     """One convolution of twice as many channels to twice as many features."""
+    # The two parts of a number are neighbours in memory, so they are channels without a copy.
     *outer, channels = x.re.shape
     *window, depth, features = w.re.shape
     out = build.conv(
-        build.reshape(joined(x), (*outer, channels * 2)),
+        build.reshape(interleave(x), (*outer, channels * 2)),
         build.reshape(_matrix(w, w.re.ndim - 1), (*window, depth * 2, features * 2)),
         replace(node.arg, dtype=part(node.arg.dtype)),
     )
-    return apart(build.reshape(out, (*node.shape, 2)))
+    return deinterleave(build.reshape(out, (*node.shape, 2)))
 
 
 def _after(node: UOp, value: Value, *others: Value) -> Value:
@@ -431,5 +452,5 @@ PAIRS: dict[Op, Rule] = {
     Op.CONV: _conv,
     Op.FFT: _fft,
 }
-"""What becomes of an op with a complex operand or result, given the node and its new sources."""
+"""The rule of each op with a complex operand or result: from the node and its new sources."""
 # fmt: on

@@ -1,8 +1,16 @@
-"""Convolutions without padding and without holes, so that inner loops need no gates.
+"""Convolution padding and dilation: both are applied before the convolution, not in its loops.
 
-Padding becomes a value of its own.  Elements that are set apart, as those of the gradient of a
-convolution with strides are, stay together: outputs fall into phases, of which each meets weights
-of its own.
+Padding becomes a value of its own, so that the loads of inner loops need no predicates::
+
+    conv[padding 1] x w   ->   conv (pad x) w
+
+Dilated inputs, as those of the gradient of a strided convolution, are not filled up with zeros.
+Polyphase decomposition splits the outputs by their remainder instead; each phase is a dense
+convolution with the weights that meet elements of the input::
+
+    conv[dilation_x 2] x w, w: f32[3]   ->   interleaved (conv x w[0::2]) and (conv x w[1::2])
+
+Source: Vaidyanathan, Multirate Systems and Filter Banks (1993), 4.3 (polyphase representation).
 """
 
 from __future__ import annotations
@@ -12,7 +20,7 @@ from itertools import product
 from math import gcd
 
 from tfn._support.frozen import frozen
-from tfn.lower.graph.axis_maps import needs
+from tfn.lower.graph.axis_maps import source_axes
 from tfn.trace import build
 from tfn.trace.argument import Conv
 from tfn.trace.op import Op, Shape
@@ -24,8 +32,9 @@ class Phase:
     """Every s-th output along an axis, from one on.
 
     Attributes:
-        first, window: the first weight that these outputs meet, and how many, each s-th.
-        padding: of the elements as they lie together.
+        first: the first weight that meets an element at these outputs; then every s-th does.
+        window: the number of such weights.
+        padding: low and high padding of the dense input.
     """
 
     first: int
@@ -33,12 +42,13 @@ class Phase:
     padding: tuple[int, int]
 
 
-def in_phases(u: UOp, done: Callable[[UOp], UOp]) -> UOp:
-    """A convolution of elements that are set apart as several of elements that are not::
+def polyphase(u: UOp, lower: Callable[[UOp], UOp]) -> UOp:
+    """Replaces a convolution of a dilated input by one dense convolution for each phase.
 
-        conv[dilation_x 2] x w, w: f32[3]   ->   turns of (conv x w[0::2]) and (conv x w[1::2])
-
-    The parts go through `done`, as what cannot be taken apart does.
+    Args:
+        u: the convolution.
+        lower: applied to the convolution of each phase, or to `u` itself if it stays whole: one
+            without dilation, with strides, or with steps that share a divisor with `dilation_w`.
     """
     arg: Conv = u.arg
     steps = arg.dilation_x
@@ -49,22 +59,23 @@ def in_phases(u: UOp, done: Callable[[UOp], UOp]) -> UOp:
         or not coprime
         or 0 in u.shape
     ):
-        return done(u)
+        return lower(u)
     x, w = u.src
     batch, *space, features = u.shape
-    n, most = len(space), [-(-size // s) for size, s in zip(space, steps, strict=True)]
+    # All phases have the size of the longest, so that they can be interleaved by a reshape.
+    n, sizes = len(space), [-(-size // s) for size, s in zip(space, steps, strict=True)]
     axes = [
-        [_phase(u, axis, phase, most[axis]) for phase in range(steps[axis])] for axis in range(n)
+        [_phase(u, axis, phase, sizes[axis]) for phase in range(steps[axis])] for axis in range(n)
     ]
 
-    def part(phases: tuple[Phase, ...]) -> UOp:
-        """The outputs of one phase of each axis, with an axis of one after each of space."""
-        shape = (batch, *(k for size in most for k in (size, 1)), features)
+    def outputs(phases: tuple[Phase, ...]) -> UOp:
+        """The outputs of one phase per axis, with an axis of size 1 after each of space."""
+        shape = (batch, *(k for size in sizes for k in (size, 1)), features)
         if not all(phase.window for phase in phases):
             return const(0, u.dtype, shape)
         first = (*(phase.first for phase in phases), 0, 0)
-        some = build.shrink(w, first, w.shape, (*steps, 1, 1))
-        plain = Conv(
+        weights = build.shrink(w, first, w.shape, (*steps, 1, 1))
+        dense = Conv(
             arg.strides,
             tuple(phase.padding for phase in phases),
             (1,) * n,
@@ -73,10 +84,13 @@ def in_phases(u: UOp, done: Callable[[UOp], UOp]) -> UOp:
             arg.batch_groups,
             arg.dtype,
         )
-        return build.reshape(UOp(Op.GBARRIER, (done(build.conv(x, some, plain)),)), shape)
+        value = lower(build.conv(x, weights, dense))
+        # Each phase is a kernel of its own; the interleaving copies their results.
+        return build.reshape(UOp(Op.GBARRIER, (value,)), shape)
 
+    # Innermost axis first: each step interleaves the phases of one axis.
     parts = {
-        phases: part(tuple(row[i] for row, i in zip(axes, phases)))
+        phases: outputs(tuple(row[i] for row, i in zip(axes, phases)))
         for phases in product(*map(range, steps))
     }
     for axis in reversed(range(n)):
@@ -84,15 +98,15 @@ def in_phases(u: UOp, done: Callable[[UOp], UOp]) -> UOp:
             outer: build.concat([parts[*outer, i] for i in range(steps[axis])], 2 * axis + 2)
             for outer in product(*map(range, steps[:axis]))
         }
-    whole = (batch, *(size * s for size, s in zip(most, steps, strict=True)), features)
-    return build.shrink(build.reshape(parts[()], whole), (0,) * u.ndim, u.shape)
+    interleaved = (batch, *(size * s for size, s in zip(sizes, steps, strict=True)), features)
+    return build.shrink(build.reshape(parts[()], interleaved), (0,) * u.ndim, u.shape)
 
 
 def _phase(u: UOp, axis: int, phase: int, size: int) -> Phase:
-    """What outputs phase, phase + s, phase + 2 s, ... of an axis are made of, `size` of them.
+    """The phase of outputs p, p + s, p + 2 s, ... of an axis, `size` of them, where p is `phase`.
 
-    Output s i + p meets with weight k what stands at s i + p + d k - low: an element, if s divides
-    that.  So it meets those weights alone for which s divides p + d k - low.
+    Weight k meets position s i + p + d k - low of the dilated input at output s i + p.  That holds
+    an element if s divides it, so only weights k for which s divides p + d k - low contribute.
     """
     arg: Conv = u.arg
     x, w = u.src
@@ -105,7 +119,7 @@ def _phase(u: UOp, axis: int, phase: int, size: int) -> Phase:
 
 
 def pad_explicitly(u: UOp) -> UOp:
-    """``conv x w`` with padding -> ``conv (pad x) w``: then inner loops need no gates."""
+    """``conv x w`` with padding -> ``conv (pad x) w``: inner loops need no predicates."""
     arg: Conv = u.arg
     if not any(map(any, arg.padding)) and all(d == 1 for d in arg.dilation_x):
         return u
@@ -113,34 +127,35 @@ def pad_explicitly(u: UOp) -> UOp:
     low = (0, *(p[0] for p in arg.padding), 0)
     high = (0, *(p[1] for p in arg.padding), 0)
     interior = (0, *(d - 1 for d in arg.dilation_x), 0)
-    none = len(arg.padding)
-    plain = Conv(
+    n = len(arg.padding)
+    dense = Conv(
         arg.strides,
-        ((0, 0),) * none,
-        (1,) * none,
+        ((0, 0),) * n,
+        (1,) * n,
         arg.dilation_w,
         arg.groups,
         arg.batch_groups,
         arg.dtype,
     )
-    return build.conv(_padded(x, low, high, interior), w, plain)
+    return build.conv(_padded(x, low, high, interior), w, dense)
 
 
 def _padded(x: UOp, low: Shape, high: Shape, interior: Shape) -> UOp:
-    """``pad (permute x)`` as ``permute (pad x)``: what is copied keeps its order in memory."""
+    """``pad (permute x)`` as ``permute (pad x)``, so that the padded copy keeps its order."""
     if x.op in (Op.PERMUTE, Op.RESHAPE):
         source = x.src[0]
         sides = [[0] * source.ndim for _ in range(3)]
         shape = list(x.shape)
         for axis, amounts in enumerate(zip(low, high, interior, strict=True)):
             if any(amounts):
-                (at,) = needs(x, axis) or [None]
-                alike = x.op is Op.RESHAPE and x.shape[axis] == 1  # all axes of size 1 look so
-                if at is None or alike:
+                (at,) = source_axes(x, axis) or [None]
+                # All axes of size 1 look the same to a reshape: which one was padded is unknown.
+                ambiguous = x.op is Op.RESHAPE and x.shape[axis] == 1
+                if at is None or ambiguous:
                     return build.pad_or_crop(x, low, high, interior)
                 for side, amount in zip(sides, amounts, strict=True):
                     side[at] = amount
                 shape[axis] += amounts[0] + amounts[1] + amounts[2] * max(shape[axis] - 1, 0)
-        made = _padded(source, *map(tuple, sides))
-        return rebuild(x, (made,)) if x.op is Op.PERMUTE else build.reshape(made, tuple(shape))
+        padded = _padded(source, *map(tuple, sides))
+        return rebuild(x, (padded,)) if x.op is Op.PERMUTE else build.reshape(padded, tuple(shape))
     return build.pad_or_crop(x, low, high, interior)

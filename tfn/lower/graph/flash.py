@@ -1,17 +1,25 @@
-"""Values too large to be kept, made and used in strips: attention without its square matrix.
+"""Memory-efficient (flash) attention: oversized intermediates are computed block by block.
 
+A value from 4 times the L2 cache on, computed of small values and read only to compute small ones,
+is never materialised.  A loop computes a block of its rows and at once reduces them.
 Before -> after, for queries q, keys k and values v of many rows::
 
     s = dot q k; p = softmax s; o = dot p v
 
     o = scan over blocks of rows:  s = dot q[rows] k; p = softmax s; o[rows] = dot p v
 
-Small results that keep the axis are stacked, slice by slice; those that sum over it are carried
-from strip to strip, in order, so that their bits do not depend on threads.  Axes over which nothing
-is summed come first, as batches and heads do; then the strip itself is made in strips of rows,
-until it fits the cache.
+Results that keep the chunked axis are stacked, slice by slice.  Results that sum over it are
+carried from block to block, in order, so that their bits do not depend on threads.  Axes over which
+nothing is summed are chunked first, as those of batches and heads are; the body of the loop is
+chunked again by the same pass, until its values fit the cache.
 
-A gradient has a loop of its own, in which large values are made again: see `large`.
+Unlike in the online softmax of flash attention, a block holds whole rows of scores: their maxima
+and sums are complete before they are used, and nothing is rescaled.
+
+In a gradient, the loop of the backward pass recomputes the oversized values: see `intermediates`.
+
+Source: Rabe and Staats, Self-attention Does Not Need O(n^2) Memory (2021); Dao et al.,
+FlashAttention (2022).
 """
 
 from __future__ import annotations
@@ -21,8 +29,14 @@ from dataclasses import field, replace
 
 from tfn._support.frozen import mutable
 from tfn.dtypes import INT32, DType
-from tfn.lower.graph.axis_maps import Needs, becomes, needs, summed
-from tfn.lower.graph.intermediates import WORTH, Landscape, Level, size_bytes, sizes
+from tfn.lower.graph.axis_maps import SourceAxes, reduced_axes, result_axis, source_axes
+from tfn.lower.graph.intermediates import (
+    MIN_LARGE_TO_SMALL_RATIO,
+    Intermediates,
+    Segment,
+    oversized_bytes,
+    working_bytes,
+)
 from tfn.lower.graph.packing import prepare
 from tfn.lower.target.target import Target
 from tfn.trace import build
@@ -32,181 +46,206 @@ from tfn.trace.loop_cleanup import redirected
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const, rebuild, reshaped, substitute, walk
 
-LARGE = 4
-"""Of how many times the second cache a value is large."""
+MATERIALIZE_LIMIT_L2 = 4
+"""Intermediates from this multiple of the L2 cache on are chunked.
 
-PART = 2
-"""The largest value of a strip takes one of so many parts of the second cache."""
+Smaller ones cost little traffic to memory, and kernels over whole values have more to share among
+threads than the body of a loop.
+"""
 
-FEW_ROWS = 32
-"""A contraction has at least so many rows, be they more than fit."""
+BLOCKS_PER_L2 = 2
+"""The largest value of a block takes this fraction of the L2 cache: operands need the rest."""
 
-DEEP = 256
-"""Sums longer than this are not made again."""
+MIN_CONTRACTION_ROWS = 32
+"""Rows of a block in which rows are those of a contraction, even where fewer would fit the cache.
 
+With fewer rows too little is computed of each element of the other operand that is read.
+"""
 
-def strips(outputs: Sequence[UOp], target: Target) -> list[UOp]:
-    """The same values, where large ones exist in strips only."""
-    return _strips(outputs, target, LARGE * target.l2_bytes)
+MAX_RECOMPUTED_DEPTH = 256
+"""Length of the sums of a contraction up to which a gradient recomputes it.
 
-
-def _strips(outputs: Sequence[UOp], target: Target, limit: int) -> list[UOp]:
-    found = list(outputs)
-    for size in sorted(sizes(outputs, limit), reverse=True):
-        order = [u for u in walk(found) if u.op is not Op.FUNCTION]
-        made: dict[UOp, UOp] = {}
-        for levels in Landscape(found, order, size // 2).clusters():
-            for plan in _plans(levels, target):
-                made |= _loops(plan, target)
-        found = redirected(found, made) if made else found
-    return found
+Recomputing costs a multiplication per element for each term of the sum, storing one pass over
+memory.  Heads have 64 to 256 channels.
+"""
 
 
-# Along which axis.
+def chunk_oversized(outputs: Sequence[UOp], target: Target) -> list[UOp]:
+    """Returns the same values, with oversized intermediates computed block by block."""
+    return _chunk(outputs, target, MATERIALIZE_LIMIT_L2 * target.l2_bytes)
+
+
+def _chunk(outputs: Sequence[UOp], target: Target, limit: int) -> list[UOp]:
+    """The same from `limit` bytes on: largest sizes first, since their loops hold smaller ones."""
+    chunked = list(outputs)
+    for size in sorted(oversized_bytes(outputs, limit), reverse=True):
+        order = [u for u in walk(chunked) if u.op is not Op.FUNCTION]
+        replaced: dict[UOp, UOp] = {}
+        # From half the size on: values a little smaller than the largest belong to its loop.
+        for segments in Intermediates(chunked, order, size // 2).components():
+            for chunking in _chunkings(segments, target):
+                replaced |= _loops(chunking, target)
+        chunked = redirected(chunked, replaced) if replaced else chunked
+    return chunked
+
+
+# The choice of the axis.
 
 
 @mutable
-class Plan:
-    """One level, with the axis along which it is cut.
+class Chunking:
+    """One segment, with the axis along which it is chunked.
 
     Attributes:
         size: of the axis.
-        row_bytes: of the largest value inside, for one row.
-        axes: which axis of each value that is; None where it has no such axis.
-        sums: the ends that sum over it, with the axes of their sources.
+        row_bytes: of the largest interior value, for one row.
+        axes: the chunked axis of each value; None for a value that has no such axis.
+        sums: the results that sum over it, with the axes of their sources.
     """
 
-    level: Level
+    segment: Segment
     size: int
     row_bytes: int
     axes: dict[UOp, int | None]
-    sums: dict[UOp, Needs]
+    sums: dict[UOp, SourceAxes]
 
-    def needs(self, u: UOp, axis: int | None) -> Needs | None:
-        """Which axes of its sources a value in the strip is made of."""
+    def source_axes(self, u: UOp, axis: int | None) -> SourceAxes | None:
+        """The axes of its sources of which a block of a value is computed."""
         if u in self.sums:
             return self.sums[u]
-        return [None] * len(u.src) if axis is None else needs(u, axis)
+        return [None] * len(u.src) if axis is None else source_axes(u, axis)
 
-    def rows(self) -> bool:
-        """Whether the axis is one of rows in some contraction, which wants many of them."""
-        found = (self.needs(u, axis) for u, axis in self.axes.items() if u.op is Op.DOT)
-        return bool(self.sums) or any(pair and None in pair for pair in found)
+    def has_contraction_rows(self) -> bool:
+        """Whether the axis is one of rows in some contraction, which pays off for many of them."""
+        pairs = (self.source_axes(u, axis) for u, axis in self.axes.items() if u.op is Op.DOT)
+        return bool(self.sums) or any(pair and None in pair for pair in pairs)
 
 
-def _plans(levels: Sequence[Level], target: Target) -> list[Plan]:
-    """How all levels are cut; nothing, unless each can be and pays."""
-    if not all(map(_pays, levels)):
+def _chunkings(segments: Sequence[Segment], target: Target) -> list[Chunking]:
+    """A chunking of each segment; none, unless every segment can be chunked and pays."""
+    if not all(map(_pays, segments)):
         return []
-    plans = [plan for level in levels if (plan := _plan(level, target))]
-    return plans if len(plans) == len(levels) else []
+    chunkings = [c for segment in segments if (c := _chunking(segment, target))]
+    return chunkings if len(chunkings) == len(segments) else []
 
 
-def _pays(level: Level) -> bool:
-    """Whether what is large is much larger than what is around it, and easily made again."""
-    small = sum(map(size_bytes, (*level.around(), *level.ends)))
-    largest = max(map(size_bytes, level.inside), default=0)
-    return largest > WORTH * small and all(_depth(u) <= DEEP for u in level.again)
+def _pays(segment: Segment) -> bool:
+    """Whether the interior is larger than all that surrounds it, and cheap to recompute."""
+    small = sum(map(working_bytes, (*segment.inputs(), *segment.results)))
+    largest = max(map(working_bytes, segment.interior), default=0)
+    cheap = all(_depth(u) <= MAX_RECOMPUTED_DEPTH for u in segment.recomputed)
+    return largest > MIN_LARGE_TO_SMALL_RATIO * small and cheap
 
 
-def _plan(level: Level, target: Target) -> Plan | None:
-    """The best axis to cut, if there is one."""
-    largest = max(level.inside, key=size_bytes)
-    cuts = (_along(level, largest, axis) for axis, n in enumerate(largest.shape) if n > 1)
-    plans = [plan for plan in cuts if plan and _block(plan, target) < plan.size]
-    free = next((plan for plan in plans if not plan.sums), None)
-    return free or max(plans, key=lambda plan: plan.size, default=None)
+def _chunking(segment: Segment, target: Target) -> Chunking | None:
+    """The best axis: the first over which nothing is summed, else the longest."""
+    largest = max(segment.interior, key=working_bytes)
+    candidates = (_along(segment, largest, axis) for axis, n in enumerate(largest.shape) if n > 1)
+    chunkings = [c for c in candidates if c and _block_rows(c, target) < c.size]
+    parallel = next((c for c in chunkings if not c.sums), None)
+    return parallel or max(chunkings, key=lambda c: c.size, default=None)
 
 
-def _block(plan: Plan, target: Target) -> int:
-    """Rows of a strip: as many as fit the cache, or some less that divide all."""
-    fit = target.l2_bytes // PART // plan.row_bytes
-    most = min(max(fit, FEW_ROWS if plan.rows() else 1), plan.size)
-    return next((n for n in range(most, most // 2, -1) if plan.size % n == 0), most)
+def _block_rows(chunking: Chunking, target: Target) -> int:
+    """Rows of a block: as many as fit the cache, or up to half as many if these divide the axis."""
+    fit = target.l2_bytes // BLOCKS_PER_L2 // chunking.row_bytes
+    least = MIN_CONTRACTION_ROWS if chunking.has_contraction_rows() else 1
+    most = min(max(fit, least), chunking.size)
+    return next((n for n in range(most, most // 2, -1) if chunking.size % n == 0), most)
 
 
 def _depth(u: UOp) -> int:
+    """The length of the sums of a contraction."""
     return build.count(tuple(u.src[0].shape[i] for i in u.arg.contract_a))
 
 
-def _along(level: Level, largest: UOp, axis: int) -> Plan | None:
-    """The plan to cut an axis of the largest value, and what that means for all others."""
+def _along(segment: Segment, largest: UOp, axis: int) -> Chunking | None:
+    """The chunking along an axis of the largest value, if all other values agree with it.
+
+    From that value the axis spreads to sources and users.  A value that would be cut along two
+    axes, or that mixes rows, makes the chunking impossible.
+    """
     size = largest.shape[axis]
-    plan = Plan(level, size, size_bytes(largest) // size, {largest: axis}, {})
+    chunking = Chunking(segment, size, working_bytes(largest) // size, {largest: axis}, {})
     users: dict[UOp, list[tuple[UOp, int]]] = {}
-    for u in (*level.inside, *level.ends):
+    for u in (*segment.interior, *segment.results):
         for index, s in enumerate(u.src):
             users.setdefault(s, []).append((u, index))
-    waiting = [largest]
+    stack = [largest]
 
-    def agree(u: UOp, at: int | None) -> bool:
-        if u not in plan.axes:
-            plan.axes[u] = at
-            waiting.append(u)
-        return plan.axes[u] == at
+    def agrees(u: UOp, at: int | None) -> bool:
+        if u not in chunking.axes:
+            chunking.axes[u] = at
+            stack.append(u)
+        return chunking.axes[u] == at
 
-    while waiting:
-        u = waiting.pop()
-        at = plan.axes[u]
-        found = plan.needs(u, at)
-        if found is None:
+    while stack:
+        u = stack.pop()
+        at = chunking.axes[u]
+        axes = chunking.source_axes(u, at)
+        if axes is None:
             return None
-        for s, j in zip(u.src, found, strict=True):
-            if s in level.numbers:
-                if j is not None and not _counted(s, j):
+        for s, j in zip(u.src, axes, strict=True):
+            if s in segment.generated:
+                if j is not None and not _generates_rows(s, j):
                     return None
-            elif (s in level.inside or s in level.ends) and not agree(s, j):
+            elif (s in segment.interior or s in segment.results) and not agrees(s, j):
                 return None
         if at is None:
             continue
         for user, index in users.get(u, ()):
-            goal = becomes(user, index, at)
-            if goal is None:
-                total = summed(user, index, at)
-                final = user in level.ends and user not in users
-                if total is None or not final or plan.sums.setdefault(user, total) != total:
+            user_axis = result_axis(user, index, at)
+            if user_axis is None:
+                # The user sums over the axis: it may, if nothing in the segment reads the sum.
+                total = reduced_axes(user, index, at)
+                final = user in segment.results and user not in users
+                if total is None or not final or chunking.sums.setdefault(user, total) != total:
                     return None
-            if not agree(user, goal):
+            if not agrees(user, user_axis):
                 return None
-    known = all(plan.axes.get(u) is not None or u in plan.sums for u in level.ends)
-    return plan if known else None
+    complete = all(chunking.axes.get(u) is not None or u in chunking.sums for u in segment.results)
+    return chunking if complete else None
 
 
-def _counted(u: UOp, axis: int) -> bool:
-    """Whether rows of what is made of numbers alone can be made apart."""
-    waiting = [(u, axis)]
-    while waiting:
-        node, at = waiting.pop()
-        found = needs(node, at)
-        if found is None:
+def _generates_rows(u: UOp, axis: int) -> bool:
+    """Whether rows of a generated value can be computed by themselves."""
+    stack = [(u, axis)]
+    while stack:
+        node, at = stack.pop()
+        axes = source_axes(node, at)
+        if axes is None:
             return False
-        waiting += [(s, j) for s, j in zip(node.src, found, strict=True) if j is not None]
+        stack += [(s, j) for s, j in zip(node.src, axes, strict=True) if j is not None]
     return True
 
 
 # The loops.
 
 
-def _loops(plan: Plan, target: Target) -> dict[UOp, UOp]:
-    """The ends of a level, made by a loop over strips; what is left of the axis is one more."""
-    block = _block(plan, target)
-    whole = plan.size // block
-    totals = [const(build.identity(_monoid(u), _wide(u)), _wide(u), u.shape) for u in plan.sums]
-    stacked: dict[UOp, list[UOp]] = {u: [] for u in plan.level.ends if u not in plan.sums}
-    for first, length, rows in ((0, whole, block), (whole * block, 1, plan.size % block)):
+def _loops(chunking: Chunking, target: Target) -> dict[UOp, UOp]:
+    """The results of a segment, by a loop over blocks, and one more pass over the remainder."""
+    block = _block_rows(chunking, target)
+    blocks = chunking.size // block
+    # Sums begin with the identity, and the scan over the remainder continues them.
+    totals = [const(build.identity(_monoid(u), _wide(u)), _wide(u), u.shape) for u in chunking.sums]
+    stacked: dict[UOp, list[UOp]] = {
+        u: [] for u in chunking.segment.results if u not in chunking.sums
+    }
+    remainder = chunking.size % block
+    for first, length, rows in ((0, blocks, block), (blocks * block, 1, remainder)):
         if rows:
-            strip = Strip(plan, first, length, rows)
-            found = strip.loop(totals, target)
-            totals = found[: len(totals)]
-            for u, y in zip(stacked, found[len(totals) :], strict=True):
-                stacked[u].append(strip.joined(y, u))
-    done = {u: build.cast(total, u.dtype) for u, total in zip(plan.sums, totals, strict=True)}
-    return done | {u: build.concat(parts, _axis(plan, u)) for u, parts in stacked.items()}
+            loop = BlockLoop(chunking, first, length, rows)
+            values = loop.scan(totals, target)
+            totals = values[: len(totals)]
+            for u, y in zip(stacked, values[len(totals) :], strict=True):
+                stacked[u].append(loop.unstacked(y, u))
+    sums = {u: build.cast(total, u.dtype) for u, total in zip(chunking.sums, totals, strict=True)}
+    return sums | {u: build.concat(parts, _axis(chunking, u)) for u, parts in stacked.items()}
 
 
-def _axis(plan: Plan, end: UOp) -> int:
-    axis = plan.axes[end]
-    assert axis is not None, end
+def _axis(chunking: Chunking, result: UOp) -> int:
+    axis = chunking.axes[result]
+    assert axis is not None, result
     return axis
 
 
@@ -220,16 +259,16 @@ def _wide(u: UOp) -> DType:
 
 
 @mutable
-class Strip:
-    """The body of a loop over `length` strips of `rows` rows, from row `first` on.
+class BlockLoop:
+    """The body of a loop over `length` blocks of `rows` rows, from row `first` on.
 
     Attributes:
-        whole: what is read whole, and its leaf in the body.
-        parts: what is read in strips along an axis, and its leaf.
-        starts: the number of the strip's first row, as an array and as its leaf, if it is wanted.
+        whole: the values read whole, with their leaves in the body.
+        parts: the values read block by block, with the axis, and their leaves.
+        starts: an array of the first row of each block, and its leaf, if the body reads it.
     """
 
-    plan: Plan
+    chunking: Chunking
     first: int
     length: int
     rows: int
@@ -237,19 +276,22 @@ class Strip:
     parts: dict[tuple[UOp, int], UOp] = field(default_factory=dict)
     starts: dict[UOp, UOp] = field(default_factory=dict)
 
-    def loop(self, totals: Sequence[UOp], target: Target) -> list[UOp]:
-        """Results of the scan: sums that go on from `totals`, then slices."""
-        plan = self.plan
-        made = self._made(target)
+    def scan(self, totals: Sequence[UOp], target: Target) -> list[UOp]:
+        """Returns the results of the scan: sums that continue `totals`, then slices."""
+        chunking = self.chunking
+        blocks = self._blocks(target)
         old = [_leaf(u.shape, u.dtype) for u in totals]
         results = [
-            UOp(_monoid(u), (total, made[u, None])) for u, total in zip(plan.sums, old, strict=True)
+            UOp(_monoid(u), (total, blocks[u, None]))
+            for u, total in zip(chunking.sums, old, strict=True)
         ]
-        for u in plan.level.ends:
-            if u not in plan.sums:
-                axis = _axis(plan, u)
-                results.append(self._thin(made[u, axis], axis))
-        results = _strips(results, target, 2 * target.l2_bytes // PART)
+        for u in chunking.segment.results:
+            if u not in chunking.sums:
+                axis = _axis(chunking, u)
+                results.append(self._without_single_row(blocks[u, axis], axis))
+        # A block may still be oversized, as that of one head is: it is chunked along its rows.
+        results = _chunk(results, target, 2 * target.l2_bytes // BLOCKS_PER_L2)
+        # Packing may have replaced a whole operand by its copy: the body no longer reads it.
         used = set(leaves(results))
         whole = {u: leaf for u, leaf in self.whole.items() if leaf in used}
         consts, slices = [*whole.values()], [*self.starts.values(), *self.parts.values()]
@@ -259,76 +301,83 @@ class Strip:
         arg = Scan(self.length, False, len(consts), len(old))
         return build.several(UOp(Op.SCAN, (body.function, *whole, *totals, *arrays), arg))
 
-    def _made(self, target: Target) -> dict[tuple[UOp, int | None], UOp]:
-        """Everything for one strip, by node and by which of its axes is cut."""
-        plan, level = self.plan, self.plan.level
-        made: dict[tuple[UOp, int | None], UOp] = {}
-        stack = [(u, plan.axes[u]) for u in level.ends]
+    def _blocks(self, target: Target) -> dict[tuple[UOp, int | None], UOp]:
+        """One block of every value that the results need, by node and chunked axis."""
+        chunking, segment = self.chunking, self.chunking.segment
+        blocks: dict[tuple[UOp, int | None], UOp] = {}
+        stack = [(u, chunking.axes[u]) for u in segment.results]
         while stack:
             u, axis = stack[-1]
-            if u in level.numbers and axis is None:
-                made[u, axis] = u
-            elif not level.computed(u):
-                made[u, axis] = self._read(u, axis)
-            if (u, axis) in made:
+            if u in segment.generated and axis is None:
+                blocks[u, axis] = u
+            elif not segment.computes(u):
+                blocks[u, axis] = self._read(u, axis)
+            if (u, axis) in blocks:
                 stack.pop()
                 continue
-            found = plan.needs(u, axis)
-            assert found is not None, u
-            wanted = list(zip(u.src, found, strict=True))
-            waiting = [pair for pair in wanted if pair not in made]
-            stack += waiting
-            if not waiting:
-                src = tuple(made[pair] for pair in wanted)
-                part = self._total(u, src) if u in plan.sums else self._part(u, axis, src)
-                whole = u.op is Op.DOT and found[1] is None
-                made[u, axis] = self._ready(part, target) if whole else part
-        return made
+            axes = chunking.source_axes(u, axis)
+            assert axes is not None, u
+            sources = list(zip(u.src, axes, strict=True))
+            missing = [pair for pair in sources if pair not in blocks]
+            stack += missing
+            if not missing:
+                src = tuple(blocks[pair] for pair in sources)
+                part = self._total(u, src) if u in chunking.sums else self._part(u, axis, src)
+                loop_invariant_b = u.op is Op.DOT and axes[1] is None
+                blocks[u, axis] = self._hoist_packing(part, target) if loop_invariant_b else part
+        return blocks
 
-    def _ready(self, u: UOp, target: Target) -> UOp:
-        """A contraction in the strip, whose operand that is read whole is made ready once for all.
+    def _hoist_packing(self, u: UOp, target: Target) -> UOp:
+        """A contraction of a block, with the packing of its loop-invariant operand hoisted.
 
-        What `prepare` would do to it in every strip is done before the loop.
+        `prepare` would pack that operand in every iteration; its copy is made before the loop.
         """
+        # A leaf for the first operand, since its own copies belong into the loop.
         stub = _leaf(u.src[0].shape, u.src[0].dtype)
-        (made,) = prepare([UOp(Op.DOT, (stub, u.src[1]), u.arg)], target)
-        kept = [v for v in walk(made.src[1:]) if v.op is Op.GBARRIER]
+        (packed,) = prepare([UOp(Op.DOT, (stub, u.src[1]), u.arg)], target)
+        barriers = [v for v in walk(packed.src[1:]) if v.op is Op.GBARRIER]
         outer = {leaf: v for v, leaf in self.whole.items()}
-        if made.op is not Op.DOT or len(kept) != 1 or not outer.keys() >= set(leaves(kept)):
+        if (
+            packed.op is not Op.DOT
+            or len(barriers) != 1
+            or not outer.keys() >= set(leaves(barriers))
+        ):
             return u
-        (before,) = substitute(kept, outer)
-        leaf = self.whole.setdefault(before, _leaf(before.shape, before.dtype))
-        return substitute([made], {stub: u.src[0], kept[0]: leaf})[0]
+        (copy,) = substitute(barriers, outer)
+        leaf = self.whole.setdefault(copy, _leaf(copy.shape, copy.dtype))
+        return substitute([packed], {stub: u.src[0], barriers[0]: leaf})[0]
 
     def _read(self, u: UOp, axis: int | None) -> UOp:
-        """What comes from around, whole or in strips."""
+        """A value from outside the loop, whole or block by block."""
         if axis is None:
             return self.whole.setdefault(u, _leaf(u.shape, u.dtype))
         shape = _with(u.shape, axis, self.rows)
         if (u, axis) not in self.parts:
-            thin = shape if self.rows > 1 else _without(shape, axis)
-            self.parts[u, axis] = _leaf(thin, u.dtype)
+            slice_shape = shape if self.rows > 1 else _without(shape, axis)
+            self.parts[u, axis] = _leaf(slice_shape, u.dtype)
         return build.reshape(self.parts[u, axis], shape)
 
     def _total(self, u: UOp, src: tuple[UOp, ...]) -> UOp:
-        """What one strip adds to a sum."""
+        """The term that one block adds to a sum."""
         if u.op is Op.DOT:
             return UOp(Op.DOT, src, replace(u.arg, dtype=_wide(u)))
         return UOp(Op.REDUCE, (build.cast(src[0], _wide(u)),), u.arg)
 
     def _part(self, u: UOp, axis: int | None, src: tuple[UOp, ...]) -> UOp:
-        """One strip of a value."""
+        """One block of a value."""
         if axis is None:
             return rebuild(u, src)
         shape = _with(u.shape, axis, self.rows)
         if u.op is Op.IOTA:
-            return self._counting(shape, axis, u.dtype)
+            return self._row_numbers(shape, axis, u.dtype)
         if u.op is Op.CONST:
             return reshaped(u, shape)
         if u.op is Op.RESHAPE:
-            counted = u.src[0].op is Op.IOTA
+            counts = u.src[0].op is Op.IOTA
             return (
-                self._counting(u.shape, axis, u.dtype) if counted else build.reshape(src[0], shape)
+                self._row_numbers(u.shape, axis, u.dtype)
+                if counts
+                else build.reshape(src[0], shape)
             )
         if u.op is Op.EXPAND:
             return build.expand(src[0], shape)
@@ -336,8 +385,8 @@ class Strip:
             return build.shrink(src[0], u.arg.start, _with(u.arg.stop, axis, self.rows), u.arg.step)
         return UOp(u.op, src, u.arg)
 
-    def _counting(self, whole: Shape, axis: int, dtype: DType) -> UOp:
-        """A strip of the numbers 0, 1, ... in a shape."""
+    def _row_numbers(self, whole: Shape, axis: int, dtype: DType) -> UOp:
+        """A block of the numbers 0, 1, ... in a shape."""
         shape = _with(whole, axis, self.rows)
         step = build.count(whole[axis + 1 :])
         starts = UOp(Op.IOTA, (), Iota(self.length, INT32)) * self.rows + self.first
@@ -347,14 +396,14 @@ class Strip:
             total = total + build.iota(shape, i, dtype) * build.count(whole[i + 1 :])
         return total
 
-    # Arrays whose first axis counts strips.
+    # Arrays with a first axis of blocks.
 
-    def _thin(self, y: UOp, axis: int) -> UOp:
-        """A slice without the axis, if there is one row in it."""
+    def _without_single_row(self, y: UOp, axis: int) -> UOp:
+        """A slice, without the chunked axis if that has one row in it."""
         return y if self.rows > 1 else build.reshape(y, _without(y.shape, axis))
 
     def _slices(self, u: UOp, axis: int) -> UOp:
-        """An array in slices."""
+        """An array as slices along a new first axis, one for each block."""
         size = self.length * self.rows
         low, high = _with((0,) * u.ndim, axis, self.first), _with(u.shape, axis, self.first + size)
         u = build.shrink(u, low, high)
@@ -364,10 +413,10 @@ class Strip:
             u = UOp(Op.RESHAPE, (u,), (*u.shape[:axis], *inner, *u.shape[axis + 1 :]))
         return build.moveaxis(u, axis, 0)
 
-    def joined(self, y: UOp, end: UOp) -> UOp:
-        """The result of which these are the slices."""
-        axis = _axis(self.plan, end)
-        shape = _with(end.shape, axis, self.length * self.rows)
+    def unstacked(self, y: UOp, result: UOp) -> UOp:
+        """Returns the rows of a result from the slices that the scan has stacked."""
+        axis = _axis(self.chunking, result)
+        shape = _with(result.shape, axis, self.length * self.rows)
         return build.reshape(build.moveaxis(y, 0, axis), shape)
 
 

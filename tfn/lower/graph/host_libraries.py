@@ -1,6 +1,7 @@
-"""Compiled libraries that programs call on the host: LAPACK, and Fourier transforms.
+"""Host library calls: LAPACK routines by address, and fast Fourier transforms.
 
-This file owns SciPy.  Importing a part of that takes 120 ms, so it happens at first use.
+The only file of the compiler that imports SciPy.  Importing one of its packages takes 120 ms, so
+that happens at first use.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ from tfn.trace.argument import Fft
 
 Data = np.ndarray[Any, Any]
 
-LARGE = 1 << 14
-"""From so many elements on a transform is worth the import: SciPy's is 2 to 7 times as fast."""
+SCIPY_MIN_ELEMENTS = 1 << 14
+"""Elements from which a transform is worth the import: SciPy's is 2 to 7 times as fast there."""
 
 
 @once
 def lapack(name: str) -> int:
-    """The address of a routine of LAPACK: a C function of pointers that returns nothing.
+    """Returns the address of a routine of LAPACK: a C function of pointers that returns nothing.
+
+    Raises:
+        KeyError: LAPACK has no routine of this name.
 
     Example:
         >>> lapack("dgetrf") != lapack("sgetrf")
@@ -31,15 +35,17 @@ def lapack(name: str) -> int:
     from scipy.linalg import cython_lapack
 
     capsule = cython_lapack.__pyx_capi__[name]
-    of_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)
-    of_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
-    what = of_name(("PyCapsule_GetName", ctypes.pythonapi))(capsule)
-    return int(of_pointer(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, what))
+    get_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)
+    get_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    # A capsule gives its pointer only to a caller that knows its name, the C signature.
+    signature = get_name(("PyCapsule_GetName", ctypes.pythonapi))(capsule)
+    return int(get_pointer(("PyCapsule_GetPointer", ctypes.pythonapi))(capsule, signature))
 
 
 def fft(arg: Fft, x: Data, out: Data) -> None:
-    """A Fourier transform over the last axes, by SciPy's pocketfft, which computes several lines
-    at once; by NumPy's if it is small.
+    """Computes a Fourier transform over the last axes of `x` into `out`.
+
+    By SciPy's pocketfft, which transforms several lines at once; by NumPy's if the array is small.
 
     Example:
         >>> from tfn.trace.argument import FftType
@@ -48,7 +54,7 @@ def fft(arg: Fft, x: Data, out: Data) -> None:
         >>> out.real.tolist()
         [4.0, 0.0, 0.0, 0.0]
     """
-    if max(x.size, out.size) < LARGE:
+    if max(x.size, out.size) < SCIPY_MIN_ELEMENTS:
         oracle.fft(arg, x, out)
         return
     import scipy.fft

@@ -1,15 +1,17 @@
-"""Values too large to be kept: which they are, and how they hang together.
+"""Oversized intermediates: values too large to materialise, as a component graph of segments.
 
-Large values are made of small ones by contractions and in the end only lead to small ones, as the
-scores of an attention do::
+Contractions compute large values of small ones, and later ones reduce them to small values, as an
+attention does with its scores::
 
     s = dot q k; m = max s; e = exp (s - m); n = sum e; p = e / n; o = dot p v
 
-Here s, e and p are large, and m and n are between them: results of reductions that lead back to
-large values.  What leaves them through a contraction, as o does, may come back from elsewhere, as a
-cotangent of o does.  How often the way to a value has come back is its level.  The values of one
-level can be made together; a large one of an earlier level is made again in each that wants it,
-from the small values that are kept.
+Here s, e and p are *oversized*; m and n are *reduced*: small, but between oversized values, to
+which they lead back by elementwise work alone.  The value o leaves through a contraction.
+
+A path that leaves the oversized values and comes back to them, as the cotangent of o does in the
+backward pass, begins a new *segment*.  The values of one segment can be computed in one loop.  An
+oversized value of an earlier segment is recomputed in each segment that reads it, from the small
+values that are stored.  Segments connected by oversized or reduced values are a *component*.
 """
 
 from __future__ import annotations
@@ -21,171 +23,199 @@ from tfn._support.frozen import mutable
 from tfn.trace.op import ELEMENTWISE, MOVEMENT, Op
 from tfn.trace.uop import UOp, walk
 
-WORTH = 1.0
-"""How many times the small values around a large one it has to be, to be made again instead."""
+MIN_LARGE_TO_SMALL_RATIO = 1.0
+"""Bytes of an oversized value for each byte of the small values around it, at least.
+
+Recomputing reads the small values again, so it saves memory traffic only where they are smaller.
+Attention pays from the length at which its scores are as large as queries, keys and values.
+"""
 
 PLAIN = ELEMENTWISE | MOVEMENT
-THROUGH = PLAIN | {Op.REDUCE, Op.DOT}
-"""What large values may be made by."""
+OVERSIZED_OPS = PLAIN | {Op.REDUCE, Op.DOT}
+"""Ops whose results may be oversized values: flash attention can run them in blocks."""
 
-ALONG = ELEMENTWISE | {Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.REDUCE}
-"""What small values between large ones may be made by."""
+REDUCED_OPS = ELEMENTWISE | {Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.REDUCE}
+"""Ops whose results may be reduced values: no contraction, nothing that mixes rows."""
 
 
-def size_bytes(u: UOp) -> int:
-    """Memory of a value, where what is narrower counts as a number of 32 bits."""
+def working_bytes(u: UOp) -> int:
+    """Bytes of a value in computation, where narrower numbers are widened to 32 bits."""
     return u.size * max(u.dtype.itemsize, 4)
 
 
-def sizes(outputs: Sequence[UOp], limit: int) -> set[int]:
-    """How large values are that contractions make of small ones, or small ones of them."""
-    found: set[int] = set()
+def oversized_bytes(outputs: Sequence[UOp], limit: int) -> set[int]:
+    """The sizes, from `limit` bytes on, of values that contractions make of small ones or reduce.
+
+    A contraction counts if its largest operand or result outweighs the two others.
+    """
+    sizes: set[int] = set()
     for u in walk(outputs):
         if u.op is Op.DOT:
-            *small, large = sorted(map(size_bytes, (u, *u.src)))
-            if large >= max(limit, WORTH * sum(small)):
-                found.add(large)
-    return found
+            *small, large = sorted(map(working_bytes, (u, *u.src)))
+            if large >= max(limit, MIN_LARGE_TO_SMALL_RATIO * sum(small)):
+                sizes.add(large)
+    return sizes
 
 
 @mutable
-class Level:
-    """Large values that are made in one loop.
+class Segment:
+    """Oversized values that are computed in one loop.
 
     Attributes:
-        inside: what is made strip by strip, sources first.
-        ends: what it is made for: small values, which alone exist in the end.
-        numbers: what needs no memory to be made: it is made anew where it is wanted.
-        again: whether contractions inside are made a second time.
+        interior: the values computed block by block, sources first, and never materialised.
+        results: the small values computed of them, which are materialised.
+        generated: values that need no memory to be computed; each reader computes its own.
+        recomputed: contractions of the interior that an earlier segment computes, too.
     """
 
-    inside: dict[UOp, None] = field(default_factory=dict)
-    ends: dict[UOp, None] = field(default_factory=dict)
-    numbers: Collection[UOp] = ()
-    again: list[UOp] = field(default_factory=list)
+    interior: dict[UOp, None] = field(default_factory=dict)
+    results: dict[UOp, None] = field(default_factory=dict)
+    generated: Collection[UOp] = ()
+    recomputed: list[UOp] = field(default_factory=list)
 
-    def computed(self, u: UOp) -> bool:
-        """Whether it is made in the strip, not read."""
-        return u in self.inside or u in self.ends or u in self.numbers
+    def computes(self, u: UOp) -> bool:
+        """Whether a value is computed in the loop, not read from memory."""
+        return u in self.interior or u in self.results or u in self.generated
 
-    def around(self) -> dict[UOp, None]:
-        """What is read."""
-        nodes = (*self.inside, *self.ends)
-        return {s: None for u in nodes for s in u.src if not self.computed(s)}
+    def inputs(self) -> dict[UOp, None]:
+        """The values read from memory."""
+        nodes = (*self.interior, *self.results)
+        return {s: None for u in nodes for s in u.src if not self.computes(s)}
 
 
-class Landscape:
-    """The large values of a function, and the small ones between them."""
+class Intermediates:
+    """The oversized values of a function, and the reduced ones between them."""
 
     def __init__(self, outputs: Sequence[UOp], order: Sequence[UOp], limit: int) -> None:
         self.order, self.outputs = order, set(outputs)
         self.users: dict[UOp, list[UOp]] = {}
-        self.numbers: set[UOp] = set()
+        self.generated: set[UOp] = set()
         for u in order:
             for s in u.src:
                 self.users.setdefault(s, []).append(u)
-            made = u.src and u.op in PLAIN and not _regroups(u)
-            if (made or u.op in (Op.IOTA, Op.CONST)) and self.numbers.issuperset(u.src):
-                self.numbers.add(u)
-        self.large = self._large(limit)
-        self.between = self._between()
-        members = self.large | self.between
-        self.ends = {u for u in order if u not in members and not self.large.isdisjoint(u.src)}
-        self.level = self._levels(members)
+            # Masks and positions: computed of iotas and constants alone.
+            plain = u.src and u.op in PLAIN and not _regroups(u)
+            if (plain or u.op in (Op.IOTA, Op.CONST)) and self.generated.issuperset(u.src):
+                self.generated.add(u)
+        self.oversized = self._oversized(limit)
+        self.reduced = self._reduced()
+        members = self.oversized | self.reduced
+        self.results = {
+            u for u in order if u not in members and not self.oversized.isdisjoint(u.src)
+        }
+        self.segment_index = self._segment_indices(members)
 
-    def _large(self, limit: int) -> set[UOp]:
-        """Without those that somebody wants whole."""
-        found = {
+    def _oversized(self, limit: int) -> set[UOp]:
+        """Large values, except those that some reader needs as a whole."""
+        oversized = {
             u
             for u in self.order
-            if u.op in THROUGH and size_bytes(u) >= limit and u not in self.numbers
+            if u.op in OVERSIZED_OPS and working_bytes(u) >= limit and u not in self.generated
         } - self.outputs
+        # Users first: a value that must exist makes all that it reads element by element exist.
         for u in reversed(self.order):
-            if u in found and not all(
-                user in found or (user.op in (Op.REDUCE, Op.DOT) and size_bytes(user) < limit)
+            if u in oversized and not all(
+                user in oversized
+                or (user.op in (Op.REDUCE, Op.DOT) and working_bytes(user) < limit)
                 for user in self.users[u]
             ):
-                found.discard(u)
-        return found
+                oversized.discard(u)
+        return oversized
 
-    def _between(self) -> set[UOp]:
-        """Small values that come from large ones and lead to large ones, not by a contraction."""
+    def _reduced(self) -> set[UOp]:
+        """Small values that come from oversized ones and lead back to them, without a contraction.
+
+        ::
+
+            m = max s; e = exp (s - expand m)      m and expand m
+        """
         after: set[UOp] = set()
         for u in self.order:
             if (
-                u.op in ALONG
-                and u not in self.large
+                u.op in REDUCED_OPS
+                and u not in self.oversized
                 and (
                     not after.isdisjoint(u.src)
-                    or (u.op is Op.REDUCE and not self.large.isdisjoint(u.src))
+                    or (u.op is Op.REDUCE and not self.oversized.isdisjoint(u.src))
                 )
             ):
                 after.add(u)
-        found: set[UOp] = set()
+        reduced: set[UOp] = set()
         for u in reversed(self.order):
-            if u in after and any(v in found or v in self.large for v in self.users.get(u, ())):
-                found.add(u)
-        return found
+            users = self.users.get(u, ())
+            if u in after and any(v in reduced or v in self.oversized for v in users):
+                reduced.add(u)
+        return reduced
 
-    def _levels(self, members: set[UOp]) -> dict[UOp, int]:
-        """How often a way to a value has left the large ones and come back."""
-        level: dict[UOp, int] = {}
-        beyond: dict[UOp, int] = {}  # the level of what is made of this value elsewhere
+    def _segment_indices(self, members: set[UOp]) -> dict[UOp, int]:
+        """The segment of each value: how often a path to it has left `members` before, at most."""
+        index: dict[UOp, int] = {}
+        outside: dict[UOp, int] = {}  # the segment of members that read this value from outside
         for u in self.order:
-            if u in members or u in self.ends:
-                sources = (level[s] if s in members else beyond.get(s, 0) for s in u.src)
-                level[u] = max(sources, default=0)
-                beyond[u] = level[u] + 1
+            if u in members or u in self.results:
+                sources = (index[s] if s in members else outside.get(s, 0) for s in u.src)
+                index[u] = max(sources, default=0)
+                outside[u] = index[u] + 1
             else:
-                beyond[u] = max((beyond.get(s, 0) for s in u.src), default=0)
-        return level
+                outside[u] = max((outside.get(s, 0) for s in u.src), default=0)
+        return index
 
-    def clusters(self) -> list[list[Level]]:
-        """Large values that hang together, in levels."""
-        root: dict[UOp, UOp] = {}
+    def components(self) -> list[list[Segment]]:
+        """The connected components of oversized and reduced values, each as its segments."""
+        parent: dict[UOp, UOp] = {}
 
         def find(u: UOp) -> UOp:
-            while root.setdefault(u, u) is not u:
-                root[u] = root[root[u]]
-                u = root[u]
+            # Union-find with path halving.
+            while parent.setdefault(u, u) is not u:
+                parent[u] = parent[parent[u]]
+                u = parent[u]
             return u
 
-        for u in self.level:
+        for u in self.segment_index:
             for s in u.src:
-                if s in self.large or s in self.between:
-                    root[find(u)] = find(s)
-        groups: dict[UOp, dict[int, Level]] = {}
+                if s in self.oversized or s in self.reduced:
+                    parent[find(u)] = find(s)
+        groups: dict[UOp, dict[int, Segment]] = {}
         for u in reversed(self.order):  # users first
-            if u in self.level:
-                levels = groups.setdefault(find(u), {})
-                outside = u in self.outputs or any(v not in self.level for v in self.users[u])
-                if u in self.ends or (u in self.between and outside):
-                    levels.setdefault(self.level[u], Level()).ends[u] = None
-        return [self._filled(levels) for levels in groups.values()]
+            if u in self.segment_index:
+                segments = groups.setdefault(find(u), {})
+                users = self.users.get(u, ())
+                outside = u in self.outputs or any(v not in self.segment_index for v in users)
+                if u in self.results or (u in self.reduced and outside):
+                    segments.setdefault(self.segment_index[u], Segment()).results[u] = None
+        return [self._fill(segments) for segments in groups.values()]
 
-    def _filled(self, levels: dict[int, Level]) -> list[Level]:
-        """Each level with what its ends are made of, down to small values of levels before it."""
-        for number in range(max(levels, default=-1), -1, -1):
-            if number not in levels:
+    def _fill(self, segments: dict[int, Segment]) -> list[Segment]:
+        """Adds the interior of each segment, down to reduced values of segments before it.
+
+        Last segment first, since a reduced value that it reads becomes a result of an earlier one.
+        """
+        for number in range(max(segments, default=-1), -1, -1):
+            if number not in segments:
                 continue
-            level = levels[number]
-            level.numbers = self.numbers
-            inside: set[UOp] = set()
-            waiting = list(level.ends)
-            while waiting:
-                for s in waiting.pop().src:
-                    if s in self.between and self.level[s] < number:
-                        levels.setdefault(self.level[s], Level()).ends[s] = None
-                    elif (s in self.large or s in self.between) and s not in inside:
-                        inside.add(s)
-                        waiting.append(s)
-            level.inside = {u: None for u in self.order if u in inside and u not in level.ends}
-            level.again = [u for u in inside if u.op is Op.DOT and self.level[u] < number]
-        return [levels[number] for number in sorted(levels)]
+            segment = segments[number]
+            segment.generated = self.generated
+            interior: set[UOp] = set()
+            stack = list(segment.results)
+            while stack:
+                for s in stack.pop().src:
+                    if s in self.reduced and self.segment_index[s] < number:
+                        earlier = segments.setdefault(self.segment_index[s], Segment())
+                        earlier.results[s] = None
+                    elif (s in self.oversized or s in self.reduced) and s not in interior:
+                        interior.add(s)
+                        stack.append(s)
+            segment.interior = {
+                u: None for u in self.order if u in interior and u not in segment.results
+            }
+            segment.recomputed = [
+                u for u in interior if u.op is Op.DOT and self.segment_index[u] < number
+            ]
+        return [segments[number] for number in sorted(segments)]
 
 
 def _regroups(u: UOp) -> bool:
-    """Whether axes become others, so that rows are no longer rows."""
+    """Whether a reshape merges or splits axes, so that rows are no longer rows."""
     return (
         u.op is Op.RESHAPE
         and u.src[0].op is not Op.IOTA

@@ -1,4 +1,14 @@
-"""How the elements of a value will lie in memory, and values laid out anew: in panels, apart."""
+"""Memory layouts: strides of a value, panel packing, padded leading dimensions.
+
+`strides` predicts the layout of a value before any memory exists, so that the passes of this room
+can tell which operands are worth a copy.  Two functions copy a matrix to another layout, behind a
+view of the same shape and values::
+
+    to_panels   b[K, N]    ->  view of (barrier of b as [N / W, K, W]): W neighbours are contiguous
+    pad_rows    a[M, 1024] ->  view of (barrier of a as [M, 1024 + 32]): rows in different sets
+
+Source: Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication (2008), for panels.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +19,21 @@ from tfn.trace import build
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 
-LINE_BYTES, ALIAS_BYTES = 64, 2048
-"""A line of the cache; lines so far from each other, or a multiple, push each other out of it."""
+LINE_BYTES = 64
+"""A cache line: x86-64 and most of AArch64 move memory in pieces of this size."""
+
+ALIAS_BYTES = 2048
+"""Rows at a multiple of this distance evict each other from the first cache.
+
+A cache of 32 or 48 KiB with 8 or 12 ways has 64 sets of lines: addresses 4096 bytes apart share a
+set, and those 2048 bytes apart share two sets between them.
+"""
 
 
 def strides(u: UOp) -> tuple[int, ...] | None:
-    """How far apart in memory neighbours along each axis of a value will lie, in elements.
+    """Returns the distance in memory of neighbours along each axis of a value, in elements.
 
-    None if its axes will not be steps through memory: a regrouping of what has been moved.
+    None if its axes will not be strides: a reshape that merges axes which are not contiguous.
     """
     if u.op is Op.CAST:
         return strides(u.src[0])
@@ -31,83 +48,87 @@ def strides(u: UOp) -> tuple[int, ...] | None:
         return tuple(n * step for n, step in zip(inner, u.arg.step, strict=True))
     if u.op is Op.FLIP:
         return inner
-    return _regrouped(u.src[0].shape, inner, u.shape)
+    return _reshaped(u.src[0].shape, inner, u.shape)
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:
+    """Row-major strides."""
     return tuple(build.count(tuple(shape[i + 1 :])) for i in range(len(shape)))
 
 
-def _regrouped(
+def _reshaped(
     old: Sequence[int], steps: Sequence[int], new: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """The strides of a reshape, where each group of axes that it makes is of one stretch."""
+    """The strides of a reshape, if the axes that are merged into one are contiguous."""
     axes = [(n, step) for n, step in zip(old, steps, strict=True) if n != 1]
-    found: list[int] = []
-    left = 1  # elements of the present group that the axes so far have not used
+    reversed_strides: list[int] = []
+    remaining = 1  # elements of the present group of old axes that no new axis has used
     for n in reversed(new):
-        if left == 1 and n != 1:
+        if remaining == 1 and n != 1:
             if not axes:
                 return None
-            left, step = axes.pop()
-            while left % n and axes and axes[-1][1] == left * step:
-                left *= axes.pop()[0]
+            remaining, step = axes.pop()
+            # Axes of which each steps over the whole of the next are one axis in memory.
+            while remaining % n and axes and axes[-1][1] == remaining * step:
+                remaining *= axes.pop()[0]
         if n == 1:
-            found.append(0)
+            reversed_strides.append(0)
             continue
-        if left % n:
+        if remaining % n:
             return None
-        found.append(step)
-        left, step = left // n, step * n
-    return tuple(reversed(found))
+        reversed_strides.append(step)
+        remaining, step = remaining // n, step * n
+    return tuple(reversed(reversed_strides))
 
 
-def panelled(b: UOp, width: int, together: int) -> UOp:
-    """A view of ``b[*batch, K, N]``, kept as [*batch, N / width, K / together, width, together].
+def to_panels(b: UOp, width: int, together: int) -> UOp:
+    """Packs ``b[*batch, K, N]`` as [*batch, N / width, K / together, width, together].
 
-    The last panel is filled up with zeros.  What is such a view already stays as it is.
+    Returns a view of the packed value, of the shape of `b`.  The last panel is filled up with
+    zeros.  A view of panels is returned as it is.
     """
-    *batch, lines, columns = b.shape
+    *batch, depth, columns = b.shape
     n, count = len(batch), -(-columns // width)
-    if in_panels(b):
+    if is_panel_view(b):
         return b
     b = build.pad(b, (0,) * (n + 2), (0,) * (n + 1) + (count * width - columns,))
-    b = build.reshape(b, (*batch, lines // together, together, count, width))
-    kept = UOp(Op.GBARRIER, (build.permute(b, (*range(n), n + 2, n, n + 3, n + 1)),))
-    return _unpanelled(kept, (*batch, lines, columns))
+    b = build.reshape(b, (*batch, depth // together, together, count, width))
+    panels = UOp(Op.GBARRIER, (build.permute(b, (*range(n), n + 2, n, n + 3, n + 1)),))
+    return _from_panels(panels, (*batch, depth, columns))
 
 
-def in_panels(b: UOp) -> bool:
+def is_panel_view(b: UOp) -> bool:
     """Whether a matrix is a view of panels."""
     root, n = b, b.ndim - 2
     while root.op in (Op.SHRINK, Op.RESHAPE, Op.PERMUTE):
         root = root.src[0]
     if root is b or root.ndim != b.ndim + 2 or root.shape[:n] != b.shape[:n]:
         return False
-    count, lines, width, together = root.shape[n:]
-    fits = lines * together == b.shape[n] and 0 <= count * width - b.shape[n + 1] < width
-    return fits and _unpanelled(root, b.shape) is b
+    count, groups, width, together = root.shape[n:]
+    fits = groups * together == b.shape[n] and 0 <= count * width - b.shape[n + 1] < width
+    # Nodes are interned, so the view that panels of this shape would have is this very node.
+    return fits and _from_panels(root, b.shape) is b
 
 
-def _unpanelled(kept: UOp, shape: Shape) -> UOp:
-    """Panels as the matrix that they were made of."""
-    *batch, lines, _ = shape
+def _from_panels(panels: UOp, shape: Shape) -> UOp:
+    """Panels viewed as the matrix that they were packed from."""
+    *batch, depth, _ = shape
     n = len(batch)
-    view = build.permute(kept, (*range(n), n + 1, n + 3, n, n + 2))
-    view = build.reshape(view, (*batch, lines, kept.shape[n] * kept.shape[n + 2]))
+    view = build.permute(panels, (*range(n), n + 1, n + 3, n, n + 2))
+    view = build.reshape(view, (*batch, depth, panels.shape[n] * panels.shape[n + 2]))
     return build.shrink(view, (0,) * (n + 2), shape)
 
 
-def apart(u: UOp) -> UOp:
-    """Rows that the first cache has no room for at once, copied to where it has::
+def pad_rows(u: UOp) -> UOp:
+    """Copies a matrix with one more cache line per row, so that rows fall into different sets::
 
     a: bf16[M, 1024]   ->   view of (barrier of a as bf16[M, 1024 + 32])
     """
-    nothing = (0,) * u.ndim
-    kept = build.pad(u, nothing, (*nothing[1:], LINE_BYTES // u.dtype.itemsize))
-    return build.shrink(UOp(Op.GBARRIER, (kept,)), nothing, u.shape)
+    low = (0,) * u.ndim
+    padded = build.pad(u, low, (*low[1:], LINE_BYTES // u.dtype.itemsize))
+    return build.shrink(UOp(Op.GBARRIER, (padded,)), low, u.shape)
 
 
-def aliased(pitch_bytes: int) -> bool:
-    """Whether rows so far apart push each other out of the first cache."""
+def aliases_in_cache(pitch_bytes: int) -> bool:
+    """Whether rows at this distance share so few cache sets that they evict each other."""
     return gcd(pitch_bytes, 2 * ALIAS_BYTES) >= ALIAS_BYTES

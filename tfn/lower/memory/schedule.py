@@ -26,11 +26,11 @@ from typing import Any
 from tfn._support.frozen import frozen, mutable
 from tfn.dtypes import INT64, DType
 from tfn.lower.fuse import boundaries, ranges
-from tfn.lower.fuse.ranges import Region, Stage
+from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.memory import planner
 from tfn.lower.memory.in_place import elementwise
 from tfn.lower.program import (
-    UNKNOWN_TRIPS,
+    ESTIMATED_LOOP_TRIPS,
     Branch,
     Call,
     HostCall,
@@ -84,7 +84,7 @@ class Planned:
     """
 
     at: int
-    stage: Stage | Region | None = None
+    stage: IndexedKernel | Region | None = None
     kernel: Kernel | None = None
     operands: tuple[Ref, ...] = ()
     written: int = 0
@@ -168,8 +168,8 @@ class Scheduler:
         An output with a target is put there.  The first `carried` outputs are written over the
         parameters that `targets` names for them where that is safe, and copied there otherwise.
         """
-        cut_ = boundaries.kernels(function, self.target)
-        found = ranges.stages(cut_)
+        cut_ = boundaries.insert_barriers(function, self.target)
+        found = ranges.indexed_kernels(cut_)
         refs = {UOp(Op.PARAM, (), p): ref for p, ref in zip(function.arg.params, params)}
         late: list[int] = []
         for i, (value, target) in enumerate(zip(cut_.src, targets, strict=True)):
@@ -203,7 +203,7 @@ class Scheduler:
     def _room(self, u: UOp) -> Ref:
         return self.room(u.shape, u.dtype)
 
-    def stage(self, stage: Stage, refs: dict[UOp, Ref]) -> list[Planned]:
+    def stage(self, stage: IndexedKernel, refs: dict[UOp, Ref]) -> list[Planned]:
         """The launch of one kernel; none for a carry that goes on where it is."""
         for u in stage.operands:
             if u not in refs:
@@ -215,7 +215,7 @@ class Scheduler:
         return [self._launch(stage.body, operands, stage.written, stage)]
 
     def _launch(
-        self, body: UOp, operands: tuple[Ref, ...], written: int, stage: Stage | None = None
+        self, body: UOp, operands: tuple[Ref, ...], written: int, stage: IndexedKernel | None = None
     ) -> Planned:
         self.touch(*operands)
         self.now += 1
@@ -381,7 +381,7 @@ REGIONS: dict[Op, Callable[..., list[Planned]]] = {
 
 
 def in_place(
-    found: Sequence[Stage | Region],
+    found: Sequence[IndexedKernel | Region],
     function: UOp,
     output: int,
     refs: dict[UOp, Ref],
@@ -408,11 +408,11 @@ def in_place(
     return elementwise(stage.body, stage.operands.index(value), [stage.operands.index(old)])
 
 
-def _reads(stage: Stage | Region) -> Sequence[UOp]:
+def _reads(stage: IndexedKernel | Region) -> Sequence[UOp]:
     return stage.node.src if isinstance(stage, Region) else stage.operands[stage.written :]
 
 
-def _writes(stage: Stage | Region) -> Sequence[UOp]:
+def _writes(stage: IndexedKernel | Region) -> Sequence[UOp]:
     return stage.barriers if isinstance(stage, Region) else stage.operands[: stage.written]
 
 
@@ -504,7 +504,7 @@ def work(frame: Frame | None) -> int:
         elif p.called is not None:
             total += p.called.routine.work
         elif p.loop is not None:
-            total += (p.loop.trips or UNKNOWN_TRIPS) * (work(p.head) + work(p.body))
+            total += (p.loop.trips or ESTIMATED_LOOP_TRIPS) * (work(p.head) + work(p.body))
         else:
             total += max(work(way) for way in p.ways)
     return total

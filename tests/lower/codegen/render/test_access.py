@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.lower.codegen.render.values import MOVES, edges, every_dtype, every_width
-from tests.lower.graphs import by_definition, device, draw, jaxpr, on_cores, p, same
+from tests.lower.graphs import assert_close, device, draw, jaxpr, p, run_compiled, run_oracle
 from tfn.dtypes import FLOAT32, FLOAT64, INT32, INT64, REALS, DType, uint8
 from tfn.lower.pipeline import lower
 from tfn.lower.target.target import Target
@@ -40,7 +40,7 @@ def test_memory_is_asked_for(target: Target) -> None:
     (kernel,) = lower(jaxpr(list(build.sort(keys))), small).kernels
     assert "call void @llvm.prefetch.p0(ptr %" in kernel.text
     values = [draw((3, 200), INT32)]
-    same(on_cores(list(build.sort(keys)), values, small)[0], np.sort(values[0]))
+    assert_close(run_compiled(list(build.sort(keys)), values, small)[0], np.sort(values[0]))
 
 
 @every_width
@@ -51,6 +51,6 @@ def test_memory_in_every_way(dtype: DType, target: Target) -> None:
     values = [np.resize(edges(dtype), (5, 37))]
     outputs = [move(x) for move in MOVES.values()]
     for name, got, want in zip(
-        MOVES, on_cores(outputs, values, target), by_definition(outputs, values), strict=True
+        MOVES, run_compiled(outputs, values, target), run_oracle(outputs, values), strict=True
     ):
-        same(got, want, what=name)
+        assert_close(got, want, what=name)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.lower.codegen.render.test_llvm import MOVES, edges, pairs, takes
-from tests.lower.graphs import Value, device, draw, jaxpr, matmul, on_cores, p
+from tests.lower.graphs import Value, device, draw, jaxpr, matmul, p, run_compiled
 from tfn.dtypes import (
     BFLOAT16,
     BOOL,
@@ -181,7 +181,7 @@ def test_c_computes_what_llvm_does(
     for dtype in dtypes:
         WAYS[way](pool, dtype)
     got = in_c(pool.outputs, pool.values, target, tmp_path, COMPILERS[0])
-    alike(got, on_cores(pool.outputs, pool.values, target), pool.outputs)
+    alike(got, run_compiled(pool.outputs, pool.values, target), pool.outputs)
 
 
 @pytest.mark.skipif("clang" not in COMPILERS, reason="there is no clang")
@@ -191,7 +191,7 @@ def test_clang_makes_the_same_of_it(way: str, tmp_path: Path) -> None:
     for dtype in (INT32, BFLOAT16, FLOAT32):
         WAYS[way](pool, dtype)
     got = in_c(pool.outputs, pool.values, host(), tmp_path, "clang")
-    alike(got, on_cores(pool.outputs, pool.values, host()), pool.outputs)
+    alike(got, run_compiled(pool.outputs, pool.values, host()), pool.outputs)
 
 
 @needs_cc
@@ -206,7 +206,7 @@ def test_compilers_without_vectors_loop_over_lanes(way: str, tmp_path: Path) -> 
         return text.replace("defined(__GNUC__)", "0").replace("defined(__clang__)", "0")
 
     got = in_c(pool.outputs, pool.values, host(), tmp_path, COMPILERS[0], others, "-lm")
-    alike(got, on_cores(pool.outputs, pool.values, host()), pool.outputs)
+    alike(got, run_compiled(pool.outputs, pool.values, host()), pool.outputs)
 
 
 @needs_cc
@@ -217,7 +217,7 @@ def test_products_of_matrices(dtype: DType, tmp_path: Path) -> None:
     a, b = (pool.given(draw(shape, dtype, 3)) for shape in ((40, 70), (70, 33)))
     pool.outputs.append(matmul(a, b))
     got = in_c(pool.outputs, pool.values, host(), tmp_path, COMPILERS[-1])
-    alike(got, on_cores(pool.outputs, pool.values, host()), pool.outputs)
+    alike(got, run_compiled(pool.outputs, pool.values, host()), pool.outputs)
 
 
 @needs_cc
@@ -231,7 +231,7 @@ def test_sorts_that_ask_for_memory(dtype: DType, tmp_path: Path) -> None:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))  # a library is loaded once
         folder.mkdir()
         got = in_c(outputs, values, small, folder, COMPILERS[-1])
-        alike(got, on_cores(outputs, values), outputs)
+        alike(got, run_compiled(outputs, values), outputs)
     text = "".join(k.text for k in pipeline.lower(jaxpr([keys]), small, C).kernels)
     assert "PREFETCH(" in text
 

@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.lower.crew import program_on, run
+from tests.lower.crew import run, run_on_threads
 from tests.lower.graphs import (
-    by_definition,
+    assert_close,
     draw,
     inputs,
     jaxpr,
     matmul,
-    on_cores,
     p,
     params,
-    same,
+    run_compiled,
+    run_oracle,
     softmax,
 )
 from tfn.config import config
@@ -215,10 +215,10 @@ def test_bits_do_not_depend_on_threads(name: str, monkeypatch: pytest.MonkeyPatc
     for threads in THREADS:
         monkeypatch.setattr(config, "threads", threads)
         for _ in range(3):
-            found.add(b"".join(x.tobytes() for x in on_cores(outputs, values)))
+            found.add(b"".join(x.tobytes() for x in run_compiled(outputs, values)))
     assert len(found) == 1
-    for got, want in zip(on_cores(outputs, values), by_definition(outputs, values), strict=True):
-        same(got, want, 1e-3, 1e-3)
+    for got, want in zip(run_compiled(outputs, values), run_oracle(outputs, values), strict=True):
+        assert_close(got, want, 1e-3, 1e-3)
 
 
 @every_count
@@ -227,9 +227,9 @@ def test_small_programs_too_where_nobody_would_wake_a_thread(threads: int) -> No
     outputs = [softmax(matmul(matmul(x, w), x)), build.add_up(matmul(x, w), (0,))]
     values = [draw(u.shape, FLOAT32, i) for i, u in enumerate(params(outputs))]
     for got, want in zip(
-        program_on(threads, outputs, values), by_definition(outputs, values), strict=True
+        run_on_threads(threads, outputs, values), run_oracle(outputs, values), strict=True
     ):
-        same(got, want, 1e-4, 1e-4)
+        assert_close(got, want, 1e-4, 1e-4)
 
 
 @every_count

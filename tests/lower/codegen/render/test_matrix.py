@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.lower.graphs import Value, by_definition, jaxpr, on_cores
+from tests.lower.graphs import Value, jaxpr, run_compiled, run_oracle
 from tests.lower.loops.test_tensorize import AMX, product
 from tfn.dtypes import BFLOAT16, DType, int8, uint8
 from tfn.hw.compile.child import ChildCompiler
@@ -48,10 +48,10 @@ def test_llvm_accepts_it(kind: DType, name: str) -> None:
 def test_the_machine_does_what_the_oracle_says_to_the_last_bit(sizes: tuple[int, int, int]) -> None:
     u = product(*sizes)
     values = [RANDOM.standard_normal(s.shape).astype(BFLOAT16) for s in u.src]
-    (got,) = on_cores([u], values, host())
+    (got,) = run_compiled([u], values, host())
     program = lower(jaxpr([u]), host())
     assert any(i.op is Op.MMA for i in instructions(program.kernels[-1], host()))
-    (want,) = by_definition([u], values)
+    (want,) = run_oracle([u], values)
     assert np.abs(got - want).max() <= 1e-6 * np.sqrt(sizes[1]) * np.abs(want).max()
     assert np.array_equal(got, _block_by_block(*values))
 
@@ -76,7 +76,7 @@ def test_numbers_that_are_none_and_those_that_are_tiny() -> None:
     u = product(20, 40, 24)
     a, b = (RANDOM.standard_normal(s.shape).astype(BFLOAT16) for s in u.src)
     a[3, 5], a[7, 39], b[:, 11] = np.nan, np.inf, 1e-39
-    (got,) = on_cores([u], [a, b], host())
+    (got,) = run_compiled([u], [a, b], host())
     want = a.astype(np.float32) @ b.astype(np.float32)
     assert np.isnan(got[3]).all() and not np.isnan(np.delete(got, (3, 7), 0)).any()
     assert np.isinf(got[7, :11]).all() and np.allclose(got[:3], want[:3], atol=1e-4)
@@ -90,5 +90,5 @@ def test_bytes_are_exact(kind: DType) -> None:
         RANDOM.integers(*((-128, 128) if kind == int8 else (0, 256)), s.shape).astype(kind)
         for s in u.src
     ]
-    (got,) = on_cores([u], values, host())
+    (got,) = run_compiled([u], values, host())
     assert np.array_equal(got, values[0].astype(np.int32) @ values[1].astype(np.int32))

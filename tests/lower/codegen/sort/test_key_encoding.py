@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.lower.graphs import by_definition, p
+from tests.lower.graphs import p, run_oracle
 from tfn.dtypes import ALL, BOOL, COMPLEXES, FLOATS, DType, highest, lowest
 from tfn.lower.codegen.sort.key_encoding import ordered, restored, whole, width
 
@@ -24,7 +24,7 @@ def test_the_order_of_bits_is_that_of_values(dtype: DType) -> None:
         else:
             special = [0, 1, lowest(dtype), highest(dtype)]
         x = np.concatenate([x, np.array(special, dtype)])
-    (bits,) = by_definition([ordered(p(0, len(x), dtype=dtype))], [x])
+    (bits,) = run_oracle([ordered(p(0, len(x), dtype=dtype))], [x])
     assert 8 * bits.dtype.itemsize == max(width(dtype), 8)
     with np.errstate(invalid="ignore"):
         wide = x.astype(np.float64) if dtype in FLOATS else x
@@ -47,7 +47,7 @@ def test_whole_bits_refine_the_order_and_are_those_of_one_value(dtype: DType) ->
         special = [0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan]
         x = np.concatenate([x, np.array(special, dtype)])
     key = p(0, len(x), dtype=dtype)
-    plain, all_, back = by_definition([ordered(key), whole(key), restored(whole(key), dtype)], [x])
+    plain, all_, back = run_oracle([ordered(key), whole(key), restored(whole(key), dtype)], [x])
     assert back.tobytes() == x.tobytes()
     less = plain[:, None] < plain
     assert (all_[:, None] < all_)[less].all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.lower.graphs import Value, on_cores, p
+from tests.lower.graphs import Value, p, run_compiled
 from tfn.dtypes import FLOATS, DType
 from tfn.lower.codegen.sort.key_encoding import width
 from tfn.trace import build
@@ -42,7 +42,7 @@ def rows(n: int, dtype: DType) -> dict[str, Value]:
 def test_bits_are_in_the_order_of_a_stable_sort(n: int, dtype: DType) -> None:
     found = rows(n, dtype)
     x = np.stack(list(found.values()))
-    (got,) = on_cores(list(build.sort([p(0, *x.shape, dtype=dtype)])), [x])
+    (got,) = run_compiled(list(build.sort([p(0, *x.shape, dtype=dtype)])), [x])
     with np.errstate(invalid="ignore"):  # of a NaN that signals
         order = np.argsort(x.astype(np.float64), axis=1, kind="stable")
     want = np.take_along_axis(x, order, 1)

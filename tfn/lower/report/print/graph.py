@@ -25,13 +25,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tfn.lower.fuse.ranges import Region, Stage
+from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.trace.jaxpr import argument, equation, literal, names, param
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.type_checks import show
 from tfn.trace.uop import UOp, walk
 
-Inside = Callable[[UOp], tuple[UOp, Sequence[Stage | Region]]]
+Inside = Callable[[UOp], tuple[UOp, Sequence[IndexedKernel | Region]]]
 """A function -> the same with barriers, and its kernels in running order."""
 
 

@@ -1,0 +1,80 @@
+"""Materialisation policies: values that are stored rather than recomputed, and the reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from tests.lower.check_passes import HOST
+from tests.lower.graphs import assert_matches_oracle, jaxpr, matmul, p
+from tfn.lower.fuse.policies import MIN_CACHED_ELEMENTS
+from tfn.lower.pipeline import lower
+from tfn.lower.program import Program
+from tfn.trace import build
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, walk
+
+X, Y = p(0, 30, 20), p(1, 30, 20)
+
+
+def program(outputs: Sequence[UOp]) -> Program:
+    return lower(jaxpr(outputs), HOST)
+
+
+def launches(*outputs: UOp) -> int:
+    assert_matches_oracle(outputs)
+    return len(program(outputs).launches)
+
+
+def test_a_sum_of_many_inputs_is_stored() -> None:
+    """Each layer of a residual stream reads one value, not all terms that were added before."""
+    w = p(0, 20, 20)
+
+    def stream(layers: int) -> UOp:
+        x = p(1, 30, 20)
+        for _ in range(layers):
+            x = x + build.unary(Op.TANH, matmul(x, w))
+        return x
+
+    shallow, deep = program([stream(12)]), program([stream(24)])
+    most = max(len(launch.operands) for launch in deep.launches)
+    assert most <= 7, "not one operand for each layer"
+    assert len(deep.kernels) <= len(shallow.kernels) + 1
+    assert_matches_oracle([stream(7)], rtol=1e-4, atol=1e-4)
+
+
+def test_a_sum_of_few_inputs_is_recomputed() -> None:
+    both = X + Y
+    assert launches(build.add_up(both, (0,)), build.add_up(both, (1,))) == 2
+    assert np.prod(both.shape) == 600
+
+
+def test_loop_invariant_values_are_stored() -> None:
+    """The angles of positions are computed once, not for every text; cheap ones are recomputed."""
+    x, t = p(0, 32, 16, 8), p(1, 16, 8)
+    row = build.reshape(t, (1, 16, 8))
+
+    def rotated(angle: UOp) -> int:
+        return launches(x * build.expand(angle, x.shape))
+
+    assert rotated(build.unary(Op.COS, row)) == 2
+    assert rotated(build.reshape(build.unary(Op.COS, t), (1, 16, 8))) == 2
+    assert rotated(row * 2.0) == 1
+    shallow = p(0, 4, 16, 8)
+    assert launches(shallow * build.expand(build.unary(Op.COS, row), shallow.shape)) == 1
+    column = build.unary(Op.COS, p(1, 32, 16, 1))
+    assert launches(x * build.expand(column, x.shape)) == 1
+
+
+@pytest.mark.parametrize("size", (MIN_CACHED_ELEMENTS // 4, 1 << 10, 1 << 16, 1 << 18))
+def test_a_function_read_by_several_kernels_is_stored_if_cached(size: int) -> None:
+    """Of few elements, and of more than fit the cache, each kernel recomputes it."""
+    value = build.unary(Op.EXP, p(0, size))
+    outputs = [value * p(1, size), build.flip(value, (0,)) * 2.0]
+    bodies = [launch.kernel.source for launch in program(outputs).launches]
+    computing = [body for body in bodies if body and any(u.op is Op.EXP for u in walk([body]))]
+    cached = MIN_CACHED_ELEMENTS <= size <= HOST.l2_bytes // 2 // 4
+    assert (len(bodies), len(computing)) == (2, 1 if cached else 2)
+    assert_matches_oracle(outputs, rtol=1e-5)

@@ -1,0 +1,296 @@
+"""Materialisation policies: the values that are worth a buffer, and so end a kernel.
+
+Each policy is a function of the fusion analysis and returns nodes that need a barrier, or none::
+
+    unfused_reductions        no kernel can compute them once inside its loops
+    read_at_many_indices      one kernel would recompute them at each index
+    expensive_to_recompute    several kernels would recompute them
+    loop_invariant            loops around them would recompute them
+    oversized                 ends of the parts into which large kernels are cut
+
+`boundaries` applies the first that has an answer, analyses again, and ends when none has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from tfn.lower.fuse.analysis import (
+    CONTRACTIONS,
+    LEAVES,
+    MAX_RECOMPUTED_READS,
+    MOVED,
+    REDUCTIONS,
+    REGROUPED,
+    WHOLE,
+    Access,
+    FusionAnalysis,
+    is_computed,
+    viewed,
+)
+from tfn.lower.math.decompose import weight
+from tfn.trace.op import ELEMENTWISE, Op
+from tfn.trace.uop import UOp, walk
+
+MAX_KERNEL_INSTRUCTIONS = 1500
+"""Instructions in a body above which a kernel is cut: LLVM's time grows faster than its input."""
+
+MAX_EPILOGUE_INSTRUCTIONS = 32
+"""Instructions that may follow a contraction in its kernel: its registers are full already."""
+
+EXPENSIVE_INSTRUCTIONS = 60
+"""Instructions on the path to a value from which on two kernels share it through memory.
+
+About two elementary functions, against a write and a read of memory.
+"""
+
+FUNCTION_INSTRUCTIONS = 30
+"""The same where memory is cheaper: in the cache, or read many times by one kernel.
+
+About one elementary function.
+"""
+
+MIN_CACHED_ELEMENTS = 64
+"""Elements of a value that is shared through the cache: fewer are not worth a kernel."""
+
+MAX_EXPENSIVE_PARTS = 2
+"""Expensive parts of a concatenation: each element runs through the instructions of all parts."""
+
+MATERIALIZE_COST_PASSES = 2
+"""Passes over memory that a buffer costs, a write and a read: it has to spare more of them."""
+
+
+def unfused_reductions(analysis: FusionAnalysis) -> set[UOp]:
+    """Reductions that cannot be computed once inside the loops of their reader, with epilogues.
+
+    A reduction fuses if the axes at which it is read are an outer prefix of the kernel's loops, as
+    the maxima and sums of a softmax are.  Of contractions, a kernel has one, and nothing beside it.
+    """
+    stored: set[UOp] = set()
+    contractions: dict[UOp, UOp] = {}
+    prefixes: dict[UOp, list[frozenset[Access]]] = {}
+    for node in reversed(analysis.order):
+        if node.op in REDUCTIONS and not _fuses(analysis, node, contractions, prefixes):
+            stored.add(_epilogue_end(analysis, node))
+    return stored - analysis.barriers
+
+
+def read_at_many_indices(analysis: FusionAnalysis) -> set[UOp]:
+    """Elementwise values that one kernel reads at more than 9 distinct indices.
+
+    They are materialised rather than recomputed at each.
+    """
+    return {
+        node
+        for node in analysis.order
+        if node.op in ELEMENTWISE
+        and node.op is not Op.CAST
+        and node not in analysis.barriers
+        and any(
+            len(maps) > MAX_RECOMPUTED_READS for maps in analysis.access_maps.get(node, {}).values()
+        )
+    }
+
+
+def expensive_to_recompute(analysis: FusionAnalysis) -> set[UOp]:
+    """Values read by several kernels that are cheaper to store than to recompute.
+
+    They are stored where the consumers diverge: r kernels that recompute a value of n inputs read
+    r n arrays; storing it costs n reads, a write, and r - 1 reads.  A value that stays in the cache
+    is written and read in less time than a function takes.
+    """
+    stored: set[UOp] = set()
+    for node in analysis.order:
+        readers = analysis.access_maps.get(node, {})
+        if len(readers) < 2 or node.op not in ELEMENTWISE:
+            continue
+        spared_passes = (len(readers) - 1) * (len(analysis.inputs[node]) - 1)
+        most = analysis.cache_bytes // node.dtype.itemsize
+        cached = MIN_CACHED_ELEMENTS <= node.size <= most
+        limit = FUNCTION_INSTRUCTIONS if cached else EXPENSIVE_INSTRUCTIONS
+        if analysis.depth_cost[node] >= limit or spared_passes > MATERIALIZE_COST_PASSES:
+            # A consumer that the same kernels read is the better place: less is left to compute.
+            users = (analysis.access_maps.get(u, {}) for u in analysis.consumers.get(node, ()))
+            if all(kernels.keys() != readers.keys() for kernels in users):
+                stored.add(node)
+    return stored - analysis.barriers
+
+
+def loop_invariant(analysis: FusionAnalysis) -> set[UOp]:
+    """Expensive values that loops around their own would recompute in each iteration.
+
+    cos(position) in a kernel over texts, positions and channels: once for every text.  So would
+    several values side by side, since vectors go through the instructions of all.
+    """
+    stored: set[UOp] = set()
+    cost = analysis.depth_cost
+    for node in analysis.order:
+        if node.op is Op.CONCAT:
+            parts = {viewed(s, analysis.barriers) for s in node.src}
+            expensive = {
+                u for u in parts if u.op in ELEMENTWISE and cost[u] >= FUNCTION_INSTRUCTIONS
+            }
+            if len(expensive) > MAX_EXPENSIVE_PARTS:
+                stored |= expensive
+        if node.op is not Op.EXPAND:
+            continue
+        source, value = node.src[0], viewed(node.src[0], analysis.barriers)
+        own_axes = [axis for axis, n in enumerate(source.shape) if n != 1]
+        # Loops inside of the value's own do not count: there the compiler hoists it by itself.
+        around = node.shape[: own_axes[-1]] if own_axes else ()
+        trips = prod(n for n, m in zip(around, source.shape) if m == 1)
+        repeated = trips > MAX_RECOMPUTED_READS and value.op in ELEMENTWISE
+        if repeated and cost[value] >= FUNCTION_INSTRUCTIONS:
+            stored.add(value)
+    return stored - analysis.barriers
+
+
+def oversized(analysis: FusionAnalysis) -> dict[UOp, UOp]:
+    """Values at which kernels of too many instructions are cut: the fewest that are live.
+
+    Returns:
+        For each of these values the part that it ends, by the first value of that.
+    """
+    members: dict[UOp, list[UOp]] = {}
+    for node in analysis.order:
+        for root in analysis.access_maps.get(node, {}):
+            members.setdefault(root, []).append(node)
+    parts: dict[UOp, UOp] = {}
+    for root, nodes in members.items():
+        # Smaller nodes are computed outside of the innermost loop.
+        nodes = [u for u in nodes if u.size >= root.size]
+        total = sum(map(weight, nodes))
+        if total > MAX_KERNEL_INSTRUCTIONS:
+            for cut in _narrowest_cuts(analysis, nodes):
+                parts |= dict.fromkeys(cut, next(u for u in nodes if u in cut))
+        elif total > MAX_EPILOGUE_INSTRUCTIONS:
+            ends = {_epilogue_end(analysis, u) for u in nodes if u.op in CONTRACTIONS}
+            parts |= {u: u for u in ends if u not in analysis.parts}
+    return {u: part for u, part in parts.items() if u not in analysis.outputs}
+
+
+def _narrowest_cuts(analysis: FusionAnalysis, nodes: list[UOp]) -> list[set[UOp]]:
+    """The live values at each cut of a long body, into parts of half to all of what is allowed."""
+    inside = set(nodes)
+    last_use = {s: i for i, node in enumerate(nodes) for s in node.src if s in inside}
+    cuts: list[set[UOp]] = []
+    live: set[UOp] = set()
+    best: set[UOp] = set()
+    total = since_best = 0
+    for i, node in enumerate(nodes):
+        total, since_best = total + weight(node), since_best + weight(node)
+        live = {u for u in live if last_use[u] > i}
+        in_memory = node in analysis.barriers or node.op in LEAVES
+        if last_use.get(node, -1) > i and not in_memory:
+            live.add(node)
+        if total > MAX_KERNEL_INSTRUCTIONS and best:
+            cuts.append(best)
+            live -= best
+            total, best = since_best, set()
+        elementwise = bool(live) and all(u.op in ELEMENTWISE for u in live)
+        long_enough = total > MAX_KERNEL_INSTRUCTIONS // 2
+        if long_enough and elementwise and (not best or len(live) <= len(best)):
+            best, since_best = set(live), 0
+    return cuts
+
+
+def _fuses(
+    analysis: FusionAnalysis,
+    node: UOp,
+    contractions: dict[UOp, UOp],
+    prefixes: dict[UOp, list[frozenset[Access]]],
+) -> bool:
+    """Whether a reduction can be computed inside of the one kernel that reads it.
+
+    Args:
+        analysis: the present one.
+        node: the reduction.
+        contractions: the contraction that each kernel has, to which this one may be added.
+        prefixes: the loops around the reductions that each kernel has, to which its are added.
+    """
+    readers = analysis.access_maps.get(node, {})
+    if node in analysis.barriers:
+        root = analysis.kernel[node]
+    elif len(readers) != 1:
+        return False
+    else:
+        root = next(iter(readers))
+    if len(readers[root]) != 1:
+        return False
+    access_map = next(iter(readers[root]))
+    axes = [access for access in access_map if access != ()]
+    # A contraction is computed at every element in any case, so a reshape of its result is free.
+    if axes and axes[0][0] == REGROUPED and node.op in CONTRACTIONS:
+        axes = [access for access in axes[0][2] if access != ()]  # type: ignore[attr-defined]
+    loops = frozenset(axes)
+    if len(loops) != len(axes) or any(a[0] in (MOVED, REGROUPED, WHOLE) for a in axes):
+        return False
+    kernel_loops = frozenset((i,) for i in range(root.ndim) if root.shape[i] != 1)
+    if node.op in CONTRACTIONS:
+        if loops != kernel_loops or root in contractions or prefixes.get(root):
+            return False
+        contractions[root] = node
+        return True
+    # A total that no loop indexes would be summed again in each of the kernel's iterations.
+    if root in contractions or (kernel_loops and not loops):
+        return False
+    chain = prefixes.setdefault(root, [])
+    inner = [access for access in loops if len(access) == 2]
+    owners = {access[0] for access in inner}
+    if inner and (len(owners) > 1 or not _nests(analysis, inner, loops, root)):
+        return False
+    # Loops nest: of any two reductions, the loops around one are among those around the other.
+    if any(not (loops <= other or other <= loops) for other in chain):
+        return False
+    outer = frozenset(access for access in loops if len(access) == 1)
+    if not inner and outer != frozenset(sorted(kernel_loops)[: len(outer)]):
+        return False
+    chain.append(loops)
+    return True
+
+
+def _nests(
+    analysis: FusionAnalysis, inner: Sequence[Access], loops: frozenset[Access], root: UOp
+) -> bool:
+    """Whether a reduction fits into the loops of another one, its owner, that index it: `inner`.
+
+    All loops around the owner must be its own too, and `inner` an outer prefix of the owner's.
+    """
+    owner = inner[0][0]
+    assert isinstance(owner, UOp)
+    around = next(iter(analysis.access_maps[owner][root]))
+    if any(access != () and access not in loops for access in around):
+        return False
+    axes = sorted(int(str(access[1])) for access in inner)
+    long_axes = [a for a in owner.arg.axes if owner.src[0].shape[a] != 1]
+    return owner.op is Op.REDUCE and axes == sorted(long_axes)[: len(axes)]
+
+
+def _epilogue_end(analysis: FusionAnalysis, node: UOp) -> UOp:
+    """The last elementwise value that is computed of a reduction alone: the end of its epilogue."""
+    remaining = MAX_EPILOGUE_INSTRUCTIONS
+    while node not in analysis.barriers:
+        users = analysis.consumers.get(node, set())
+        if len(users) != 1:
+            break
+        user = next(iter(users))
+        remaining -= weight(user)
+        same_loops = user.op in ELEMENTWISE and user.shape == node.shape
+        if not same_loops or user in analysis.barriers or remaining < 0:
+            break
+        # A second reduction among its operands would have to be fused into this kernel, too.
+        if any(
+            is_computed(s, analysis.barriers) and _holds_reduction(analysis, s)
+            for s in user.src
+            if s is not node
+        ):
+            break
+        node = user
+    return node
+
+
+def _holds_reduction(analysis: FusionAnalysis, node: UOp) -> bool:
+    """Whether a reduction is among what computes a node from values in memory."""
+    nodes = walk([node], lambda n: n not in analysis.barriers)
+    return any(n.op in REDUCTIONS for n in nodes)

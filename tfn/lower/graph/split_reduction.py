@@ -1,0 +1,236 @@
+"""Split reductions: split-K contractions, two-pass reductions, concatenation trees.
+
+A long sum with few results leaves most threads without work, and streams its operands from memory.
+It is computed in two passes: partial results of pieces that fit the cache, then their sum::
+
+    x: f32[1000000]    sum x       ->   sum (barrier (sum of each row of x as [64, 15625]))
+    a[M, K] b[K, N]    dot a b     ->   sum (barrier (dot of pieces [P, M, K/P] [P, K/P, N]))
+
+The pieces depend on shapes and target alone, never on threads, so neither do the bits.
+
+A concatenation of many parts is the opposite case, one value of many sources.  As a tree, an
+element looks for its part among a few, twice, instead of among all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tfn.dtypes import INT32, INT64
+from tfn.lower.graph.layout import strides
+from tfn.lower.target.register_tile import accumulators
+from tfn.lower.target.target import Target
+from tfn.trace import build
+from tfn.trace.argument import Conv, Dot, Reduce
+from tfn.trace.op import ELEMENTWISE, MOVEMENT, Op
+from tfn.trace.uop import UOp, const, walk
+
+MIN_ELEMENTS_TO_SPLIT = 1 << 15
+"""Elements per output from which a reduction takes two passes.
+
+A pass over fewer takes a few microseconds, no more than waking the threads for two.
+"""
+
+MAX_OUTPUTS_TO_SPLIT = 128
+"""Outputs up to which a reduction is split: with more, each thread has outputs of its own."""
+
+PARTIAL_RESULTS = 64
+"""Partial results per output of a two-pass reduction.
+
+Fixed, so that the bits depend on no machine; enough for the threads of a large one.
+"""
+
+MIN_READ_TO_PARTIAL_RATIO = 16
+"""Bytes of the operands for each byte of a result, for split-K to pay.
+
+Each piece writes a partial result of the whole size, which is read again.
+"""
+
+MAX_CONCAT_PARTS = 16
+"""Parts of a concatenation from which on it becomes a tree.
+
+An element chooses among its parts one after the other, and so does the generated code grow: a stack
+of 200 took 5.3 s to compile, as a tree 0.27 s.
+"""
+
+IN_ORDER_OPS = ELEMENTWISE | {Op.RESHAPE, Op.CAST, Op.BITCAST, Op.DETACH}
+"""Ops whose elements are read in the order of the elements of their result."""
+
+REORDERING_OPS = MOVEMENT - {Op.RESHAPE} | {Op.IOTA, Op.GATHER}
+"""Ops that read elements in another order, or compute them of their position."""
+
+
+def collapse_k(u: UOp) -> UOp:
+    """A contraction over neighbouring axes as one over a single axis::
+
+    dot[contract ((0, 1), (0, 1))] a b   ->   dot[contract ((0,), (0,))] (reshape a) (reshape b)
+    """
+    sums = u.arg.contract_a, u.arg.contract_b
+    if len(sums[0]) < 2 or any(axes != tuple(range(axes[0], axes[-1] + 1)) for axes in sums):
+        return u
+    src: list[UOp] = []
+    for s, axes in zip(u.src, sums, strict=True):
+        depth = build.count(tuple(s.shape[i] for i in axes))
+        src.append(build.reshape(s, (*s.shape[: axes[0]], depth, *s.shape[axes[-1] + 1 :])))
+    # A reshape that is no view of memory would cost divisions in the inner loop.
+    if any(strides(s) is None for s in src):
+        return u
+    merged = len(sums[0]) - 1
+    batch_a, batch_b = (
+        tuple(i - merged * (i > axes[0]) for i in batch)
+        for batch, axes in zip((u.arg.batch_a, u.arg.batch_b), sums, strict=True)
+    )
+    contract = (sums[0][:1], sums[1][:1])
+    a, b = src
+    return build.dot(a, b, contract, (batch_a, batch_b), u.arg.dtype)
+
+
+def split_k(u: UOp, target: Target, pack: Callable[[UOp], UOp]) -> UOp:
+    """Splits the sums of a long contraction: partial products of pieces, then their sum.
+
+    Args:
+        u: the contraction, without batch axes.
+        pack: applied to the contraction of all pieces as a batch, or to `u` if splitting does not
+            pay.
+    """
+    arg: Dot = u.arg
+    a, b = u.src
+    i, j = arg.contract_a[0], arg.contract_b[0]
+    rows = build.count(tuple(n for k, n in enumerate(a.shape) if k not in arg.contract_a))
+    pieces = _pieces(u, rows, a.shape[i], target)
+    if pieces == 1:
+        return pack(u)
+    step = a.shape[i] // pieces
+    a = build.reshape(a, (*a.shape[:i], pieces, step, *a.shape[i + 1 :]))
+    b = build.reshape(b, (*b.shape[:j], pieces, step, *b.shape[j + 1 :]))
+    contract = (
+        [k + (k >= i) for k in arg.contract_a],
+        [k + (k >= j) for k in arg.contract_b],
+    )
+    # Partial sums keep the width of accumulators: they are rounded once, at the end.
+    partial = pack(build.dot(a, b, contract, ((i,), (j,)), build.accumulator(arg.dtype)))
+    return build.cast(build.add_up(UOp(Op.GBARRIER, (partial,)), (0,)), u.dtype)
+
+
+def split_channels(u: UOp, target: Target, pack: Callable[[UOp], UOp]) -> UOp:
+    """Split-K for a convolution over many channels, as one with groups of channels.
+
+    Args:
+        u: the convolution.
+        pack: applied to `u` if splitting does not pay.
+    """
+    arg: Conv = u.arg
+    x, w = u.src
+    rows, depth = build.count(u.shape[:-1]), x.shape[-1]
+    pieces = 1 if arg.groups > 1 or arg.batch_groups > 1 else _pieces(u, rows, depth, target)
+    if pieces == 1:
+        return pack(u)
+    *window, depth, features = w.shape
+    step, n = depth // pieces, len(window)
+    w = build.reshape(w, (*window, pieces, step, features))
+    w = build.permute(w, (*range(n), n + 1, n, n + 2))
+    w = build.reshape(w, (*window, step, pieces * features))
+    wide = build.accumulator(arg.dtype)
+    partial = build.conv(x, w, replace(arg, groups=pieces, dtype=wide))
+    partial = build.reshape(partial, (*u.shape[:-1], pieces, features))
+    return build.cast(build.add_up(UOp(Op.GBARRIER, (partial,)), (u.ndim - 1,)), u.dtype)
+
+
+def _pieces(u: UOp, rows: int, axis_size: int, target: Target) -> int:
+    """The number of pieces, so that the operands of one fit the cache; 1 if that does not pay.
+
+    It pays where each of many register tiles would stream both operands from memory again, and
+    the partial results are small beside them; or where there is too little else to share.
+    """
+    read_bytes = sum(build.count(s.shape) * s.dtype.itemsize for s in u.src)
+    written_bytes = build.count(u.shape) * build.accumulator(u.dtype).itemsize
+    least = -(-2 * read_bytes // target.l2_bytes)
+    many_tiles = min(rows, build.count(u.shape) // max(rows, 1)) > accumulators(target)
+    few_outputs = build.count(u.shape) <= MAX_OUTPUTS_TO_SPLIT
+    too_wide = written_bytes * MIN_READ_TO_PARTIAL_RATIO > read_bytes
+    if least < 2 or too_wide or not (many_tiles or few_outputs):
+        return 1
+    divisors = [n for n in range(2, axis_size + 1) if axis_size % n == 0]
+    pieces = next((n for n in divisors if n >= least), axis_size)
+    return pieces if few_outputs or 2 * pieces * written_bytes <= read_bytes else 1
+
+
+def two_pass_reduce(u: UOp) -> UOp:
+    """A long reduction to few values -> partial results of fixed tiles, then theirs."""
+    arg: Reduce = u.arg
+    x = u.src[0]
+    kept_axes = [axis for axis in range(x.ndim) if axis not in arg.axes]
+    outputs, size = build.count(u.shape), build.count(tuple(x.shape[a] for a in arg.axes))
+    if outputs > MAX_OUTPUTS_TO_SPLIT or size < MIN_ELEMENTS_TO_SPLIT:
+        return u
+    # Split the outermost reduced axis that is long enough; its tiles stay contiguous.
+    axis = next((a for a in arg.axes if x.shape[a] >= PARTIAL_RESULTS), None)
+    if axis is None:
+        return u
+    n = x.shape[axis]
+    if len(arg.axes) == x.ndim and _is_contiguous(x):
+        x, axis, n, kept_axes = build.reshape(x, (size,)), 0, size, []
+        axes: tuple[int, ...] = (0,)
+        tiles = PARTIAL_RESULTS
+    else:
+        # An axis that is not contiguous is split without a remainder if possible: padding it
+        # would put a predicate on every load.
+        axes = arg.axes
+        tiles = next(
+            (t for t in range(PARTIAL_RESULTS, PARTIAL_RESULTS // 2, -1) if n % t == 0),
+            PARTIAL_RESULTS,
+        )
+    step = -(-n // tiles)
+    tiles = -(-n // step)
+    identity = const(build.identity(arg.op, x.dtype), x.dtype)
+    high = tuple(tiles * step - n if a == axis else 0 for a in range(x.ndim))
+    x = build.pad(x, (0,) * x.ndim, high, None, identity)
+    x = build.reshape(x, (*x.shape[:axis], tiles, step, *x.shape[axis + 1 :]))
+    if arg.index is not None:
+        return build.cast(_two_pass_argument(x, arg.op, axis, n), arg.index)
+    inner = [axis + 1, *(a + (a > axis) for a in axes if a != axis)]
+    wide = build.accumulator(u.dtype) if arg.op in (Op.ADD, Op.MUL) else u.dtype
+    partial = UOp(Op.GBARRIER, (build.reduce(build.cast(x, wide), arg.op, inner),))
+    at = sum(1 for a in kept_axes if a < axis)
+    return build.cast(build.reduce(partial, arg.op, [at]), u.dtype)
+
+
+def _is_contiguous(x: UOp) -> bool:
+    """Whether a value reads all of its memory from end to end.
+
+    Sums of slices or broadcast values as one line took a division for each element: 290 to 2000 us
+    for a million elements, which take 45 to 90 us along their axes.
+    """
+    return all(
+        u.op not in REORDERING_OPS or (u.op is Op.EXPAND and u.src[0].size == 1)
+        for u in walk([x], lambda u: u.op in IN_ORDER_OPS)
+    )
+
+
+def _two_pass_argument(x: UOp, op: Op, axis: int, size: int) -> UOp:
+    """The index of the first extreme along an axis that is cut into tiles, the next axis.
+
+    It is in the first of the tiles whose own extremes are the best, where that tile has it.
+    """
+    index, step = INT32 if size < 1 << 31 else INT64, x.shape[axis + 1]
+    indices = UOp(Op.GBARRIER, (build.reduce(x, op, (axis + 1,), index=index),))
+    extremes = UOp(Op.GBARRIER, (_take_along(x, indices, axis + 1),))
+    tile = build.reduce(extremes, op, (axis,), index=index)
+    return tile * step + _take_along(indices, tile, axis)
+
+
+def _take_along(x: UOp, indices: UOp, axis: int) -> UOp:
+    """The element at an index along an axis, for each line; the axis disappears."""
+    lines, n = build.moveaxis(x, axis, x.ndim - 1), x.ndim - 1
+    indices = build.reshape(indices, (*indices.shape, 1))
+    return build.reshape(build.gather(lines, indices, (1,), n), lines.shape[:-1])
+
+
+def concat_tree(u: UOp) -> UOp:
+    """A concatenation of many parts -> one of groups, each concatenated first."""
+    parts = list(u.src)
+    while len(parts) > MAX_CONCAT_PARTS:
+        groups = [parts[i : i + MAX_CONCAT_PARTS] for i in range(0, len(parts), MAX_CONCAT_PARTS)]
+        parts = [UOp(Op.GBARRIER, (build.concat(group, u.arg),)) for group in groups]
+    return u if len(parts) == len(u.src) else build.concat(parts, u.arg)
