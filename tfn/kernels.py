@@ -370,7 +370,7 @@ class Block:
                     f"axis {axis} of {self.name} needs an integer", got=node.dtype.name
                 )
             node = build.cast(node, INT64)
-            wrong = kernels.within(node, size, gate)
+            wrong = kernels.check_bounds(node, size, gate)
             if wrong is not None:
                 raise OutOfBoundsError(
                     f"the kernel {self._writing.name} may leave axis {axis} of {self.name}, "
@@ -405,7 +405,7 @@ def _from_body(
         body(Loops(writing), *operands, *results)
     for i, (result, like) in enumerate(zip(results, gives, strict=True)):
         stores = [store for number, store in writing.stores if number == i]
-        wrong = kernels.once(stores, like.size)
+        wrong = kernels.check_coverage(stores, like.size)
         if wrong is not None:
             raise ShapeError(f"the kernel {name} writes {result.name} in part, or twice", got=wrong)
     sink = UOp(Op.SINK, tuple(store for _, store in writing.stores))

@@ -166,7 +166,7 @@ def _call(
     memory = device().memory
     if config.memory_limit_bytes:
         memory.check_room(footprint(jaxpr, donated).new_bytes)
-    over = lower.in_place.overwrites(program, sorted(donated))
+    over = lower.in_place.in_place_outputs(program, sorted(donated))
     inputs: list[Buffer] = [x.concrete().buffer for x in operands]  # type: ignore[misc]
     shared = dict(program.aliases)
     outputs: list[Buffer] = []
@@ -197,7 +197,7 @@ def footprint(jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Footprint:
     Results that take the memory of donated arguments count as shared.
     """
     program = load(jaxpr)[0]
-    found, over = program.footprint, lower.in_place.overwrites(program, sorted(donated))
+    found, over = program.footprint, lower.in_place.in_place_outputs(program, sorted(donated))
     size = sum(lower.in_place.size_bytes(program.outputs[i]) for i in over)
     return found._replace(
         output_bytes=found.output_bytes - size, alias_bytes=found.alias_bytes + size
@@ -228,7 +228,7 @@ def door(
         i: slot.at if slot.space is Space.INPUT else len(rows) + slot.at
         for i, slot in program.aliases
     }
-    over = lower.in_place.overwrites(program, sorted(donated))
+    over = lower.in_place.in_place_outputs(program, sorted(donated))
     outputs = [
         Made(
             kind_of(shape, dtype),

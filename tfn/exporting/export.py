@@ -33,7 +33,7 @@ from tfn.lower import pipeline
 from tfn.lower.codegen.render import driver, llvm
 from tfn.lower.codegen.render.c import driver as c_driver
 from tfn.lower.codegen.render.c import kernel as c_kernel
-from tfn.lower.memory.in_place import overwrites
+from tfn.lower.memory.in_place import in_place_outputs
 from tfn.lower.pipeline import Language
 from tfn.lower.program import Program, host_calls
 from tfn.lower.target.target import Target
@@ -45,10 +45,10 @@ from tfn.transforms.jit import Jitted
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 ALONE = Language(
-    llvm.kernel_text, partial(driver.driver_text, alone=True), "@", frozenset({Op.MMA})
+    llvm.kernel_text, partial(driver.driver_text, single_threaded=True), "@", frozenset({Op.MMA})
 )
 C = Language(c_kernel.kernel_text, c_driver.driver_text, "", c_kernel.LACKS)
-C_TOGETHER = replace(C, driver=partial(c_driver.driver_text, together=True))
+C_TOGETHER = replace(C, driver=partial(c_driver.driver_text, threaded=True))
 """What is written: LLVM IR that stands alone, C for one thread, C for several.
 
 None of it multiplies whole matrices: a process must ask for the registers first.
@@ -295,7 +295,7 @@ def described(
     fields = dict(zip(given, inputs, strict=True))
     over = {
         output: i
-        for output, i in overwrites(program, given).items()
+        for output, i in in_place_outputs(program, given).items()
         if program.inputs[i] == program.outputs[output]
     }
     alike = {output: fields[i].name for output, i in over.items() if not _crossed(output, over)}

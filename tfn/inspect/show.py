@@ -84,10 +84,11 @@ class View:
 
     def kernels(self, picture: Callable[[UOp, Sequence[str]], str]) -> str:
         """A picture of every kernel; a sort has only one."""
-        return stages.stages(
-            self.graph,
-            lambda body, names: (stages.sort if body.op is Op.TUPLE else picture)(body, names),
-        )
+
+        def printer(body: UOp, names: Sequence[str]) -> str:
+            return (stages.whole_kernel if body.op is Op.TUPLE else picture)(body, names)
+
+        return stages.stages(self.graph, printer)
 
     def ranges(self, body: UOp, names: Sequence[str]) -> str:
         """A kernel as loops."""

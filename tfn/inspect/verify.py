@@ -31,7 +31,7 @@ from tfn.lower.program import (
     Space,
 )
 from tfn.lower.report.verify import accesses
-from tfn.lower.report.verify.operands import misplaced
+from tfn.lower.report.verify.operands import out_of_bounds
 from tfn.lower.target.target import Target
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -154,7 +154,7 @@ def report(program: Program, target: Target, language: pipeline.Language = pipel
             number = numbers[launch.kernel.name]
             found, operands[launch.kernel] = checked(number, launch, target, language)
             kernels.append(found)
-    return Report(tuple(kernels), len(program.launches), tuple(misplaced(program, operands)))
+    return Report(tuple(kernels), len(program.launches), tuple(out_of_bounds(program, operands)))
 
 
 def checked(
@@ -169,8 +169,8 @@ def checked(
     except CompileError as error:
         sizes = _declared(of_hand) if of_hand is not None and of_hand.op is Op.KERNEL else {}
         return Checked(number, kernel.name, 0, 0, 0, (error.what,), ""), sizes
-    believed = sort.believed(body, items) if of_hand is not None else {}
-    found = accesses.check(items, kernel.tiles, believed)
+    assumed = sort.assumed(body, items) if of_hand is not None else {}
+    found = accesses.check(items, kernel.tiles, assumed)
     unproved = tuple(u.text(_named(launch.operands[u.buffer])) for u in found.unproved)
     made = Checked(
         number,
@@ -179,7 +179,7 @@ def checked(
         found.by_solver,
         found.assumed,
         unproved,
-        sort.LEMMA if of_hand is not None else "",
+        sort.ASSUMPTION if of_hand is not None else "",
     )
     return made, found.operands
 

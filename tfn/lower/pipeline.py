@@ -93,7 +93,8 @@ passes = Passes(**{step.name: step for step in (
          "RANGES", "SPLIT"),
     Pass("linearize",     lambda n, target: linearize.linearize(n, Op.FMA not in target.lacks),
          "SPLIT", "LINEAR"),
-    Pass("prefetch",      lambda u, target: prefetch.ahead(u, target),     "LINEAR",  "LINEAR"),
+    Pass("prefetch",      lambda u, target: prefetch.insert_prefetches(u, target),
+         "LINEAR", "LINEAR"),
     # A kernel that sorts has one pass of its own.
     Pass("sort",          lambda u, target: sort.instructions(u, target)[0], "RANGES", "LINEAR"),
 )})
@@ -103,7 +104,7 @@ passes = Passes(**{step.name: step for step in (
 def tiles(kernel: loop_nest.Nest | UOp) -> int:
     """The number of tiles that threads share: of a nest, or of the body of a sort."""
     if isinstance(kernel, UOp):
-        return sort.form_of(kernel).groups if passes.of_kernel(kernel) == (passes.sort,) else 1
+        return sort.plan_of(kernel).groups if passes.of_kernel(kernel) == (passes.sort,) else 1
     first = kernel.loops[0] if kernel.loops else None
     return first.arg.size if first is not None and first.arg.place is Place.PARALLEL else 1
 
@@ -288,7 +289,7 @@ def use(kernels: KernelCache) -> None:
 def forget() -> None:
     """Drop the kernels of this process: opt-ops may be known by now that were not."""
     _KERNELS.clear()
-    schedule.called.cache_clear()
+    schedule.routine_schedule.cache_clear()
 
 
 def bodies(program: Program, target: Target) -> dict[str, UOp]:

@@ -1,4 +1,4 @@
-"""Contractions by whole matrices: after every pass, with whatever sizes and whatever follows."""
+"""Matrix units (AMX): contractions of all layouts and sizes, checked after every pass."""
 
 from __future__ import annotations
 
@@ -32,47 +32,47 @@ def checked(*outputs: UOp) -> None:
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("contract", [(1, 0), (0, 0), (1, 1)], ids=["nn", "tn", "nt"])
-def test_every_layout_and_size(sizes: tuple[int, int, int], contract: tuple[int, int]) -> None:
+def test_matrix_unit_layouts(sizes: tuple[int, int, int], contract: tuple[int, int]) -> None:
     rows, depth, columns = sizes
     a = (rows, depth) if contract[0] else (depth, rows)
     b = (columns, depth) if contract[1] else (depth, columns)
     x, y = p(0, *a, dtype=BFLOAT16), p(1, *b, dtype=BFLOAT16)
-    made = build.dot(x, y, ((contract[0],), (contract[1],)), dtype=FLOAT32)
-    assert taken(last(made)) == [16, 32]
-    checked(made)
+    product_ = build.dot(x, y, ((contract[0],), (contract[1],)), dtype=FLOAT32)
+    assert taken(last(product_)) == [16, 32]
+    checked(product_)
 
 
 @pytest.mark.parametrize("kind", [int8.dtype, uint8.dtype], ids=str)
-def test_bytes(kind: DType) -> None:
+def test_matrix_unit_int8(kind: DType) -> None:
     for sizes in ((32, 64, 32), (19, 67, 40)):
         checked(product(*sizes, kind))
 
 
-def test_rows_with_room_between_them() -> None:
-    """Copied first, since they push each other out of the first cache."""
+def test_operands_that_alias_in_cache() -> None:
+    """Rows that map to the same sets of the L1 cache are packed first."""
     checked(product(32, 1024, 256))
 
 
-def test_many_products_at_once() -> None:
+def test_batched_contraction() -> None:
     x, y = p(0, 3, 20, 40, dtype=BFLOAT16), p(1, 3, 40, 33, dtype=BFLOAT16)
     checked(build.dot(x, y, ((2,), (1,)), ((0,), (0,)), FLOAT32))
 
 
-def test_what_follows_a_sum_is_done_row_by_row() -> None:
+def test_epilogue_is_applied_row_by_row() -> None:
     bias, scale = p(2, 50), p(3, 33)
     total = product(33, 40, 50) + build.expand(build.reshape(bias, (1, 50)), (33, 50))
     total = total * build.expand(build.reshape(scale, (33, 1)), (33, 50))
     checked(build.cast(build.maximum(total, const(0.0, FLOAT32, (33, 50))), BFLOAT16))
 
 
-def test_sums_that_a_mask_hides() -> None:
+def test_masked_contraction() -> None:
     """The scores of causal attention."""
     rows, columns = (build.iota((64, 64), axis, INT64) for axis in (0, 1))
     checked(build.where(columns <= rows, product(64, 64, 64), const(-1.0, FLOAT32, (64, 64))))
 
 
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
-def test_nothing_is_read_beyond_the_operands(sizes: tuple[int, int, int]) -> None:
+def test_tile_loads_are_in_bounds(sizes: tuple[int, int, int]) -> None:
     program = pipeline.lower(jaxpr([product(*sizes)]), AMX)
     for kernel in program.kernels:
         items = pipeline.instructions(kernel, AMX)
@@ -80,7 +80,7 @@ def test_nothing_is_read_beyond_the_operands(sizes: tuple[int, int, int]) -> Non
     assert any(u.op is Op.TILE for u in items)
 
 
-def test_there_is_one_loop_over_rows_for_all_columns() -> None:
+def test_one_loop_over_rows_for_all_columns() -> None:
     items = linearize(last(product(64, 64, 96)))
     assert sum(u.op is Op.MMA for u in items) == sum(u.op is Op.SPILL for u in items) == 4
     assert sum(u.op is Op.TILE for u in items) == 4
@@ -88,11 +88,11 @@ def test_there_is_one_loop_over_rows_for_all_columns() -> None:
     assert sum(u.op is Op.LOOP for u in items) == 3  # blocks, along the sum, rows
 
 
-def test_other_loops_give_the_same_bits() -> None:
+def test_beam_search_candidates_give_the_same_bits() -> None:
     n = nests(*prepare([product(64, 64, 96)], AMX))[-1]
-    want = run(choose(n, AMX))
-    found = candidates(n, AMX, 4, 6)
-    assert found
-    for nest in found:
-        for got, expected in zip(run(nest), want, strict=True):
-            assert np.array_equal(got, expected)
+    expected = run(choose(n, AMX))
+    others = candidates(n, AMX, 4, 6)
+    assert others
+    for nest in others:
+        for got, want in zip(run(nest), expected, strict=True):
+            assert np.array_equal(got, want)

@@ -1,4 +1,4 @@
-"""Values that take turns in memory: read and written whole, and only where that is the same."""
+"""Deinterleaved access: even and odd elements read and written as whole vectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.lower.check_passes import HOST, SMALL, check_passes
 from tests.lower.graphs import inputs, jaxpr, p, run_compiled
 from tfn.dtypes import COMPLEX64, FLOAT64, INT64
 from tfn.lower import pipeline
-from tfn.lower.codegen.deinterleave import interleave
+from tfn.lower.codegen.deinterleave import deinterleave
 from tfn.lower.target.target import Target
 from tfn.trace import build, oracle
 from tfn.trace.argument import Access
@@ -30,7 +30,7 @@ def linear(output: UOp, target: Target = HOST) -> list[UOp]:
 
 
 def strides(items: list[UOp]) -> list[tuple[Op, int, bool]]:
-    """How vectors meet memory, and whether a mask is there."""
+    """Op and stride of each vector access, and whether it is masked."""
     return [
         (u.op, u.arg.stride, len(u.src) > (2 if u.op is Op.LOAD else 3))
         for u in items
@@ -38,16 +38,16 @@ def strides(items: list[UOp]) -> list[tuple[Op, int, bool]]:
     ]
 
 
-def test_a_product_of_complex_numbers_reads_each_vector_once() -> None:
+def test_complex_products_load_each_vector_once() -> None:
     x, y = p(0, 64, dtype=COMPLEX64), p(1, 64, dtype=COMPLEX64)
-    found = Counter(strides(linear(x * y)))
+    accesses = Counter(strides(linear(x * y)))
     vectors = 2 * 64 // (HOST.vector_bytes // 4)
-    assert found == {(Op.LOAD, 1, False): 2 * vectors, (Op.STORE, 1, False): vectors}
+    assert accesses == {(Op.LOAD, 1, False): 2 * vectors, (Op.STORE, 1, False): vectors}
 
 
 @pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])
 @pytest.mark.parametrize("shape", [(16,), (37,), (3, 33), (2, 5, 7)], ids=str)
-def test_whole_vectors_and_rests(shape: tuple[int, ...], target: Target) -> None:
+def test_full_and_partial_vectors(shape: tuple[int, ...], target: Target) -> None:
     x, y = p(0, *shape, dtype=COMPLEX64), p(1, *shape, dtype=COMPLEX64)
     outputs = [x * y, build.conj(x) + y]
     values = [
@@ -60,8 +60,8 @@ def test_whole_vectors_and_rests(shape: tuple[int, ...], target: Target) -> None
         np.testing.assert_array_equal(got, expected)
 
 
-def test_pairs_of_real_numbers_too() -> None:
-    """As in rotary embeddings: the even and the odd elements of a row turn around each other."""
+def test_real_pairs_of_rotary_embeddings() -> None:
+    """The even and the odd elements of a row are rotated."""
     x, angle = p(0, 5, 96), p(1, 48)
     even, odd = (
         build.reshape(build.shrink(x, (0, i), (5, 96), (1, 2)), (5, 48, 1)) for i in range(2)
@@ -89,7 +89,7 @@ def store(offset: int, value: UOp, buffer: UOp = OUT) -> UOp:
     return UOp(Op.STORE, (buffer, BASE, value), Access(offset, 4, 2))
 
 
-def test_what_has_no_partner_stays() -> None:
+def test_accesses_without_a_partner_stay() -> None:
     for items in (
         [load(0)],
         [load(0), load(2)],
@@ -97,21 +97,21 @@ def test_what_has_no_partner_stays() -> None:
         [load(0), load(1), store(0, load(1), BUFFER)],  # their order may matter
         [load(0), UOp(Op.LOOP, (BASE, const(3, INT64)), 1), load(1)],  # not in one run
     ):
-        assert interleave(items) == tuple(items)
+        assert deinterleave(items) == tuple(items)
 
 
-def test_each_has_one_partner() -> None:
+def test_an_access_has_one_partner() -> None:
     three = [load(0), load(1), load(2)]
-    made = interleave(three)
-    assert [u.op for u in made] == [Op.LOAD, Op.LOAD, Op.SHUFFLE, Op.SHUFFLE, Op.LOAD]
-    assert made[-1] is three[-1]
+    merged = deinterleave(three)
+    assert [u.op for u in merged] == [Op.LOAD, Op.LOAD, Op.SHUFFLE, Op.SHUFFLE, Op.LOAD]
+    assert merged[-1] is three[-1]
 
 
-def test_stores_are_merged_where_the_later_one_was() -> None:
+def test_stores_are_merged_at_the_later_one() -> None:
     x, y = load(8), load(1)
     items = [x, y, store(1, y), store(0, x)]
-    made = interleave(items)
-    assert made[:2] == (x, y) and [u.op for u in made[2:]] == [Op.SHUFFLE, Op.STORE] * 2
-    assert [u.arg for u in made if u.op is Op.STORE] == [Access(0, 4, 1), Access(4, 4, 1)]
-    assert made[2].arg == (0, 4, 1, 5) and made[4].arg == (2, 6, 3, 7)
-    assert made[2].src == (x, y)
+    merged = deinterleave(items)
+    assert merged[:2] == (x, y) and [u.op for u in merged[2:]] == [Op.SHUFFLE, Op.STORE] * 2
+    assert [u.arg for u in merged if u.op is Op.STORE] == [Access(0, 4, 1), Access(4, 4, 1)]
+    assert merged[2].arg == (0, 4, 1, 5) and merged[4].arg == (2, 6, 3, 7)
+    assert merged[2].src == (x, y)

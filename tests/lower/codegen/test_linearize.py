@@ -1,4 +1,4 @@
-"""Instructions in order: what stands in which loop, what is carried, what is masked."""
+"""Linearisation: loops of a nest, partial blocks, and the same meaning as the nest."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ both_targets = pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "na
 
 
 def nests(*outputs: UOp) -> list[Nest]:
-    found = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST))
+    stages = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST))
     return [
         loop_nest.nest(decompose.decompose([s.body])[0])
-        for s in found
+        for s in stages
         if isinstance(s, ranges.IndexedKernel) and s.body.op is Op.SINK
     ]
 
@@ -45,25 +45,25 @@ def only(*outputs: UOp, target: Target = HOST) -> Items:
 
 def depths(items: Items) -> list[tuple[int, UOp]]:
     """Each instruction with the number of loops around it."""
-    depth, found = 0, []
+    depth, result = 0, []
     for u in items:
         depth -= u.op is Op.END
-        found.append((depth, u))
+        result.append((depth, u))
         depth += u.op is Op.LOOP
     assert depth == 0
-    return found
+    return result
 
 
 def of(items: Items, op: Op) -> list[int]:
-    """The depths at which an op stands."""
+    """The loop depths of an op."""
     return [depth for depth, u in depths(items) if u.op is op]
 
 
-# What stands where.
+# Placement.
 
 
 @both_targets
-def test_what_does_not_change_in_a_loop_is_outside(target: Target) -> None:
+def test_loop_invariants_are_hoisted(target: Target) -> None:
     x, w = p(0, 1000), p(1, 1)
     scale = build.broadcast_to(build.unary(Op.SQRT, w), (1000,))
     items = only(x * scale, target=target)
@@ -72,7 +72,7 @@ def test_what_does_not_change_in_a_loop_is_outside(target: Target) -> None:
 
 
 @both_targets
-def test_statistics_stand_at_the_level_of_their_row(target: Target) -> None:
+def test_row_statistics_are_computed_once_per_row(target: Target) -> None:
     x = p(0, 100, 333)
     total = build.add_up(x * x, (1,), keepdims=True)
     items = only(x * build.expand(build.unary(Op.SQRT, total), x.shape), target=target)
@@ -81,7 +81,7 @@ def test_statistics_stand_at_the_level_of_their_row(target: Target) -> None:
     assert set(of(items, Op.STORE)) <= {1, 2}
 
 
-def test_a_bias_is_read_once_for_all_rows_of_a_tile() -> None:
+def test_bias_is_loaded_once_for_all_rows_of_a_tile() -> None:
     x, w, b = p(0, 24, 40), p(1, 40, 32), p(2, 32)
     items = only(matmul(x, w) + build.broadcast_to(b, (24, 32)))
     biases = [u for u in items if u.op is Op.LOAD and u.src[0].arg.shape == (32,)]
@@ -89,16 +89,16 @@ def test_a_bias_is_read_once_for_all_rows_of_a_tile() -> None:
     assert len(biases) * 2 <= len(accumulators)
 
 
-def test_products_are_summed_by_fma() -> None:
+def test_contractions_use_fma() -> None:
     items = only(matmul(p(0, 24, 40), p(1, 40, 32)))
     assert of(items, Op.FMA)
     assert not [u for u in items if u.op is Op.ADD and u.dtype == FLOAT32]
 
 
-# What a loop carries.
+# Accumulators.
 
 
-def test_each_register_of_a_tile_is_an_accumulator_of_the_loop() -> None:
+def test_each_register_of_a_tile_is_an_accumulator() -> None:
     (before,) = nests(matmul(p(0, 24, 40), p(1, 40, 64)))
     n = heuristics.choose(before, HOST)
     tile = [r.arg.size for r in n.loops if r.arg.place is Place.UPCAST]
@@ -117,7 +117,7 @@ def test_independent_sums_hide_the_latency_of_addition() -> None:
     assert of(items, Op.ACROSS) == [1]  # once for each row, after its loop
 
 
-# Tails.
+# Partial blocks.
 
 
 def masked(items: Items) -> list[UOp]:
@@ -125,12 +125,12 @@ def masked(items: Items) -> list[UOp]:
 
 
 @both_targets
-def test_whole_blocks_are_not_masked(target: Target) -> None:
+def test_full_blocks_are_not_masked(target: Target) -> None:
     assert not masked(only(p(0, 1024) * 2.0, target=target))
 
 
 @both_targets
-def test_the_rest_is_masked_by_constants(target: Target) -> None:
+def test_partial_vectors_are_masked_by_constants(target: Target) -> None:
     items = only(p(0, 1021) * 2.0, target=target)
     rest = masked(items)
     assert len(rest) == 2  # one load, one store
@@ -138,11 +138,11 @@ def test_the_rest_is_masked_by_constants(target: Target) -> None:
     assert items.index(rest[0]) > items.index(next(u for u in items if u.op is Op.LOAD))
 
 
-def test_a_rest_of_whole_vectors_needs_no_mask() -> None:
+def test_partial_blocks_of_full_vectors_need_no_mask() -> None:
     assert not masked(only(p(0, 1024 + 32) * 2.0))
 
 
-# The same meaning.
+# Meaning.
 
 
 def run(items: Items, tiles: list[tuple[int, int]], buffers: list[np.ndarray]) -> None:
@@ -152,18 +152,18 @@ def run(items: Items, tiles: list[tuple[int, int]], buffers: list[np.ndarray]) -
 
 
 def compare(n: Nest, target: Target, cuts: Callable[[int], list[tuple[int, int]]]) -> None:
-    """The list against the nest, its tiles run in the given pieces."""
+    """Compare instructions, their tiles run in the given pieces, with the nest."""
     chosen = heuristics.choose(n, target)
-    shared = bool(chosen.loops) and chosen.loops[0].arg.place is Place.PARALLEL
-    tiles = chosen.loops[0].arg.size if shared else 1
-    found = {u.arg.index: u for u in walk([n.body]) if u.op is Op.PARAM}
+    parallel = bool(chosen.loops) and chosen.loops[0].arg.place is Place.PARALLEL
+    tiles = chosen.loops[0].arg.size if parallel else 1
+    buffers = {u.arg.index: u for u in walk([n.body]) if u.op is Op.PARAM}
     first = [
-        draw(found[i].shape, found[i].dtype, i) if i in found else np.zeros(1, FLOAT32)
-        for i in range(max(found) + 1)
+        draw(buffers[i].shape, buffers[i].dtype, i) if i in buffers else np.zeros(1, FLOAT32)
+        for i in range(max(buffers) + 1)
     ]
     got, want = [b.copy() for b in first], [b.copy() for b in first]
     interpreter.nest(n.body, want)
-    run(linearize(chosen), cuts(tiles) if shared else [(0, 1)], got)
+    run(linearize(chosen), cuts(tiles) if parallel else [(0, 1)], got)
     for g, w in zip(got, want, strict=True):
         assert_close(g, w, 1e-4, 1e-4)
 
@@ -178,7 +178,7 @@ def backwards(tiles: int) -> list[tuple[int, int]]:
 
 @both_targets
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 15, 16, 17, 31, 33, 64, 65, 129])
-def test_odd_sizes(n: int, target: Target) -> None:
+def test_linearize_odd_sizes(n: int, target: Target) -> None:
     x, w = p(0, 5, n), p(1, n, 7)
     at = p(2, 3, 1, dtype=INT32)
     outputs = [
@@ -202,15 +202,15 @@ def test_odd_sizes(n: int, target: Target) -> None:
 
 
 @pytest.mark.parametrize("n", [37, 300, 1000])
-def test_a_sum_of_equal_terms_counts_the_rest(n: int) -> None:
-    """After a loop the same instruction on its accumulators is another value."""
+def test_sums_of_equal_terms_with_a_partial_block(n: int) -> None:
+    """After a loop the same instruction on its accumulators is emitted anew."""
     x = build.expand(p(0, 1), (n,))
     for nest in nests(build.add_up(x, (0,)) * 0.5):
         compare(nest, HOST, whole)
 
 
 @both_targets
-def test_tiles_can_be_run_in_any_order(target: Target) -> None:
+def test_tiles_may_be_run_in_any_order(target: Target) -> None:
     x, w = p(0, 33, 38), p(1, 38, 35)
     for output in (
         x * 2.0,
@@ -225,6 +225,6 @@ def test_tiles_can_be_run_in_any_order(target: Target) -> None:
 
 @given(graphs(steps=tuple(s for s in STEPS if s is not _sort)), st.sampled_from([HOST, SMALL]))
 @settings(max_examples=40)
-def test_any_nest(outputs: list[UOp], target: Target) -> None:
+def test_random_nests(outputs: list[UOp], target: Target) -> None:
     for nest in nests(*outputs):
         compare(nest, target, backwards)

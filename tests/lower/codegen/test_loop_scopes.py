@@ -1,4 +1,4 @@
-"""Loops in loops, and which instruction stands in which."""
+"""Loop-invariant placement: the scope of each instruction in nested loops."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def load(at: UOp) -> UOp:
     return UOp(Op.LOAD, (X, at), Access(0, 1, 0))
 
 
-def test_an_instruction_stands_in_the_innermost_loop_it_depends_on() -> None:
+def test_instructions_are_placed_in_the_innermost_loop_they_depend_on() -> None:
     code = Scopes()
     outer = code.open(ZERO, TEN)
     inner = code.open(ZERO, TEN)
     row, first, both = outer * 10, load(N), outer * 10 + inner
     for u in (row, first, both):
-        code.add(u)
+        code.place(u)
     code.close(inner, [], [])
     code.close(outer, [], [])
     ends = [u for u in code.root.items if u.op is Op.END]
@@ -31,42 +31,42 @@ def test_an_instruction_stands_in_the_innermost_loop_it_depends_on() -> None:
     assert [end.src[0] for end in ends] == [inner, outer]
 
 
-def test_the_same_instruction_is_placed_once() -> None:
+def test_equal_instructions_are_placed_once() -> None:
     code = Scopes()
-    assert code.add(load(ZERO)) is code.add(load(ZERO))
+    assert code.place(load(ZERO)) is code.place(load(ZERO))
     assert code.root.items == [load(ZERO)]
 
 
-def test_constants_parameters_and_lanes_need_no_place() -> None:
+def test_operands_are_not_placed() -> None:
     code = Scopes()
     for u in (ZERO, X, UOp(Op.LANES, (), 8)):
-        assert code.add(u) is u
+        assert code.place(u) is u
     assert code.root.items == []
 
 
-def test_here_is_the_end_of_the_open_loop_whatever_it_depends_on() -> None:
+def test_append_ignores_dependences() -> None:
     code = Scopes()
     loop = code.open(ZERO, TEN)
-    code.here(load(ZERO))
+    code.append(load(ZERO))
     assert code.scope.items == [loop, load(ZERO)]
 
 
-def test_what_a_loop_carries_is_a_value_around_it_and_the_rest_is_forgotten() -> None:
+def test_carried_values_belong_to_the_outer_scope_after_the_loop() -> None:
     code = Scopes()
     loop = code.open(ZERO, TEN)
-    total = code.here(UOp(Op.ACCUMULATOR, (loop, const(0.0, FLOAT32)), 0))
-    more = code.add(total + 1.0)
+    total = code.append(UOp(Op.ACCUMULATOR, (loop, const(0.0, FLOAT32)), 0))
+    more = code.place(total + 1.0)
     code.close(loop, [total], [more])
-    assert code.of(total) is code.root
-    assert code.add(more) is more
+    assert code.scope_of(total) is code.root
+    assert code.place(more) is more
     assert code.root.items[-1] is more, "after the loop it is another value"
     assert code.root.items.count(more) == 2
 
 
-def test_loops_have_numbers_of_their_own() -> None:
+def test_loops_are_numbered() -> None:
     code = Scopes()
     first = code.open(ZERO, TEN)
     code.close(first, [], [])
     second = code.open(ZERO, TEN)
     assert first is not second
-    assert code.of(second) is code.scope
+    assert code.scope_of(second) is code.scope

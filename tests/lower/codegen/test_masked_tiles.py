@@ -1,4 +1,4 @@
-"""Sums that a mask hides are left out, tile by tile, and no value changes by that."""
+"""Skipping masked tiles: hidden reductions are not run, and no result changes by that."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.lower.check_passes import HOST, SMALL, check_passes
 from tests.lower.graphs import inputs, jaxpr, p, run_compiled
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower import pipeline
-from tfn.lower.codegen.masked_tiles import FAR, wanted
+from tfn.lower.codegen.masked_tiles import LOADED_BOUND, tile_masks
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.target.target import Target
 from tfn.trace import build, oracle
@@ -20,18 +20,18 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 both_targets = pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])
-Hides = Callable[[UOp, UOp], UOp]
+Mask = Callable[[UOp, UOp], UOp]
 
 
 def product(m: int, k: int, n: int) -> UOp:
     return UOp(Op.DOT, (p(0, m, k), p(1, k, n)), Dot((1,), (0,), (), (), FLOAT32))
 
 
-def masked(hides: Hides, m: int = 96, k: int = 48, n: int = 128) -> UOp:
-    """A product that is shown where a condition on its rows and columns holds."""
+def masked(mask: Mask, m: int = 96, k: int = 48, n: int = 128) -> UOp:
+    """A product that is visible where a condition on its rows and columns holds."""
     rows, columns = (build.iota((m, n), axis, INT32) for axis in (0, 1))
     least = const(-1e9, FLOAT32, (m, n))
-    return build.where(hides(rows, columns), product(m, k, n), least)
+    return build.where(mask(rows, columns), product(m, k, n), least)
 
 
 def chosen(output: UOp, target: Target) -> Nest:
@@ -43,12 +43,12 @@ def chosen(output: UOp, target: Target) -> Nest:
 
 
 def skips(output: UOp, target: Target) -> bool:
-    """Whether there is a loop that may not run at all."""
+    """Whether there is a loop that may be skipped."""
     items = pipeline.passes.linearize(chosen(output, target), target)
     return any(u.op is Op.LEAVE for u in items)
 
 
-SKIPPING: dict[str, Hides] = {
+SKIPPING: dict[str, Mask] = {
     "above the diagonal": lambda i, j: j <= i,
     "on it too": lambda i, j: j < i,
     "below": lambda i, j: i <= j,
@@ -58,25 +58,25 @@ SKIPPING: dict[str, Hides] = {
     "a slope": lambda i, j: j * 3 <= i * 2 + 5,
     "columns": lambda i, j: j < const(40, INT32, i.shape),
 }
-WHOLE: dict[str, Hides] = {
-    "what is equal": lambda i, j: build.eq(i, j),
-    "all": lambda i, j: j < const(1000, INT32, i.shape),
-    "what wraps around": lambda i, j: j * const(1 << 27, INT32, i.shape) < i,
+NOT_SKIPPING: dict[str, Mask] = {
+    "equality": lambda i, j: build.eq(i, j),
+    "always visible": lambda i, j: j < const(1000, INT32, i.shape),
+    "wraps around": lambda i, j: j * const(1 << 27, INT32, i.shape) < i,
     "either": lambda i, j: (j <= i) | build.eq(j, const(100, INT32, i.shape)),
 }
 
 
 @both_targets
-@pytest.mark.parametrize("name", [*SKIPPING, *WHOLE])
-def test_hidden_tiles_are_left_out(name: str, target: Target) -> None:
-    output = masked((SKIPPING | WHOLE)[name])
+@pytest.mark.parametrize("name", [*SKIPPING, *NOT_SKIPPING])
+def test_masked_tiles_are_skipped(name: str, target: Target) -> None:
+    output = masked((SKIPPING | NOT_SKIPPING)[name])
     assert skips(output, target) == (name in SKIPPING)
     check_passes(jaxpr([output]), inputs([output]), target)
 
 
 @pytest.mark.parametrize("shape", [(1, 300, 7), (3, 5, 2), (65, 31, 129), (67, 64, 17)], ids=str)
 @pytest.mark.parametrize("name", ["above the diagonal", "below", "a band", "a corner"])
-def test_odd_shapes(name: str, shape: tuple[int, int, int]) -> None:
+def test_masked_tiles_of_odd_shapes(name: str, shape: tuple[int, int, int]) -> None:
     output = masked(SKIPPING[name], *shape)
     values = inputs([output])
     check_passes(jaxpr([output]), values)
@@ -84,7 +84,7 @@ def test_odd_shapes(name: str, shape: tuple[int, int, int]) -> None:
     np.testing.assert_allclose(run_compiled([output], values)[0], want, rtol=1e-5, atol=1e-5)
 
 
-def test_what_is_hidden_may_be_anything() -> None:
+def test_hidden_values_may_be_nan_or_inf() -> None:
     output = masked(SKIPPING["above the diagonal"])
     x, y = inputs([output])
     y[:, 96:110] = np.inf
@@ -93,7 +93,7 @@ def test_what_is_hidden_may_be_anything() -> None:
     np.testing.assert_allclose(run_compiled([output], [x, y])[0], want, rtol=1e-4, atol=1e-4)
 
 
-def test_a_sum_that_is_looked_at_elsewhere_is_wanted() -> None:
+def test_reductions_with_an_unmasked_user_are_not_skipped() -> None:
     value = product(96, 48, 128)
     rows, columns = (build.iota((96, 128), axis, INT32) for axis in (0, 1))
     zero = const(0, FLOAT32, value.shape)
@@ -101,14 +101,17 @@ def test_a_sum_that_is_looked_at_elsewhere_is_wanted() -> None:
     assert not skips(output, HOST)
     more = build.where(columns < rows, value, zero)
     twice = build.where(columns <= rows, value * 2.0, zero) + more
-    assert not wanted(chosen(twice, HOST).body)  # two masks, of which neither holds for both
-    (masks,) = wanted(chosen(build.where(columns <= rows, value * value, zero), HOST).body).values()
+    assert not tile_masks(chosen(twice, HOST).body)  # two masks, of which neither holds for both
+    squared = build.where(columns <= rows, value * value, zero)
+    (masks,) = tile_masks(chosen(squared, HOST).body).values()
     assert len(masks) == 1
 
 
-@pytest.mark.parametrize("start", [0, 5, -70, 63, 1000, FAR, -FAR, 2**31 - 3, -(2**31) + 2])
-def test_where_the_mask_begins_may_be_in_memory(start: int) -> None:
-    """Also where sums with it wrap around, as those of NumPy do."""
+@pytest.mark.parametrize(
+    "start", [0, 5, -70, 63, 1000, LOADED_BOUND, -LOADED_BOUND, 2**31 - 3, -(2**31) + 2]
+)
+def test_mask_offsets_may_be_loaded(start: int) -> None:
+    """Offsets with which sums wrap around, as those of NumPy do, skip nothing."""
     first = p(2, dtype=INT32)
     offset = build.broadcast_in_dim(first, (96, 128), ())
     output = masked(lambda i, j: j <= i + offset)
@@ -117,6 +120,7 @@ def test_where_the_mask_begins_may_be_in_memory(start: int) -> None:
     values = [x, y, np.array(start, np.int32)]
     check_passes(jaxpr([output]), values)
     with np.errstate(over="ignore"):
-        shown = np.arange(128, dtype=np.int32) <= np.arange(96, dtype=np.int32)[:, None] + values[2]
-    want = np.where(shown, x @ y, np.float32(-1e9))
+        rows, columns = np.arange(96, dtype=np.int32), np.arange(128, dtype=np.int32)
+        visible = columns <= rows[:, None] + values[2]
+    want = np.where(visible, x @ y, np.float32(-1e9))
     np.testing.assert_allclose(run_compiled([output], values)[0], want, rtol=1e-4, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Loops that carry values: an accumulator for each sum that runs beside others."""
+"""Reductions and loop-carried values: accumulators, partial blocks, argmax, recurrences."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def fold_range(n: Nest) -> UOp:
 
 
 def run(n: Nest) -> None:
-    """Buffers after the list must be those after the nest."""
+    """Compare the buffers after the instructions with those after the nest."""
     sizes = {u.arg.index: u.shape for u in walk([n.body]) if u.op is Op.PARAM}
     first = [draw(sizes[i], FLOAT32, i) for i in range(len(sizes))]
     got, want = [b.copy() for b in first], [b.copy() for b in first]
@@ -48,7 +48,7 @@ def count(n: Nest, op: Op) -> int:
     return sum(u.op is op for u in linearize(n))
 
 
-def test_unrolled_outputs_have_sums_of_their_own() -> None:
+def test_unrolled_outputs_have_an_accumulator_each() -> None:
     n = nest(build.add_up(p(0, 6, 40), (1,)))
     n = Split(n.loops[0].arg.number, 3, Place.UPCAST).apply(n)
     assert count(n, Op.ACCUMULATOR) == 3
@@ -56,7 +56,7 @@ def test_unrolled_outputs_have_sums_of_their_own() -> None:
     run(n)
 
 
-def test_an_unrolled_reduction_has_several_sums_that_meet_as_a_tree() -> None:
+def test_unrolled_reductions_are_combined_as_a_tree() -> None:
     n = nest(build.add_up(p(0, 40), (0,)))
     n = Split(fold_range(n).arg.number, 4, Place.UPCAST).apply(n)
     assert count(n, Op.ACCUMULATOR) == 4
@@ -65,8 +65,8 @@ def test_an_unrolled_reduction_has_several_sums_that_meet_as_a_tree() -> None:
 
 @pytest.mark.parametrize("op", MONOIDS)
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 31, 32, 33, 100])
-def test_lanes_and_a_rest(op: Op, size: int) -> None:
-    """What is beyond the end must not count, whatever the monoid."""
+def test_reductions_along_lanes_with_a_partial_vector(op: Op, size: int) -> None:
+    """Lanes beyond the end hold the identity of the monoid."""
     n = nest(build.reduce(p(0, 3, size), op, (1,)))
     if size > 1:
         n = Tile(fold_range(n).arg.number, 2, 4).apply(n)
@@ -81,13 +81,13 @@ SPECIAL = [
     [1.0] * 40 + [math.nan] + [2.0] * 10 + [math.nan] * 49,
     [*range(50), *range(50)],
 ]
-"""Rows of which all, or many, are as good as the best."""
+"""Rows with many extremes."""
 
 
 @pytest.mark.parametrize("op", [Op.MAX, Op.MIN])
 @pytest.mark.parametrize("size", [1, 2, 7, 8, 9, 17, 31, 32, 33, 100])
 @pytest.mark.parametrize("lanes", [1, 4])
-def test_the_place_of_an_extreme_is_the_first(op: Op, size: int, lanes: int) -> None:
+def test_argmax_is_the_first_extreme(op: Op, size: int, lanes: int) -> None:
     n = nest(build.reduce(p(0, len(SPECIAL), size), op, (1,), index=INT32))
     if size > 1:
         n = Tile(fold_range(n).arg.number, 2, lanes).apply(n)
@@ -97,8 +97,8 @@ def test_the_place_of_an_extreme_is_the_first(op: Op, size: int, lanes: int) -> 
     assert got.tolist() == (np.argmax if op is Op.MAX else np.argmin)(rows, 1).tolist()
 
 
-def test_places_are_counted_once_for_all_vectors() -> None:
-    """Beside it a vector takes a load, two comparisons, and two choices."""
+def test_argmax_counts_indices_once_for_all_vectors() -> None:
+    """Each vector takes a load, two comparisons, and two selects."""
     n = nest(build.reduce(p(0, 640), Op.MAX, (0,), index=INT32))
     n = Tile(fold_range(n).arg.number, 4, 16).apply(n)
     items = linearize(n)
@@ -108,15 +108,15 @@ def test_places_are_counted_once_for_all_vectors() -> None:
     assert sum(u.op in (Op.CAST, Op.SPLAT) for u in inside) == 2
 
 
-def test_places_with_lanes_along_the_output() -> None:
+def test_argmax_with_lanes_along_the_output() -> None:
     n = nest(build.cast(build.reduce(p(0, 23, 37), Op.MAX, (0,), index=INT32), FLOAT32))
     n = Tile(n.loops[0].arg.number, 2, 8).apply(n)
     assert count(n, Op.ACROSS) == 0
     run(n)
 
 
-def test_places_after_splits_in_splits() -> None:
-    """With rests that are neither whole blocks nor whole vectors."""
+def test_argmax_of_nested_splits() -> None:
+    """With partial blocks and partial vectors."""
     n = nest(build.cast(build.reduce(p(0, 3, 60), Op.MIN, (1,), index=INT32), FLOAT32))
     n = Split(fold_range(n).arg.number, 20, Place.LOOP).apply(n)
     inner = n.newest(2)[1]
@@ -124,37 +124,37 @@ def test_places_after_splits_in_splits() -> None:
     run(n)
 
 
-def test_both_the_output_and_the_reduction_unrolled() -> None:
+def test_unrolled_output_and_reduction() -> None:
     n = nest(build.add_up(p(0, 7, 23), (1,)))
     n = Split(n.loops[0].arg.number, 3, Place.UPCAST).apply(n)
     n = Split(fold_range(n).arg.number, 5, Place.UPCAST).apply(n)
     run(n)
 
 
-def test_lanes_along_the_output() -> None:
+def test_reductions_with_lanes_along_the_output() -> None:
     n = nest(build.add_up(p(0, 23, 37), (0,)))
     n = Tile(n.loops[0].arg.number, 2, 8).apply(n)
     assert count(n, Op.ACROSS) == 0
     run(n)
 
 
-def test_several_reduced_axes_are_loops_in_loops() -> None:
+def test_several_reduced_axes_are_nested_loops() -> None:
     n = nest(build.add_up(p(0, 3, 5, 4, 6), (1, 3)))
     assert count(n, Op.LOOP) == 4
     run(n)
 
 
-def test_a_sum_of_products_is_fused_and_a_masked_one_is_not() -> None:
+def test_sums_of_products_use_fma_unless_masked() -> None:
     x, y = p(0, 33), p(1, 33)
     n = nest(build.add_up(x * y, (0,)))
     assert count(n, Op.FMA) == 1
     tiled = Tile(fold_range(n).arg.number, 1, 8).apply(n)
-    assert count(tiled, Op.WHERE) == 1, "the rest"
+    assert count(tiled, Op.WHERE) == 1, "the partial vector"
     run(n)
     run(tiled)
 
 
-def test_a_reduction_in_a_reduction() -> None:
+def test_nested_reductions() -> None:
     x = p(0, 5, 9)
     top = build.reduce(x, Op.MAX, (1,), keepdims=True)
     n = nest(build.add_up(x - build.expand(top, x.shape), (0, 1)))
@@ -170,7 +170,7 @@ def recurrence(size: int, length: int) -> Nest:
     return nest(*build.scan(step, [], [c], [p(1, length, size)], length))
 
 
-def test_a_recurrence_carries_one_value_for_each_coordinate() -> None:
+def test_recurrences_have_an_accumulator_per_coordinate() -> None:
     n = recurrence(32, 6)
     plain = count(n, Op.ACCUMULATOR)
     assert plain == 1
@@ -180,7 +180,7 @@ def test_a_recurrence_carries_one_value_for_each_coordinate() -> None:
 
 
 @pytest.mark.parametrize("size", [1, 7, 32, 33])
-def test_a_recurrence_in_vectors_with_a_rest(size: int) -> None:
+def test_recurrences_in_partial_vectors(size: int) -> None:
     n = recurrence(size, 5)
     run(n)
     if size > 1:

@@ -1,4 +1,4 @@
-"""Squares of vectors, turned in registers."""
+"""In-register transpose: squares of vectors, by shuffles."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tfn.trace.uop import UOp
 
 
 @pytest.mark.parametrize("n", [1, 2, 4, 8, 16])
-def test_rows_become_columns(n: int) -> None:
+def test_transpose_makes_columns_of_rows(n: int) -> None:
     rows = [UOp(Op.PARAM, (), Param(i, (n,), FLOAT32)) for i in range(n)]
     value = np.arange(n * n, dtype=np.float32).reshape(n, n)
     values = dict(zip(rows, value, strict=True))
-    made: list[UOp] = []
+    shuffles: list[UOp] = []
 
     def add(u: UOp) -> UOp:
         a, b = (values[s] for s in u.src)
         values[u] = np.concatenate([a, b])[list(u.arg)]
-        made.append(u)
+        shuffles.append(u)
         return u
 
     columns = transpose(rows, add)
     assert np.array_equal([values[u] for u in columns], value.T)
-    assert len(made) == n * n.bit_length() - n, "n shuffles for each doubling"
+    assert len(shuffles) == n * n.bit_length() - n, "n shuffles for each doubling"
     assert transpose(rows, add) == columns, "the rows themselves are not touched"
 
 
@@ -41,6 +41,6 @@ def test_transposes_on_this_machine(shape: tuple[int, ...], dtype: DType) -> Non
     assert_matches_oracle([build.permute(x, order)])
 
 
-def test_a_turned_operand_beside_a_straight_one() -> None:
+def test_a_transposed_operand_beside_a_plain_one() -> None:
     x, y = p(0, 40, 50), p(1, 50, 40)
     assert_matches_oracle([build.permute(x, (1, 0)) + y, build.permute(x, (1, 0)) * y])

@@ -1,4 +1,4 @@
-"""What is written over what was read, and that nobody reads it later."""
+"""In-place results: outputs over donated inputs, and carries, that nothing reads any more."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.lower.crew import run
 from tests.lower.drawn import LOOPS, STEPS, graphs
 from tests.lower.graphs import assert_close, inputs, jaxpr, matmul, p, run_oracle
 from tfn.dtypes import INT32
-from tfn.lower.memory.in_place import overwrites
+from tfn.lower.memory.in_place import in_place_outputs
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Loop, Program, Space, flatten
 from tfn.trace import build
@@ -31,30 +31,30 @@ def program(*outputs: UOp) -> Program:
     return lower(jaxpr(outputs), HOST)
 
 
-def found(*outputs: UOp) -> dict[int, int]:
-    made = program(*outputs)
-    return overwrites(made, range(len(made.inputs)))
+def donations(*outputs: UOp) -> dict[int, int]:
+    lowered = program(*outputs)
+    return in_place_outputs(lowered, range(len(lowered.inputs)))
 
 
-def test_a_state_goes_over_the_old_one() -> None:
-    assert found(X - G * 0.1) == {0: 0}
+def test_a_new_state_is_written_over_the_old_one() -> None:
+    assert donations(X - G * 0.1) == {0: 0}
     m = X * 0.9 + G
-    assert found(p(2, 40, 30) - m, m) == {0: 0, 1: 1}
+    assert donations(p(2, 40, 30) - m, m) == {0: 0, 1: 1}
 
 
-def test_of_several_the_one_of_the_same_kind() -> None:
+def test_inputs_of_the_same_shape_and_dtype_come_first() -> None:
     n = p(0, 1200, dtype=INT32)
-    assert found(build.cast(build.reshape(n, (40, 30)), G.dtype) + G) == {0: 1}
-    assert found(build.cast(n, G.dtype)) == {0: 0}, "as large is enough"
+    assert donations(build.cast(build.reshape(n, (40, 30)), G.dtype) + G) == {0: 1}
+    assert donations(build.cast(n, G.dtype)) == {0: 0}, "as large is enough"
 
 
-def test_what_is_not_donated_is_kept() -> None:
-    assert overwrites(program(X - G * 0.1), [1]) == {0: 1}
-    assert overwrites(program(X - G * 0.1), []) == {}
+def test_only_donated_inputs_are_overwritten() -> None:
+    assert in_place_outputs(program(X - G * 0.1), [1]) == {0: 1}
+    assert in_place_outputs(program(X - G * 0.1), []) == {}
 
 
-def test_each_input_is_used_once() -> None:
-    both = found(X + 1, X * 2, X - 3)
+def test_each_input_is_overwritten_once() -> None:
+    both = donations(X + 1, X * 2, X - 3)
     assert sorted(both.values()) == sorted(set(both.values()))
 
 
@@ -69,77 +69,77 @@ def test_each_input_is_used_once() -> None:
     ),
     ids=("flip", "transpose", "matmul", "row sum", "rolled"),
 )
-def test_not_over_what_is_read_elsewhere(output: UOp) -> None:
-    assert found(output) == {}
+def test_not_over_an_input_read_at_other_indices(output: UOp) -> None:
+    assert donations(output) == {}
 
 
-def test_not_over_what_a_later_kernel_reads() -> None:
+def test_not_over_an_input_that_a_later_kernel_reads() -> None:
     first = X + 1.0
     later = build.add_up(build.flip(first, (0,)) * X, (0,))
-    assert found(first, later) == {}
+    assert donations(first, later) == {}
 
 
-def test_not_over_what_a_later_store_of_the_same_kernel_reads() -> None:
+def test_not_over_an_input_that_a_later_store_reads() -> None:
     first = build.unary(build.Op.SIN, G)
-    made = program(first, first * X)
-    assert len(made.launches) == 1
-    over = overwrites(made, [0])
+    lowered = program(first, first * X)
+    assert len(lowered.launches) == 1
+    over = in_place_outputs(lowered, [0])
     assert over in ({}, {1: 0}), "the product may go over X, the sine may not"
 
 
-def test_not_over_what_is_a_result_itself() -> None:
-    assert found(X, X + 1) == {} and found(X + 1, X) == {}
+def test_not_over_an_aliased_input() -> None:
+    assert donations(X, X + 1) == {} and donations(X + 1, X) == {}
 
 
-def test_a_loop_carries_on_in_donated_memory() -> None:
+def test_carries_stay_in_donated_memory() -> None:
     first, second = p(0, 30, 30), p(1, 30, 30)
     new = build.unary(build.Op.TANH, matmul(second, first)) + second
     body = function([new], (first.arg, second.arg))
     outputs = build.scan(body, [second], [first], [], 5)
-    assert overwrites(program(*outputs), [0]) == {0: 0}
-    assert overwrites(program(*outputs, build.flip(first, (0,)) * 2), [0]) == {}
+    assert in_place_outputs(program(*outputs), [0]) == {0: 0}
+    assert in_place_outputs(program(*outputs, build.flip(first, (0,)) * 2), [0]) == {}
 
 
 def run_over(outputs: Sequence[UOp], threads: int) -> tuple[list[Any], dict[int, int]]:
     """The values of graphs, written over inputs wherever that is allowed."""
-    made = program(*outputs)
-    over = overwrites(made, range(len(made.inputs)))
-    given = [np.array(x) for x in inputs(outputs)]
+    lowered = program(*outputs)
+    over = in_place_outputs(lowered, range(len(lowered.inputs)))
+    arguments = [np.array(x) for x in inputs(outputs)]
     results = []
     for i, u in enumerate(outputs):
         if i in over:
-            old = given[over[i]]
+            old = arguments[over[i]]
             results.append(old.reshape(-1).view(u.dtype).reshape(u.shape))
         else:
             results.append(np.zeros(u.shape, u.dtype))
-    arena = np.zeros(made.arena_bytes + 64, np.uint8)
-    run(made.steps, [*given, *results], arena, threads, inputs=len(given))
-    for i, slot in made.aliases:
-        results[i] = (given if slot.space is Space.INPUT else results)[slot.at]
+    arena = np.zeros(lowered.arena_bytes + 64, np.uint8)
+    run(lowered.steps, [*arguments, *results], arena, threads, inputs=len(arguments))
+    for i, slot in lowered.aliases:
+        results[i] = (arguments if slot.space is Space.INPUT else results)[slot.at]
     return results, over
 
 
 @given(graphs(most=6, steps=STEPS + LOOPS * 3))
 @settings(max_examples=60)
-def test_any_program_gives_the_same(outputs: list[UOp]) -> None:
-    wanted = run_oracle(outputs, inputs(outputs))
+def test_in_place_results_of_random_programs(outputs: list[UOp]) -> None:
+    expected = run_oracle(outputs, inputs(outputs))
     for threads in (1, 3):
-        for got, want in zip(run_over(outputs, threads)[0], wanted, strict=True):
+        for got, want in zip(run_over(outputs, threads)[0], expected, strict=True):
             assert_close(got, want, 1e-3, 1e-3)
 
 
 @given(graphs(most=3, steps=STEPS))
 @settings(max_examples=60)
-def test_any_update_of_a_state_gives_the_same(others: list[UOp]) -> None:
-    """A new state for every parameter of a drawn program, made of its values."""
+def test_in_place_updates_of_random_states(others: list[UOp]) -> None:
+    """A new state for every parameter of a drawn program, computed from its values."""
     state = [u for u in map(_param, inputs(others), EVERY) if u.dtype == X.dtype]
     news = [
         build.unary(build.Op.SIN, u) + 0.5 * build.flip(u, range(u.ndim)[:i])
         for i, u in enumerate(state)
     ]
     outputs = [*news, *others]
-    wanted = run_oracle(outputs, inputs(outputs))
-    for got, want in zip(run_over(outputs, 2)[0], wanted, strict=True):
+    expected = run_oracle(outputs, inputs(outputs))
+    for got, want in zip(run_over(outputs, 2)[0], expected, strict=True):
         assert_close(got, want, 1e-3, 1e-3)
 
 
@@ -169,7 +169,7 @@ def test_donated_arrays_are_updated_in_place_and_the_peak_is_known() -> None:
         assert float(abs(state["w"] - (2 - 0.1 * count)).max()) < 1e-5
 
 
-def test_arrays_that_others_see_are_left_alone() -> None:
+def test_arrays_with_other_references_are_not_overwritten() -> None:
     update = tfn.jit(lambda x, y: (x + 1, y * 2), donate_argnums=0)
     x = tnp.ones(100) * 3
     seen = np.asarray(x)
@@ -180,7 +180,7 @@ def test_arrays_that_others_see_are_left_alone() -> None:
     assert (np.asarray(new) == 4).all() and (np.asarray(other) == 6).all()
 
 
-def test_carries_of_a_loop_read_before_they_are_written() -> None:
+def test_carries_are_read_before_they_are_written() -> None:
     """Two results of one kernel: the carry is written first, and the other one reads the old."""
 
     def body(c: Any, x: Any) -> Any:
@@ -190,12 +190,12 @@ def test_carries_of_a_loop_read_before_they_are_written() -> None:
     rng = np.random.default_rng(0)
     c, xs = rng.normal(size=500).astype("f"), rng.normal(size=(3, 500)).astype("f")
     news = np.exp(xs) + xs[:, ::-1]
-    _, found = tfn.jit(lambda c, xs: tfn.lax.scan(body, c, xs))(c, xs)
-    np.testing.assert_allclose(np.asarray(found), news * [c, *news[:-1]], rtol=1e-5, atol=1e-5)
+    _, products = tfn.jit(lambda c, xs: tfn.lax.scan(body, c, xs))(c, xs)
+    np.testing.assert_allclose(np.asarray(products), news * [c, *news[:-1]], rtol=1e-5, atol=1e-5)
 
 
-def test_a_carry_of_which_some_elements_are_updated_stays_where_it_is() -> None:
-    """A table whose next row is made of the last one: within the loop nothing is copied."""
+def test_indexed_updates_of_a_carry_are_in_place() -> None:
+    """A table whose next row is computed from the last one: within the loop nothing is copied."""
 
     def fill(table: Any) -> Any:
         def row(i: Any, t: Any) -> Any:
@@ -204,18 +204,18 @@ def test_a_carry_of_which_some_elements_are_updated_stays_where_it_is() -> None:
         return tfn.lax.fori_loop(0, 39, row, table)
 
     table = np.random.default_rng(0).normal(size=(40, 300)).astype("f")
-    wanted = table.copy()
+    expected = table.copy()
     for i in range(39):
-        wanted[i + 1] = wanted[i, ::-1] * 0.5 + wanted[i // 2]
-    np.testing.assert_allclose(np.asarray(tfn.jit(fill)(table)), wanted, rtol=1e-5, atol=1e-5)
+        expected[i + 1] = expected[i, ::-1] * 0.5 + expected[i // 2]
+    np.testing.assert_allclose(np.asarray(tfn.jit(fill)(table)), expected, rtol=1e-5, atol=1e-5)
     steps = lower(tfn.make_jaxpr(fill)(table), HOST).steps
     (loop,) = (step for step in steps if isinstance(step, Loop))
     inside = [step.kernel for step in flatten(loop.body)]
     assert inside and not any(kernel.copies and kernel.tiles > 4 for kernel in inside)
 
 
-def test_a_thread_that_still_reads_is_not_overtaken() -> None:
-    """Nothing makes the second kernel wait for the first, which reads the same input."""
+def test_inputs_are_not_overwritten_without_a_barrier() -> None:
+    """No barrier is between the two kernels, which read the same input."""
     outputs = build.add_up(X, (0,)), X + 1
     assert not any(step.barrier for step in program(*outputs).steps)
-    assert found(*outputs) == {}
+    assert donations(*outputs) == {}

@@ -1,4 +1,4 @@
-"""The plan of memory: nothing that is alive is overwritten, and nobody waits without need."""
+"""Memory planner: live ranges that overlap get disjoint memory; barriers are where hazards are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.lower.check_passes import HOST
 from tests.lower.graphs import jaxpr, matmul, p
 from tfn.dtypes import BFLOAT16, BOOL, FLOAT32
-from tfn.lower.memory.planner import Life, Memory, arena
+from tfn.lower.memory.planner import Hazards, LiveRange, plan_arena
 from tfn.lower.pipeline import lower
 from tfn.lower.program import ALIGNMENT, Space, rounded, size_bytes
 from tfn.trace import build
@@ -18,39 +18,39 @@ from tfn.trace.uop import UOp
 
 
 @st.composite
-def lives(draw: st.DrawFn) -> dict[int, Life]:
-    found = {}
+def live_ranges(draw: st.DrawFn) -> dict[int, LiveRange]:
+    ranges = {}
     for i in range(draw(st.integers(0, 12))):
         first = draw(st.integers(0, 9))
         size = rounded(draw(st.sampled_from([0, 1, 64, 100, 1000, 4096])))
-        found[i] = Life(size, first, first + draw(st.integers(0, 4)))
-    return found
+        ranges[i] = LiveRange(size, first, first + draw(st.integers(0, 4)))
+    return ranges
 
 
-@given(lives())
+@given(live_ranges())
 @settings(max_examples=200)
-def test_values_that_live_at_once_do_not_overlap(values: dict[int, Life]) -> None:
-    offsets, total = arena(values)
+def test_overlapping_live_ranges_get_disjoint_memory(values: dict[int, LiveRange]) -> None:
+    offsets, total = plan_arena(values)
     assert offsets.keys() == values.keys()
-    for i, life in values.items():
+    for i, live in values.items():
         assert offsets[i] % ALIGNMENT == 0
-        assert offsets[i] >= 0 and offsets[i] + life.size_bytes <= total
+        assert offsets[i] >= 0 and offsets[i] + live.size_bytes <= total
         for k, other in values.items():
-            at_once = life.first <= other.last and other.first <= life.last
-            if k != i and at_once and life.size_bytes and other.size_bytes:
-                apart = (
-                    offsets[i] + life.size_bytes <= offsets[k]
+            at_once = live.first <= other.last and other.first <= live.last
+            if k != i and at_once and live.size_bytes and other.size_bytes:
+                disjoint = (
+                    offsets[i] + live.size_bytes <= offsets[k]
                     or offsets[k] + other.size_bytes <= offsets[i]
                 )
-                assert apart, (life, other)
+                assert disjoint, (live, other)
 
 
-@given(lives())
+@given(live_ranges())
 @settings(max_examples=200)
-def test_the_arena_is_never_larger_than_all_and_never_smaller_than_what_is_needed(
-    values: dict[int, Life],
+def test_arena_size_is_between_peak_and_sum(
+    values: dict[int, LiveRange],
 ) -> None:
-    _, total = arena(values)
+    _, total = plan_arena(values)
     needed = max(
         (sum(v.size_bytes for v in values.values() if v.first <= t <= v.last) for t in range(15)),
         default=0,
@@ -58,9 +58,9 @@ def test_the_arena_is_never_larger_than_all_and_never_smaller_than_what_is_neede
     assert needed <= total <= sum(v.size_bytes for v in values.values())
 
 
-def test_what_has_died_makes_room() -> None:
-    values = {i: Life(128, i, i + 1) for i in range(10)}
-    assert arena(values)[1] == 256
+def test_memory_of_dead_values_is_reused() -> None:
+    values = {i: LiveRange(128, i, i + 1) for i in range(10)}
+    assert plan_arena(values)[1] == 256
 
 
 def test_sizes_are_whole_cache_lines() -> None:
@@ -86,60 +86,60 @@ def inside(begin: int, end: int) -> tuple[Space, int, int]:
         ("r", "r", False),
     ],
 )
-def test_a_launch_waits_for_those_it_would_disturb(before: str, after: str, wait: bool) -> None:
-    memory = Memory()
-    assert not memory.must_wait([inside(0, 64)], int(before == "w"))
-    assert memory.must_wait([inside(0, 64)], int(after == "w")) is wait
+def test_launches_with_a_hazard_need_a_barrier(before: str, after: str, wait: bool) -> None:
+    hazards = Hazards()
+    assert not hazards.needs_barrier([inside(0, 64)], int(before == "w"))
+    assert hazards.needs_barrier([inside(0, 64)], int(after == "w")) is wait
 
 
-def test_only_overlapping_memory_is_waited_for() -> None:
-    memory = Memory()
-    assert not memory.must_wait([inside(0, 128)], 1)
-    assert not memory.must_wait([inside(128, 192)], 1)
-    assert not memory.must_wait([(Space.OUTPUT, 0, 1)], 1)
-    assert memory.must_wait([inside(127, 129)], 0)
+def test_disjoint_memory_needs_no_barrier() -> None:
+    hazards = Hazards()
+    assert not hazards.needs_barrier([inside(0, 128)], 1)
+    assert not hazards.needs_barrier([inside(128, 192)], 1)
+    assert not hazards.needs_barrier([(Space.OUTPUT, 0, 1)], 1)
+    assert hazards.needs_barrier([inside(127, 129)], 0)
 
 
-def test_after_a_barrier_what_came_before_is_forgotten() -> None:
-    memory = Memory()
-    memory.must_wait([inside(0, 64)], 1)
-    assert memory.must_wait([inside(64, 128), inside(0, 64)], 1)
-    assert not memory.must_wait([inside(128, 192), inside(0, 64)], 1)  # it only reads the first
-    assert memory.must_wait([inside(0, 1), inside(200, 201)], 1)
-    assert memory.clear() and not memory.clear()
-    assert not memory.must_wait([inside(0, 64)], 1)
+def test_a_barrier_clears_hazards() -> None:
+    hazards = Hazards()
+    hazards.needs_barrier([inside(0, 64)], 1)
+    assert hazards.needs_barrier([inside(64, 128), inside(0, 64)], 1)
+    assert not hazards.needs_barrier([inside(128, 192), inside(0, 64)], 1)  # reads it
+    assert hazards.needs_barrier([inside(0, 1), inside(200, 201)], 1)
+    assert hazards.clear() and not hazards.clear()
+    assert not hazards.needs_barrier([inside(0, 64)], 1)
 
 
 def barriers(*outputs: UOp) -> list[bool]:
     return [launch.barrier for launch in lower(jaxpr(outputs), HOST).launches]
 
 
-def test_barriers_stand_where_they_are_needed_and_nowhere_else() -> None:
+def test_barriers_are_where_hazards_are() -> None:
     x, w = p(0, 32, 64), p(1, 64, 64)
-    apart = [build.add_up(x, (0,)), build.add_up(x, (1,)), matmul(x, w)]
-    assert barriers(*apart) == [False] * 3
+    independent = [build.add_up(x, (0,)), build.add_up(x, (1,)), matmul(x, w)]
+    assert barriers(*independent) == [False] * 3
     assert barriers(matmul(matmul(matmul(x, w), w), w)) == [False, True, True]
     both = matmul(x, w), matmul(x, build.flip(w, (0,)))
     assert barriers(both[0], both[1], matmul(both[0], w)).count(True) <= 2
 
 
-def test_memory_that_is_used_again_is_waited_for() -> None:
-    """Of two chains beside each other, one may write where the other has yet to read."""
+def test_reused_memory_needs_a_barrier() -> None:
+    """Memory of a dead value may be written while another launch still reads it."""
     x, w = p(0, 8, 64), p(1, 64, 64)
     y = x
     for _ in range(6):
         y = matmul(build.unary(Op.ABS, matmul(y, w)), w)
     program = lower(jaxpr([y]), HOST)
-    memory = Memory()
+    hazards = Hazards()
     for launch in program.launches:
         extents = [
             (s.space, s.at, s.at + (8 * 64 * 4 if s.space is Space.ARENA else 1))
             for s in launch.operands
         ]
-        assert memory.must_wait(extents, 1) is launch.barrier
+        assert hazards.needs_barrier(extents, 1) is launch.barrier
 
 
-def test_outputs_are_written_where_they_belong() -> None:
+def test_outputs_are_not_in_the_arena() -> None:
     x, w = p(0, 8, 64), p(1, 64, 64)
     program = lower(jaxpr([matmul(x, w), matmul(x, w) + 1.0]), HOST)
     assert program.arena_bytes == 0

@@ -1,4 +1,4 @@
-"""Loops and branches as steps: carries written over or copied, moving places, lifetimes."""
+"""Program schedule: loops and branches as steps, carries in place or copied, live ranges."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ def mixed(c: UOp, w: UOp) -> UOp:
 # Carries.
 
 
-def test_a_carry_that_is_read_as_a_whole_is_written_beside_and_copied() -> None:
+def test_carries_read_at_other_indices_are_copied() -> None:
     outputs = repeated(mixed)
     (loop,) = loops(program(*outputs).steps)
     assert len(loop.body) == 2 and loop.trips == 4
-    made, copied = launches(loop.body)
-    assert made.operands[0] == copied.operands[1] and copied.barrier
+    computed, copied = launches(loop.body)
+    assert computed.operands[0] == copied.operands[1] and copied.barrier
     assert_matches_oracle(outputs)
 
 
-def test_a_carry_that_is_read_where_it_is_written_is_written_over() -> None:
+def test_elementwise_carries_are_in_place() -> None:
     """The other carry is summed, which keeps this from being a loop in one kernel."""
     v, c = p(0, 6), p(1, 6, 6)
     step = body([v, c], build.unary(Op.TANH, build.add_up(c, (0,))), c * 0.9 + 0.1)
@@ -84,7 +84,7 @@ def test_a_carry_that_is_read_where_it_is_written_is_written_over() -> None:
     assert_matches_oracle(outputs)
 
 
-def test_carries_that_change_places() -> None:
+def test_permuted_carries() -> None:
     a, b, c = (p(i, 3, 3) for i in range(3))
     swap = body([a, b, c], b, c, matmul(a, b))
     outputs = build.scan(swap, [], [a, b, c], [], 5)
@@ -93,7 +93,7 @@ def test_carries_that_change_places() -> None:
     assert_matches_oracle(turned)
 
 
-def test_slices_of_old_carries_are_stored_before_these_are_overwritten() -> None:
+def test_slices_of_carries_are_copied_before_carries() -> None:
     for length in (1, 2, 5):
         for first in ((), (4,), (3, 3)):
             a = p(0, *first)
@@ -121,7 +121,7 @@ def test_slices_move_with_the_loop(length: int, reverse: bool) -> None:
         assert moved == {((loop.number, sign * 60),), ((loop.number, sign * 36),)}
 
 
-def test_loops_in_loops() -> None:
+def test_nested_loops() -> None:
     c, w = p(0, 4, 4), p(1, 4, 4)
     within = build.scan(body([c, w], mixed(c, w), w), [], [c, w], [], 3)[0]
     outer = body([c, w], within + c, w, within)
@@ -159,7 +159,7 @@ def test_branches(index: int) -> None:
     assert len(branch.ways) == 3
 
 
-def test_a_condition_may_be_kernels_too() -> None:
+def test_conditions_of_several_kernels() -> None:
     c = p(0, 4)
     cond = body([c], build.reduce(c, Op.MAX, (0,)) < const(50.0, FLOAT32))
     step = body([c], c + build.flip(c, (0,)) + 1.0)
@@ -167,8 +167,8 @@ def test_a_condition_may_be_kernels_too() -> None:
     assert_matches_oracle(outputs, [np.array([0, 1, 2, 3], np.float32)])
 
 
-def test_a_condition_is_kept_until_all_threads_have_left_the_loop() -> None:
-    """They read it after the loop's last barrier, and its place is wanted right after it."""
+def test_conditions_are_live_until_all_threads_have_left_the_loop() -> None:
+    """Threads read it after the last barrier, and its memory is reused right after the loop."""
     n, c, w = p(0, dtype=INT32), p(1, 4, 4), p(2, 4, 32)
     i, d = p(1, dtype=INT32), p(2, 4, 4)
     cond = body([n, i, d], i < n)
@@ -181,7 +181,7 @@ def test_a_condition_is_kept_until_all_threads_have_left_the_loop() -> None:
     after = steps[steps.index(loop) + 1]
     assert isinstance(after, Launch) and loop.condition is not None
     start = after.operands[0].at
-    assert start <= loop.condition.at < start + 4 * 32 * 4, "the place is used again"
+    assert start <= loop.condition.at < start + 4 * 32 * 4, "its memory is reused"
     assert after.barrier
     values = [np.array(2, np.int32), draw((4, 4), FLOAT32), draw((4, 32), FLOAT32)]
     (want,) = run_oracle(outputs, values)
@@ -189,11 +189,11 @@ def test_a_condition_is_kept_until_all_threads_have_left_the_loop() -> None:
         assert_close(run_on_threads(3, outputs, values)[0], want, 1e-4, 1e-4)
 
 
-# Lifetimes and places.
+# Live ranges and memory.
 
 
-def test_what_a_loop_reads_lives_until_it_ends() -> None:
-    """Values made before a loop must not lose their memory to those made in it."""
+def test_values_read_in_a_loop_are_live_until_its_end() -> None:
+    """Memory of values computed before a loop must not be reused for those computed in it."""
     c, w, v = p(0, 8, 8), p(1, 8, 8), p(2, 8, 8)
     a, b, d = p(0, 8, 8), p(1, 8, 8), p(2, 8, 8)
     step = body([a, b, d], mixed(matmul(matmul(d, a), b), a))
@@ -214,9 +214,9 @@ def test_work_counts_trips() -> None:
     assert 50 * few.work < many.work
 
 
-def test_results_are_made_where_they_belong() -> None:
-    made = program(*repeated(mixed))
-    spaces = {s.space for launch in made.launches for s in launch.operands}
+def test_results_of_loops_are_written_to_outputs() -> None:
+    lowered = program(*repeated(mixed))
+    spaces = {s.space for launch in lowered.launches for s in launch.operands}
     assert Space.OUTPUT in spaces
 
 
@@ -225,14 +225,14 @@ def test_results_are_made_where_they_belong() -> None:
 
 @given(graphs(most=5, steps=STEPS + LOOPS * 6))
 @settings(max_examples=60)
-def test_any_loop(outputs: list[UOp]) -> None:
+def test_random_loops(outputs: list[UOp]) -> None:
     assert_matches_oracle(outputs, rtol=1e-3, atol=1e-3)
 
 
 @given(graphs(most=4, steps=STEPS + LOOPS * 6))
 @settings(max_examples=15)
-def test_any_loop_on_several_threads(outputs: list[UOp]) -> None:
-    """Nobody may read what another has yet to write, or write what another has yet to read."""
+def test_random_loops_on_several_threads(outputs: list[UOp]) -> None:
+    """Results do not depend on which thread is first."""
     values = inputs(outputs)
     want = run_oracle(outputs, values)
     alone = run_on_threads(1, outputs, values)
@@ -249,29 +249,29 @@ def called(*operands: UOp) -> list[UOp]:
     return build.several(UOp(Op.HOST, operands, host))
 
 
-def test_a_call_of_the_host_waits_for_what_it_reads():
-    made = program(called(X + W)[0])
-    first, call = made.steps
+def test_host_calls_wait_for_their_operands():
+    lowered = program(called(X + W)[0])
+    first, call = lowered.steps
     assert isinstance(first, Launch) and isinstance(call, HostCall) and call.barrier
-    assert made.host_calls == (call,)
+    assert lowered.host_calls == (call,)
     read, written = call.operands[2], call.operands[0]
     assert read == first.operands[0] and written.space is Space.OUTPUT
     assert [shape for shape, _ in call.types] == [(6, 6), (), (6, 6)]
-    assert "call void @barrier" in made.text and "label %stop" in made.text
+    assert "call void @barrier" in lowered.text and "label %stop" in lowered.text
 
 
-def test_a_call_of_the_host_reads_inputs_where_they_are():
+def test_host_calls_read_inputs_without_a_copy():
     (call,) = program(called(X, W)[0]).steps
     assert isinstance(call, HostCall) and not call.barrier
     assert [slot.space for slot in call.operands[2:]] == [Space.INPUT, Space.INPUT]
-    assert call.operands[1].space is Space.ARENA  # a result that nobody wants
+    assert call.operands[1].space is Space.ARENA  # an unused result
 
 
-def test_constants_and_views_are_made_for_a_call_of_the_host():
+def test_host_calls_get_constants_and_views_in_memory():
     steps = program(called(const(1.0, FLOAT32), build.permute(X, (1, 0)))[1]).steps
     assert [type(step) for step in steps] == [Launch, Launch, HostCall]
 
 
-def test_a_call_of_the_host_in_a_loop_is_no_kernel():
+def test_host_calls_in_loops():
     (loop,) = loops(program(repeated(lambda w, x: called(x)[0])[0]).steps)
     assert isinstance(loop.body[0], HostCall)

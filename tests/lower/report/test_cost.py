@@ -1,4 +1,4 @@
-"""Arithmetic and traffic, counted by hand."""
+"""Cost analysis: FLOPs and bytes, compared with hand counts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 import tfn
 from tfn import lax
 from tfn import numpy as tnp
-from tfn.lower.report.cost import _meetings
+from tfn.lower.report.cost import _overlaps
 
 
 def cost(f: Any, *shapes: tuple[int, ...], dtype: str = "float32") -> dict[str, float]:
     types = [tfn.ShapeDtypeStruct(shape, dtype) for shape in shapes]
-    found: dict[str, float] = tfn.jit(f).lower(*types).cost_analysis()
-    return found
+    result: dict[str, float] = tfn.jit(f).lower(*types).cost_analysis()
+    return result
 
 
 def convolved(x: Any, w: Any) -> Any:
@@ -48,22 +48,24 @@ FLOPS = {
 
 @pytest.mark.parametrize("name", FLOPS)
 def test_flops(name: str) -> None:
-    f, shapes, wanted = FLOPS[name]
-    assert cost(f, *shapes)["flops"] == wanted
+    f, shapes, expected = FLOPS[name]
+    assert cost(f, *shapes)["flops"] == expected
 
 
 @given(st.data())
-def test_products_with_padding_are_not_counted(data: st.DataObject) -> None:
-    """Against what is met by walking along the side."""
-    few = st.integers(1, 7)
-    stride, window, apart, size, dilation = (data.draw(few) for _ in range(5))
+def test_convolution_flops_exclude_padding(data: st.DataObject) -> None:
+    """Compared with enumeration."""
+    small = st.integers(1, 7)
+    stride, window, spread, size, dilation = (data.draw(small) for _ in range(5))
     out, low, size = data.draw(st.integers(0, 9)), data.draw(st.integers(-6, 12)), size - 1
     elements = {k * dilation for k in range(size)}
-    met = sum(p * stride + t * apart - low in elements for p in range(out) for t in range(window))
-    assert _meetings(out, stride, window, apart, size, dilation, low) == met
+    pairs = sum(
+        p * stride + t * spread - low in elements for p in range(out) for t in range(window)
+    )
+    assert _overlaps(out, stride, window, spread, size, dilation, low) == pairs
 
 
-def test_bytes_that_have_to_be_read_and_written() -> None:
+def test_least_traffic() -> None:
     both = lambda *args: tuple(cost(*args)[key] for key in ("bytes in", "bytes out"))
     assert both(lambda x, y: (x + y, x), (100,), (100,)) == (800, 400)
     assert both(lambda x, y: (x * 2, x * 2), (100,), (100,)) == (400, 400)
@@ -77,9 +79,9 @@ def test_integers_are_not_counted() -> None:
     assert cost(lambda x: x * x + 1, (9,), dtype="int32")["flops"] == 0
 
 
-def test_functions_are_counted_apart() -> None:
-    found = cost(lambda x: tnp.exp(tnp.sin(x)) * 2, (9,))
-    assert (found["flops"], found["transcendentals"]) == (9, 18)
+def test_transcendentals_are_counted_separately() -> None:
+    counts = cost(lambda x: tnp.exp(tnp.sin(x)) * 2, (9,))
+    assert (counts["flops"], counts["transcendentals"]) == (9, 18)
 
 
 def test_traffic() -> None:

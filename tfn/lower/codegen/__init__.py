@@ -1,15 +1,17 @@
 """Code generation: loop nests to vector instructions to text.
 
 Files in reading order:
-    linearize           a nest becomes a list of instructions: loops, scalars, vectors in order
+    loop_scopes         loop-invariant placement: the innermost loop that an instruction depends on
+    coordinates         iteration state: values of ranges, trip counts, peeling
+    emitter             instruction selection: scalars, vectors, addresses, loads, stores
     reductions          reductions and loop-carried values
+    amx                 contractions on a matrix unit (AMX)
+    linearize           a nest becomes a list of instructions
     masked_tiles        tiles of a reduction that a mask hides entirely are skipped
-    loop_scopes         loop-invariant placement: the loop that each instruction belongs to
     register_transpose  transposes of vectors in registers, by shuffles
-    deinterleave        interleaved (stride-2, stride-4) accesses as whole vectors and shuffles
-    amx                 contractions on a unit that multiplies matrices (AMX)
-    prefetch            prefetches of what is read after a long reduction
-    builder             an IR builder for instructions written by hand
+    deinterleave        interleaved (stride-2) accesses as whole vectors and shuffles
+    prefetch            prefetches of loads that follow a long reduction
+    builder             IR builder, for kernels that are not loop nests
     sort                radix sort
     render              text of each target: LLVM IR, C
 """

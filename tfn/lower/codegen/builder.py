@@ -1,8 +1,10 @@
-"""Instructions written by hand, at the stage LINEAR: loads and stores stay in their order.
+"""IR builder: instructions written by a Python program, at the stage LINEAR.
 
-with code.each(0, 8) as i:                              for i in 0..7:
+with code.loop(0, 8) as i:                              for i in 0..7:
     with code.when(code.load(x, i) < limit):                if x[i] < limit:
         code.store(x, i, limit)                                 x[i] = limit
+
+Loads and stores keep their order.
 """
 
 from __future__ import annotations
@@ -19,97 +21,98 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
 Index = UOp | int
-Body = Callable[..., None]
-"""What a loop does with its counter, or with several at once."""
+LoopBody = Callable[..., None]
+"""The body of a loop: called with its counter, or with several consecutive ones."""
 
 
-class Code:
+class Builder:
     """Instructions so far, in the loops that are open."""
 
     def __init__(self) -> None:
         self.scopes = Scopes()
 
-    def let(self, u: UOp) -> UOp:
-        """Place what a value needs and has not been placed."""
+    def place(self, u: UOp) -> UOp:
+        """Place an expression, operands first, each in the innermost loop it depends on."""
         if u not in self.scopes.placed and u.op not in (Op.CONST, Op.PARAM):
             for s in u.src:
-                self.let(s)
-            self.scopes.add(u)
+                self.place(s)
+            self.scopes.place(u)
         return u
 
-    def load(self, buffer: UOp, at: UOp) -> UOp:
-        """An element as it is now.
+    def load(self, buffer: UOp, index: UOp) -> UOp:
+        """The present value of an element.
 
-        Loaded again in the same loop it has the same name: what was made of it is not made anew.
+        Loads of one address in one loop are the same node, also with a store between them:
+        expressions of the first that were placed before are not computed anew for the second.
         """
-        return self.scopes.here(UOp(Op.LOAD, (buffer, self._address(at)), Access(0, 1, 0)))
+        return self.scopes.append(UOp(Op.LOAD, (buffer, self._address(index)), Access(0, 1, 0)))
 
-    def store(self, buffer: UOp, at: UOp, value: UOp) -> None:
+    def store(self, buffer: UOp, index: UOp, value: UOp) -> None:
         """Write an element."""
-        src = buffer, self._address(at), self.let(value)
-        self.scopes.here(UOp(Op.STORE, src, Access(0, 1, 0)))
+        src = buffer, self._address(index), self.place(value)
+        self.scopes.append(UOp(Op.STORE, src, Access(0, 1, 0)))
 
-    def prefetch(self, buffer: UOp, at: UOp) -> None:
-        """Ask for the line of an element that is wanted soon; it need not be there."""
-        self.scopes.here(UOp(Op.PREFETCH, (buffer, self._address(at)), Access(0, 1, 0)))
+    def prefetch(self, buffer: UOp, index: UOp) -> None:
+        """Prefetch the cache line of an element; the index may be out of bounds."""
+        self.scopes.append(UOp(Op.PREFETCH, (buffer, self._address(index)), Access(0, 1, 0)))
 
-    def _address(self, at: UOp) -> UOp:
-        """As a sum whose constant comes last, where it is part of an address."""
-        return self.let(total(*affine(at), at))
+    def _address(self, index: UOp) -> UOp:
+        """An index as a sum whose constant comes last: there it is an offset of the address."""
+        return self.place(total(*affine(index), index))
 
     # Loops.
 
     def open(self, begin: Index, end: Index) -> UOp:
-        """Begin a loop; gives its counter."""
-        return self.scopes.open(self.let(_index(begin)), self.let(_index(end)))
+        """Open a loop and return its counter."""
+        return self.scopes.open(self.place(_index(begin)), self.place(_index(end)))
 
-    def endless(self) -> UOp:
-        """Begin a loop that is ended by `leave`."""
+    def open_endless(self) -> UOp:
+        """Open a loop that is ended by `leave_unless`."""
         return self.scopes.open(const(0, INT64))
 
-    def leave(self, loop: UOp, going: UOp) -> None:
-        """End an endless loop unless a condition holds."""
-        self.scopes.here(UOp(Op.LEAVE, (loop, self.let(going))))
+    def leave_unless(self, loop: UOp, condition: UOp) -> None:
+        """Leave an endless loop unless a condition holds."""
+        self.scopes.append(UOp(Op.LEAVE, (loop, self.place(condition))))
 
     def carry(self, loop: UOp, first: UOp) -> UOp:
-        """What goes from iteration to iteration of a loop that is endless, or has constant ends."""
-        return self.scopes.here(UOp(Op.ACCUMULATOR, (loop, self.let(first)), 0))
+        """A loop-carried value; the loop is endless or has constant bounds."""
+        return self.scopes.append(UOp(Op.ACCUMULATOR, (loop, self.place(first)), 0))
 
     def close(self, loop: UOp, *carried: tuple[UOp, UOp]) -> None:
-        """End a loop; what it carries goes on with these values."""
-        following = [self.let(value) for _, value in carried]
-        self.scopes.close(loop, [u for u, _ in carried], following)
+        """Close a loop, given (carry, its next value) for all that it carries."""
+        following = [self.place(value) for _, value in carried]
+        self.scopes.close(loop, [carry for carry, _ in carried], following)
 
     @contextmanager
-    def each(self, begin: Index, end: Index) -> Iterator[UOp]:
-        """A loop that carries nothing."""
+    def loop(self, begin: Index, end: Index) -> Iterator[UOp]:
+        """A loop that carries nothing, for the length of a block."""
         loop = self.open(begin, end)
         yield loop
         self.close(loop)
 
     @contextmanager
     def when(self, condition: UOp) -> Iterator[None]:
-        """What is done only where a condition holds: a loop of one iteration, or of none."""
-        with self.each(0, build.cast(condition, INT64)):
+        """A block that runs only where a condition holds: a loop of one iteration, or of none."""
+        with self.loop(0, build.cast(condition, INT64)):
             yield
 
-    def over(self, begin: Index, end: Index, body: Body, at_once: int) -> None:
-        """A loop that does so many iterations at once, and loops for those before and after.
+    def unrolled_loop(self, begin: Index, end: Index, body: LoopBody, unroll: int) -> None:
+        """A loop unrolled by a factor, with loops for the iterations before and after.
 
-        Groups are counted from 0, not from `begin`, so that none goes beyond `end`.
+        Unrolled groups begin at multiples of the factor, so that none crosses `end`.
         """
-        if at_once > 1:
-            first, last = (begin + (at_once - 1)) // at_once, end // at_once
+        if unroll > 1:
+            first, last = (begin + (unroll - 1)) // unroll, end // unroll
             if _index(begin) is not _index(0):
-                whole = self.let(build.minimum(_index(first * at_once), _index(end)))
-                self.over(begin, whole, body, 1)
-                begin = whole
-            with self.each(first, last) as i:
-                body(*(i * at_once + j for j in range(at_once)))
-            if isinstance(end, int) and end % at_once == 0:
+                aligned = self.place(build.minimum(_index(first * unroll), _index(end)))
+                self.unrolled_loop(begin, aligned, body, 1)
+                begin = aligned
+            with self.loop(first, last) as i:
+                body(*(i * unroll + j for j in range(unroll)))
+            if isinstance(end, int) and end % unroll == 0:
                 return
-            begin = build.maximum(_index(last * at_once), _index(begin))
-        with self.each(begin, end) as i:
+            begin = build.maximum(_index(last * unroll), _index(begin))
+        with self.loop(begin, end) as i:
             body(i)
 
 

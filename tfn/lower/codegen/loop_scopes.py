@@ -1,4 +1,9 @@
-"""Instructions in the loops they belong to: the innermost that they depend on, and no deeper."""
+"""Loop-invariant placement: every instruction goes to the innermost loop that it depends on.
+
+    for i: for j: y = sqrt(a[i]) * b[j]   ->   for i: x = sqrt(a[i]);  for j: y = x * b[j]
+
+Loop-invariant code motion is thereby no pass: code is never placed deeper than its operands.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +14,8 @@ from tfn._support.frozen import mutable
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
-NOWHERE = frozenset({Op.CONST, Op.PARAM, Op.LANES})
-"""Values that are no instructions."""
+NOT_INSTRUCTIONS = frozenset({Op.CONST, Op.PARAM, Op.LANES})
+"""Values that are operands only: they are written where they are used, and have no scope."""
 
 
 @mutable
@@ -22,12 +27,12 @@ class Scope:
 
 
 class Scopes:
-    """Loops that are open, one in the other, each with its instructions so far.
+    """Open loops, one inside the other, each with its instructions so far.
 
     Attributes:
         root: the scope of the function.
-        scope: the one that is being filled.
-        outside: those around it.
+        scope: the innermost open scope.
+        outside: the scopes around it, outermost first.
         placed: the scope of each instruction.
     """
 
@@ -38,7 +43,10 @@ class Scopes:
         self.count = 0
 
     def open(self, begin: UOp, *end: UOp) -> UOp:
-        """A new loop in the present scope, without an end if it has a LEAVE; gives its counter."""
+        """Open a loop in the innermost scope and return its counter; without `end` it is endless.
+
+        An endless loop is ended by a LEAVE.
+        """
         self.count += 1
         loop = UOp(Op.LOOP, (begin, *end), self.count)
         self.outside.append(self.scope)
@@ -47,21 +55,23 @@ class Scopes:
         return loop
 
     def close(self, loop: UOp, carried: Sequence[UOp], following: Sequence[UOp]) -> None:
-        """End the loop with the next values of what it carries.
+        """Close the innermost loop; `following` are the next values of what it carries.
 
-        What was placed around it meanwhile comes before it, since it is put there only now.
+        Instructions that were placed in outer scopes meanwhile precede the loop, since its own
+        instructions are appended only now.
         """
         self.scope.items.append(UOp(Op.END, (loop, *carried, *following)))
         inner, self.scope = self.scope, self.outside.pop()
         self.scope.items.extend(inner.items)
-        for u in inner.items:  # asked for again, it is another value: accumulators have moved on
+        # The same node emitted again after the loop is another value: accumulators have moved on.
+        for u in inner.items:
             self.placed.pop(u, None)
         for u in carried:  # after the loop they are values of the scope around it
             self.placed[u] = self.scope
 
-    def add(self, u: UOp) -> UOp:
-        """Place an instruction in the innermost loop that it depends on; constants need none."""
-        if u not in self.placed and u.op not in NOWHERE:
+    def place(self, u: UOp) -> UOp:
+        """Append an instruction to the innermost loop that it depends on, once."""
+        if u not in self.placed and u.op not in NOT_INSTRUCTIONS:
             scope = self.root
             for s in u.src:
                 other = self.placed.get(s)
@@ -71,12 +81,12 @@ class Scopes:
             scope.items.append(u)
         return u
 
-    def of(self, u: UOp) -> Scope:
-        """Where an instruction is."""
-        return self.placed.get(u, self.root)
-
-    def here(self, u: UOp) -> UOp:
-        """Place an instruction at the end of the loop that is open."""
+    def append(self, u: UOp) -> UOp:
+        """Append an instruction to the innermost open loop, whatever it depends on."""
         self.placed[u] = self.scope
         self.scope.items.append(u)
         return u
+
+    def scope_of(self, u: UOp) -> Scope:
+        """The scope of an instruction; the function for operands."""
+        return self.placed.get(u, self.root)

@@ -1,11 +1,12 @@
-"""Sums that nobody looks at are not summed up: those of a tile that a mask hides as a whole.
+"""Skipping masked tiles: a reduction is not run for a tile that a mask hides entirely.
 
-    s[q, k] = where(k <= q, a[q] @ b[k], -1e9)
+    s[q, k] = where(k <= q, a[q] @ b[k], -1e9)        a causal mask
 
     for tile: for depth: sums += ...          ->   for tile: if k0 <= q0 + 3: for depth: sums += ...
 
-A mask counts if it compares sums of ranges, and of what does not vary within a tile, by integers
-that do not wrap around.  What is hidden may be anything, so no value changes, be it NaN.
+A mask counts if it compares affine forms of ranges, and of values that do not vary within a tile,
+in integers that do not wrap around.  A hidden value may be anything, so no result changes, be it
+NaN.
 """
 
 from __future__ import annotations
@@ -24,78 +25,85 @@ from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, nodes, walk
 
-INSIDE = frozenset({Place.UPCAST, Place.LANE, Place.UNIT})
-"""Where the ranges of a tile are."""
+TILE_PLACES = frozenset({Place.UPCAST, Place.LANE, Place.UNIT})
+"""The places of ranges within a tile; all others are loops over tiles."""
 
-FAR = 1 << 30
-"""Numbers from memory are taken to be below this, so that sums of a few do not wrap around."""
+LOADED_BOUND = 1 << 30
+"""Magnitude that integers from memory are assumed to stay below, and are tested for at run time.
+
+A quarter of the range of 32 bits: the sum of two such numbers does not wrap around.
+"""
 
 
 @frozen
-class Mask:
-    """A condition that holds somewhere in a tile only if a sum over its outer loops is <= `most`.
+class TileMask:
+    """A condition that holds somewhere in a tile only if a sum over its outer loops is <= `bound`.
 
     Attributes:
-        terms: what varies from tile to tile, with coefficients.
-        most: the bound.
-        read: numbers from memory among the terms; nothing is known if they are not below `FAR`.
+        terms: values that vary from tile to tile, with coefficients.
+        bound: the largest sum with which the tile is not hidden.
+        loaded: integers from memory among the terms; the tile is run if one is not below
+            `LOADED_BOUND`.
     """
 
     terms: tuple[tuple[UOp, int], ...]
-    most: int
-    read: tuple[UOp, ...]
+    bound: int
+    loaded: tuple[UOp, ...]
 
 
 @lru_cache(maxsize=64)
-def wanted(body: UOp) -> Mapping[UOp, tuple[Mask, ...]]:
-    """For each reduction the masks outside of which nobody looks at it."""
+def tile_masks(body: UOp) -> Mapping[UOp, tuple[TileMask, ...]]:
+    """For each reduction the masks outside of which its value is not used."""
     order = nodes(body)
     if not {Op.FOLD, Op.WHERE} <= {u.op for u in order}:
         return {}
     depends = dependences(body)
-    under: dict[UOp, tuple[UOp, ...]] = {}
-    found: dict[UOp, tuple[Mask, ...]] = {}
-    for node in reversed(order):
-        here = under.get(node, ())
-        if node.op is Op.FOLD and here:
-            around = {r for r in depends[node] if r.arg.place not in INSIDE}
-            found[node] = tuple(m for u in here for m in _masks(simplify(u), around))
+    guards: dict[UOp, tuple[UOp, ...]] = {}  # conditions under which all users of a node are used
+    masks: dict[UOp, tuple[TileMask, ...]] = {}
+    for node in reversed(order):  # users before their operands
+        conditions = guards.get(node, ())
+        if node.op is Op.FOLD and conditions:
+            outer = {r for r in depends[node] if r.arg.place not in TILE_PLACES}
+            masks[node] = tuple(m for u in conditions for m in _masks(simplify(u), outer))
         for i, s in enumerate(node.src):
-            mine = here
+            inherited = conditions
             if node.op is Op.WHERE and i:
-                mine = (*here, node.src[0] if i == 1 else ~node.src[0])
-            under[s] = tuple(u for u in under[s] if u in mine) if s in under else mine
-    return {u: masks for u, masks in found.items() if masks}
+                inherited = (*conditions, node.src[0] if i == 1 else ~node.src[0])
+            # Of several users only common conditions hold for the operand.
+            guards[s] = tuple(u for u in guards[s] if u in inherited) if s in guards else inherited
+    return {u: of_reduction for u, of_reduction in masks.items() if of_reduction}
 
 
-def _masks(condition: UOp, around: AbstractSet[UOp]) -> list[Mask]:
-    """What a condition says of whole tiles, by the loops that are around them."""
+def _masks(condition: UOp, outer: AbstractSet[UOp]) -> list[TileMask]:
+    """A condition as masks of whole tiles, by the loops around them."""
     if condition.op is Op.AND:
-        return [m for s in condition.src for m in _masks(s, around)]
+        return [m for s in condition.src for m in _masks(s, outer)]
     if condition.op not in (Op.LT, Op.LE):
         return []
     low, high = condition.src
     if low.dtype not in INTEGERS:
         return []
-    read = tuple(u for u in walk(condition.src) if u.op is Op.LOAD)
-    facts = Facts(dict.fromkeys(read, (-FAR, FAR)))
-    if not (facts.exact(low) and facts.exact(high) and all(_known(u, around) for u in read)):
+    loaded = tuple(u for u in walk(condition.src) if u.op is Op.LOAD)
+    facts = Facts(dict.fromkeys(loaded, (-LOADED_BOUND, LOADED_BOUND)))
+    no_wrap = facts.exact(low) and facts.exact(high)
+    if not (no_wrap and all(_is_uniform(u, outer) for u in loaded)):
         return []
+    # low - high <= 0, or < 0, as an affine form: its part within the tile at its least.
     terms, constant = affine(low)
-    others, other = affine(high)
-    most = other - constant - (condition.op is Op.LT)
-    outer: dict[UOp, int] = {}
-    for u, k in plus(terms, others, -1).items():
-        at = u.src[0] if u.op is Op.CAST else u
-        if _known(at, around):
-            outer[at] = outer.get(at, 0) + k
+    other_terms, other_constant = affine(high)
+    bound = other_constant - constant - (condition.op is Op.LT)
+    outer_terms: dict[UOp, int] = {}
+    for u, k in plus(terms, other_terms, -1).items():
+        value = u.src[0] if u.op is Op.CAST else u
+        if _is_uniform(value, outer):
+            outer_terms[value] = outer_terms.get(value, 0) + k
         else:
-            least, largest = facts.interval(at)
-            most -= min(k * least, k * largest)
-    always = span(outer, 0, facts)[1] <= most
-    return [] if always else [Mask(tuple(outer.items()), most, read)]
+            least, largest = facts.interval(value)
+            bound -= min(k * least, k * largest)
+    never_hidden = span(outer_terms, 0, facts)[1] <= bound
+    return [] if never_hidden else [TileMask(tuple(outer_terms.items()), bound, loaded)]
 
 
-def _known(u: UOp, around: AbstractSet[UOp]) -> bool:
-    """Whether a number is the same all over a tile."""
-    return all(r in around for r in walk([u]) if r.op is Op.RANGE)
+def _is_uniform(u: UOp, outer: AbstractSet[UOp]) -> bool:
+    """Whether a value is the same all over a tile."""
+    return all(r in outer for r in walk([u]) if r.op is Op.RANGE)

@@ -1,106 +1,55 @@
-"""Loops that carry values: reductions, and recurrences.
+"""Reductions and loop-carried values: accumulators of FOLD and RECUR.
 
 Both emit their loop once for all unrolled coordinates around it, with an accumulator for each, so
-that independent sums run side by side.
+that independent sums run side by side and hide the latency of additions::
+
+    for u in 4 (upcast): sum(a[u, k] for k in 100)    ->    loop k: s0 += a[0, k]; ... s3 += a[3, k]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, reduce
 from itertools import chain, count, product
-from typing import Any, Protocol
+from typing import Any
 
 from tfn.dtypes import FLOATS, INT64, DType
-from tfn.lower.codegen.loop_scopes import Scopes
-from tfn.lower.codegen.masked_tiles import FAR, Mask
+from tfn.lower.codegen.coordinates import Key
+from tfn.lower.codegen.emitter import Emitter
+from tfn.lower.codegen.masked_tiles import LOADED_BOUND, TileMask
 from tfn.lower.index.affine import affine
 from tfn.trace import build
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
-
-class Emitter(Protocol):
-    """What is used of `linearize.Emitter`; see there."""
-
-    code: Scopes
-    env: dict[UOp, UOp]
-    fixed: dict[UOp, int]
-    values: dict[tuple[Any, ...], UOp]
-    depends: Mapping[UOp, tuple[UOp, ...]]
-    reads: dict[UOp, set[UOp]]
-    bounds: dict[UOp, list[UOp]]
-    wanted: Mapping[UOp, tuple[Mask, ...]]
-    fuses: bool
-
-    def emit(self, u: UOp) -> UOp:
-        """The value of a node, emitted if it has not been."""
-
-    def held(self, u: UOp) -> UOp | None:
-        """What has been emitted for a node, None if nothing has."""
-
-    def value(self, u: UOp) -> UOp:
-        """What has been emitted for a node."""
-
-    def sum(self, index: UOp) -> tuple[list[tuple[UOp, int]], int]:
-        """An address as terms and coefficients."""
-
-    def address(self, index: UOp) -> tuple[UOp, int, int, int]:
-        """Base, constant offset, lanes, stride."""
-
-    def key(self, u: UOp) -> tuple[Any, ...]:
-        """The node and where the ranges that it depends on stand."""
-
-    def mask(self, node: UOp) -> UOp | None:
-        """Which lanes exist."""
-
-    def full(self, r: UOp) -> int:
-        """Iterations in which all that `r` bounds is full."""
-
-    def trips(self, r: UOp) -> int:
-        """Iterations of a range at present."""
-
-    def widen(self, u: UOp, lanes: int) -> UOp:
-        """A scalar in every lane."""
-
-    def alike(self, values: Sequence[UOp]) -> list[UOp]:
-        """Scalars widened if any value is a vector."""
-
-    def neighbours(self, load: UOp, lanes: int) -> UOp:
-        """A loaded element and the next, in every lane."""
-
-    def store(self, store: UOp) -> None:
-        """Emit a store."""
-
-    def coordinates(self, ranges: Sequence[UOp]) -> Iterable[Any]:
-        """Set each combination of unrolled coordinates in turn."""
-
-    def set(self, upcasts: Sequence[UOp], place: Sequence[int], lanes: Sequence[UOp]) -> None:
-        """Fix unrolled ranges."""
-
+ZERO = const(0, INT64)
 
 Total = tuple[UOp, ...]
-"""What a reduction carries: a value; or the best one, and where it was met first."""
+"""The state of a reduction: a value; or the best value, and where it was first."""
+
+Totals = dict[Any, Total]
+"""Totals by (unrolled coordinates around the reduction, unrolled coordinates of its own ranges)."""
+
+LoopBody = Callable[[UOp, Totals], Totals]
+"""The body of a loop, from its counter and present totals to the next totals."""
 
 
-Inside = Callable[[UOp, dict[Any, Total]], dict[Any, Total]]
-"""What is done in a loop, of which there is the counter: the next totals, by the present ones."""
-
-
-class Folding:
-    """One reduction, for all unrolled coordinates of the ranges around it at once.
+class Reduction:
+    """One FOLD, for all unrolled coordinates of the ranges around it at once.
 
     Each coordinate has an accumulator, and each unrolled coordinate of the reduction's own ranges
-    another; these are combined as a tree when the loops have ended, and then the lanes.
+    another; these are combined as a tree after the loops, and then the lanes.
 
-    Where the index of an extreme is wanted there is a second one, for what the loops alone add to
-    the index: that is the same for all coordinates, so it is one instruction beside them.  What
-    coordinates and lanes add follows when the loops have ended; the least index with the best
-    value is then the first.
+    An argmax or argmin has a second accumulator, for what the loops alone add to the index: that is
+    the same for all coordinates, so it is one instruction beside them.  What coordinates and lanes
+    add follows after the loops; the least index with the best value is then the first.
 
-    On a unit that multiplies whole matrices, of `rows`, an accumulator is one, and `multiply` adds
-    a product to it.
+    Args:
+        emitter: of the kernel.
+        node: the FOLD.
+        rows: on a matrix unit, the range of its rows; an accumulator is then a matrix.
+        multiply: on a matrix unit, adds a product of matrices to an accumulator.
     """
 
     def __init__(
@@ -108,19 +57,20 @@ class Folding:
         emitter: Emitter,
         node: UOp,
         rows: UOp | None = None,
-        multiply: Callable[[Folding, UOp], UOp] | None = None,
+        multiply: Callable[[Reduction, UOp], UOp] | None = None,
     ) -> None:
-        self.e, self.node, self.multiply = emitter, node, multiply
+        self.emitter, self.at, self.place = emitter, emitter.at, emitter.place
+        self.node, self.multiply = node, multiply
         self.op: Op = node.arg.op
         self.index: DType | None = node.arg.index
         self.body, ranges = node.src[0], node.src[1:]
         if self.index is not None:
-            self.body, place = node.src[0].src
-            self.steps, _ = affine(place)
+            self.body, index = node.src[0].src
+            self.index_steps, _ = affine(index)
         self.loops = [r for r in ranges if r.arg.place is Place.LOOP]
         self.unit = [r for r in ranges if r.arg.place is Place.UNIT]
         self.own = [r for r in ranges if r.arg.place in (Place.UPCAST, Place.LANE)]
-        around = emitter.depends[node]
+        around = self.at.depends[node]
         self.upcasts = [r for r in around if r.arg.place is Place.UPCAST]
         self.lanes = [r for r in around if r.arg.place is Place.LANE]
         lanes = self.lanes + [r for r in self.own if r.arg.place is Place.LANE]
@@ -130,264 +80,256 @@ class Folding:
             self.shape = (rows.arg.size, self.width)
 
     def run(self) -> None:
-        """Emit the reduction in the loop it belongs to, and remember its value everywhere."""
-        e = self.e
-        scope = e.code.scope
-        counters = [e.code.of(e.env[r]) for r in e.depends[self.node] if r in e.env]
-        e.code.scope = max(counters, key=lambda s: s.depth, default=e.code.root)
-        here = {r: (e.env.get(r), e.fixed.get(r)) for r in (*self.upcasts, *self.lanes)}
-        places = list(product(*(range(e.trips(r)) for r in self.upcasts)))
+        """Emit the reduction in the loop it belongs to, and memoise its value everywhere."""
+        code, at = self.emitter.code, self.at
+        present = code.scope
+        scopes = [code.scope_of(at.env[r]) for r in at.depends[self.node] if r in at.env]
+        # The caller may be in a deeper loop: the reduction is hoisted out of it.
+        code.scope = max(scopes, key=lambda s: s.depth, default=code.root)
+        with at.restoring((*self.upcasts, *self.lanes)):
+            points = list(product(*(range(at.trips(r)) for r in self.upcasts)))
+            totals = self._guarded(self._start(points))
+            for point in points:
+                at.set(self.upcasts, point, self.lanes)
+                parts = {own: total for (p, own), total in totals.items() if p == point}
+                self.emitter.values[at.key(self.node)] = self._combine(parts)
+        code.scope = present
+
+    def _start(self, points: Sequence[Key]) -> Totals:
+        """The identity of the reduction, for every point around it and of its own ranges."""
         dtype = self.body.dtype
-        self.start = const(build.identity(self.op, dtype), dtype, self.shape)
-        start: Total = (self.start,)
+        self.identity = const(build.identity(self.op, dtype), dtype, self.shape)
+        start: Total = (self.identity,)
         if self.index is not None:
-            start = (self.start, const(0, self.index, self.shape))
-        sums: dict[tuple[Any, ...], Total] = {}
-        for place in places:
-            e.set(self.upcasts, place, self.lanes)
-            most = [range(r.arg.size) for r in self.own if r.arg.place is Place.UPCAST]
-            sums.update({(place, i): start for i in product(*most)})
-        sums = self._wanted(sums)
-        for place in places:
-            e.set(self.upcasts, place, self.lanes)
-            parts = {i: total for (at, i), total in sums.items() if at == place}
-            e.values[e.key(self.node)] = self._across(parts)
-        for r, (env, fixed) in here.items():
-            _restore(e.env, r, env)
-            _restore(e.fixed, r, fixed)
-        e.code.scope = scope
+            start = (self.identity, const(0, self.index, self.shape))
+        sizes = [range(r.arg.size) for r in self.own if r.arg.place is Place.UPCAST]
+        return {(point, own): start for point in points for own in product(*sizes)}
 
-    def _wanted(self, sums: dict[Any, Total]) -> dict[Any, Total]:
-        """The sums after all loops, which do not run for a tile that a mask hides."""
-        masks = self.e.wanted.get(self.node, ()) if self.loops else ()
+    # Loops.
+
+    def _guarded(self, totals: Totals) -> Totals:
+        """The totals after all loops, which are not run for a tile that a mask hides."""
+        masks = self.emitter.masks.get(self.node, ()) if self.loops else ()
         if not masks:
-            return self._level(0, sums)
-        seen = reduce(lambda x, y: self.e.code.add(x & y), map(self._seen, masks))
-        once = self.e.code.add(build.cast(seen, INT64))
+            return self._loops(0, totals)
+        visible = reduce(lambda x, y: self.place(x & y), map(self._is_visible, masks))
+        trips = self.place(build.cast(visible, INT64))  # one, or none
 
-        def inside(loop: UOp, sums: dict[Any, Total]) -> dict[Any, Total]:
-            self.e.code.here(UOp(Op.LEAVE, (loop, self.e.code.add(loop < once))))
-            return self._level(0, sums)
+        def body(loop: UOp, totals: Totals) -> Totals:
+            self.emitter.append(UOp(Op.LEAVE, (loop, self.place(loop < trips))))
+            return self._loops(0, totals)
 
-        return self._carried(sums, inside)
+        return self._carried(totals, body)
 
-    def _seen(self, mask: Mask) -> UOp:
-        """Whether a mask shows anything of the tile."""
-        e, add = self.e, self.e.code.add
-        total = const(-mask.most, INT64)
+    def _is_visible(self, mask: TileMask) -> UOp:
+        """Whether a mask is true anywhere in the tile, as far as its terms tell."""
+        place = self.place
+        total = const(-mask.bound, INT64)
         for u, k in mask.terms:
-            at = add(build.cast(e.emit(u), INT64))
-            total = self._sum(total, at if k == 1 else add(at * k))
-        seen = add(total <= const(0, INT64))
-        for u in mask.read:
-            at = add(build.cast(e.emit(u), INT64))
-            for far in (at < const(-FAR, INT64), const(FAR, INT64) < at):
-                seen = add(seen | add(far))
-        return seen
+            value = place(build.cast(self.emitter.emit(u), INT64))
+            total = self._add(total, value if k == 1 else place(value * k))
+        visible = place(total <= ZERO)
+        for u in mask.loaded:
+            value = place(build.cast(self.emitter.emit(u), INT64))
+            low, high = const(-LOADED_BOUND, INT64), const(LOADED_BOUND, INT64)
+            for beyond in (value < low, high < value):
+                visible = place(visible | place(beyond))
+        return visible
 
-    def _carried(self, sums: dict[Any, Total], inside: Inside, *times: UOp) -> dict[Any, Total]:
-        """The sums after a loop that carries them; without a number of times, until it is left."""
-        e, number = self.e, count()
-        loop = e.code.open(const(0, INT64), *times)
+    def _carried(self, totals: Totals, body: LoopBody, *trips: UOp) -> Totals:
+        """The totals after a loop that carries them; without a trip count, until it is left."""
+        code, numbers = self.emitter.code, count()
+        loop = code.open(ZERO, *trips)
         carried = {
-            key: tuple(e.code.here(UOp(Op.ACCUMULATOR, (loop, u), next(number))) for u in total)
-            for key, total in sums.items()
+            point: tuple(code.append(UOp(Op.ACCUMULATOR, (loop, u), next(numbers))) for u in total)
+            for point, total in totals.items()
         }
-        following = inside(loop, dict(carried))
-        e.code.close(loop, *([*chain(*totals.values())] for totals in (carried, following)))
+        following = body(loop, dict(carried))
+        code.close(loop, *([*chain(*side.values())] for side in (carried, following)))
         return carried
 
-    def _level(self, level: int, sums: dict[Any, Total]) -> dict[Any, Total]:
-        """The sums after the loops from `level` inwards."""
-        e = self.e
+    def _loops(self, level: int, totals: Totals) -> Totals:
+        """The totals after the loops from `level` inwards."""
         if level == len(self.loops):
-            return self._accumulate(sums)
+            return self._accumulate(totals)
         r = self.loops[level]
-        full = e.full(r)
-        if full > 1 or (full == 1 and not e.bounds[r] and r.arg.size > 1):
-            sums = self._carried(sums, partial(self._running, r, level), const(full, INT64))
-        elif full == 1:
-            sums = self._fixed(r, 0, level, sums)
-        if full < r.arg.size:
-            sums = self._fixed(r, full, level, sums)
-        return sums
+        trips, peeled = self.at.peeled(r)
+        if trips:
+            totals = self._carried(totals, partial(self._inside, r, level), const(trips, INT64))
+        for i in peeled:
+            with self.at.constant(r, i):
+                totals = self._loops(level + 1, totals)
+        return totals
 
-    def _running(self, r: UOp, level: int, loop: UOp, sums: dict[Any, Total]) -> dict[Any, Total]:
-        self.e.env[r] = loop
-        sums = self._level(level + 1, sums)
-        del self.e.env[r]
-        return sums
+    def _inside(self, r: UOp, level: int, loop: UOp, totals: Totals) -> Totals:
+        with self.at.looping(r, loop):
+            return self._loops(level + 1, totals)
 
-    def _fixed(self, r: UOp, value: int, level: int, sums: dict[Any, Total]) -> dict[Any, Total]:
-        e = self.e
-        e.env[r], e.fixed[r] = const(value, INT64), value
-        sums = self._level(level + 1, sums)
-        del e.env[r], e.fixed[r]
-        return sums
+    # One iteration.
 
-    def _accumulate(self, sums: dict[Any, Total]) -> dict[Any, Total]:
-        e = self.e
-        out = dict(sums)
-        for place in dict.fromkeys(at for at, _ in sums):
-            e.set(self.upcasts, place, self.lanes)
-            for i in e.coordinates(self.own):
-                step = self._add if self.index is None else self._better
-                out[place, i] = step(*out[place, i])
-        return out
+    def _accumulate(self, totals: Totals) -> Totals:
+        following = dict(totals)
+        step = self._accumulate_value if self.index is None else self._accumulate_extreme
+        for point in dict.fromkeys(point for point, _ in totals):
+            self.at.set(self.upcasts, point, self.lanes)
+            for own in self.at.unrolled(self.own):
+                following[point, own] = step(*following[point, own])
+        return following
 
-    def _mask(self) -> UOp | None:
+    def _own_lane_mask(self) -> UOp | None:
+        """The lanes that exist of a range of the reduction itself."""
         own_lane = next((r for r in self.own if r.arg.place is Place.LANE), None)
-        return self.e.mask(own_lane) if own_lane is not None else None
+        return self.emitter.lane_mask(own_lane) if own_lane is not None else None
 
-    def _value(self, total: UOp) -> list[UOp]:
-        """The body as wide as a total, where there is no lane what changes nothing; the total."""
-        e, mask = self.e, self._mask()
-        value, total = e.alike([e.emit(self.body), total])
+    def _operands(self, total: UOp) -> list[UOp]:
+        """The body, the identity in lanes that do not exist; and a total of the same width."""
+        mask = self._own_lane_mask()
+        value, total = self.emitter.broadcast([self.emitter.emit(self.body), total])
         if mask is not None:
-            value = e.code.add(build.where(mask, value, self.start))
+            value = self.place(build.where(mask, value, self.identity))
         return [value, total]
 
-    def _add(self, total: UOp) -> Total:
-        e = self.e
+    def _accumulate_value(self, total: UOp) -> Total:
+        emitter = self.emitter
         if self.unit:
-            return ((self.multiply or Folding._on_unit)(self, total),)
-        product_ = self.body.op is Op.MUL and self.body.dtype in FLOATS
-        if self.op is Op.ADD and product_ and self._mask() is None and e.fuses:
-            x, y = (e.emit(s) for s in self.body.src)
-            x, y, total = e.alike([x, y, total])
-            return (e.code.add(UOp(Op.FMA, (x, y, total))),)
-        value, total = self._value(total)
-        return (e.code.add(UOp(self.op, (total, value))),)
+            return ((self.multiply or Reduction._dot_pairs)(self, total),)
+        is_product = self.body.op is Op.MUL and self.body.dtype in FLOATS
+        # A masked product is not fused: the identity is selected between product and sum.
+        if self.op is Op.ADD and is_product and self._own_lane_mask() is None and emitter.fma:
+            x, y = (emitter.emit(s) for s in self.body.src)
+            x, y, total = emitter.broadcast([x, y, total])
+            return (self.place(UOp(Op.FMA, (x, y, total))),)
+        value, total = self._operands(total)
+        return (self.place(UOp(self.op, (total, value))),)
 
-    def _better(self, best: UOp, place: UOp) -> Total:
-        """The value and where it is, if it is better: a NaN is, unless there was one."""
-        add = self.e.code.add
-        value, best = self._value(best)
+    def _accumulate_extreme(self, best: UOp, index: UOp) -> Total:
+        """A value and its index if it is better: a NaN is, unless the best is NaN already."""
+        place = self.place
+        value, best = self._operands(best)
         low, high = (best, value) if self.op is Op.MAX else (value, best)
         if self.body.dtype in FLOATS:
-            number = add(build.eq(best, best))
-            better = add(add(~add(high <= low)) & number)
+            best_is_number = place(build.eq(best, best))
+            better = place(place(~place(high <= low)) & best_is_number)
         else:
-            better = add(low < high)
-        now, place = self.e.alike([self._number(self.loops), place])
-        return add(build.where(better, value, best)), add(build.where(better, now, place))
+            better = place(low < high)
+        present, index = self.emitter.broadcast([self._index_along(self.loops), index])
+        return place(build.where(better, value, best)), place(build.where(better, present, index))
 
-    def _number(self, ranges: Sequence[UOp]) -> UOp:
-        """What some of the ranges add to the index."""
+    def _index_along(self, ranges: Sequence[UOp]) -> UOp:
+        """The sum of what some of the ranges add to the index."""
         assert self.index is not None
-        add = self.e.code.add
-        known, total = 0, const(0, self.index)
-        for r, step in self.steps.items():
-            at = self.e.env[r] if r in ranges else const(0, INT64)
-            if at.op is Op.CONST:
-                known += step * int(at.arg.value)
+        constant, total = 0, const(0, self.index)
+        for r, step in self.index_steps.items():
+            value = self.at.env[r] if r in ranges else ZERO
+            if value.op is Op.CONST:
+                constant += step * int(value.arg.value)
                 continue
-            at = add(build.cast(UOp(Op.LANES, (), at.arg) if at.op is Op.LANES else at, self.index))
-            total = self._sum(total, at if step == 1 else add(at * step))
-        return self._sum(total, const(known, self.index))
+            # Lanes that do not exist have an index too: it is masked with their value.
+            lanes = UOp(Op.LANES, (), value.arg) if value.op is Op.LANES else value
+            value = self.place(build.cast(lanes, self.index))
+            total = self._add(total, value if step == 1 else self.place(value * step))
+        return self._add(total, const(constant, self.index))
 
-    def _sum(self, a: UOp, b: UOp) -> UOp:
-        nothing = const(0, a.dtype)
-        if nothing in (a, b):
-            return b if a is nothing else a
-        return self.e.code.add(UOp(Op.ADD, tuple(self.e.alike([a, b]))))
+    def _add(self, a: UOp, b: UOp) -> UOp:
+        """A sum; a zero is left out."""
+        zero = const(0, a.dtype)
+        if zero in (a, b):
+            return b if a is zero else a
+        return self.place(UOp(Op.ADD, tuple(self.emitter.broadcast([a, b]))))
 
-    def _on_unit(self, total: UOp) -> UOp:
-        """Two iterations at once, by the matrix unit."""
-        e, r = self.e, self.unit[0]
-        e.env[r], e.fixed[r] = const(0, INT64), 0
-        a, b = (e.neighbours(s.src[0] if s.op is Op.CAST else s, self.width) for s in self.body.src)
-        del e.env[r], e.fixed[r]
-        return e.code.add(UOp(Op.DOT2, (e.widen(total, self.width), a, b)))
+    def _dot_pairs(self, total: UOp) -> UOp:
+        """Two iterations at once, by an instruction that adds two products in each lane."""
+        emitter = self.emitter
+        with self.at.constant(self.unit[0], 0):
+            loads = [s.src[0] if s.op is Op.CAST else s for s in self.body.src]
+            a, b = (emitter.load_pairs(load, self.width) for load in loads)
+        return self.place(UOp(Op.DOT2, (emitter.splat(total, self.width), a, b)))
 
-    def _across(self, parts: Mapping[Any, Total]) -> UOp:
-        """What all accumulators of one coordinate have come to."""
-        e, add = self.e, self.e.code.add
-        best = self._together(self.op, [total[0] for total in parts.values()])
+    # After the loops.
+
+    def _combine(self, parts: Mapping[Any, Total]) -> UOp:
+        """The result of one coordinate, from all its accumulators."""
+        best = self._tree(self.op, [total[0] for total in parts.values()])
         if self.multiply is not None:
-            return add(UOp(Op.SPILL, (best,)))
+            return self.place(UOp(Op.SPILL, (best,)))
         if self.index is None:
             return best
-        best = e.widen(best, self.width) if self.width else best
+        best = self.emitter.splat(best, self.width) if self.width else best
+        # The least index among lanes that hold the best value; others give the identity of MIN.
         none = const(build.identity(Op.MIN, self.index), self.index, self.shape)
-        places = []
-        for i in e.coordinates(self.own):
-            value, place = parts[i]
-            hit = add(build.eq(value, best))
-            if self.body.dtype in FLOATS:
-                hit = add(hit | add(build.ne(value, value)))
-            places.append(add(build.where(hit, self._sum(place, self._number(self.own)), none)))
-        return self._together(Op.MIN, places)
+        indices = []
+        for own in self.at.unrolled(self.own):
+            value, index = parts[own]
+            equal = self.place(build.eq(value, best))
+            if self.body.dtype in FLOATS:  # a NaN equals nothing, and is the best if there is one
+                equal = self.place(equal | self.place(build.ne(value, value)))
+            index = self._add(index, self._index_along(self.own))
+            indices.append(self.place(build.where(equal, index, none)))
+        return self._tree(Op.MIN, indices)
 
-    def _together(self, op: Op, parts: list[UOp]) -> UOp:
-        """Accumulators as a tree, then the lanes."""
-        e = self.e
+    def _tree(self, op: Op, parts: list[UOp]) -> UOp:
+        """Accumulators combined as a balanced tree, then their lanes."""
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2])
             odd = parts[len(parts) // 2 * 2 :]
-            parts = [e.code.add(UOp(op, pair)) for pair in pairs] + odd
+            parts = [self.place(UOp(op, pair)) for pair in pairs] + odd
         if self.width and not self.lanes:
-            return e.code.add(UOp(Op.ACROSS, (parts[0],), op))
+            return self.place(UOp(Op.ACROSS, (parts[0],), op))
         return parts[0]
 
 
-class Recurring:
-    """A recurrence: one loop, whose accumulators are the carries at every unrolled coordinate."""
+class Recurrence:
+    """One RECUR: a loop in order, with an accumulator for each carry and unrolled coordinate."""
 
     def __init__(self, emitter: Emitter, node: UOp) -> None:
-        self.e = emitter
+        self.emitter, self.at = emitter, emitter.at
         arg = node.arg
         n, self.range = arg.carries, node.src[0]
         self.first, self.next = node.src[1 : 1 + n], node.src[1 + n : 1 + 2 * n]
         rest = node.src[1 + 2 * n :]
         self.condition = rest[0] if arg.conditional else None
         rest = rest[1:] if arg.conditional else rest
-        self.stores, self.last = rest[: arg.stores], rest[arg.stores :]
+        self.stores, self.last_stores = rest[: arg.stores], rest[arg.stores :]
         self.carries: dict[int, UOp] = {
-            u.arg.number: u for u in emitter.depends if u.op is Op.CARRY
+            u.arg.number: u for u in self.at.depends if u.op is Op.CARRY
         }
 
     def run(self, around: Sequence[UOp]) -> None:
-        """Emit it, for all coordinates of the unrolled ranges around."""
-        e, r = self.e, self.range
-        starts: dict[int, list[UOp]] = {}
-        for _ in e.coordinates(around):
+        """Emit the loop, for all coordinates of the unrolled ranges around it."""
+        emitter, at, code, r = self.emitter, self.at, self.emitter.code, self.range
+        first: dict[int, list[UOp]] = {}
+        for _ in at.unrolled(around):
             for i, carry in self.carries.items():
-                starts.setdefault(i, []).append(self._wide(carry, e.emit(self.first[i])))
-        ends = () if self.condition is not None else (const(r.arg.size, INT64),)
-        loop = e.code.open(const(0, INT64), *ends)
-        e.env[r] = loop
-        carried: dict[tuple[Any, ...], UOp] = {}
-        for at, _ in enumerate(e.coordinates(around)):
-            for i, carry in self.carries.items():
-                key = e.key(carry)
-                if key not in carried:
-                    u = UOp(Op.ACCUMULATOR, (loop, starts[i][at]), len(carried))
-                    carried[key] = e.values[key] = e.code.here(u)
-        if self.condition is not None:
-            for _ in e.coordinates(around):
-                going = e.emit(self.condition)
-            e.code.here(UOp(Op.LEAVE, (loop, going)))
-        following: dict[tuple[Any, ...], UOp] = {}
-        for _ in e.coordinates(around):
-            for i, carry in self.carries.items():
-                following[e.key(carry)] = self._wide(carry, e.emit(self.next[i]))
-            for store in self.stores:
-                e.store(store)
-        e.code.close(loop, list(carried.values()), [following[key] for key in carried])
-        for _ in e.coordinates(around):
-            for store in self.last:
-                e.store(store)
-        del e.env[r]
+                value = self._along_lanes(carry, emitter.emit(self.first[i]))
+                first.setdefault(i, []).append(value)
+        trips = () if self.condition is not None else (const(r.arg.size, INT64),)
+        loop = code.open(ZERO, *trips)
+        with at.looping(r, loop):
+            # Carries that do not depend on an unrolled range share one accumulator.
+            accumulators: dict[Key, UOp] = {}
+            for point, _ in enumerate(at.unrolled(around)):
+                for i, carry in self.carries.items():
+                    key = at.key(carry)
+                    if key not in accumulators:
+                        u = UOp(Op.ACCUMULATOR, (loop, first[i][point]), len(accumulators))
+                        accumulators[key] = emitter.values[key] = code.append(u)
+            if self.condition is not None:
+                for _ in at.unrolled(around):
+                    condition = emitter.emit(self.condition)
+                code.append(UOp(Op.LEAVE, (loop, condition)))
+            following: dict[Key, UOp] = {}
+            for _ in at.unrolled(around):
+                for i, carry in self.carries.items():
+                    value = self._along_lanes(carry, emitter.emit(self.next[i]))
+                    following[at.key(carry)] = value
+                for store in self.stores:
+                    emitter.store(store)
+            code.close(loop, [*accumulators.values()], [following[key] for key in accumulators])
+            for _ in at.unrolled(around):
+                for store in self.last_stores:
+                    emitter.store(store)
 
-    def _wide(self, carry: UOp, value: UOp) -> UOp:
-        """A value of a carry, as a vector where that varies along the lanes."""
-        lanes = [r for r in self.e.depends[carry] if r.arg.place is Place.LANE]
-        return self.e.widen(value, lanes[0].arg.size) if lanes else value
-
-
-def _restore(table: dict[UOp, Any], r: UOp, old: Any) -> None:
-    if old is None:
-        table.pop(r, None)
-    else:
-        table[r] = old
+    def _along_lanes(self, carry: UOp, value: UOp) -> UOp:
+        """The value of a carry, as a vector where the carry varies along lanes."""
+        lanes = [r for r in self.at.depends[carry] if r.arg.place is Place.LANE]
+        return self.emitter.splat(value, lanes[0].arg.size) if lanes else value

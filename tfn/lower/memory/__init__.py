@@ -1,7 +1,7 @@
 """The memory of a program.
 
 Files in reading order:
+    in_place  donation: results over donated inputs, next carries over present ones
+    planner   memory planner: live ranges packed into one arena, and barriers between accesses
     schedule  steps of a program: launches, loops, branches, and where their values live
-    planner   memory planner: live ranges of all intermediates packed into one arena
-    in_place  results in the memory of donated inputs, next carries in that of old ones
 """

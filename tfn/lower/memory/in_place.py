@@ -1,7 +1,7 @@
-"""What may be written over what was read: next carries over old ones, results over donated inputs.
+"""In-place results (donation): outputs over donated inputs, next carries over present ones.
 
-new[i] = f(old[i])         in place: each element is read by those who write it, before they do
-new[i] = f(old[n - i])     not in place: an element may have been written before it is read
+new[i] = f(old[i])         in place: each element is read by its own writer, before it is written
+new[i] = f(old[n - i])     not in place: an element may be written before it is read
 """
 
 from __future__ import annotations
@@ -16,65 +16,67 @@ from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, walk
 
 
-def elementwise(body: UOp, written: int, read: Collection[int]) -> bool:
-    """Whether a kernel may write one of its operands over others, which are the same memory.
+def is_in_place(body: UOp, written: int, read: Collection[int]) -> bool:
+    """Whether a kernel may write one of its operands over others that are the same memory.
 
-    It may if every element is read where it is written, and not after that: the stores of an
-    iteration follow each other, and a value is loaded when the first of them needs it.
+    It may if every element is read at the index where it is written, and not after that: the
+    stores of an iteration follow each other, and a value is loaded when the first store needs it.
     """
     stores = body.src if body.op is Op.SINK else ()
     if not all(s.op is Op.STORE and s.arg is None for s in stores):
         return False
-    mine = [i for i, s in enumerate(stores) if s.src[0].arg.index == written]
-    if len(mine) != 1:
+    positions = [i for i, s in enumerate(stores) if s.src[0].arg.index == written]
+    if len(positions) != 1:  # of several stores one may write what another still loads
         return False
-    where, now = stores[mine[0]].src[1], mine[0]
-    reads = (one for i in read for one in _reads(body).get(i, ()))
-    return all(at is where and first <= now for at, first in reads)
+    (position,) = positions
+    index = stores[position].src[1]
+    loads = (load for i in read for load in _loads(body).get(i, ()))
+    return all(at is index and first <= position for at, first in loads)
 
 
 @lru_cache(maxsize=64)
-def _reads(body: UOp) -> dict[int, list[tuple[UOp, float]]]:
-    """Of each operand of a kernel the loads: where, and for which store first (in a fold: inf)."""
-    folded = set(walk([f.src[0] for f in walk([body]) if f.op is Op.FOLD]))
-    found: dict[int, list[tuple[UOp, float]]] = {}
+def _loads(body: UOp) -> dict[int, list[tuple[UOp, float]]]:
+    """For each operand its loads: the index, and the first store that needs it (in a fold: inf)."""
+    in_folds = set(walk([f.src[0] for f in walk([body]) if f.op is Op.FOLD]))
+    loads: dict[int, list[tuple[UOp, float]]] = {}
     seen: set[UOp] = set()
     for i, store in enumerate(body.src):
         for u in walk([store], lambda u: u not in seen):
             if u.op is Op.LOAD and u not in seen:
-                first = inf if u in folded else i
-                found.setdefault(u.src[0].arg.index, []).append((u.src[1], first))
+                # A fold loads elements of other iterations: no store may come before it.
+                first = inf if u in in_folds else i
+                loads.setdefault(u.src[0].arg.index, []).append((u.src[1], first))
             seen.add(u)
-    return found
+    return loads
 
 
-def overwrites(program: Program, donated: Collection[int]) -> dict[int, int]:
-    """For outputs that may be written over a donated input, which one: each is used once.
+def in_place_outputs(program: Program, donated: Collection[int]) -> dict[int, int]:
+    """The outputs that may be written over a donated input, and which; each input is used once.
 
-    An input will do if its memory is as large, and nobody reads it once the output is being
+    An input will do if its memory is as large, and nothing reads it once the output is being
     written.  Of several the first of the output's own shape and dtype is taken: a new state is
-    written over the old one, part by part.
+    written over the old one, array by array.
     """
-    shared = dict(program.aliases)
-    kept = {slot.at for slot in shared.values() if slot.space is Space.INPUT}
-    free = [i for i in donated if i not in kept]
-    found: dict[int, int] = {}
+    aliases = dict(program.aliases)
+    aliased_inputs = {slot.at for slot in aliases.values() if slot.space is Space.INPUT}
+    free = [i for i in donated if i not in aliased_inputs]
+    inputs: dict[int, int] = {}
     if not free:
-        return found
-    history = _History(program.steps)
+        return inputs
+    history = _AccessHistory(program.steps)
     by_size: dict[int, list[int]] = {}
     for i in free:
         by_size.setdefault(size_bytes(program.inputs[i]), []).append(i)
     for output, kind in enumerate(program.outputs):
-        if output in shared:
+        if output in aliases:
             continue
-        alike = by_size.get(size_bytes(kind), [])
-        ordered = sorted(alike, key=lambda i: program.inputs[i] != kind)
-        at = next((i for i in ordered if history.follows(output, i)), None)
-        if at is not None:
-            found[output] = at
-            alike.remove(at)
-    return found
+        candidates = by_size.get(size_bytes(kind), [])
+        same_kind_first = sorted(candidates, key=lambda i: program.inputs[i] != kind)
+        choice = next((i for i in same_kind_first if history.allows(output, i)), None)
+        if choice is not None:
+            inputs[output] = choice
+            candidates.remove(choice)
+    return inputs
 
 
 def size_bytes(kind: tuple[Shape, DType]) -> int:
@@ -83,53 +85,61 @@ def size_bytes(kind: tuple[Shape, DType]) -> int:
     return prod(shape) * dtype.itemsize
 
 
-class _History:
-    """Which step of a program first writes an output, and which read an input."""
+class _AccessHistory:
+    """The steps of a program that first write each output, and that read each input.
+
+    Attributes:
+        first_write: by output the position of a step.
+        reads: by input the positions of steps.
+        barriers: for each step the number of barriers before it.
+    """
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.steps = steps
-        self.first: dict[int, int] = {}
+        self.first_write: dict[int, int] = {}
         self.reads: dict[int, list[int]] = {}
-        self.met: list[int] = []  # for each step, how often all threads have met before it
-        meetings = 0
-        for at, step in enumerate(steps):
-            meetings += step.barrier
-            self.met.append(meetings)
-            meetings += not isinstance(step, Launch)  # they meet after all others
-            for slot in _touched([step]):
+        self.barriers: list[int] = []
+        count = 0
+        for position, step in enumerate(steps):
+            count += step.barrier
+            self.barriers.append(count)
+            count += not isinstance(step, Launch)  # a barrier follows all other steps
+            for slot in _slots([step]):
                 if slot.space is Space.OUTPUT:
-                    self.first.setdefault(slot.at, at)
+                    self.first_write.setdefault(slot.at, position)
                 elif slot.space is Space.INPUT:
-                    self.reads.setdefault(slot.at, []).append(at)
+                    self.reads.setdefault(slot.at, []).append(position)
 
-    def follows(self, output: int, given: int) -> bool:
-        """Whether the output is only written when the input has been read, by all threads."""
-        write = self.first.get(output)
+    def allows(self, output: int, donated: int) -> bool:
+        """Whether all threads have read the input when the output is first written."""
+        write = self.first_write.get(output)
         if write is None:  # it has no elements, or there is no code
             return False
-        reads = self.reads.get(given, [])
-        before = all(self.met[read] < self.met[write] for read in reads if read != write)
-        return before and (write not in reads or self._in_place(self.steps[write], output, given))
+        reads = self.reads.get(donated, [])
+        # Steps in order are not enough: without a barrier a slow thread may still be reading.
+        before = all(self.barriers[i] < self.barriers[write] for i in reads if i != write)
+        return before and (write not in reads or self._step(self.steps[write], output, donated))
 
-    def _in_place(self, step: Step, output: int, given: int) -> bool:
+    def _step(self, step: Step, output: int, donated: int) -> bool:
+        """Whether one step may read the input and write the output in place."""
         if not isinstance(step, Launch):
             return False
-        to, of = Slot(Space.OUTPUT, output), Slot(Space.INPUT, given)
-        written = [i for i, slot in enumerate(step.operands) if slot == to]
-        read = [i for i, slot in enumerate(step.operands) if slot == of]
-        return len(written) == 1 and elementwise(step.kernel.body, written[0], read)
+        target, source = Slot(Space.OUTPUT, output), Slot(Space.INPUT, donated)
+        written = [i for i, slot in enumerate(step.operands) if slot == target]
+        read = [i for i, slot in enumerate(step.operands) if slot == source]
+        return len(written) == 1 and is_in_place(step.kernel.body, written[0], read)
 
 
-def _touched(steps: Sequence[Step]) -> Iterator[Slot]:
-    """The memory that steps read or write, as the function calls it that they are steps of."""
+def _slots(steps: Sequence[Step]) -> Iterator[Slot]:
+    """The operands of steps, those in loops and branches included; a call's are its caller's."""
     for step in steps:
         if isinstance(step, Loop):
-            yield from _touched((*step.head, *step.body))
+            yield from _slots((*step.head, *step.body))
             if step.condition is not None:
                 yield step.condition
         elif isinstance(step, Branch):
             yield step.index
             for way in step.ways:
-                yield from _touched(way)
+                yield from _slots(way)
         else:
             yield from step.operands

@@ -1,8 +1,12 @@
-"""Memory: every value between kernels gets its place in one arena, by lifetime.
+"""Memory planner: live ranges of all intermediates packed into one arena; hazards and barriers.
 
-A value lives from the launch that first writes it to the last that reads it.  Places are given
-largest first, each at the lowest offset that is free for its whole life; the arena is as large as
-the highest end, and is known before anything runs.
+A value is live from the launch that first writes it to the last that reads it.  Values are placed
+largest first, each at the lowest offset that is free for its whole live range; the arena is as
+large as the highest end, and is known before anything runs::
+
+    a |####    |   256 bytes at   0
+    b |   #### |   128 bytes at 256
+    c |     ###|   128 bytes at   0      a is dead
 """
 
 from __future__ import annotations
@@ -17,57 +21,61 @@ from tfn.lower.program import Space
 
 Key = TypeVar("Key", bound=Hashable)
 Extent = tuple[Space, int, int]
-"""Memory from a position to another: bytes of the arena, or whole inputs and outputs."""
+"""Memory between two positions: bytes of the arena, or whole inputs and outputs."""
 
 
 @frozen
-class Life:
-    """From the position that makes a value to the last that uses it, inclusive."""
+class LiveRange:
+    """A value's size, and the first and last position that uses it, inclusive."""
 
     size_bytes: int
     first: int
     last: int
 
 
-def arena(values: Mapping[Key, Life]) -> tuple[dict[Key, int], int]:
+def plan_arena(values: Mapping[Key, LiveRange]) -> tuple[dict[Key, int], int]:
     """The offset of each value, and the size of the arena in bytes."""
-    lives = sorted(values.items(), key=lambda item: (-item[1].size_bytes, item[1].first))
-    first, last = (np.array([getattr(life, end) for _, life in lives]) for end in ("first", "last"))
-    starts, ends = np.zeros((2, len(lives)), np.int64)
-    for i, (_, life) in enumerate(lives):
-        busy = np.flatnonzero((first[:i] <= life.last) & (life.first <= last[:i]))
-        busy = busy[starts[busy].argsort()]
-        free = np.zeros(len(busy) + 1, np.int64)  # before all of them, and after each
-        np.maximum.accumulate(ends[busy], out=free[1:])
-        gaps = np.flatnonzero(starts[busy] - free[:-1] >= life.size_bytes)
+    largest_first = sorted(values.items(), key=lambda item: (-item[1].size_bytes, item[1].first))
+    first, last = (
+        np.array([getattr(live, end) for _, live in largest_first]) for end in ("first", "last")
+    )
+    starts, ends = np.zeros((2, len(largest_first)), np.int64)
+    for i, (_, live) in enumerate(largest_first):
+        overlapping = np.flatnonzero((first[:i] <= live.last) & (live.first <= last[:i]))
+        overlapping = overlapping[starts[overlapping].argsort()]
+        # Where memory is free: before all overlapping values, and after each and those before it.
+        free = np.zeros(len(overlapping) + 1, np.int64)
+        np.maximum.accumulate(ends[overlapping], out=free[1:])
+        gaps = np.flatnonzero(starts[overlapping] - free[:-1] >= live.size_bytes)
+        # The lowest gap that is large enough, or else the end of all of them.
         starts[i] = free[gaps[0] if len(gaps) else -1]
-        ends[i] = starts[i] + life.size_bytes
-    offsets = {node: start for (node, _), start in zip(lives, starts.tolist(), strict=True)}
+        ends[i] = starts[i] + live.size_bytes
+    offsets = {key: start for (key, _), start in zip(largest_first, starts.tolist(), strict=True)}
     return offsets, int(ends.max(initial=0))
 
 
-class Memory:
-    """What the launches since the last barrier have read and written."""
+class Hazards:
+    """Reads and writes since the last barrier, and the launches that conflict with them."""
 
     def __init__(self) -> None:
-        self.touched: list[tuple[Extent, bool]] = []
+        self.accesses: list[tuple[Extent, bool]] = []
 
     def clear(self) -> bool:
-        """A barrier: forget what has been touched; whether there was anything."""
-        some = bool(self.touched)
-        self.touched = []
-        return some
+        """Forget all accesses, as after a barrier; returns whether there were any."""
+        any_access = bool(self.accesses)
+        self.accesses = []
+        return any_access
 
-    def must_wait(self, extents: Sequence[Extent], written: int) -> bool:
-        """Note a launch whose first operands are written; whether a barrier must come before it.
+    def needs_barrier(self, extents: Sequence[Extent], written: int) -> bool:
+        """Add a launch whose first `written` operands are written; whether a barrier precedes it.
 
-        Two launches must not run at once if one writes what the other touches.
+        Two launches must not run at once if one writes memory that the other accesses.
         """
-        new = [(extent, i < written) for i, extent in enumerate(extents)]
+        launch = [(extent, i < written) for i, extent in enumerate(extents)]
         conflict = any(
             space is other and start < stop and begin < end and (writes or wrote)
-            for (space, start, end), writes in new
-            for (other, begin, stop), wrote in self.touched
+            for (space, start, end), writes in launch
+            for (other, begin, stop), wrote in self.accesses
         )
-        self.touched = new if conflict else self.touched + new
+        self.accesses = launch if conflict else self.accesses + launch
         return conflict

@@ -1,24 +1,24 @@
-"""The steps of a program: kernels in order, loops around them, branches between them.
+"""Program schedule: kernels in order, loops around them, branches between them, and their memory.
 
 A function becomes a list of steps.  SCAN, WHILE and COND are not kernels: their bodies are
-functions, so they are cut and scheduled like any other, with their parameters bound to places in
+functions, so they are cut and scheduled like any other, with their parameters bound to views of
 memory instead of values.
 
     scan body (c, x) -> (c', y)      for i in range(n):  kernels of the body on
-                                       c   the carry's place, the same in every iteration
-                                       x   the slice i of the array
-                                       y   the slice i of the result
+                                       c   the carry's memory, the same in every iteration
+                                       x   slice i of the array
+                                       y   slice i of the result
 
-A new carry is written straight over the old one if nothing needs that any more: every other reader
-has run before, and the kernel that writes it reads it only where it writes.  Otherwise it gets a
-place of its own and is copied at the end of the iteration.
+A new carry is written straight over the present one if nothing needs that any more: every other
+reader has run before, and the kernel that writes it reads it only where it writes.  Otherwise it
+is written to memory of its own, and copied at the end of the iteration.
 
-Where a place is, and whether a barrier is needed, is decided when all lifetimes are known.
+Offsets in the arena, and barriers, are decided when all live ranges are known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -28,7 +28,7 @@ from tfn.dtypes import INT64, DType
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.memory import planner
-from tfn.lower.memory.in_place import elementwise
+from tfn.lower.memory.in_place import is_in_place
 from tfn.lower.program import (
     ESTIMATED_LOOP_TRIPS,
     Branch,
@@ -52,13 +52,20 @@ from tfn.trace.op import Op, Shape
 from tfn.trace.regions import results
 from tfn.trace.uop import UOp, const, reshaped
 
-HOST_NS = 5_000
-"""What a call of the host is taken to cost, beside what it does."""
+HOST_CALL_NS = 5_000
+"""Estimated time of a call of the host, beside its own work: Python enters and leaves."""
+
+MakeKernel = Callable[[UOp, Target], Kernel]
 
 
 @dataclass(frozen=True, eq=False)
-class Room:
-    """Memory for a value: an input or output of the program, or a part of the arena."""
+class Allocation:
+    """Memory of a value: an input or output of the program, or a part of the arena.
+
+    Attributes:
+        at: the index of an input or output; 0 in the arena, where the planner decides.
+        size_bytes: of a part of the arena.
+    """
 
     space: Space
     at: int
@@ -66,45 +73,49 @@ class Room:
 
 
 @frozen
-class Ref:
-    """A value in a room: all of it, or the slice that loops have come to."""
+class View:
+    """A value in an allocation: all of it, or the slice of the present iteration of loops."""
 
-    room: Room
+    allocation: Allocation
     offset: int = 0
     steps: tuple[tuple[int, int], ...] = ()
 
 
 @mutable
-class Planned:
-    """A step whose places are still rooms.
+class PlannedStep:
+    """A step whose operands are still views.  One of kernel, loop, index, host, callee is set.
 
     Attributes:
-        at: its position in the text, which lifetimes count in.
-        stage: what it was made from; a copy has none.
+        position: in the text; live ranges count in positions.
+        stage: the kernel or region it was made from; a copy has none.
+        operands, written: views, of which the first `written` are results.
+        condition, head, body: of a loop.
+        index, ways: of a branch.
+        callee: of a call, the schedule of the routine.
     """
 
-    at: int
+    position: int
     stage: IndexedKernel | Region | None = None
     kernel: Kernel | None = None
-    operands: tuple[Ref, ...] = ()
+    operands: tuple[View, ...] = ()
     written: int = 0
     loop: Loop | None = None
-    condition: Ref | None = None
-    head: Frame | None = None
-    body: Frame | None = None
-    index: Ref | None = None
-    ways: Sequence[Frame] = ()
+    condition: View | None = None
+    head: ScheduledFunction | None = None
+    body: ScheduledFunction | None = None
+    index: View | None = None
+    ways: Sequence[ScheduledFunction] = ()
     host: HostCall | None = None
-    called: Schedule | None = None
+    callee: Schedule | None = None
 
 
 @frozen
-class Frame:
-    """A function as it is scheduled: with its barriers, in steps, and where each value is."""
+class ScheduledFunction:
+    """A function with its barriers, its steps, and the view of each value."""
 
     function: UOp
-    steps: Sequence[Planned]
-    refs: Mapping[UOp, Ref]
+    steps: Sequence[PlannedStep]
+    views: Mapping[UOp, View]
 
 
 @frozen
@@ -112,300 +123,323 @@ class Schedule:
     """A whole function, scheduled.
 
     Attributes:
-        routine: what runs, with the memory it needs beside inputs and outputs.
-        frame: the same steps with what they were made from, for those who print them.
-        lives: when each room of the arena is in use, by position.
-        offsets: where each of them is.
+        routine: its steps, with the memory they need beside inputs and outputs.
+        scheduled: the same steps with the graph they were made from, for reports.
+        live_ranges: of each allocation in the arena, by position.
+        offsets: of each allocation in the arena.
     """
 
     routine: Routine
-    frame: Frame
-    lives: Mapping[Room, planner.Life]
-    offsets: Mapping[Room, int]
+    scheduled: ScheduledFunction
+    live_ranges: Mapping[Allocation, planner.LiveRange]
+    offsets: Mapping[Allocation, int]
 
 
 class Scheduler:
     """The state of one program's scheduling.
 
     Attributes:
-        lives: when each room of the arena is in use, by position in the text.
-        now: the present position.
-        loops: loops made so far.
+        live_ranges: of each allocation in the arena, by position in the text.
+        position: the present position.
+        loops: the number of loops so far.
     """
 
-    def __init__(self, target: Target, kernel: Callable[[UOp, Target], Kernel]) -> None:
-        self.target, self.kernel = target, kernel
-        self.lives: dict[Room, planner.Life] = {}
-        self.now = self.loops = 0
+    def __init__(self, target: Target, make_kernel: MakeKernel) -> None:
+        self.target, self.make_kernel = target, make_kernel
+        self.live_ranges: dict[Allocation, planner.LiveRange] = {}
+        self.position = self.loops = 0
 
-    # Rooms.
+    # Allocations.
 
-    def room(self, shape: Shape, dtype: DType) -> Ref:
+    def allocate(self, shape: Shape, dtype: DType) -> View:
         """A new part of the arena."""
-        return Ref(Room(Space.ARENA, 0, rounded(count(shape) * dtype.itemsize)))
+        return View(Allocation(Space.ARENA, 0, rounded(count(shape) * dtype.itemsize)))
 
-    def touch(self, *refs: Ref) -> None:
-        """The rooms are in use at the present position."""
-        for ref in refs:
-            if ref.room.space is Space.ARENA:
-                life = self.lives.get(ref.room)
-                first = self.now if life is None else life.first
-                self.lives[ref.room] = planner.Life(ref.room.size_bytes, first, self.now)
+    def allocate_like(self, u: UOp) -> View:
+        """A new part of the arena, for a value."""
+        return self.allocate(u.shape, u.dtype)
 
-    def keep(self, since: int) -> None:
-        """What was alive before a loop, and used in it, lives until its end."""
-        for room, life in self.lives.items():
-            if life.first < since <= life.last:
-                self.lives[room] = replace(life, last=self.now)
+    def use(self, *views: View) -> None:
+        """Extend the live ranges of views to the present position."""
+        for view in views:
+            allocation = view.allocation
+            if allocation.space is Space.ARENA:
+                live = self.live_ranges.get(allocation)
+                first = self.position if live is None else live.first
+                self.live_ranges[allocation] = planner.LiveRange(
+                    allocation.size_bytes, first, self.position
+                )
+
+    def extend_over_loop(self, since: int) -> None:
+        """Extend live ranges that enter a loop, and are used in it, to its end.
+
+        Every iteration reads the value again.
+        """
+        for allocation, live in self.live_ranges.items():
+            if live.first < since <= live.last:
+                self.live_ranges[allocation] = replace(live, last=self.position)
 
     # Functions.
 
     def function(
-        self, function: UOp, params: Sequence[Ref], targets: Sequence[Ref | None], carried: int = 0
-    ) -> Frame:
+        self,
+        function: UOp,
+        params: Sequence[View],
+        targets: Sequence[View | None],
+        carried: int = 0,
+    ) -> ScheduledFunction:
         """The steps of a function.
 
-        An output with a target is put there.  The first `carried` outputs are written over the
+        An output with a target is written there.  The first `carried` outputs are written over the
         parameters that `targets` names for them where that is safe, and copied there otherwise.
         """
-        cut_ = boundaries.insert_barriers(function, self.target)
-        found = ranges.indexed_kernels(cut_)
-        refs = {UOp(Op.PARAM, (), p): ref for p, ref in zip(function.arg.params, params)}
-        late: list[int] = []
-        for i, (value, target) in enumerate(zip(cut_.src, targets, strict=True)):
-            direct = target is not None and value not in refs
+        cut = boundaries.insert_barriers(function, self.target)
+        stages = ranges.indexed_kernels(cut)
+        views = {UOp(Op.PARAM, (), p): view for p, view in zip(function.arg.params, params)}
+        copied: list[int] = []
+        for i, (value, target) in enumerate(zip(cut.src, targets, strict=True)):
+            direct = target is not None and value not in views
             if direct and i < carried:
-                direct = in_place(found, cut_, i, refs, target)
+                direct = carry_in_place(stages, cut, i, views, target)
             if direct:
                 assert target is not None
-                refs[value] = target
-            elif target is not None and refs.get(value) != target:
-                late.append(i)
-        steps: list[Planned] = []
-        for stage in found:
+                views[value] = target
+            elif target is not None and views.get(value) != target:
+                copied.append(i)
+        steps: list[PlannedStep] = []
+        for stage in stages:
             if isinstance(stage, Region):
-                steps += self.region(stage, refs)
+                steps += self.region(stage, views)
             else:
-                steps += self.stage(stage, refs)
-        for i in late:
-            refs.setdefault(cut_.src[i], self._room(cut_.src[i]))
-        held: dict[int, Ref] = {}
-        for i in late:  # carries may change places: all are read before any is written
-            if i < carried and cut_.src[i].op is Op.PARAM:
-                held[i] = self._room(cut_.src[i])
-                steps += self.copy(cut_.src[i], refs[cut_.src[i]], held[i])
-        for i in sorted(late, key=lambda i: i < carried):  # slices may be of old carries
-            to = targets[i]
-            assert to is not None
-            steps += self.copy(cut_.src[i], held.get(i, refs[cut_.src[i]]), to)
-        return Frame(cut_, steps, refs)
+                steps += self.launch_stage(stage, views)
+        for i in copied:
+            views.setdefault(cut.src[i], self.allocate_like(cut.src[i]))
+        # Carries may be permuted: all are read before any is written.
+        saved: dict[int, View] = {}
+        for i in copied:
+            if i < carried and cut.src[i].op is Op.PARAM:
+                saved[i] = self.allocate_like(cut.src[i])
+                steps += self.copy(cut.src[i], views[cut.src[i]], saved[i])
+        # Slices are copied before carries: they may be of the old ones.
+        for i in sorted(copied, key=lambda i: i < carried):
+            target = targets[i]
+            assert target is not None
+            steps += self.copy(cut.src[i], saved.get(i, views[cut.src[i]]), target)
+        return ScheduledFunction(cut, steps, views)
 
-    def _room(self, u: UOp) -> Ref:
-        return self.room(u.shape, u.dtype)
-
-    def stage(self, stage: IndexedKernel, refs: dict[UOp, Ref]) -> list[Planned]:
-        """The launch of one kernel; none for a carry that goes on where it is."""
+    def launch_stage(self, stage: IndexedKernel, views: dict[UOp, View]) -> list[PlannedStep]:
+        """The launch of one kernel; none for a carry that stays where it is."""
         for u in stage.operands:
-            if u not in refs:
-                refs[u] = self._room(u)
-        operands = tuple(refs[u] for u in stage.operands)
+            if u not in views:
+                views[u] = self.allocate_like(u)
+        operands = tuple(views[u] for u in stage.operands)
         if len({*operands}) < len(operands) == 2 and copies(stage.body):
-            self.touch(*operands)
+            self.use(*operands)
             return []
-        return [self._launch(stage.body, operands, stage.written, stage)]
+        return [self.launch(stage.body, operands, stage.written, stage)]
 
-    def _launch(
-        self, body: UOp, operands: tuple[Ref, ...], written: int, stage: IndexedKernel | None = None
-    ) -> Planned:
-        self.touch(*operands)
-        self.now += 1
-        return Planned(self.now - 1, stage, self.kernel(body, self.target), operands, written)
+    def launch(
+        self,
+        body: UOp,
+        operands: tuple[View, ...],
+        written: int,
+        stage: IndexedKernel | None = None,
+    ) -> PlannedStep:
+        """A launch of the kernel of a body."""
+        kernel = self.make_kernel(body, self.target)
+        return self.step(operands, stage=stage, kernel=kernel, operands=operands, written=written)
 
-    def copy(self, like: UOp, source: Ref, target: Ref) -> list[Planned]:
-        """A copy of a value, as a kernel like any other."""
-        size = count(like.shape)
-        if size == 0 or source == target:
+    def step(self, used: Sequence[View], **fields: Any) -> PlannedStep:
+        """A step at the present position, which uses some views."""
+        self.use(*used)
+        self.position += 1
+        return PlannedStep(self.position - 1, **fields)
+
+    def copy(self, like: UOp, source: View, target: View) -> list[PlannedStep]:
+        """A copy of a value, as a kernel like any other; none if there is nothing to copy."""
+        if count(like.shape) == 0 or source == target:
             return []
-        i = UOp(Op.RANGE, (), Range(0, size)) if size > 1 else const(0, INT64)
+        size, i = _flat_index(like)
         to, from_ = (UOp(Op.PARAM, (), Param(k, (size,), like.dtype)) for k in (0, 1))
         store = UOp(Op.STORE, (to, i, UOp(Op.LOAD, (from_, i))))
-        return [self._launch(UOp(Op.SINK, (store,)), (target, source), 1)]
+        return [self.launch(UOp(Op.SINK, (store,)), (target, source), 1)]
 
-    def fill(self, u: UOp, refs: dict[UOp, Ref]) -> list[Planned]:
-        """A constant that a loop of kernels begins with, put into a room."""
+    def fill(self, u: UOp, views: dict[UOp, View]) -> list[PlannedStep]:
+        """Write a constant that a region reads to memory."""
         if u.op is not Op.CONST:
             return []
-        refs[u] = self._room(u)
-        size = count(u.shape)
-        i = UOp(Op.RANGE, (), Range(0, size)) if size > 1 else const(0, INT64)
+        views[u] = self.allocate_like(u)
+        size, i = _flat_index(u)
         to = UOp(Op.PARAM, (), Param(0, (size,), u.dtype))
         store = UOp(Op.STORE, (to, i, reshaped(u, ())))
-        return [self._launch(UOp(Op.SINK, (store,)), (refs[u],), 1)]
+        return [self.launch(UOp(Op.SINK, (store,)), (views[u],), 1)]
 
-    # Loops and branches.
+    # Loops, branches and calls.
 
-    def region(self, region: Region, refs: dict[UOp, Ref]) -> list[Planned]:
-        """The steps of a SCAN, WHILE or COND."""
+    def region(self, region: Region, views: dict[UOp, View]) -> list[PlannedStep]:
+        """The steps of a SCAN, WHILE, COND, CALL or HOST."""
         node = region.node
-        out = {b.src[0].arg: b for b in region.barriers}
-        places: list[Ref] = []
+        used = {b.src[0].arg: b for b in region.barriers}
+        outputs: list[View] = []
         for i, (shape, dtype) in enumerate(results(node)):
-            whole = i in out or node.op is not Op.SCAN or i < node.arg.carries
-            ref = refs.get(out[i]) if i in out else None
-            ref = ref or self.room(shape if whole else shape[1:], dtype)
-            places.append(ref)
-            if i in out:
-                refs[out[i]] = ref
+            # Of an unused array of slices one slice is enough.
+            whole = i in used or node.op is not Op.SCAN or i < node.arg.carries
+            view = views.get(used[i]) if i in used else None
+            view = view or self.allocate(shape if whole else shape[1:], dtype)
+            outputs.append(view)
+            if i in used:
+                views[used[i]] = view
         for s in node.src:
             if count(s.shape) == 0:  # no kernel makes it, and none reads it
-                refs.setdefault(s, self._room(s))
-        made = [step for s in node.src if s not in refs for step in self.fill(s, refs)]
-        operands = [refs[s] if s.op is not Op.FUNCTION else None for s in node.src]
-        steps = [*made, *REGIONS[node.op](self, node, operands, places, out.keys())]
+                views.setdefault(s, self.allocate_like(s))
+        fills = [step for s in node.src if s not in views for step in self.fill(s, views)]
+        operands = [views[s] if s.op is not Op.FUNCTION else None for s in node.src]
+        steps = [*fills, *REGIONS[node.op](self, node, operands, outputs, used.keys())]
         for step in steps:
             if step.kernel is None:  # not one of the copies before it
                 step.stage = region
         return steps
 
-    def _start(
-        self, node: UOp, first: int, operands: Sequence[Ref | None], places: Sequence[Ref]
-    ) -> list[Planned]:
-        """Carries in the places where they will stay."""
-        steps: list[Planned] = []
-        for s, source, target in zip(node.src[first:], operands[first:], places):
+    def _initialize(
+        self, node: UOp, first: int, operands: Sequence[View | None], carries: Sequence[View]
+    ) -> list[PlannedStep]:
+        """Copy first carries to the memory where carries stay."""
+        steps: list[PlannedStep] = []
+        for s, source, target in zip(node.src[first:], operands[first:], carries):
             assert source is not None
             steps += self.copy(s, source, target)
         return steps
 
     def scan(
-        self, node: UOp, operands: Sequence[Any], places: Sequence[Ref], wanted: Any
-    ) -> list[Planned]:
-        """A loop with a fixed number of iterations."""
+        self, node: UOp, operands: Sequence[Any], outputs: Sequence[View], used: Collection[int]
+    ) -> list[PlannedStep]:
+        """A loop with a trip count."""
         arg = node.arg
         first = 1 + arg.consts
-        steps = self._start(node, first, operands, places[: arg.carries])
+        steps = self._initialize(node, first, operands, outputs[: arg.carries])
         if arg.length == 0:
             return steps
         self.loops += 1
-        number, since = self.loops, self.now
+        number, since = self.loops, self.position
 
-        def slice_of(ref: Ref, shape: Shape, dtype: DType) -> Ref:
+        def slice_of(view: View, shape: Shape, dtype: DType) -> View:
             size = count(shape[1:]) * dtype.itemsize
-            start, each = ((arg.length - 1) * size, -size) if arg.reverse else (0, size)
-            return Ref(ref.room, ref.offset + start, (*ref.steps, (number, each)))
+            start, stride = ((arg.length - 1) * size, -size) if arg.reverse else (0, size)
+            return View(view.allocation, view.offset + start, (*view.steps, (number, stride)))
 
         types = results(node)
         arrays = node.src[first + arg.carries :]
         slices = [
-            slice_of(ref, s.shape, s.dtype)
-            for s, ref in zip(arrays, operands[first + arg.carries :], strict=True)
+            slice_of(view, s.shape, s.dtype)
+            for s, view in zip(arrays, operands[first + arg.carries :], strict=True)
         ]
-        targets = list(places[: arg.carries])
+        targets = list(outputs[: arg.carries])
         for i in range(arg.carries, len(types)):
-            targets.append(slice_of(places[i], *types[i]) if i in wanted else places[i])
-        self.touch(*places)
-        params = [*operands[1:first], *places[: arg.carries], *slices]
+            targets.append(slice_of(outputs[i], *types[i]) if i in used else outputs[i])
+        self.use(*outputs)
+        params = [*operands[1:first], *outputs[: arg.carries], *slices]
         body = self.function(node.src[0], params, targets, carried=arg.carries)
-        self.touch(*places)
-        self.keep(since)
-        self.now += 1
+        self.use(*outputs)
+        self.extend_over_loop(since)
         loop = Loop(number, arg.length, (), None, (), False)
-        return [*steps, Planned(self.now - 1, loop=loop, body=body)]
+        return [*steps, self.step((), loop=loop, body=body)]
 
-    def repeat(
-        self, node: UOp, operands: Sequence[Any], places: Sequence[Ref], wanted: Any
-    ) -> list[Planned]:
+    def while_loop(
+        self, node: UOp, operands: Sequence[Any], outputs: Sequence[View], used: Collection[int]
+    ) -> list[PlannedStep]:
         """A loop while a condition holds."""
         arg = node.arg
         first = 2 + arg.cond_consts + arg.body_consts
-        steps = self._start(node, first, operands, places)
+        steps = self._initialize(node, first, operands, outputs)
         self.loops += 1
-        number, since = self.loops, self.now
-        self.touch(*places)
+        number, since = self.loops, self.position
+        self.use(*outputs)
         cond, body = node.src[:2]
-        head = self.function(cond, [*operands[2 : 2 + arg.cond_consts], *places], [None])
-        held = head.refs[head.function.src[0]]
-        inside = self.function(
-            body, [*operands[2 + arg.cond_consts : first], *places], places, carried=len(places)
-        )
-        self.touch(*places, held)
-        self.keep(since)
-        self.now += 1
+        head = self.function(cond, [*operands[2 : 2 + arg.cond_consts], *outputs], [None])
+        condition = head.views[head.function.src[0]]
+        params = [*operands[2 + arg.cond_consts : first], *outputs]
+        inside = self.function(body, params, outputs, carried=len(outputs))
+        # Threads read the condition after the last barrier of the loop: it is live until its end.
+        self.use(*outputs, condition)
+        self.extend_over_loop(since)
         loop = Loop(number, None, (), None, (), False)
-        return [*steps, Planned(self.now - 1, loop=loop, condition=held, head=head, body=inside)]
+        return [*steps, self.step((), loop=loop, condition=condition, head=head, body=inside)]
 
-    def choose(
-        self, node: UOp, operands: Sequence[Any], places: Sequence[Ref], wanted: Any
-    ) -> list[Planned]:
-        """A branch."""
+    def branch(
+        self, node: UOp, operands: Sequence[Any], outputs: Sequence[View], used: Collection[int]
+    ) -> list[PlannedStep]:
+        """A branch by an index."""
         branches = node.src[1 : 1 + node.arg.branches]
         params = operands[1 + node.arg.branches :]
-        since = self.now
-        self.touch(operands[0], *places)
-        ways = [self.function(f, params, places) for f in branches]
-        self.touch(*places)
-        self.keep(since)
-        self.now += 1
-        return [Planned(self.now - 1, index=operands[0], ways=ways)]
+        since = self.position
+        self.use(operands[0], *outputs)
+        ways = [self.function(f, params, outputs) for f in branches]
+        self.use(*outputs)
+        self.extend_over_loop(since)
+        return [self.step((), index=operands[0], ways=ways)]
 
-    def host(
-        self, node: UOp, operands: Sequence[Any], places: Sequence[Ref], wanted: Any
-    ) -> list[Planned]:
-        """A call of the host; a result that nobody wants has memory all the same."""
-        refs = (*places, *operands)
+    def host_call(
+        self, node: UOp, operands: Sequence[Any], outputs: Sequence[View], used: Collection[int]
+    ) -> list[PlannedStep]:
+        """A call of the host; an unused result has memory too, since the host writes it."""
+        views = (*outputs, *operands)
         types = (*results(node), *((s.shape, s.dtype) for s in node.src))
-        self.touch(*refs)
-        self.now += 1
         call = HostCall(node.arg, (), types, False)
-        return [Planned(self.now - 1, operands=refs, written=len(places), host=call)]
+        return [self.step(views, operands=views, written=len(outputs), host=call)]
 
     def call(
-        self, node: UOp, operands: Sequence[Any], places: Sequence[Ref], wanted: Any
-    ) -> list[Planned]:
-        """A call of a routine, which gets a part of the arena for itself."""
-        found = called(node.src[0], self.target, self.kernel)
-        arena = Ref(Room(Space.ARENA, 0, rounded(found.routine.arena_bytes)))
-        refs = (*operands[1:], *places, arena)
-        self.touch(*refs)
-        self.now += 1
-        return [Planned(self.now - 1, operands=refs, called=found)]
+        self, node: UOp, operands: Sequence[Any], outputs: Sequence[View], used: Collection[int]
+    ) -> list[PlannedStep]:
+        """A call of a routine, which gets a part of the arena as its own."""
+        callee = routine_schedule(node.src[0], self.target, self.make_kernel)
+        arena = View(Allocation(Space.ARENA, 0, rounded(callee.routine.arena_bytes)))
+        views = (*operands[1:], *outputs, arena)
+        return [self.step(views, operands=views, callee=callee)]
 
 
-REGIONS: dict[Op, Callable[..., list[Planned]]] = {
+REGIONS: dict[Op, Callable[..., list[PlannedStep]]] = {
     Op.SCAN: Scheduler.scan,
-    Op.WHILE: Scheduler.repeat,
-    Op.COND: Scheduler.choose,
+    Op.WHILE: Scheduler.while_loop,
+    Op.COND: Scheduler.branch,
     Op.CALL: Scheduler.call,
-    Op.HOST: Scheduler.host,
+    Op.HOST: Scheduler.host_call,
 }
+"""The steps of each region, from its node, operands, outputs, and the outputs that are used."""
 
 
-def in_place(
-    found: Sequence[IndexedKernel | Region],
+def _flat_index(u: UOp) -> tuple[int, UOp]:
+    """The number of elements of a value, and a range over them."""
+    size = count(u.shape)
+    return size, UOp(Op.RANGE, (), Range(0, size)) if size > 1 else const(0, INT64)
+
+
+def carry_in_place(
+    stages: Sequence[IndexedKernel | Region],
     function: UOp,
     output: int,
-    refs: dict[UOp, Ref],
-    target: Ref | None,
+    views: dict[UOp, View],
+    target: View | None,
 ) -> bool:
-    """Whether an output may be written over the parameter that lives in the same place."""
+    """Whether an output of a loop's body may be written over the carry that has the same view."""
     value = function.src[output]
-    old = next((u for u, ref in refs.items() if u.op is Op.PARAM and ref == target), None)
-    if old is None:
+    carry = next((u for u, view in views.items() if u.op is Op.PARAM and view == target), None)
+    if carry is None:
         return True
-    if old in function.src or list(function.src).count(value) > 1:
+    # The old carry, or a second output of the value, would be overwritten or lost.
+    if carry in function.src or list(function.src).count(value) > 1:
         return False
-    readers = [i for i, stage in enumerate(found) if old in _reads(stage)]
-    writer = next((i for i, stage in enumerate(found) if value in _writes(stage)), None)
+    readers = [i for i, stage in enumerate(stages) if carry in _reads(stage)]
+    writer = next((i for i, stage in enumerate(stages) if value in _writes(stage)), None)
     if writer is None:  # without elements, it is not written at all
         return True
     if any(i > writer for i in readers):
         return False
-    stage = found[writer]
+    stage = stages[writer]
     if writer not in readers:
         return True
-    if isinstance(stage, Region):
+    if isinstance(stage, Region):  # a loop reads its operands in every iteration
         return False
-    return elementwise(stage.body, stage.operands.index(value), [stage.operands.index(old)])
+    return is_in_place(stage.body, stage.operands.index(value), [stage.operands.index(carry)])
 
 
 def _reads(stage: IndexedKernel | Region) -> Sequence[UOp]:
@@ -416,95 +450,103 @@ def _writes(stage: IndexedKernel | Region) -> Sequence[UOp]:
     return stage.barriers if isinstance(stage, Region) else stage.operands[: stage.written]
 
 
-# Places and barriers.
+# Addresses and barriers.
 
 
-class Placer:
-    """Rooms become slots, and steps get their barriers."""
+class Finalizer:
+    """Views become slots with addresses, and steps get their barriers."""
 
-    def __init__(self, offsets: dict[Room, int]) -> None:
+    def __init__(self, offsets: dict[Allocation, int]) -> None:
         self.offsets = offsets
 
-    def slot(self, ref: Ref) -> Slot:
-        """Where a reference is."""
-        room = ref.room
-        if room.space is Space.ARENA:
-            return Slot(Space.ARENA, self.offsets[room] + ref.offset, 0, ref.steps)
-        return Slot(room.space, room.at, ref.offset, ref.steps)
+    def slot(self, view: View) -> Slot:
+        """The address of a view."""
+        allocation = view.allocation
+        if allocation.space is Space.ARENA:
+            return Slot(Space.ARENA, self.offsets[allocation] + view.offset, 0, view.steps)
+        return Slot(allocation.space, allocation.at, view.offset, view.steps)
 
-    def steps(self, frame: Frame | None, memory: planner.Memory) -> tuple[Step, ...]:
-        """Steps in order; `memory` knows what has happened since the last barrier."""
-        return tuple(self._step(p, memory) for p in frame.steps) if frame else ()
+    def steps(
+        self, scheduled: ScheduledFunction | None, hazards: planner.Hazards
+    ) -> tuple[Step, ...]:
+        """Steps in order; `hazards` are those of the steps before."""
+        return tuple(self._step(p, hazards) for p in scheduled.steps) if scheduled else ()
 
-    def _step(self, p: Planned, memory: planner.Memory) -> Step:
+    def _step(self, p: PlannedStep, hazards: planner.Hazards) -> Step:
+        slots = tuple(map(self.slot, p.operands))
+        extents = [self._extent(view) for view in p.operands]
         if p.kernel is not None:
-            slots = tuple(map(self.slot, p.operands))
-            rooms = [self._extent(ref) for ref in p.operands]
-            return Launch(p.kernel, slots, memory.must_wait(rooms, p.written))
+            return Launch(p.kernel, slots, hazards.needs_barrier(extents, p.written))
         if p.host is not None:
-            slots = tuple(map(self.slot, p.operands))
-            wait = memory.must_wait([self._extent(ref) for ref in p.operands], p.written)
-            memory.clear()
-            return replace(p.host, operands=slots, barrier=wait)
-        barrier = memory.clear()
-        if p.called is not None:
-            *buffers, arena = map(self.slot, p.operands)
-            return Call(p.called.routine, tuple(buffers), arena, barrier)
+            barrier = hazards.needs_barrier(extents, p.written)
+            hazards.clear()  # a barrier follows
+            return replace(p.host, operands=slots, barrier=barrier)
+        barrier = hazards.clear()
+        if p.callee is not None:
+            *buffers, arena = slots
+            return Call(p.callee.routine, tuple(buffers), arena, barrier)
         if p.loop is not None:
-            head = self.steps(p.head, planner.Memory())
-            body = self.steps(p.body, planner.Memory())
+            head = self.steps(p.head, planner.Hazards())
+            body = self.steps(p.body, planner.Hazards())
             condition = None if p.condition is None else self.slot(p.condition)
-            if p.condition is not None:  # read by each thread after the last barrier
-                memory.must_wait([self._extent(p.condition)], 0)
+            if p.condition is not None:  # each thread reads it after the loop's last barrier
+                hazards.needs_barrier([self._extent(p.condition)], 0)
             return replace(p.loop, head=head, condition=condition, body=body, barrier=barrier)
         assert p.index is not None
-        ways = tuple(self.steps(way, planner.Memory()) for way in p.ways)
+        ways = tuple(self.steps(way, planner.Hazards()) for way in p.ways)
         return Branch(self.slot(p.index), ways, barrier)
 
-    def _extent(self, ref: Ref) -> planner.Extent:
-        """The memory of a whole room: slices are not told apart."""
-        room = ref.room
-        if room.space is Space.ARENA:
-            at = self.offsets[room]
-            return room.space, at, at + room.size_bytes
-        return room.space, room.at, room.at + 1
+    def _extent(self, view: View) -> planner.Extent:
+        """The memory of a whole allocation: slices of it are taken to overlap."""
+        allocation = view.allocation
+        if allocation.space is Space.ARENA:
+            start = self.offsets[allocation]
+            return allocation.space, start, start + allocation.size_bytes
+        return allocation.space, allocation.at, allocation.at + 1
 
 
 def schedule(
-    function: UOp, target: Target, kernel: Callable[[UOp, Target], Kernel], outputs: Sequence[bool]
+    function: UOp, target: Target, make_kernel: MakeKernel, outputs: Sequence[bool]
 ) -> Schedule:
-    """A whole function, in steps, with places.
+    """A whole function, in steps, with addresses.
 
-    `outputs` says which outputs are written; the others are inputs or other outputs.
+    Args:
+        function: a FUNCTION without complex values.
+        target: the machine that kernels are made for.
+        make_kernel: lowers the body of a kernel.
+        outputs: which outputs are written; the others are inputs or other outputs.
     """
-    scheduler = Scheduler(target, kernel)
-    params = [Ref(Room(Space.INPUT, i, 0)) for i in range(len(function.arg.params))]
-    targets = [Ref(Room(Space.OUTPUT, i, 0)) if own else None for i, own in enumerate(outputs)]
-    frame = scheduler.function(function, params, targets)
-    offsets, arena_bytes = planner.arena(scheduler.lives)
-    steps = Placer(offsets).steps(frame, planner.Memory())
-    routine = Routine(steps, len(params), arena_bytes, work(frame), spent(steps))
-    return Schedule(routine, frame, scheduler.lives, offsets)
+    scheduler = Scheduler(target, make_kernel)
+    params = [View(Allocation(Space.INPUT, i, 0)) for i in range(len(function.arg.params))]
+    targets = [
+        View(Allocation(Space.OUTPUT, i, 0)) if written else None
+        for i, written in enumerate(outputs)
+    ]
+    scheduled = scheduler.function(function, params, targets)
+    offsets, arena_bytes = planner.plan_arena(scheduler.live_ranges)
+    steps = Finalizer(offsets).steps(scheduled, planner.Hazards())
+    routine = Routine(steps, len(params), arena_bytes, work_ns(scheduled), spent(steps))
+    return Schedule(routine, scheduled, scheduler.live_ranges, offsets)
 
 
 @lru_cache(maxsize=256)
-def called(function: UOp, target: Target, kernel: Callable[[UOp, Target], Kernel]) -> Schedule:
+def routine_schedule(function: UOp, target: Target, make_kernel: MakeKernel) -> Schedule:
     """A function that is called, scheduled once for all its calls in all programs."""
-    return schedule(function, target, kernel, [True] * len(function.src))
+    return schedule(function, target, make_kernel, [True] * len(function.src))
 
 
-def work(frame: Frame | None) -> int:
-    """Nanoseconds: loops by their trips, an unknown number of them taken for a hundred."""
+def work_ns(scheduled: ScheduledFunction | None) -> int:
+    """Estimated time on one core: a loop without a trip count is taken to run `ESTIMATED_LOOP_TRIPS`."""
     total = 0
-    for p in frame.steps if frame else ():
+    for p in scheduled.steps if scheduled else ():
         if p.kernel is not None:
             total += p.kernel.work
         elif p.host is not None:
-            total += HOST_NS
-        elif p.called is not None:
-            total += p.called.routine.work
+            total += HOST_CALL_NS
+        elif p.callee is not None:
+            total += p.callee.routine.work
         elif p.loop is not None:
-            total += (p.loop.trips or ESTIMATED_LOOP_TRIPS) * (work(p.head) + work(p.body))
+            total += (p.loop.trips or ESTIMATED_LOOP_TRIPS) * (work_ns(p.head) + work_ns(p.body))
         else:
-            total += max(work(way) for way in p.ways)
+            total += max(work_ns(way) for way in p.ways)
     return total

@@ -1,9 +1,9 @@
-"""What a function does when it is called: arithmetic from its graph, traffic from its steps.
+"""Cost analysis: FLOPs of a function from its graph, bytes of memory traffic from its steps.
 
 An addition or a product of floating numbers is one operation; so a product of an m x k and a
-k x n matrix is 2 m k n.  Functions such as exp are counted apart, as transcendental.  Each kernel
-is taken to read each of its operands once, and to write each of its results once; so is the whole
-function, by those who ask what it has to do at least.
+k x n matrix is 2 m k n.  Functions such as exp are counted separately, as transcendental.
+Traffic takes each kernel to read each operand once and to write each result once; the least traffic
+of a function takes the same of the function as a whole.
 """
 
 from __future__ import annotations
@@ -37,52 +37,52 @@ ARITHMETIC = frozenset(
         Op.MOD,
     }
 )
-"""What is one operation."""
+"""Ops that count as one floating-point operation for each element."""
 
-PARTS = frozenset({Op.GATHER, Op.SHRINK})
-"""What reads a part of its first operand."""
+PARTIAL_READS = frozenset({Op.GATHER, Op.SHRINK})
+"""Ops that read a part of their first operand."""
 
 
 class Work(NamedTuple):
-    """Arithmetic operations on floating numbers, and functions of them."""
+    """Floating-point operations, and transcendental functions."""
 
     flops: float = 0
     transcendentals: float = 0
 
     def times(self, n: int) -> Work:
-        """So much, n times."""
+        """The work of n iterations."""
         return Work(self.flops * n, self.transcendentals * n)
 
     def plus(self, other: Work) -> Work:
-        """Both together."""
+        """The sum of both."""
         return Work(self.flops + other.flops, self.transcendentals + other.transcendentals)
 
 
 @lru_cache(maxsize=1024)
 def work(function: UOp) -> Work:
-    """The arithmetic of a FUNCTION: of a loop of unknown length one step, of branches the most."""
+    """The arithmetic of a FUNCTION; one step of a while loop, the most expensive of branches."""
     total = Work()
     for node in walk(function.src):
-        total = total.plus(_own(node))
+        total = total.plus(_node_work(node))
     return total
 
 
-def _own(node: UOp) -> Work:
+def _node_work(node: UOp) -> Work:
     bodies = [work(s) for s in node.src if s.op is Op.FUNCTION and s.src]
     if node.op is Op.SCAN:
         return bodies[0].times(node.arg.length)
-    if node.op is Op.COND:
+    if node.op is Op.COND:  # which way is taken is not known: the most expensive one
         return Work(*map(max, zip(*bodies, strict=True)))
     if bodies:
         return Work(*map(sum, zip(*bodies, strict=True)))
-    if node.dtype not in INEXACT:
+    if node.dtype not in INEXACT:  # integer arithmetic is not counted
         return Work()
     size = count(node.shape)
     if node.op is Op.DOT:
         return Work(2 * size * prod(node.src[0].shape[i] for i in node.arg.contract_a))
     if node.op is Op.CONV:
         return Work(2 * _products(node))
-    if node.op is Op.REDUCE:
+    if node.op is Op.REDUCE:  # n elements take n - 1 operations for each result
         return Work(max(count(node.src[0].shape) - size, 0))
     if node.op is Op.SCATTER and node.arg.op is not Op.WHERE:
         return Work(count(node.src[2].shape))
@@ -94,11 +94,11 @@ def _own(node: UOp) -> Work:
 
 
 def _products(node: UOp) -> int:
-    """How many products a convolution sums up: none of them with padding, or between elements."""
+    """The number of products of a convolution, without those with padding or between elements."""
     x, w = (s.shape for s in node.src)
     arg, sides = node.arg, range(len(x) - 2)
     inside = prod(
-        _meetings(
+        _overlaps(
             node.shape[1 + i],
             arg.strides[i],
             w[i],
@@ -112,51 +112,53 @@ def _products(node: UOp) -> int:
     return node.shape[0] * node.shape[-1] * w[-2] * inside
 
 
-def _meetings(
-    out: int, stride: int, window: int, apart: int, size: int, dilation: int, low: int
+def _overlaps(
+    out: int, stride: int, window: int, window_dilation: int, size: int, dilation: int, low: int
 ) -> int:
-    """Along one side: how many places and taps of the window meet an element.
+    """The number of (output, tap) pairs along one axis that read an element, not padding.
 
-    Place p and tap t stand before position p stride + t apart - low, in which every dilation-th
-    is an element.
+    Output p and tap t read position p stride + t window_dilation - low, where every dilation-th
+    position is an element.  For each tap those p are an arithmetic progression, by the Chinese
+    remainder theorem.
     """
-    if window > out:  # places and taps are alike
-        return _meetings(window, apart, out, stride, size, dilation, low)
+    if window > out:  # symmetric in outputs and taps: loop over the fewer
+        return _overlaps(window, window_dilation, out, stride, size, dilation, low)
     common = gcd(stride, dilation)
     step = dilation // common
-    found = 0
+    pairs = 0
     for t in range(window):
-        offset = low - t * apart  # p stride = offset + a multiple of the dilation
+        # p stride = offset + a multiple of the dilation
+        offset = low - t * window_dilation
         first = max(0, -(-offset // stride))
         last = min(out - 1, ((size - 1) * dilation + offset) // stride)
-        if offset % common == 0 and size:
+        if offset % common == 0 and size:  # else no output reads an element through this tap
             start = offset // common * pow(stride // common, -1, step) % step
-            found += max(0, (last - start) // step - (first - 1 - start) // step)
-    return found
+            pairs += max(0, (last - start) // step - (first - 1 - start) // step)
+    return pairs
 
 
 def needed_bytes(function: UOp) -> tuple[float, float]:
-    """Bytes of the arguments and of the results of a FUNCTION, each of them once.
+    """The least traffic of a FUNCTION: bytes of its arguments, and of its results, each once.
 
-    Of an argument from which parts are taken and nothing else, these parts; what an argument and
-    a result share counts for neither.
+    Of an argument that is only gathered from or sliced, the parts that are read; a result that is
+    an argument counts for neither.
     """
     users: dict[UOp, list[UOp]] = {}
     for node in walk(function.src):
         for param in {s for s in node.src if s.op is Op.PARAM}:
             users.setdefault(param, []).append(node)
-    taken = 0
-    for param, found in users.items():
+    read = 0
+    for param, nodes in users.items():
         size = count(param.shape)
-        if all(u.op in PARTS and param not in u.src[1:] for u in found):
-            size = min(size, sum(count(u.shape) for u in found))
-        taken += size * param.dtype.itemsize
-    given = {u for u in function.src if u.op is not Op.PARAM}
-    return float(taken), float(sum(count(u.shape) * u.dtype.itemsize for u in given))
+        if all(u.op in PARTIAL_READS and param not in u.src[1:] for u in nodes):
+            size = min(size, sum(count(u.shape) for u in nodes))
+        read += size * param.dtype.itemsize
+    written = {u for u in function.src if u.op is not Op.PARAM}
+    return float(read), float(sum(count(u.shape) * u.dtype.itemsize for u in written))
 
 
 def traffic_bytes(steps: Iterable[Step]) -> float:
-    """Bytes that steps read and write."""
+    """Bytes that steps read and write; a loop without a trip count is counted once."""
     return float(sum(map(_traffic, steps)))
 
 

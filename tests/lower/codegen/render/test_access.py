@@ -1,4 +1,4 @@
-"""Loads and stores in LLVM IR: every stride, mask and gate, and nothing beyond the end."""
+"""Loads and stores in LLVM IR: every stride, mask and predicate, nothing beyond the end."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tfn.trace import build
 
 @every_width
 @pytest.mark.parametrize("size", [1, 2, 5, 9, 17, 33])
-def test_nothing_is_written_beyond_the_end(size: int, target: Target) -> None:
-    """Narrowed values under masks of a few lanes: what follows in memory must stay as it is."""
+def test_masked_stores_do_not_write_beyond_the_end(size: int, target: Target) -> None:
+    """Narrowed values under masks of a few lanes leave the memory after them unchanged."""
     memory = device(target).memory
     for source in (INT32, FLOAT32, INT64, FLOAT64):
         x = p(0, 3, size, dtype=source)
@@ -28,13 +28,13 @@ def test_nothing_is_written_beyond_the_end(size: int, target: Target) -> None:
         rooms = [memory.copy(np.full(end + 64, 113, np.uint8)) for end in ends]
         device(target).load(program)([memory.copy(draw(x.shape, source))], rooms)
         for room, end, to in zip(rooms, ends, kinds, strict=True):
-            found = memory.read(room, (end + 64,), uint8.dtype)
-            assert (found[end:] == 113).all(), (source, to)
+            contents = memory.read(room, (end + 64,), uint8.dtype)
+            assert (contents[end:] == 113).all(), (source, to)
 
 
 @every_width
-def test_memory_is_asked_for(target: Target) -> None:
-    """Beyond the end, too."""
+def test_prefetches(target: Target) -> None:
+    """Also beyond the end of a buffer."""
     keys = [p(0, 3, 200, dtype=INT32)]
     small = replace(target, l2_bytes=0)
     (kernel,) = lower(jaxpr(list(build.sort(keys))), small).kernels
@@ -45,8 +45,8 @@ def test_memory_is_asked_for(target: Target) -> None:
 
 @every_width
 @every_dtype
-def test_memory_in_every_way(dtype: DType, target: Target) -> None:
-    """Strides 1, 0, -1 and others, masks, gates and gathers, in loads and in stores."""
+def test_accesses_of_every_kind(dtype: DType, target: Target) -> None:
+    """Strides 1, 0, -1 and others, masks, predicates and gathers, in loads and in stores."""
     x = p(0, 5, 37, dtype=dtype)
     values = [np.resize(edges(dtype), (5, 37))]
     outputs = [move(x) for move in MOVES.values()]

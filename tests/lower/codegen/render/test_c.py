@@ -1,4 +1,4 @@
-"""Every op of every dtype as C, built by the system's compilers: bit by bit what LLVM makes."""
+"""C renderer: every op of every dtype, built by the system's compilers, bit by bit as LLVM."""
 
 from __future__ import annotations
 
@@ -73,17 +73,19 @@ def in_c(
         "made.so",
         library,
     ]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert not done.returncode, done.stderr[:2000]
+    build = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert not build.returncode, build.stderr[:2000]
     entry = ctypes.CDLL(str(folder / "made.so")).entry
     memory = device(host()).memory
     buffers = [memory.copy(x) for x in values]
-    made = [memory.allocate(u.size * u.dtype.itemsize) for u in outputs]
+    results = [memory.allocate(u.size * u.dtype.itemsize) for u in outputs]
     assert not program.aliases
-    places = [b.address for b in (*buffers, *made)]
+    places = [b.address for b in (*buffers, *results)]
     arena = memory.allocate(program.arena_bytes)
     entry((ctypes.c_void_p * len(places))(*places), ctypes.c_void_p(arena.address))
-    return [np.array(memory.read(b, u.shape, u.dtype)) for b, u in zip(made, outputs, strict=True)]
+    return [
+        np.array(memory.read(b, u.shape, u.dtype)) for b, u in zip(results, outputs, strict=True)
+    ]
 
 
 class Pool:
@@ -145,7 +147,7 @@ WAYS = {"ops": ops, "casts": casts, "moves": moves, "folds": folds}
 FEW = (BOOL, np.dtype("int8"), np.dtype("uint32"), INT64, FLOAT16, BFLOAT16, FLOAT32, FLOAT64)
 
 
-def alike(got: Sequence[Value], want: Sequence[Value], outputs: Sequence[UOp]) -> None:
+def assert_same(got: Sequence[Value], want: Sequence[Value], outputs: Sequence[UOp]) -> None:
     """Raise unless all values are equal bit by bit, but for what a NaN carries."""
     for u, g, w in zip(outputs, got, want, strict=True):
         assert g.dtype == w.dtype and g.shape == w.shape, u
@@ -174,30 +176,30 @@ def cases() -> Iterator[pytest.param]:
 
 @needs_cc
 @pytest.mark.parametrize(("way", "dtypes", "target"), list(cases()))
-def test_c_computes_what_llvm_does(
+def test_c_agrees_with_llvm(
     way: str, dtypes: Sequence[DType], target: Target, tmp_path: Path
 ) -> None:
     pool = Pool()
     for dtype in dtypes:
         WAYS[way](pool, dtype)
     got = in_c(pool.outputs, pool.values, target, tmp_path, COMPILERS[0])
-    alike(got, run_compiled(pool.outputs, pool.values, target), pool.outputs)
+    assert_same(got, run_compiled(pool.outputs, pool.values, target), pool.outputs)
 
 
 @pytest.mark.skipif("clang" not in COMPILERS, reason="there is no clang")
 @pytest.mark.parametrize("way", ["ops", "moves"])
-def test_clang_makes_the_same_of_it(way: str, tmp_path: Path) -> None:
+def test_clang_agrees_with_llvm(way: str, tmp_path: Path) -> None:
     pool = Pool()
     for dtype in (INT32, BFLOAT16, FLOAT32):
         WAYS[way](pool, dtype)
     got = in_c(pool.outputs, pool.values, host(), tmp_path, "clang")
-    alike(got, run_compiled(pool.outputs, pool.values, host()), pool.outputs)
+    assert_same(got, run_compiled(pool.outputs, pool.values, host()), pool.outputs)
 
 
 @needs_cc
 @pytest.mark.parametrize("way", WAYS)
 def test_compilers_without_vectors_loop_over_lanes(way: str, tmp_path: Path) -> None:
-    """What is not GNU C is C99: a vector is a struct."""
+    """Without GNU C a vector is a struct of C99."""
     pool = Pool()
     for dtype in (BOOL, np.dtype("int8"), FLOAT16, FLOAT32):
         WAYS[way](pool, dtype)
@@ -206,23 +208,23 @@ def test_compilers_without_vectors_loop_over_lanes(way: str, tmp_path: Path) -> 
         return text.replace("defined(__GNUC__)", "0").replace("defined(__clang__)", "0")
 
     got = in_c(pool.outputs, pool.values, host(), tmp_path, COMPILERS[0], others, "-lm")
-    alike(got, run_compiled(pool.outputs, pool.values, host()), pool.outputs)
+    assert_same(got, run_compiled(pool.outputs, pool.values, host()), pool.outputs)
 
 
 @needs_cc
 @pytest.mark.parametrize("dtype", [BFLOAT16, np.dtype("int8"), FLOAT32], ids=str)
-def test_products_of_matrices(dtype: DType, tmp_path: Path) -> None:
+def test_matrix_products(dtype: DType, tmp_path: Path) -> None:
     """By matrix units where there are some."""
     pool = Pool()
     a, b = (pool.given(draw(shape, dtype, 3)) for shape in ((40, 70), (70, 33)))
     pool.outputs.append(matmul(a, b))
     got = in_c(pool.outputs, pool.values, host(), tmp_path, COMPILERS[-1])
-    alike(got, run_compiled(pool.outputs, pool.values, host()), pool.outputs)
+    assert_same(got, run_compiled(pool.outputs, pool.values, host()), pool.outputs)
 
 
 @needs_cc
 @pytest.mark.parametrize("dtype", [INT32, FLOAT32, FLOAT64], ids=str)
-def test_sorts_that_ask_for_memory(dtype: DType, tmp_path: Path) -> None:
+def test_sorts_with_prefetches(dtype: DType, tmp_path: Path) -> None:
     """The second cache holds nothing."""
     values = [draw((3, 200), dtype)]
     keys, order = build.sort([p(0, 3, 200, dtype=dtype), build.iota((3, 200), 1)])
@@ -231,12 +233,12 @@ def test_sorts_that_ask_for_memory(dtype: DType, tmp_path: Path) -> None:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))  # a library is loaded once
         folder.mkdir()
         got = in_c(outputs, values, small, folder, COMPILERS[-1])
-        alike(got, run_compiled(outputs, values), outputs)
+        assert_same(got, run_compiled(outputs, values), outputs)
     text = "".join(k.text for k in pipeline.lower(jaxpr([keys]), small, C).kernels)
     assert "PREFETCH(" in text
 
 
-def test_every_op_that_is_left_has_a_row() -> None:
+def test_every_basic_op_has_a_row() -> None:
     without = {Op.CONST, Op.PARAM, Op.LANES}  # written where they are used
     without |= LACKS
     assert set(RENDER) | without >= (LINEAR_OPS - ELEMENTWISE) | decompose.BASIC

@@ -1,4 +1,4 @@
-"""The function that runs a program, on real threads: tiles, barriers, loops and branches."""
+"""LLVM IR driver, on real threads: tiles, barriers, loops and branches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.lower.graphs import (
 from tfn.config import config
 from tfn.dtypes import FLOAT32, INT32
 from tfn.hw.cpu.target import host
-from tfn.lower.codegen.render.driver import COUNTER_BYTES, COUNTERS_AT, driver_text, sync_bytes
+from tfn.lower.codegen.render.driver import COUNTER_BYTES, COUNTERS_OFFSET, driver_text, sync_bytes
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Branch, Kernel, Launch, Loop, Slot, Space, Step
 from tfn.trace import build
@@ -90,8 +90,8 @@ def test_every_tile_is_run_once(tiles: int, threads: int) -> None:
 
 
 @every_count
-def test_what_comes_after_a_barrier_sees_what_came_before(threads: int) -> None:
-    """Each launch sums all that the last one wrote, three times."""
+def test_barriers_make_writes_visible(threads: int) -> None:
+    """Each launch sums all elements that the last one wrote, three times."""
     add = kernel("take_sum", TAKE_SUM, 3)
     slots = [Slot(Space.ARENA, 0), Slot(Space.ARENA, 64)]
     steps = [Launch(add, (slots[i % 2], slots[(i + 1) % 2]), True) for i in range(17)]
@@ -109,14 +109,14 @@ def test_barriers_are_written_where_launches_say() -> None:
     assert driver_text("entry", steps, 0).count("call void @barrier") == 3
 
 
-def test_counters_lie_in_cache_lines_of_their_own() -> None:
-    assert sync_bytes([]) == COUNTERS_AT
+def test_counters_have_cache_lines_of_their_own() -> None:
+    assert sync_bytes([]) == COUNTERS_OFFSET
     steps = [Launch(kernel("count4", COUNT, 4), (OUT, OUT), False)] * 3
-    assert sync_bytes(steps) == COUNTERS_AT + 3 * COUNTER_BYTES
-    assert COUNTERS_AT % 64 == COUNTER_BYTES % 64 == 0
+    assert sync_bytes(steps) == COUNTERS_OFFSET + 3 * COUNTER_BYTES
+    assert COUNTERS_OFFSET % 64 == COUNTER_BYTES % 64 == 0
 
 
-def test_operands_are_found_among_inputs_outputs_and_in_the_arena() -> None:
+def test_operands_in_inputs_outputs_and_arena() -> None:
     add = kernel("take_sum1", TAKE_SUM, 1)
     x, y, arena = (np.arange(k, k + 8, dtype=np.int32) for k in (0, 10, 20))
     steps = [
@@ -146,7 +146,7 @@ def test_a_loop_moves_its_operands(threads: int) -> None:
 
 
 @every_count
-def test_loops_in_loops_count_tiles_anew(threads: int) -> None:
+def test_nested_loops_run_every_tile(threads: int) -> None:
     moved = Slot(Space.OUTPUT, 0, 0, ((0, 80), (1, 20)))
     count = kernel("count5", COUNT, 5)
     inner = Loop(1, 4, (), None, (Launch(count, (moved, moved), False),), True)
@@ -166,7 +166,7 @@ LESS = """
 
 @every_count
 @pytest.mark.parametrize("start", [0, 8, 9, 20])
-def test_a_loop_while_a_condition_holds(start: int, threads: int) -> None:
+def test_while_loops(start: int, threads: int) -> None:
     head = Launch(kernel("less", LESS), (ARENA, OUT), False)
     body = Launch(kernel("count3", COUNT, 3), (OUT, OUT), False)
     out, arena = np.array([start, 0, 0], np.int32), np.zeros(16, np.int32)
@@ -177,7 +177,7 @@ def test_a_loop_while_a_condition_holds(start: int, threads: int) -> None:
 
 @every_count
 @pytest.mark.parametrize("index", [-5, 0, 1, 2, 9])
-def test_a_branch_takes_the_way_of_its_index(index: int, threads: int) -> None:
+def test_branches_take_the_way_of_their_index(index: int, threads: int) -> None:
     count = kernel("count5", COUNT, 5)
     places = [Slot(Space.OUTPUT, 0, 20 * i) for i in range(3)]
     ways: list[tuple[Step, ...]] = [(Launch(count, (s, s), False),) for s in places]
@@ -211,18 +211,18 @@ def programs() -> dict[str, list[UOp]]:
 def test_bits_do_not_depend_on_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     outputs = programs()[name]
     values = inputs(outputs)
-    found = set()
+    results = set()
     for threads in THREADS:
         monkeypatch.setattr(config, "threads", threads)
         for _ in range(3):
-            found.add(b"".join(x.tobytes() for x in run_compiled(outputs, values)))
-    assert len(found) == 1
+            results.add(b"".join(x.tobytes() for x in run_compiled(outputs, values)))
+    assert len(results) == 1
     for got, want in zip(run_compiled(outputs, values), run_oracle(outputs, values), strict=True):
         assert_close(got, want, 1e-3, 1e-3)
 
 
 @every_count
-def test_small_programs_too_where_nobody_would_wake_a_thread(threads: int) -> None:
+def test_small_programs_on_several_threads(threads: int) -> None:
     x, w = p(0, 20, 30), p(1, 30, 20)
     outputs = [softmax(matmul(matmul(x, w), x)), build.add_up(matmul(x, w), (0,))]
     values = [draw(u.shape, FLOAT32, i) for i, u in enumerate(params(outputs))]
@@ -233,8 +233,8 @@ def test_small_programs_too_where_nobody_would_wake_a_thread(threads: int) -> No
 
 
 @every_count
-def test_what_is_at_its_place_is_not_copied(threads: int) -> None:
-    """An input that goes on as an output, in the same memory: the copy is left out."""
+def test_copies_to_the_same_memory_are_skipped(threads: int) -> None:
+    """A donated input that is an output, in the same memory."""
     x, update, at = p(0, 64, 1000), p(1, 64, 1), p(2, 2, dtype=INT32)
     program = lower(jaxpr([build.scatter(x, at, update, Op.WHERE)]), host())
     copy, put = (launch.kernel for launch in program.launches)
@@ -249,7 +249,7 @@ def test_what_is_at_its_place_is_not_copied(threads: int) -> None:
     assert (new[: copy.tiles] == 7).all() and not old.any()
 
 
-def test_copies_are_of_whole_buffers_in_their_order() -> None:
+def test_kernels_that_are_copies() -> None:
     x = p(0, 64, 64)
     others = [x + 1.0, build.permute(x, (1, 0)), build.flip(x, (0,)), build.cast(x, INT32)]
     c = p(0, 64)

@@ -1,4 +1,4 @@
-"""Every op of every dtype as LLVM IR, compiled and run against the oracle: scalars and vectors."""
+"""LLVM IR renderer: every op of every dtype, compiled and compared with the oracle."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from tfn.trace.spec import LINEAR_OPS
 from tfn.trace.uop import UOp
 
 SIZES = (1, 3, 16, 67)
-"""A scalar, half a vector, whole vectors, and several with a rest."""
+"""A scalar, half a vector, full vectors, and several with a partial one."""
 
 
 def pairs(dtype: DType) -> tuple[Value, Value]:
@@ -60,7 +60,7 @@ def takes(op: Op, dtype: DType) -> bool:
     return op in COMPARE or dtype in _KINDS[op][0]
 
 
-def test_every_op_that_is_left_has_a_row() -> None:
+def test_every_basic_op_has_a_row() -> None:
     without = {Op.CONST, Op.PARAM, Op.LANES}  # written where they are used
     assert set(RENDER) | without >= (LINEAR_OPS - ELEMENTWISE) | decompose.BASIC
     assert set(RENDER) <= LINEAR_OPS
@@ -81,15 +81,15 @@ def test_basic_ops_at_the_edges(dtype: DType, target: Target) -> None:
     ):
         assert_close(got, want, what=op)
         if op in (Op.NEG, Op.ABS, Op.ROUND, Op.FLOOR, Op.CEIL, Op.SQRT) and dtype in FLOATS:
-            known = ~np.isnan(got.astype(float))  # the sign of a zero counts here
-            assert (np.signbit(got[known]) == np.signbit(want[known])).all(), op
+            number = ~np.isnan(got.astype(float))  # the sign of a zero counts here
+            assert (np.signbit(got[number]) == np.signbit(want[number])).all(), op
 
 
 FUNCTIONS = sorted((UNARY | BINARY) - decompose.BASIC, key=lambda op: op.value)
 
 
 @pytest.mark.parametrize("op", FUNCTIONS, ids=lambda op: op.value)
-def test_functions_are_compiled_as_they_were_meant(op: Op) -> None:
+def test_functions_agree_with_the_oracle(op: Op) -> None:
     """The text of a function computes what its graph does: `test_mathlib` says how well."""
     outputs, values = [], []
     for dtype in (d for d in (FLOAT32, FLOAT64) if takes(op, d)):
@@ -164,7 +164,7 @@ def test_reductions(dtype: DType, target: Target) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
-def test_extremes_meet_nan(dtype: DType) -> None:
+def test_max_and_min_of_nan(dtype: DType) -> None:
     x = draw((9, 40), dtype)
     x[3, 17], x[5, 39], x[0, 0] = np.nan, np.inf, -np.inf
     u = p(0, 9, 40, dtype=dtype)
@@ -185,7 +185,7 @@ def test_fma_rounds_once(dtype: DType, size: int) -> None:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
 def test_powers_of_two(dtype: DType, size: int) -> None:
-    """Where the processor has an instruction, and where it has not."""
+    """With and without an instruction of the processor."""
     powers = np.array([0, -149, -1074, 127, 1023, -150, -1080, 5, 900, -130], f"i{dtype.itemsize}")
     values = [np.resize(np.abs(draw((71,), dtype)) + 1, size), np.resize(powers, size)]
     x, n = (p(i, size, dtype=v.dtype) for i, v in enumerate(values))
@@ -226,19 +226,19 @@ CALLED = ("floor", "ceil", "roundeven", "fma", "fmaf", "fmod", "memcpy", "memset
 
 
 @pytest.mark.parametrize("target", ABROAD, ids=lambda t: f"{t.triple[:7]}{t.cpu}{t.features[-9:]}")
-def test_every_target_takes_every_op(target: Target) -> None:
+def test_every_target_compiles_every_op(target: Target) -> None:
     """LLVM ends the process where it cannot select an instruction: so in a child.
 
     Nothing is called, for processors that lack some ops either, but what narrows to halves.
     """
-    found = ChildCompiler().compile(texts(target), target)
-    assert len(found) > 10_000
-    called = [name for name in CALLED if b"\0" + name.encode() + b"\0" in found]
+    code = ChildCompiler().compile(texts(target), target)
+    assert len(code) > 10_000
+    called = [name for name in CALLED if b"\0" + name.encode() + b"\0" in code]
     assert set(called) <= {"__truncsfhf2"}
 
 
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64, BFLOAT16, INT32, uint8.dtype, BOOL], ids=str)
-def test_shuffles_in_a_row_are_fenced_off_in_twos(dtype: DType) -> None:
+def test_consecutive_shuffles_are_fenced(dtype: DType) -> None:
     """A square of vectors is turned in some steps; all dtypes but bool are kept apart by floats."""
     turned = build.permute(p(0, 64, 64, dtype=dtype), (1, 0))
     assert_matches_oracle([turned])
@@ -249,7 +249,7 @@ def test_shuffles_in_a_row_are_fenced_off_in_twos(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
-def test_vectors_of_integers_are_divided_exactly(dtype: str) -> None:
+def test_integer_vectors_are_divided_exactly(dtype: str) -> None:
     """All pairs of bytes; of wider ones multiples and their neighbours, and the limits."""
     ends, rng = np.iinfo(dtype), np.random.default_rng(0)
     if ends.bits == 8:

@@ -1,4 +1,4 @@
-"""Matrices in tile registers as LLVM IR: compiled, and run where this machine has them."""
+"""Matrix units as LLVM IR: compiled, and run where this machine has AMX."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def kernel_of(u: UOp) -> Kernel:
     ],
     ids=str,
 )
-def test_llvm_accepts_it(kind: DType, name: str) -> None:
-    """Whatever machine this is: the child process compiles for another."""
-    made = kernel_of(product(40, 70, 50, kind))
-    assert f"llvm.x86.{name}.internal" in made.text and "alloca" in made.text
-    assert ChildCompiler().compile(made.text, AMX)
+def test_llvm_compiles_tile_instructions(kind: DType, name: str) -> None:
+    """On any machine: the child process compiles for another target."""
+    kernel = kernel_of(product(40, 70, 50, kind))
+    assert f"llvm.x86.{name}.internal" in kernel.text and "alloca" in kernel.text
+    assert ChildCompiler().compile(kernel.text, AMX)
 
 
 @needs_unit
 @pytest.mark.parametrize("sizes", [(16, 32, 16), (40, 70, 33), (129, 64, 100), (31, 1000, 47)])
-def test_the_machine_does_what_the_oracle_says_to_the_last_bit(sizes: tuple[int, int, int]) -> None:
+def test_amx_agrees_with_the_oracle_to_the_last_bit(sizes: tuple[int, int, int]) -> None:
     u = product(*sizes)
     values = [RANDOM.standard_normal(s.shape).astype(BFLOAT16) for s in u.src]
     (got,) = run_compiled([u], values, host())
@@ -57,22 +57,22 @@ def test_the_machine_does_what_the_oracle_says_to_the_last_bit(sizes: tuple[int,
 
 
 def _block_by_block(a: Value, b: Value) -> Value:
-    """The product as the unit computes it, of operands that zeros fill up."""
+    """The product as the unit computes it, of operands padded with zeros."""
     (rows, depth), columns = a.shape, b.shape[1]
     x = np.pad(a, ((0, -rows % 16), (0, -depth % 32)))
     y = np.pad(b, ((0, -depth % 32), (0, -columns % 16)))
     out = np.zeros((x.shape[0], y.shape[1]), np.float32)
     for i, j, k in np.ndindex(x.shape[0] // 16, y.shape[1] // 16, y.shape[0] // 32):
         at = np.s_[16 * i : 16 * i + 16, 16 * j : 16 * j + 16]
-        left = x[16 * i : 16 * i + 16, 32 * k : 32 * k + 32]
-        right = y[32 * k : 32 * k + 32, 16 * j : 16 * j + 16]
-        right = right.reshape(16, 2, 16).transpose(0, 2, 1).reshape(16, 32)
-        out[at] = matrix_tiles.multiply(out[at], left, right)
+        a_block = x[16 * i : 16 * i + 16, 32 * k : 32 * k + 32]
+        b_block = y[32 * k : 32 * k + 32, 16 * j : 16 * j + 16]
+        b_block = b_block.reshape(16, 2, 16).transpose(0, 2, 1).reshape(16, 32)
+        out[at] = matrix_tiles.multiply(out[at], a_block, b_block)
     return out[:rows, :columns]
 
 
 @needs_unit
-def test_numbers_that_are_none_and_those_that_are_tiny() -> None:
+def test_nan_inf_and_denormals() -> None:
     u = product(20, 40, 24)
     a, b = (RANDOM.standard_normal(s.shape).astype(BFLOAT16) for s in u.src)
     a[3, 5], a[7, 39], b[:, 11] = np.nan, np.inf, 1e-39
@@ -84,7 +84,7 @@ def test_numbers_that_are_none_and_those_that_are_tiny() -> None:
 
 @needs_unit
 @pytest.mark.parametrize("kind", [int8.dtype, uint8.dtype], ids=str)
-def test_bytes_are_exact(kind: DType) -> None:
+def test_int8_products_are_exact(kind: DType) -> None:
     u = product(50, 131, 70, kind)
     values = [
         RANDOM.integers(*((-128, 128) if kind == int8 else (0, 256)), s.shape).astype(kind)

@@ -1,4 +1,4 @@
-"""How types, constants and addresses are written in LLVM IR."""
+"""LLVM IR writer: types, constants, names and addresses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfn.dtypes import (
 )
 from tfn.lower.codegen.render.writer import (
     TYPES,
-    Writer,
+    LlvmWriter,
     literal,
     scalar,
     stored,
@@ -63,27 +63,27 @@ def test_constants_are_exact(value: object, dtype: DType, text: str) -> None:
     assert literal(const(value, dtype, (8,))) == f"splat ({TYPES[dtype]} {text})"
 
 
-def test_intrinsics_are_named_by_type() -> None:
+def test_intrinsic_suffixes() -> None:
     assert suffix(const(1.0, FLOAT32, (16,))) == "v16f32"
     assert suffix(const(1, INT64)) == "i64"
     assert suffix(const(True, BOOL, (4,))) == "v4i1"
     assert suffix(const(1.0, BFLOAT16)) == "i16"
 
 
-def test_values_have_names_once_they_are_made() -> None:
-    w = Writer()
+def test_values_are_named_once() -> None:
+    w = LlvmWriter()
     assert w(const(3, INT32)) == "3"
     assert w(UOp(Op.LANES, (), 4)) == "<i64 0, i64 1, i64 2, i64 3>"
-    made = p(0) + 1.0
-    with pytest.raises(AssertionError, match="used before it is made"):
-        w(made)
-    w.names[made] = w.let("fadd float %x, 1.0")
-    assert w(made) == "%v1"
+    u = p(0) + 1.0
+    with pytest.raises(AssertionError, match="used before it is emitted"):
+        w(u)
+    w.names[u] = w.let("fadd float %x, 1.0")
+    assert w(u) == "%v1"
     assert w.lines == ["  %v1 = fadd float %x, 1.0"]
 
 
 def test_an_intrinsic_is_declared_once_without_alignment() -> None:
-    w = Writer()
+    w = LlvmWriter()
     for name in ("%a", "%b"):
         call = w.intrinsic("sqrt.f32", "float", [("float", name)])
         assert call == f"call float @llvm.sqrt.f32(float {name})"
@@ -95,8 +95,8 @@ def test_an_intrinsic_is_declared_once_without_alignment() -> None:
     ]
 
 
-def test_what_addresses_have_in_common_is_computed_once_in_a_block() -> None:
-    w = Writer()
+def test_common_bases_are_computed_once_per_block() -> None:
+    w = LlvmWriter()
     buffer, base = p(0, 100), p(1, dtype=INT64)
     w.names |= {buffer: "%buffer", base: "%base"}
     first, second = w.pointer(buffer, base, 0), w.pointer(buffer, base, 16)
@@ -115,8 +115,8 @@ def test_what_addresses_have_in_common_is_computed_once_in_a_block() -> None:
     assert w.pointer(buffer, const(0, INT64), 0) == "%buffer"
 
 
-def test_a_bool_is_addressed_by_bytes() -> None:
-    w = Writer()
+def test_bools_are_addressed_by_bytes() -> None:
+    w = LlvmWriter()
     buffer = p(0, 100, dtype=BOOL)
     w.names[buffer] = "%buffer"
     w.pointer(buffer, const(5, INT64), 0)

@@ -1,4 +1,4 @@
-"""Values and graphs for the tests of renderers: where ops go wrong, and memory in every way."""
+"""Values and graphs for the tests of renderers: edge cases of ops, accesses of every kind."""
 
 from __future__ import annotations
 

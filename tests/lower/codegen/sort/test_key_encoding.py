@@ -1,4 +1,4 @@
-"""Bits of keys: their unsigned order is that of values, NaN last and zeros equal."""
+"""Sortable key encoding: unsigned order is that of values, NaN last and zeros equal."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ import pytest
 
 from tests.lower.graphs import p, run_oracle
 from tfn.dtypes import ALL, BOOL, COMPLEXES, FLOATS, DType, highest, lowest
-from tfn.lower.codegen.sort.key_encoding import ordered, restored, whole, width
+from tfn.lower.codegen.sort.key_encoding import (
+    bit_width,
+    from_total_order,
+    sortable,
+    total_order,
+)
 
 REAL = tuple(d for d in ALL if d not in COMPLEXES)
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=lambda d: d.name)
-def test_the_order_of_bits_is_that_of_values(dtype: DType) -> None:
+def test_sortable_bits_compare_as_values(dtype: DType) -> None:
     random = np.random.default_rng(0)
     if dtype == BOOL:
         x = np.array([False, True])
@@ -24,8 +29,8 @@ def test_the_order_of_bits_is_that_of_values(dtype: DType) -> None:
         else:
             special = [0, 1, lowest(dtype), highest(dtype)]
         x = np.concatenate([x, np.array(special, dtype)])
-    (bits,) = run_oracle([ordered(p(0, len(x), dtype=dtype))], [x])
-    assert 8 * bits.dtype.itemsize == max(width(dtype), 8)
+    (bits,) = run_oracle([sortable(p(0, len(x), dtype=dtype))], [x])
+    assert 8 * bits.dtype.itemsize == max(bit_width(dtype), 8)
     with np.errstate(invalid="ignore"):
         wide = x.astype(np.float64) if dtype in FLOATS else x
         less = wide[:, None] < wide
@@ -38,8 +43,8 @@ def test_the_order_of_bits_is_that_of_values(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=lambda d: d.name)
-def test_whole_bits_refine_the_order_and_are_those_of_one_value(dtype: DType) -> None:
-    """What has equal bits in order is together; and each value comes back."""
+def test_total_order_refines_sortable_and_is_invertible(dtype: DType) -> None:
+    """Values with equal `sortable` bits are neighbours, and every value is restored."""
     n = 400
     bits = np.random.default_rng(1).integers(0, 256, n * dtype.itemsize).astype(np.uint8)
     x = (bits & 1).astype(bool) if dtype == BOOL else bits.view(dtype)
@@ -47,7 +52,8 @@ def test_whole_bits_refine_the_order_and_are_those_of_one_value(dtype: DType) ->
         special = [0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan]
         x = np.concatenate([x, np.array(special, dtype)])
     key = p(0, len(x), dtype=dtype)
-    plain, all_, back = run_oracle([ordered(key), whole(key), restored(whole(key), dtype)], [x])
-    assert back.tobytes() == x.tobytes()
-    less = plain[:, None] < plain
-    assert (all_[:, None] < all_)[less].all()
+    keys = [sortable(key), total_order(key), from_total_order(total_order(key), dtype)]
+    encoded, refined, decoded = run_oracle(keys, [x])
+    assert decoded.tobytes() == x.tobytes()
+    less = encoded[:, None] < encoded
+    assert (refined[:, None] < refined)[less].all()

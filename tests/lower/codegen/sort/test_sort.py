@@ -1,4 +1,4 @@
-"""The kernel of a sort: every dtype, every kind of float, stable, by several keys."""
+"""Radix sort kernel: every dtype, every kind of float, stable, by several keys."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from tfn.dtypes import (
 from tfn.hw.cpu.target import host
 from tfn.lower import pipeline
 from tfn.lower.codegen.sort import sort
-from tfn.lower.codegen.sort.key_encoding import width
+from tfn.lower.codegen.sort.key_encoding import bit_width
 from tfn.lower.codegen.sort.sort import (
-    LONG_ROW,
-    PLAIN_ROW,
-    SHORT_ROW,
-    believed,
+    MAX_INSERTION_ELEMENTS,
+    MIN_ELEMENTS_FOR_BUCKETS,
+    MIN_ELEMENTS_TO_SKIP_PASSES,
+    assumed,
     instructions,
     scratch,
 )
@@ -48,11 +48,13 @@ from tfn.trace.uop import UOp
 
 REAL = tuple(d for d in ALL if d not in COMPLEXES)
 HOST = host()
+LIMIT = MAX_INSERTION_ELEMENTS
+SHAPES = [(1, MIN_ELEMENTS_FOR_BUCKETS + 1), (70, 1 << 20), (3, 1031), (5, 40)]
 SIZES = (1, 2, 3, 17, 255, 256, 257, 1000)
 
 
 def draw(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> Value:
-    """Few different values, so that many are equal, and all that is special."""
+    """Few different values, so that many are equal, special ones among them."""
     random = np.random.default_rng(seed)
     if dtype == BOOL:
         return random.integers(0, 2, shape).astype(bool)
@@ -64,15 +66,15 @@ def draw(shape: tuple[int, ...], dtype: DType, seed: int = 0) -> Value:
 
 
 def check(outputs: list[UOp], values: list[Value]) -> list[Value]:
-    """Sorted as defined; of floats also the sign of each zero, so that stability shows."""
-    found = run_compiled(outputs, values)
-    for got, want in zip(found, run_oracle(outputs, values), strict=True):
+    """Compare with the oracle; of floats also the sign of each zero, so that stability shows."""
+    results = run_compiled(outputs, values)
+    for got, want in zip(results, run_oracle(outputs, values), strict=True):
         assert_close(got, want)
         if got.dtype in FLOATS:
             with np.errstate(invalid="ignore"):  # of a NaN that signals
                 number = ~np.isnan(got.astype(np.float64))
             assert (np.signbit(got) == np.signbit(want))[number].all()
-    return found
+    return results
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=lambda d: d.name)
@@ -96,7 +98,7 @@ def test_equal_keys_keep_their_order() -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
-def test_every_nan_comes_last_and_zeros_are_equal(dtype: DType) -> None:
+def test_nan_sorts_last_and_zeros_are_equal(dtype: DType) -> None:
     x = np.array([np.nan, 0.0, -np.nan, -0.0, np.inf, 0.0, -np.inf, -0.0], dtype)
     keys, order = check(build.sort([p(0, 8, dtype=dtype), build.iota((8,), 0)]), [x])
     assert order.tolist() == [6, 1, 3, 5, 7, 4, 0, 2]
@@ -104,7 +106,7 @@ def test_every_nan_comes_last_and_zeros_are_equal(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("keys", [1, 2, 3])
-def test_several_keys_in_their_order_and_what_goes_with_them(keys: int) -> None:
+def test_several_keys_with_payloads(keys: int) -> None:
     shape = (4, 100)
     dtypes = (INT32, FLOAT32, BFLOAT16, BOOL)
     operands = [p(i, *shape, dtype=d) for i, d in enumerate(dtypes)] + [build.iota(shape, 1)]
@@ -112,7 +114,7 @@ def test_several_keys_in_their_order_and_what_goes_with_them(keys: int) -> None:
     check(build.sort(operands, keys), values)
 
 
-def test_only_wanted_results_are_written() -> None:
+def test_unused_results_are_not_written() -> None:
     keys, order = build.sort([p(0, 5, 30), build.iota((5, 30), 1)])
     x = draw((5, 30), FLOAT32)
     check([order], [x])
@@ -125,7 +127,7 @@ def test_odd_shapes(shape: tuple[int, ...]) -> None:
     check(build.sort([p(0, *shape)]), [draw(shape, FLOAT32)])
 
 
-def test_operands_that_are_computed() -> None:
+def test_computed_operands() -> None:
     x = p(0, 6, 40)
     check(
         build.sort([build.flip(x, (1,)) * -1.0, build.permute(build.permute(x, (1, 0)), (1, 0))]),
@@ -134,7 +136,7 @@ def test_operands_that_are_computed() -> None:
 
 
 def sorting(*shape: int, keys: DType = FLOAT32) -> UOp:
-    """The body of a kernel that sorts, and tells where each key was."""
+    """The body of a kernel that sorts keys, and gives the index of each."""
     src = tuple(
         UOp(Op.PARAM, (), p(i + 3, *shape, dtype=d).arg) for i, d in enumerate((keys, INT32))
     )
@@ -142,15 +144,15 @@ def sorting(*shape: int, keys: DType = FLOAT32) -> UOp:
     return UOp(Op.TUPLE, tuple(UOp(Op.GET, (node,), i) for i in range(2)))
 
 
-def alone(*shape: int, dtype: DType = FLOAT32) -> UOp:
-    """The body of a kernel that sorts keys, and nothing else."""
+def keys_only(*shape: int, dtype: DType = FLOAT32) -> UOp:
+    """The body of a kernel that sorts keys only."""
     node = UOp(Op.SORT, (p(2, *shape, dtype=dtype),), Sort(1))
     return UOp(Op.TUPLE, (UOp(Op.GET, (node,), 0),))
 
 
 @pytest.mark.parametrize(("rows", "size"), [(7, 30), (100, 5), (3, 300), (66, 33), (1, 40000)])
 def test_groups_of_rows_are_tiles(rows: int, size: int) -> None:
-    """In any order, each on its own, as instructions mean."""
+    """Tiles may be run in any order."""
     body = sorting(rows, size)
     items, tiles = instructions(body, HOST)
     check_stage(items, Stage.LINEAR)
@@ -161,21 +163,21 @@ def test_groups_of_rows_are_tiles(rows: int, size: int) -> None:
         return
     x = draw((rows, size), FLOAT32)
     numbers = np.broadcast_to(np.arange(size, dtype=np.int32), x.shape).reshape(-1)
-    made = [np.zeros(x.size, d) for d in (np.float32, np.int32)]
-    buffers = [*made, np.full(room, 113, np.uint64), x.reshape(-1), numbers]
+    results = [np.zeros(x.size, d) for d in (np.float32, np.int32)]
+    buffers = [*results, np.full(room, 113, np.uint64), x.reshape(-1), numbers]
     for tile in reversed(range(tiles)):
         interpreter.instructions(items, tile, tile + 1, buffers)
     order = np.argsort(x + 0.0, axis=1, kind="stable")
-    assert np.array_equal(made[1].reshape(x.shape), order)
+    assert np.array_equal(results[1].reshape(x.shape), order)
 
 
 def test_code_does_not_grow_with_the_row() -> None:
     def count(n: int) -> int:
         return len(instructions(sorting(1, n), HOST)[0])
 
-    assert count(PLAIN_ROW) == count(1 << 11) < 450
-    assert count(1 << 19) == count(LONG_ROW - 4) < 550
-    assert count(LONG_ROW) == count(1 << 20) == count(1 << 26) < 1300
+    assert count(MIN_ELEMENTS_TO_SKIP_PASSES) == count(1 << 11) < 450
+    assert count(1 << 19) == count(MIN_ELEMENTS_FOR_BUCKETS - 4) < 550
+    assert count(MIN_ELEMENTS_FOR_BUCKETS) == count(1 << 20) == count(1 << 26) < 1300
 
 
 def test_long_rows() -> None:
@@ -186,12 +188,12 @@ def test_long_rows() -> None:
     check(build.sort([p(0, n, dtype=INT64), build.iota((n,), 0)]), [wide])
 
 
-# Keys alone, and rows that are far.
+# Keys only, and rows that do not fit a cache.
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=lambda d: d.name)
-@pytest.mark.parametrize("size", [1, 2, SHORT_ROW, SHORT_ROW + 1, 64, 257, 1031])
-def test_keys_alone(size: int, dtype: DType) -> None:
+@pytest.mark.parametrize("size", [1, 2, LIMIT, LIMIT + 1, 64, 257, 1031])
+def test_keys_only(size: int, dtype: DType) -> None:
     for i in range(2):
         (result,) = build.sort([p(0, 3, size, dtype=dtype)])
         check([result], [draw((3, size), dtype, i)])
@@ -199,39 +201,39 @@ def test_keys_alone(size: int, dtype: DType) -> None:
     check([keys], [draw((3, size), dtype), draw((3, size), FLOAT32)])
 
 
-def test_keys_alone_take_no_more_room_than_they_are_wide() -> None:
+def test_keys_only_scratch_is_as_wide_as_the_keys() -> None:
     for dtype, word in ((BFLOAT16, UINT32), (FLOAT32, UINT32), (INT64, UINT64)):
-        node = alone(1, 5000, dtype=dtype).src[0].src[0]
+        node = keys_only(1, 5000, dtype=dtype).src[0].src[0]
         assert scratch(node, (0,)).dtype == word
     node = sorting(1, 5000).src[0].src[0]
     assert scratch(node, (0,)).dtype == UINT32
     assert scratch(node, (1,)).dtype == scratch(node, (0, 1)).dtype == UINT64
 
 
-def test_memory_is_asked_for_where_it_is_far() -> None:
-    def asks(n: int, l2_bytes: int) -> bool:
-        items, _ = instructions(alone(1, n), replace(HOST, l2_bytes=l2_bytes))
+def test_uncached_rows_are_prefetched() -> None:
+    def prefetches(n: int, l2_bytes: int) -> bool:
+        items, _ = instructions(keys_only(1, n), replace(HOST, l2_bytes=l2_bytes))
         return any(u.op is Op.PREFETCH for u in items)
 
-    assert not asks(1000, 1 << 20) and asks(1 << 20, 1 << 20)
-    assert asks(1000, 1 << 10) and not asks(20, 1)  # insertion stays where it is
+    assert not prefetches(1000, 1 << 20) and prefetches(1 << 20, 1 << 20)
+    assert prefetches(1000, 1 << 10) and not prefetches(20, 1)  # insertion sort is local
 
 
 @pytest.mark.parametrize("dtype", [INT32, FLOAT32, FLOAT64], ids=lambda d: d.name)
-def test_every_distribution_in_far_rows(dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the second cache held nothing."""
+def test_every_distribution_in_uncached_rows(dtype: DType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the L2 cache were empty."""
     pipeline.forget()
     monkeypatch.setattr(pipeline, "_CACHES", [])
-    monkeypatch.setattr(sort, "NEAR_PART", 1 << 40)
-    in_every_way((2, 1027), dtype)
+    monkeypatch.setattr(sort, "CACHED_L2_DIVISOR", 1 << 40)
+    check_distributions((2, 1027), dtype)
     pipeline.forget()
 
 
-# Keys that are not spread well, and rows in buckets.
+# Uneven keys, and rows in buckets.
 
 
 def distributions(shape: tuple[int, ...], seed: int = 0) -> dict[str, Value]:
-    """Bits of 32 each that are hard to sort in one way or another."""
+    """32-bit keys whose digits are distributed evenly, unevenly, or not at all."""
     random = np.random.default_rng(seed)
     n = shape[-1]
     place = np.broadcast_to(np.arange(n), shape)
@@ -239,8 +241,8 @@ def distributions(shape: tuple[int, ...], seed: int = 0) -> dict[str, Value]:
     def below(limit: int) -> Value:
         return random.integers(0, limit, shape)
 
-    alike = below(256)
-    found = {
+    digit = below(256)
+    keys = {
         "any": below(1 << 32),
         "equal": below(1) + 0x12345678,
         "two values": below(2) * 0x89ABCDEF,
@@ -257,13 +259,13 @@ def distributions(shape: tuple[int, ...], seed: int = 0) -> dict[str, Value]:
         "no low bucket": below(1 << 32) | 0x80000000,
         "no high bucket": below(1 << 31),
         "high and low digits": (below(256) << 24) | below(256),
-        "middle digits alike": (below(256) << 24) | (alike * 0x010100) | below(256),
-        "all digits alike": alike * 0x01010101,
+        "equal middle digits": (below(256) << 24) | (digit * 0x010100) | below(256),
+        "equal digits": digit * 0x01010101,
         "no middle digit": below(1 << 32) & 0xFF00FFFF,
-        "far apart": below(1 << 32) >> below(32),
+        "logarithmic": below(1 << 32) >> below(32),
         "saw": (place % 1000) << 20,
     }
-    return {name: bits.astype(np.uint32) for name, bits in found.items()}
+    return {name: bits.astype(np.uint32) for name, bits in keys.items()}
 
 
 NAMES = tuple(distributions((1, 2)))
@@ -271,46 +273,46 @@ NAMES = tuple(distributions((1, 2)))
 
 @pytest.fixture
 def buckets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Rows of 64 elements are long ones."""
-    monkeypatch.setattr(sort, "LONG_ROW", 64)
-    monkeypatch.setattr(sort, "PLAIN_ROW", 64)
+    """Rows of 64 elements and more are sorted in buckets."""
+    monkeypatch.setattr(sort, "MIN_ELEMENTS_FOR_BUCKETS", 64)
+    monkeypatch.setattr(sort, "MIN_ELEMENTS_TO_SKIP_PASSES", 64)
     monkeypatch.setattr(pipeline, "_CACHES", [])
     pipeline.forget()
     yield
     pipeline.forget()
 
 
-def in_every_way(shape: tuple[int, ...], dtype: DType) -> None:
-    """Sorted for their keys, and for their order, whatever the distribution."""
+def check_distributions(shape: tuple[int, ...], dtype: DType) -> None:
+    """Check keys and order of all distributions."""
     keys, order = build.sort([p(0, *shape, dtype=dtype), build.iota(shape, len(shape) - 1)])
     for bits in distributions(shape).values():
         if dtype.itemsize == 8:  # each half of which is one that is hard
             wide = bits.astype(np.uint64)
             values = (wide << 32) | np.flip(wide, -1)
         else:
-            values = bits >> (32 - width(dtype))
-        values = values.astype(f"uint{width(dtype)}").view(dtype)
+            values = bits >> (32 - bit_width(dtype))
+        values = values.astype(f"uint{bit_width(dtype)}").view(dtype)
         check([order], [values])
         check([keys], [values])
 
 
 @pytest.mark.parametrize("dtype", [INT32, FLOAT32, BFLOAT16, INT64], ids=lambda d: d.name)
 def test_every_distribution(dtype: DType) -> None:
-    in_every_way((2, 1027), dtype)
+    check_distributions((2, 1027), dtype)
 
 
 @pytest.mark.parametrize("dtype", [UINT32, FLOAT32, FLOAT64], ids=lambda d: d.name)
 def test_every_distribution_in_buckets(dtype: DType, buckets: None) -> None:
-    in_every_way((3, 4099), dtype)
+    check_distributions((3, 4099), dtype)
 
 
 @pytest.mark.parametrize("size", [64, 65, 255, 256, 257, 1024, 4095, 4096])
 def test_buckets_at_every_size(size: int, buckets: None) -> None:
     for rows in (1, 2):
         _, order = build.sort([p(0, rows, size, dtype=INT32), build.iota((rows, size), 1)])
-        found = distributions((rows, size), size)
-        for name in ("any", "equal", "in order", "one large bucket", "middle digits alike"):
-            check([order], [found[name].view(INT32)])
+        keys = distributions((rows, size), size)
+        for name in ("any", "equal", "in order", "one large bucket", "equal middle digits"):
+            check([order], [keys[name].view(INT32)])
 
 
 @pytest.mark.parametrize("keys", [2, 3])
@@ -327,26 +329,26 @@ def test_several_keys_in_buckets(keys: int, buckets: None) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_distribution_in_long_rows(name: str) -> None:
-    n = LONG_ROW + 1
+    n = MIN_ELEMENTS_FOR_BUCKETS + 1
     bits = distributions((n,))[name]
     _, order = build.sort([p(0, n, dtype=UINT32), build.iota((n,), 0)])
-    (found,) = run_compiled([order], [bits])
-    assert np.array_equal(found, np.argsort(bits, kind="stable"))
+    (indices,) = run_compiled([order], [bits])
+    assert np.array_equal(indices, np.argsort(bits, kind="stable"))
 
 
 @pytest.mark.parametrize("keys", [UINT32, FLOAT64], ids=lambda d: d.name)
-@pytest.mark.parametrize("shape", [(1, LONG_ROW + 1), (70, 1 << 20), (3, 1031), (5, 40)])
-def test_every_index_is_proved(shape: tuple[int, int], keys: DType) -> None:
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sort_accesses_are_proved_in_bounds(shape: tuple[int, int], keys: DType) -> None:
     body = sorting(*shape, keys=keys)
     items, tiles = instructions(body, HOST)
     check_stage(items, Stage.LINEAR)
-    assert not accesses.check(items, tiles, believed(body, items)).unproved
+    assert not accesses.check(items, tiles, assumed(body, items)).unproved
 
 
 @pytest.mark.parametrize("keys", [UINT32, FLOAT32, FLOAT64], ids=lambda d: d.name)
-@pytest.mark.parametrize("shape", [(1, LONG_ROW + 1), (70, 1 << 20), (3, 1031), (5, 40)])
-def test_every_index_of_keys_alone_is_proved(shape: tuple[int, int], keys: DType) -> None:
-    body = alone(*shape, dtype=keys)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_keys_only_accesses_are_proved_in_bounds(shape: tuple[int, int], keys: DType) -> None:
+    body = keys_only(*shape, dtype=keys)
     items, tiles = instructions(body, HOST)
     check_stage(items, Stage.LINEAR)
-    assert not accesses.check(items, tiles, believed(body, items)).unproved
+    assert not accesses.check(items, tiles, assumed(body, items)).unproved

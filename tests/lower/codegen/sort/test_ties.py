@@ -1,4 +1,4 @@
-"""Zeros and NaNs in rows that were sorted by keys alone: in the order of the operand."""
+"""Tie restoration: zeros and NaNs of rows sorted by keys only, in the order of the operand."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import pytest
 
 from tests.lower.graphs import Value, p, run_compiled
 from tfn.dtypes import FLOATS, DType
-from tfn.lower.codegen.sort.key_encoding import width
+from tfn.lower.codegen.sort.key_encoding import bit_width
 from tfn.trace import build
 
 SPECIAL = (0.0, -0.0, np.nan, -np.nan, 1.0, -1.0, np.inf, -np.inf)
 
 
 def rows(n: int, dtype: DType) -> dict[str, Value]:
-    """By what is in them."""
+    """Rows by the special values in them."""
     random = np.random.default_rng(n)
     normal = random.standard_normal(n).astype(dtype)
     one_zero = -np.abs(normal)
     one_zero[n // 2] = 0
-    found = {
+    special = {
         name: random.choice(np.array(values, dtype), n)
         for name, values in {
             "all": SPECIAL,
@@ -32,19 +32,19 @@ def rows(n: int, dtype: DType) -> dict[str, Value]:
             "below": (-0.0, 0.0, -2.0),
         }.items()
     }
-    payload = np.array(SPECIAL[2], dtype).view(f"uint{width(dtype)}") + np.arange(n) % 100
-    tags = payload.astype(f"uint{width(dtype)}").view(dtype)
-    return found | {"NaNs with numbers": tags, "one zero": one_zero, "normal": normal}
+    payload = np.array(SPECIAL[2], dtype).view(f"uint{bit_width(dtype)}") + np.arange(n) % 100
+    tags = payload.astype(f"uint{bit_width(dtype)}").view(dtype)
+    return special | {"NaNs with numbers": tags, "one zero": one_zero, "normal": normal}
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=lambda d: d.name)
 @pytest.mark.parametrize("n", [33, 64, 65, 257, 1031])
-def test_bits_are_in_the_order_of_a_stable_sort(n: int, dtype: DType) -> None:
-    found = rows(n, dtype)
-    x = np.stack(list(found.values()))
+def test_ties_are_in_the_order_of_a_stable_sort(n: int, dtype: DType) -> None:
+    by_name = rows(n, dtype)
+    x = np.stack(list(by_name.values()))
     (got,) = run_compiled(list(build.sort([p(0, *x.shape, dtype=dtype)])), [x])
     with np.errstate(invalid="ignore"):  # of a NaN that signals
         order = np.argsort(x.astype(np.float64), axis=1, kind="stable")
     want = np.take_along_axis(x, order, 1)
-    for name, a, b in zip(found, got, want, strict=True):
+    for name, a, b in zip(by_name, got, want, strict=True):
         assert a.tobytes() == b.tobytes(), name

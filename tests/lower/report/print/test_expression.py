@@ -1,4 +1,4 @@
-"""Arithmetic as Python writes it: every text, evaluated by Python, is what the graph means."""
+"""Expression printer: texts, evaluated by Python, give the values of the graph."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def text(u: UOp) -> str:
         build.where(const(14, INT64) <= A, A, B),
     ],
 )
-def test_python_reads_it_as_it_is_meant(u: UOp) -> None:
+def test_python_evaluates_expressions(u: UOp) -> None:
     from_text = eval(  # the text is ours
         text(u),
         {
@@ -114,9 +114,7 @@ def _meaning(u: UOp) -> int:
         (True, BOOL, "True"),
     ],
 )
-def test_literals_are_as_short_as_their_dtype_allows(
-    value: object, dtype: object, want: str
-) -> None:
+def test_literals_are_short(value: object, dtype: object, want: str) -> None:
     assert text(const(value, dtype)) == want  # type: ignore[arg-type]
 
 

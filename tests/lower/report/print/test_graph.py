@@ -1,4 +1,4 @@
-"""Equations under the kernel that computes them."""
+"""Graph printer: equations under the kernels that compute them."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def graph(f: Any, *shapes: tuple[int, ...]) -> Any:
 
 
 def test_each_kernel_is_defined_before_it_is_read() -> None:
-    found = graph(lambda x, w: tnp.exp(x @ w) @ w + (x @ w), (4, 4), (4, 4))
-    known = {u for u in found.names if not u.src}
-    for number, nodes in found.kernels:
+    printed = graph(lambda x, w: tnp.exp(x @ w) @ w + (x @ w), (4, 4), (4, 4))
+    defined = {u for u in printed.names if not u.src}
+    for number, nodes in printed.kernels:
         for node in nodes:
-            assert all(s in known or s.src == () for s in node.src), number
-            known.add(node)
+            assert all(s in defined or s.src == () for s in node.src), number
+            defined.add(node)
 
 
-def test_every_value_has_a_name_of_its_own() -> None:
-    found = graph(lambda x, w: tnp.exp(x @ w) @ w, (4, 4), (4, 4))
-    named = [name for u, name in found.names.items() if u.shape]
-    assert len(set(named)) == len(named)
+def test_names_are_unique() -> None:
+    printed = graph(lambda x, w: tnp.exp(x @ w) @ w, (4, 4), (4, 4))
+    names = [name for u, name in printed.names.items() if u.shape]
+    assert len(set(names)) == len(names)
 
 
-def test_what_two_kernels_compute_stands_under_both() -> None:
+def test_recomputed_equations_are_under_both_kernels() -> None:
     text = str(graph(lambda x: (tnp.sin(x).sum(axis=0), tnp.sin(x).sum(axis=1)), (4, 5)))
     assert text.count("= sin a") == 2 or "kernel 2" in text
 
@@ -41,27 +41,29 @@ def test_values_without_elements_are_named() -> None:
     assert "barrier" in text and text.endswith("in (d,) }")
 
 
-def test_a_loop_has_names_of_its_own_and_keeps_those_of_what_it_reads() -> None:
-    found = graph(lambda xs, w: tfn.lax.scan(lambda c, x: (c @ w, x @ w), w, xs), (3, 4, 4), (4, 4))
-    ((inner,),) = found.inner.values()
+def test_loops_keep_the_names_of_values_they_read() -> None:
+    printed = graph(
+        lambda xs, w: tfn.lax.scan(lambda c, x: (c @ w, x @ w), w, xs), (3, 4, 4), (4, 4)
+    )
+    ((inner,),) = printed.inner.values()
     read, carried, piece = (inner.name(param(p)) for p in inner.function.arg.params)
-    (w,) = (found.name(param(p)) for p in found.function.arg.params if len(p.shape) == 2)
+    (w,) = (printed.name(param(p)) for p in printed.function.arg.params if len(p.shape) == 2)
     assert read == w
-    outside = set(found.names.values())
-    made = {name for u, name in inner.names.items() if name != read}
-    assert {carried, piece} <= made and not made & outside
+    outside = set(printed.names.values())
+    inside = {name for u, name in inner.names.items() if name != read}
+    assert {carried, piece} <= inside and not inside & outside
     assert [inner.number(number) for number, _ in inner.kernels] == ["0.0", "0.1"]
 
 
-def test_the_two_functions_of_a_loop_count_their_kernels_together() -> None:
-    found = graph(lambda x: tfn.lax.while_loop(lambda c: c.sum() < 9, lambda c: c @ c, x), (4, 4))
-    ((condition, body),) = found.inner.values()
+def test_kernels_of_a_while_loop_are_numbered_together() -> None:
+    printed = graph(lambda x: tfn.lax.while_loop(lambda c: c.sum() < 9, lambda c: c @ c, x), (4, 4))
+    ((condition, body),) = printed.inner.values()
     assert [g.number(n) for g in (condition, body) for n, _ in g.kernels] == ["0.0", "0.1"]
-    text = str(found)
+    text = str(printed)
     assert "  while 0:" in text and "kernel 0.0:" in text and "kernel 0.1:" in text
 
 
-def test_a_small_loop_is_an_equation_of_its_kernel() -> None:
-    found = graph(lambda x: tfn.lax.fori_loop(0, 9, lambda i, c: c * 2, x), (4,))
-    assert not found.inner
-    assert "  kernel 0:\n" in str(found) and "= scan[" in str(found)
+def test_fused_loops_are_equations() -> None:
+    printed = graph(lambda x: tfn.lax.fori_loop(0, 9, lambda i, c: c * 2, x), (4,))
+    assert not printed.inner
+    assert "  kernel 0:\n" in str(printed) and "= scan[" in str(printed)

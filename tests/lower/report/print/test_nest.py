@@ -1,4 +1,4 @@
-"""Nests as pseudo-code: the text, run by Python, computes what the nest means."""
+"""Nest printer: the pseudo-code, run by Python, computes the same as the nest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.lower.check_passes import SMALL
 from tfn.inspect.show import View
 from tfn.lower.loops import heuristics, loop_nest
 from tfn.lower.loops.opt_ops import Split
-from tfn.lower.report.print.nest import nest, plain
+from tfn.lower.report.print.nest import nest, simplified
 from tfn.trace import interpreter
 from tfn.trace.argument import Place
 
@@ -61,7 +61,7 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("chosen", [False, True], ids=["ranges", "splits"])
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_python_runs_the_picture(program: str, chosen: bool) -> None:
+def test_python_runs_the_pseudo_code(program: str, chosen: bool) -> None:
     f, *shapes = PROGRAMS[program]
     args = [tfn.ShapeDtypeStruct(shape, "float32") for shape in shapes]
     rng = np.random.default_rng(0)
@@ -75,8 +75,8 @@ def test_python_runs_the_picture(program: str, chosen: bool) -> None:
         scope: dict[str, Any] = dict(zip(names, buffers))
         scope |= {**TYPES, "inf": np.inf, "where": lambda c, x, y: x if c else y}
         exec(python(nest(n, names)), scope)  # the text is ours
-        for got, wanted in zip(buffers[: stage.written], want):
-            np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+        for got, expected in zip(buffers[: stage.written], want):
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
 def _filled(rng: Any, u: Any) -> Any:
@@ -85,18 +85,18 @@ def _filled(rng: Any, u: Any) -> Any:
     return rng.standard_normal(u.size).astype(u.dtype)
 
 
-def test_loops_of_one_iteration_are_left_out() -> None:
+def test_loops_of_one_iteration_are_omitted() -> None:
     stage = View(tfn.make_jaxpr(lambda x: x + 1)(tfn.ShapeDtypeStruct((4, 8), "float32")), SMALL)
     n = loop_nest.nest(stage.stages[0].body)
     n = Split(n.loops[1].arg.number, 8, Place.LANE).apply(n)
     assert len(n.loops) == 3
-    assert len(plain(n).loops) == 2
+    assert len(simplified(n).loops) == 2
     assert nest(n, ["b", "a"]) == (
         "for r0 in 4:\n  lane r3 in 8:\n    b[r0 * 8 + r3] = a[r0 * 8 + r3] + 1.0"
     )
 
 
-def test_what_is_used_twice_has_a_name() -> None:
+def test_values_used_twice_are_named() -> None:
     stage = View(
         tfn.make_jaxpr(lambda x: (x + 1) * (x + 1))(tfn.ShapeDtypeStruct((4,), "float32")), SMALL
     ).stages[0]

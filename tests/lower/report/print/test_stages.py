@@ -1,4 +1,4 @@
-"""All kernels under their headings."""
+"""Stage printer: all kernels under their headings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def ranges(f: Any, *shapes: tuple[int, ...]) -> str:
     return str(tfn.show(f, *args, at="ranges", target=SMALL))
 
 
-def test_headings_name_what_is_written_and_read() -> None:
+def test_headings_name_results_and_operands() -> None:
     assert ranges(lambda x: x + 1, (4,)).startswith(
         "kernel 0: d:f32[4] <- a:f32[4]\n  for r0 in 4:"
     )
@@ -29,13 +29,13 @@ def test_a_sort_is_one_line() -> None:
     assert "sort rows of a by 1 key, stable" in ranges(lambda x: tnp.sort(x), (4, 5))
 
 
-def test_long_headings_go_on_in_the_next_line() -> None:
+def test_long_headings_are_wrapped() -> None:
     shapes = [(4, 4)] * 12
     text = ranges(lambda *xs: sum(xs[1:], xs[0]), *shapes)
     assert max(map(len, text.splitlines())) <= 110
 
 
-def test_a_loop_says_what_it_carries_and_what_it_takes_apart() -> None:
+def test_loops_name_carries_and_slices() -> None:
     def walk(xs: Any, w: Any) -> Any:
         return tfn.lax.scan(lambda c, x: (c @ w, c.sum() * x), w, xs, reverse=True)
 
@@ -47,7 +47,7 @@ def test_a_loop_says_what_it_carries_and_what_it_takes_apart() -> None:
     assert "\n  kernel 0.0: " in text and "\n    for r0 in 4:" in text
 
 
-def test_a_branch_says_what_each_way_gives() -> None:
+def test_branches_name_the_results_of_each_case() -> None:
     def either(x: Any, w: Any) -> Any:
         return tfn.lax.cond(x.sum() > 0, lambda x, w: x @ w, lambda x, w: w, x, w)
 
@@ -56,7 +56,7 @@ def test_a_branch_says_what_each_way_gives() -> None:
     assert "\n  case 0: gives b\n" in text and "\n  case 1: gives " in text
 
 
-def test_the_same_kernel_in_a_loop_and_outside_is_shown_once() -> None:
+def test_equal_kernels_are_printed_once() -> None:
     text = ranges(
         lambda x, w: tfn.lax.fori_loop(0, 3, lambda i, c: (c @ w) @ w, x @ w), (4, 4), (4, 4)
     )

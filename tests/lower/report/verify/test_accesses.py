@@ -1,4 +1,4 @@
-"""Proofs of bounds: what is proved the machine never leaves, and what is wrong is found."""
+"""Bounds verifier: proved accesses stay in bounds when they run, wrong ones are reported."""
 
 from __future__ import annotations
 
@@ -44,29 +44,29 @@ def check(kernel: Kernel, items: Items) -> accesses.Outcome:
     body = kernel.source
     assert body is not None
     return accesses.check(
-        items, kernel.tiles, sort.believed(body, items) if body.op is Op.TUPLE else {}
+        items, kernel.tiles, sort.assumed(body, items) if body.op is Op.TUPLE else {}
     )
 
 
-def changed(items: Items, which: int, shift: int = 0, gated: bool = True) -> Items:
-    """The instructions with one access moved, or without its gate."""
+def changed(items: Items, which: int, shift: int = 0, predicated: bool = True) -> Items:
+    """The instructions with one access moved, or without its predicate."""
     at = [i for i, u in enumerate(items) if u.op in ACCESSES][which]
     u = items[at]
-    src = u.src if gated else u.src[: 2 if u.op is Op.LOAD else 3]
+    src = u.src if predicated else u.src[: 2 if u.op is Op.LOAD else 3]
     new = UOp(u.op, src, replace(u.arg, offset=u.arg.offset + shift))
     return (*items[:at], new, *items[at + 1 :])
 
 
 @given(graphs(steps=(*STEPS, *LOOPS)), st.sampled_from([HOST, SMALL]))
-def test_all_that_is_made_is_proved(outputs: list[UOp], target: Target) -> None:
+def test_generated_kernels_are_proved(outputs: list[UOp], target: Target) -> None:
     for kernel in kernels(outputs, target):
-        found = check(kernel, pipeline.instructions(kernel, target))
-        assert not found.unproved, [str(u) for u in found.unproved]
-        assert found.accesses
+        outcome = check(kernel, pipeline.instructions(kernel, target))
+        assert not outcome.unproved, [str(u) for u in outcome.unproved]
+        assert outcome.accesses
 
 
 class Guarded:
-    """A buffer that nobody may leave."""
+    """A buffer that raises IndexError outside of its bounds."""
 
     def __init__(self, shape: tuple[int, ...], dtype: Any, seed: int) -> None:
         self.data, self.dtype = draw(shape, dtype, seed).ravel(), dtype
@@ -88,8 +88,8 @@ class Guarded:
 
 
 @given(graphs(), st.data())
-def test_what_is_proved_is_never_left(outputs: list[UOp], data: st.DataObject) -> None:
-    """A moved access is refused, or stays within its buffer when it runs."""
+def test_proved_accesses_stay_in_bounds(outputs: list[UOp], data: st.DataObject) -> None:
+    """A moved access is unproved, or stays within its buffer when it runs."""
     for kernel in kernels(outputs)[:2]:
         items = pipeline.instructions(kernel, HOST)
         count = sum(u.op in ACCESSES for u in items)
@@ -103,7 +103,7 @@ def test_what_is_proved_is_never_left(outputs: list[UOp], data: st.DataObject) -
             interpreter.instructions(moved, 0, kernel.tiles, buffers)
         except IndexError:
             assert check(kernel, moved).unproved
-        except KeyError:  # what the moved load gave has another name now
+        except KeyError:  # users of the moved load read its old node
             continue
 
 
@@ -111,50 +111,52 @@ def test_an_index_off_by_one() -> None:
     items, tiles = items_of(build.shrink(p(0, 9), (1,), (9,)))
     assert not accesses.check(items, tiles).unproved
     (wrong,) = accesses.check(changed(items, 0, 1), tiles).unproved
-    assert wrong.size == 9 and wrong.outside.value == 9 and not wrong.store
+    assert wrong.size == 9 and wrong.violation.value == 9 and not wrong.store
     assert "of operand 1, which has 9 elements" in str(wrong) and "it is 9" in str(wrong)
     (wrong,) = accesses.check(changed(items, -1, -1), tiles).unproved
-    assert wrong.store and wrong.outside.value == -1
+    assert wrong.store and wrong.violation.value == -1
 
 
-def test_a_missing_gate() -> None:
+def test_a_missing_predicate() -> None:
     padded = build.pad(p(0, 5), (2,), (3,))
     items, tiles = items_of(padded)
     assert not accesses.check(items, tiles).unproved
     count = sum(u.op in ACCESSES for u in items)
-    ungated = [changed(items, i, gated=False) for i in range(count)]
-    wrong = [w for moved in ungated for w in accesses.check(moved, tiles).unproved]
-    assert any(not w.store and not w.gate and w.outside.value in (-2, 5, 6, 7) for w in wrong)
+    unpredicated = [changed(items, i, predicated=False) for i in range(count)]
+    wrong = [w for moved in unpredicated for w in accesses.check(moved, tiles).unproved]
+    assert any(
+        not w.store and not w.predicate and w.violation.value in (-2, 5, 6, 7) for w in wrong
+    )
 
 
-def test_a_gate_that_is_too_weak() -> None:
+def test_a_predicate_that_is_too_weak() -> None:
     x, loop = p(0, 10), UOp(Op.LOOP, (BEGIN, END), 1)
     loaded = UOp(Op.LOAD, (p(1, 4, dtype=INT32), const(0, INT64)), Access(0, 1, 0))
     index = build.cast(loaded, INT64)
     for most, proved in ((10, True), (11, False)):
-        gate = (const(-1, INT64) < index) & (index < most)
-        store = UOp(Op.STORE, (x, index, const(0, FLOAT32), gate), Access(0, 1, 0))
-        items = (loop, loaded, index, gate, store, UOp(Op.END, (loop,)))
-        found = accesses.check(items, 4)
-        assert (found.by_solver == 1) == proved and found.by_intervals == 1
+        predicate = (const(-1, INT64) < index) & (index < most)
+        store = UOp(Op.STORE, (x, index, const(0, FLOAT32), predicate), Access(0, 1, 0))
+        items = (loop, loaded, index, predicate, store, UOp(Op.END, (loop,)))
+        outcome = accesses.check(items, 4)
+        assert (outcome.by_solver == 1) == proved and outcome.by_intervals == 1
         if not proved:
-            assert found.unproved[0].outside.value == 10
-            assert "x[...] = 10" in str(found.unproved[0])
+            assert outcome.unproved[0].violation.value == 10
+            assert "x[...] = 10" in str(outcome.unproved[0])
 
 
-def test_loads_that_are_there_twice_are_not_one() -> None:
-    """The gate looks at what was there before a store, the index at what is there after."""
+def test_repeated_loads_are_different_values() -> None:
+    """The predicate reads memory before a store, the index after it."""
     y, loop = p(1, 4, dtype=INT32), UOp(Op.LOOP, (BEGIN, END), 1)
     loaded = UOp(Op.LOAD, (y, const(0, INT64)), Access(0, 1, 0))
     store = UOp(Op.STORE, (y, const(0, INT64), const(99, INT32)), Access(0, 1, 0))
     index = build.cast(loaded, INT64)
-    gate = (const(-1, INT64) < index) & (index < 10)
-    last = UOp(Op.STORE, (p(0, 10), index, const(0, FLOAT32), gate), Access(0, 1, 0))
-    items = (loop, loaded, gate, store, loaded, index, last, UOp(Op.END, (loop,)))
+    predicate = (const(-1, INT64) < index) & (index < 10)
+    last = UOp(Op.STORE, (p(0, 10), index, const(0, FLOAT32), predicate), Access(0, 1, 0))
+    items = (loop, loaded, predicate, store, loaded, index, last, UOp(Op.END, (loop,)))
     assert len(accesses.check(items, 1).unproved) == 1
 
 
-def test_numbers_that_loops_carry() -> None:
+def test_carried_integers() -> None:
     """From 5 downwards, not below 0; and one that grows without end."""
     loop = UOp(Op.LOOP, (const(0, INT64), const(100, INT64)), 1)
     carried = UOp(Op.ACCUMULATOR, (loop, const(5, INT64)), 0)
@@ -170,13 +172,13 @@ def test_loops_that_never_run_touch_nothing() -> None:
     assert accesses.check((loop, load, UOp(Op.END, (loop,))), 1).accesses == 0
 
 
-def test_sorts_believe_what_is_in_memory() -> None:
+def test_sorts_assume_the_contents_of_scratch() -> None:
     (kernel,) = kernels(build.sort([p(0, 5, 133)])[:1])
     items = pipeline.instructions(kernel, HOST)
-    found = check(kernel, items)
-    assert found.assumed and not found.unproved
+    outcome = check(kernel, items)
+    assert outcome.assumed and not outcome.unproved
     without = accesses.check(items, kernel.tiles)
-    assert len(without.unproved) == found.assumed
+    assert len(without.unproved) == outcome.assumed
 
 
 def test_without_z3(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,10 +197,10 @@ def test_lanes_of_all_kinds() -> None:
     assert accesses.check((pair, load), 1).by_intervals == 1
     load = UOp(Op.LOAD, (table, pair), Access(3, 1, 0))
     (wrong,) = accesses.check((pair, load), 1).unproved
-    assert wrong.outside.value == 10 and "lane = 0" in str(wrong)
-    gate = lanes < const(3, INT64, (4,))
-    load = UOp(Op.LOAD, (table, const(7, INT64), gate), Access(0, 4, 1))
-    assert accesses.check((gate, load), 1).by_intervals == 1
+    assert wrong.violation.value == 10 and "lane = 0" in str(wrong)
+    predicate = lanes < const(3, INT64, (4,))
+    load = UOp(Op.LOAD, (table, const(7, INT64), predicate), Access(0, 4, 1))
+    assert accesses.check((predicate, load), 1).by_intervals == 1
     bits = UOp(Op.LOAD, (p(1, 4, dtype=INT64), const(0, INT64)), Access(0, 4, 1))
     picked = UOp(Op.MOD, (bits, const(10, INT64, (4,))))
     load = UOp(Op.LOAD, (table, picked), Access(0, 1, 0))

@@ -1,4 +1,4 @@
-"""Operands within memory: slices moved by loops, backwards too, branches, and calls."""
+"""Operand extents: slices moved by loops, backwards too, branches, and calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.lower.drawn import LOOPS, STEPS, graphs
 from tests.lower.graphs import jaxpr
 from tfn.lower import pipeline
 from tfn.lower.program import Branch, Call, Launch, Loop, Program, Slot, Space, Step
-from tfn.lower.report.verify.operands import misplaced
+from tfn.lower.report.verify.operands import out_of_bounds
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
@@ -25,19 +25,19 @@ Change = Callable[[Launch], Launch]
 
 
 def operands(program: Program) -> dict[Any, dict[int, int]]:
-    """How many bytes kernels take their operands to have, by what they load and store."""
-    found = {}
+    """The bytes that kernels take their operands to have, by their parameters."""
+    by_kernel = {}
     for kernel in {launch.kernel for launch in program.launches}:
         sizes: dict[int, int] = {}
         for u in walk(pipeline.instructions(kernel, HOST)):
             if u.op is Op.PARAM and u.arg.index >= 0:
                 sizes[u.arg.index] = int(np.prod(u.shape)) * u.dtype.itemsize
-        found[kernel] = sizes
-    return found
+        by_kernel[kernel] = sizes
+    return by_kernel
 
 
 def wrong(program: Program) -> list[str]:
-    return list(misplaced(program, operands(program)))
+    return list(out_of_bounds(program, operands(program)))
 
 
 def rewritten(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...]:
@@ -66,7 +66,7 @@ def moved(slot: Slot, change: Callable[[Slot], Slot]) -> Change:
 
 
 @given(graphs(steps=(*STEPS, *LOOPS)))
-def test_whatever_is_made_is_within(outputs: list[UOp]) -> None:
+def test_operands_of_random_programs_are_in_bounds(outputs: list[UOp]) -> None:
     assert not wrong(pipeline.lower(jaxpr(outputs), HOST))
 
 
@@ -79,7 +79,7 @@ def scanned(reverse: bool) -> Program:
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_slices_that_loops_move(reverse: bool) -> None:
+def test_slices_moved_by_loops(reverse: bool) -> None:
     program = scanned(reverse)
     assert not wrong(program)
     slots = {s for step in program.launches for s in step.operands if s.steps}

@@ -1,9 +1,10 @@
-"""Text of targets, one file each.
+"""Renderers: instructions to the text of a target.
 
-- `writer`: LLVM IR as it grows: types, names, addresses.
-- `access`: loads and stores.
-- `matrix`: matrices in registers of their own.
-- `llvm`: a kernel's instructions as LLVM IR.
-- `driver`: the function that runs a program's kernels, with its barriers, as LLVM IR.
-- `c`: the same in C.
+Files in reading order:
+    writer  LLVM IR text as it grows: types, names, addresses
+    access  loads and stores as LLVM IR
+    matrix  matrices in tile registers (AMX) as LLVM IR
+    llvm    a kernel's instructions as LLVM IR
+    driver  the function that runs a program's kernels, with its barriers, as LLVM IR
+    c       the same in C
 """

@@ -1,18 +1,18 @@
-"""Loads and stores as LLVM IR: plain, gated, strided, gathered and scattered.
+"""Loads and stores as LLVM IR: contiguous, masked, strided, gathered and scattered.
 
-A gate of a vector becomes a mask; a scalar under a gate reads the first element instead, whose
-value is then not used.
+The predicate of a vector becomes a mask.  A scalar load whose predicate is false reads the first
+element instead, whose value is not used: a select is cheaper than a branch.
 """
 
 from __future__ import annotations
 
 from tfn.dtypes import BFLOAT16, BOOL, FLOATS, DType
-from tfn.lower.codegen.render.writer import Writer, stored, typed, vector
+from tfn.lower.codegen.render.writer import LlvmWriter, stored, typed, vector
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 
-def _bytes_to_bools(w: Writer, u: UOp, name: str) -> str:
+def _bytes_to_bools(w: LlvmWriter, u: UOp, name: str) -> str:
     return (
         w.let(f"icmp ne {vector('i8', u.shape)} {name}, zeroinitializer")
         if u.shape
@@ -20,21 +20,23 @@ def _bytes_to_bools(w: Writer, u: UOp, name: str) -> str:
     )
 
 
-def load(w: Writer, u: UOp) -> str:
-    """The value at an address; where the gate is closed, zero."""
+def load(w: LlvmWriter, u: UOp) -> str:
+    """The value at an address; zero where the predicate is false."""
     buffer, base = u.src[:2]
-    gate = w(u.src[2]) if len(u.src) == 3 else ""
+    predicate = w(u.src[2]) if len(u.src) == 3 else ""
     element, size = stored(u.dtype), u.dtype.itemsize
     kind = vector(element, u.shape)
     access = u.arg
     align = f"align {size}"
     if base.shape or (u.shape and abs(access.stride) != 1):
-        name = _gather(w, u, kind, gate)
+        name = _gather(w, u, kind, predicate)
     elif u.shape:
         offset = access.offset - (access.lanes - 1 if access.stride < 0 else 0)
         pointer = w.pointer(buffer, base, offset)
-        if gate:
-            mask = _reversed(w, f"<{access.lanes} x i1>", gate) if access.stride < 0 else gate
+        if predicate:
+            mask = predicate
+            if access.stride < 0:
+                mask = _reversed(w, f"<{access.lanes} x i1>", predicate)
             name = w.let(
                 w.intrinsic(
                     f"masked.load.{_memory_suffix(u)}.p0",
@@ -50,22 +52,22 @@ def load(w: Writer, u: UOp) -> str:
             name = w.let(f"load {kind}, ptr {pointer}, {align}")
         if access.stride < 0:
             name = _reversed(w, kind, name)
-    elif gate:
-        at = w.let(f"select i1 {gate}, i64 {_offset(w, base, access.offset)}, i64 0")
-        pointer = w.let(f"getelementptr {element}, ptr {w(buffer)}, i64 {at}")
-        found = w.let(f"load {kind}, ptr {pointer}, {align}")
-        name = w.let(f"select i1 {gate}, {kind} {found}, {kind} {zero(u.dtype)}")
+    elif predicate:
+        index = w.let(f"select i1 {predicate}, i64 {_offset(w, base, access.offset)}, i64 0")
+        pointer = w.let(f"getelementptr {element}, ptr {w(buffer)}, i64 {index}")
+        value = w.let(f"load {kind}, ptr {pointer}, {align}")
+        name = w.let(f"select i1 {predicate}, {kind} {value}, {kind} {zero(u.dtype)}")
     else:
         name = w.let(f"load {kind}, ptr {w.pointer(buffer, base, access.offset)}, {align}")
     return _bytes_to_bools(w, u, name) if u.dtype == BOOL else name
 
 
 def zero(dtype: DType) -> str:
-    """How the number is written."""
+    """The text of zero."""
     return "0.0" if dtype in FLOATS and dtype != BFLOAT16 else "0"
 
 
-def _offset(w: Writer, base: UOp, offset: int) -> str:
+def _offset(w: LlvmWriter, base: UOp, offset: int) -> str:
     return w.let(f"add i64 {w(base)}, {offset}") if offset else w(base)
 
 
@@ -74,13 +76,13 @@ def _memory_suffix(u: UOp) -> str:
     return f"v{u.shape[0]}{kind}{8 * u.dtype.itemsize}"
 
 
-def _reversed(w: Writer, kind: str, name: str) -> str:
+def _reversed(w: LlvmWriter, kind: str, name: str) -> str:
     lanes = int(kind[1:].split(" ")[0])
     order = ", ".join(f"i32 {lanes - 1 - i}" for i in range(lanes))
     return w.let(f"shufflevector {kind} {name}, {kind} poison, <{lanes} x i32> <{order}>")
 
 
-def _addresses(w: Writer, u: UOp, lanes: int) -> str:
+def _addresses(w: LlvmWriter, u: UOp, lanes: int) -> str:
     """A vector of pointers: at a vector of indices, or at a constant stride."""
     buffer, base, access = u.src[0], u.src[1], u.arg
     element = stored(buffer.dtype)
@@ -94,9 +96,9 @@ def _addresses(w: Writer, u: UOp, lanes: int) -> str:
     return w.let(f"getelementptr {element}, ptr {start}, <{lanes} x i64> <{steps}>")
 
 
-def _gather(w: Writer, u: UOp, kind: str, gate: str) -> str:
+def _gather(w: LlvmWriter, u: UOp, kind: str, predicate: str) -> str:
     lanes = u.shape[0]
-    mask = gate or "splat (i1 true)"
+    mask = predicate or "splat (i1 true)"
     return w.let(
         w.intrinsic(
             f"masked.gather.{_memory_suffix(u)}.v{lanes}p0",
@@ -110,86 +112,76 @@ def _gather(w: Writer, u: UOp, kind: str, gate: str) -> str:
     )
 
 
-def store(w: Writer, u: UOp) -> str:
-    """A value put at an address, where the gate is open."""
+def store(w: LlvmWriter, u: UOp) -> str:
+    """Write a value to an address, where the predicate is true."""
     buffer, base, value = u.src[:3]
-    gate = w(u.src[3]) if len(u.src) == 4 else ""
+    predicate = w(u.src[3]) if len(u.src) == 4 else ""
     element, size = stored(value.dtype), value.dtype.itemsize
-    kind, found, access = vector(element, value.shape), w(value), u.arg
+    kind, name, access = vector(element, value.shape), w(value), u.arg
     if value.dtype == BOOL:
-        found = w.let(f"zext {typed(value)} {found} to {kind}")
+        name = w.let(f"zext {typed(value)} {name} to {kind}")
     align = f"align {size}"
     if base.shape or (value.shape and abs(access.stride) != 1):
         lanes = value.shape[0]
-        w.lines.append(
-            "  "
-            + w.intrinsic(
-                f"masked.scatter.{_memory_suffix(value)}.v{lanes}p0",
-                "void",
-                [
-                    (kind, found),
-                    (f"<{lanes} x ptr> {align}", _addresses(w, u, lanes)),
-                    (f"<{lanes} x i1>", gate or "splat (i1 true)"),
-                ],
-            )
-        )
-    elif gate and value.shape and _first_lane(u.src[3]):
+        arguments = [
+            (kind, name),
+            (f"<{lanes} x ptr> {align}", _addresses(w, u, lanes)),
+            (f"<{lanes} x i1>", predicate or "splat (i1 true)"),
+        ]
+        w.call(f"masked.scatter.{_memory_suffix(value)}.v{lanes}p0", arguments)
+    elif predicate and value.shape and _is_first_lane(u.src[3]):
         # LLVM 22 writes four bytes of a narrowed value under a constant mask of one lane.
-        one = w.let(f"extractelement {kind} {found}, i32 0")
+        scalar = w.let(f"extractelement {kind} {name}, i32 0")
         pointer = w.pointer(buffer, base, access.offset)
-        w.lines.append(f"  store {element} {one}, ptr {pointer}, {align}")
+        w.lines.append(f"  store {element} {scalar}, ptr {pointer}, {align}")
     elif value.shape:
         lanes = access.lanes
         offset = access.offset
         if access.stride < 0:
             offset -= lanes - 1
-            found = _reversed(w, kind, found)
-            gate = _reversed(w, f"<{lanes} x i1>", gate) if gate else ""
+            name = _reversed(w, kind, name)
+            predicate = _reversed(w, f"<{lanes} x i1>", predicate) if predicate else ""
         pointer = w.pointer(buffer, base, offset)
-        if gate:
-            w.lines.append(
-                "  "
-                + w.intrinsic(
-                    f"masked.store.{_memory_suffix(value)}.p0",
-                    "void",
-                    [(kind, found), (f"ptr {align}", pointer), (f"<{lanes} x i1>", gate)],
-                )
-            )
+        if predicate:
+            arguments = [(kind, name), (f"ptr {align}", pointer), (f"<{lanes} x i1>", predicate)]
+            w.call(f"masked.store.{_memory_suffix(value)}.p0", arguments)
         else:
-            w.lines.append(f"  store {kind} {found}, ptr {pointer}, {align}")
-    elif gate:
-        _gated_store(w, u, kind, found, gate, align)
+            w.lines.append(f"  store {kind} {name}, ptr {pointer}, {align}")
+    elif predicate:
+        _predicated_store(w, u, kind, name, predicate, align)
     else:
         pointer = w.pointer(buffer, base, access.offset)
-        w.lines.append(f"  store {kind} {found}, ptr {pointer}, {align}")
+        w.lines.append(f"  store {kind} {name}, ptr {pointer}, {align}")
     return ""
 
 
-def _first_lane(gate: UOp) -> bool:
-    """Whether a mask lets the first lane through and no other."""
-    if gate.op is not Op.LT or gate.src[0].op is not Op.LANES or gate.src[1].op is not Op.CONST:
+def _is_first_lane(mask: UOp) -> bool:
+    """Whether a mask is true in the first lane and no other."""
+    if mask.op is not Op.LT or mask.src[0].op is not Op.LANES or mask.src[1].op is not Op.CONST:
         return False
-    return int(gate.src[1].arg.value) == 1
+    return int(mask.src[1].arg.value) == 1
 
 
-def _gated_store(w: Writer, u: UOp, kind: str, found: str, gate: str, align: str) -> None:
-    """A scalar store under a condition is a branch around it."""
+def _predicated_store(
+    w: LlvmWriter, u: UOp, kind: str, name: str, predicate: str, align: str
+) -> None:
+    """A scalar store under a predicate: a branch around it."""
     w.count += 1
     yes, done = f"yes{w.count}", f"done{w.count}"
-    w.lines.append(f"  br i1 {gate}, label %{yes}, label %{done}")
+    w.lines.append(f"  br i1 {predicate}, label %{yes}, label %{done}")
     w.lines.append(f"{yes}:")
     w.block = yes
     pointer = w.pointer(u.src[0], u.src[1], u.arg.offset)
     w.lines += [
-        f"  store {kind} {found}, ptr {pointer}, {align}",
+        f"  store {kind} {name}, ptr {pointer}, {align}",
         f"  br label %{done}",
         f"{done}:",
     ]
     w.block = done
 
 
-def prefetch(w: Writer, u: UOp) -> str:
-    """The line of an element, asked for before it is wanted."""
+def prefetch(w: LlvmWriter, u: UOp) -> str:
+    """Prefetch the cache line of an element."""
     buffer, base = u.src
     w.prefetch(w.pointer(buffer, base, u.arg.offset))
     return ""

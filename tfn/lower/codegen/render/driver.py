@@ -1,12 +1,20 @@
-"""The one function of a program, as LLVM IR: kernels in order, tiles shared, barriers between.
+"""Driver: the one function of a program, as LLVM IR: kernels in order, tiles shared, barriers.
 
-Every thread runs it.  A kernel with several tiles is worked off by an atomic counter: a thread
-takes the next chunk until none is left, so a late thread delays nobody for long.  A kernel of one
-tile is run by whichever thread comes first, a function of the host by thread 0, the caller.  A
-barrier counts arrivals; the last to arrive opens the next generation, the others spin a while and
-then yield.  `sync` memory is zero when a program starts, but for the address of the host's entry:
-a generation, that address, which call of the host has failed, a count of arrivals, and one counter
-per launch.
+Every thread runs it.  The tiles of a kernel are scheduled dynamically by an atomic counter: a
+thread takes the next chunk until none is left, so a late thread delays the others by one chunk at
+most.  A kernel of one tile is run by the thread that arrives first, a function of the host by
+thread 0, the caller.
+
+The barrier counts arrivals; the last thread to arrive opens the next generation, the others spin a
+while and then yield.
+
+`sync` memory is zero when a program starts, but for the address of the host's entry:
+
+    byte 0    the generation of the barrier
+    byte 8    the address of the host's entry
+    byte 16   the number of the host call that failed, plus one
+    byte 64   arrivals at the barrier
+    byte 128  a tile counter per launch, each in its own cache line
 """
 
 from __future__ import annotations
@@ -29,16 +37,35 @@ from tfn.lower.program import (
     routines,
 )
 
-SPINS = 4000
-HOST_AT, FAILURE_AT, COUNTERS_AT = 8, 16, 128
+SPINS_BEFORE_YIELD = 4000
+"""Loads of the generation before a waiting thread yields its core.
+
+More of them keep a core busy that another thread may need; fewer cost a system call where the
+others arrive in a moment.
+"""
+
+HOST_ENTRY_OFFSET = 8
+"""Byte of `sync` that holds the address of the host's entry."""
+
+FAILURE_OFFSET = 16
+"""Byte of `sync` that holds which call of the host has failed."""
+
+COUNTERS_OFFSET = 128
+"""Byte of `sync` where tile counters begin, after the line of the arrivals."""
+
 COUNTER_BYTES = 64
-CHUNKS = 16
-"""How many chunks the tiles of a launch are handed out in, at the most."""
+"""A cache line for each tile counter: threads at different launches do not share one."""
+
+MAX_CHUNKS = 16
+"""Chunks that the tiles of a launch are handed out in, at the most.
+
+More balance better and cost an atomic addition each; exported C code uses the same number.
+"""
 
 
 def sync_bytes(launches: Sequence[Launch]) -> int:
-    """Memory for the barrier and the tile counters, each in its own cache line."""
-    return COUNTERS_AT + COUNTER_BYTES * len(launches)
+    """The bytes of `sync` memory that launches need."""
+    return COUNTERS_OFFSET + COUNTER_BYTES * len(launches)
 
 
 BARRIER = f"""
@@ -65,7 +92,7 @@ spin:
   br i1 %opened, label %done, label %wait
 wait:
   %turn.next = add i64 %turn, 1
-  %long = icmp ugt i64 %turn, {SPINS}
+  %long = icmp ugt i64 %turn, {SPINS_BEFORE_YIELD}
   br i1 %long, label %yield, label %again
 yield:
   %ignored = call i32 @sched_yield()
@@ -88,7 +115,7 @@ whole:
   ret void
 take:
   %far = mul i64 %number, {COUNTER_BYTES}
-  %counters = getelementptr i8, ptr %sync, i64 {COUNTERS_AT}
+  %counters = getelementptr i8, ptr %sync, i64 {COUNTERS_OFFSET}
   %counter = getelementptr i8, ptr %counters, i64 %far
   br label %more
 more:
@@ -106,7 +133,7 @@ done:
   ret void
 }}
 """
-AGAIN = """
+REPEATED_SHARE = """
 define internal void @again(ptr %kernel, i64 %tiles, i64 %chunk, i64 %chunks, ptr %operands,
                             i64 %threads, ptr %sync, i64 %number, ptr %rounds) #1 {
 entry:
@@ -121,8 +148,11 @@ entry:
   ret void
 }
 """
-"""Runs a launch that is repeated.  Its tile counter goes on counting where the last round stopped:
-every thread has taken one chunk too many, so the rounds begin at fixed distances."""
+"""Runs a launch that is repeated.
+
+Its tile counter goes on counting where the last round stopped: every thread has taken one chunk too
+many, so the rounds begin at fixed distances, and no counter needs to be reset.
+"""
 CLAMP = """
 declare i32 @llvm.smax.i32(i32, i32)
 declare i32 @llvm.smin.i32(i32, i32)
@@ -130,41 +160,43 @@ declare i32 @llvm.smin.i32(i32, i32)
 ZERO = "declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)\n"
 HELPERS = {
     "@barrier(": BARRIER,
-    "@again(": AGAIN,
+    "@again(": REPEATED_SHARE,
     "@share(": SHARE,
     "@llvm.sm": CLAMP,
     "@llvm.memset": ZERO,
 }
-"""What a driver may call, and the text that it needs then; what that calls comes after it."""
+"""Functions that a driver may call, and their text; callees come after their callers."""
 
-TAKES = "i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync"
+PARAMETERS = "i64 %thread, i64 %threads, ptr %buffers, ptr %arena, ptr %sync"
 STOP = "stop:\n  ret void\n"
 
 
-def driver_text(name: str, steps: Sequence[Step], inputs: int, alone: bool = False) -> str:
+def driver_text(
+    name: str, steps: Sequence[Step], inputs: int, single_threaded: bool = False
+) -> str:
     """``void NAME(i64 thread, i64 threads, ptr buffers, ptr arena, ptr sync)``.
 
-    The text for one thread `alone` needs no barriers, no `sync`, and no C library.
+    The text for a single thread needs no barriers, no `sync`, and no C library.
     """
     launches, called = list(flatten(steps)), routines(steps)
     names = {routine: f"routine{i}" for i, routine in enumerate(called)}
     numbers = {id(launch): i for i, launch in enumerate(launches)}
     numbers |= {id(call): i for i, call in enumerate(host_calls(steps))}
-    again = {id(launch) for launch in repeated(steps)}
+    repeated_ids = {id(launch) for launch in repeated(steps)}
     start = []
-    if (again or called) and not alone:
+    if (repeated_ids or called) and not single_threaded:
         size_bytes = 8 * len(launches)
         start = [
             f"  %rounds = alloca [{len(launches)} x i64], align 8",
             f"  call void @llvm.memset.p0.i64(ptr %rounds, i8 0, i64 {size_bytes}, i1 false)",
         ]
 
-    def driver(inputs: int) -> Driver:
-        return Driver(inputs, numbers, names, again, alone)
+    def driver(inputs: int) -> LlvmDriver:
+        return LlvmDriver(inputs, numbers, names, repeated_ids, single_threaded)
 
-    text = driver(inputs).define(f"void @{name}({TAKES})", start, steps)
+    text = driver(inputs).define(f"void @{name}({PARAMETERS})", start, steps)
     for routine in called:
-        head = f"internal void @{names[routine]}({TAKES}, ptr %rounds)"
+        head = f"internal void @{names[routine]}({PARAMETERS}, ptr %rounds)"
         text += driver(routine.inputs).define(head, [], routine.steps)
     declared = {launch.kernel.name for launch in launches}
     text += "\n".join(f"declare void @{kernel}(i64, i64, ptr) #1" for kernel in sorted(declared))
@@ -185,19 +217,19 @@ def repeated(steps: Sequence[Step]) -> Iterator[Launch]:
                 yield from repeated(way)
 
 
-class Driver:
+class LlvmDriver:
     """The body of a function as it grows: that of the program, or of a routine.
 
     Attributes:
-        inputs: how many buffers come before those of the outputs.
-        numbers: of the launches, for their tile counters; of the calls of the host, by which they
-            are asked for.
-        routines: what the functions of routines are called.
-        again: the launches that may run several times.
-        block: the label of the present block.
+        inputs: the number of buffers before those of the outputs.
+        numbers: of the launches, for their tile counters; of the calls of the host, which the
+            host is called with.
+        routines: the names of the functions of routines.
+        repeated: the launches that may run several times, by id.
+        block: the label of the present basic block.
         counters: the present iteration of each open loop.
-        stops: whether a call of the host may end the program early.
-        alone: whether there is one thread for certain.
+        may_stop: whether a call of the host may end the program early.
+        single_threaded: whether there is one thread for certain.
     """
 
     def __init__(
@@ -205,16 +237,16 @@ class Driver:
         inputs: int,
         numbers: Mapping[int, int],
         routines: Mapping[Routine, str],
-        again: Collection[int],
-        alone: bool,
+        repeated: Collection[int],
+        single_threaded: bool,
     ) -> None:
-        self.inputs, self.numbers, self.routines, self.again = inputs, numbers, routines, again
-        self.alone = alone
+        self.inputs, self.numbers, self.routines = inputs, numbers, routines
+        self.repeated, self.single_threaded = repeated, single_threaded
         self.lines: list[str] = []
         self.block = "entry"
         self.count = 0
         self.counters: dict[int, str] = {}
-        self.stops = False
+        self.may_stop = False
 
     def define(self, head: str, start: Sequence[str], steps: Sequence[Step]) -> str:
         """The text of a function that runs some steps; `start` comes before them."""
@@ -222,23 +254,23 @@ class Driver:
         places = [f"  %place{k} = getelementptr ptr, ptr %operands, i64 {k}" for k in range(most)]
         self.lines += [f"  %operands = alloca [{most} x ptr], align 8", *places, *start]
         self.steps(steps)
-        body, stop = "\n".join(self.lines), STOP if self.stops else ""
+        body, stop = "\n".join(self.lines), STOP if self.may_stop else ""
         return f"define {head} #1 {{\nentry:\n{body}\n  ret void\n{stop}}}\n"
 
     def let(self, text: str) -> str:
-        """A new name for the value of an instruction."""
+        """Add an instruction; returns the name of its value."""
         self.count += 1
         self.lines.append(f"  %v{self.count} = {text}")
         return f"%v{self.count}"
 
     def barrier(self) -> None:
         """Wait for all threads."""
-        if self.alone:
+        if self.single_threaded:
             return
         self.lines.append("  call void @barrier(i64 %threads, ptr %sync)")
 
     def steps(self, steps: Sequence[Step]) -> None:
-        """Steps in order."""
+        """Add steps in order."""
         for step in steps:
             if step.barrier:
                 self.barrier()
@@ -269,8 +301,8 @@ class Driver:
             start = self.let(f"getelementptr i8, ptr {start}, i64 {moved}")
         return start
 
-    def place(self, operands: Sequence[Slot]) -> list[str]:
-        """The addresses of operands, put where a kernel looks for them."""
+    def store_pointers(self, operands: Sequence[Slot]) -> list[str]:
+        """Write the addresses of operands to the array that a kernel reads them from."""
         pointers = []
         for k, slot in enumerate(operands):
             pointers.append(self.pointer(slot))
@@ -278,26 +310,27 @@ class Driver:
         return pointers
 
     def host(self, step: HostCall) -> None:
-        """Thread 0, which is the caller, asks the host; all stop together if that failed."""
-        i, self.stops = self.numbers[id(step)], True
+        """Thread 0, which is the caller, calls the host; all threads stop if that failed."""
+        i, self.may_stop = self.numbers[id(step)], True
         first = self.let("icmp eq i64 %thread, 0")
-        failure = self.let(f"getelementptr i8, ptr %sync, i64 {FAILURE_AT}")
+        failure = self.let(f"getelementptr i8, ptr %sync, i64 {FAILURE_OFFSET}")
         self.lines += [f"  br i1 {first}, label %ask{i}, label %met{i}", f"ask{i}:"]
-        self.place(step.operands)
-        at = self.let(f"getelementptr i8, ptr %sync, i64 {HOST_AT}")
+        self.store_pointers(step.operands)
+        at = self.let(f"getelementptr i8, ptr %sync, i64 {HOST_ENTRY_OFFSET}")
         function = self.let(f"load ptr, ptr {at}")
-        fine = self.let(f"call i32 {function}(i64 {i}, ptr %operands)")
-        failed = self.let(f"icmp eq i32 {fine}, 0")
+        succeeded = self.let(f"call i32 {function}(i64 {i}, ptr %operands)")
+        failed = self.let(f"icmp eq i32 {succeeded}, 0")
         self.lines += [
             f"  br i1 {failed}, label %fail{i}, label %met{i}",
             f"fail{i}:",
             f"  store i64 {i + 1}, ptr {failure}, align 8",
-            f"  call i32 {function}(i64 -1, ptr %operands)",  # so that it knows, whatever happened
+            # Number -1 tells the host of the failure, whatever it was.
+            f"  call i32 {function}(i64 -1, ptr %operands)",
             f"  br label %met{i}",
             f"met{i}:",
         ]
         self.barrier()
-        # Thread 0 may be at the next call before others look: they see whether this one failed.
+        # Thread 0 may be at its next call before others read: they compare with this call's number.
         stop = self.let(f"icmp eq i64 {self.let(f'load i64, ptr {failure}, align 8')}, {i + 1}")
         self.lines += [f"  br i1 {stop}, label %stop, label %went{i}", f"went{i}:"]
         self.block = f"went{i}"
@@ -305,49 +338,50 @@ class Driver:
     def launch(self, launch: Launch) -> None:
         """All tiles at once if there is one thread, else chunk by chunk.
 
-        A donated input that goes on as an output, but for some elements, is at its place: nothing
-        is copied.
+        A copy of a donated input to the output in the same memory is skipped at run time.
         """
-        pointers = self.place(launch.operands)
+        pointers = self.store_pointers(launch.operands)
         kernel, i = launch.kernel, self.numbers[id(launch)]
-        again, tiles = id(launch) in self.again, str(kernel.tiles)
+        repeated, tiles = id(launch) in self.repeated, str(kernel.tiles)
+        # Whether the caller donated is known at run time only.
         spaces = [slot.space for slot in launch.operands]
-        if spaces == [Space.OUTPUT, Space.INPUT] and not again and kernel.copies:
-            there = self.let("icmp eq ptr " + ", ".join(pointers))
-            tiles = self.let(f"select i1 {there}, i64 0, i64 {kernel.tiles}")
-        if self.alone:
+        if spaces == [Space.OUTPUT, Space.INPUT] and not repeated and kernel.copies:
+            is_same = self.let("icmp eq ptr " + ", ".join(pointers))
+            tiles = self.let(f"select i1 {is_same}, i64 0, i64 {kernel.tiles}")
+        if self.single_threaded:
             self.lines.append(f"  call void @{kernel.name}(i64 0, i64 {tiles}, ptr %operands)")
             return
-        chunk = max(1, -(-kernel.tiles // CHUNKS))
-        if again:
-            how, begins, rounds = "again", -(-kernel.tiles // chunk), ", ptr %rounds"
+        chunk = max(1, -(-kernel.tiles // MAX_CHUNKS))
+        if repeated:
+            function, begins, rounds = "again", -(-kernel.tiles // chunk), ", ptr %rounds"
         else:
-            how, begins, rounds = "share", 0, ""
+            function, begins, rounds = "share", 0, ""
         self.lines.append(
-            f"  call void @{how}(ptr @{kernel.name}, i64 {tiles}, i64 {chunk}, i64 {begins}, "
+            f"  call void @{function}(ptr @{kernel.name}, i64 {tiles}, i64 {chunk}, i64 {begins}, "
             f"ptr %operands, i64 %threads, ptr %sync, i64 {i}{rounds})"
         )
 
     def call(self, call: Call) -> None:
         """The addresses of the operands are the buffers of the routine."""
-        self.place(call.operands)
+        self.store_pointers(call.operands)
         arena = self.pointer(call.arena)
+        rounds = "null" if self.single_threaded else "%rounds"
         self.lines.append(
             f"  call void @{self.routines[call.routine]}(i64 %thread, i64 %threads, "
-            f"ptr %operands, ptr {arena}, ptr %sync, ptr {'null' if self.alone else '%rounds'})"
+            f"ptr %operands, ptr {arena}, ptr %sync, ptr {rounds})"
         )
         self.barrier()
         if any(host_calls(call.routine.steps)):
             self._stop_if_failed()
 
     def _stop_if_failed(self) -> None:
-        """All threads stop if a call of the host, in the routine they come from, has failed."""
-        self.stops = True
-        failure = self.let(f"getelementptr i8, ptr %sync, i64 {FAILURE_AT}")
+        """All threads stop if a call of the host in the routine has failed."""
+        self.may_stop = True
+        failure = self.let(f"getelementptr i8, ptr %sync, i64 {FAILURE_OFFSET}")
         stop = self.let(f"icmp ne i64 {self.let(f'load i64, ptr {failure}, align 8')}, 0")
         self.block = f"went.on{self.count}"
         self.lines += [f"  br i1 {stop}, label %stop, label %{self.block}", f"{self.block}:"]
-        self.barrier()  # so that all have looked before a later call may fail
+        self.barrier()  # all have read it before a later call may fail
 
     def loop(self, loop: Loop) -> None:
         """Head, test, body, barrier, and back."""
@@ -355,16 +389,17 @@ class Driver:
         before = self.block
         self.lines += [f"  br label %loop{n}", f"loop{n}:"]
         at = len(self.lines)
+        # The second edge of the phi is added when the body is written.
         self.lines.append(f"  %i{n} = phi i64 [ 0, %{before} ]")
         self.block, self.counters[n] = f"loop{n}", f"%i{n}"
         if loop.condition is None:
-            go_on = self.let(f"icmp slt i64 %i{n}, {loop.trips}")
+            more = self.let(f"icmp slt i64 %i{n}, {loop.trips}")
         else:
             self.steps(loop.head)
             self.barrier()
             byte = self.let(f"load i8, ptr {self.pointer(loop.condition)}")
-            go_on = self.let(f"icmp ne i8 {byte}, 0")
-        self.lines += [f"  br i1 {go_on}, label %body{n}, label %exit{n}", f"body{n}:"]
+            more = self.let(f"icmp ne i8 {byte}, 0")
+        self.lines += [f"  br i1 {more}, label %body{n}, label %exit{n}", f"body{n}:"]
         self.block = f"body{n}"
         self.steps(loop.body)
         self.barrier()
@@ -375,7 +410,7 @@ class Driver:
         del self.counters[n]
 
     def branch(self, branch: Branch) -> None:
-        """The way that the index names; beyond the ends, the first or last."""
+        """The way of the index, which is clamped."""
         last = len(branch.ways) - 1
         index = self.let(f"load i32, ptr {self.pointer(branch.index)}")
         index = self.let(f"call i32 @llvm.smax.i32(i32 {index}, i32 0)")

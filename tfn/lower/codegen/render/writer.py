@@ -1,4 +1,4 @@
-"""LLVM IR text as it grows: types, constants, names, addresses and declarations."""
+"""LLVM IR writer: types, constants, names, addresses and declarations of a function's text."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def typed(u: UOp) -> str:
 
 
 def vector(name: str, shape: tuple[int, ...]) -> str:
-    """A type in so many lanes."""
+    """A scalar type with the lanes of a shape: ``<16 x float>``."""
     return f"<{shape[0]} x {name}>" if shape else name
 
 
 def literal(u: UOp) -> str:
-    """A constant: integers as they are, floats by the bits of a double."""
+    """A constant: integers in decimal, floats as LLVM takes them, by the bits of a double."""
     value, dtype = u.arg.value, u.dtype
     if dtype == BOOL:
         text = "true" if value else "false"
@@ -59,35 +59,37 @@ def literal(u: UOp) -> str:
 
 
 def suffix(u: UOp) -> str:
-    """How an intrinsic is named for a type: ``v16f32``."""
+    """The suffix of an intrinsic's name for a type: ``v16f32``."""
     kind = "f" if u.dtype in FLOATS and u.dtype != BFLOAT16 else "i"
     bits = 1 if u.dtype == BOOL else 8 * u.dtype.itemsize
     return f"{f'v{u.shape[0]}' if u.shape else ''}{kind}{bits}"
 
 
-class Writer:
+class LlvmWriter:
     """The text of one function as it grows.
 
     Attributes:
         lines: of the body.
         names: of values.
-        block: the label of the present block.
+        block: the label of the present basic block.
         declared: the intrinsics in use, by name.
-        kept: what lies on the stack: that is reserved at the beginning.
+        allocas: stack slots, reserved in the entry block.
+        open_loops: of a loop or accumulator the line of its phi, the block before the loop, and
+            the kind of the loop.
     """
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.names: dict[UOp, str] = {BEGIN: "%begin", END: "%end"}
         self.declared: dict[str, str] = {}
-        self.kept: list[str] = []
+        self.allocas: list[str] = []
         self.block = "entry"
         self.count = 0
         self.pointers: dict[tuple[str, UOp, UOp], str] = {}
-        self.opened: dict[UOp, tuple[int, str, str]] = {}
+        self.open_loops: dict[UOp, tuple[int, str, str]] = {}
 
     def __call__(self, u: UOp) -> str:
-        """How a value is written where it is used."""
+        """The text of a value where it is used."""
         name = self.names.get(u)
         if name is None:
             if u.op is Op.CONST:
@@ -95,7 +97,7 @@ class Writer:
             elif u.op is Op.LANES:
                 name = "<" + ", ".join(f"i64 {i}" for i in range(u.arg)) + ">"
             else:
-                raise AssertionError(f"{u} is used before it is made")
+                raise AssertionError(f"{u} is used before it is emitted")
             self.names[u] = name
         return name
 
@@ -105,15 +107,15 @@ class Writer:
         return f"%v{self.count}"
 
     def let(self, text: str) -> str:
-        """A new name for the value of an instruction."""
+        """Add an instruction; returns the name of its value."""
         name = self.fresh()
         self.lines.append(f"  {name} = {text}")
         return name
 
     def stack(self, kind: str) -> str:
-        """A new place on the stack, on a line of the cache."""
+        """A new stack slot, aligned to a cache line."""
         name = self.fresh()
-        self.kept.append(f"  {name} = alloca {kind}, align 64")
+        self.allocas.append(f"  {name} = alloca {kind}, align 64")
         return name
 
     def intrinsic(self, name: str, result: str, arguments: Sequence[tuple[str, str]]) -> str:
@@ -124,23 +126,27 @@ class Writer:
         values = ", ".join(f"{t} {v}" for t, v in arguments)
         return f"call {result} @llvm.{name}({values})"
 
+    def call(self, name: str, arguments: Sequence[tuple[str, str]]) -> None:
+        """Add a call of an LLVM intrinsic without a result."""
+        self.lines.append("  " + self.intrinsic(name, "void", arguments))
+
     def prefetch(self, pointer: str) -> None:
-        """Bring a line of memory near: to be read (0), into all caches (3), as data (1)."""
+        """Prefetch a cache line: for a read (0), into all caches (3), as data (1)."""
         arguments = [("ptr", pointer), ("i32", "0"), ("i32", "3"), ("i32", "1")]
-        self.lines.append("  " + self.intrinsic("prefetch.p0", "void", arguments))
+        self.call("prefetch.p0", arguments)
 
-    def _apart(self, pointer: str) -> str:
-        """The same address, of which LLVM does not see how it was made.
+    def _opaque(self, pointer: str) -> str:
+        """The same address, hidden from LLVM's loop strength reduction.
 
-        Otherwise its loop strength reduction tries all ways to say each address by another, which
-        takes an eighth of the time of compiling.
+        That tries to express each address by every other one, in an eighth of the compile time;
+        here addresses are reduced already.
         """
         if self.block == "entry":
             return pointer
         return self.let(self.intrinsic("strip.invariant.group.p0", "ptr", [("ptr", pointer)]))
 
     def pointer(self, buffer: UOp, base: UOp, offset: int) -> str:
-        """The address of an element; what is common to several is computed once per block."""
+        """The address of an element; the part without the offset is computed once per block."""
         element = stored(buffer.dtype)
         key = (self.block, buffer, base)
         start = self.pointers.get(key)
@@ -148,6 +154,6 @@ class Writer:
             start = self(buffer)
             if base.op is not Op.CONST or base.arg.bits:
                 start = self.let(f"getelementptr {element}, ptr {start}, i64 {self(base)}")
-                start = self._apart(start)
+                start = self._opaque(start)
             self.pointers[key] = start
         return self.let(f"getelementptr {element}, ptr {start}, i64 {offset}") if offset else start

@@ -4,5 +4,5 @@ Files in reading order:
     key_encoding  sortable keys: bits that compare as the values do
     radix         one pass: histogram, prefix sum, scatter
     ties          stable order among keys that compare equal but differ in bits
-    sort          the kernel: buckets, passes, argsort
+    sort          the kernel: insertion sort, LSD passes, MSD buckets, argsort
 """

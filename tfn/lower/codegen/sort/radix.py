@@ -1,4 +1,4 @@
-"""Digits of words: counted, each in a table; turned into positions; and words put there.
+"""Radix sort pass: histogram of a digit, prefix sum, scatter.
 
     words 3a 1b 2c 1d    counts 1: 2, 2: 1, 3: 1    positions 1: 0, 2: 2, 3: 3    1b 1d 2c 3a
 
@@ -12,105 +12,116 @@ from collections.abc import Callable
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import INT64
-from tfn.lower.codegen.builder import Code, Index
+from tfn.lower.codegen.builder import Builder, Index
 from tfn.trace import build
 from tfn.trace.uop import UOp, const
 
 DIGIT_BITS = 8
-"""Of one pass: counts, and a line of memory for each digit, fit into the first cache."""
-VALUES = 1 << DIGIT_BITS
-"""Of one digit."""
-AT_ONCE = 4
-"""So many words are loaded, and their positions found, before the first of them is put anywhere:
-none waits for another."""
+"""Bits sorted by one pass: the histogram, and one open cache line per value, fit the L1 cache."""
 
-Get = Callable[[UOp], UOp]
-"""The word with a number."""
-Put = Callable[[UOp, UOp], None]
-"""What is done with a word and its position."""
+RADIX = 1 << DIGIT_BITS
+"""Values of a digit."""
+
+UNROLL = 4
+"""Words that are loaded, and whose positions are found, before the first of them is stored.
+
+The loads then do not wait for each other; the two chains through a histogram entry remain.
+"""
+
+ReadWord = Callable[[UOp], UOp]
+"""Gives the word at an index."""
+
+WriteWord = Callable[[UOp, UOp], None]
+"""Stores a word at its position."""
 
 
 @frozen
-class Digits:
-    """A table for each digit.
+class Histograms:
+    """A table of counts, and then of positions, for each digit.
 
     Attributes:
-        code: where instructions go.
-        memory: the buffer, of numbers as words are.
-        tables: where in it the first table begins.
+        code: receives the instructions.
+        memory: the buffer of the tables; its dtype is that of words.
+        tables: index of the first table in it.
         low: the bit of a word at which its key begins.
     """
 
-    code: Code
+    code: Builder
     memory: UOp
     tables: UOp
     low: int
 
-    def at(self, word: UOp, digit: int) -> UOp:
-        """Where the entry of a word's digit is."""
-        from_ = self.low + digit * DIGIT_BITS
-        value = ((word >> from_) if from_ else word) & (VALUES - 1)
-        return self.tables + digit * VALUES + build.cast(value, INT64)
+    def index(self, word: UOp, digit: int) -> UOp:
+        """The index of the table entry of a word's digit."""
+        shift = self.low + digit * DIGIT_BITS
+        value = ((word >> shift) if shift else word) & (RADIX - 1)
+        return self.tables + digit * RADIX + build.cast(value, INT64)
 
-    def number(self, value: int) -> UOp:
-        """A constant as words are."""
+    def constant(self, value: int) -> UOp:
+        """A constant of the dtype of words."""
         return const(value, self.memory.dtype)
 
     def clear(self, digits: range) -> None:
-        """Nothing has been counted of these digits."""
-        with self.code.each(digits[0] * VALUES, (digits[-1] + 1) * VALUES) as i:
-            self.code.store(self.memory, self.tables + i, self.number(0))
+        """Set the counts of some digits to zero."""
+        with self.code.loop(digits[0] * RADIX, (digits[-1] + 1) * RADIX) as i:
+            self.code.store(self.memory, self.tables + i, self.constant(0))
 
     def add(self, word: UOp, digits: range) -> None:
-        """Count these digits of one word."""
+        """Count some digits of one word."""
         for digit in digits:
-            at = self.at(word, digit)
-            self.code.store(self.memory, at, self.code.load(self.memory, at) + 1)
+            index = self.index(word, digit)
+            self.code.store(self.memory, index, self.code.load(self.memory, index) + 1)
 
     def count(
-        self, begin: Index, end: Index, get: Get, digits: range, at_once: int = AT_ONCE
+        self, begin: Index, end: Index, read: ReadWord, digits: range, unroll: int = UNROLL
     ) -> None:
-        """Count these digits, and nothing else, of some words."""
+        """Clear some digits, and count them over a range of words."""
 
-        def body(*places: UOp) -> None:
-            for word in [get(place) for place in places]:
+        def body(*indices: UOp) -> None:
+            for word in [read(i) for i in indices]:
                 self.add(word, digits)
 
         self.clear(digits)
-        self.code.over(begin, end, body, at_once)
+        self.code.unrolled_loop(begin, end, body, unroll)
 
-    def most(self, digits: range) -> UOp:
-        """How often the most frequent value of any of these digits was counted."""
+    def largest(self, digits: range) -> UOp:
+        """The largest count among the values of some digits."""
         code = self.code
-        each = code.open(digits[0] * VALUES, (digits[-1] + 1) * VALUES)
-        most = code.carry(each, self.number(0))
-        count = code.load(self.memory, self.tables + each)
-        code.close(each, (most, build.maximum(most, count)))
-        return most
+        loop = code.open(digits[0] * RADIX, (digits[-1] + 1) * RADIX)
+        largest = code.carry(loop, self.constant(0))
+        count = code.load(self.memory, self.tables + loop)
+        code.close(loop, (largest, build.maximum(largest, count)))
+        return largest
 
-    def positions(self, digit: int, begin: UOp) -> None:
-        """Counts become the positions of the first words with each value, the first at `begin`."""
+    def prefix_sum(self, digit: int, begin: UOp) -> None:
+        """Turn counts into the position of the first word with each value, from `begin` on."""
         code = self.code
-        each = code.open(0, VALUES)
-        before = code.carry(each, build.cast(begin, self.memory.dtype))
-        at = code.let(self.tables + digit * VALUES + each)
-        count = code.load(self.memory, at)
-        code.store(self.memory, at, before)
-        code.close(each, (before, before + count))
+        loop = code.open(0, RADIX)
+        position = code.carry(loop, build.cast(begin, self.memory.dtype))
+        index = code.place(self.tables + digit * RADIX + loop)
+        count = code.load(self.memory, index)
+        code.store(self.memory, index, position)
+        code.close(loop, (position, position + count))
 
-    def move(
-        self, begin: Index, end: Index, get: Get, digit: int, put: Put, at_once: int = AT_ONCE
+    def scatter(
+        self,
+        begin: Index,
+        end: Index,
+        read: ReadWord,
+        digit: int,
+        write: WriteWord,
+        unroll: int = UNROLL,
     ) -> None:
-        """Put words where their digit says; positions go on to where the next value begins."""
+        """Store words at the positions of their digit, which advance to those of the next value."""
 
-        def body(*places: UOp) -> None:
-            words = [get(place) for place in places]
+        def body(*indices: UOp) -> None:
+            words = [read(i) for i in indices]
             positions = []
             for word in words:
-                at = self.at(word, digit)
-                positions.append(self.code.load(self.memory, at))
-                self.code.store(self.memory, at, positions[-1] + 1)
+                index = self.index(word, digit)
+                positions.append(self.code.load(self.memory, index))
+                self.code.store(self.memory, index, positions[-1] + 1)
             for word, position in zip(words, positions, strict=True):
-                put(word, build.cast(position, INT64))
+                write(word, build.cast(position, INT64))
 
-        self.code.over(begin, end, body, at_once)
+        self.code.unrolled_loop(begin, end, body, unroll)

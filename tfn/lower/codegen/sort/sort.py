@@ -1,26 +1,31 @@
-"""The kernel of a sort, written by hand at the stage LINEAR: a stable sort of words, row by row.
+"""Radix sort kernel: a stable sort of words, row by row, as instructions of the stage LINEAR.
 
-A word is 64 bits: 32 of the key above, and below them what is to be moved.  That is the one result
-which is wanted, if it fits, or else the number of the element, through which every result is read
-at the end.  Wider keys, and several, are sorted by 32 bits at a time, the least significant first:
+A word is 64 bits: 32 of the key above, and below them a payload.  The payload is the one result
+that is used, if it fits 32 bits, or else the number of the element, through which every result is
+gathered at the end (argsort).  Wider keys, and several, are sorted by 32 bits at a time, the least
+significant first:
 
     keys 3 1 2, results a b c  ->  words 3a 1b 2c  ->  1b 2c 3a  ->  b c a
 
-Where the key is the only result, a word is a key and nothing else, of 32 bits or of 64.  What keys
-of floats that are equal do not tell is put back at the end (`alike`).
+Where the key is the only result, a word is a key and nothing else, of 32 or 64 bits.  The order of
+floats that compare equal is restored at the end (`ties`).
 
-Short rows are sorted by insertion.  Others by digits: all of them are counted while the words are
-made, counts become positions, and each pass writes the words in the order of one digit.  A pass
-that would move nothing is left out.
+Rows are sorted by length:
 
-Where words go is far away if they do not stay near the core: so with each word that is written, the
-memory for some that follow it is asked for.
+    up to 32 elements           insertion sort
+    up to 786,431               LSD radix sort: all digits are counted while the words are written,
+                                then each pass moves the words by one digit; a pass that would move
+                                nothing is skipped
+    longer                      MSD first: one pass by the highest digit puts the words into buckets
+                                that fit a cache; each bucket is sorted by two more digits, and by
+                                insertion where these are equal
 
-What is too long for a cache is read and written as seldom as possible.  A pass by the highest digit
-puts the words of a long row into buckets, which fit into a cache and are sorted one by one: by two
-more digits, and what these leave over, which is little if keys are spread well, by insertion.
-Whether they are is tried: with some keys before a row is put into buckets, with the counts of a
-bucket, and by how much insertion had to do so far.  If not, all digits take their turns.
+Buckets pay only if keys are spread evenly.  That is tested: on a sample of the keys before a row is
+put into buckets, on the histograms of each bucket, and by counting the steps of insertion so far.
+Where it fails, all digits are sorted by LSD passes.
+
+Words that do not stay in the L2 cache are scattered over memory: with each word that is written,
+the next line of its digit is prefetched.
 
 Source: Knuth, The Art of Computer Programming, volume 3, sections 5.2.1 and 5.2.5.
 """
@@ -34,11 +39,23 @@ import numpy as np
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, FLOATS, INT64, UINT32, UINT64, DType
-from tfn.lower.codegen.builder import Code
+from tfn.lower.codegen.builder import Builder
 from tfn.lower.codegen.linearize import BEGIN, END
-from tfn.lower.codegen.sort.key_encoding import ordered, restored, whole, width
-from tfn.lower.codegen.sort.radix import AT_ONCE, DIGIT_BITS, VALUES, Digits, Get, Put
-from tfn.lower.codegen.sort.ties import put_back
+from tfn.lower.codegen.sort.key_encoding import (
+    bit_width,
+    from_total_order,
+    sortable,
+    total_order,
+)
+from tfn.lower.codegen.sort.radix import (
+    DIGIT_BITS,
+    RADIX,
+    UNROLL,
+    Histograms,
+    ReadWord,
+    WriteWord,
+)
+from tfn.lower.codegen.sort.ties import restore_ties
 from tfn.lower.graph.layout import LINE_BYTES
 from tfn.lower.target.target import Target
 from tfn.trace import build
@@ -46,41 +63,63 @@ from tfn.trace.argument import Param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
-WORD = 32
-"""How many bits of a key one word holds, beside something else."""
-BELOW = const((1 << WORD) - 1, UINT64)
-"""The rest of a word."""
 ZERO = const(0, INT64)
-SHORT_ROW = 32
-"""Up to so many elements, rows are sorted by insertion."""
-PLAIN_ROW = 1 << 10
-"""Below so many, looking for passes that move nothing takes longer than they do."""
-MOST_COUNTED = (1 << 32) - 1
-"""Of words that are keys: numbers up to so many may be as narrow as they are."""
-LONG_ROW = 3 << 18
-"""From so many, words do not stay in a cache from pass to pass."""
-MOST_OF_SAMPLE = 16
-"""A digit is not spread well if more of `VALUES` keys have the same."""
-MOST_OF_BUCKET = 128
-"""Nor if more words of a bucket have."""
-WORDS_PER_STEP = 8
-"""A pass takes as long as insertion with about one step for so many words."""
-NEAR_PART = 2
-"""The words of a row, twice, are near the core in so small a part of the second cache."""
-MOST_GROUPS = 64
-"""Rows are handed out to threads in so many groups, each with room for one row at a time."""
-NS_PER_STEP = 1.5
+
+KEY_BITS = 32
+"""Bits of a key in one word, above the payload."""
+
+PAYLOAD_MASK = const((1 << KEY_BITS) - 1, UINT64)
+"""The lower half of a word."""
+
+MAX_INSERTION_ELEMENTS = 32
+"""Rows of up to this length are sorted by insertion: clearing 256 counts would take longer."""
+
+MIN_ELEMENTS_TO_SKIP_PASSES = 1 << 10
+"""Rows from this length on skip passes that move nothing, and unroll the others.
+
+In shorter rows the test takes longer than the passes it saves.
+"""
+
+MAX_KEYS_ONLY_ELEMENTS = (1 << 32) - 1
+"""Rows of up to this length may use words of 32 bits: positions are stored as words are."""
+
+MIN_ELEMENTS_FOR_BUCKETS = 3 << 18
+"""Rows from this length on (6 MiB of words) do not stay in a cache from pass to pass.
+
+Every pass then waits for memory: buckets save two of three passes over all of it.
+"""
+
+MAX_EVEN_SAMPLE_COUNT = 16
+"""Of 256 sampled keys at most this many share a digit if keys are spread evenly."""
+
+MAX_EVEN_BUCKET_COUNT = 128
+"""Of the words of a bucket at most this many share a digit if keys are spread evenly."""
+
+WORDS_PER_INSERTION_STEP = 8
+"""An LSD pass over this many words takes as long as one step of insertion for each of them costs.
+
+Insertion is given up when there have been more steps.
+"""
+
+CACHED_L2_DIVISOR = 2
+"""Words, source and target of a pass, are cached if they fit into this part of the L2 cache."""
+
+MAX_GROUPS = 64
+"""Groups of rows that threads share: each has scratch for one row at a time."""
+
+NS_PER_WORD_AND_PASS = 1.5
+"""Estimated time of one word in one pass, or in one step of insertion."""
 
 
 @frozen
-class Form:
-    """How the rows of a SORT are sorted.
+class SortPlan:
+    """The algorithm for the rows of a SORT.
 
     Attributes:
         rows, size: how many rows, of how many elements.
         groups: of rows; each is one tile.
-        digits: how many passes a word needs at most; 0 for insertion.
-        alone: whether a word is a key, and nothing else.
+        digits: passes that a word takes at most; 0 for insertion.
+        keys_only: whether a word is a key without a payload.
         word: the dtype of words, and of the scratch.
     """
 
@@ -88,81 +127,87 @@ class Form:
     size: int
     groups: int
     digits: int
-    alone: bool
+    keys_only: bool
     word: DType
 
     @property
     def low(self) -> int:
         """The bit of a word at which its key begins."""
-        return 0 if self.alone else WORD
+        return 0 if self.keys_only else KEY_BITS
 
     @property
-    def room(self) -> int:
-        """The scratch of one group: tables, words twice, each after a zero, and one number."""
-        return self.digits * VALUES + 2 * (1 + self.size) + 1 if self.digits else self.size
+    def scratch_size(self) -> int:
+        """Words of scratch for a group: tables, two copies of a row, each after a zero, a count."""
+        if not self.digits:
+            return self.size
+        return self.digits * RADIX + 2 * (1 + self.size) + 1
 
 
-def form(node: UOp, wanted: Sequence[int]) -> Form:
-    """How a SORT is done of which these results are wanted."""
+def plan(node: UOp, outputs: Sequence[int]) -> SortPlan:
+    """The algorithm for a SORT of which these results are used."""
     shape, keys = node.src[0].shape, node.src[: node.arg.keys]
     size, rows = shape[-1], prod(shape[:-1])
-    widest = max(width(key.dtype) for key in keys)
-    alone = len(keys) == 1 and tuple(wanted) == (0,) and SHORT_ROW < size <= MOST_COUNTED
-    narrow = alone and widest <= WORD
-    digits = (widest if alone else min(WORD, widest)) // DIGIT_BITS if size > SHORT_ROW else 0
-    return Form(rows, size, min(rows, MOST_GROUPS), digits, alone, UINT32 if narrow else UINT64)
+    widest = max(bit_width(key.dtype) for key in keys)
+    is_long = size > MAX_INSERTION_ELEMENTS
+    keys_only = (
+        len(keys) == 1 and tuple(outputs) == (0,) and is_long and size <= MAX_KEYS_ONLY_ELEMENTS
+    )
+    bits = widest if keys_only else min(KEY_BITS, widest)
+    digits = bits // DIGIT_BITS if is_long else 0
+    word = UINT32 if keys_only and widest <= KEY_BITS else UINT64
+    return SortPlan(rows, size, min(rows, MAX_GROUPS), digits, keys_only, word)
 
 
-def _asked(body: UOp) -> tuple[UOp, tuple[int, ...]]:
-    """The SORT in a kernel, and which of its results are wanted."""
+def _sort_and_outputs(body: UOp) -> tuple[UOp, tuple[int, ...]]:
+    """The SORT in the body of a kernel, and which of its results are used."""
     return body.src[0].src[0], tuple(u.arg for u in body.src)
 
 
-def form_of(body: UOp) -> Form:
-    """How the kernel of TUPLE(GET(SORT(operands), i), ...) sorts."""
-    return form(*_asked(body))
+def plan_of(body: UOp) -> SortPlan:
+    """The algorithm for the kernel of TUPLE(GET(SORT(operands), i), ...)."""
+    return plan(*_sort_and_outputs(body))
 
 
-def scratch(node: UOp, wanted: Sequence[int]) -> UOp:
-    """The room that the kernel of a SORT needs beside its operands and results."""
-    found = form(node, wanted)
-    return const(0, found.word, (found.groups * found.room,))
+def scratch(node: UOp, outputs: Sequence[int]) -> UOp:
+    """The buffer that the kernel of a SORT needs beside its operands and results."""
+    p = plan(node, outputs)
+    return const(0, p.word, (p.groups * p.scratch_size,))
 
 
 def work(body: UOp) -> int:
-    """About how many nanoseconds the kernel of a SORT takes on one core."""
-    (node, _), f = _asked(body), form_of(body)
-    chunks = sum(-(-width(key.dtype) // WORD) for key in node.src[: node.arg.keys])
-    chunks = 1 if f.alone else chunks
-    steps = f.digits + 2 if f.digits else f.size
-    return int(f.rows * f.size * chunks * steps * NS_PER_STEP)
+    """Estimated nanoseconds of the kernel of a SORT on one core."""
+    (node, _), p = _sort_and_outputs(body), plan_of(body)
+    chunks = sum(-(-bit_width(key.dtype) // KEY_BITS) for key in node.src[: node.arg.keys])
+    chunks = 1 if p.keys_only else chunks
+    passes = p.digits + 2 if p.digits else p.size
+    return int(p.rows * p.size * chunks * passes * NS_PER_WORD_AND_PASS)
 
 
-LEMMA = (
+ASSUMPTION = (
     "a sort's words hold numbers of elements, and the counts of its digits add up to the size of a "
     "row: so both, and the positions made of counts, are below it"
 )
-"""What must be believed of a sort: it follows from what is in memory, not from indices."""
+"""The assumption under which a sort is proved in bounds: it is about contents of memory."""
 
 
-def believed(body: UOp, items: Sequence[UOp]) -> dict[UOp, tuple[int, int]]:
-    """The values among instructions of which `LEMMA` says something, and what it says."""
-    last, room = form_of(body).size - 1, len(body.src)
+def assumed(body: UOp, items: Sequence[UOp]) -> dict[UOp, tuple[int, int]]:
+    """Intervals of the instructions that `ASSUMPTION` is about."""
+    last, scratch_index = plan_of(body).size - 1, len(body.src)
 
-    def loaded(u: UOp) -> bool:
-        return u.op is Op.LOAD and u.src[0].arg.index == room
+    def is_scratch_load(u: UOp) -> bool:
+        return u.op is Op.LOAD and u.src[0].arg.index == scratch_index
 
-    def of_memory(u: UOp) -> bool:
-        return loaded(u) or (u.op is Op.AND and loaded(u.src[0]) and u.src[1] == BELOW)
+    def is_number(u: UOp) -> bool:
+        masked = u.op is Op.AND and is_scratch_load(u.src[0]) and u.src[1] == PAYLOAD_MASK
+        return is_scratch_load(u) or masked
 
-    return {
-        u: (0, last) for u in items if u.op is Op.CAST and u.dtype == INT64 and of_memory(u.src[0])
-    }
+    casts = (u for u in items if u.op is Op.CAST and u.dtype == INT64)
+    return {u: (0, last) for u in casts if is_number(u.src[0])}
 
 
 @frozen
 class _Chunk:
-    """What one word holds of a key: bits from `low` on; whether it is sorted by first, or last."""
+    """Bits of a key that words hold: `bits` from `low` on; whether they are sorted first, last."""
 
     key: UOp
     low: int
@@ -175,15 +220,16 @@ class _Chunk:
         return range(self.bits // DIGIT_BITS)
 
 
-def _chunks(keys: Sequence[UOp], alone: bool) -> list[_Chunk]:
-    if alone:
-        return [_Chunk(keys[0], 0, width(keys[0].dtype), first=True, last=True)]
-    found = [
-        (key, low, min(WORD, width(key.dtype)))
+def _chunks(keys: Sequence[UOp], keys_only: bool) -> list[_Chunk]:
+    """The chunks of all keys, the least significant first."""
+    if keys_only:
+        return [_Chunk(keys[0], 0, bit_width(keys[0].dtype), first=True, last=True)]
+    chunks = [
+        (key, low, min(KEY_BITS, bit_width(key.dtype)))
         for key in reversed(keys)
-        for low in range(0, width(key.dtype), WORD)
+        for low in range(0, bit_width(key.dtype), KEY_BITS)
     ]
-    return [_Chunk(*one, i == 0, i == len(found) - 1) for i, one in enumerate(found)]
+    return [_Chunk(*chunk, i == 0, i == len(chunks) - 1) for i, chunk in enumerate(chunks)]
 
 
 def instructions(body: UOp, target: Target) -> tuple[tuple[UOp, ...], int]:
@@ -191,267 +237,300 @@ def instructions(body: UOp, target: Target) -> tuple[tuple[UOp, ...], int]:
 
     Its buffers are the results, the scratch, and the operands.
     """
-    code, f = Code(), form_of(body)
-    far = NEAR_PART * 2 * f.size * f.word.itemsize > target.l2_bytes
+    code, p = Builder(), plan_of(body)
+    uncached = CACHED_L2_DIVISOR * 2 * p.size * p.word.itemsize > target.l2_bytes
+    # Threads share groups, not rows: each group needs scratch of its own.
     group = code.open(BEGIN, END)
-    per_group = -(-f.rows // f.groups)
+    per_group = -(-p.rows // p.groups)
     first = group * per_group
-    with code.each(first, build.minimum(first + per_group, const(f.rows, INT64))) as row:
-        only = f.rows == 1  # then all addresses are known
-        start, room = (ZERO, ZERO) if only else (row * f.size, group * f.room)
-        _Row(code, f, body, start, room, far).run()
+    with code.loop(first, build.minimum(first + per_group, const(p.rows, INT64))) as row:
+        is_one_row = p.rows == 1  # then all addresses are constants
+        start, base = (ZERO, ZERO) if is_one_row else (row * p.size, group * p.scratch_size)
+        _RowSorter(code, p, body, start, base, uncached).run()
     code.close(group)
-    return tuple(code.scopes.root.items), f.groups
+    return tuple(code.scopes.root.items), p.groups
 
 
-class _Row:
-    """One row: `start` is its place in operands and results, `room` that of its scratch.
+class _RowSorter:
+    """The instructions that sort one row.
 
-    Words are made in the order of those from `here`, and in the end are from `there`.  They may
-    be `far` from the core.
+    Attributes:
+        start: index of the row in operands and results.
+        uncached: whether words do not stay in the L2 cache.
+        source, target: index in the scratch of the words before and after a chunk is sorted.
+        steps: index in the scratch of the number of insertion steps so far.
+        chunk: the bits that words are sorted by at present.
+        packed: whether a word holds the result itself, not the number of its element.
     """
 
-    def __init__(self, code: Code, f: Form, body: UOp, start: UOp, room: UOp, far: bool) -> None:
-        self.code, self.form, self.start, self.far = code, f, start, far
-        node, wanted = _asked(body)
-        outputs = len(wanted)
-        self.scratch = UOp(Op.PARAM, (), Param(outputs, scratch(node, wanted).shape, f.word))
-        self.digits = Digits(code, self.scratch, room, f.low)
-        self.here = room + f.digits * VALUES + 1 if f.digits else room
-        self.there = self.here + f.size + 1 if f.digits else room
-        self.steps = self.there + f.size
+    def __init__(
+        self, code: Builder, p: SortPlan, body: UOp, start: UOp, base: UOp, uncached: bool
+    ) -> None:
+        self.code, self.plan, self.start, self.uncached = code, p, start, uncached
+        node, used = _sort_and_outputs(body)
+        outputs = len(used)
+        self.scratch = UOp(Op.PARAM, (), Param(outputs, scratch(node, used).shape, p.word))
+        self.histograms = Histograms(code, self.scratch, base, p.low)
+        self.source = base + p.digits * RADIX + 1 if p.digits else base
+        self.target = self.source + p.size + 1 if p.digits else base
+        self.steps = self.target + p.size
         self.results = [
             (UOp(Op.PARAM, (), Param(i, u.shape, u.dtype)), node.src[u.arg])
             for i, u in enumerate(body.src)
         ]
-        self.chunks = _chunks(node.src[: node.arg.keys], f.alone)
-        fits = outputs == 1 and self.results[0][0].dtype.itemsize * 8 <= WORD
-        self.direct = f.alone or (fits and len(self.chunks) == 1)
+        self.chunks = _chunks(node.src[: node.arg.keys], p.keys_only)
+        fits = outputs == 1 and self.results[0][0].dtype.itemsize * 8 <= KEY_BITS
+        self.packed = p.keys_only or (fits and len(self.chunks) == 1)
 
     def run(self) -> None:
-        """Sort by each 32 bits of the keys; the last time, the results are written."""
+        """Sort by each chunk of the keys; the last time, write the results."""
         for chunk in self.chunks:
             self.chunk = chunk
-            if not self.form.digits:
-                self._by_insertion()
-            elif not self._is_long():
-                self._by_digits(AT_ONCE if self.form.size >= PLAIN_ROW else 1)
+            if not self.plan.digits:
+                self._sort_by_insertion()
+            elif not self._may_use_buckets():
+                is_long = self.plan.size >= MIN_ELEMENTS_TO_SKIP_PASSES
+                self._sort_by_digits(UNROLL if is_long else 1)
             else:
-                spread = self._is_spread()
-                with self.code.when(spread):
-                    self._by_buckets()
-                with self.code.when(~spread):
-                    self._by_digits(at_once=1)
-            self.here, self.there = self.there, self.here
+                is_even = self._is_spread_evenly()
+                with self.code.when(is_even):
+                    self._sort_by_buckets()
+                # Code for uneven keys is kept small: they are rare, and unrolling helps them least.
+                with self.code.when(~is_even):
+                    self._sort_by_digits(unroll=1)
+            self.source, self.target = self.target, self.source
         key = self.chunk.key
-        if self.form.alone and key.dtype in FLOATS:
-            put_back(self.code, key, self.results[0][0], self.start, self.form.size)
+        if self.plan.keys_only and key.dtype in FLOATS:
+            restore_ties(self.code, key, self.results[0][0], self.start, self.plan.size)
 
-    def _is_long(self) -> bool:
-        """Whether a row may be put into buckets; narrow words are moved as soon as looked at."""
-        return self.form.size >= LONG_ROW and self.chunk.bits >= WORD and self.form.word != UINT32
+    def _may_use_buckets(self) -> bool:
+        """Whether a row is long enough for buckets; 32-bit words are cheap enough to move."""
+        p = self.plan
+        is_long = p.size >= MIN_ELEMENTS_FOR_BUCKETS
+        return is_long and self.chunk.bits >= KEY_BITS and p.word != UINT32
 
     # Words.
 
-    def _number(self, i: UOp) -> UOp:
-        """That of the element which is at `i` in the order so far."""
+    def _element_number(self, i: UOp) -> UOp:
+        """The number of the element that is at `i` in the order so far."""
         if self.chunk.first:
             return build.cast(i, UINT64)
-        return self.code.let(self._at(self.here)(i) & BELOW)
+        return self.code.place(self._reader(self.source)(i) & PAYLOAD_MASK)
 
     def _key(self, number: UOp) -> UOp:
-        """A word without its lower half."""
-        at = self.start + build.cast(number, INT64)
-        key = self.code.load(self.chunk.key, at)
-        if self.form.alone:
-            return self.code.let(build.cast(whole(key), self.form.word))
-        wide = build.cast(ordered(key), UINT64)
-        return self.code.let((wide & ~BELOW) if self.chunk.low else ((wide & BELOW) << WORD))
+        """The word of an element, without its payload."""
+        index = self.start + build.cast(number, INT64)
+        key = self.code.load(self.chunk.key, index)
+        if self.plan.keys_only:
+            return self.code.place(build.cast(total_order(key), self.plan.word))
+        wide = build.cast(sortable(key), UINT64)
+        in_place = (wide & ~PAYLOAD_MASK) if self.chunk.low else ((wide & PAYLOAD_MASK) << KEY_BITS)
+        return self.code.place(in_place)
 
     def _word(self, i: UOp) -> UOp:
-        """The word of the element which is at `i` in the order so far."""
-        number = self._number(i)
-        key = self._key(number)
-        if self.form.alone:
+        """The word of the element that is at `i` in the order so far."""
+        payload = self._element_number(i)
+        key = self._key(payload)
+        if self.plan.keys_only:
             return key
-        if self.direct:
+        if self.packed:  # the result travels with its key: nothing is gathered at the end
             operand = self.results[0][1]
             value = self.code.load(operand, self.start + i)
             if operand.dtype != BOOL:
-                value = build.bitcast(value, np.dtype(f"uint{width(operand.dtype)}"))
-            number = build.cast(value, UINT64)
-        return self.code.let(key | number)
+                value = build.bitcast(value, np.dtype(f"uint{bit_width(operand.dtype)}"))
+            payload = build.cast(value, UINT64)
+        return self.code.place(key | payload)
 
-    def _at(self, base: UOp) -> Get:
-        return lambda at: self.code.load(self.scratch, base + at)
+    def _reader(self, base: UOp) -> ReadWord:
+        return lambda index: self.code.load(self.scratch, base + index)
 
-    def _to(self, base: UOp, far: bool = False) -> Put:
-        def put(word: UOp, at: UOp) -> None:
-            self.code.store(self.scratch, base + at, word)
-            if far:
-                self._ahead(self.scratch, base + at)
+    def _writer(self, base: UOp, uncached: bool = False) -> WriteWord:
+        def write(word: UOp, index: UOp) -> None:
+            self.code.store(self.scratch, base + index, word)
+            if uncached:
+                self._prefetch_next_line(self.scratch, base + index)
 
-        return put
+        return write
 
-    def _ahead(self, buffer: UOp, at: UOp) -> None:
-        """Ask for the line after this: it is there when words with the same digit get to it."""
-        self.code.prefetch(buffer, at + LINE_BYTES // buffer.dtype.itemsize)
+    def _prefetch_next_line(self, buffer: UOp, index: UOp) -> None:
+        """Prefetch the line after this one: the next words of the same digit are written there."""
+        self.code.prefetch(buffer, index + LINE_BYTES // buffer.dtype.itemsize)
 
-    def _write_far(self, word: UOp, at: UOp) -> None:
-        self._write(word, at)
+    def _write_uncached_results(self, word: UOp, index: UOp) -> None:
+        self._write_results(word, index)
         for result, _ in self.results:
-            self._ahead(result, self.start + at)
+            self._prefetch_next_line(result, self.start + index)
 
-    def _write(self, word: UOp, at: UOp) -> None:
-        """The results of a word that has found its position, if it is the last."""
+    def _write_results(self, word: UOp, index: UOp) -> None:
+        """Write the results of a word at its final position, if its chunk is the last."""
         code = self.code
         if not self.chunk.last:
             return
-        low = code.let(word if self.form.alone else word & BELOW)
+        payload = code.place(word if self.plan.keys_only else word & PAYLOAD_MASK)
         for result, operand in self.results:
-            unsigned = np.dtype(f"uint{width(result.dtype)}")
-            if not self.direct:
-                value = code.load(operand, self.start + build.cast(low, INT64))
-            elif self.form.alone:
-                value = restored(build.cast(low, unsigned), result.dtype)
+            unsigned = np.dtype(f"uint{bit_width(result.dtype)}")
+            if not self.packed:
+                value = code.load(operand, self.start + build.cast(payload, INT64))
+            elif self.plan.keys_only:
+                value = from_total_order(build.cast(payload, unsigned), result.dtype)
             elif result.dtype == BOOL:
-                value = build.cast(low, BOOL)
+                value = build.cast(payload, BOOL)
             else:
-                value = build.bitcast(build.cast(low, unsigned), result.dtype)
-            code.store(result, self.start + at, value)
+                value = build.bitcast(build.cast(payload, unsigned), result.dtype)
+            code.store(result, self.start + index, value)
 
-    # Insertion.
+    # Insertion sort.
 
-    def _by_insertion(self) -> None:
-        with self.code.each(0, self.form.size) as i:
-            self._insert(self._word(i), i, self._to(self.there))
+    def _sort_by_insertion(self) -> None:
+        with self.code.loop(0, self.plan.size) as i:
+            self._insert(self._word(i), i, self._writer(self.target))
         if self.chunk.last:
-            with self.code.each(0, self.form.size) as i:
-                self._write(self._at(self.there)(i), i)
+            with self.code.loop(0, self.plan.size) as i:
+                self._write_results(self._reader(self.target)(i), i)
 
-    def _insert(self, word: UOp, i: UOp, put: Put) -> UOp:
-        """Put word `i` before all that are larger, which move on by one; gives its new place."""
+    def _insert(self, word: UOp, i: UOp, write: WriteWord) -> UOp:
+        """Insert word `i` before all larger ones, which are shifted; returns its position."""
         code = self.code
-        going = code.endless()
-        at = code.carry(going, i)
-        before = code.let(build.maximum(at - 1, ZERO))
-        other = self._at(self.there)(before)
-        code.leave(going, (at > 0) & self._less(word, other))
-        put(other, at)
-        code.close(going, (at, before))
-        put(word, at)
-        return at
+        loop = code.open_endless()
+        position = code.carry(loop, i)
+        before = code.place(build.maximum(position - 1, ZERO))
+        other = self._reader(self.target)(before)
+        code.leave_unless(loop, (position > 0) & self._is_less(word, other))
+        write(other, position)
+        code.close(loop, (position, before))
+        write(word, position)
+        return position
 
-    # Digits.
+    # LSD radix sort.
 
-    def _by_digits(self, at_once: int) -> None:
-        """All words by each digit, the least significant first."""
-        digits, size = self.chunk.digits, self.form.size
-        first = None
-        if self.far and self.chunk.first:  # words are made twice sooner than written and read
-            first = self._word
-            self.digits.count(0, size, lambda i: self._key(self._number(i)), digits, at_once=1)
+    def _sort_by_digits(self, unroll: int) -> None:
+        """Sort all words by each digit, the least significant first."""
+        digits, size = self.chunk.digits, self.plan.size
+        read_first = None
+        if self.uncached and self.chunk.first:
+            # Words are computed twice in less time than they are written to memory and read.
+            read_first = self._word
+            read_key: ReadWord = lambda i: self._key(self._element_number(i))
+            self.histograms.count(0, size, read_key, digits, unroll=1)
         else:
-            self.digits.clear(digits)
-            with self.code.each(0, size) as i:
+            self.histograms.clear(digits)
+            with self.code.loop(0, size) as i:
                 word = self._word(i)
-                self._to(self.there)(word, i)
-                self.digits.add(word, digits)
-        self._passes(ZERO, const(size, INT64), digits, at_once, first)
+                self._writer(self.target)(word, i)
+                self.histograms.add(word, digits)
+        self._passes(ZERO, const(size, INT64), digits, unroll, read_first)
 
     def _passes(
-        self, begin: UOp, end: UOp, digits: range, at_once: int, first: Get | None = None
+        self,
+        begin: UOp,
+        end: UOp,
+        digits: range,
+        unroll: int,
+        read_first: ReadWord | None = None,
     ) -> None:
-        """Sort some of the words by digits that are counted, and write them or bring them back.
+        """Sort a range of words by digits that are counted; write their results, or move them back.
 
-        All words may be `far`, those of a bucket are not.  The `first` pass may make them.
+        A row may be uncached, a bucket is not.  The first pass may compute the words it reads.
         """
-        code, here, there = self.code, self.there, self.here
-        far = self.far and begin is ZERO
+        code, source, target = self.code, self.target, self.source
+        uncached = self.uncached and begin is ZERO
         for digit in digits[:-1] if self.chunk.last else digits:
-            stop, onward = end, (there, here)
-            if self.form.size >= PLAIN_ROW and first is None:
-                alike = code.load(self.scratch, self.digits.at(self._at(here)(begin), digit))
-                moves = code.let(build.ne(alike, build.cast(end - begin, self.form.word)))
+            stop, following = end, (target, source)
+            if self.plan.size >= MIN_ELEMENTS_TO_SKIP_PASSES and read_first is None:
+                # A pass moves nothing if all words have the digit of the first: its loop is empty.
+                first_word = self._reader(source)(begin)
+                count = code.load(self.scratch, self.histograms.index(first_word, digit))
+                moves = code.place(build.ne(count, build.cast(end - begin, self.plan.word)))
                 stop = build.where(moves, end, begin)
-                onward = build.where(moves, there, here), build.where(moves, here, there)
-            self.digits.positions(digit, begin)
-            get, first = first or self._at(here), None
-            self.digits.move(begin, stop, get, digit, self._to(there, far), at_once)
-            here, there = map(code.let, onward)
+                following = (
+                    build.where(moves, target, source),
+                    build.where(moves, source, target),
+                )
+            self.histograms.prefix_sum(digit, begin)
+            read, read_first = read_first or self._reader(source), None
+            write = self._writer(target, uncached)
+            self.histograms.scatter(begin, stop, read, digit, write, unroll)
+            source, target = map(code.place, following)
         if self.chunk.last:
-            self.digits.positions(digits[-1], begin)
-            write = self._write_far if far else self._write
-            self.digits.move(begin, end, first or self._at(here), digits[-1], write, at_once)
-        elif here is not self.there:
-            with code.each(build.where(build.eq(here, self.there), end, begin), end) as i:
-                self._to(self.there)(self._at(here)(i), i)
+            self.histograms.prefix_sum(digits[-1], begin)
+            write = self._write_uncached_results if uncached else self._write_results
+            read = read_first or self._reader(source)
+            self.histograms.scatter(begin, end, read, digits[-1], write, unroll)
+        elif source is not self.target:  # an odd number of passes, or passes were skipped
+            with code.loop(build.where(build.eq(source, self.target), end, begin), end) as i:
+                self._writer(self.target)(self._reader(source)(i), i)
 
-    # Buckets.
+    # MSD buckets.
 
-    def _is_spread(self) -> UOp:
-        """Whether the highest digits of some keys are spread well."""
-        step, top = self.form.size // VALUES, self.chunk.digits[-1:]
-        self.digits.count(0, VALUES, lambda i: self._key(self._number(i * step)), top, at_once=1)
-        return self.code.let(self.digits.most(top) <= MOST_OF_SAMPLE)
+    def _is_spread_evenly(self) -> UOp:
+        """Whether the highest digits of a sample of keys are spread evenly."""
+        stride, top = self.plan.size // RADIX, self.chunk.digits[-1:]
+        read: ReadWord = lambda i: self._key(self._element_number(i * stride))
+        self.histograms.count(0, RADIX, read, top, unroll=1)
+        return self.code.place(self.histograms.largest(top) <= MAX_EVEN_SAMPLE_COUNT)
 
-    def _by_buckets(self) -> None:
-        """By the highest digit first; then each bucket."""
-        code, size, top = self.code, self.form.size, self.chunk.digits[-1:]
-        self.digits.count(0, size, lambda i: self._key(self._number(i)), top)
-        self.digits.positions(top[0], ZERO)
-        self.digits.move(0, size, self._word, top[0], self._to(self.there, self.far))
-        nothing = self.digits.number(0)
-        code.store(self.scratch, self.there - 1, nothing)  # not larger than the first word
-        code.store(self.scratch, self.steps, nothing)
-        with code.each(0, VALUES) as bucket:
-            before = self._end(build.maximum(bucket - 1, ZERO))
-            begin = code.let(build.where(bucket > 0, before, ZERO))
-            self._bucket(begin, code.let(self._end(bucket)))
+    def _sort_by_buckets(self) -> None:
+        """Sort by the highest digit, then each bucket."""
+        code, size, top = self.code, self.plan.size, self.chunk.digits[-1:]
+        self.histograms.count(0, size, lambda i: self._key(self._element_number(i)), top)
+        self.histograms.prefix_sum(top[0], ZERO)
+        write = self._writer(self.target, self.uncached)
+        self.histograms.scatter(0, size, self._word, top[0], write)
+        zero = self.histograms.constant(0)
+        code.store(self.scratch, self.target - 1, zero)  # a sentinel: not above the first word
+        code.store(self.scratch, self.steps, zero)
+        with code.loop(0, RADIX) as bucket:
+            before = self._bucket_end(build.maximum(bucket - 1, ZERO))
+            begin = code.place(build.where(bucket > 0, before, ZERO))
+            self._sort_bucket(begin, code.place(self._bucket_end(bucket)))
 
-    def _end(self, bucket: UOp) -> UOp:
-        """Where the next bucket begins: positions have moved on to there."""
-        found = self.code.load(
-            self.scratch, self.digits.tables + self.chunk.digits[-1] * VALUES + bucket
-        )
-        return build.cast(build.minimum(found, self.digits.number(self.form.size)), INT64)
+    def _bucket_end(self, bucket: UOp) -> UOp:
+        """The position of the next bucket: the scatter has advanced positions to there."""
+        index = self.histograms.tables + self.chunk.digits[-1] * RADIX + bucket
+        position = self.code.load(self.scratch, index)
+        size = self.histograms.constant(self.plan.size)
+        return build.cast(build.minimum(position, size), INT64)
 
-    def _bucket(self, begin: UOp, end: UOp) -> None:
-        """By two digits and insertion, unless that has, or has had, too much to do."""
-        code, get = self.code, self._at(self.there)
+    def _sort_bucket(self, begin: UOp, end: UOp) -> None:
+        """Sort by two digits and insertion, unless that takes, or has taken, too many steps."""
+        code, read = self.code, self._reader(self.target)
         digits = self.chunk.digits
-        self.digits.count(begin, end, get, digits[-3:-1])
-        spread = self.digits.most(digits[-3:-1]) <= MOST_OF_BUCKET
+        self.histograms.count(begin, end, read, digits[-3:-1])
+        is_even = self.histograms.largest(digits[-3:-1]) <= MAX_EVEN_BUCKET_COUNT
         steps = code.load(self.scratch, self.steps)
-        few = code.let(spread & (steps <= build.cast(end // WORDS_PER_STEP, UINT64)))
-        with code.when(few):
-            self._by_two_digits(begin, end)
-        with code.when(~few):
-            self.digits.count(begin, end, get, digits[:-3], at_once=1)
-            self._passes(begin, end, digits[:-1], at_once=1)
+        is_cheap = steps <= build.cast(end // WORDS_PER_INSERTION_STEP, UINT64)
+        use_insertion = code.place(is_even & is_cheap)
+        with code.when(use_insertion):
+            self._sort_by_two_digits(begin, end)
+        with code.when(~use_insertion):
+            self.histograms.count(begin, end, read, digits[:-3], unroll=1)
+            self._passes(begin, end, digits[:-1], unroll=1)
 
-    def _by_two_digits(self, begin: UOp, end: UOp) -> None:
-        """What is the same in both of them is put in order by insertion."""
-        code, get, put = self.code, self._at(self.there), self._to(self.there)
+    def _sort_by_two_digits(self, begin: UOp, end: UOp) -> None:
+        """Sort a bucket by two digits, and words that are equal in both by insertion."""
+        code, read, write = self.code, self._reader(self.target), self._writer(self.target)
         low, high = self.chunk.digits[-3:-1]
-        length = build.minimum(end - begin, const(self.form.size, INT64))
-        self.digits.positions(low, ZERO)
-        self.digits.move(begin, end, get, low, self._to(self.here))
-        self.digits.positions(high, begin)
-        self.digits.move(0, length, self._at(self.here), high, put)
+        length = build.minimum(end - begin, const(self.plan.size, INT64))
+        self.histograms.prefix_sum(low, ZERO)
+        self.histograms.scatter(begin, end, read, low, self._writer(self.source))
+        self.histograms.prefix_sum(high, begin)
+        self.histograms.scatter(0, length, self._reader(self.source), high, write)
 
-        def put_and_write(word: UOp, at: UOp) -> None:
-            put(word, at)
-            self._write(word, at)
+        def write_with_results(word: UOp, index: UOp) -> None:
+            write(word, index)
+            self._write_results(word, index)
 
-        with code.each(begin, end) as i:
-            word, before = get(i), get(i - 1)
-            self._write(word, i)
-            with code.when(self._less(word, before)):
-                steps = i - self._insert(word, i, put_and_write)
-                so_far = code.load(self.scratch, self.steps)
-                code.store(self.scratch, self.steps, so_far + build.cast(steps, UINT64))
+        # Results are written at once: an insertion overwrites those of the words it shifts.
+        with code.loop(begin, end) as i:
+            word, before = read(i), read(i - 1)
+            self._write_results(word, i)
+            with code.when(self._is_less(word, before)):
+                steps = i - self._insert(word, i, write_with_results)
+                total = code.load(self.scratch, self.steps)
+                code.store(self.scratch, self.steps, total + build.cast(steps, UINT64))
 
-    def _less(self, word: UOp, other: UOp) -> UOp:
+    def _is_less(self, word: UOp, other: UOp) -> UOp:
         """Whether a word has the smaller key."""
-        return word < other if self.form.alone else (word >> WORD) < (other >> WORD)
+        if self.plan.keys_only:
+            return word < other
+        return (word >> KEY_BITS) < (other >> KEY_BITS)

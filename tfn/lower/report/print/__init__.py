@@ -1,9 +1,13 @@
-"""How each stage looks to a person.  Nothing here changes a program; `tfn.show` is the door.
+"""Pretty-printers: the program at each stage, as text, for `tfn.show`; nothing here changes one.
 
-Reading order: `expression` (one line of arithmetic), `graph` (a function cut into kernels),
-`nest` (a kernel as loops), `instructions` (a kernel in order), `stages` (all kernels of a
-function under one heading each), `memory` (launches and the plan of the arena).
+Files in reading order:
+    expression    one line of arithmetic
+    graph         a function as the equations of its kernels
+    nest          a kernel as loops
+    instructions  a kernel as instructions in order
+    stages        all kernels of a function, one heading each
+    memory        launches, live ranges and offsets in the arena
 
-Every printer walks its graph without recursion and writes text in proportion to the graph: what
-is used twice, and what would make a line too long, gets a name.
+Every printer walks its graph without recursion and writes text in proportion to the graph: a value
+that is used twice, or that would make a line too long, gets a name.
 """

@@ -1,4 +1,4 @@
-"""A function with barriers, its equations under the kernel that computes them.
+"""Graph printer: the equations of a function, under the kernels that compute them.
 
 Before -> after::
 
@@ -13,11 +13,11 @@ Before -> after::
         f:f32[4,5] = barrier e
       in (f,) }
 
-An equation that several kernels compute, each for itself, stands under each of them.  A branch, or
-a loop too large for one kernel, is none itself; its functions are cut like any other and stand in
-its equation.  Their kernels are numbered after it, 1.0, 1.1 and so on, what they only read keeps
-its name, and what they make has a name that nothing else has.  A function that is called several
-times stands in the first of its calls.
+An equation that several kernels compute, each for itself, is printed under each of them.  A branch,
+or a loop too large for one kernel, is no kernel; its functions are cut like any other and printed
+in its equation.  Their kernels are numbered after it, 1.0, 1.1 and so on; values that they only
+read keep their names, and values that they compute have names of their own.  A function that is
+called several times is printed in the first of its calls.
 """
 
 from __future__ import annotations
@@ -31,68 +31,73 @@ from tfn.trace.op import SEVERAL, Op
 from tfn.trace.type_checks import show
 from tfn.trace.uop import UOp, walk
 
-Inside = Callable[[UOp], tuple[UOp, Sequence[IndexedKernel | Region]]]
-"""A function -> the same with barriers, and its kernels in running order."""
+Cut = Callable[[UOp], tuple[UOp, Sequence[IndexedKernel | Region]]]
+"""From a function to the same with barriers, and its kernels in running order."""
 
 
 class Graph:
     """The equations of each kernel in running order, and a name for every value.
 
     Attributes:
-        function, stages: what is printed, with barriers, and in kernels.
-        label: how the numbers of its kernels begin.
+        function, stages: the function with barriers, and its kernels.
+        label: the prefix of the numbers of its kernels.
         first: the number of its first kernel.
-        names: of parameters, of scalars, and of what the equations define.
-        kernels: (number, nodes) for each kernel.
+        names: of parameters, of scalars, and of the results of equations.
+        kernels: the number and nodes of each kernel.
         inner: the functions of each loop, branch and call; none of a call that repeats another.
-        called: for each function that is called, the number of its first call.
+        called: the number of the first call of each function.
     """
 
     def __init__(
         self,
         function: UOp,
-        inside: Inside,
+        cut: Cut,
         label: str = "",
         first: int = 0,
-        given: Sequence[str] = (),
+        param_names: Sequence[str] = (),
         fresh: Iterator[str] | None = None,
         called: dict[UOp, str] | None = None,
     ) -> None:
-        self.function, self.stages = inside(function)
-        self.label, self.first, self.inside = label, first, inside
+        self.function, self.stages = cut(function)
+        self.label, self.first, self.cut = label, first, cut
+        # One supply of names for all functions: inner values are named like no outer value.
         self.fresh = fresh or names()
         self.called = {} if called is None else called
         params = [param(p) for p in function.arg.params]
-        self.names = dict(zip(params, given or self.fresh))
+        self.names = dict(zip(params, param_names or self.fresh))
         self.kernels: list[tuple[int, list[UOp]]] = []
         self.inner: dict[UOp, list[Graph]] = {}
         members: dict[int, list[UOp]] = {}
         for node in walk(self.function.src):
             if node.op is Op.GBARRIER:
                 members.setdefault(node.arg, []).append(node)
-        apart = {stage.node for stage in self.stages if isinstance(stage, Region)}
+        regions = {stage.node for stage in self.stages if isinstance(stage, Region)}
         running = dict.fromkeys(stage.operands[0].arg for stage in self.stages)
-        idle = [number for number in members if number not in running]  # nothing in them to compute
+        idle = [
+            number for number in members if number not in running
+        ]  # of values without elements: nothing to compute
         for number in (*idle, *running):
             nodes = list(_inside(members[number], number))
             self.kernels.append((number, nodes))
             for node in nodes:
                 if node not in self.names:
                     self.names[node] = literal(node.arg) if _inline(node) else next(self.fresh)
-                if node in apart:
+                if node in regions:
                     self.inner[node] = list(self._functions(node, number))
 
     def _functions(self, node: UOp, number: int) -> Iterator[Graph]:
-        """The functions of a loop or branch; what they carry has one name in all of them."""
+        """The functions of a loop or branch; carries have the same name in all of them."""
         bodies = [s for s in node.src if s.op is Op.FUNCTION]
+        # A function called again is printed in its first call only.
         if node.op is Op.CALL and self.called.setdefault(bodies[0], self.number(number)) != (
             self.number(number)
         ):
             return
         operands = [s for s in node.src if s.op is not Op.FUNCTION]
         label, first = f"{self.number(number)}.", 0
-        for function, given in zip(bodies, GIVEN[node.op](self, node, operands), strict=True):
-            graph = Graph(function, self.inside, label, first, given, self.fresh, self.called)
+        params = PARAM_NAMES[node.op](self, node, operands)
+        for function, param_names in zip(bodies, params, strict=True):
+            graph = Graph(function, self.cut, label, first, param_names, self.fresh, self.called)
             first += len(graph.kernels)
             yield graph
 
@@ -104,7 +109,7 @@ class Graph:
         middle, last = node.arg.cond_consts, node.arg.cond_consts + node.arg.body_consts
         carries = [next(self.fresh) for _ in operands[last:]]
         consts = (operands[:middle], operands[middle:last])
-        return [[*map(self._read, known), *carries] for known in consts]
+        return [[*map(self._read, read), *carries] for read in consts]
 
     def _cond(self, node: UOp, operands: Sequence[UOp]) -> list[list[str]]:
         return [list(map(self._read, operands[1:]))] * node.arg.branches
@@ -113,7 +118,7 @@ class Graph:
         return [list(map(self._read, operands))]
 
     def _read(self, node: UOp) -> str:
-        """What a function calls a value from outside: the same, unless it has no name there."""
+        """The name in a function of a value from outside: the same, unless that is a literal."""
         return next(self.fresh) if _inline(node) else self.name(node)
 
     def __str__(self) -> str:
@@ -152,17 +157,18 @@ class Graph:
         return self.name(node) if _inline(node) else f"{self.name(node)}:{show(node)}"
 
     def name(self, node: UOp) -> str:
-        """A value's name; memory that only a sort uses has none of its own."""
+        """A value's name; scratch memory has none of its own."""
         return self.names.get(node, "scratch")
 
 
-GIVEN: Mapping[Op, Callable[[Graph, UOp, Sequence[UOp]], list[list[str]]]] = {
+PARAM_NAMES: Mapping[Op, Callable[[Graph, UOp, Sequence[UOp]], list[list[str]]]] = {
     Op.SCAN: Graph._scan,
     Op.WHILE: Graph._while,
     Op.COND: Graph._cond,
     Op.CALL: Graph._call,
     Op.HOST: lambda graph, node, operands: [],
 }
+"""The names of the parameters of each function of a region."""
 
 
 def _inline(node: UOp) -> bool:
@@ -170,7 +176,7 @@ def _inline(node: UOp) -> bool:
 
 
 def _inside(barriers: Sequence[UOp], number: int) -> Iterator[UOp]:
-    """The nodes of one kernel, sources first; what other kernels made is not entered."""
+    """The nodes of one kernel, sources first; values of other kernels are not entered."""
 
     def own(node: UOp) -> bool:
         return node.op is not Op.GBARRIER or node.arg == number

@@ -1,4 +1,4 @@
-"""A kernel's instructions in order, indented by loop.
+"""Instruction printer: a kernel's instructions in order, indented by loop.
 
     loop i1 in 0..8:
       s0:f32x8 = starts at 0.0
@@ -6,8 +6,8 @@
       v2:f32x8 = add s0 v1
       next s0 = v2
 
-A value of ``f32x8`` has eight lanes; ``lane`` in an address counts them.  `begin` and `end` are the
-tiles that a call of the kernel runs.
+A value of ``f32x8`` has eight lanes; ``lane`` in an address counts them.  A call of the kernel runs
+the tiles from `begin` to `end` - 1.
 """
 
 from __future__ import annotations
@@ -22,15 +22,21 @@ from tfn.trace.uop import UOp
 
 
 def instructions(items: Sequence[UOp], buffers: Sequence[str]) -> str:
-    """The list as text; `buffers` names the parameters."""
-    writer = Writer(buffers)
+    """The instructions as text; `buffers` names the parameters."""
+    printer = InstructionPrinter(buffers)
     for u in items:
-        WRITE.get(u.op, Writer.value)(writer, u)
-    return "\n".join(writer.lines)
+        PRINT.get(u.op, InstructionPrinter.value)(printer, u)
+    return "\n".join(printer.lines)
 
 
-class Writer:
-    """The lines so far, how deep they are, and the names of values."""
+class InstructionPrinter:
+    """The state of one print.
+
+    Attributes:
+        lines: so far.
+        depth: of the open loops.
+        names: of values.
+    """
 
     def __init__(self, buffers: Sequence[str]) -> None:
         self.buffers = buffers
@@ -39,7 +45,7 @@ class Writer:
         self.names: dict[UOp, str] = {BEGIN: "begin", END: "end"}
 
     def name(self, u: UOp) -> str:
-        """How a value is written where it is used."""
+        """The text of a value where it is used."""
         if u.op is Op.CONST:
             return literal(u)
         if u.op is Op.LANES:
@@ -47,11 +53,11 @@ class Writer:
         return self.names[u] if u in self.names else self.buffers[u.arg.index]
 
     def line(self, text: str) -> None:
-        """One line at the present depth."""
+        """Add a line at the present depth."""
         self.lines.append("  " * self.depth + text)
 
     def let(self, u: UOp, text: str) -> None:
-        """A line that names a value."""
+        """Add a line that names a value."""
         name = self.names[u] = f"v{self.values}"
         self.values += 1
         self.line(f"{name}:{typed(u)} = {text}")
@@ -71,13 +77,13 @@ class Writer:
         self.let(u, " ".join([u.op.value, *map(self.name, u.src)]))
 
     def across(self, u: UOp) -> None:
-        """A reduction over lanes."""
+        """``v3 = add across v2``: a reduction over lanes."""
         self.let(u, f"{u.arg.value} across {self.name(u.src[0])}")
 
     def load(self, u: UOp) -> None:
         """``v1 = load a[i1 + lane]``."""
-        gate = f" if {self.name(u.src[2])}" if len(u.src) == 3 else ""
-        self.let(u, f"load {self.address(u)}{gate}")
+        predicate = f" if {self.name(u.src[2])}" if len(u.src) == 3 else ""
+        self.let(u, f"load {self.address(u)}{predicate}")
 
     def tile(self, u: UOp) -> None:
         """``v1 = tile a[i1 + 64*row + lane]``."""
@@ -86,15 +92,15 @@ class Writer:
 
     def store(self, u: UOp) -> None:
         """``store b[i1 + lane] = v2``."""
-        gate = f" if {self.name(u.src[3])}" if len(u.src) == 4 else ""
-        self.line(f"store {self.address(u)} = {self.name(u.src[2])}{gate}")
+        predicate = f" if {self.name(u.src[3])}" if len(u.src) == 4 else ""
+        self.line(f"store {self.address(u)} = {self.name(u.src[2])}{predicate}")
 
     def prefetch(self, u: UOp) -> None:
         """``prefetch b[i1 + 8]``."""
         self.line(f"prefetch {self.address(u)}")
 
     def loop(self, u: UOp) -> None:
-        """``loop i1 in 0..8:``, or ``loop i1 in 0..:`` if it is left by a condition."""
+        """``loop i1 in 0..8:``, or ``loop i1 in 0..:`` if a condition ends it."""
         name = self.names[u] = f"i{u.arg}"
         begin, *end = map(self.name, u.src)
         self.line(f"loop {name} in {begin}..{''.join(end)}:")
@@ -105,13 +111,13 @@ class Writer:
         self.line(f"leave unless {self.name(u.src[1])}")
 
     def accumulator(self, u: UOp) -> None:
-        """A value that a loop carries."""
+        """``s0 starts at 0.0``: a value that a loop carries."""
         name = self.names[u] = f"s{self.sums}"
         self.sums += 1
         self.line(f"{name}:{typed(u)} starts at {self.name(u.src[1])}")
 
     def end(self, u: UOp) -> None:
-        """The accumulators get their next values, and the loop closes."""
+        """``next s0 = v2`` for each accumulator; the loop closes."""
         half = len(u.src) // 2
         pairs = zip(u.src[1 : 1 + half], u.src[1 + half :], strict=True)
         for carried, following in pairs:
@@ -124,14 +130,14 @@ def typed(u: UOp) -> str:
     return SHORT[u.dtype] + "".join(f"x{n}" for n in u.shape)
 
 
-WRITE: dict[Op, Callable[[Writer, UOp], None]] = {
-    Op.LOAD: Writer.load,
-    Op.STORE: Writer.store,
-    Op.PREFETCH: Writer.prefetch,
-    Op.LOOP: Writer.loop,
-    Op.ACCUMULATOR: Writer.accumulator,
-    Op.LEAVE: Writer.leave,
-    Op.END: Writer.end,
-    Op.ACROSS: Writer.across,
-    Op.TILE: Writer.tile,
+PRINT: dict[Op, Callable[[InstructionPrinter, UOp], None]] = {
+    Op.LOAD: InstructionPrinter.load,
+    Op.STORE: InstructionPrinter.store,
+    Op.PREFETCH: InstructionPrinter.prefetch,
+    Op.LOOP: InstructionPrinter.loop,
+    Op.ACCUMULATOR: InstructionPrinter.accumulator,
+    Op.LEAVE: InstructionPrinter.leave,
+    Op.END: InstructionPrinter.end,
+    Op.ACROSS: InstructionPrinter.across,
+    Op.TILE: InstructionPrinter.tile,
 }

@@ -1,4 +1,4 @@
-"""A kernel as loops that a person reads: every value stands in the innermost loop it depends on.
+"""Nest printer: a kernel as loops, each value in the innermost loop that it depends on.
 
 Before -> after, for the rows of a softmax::
 
@@ -14,11 +14,12 @@ Before -> after, for the rows of a softmax::
       for r3 in 9:
         b[r0 * 9 + r3] = exp(a[r0 * 9 + r3] - v0) / v1
 
-After `choose` a loop opens with the place of its range: ``parallel`` (threads share it), ``upcast``
-(unrolled, each coordinate in registers of its own) or ``lane`` (one vector).  The coordinates of
-those last two exist at the same time, so a reduction written inside them is run once for them all.
-Loops of a single iteration are left out.  A recurrence is a loop in order; what it carries gets its
-next values in one line::
+After `heuristics` a loop opens with the place of its range: ``parallel`` (threads share it),
+``upcast`` (unrolled, each coordinate in registers of its own) or ``lane`` (one vector).  The
+coordinates of those last two exist at the same time, so a reduction inside them is run once for
+them all.
+Loops of a single iteration are left out.  A recurrence is a loop in order; its carries get
+their next values in one line::
 
     v0:f32 = a[r0]
     for r1 in 10:  # in order
@@ -44,35 +45,35 @@ from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, rebuild, walk
 
-LONG = 64
-"""What would be longer than this gets a name."""
+MAX_EXPRESSION_CHARACTERS = 64
+"""Longer expressions get a name, so that a line with two of them fits a terminal."""
 
-SHORT_INDEX = 32
-"""Index arithmetic up to this length is written out wherever it is used."""
+MAX_INDEX_CHARACTERS = 32
+"""Index arithmetic up to this length is written out wherever it is used: a name would hide it."""
 
 
 @dataclass(eq=False)
-class Scope:
-    """What is in one loop: lines, the loops of folds, and last the next loop of its own chain.
+class Body:
+    """The body of a loop: lines, the loops of folds, and last the next loop of its own chain.
 
     Attributes:
-        depth: how many loops are around it.
-        over: its range, None around all loops.
+        depth: the number of loops around it.
+        range: of the loop, None around all loops.
     """
 
     depth: int
-    over: UOp | None
-    items: list[str | Scope] = field(default_factory=list)
-    inner: Scope | None = None
+    range: UOp | None
+    items: list[str | Body] = field(default_factory=list)
+    inner: Body | None = None
 
 
 def nest(n: Nest, buffers: Sequence[str]) -> str:
     """The nest as pseudo-code; `buffers` names its parameters."""
-    return renumbered(Writer(plain(n), buffers).text())
+    return renumbered(NestPrinter(simplified(n), buffers).text())
 
 
-def plain(n: Nest) -> Nest:
-    """The nest without loops of one iteration, its addresses and bounds as short as they can be."""
+def simplified(n: Nest) -> Nest:
+    """The nest without loops of one iteration, its addresses and bounds simplified."""
     new: dict[UOp, UOp] = {}
     for node in walk([n.body, *n.loops]):
         src = tuple(new[s] for s in node.src)
@@ -82,6 +83,7 @@ def plain(n: Nest) -> Nest:
             new[node] = _bounded(node, [simplify(u) for u in src])
         elif node.op is Op.FOLD:
             inner = [r for r in src[1:] if r.op is Op.RANGE]
+            # Without loops a reduction is its body.
             new[node] = rebuild(node, (src[0], *inner)) if inner else src[0]
         elif node.op in (Op.LOAD, Op.STORE, Op.TUPLE):
             new[node] = rebuild(node, (src[0], simplify(src[1]), *src[2:]))
@@ -92,26 +94,26 @@ def plain(n: Nest) -> Nest:
 
 
 def _bounded(r: UOp, bound: Sequence[UOp]) -> UOp:
-    """The range; a bound that is a number is its size."""
+    """A range with a simplified bound; a constant bound is its size."""
     if bound and bound[0].op is Op.CONST:
         return UOp(Op.RANGE, (), replace(r.arg, size=min(r.arg.size, integer(bound[0]))))
     return rebuild(r, tuple(bound))
 
 
 def renumbered(text: str) -> str:
-    """Names in the order in which a reader meets them."""
+    """The text with its names numbered in the order of their occurrence."""
     order: dict[str, str] = {}
     return re.sub(r"\bv\d+\b", lambda m: order.setdefault(m[0], f"v{len(order)}"), text)
 
 
-class Writer:
+class NestPrinter:
     """The state of one kernel's print.
 
     Attributes:
-        scopes: the loop of each range.
-        texts: what is written where a node is used: an expression, or a name.
-        uses: how often each node is used.
-        pure: nodes that are arithmetic on ranges alone.
+        bodies: the loop body of each range.
+        texts: of each node where it is used: an expression, or a name.
+        uses: the number of uses of each node.
+        indices: nodes that are arithmetic on ranges alone.
         endless: the ranges of recurrences that end by a condition.
     """
 
@@ -119,45 +121,46 @@ class Writer:
         self.nest, self.buffers = n, buffers
         self.ordered = in_order(n.body)
         self.depends = dependences(n.body)
-        self.root = Scope(0, None)
-        self.scopes: dict[UOp, Scope] = {}
+        self.root = Body(0, None)
+        self.bodies: dict[UOp, Body] = {}
         self.texts: dict[UOp, Text] = {}
-        self.pure: set[UOp] = set()
+        self.indices: set[UOp] = set()
         self.endless: set[UOp] = set()
         self.count = 0
         self.innermost = self._chain(self.root, n.loops)
         nodes = list(walk([n.body, *n.loops]))
         self.uses = Counter(s for node in nodes for s in node.src)
+        # The loops of recurrences are siblings, inside of the innermost loop of the stores.
         for node in nodes:
             if node.op is Op.RECUR:
-                self._chain(Scope(self.innermost.depth, None), node.src[:1])
+                self._chain(Body(self.innermost.depth, None), node.src[:1])
                 self.endless.update(node.src[:1] if node.arg.conditional else ())
-        for node in reversed(nodes):  # a fold before the folds in its body
+        for node in reversed(nodes):  # outer folds before those in their bodies
             if node.op is Op.FOLD:
-                self._chain(Scope(self._scope(node).depth, None), node.src[1:])
+                self._chain(Body(self._body(node).depth, None), node.src[1:])
         for node in nodes:
-            WRITE.get(node.op, Writer.value)(self, node)
+            PRINT.get(node.op, NestPrinter.value)(self, node)
 
-    def _chain(self, scope: Scope, ranges: Sequence[UOp]) -> Scope:
-        """Loops inside one another; the innermost is returned."""
+    def _chain(self, body: Body, ranges: Sequence[UOp]) -> Body:
+        """Nest loops one inside the other; returns the innermost body."""
         for r in ranges:
-            scope.inner = self.scopes[r] = Scope(scope.depth + 1, r)
-            scope = scope.inner
-        return scope
+            body.inner = self.bodies[r] = Body(body.depth + 1, r)
+            body = body.inner
+        return body
 
-    def _scope(self, node: UOp) -> Scope:
-        """The innermost loop that a node depends on."""
-        around = (self.scopes[r] for r in self.depends.get(node, ()))
-        return max(around, key=lambda scope: scope.depth, default=self.root)
+    def _body(self, node: UOp) -> Body:
+        """The body of the innermost loop that a node depends on."""
+        around = (self.bodies[r] for r in self.depends.get(node, ()))
+        return max(around, key=lambda body: body.depth, default=self.root)
 
-    def _fresh(self) -> str:
+    def _new_name(self) -> str:
         self.count += 1
         return f"v{self.count - 1}"
 
     def _let(self, node: UOp, text: str) -> str:
-        """A line that gives a value a name."""
-        name = self._fresh()
-        self._scope(node).items.append(f"{name}:{SHORT[node.dtype]} = {text}")
+        """Add a line that names a value; returns the name."""
+        name = self._new_name()
+        self._body(node).items.append(f"{name}:{SHORT[node.dtype]} = {text}")
         return name
 
     def buffer(self, node: UOp) -> None:
@@ -165,23 +168,23 @@ class Writer:
         self.texts[node] = Text(self.buffers[node.arg.index])
 
     def load(self, node: UOp) -> None:
-        """``a[r0]``; a gate says when there is anything to read."""
-        buffer, index, *gate = (self.texts[s].text for s in node.src)
+        """``a[r0]``, or ``a[r0] if predicate else 0``."""
+        buffer, index, *predicate = (self.texts[s].text for s in node.src)
         text = f"{buffer}[{index}]"
-        self._keep(node, Text(f"{text} if {gate[0]} else 0", 0) if gate else Text(text))
+        self._set(node, Text(f"{text} if {predicate[0]} else 0", 0) if predicate else Text(text))
 
     def value(self, node: UOp) -> None:
-        """Arithmetic."""
-        if all(s in self.pure for s in node.src):
-            self.pure.add(node)
-        self._keep(node, operation(node, [self.texts[s] for s in node.src]))
+        """An operation: a name, or an expression."""
+        if all(s in self.indices for s in node.src):
+            self.indices.add(node)
+        self._set(node, operation(node, [self.texts[s] for s in node.src]))
 
-    def _keep(self, node: UOp, text: Text) -> None:
-        """Write a value out where it is used, or name it."""
-        if node in self.pure:
-            named = len(text.text) > SHORT_INDEX
+    def _set(self, node: UOp, text: Text) -> None:
+        """Set the text of a node: the expression, or a name if it is long or used twice."""
+        if node in self.indices:
+            named = len(text.text) > MAX_INDEX_CHARACTERS
         else:
-            named = self.uses[node] > 1 or len(text.text) > LONG
+            named = self.uses[node] > 1 or len(text.text) > MAX_EXPRESSION_CHARACTERS
         self.texts[node] = Text(self._let(node, text.text)) if named else text
 
     def fold(self, node: UOp) -> None:
@@ -190,64 +193,67 @@ class Writer:
         place = node.arg.index is not None
         start = const(0 if place else build.identity(op, node.dtype), node.dtype)
         name = self._let(node, literal(start))
-        self._scope(node).items.append(self.scopes[node.src[1]])
+        self._body(node).items.append(self.bodies[node.src[1]])
         step = (
             f"{name} {UPDATES[op]} {body}"
             if op in UPDATES
             else f"{name} = {op.value}({name}, {body})"
         )
         step = f"{name} = arg{op.value}({body})" if place else step
-        self.scopes[node.src[-1]].items.append(step)
+        self.bodies[node.src[-1]].items.append(step)
         self.texts[node] = Text(name)
 
-    def pair(self, node: UOp) -> None:
-        """A value and its index."""
+    def tuple_(self, node: UOp) -> None:
+        """A value and its index, of an argmax."""
         self.texts[node] = Text(", ".join(self.texts[s].text for s in node.src))
 
     def carry(self, node: UOp) -> None:
-        """A name, which the recurrence gives its values."""
-        self.texts[node] = Text(self._fresh())
+        """A name, to which the recurrence assigns."""
+        self.texts[node] = Text(self._new_name())
 
     def recur(self, node: UOp) -> None:
         """``v0 = first``, the loop with its stores and ``v0 = next``, then the last stores."""
         arg, r, n = node.arg, node.src[0], node.arg.carries
         carries = {u.arg.number: u for u in self.uses if u.op is Op.CARRY and u.src[0] is r}
         stores = node.src[1 + 2 * n + arg.conditional :]
-        around, inside = self.innermost.items, self.scopes[r].items
+        around, inside = self.innermost.items, self.bodies[r].items
         steps = []
         for i, u in sorted(carries.items()):
             name, first, following = (self.texts[v].text for v in (u, *node.src[1 + i :: n][:2]))
             around.append(f"{name}:{SHORT[u.dtype]} = {first}")
+            # A carry that keeps its value needs no assignment.
             steps += [(name, following)] if name != following else []
         if arg.conditional:
             inside.append(f"if not ({self.texts[node.src[1 + 2 * n]].text}): break")
         inside += [self.texts[s].text for s in stores[: arg.stores]]
+        # One assignment for all: each next value is computed from the present carries.
         if steps:
             inside.append(" = ".join(", ".join(side) for side in zip(*steps)))
-        around.append(self.scopes[r])
+        around.append(self.bodies[r])
         around += [self.texts[s].text for s in stores[arg.stores :]]
 
     def store(self, node: UOp) -> None:
         """``b[r0] = value``."""
-        buffer, index, value, *gate = (self.texts[s].text for s in node.src)
+        buffer, index, value, *predicate = (self.texts[s].text for s in node.src)
         line = f"{buffer}[{index}] = {value}"
-        self.texts[node] = Text(f"if {gate[0]}: {line}" if gate else line)
+        self.texts[node] = Text(f"if {predicate[0]}: {line}" if predicate else line)
 
     def sink(self, node: UOp) -> None:
-        """The stores, in the innermost loop; recurrences have written theirs."""
+        """Add the stores to the innermost loop; recurrences have added theirs."""
         self.innermost.items += [self.texts[s].text for s in node.src if s.op is Op.STORE]
 
     def text(self) -> str:
         """The lines, indented by loop."""
+        # A stack instead of recursion: users nest loops deeply.
         lines: list[str] = []
-        stack: list[tuple[int, str | Scope]] = [(0, self.root)]
+        stack: list[tuple[int, str | Body]] = [(0, self.root)]
         while stack:
             depth, item = stack.pop()
             if isinstance(item, str):
                 lines.append("  " * depth + item)
                 continue
-            if item.over is not None:
-                lines.append("  " * depth + self._header(item.over))
+            if item.range is not None:
+                lines.append("  " * depth + self._header(item.range))
                 depth += 1
             inside = item.items if item.inner is None else [*item.items, item.inner]
             stack.extend((depth, inner) for inner in reversed(inside))
@@ -264,13 +270,13 @@ class Writer:
 
 
 UPDATES = {Op.ADD: "+=", Op.MUL: "*="}
-WRITE: dict[Op, Callable[[Writer, UOp], None]] = {
-    Op.PARAM: Writer.buffer,
-    Op.LOAD: Writer.load,
-    Op.FOLD: Writer.fold,
-    Op.TUPLE: Writer.pair,
-    Op.CARRY: Writer.carry,
-    Op.RECUR: Writer.recur,
-    Op.STORE: Writer.store,
-    Op.SINK: Writer.sink,
+PRINT: dict[Op, Callable[[NestPrinter, UOp], None]] = {
+    Op.PARAM: NestPrinter.buffer,
+    Op.LOAD: NestPrinter.load,
+    Op.FOLD: NestPrinter.fold,
+    Op.TUPLE: NestPrinter.tuple_,
+    Op.CARRY: NestPrinter.carry,
+    Op.RECUR: NestPrinter.recur,
+    Op.STORE: NestPrinter.store,
+    Op.SINK: NestPrinter.sink,
 }

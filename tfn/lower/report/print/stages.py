@@ -1,11 +1,11 @@
-"""All kernels of a function, each under a heading, at any stage that kernels go through.
+"""Stage printer: all kernels of a function, each under a heading, at any stage.
 
 kernel 0: c:f32[4,8] <- a:f32[4,8]
   ...
 kernel 1: d:f32[4,8] <- c:f32[4,8]
   the same as kernel 0
 
-Loops and branches have headings of their own, and what is in them is indented:
+Loops and branches have headings of their own, and their kernels are indented:
 
 scan 2, 10 times: e:f32[8] <- d:f32[10,8], b:f32[8]
   carry f:f32[8]: first b, then h, at last e
@@ -26,19 +26,20 @@ from tfn.trace.jaxpr import argument, param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
-WIDTH = 100
-"""Headings longer than this go on in the next line."""
+WIDTH_CHARACTERS = 100
+"""Longer headings are wrapped."""
 
-Picture = Callable[[UOp, Sequence[str]], str]
-
-
-def stages(graph: Graph, picture: Picture) -> str:
-    """`picture(body, names of its parameters)` for each distinct kernel, in running order."""
-    return "\n\n".join(_blocks(graph, picture, {}))
+Printer = Callable[[UOp, Sequence[str]], str]
+"""Prints the body of a kernel, given the names of its operands."""
 
 
-def _blocks(graph: Graph, picture: Picture, first: dict[UOp, str]) -> Iterator[str]:
-    """What stands between empty lines: kernels, the headings of loops, and what is in those."""
+def stages(graph: Graph, printer: Printer) -> str:
+    """The text of each distinct kernel, in running order."""
+    return "\n\n".join(_blocks(graph, printer, {}))
+
+
+def _blocks(graph: Graph, printer: Printer, first: dict[UOp, str]) -> Iterator[str]:
+    """Paragraphs: kernels, headings of loops, and indented the kernels of those."""
     parts: dict[int, int] = {}
     for stage in graph.stages:
         number = stage.operands[0].arg
@@ -49,41 +50,41 @@ def _blocks(graph: Graph, picture: Picture, first: dict[UOp, str]) -> Iterator[s
                 gives = ", ".join(map(inner.name, inner.function.src))
                 if title:
                     yield textwrap.indent(f"{title}: gives {gives}", "  ")
-                for block in _blocks(inner, picture, first):
+                for block in _blocks(inner, printer, first):
                     yield textwrap.indent(block, "    " if title else "  ")
             continue
+        # A scatter is two kernels behind one barrier: a copy, and the updates.
         part = parts[number] = parts.get(number, 0) + 1
         title = f"kernel {graph.number(number)}" + (f", part {part}" if part > 1 else "")
-        body = (
-            f"the same as {first[stage.body]}"
-            if stage.body in first
-            else (picture(stage.body, [graph.name(u) for u in stage.operands]))
-        )
+        if stage.body in first:
+            body = f"the same as {first[stage.body]}"
+        else:
+            body = printer(stage.body, [graph.name(u) for u in stage.operands])
         first.setdefault(stage.body, title)
         written, read = stage.operands[: stage.written], stage.operands[stage.written :]
         yield "\n  ".join([_arrow(title, graph, written, read), *body.split("\n")])
 
 
 def _arrow(title: str, graph: Graph, written: Sequence[UOp], read: Sequence[UOp]) -> str:
-    """``title: what is written <- what is read``."""
+    """``title: results <- operands``, wrapped."""
     head = f"{title}: {', '.join(map(graph.typed, written))}"
     if read:
         head += f" <- {', '.join(map(graph.typed, dict.fromkeys(read)))}"
-    return textwrap.fill(head, WIDTH, subsequent_indent="    ")
+    return textwrap.fill(head, WIDTH_CHARACTERS, subsequent_indent="    ")
 
 
 def heading(region: Region, graph: Graph) -> str:
-    """A loop or branch: how often or which way, what it writes and reads."""
+    """The heading of a loop or branch: its trip count, results and operands."""
     node = region.node
-    how = ""
+    trips = ""
     if node.op is Op.SCAN:
-        how = f", {node.arg.length} times" + (", from the last slice" if node.arg.reverse else "")
-    title = f"{node.op.value} {graph.number(region.operands[0].arg)}{how}"
+        trips = f", {node.arg.length} times" + (", from the last slice" if node.arg.reverse else "")
+    title = f"{node.op.value} {graph.number(region.operands[0].arg)}{trips}"
     return _arrow(title, graph, region.barriers, region.operands[len(region.barriers) :])
 
 
 def notes(region: Region, graph: Graph) -> Iterator[str]:
-    """One line for each value that a loop carries, takes a slice of, or makes slice by slice."""
+    """One line for each carry of a loop, and each array that it reads or writes by slices."""
     node = region.node
     if node.op is Op.HOST:
         yield f"calls {argument(node.arg.run)}"
@@ -96,7 +97,7 @@ def notes(region: Region, graph: Graph) -> Iterator[str]:
         index = next(s for s in node.src if s.op is not Op.FUNCTION)
         yield f"by {graph.name(index)}, clamped to 0..{node.arg.branches - 1}"
         return
-    body = graph.inner[node][-1]
+    body = graph.inner[node][-1]  # of a while loop the condition comes first
     function, arg = body.function, node.arg
     operands = [s for s in node.src if s.op is not Op.FUNCTION]
     before = arg.consts if node.op is Op.SCAN else arg.cond_consts + arg.body_consts
@@ -104,12 +105,12 @@ def notes(region: Region, graph: Graph) -> Iterator[str]:
     moved = function.arg.params[len(function.arg.params) - (len(operands) - before) :]
     out = {b.src[0].arg: graph.name(b) for b in region.barriers}
     for i, (p, source) in enumerate(zip(moved, operands[before:], strict=True)):
-        name, given = body.typed(param(p)), graph.name(source)
+        name, outer = body.typed(param(p)), graph.name(source)
         if i < carries:
             last = f", at last {out[i]}" if i in out else ""
-            yield f"carry {name}: first {given}, then {body.name(function.src[i])}{last}"
+            yield f"carry {name}: first {outer}, then {body.name(function.src[i])}{last}"
         else:
-            yield f"slice {name} of {given}"
+            yield f"slice {name} of {outer}"
     for i, u in enumerate(function.src[carries:], carries):
         if i in out:
             yield f"slices {body.typed(u)} make {out[i]}"
@@ -122,11 +123,11 @@ TITLES: dict[Op, Callable[[UOp], Sequence[str]]] = {
     Op.CALL: lambda node: [node.arg.name],
     Op.HOST: lambda node: (),
 }
-"""What the functions of a loop, a branch or a call are called."""
+"""The titles of the functions of a region."""
 
 
-def sort(body: UOp, buffers: Sequence[str]) -> str:
-    """A sort stays one node to the end, and so does a kernel that is given as text."""
+def whole_kernel(body: UOp, buffers: Sequence[str]) -> str:
+    """One line for a kernel that is a single node at all stages: a sort, or text of the user."""
     node = body.src[0].src[0]
     if node.op is Op.KERNEL:
         return f"{node.arg.name}, text written by hand, {node.arg.tiles} tile(s)"

@@ -1,7 +1,7 @@
 """Bounds verification.
 
 Files in reading order:
-    kernels   custom kernels: reads in bounds, each output element written once
+    kernels   custom kernels: indices in bounds, each output element written exactly once
     accesses  generated kernels: every load and store in bounds
-    operands  operands of every step lie within inputs, outputs and the arena
+    operands  operands of every step within inputs, outputs and the arena
 """

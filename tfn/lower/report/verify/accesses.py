@@ -1,14 +1,15 @@
-"""That every load and store of a kernel's instructions is in bounds, by proof.
+"""Bounds verifier: a proof for every load and store of a kernel's instructions.
 
     loop i1 in 0..8:
       v1 = load a[i1*64 + 3 + lane]        0 <= i1*64 + 3 + lane < 512 for all i1 and lanes: proved
 
-What is proved are the instructions themselves, after all passes, with the gates that they carry.
-Intervals decide nearly everything; z3 is asked about the rest.  A value that was loaded may be
-anything, so a gather is proved by its clamp and a scatter by its gate.  The integers that a loop
-carries lie in an interval that the first ones lie in, and each next one if the last one does.
+The proof is about the instructions themselves, after all passes, with the predicates that they
+carry.  Interval analysis decides nearly all accesses; z3 is asked about the rest.  A loaded value
+may be anything, so a gather is proved by its clamp and a scatter by its predicate.  Integers that a
+loop carries are bounded by induction: an interval holds the first value, and the next value if it
+holds the present one.
 
-A lane, or an instruction, at which a gate is false touches nothing; nor does a PREFETCH.
+An access whose predicate is false touches nothing; nor does a PREFETCH.
 """
 
 from __future__ import annotations
@@ -22,63 +23,71 @@ from tfn.dtypes import BOOL, INT64, INTEGERS
 from tfn.lower.codegen.linearize import BEGIN, END
 from tfn.lower.index import solver
 from tfn.lower.index.intervals import Facts, Interval, limits
-from tfn.lower.report.verify.kernels import Outside, show
+from tfn.lower.report.verify.kernels import Violation, show
 from tfn.trace.argument import Param, Range
 from tfn.trace.build import count
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, reshaped, walk
 
-_ENDLESS = 1 << 62
-"""More iterations than any loop has."""
-_TRIES = 4
+_MAX_TRIPS = 1 << 62
+"""More iterations than any loop has: the bound of a loop without a trip count."""
+
+_MAX_WIDENINGS = 4
+"""Rounds in search of an invariant interval; after the first, bounds jump to 0 or a dtype's limits.
+
+Each bound can jump twice, so few carried values need more rounds; for others nothing is known.
+"""
+
 _ACCESSES = frozenset({Op.LOAD, Op.STORE, Op.TILE})
+
 _SHOWN = frozenset({Op.LOOP, Op.ACCUMULATOR, Op.LOAD})
-"""What a counterexample tells the values of."""
+"""Values that a counterexample shows."""
+
 _OPAQUE = 1 << 20
-"""Numbers of parameters that stand for values of which nothing is known."""
+"""First number of parameters that replace lanes of values of which nothing is known."""
 
 
 @frozen
 class Unproved:
-    """An access that leaves its buffer, or that nobody can prove to stay within.
+    """An access that leaves its buffer, or cannot be proved to stay within.
 
     Attributes:
         store: whether it writes.
         buffer: the number of the operand.
-        size: of that, in elements.
-        index, gate: as a person would write them; there may be no gate.
-        outside: where it leaves the buffer, if that is known.
+        size: of the operand, in elements.
+        index, predicate: as text; the predicate may be empty.
+        violation: where it leaves the buffer, as far as that is known.
     """
 
     store: bool
     buffer: int
     size: int
     index: str
-    gate: str
-    outside: Outside
+    predicate: str
+    violation: Violation
 
     def __str__(self) -> str:
         return self.text(f"operand {self.buffer}")
 
     def text(self, buffer: str) -> str:
-        """What is wrong, in words, with a name for the buffer."""
-        gate = f" if {self.gate}" if self.gate else ""
-        what = "store" if self.store else "load"
+        """The access and its violation, with a name for the buffer."""
+        predicate = f" if {self.predicate}" if self.predicate else ""
+        access = "store" if self.store else "load"
         return (
-            f"{what} at [{self.index}]{gate} of {buffer}, "
-            f"which has {self.size:,} elements: {self.outside}"
+            f"{access} at [{self.index}]{predicate} of {buffer}, "
+            f"which has {self.size:,} elements: {self.violation}"
         )
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What has been found out about a kernel.
+    """The result of checking a kernel.
 
     Attributes:
-        by_intervals, by_solver: how many accesses were proved so.
-        assumed: how many were proved under an assumption.
-        unproved: those that were not.
-        operands: how many bytes each operand must have.
+        by_intervals, by_solver: the number of accesses proved so.
+        assumed: the number proved under an assumption.
+        unproved: the accesses that were not.
+        operands: the bytes that each operand must have.
     """
 
     by_intervals: int = 0
@@ -89,18 +98,19 @@ class Outcome:
 
     @property
     def accesses(self) -> int:
-        """How many loads and stores there are."""
+        """The number of loads and stores."""
         return self.by_intervals + self.by_solver + self.assumed + len(self.unproved)
 
 
 def check(
     items: Sequence[UOp], tiles: int, assumed: Mapping[UOp, Interval] | None = None
 ) -> Outcome:
-    """All accesses of the instructions of a kernel.
+    """Check all accesses of the instructions of a kernel.
 
     Args:
-        tiles: that it is run on, any of them.
-        assumed: intervals of values that are believed where nothing else helps.
+        items: the instructions in order.
+        tiles: the number of tiles, of which a call may run any.
+        assumed: intervals of values that are used only where a proof fails without them.
 
     Raises:
         MissingPackageError: if intervals are not enough, and z3 is not installed.
@@ -119,50 +129,47 @@ class Checker:
     """The state of one kernel's proof.
 
     Attributes:
-        given: what is known of counters, carried integers and tiles.
-        facts: what follows.
-        again: instructions that are there twice: they may have another value the second time, so
-            that nothing which is said of one may be said of the other.
+        intervals: of counters, carried integers and tiles.
+        facts: intervals that follow from those.
+        repeated: instructions that occur twice.  The second may have another value, so a fact about
+            one is none about the other.
     """
 
     def __init__(self, items: Sequence[UOp], tiles: int, assumed: Mapping[UOp, Interval]) -> None:
         self.items, self.assumed = items, assumed
-        self.given: dict[UOp, Interval] = {BEGIN: (0, tiles), END: (0, tiles)}
-        self.facts = Facts(self.given)
-        self.again = {u for u, times in Counter(items).items() if times > 1}
+        self.intervals: dict[UOp, Interval] = {BEGIN: (0, tiles), END: (0, tiles)}
+        self.facts = Facts(self.intervals)
+        self.repeated = {u for u, times in Counter(items).items() if times > 1}
         self.ends = {u.src[0]: u for u in items if u.op is Op.END}
         self.outcome = Outcome()
-        self.lanes: dict[tuple[UOp, int | UOp], UOp] = {}
-        self.known: dict[tuple[object, ...], tuple[str, Outside | None]] = {}
+        self._lanes: dict[tuple[UOp, int | UOp], UOp] = {}
+        self._proofs: dict[tuple[object, ...], tuple[str, Violation | None]] = {}
 
     def run(self) -> Outcome:
-        """Go through the instructions in order, past loops that never run."""
-        asked = [s for u in self.accesses() for s in (u.src[1], *_gate(u))]
-        carried = {u for u in walk(asked) if u.op is Op.ACCUMULATOR}
-        left: UOp | None = None
+        """Check the instructions in order, without those in loops that never run."""
+        accesses = [u for u in self.items if u.op in _ACCESSES]
+        used = [s for u in accesses for s in (u.src[1], *_predicate(u))]
+        carried = {u for u in walk(used) if u.op is Op.ACCUMULATOR}
+        skipped: UOp | None = None
         for u in self.items:
-            if left is not None:
-                left = None if u is self.ends[left] else left
+            if skipped is not None:
+                skipped = None if u is self.ends[skipped] else skipped
             elif u.op is Op.LOOP:
-                if not self.opened(u, carried):
-                    left = u
+                if not self.enter(u, carried):
+                    skipped = u
             elif u.op in _ACCESSES:
                 self.access(u)
         return self.outcome
 
-    def accesses(self) -> Iterator[UOp]:
-        """Loads and stores."""
-        return (u for u in self.items if u.op in _ACCESSES)
-
     # Loops.
 
-    def opened(self, loop: UOp, carried: set[UOp]) -> bool:
-        """Note what is known inside of a loop; whether it may run at all."""
+    def enter(self, loop: UOp, carried: set[UOp]) -> bool:
+        """Add the intervals of a loop's counter and carries; returns whether it may run at all."""
         low = self.facts.interval(loop.src[0])[0]
-        high = self.facts.interval(loop.src[1])[1] - 1 if len(loop.src) == 2 else _ENDLESS
+        high = self.facts.interval(loop.src[1])[1] - 1 if len(loop.src) == 2 else _MAX_TRIPS
         if high < low:
             return False
-        self.given[loop] = low, high
+        self.intervals[loop] = low, high
         end = self.ends[loop].src
         half = len(end) // 2
         pairs = [
@@ -171,31 +178,35 @@ class Checker:
             if u in carried and u.dtype in INTEGERS | {BOOL} and not u.shape
         ]
         if pairs:
-            self.given |= self.invariant(pairs)
+            self.intervals |= self.invariant(pairs)
         return True
 
     def invariant(self, pairs: Sequence[tuple[UOp, UOp]]) -> dict[UOp, Interval]:
-        """Intervals of carried integers that hold at first, and from each iteration to the next."""
-        found = {u: self.facts.interval(u.src[1]) for u, _ in pairs}
-        for attempt in range(_TRIES):
-            facts = Facts(self.given | found)
-            grown = {}
+        """Invariant intervals of carried integers, found by widening.
+
+        Args:
+            pairs: each carry and its next value.
+        """
+        intervals = {u: self.facts.interval(u.src[1]) for u, _ in pairs}
+        for attempt in range(_MAX_WIDENINGS):
+            facts = Facts(self.intervals | intervals)
+            wider = {}
             for u, following in pairs:
                 low, high = facts.interval(following)
-                before = found[u]
-                grown[u] = min(low, before[0]), max(high, before[1])
-            if grown == found:
-                return found
-            if attempt:  # what still grows may grow as far as a round number, or any
-                for u, (low, high) in grown.items():
+                before = intervals[u]
+                wider[u] = min(low, before[0]), max(high, before[1])
+            if wider == intervals:
+                return intervals
+            if attempt:  # a bound that still moves is moved as far as it may ever go
+                for u, (low, high) in wider.items():
                     least, most = limits(u.dtype)
-                    before = found[u]
+                    before = intervals[u]
                     floor = 0 if low >= 0 else least
-                    grown[u] = (
+                    wider[u] = (
                         low if low == before[0] else floor,
                         high if high == before[1] else most,
                     )
-            found = grown
+            intervals = wider
         return {u: limits(u.dtype) for u, _ in pairs}
 
     # Accesses.
@@ -205,105 +216,99 @@ class Checker:
         buffer, operands = u.src[0], self.outcome.operands
         size_bytes = count(buffer.shape) * buffer.dtype.itemsize
         operands[buffer.arg.index] = max(size_bytes, operands.get(buffer.arg.index, 0))
-        key = (u.src[0], u.src[1], *_gate(u), u.arg)
-        if key not in self.known:
-            self.known[key] = self.proof(u)
-        how, outside = self.known[key]
-        if outside is None:
-            setattr(self.outcome, how, getattr(self.outcome, how) + 1)
+        # Unrolled code repeats accesses: z3 is asked once about each.
+        key = (u.src[0], u.src[1], *_predicate(u), u.arg)
+        if key not in self._proofs:
+            self._proofs[key] = self.proof(u)
+        method, violation = self._proofs[key]
+        if violation is None:
+            setattr(self.outcome, method, getattr(self.outcome, method) + 1)
             return
-        index = (
-            show(u.src[1] + const(u.arg.offset, INT64, u.src[1].shape))
-            if u.arg.offset
-            else (show(u.src[1]))
-        )
-        if u.op is Op.TILE:
-            index += f" + {u.arg.pitch} * row + lane"
-        elif u.arg.lanes > 1 and u.arg.stride:
-            index += " + lane" if u.arg.stride == 1 else f" + {u.arg.stride} * lane"
         self.outcome.unproved.append(
             Unproved(
                 u.op is Op.STORE,
-                u.src[0].arg.index,
-                count(u.src[0].shape),
-                index,
-                ", ".join(show(gate) for gate in _gate(u)),
-                outside,
+                buffer.arg.index,
+                count(buffer.shape),
+                _index_text(u),
+                ", ".join(show(predicate) for predicate in _predicate(u)),
+                violation,
             )
         )
 
-    def proof(self, u: UOp) -> tuple[str, Outside | None]:
-        """How an access was proved, or else where it is outside."""
-        if self.surely(u, self.facts):
+    def proof(self, u: UOp) -> tuple[str, Violation | None]:
+        """The field of `Outcome` that counts an access, or else its violation."""
+        if self.proved_by_intervals(u, self.facts):
             return "by_intervals", None
-        outside = self.asked(u, self.facts)
-        if outside is None:
+        violation = self.violation(u, self.facts)
+        if violation is None:
             return "by_solver", None
         if self.assumed:
-            facts = Facts(self.given | dict(self.assumed))
-            if self.surely(u, facts) or self.asked(u, facts) is None:
+            facts = Facts(self.intervals | dict(self.assumed))
+            if self.proved_by_intervals(u, facts) or self.violation(u, facts) is None:
                 return "assumed", None
-        return "", outside
+        return "", violation
 
-    def places(self, u: UOp) -> Iterator[tuple[int, UOp, UOp | None, int]]:
-        """A lane, the base of its index, its gate, an offset: for each lane that may go too far."""
-        base, access, gate = u.src[1], u.arg, next(iter(_gate(u)), None)
-        if u.op is Op.TILE:  # it goes too far at a corner, or nowhere
+    def indices(self, u: UOp) -> Iterator[tuple[int, UOp, UOp | None, int]]:
+        """A lane, the base of its index, its predicate, an offset: of each lane to be proved."""
+        base, access, predicate = u.src[1], u.arg, next(iter(_predicate(u)), None)
+        if u.op is Op.TILE:  # linear in row and lane: if any element is outside, a corner is
             for row in (0, access.rows - 1):
                 for lane in (0, access.lanes - 1):
                     yield lane, base, None, access.offset + access.pitch * row + lane
             return
         lanes = base.shape[0] if base.shape else access.lanes
-        alike = not base.shape and (gate is None or not gate.shape)
-        for lane in sorted({0, lanes - 1}) if alike else range(lanes):
-            at = access.offset + (0 if base.shape else access.stride * lane)
-            yield lane, self.lane(base, lane), gate if gate is None else self.lane(gate, lane), at
+        is_linear = not base.shape and (predicate is None or not predicate.shape)
+        for lane in sorted({0, lanes - 1}) if is_linear else range(lanes):
+            offset = access.offset + (0 if base.shape else access.stride * lane)
+            of_lane = predicate if predicate is None else self.lane(predicate, lane)
+            yield lane, self.lane(base, lane), of_lane, offset
 
-    def surely(self, u: UOp, facts: Facts) -> bool:
-        """Whether intervals are enough."""
+    def proved_by_intervals(self, u: UOp, facts: Facts) -> bool:
+        """Whether interval analysis proves an access."""
         size = count(u.src[0].shape)
-        for _, base, gate, at in self.places(u):
+        for _, base, predicate, offset in self.indices(u):
             low, high = facts.interval(base)
-            inside = low + at >= 0 and high + at < size
-            if not inside and (gate is None or facts.interval(gate)[1]):
+            inside = low + offset >= 0 and high + offset < size
+            if not inside and (predicate is None or facts.interval(predicate)[1]):
                 return False
         return True
 
-    def asked(self, u: UOp, facts: Facts) -> Outside | None:
-        """None if z3 proves it, else where it is outside, as far as that is known."""
+    def violation(self, u: UOp, facts: Facts) -> Violation | None:
+        """None if z3 proves an access, else a counterexample, as far as it is known."""
         size = count(u.src[0].shape)
-        if not self.again.isdisjoint(walk([u.src[1], *_gate(u)])):
-            return Outside({}, None)
-        if self.at_once(u, facts):
+        if not self.repeated.isdisjoint(walk([u.src[1], *_predicate(u)])):
+            return Violation({}, None)
+        if self.proved_for_all_lanes(u, facts):
             return None
-        for lane, base, gate, at in self.places(u):
-            found = _question(base, at, size, gate, facts)
-            if not found.never:
-                known = {v: i for v, i in (found.at or {}).items() if v.op in _SHOWN}
+        for lane, base, predicate, offset in self.indices(u):
+            answer = _ask(base, offset, size, predicate, facts)
+            if not answer.never:
+                at = {v: i for v, i in (answer.at or {}).items() if v.op in _SHOWN}
                 if u.arg.lanes > 1 or base is not u.src[1]:
-                    known[UOp(Op.LANES, (), max(u.arg.lanes, 1))] = lane
-                return Outside(known, found.values[0] + at if found.values else None)
+                    at[UOp(Op.LANES, (), max(u.arg.lanes, 1))] = lane
+                return Violation(at, answer.values[0] + offset if answer.values else None)
         return None
 
-    def at_once(self, u: UOp, facts: Facts) -> bool:
-        """Whether z3 proves it for all lanes at once, as if the lane were a loop."""
-        base, access, gates = u.src[1], u.arg, _gate(u)
-        vectors = [v for v in walk([base, *gates], lambda v: bool(v.shape)) if v.shape]
+    def proved_for_all_lanes(self, u: UOp, facts: Facts) -> bool:
+        """Whether z3 proves all lanes at once, as if the lane were a loop: one question, not 16."""
+        base, access, predicates = u.src[1], u.arg, _predicate(u)
+        vectors = [v for v in walk([base, *predicates], lambda v: bool(v.shape)) if v.shape]
+        # A shuffle selects lanes by constant numbers: it has no formula in the lane.
         if not vectors or any(v.op is Op.SHUFFLE for v in vectors):
             return False
         lane = UOp(Op.RANGE, (), Range(_OPAQUE, vectors[0].shape[0]))
         index = self.lane(base, lane) + (0 if base.shape else lane * access.stride)
-        gate = self.lane(gates[0], lane) if gates else None
-        return _question(index, access.offset, count(u.src[0].shape), gate, facts).never
+        predicate = self.lane(predicates[0], lane) if predicates else None
+        return _ask(index, access.offset, count(u.src[0].shape), predicate, facts).never
 
     def lane(self, root: UOp, lane: int | UOp) -> UOp:
-        """One lane of a value, as a scalar; a range stands for any of them."""
+        """One lane of a value, as a scalar; a range is any lane."""
         if not root.shape:
             return root
         for u in walk([root], lambda u: bool(u.shape)):
-            if u.shape and (u, lane) not in self.lanes:
-                self.lanes[u, lane] = self._lane(u, lane)
-        return self.lanes[root, lane]
+            if u.shape and (u, lane) not in self._lanes:
+                self._lanes[u, lane] = self._lane(u, lane)
+        return self._lanes[root, lane]
 
     def _lane(self, u: UOp, lane: int | UOp) -> UOp:
         if u.op is Op.CONST:
@@ -313,21 +318,33 @@ class Checker:
         if u.op is Op.SPLAT:
             return u.src[0]
         if u.op is Op.SHUFFLE and isinstance(lane, int):
-            at, width = u.arg[lane], u.src[0].shape[0]
-            return self.lane(u.src[at // width], at % width)
+            position, width = u.arg[lane], u.src[0].shape[0]
+            return self.lane(u.src[position // width], position % width)
+        # Contents of memory and sums may be anything of their dtype.
         if u.op in (Op.LOAD, Op.ACCUMULATOR, Op.DOT2, Op.ROW):
-            opaque = UOp(Op.PARAM, (), Param(_OPAQUE + len(self.lanes), (), u.dtype))
+            opaque = UOp(Op.PARAM, (), Param(_OPAQUE + len(self._lanes), (), u.dtype))
             if u.dtype in INTEGERS | {BOOL}:
-                self.given[opaque] = limits(u.dtype)
+                self.intervals[opaque] = limits(u.dtype)
             return opaque
         return UOp(u.op, tuple([self.lane(s, lane) for s in u.src]), u.arg)
 
 
-def _question(base: UOp, at: int, size: int, gate: UOp | None, facts: Facts) -> solver.Answer:
-    """Whether ``base + at`` can be outside while the gate holds, and what the base is there."""
-    wrong = (base < -at) | (const(size - 1 - at, INT64) < base)
-    return solver.holds([wrong] if gate is None else [wrong, gate], facts, [base])
+def _ask(base: UOp, offset: int, size: int, predicate: UOp | None, facts: Facts) -> solver.Answer:
+    """Whether ``base + offset`` can be outside where the predicate holds, and the base there."""
+    outside = (base < -offset) | (const(size - 1 - offset, INT64) < base)
+    return solver.holds([outside] if predicate is None else [outside, predicate], facts, [base])
 
 
-def _gate(u: UOp) -> tuple[UOp, ...]:
+def _predicate(u: UOp) -> tuple[UOp, ...]:
+    """The predicate of an access, or nothing."""
     return u.src[2:] if u.op is Op.LOAD else u.src[3:]
+
+
+def _index_text(u: UOp) -> str:
+    index = u.src[1]
+    text = show(index + const(u.arg.offset, INT64, index.shape) if u.arg.offset else index)
+    if u.op is Op.TILE:
+        return f"{text} + {u.arg.pitch} * row + lane"
+    if u.arg.lanes > 1 and u.arg.stride:
+        return f"{text} + lane" if u.arg.stride == 1 else f"{text} + {u.arg.stride} * lane"
+    return text

@@ -1,4 +1,4 @@
-"""The one function of a program in C: kernels in order, loops of them, branches, routines.
+"""C driver: the one function of a program: kernels in order, loops of them, branches, routines.
 
 static void NAME(char *const *buffers, char *arena)        buffers: inputs, then outputs
 """
@@ -21,37 +21,37 @@ from tfn.lower.program import (
     routines,
 )
 
-CHOSEN = """
+CLAMPED_INDEX = """
 static inline int chosen(const char *index, int last) {
   const int i = *(const s32_m *)index;
   return i < 0 ? 0 : i > last ? last : i;
 }
 """
-"""A branch by its number, which is clamped."""
+"""The index of a branch, clamped."""
 
 
-def driver_text(name: str, steps: Sequence[Step], inputs: int, together: bool = False) -> str:
+def driver_text(name: str, steps: Sequence[Step], inputs: int, threaded: bool = False) -> str:
     """``void NAME(char *const *buffers, char *arena)``, with the routines that it calls.
 
-    `together` with other threads, each a ``Member *me``, which comes first.
+    If it is `threaded`, each thread passes a ``Member *me`` first.
     """
     names = {routine: f"routine{i}" for i, routine in enumerate(routines(steps))}
     numbers = {id(launch): i for i, launch in enumerate(flatten(steps))}
 
-    def driver(inputs: int) -> Driver:
-        return Driver(inputs, names, numbers if together else None)
+    def driver(inputs: int) -> CDriver:
+        return CDriver(inputs, names, numbers if threaded else None)
 
-    made = [driver(routine.inputs).define(names[routine], routine.steps) for routine in names]
-    return "\n".join([*made, driver(inputs).define(name, steps)])
+    functions = [driver(routine.inputs).define(names[routine], routine.steps) for routine in names]
+    return "\n".join([*functions, driver(inputs).define(name, steps)])
 
 
-class Driver:
+class CDriver:
     """The body of a function as it grows: that of the program, or of a routine.
 
     Attributes:
-        inputs: how many buffers come before those of the outputs.
+        inputs: the number of buffers before those of the outputs.
         names: of the routines.
-        numbers: of the launches, if threads share them.
+        numbers: of the launches by id, if threads share them; None for one thread.
     """
 
     def __init__(
@@ -63,34 +63,34 @@ class Driver:
     def define(self, name: str, steps: Sequence[Step]) -> str:
         """The whole function."""
         self.steps(steps)
-        together = self.numbers is not None
-        names = ["buffers", "arena", *(["me"] if together else [])]
+        threaded = self.numbers is not None
+        names = ["buffers", "arena", *(["me"] if threaded else [])]
         lines = "\n".join([*(f"  (void){x};" for x in names), *self.lines])
-        takes = "Member *me, " if together else ""
-        return f"static void {name}({takes}char *const *buffers, char *arena) {{\n{lines}\n}}\n"
+        parameter = "Member *me, " if threaded else ""
+        return f"static void {name}({parameter}char *const *buffers, char *arena) {{\n{lines}\n}}\n"
 
-    def meet(self) -> None:
+    def barrier(self) -> None:
         """Wait for all threads."""
         if self.numbers is not None:
             self.line("meet(me);")
 
     def line(self, text: str) -> None:
-        """One line at the present depth."""
+        """Add a line at the present depth."""
         self.lines.append("  " * self.depth + text)
 
     def steps(self, steps: Sequence[Step]) -> None:
-        """Steps in order."""
+        """Add steps in order."""
         for step in steps:
             assert not isinstance(step, HostCall), "a program in C has no host"
             if step.barrier:
-                self.meet()
+                self.barrier()
             if isinstance(step, Launch):
                 self.launch(step)
             elif isinstance(step, Call):
-                name, arena = self.names[step.routine], self.place(step.arena)
+                name, arena = self.names[step.routine], self.pointer(step.arena)
                 me = "" if self.numbers is None else "me, "
-                self.line(f"{name}({me}{self.places(step.operands)}, {arena});")
-                self.meet()
+                self.line(f"{name}({me}{self.pointers(step.operands)}, {arena});")
+                self.barrier()
             elif isinstance(step, Loop):
                 self.loop(step)
             else:
@@ -98,21 +98,18 @@ class Driver:
 
     def launch(self, launch: Launch) -> None:
         """All tiles at once, or shared with the other threads."""
-        name, tiles, operands = (
-            launch.kernel.name,
-            launch.kernel.tiles,
-            self.places(launch.operands),
-        )
+        name, tiles = launch.kernel.name, launch.kernel.tiles
+        operands = self.pointers(launch.operands)
         if self.numbers is None:
             self.line(f"{name}(0, {tiles}, {operands});")
         else:
             self.line(f"share(me, {self.numbers[id(launch)]}, {tiles}, {name}, {operands});")
 
-    def places(self, operands: Sequence[Slot]) -> str:
+    def pointers(self, operands: Sequence[Slot]) -> str:
         """The addresses of operands, as an array; there is always one element."""
-        return f"(char *const[]){{{', '.join(map(self.place, operands)) or 'arena'}}}"
+        return f"(char *const[]){{{', '.join(map(self.pointer, operands)) or 'arena'}}}"
 
-    def place(self, slot: Slot) -> str:
+    def pointer(self, slot: Slot) -> str:
         """The address of an operand, in the present iteration of the loops that move it."""
         at = slot.offset
         if slot.space is Space.ARENA:
@@ -130,17 +127,17 @@ class Driver:
         self.depth += 1
         if loop.condition is not None:
             self.steps(loop.head)
-            self.meet()
-            self.line(f"if (!*({self.place(loop.condition)})) break;")
+            self.barrier()
+            self.line(f"if (!*({self.pointer(loop.condition)})) break;")
         self.steps(loop.body)
-        self.meet()
+        self.barrier()
         self.depth -= 1
         self.line("}")
 
     def branch(self, branch: Branch) -> None:
-        """The way that the index names; beyond the ends, the first or last."""
+        """The way of the index, which is clamped."""
         last = len(branch.ways) - 1
-        self.line(f"switch (chosen({self.place(branch.index)}, {last})) {{")
+        self.line(f"switch (chosen({self.pointer(branch.index)}, {last})) {{")
         for i, way in enumerate(branch.ways):
             self.line(f"case {i}:" if i < last else "default:")
             self.depth += 1
@@ -148,4 +145,4 @@ class Driver:
             self.line("break;")
             self.depth -= 1
         self.line("}")
-        self.meet()
+        self.barrier()

@@ -1,4 +1,4 @@
-"""Words for which a processor has an instruction, and GNU C no operator.
+"""Intrinsics: words for which a processor has an instruction, and GNU C no operator.
 
 An instruction is used if the target that the text is for has it, and the compiler's target is of
 that family; otherwise the C library has a function for a lane.
@@ -11,33 +11,34 @@ from tfn.lower.codegen.render.c.word import Word
 LIBRARY = {"fma": "fma", "sqrt": "sqrt", "floor": "floor", "ceil": "ceil", "round": "rint"}
 """The functions of <math.h>; those of f32 end in f."""
 _ROUNDING = {"floor": 9, "ceil": 10, "round": 8}
-"""SSE 4.1's directions, without exceptions."""
+"""The rounding modes of SSE 4.1, without exceptions."""
 _SUFFIX = {"f32": "ps", "f64": "pd", "u8": "epi8", "u16": "epi16", "u32": "epi32", "u64": "epi64"}
 _PREFIX = {16: "_mm", 32: "_mm256", 64: "_mm512"}
 
 
 def instruction(word: Word, gnu: bool) -> str:
     """The definition for any processor: by <math.h>, lane by lane."""
-    kind, count = word.types[0], 3 if word.does == "fma" else 1
+    kind, count = word.types[0], 3 if word.operation == "fma" else 1
     operands = "abc"[:count]
     if not word.lanes:
-        name = LIBRARY[word.does] + ("f" if kind == "f32" else "")
+        name = LIBRARY[word.operation] + ("f" if kind == "f32" else "")
         library = f"#define {word.name}({', '.join(operands)}) {name}({', '.join(operands)})"
-        return _root(word, library) if word.does == "sqrt" else library
+        return _root(word, library) if word.operation == "sqrt" else library
     takes = [word.names["T"]] * count
     if not gnu:
         return word.lane_by_lane(word.names["T"], takes)
     lanes = ", ".join(
-        f"{word.does}_{kind}({', '.join(f'{x}[{i}]' for x in operands)})" for i in range(word.lanes)
+        f"{word.operation}_{kind}({', '.join(f'{x}[{i}]' for x in operands)})"
+        for i in range(word.lanes)
     )
     return word.gnu(word.names["T"], takes, f"return ({word.names['T']}){{{lanes}}};")
 
 
 def _root(word: Word, library: str) -> str:
-    """A square root: compilers call the library for the errors of negative numbers."""
+    """A square root as inline assembly: compilers would call the library, to set errno."""
     kind, single = word.types[0], word.types[0] == "f32"
     arm = f"fsqrt %{'s' if single else 'd'}0, %{'s' if single else 'd'}1"
-    made = [
+    functions = [
         word.function(
             kind, [kind], f'{kind} y;\n  __asm__("{text}" : "={at}"(y) : "{at}"(a));\n  return y;'
         )
@@ -46,9 +47,9 @@ def _root(word: Word, library: str) -> str:
     return "\n".join(
         [
             "#if TFN_GNU && defined(__aarch64__)",
-            made[0],
+            functions[0],
             "#elif TFN_GNU && defined(__riscv_fsqrt)",
-            made[1],
+            functions[1],
             "#else",
             library,
             "#endif",
@@ -57,22 +58,22 @@ def _root(word: Word, library: str) -> str:
 
 
 def x86(word: Word, features: frozenset[str]) -> str:
-    """The definition by instructions of x86-64, "" if there are none for it."""
+    """The definition by instructions of x86-64, "" if there are none."""
     kind, lanes = word.types[0], word.lanes
-    if word.does in LIBRARY:
+    if word.operation in LIBRARY:
         return _arithmetic(word, features)
-    if word.does == "pairs":
+    if word.operation == "pairs":
         return _pairs(word, features)
-    if not lanes or kind not in _SUFFIX or not word.does.endswith(("first", "where")):
+    if not lanes or kind not in _SUFFIX or not word.operation.endswith(("first", "where")):
         return ""
     size = lanes * int(kind[1:]) // 8
-    if word.does.startswith(("load", "store")) and size in _PREFIX:
+    if word.operation.startswith(("load", "store")) and size in _PREFIX:
         return _masked(word, size, features)
     return ""
 
 
 def _arithmetic(word: Word, features: frozenset[str]) -> str:
-    kind, lanes, does = word.types[0], word.lanes, word.does
+    kind, lanes, does = word.types[0], word.lanes, word.operation
     suffix, count = _SUFFIX[kind], 3 if does == "fma" else 1
     needs = {"fma": "fma", "sqrt": "sse2"}.get(does, "sse4.1")
     if needs not in features:
@@ -81,7 +82,7 @@ def _arithmetic(word: Word, features: frozenset[str]) -> str:
     head = f"#define {word.name}({', '.join(operands)})"
     size = (lanes or 1) * int(kind[1:]) // 8
     widest = 64 if "avx512f" in features else 32 if "avx" in features else 16
-    if size > widest:
+    if size > widest:  # by halves: no register holds the vector
         half = f"{does}_{kind}x{lanes // 2}"
         parts = [
             f"{half}({', '.join(f'{part}_{kind}x{lanes}({x})' for x in operands)})"
@@ -100,7 +101,7 @@ def _arithmetic(word: Word, features: frozenset[str]) -> str:
 
 
 def _pairs(word: Word, features: frozenset[str]) -> str:
-    """Two products added at once."""
+    """Dot products of pairs, added to a sum, in one instruction."""
     size, kind = word.lanes * 32 // 8, word.types[0]
     needs, name = ("avx512bf16", "dpbf16_ps") if kind == "f32" else ("avx512vnni", "dpwssd_epi32")
     if needs not in features or size not in _PREFIX or not (size == 64 or "avx512vl" in features):
@@ -112,8 +113,8 @@ def _pairs(word: Word, features: frozenset[str]) -> str:
 
 
 def _small(word: Word, head: str, suffix: str) -> str:
-    """A scalar, in the first lane of a register; of vectors below 16 bytes, each lane."""
-    kind, does = word.types[0], word.does
+    """A scalar, in the first lane of a register; a vector below 16 bytes, lane by lane."""
+    kind, does = word.types[0], word.operation
     if word.lanes:
         return instruction(word, True)
     one, letter = suffix.replace("p", "s"), "s" if kind == "f32" else "d"
@@ -128,11 +129,11 @@ def _small(word: Word, head: str, suffix: str) -> str:
 
 
 def _masked(word: Word, size: int, features: frozenset[str]) -> str:
-    """Loads and stores of some lanes: by AVX-512's masks of bits, or AVX2's of lanes."""
+    """Masked loads and stores: by AVX-512's bit masks, or AVX2's lane masks."""
     kind, names, lanes = word.types[0], word.names, word.lanes
     prefix, suffix, bits = _PREFIX[size], _SUFFIX[kind], int(kind[1:])
     whole = {"f32": f"__m{8 * size}", "f64": f"__m{8 * size}d"}.get(kind, f"__m{8 * size}i")
-    by_count, loads = word.does.endswith("first"), word.does.startswith("load")
+    by_count, loads = word.operation.endswith("first"), word.operation.startswith("load")
     needs = "avx512bw" if bits < 32 else "avx512dq"
     if needs in features and (size == 64 or "avx512vl" in features) and lanes < 64:
         which = f"{prefix}_movepi{bits}_mask((__m{8 * size}i)(b))"

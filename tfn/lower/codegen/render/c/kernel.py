@@ -1,4 +1,4 @@
-"""A kernel's instructions as a C function, one row per op.
+"""C kernel renderer: a kernel's instructions as a C function, one row per op.
 
 Loops are loops, and an accumulator is a variable before its loop; every other value is named once.
 """
@@ -10,26 +10,27 @@ from collections.abc import Callable, Sequence
 from tfn.dtypes import BOOL
 from tfn.lower.codegen.render.c import access, values
 from tfn.lower.codegen.render.c.names import element, shaped, stored
-from tfn.lower.codegen.render.c.writer import EFFECTS, Writer
+from tfn.lower.codegen.render.c.writer import EFFECTS, CWriter
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
-Row = Callable[["Writer", UOp], None]
+Row = Callable[["CWriter", UOp], None]
 
 
 def kernel_text(name: str, items: Sequence[UOp]) -> str:
     """``void NAME(u64 begin, u64 end, char *const *operands)`` from instructions in order."""
-    w = Writer(items)
+    w = CWriter(items)
     buffers = {s for u in items for s in u.src if s.op is Op.PARAM and s.arg.index >= 0}
     for buffer in sorted(buffers, key=lambda u: u.arg.index):
         kind, at = f"{stored(buffer.dtype)}_m *", buffer.arg.index
         w.names[buffer] = f"b{at}"
         w.line(f"{kind}const b{at} = ({kind})operands[{at}];")
+    # Unused values would make compilers warn; exported code is compiled without warnings.
     for u in items:
         if u.op in EFFECTS or u in w.used:
             RENDER[u.op](w, u)
     begin, end = (f"u64 {x}" for x in ("begin", "end"))
-    unused = "".join(f"  (void){x};\n" for x in ("begin", "end") if x not in w.met)
+    unused = "".join(f"  (void){x};\n" for x in ("begin", "end") if x not in w.used_tiles)
     body = "\n".join(w.lines)
     return f"KERNEL void {name}({begin}, {end}, char *const *operands) {{\n{unused}{body}\n}}\n"
 
@@ -37,7 +38,7 @@ def kernel_text(name: str, items: Sequence[UOp]) -> str:
 # Loops.
 
 
-def _loop(w: Writer, u: UOp) -> None:
+def _loop(w: CWriter, u: UOp) -> None:
     name = f"i{u.arg}"
     for acc in w.accumulators.get(u, ()):
         w.count += 1
@@ -53,28 +54,29 @@ def _loop(w: Writer, u: UOp) -> None:
     if len(u.src) == 1:
         w.open(f"for (u64 {name} = {begin};; ++{name})")
         return
-    known = all(s.op is Op.CONST for s in u.src)
+    constant = all(s.op is Op.CONST for s in u.src)
     end = w(u.src[1])
-    test = f"{name} < {end}" if known else f"(s64){name} < (s64){end}"
+    # Counters are unsigned; bounds that are computed may be negative.
+    test = f"{name} < {end}" if constant else f"(s64){name} < (s64){end}"
     w.open(f"for (u64 {name} = {begin}; {test}; ++{name})")
 
 
-def _accumulator(w: Writer, u: UOp) -> None:
-    """Nothing: its loop has declared it."""
+def _accumulator(w: CWriter, u: UOp) -> None:
+    """Nothing to add: the loop has declared its variable."""
 
 
-def _leave(w: Writer, u: UOp) -> None:
+def _leave(w: CWriter, u: UOp) -> None:
     w.line(f"if (!{w(u.src[1])}) break;")
 
 
-def _end(w: Writer, u: UOp) -> None:
+def _end(w: CWriter, u: UOp) -> None:
     half = len(u.src) // 2
     pairs = []
     for acc, value in zip(u.src[1 : 1 + half], u.src[1 + half :], strict=True):
-        truth = acc.dtype == BOOL and acc.shape
-        name = w.mask(value, 8) if truth else w(value)
+        is_mask = acc.dtype == BOOL and acc.shape
+        name = w.mask(value, 8) if is_mask else w(value)
         if value.op is Op.ACCUMULATOR and value is not acc:  # its variable may change before
-            kind = f"u8x{acc.shape[0]}" if truth else shaped(element(acc.dtype), acc.shape)
+            kind = f"u8x{acc.shape[0]}" if is_mask else shaped(element(acc.dtype), acc.shape)
             name = w.let(kind, name)
         pairs.append((w.names[acc], name))
     for variable, name in pairs:
@@ -92,10 +94,10 @@ RENDER: dict[Op, Row] = {
                      Op.MAX, Op.MIN), values.arithmetic),
     **dict.fromkeys((Op.LT, Op.LE, Op.EQ, Op.NE), values.compare),
     **dict.fromkeys((Op.FLOOR, Op.CEIL, Op.ROUND, Op.SQRT, Op.ABS, Op.FMA), values.call),
-    Op.NEG: values.negative, Op.NOT: values.opposite, Op.WHERE: values.choice,
+    Op.NEG: values.negate, Op.NOT: values.bitwise_not, Op.WHERE: values.select,
     Op.FLOORDIV: values.division, Op.MOD: values.division,
-    Op.CAST: values.cast, Op.BITCAST: values.bitcast, Op.DOT2: values.neighbours,
+    Op.CAST: values.cast, Op.BITCAST: values.bitcast, Op.DOT2: values.dot_pairs,
 }
 # fmt: on
 LACKS = frozenset({Op.LDEXP, Op.MMA, Op.TILE, Op.SPILL, Op.ROW})
-"""What C has for scalars alone, and in a library that need not be there; and what needs leave."""
+"""Ops without a row: C has ldexp in its library only, and Linux must permit AMX to a process."""

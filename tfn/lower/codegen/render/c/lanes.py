@@ -1,4 +1,4 @@
-"""Words that make vectors, take them apart, and look at their bits in another way."""
+"""Words that make vectors, shuffle them, take them apart, and reinterpret their bits."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def mask(word: Word, gnu: bool) -> str:
 
 
 def shuffle(word: Word, gnu: bool) -> str:
-    """Lanes picked from two vectors, by their numbers."""
+    """Lanes selected from two vectors, by constant numbers."""
     if gnu:
         return f"#define {word.name}(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)"
     kind, n = word.names["T"], word.lanes
@@ -68,18 +68,18 @@ def shuffle(word: Word, gnu: bool) -> str:
 def half(word: Word, gnu: bool) -> str:
     """The lower or upper half of the lanes; of two lanes, or of one, a scalar."""
     kind, n = word.types[0], word.lanes // 2
-    start = 0 if word.does == "low" else n
+    start = 0 if word.operation == "low" else n
     if n <= 1:
         return f"#define {word.name}(a) ((a){'' if gnu else '.lane'}[{start}])"
     if gnu:
         order = ", ".join(str(start + i) for i in range(n))
         return f"#define {word.name}(a) __builtin_shufflevector(a, a, {order})"
-    part = Word(word.name, word.does, word.types, n)
+    part = Word(word.name, word.operation, word.types, n)
     return part.vector(f"{kind}x{n}", [word.names["T"]], f"a.lane[{start} + i]")
 
 
 def pairs(word: Word, gnu: bool) -> str:
-    """Two products of neighbours added to each lane, the second first: (sums, halves, halves)."""
+    """Dot products of pairs, added to a sum; of each pair the second product is added first."""
     kind, n = word.types[0], word.lanes
     narrow = f"u16x{2 * n}"
     x, y = ([f"{v}{'' if gnu else '.lane'}[2 * i + {j}]" for v in "bc"] for j in (0, 1))

@@ -1,8 +1,8 @@
-"""Names of C: types, literals, and words.
+"""C types and literals.
 
-Integers are unsigned in registers, so that they wrap around: a row that minds the sign says so.
-Halves are their 16 bits.  A truth is a byte in memory, a ``_Bool`` in a register, and in the lanes
-of a vector an integer of any width whose bits are all alike.
+Integers are unsigned in registers, so that they wrap around: a row for which the sign matters says
+so.  A float16 or bfloat16 is its 16 bits.  A bool is a byte in memory, a ``_Bool`` in a register,
+and in vectors a mask: lanes of any width, all ones or all zeros.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from tfn.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOATS, DType
 from tfn.trace.argument import Const
 from tfn.trace.op import Shape
 
-WORDS_OF = {BOOL: "u8", FLOAT16: "u16", BFLOAT16: "u16"}
-"""Dtypes that C lacks, and the types that hold their bits."""
+BITS_TYPE = {BOOL: "u8", FLOAT16: "u16", BFLOAT16: "u16"}
+"""The types that hold the bits of dtypes that C lacks."""
 
 
 def stored(dtype: DType) -> str:
     """The type of an element in memory: ``f32``, ``u8``."""
-    return WORDS_OF.get(dtype) or f"{'f' if dtype in FLOATS else 'u'}{8 * dtype.itemsize}"
+    return BITS_TYPE.get(dtype) or f"{'f' if dtype in FLOATS else 'u'}{8 * dtype.itemsize}"
 
 
 def element(dtype: DType) -> str:
@@ -30,14 +30,14 @@ def element(dtype: DType) -> str:
 
 
 def shaped(name: str, shape: Shape) -> str:
-    """A type, or the name of a word, for so many lanes: ``f32x16``."""
+    """A type, or the name of a word, with the lanes of a shape: ``f32x16``."""
     return f"{name}x{shape[0]}" if shape else name
 
 
 def literal(value: Const) -> str:
-    """A constant, with all its bits."""
+    """A constant, exact to the last bit."""
     dtype, kind = value.dtype, stored(value.dtype)
-    if dtype in WORDS_OF or dtype.itemsize < 4:
+    if dtype in BITS_TYPE or dtype.itemsize < 4:
         return str(value.bits) if dtype == BOOL else f"{value.bits}u"
     suffix = "ull" if dtype.itemsize == 8 else "u"
     number = value.value

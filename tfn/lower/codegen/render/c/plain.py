@@ -1,4 +1,4 @@
-"""Words of which each lane is a formula of the same lanes of the operands."""
+"""Elementwise words: each lane is a formula of the same lanes of the operands."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from tfn.lower.codegen.render.c.word import Word
 
 @frozen
 class Plain:
-    """What C has itself: an expression of scalars a, b and c, and the same of GNU vectors.
+    """A word that is an operator of C.
 
     Attributes:
-        takes, gives: types of operands and result, by names of `Word.names`.
+        lane: an expression of scalars a, b and c.
+        vector: the same of GNU vectors.
+        operands, result: their types, by the names of `Word.names`.
     """
 
     lane: str
     vector: str
-    takes: str = "TT"
-    gives: str = "T"
+    operands: str = "TT"
+    result: str = "T"
 
 
 # fmt: off
@@ -37,46 +39,47 @@ PLAIN: dict[str, Plain] = {
     "sar":     Plain("({s})a >> b", "({U})(({S})a >> ({S})b)"),
     "not":     Plain("~a", "~a", "T"),
     "neg":     Plain("{zero}-a", "-a", "T"),
-    "lt":      Plain("a < b", "({U})(a < b)", gives="U"),
-    "le":      Plain("a <= b", "({U})(a <= b)", gives="U"),
-    "eq":      Plain("a == b", "({U})(a == b)", gives="U"),
-    "ne":      Plain("a != b", "({U})(a != b)", gives="U"),
-    "slt":     Plain("({s})a < ({s})b", "({U})(({S})a < ({S})b)", gives="U"),
-    "sle":     Plain("({s})a <= ({s})b", "({U})(({S})a <= ({S})b)", gives="U"),
+    "lt":      Plain("a < b", "({U})(a < b)", result="U"),
+    "le":      Plain("a <= b", "({U})(a <= b)", result="U"),
+    "eq":      Plain("a == b", "({U})(a == b)", result="U"),
+    "ne":      Plain("a != b", "({U})(a != b)", result="U"),
+    "slt":     Plain("({s})a < ({s})b", "({U})(({S})a < ({S})b)", result="U"),
+    "sle":     Plain("({s})a <= ({s})b", "({U})(({S})a <= ({S})b)", result="U"),
     "select":  Plain("a ? b : c", "({T})((a & ({U})b) | (~a & ({U})c))", "UTT"),
     "convert": Plain("({r})({t})a", "__builtin_convertvector(({T})a, {R})", "T", "R"),
 }
 # fmt: on
 
 
-def scalar(does: str, kind: str, *operands: str) -> str:
+def scalar(operation: str, kind: str, *operands: str) -> str:
     """The expression of a `PLAIN` word on scalars."""
-    if does == "lt" and kind[0] == "u" and operands[1] in ("0u", "0ull"):
-        return "0"  # compilers warn of a comparison that says nothing
-    text = PLAIN[does].lane.format(
+    if operation == "lt" and kind[0] == "u" and operands[1] in ("0u", "0ull"):
+        return "0"  # compilers warn that the comparison is constant
+    # 8 and 16 bits are promoted to int, whose overflow is undefined: `wide` makes it unsigned.
+    text = PLAIN[operation].lane.format(
         s=f"s{kind[1:]}",
         wide="(u32)" if kind in ("u8", "u16") else "",
         zero="0u " if kind[0] == "u" else "",
     )
     values = dict(zip("abc", operands))
-    return re.sub(r"\b[abc]\b", lambda found: values[found[0]], text)
+    return re.sub(r"\b[abc]\b", lambda match: values[match[0]], text)
 
 
 def plain(word: Word, gnu: bool) -> str:
-    """The definition of a row of `PLAIN`: signed types are held as unsigned ones."""
-    row, names = PLAIN[word.does], word.names
-    takes = [names[name].replace("s", "u") for name in row.takes]
-    gives = names[row.gives].replace("s", "u")
+    """The definition of a row of `PLAIN`: signed values are stored in unsigned types."""
+    row, names = PLAIN[word.operation], word.names
+    operands = [names[name].replace("s", "u") for name in row.operands]
+    result = names[row.result].replace("s", "u")
     if gnu:
         text = re.sub(r"\b([abc])\b", r"(\1)", row.vector).format(**names)
-        text = f"({gives}){text}" if word.types[-1][0] == "s" else text
-        return f"#define {word.name}({', '.join('abc'[: len(takes)])}) ({text})"
-    lanes = [f"{x}.lane[i]" for x in "abc"[: len(takes)]]
-    if word.does == "convert":
+        text = f"({result}){text}" if word.types[-1][0] == "s" else text
+        return f"#define {word.name}({', '.join('abc'[: len(operands)])}) ({text})"
+    lanes = [f"{x}.lane[i]" for x in "abc"[: len(operands)]]
+    if word.operation == "convert":
         lane = f"({names['r']})({names['t']}){lanes[0]}"
     else:
-        lane = scalar(word.does, word.types[0], *lanes)
-    return word.vector(gives, takes, f"-({names['u']})({lane})" if row.gives == "U" else lane)
+        lane = scalar(word.operation, word.types[0], *lanes)
+    return word.vector(result, operands, f"-({names['u']})({lane})" if row.result == "U" else lane)
 
 
 # fmt: off
@@ -112,20 +115,20 @@ FORMULAS: dict[str, tuple[str, str, str]] = {
   number = (is_special & special) | (~is_special & number);
   return {unbits}(number | ((a & 0x8000u) << 16));"""),
 }
-"""Operands, result, and what is done, the same for scalars and GNU vectors: without branches.
+"""Types of operands and result, and a body without branches, for scalars and for GNU vectors.
 
 `abs` clears the sign; `max` and `min` give NaN if either is; `brain` and `half` round a float to
 16 bits, half to even, and `unbrain` and `unhalf` widen them: a half below 2^-14 counts in steps of
-2^-24, as float does from 0.5 to 1.
+2^-24, as float32 does from 0.5 to 1.
 """
 # fmt: on
 
 
 def formula(word: Word, gnu: bool) -> str:
     """The definition of a row of `FORMULAS`."""
-    takes, gives, body = FORMULAS[word.does]
+    operands, result, body = FORMULAS[word.operation]
     names = word.names
-    kinds = [names[x] for x in takes]
+    kinds = [names[x] for x in operands]
     if gnu or not word.lanes:
-        return word.gnu(names[gives], kinds, body.format(**names))
-    return word.lane_by_lane(names[gives], kinds)
+        return word.gnu(names[result], kinds, body.format(**names))
+    return word.lane_by_lane(names[result], kinds)

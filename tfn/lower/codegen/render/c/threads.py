@@ -1,8 +1,9 @@
-"""A program for several threads: tiles shared, barriers between kernels, a pool of POSIX threads.
+"""Thread pool in C: tiles shared by a counter, barriers between kernels, POSIX threads.
 
-Every thread runs the whole program.  A kernel with several tiles is worked off by a counter: a
-thread takes the next chunk until none is left.  A kernel that runs again goes on counting where the
-last round stopped: every thread has taken one chunk too many, so rounds begin at fixed distances.
+Every thread runs the whole program.  The tiles of a kernel are scheduled dynamically: a thread
+takes the next chunk from a counter until none is left.  In a loop the counter goes on where the
+last iteration stopped: every thread has taken one chunk too many, so iterations begin at fixed
+distances.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ static void meet(Member *me) {{
   }}
 }}
 """
-"""What kernels are shared by, and where all threads wait for each other."""
+"""Tile sharing and the barrier; the numbers are those of `render.driver`."""
 
 POOL = """
 static struct {{
@@ -109,4 +110,4 @@ static void run_together(char *const *buffers, char *arena) {{
   pthread_mutex_unlock(&pool.call);
 }}
 """
-"""Who runs a program: the caller, and threads that wait for work."""
+"""The pool: the caller, and workers that wait for its next call."""

@@ -1,14 +1,14 @@
-"""A program as one C file: what C lacks, the words, the kernels, and the function that runs them.
+"""C translation unit: a program as one C file: prelude, words, kernels, and driver.
 
-Nothing is included but <stdint.h> and the compiler's own intrinsics, and no library is linked, if
-the compiler makes code for the family of processors that the text was written for.  For others
-<math.h> has the functions that they lack; results are the same, bit by bit.
+On the processor family that the text was written for it includes nothing but <stdint.h> and the
+compiler's own intrinsics, and links no library.  For other families <math.h> has the functions that
+they lack; results are the same, bit by bit.
 """
 
 from __future__ import annotations
 
 from tfn.lower.codegen.render.c import threads
-from tfn.lower.codegen.render.c.driver import CHOSEN
+from tfn.lower.codegen.render.c.driver import CLAMPED_INDEX
 from tfn.lower.codegen.render.c.words import definitions
 from tfn.lower.program import (
     Branch,
@@ -91,7 +91,7 @@ _STOP = """
 """
 OTHER = "\n#define TFN_X86 0\n#include <math.h>\n"
 
-ASKED = (
+X86_FEATURES = (
     "sse4.1",
     "avx",
     "avx2",
@@ -103,34 +103,38 @@ ASKED = (
     "avx512bf16",
     "avx512vnni",
 )
-"""Features of x86-64 that words make use of."""
+"""Features of x86-64 that words have instructions for."""
 
 
 def features(target: Target) -> tuple[str, ...]:
-    """Those of `ASKED` that a target has."""
-    has = set(target.features.split(","))
-    return tuple(name for name in ASKED if f"+{name}" in has)
+    """The `X86_FEATURES` that a target has."""
+    available = set(target.features.split(","))
+    return tuple(name for name in X86_FEATURES if f"+{name}" in available)
 
 
-def unit(program: Program, target: Target, entry: str, together: bool = False) -> str:
-    """The whole text; `entry` comes last and may call the program's function.
+def unit(program: Program, target: Target, entry: str, threaded: bool = False) -> str:
+    """The text of a program.
 
-    `together` says whether the program is for several threads.
+    Args:
+        program: lowered to C.
+        target: the processor whose instructions may be used.
+        entry: text that comes last, and may call the program's function.
+        threaded: whether the program is for several threads.
     """
     kernels = "\n".join(kernel.text for kernel in program.kernels)
-    team = threads.TEAM.format(launches=max(len(program.launches), 1)) if together else ""
-    chosen = CHOSEN if branches(program.steps) else ""
-    body = f"{kernels}\n{team}{chosen}{program.text}"
-    asked = features(target)
+    team = threads.TEAM.format(launches=max(len(program.launches), 1)) if threaded else ""
+    clamp = CLAMPED_INDEX if branches(program.steps) else ""
+    body = f"{kernels}\n{team}{clamp}{program.text}"
+    used_features = features(target)
     x86 = target.triple.startswith("x86_64")
-    start = _START.format(features=",".join(asked)) if asked else ""
+    start = _START.format(features=",".join(used_features)) if used_features else ""
     parts = [
-        threads.INCLUDES if together else "",
+        threads.INCLUDES if threaded else "",
         PRELUDE,
         X86.format(start=start) if x86 else OTHER,
-        definitions(body, frozenset({*asked, "sse2"} if x86 else ())),
+        definitions(body, frozenset({*used_features, "sse2"} if x86 else ())),
         body,
-        _STOP if x86 and asked else "",
+        _STOP if x86 and used_features else "",
         entry,
     ]
     return "\n".join(part.strip("\n") for part in parts if part) + "\n"

@@ -1,4 +1,4 @@
-"""Rows of the instructions that make values: one C word each, or a few."""
+"""Values as C: arithmetic, comparisons, selects, divisions, casts and reductions of lanes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from tfn.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOATS, DType
 from tfn.lower.codegen.render.c.names import shaped, stored
-from tfn.lower.codegen.render.c.writer import Writer, first, signed
+from tfn.lower.codegen.render.c.writer import CWriter, constant_prefix, signed
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
 
@@ -17,17 +17,17 @@ WORD: dict[Op, str] = {
     Op.NE: "ne", Op.FLOOR: "floor", Op.CEIL: "ceil", Op.ROUND: "round", Op.SQRT: "sqrt",
     Op.ABS: "abs", Op.FMA: "fma",
 }
-"""The words of ops."""
+"""The operation of the word for each op."""
 # fmt: on
 
 
-def splat(w: Writer, u: UOp) -> None:
-    """A scalar in every lane; a truth is made as wide as it is wanted."""
+def splat(w: CWriter, u: UOp) -> None:
+    """A scalar in every lane; a mask is made where it is used, in the width of its user."""
     if u.dtype != BOOL:
         w.put(u, f"splat_{shaped(stored(u.dtype), u.shape)}({w(u.src[0])})")
 
 
-def shuffle(w: Writer, u: UOp) -> None:
+def shuffle(w: CWriter, u: UOp) -> None:
     """Lanes picked from two vectors."""
     a, b = u.src
     order = ", ".join(map(str, u.arg))
@@ -39,12 +39,12 @@ def shuffle(w: Writer, u: UOp) -> None:
         w.put(u, f"shuffle_{shaped(stored(u.dtype), u.shape)}({w(a)}, {w(b)}, {order})")
 
 
-def across(w: Writer, u: UOp) -> None:
-    """The lanes as a tree: the upper half meets the lower, until one is left."""
-    value, truth = u.src[0], u.dtype == BOOL
-    lanes, kind = value.shape[0], "u8" if truth else stored(u.dtype)
-    does = {Op.MAX: "or", Op.MIN: "and"}[u.arg] if truth else ""
-    name = w.mask(value, 8) if truth else w(value)
+def across(w: CWriter, u: UOp) -> None:
+    """A reduction of lanes as a tree: the upper half is combined with the lower, down to one."""
+    value, is_mask = u.src[0], u.dtype == BOOL
+    lanes, kind = value.shape[0], "u8" if is_mask else stored(u.dtype)
+    operation = {Op.MAX: "or", Op.MIN: "and"}[u.arg] if is_mask else ""
+    name = w.mask(value, 8) if is_mask else w(value)
     if lanes == 1:
         name = f"low_{kind}x1({name})"
     while lanes > 1:
@@ -52,16 +52,16 @@ def across(w: Writer, u: UOp) -> None:
         shape = (half,) if half > 1 else ()
         part = shaped(kind, shape)
         low, high = (w.let(part, f"{side}_{whole}({name})") for side in ("low", "high"))
-        if does:
-            name = w.let(part, w.word(does, kind, shape, low, high))
+        if operation:
+            name = w.let(part, w.word(operation, kind, shape, low, high))
         else:
-            name = w.let(part, _two(w, u.arg, u.dtype, shape, low, high))
+            name = w.let(part, _binary(w, u.arg, u.dtype, shape, low, high))
         lanes = half
-    w.put(u, f"{name} != 0" if truth else name)
+    w.put(u, f"{name} != 0" if is_mask else name)
 
 
-def _two(w: Writer, op: Op, dtype: DType, shape: Shape, a: str, b: str) -> str:
-    """An operation on two values of a dtype that is not bool."""
+def _binary(w: CWriter, op: Op, dtype: DType, shape: Shape, a: str, b: str) -> str:
+    """A binary operation on values that are not bool."""
     kind = stored(dtype)
     if op in (Op.MAX, Op.MIN):
         if dtype in FLOATS:
@@ -70,84 +70,85 @@ def _two(w: Writer, op: Op, dtype: DType, shape: Shape, a: str, b: str) -> str:
         less = w.let(shaped(kind, shape) if shape else "_Bool", less)
         small, large = (a, b) if op is Op.MIN else (b, a)
         return w.word("select", kind, shape, less, small, large)
-    does = WORD[op]
+    operation = WORD[op]
     if op is Op.SHR and signed(dtype):
-        does = "sar"
-    return w.word(does, kind, shape, a, b)
+        operation = "sar"
+    return w.word(operation, kind, shape, a, b)
 
 
-def arithmetic(w: Writer, u: UOp) -> None:
-    """Two operands of one type."""
+def arithmetic(w: CWriter, u: UOp) -> None:
+    """A binary operation."""
     a, b = u.src
     if u.dtype == BOOL:
-        _logic(w, u)
-    elif u.op in (Op.MAX, Op.MIN) and u.dtype in FLOATS and _bounds(u.op, b):
-        _bound(w, u)
+        _boolean(w, u)
+    elif u.op in (Op.MAX, Op.MIN) and u.dtype in FLOATS and _bounds_by_one_comparison(u.op, b):
+        _max_with_constant(w, u)
     else:
-        w.put(u, _two(w, u.op, u.dtype, u.shape, w(a), w(b)))
+        w.put(u, _binary(w, u.op, u.dtype, u.shape, w(a), w(b)))
 
 
-def _bounds(op: Op, u: UOp) -> bool:
-    """Whether a constant bounds by one comparison: a number, and not the weaker zero."""
+def _bounds_by_one_comparison(op: Op, u: UOp) -> bool:
+    """Whether max or min with a constant is one comparison: not with NaN or the weaker zero."""
     if u.op is not Op.CONST or np.isnan(float(u.arg.value)):
         return False
-    weaker = bool(np.signbit(float(u.arg.value))) == (op is Op.MAX)
-    return float(u.arg.value) != 0.0 or not weaker
+    weaker_zero = bool(np.signbit(float(u.arg.value))) == (op is Op.MAX)
+    return float(u.arg.value) != 0.0 or not weaker_zero
 
 
-def _bound(w: Writer, u: UOp) -> None:
-    """The larger of a value and a constant, by one comparison that is false for NaN."""
+def _max_with_constant(w: CWriter, u: UOp) -> None:
+    """Max or min with a constant, by one comparison that is false for NaN."""
     a, b = u.src
     kind = stored(u.dtype)
     x, y = (w(a), w(b)) if u.op is Op.MAX else (w(b), w(a))
-    test = w.word("le", kind, u.shape, x, y)  # so that 0.0 is above -0.0
-    held = f"u{kind[1:]}x{u.shape[0]}" if u.shape else "_Bool"
-    w.put(u, w.word("select", kind, u.shape, w.let(held, test), w(b), w(a)))
+    test = w.word("le", kind, u.shape, x, y)  # or equal: the constant 0.0 replaces -0.0
+    kind_of_mask = f"u{kind[1:]}x{u.shape[0]}" if u.shape else "_Bool"
+    w.put(u, w.word("select", kind, u.shape, w.let(kind_of_mask, test), w(b), w(a)))
 
 
-def neighbours(w: Writer, u: UOp) -> None:
-    """Products of neighbours, added to a sum."""
+def dot_pairs(w: CWriter, u: UOp) -> None:
+    """Dot products of pairs, added to a sum."""
     kind = shaped(stored(u.dtype), u.shape)
     w.put(u, f"pairs_{kind}({', '.join(map(w, u.src))})")
 
 
-def _logic(w: Writer, u: UOp) -> None:
-    """AND, OR, XOR, MAX and MIN of truths."""
+def _boolean(w: CWriter, u: UOp) -> None:
+    """AND, OR, XOR, MAX and MIN of bools."""
     a, b = u.src
-    does = {Op.MAX: "or", Op.MIN: "and"}.get(u.op) or WORD[u.op]
+    operation = {Op.MAX: "or", Op.MIN: "and"}.get(u.op) or WORD[u.op]
     if u.shape:
         width = w.width(a, b)
-        w.put_mask(u, width, w.word(does, f"u{width}", u.shape, w.mask(a, width), w.mask(b, width)))
+        masks = w.mask(a, width), w.mask(b, width)
+        w.put_mask(u, width, w.word(operation, f"u{width}", u.shape, *masks))
     else:
-        w.put(u, w.word(does, "u32", (), w(a), w(b)))
+        w.put(u, w.word(operation, "u32", (), w(a), w(b)))
 
 
-def compare(w: Writer, u: UOp) -> None:
-    """A truth of two operands."""
+def compare(w: CWriter, u: UOp) -> None:
+    """A comparison of two operands."""
     a, b = u.src
-    if first(u) is not None:
-        return  # made where it is wanted
-    does = WORD[u.op]
+    if constant_prefix(u) is not None:
+        return  # a mask of first lanes is made where it is used, in the width of its user
+    operation = WORD[u.op]
     if a.dtype == BOOL:
         if u.shape:
             width = w.width(a, b)
             operands = w.mask(a, width), w.mask(b, width)
-            w.put_mask(u, width, w.word(does, f"u{width}", u.shape, *operands))
+            w.put_mask(u, width, w.word(operation, f"u{width}", u.shape, *operands))
         else:
-            w.put(u, w.word(does, "u32", (), w(a), w(b)))
+            w.put(u, w.word(operation, "u32", (), w(a), w(b)))
         return
     kind = stored(a.dtype)
     if signed(a.dtype) and u.op in (Op.LT, Op.LE):
-        does = "s" + does
-    value = w.word(does, kind, u.shape, w(a), w(b))
+        operation = "s" + operation
+    value = w.word(operation, kind, u.shape, w(a), w(b))
     if u.shape:
         w.put_mask(u, int(kind[1:]), value)
     else:
         w.put(u, value)
 
 
-def call(w: Writer, u: UOp) -> None:
-    """What C has no operator for."""
+def call(w: CWriter, u: UOp) -> None:
+    """Functions that C has no operator for."""
     kind = shaped(stored(u.dtype), u.shape)
     name = WORD[u.op]
     if u.op is Op.ABS and u.dtype not in FLOATS:
@@ -158,13 +159,13 @@ def call(w: Writer, u: UOp) -> None:
     w.put(u, f"{name}_{kind}({', '.join(map(w, u.src))})")
 
 
-def negative(w: Writer, u: UOp) -> None:
-    """The opposite number."""
+def negate(w: CWriter, u: UOp) -> None:
+    """Negation."""
     w.put(u, w.word("neg", stored(u.dtype), u.shape, w(u.src[0])))
 
 
-def opposite(w: Writer, u: UOp) -> None:
-    """All bits flipped."""
+def bitwise_not(w: CWriter, u: UOp) -> None:
+    """Bitwise NOT; of a bool logical."""
     x = u.src[0]
     if u.dtype != BOOL:
         w.put(u, w.word("not", stored(u.dtype), u.shape, w(x)))
@@ -175,8 +176,8 @@ def opposite(w: Writer, u: UOp) -> None:
         w.put(u, f"!{w(x)}")
 
 
-def choice(w: Writer, u: UOp) -> None:
-    """One of two values by a truth."""
+def select(w: CWriter, u: UOp) -> None:
+    """One of two values, selected by a condition."""
     condition, x, y = u.src
     if u.dtype == BOOL and u.shape:
         width = w.width(*u.src)
@@ -188,62 +189,62 @@ def choice(w: Writer, u: UOp) -> None:
     w.put(u, w.word("select", kind, u.shape, test, w(x), w(y)))
 
 
-def division(w: Writer, u: UOp) -> None:
-    """Floor division and modulo of integers: by zero 0, never a trap."""
+def division(w: CWriter, u: UOp) -> None:
+    """Floor division and modulo of integers; division by zero gives 0, never a trap."""
     x, y = u.src
-    kind, a, b, minds = stored(u.dtype), w(x), w(y), signed(u.dtype)
+    kind, a, b, is_signed = stored(u.dtype), w(x), w(y), signed(u.dtype)
 
     def number(value: int) -> str:
         return w(const(value, u.dtype, u.shape))
 
-    def put(does: str, *operands: str) -> str:
-        return w.let(shaped(kind, u.shape), w.word(does, kind, u.shape, *operands))
+    def put(operation: str, *operands: str) -> str:
+        return w.let(shaped(kind, u.shape), w.word(operation, kind, u.shape, *operands))
 
-    def test(does: str, *operands: str) -> str:
-        held = shaped(kind, u.shape) if u.shape else "_Bool"
-        return w.let(held, w.word(does, kind, u.shape, *operands))
+    def test(operation: str, *operands: str) -> str:
+        kind_of_mask = shaped(kind, u.shape) if u.shape else "_Bool"
+        return w.let(kind_of_mask, w.word(operation, kind, u.shape, *operands))
 
-    def both(does: str, p: str, q: str) -> str:
-        held = shaped(kind, u.shape) if u.shape else "_Bool"
-        return w.let(held, w.word(does, kind if u.shape else "u32", u.shape, p, q))
+    def both(operation: str, p: str, q: str) -> str:
+        kind_of_mask = shaped(kind, u.shape) if u.shape else "_Bool"
+        return w.let(kind_of_mask, w.word(operation, kind if u.shape else "u32", u.shape, p, q))
 
-    safe = y.op is Op.CONST and y.arg.bits != 0 and (not minds or y.arg.value > 0)
+    safe = y.op is Op.CONST and y.arg.bits != 0 and (not is_signed or y.arg.value > 0)
     divisor = b
     if not safe:
-        odd = zero = test("eq", b, number(0))
-        if minds:  # x // -1 overflows for the smallest x: it is -x, which wraps around
-            minus = test("eq", b, number(-1))
-            odd = both("or", zero, minus)
-        divisor = put("select", odd, number(1), b)
-    quotient = put("sdiv" if minds else "div", a, divisor)
+        traps = by_zero = test("eq", b, number(0))
+        if is_signed:  # x // -1 overflows for the smallest x: it is -x, which wraps around
+            negates = test("eq", b, number(-1))
+            traps = both("or", by_zero, negates)
+        divisor = put("select", traps, number(1), b)
+    quotient = put("sdiv" if is_signed else "div", a, divisor)
     rest = ""
-    if minds or u.op is Op.MOD:
+    if is_signed or u.op is Op.MOD:
         rest = put("sub", a, put("mul", quotient, divisor))
-    if minds:  # truncated -> floored
-        unlike = test("slt", put("xor", rest, divisor), number(0))
-        wrong = both("and", unlike, test("ne", rest, number(0)))
+    if is_signed:  # truncated to floored: one less where the signs differ and there is a remainder
+        signs_differ = test("slt", put("xor", rest, divisor), number(0))
+        adjust = both("and", signs_differ, test("ne", rest, number(0)))
         if u.op is Op.MOD:
-            rest = put("select", wrong, put("add", rest, divisor), rest)
+            rest = put("select", adjust, put("add", rest, divisor), rest)
         else:
-            quotient = put("select", wrong, put("sub", quotient, number(1)), quotient)
+            quotient = put("select", adjust, put("sub", quotient, number(1)), quotient)
     if safe:
         w.names[u] = rest if u.op is Op.MOD else quotient
     elif u.op is Op.MOD:
-        w.names[u] = put("select", odd, number(0), rest)
+        w.names[u] = put("select", traps, number(0), rest)
     else:
-        if minds:
-            quotient = put("select", minus, put("neg", a), quotient)
-        w.names[u] = put("select", zero, number(0), quotient)
+        if is_signed:
+            quotient = put("select", negates, put("neg", a), quotient)
+        w.names[u] = put("select", by_zero, number(0), quotient)
 
 
-def bitcast(w: Writer, u: UOp) -> None:
+def bitcast(w: CWriter, u: UOp) -> None:
     """The same bits as another type."""
     a, b = stored(u.src[0].dtype), stored(u.dtype)
     x = w(u.src[0])
     w.put(u, x if a == b else f"bits_{a}_{shaped(b, u.shape)}({x})")
 
 
-def cast(w: Writer, u: UOp) -> None:
+def cast(w: CWriter, u: UOp) -> None:
     """The same number as another type."""
     source = u.src[0]
     a, b, shape = source.dtype, u.dtype, u.shape
@@ -271,7 +272,7 @@ HALVES = {FLOAT16: ("half", "unhalf"), BFLOAT16: ("brain", "unbrain")}
 """The words that round a float to these dtypes, and that widen them."""
 
 
-def _half_cast(w: Writer, u: UOp) -> None:
+def _half_cast(w: CWriter, u: UOp) -> None:
     source, shape = u.src[0], u.shape
     assert FLOAT32 in (source.dtype, u.dtype), "decompose goes through float32"
     if u.dtype == FLOAT32:
@@ -282,7 +283,7 @@ def _half_cast(w: Writer, u: UOp) -> None:
         w.put(u, w.convert("u32", "u16", shape, narrow))
 
 
-def _from_bool(w: Writer, u: UOp) -> None:
+def _from_bool(w: CWriter, u: UOp) -> None:
     source, kind = u.src[0], stored(u.dtype)
     if not u.shape:
         w.put(u, w(source))
@@ -292,7 +293,7 @@ def _from_bool(w: Writer, u: UOp) -> None:
     w.put(u, w.word("select", kind, u.shape, w.mask(source, int(kind[1:])), one, zero))
 
 
-def _to_integer(w: Writer, u: UOp) -> None:
+def _to_integer(w: CWriter, u: UOp) -> None:
     """Truncate and saturate, NaN to 0."""
     source, shape = u.src[0], u.shape
     info, largest = np.iinfo(u.dtype), float(np.finfo(source.dtype).max)
@@ -302,9 +303,9 @@ def _to_integer(w: Writer, u: UOp) -> None:
     def number(value: float) -> str:
         return w(const(value, source.dtype, shape))
 
-    def test(does: str, p: str, q: str) -> str:
-        held = f"u{kind[1:]}x{shape[0]}" if shape else "_Bool"
-        return w.let(held, w.word(does, kind, shape, p, q))
+    def test(operation: str, p: str, q: str) -> str:
+        kind_of_mask = f"u{kind[1:]}x{shape[0]}" if shape else "_Bool"
+        return w.let(kind_of_mask, w.word(operation, kind, shape, p, q))
 
     over = 2.0 ** int(info.max).bit_length()
     above = test("le", number(over if over <= largest else np.inf), x)
@@ -314,17 +315,18 @@ def _to_integer(w: Writer, u: UOp) -> None:
     mask = f"u{kind[1:]}"
     for outside in (above, below):
         if shape:
-            held = f"{mask}x{shape[0]}"
-            flipped = w.let(held, w.word("not", mask, shape, outside))
-            inside = w.let(held, w.word("and", mask, shape, inside, flipped))
+            kind_of_mask = f"{mask}x{shape[0]}"
+            flipped = w.let(kind_of_mask, w.word("not", mask, shape, outside))
+            inside = w.let(kind_of_mask, w.word("and", mask, shape, inside, flipped))
         else:
             inside = w.let("_Bool", f"{inside} && !{outside}")
-    tame = w.let(shaped(kind, shape), w.word("select", kind, shape, inside, x, number(0.0)))
+    # Conversions of numbers out of range are undefined: those are replaced, and selected after.
+    safe = w.let(shaped(kind, shape), w.word("select", kind, shape, inside, x, number(0.0)))
     kind_of = f"s{to[1:]}" if signed(u.dtype) else to
-    found = w.let(shaped(to, shape), w.convert(kind, kind_of, shape, tame))
+    integer = w.let(shaped(to, shape), w.convert(kind, kind_of, shape, safe))
     for outside, limit in ((above, info.max), (below, info.min)):
         if shape and mask != f"u{to[1:]}":
             outside = f"mask_{mask}_u{to[1:]}x{shape[0]}({outside})"
         value = w(const(int(limit), u.dtype, shape))
-        found = w.let(shaped(to, shape), w.word("select", to, shape, outside, value, found))
-    w.names[u] = found
+        integer = w.let(shaped(to, shape), w.word("select", to, shape, outside, value, integer))
+    w.names[u] = integer

@@ -1,7 +1,7 @@
-"""The words of C kernels, ``add_f32x16``: what they mean to each compiler.
+"""Definitions of words, the portable vector functions of C kernels: ``add_f32x16``.
 
 A kernel's text uses words for all that is not plain C on scalars.  `definitions` finds them in a
-text and says what they mean: in the vectors of GCC and Clang, and for other compilers, where a
+text and defines them twice: by the vectors of GCC and Clang, and for other compilers, where a
 vector is a struct, lane by lane.
 
     #define add_f32x16(a, b) ((a) + (b))                                      GCC, Clang
@@ -30,18 +30,21 @@ DEFINE: dict[str, Callable[[Word, bool], str]] = {
     **dict.fromkeys(("load", "loadfirst", "loadwhere", "gather", "gatherwhere"), memory.load),
     **dict.fromkeys(("store", "storefirst", "storewhere", "scatter", "scatterwhere"), memory.store),
 }
-"""How each operation is defined: of a word, for GNU C or for others."""
+"""The definition of each operation, from a word, for GNU C or for other compilers."""
 # fmt: on
 
 
 def definitions(text: str, features: frozenset[str]) -> str:
-    """What the words and types of a text mean, for compilers of either kind.
+    """The definitions of all words and types in a text, for compilers of either kind.
 
-    `features` are those of an x86-64 processor, by LLVM's names.
+    Args:
+        text: of kernels.
+        features: of an x86-64 processor, by LLVM's names; empty for other processors.
     """
     gnu, others = _Definitions(True, features), _Definitions(False, features)
-    gnu.need(text)
-    others.need(text)
+    gnu.define(text)
+    others.define(text)
+    # Without vectors both are the same: no need of the preprocessor.
     if not gnu.types and gnu.lines == others.lines:
         return "\n".join(gnu.lines)
     parts = [
@@ -57,27 +60,28 @@ def definitions(text: str, features: frozenset[str]) -> str:
 
 
 class _Definitions:
-    """Words and types in the order in which they must be defined."""
+    """Definitions of words and types, in the order in which C needs them."""
 
     def __init__(self, gnu: bool, features: frozenset[str]) -> None:
         self.gnu, self.features = gnu, features
         self.lines: list[str] = []
         self.types: set[tuple[str, int, int]] = set()
-        self.known: set[str] = set()
+        self.defined: set[str] = set()
 
-    def need(self, text: str) -> None:
-        """Define what a text uses, and what that needs in turn, before it."""
+    def define(self, text: str) -> None:
+        """Define the words of a text, after those that their definitions use."""
         for letter, bits, lanes_ in _TYPE.findall(text):
             self.types |= {(kind, int(bits), int(lanes_)) for kind in {letter, "s", "u"}}
-        for found in WORD.finditer(text):
-            name = found[0]
-            if name not in self.known and found[1] in DEFINE:
-                self.known.add(name)
+        for match in WORD.finditer(text):
+            name = match[0]
+            if name not in self.defined and match[1] in DEFINE:
+                self.defined.add(name)
                 word = parse(name)
-                body = DEFINE[word.does](word, self.gnu)
+                body = DEFINE[word.operation](word, self.gnu)
                 special = x86(word, self.features) if self.gnu or not word.lanes else ""
-                self.need(body)
-                self.need(special)
+                # Callees first: C needs definitions before their uses.
+                self.define(body)
+                self.define(special)
                 if special and special != body:
                     body = f"#if TFN_X86\n{special}\n#else\n{body}\n#endif"
                 if body:

@@ -1,0 +1,386 @@
+"""Instruction selection: scalars, vectors, addresses, loads and stores of a kernel's body.
+
+Nothing is unrolled in the graph.  The body is walked once for each coordinate that matters: the
+value of a node is memoised under the coordinates of the ranges that it depends on, and of those
+only, so that code which does not depend on an unrolled range is emitted once.  A node that depends
+on the vector axis is a vector; an address of stride 1 along it is a vector load, of stride 0 a
+scalar, any other a gather::
+
+    a[i*64 + 3*u + l], u = 2, l = lanes 16    ->    load a[i1*64 + 6 + lane], 16 lanes, stride 1
+
+Reductions are emitted by a function that is passed in (`linearize` passes `amx.emit_reduction`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import cast
+
+from tfn.dtypes import FLOATS, INT32, INT64
+from tfn.lower.codegen.coordinates import Coordinates, Key
+from tfn.lower.codegen.loop_scopes import Scopes
+from tfn.lower.codegen.masked_tiles import tile_masks
+from tfn.lower.codegen.register_transpose import transpose
+from tfn.lower.index.affine import affine
+from tfn.lower.index.intervals import integer
+from tfn.lower.loops.loop_nest import Nest
+from tfn.trace import build, oracle
+from tfn.trace.argument import Access, Place
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp, const, reshaped
+
+MASKED_BASE_ELEMENTS = 64
+"""Distance from the beginning of its buffer at which a load under a false predicate may stay.
+
+Where there is no memory at the address, a processor needs about a thousand cycles for a load whose
+mask is false in every lane: so blocks of a block matrix took 490 us, and take 8.  A multiple of 64
+elements keeps the alignment of the address.
+"""
+
+Terms = list[tuple[UOp, int]]
+"""Values and their coefficients in an address."""
+
+
+class Emitter:
+    """The state of one kernel's emission.
+
+    Attributes:
+        code: the instructions so far, loop by loop.
+        at: the present coordinates; `env` is theirs.
+        reduction: emits a FOLD and stores its value in `values`.
+        fma: whether products are added to sums without rounding them.
+        masks: for each reduction the masks outside of which its value is not used.
+        values: instructions by node and coordinates.
+    """
+
+    def __init__(self, n: Nest, fma: bool, reduction: Callable[[Emitter, UOp], None]) -> None:
+        self.code, self.at = Scopes(), Coordinates(n)
+        self.reduction, self.fma = reduction, fma
+        self.masks = tile_masks(n.body)
+        self.values: dict[Key, UOp] = {}
+        # Bound methods and tables of the inner loop, which visits each node many times.
+        self.place, self.append = self.code.place, self.code.append
+        self.env, self.key = self.at.env, self.at.key
+        self._affine: dict[UOp, tuple[Terms, int]] = {}
+        # Buffers that are updated in order: loads of them keep their position among the stores.
+        self._updated = {s.src[0] for s in n.body.src if s.op is Op.STORE and s.arg is not None}
+
+    # Scalars and vectors.
+
+    def splat(self, u: UOp, lanes: int) -> UOp:
+        """A scalar in every lane; a vector as it is."""
+        if u.shape:
+            return u
+        if u.op is Op.CONST:
+            return reshaped(u, (lanes,))
+        return self.place(UOp(Op.SPLAT, (u,), lanes))
+
+    def broadcast(self, values: Sequence[UOp]) -> list[UOp]:
+        """Splat scalars if any of the values is a vector."""
+        shape = max([v.shape for v in values], default=())
+        return [v if v.shape == shape else self.splat(v, shape[0]) for v in values]
+
+    # Values.
+
+    def lookup(self, u: UOp) -> UOp | None:
+        """The instruction emitted for a node at the present coordinates, None if there is none."""
+        if u.op is Op.CONST or u.op is Op.PARAM:
+            return u
+        return self.env[u] if u.op is Op.RANGE else self.values.get(self.key(u))
+
+    def value(self, u: UOp) -> UOp:
+        """The instruction emitted for a node at the present coordinates."""
+        value = self.lookup(u)
+        assert value is not None, f"{u} is used before it is emitted"
+        return value
+
+    def emit(self, u: UOp) -> UOp:
+        """The value of a node of the body, emitted if it has not been."""
+        value = self.lookup(u)
+        if value is not None:
+            return value
+        stack = [u]
+        while stack:
+            node = stack[-1]
+            key = self.key(node)
+            if key in self.values:  # pushed twice, and emitted since
+                stack.pop()
+                continue
+            if node.op is Op.FOLD:
+                self.reduction(self, node)
+                stack.pop()
+                continue
+            sources = self._sources(node)
+            values = [self.lookup(s) for s in sources]
+            if None in values:
+                stack += [s for s, value in zip(sources, values) if value is None][::-1]
+                continue
+            stack.pop()
+            self.values[key] = self._emit(node, cast("list[UOp]", values))
+        return self.value(u)
+
+    def _sources(self, node: UOp) -> Sequence[UOp]:
+        """The nodes to emit before a node: of a WHERE with a constant condition only its branch."""
+        if node.op is Op.LOAD:
+            return [*self._address_values(node.src[1]), *node.src[2:]]
+        if node.op is Op.WHERE:
+            condition = self.lookup(node.src[0])
+            if condition is None:
+                return node.src[:1]
+            truth = constant_truth(condition)
+            return node.src if truth is None else (node.src[1] if truth else node.src[2],)
+        return node.src
+
+    def _address_values(self, index: UOp) -> list[UOp]:
+        """The terms of an address that are not ranges: they are values to be emitted."""
+        return [term for term, _ in self.affine(index)[0] if term.op is not Op.RANGE]
+
+    def _emit(self, node: UOp, src: list[UOp]) -> UOp:
+        """The value of a node, given those of its `_sources`."""
+        if node.op is Op.LOAD:
+            return self._load(node)
+        if node.op is Op.WHERE and len(src) == 1:
+            return src[0]
+        if node.op is Op.LT and node.src[0].dtype == INT64:
+            comparison = self._compare_lanes(node)
+            if comparison is not None:
+                return comparison
+        # Floats are not folded: a kernel's function and the oracle's may differ in the last bit.
+        if node.dtype not in FLOATS and all(s.op is Op.CONST and not s.shape for s in src):
+            return const(oracle.apply(node.op, node.arg, *(s.arg.value for s in src)), node.dtype)
+        return self.place(UOp(node.op, tuple(self.broadcast(src)), node.arg))
+
+    def _compare_lanes(self, node: UOp) -> UOp | None:
+        """The bound of an address as a bound of lanes, compared in 32 bits::
+
+        base + lane < bound   ->   lane < bound - base
+
+        A vector of 32-bit integers takes half the registers of the 64-bit addresses, and the
+        right side is a scalar.  None if no term is the lanes, or a term is another vector.
+        """
+        terms, constant = affine(node.src[0] - node.src[1])
+        scalars: Terms = []
+        lanes, sign = node, 0
+        for term, k in terms.items():
+            value = self.lookup(term)
+            if value is None or (value.shape and value.op is not Op.LANES):
+                return None
+            if value.op is Op.CONST:
+                constant += k * integer(value)
+            elif value.op is Op.LANES:
+                if sign or abs(k) != 1:
+                    return None
+                lanes, sign = value, k
+            else:
+                scalars.append((value, k))
+        if not sign or not scalars:
+            return None
+        width = lanes.arg
+        self._outermost_first(scalars)
+        rest = self._total([(value, -sign * k) for value, k in scalars])
+        bound = self.place(rest + const(-sign * constant, INT64))
+        # Clamped to [-1, width], no lane number changes sides, and the bound fits 32 bits.
+        bound = self.place(build.minimum(bound, const(width, INT64)))
+        bound = self.place(build.maximum(bound, const(-1, INT64)))
+        narrow = self.splat(self.place(UOp(Op.CAST, (bound,), INT32)), width)
+        numbers = self.place(UOp(Op.CAST, (UOp(Op.LANES, (), width),), INT32))
+        return self.place(numbers < narrow if sign > 0 else narrow < numbers)
+
+    # Addresses.
+
+    def affine(self, index: UOp) -> tuple[Terms, int]:
+        """An address as terms with coefficients, and a constant; memoised."""
+        # Keyed by the node alone: the form is the same at all coordinates.
+        form = self._affine.get(index)
+        if form is None:
+            terms, constant = affine(index)
+            form = self._affine[index] = list(terms.items()), constant
+        return form
+
+    def address(self, index: UOp) -> tuple[UOp, int, int, int]:
+        """Base (a scalar, or a vector to gather at), constant offset, lanes, stride."""
+        terms, offset = self.affine(index)
+        stride, lanes = 0, 1
+        scalars: Terms = []
+        vectors: Terms = []
+        for term, k in terms:
+            value = self.env[term] if term.op is Op.RANGE else self.value(term)
+            if value.op is Op.CONST:
+                offset += k * integer(value)
+            elif value.op is Op.LANES:
+                stride, lanes = k, value.arg
+            elif value.shape:
+                vectors.append((value, k))
+                lanes = value.shape[0]
+            else:
+                scalars.append((value, k))
+        self._outermost_first(scalars)
+        base = self._total(scalars)
+        if not vectors:
+            return base, offset, lanes, stride
+        if stride:  # lanes beside a vector of indices: all of it is gathered
+            vectors.append((UOp(Op.LANES, (), lanes), stride))
+        vector_base = self.place(self.splat(base, lanes) + self._total(vectors))
+        return vector_base, offset, lanes, 0
+
+    def _outermost_first(self, terms: Terms) -> None:
+        """Sort terms by loop depth, so that partial sums are placed outside of inner loops."""
+        terms.sort(key=lambda term: self.code.scope_of(term[0]).depth)
+
+    def _total(self, terms: Terms) -> UOp:
+        total: UOp | None = None
+        for value, k in terms:
+            product = value if k == 1 else self.place(value * k)
+            total = product if total is None else self.place(total + product)
+        return const(0, INT64) if total is None else total
+
+    # Predicates.
+
+    def lane_mask(self, node: UOp) -> UOp | None:
+        """The lanes that exist, if the node depends on lanes that do not all exist."""
+        for r in self.at.depends[node]:
+            lanes = self.env[r]
+            if lanes.op is Op.LANES and lanes.src:
+                count = self.splat(lanes.src[0], lanes.arg)
+                return self.place(UOp(Op.LANES, (), lanes.arg) < count)
+        return None
+
+    def predicate(self, node: UOp, condition: UOp | None, lanes: int) -> UOp | None:
+        """The predicate of an access: its own condition, and the lanes that exist."""
+        mask = self.lane_mask(node) if lanes > 1 else None
+        if condition is None:
+            return mask
+        predicate = self.value(condition)
+        if lanes > 1:
+            predicate = self.splat(predicate, lanes)
+            return predicate if mask is None else self.place(predicate & mask)
+        return predicate
+
+    # Loads.
+
+    def _load(self, node: UOp) -> UOp:
+        condition = node.src[2] if len(node.src) == 3 else None
+        truth = None if condition is None else constant_truth(self.value(condition))
+        if truth is False:  # padding: no memory is read
+            return const(0, node.dtype)
+        condition = None if truth else condition
+        base, offset, lanes, stride = self.address(node.src[1])
+        if condition is not None and self.value(condition).shape and lanes == 1 and not base.shape:
+            return self._select_element(node.src[0], base, offset, self.value(condition))
+        predicate = self.predicate(node, condition, lanes)
+        if predicate is None and not base.shape and abs(stride) > 1:
+            across = self._transposable_range(node, lanes)
+            if across is not None:
+                return self._load_transposed(node, across, base, offset, stride)
+        access = Access(offset, 1 if base.shape else lanes, stride)
+        if condition is not None and lanes > 1 and not base.shape and abs(stride) == 1:
+            base = self._base_in_memory(condition, base, access)
+        src = (node.src[0], base) if predicate is None else (node.src[0], base, predicate)
+        return self._place_load(UOp(Op.LOAD, src, access))
+
+    def _place_load(self, load: UOp) -> UOp:
+        return self.append(load) if load.src[0] in self._updated else self.place(load)
+
+    def _select_element(self, buffer: UOp, base: UOp, offset: int, predicate: UOp) -> UOp:
+        """One element under a vector of predicates: loaded once, at a clamped address."""
+        count = build.count(buffer.shape)
+        if count == 0:
+            return const(0, buffer.dtype)
+        index = self.place(base + offset) if offset else base
+        index = self.place(build.minimum(index, const(count - 1, INT64)))
+        index = self.place(build.maximum(index, const(0, INT64)))
+        element = self._place_load(UOp(Op.LOAD, (buffer, index), Access(0, 1, 0)))
+        zero = const(0, element.dtype, predicate.shape)
+        return self.place(build.where(predicate, *self.broadcast([element, zero])))
+
+    def _base_in_memory(self, condition: UOp, base: UOp, access: Access) -> UOp:
+        """The base of a masked load, or the buffer's beginning where no lane is loaded.
+
+        See `MASKED_BASE_ELEMENTS`.
+        """
+        scalars = [
+            u
+            for u in map(self.value, _conjuncts(condition))
+            if not u.shape and constant_truth(u) is None
+        ]
+        if not scalars:
+            return base
+        any_lane = reduce(lambda x, y: self.place(x & y), scalars)
+        start = MASKED_BASE_ELEMENTS if access.stride < 0 else 0
+        start -= access.offset // MASKED_BASE_ELEMENTS * MASKED_BASE_ELEMENTS
+        return self.place(build.where(any_lane, base, const(start, INT64)))
+
+    def load_pairs(self, load: UOp, lanes: int) -> UOp:
+        """A loaded element and the next one, in every lane: operands of DOT2."""
+        for u in self._sources(load):  # `emit` is not used: the load itself is widened
+            self.emit(u)
+        base, offset, width, stride = self.address(load.src[1])
+        buffer = load.src[0]
+        if width == 1:
+            pair = self.place(UOp(Op.LOAD, (buffer, base), Access(offset, 2, 1)))
+            return self.place(UOp(Op.SHUFFLE, (pair, pair), (0, 1) * lanes))
+        assert stride == 2, "pairs follow each other"
+        mask = self.predicate(load, None, width)
+        if mask is None:
+            return self.place(UOp(Op.LOAD, (buffer, base), Access(offset, 2 * width, 1)))
+        twice = tuple(i // 2 for i in range(2 * width))
+        predicate = self.place(UOp(Op.SHUFFLE, (mask, mask), twice))
+        return self.place(UOp(Op.LOAD, (buffer, base, predicate), Access(offset, 2 * width, 1)))
+
+    def _transposable_range(self, node: UOp, lanes: int) -> UOp | None:
+        """An unrolled range of stride 1, as long as the vectors: then blocks are square."""
+        terms, _ = self.affine(node.src[1])
+        for r, k in terms:
+            square = r.op is Op.RANGE and r.arg.place is Place.UPCAST and r.arg.size == lanes
+            if square and k == 1 and self.at.trips(r) == lanes:
+                return r
+        return None
+
+    def _load_transposed(self, node: UOp, across: UOp, base: UOp, offset: int, stride: int) -> UOp:
+        """Load a square block by vectors along `across`, and transpose it in registers.
+
+        All coordinates of `across` are emitted at once; gathers would cost a load per element.
+        """
+        present, lanes = self.env[across], across.arg.size
+        start = offset - int(present.arg.value)
+        rows = [
+            self.place(UOp(Op.LOAD, (node.src[0], base), Access(start + i * stride, lanes, 1)))
+            for i in range(lanes)
+        ]
+        for i, column in enumerate(transpose(rows, self.place)):
+            self.env[across] = const(i, INT64)
+            self.values[self.key(node)] = column
+        self.env[across] = present
+        return self.values[self.key(node)]
+
+    # Stores.
+
+    def store(self, store: UOp) -> None:
+        """Emit a store at the end of the innermost open loop."""
+        buffer, index, source = store.src[:3]
+        condition = store.src[3] if len(store.src) == 4 else None
+        for u in (source, *self._address_values(index), *store.src[3:]):
+            self.emit(u)
+        base, offset, lanes, stride = self.address(index)
+        value = self.value(source)
+        truth = None if condition is None else constant_truth(self.value(condition))
+        if truth is False:
+            return
+        predicate = self.predicate(store, None if truth else condition, lanes)
+        if lanes > 1:
+            value = self.splat(value, lanes)
+        src = (buffer, base, value) if predicate is None else (buffer, base, value, predicate)
+        self.append(UOp(Op.STORE, src, Access(offset, 1 if base.shape else lanes, stride)))
+
+
+def _conjuncts(condition: UOp) -> list[UOp]:
+    """The operands of a conjunction, nested ones too."""
+    if condition.op is Op.AND:
+        return [v for u in condition.src for v in _conjuncts(u)]
+    return [condition]
+
+
+def constant_truth(u: UOp) -> bool | None:
+    """The truth of a condition that unrolled ranges decide, None if it is no constant."""
+    return bool(u.arg.value) if u.op is Op.CONST else None
