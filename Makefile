@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: mnist tour test lint docs bench bench-kernels clean
+.PHONY: mnist tour test lint docs bench bench-kernels bench-leaks clean
 
 mnist: $(VENV)/.base
 	@$(VENV)/bin/python examples/mnist.py $(ARGS)
@@ -30,6 +30,9 @@ bench: $(VENV)/.base
 
 bench-kernels: $(VENV)/.base
 	@$(VENV)/bin/python benchmarks/kernels.py $(ARGS)
+
+bench-leaks: $(VENV)/.base
+	@$(VENV)/bin/python benchmarks/leaks.py $(ARGS)
 
 $(VENV)/.base: pyproject.toml
 	@$(PYTHON) -c 'import sys; assert sys.version_info >= (3, 11), "tfn needs Python 3.11 or later"'

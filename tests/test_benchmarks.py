@@ -113,3 +113,27 @@ def test_a_kernel_that_fails_is_a_row_of_the_table(monkeypatch: pytest.MonkeyPat
     found = {"mm256": failed, "mm512": {"error": "[1, 2]"}}
     Console(file=text, width=120).print(table(found, "title"))
     assert "KeyError" in text.getvalue() and "[1, 2]" in text.getvalue()
+
+
+def test_steps_keep_nothing() -> None:
+    done = run("--only", "grad,vmap", "--steps", "300", script="leaks.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line.split() for line in done.stdout.splitlines()[1:]]
+    assert [row[0] for row in rows] == ["grad", "vmap"] and all(row[2] == "0" for row in rows)
+
+
+def test_a_step_that_keeps_an_array_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(FOLDER)
+    import leaks
+
+    kept: list[object] = []
+    leaky = lambda: lambda i: kept.append(leaks.matrix() + 1)
+    monkeypatch.setitem(leaks.KINDS, "leaky", leaky)
+    monkeypatch.setattr(leaks, "WARM_STEPS", 5)
+    found = leaks.measure("leaky", 20)
+    assert found["array_bytes"] == 4 * leaks.SIDE**2
+
+
+def test_unknown_kinds_of_steps_are_named() -> None:
+    done = run("--only", "grad,love", script="leaks.py")
+    assert done.returncode != 0 and "love" in done.stderr

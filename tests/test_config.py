@@ -21,12 +21,13 @@ def test_the_environment_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TFN_DEVICE", "null")
     monkeypatch.setenv("TFN_THREADS", "3")
     monkeypatch.setenv("TFN_MEMORY_LIMIT", "1000")
-    monkeypatch.setenv("TFN_NATIVE_DISPATCH", "0")
+    monkeypatch.setenv("TFN_CACHE_LIMIT", "2000")
     monkeypatch.setenv("TFN_DISK_CACHE", "0")
     monkeypatch.setenv("TFN_CACHE_DIR", "/nowhere")
     read = Config()
     assert (read.device, read.threads, read.memory_limit_bytes) == ("null", 3, 1000)
-    assert not read.native_dispatch and not read.disk_cache and str(read.cache_dir) == "/nowhere"
+    assert read.cache_limit_bytes == 2000
+    assert not read.disk_cache and str(read.cache_dir) == "/nowhere"
     assert len(Config.__dataclass_fields__) <= 8
 
 
@@ -38,7 +39,7 @@ WRONG = {
     "memory_limit_bytes": ["1G", "-1", str(1 << 63), -1, None],
     "key_reuse": ["y", 0.5],
     "debug_nans": ["-1", "nan"],
-    "native_dispatch": ["01"],
+    "cache_limit_bytes": ["-1", "x"],
 }
 RIGHT = {
     "device": [("python", "python")],
@@ -48,7 +49,7 @@ RIGHT = {
     "memory_limit_bytes": [("1000", 1000), (1 << 40, 1 << 40)],
     "key_reuse": [("1", True), ("TRUE", True), ("yes", True), ("on", True), (1, True)],
     "debug_nans": [("", False)],
-    "native_dispatch": [("", True)],
+    "cache_limit_bytes": [("", 512 << 20)],
 }
 
 

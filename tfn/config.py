@@ -100,7 +100,8 @@ SETTINGS: dict[str, Setting] = {
                                   "a number of bytes, 0 for no limit"),
     "key_reuse":          Setting("TFN_KEY_REUSE", "0", _switch, _SWITCHED),
     "debug_nans":         Setting("TFN_DEBUG_NANS", "0", _switch, _SWITCHED),
-    "native_dispatch":    Setting("TFN_NATIVE_DISPATCH", "1", _switch, _SWITCHED),
+    "cache_limit_bytes":  Setting("TFN_CACHE_LIMIT", str(512 << 20),
+                                  partial(_count, most=MOST_BYTES), "a number of bytes"),
 }
 # fmt: on
 
@@ -141,7 +142,8 @@ class Config:
         key_reuse: whether a random key may be used twice (TFN_KEY_REUSE).
         debug_nans: whether each result is searched for NaN, and the operation named that made the
             first (TFN_DEBUG_NANS).
-        native_dispatch: calls through native builtins, else through ctypes (TFN_NATIVE_DISPATCH).
+        cache_limit_bytes: what programs, kernels and traces may take that are kept to be used
+            again, 0 for any; those not used for longest are dropped (TFN_CACHE_LIMIT).
     """
 
     device: str = field(default_factory=partial(_environment, "device"))
@@ -151,7 +153,7 @@ class Config:
     memory_limit_bytes: int = field(default_factory=partial(_environment, "memory_limit_bytes"))
     key_reuse: bool = field(default_factory=partial(_environment, "key_reuse"))
     debug_nans: bool = field(default_factory=partial(_environment, "debug_nans"))
-    native_dispatch: bool = field(default_factory=partial(_environment, "native_dispatch"))
+    cache_limit_bytes: int = field(default_factory=partial(_environment, "cache_limit_bytes"))
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in FIELDS:

@@ -9,7 +9,7 @@ Source: the lattice is the one of the JAX documentation, "Type promotion semanti
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -197,7 +197,7 @@ def _node(dtype: DType, weak: bool) -> str:
     return _WEAK[dtype.kind] if weak else SHORT[dtype]
 
 
-@cache
+@lru_cache(maxsize=1 << 12)
 def promote(operands: tuple[tuple[DType, bool], ...]) -> tuple[DType, bool]:
     """The least upper bound of (dtype, weak) pairs: JAX's lattice, associative and commutative.
 

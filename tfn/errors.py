@@ -11,6 +11,7 @@ import contextlib
 import linecache
 import sys
 from collections.abc import Hashable, Iterator
+from functools import lru_cache
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -21,15 +22,10 @@ Line = tuple[str, int] | None
 """A file and a number of a line in it."""
 
 
-_OURS: dict[str, bool] = {}
-
-
+@lru_cache(maxsize=1024)
 def ours(filename: str) -> bool:
     """Whether code of a file is tfn's own, or stands between it and the user's."""
-    found = _OURS.get(filename)
-    if found is None:
-        found = _OURS[filename] = filename.startswith(_NOT_THE_USERS)
-    return found
+    return filename.startswith(_NOT_THE_USERS)
 
 
 def user_place() -> Line:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import tfn.numpy as tnp
-from tfn import files
+from tfn._support import files
 from tfn._support.files import parsing, replacing, unfinished
 from tfn.errors import DTypeError, ExportError, OutOfMemoryError, StateError
 from tfn.nn import state

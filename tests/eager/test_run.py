@@ -12,6 +12,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tfn import Array
+from tfn._support import cache
 from tfn.config import config
 from tfn.dtypes import ALL, FLOAT32, INT32
 from tfn.eager import run
@@ -94,7 +95,7 @@ def test_doors_are_for_the_cpu_alone(monkeypatch: Any) -> None:
     assert run.door(jaxpr, [0], 0, [None], [False]) is None
     monkeypatch.setattr(config, "device", "cpu")
     assert run.call(jaxpr, [tnp.ones(3)])[0].tolist() == [2, 2, 2]
-    monkeypatch.setattr(config, "native_dispatch", False)
+    monkeypatch.setattr(config, "debug_nans", True)
     assert run.door(jaxpr, [0], 0, [None], [False]) is None
 
 
@@ -157,7 +158,7 @@ def test_data_in_any_layout(data: Any) -> None:
 @pytest.mark.parametrize("device", ["cpu", "python"])
 def test_a_function_is_lowered_once_for_each_device(device: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(config, "device", device)
-    monkeypatch.setattr(run, "_LOADED", {})
+    run.forget()
     x = tnp.asarray(np.arange(4, dtype=np.float32))
     for _ in range(3):
         found = tfn.make_jaxpr(lambda a: tnp.tanh(a) * 2)(x)
@@ -203,3 +204,60 @@ def test_garbage_is_looked_for_after_lowering_as_before(looks: bool) -> None:
         assert gc.isenabled() is looks
     finally:
         (gc.enable if before else gc.disable)()
+
+
+# What is kept.
+
+
+@pytest.fixture
+def small(monkeypatch: Any) -> int:
+    """Room for a dozen programs."""
+    run.forget()
+    monkeypatch.setattr(config, "cache_limit_bytes", 1 << 20)
+    return 1 << 20
+
+
+def test_however_many_shapes_there_are_few_programs_are_kept(small: int) -> None:
+    most = small // run.PROGRAM_BYTES
+    for n in range(1, 41):
+        x = tnp.asarray(np.arange(n, dtype=np.float32))
+        assert float((x * 2.0).sum()) == n * (n - 1)
+        assert tfn.grad(lambda x: (x * x).sum())(x)[-1] == 2 * (n - 1)
+        info = run.cache_info()
+        assert info.size_bytes <= small and sum(info.entries.values()) <= 5 * most
+        assert info.entries["programs"] <= most
+    gc.collect()
+    assert len(run._LOADED) <= most  # nobody else has them
+    assert info.dropped > 40
+
+
+def test_what_is_used_is_made_once_among_many_others(small: int) -> None:
+    x = tnp.arange(3.0)
+    slope = tfn.grad(lambda x: (x * x).sum())
+    for n in range(4, 44):
+        tnp.ones(n) + tnp.ones(n)
+        before = len(run._LOADED)
+        assert slope(x).tolist() == [0, 2, 4] and (x + x).tolist() == [0, 2, 4]
+        assert len(run._LOADED) == before or n == 4
+
+
+def test_forgetting_drops_all() -> None:
+    f = tfn.jit(lambda x: x * 2 + 1)
+    x = tnp.arange(5.0)
+    assert f(x).tolist() == [1, 3, 5, 7, 9] and (x - 1).tolist() == [-1, 0, 1, 2, 3]
+    run.forget()
+    gc.collect()
+    assert not any(run.cache_info().entries.values()) and not run._LOADED
+    assert f(x).tolist() == [1, 3, 5, 7, 9] and f.cache_info()[:2] == (1, 2)
+
+
+def test_a_program_lives_as_long_as_a_function_that_has_it() -> None:
+    """And is found by others meanwhile, even if it was not used lately."""
+    f = tfn.jit(lambda x: x * 3 - 1).lower(tnp.arange(5.0)).compile()
+    jaxpr = f.lowered.traced.jaxpr
+    made = run.load(jaxpr)
+    cache.turn()
+    cache.turn()
+    assert run.cache_info().entries["programs"] == 0 and run.load(jaxpr) is made
+    run.forget()
+    assert f(tnp.arange(5.0)).tolist() == [-1, 2, 5, 8, 11]

@@ -7,9 +7,11 @@ import numpy as np
 from tfn.dtypes import FLOAT32
 from tfn.hw.python import python
 from tfn.lower.program import Program
-from tfn.trace.argument import Param
-from tfn.trace.build import add_up
+from tfn.trace.argument import Host, HostSlot, Param, VmapMethod
+from tfn.trace.build import add_up, several
 from tfn.trace.jaxpr import function, param
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
 
 
 def test_a_program_is_its_function_evaluated():
@@ -26,3 +28,20 @@ def test_a_program_is_its_function_evaluated():
     device.load(program)([device.memory.copy(a), device.memory.copy(b)], out)
     assert (device.memory.read(out[0], (3, 4), FLOAT32) == a * b).all()
     assert (device.memory.read(out[1], (3,), FLOAT32) == a.sum(1)).all()
+
+
+def test_functions_of_the_host_are_put_into_slots():
+    kind = ((3,), FLOAT32)
+    x = param(Param(0, *kind))
+    host = Host(HostSlot(0, "f"), (kind,), VmapMethod.REFUSE)
+    f = function(several(UOp(Op.HOST, (x,), host)), (Param(0, *kind),))
+    device = python()
+    loaded = device.load(Program("main", f, (), 0, (kind,), (kind,), (), 0, 0, "", False))
+    for factor in (2, 3):
+
+        def run(results, operands, factor=factor):
+            np.multiply(operands[0], factor, out=results[0])
+
+        out = device.memory.allocate(12)
+        loaded.given([run])([device.memory.adopt(np.ones(3, np.float32))], [out])
+        assert device.memory.read(out, *kind).tolist() == [factor] * 3

@@ -9,6 +9,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.growth import NONE, growth
 from tests.lax.control import check
 from tfn import lax
 from tfn.errors import ArgumentError, DTypeError, ShapeError, TreeError
@@ -122,3 +123,17 @@ def test_the_operand_may_have_a_name() -> None:
     assert float(f(True, 2.0)) == 3 and float(tfn.jit(f)(False, 2.0)) == 20
     nothing = lambda p: lax.cond(p, lambda x: 1.0, lambda x: 2.0, operand=None)
     assert float(tfn.jit(nothing)(False)) == 2
+
+
+# Memory.
+
+
+def test_branches_keep_nothing() -> None:
+    x = tnp.ones((64, 64))
+
+    def step() -> None:
+        c = x + 1
+        lax.cond(c[0, 0] > 0, lambda y: y * c, lambda y: y + c, x)
+        tfn.grad(lambda y: lax.cond(y[0, 0] > 0, lambda y: y * c, lambda y: y + c, y).sum())(x)
+
+    assert growth(step) == NONE

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -9,12 +11,14 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tfn import lax
+from tfn._support import cache
+from tfn.config import config
 from tfn.errors import ArgumentError, DTypeError, TreeError
-from tfn.lax.closed_functions import closed
+from tfn.lax.closed_functions import _CLOSED, closed
 from tfn.transforms.shapes import ShapeDtypeStruct
 
 SCALAR = ShapeDtypeStruct((), "float32")
-ONE = tfn.tree.structure((0,))
+ONE, TWO = tfn.tree.structure((0,)), tfn.tree.structure((0, 0))
 
 
 def test_a_function_is_traced_once_for_each_type() -> None:
@@ -105,3 +109,44 @@ def test_a_carry_that_changes_is_named(init: Any, body: Any, kind: Any, words: s
 def test_a_body_must_return_a_pair() -> None:
     with pytest.raises(ArgumentError, match=r"must return a pair \(carry, y\)"):
         lax.scan(lambda c, x: c, 0.0, tnp.ones(2))
+
+
+# Memory.
+
+
+def test_what_a_function_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config, "cache_limit_bytes", 1 << 20)
+
+    def body(c: Any, x: Any) -> Any:
+        return c + (x * w).sum(), None
+
+    for n in range(1, 200):
+        w = tnp.ones(64 * n)
+        closed("scan", body, [SCALAR, ShapeDtypeStruct((64 * n,), "float32")], TWO)
+    kept = _CLOSED[body]
+    assert len(kept) < 100
+    assert sum(f.size_bytes for _, f in kept.items()) <= 1 << 20
+
+
+def test_a_body_that_leads_back_to_itself_dies() -> None:
+    """What is kept of it may hold it, by a callback: then it goes after two turns."""
+
+    class Model:
+        def __init__(self) -> None:
+            self.body = lambda c, x: self.step(c, x)
+
+        def step(self, c: Any, x: Any) -> Any:
+            tfn.debug.callback(self.note, x)
+            return c + x, None
+
+        def note(self, x: Any) -> None:
+            self.seen = x
+
+    model = Model()
+    lax.scan(model.body, 0.0, tnp.arange(3.0))
+    alive = weakref.ref(model)
+    del model
+    for _ in range(2):
+        cache.turn()
+    gc.collect()
+    assert alive() is None

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import tfn
 import tfn.numpy as tnp
+from tests.growth import NONE, growth
 from tests.lax.control import (
     PAIRS,
     WRAPPERS,
@@ -302,3 +303,19 @@ def test_linear_transpose_of_a_loop() -> None:
 def test_what_is_refused(call: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         call()
+
+
+# Memory.
+
+
+def test_loops_keep_nothing() -> None:
+    x = tnp.ones((64, 64))
+
+    def step() -> None:
+        c = x + 1
+        lax.scan(lambda total, row: (total + (row * c).sum(), None), 0.0, x)
+        lax.while_loop(lambda y: y[0, 0] < 100, lambda y: y + c, x)
+        lax.fori_loop(0, 3, lambda i, y: y * c, x)
+        tfn.grad(lambda x: lax.scan(lambda a, row: (a * (row + c[0]).sum(), None), 1.0, x)[0])(x)
+
+    assert growth(step) == NONE

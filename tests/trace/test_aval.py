@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tfn.dtypes import ALL, FLOAT32
-from tfn.trace.aval import kind_of
+from tfn.trace.aval import _KINDS, Kind, kind_of
 
 
 def test_one_object_for_each_shape_and_dtype() -> None:
@@ -27,14 +27,22 @@ def test_a_kind_is_immutable() -> None:
 
 
 def test_threads_agree() -> None:
-    found: list[int] = []
+    found: list[Kind] = []
 
     def work() -> None:
-        found.extend(id(kind_of((7, i), FLOAT32)) for i in range(1000))
+        found.extend(kind_of((7, i), FLOAT32) for i in range(1000))
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(set(found)) == 1000
+    assert len(set(map(id, found))) == 1000
+
+
+def test_a_kind_lives_as_long_as_somebody_has_it() -> None:
+    kept = kind_of((3, 9999), FLOAT32)
+    before = len(_KINDS)
+    for i in range(10_000):
+        assert kind_of((i, 9999), FLOAT32).shape == (i, 9999)
+    assert len(_KINDS) == before and kind_of((3, 9999), FLOAT32) is kept

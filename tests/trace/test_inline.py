@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
+import pytest
 
 from tfn.dtypes import FLOAT32, INT32
-from tfn.trace.argument import Custom, Leaf, Param
+from tfn.lower.graph.complex_pairs import ComplexHostFunction
+from tfn.trace.argument import Custom, Host, HostSlot, Leaf, Param, VmapMethod, filled
 from tfn.trace.build import call, choose, repeat_while, scan, several
-from tfn.trace.inline import has, inlined, plain, sealed, unfold
+from tfn.trace.inline import has, inlined, plain, runnable, sealed, unfold
 from tfn.trace.jaxpr import function, leaves, param
 from tfn.trace.op import Op
 from tfn.trace.oracle import evaluate
-from tfn.trace.uop import UOp, const
+from tfn.trace.uop import UOp, const, walk
 
 P = tuple(Param(i, (), FLOAT32) for i in range(3))
 A, B, C = map(param, P)
@@ -80,3 +85,53 @@ def test_leaves_of_conditions_and_branches():
     choice = sealed(choose(const(0, INT32), branches, [A])[0].src[0])
     assert not any(leaves(f.src) for f in choice.src[1:3]) and run(choice)[0] == 9
     assert sealed(A * A) is A * A
+
+
+# As it is run.
+
+
+def host(run: Any, x: UOp) -> UOp:
+    return several(UOp(Op.HOST, (x,), Host(run, (((), FLOAT32),), VmapMethod.REFUSE)))[0]
+
+
+def test_what_is_run_has_nothing_of_the_user_in_it():
+    """Rules become what they compute, and callbacks slots, in nested functions too."""
+
+    def double(results: Any, operands: Any) -> None:
+        results[0][...] = 2 * operands[0]
+
+    def negate(results: Any, operands: Any) -> None:
+        results[0][...] = -operands[0]
+
+    body = function([custom(SQUARE, host(double, A), B)], P[:2])
+    f = function([*call("inner", body, [A, B]), host(negate, host(double, A))], P[:2])
+    made, functions = runnable(f)
+    assert not has(made.src, Op.CUSTOM) and functions == (double, negate)
+    called = [u for u in walk(made.src) if u.op is Op.HOST]
+    assert [u.arg.run for u in called] == [HostSlot(0, "double"), HostSlot(1, "negate")]
+    assert runnable(f)[0] is made
+
+    def other(results: Any, operands: Any) -> None:
+        results[0][...] = 3 * operands[0]
+
+    other.__name__ = "double"
+    swapped = {double: other, negate: negate}
+    again = unfold(
+        f.src,
+        {Op.HOST: lambda u: several(UOp(Op.HOST, u.src, replace(u.arg, run=swapped[u.arg.run])))},
+    )
+    assert runnable(function(again, P[:2])) == (made, (other, negate))
+
+
+def test_what_is_run_as_it_is_stays_itself():
+    assert runnable(SQUARE) == (SQUARE, ())
+
+
+def test_a_slot_is_filled_wherever_it_is():
+    run = lambda results, operands: None
+    assert filled(HostSlot(1, "f"), (None, run)) is run and filled(run, ()) is run
+    assert filled(ComplexHostFunction(HostSlot(0, "f"), (), ()), (run,)) == ComplexHostFunction(
+        run, (), ()
+    )
+    with pytest.raises(AssertionError, match="was not given the function f"):
+        filled(HostSlot(0, "f"), ())([], [])

@@ -7,16 +7,28 @@ import gc
 import pickle
 import threading
 import time
+import weakref
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tfn.dtypes import ALL, BFLOAT16, BOOL, FLOAT32, FLOAT64, INT32, INT64, int8, uint8
 from tfn.errors import DTypeError, ShapeError
-from tfn.trace.argument import Const, Param
+from tfn.trace.argument import Access, Const, Handmade, Param
 from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, const, field, rebuild, substitute, table_size, walk
+from tfn.trace.uop import (
+    MOST_FACTS,
+    UOp,
+    const,
+    field,
+    rebuild,
+    remembered,
+    substitute,
+    table_size,
+    walk,
+)
 
 
 def param(index: int = 0, shape=(), dtype=FLOAT32) -> UOp:
@@ -88,7 +100,68 @@ def test_nodes_die_with_their_last_user():
     assert table_size() <= before + 1
 
 
+def test_the_table_owns_nothing() -> None:
+    """An argument may lead back to its node, and both die all the same."""
+
+    class Run:
+        node: UOp
+
+        def __call__(self, results: Any, operands: Any) -> None:
+            raise AssertionError("it is never called")
+
+    run = Run()
+    run.node = UOp(Op.KERNEL, (), Handmade("k", (), (), run))
+    alive = weakref.ref(run)
+    del run
+    gc.collect()
+    assert alive() is None
+
+
+def test_what_is_remembered_of_a_node_dies_with_it() -> None:
+    asked = []
+
+    @remembered
+    def pair(node: UOp, number: int) -> Any:
+        asked.append(number)
+        return node, number
+
+    u = x * 12345.0 + y
+    assert pair(u, 1) is pair(u, 1) and pair(u, 2) == (u, 2)
+    assert asked == [1, 2]
+    alive = weakref.ref(u)
+    del u
+    gc.collect()
+    assert alive() is None
+
+
+def test_of_a_node_not_too_much_is_remembered() -> None:
+    @remembered
+    def plus(node: UOp, number: int) -> int:
+        return number + 1
+
+    u = x - y
+    assert [plus(u, i) for i in range(10 * MOST_FACTS)] == [i + 1 for i in range(10 * MOST_FACTS)]
+    assert len(u.facts) <= MOST_FACTS
+
+
 # Identity.
+
+
+def test_nodes_of_one_hash_are_told_apart() -> None:
+    """-1 and -2 have the same hash, and so have the nodes that differ in nothing else."""
+    buffer, at = param(0, (8,)), const(4, INT64)
+    before = table_size()
+    first = UOp(Op.LOAD, (buffer, at), Access(-1, 1, 1))
+    second = UOp(Op.LOAD, (buffer, at), Access(-2, 1, 1))
+    assert hash(first.arg) == hash(second.arg) and first is not second
+    assert (first.arg.offset, second.arg.offset) == (-1, -2)
+    assert UOp(Op.LOAD, (buffer, at), Access(-2, 1, 1)) is second
+    del first
+    assert UOp(Op.LOAD, (buffer, at), Access(-2, 1, 1)) is second
+    first = UOp(Op.LOAD, (buffer, at), Access(-1, 1, 1))
+    assert first.arg.offset == -1 and table_size() == before + 2
+    del first, second
+    assert table_size() == before
 
 
 def test_the_same_operation_is_the_same_node():

@@ -10,6 +10,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.growth import NONE, growth
 from tests.lower.crew import run
 from tfn.errors import ArgumentError, StaticArgumentError
 from tfn.hw.cpu.target import host
@@ -256,3 +257,19 @@ def net_of(count: int) -> Callable[..., Any]:
         return (x * x).sum()
 
     return loss
+
+
+# Memory.
+
+
+def test_calls_keep_nothing() -> None:
+    x = tnp.ones((64, 64))
+
+    def step() -> None:
+        c = x[0] + 1
+        layer = tfn.call(lambda y: tnp.sin(y) * c)
+        layer(x)
+        tfn.grad(lambda y: layer(layer(y)).sum())(x)
+        tfn.vmap(tfn.grad(lambda y: layer(y).sum()))(x)
+
+    assert growth(step) == NONE

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import signal
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +12,9 @@ import numpy as np
 import pytest
 
 import tfn
+from tests.growth import NONE, growth
 from tfn.config import config
-from tfn.eager.run import device
+from tfn.eager.run import device, load
 from tfn.errors import ArgumentError, DTypeError, GradientError, ShapeError, TreeError
 
 SCALAR, THREE = tfn.ShapeDtypeStruct((), "float32"), tfn.ShapeDtypeStruct((3,), "float32")
@@ -288,8 +291,9 @@ def test_a_function_may_run_programs_itself() -> None:
 
 def test_without_native_calls_and_on_the_oracle(monkeypatch: pytest.MonkeyPatch) -> None:
     run = tfn.jit(tfn.vmap(ordered))
-    monkeypatch.setattr(config, "native_dispatch", False)
+    monkeypatch.setattr(config, "debug_nans", True)
     assert run(np.stack([X, X])).tolist() == [[1, 2, 3]] * 2
+    monkeypatch.setattr(config, "debug_nans", False)
     monkeypatch.setattr(config, "device", "python")
     assert tfn.jit(tfn.vmap(ordered))(np.stack([X, X])).tolist() == [[1, 2, 3]] * 2
 
@@ -353,3 +357,58 @@ def test_an_interrupt_ends_the_program() -> None:
     with pytest.raises(KeyboardInterrupt):
         tfn.jit(lambda x: tfn.lax.fori_loop(0, 1000, step, x))(X)
     assert len(calls) == 3
+
+
+# Memory.
+
+
+def test_callbacks_keep_nothing() -> None:
+    x = tfn.numpy.ones((64, 64))
+    same = tfn.ShapeDtypeStruct(x.shape, x.dtype)
+
+    def step() -> None:
+        c, noted = np.asarray(x + 1), [x + 2]
+        tfn.jit(lambda y: tfn.pure_callback(lambda a: a + c, same, y))(x)
+        three = lambda y: tfn.pure_callback(
+            lambda a: a + c[0, :3], THREE, y, vmap_method="sequential"
+        )
+        tfn.vmap(three)(x[:, :3])
+        tfn.grad(lambda y: (tfn.io_callback(lambda a: noted.append(a), None, y), y.sum())[1])(x)
+        tfn.jit(lambda y: (tfn.debug.callback(lambda a: noted.append(a), y), y)[1])(x)
+
+    assert growth(step) == NONE
+
+
+def test_programs_are_shared_by_callbacks_that_differ() -> None:
+    def plus(n: float) -> Any:
+        return tfn.jit(lambda x: tfn.pure_callback(lambda a: a + n, THREE, x) * 2)
+
+    first = plus(1.0)
+    assert first(X).tolist() == [8, 4, 6] and first.cache_info().last.kernels
+    made = load(first.trace(X).jaxpr)
+    second = plus(10.0)
+    assert load(second.trace(X).jaxpr) is made
+    assert second(X).tolist() == [26, 22, 24] and first(X).tolist() == [8, 4, 6]
+
+
+def test_an_object_that_compiles_its_own_callback_dies() -> None:
+    class Trainer:
+        def __init__(self) -> None:
+            self.seen: list[Any] = []
+            self.step = tfn.jit(self._step)
+
+        def note(self, x: Any) -> None:
+            self.seen.append(x)
+
+        def _step(self, x: Any) -> Any:
+            tfn.io_callback(self.note, None, x)
+            return x + 1
+
+    trainer = Trainer()
+    for _ in range(3):
+        trainer.step(X)
+    assert len(trainer.seen) == 3
+    alive = weakref.ref(trainer)
+    del trainer
+    gc.collect()
+    assert alive() is None

@@ -10,6 +10,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.growth import NONE, growth
 from tests.lax.control import check
 from tfn import checkpoint_policies as policies
 from tfn import lax
@@ -207,3 +208,17 @@ def test_a_scan_of_checkpointed_layers_keeps_their_inputs() -> None:
     check(lean(stacked, X), full(stacked, X), 1e-6)
     sizes = [g.memory_analysis(stacked, X).temporary_bytes / ACTIVATION for g in (lean, full)]
     assert sizes[0] < sizes[1] and sizes[0] <= LAYERS + 6
+
+
+# Memory.
+
+
+def test_checkpoint_keeps_nothing() -> None:
+    x = tnp.ones((64, 64))
+
+    def step() -> None:
+        c = x + 1
+        f = tfn.checkpoint(lambda y: tnp.sin(tnp.sin(y) * c))
+        tfn.grad(lambda y: f(y).sum())(x)
+
+    assert growth(step) == NONE

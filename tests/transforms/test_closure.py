@@ -8,6 +8,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.growth import NONE, growth
 from tests.lax.control import check
 from tfn.custom_derivatives import linear_call
 from tfn.errors import ArgumentError, GradientError, TreeError
@@ -96,3 +97,21 @@ def test_linear_call() -> None:
     assert float(tfn.linear_transpose(f, 6.0)(1.0)[0]) == 5.0
     with pytest.raises(GradientError, match="no derivative by its residuals"):
         tfn.grad(f, 1)(6.0, 2.0)
+
+
+# Memory.
+
+
+def test_converted_functions_keep_nothing() -> None:
+    x = tnp.ones((64, 64))
+
+    def step() -> None:
+        c = x + 1
+
+        def f(y: Any) -> Any:
+            g, values = tfn.closure_convert(lambda z: z * y * c, y)
+            return g(y, *values).sum()
+
+        tfn.grad(f)(x)
+
+    assert growth(step) == NONE

@@ -10,6 +10,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.growth import NONE, growth
 from tests.lax.control import check
 from tfn import lax
 from tfn.errors import ArgumentError, DTypeError, GradientError, ShapeError, TreeError
@@ -268,3 +269,23 @@ def captures(x: Any) -> Any:
 def test_what_is_refused(call: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         call()
+
+
+# Memory.
+
+
+def test_a_custom_jvp_keeps_nothing() -> None:
+    x = tnp.ones((64, 64))
+
+    def step() -> None:
+        c = x + 1
+
+        @tfn.custom_jvp
+        def f(y: Any) -> Any:
+            return y * c
+
+        f.defjvp(lambda primals, tangents: (primals[0] * c, tangents[0] * c))
+        tfn.grad(lambda y: f(y).sum())(x)
+        tfn.jvp(f, (x,), (x,))
+
+    assert growth(step) == NONE

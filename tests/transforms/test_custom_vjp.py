@@ -9,6 +9,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.growth import NONE, growth
 from tests.lax.control import check
 from tfn import lax
 from tfn.custom_derivatives import CustomVJPPrimal, SymbolicZero
@@ -301,3 +302,23 @@ def test_errors_name_the_rule() -> None:
     assert any(
         "while: asking the rule <lambda> (test_reverse.py:" in n for n in caught.value.__notes__
     )
+
+
+# Memory.
+
+
+def test_a_custom_vjp_keeps_nothing() -> None:
+    x = tnp.ones((64, 64))
+
+    def step() -> None:
+        c = x[0] + 1
+
+        @tfn.custom_vjp
+        def f(y: Any) -> Any:
+            return y * c
+
+        f.defvjp(lambda y: (y * c, y), lambda y, ct: (ct * c * y,))
+        tfn.grad(lambda y: f(y).sum())(x)
+        tfn.vmap(tfn.grad(lambda y: f(y).sum()))(x)
+
+    assert growth(step) == NONE

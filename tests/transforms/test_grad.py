@@ -9,6 +9,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.growth import NONE, growth
 from tfn.errors import (
     ArgumentError,
     GradientError,
@@ -268,3 +269,35 @@ def test_complex_results_need_a_word() -> None:
         tfn.grad(lambda z: abs(z).sum(), holomorphic=True)(z)
     with pytest.raises(GradientError, match="holomorphic=True needs complex inputs, and x is not"):
         tfn.grad(lambda x: x * 1j, holomorphic=True)(1.0)
+
+
+# Memory.
+
+
+def test_grad_keeps_no_arrays() -> None:
+    w = [tnp.ones((64, 64))]
+
+    def step() -> None:
+        w[0] = w[0] - 0.1 * tfn.grad(lambda w: (w * w).sum())(w[0])
+
+    assert growth(step) == NONE
+
+
+def test_grad_of_grad_keeps_no_arrays() -> None:
+    x = tnp.arange(1024.0)
+
+    def step() -> None:
+        c = x + 1
+        tfn.grad(lambda x: (tfn.grad(lambda x: (x**3 * c).sum())(x) ** 2).sum())(x)
+
+    assert growth(step) == NONE
+
+
+def test_grad_that_looks_at_values_keeps_no_arrays() -> None:
+    x = tnp.arange(1024.0)
+
+    def loss(x: Any) -> Any:
+        y = x * x
+        return y.sum() if float(y[0]) < 1 else y.max()
+
+    assert growth(lambda: tfn.value_and_grad(loss)(x + 0)) == NONE

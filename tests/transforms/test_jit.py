@@ -11,9 +11,11 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.growth import NONE, growth
 from tfn import lax
+from tfn._support import cache
 from tfn.config import config
-from tfn.eager import operands, run
+from tfn.eager import run
 from tfn.errors import (
     ArgumentError,
     ConcretizationTypeError,
@@ -88,9 +90,8 @@ def test_objects_come_from_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(config, "disk_cache", True)
 
     def new() -> Making:
-        for cache in ("_DEVICES", "_LOADED", "_EAGER"):
-            monkeypatch.setattr(run, cache, {})
-        monkeypatch.setattr(operands, "_PROGRAMS", {})
+        monkeypatch.setattr(run, "_DEVICES", {})
+        run.forget()
         f = tfn.jit(lambda x: tnp.sin(x) * 1.3984375)
         f(np.ones(1021, np.float32))
         return f.cache_info().last
@@ -337,3 +338,52 @@ def test_kinds_of_arguments_in_turn() -> None:
             assert found.tolist() == [0, s, 2 * s] and same["w"].tolist() == x.tolist()
     with pytest.raises(ArgumentError, match="y is not an array"):
         f(x, "text")
+
+
+# Memory.
+
+
+def test_jit_keeps_arrays_only_while_it_lives() -> None:
+    x = tnp.ones((64, 64))
+
+    def step() -> None:
+        c = x + 1
+        f = tfn.jit(lambda y: y * c)
+        f(x), f(x), f.lower(x).compile()(x)
+
+    assert growth(step) == NONE
+
+
+def test_however_many_shapes_there_are_few_traces_are_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run.forget()
+    monkeypatch.setattr(config, "cache_limit_bytes", 1 << 20)
+    f = tfn.jit(lambda x: x + 1)
+    often = tnp.zeros(1)
+    for n in range(2, 42):
+        assert f(tnp.full(n, 2.0)).tolist() == [3.0] * n
+        for _ in range(2):
+            assert f(often).tolist() == [1.0]
+    info = f.cache_info()
+    assert info.misses == 41 and info.entries < 20
+    assert 0 < info.last.size_bytes <= info.total.size_bytes <= 1 << 20
+    assert run.cache_info().entries["traces"] >= info.entries
+    f(tnp.zeros(2))
+    assert f.cache_info().misses == 42
+
+
+def test_what_is_used_is_called_directly_again_after_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(config, "device", "cpu")
+    f, x = tfn.jit(lambda x: x - 1), tnp.ones(3)
+    for _ in range(5):
+        assert f(x).tolist() == [0, 0, 0] and len(f._doors) == 1
+        cache.turn()
+        assert not f._doors
+    assert f.cache_info()[:2] == (1, 1)
+    for _ in range(2):
+        cache.turn()
+    assert f(x).tolist() == [0, 0, 0]
+    assert f.cache_info()[:3] == (1, 2, "it had not been used for long, and was dropped")

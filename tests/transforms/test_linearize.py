@@ -9,6 +9,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.growth import NONE, growth
 from tfn.errors import ArgumentError, DTypeError, GradientError, ShapeError, TreeError
 from tfn.trace.op import Op
 from tfn.trace.uop import walk
@@ -169,3 +170,33 @@ def test_errors(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error) as caught:
         call()
     assert str(caught.value).startswith(message)
+
+
+# Memory.
+
+
+@pytest.mark.parametrize("transform", [tfn.vjp, tfn.linearize])
+def test_linear_maps_keep_arrays_only_while_they_live(transform: Any) -> None:
+    x = tnp.ones((64, 64))
+
+    def step() -> None:
+        c = x + 1
+        y, linear = transform(lambda x: tnp.sin(x) * c, x + 0)
+        linear(y)
+
+    assert growth(step) == NONE
+
+
+def test_jvp_keeps_no_arrays() -> None:
+    x = tnp.ones((64, 64))
+    assert growth(lambda: tfn.jvp(lambda x: tnp.sin(x) * x, (x + 1,), (x + 2,))) == NONE
+
+
+def test_linear_transpose_keeps_no_arrays() -> None:
+    x = tnp.ones((64, 64))
+
+    def step() -> None:
+        c = x + 1
+        tfn.linear_transpose(lambda x: x * c, x)(x)
+
+    assert growth(step) == NONE

@@ -9,7 +9,8 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tfn.errors import ArgumentError, ShapeError
+from tests.growth import NONE, growth
+from tfn.errors import ArgumentError, ShapeError, TfnError
 from tfn.trace import bind
 from tfn.trace.op import Op
 from tfn.trace.uop import walk
@@ -87,3 +88,23 @@ def test_an_error_tells_which_transforms_it_went_through() -> None:
     assert caught.value.__notes__ == [
         f"  while: {what} traced loss (test_record.py:{first})" for what in ("grad", "vmap", "jit")
     ]
+
+
+# Memory.
+
+
+def test_errors_while_tracing_keep_nothing() -> None:
+    x = tnp.ones((64, 64))
+
+    def step() -> None:
+        c = x + 1
+
+        def wrong(y: Any) -> Any:
+            z = y * c
+            return z if (z > 0).all() else z @ tnp.ones(3)
+
+        for transform in (tfn.jit, tfn.vmap, tfn.grad):
+            with pytest.raises(TfnError):
+                transform(wrong)(x)
+
+    assert growth(step) == NONE

@@ -9,6 +9,7 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
+from tests.growth import NONE, growth
 from tfn.errors import (
     ArgumentError,
     AxisError,
@@ -149,3 +150,26 @@ def test_errors(call: Any, error: type[TfnError], message: str) -> None:
     with pytest.raises(error) as caught:
         call()
     assert str(caught.value).startswith(message)
+
+
+# Memory.
+
+
+def test_vmap_keeps_no_arrays() -> None:
+    x = tnp.ones((64, 64))
+
+    def step() -> None:
+        c = x + 1
+        tfn.vmap(lambda row: row * c[0] + c.sum())(x + 0)
+
+    assert growth(step) == NONE
+
+
+def test_vmap_of_grad_keeps_no_arrays() -> None:
+    x = tnp.ones((64, 64))
+
+    def step() -> None:
+        c = x + 1
+        tfn.vmap(tfn.grad(lambda row: (row * row * c[0]).sum()))(x + 0)
+
+    assert growth(step) == NONE

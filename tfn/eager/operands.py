@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from tfn._support.cache import Cache
 from tfn.array import Array, ArrayLike
 from tfn.array import Axes as Axes
 from tfn.config import config
@@ -43,7 +44,11 @@ from tfn.trace.uop import UOp, const, reshaped
 
 REAL = INTEGERS | FLOATS
 
-_PROGRAMS: dict[Any, tuple[Jaxpr, bind.Door | None]] = {}  # by body, static, weak, kinds
+Ready = tuple[Jaxpr, bind.Door | None]
+_PROGRAMS: Cache[Ready] = Cache(  # by body, static, weak, kinds
+    "eager functions", lambda ready: bind.DOOR_BYTES + bind.face().making(ready[0]).size_bytes
+)
+_YOUNG = _PROGRAMS.young
 
 
 def apply(
@@ -55,7 +60,7 @@ def apply(
     it is the key under which the program is kept.
     """
     key = body, static, weak, tuple([x.kind for x in operands])
-    jaxpr, enter = _PROGRAMS.get(key, (None, None))
+    jaxpr, enter = _YOUNG.get(key) or _PROGRAMS.find(key) or (None, None)
     if enter is not None:
         result: Array = enter(*operands)
         if result is not NotImplemented:
@@ -71,7 +76,7 @@ def apply(
     result = weaken(bind.face().call(jaxpr, operands)[0], weak)
     if enter is None:
         door = bind.face().door(jaxpr, range(len(operands)), 0, [None] * len(operands), [weak])
-        _PROGRAMS[key] = jaxpr, door
+        _PROGRAMS.keep(key, (jaxpr, door))
     return result
 
 

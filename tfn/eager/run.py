@@ -12,11 +12,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from tfn import dtypes, lower
+from tfn._support import cache
+from tfn._support.cache import Cache, CacheInfo
 from tfn.array import Array
 from tfn.config import config
 from tfn.eager import nans
@@ -39,14 +42,15 @@ from tfn.trace.argument import Param
 from tfn.trace.aval import kind_of
 from tfn.trace.bind import Door
 from tfn.trace.build import several
+from tfn.trace.inline import runnable
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.uop import UOp
 
 MAKERS = {"cpu": cpu, "python": python, "null": null}
+PROGRAM_BYTES = 60_000
+"""Bytes of a program beside its texts: 35 KB of LLVM for a library, pages of code, graphs."""
 _DEVICES: dict[str, Device] = {}
-_LOADED: dict[tuple[UOp, str], Loaded] = {}
-_EAGER: dict[Any, tuple[Jaxpr, Door | None]] = {}  # by op, argument, weakness, kinds of operands
 
 
 def device() -> Device:
@@ -70,12 +74,29 @@ def device() -> Device:
     return found
 
 
-class Loaded(NamedTuple):
+class Loaded:
     """A program ready to run, and what it took to make it."""
 
-    program: Program
-    run: Executable
-    making: bind.Making
+    __slots__ = ("__weakref__", "making", "program", "run")
+
+    def __init__(self, program: Program, run: Executable, making: bind.Making) -> None:
+        self.program, self.run, self.making = program, run, making
+
+
+# By function and device: programs that somebody holds, and those that were used lately.
+_LOADED: WeakValueDictionary[tuple[UOp, str], Loaded] = WeakValueDictionary()
+_RECENT: Cache[Loaded] = Cache("programs", lambda loaded: loaded.making.size_bytes)
+
+Ready = tuple[Jaxpr, Door | None]
+
+
+def ready_bytes(ready: Ready) -> int:
+    """What an eager operation takes that is ready to be done again."""
+    return bind.DOOR_BYTES + making(ready[0]).size_bytes
+
+
+_EAGER: Cache[Ready] = Cache("eager operations", ready_bytes)  # by op, argument, kinds of operands
+_YOUNG = _EAGER.young
 
 
 @contextmanager
@@ -92,17 +113,27 @@ def undisturbed() -> Iterator[None]:
 
 def load(jaxpr: Jaxpr) -> Loaded:
     """The program of a Jaxpr on the default device: lowered, compiled and loaded once."""
+    return _loaded(runnable(jaxpr.function)[0])
+
+
+def _loaded(function: UOp) -> Loaded:
     on = device()
-    key = (jaxpr.function, on.name)
-    found = _LOADED.get(key)
+    key = function, on.name
+    found = _RECENT.find(key)
     if found is None:
-        start = time.perf_counter_ns()
+        found = _LOADED.get(key)
+        if found is not None:
+            _RECENT.keep(key, found)
+    if found is None:
+        jaxpr, start = Jaxpr(function), time.perf_counter_ns()
         with undisturbed():
             program = lower.pipeline.lower(jaxpr, on.target) if on.compiler else _as_it_is(jaxpr)
         lowered = time.perf_counter_ns()
         before = replace(on.compiler.counts) if on.compiler else Counts()
         run = on.load(program)
         after = on.compiler.counts if on.compiler else before
+        size_bytes = PROGRAM_BYTES + len(program.text)
+        size_bytes += sum(len(kernel.text) for kernel in program.kernels)
         making = bind.Making(
             0,
             lowered - start,
@@ -110,21 +141,43 @@ def load(jaxpr: Jaxpr) -> Loaded:
             len(program.kernels),
             after.compiled - before.compiled,
             after.from_disk - before.from_disk,
+            size_bytes,
         )
-        found = _LOADED[key] = Loaded(program, run, making)
+        found = _LOADED[key] = _RECENT.keep(key, Loaded(program, run, making))
     return found
 
 
+def ready(jaxpr: Jaxpr) -> tuple[Loaded, Executable]:
+    """The program of a Jaxpr, and the same with the functions of the host that the Jaxpr has."""
+    function, hosts = runnable(jaxpr.function)
+    loaded = _loaded(function)
+    return loaded, loaded.run.given(hosts) if hosts else loaded.run
+
+
 def forget() -> None:
-    """Drop every program and kernel of this process; arrays stay."""
+    """Drop every trace, program and kernel of this process; arrays stay."""
+    cache.clear()
     _LOADED.clear()
-    _EAGER.clear()
     lower.pipeline.forget()
+
+
+def cache_info() -> CacheInfo:
+    """How many traces, programs and kernels this process keeps, and what they take.
+
+    What has not been used for longest is dropped when they take `config.cache_limit_bytes`.
+
+    Example:
+        >>> from tfn import run
+        >>> info = run.cache_info()
+        >>> info.size_bytes <= info.limit_bytes
+        True
+    """
+    return cache.info()
 
 
 def making(jaxpr: Jaxpr) -> bind.Making:
     """What making the program of a Jaxpr took, all zero if none has been made."""
-    found = _LOADED.get((jaxpr.function, config.device))
+    found = _LOADED.get((runnable(jaxpr.function)[0], config.device))
     return found.making if found else bind.Making()
 
 
@@ -162,8 +215,8 @@ def call(
 def _call(
     jaxpr: Jaxpr, operands: Sequence[Array], donated: frozenset[int] = frozenset()
 ) -> list[Array]:
-    program, run, _ = load(jaxpr)
-    memory = device().memory
+    loaded, run = ready(jaxpr)
+    program, memory = loaded.program, device().memory
     if config.memory_limit_bytes:
         memory.check_room(footprint(jaxpr, donated).new_bytes)
     over = lower.in_place.in_place_outputs(program, sorted(donated))
@@ -196,7 +249,7 @@ def footprint(jaxpr: Jaxpr, donated: frozenset[int] = frozenset()) -> Footprint:
 
     Results that take the memory of donated arguments count as shared.
     """
-    program = load(jaxpr)[0]
+    program = load(jaxpr).program
     found, over = program.footprint, lower.in_place.in_place_outputs(program, sorted(donated))
     size = sum(lower.in_place.size_bytes(program.outputs[i]) for i in over)
     return found._replace(
@@ -214,9 +267,10 @@ def door(
     donated: frozenset[int] = frozenset(),
 ) -> Door | None:
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Face`."""
-    if config.device != "cpu" or not config.native_dispatch or config.debug_nans:
+    if config.device != "cpu" or config.debug_nans:
         return None
-    program, run, _ = load(jaxpr)
+    loaded, run = ready(jaxpr)
+    program = loaded.program
     if not isinstance(run, CpuExecutable):
         return None
     asked = (*given, *[None] * len(captured))
@@ -239,13 +293,13 @@ def door(
         )
         for i, ((shape, dtype), weak) in enumerate(zip(program.outputs, made, strict=True))
     ]
-    return run.door(rows, outputs, takes, gives, captured)
+    return run.door(rows, outputs, takes, gives, captured, keep=loaded)
 
 
 def execute(op: Op, arg: Any, operands: Sequence[Array], weak: bool = False) -> Any:
     """One op, now, on concrete arrays; its program is cached by shapes and dtypes."""
     key = op, arg, weak, tuple([x.kind for x in operands])
-    jaxpr, enter = _EAGER.get(key, (None, None))
+    jaxpr, enter = _YOUNG.get(key) or _EAGER.find(key) or (None, None)
     if enter is not None:
         result = enter(*operands)
         if result is not NotImplemented:
@@ -259,7 +313,7 @@ def execute(op: Op, arg: Any, operands: Sequence[Array], weak: bool = False) -> 
         takes, gives = range(len(operands)), range(len(results))
         door_of = list(gives) if op in SEVERAL else 0
         enter = door(jaxpr, takes, door_of, [None] * len(takes), [weak] * len(gives))
-        _EAGER[key] = jaxpr, enter
+        _EAGER.keep(key, (jaxpr, enter))
     return results if op in SEVERAL else results[0]
 
 

@@ -38,6 +38,7 @@ from tfn.lower.pipeline import Language
 from tfn.lower.program import Program, host_calls
 from tfn.lower.target.target import Target
 from tfn.trace import bind
+from tfn.trace.inline import runnable
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
 from tfn.transforms.arguments import argument_names, name_of, parameter_names
@@ -275,6 +276,7 @@ def lowered(jaxpr: Jaxpr, target: Target, language: Language) -> Program:
     Raises:
         ExportError: naming what would call back into Python.
     """
+    jaxpr = Jaxpr(runnable(jaxpr.function)[0])
     plan = pipeline.scheduled(jaxpr, target, language)
     calls = [str(call.host.run) for call in host_calls(plan.routine.steps)]
     if calls:

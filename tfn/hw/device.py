@@ -56,6 +56,9 @@ class Executable(Protocol):
     def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
         """Run it once."""
 
+    def given(self, functions: Sequence[Any]) -> Executable:
+        """The same program with functions of the host in its slots."""
+
 
 class Queue(Protocol):
     """What runs programs."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from tfn.hw.buffer import Buffer
 from tfn.hw.device import Device, Executable
@@ -10,24 +12,43 @@ from tfn.hw.memory import HostMemory
 from tfn.lower.program import Program
 from tfn.lower.target.target import Target
 from tfn.trace import oracle
+from tfn.trace.argument import filled
+from tfn.trace.build import several
+from tfn.trace.inline import unfold
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
+
+
+class OracleExecutable:
+    """Evaluates a function."""
+
+    def __init__(self, function: UOp) -> None:
+        self.function = function
+        self._params = [UOp(Op.PARAM, (), p) for p in function.arg.params]
+
+    def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
+        """Run it once."""
+        values = [b.view(p.shape, p.dtype) for b, p in zip(inputs, self._params, strict=True)]
+        results = oracle.evaluate(self.function.src, dict(zip(self._params, values)))
+        for out, value in zip(outputs, results, strict=True):
+            out.view(value.shape, value.dtype)[...] = value
+
+    def given(self, functions: Sequence[Any]) -> OracleExecutable:
+        """The same function with functions of the host in its slots."""
+
+        def filling(u: UOp) -> Sequence[UOp]:
+            return several(UOp(u.op, u.src, replace(u.arg, run=filled(u.arg.run, functions))))
+
+        made = unfold(self.function.src, {Op.HOST: filling})
+        return OracleExecutable(UOp(Op.FUNCTION, tuple(made), self.function.arg))
 
 
 class OracleQueue:
     """Evaluates the function that a program was lowered from."""
 
     def load(self, program: Program, objects: Mapping[str, bytes]) -> Executable:
-        """A closure over the program."""
-        params = [UOp(Op.PARAM, (), p) for p in program.function.arg.params]
-
-        def run(inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
-            values = [b.view(p.shape, p.dtype) for b, p in zip(inputs, params, strict=True)]
-            results = oracle.evaluate(program.function.src, dict(zip(params, values)))
-            for out, value in zip(outputs, results, strict=True):
-                out.view(value.shape, value.dtype)[...] = value
-
-        return run
+        """The function."""
+        return OracleExecutable(program.function)
 
     def synchronize(self) -> None:
         """Nothing is ever under way."""

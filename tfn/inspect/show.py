@@ -30,6 +30,7 @@ from tfn.lower.report import cost
 from tfn.lower.report.print import instructions, memory, nest, stages
 from tfn.lower.report.print.graph import Graph
 from tfn.lower.target.target import Target
+from tfn.trace.inline import runnable
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -41,11 +42,12 @@ class View:
 
     def __init__(self, jaxpr: Jaxpr, target: Target) -> None:
         self.jaxpr, self.target = jaxpr, target
+        self.runnable = Jaxpr(runnable(jaxpr.function)[0])
 
     @cached_property
     def real(self) -> UOp:
         """The function without complex values."""
-        made: UOp = pipeline.passes.complex_pairs(self.jaxpr.function, self.target)
+        made: UOp = pipeline.passes.complex_pairs(self.runnable.function, self.target)
         return made
 
     @cached_property
@@ -66,12 +68,12 @@ class View:
     @cached_property
     def schedule(self) -> Schedule:
         """Its steps, with a place for every value."""
-        return pipeline.scheduled(self.jaxpr, self.target)
+        return pipeline.scheduled(self.runnable, self.target)
 
     @cached_property
     def program(self) -> Program:
         """All of it lowered."""
-        return pipeline.program(self.jaxpr, self.schedule)
+        return pipeline.program(self.runnable, self.schedule)
 
     def after(self, name: str, body: UOp) -> Any:
         """A kernel's body after the pass of this name."""

@@ -12,6 +12,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from tfn import tree
+from tfn._support.cache import NODE_BYTES, Cache
 from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, promote
 from tfn.eager.operands import number_as
@@ -20,7 +21,7 @@ from tfn.trace import bind, build
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import Jaxpr, close, function, leaves, param
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, substitute
+from tfn.trace.uop import UOp, substitute, walk
 from tfn.transforms.arguments import Function, argument_names, as_value, name_of, show
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.tracing import record
@@ -52,13 +53,20 @@ class Closed:
         return [ShapeDtypeStruct(u.shape, u.dtype, weak) for u, weak in outputs]
 
     @property
+    def size_bytes(self) -> int:
+        """What it takes: arrays that it captured may have no other owner."""
+        nodes = sum(1 for _ in walk(self.function.src))
+        captured_bytes: int = sum(value.nbytes for value in self.captured)
+        return NODE_BYTES * nodes + captured_bytes
+
+    @property
     def inputs(self) -> tuple[Param, ...]:
         """The parameters that are not captured."""
         params: tuple[Param, ...] = self.function.arg.params
         return params[len(self.captured) + self.acts :]
 
 
-_CLOSED: WeakKeyDictionary[Function, dict[Any, Closed]] = WeakKeyDictionary()
+_CLOSED: WeakKeyDictionary[Function, Cache[Closed]] = WeakKeyDictionary()
 
 
 def closed(
@@ -75,14 +83,16 @@ def closed(
     """
     key = what, structure, tuple(types)
     try:
-        kept = _CLOSED.setdefault(f, {})
+        kept = _CLOSED.get(f)
     except TypeError:  # not hashable, or without weak references
-        kept = {}
-    found = kept.get(key)
+        return _close(what, f, types, structure, branch)
+    found = None if kept is None else kept.find(key)
     if found is None:
         found = _close(what, f, types, structure, branch)
         if all(value.trace is None for value in found.captured):
-            kept[key] = found
+            if kept is None:
+                kept = _CLOSED[f] = Cache("functions in loops", lambda closed: closed.size_bytes)
+            kept.keep(key, found)
     return found
 
 

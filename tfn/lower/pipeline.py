@@ -17,6 +17,7 @@ from functools import cache, partial
 from math import prod
 from typing import Any, Protocol
 
+from tfn._support.cache import Cache
 from tfn._support.frozen import frozen
 from tfn.errors import CompileError, SplitError
 from tfn.lower.codegen import linearize, prefetch
@@ -133,7 +134,9 @@ class Language:
 
 
 LLVM = Language(llvm.kernel_text, driver.driver_text, "@")
-_KERNELS: dict[tuple[UOp, Target, Language], Kernel] = {}
+KERNEL_BYTES = 10_000
+"""Bytes of a kernel beside its text: its body, before and after it was split."""
+_KERNELS: Cache[Kernel] = Cache("kernels", lambda made: KERNEL_BYTES + len(made.text))
 
 
 def lower(jaxpr: Jaxpr, target: Target, language: Language = LLVM) -> Program:
@@ -193,10 +196,8 @@ def program(jaxpr: Jaxpr, plan: Schedule, language: Language = LLVM) -> Program:
 def kernel(body: UOp, target: Target, language: Language = LLVM) -> Kernel:
     """The kernel of a body over ranges, made once per process, target and language."""
     key = body, target, language
-    found = _KERNELS.get(key)
-    if found is None:
-        found = _KERNELS[key] = replace(_cached(*key), source=body)
-    return found
+    found = _KERNELS.find(key)
+    return found or _KERNELS.keep(key, replace(_cached(*key), source=body))
 
 
 def _cached(body: UOp, target: Target, language: Language) -> Kernel:
@@ -289,7 +290,13 @@ def use(kernels: KernelCache) -> None:
 def forget() -> None:
     """Drop the kernels of this process: opt-ops may be known by now that were not."""
     _KERNELS.clear()
-    schedule.routine_schedule.cache_clear()
+    for table in (
+        complex_pairs.lower_complex,
+        boundaries.insert_barriers,
+        ranges.indexed_kernels,
+        schedule.routine_schedule,
+    ):
+        table.cache_clear()
 
 
 def bodies(program: Program, target: Target) -> dict[str, UOp]:

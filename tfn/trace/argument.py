@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -54,16 +54,16 @@ class Leaf:
         dtype: of the value.
         value: the array behind it, or None while only shape and dtype are known.
         name: what the user calls it, for error messages.
-        trace: the trace that made it, None for a captured array.
+        is_input: whether it is an input of a trace, not a captured array.
     """
 
-    __slots__ = ("shape", "dtype", "value", "name", "trace")
+    __slots__ = ("shape", "dtype", "value", "name", "is_input")
 
     def __init__(
-        self, shape: Shape, dtype: DType, value: Any = None, name: str = "", trace: Any = None
+        self, shape: Shape, dtype: DType, value: Any = None, name: str = "", is_input: bool = False
     ) -> None:
         self.shape, self.dtype, self.value = shape, dtype, value
-        self.name, self.trace = name, trace
+        self.name, self.is_input = name, is_input
 
 
 @frozen
@@ -320,6 +320,36 @@ class Host:
     results: tuple[tuple[Shape, DType], ...]
     vmap: VmapMethod
     acts: bool = False
+
+
+@frozen
+class HostSlot:
+    """A place for a function of the host, which a program is given when it is made ready to run.
+
+    Programs are kept for long, and functions of the user may hold arrays; so programs have slots.
+
+    Attributes:
+        number: among the functions that the program is given.
+        name: of the first function that it was lowered for.
+    """
+
+    number: int
+    name: str
+
+    def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
+        """Never called: `filled` puts a function in its place."""
+        raise AssertionError(f"the program was not given the function {self}")
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def filled(run: Any, functions: Sequence[Any]) -> Any:
+    """A function of the host with the one that belongs into its slot, if it has one."""
+    if isinstance(run, HostSlot):
+        return functions[run.number] if functions else run
+    inner = getattr(run, "run", None)
+    return replace(run, run=filled(inner, functions)) if isinstance(inner, HostSlot) else run
 
 
 @frozen

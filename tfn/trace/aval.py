@@ -5,6 +5,8 @@ There is one Kind for each pair, so that kinds are compared, and found in tables
 
 from __future__ import annotations
 
+import weakref
+from functools import partial
 from typing import Any
 
 from tfn.dtypes import DType
@@ -14,7 +16,7 @@ from tfn.trace.op import Shape
 class Kind:
     """A shape and a dtype; made by `kind_of` alone."""
 
-    __slots__ = ("dtype", "shape")
+    __slots__ = ("__weakref__", "dtype", "shape")
     dtype: DType
     shape: Shape
 
@@ -29,7 +31,13 @@ class Kind:
         return f"Kind({self.shape}, {self.dtype})"
 
 
-_KINDS: dict[tuple[Shape, DType], Kind] = {}
+_Key = tuple[Shape, DType]
+_KINDS: dict[_Key, weakref.ref[Kind]] = {}
+
+
+def _forget(key: _Key, entry: Any, table: dict[_Key, weakref.ref[Kind]] = _KINDS) -> None:
+    if table.get(key) is entry:
+        del table[key]
 
 
 def kind_of(shape: Shape, dtype: DType) -> Kind:
@@ -41,4 +49,15 @@ def kind_of(shape: Shape, dtype: DType) -> Kind:
         True
     """
     key = shape, dtype
-    return _KINDS.get(key) or _KINDS.setdefault(key, Kind(shape, dtype))
+    entry = _KINDS.get(key)
+    return (entry and entry()) or _made(key)
+
+
+def _made(key: _Key) -> Kind:
+    made = Kind(*key)
+    entry = weakref.ref(made, partial(_forget, key))
+    while True:
+        found = _KINDS.setdefault(key, entry)()
+        if found is not None:  # it, or what another thread has made
+            return found
+        _KINDS.pop(key, None)  # dead, and not yet forgotten

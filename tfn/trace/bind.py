@@ -91,6 +91,8 @@ class Value(Protocol):
 
 
 Door = Callable[..., Any]
+DOOR_BYTES = 3_000
+"""Bytes of a door and of what it is found by."""
 
 
 class Making(NamedTuple):
@@ -102,6 +104,7 @@ class Making(NamedTuple):
         kernels: distinct ones among those of the program.
         compiled: objects that had to be compiled.
         from_disk: objects that were found on the disk; others were in memory already.
+        size_bytes: what it takes while it is kept, estimated.
     """
 
     trace_ns: int = 0
@@ -110,6 +113,7 @@ class Making(NamedTuple):
     kernels: int = 0
     compiled: int = 0
     from_disk: int = 0
+    size_bytes: int = 0
 
 
 class Face(Protocol):
@@ -218,7 +222,7 @@ def new_leaf(
     trace: Trace, shape: Shape, dtype: DType, name: str, value: Any = None, weak: bool = False
 ) -> Any:
     """An input of a trace, as a Value; `value` is what stands behind it, if anything does."""
-    uop = UOp(Op.LEAF, (), Leaf(shape, dtype, value, name, trace))
+    uop = UOp(Op.LEAF, (), Leaf(shape, dtype, value, name, is_input=True))
     known = value is not None and (value.trace is None or value.known)
     return face().wrap(uop, trace, known, weak)
 

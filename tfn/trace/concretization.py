@@ -55,9 +55,7 @@ def error(
     `need` says what was asked for, as in "its truth".
     """
     names = dict.fromkeys(
-        node.arg.name
-        for node in walk([value.uop])
-        if node.op is Op.LEAF and node.arg.trace is not None
+        node.arg.name for node in walk([value.uop]) if node.op is Op.LEAF and node.arg.is_input
     )
     depends = f", which depends on {', '.join(names)}" if names else ""
     return kind(

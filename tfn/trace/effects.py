@@ -20,7 +20,6 @@ lanes did not ask for: the branch that they have not chosen, the steps after the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from tfn.dtypes import BOOL
 from tfn.trace import bind
 from tfn.trace.argument import Host, Leaf
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, walk
+from tfn.trace.uop import UOp, remembered, walk
 
 
 def token() -> Any:
@@ -86,7 +85,7 @@ def act(host: Host, operands: Sequence[Any]) -> list[Any]:
     return [bind.face().wrap(UOp(Op.GET, (node,), i), trace, known) for i in range(1, count)]
 
 
-@lru_cache(maxsize=1024)
+@remembered
 def tokens(function: UOp) -> frozenset[int]:
     """The numbers of the parameters of a function that are tokens."""
     found = set()

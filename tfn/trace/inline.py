@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from typing import Any
 
-from tfn.trace.argument import Param
+from tfn.trace.argument import HostSlot, Param
+from tfn.trace.build import several
 from tfn.trace.jaxpr import Jaxpr, function, inline, leaves, param
 from tfn.trace.loop_cleanup import tidy
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, rebuild, substitute, walk
+from tfn.trace.uop import UOp, rebuild, remembered, substitute, walk
 
 Rule = Callable[[UOp], Sequence[UOp]]
 """From a node that has several results, of which the sources are unfolded, to those results."""
@@ -44,7 +45,7 @@ def has(outputs: Sequence[UOp], op: Op) -> bool:
     return any(u.op is op or (u.op is Op.FUNCTION and _within(u, op)) for u in walk(outputs))
 
 
-@lru_cache(maxsize=1 << 12)
+@remembered
 def _within(f: UOp, op: Op) -> bool:
     return has(f.src, op)
 
@@ -56,12 +57,48 @@ def inlined(outputs: Sequence[UOp]) -> list[UOp]:
     return unfold(outputs, {Op.CUSTOM: lambda u: inline(Jaxpr(u.src[0]), u.src[1:])})
 
 
-@lru_cache(maxsize=64)
 def plain(f: UOp) -> UOp:
     """A FUNCTION as it is run, when no transform will ask for rules any more."""
-    if not has(f.src, Op.CUSTOM):
-        return f
+    return _plain(f) if _within(f, Op.CUSTOM) else f
+
+
+@remembered
+def _plain(f: UOp) -> UOp:
     return function(tidy(inlined(f.src)), f.arg.params)
+
+
+def runnable(f: UOp) -> tuple[UOp, tuple[Any, ...]]:
+    """A FUNCTION as it is run, without anything of the user in it, and the functions of the host
+    that belong into its slots.
+
+    Example:
+        >>> import tfn
+        >>> row = tfn.ShapeDtypeStruct((3,), "float32")
+        >>> jaxpr = tfn.make_jaxpr(lambda x: tfn.pure_callback(abs, row, x))(row)
+        >>> function, (run,) = runnable(jaxpr.function)
+        >>> function is jaxpr.function, run.function is abs
+        (False, True)
+    """
+    return _runnable(f) or (f, ())
+
+
+@remembered
+def _runnable(f: UOp) -> tuple[UOp, tuple[Any, ...]] | None:
+    """None for a function that is run as it is: nodes hold nothing that leads back to them."""
+    if not any(_within(f, op) for op in (Op.CUSTOM, Op.HOST, Op.KERNEL)):
+        return None
+    slots: dict[Any, HostSlot] = {}
+
+    def slotted(u: UOp) -> Sequence[UOp]:
+        run = u.arg.run
+        slot = slots.setdefault(run, HostSlot(len(slots), str(getattr(run, "__name__", run))))
+        return several(UOp(u.op, u.src, replace(u.arg, run=slot)))
+
+    def unbatched(u: UOp) -> Sequence[UOp]:
+        return several(UOp(u.op, u.src, replace(u.arg, batch=None)))
+
+    outputs = unfold(plain(f).src, {Op.HOST: slotted, Op.KERNEL: unbatched})
+    return function(outputs, f.arg.params), tuple(slots)
 
 
 def sealed(node: UOp) -> UOp:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 from tfn._support.frozen import frozen
@@ -22,7 +21,7 @@ from tfn.trace import source_lines
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import function, param
 from tfn.trace.op import LOOPS, Op
-from tfn.trace.uop import UOp, rebuild, substitute, walk
+from tfn.trace.uop import UOp, rebuild, remembered, substitute, walk
 
 
 def tidy(outputs: Sequence[UOp], order: Sequence[UOp] | None = None) -> list[UOp]:
@@ -332,7 +331,7 @@ def _cond(u: UOp, used: Sequence[int]) -> _Plan:
     return _Plan(src, u.arg, {i: n for n, i in enumerate(rest)}, passed)
 
 
-@lru_cache(maxsize=256)
+@remembered
 def _less(f: UOp, used: tuple[int, ...]) -> tuple[UOp, list[int], dict[int, int], dict[int, int]]:
     """A function with some of its results: which parameters it has left, where the results are,
     and which of them are parameters as they came in; made once for all its calls.

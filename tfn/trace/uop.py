@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, wraps
 from math import copysign, prod
 from typing import Any, TypeVar, cast
 
@@ -22,22 +22,36 @@ from tfn.trace.argument import Const
 from tfn.trace.op import Op, Shape
 from tfn.trace.primitives import PRIMITIVES
 
+F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+MOST_FACTS = 32
+"""How many results of `remembered` functions a node holds: a function is seldom batched by more
+sizes, or differentiated by more choices of operands."""
 
 
 class _Entry(weakref.ref["UOp"]):
-    """A weak reference that knows under which key the table holds it."""
+    """A weak reference that knows under which key a table holds it."""
 
     __slots__ = ("key",)
-    key: tuple[Any, ...]
+    key: Any
 
 
-_TABLE: dict[tuple[Any, ...], _Entry] = {}
+# The table owns nothing, neither nodes nor what they are made of: an argument may be a function of
+# the user, which may lead back to the node, and would keep it for ever.  So its keys are hashes of
+# (op, src, arg).  Two nodes may have one, as those of -1 and -2 have: then the second is kept by
+# all three.
+_TABLE: dict[Any, _Entry] = {}
+_COLLIDED: dict[Any, _Entry] = {}
 
 
-def _forget(entry: _Entry, table: dict[tuple[Any, ...], _Entry] = _TABLE) -> None:
-    if table.get(entry.key) is entry:
-        del table[entry.key]
+def _forget(
+    entry: _Entry, table: dict[Any, _Entry] = _TABLE, collided: dict[Any, _Entry] = _COLLIDED
+) -> None:
+    key = entry.key
+    if table.get(key) is entry:
+        del table[key]
+    elif collided.get(key) is entry:
+        del collided[key]
 
 
 class UOp:
@@ -49,21 +63,28 @@ class UOp:
         arg: what else must be known, hashable.
         shape: of the value; of a FUNCTION, and where there are several results, it is empty.
         dtype: of the value.
+        facts: what `remembered` functions have found; unset until one is asked.
     """
 
-    __slots__ = ("op", "src", "arg", "shape", "dtype", "__weakref__")
+    __slots__ = ("op", "src", "arg", "shape", "dtype", "facts", "__weakref__")
     op: Op
     src: tuple[UOp, ...]
     arg: Any
     shape: Shape
     dtype: DType
+    facts: dict[Any, Any]
 
     def __new__(cls, op: Op, src: tuple[UOp, ...] = (), arg: Any = None) -> UOp:
         """The node, which may exist already; raises what the type rule of `op` raises."""
-        key = (op, src, arg)
+        key = hash((op, src, arg))
         entry = _TABLE.get(key)
         if entry is not None:
             found = entry()
+            if found is not None and found.op is op and found.src == src and found.arg == arg:
+                return found
+        if _COLLIDED:
+            entry = _COLLIDED.get((op, src, arg))
+            found = None if entry is None else entry()
             if found is not None:
                 return found
         shape, dtype = PRIMITIVES[op].infer(src, arg)
@@ -75,13 +96,8 @@ class UOp:
         _put_dtype(self, dtype)
         entry = _Entry(self, _forget)
         entry.key = key
-        other = _TABLE.setdefault(key, entry)  # another thread may have been faster
-        if other is not entry:
-            found = other()
-            if found is not None:
-                return found
-            _TABLE[key] = entry
-        return self
+        other = _TABLE.setdefault(key, entry)
+        return self if other is entry else _settled(self, entry, other)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a UOp is immutable: cannot set {name}")
@@ -175,10 +191,59 @@ class UOp:
         return UOp(Op.LE, (_like(self, other), self))
 
 
+def _settled(new: UOp, entry: _Entry, other: _Entry) -> UOp:
+    """The node to use where the table already has an entry of the hash of a new one."""
+    found, table = other(), _TABLE
+    if found is not None:
+        if (found.op, found.src, found.arg) == (new.op, new.src, new.arg):
+            return found  # another thread has been faster
+        entry.key, table = (new.op, new.src, new.arg), _COLLIDED
+        found = table.setdefault(entry.key, entry)()
+    if found is None:  # dead, and not yet forgotten
+        table[entry.key] = entry
+    return found or new
+
+
 # A node is made in 2 us, so its five fields are set by the shortest way past `__setattr__`.
 _put_op, _put_src, _put_arg, _put_shape, _put_dtype = (
     UOp.__dict__[name].__set__ for name in ("op", "src", "arg", "shape", "dtype")
 )
+_put_facts = UOp.__dict__["facts"].__set__
+
+
+def remembered(find: F) -> F:
+    """A function of a node, and of what can be hashed, that is computed once while the node lives.
+
+    A table of its own would keep the node, and arrays and functions of the user with it.
+
+    Example:
+        >>> from tfn.dtypes import FLOAT32
+        >>> @remembered
+        ... def length(node, unit):
+        ...     print("asked")
+        ...     return len(node.src) * unit
+        >>> x = const(2.0, FLOAT32)
+        >>> total = x + x * x
+        >>> length(total, 3), length(total, 3)
+        asked
+        (6, 6)
+    """
+
+    @wraps(find)
+    def found(node: UOp, *rest: Any) -> Any:
+        facts = getattr(node, "facts", None)
+        if facts is None:
+            facts = {}
+            _put_facts(node, facts)
+        key = (find, *rest)
+        result = facts.get(key, facts)
+        if result is facts:
+            if len(facts) >= MOST_FACTS:
+                facts.clear()
+            result = facts[key] = find(node, *rest)
+        return result
+
+    return cast(F, found)
 
 
 def const(value: Any, dtype: DType, shape: Shape = ()) -> UOp:
@@ -305,7 +370,7 @@ def substitute(
 
 def table_size() -> int:
     """How many nodes are alive."""
-    return len(_TABLE)
+    return len(_TABLE) + len(_COLLIDED)
 
 
 def field(node: UOp, kind: type[T]) -> T:

@@ -13,7 +13,6 @@ in derivatives either: see `_apart`.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 from tfn.dtypes import INEXACT, INT32
@@ -38,12 +37,9 @@ from tfn.trace.build import (
 from tfn.trace.inline import sealed
 from tfn.trace.op import Op
 from tfn.trace.regions import results
-from tfn.trace.uop import UOp, substitute, walk
+from tfn.trace.uop import UOp, remembered, substitute, walk
 from tfn.transforms.body import Lanes, closed, filled, fresh, opened, residuals, thinned
 from tfn.transforms.scan_rules import Batch, Pull, Push
-
-KEPT = 256
-"""How many sets of functions made from others are remembered, of each sort."""
 
 
 def _parts(u: UOp) -> tuple[int, tuple[UOp, ...], tuple[UOp, ...]]:
@@ -99,10 +95,10 @@ class _Forward(NamedTuple):
     live: tuple[int, ...]
 
 
-@lru_cache(maxsize=KEPT)
-def _forward(push: Push, functions: tuple[UOp, ...], moving: tuple[int, ...]) -> _Forward:
-    """The derivatives by the operands `moving`."""
-    inputs, branches = _opened(functions)
+@remembered
+def _forward(first: UOp, rest: tuple[UOp, ...], push: Push, moving: tuple[int, ...]) -> _Forward:
+    """The derivatives of functions, the first and the rest, by the operands `moving`."""
+    inputs, branches = _opened((first, *rest))
     directions = {inputs[i]: fresh(inputs[i]) for i in moving}
     slopes = [push(outputs, directions) for outputs in branches]
     live = tuple(i for i, dys in enumerate(zip(*slopes)) if any(dy is not None for dy in dys))
@@ -145,7 +141,7 @@ def jvp(push: Push, u: UOp, tangents: Sequence[UOp | None]) -> tuple[UOp | None,
     """The tangents of all results."""
     first, functions, operands = _parts(u)
     given = {i: dx for i, dx in enumerate(tangents[first + len(functions) :]) if dx is not None}
-    plan = _forward(push, functions, tuple(given))
+    plan = _forward(functions[0], functions[1:], push, tuple(given))
     values = _again(u, plan.keeping, operands) if plan.keeping else []
     taken = [*(operands[i] for i in plan.used), *(values[i] for i in plan.kept), *given.values()]
     found = dict(zip(plan.live, _again(u, plan.linear, taken, "jvp"), strict=True))
@@ -160,12 +156,16 @@ class _Backward(NamedTuple):
     live: tuple[int, ...]
 
 
-@lru_cache(maxsize=KEPT)
+@remembered
 def _backward(
-    pull: Pull, functions: tuple[UOp, ...], moving: tuple[int, ...], arriving: tuple[bool, ...]
+    first: UOp,
+    rest: tuple[UOp, ...],
+    pull: Pull,
+    moving: tuple[int, ...],
+    arriving: tuple[bool, ...],
 ) -> _Backward:
     """The cotangents of the operands `moving`, of which those `live` are not zero."""
-    inputs, branches = _opened(functions)
+    inputs, branches = _opened((first, *rest))
     variables = [inputs[i] for i in moving]
     cts = [fresh(y) if yes else None for y, yes in zip(branches[0], arriving, strict=True)]
     back = [pull(outputs, variables, cts) for outputs in branches]
@@ -183,20 +183,19 @@ def transpose(
     """The cotangents of the operands `moving`, from those of the results."""
     first, functions, operands = _parts(u)
     skipped = first + len(functions)
-    plan = _backward(
-        pull, functions, tuple(i - skipped for i in moving), tuple(ct is not None for ct in cts)
-    )
+    chosen, arriving = tuple(i - skipped for i in moving), tuple(ct is not None for ct in cts)
+    plan = _backward(functions[0], functions[1:], pull, chosen, arriving)
     taken = [*(operands[i] for i in plan.used), *(ct for ct in cts if ct is not None)]
     found = dict(zip(plan.live, _again(u, plan.functions, taken, "transpose"), strict=True))
     return [found.get(i - skipped) for i in moving]
 
 
-@lru_cache(maxsize=KEPT)
+@remembered
 def _lanes(
-    batch: Batch, functions: tuple[UOp, ...], many: tuple[bool, ...], size: int
+    first: UOp, rest: tuple[UOp, ...], batch: Batch, many: tuple[bool, ...], size: int
 ) -> tuple[tuple[UOp, ...], tuple[bool, ...]]:
     """The functions over all lanes, and which results differ from lane to lane."""
-    inputs, branches = _opened(functions)
+    inputs, branches = _opened((first, *rest))
     lanes = [fresh(spread(x, size)) if yes else x for x, yes in zip(inputs, many, strict=True)]
     moving = {x: full for x, full, yes in zip(inputs, lanes, many, strict=True) if yes}
     found = [batch(outputs, moving, size) for outputs in branches]
@@ -219,7 +218,7 @@ def batch_rule(
         alike = [operands[i] for i in masked if not many[i]]
         given = frozenset().union(*map(effects.given, functions))
         return [rejoined(y, alike if i in given else []) for i, y in enumerate(made)]
-    wide, some = _lanes(batch, functions, tuple(many), size)
+    wide, some = _lanes(functions[0], functions[1:], batch, tuple(many), size)
     made = _again(u, wide, operands, "vmap", src[:first])
     return list(map(Lanes, made, some))
 

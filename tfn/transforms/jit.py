@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfn import tree
+from tfn._support.cache import NODE_BYTES, Cache
 from tfn._support.frozen import mutable
 from tfn.dtypes import SHORT
 from tfn.errors import ArgumentError, TfnError
@@ -28,6 +29,7 @@ from tfn.trace import bind, effects
 from tfn.trace.aval import kind_of
 from tfn.trace.jaxpr import calling, close
 from tfn.trace.loop_cleanup import tidy
+from tfn.trace.uop import walk
 from tfn.transforms.annotations import checked
 from tfn.transforms.aot import Lowered, Takes, Traced, takes
 from tfn.transforms.arguments import (
@@ -44,6 +46,9 @@ from tfn.transforms.tracing import record
 
 _MADE_ARRAYS = {bool, int, float, np.ndarray}
 """What becomes an array when it is passed for one."""
+
+MOST_NAMES = 64
+"""For how many structures of arguments their names are kept."""
 
 MOST_DOORS = 8
 """How many are tried one after the other before a call is looked up in a table."""
@@ -64,16 +69,30 @@ def closed(
 
 @mutable
 class Entry:
-    """A function closed over kinds of arguments, and the door that takes the list of them."""
+    """A function closed over kinds of arguments.
+
+    Attributes:
+        trace_ns, trace_bytes: what the trace took, and takes.
+        door: one that takes the list of leaves.
+        direct: one that takes arguments as they are passed.
+    """
 
     traced: Traced
     trace_ns: int
+    trace_bytes: int
     door: bind.Door | None = None
+    direct: bind.Door | None = None
 
     @property
     def making(self) -> bind.Making:
         """What its program took to make."""
         return bind.face().making(self.traced.jaxpr)._replace(trace_ns=self.trace_ns)
+
+    @property
+    def size_bytes(self) -> int:
+        """What it takes, with the program that its doors hold."""
+        program = bind.DOOR_BYTES + self.making.size_bytes if self.door else 0
+        return self.trace_bytes + program
 
 
 class CacheInfo(NamedTuple):
@@ -156,9 +175,10 @@ class Jitted:
 
     def clear_cache(self) -> None:
         """Forget every program."""
-        self._entries: dict[Any, Entry] = {}
-        self._doors: list[bind.Door] = []  # which take arguments as they are passed
+        self._entries: Cache[Entry] = Cache("traces", lambda entry: entry.size_bytes)
+        self._doors: list[bind.Door] = self._entries.shortcuts  # which are direct
         self._last: Entry | None = None
+        self._last_key: Any = None
         self._misses, self._last_miss = 0, ""
 
     def cache_info(self) -> CacheInfo:
@@ -171,7 +191,7 @@ class Jitted:
             >>> f.cache_info().misses, f.cache_info().last.kernels
             (1, 1)
         """
-        made = [entry.making for entry in self._entries.values()]
+        made = [entry.making for _, entry in self._entries.items()]
         last = self._last.making if self._last else bind.Making()
         total = bind.Making(*map(sum, zip(*made)))
         return CacheInfo(len(self._entries), self._misses, self._last_miss, last, total)
@@ -241,8 +261,9 @@ class Jitted:
         except AttributeError:  # numbers, or arrays of NumPy
             values = self._values(values, split, structure)
             kinds = tuple([(x.kind, x.weak_type) for x in values])
-        entry = self._entries.get((structure, split.statics, kinds))
-        if entry is None:  # new, or within an outer trace
+        key = structure, split.statics, kinds
+        entry = self._entries.young.get(key)
+        if entry is None:  # new, old, or within an outer trace
             names = self._names_of(split, structure)
             entry = self._find(split, structure, values, names)
         traced = entry.traced
@@ -258,7 +279,7 @@ class Jitted:
             results = bind.call(jaxpr, operands, traced.weak, traced.acts)
             return tree.unflatten(traced.structure, results)
         if entry.door is None:
-            self._open(entry, split, structure, values)
+            self._open(key, entry, split, values)
             if entry.door is not None:
                 return self._call(args, kwargs)
         gone = self._given_away(split, structure)
@@ -277,8 +298,10 @@ class Jitted:
         """The entry for these types, traced if it is not there."""
         kinds = tuple([(kind_of(v.shape, v.dtype), v.weak_type) for v in values])
         key = structure, split.statics, kinds
-        entry = self._entries.get(key)
-        if entry is None:
+        entry = self._entries.find(key)
+        if entry is not None:
+            self._shorten(entry.direct)
+        else:
 
             def call(leaves: Sequence[Any]) -> Any:
                 args, kwargs = split.join(tree.unflatten(structure, leaves))
@@ -288,18 +311,25 @@ class Jitted:
             arguments = takes(name_of(self.function), structure, values, names, donated)
             start = time.perf_counter_ns()
             traced = closed(self.function, call, values, arguments)
-            entry = self._last = Entry(traced, time.perf_counter_ns() - start)
+            trace_ns = time.perf_counter_ns() - start
+            nodes = sum(1 for _ in walk(traced.jaxpr.outputs))
+            entry = self._last = Entry(traced, trace_ns, NODE_BYTES * nodes)
             self._misses += 1
-            self._last_miss = _why(self.function, key, next(reversed(self._entries), None), names)
+            self._last_miss = _why(self.function, key, self._last_key, names)
             if all(value.trace is None for value in entry.traced.captured):
-                self._entries[key] = entry
+                self._entries.keep(key, entry)
+                self._last_key = key
         return entry
 
-    def _open(
-        self, entry: Entry, split: Split, structure: tree.Structure, values: Sequence[Any]
-    ) -> None:
+    def _shorten(self, door: bind.Door | None) -> None:
+        """Try a door first from now on."""
+        if door is not None and door not in self._doors:
+            self._doors.insert(0, door)
+            del self._doors[MOST_DOORS:]
+
+    def _open(self, key: Any, entry: Entry, split: Split, values: Sequence[Any]) -> None:
         """Make the doors of an entry, if the device has any."""
-        traced, opens = entry.traced, bind.face().door
+        traced, opens, structure = entry.traced, bind.face().door, key[0]
         _, kwargs = structure.children()
         token = [effects.first()] if traced.acts else []
         common = (
@@ -317,12 +347,15 @@ class Jitted:
             gives = tree.unflatten(traced.structure, range(first, last))
             door = opens(traced.jaxpr, taken, (0, gives) if token else gives, *common)
             if door is not None:
-                door = effects.outside(door, 1) if token else door
-                self._doors = [door, *self._doors[: MOST_DOORS - 1]]
+                entry.direct = effects.outside(door, 1) if token else door
+                self._entries.find(key)  # to be young, as what is tried first has to be
+                self._shorten(entry.direct)
 
     def _names_of(self, split: Split, structure: tree.Structure) -> list[str]:
         key = structure, split.positions
         if key not in self._names:
+            if len(self._names) >= MOST_NAMES:
+                self._names.clear()
             self._names[key] = argument_names(self.function, structure, split.positions)
         return self._names[key]
 
@@ -347,6 +380,8 @@ def _why(function: Function, key: Any, before: Any, names: Sequence[str]) -> str
     """What a new key has that the last one had not."""
     if before is None:
         return "the first call"
+    if key == before:
+        return "it had not been used for long, and was dropped"
     if key[0] != before[0]:
         return f"the structure {tree.show(key[0])} instead of {tree.show(before[0])}"
     changes = []

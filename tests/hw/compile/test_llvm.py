@@ -128,13 +128,13 @@ def test_without_the_disk_cache_nothing_is_written(compiler, tmp_path, monkeypat
 
 
 def test_objects_in_memory_are_bounded(compiler, monkeypatch):
-    monkeypatch.setattr("tfn.hw.compile.llvm.MEMORY_LIMIT_BYTES", 3000)
-    texts = [SCALE.replace("@scale", f"@scale{i}") for i in range(8)]
+    monkeypatch.setattr(config, "cache_limit_bytes", 6000)
+    texts = [SCALE.replace("@scale", f"@scale{i}") for i in range(20)]
     for text in texts:
         compiler.compile(text, HOST_FREE)
     compiler.compile(texts[-1], HOST_FREE)
     compiler.compile(texts[0], HOST_FREE)
-    assert compiler.counts == Counts(compiled=8, from_memory=1, from_disk=1)
+    assert compiler.counts == Counts(compiled=20, from_memory=1, from_disk=1)
 
 
 @pytest.mark.parametrize(

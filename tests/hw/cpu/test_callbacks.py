@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -37,6 +39,18 @@ def test_results_are_written_in_place():
         assert ask(0, pointers(y, x)) == 1
         assert y.tolist() == [2 * i] * 3
     made.check()
+
+
+def test_an_entry_dies_without_a_collection():
+    """Its functions may hold arrays."""
+    made, ask = entry(double)
+    sites = weakref.ref(made)
+    gc.disable()
+    try:
+        del made, ask
+        assert sites() is None
+    finally:
+        gc.enable()
 
 
 def test_a_failure_is_told_once_and_only_where_it_happened():

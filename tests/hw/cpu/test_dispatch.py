@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import tfn
 import tfn.numpy as tnp
 from tests.hw.doors import Toy, device, door, numbers, toy
 from tfn.config import config
-from tfn.eager import operands, run
+from tfn.eager import run
 from tfn.errors import DeletedArrayError, OutOfMemoryError
 from tfn.hw import memory
 from tfn.hw.cpu import native
@@ -75,16 +76,14 @@ def test_an_interpreter_without_doors(monkeypatch: Any) -> None:
 
 
 @pytest.fixture(params=["doors", "ctypes"])
-def way(request: Any, monkeypatch: Any) -> str:
-    """Both ways of the real device, behind the one switch."""
+def way(request: Any, monkeypatch: Any) -> Iterator[str]:
+    """Both ways of the real device."""
     monkeypatch.setattr(config, "device", "cpu")
     monkeypatch.setattr(run, "_DEVICES", {})
-    monkeypatch.setattr(run, "_LOADED", {})
-    monkeypatch.setattr(run, "_EAGER", {})
-    monkeypatch.setattr(operands, "_PROGRAMS", {})
-    monkeypatch.setattr(config, "native_dispatch", request.param == "doors")
-    found: str = request.param
-    return found
+    monkeypatch.setattr("tfn.hw.cpu.device.supported", lambda: request.param == "doors")
+    run.forget()
+    yield request.param
+    run.forget()
 
 
 def test_both_ways_do_the_same(way: str) -> None:
@@ -224,11 +223,18 @@ cycle.append(cycle)
 """
 
 
-@pytest.mark.parametrize("switch", ["0", "1"])
-def test_a_process_forks_and_ends_in_peace(switch: str) -> None:
-    environment = os.environ | {"TFN_NATIVE_DISPATCH": switch, "TFN_DEVICE": "cpu"}
+WITHOUT_NATIVE_CALLS = "import tfn.hw.cpu.device as d\nd.supported = lambda: False\n"
+
+
+@pytest.mark.parametrize("before", [WITHOUT_NATIVE_CALLS, ""], ids=["ctypes", "native"])
+def test_a_process_forks_and_ends_in_peace(before: str) -> None:
+    environment = os.environ | {"TFN_DEVICE": "cpu"}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", before + PROGRAM],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 0 and not done.stderr, done.stderr
 
@@ -248,7 +254,7 @@ time.sleep(0.2)
 
 
 def test_a_process_ends_while_threads_go_through_doors() -> None:
-    environment = os.environ | {"TFN_NATIVE_DISPATCH": "1", "TFN_DEVICE": "cpu"}
+    environment = os.environ | {"TFN_DEVICE": "cpu"}
     done = subprocess.run(
         [sys.executable, "-c", DAEMONS], env=environment, capture_output=True, text=True, timeout=60
     )

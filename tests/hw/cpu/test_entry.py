@@ -75,7 +75,7 @@ def test_weakness_may_be_of_no_concern(on: Any) -> None:
 
 def test_a_switch_and_another_device_close_the_door(on: Any, monkeypatch: Any) -> None:
     enter, x = door(on), toy(on)
-    for name, value in (("native_dispatch", False), ("device", "python")):
+    for name, value in (("debug_nans", True), ("device", "python")):
         with monkeypatch.context() as patch:
             patch.setattr(config, name, value)
             assert enter(x) is NotImplemented

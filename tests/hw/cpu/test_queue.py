@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import threading
 from dataclasses import replace
 
@@ -61,8 +60,8 @@ def test_equal_kernels_are_compiled_and_loaded_once():
     counts = device.compiler.counts
     assert counts.compiled + counts.from_disk == before + 3  # drivers alone
     assert counts.from_memory == 3
-    kernels = {run.code.keeps[1].addresses["scale"] for run in keep}
-    assert len(kernels) == 1
+    first, *others = [run.code for run in keep]
+    assert all(code.keeps[1] is first for code in others)  # where it was linked with the driver
 
 
 def test_programs_of_one_name_are_apart(device):
@@ -145,22 +144,19 @@ def test_callers_while_the_number_of_threads_changes(device, threads):
     assert found == {expected}
 
 
-def test_big_working_memory_returns_to_the_pool():
+def test_working_memory_returns_to_the_pool():
     device = cpu()
     pool = device.memory.pool
-    for arena_bytes, kept in ((100, True), (8 << 20, False)):
+    for arena_bytes in (100, 8 << 20):
         run = device.load(replace(scale(4), arena_bytes=arena_bytes, sync_bytes=64))
         x, y = (device.memory.copy(np.ones(4, np.float32)) for _ in range(2))
         before = pool.live_bytes
         run([x], [y])
-        assert (pool.live_bytes > before) is kept
+        assert pool.live_bytes == before
         asked = pool.asked
         for _ in range(5):
             run([x], [y])
-        assert pool.asked == asked
-        del run
-        gc.collect()
-        assert pool.live_bytes == before
+        assert pool.asked == asked and pool.live_bytes == before
 
 
 def test_the_memory_limit_stops_a_program_before_it_runs(monkeypatch):

@@ -13,18 +13,17 @@ import atexit
 import hashlib
 import os
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from functools import cache as once
 from typing import Any
 
+from tfn._support.cache import Cache
 from tfn.errors import CompileError
 from tfn.hw.compile import object_cache
 from tfn.hw.compile.object_cache import Counts
 from tfn.lower.target.target import Target
 
 CAREFUL = 2  # codegen level
-MEMORY_LIMIT_BYTES = 64 << 20
 PART = "objects"  # of the cache on disk
 _MESSAGE_LINES = 6
 _SEE = b"see "  # how an entry begins that names another, where the object is
@@ -149,8 +148,7 @@ class LlvmCompiler:
 
     def __init__(self, verify: bool = False) -> None:
         self.verify, self.counts = verify, Counts()
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
-        self._kept_bytes = 0
+        self._kept: Cache[bytes] = Cache("objects", len)
 
     def key(self, text: str, target: Target, level: int = CAREFUL) -> str:
         """The digest of all that decides what the object is."""
@@ -188,21 +186,18 @@ class LlvmCompiler:
 
     def _find(self, key: str) -> bytes | None:
         """The object kept under a key, or under the key that is kept there."""
-        data = self._kept.get(key)
+        data = self._kept.find(key)
         if data is not None:
-            self._kept.move_to_end(key)
             self.counts.from_memory += 1
         elif (data := object_cache.fetch(PART, key)) is not None:
             self.counts.from_disk += 1
-            self._keep(key, data)
+            self._kept.keep(key, data)
         if data is None or not data.startswith(_SEE):
             return data
         whole = data[len(_SEE) :].decode(errors="replace")
-        data = self._kept.get(whole)
-        if data is not None:
-            self._kept.move_to_end(whole)
-        elif (data := object_cache.fetch(PART, whole)) is not None:
-            self._keep(whole, data)
+        data = self._kept.find(whole)
+        if data is None and (data := object_cache.fetch(PART, whole)) is not None:
+            self._kept.keep(whole, data)
         return data
 
     def _store(self, keys: Sequence[str], data: bytes) -> None:
@@ -213,13 +208,7 @@ class LlvmCompiler:
             entries = {whole: data} | dict.fromkeys(keys, _SEE + whole.encode())
         for key, content in entries.items():
             object_cache.store(PART, key, content)
-            self._keep(key, content)
-
-    def _keep(self, key: str, data: bytes) -> None:
-        self._kept_bytes += len(data) - len(self._kept.pop(key, b""))
-        self._kept[key] = data
-        while self._kept_bytes > MEMORY_LIMIT_BYTES and len(self._kept) > 1:
-            self._kept_bytes -= len(self._kept.popitem(last=False)[1])
+            self._kept.keep(key, content)
 
     def _translate(self, texts: Sequence[str], target: Target, level: int) -> bytes:
         llvm, to = binding(), machine(target, level)

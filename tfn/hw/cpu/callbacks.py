@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from tfn.lower.program import HostCall
+from tfn.trace.argument import filled
 
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)  # takes the lock
 MOST_VIEWS = 64
@@ -27,8 +28,8 @@ MOST_VIEWS = 64
 class _Site:
     """One call: its function, bound to the places of memory that it is called with."""
 
-    def __init__(self, call: HostCall) -> None:
-        run = call.host.run
+    def __init__(self, call: HostCall, functions: Sequence[Any]) -> None:
+        run = filled(call.host.run, functions)
         self._bind = getattr(run, "bound", None) or partial(partial, run)
         self._results, self._types = len(call.host.results), call.types
         self.pointer_bytes = 8 * len(call.types)
@@ -56,30 +57,32 @@ def _view(address: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, A
     return np.ndarray(shape, dtype, (ctypes.c_char * size_bytes).from_address(address))
 
 
+def _ask(sites: Sequence[_Site], failed: threading.local, number: int, pointers: int) -> int:
+    if number < 0:  # the last call has failed; if before it could say why, by an interrupt
+        failed.error = getattr(failed, "error", None) or KeyboardInterrupt()
+        return 0
+    try:
+        site = sites[number]
+        site.bound(ctypes.string_at(pointers, site.pointer_bytes))()
+    except BaseException as error:  # whatever it is, it is the caller's
+        failed.error = error
+        return 0
+    return 1
+
+
 class HostEntry:
-    """The entry of one program.
+    """The entry of one program, with functions in its slots.
 
     Attributes:
         address: of a C function (number of the call, addresses of its operands) -> success.
     """
 
-    def __init__(self, calls: Sequence[HostCall]) -> None:
-        self._sites = [_Site(call) for call in calls]
+    def __init__(self, calls: Sequence[HostCall], functions: Sequence[Any] = ()) -> None:
         self._failed = threading.local()  # a thread that calls a program asks the host itself
-        self._entry = _ENTRY(self._ask)
-        self.address = ctypes.cast(self._entry, ctypes.c_void_p).value or 0
-
-    def _ask(self, number: int, pointers: int) -> int:
-        if number < 0:  # the last call has failed; if before it could say why, by an interrupt
-            self._failed.error = getattr(self._failed, "error", None) or KeyboardInterrupt()
-            return 0
-        try:
-            site = self._sites[number]
-            site.bound(ctypes.string_at(pointers, site.pointer_bytes))()
-        except BaseException as error:  # whatever it is, it is the caller's
-            self._failed.error = error
-            return 0
-        return 1
+        # The entry knows the functions, but not us: so they die with us, and not at a collection.
+        sites = [_Site(call, functions) for call in calls]
+        self._entry = _ENTRY(partial(_ask, sites, self._failed))
+        self.address = ctypes.c_void_p.from_buffer(self._entry).value or 0
 
     def check(self) -> None:
         """Raise what a function raised in the last run on this thread, if one did."""

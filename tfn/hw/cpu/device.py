@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tfn.config import config
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu import native
 from tfn.hw.cpu.dispatch import SYMBOLS, Dispatch, supported
@@ -17,7 +16,7 @@ def cpu() -> Device:
     """This machine's cores as a device."""
     compiler = LlvmCompiler()
     loader = Loader(compiler)
-    if config.native_dispatch and supported():
+    if supported():
         code = loader.load(compiler.compile(native.text(), host()), SYMBOLS)
         dispatch = Dispatch(code)
         memory = HostMemory(dispatch.pool, dispatch.adopt)

@@ -95,6 +95,7 @@ def supported() -> bool:
         and "t" not in sys.abiflags  # threads without the lock
         and not hasattr(sys, "gettotalrefcount")  # a debug build chains all objects
         and object.__basicsize__ == native.ADDRESS
+        and tuple.__basicsize__ == native.ITEMS
         and sys.byteorder == "little"
         and os.name == "posix"
     )
@@ -302,8 +303,7 @@ class Dispatch:
 
     def configure(self) -> None:
         """Do as `config` says, which native code does not read."""
-        native = config.native_dispatch and not config.debug_nans
-        self["enabled"] = native and config.device == "cpu"
+        self["enabled"] = config.device == "cpu" and not config.debug_nans
         self["limit"] = config.memory_limit_bytes or _UNLIMITED
 
     def serve(self, array: type) -> None:
@@ -369,8 +369,10 @@ class Dispatch:
         listed = [words[word] for word in native.PLAN]
         for at, word in enumerate(itertools.chain(listed, *parts.values())):
             plan[at] = word
-        everything = (plan, keep, given, made, takes, gives, captured)
-        return _bound(self._call, self.adopt(start, ctypes.sizeof(plan), everything))
+        # A tuple, which the garbage collector looks into: a function of the user may be in there
+        # that leads back to the door.
+        holder = self.adopt(start, ctypes.sizeof(plan), plan)
+        return _bound(self._call, (holder, keep, given, made, takes, gives, captured))
 
     def _output(self, row: Made) -> tuple[int, ...]:
         block, shelf = shelf_of(row.size_bytes)

@@ -14,7 +14,9 @@ from __future__ import annotations
 TEXT = """
 define ptr @call(ptr %self, ptr %arguments, i64 %count) {{
 entry:
-  %plan_at = getelementptr i8, ptr %self, i64 {ADDRESS}
+  %holder_at = getelementptr i8, ptr %self, i64 {ITEMS}
+  %holder = load ptr, ptr %holder_at
+  %plan_at = getelementptr i8, ptr %holder, i64 {ADDRESS}
   %plan = load ptr, ptr %plan_at
   %wanted_at = getelementptr i64, ptr %plan, i64 {plan_arguments}
   %wanted = load i64, ptr %wanted_at

@@ -19,6 +19,7 @@ from tfn.hw.cpu import entry, trees
 
 # Offsets in a Buffer: what every object begins with, then our own.
 ADDRESS, SIZE, OWNER, BLOCK, NEXT, SHELF, EXCLUSIVE, BUFFER_BYTES = 16, 24, 32, 40, 48, 56, 64, 72
+ITEMS = 24  # where those of a tuple begin
 
 SHELVES = 256
 STATE = (
@@ -335,6 +336,7 @@ def text() -> str:
     names |= {f"out_{name}": at for at, name in enumerate(OUTPUT_ROW)}
     return (_BUFFERS + trees.TEXT + entry.TEXT + SELDOM).format(
         ADDRESS=ADDRESS,
+        ITEMS=ITEMS,
         SIZE=SIZE,
         OWNER=OWNER,
         BLOCK=BLOCK,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from tfn._support.sections import cached_property
@@ -19,7 +20,6 @@ from tfn.hw.cpu.threads import Threads
 from tfn.hw.memory import HostMemory
 from tfn.lower.program import Launch, Program
 
-KEEP_BYTES = 1 << 20  # working memory up to this size stays with its program between calls
 LONG_NS = 5_000  # a program that runs longer lets other Python threads run
 _RUN = ctypes.CFUNCTYPE(
     None, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_void_p
@@ -45,14 +45,15 @@ class CpuExecutable:
     """
 
     __slots__ = (
+        "_calls",
         "_dispatch",
         "_host",
-        "_idle",
         "_memory",
         "_native",
         "_pack",
         "_pool",
         "_run",
+        "_words",
         "call",
         "code",
         "long",
@@ -71,22 +72,24 @@ class CpuExecutable:
         arena_bytes = -(-program.arena_bytes // ALIGNMENT) * ALIGNMENT
         entry = code.addresses[program.name]
         self.code, self.work_bytes = code, arena_bytes + program.sync_bytes
-        calls = program.host_calls
-        self._host = HostEntry(calls) if calls else None
-        self.call = struct.pack(
-            "5Q",
-            entry,
-            arena_bytes,
-            program.sync_bytes,
-            patience_ns(program),
-            self._host.address if self._host else 0,
-        )
+        self._calls = program.host_calls
+        self._words = entry, arena_bytes, program.sync_bytes, patience_ns(program)
+        self._call_host(HostEntry(self._calls) if self._calls else None)
         endless = any(not isinstance(step, Launch) for step in program.steps)
         self.long = pool is not None or endless or program.work > LONG_NS
         self._pack = struct.Struct(f"{len(program.inputs) + len(program.outputs)}Q").pack
         self._native, self._run = native, _RUN(native.addresses["run"])
         self._pool, self._memory, self._dispatch = pool, memory, dispatch
-        self._idle: list[Buffer] = []  # working memory of no call; two calls never share
+
+    def _call_host(self, host: HostEntry | None) -> None:
+        self._host = host
+        self.call = struct.pack("5Q", *self._words, host.address if host else 0)
+
+    def given(self, functions: Sequence[Any]) -> CpuExecutable:
+        """The same program with functions of the host in its slots."""
+        found = copy(self)
+        found._call_host(HostEntry(self._calls, functions))
+        return found
 
     def __call__(self, inputs: Sequence[Buffer], outputs: Sequence[Buffer]) -> None:
         """Run it once, and return when it has finished.
@@ -95,14 +98,9 @@ class CpuExecutable:
             OutOfMemoryError: before anything runs.
             Exception: what a function of the host raised.
         """
-        try:
-            work = self._idle.pop()
-        except IndexError:
-            work = self._memory.allocate(self.work_bytes)
+        work = self._memory.allocate(self.work_bytes)
         buffers = self._pack(*[b.address for b in inputs], *[b.address for b in outputs])
         self._run(self._pool() if self._pool else None, self.call, buffers, work.address)
-        if self.work_bytes <= KEEP_BYTES:
-            self._idle.append(work)
         if self._host:
             self._host.check()
 
@@ -113,18 +111,22 @@ class CpuExecutable:
         takes: Sequence[Any],
         gives: Any,
         captured: Sequence[Any],
+        keep: object = None,
     ) -> Door | None:
-        """A builtin that runs the program; None if there can be none.  See `Dispatch.door`."""
+        """A builtin that runs the program; None if there can be none.  See `Dispatch.door`.
+
+        What is to be kept lives as long as the builtin.
+        """
         if self._dispatch is None:
             return None
         words = {
             "run": self._native.addresses["run"],
-            "call": ctypes.cast(ctypes.c_char_p(self.call), ctypes.c_void_p).value or 0,
+            "call": ctypes.c_void_p.from_buffer(ctypes.c_char_p(self.call)).value or 0,
             "pool": id(self._pool) if self._pool else 0,
             "work_bytes": self.work_bytes,
             "long": self.long,
         }
-        door = self._dispatch.door(words, self, given, made, takes, gives, captured)
+        door = self._dispatch.door(words, (self, keep), given, made, takes, gives, captured)
         return self._host.guarded(door) if self._host and door else door
 
 
@@ -155,8 +157,8 @@ class CpuQueue:
         Raises:
             CompileError: if a symbol is missing.
         """
-        kernels = self.loader.load_once({k.name: objects[k.name] for k in program.kernels})
-        code = self.loader.load(objects[program.name], (program.name,), kernels)
+        kernels = {k.name: objects[k.name] for k in program.kernels}
+        code = self.loader.load_with(program.name, objects[program.name], kernels)
         with LOCK:  # not a lock of its own, which a fork would have to know
             native = self.runtime
             pool = self.threads.pool if program.parallel else None

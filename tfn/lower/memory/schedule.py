@@ -536,7 +536,7 @@ def routine_schedule(function: UOp, target: Target, make_kernel: MakeKernel) -> 
 
 
 def work_ns(scheduled: ScheduledFunction | None) -> int:
-    """Estimated time on one core: a loop without a trip count is taken to run `ESTIMATED_LOOP_TRIPS`."""
+    """Estimated time on one core: an unknown trip count is `ESTIMATED_LOOP_TRIPS`."""
     total = 0
     for p in scheduled.steps if scheduled else ():
         if p.kernel is not None:
