@@ -15,7 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tfn.errors import DTypeError
+from tfn.errors import DTypeError, NumberError
 
 DType = np.dtype[Any]
 
@@ -259,6 +259,48 @@ _ABSTRACT = {
     np.complexfloating: COMPLEXES,
     np.bool_: frozenset({BOOL}),
 }
+
+
+_ENDS = {dtype: (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)) for dtype in INTEGERS}
+"""The smallest and the largest integer of each dtype that has integers."""
+
+
+def as_number_of(dtype: DType, value: Any) -> Any:
+    """A Python number as one of a dtype: an integer where it is one, the fraction cut off.
+
+    Arrays are converted as C does it, which is `astype`; numbers are what a user has written.
+
+    Raises:
+        NumberError: for an integer beyond the ends of the dtype, for NaN and infinities among
+            integers, and for a complex number among real ones.
+
+    Example:
+        >>> as_number_of(INT32, 2.7)
+        2
+        >>> as_number_of(uint8.dtype, -1)
+        Traceback (most recent call last):
+            ...
+        tfn.errors.NumberError: -1 does not fit into uint8
+          at: <doctest tfn.dtypes.as_number_of[1]>:1  as_number_of(uint8.dtype, -1)
+          hint: give a dtype that holds it, or convert an array with .astype, which wraps around
+    """
+    ends = _ENDS.get(dtype)
+    try:
+        if ends is not None:
+            whole = int(value)
+            if ends[0] <= whole <= ends[1]:
+                return whole
+        elif type(value) is float or dtype == BOOL:
+            return value
+        else:
+            (float if dtype in FLOATS else complex)(value)  # which raises what is caught below
+            return value
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise NumberError(
+        f"{str(value)[:40]} does not fit into {dtype.name}",
+        hint="give a dtype that holds it, or convert an array with .astype, which wraps around",
+    )
 
 
 class extended:

@@ -132,6 +132,10 @@ class ArgumentError(TfnError, TypeError, ValueError):
     """An argument of a public function that it cannot take."""
 
 
+class NumberError(ArgumentError, OverflowError):
+    """A number that an element type does not have: too large, not whole, or complex."""
+
+
 class AxisError(TfnError, ValueError, IndexError):
     """An axis that the array does not have."""
 

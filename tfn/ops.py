@@ -6,7 +6,7 @@ from tfn import numpy as tnp
 from tfn.array import Array, ArrayLike
 from tfn.eager.operands import array_of
 from tfn.errors import ShapeError
-from tfn.trace.build import identity
+from tfn.trace.build import identity, index_dtype
 from tfn.trace.op import Op
 
 
@@ -25,6 +25,7 @@ def _combined(
             got=f"data {x.shape}, segments {ids.shape}",
         )
     count = int(ids.max()) + 1 if num_segments is None else num_segments
+    ids = ids.astype(index_dtype(count, ids.dtype))
     rest = x.shape[ids.ndim :]
     flat = x.reshape((ids.size, *rest))
     begin = tnp.full((count, *rest), identity(op, x.dtype), x.dtype)

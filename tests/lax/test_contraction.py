@@ -186,9 +186,21 @@ def test_gradients_of_conv_are_its_adjoints(groups: dict[str, int]) -> None:
     np.testing.assert_allclose(dy, y, rtol=1e-4, atol=1e-4)
 
 
-def test_conv_is_mapped() -> None:
-    x, w = normal(3, 2, 5, 5, 2), normal(3, 2, 2, 2, 4)
-    conv = lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=NHWC)
+GROUPS = [(1, 1), (2, 1), (4, 1), (1, 2), (1, 4)]
+
+
+@pytest.mark.parametrize(("features", "batches"), GROUPS)
+def test_conv_is_mapped(features: int, batches: int) -> None:
+    x, w = normal(3, 4, 5, 5, 4), normal(3, 2, 2, 4 // features, 8)
+    conv = lambda x, w: lax.conv_general_dilated(
+        x,
+        w,
+        (1, 1),
+        "SAME",
+        dimension_numbers=NHWC,
+        feature_group_count=features,
+        batch_group_count=batches,
+    )
     both = tfn.vmap(conv)(x, w)
     images = tfn.vmap(conv, in_axes=(0, None))(x, w[0])
     kernels = tfn.vmap(conv, in_axes=(None, 0))(x[0], w)
@@ -196,6 +208,29 @@ def test_conv_is_mapped() -> None:
         np.testing.assert_allclose(both[i], conv(x[i], w[i]), rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(images[i], conv(x[i], w[0]), rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(kernels[i], conv(x[0], w[i]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("features", "batches"), GROUPS)
+def test_gradients_of_conv_for_each_example(features: int, batches: int) -> None:
+    """Those by the weights are convolutions with groups, in which both operands are mapped."""
+    xs, w = normal(3, 4, 5, 4), normal(3, 4 // features, 8)
+
+    def loss(w: tfn.Array, x: tfn.Array) -> tfn.Array:
+        y = lax.conv_general_dilated(
+            x,
+            w,
+            (1,),
+            "SAME",
+            dimension_numbers=("NHC", "HIO", "NHC"),
+            feature_group_count=features,
+            batch_group_count=batches,
+        )
+        return (y * y).sum()
+
+    both = tfn.vmap(tfn.grad(loss, argnums=(0, 1)), in_axes=(None, 0))(w, xs)
+    for i, x in enumerate(map(tfn.numpy.asarray, xs)):
+        for found, one in zip(both, tfn.grad(loss, argnums=(0, 1))(tfn.numpy.asarray(w), x)):
+            np.testing.assert_allclose(found[i], one, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("layout", [None, ("NHWC", "HWIO", "NHWC")])

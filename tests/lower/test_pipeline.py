@@ -94,6 +94,8 @@ PROGRAMS: dict[str, tuple[list[UOp], list[UOp]]] = {
                       [p(0, 2, 5, 5, 6), p(1, 2, 2, 3, 8)]),
     "conv, batch grouped": ([conv(p(0, 4, 5, 5, 3), p(1, 2, 2, 3, 8), batch_groups=2)],
                             [p(0, 4, 5, 5, 3), p(1, 2, 2, 3, 8)]),
+    "conv, grouped in both": ([conv(p(0, 4, 5, 5, 6), p(1, 2, 2, 3, 8), groups=2, batch_groups=2)],
+                              [p(0, 4, 5, 5, 6), p(1, 2, 2, 3, 8)]),
     "depthwise": ([conv(p(0, 1, 6, 6, 20), p(1, 3, 3, 1, 20), groups=20)],
                   [p(0, 1, 6, 6, 20), p(1, 3, 3, 1, 20)]),
     "gather": ([build.gather(p(0, 11, 6), p(1, 5, 1, dtype=INT32), (1, 6))],

@@ -1,10 +1,14 @@
 """Arithmetic against NumPy: values, dtypes, broadcasting, the borders of each dtype."""
 
+import math
+
 import numpy as np
 import pytest
 
+import tfn
 import tfn.numpy as tnp
 from tests.numpy.values import FLOATS, INTEGERS, NUMBERS, close, kind, sample
+from tfn import lax
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of the reference
@@ -46,6 +50,69 @@ def test_integer_division_floors_and_zero_gives_zero(name):
     close(tnp.floor_divide(x, y), np.where(y == 0, 0, x // safe))
     close(tnp.remainder(x, y), np.where(y == 0, 0, x % safe))
     close(tnp.divide(x, y), (x.astype(np.float32) / y.astype(np.float32)))
+
+
+def borders(name):
+    """Integers near the ends of a dtype and near zero, and widths that shifts meet."""
+    info, width = np.iinfo(name), np.iinfo(name).bits
+    near = {info.min, info.min + 1, info.min // 2, info.max, info.max - 1, info.max // 2 + 1}
+    some = {-100, -7, -3, -2, -1, 0, 1, 2, 3, 5, 7, 100, width - 1, width, width + 1} | near
+    return np.array(sorted(n for n in some if info.min <= n <= info.max), name)
+
+
+def truncated(a, b):
+    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+TWO_INTEGERS = {  # of Python's integers, which wrap around afterwards
+    tnp.add: lambda a, b, bits: a + b,
+    tnp.subtract: lambda a, b, bits: a - b,
+    tnp.multiply: lambda a, b, bits: a * b,
+    tnp.floor_divide: lambda a, b, bits: a // b if b else 0,
+    tnp.remainder: lambda a, b, bits: a % b if b else 0,
+    tnp.fmod: lambda a, b, bits: a - b * truncated(a, b) if b else 0,
+    lax.div: lambda a, b, bits: truncated(a, b),
+    lax.rem: lambda a, b, bits: a - b * truncated(a, b) if b else 0,
+    tnp.gcd: lambda a, b, bits: math.gcd(a, b),
+    tnp.lcm: lambda a, b, bits: math.lcm(a, b),
+    tnp.power: lambda a, b, bits: pow(a, max(b, 0), 1 << bits),
+    tnp.maximum: lambda a, b, bits: max(a, b),
+    tnp.left_shift: lambda a, b, bits: a << b if 0 <= b < bits else 0,
+    tnp.right_shift: lambda a, b, bits: a >> b if 0 <= b < bits else -(a < 0),
+}
+ONE_INTEGER = {
+    tnp.abs: abs,
+    tnp.negative: lambda a: -a,
+    tnp.sign: lambda a: (a > 0) - (a < 0),
+    tnp.square: lambda a: a * a,
+    tnp.invert: lambda a: ~a,
+}
+
+
+@pytest.fixture(params=["cpu", "python"])
+def device(request):
+    before, tfn.config.device = tfn.config.device, request.param
+    yield request.param
+    tfn.config.device = before
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_integers_at_the_borders_wrap_around(name, device):
+    x, bits = borders(name), np.iinfo(name).bits
+    first, second = np.repeat(x, x.size), np.tile(x, x.size)
+    pairs = list(zip(first.tolist(), second.tolist(), strict=True))
+
+    def wrapped(values):
+        return np.array([value % (1 << bits) for value in values], f"uint{bits}").view(name)
+
+    for function, reference in TWO_INTEGERS.items():
+        want = wrapped([reference(a, b, bits) for a, b in pairs])
+        np.testing.assert_array_equal(function(first, second), want, function.__name__)
+        found = tfn.jit(function)(first, second)
+        np.testing.assert_array_equal(found, want, function.__name__)
+    for function, reference in ONE_INTEGER.items():
+        want = wrapped([reference(a) for a in x.tolist()])
+        np.testing.assert_array_equal(function(x), want, function.__name__)
 
 
 @pytest.mark.parametrize("name", ["float32", "float64"])

@@ -6,7 +6,8 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.numpy.values import ALL, close, kind, sample
-from tfn.errors import ArgumentError, DeviceError, DTypeError, ShapeError
+from tfn import lax
+from tfn.errors import ArgumentError, DeviceError, DTypeError, NumberError, ShapeError
 
 
 def test_python_numbers_and_lists_become_32_bits():
@@ -49,11 +50,83 @@ def test_what_is_no_array(bad):
 
 
 def test_integers_that_do_not_fit():
-    with pytest.raises(ArgumentError, match="do not fit into int32"):
-        tnp.array([2**40])
+    for given in (2**40, [2**40], [2**70], [2**63, -1], 10**400, -(2**31) - 1):
+        with pytest.raises(NumberError, match="does not fit into int32"):
+            tnp.array(given)
     assert tnp.array([2**40], dtype="int64")[0] == 2**40
-    with pytest.raises(ArgumentError):
-        tnp.array(2**40)
+    assert tnp.array([2**63 + 1, 5], dtype="uint64").tolist() == [2**63 + 1, 5]
+    close(tnp.array([2**70, 1], "float64"), np.float64([2.0**70, 1]))
+    with pytest.raises(NumberError, match="2147483648 does not fit into int32"):
+        tnp.arange(2**31, 2**31 + 3)
+    assert tnp.arange(2**31, 2**31 + 3, dtype="int64")[2] == 2**31 + 2
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (300, "uint8"),
+        (-1, "uint8"),
+        (2**31, "int32"),
+        (float("nan"), "int32"),
+        (float("inf"), "int64"),
+        (1e10, "int32"),
+        (-2.7, "uint8"),
+        (1j, "int32"),
+        (1j, "float32"),
+        (10**400, "float64"),
+    ],
+    ids=lambda given: str(given)[:12],
+)
+def test_numbers_that_a_dtype_does_not_have(value, dtype):
+    x = tnp.zeros((2, 3), dtype)
+    calls = {
+        "array": lambda: tnp.array(value, dtype),
+        "array of a list": lambda: tnp.array([[0, value]], dtype),
+        "asarray": lambda: tnp.asarray(value, dtype),
+        "name of a dtype": lambda: getattr(tnp, dtype)(value),
+        "full": lambda: tnp.full(2, value, dtype),
+        "full_like": lambda: tnp.full_like(x, value),
+        "lax.full": lambda: lax.full((2,), value, dtype),
+        "insert": lambda: tnp.insert(x[0], 1, value),
+        "ediff1d": lambda: tnp.ediff1d(x[0], to_end=value),
+        "fill_diagonal": lambda: tnp.fill_diagonal(x, value, inplace=False),
+        "piecewise": lambda: tnp.piecewise(x, [x > 0], [value, 0]),
+        "pad": lambda: tnp.pad(x, 1, constant_values=value),
+        "in jit": lambda: tfn.jit(lambda x: tnp.full_like(x, value))(x),
+    }
+    if type(value) is int and dtype != "float64":
+        calls |= {
+            "add": lambda: x + value,
+            "where": lambda: tnp.where(x > 0, x, value),
+            "clip": lambda: tnp.clip(x, 0, value),
+            "at": lambda: x.at[0].set(value),
+            "put": lambda: tnp.put(x, 0, value, inplace=False),
+            "place": lambda: tnp.place(x, np.ones((2, 3), bool), value, inplace=False),
+            "stack": lambda: tnp.stack([x[0, 0], value]),
+            "initial": lambda: tnp.max(x, initial=value),
+        }
+    if type(value) is int:
+        calls["add"] = lambda: x + value
+    for name, call in calls.items():
+        with pytest.raises(NumberError, match="does not fit into"):
+            pytest.fail(f"{name} gave {call()}")
+
+
+def test_numbers_that_a_dtype_has():
+    assert tnp.array(2.7, "int8") == 2 and tnp.full(1, -2.7, "int8").tolist() == [-2]
+    assert tnp.array(1j, "bool") and tnp.array(float("nan"), "bool") and tnp.array(2**70, "bool")
+    assert tnp.array(2**64 - 1, "uint64") == np.uint64(2**64 - 1)
+    assert tnp.array(True, "uint8") == 1 and tnp.array(1e300, "bfloat16") == np.inf
+    assert tnp.full(1, 3, "complex64").tolist() == [3]
+
+
+def test_arrays_are_converted_as_astype_does():
+    wide = np.array([300, -1, 2**40])
+    close(tnp.array(wide, "uint8"), wide.astype("uint8"))
+    close(tnp.array(tnp.array(wide), "uint8"), wide.astype("uint8"))
+    close(tnp.full(3, tnp.array(wide), "uint8"), wide.astype("uint8"))
+    close(tnp.array(np.array([np.nan, 1e10]), "int32"), np.int32([0, 2**31 - 1]))
+    close(tnp.array(np.array([2 + 1j]), "float32"), np.float32([2]))
 
 
 def test_filled():

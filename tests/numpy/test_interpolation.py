@@ -16,6 +16,11 @@ def test_interp():
     x = np.float64([[-1, 0, 0.25], [1, 2.9, 7]])
     close(tnp.interp(x, xp, fp), np.interp(x, xp, fp), 8)
     assert tfn.grad(lambda x: tnp.interp(x, xp, fp))(2.0) == 3
+    jump, steps = np.float64([0, 0, 1, 1]), np.float64([5, 6, 7, 8])
+    x = np.float64([-1, 0, 0.5, 1, 2])
+    close(tnp.interp(x, jump, steps), np.interp(x, jump, steps))
+    half = tfn.jit(lambda x: tnp.interp(*[x.astype("bfloat16")] * 3))
+    close(half(np.float16([0, 1, 2])), np.float32([0, 1, 2]).astype(half(x).dtype))
     with pytest.raises(ShapeError, match="two points at least"):
         tnp.interp(x, xp[:1], fp[:1])
 

@@ -39,6 +39,12 @@ def test_floats(name):
     np.testing.assert_array_equal(tnp.heaviside(x, 0.25), np.heaviside(x, kind(name).type(0.25)))
     exponents = np.arange(-8, 8)
     np.testing.assert_allclose(tnp.ldexp(x, exponents), np.ldexp(x, exponents), rtol=1e-6)
+    far = np.int64([-(2**40), -1100, -280, -150, -1, 0, 140, 270, 1100, 2**40])
+    with np.errstate(over="ignore", under="ignore"):
+        for exponent in far:
+            n = int(np.clip(exponent, -3000, 3000))
+            np.testing.assert_array_equal(tnp.ldexp(x, tnp.asarray(exponent)), np.ldexp(x, n))
+    np.testing.assert_array_equal(tnp.ldexp(x, np.uint64(2**63)), np.ldexp(x, 3000))
     with pytest.raises(DTypeError, match="ldexp needs integer exponents"):
         tnp.ldexp(x, x)
 
@@ -46,9 +52,6 @@ def test_floats(name):
 @pytest.mark.parametrize("name", INTEGERS)
 def test_integers(name):
     x, y = sample(name, (40,), 1), sample(name, (40,), 2)
-    if kind(name).kind == "i":
-        lowest = np.iinfo(name).min
-        x, y = x[(x != lowest) & (y != lowest)], y[(x != lowest) & (y != lowest)]
     close(tnp.gcd(x, y), np.gcd(x, y))
     small_x, small_y = x[np.abs(x) < 11], y[: (np.abs(x) < 11).sum()] % 11
     close(tnp.lcm(small_x, small_y), np.lcm(small_x, small_y))

@@ -458,11 +458,11 @@ def naive_conv(arg, x, w):
     )
     out = np.zeros(node.shape)
     depth, features = w.shape[-2:]
-    rows, per_group = out.shape[0], features // arg.groups
+    rows, share = out.shape[0], features // (arg.groups * arg.batch_groups)
     for at in np.ndindex(*out.shape):
         row, place, feature = at[0], at[1:-1], at[-1]
-        group = feature // per_group if arg.groups > 1 else 0
-        row += feature // (features // arg.batch_groups) * rows if arg.batch_groups > 1 else 0
+        group, part = divmod(feature // share, arg.batch_groups)
+        row += part * rows
         for tap in np.ndindex(*w.shape[:-2]):
             where = [
                 p * s + t * d - low
@@ -484,6 +484,7 @@ def naive_conv(arg, x, w):
         ((1, 7, 1), (3, 1, 1), Conv((1,), ((-1, -2),), (1,), (1,), 1, 1, FLOAT64)),
         ((2, 4, 4), (3, 2, 6), Conv((1,), ((0, 0),), (1,), (1,), 2, 1, FLOAT64)),
         ((4, 5, 2), (3, 2, 6), Conv((1,), ((1, 1),), (1,), (1,), 1, 2, FLOAT64)),
+        ((4, 5, 4), (3, 2, 12), Conv((1,), ((1, 1),), (1,), (1,), 2, 2, FLOAT64)),
         ((1, 4, 5, 2), (2, 3, 2, 3), Conv((1, 2), ((1, 0), (1, 1)), (1, 1), (2, 1), 1, 1, FLOAT64)),
         ((1, 2, 2), (3, 2, 1), Conv((1,), ((0, 0),), (1,), (1,), 1, 1, FLOAT64)),
         ((0, 4, 2), (2, 2, 1), Conv((1,), ((0, 0),), (1,), (1,), 1, 1, FLOAT64)),

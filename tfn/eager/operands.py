@@ -29,15 +29,16 @@ from tfn.dtypes import (
     INTEGERS,
     SHORT,
     DType,
+    as_number_of,
     canonical,
     number,
     promote,
 )
 from tfn.eager.arrays import concrete, weaken
-from tfn.errors import ArgumentError, AxisError, DTypeError, ShapeError
+from tfn.errors import ArgumentError, AxisError, DTypeError, NumberError, ShapeError
 from tfn.trace import bind
 from tfn.trace.argument import Param
-from tfn.trace.build import broadcast_to, cast, reshape
+from tfn.trace.build import broadcast_to, cast, index_dtype, reshape
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const, reshaped
@@ -109,11 +110,18 @@ def array_of(name: str, value: Any) -> Array:
         )
     try:
         made: Array = bind.face().asarray(value)
+    except NumberError:
+        raise
     except ArgumentError as error:
         raise ArgumentError(
             f"{name} needs arrays or numbers, not {type(value).__name__}", got=error.got
         ) from None
     return made
+
+
+def indices_of(name: str, found: Any, size: int) -> Array:
+    """Indices that NumPy has found among `size` elements."""
+    return array_of(name, found.astype(index_dtype(size)))
 
 
 def scalar_kind(value: Any) -> DType | None:
@@ -153,17 +161,14 @@ def number_as(value: Any, dtype: DType, trace: bind.Trace | None) -> Array:
     """One Python number as a scalar of `dtype`.
 
     Raises:
-        ArgumentError: for an integer that the dtype cannot hold.
+        NumberError: for a number that the dtype does not have.
     """
-    if dtype.kind in "iu" and not _in_range(value, dtype):
-        raise ArgumentError(
-            f"{value} does not fit into {dtype.name}",
-            hint="convert the array to a wider dtype with .astype",
-        )
     if trace is None:
-        signs = math.copysign(1, value.real), math.copysign(1, value.imag)
+        signs = (1.0, 1.0)
+        if type(value) is not int:
+            signs = math.copysign(1, value.real), math.copysign(1, value.imag)
         return _scalar(value, signs, dtype, config.device)
-    made: Array = bind.face().wrap(const(value, dtype), trace, True)
+    made: Array = bind.face().wrap(const(as_number_of(dtype, value), dtype), trace, True)
     return made
 
 
@@ -172,11 +177,6 @@ def _scalar(value: Any, signs: tuple[float, float], dtype: DType, device: str) -
     """A number as an operand, kept since the same ones come again; 0.0 is not -0.0."""
     made: Array = bind.face().asarray(value, dtype)
     return made
-
-
-def _in_range(value: Any, dtype: DType) -> bool:
-    info = np.iinfo(dtype)
-    return bool(info.min <= value <= info.max)
 
 
 @lru_cache(maxsize=4096)

@@ -317,6 +317,10 @@ def execute(op: Op, arg: Any, operands: Sequence[Array], weak: bool = False) -> 
     return results if op in SEVERAL else results[0]
 
 
+LARGEST_FLOAT16 = 65504.0
+"""Every floating dtype holds numbers up to here."""
+
+
 def asarray(value: Any, dtype: Any = None) -> Array:
     """An Array from an Array, a NumPy array or scalar, or a Python scalar (which is weak).
 
@@ -324,6 +328,7 @@ def asarray(value: Any, dtype: Any = None) -> Array:
 
     Raises:
         ArgumentError: for anything else, lists included.
+        NumberError: for a Python scalar that the dtype does not have.
     """
     if isinstance(value, Array):
         return value
@@ -332,12 +337,14 @@ def asarray(value: Any, dtype: Any = None) -> Array:
         return _copied(value, wanted)
     if isinstance(value, (bool, int, float, complex)):
         kind = wanted or dtypes.number(value)
-        try:
-            data = np.asarray(value).astype(kind) if kind.kind != "i" else np.array(value, kind)
-        except OverflowError:
-            raise ArgumentError(
-                f"{value} does not fit into {kind.name}", hint="say dtype='int64'"
-            ) from None
+        number = dtypes.as_number_of(kind, value)
+        if kind.kind in "iu":
+            data = np.array(number, kind)
+        elif abs(number) <= LARGEST_FLOAT16:
+            data = np.asarray(number).astype(kind)
+        else:
+            with np.errstate(over="ignore"):  # what is too large is infinite
+                data = np.asarray(number).astype(kind)
         weak = wanted is None and not isinstance(value, bool)
         return concrete(device().memory.copy(data), (), kind, weak)
     if hasattr(value, "__array__"):

@@ -10,7 +10,7 @@ import numpy as np
 
 from tfn import tree
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import INT32, INT64, INTEGERS, UINT32, UINT64, DType
+from tfn.dtypes import INTEGERS, DType
 from tfn.eager.operands import a_shape, one_axis
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import elementwise
@@ -25,6 +25,7 @@ from tfn.lax.movement import slice as static_slice
 from tfn.lax.operand import array, literal, show
 from tfn.trace.argument import Gather, Scatter, Sort
 from tfn.trace.bind import bind
+from tfn.trace.build import index_dtype
 from tfn.trace.op import Op, Shape
 
 T = TypeVar("T")
@@ -81,7 +82,8 @@ def dynamic_update_slice(x: ArrayLike, update: ArrayLike, start_indices: Starts)
         raise DTypeError("dynamic_update_slice needs one dtype", got=f"{show(x)}, {show(update)}")
     starts = _starts(x, start_indices, sizes)
     if isinstance(starts, tuple):
-        starts = _vector([literal(s, INT32, (), [x, update]) for s in starts], INT32)
+        dtype = index_dtype(max((0, *starts)))
+        starts = _vector([literal(s, dtype, (), [x, update]) for s in starts], dtype)
     out: Array = bind(Op.SCATTER, x, starts, update, arg=Scatter(0, Op.WHERE))
     return out if x.shape else update
 
@@ -103,8 +105,7 @@ def _starts(x: Array, start_indices: Starts, sizes: Shape) -> Shape | Array:
     if len(known) == len(values):
         return tuple(known)
     moving = [v for v in values if isinstance(v, Array)]
-    wide = any(v.dtype in (INT64, UINT32, UINT64) for v in moving)
-    dtype = INT64 if wide else INT32
+    dtype = index_dtype(max(limits), *[v.dtype for v in moving])
     return _vector(
         [
             elementwise.clamp(
@@ -122,8 +123,7 @@ def _start(start: ArrayLike, size: int) -> int | Array:
         return at + size if at < 0 else at
     if start.shape or start.dtype not in INTEGERS:
         raise DTypeError("a start is a scalar integer", got=show(start))
-    wide = INT64 if start.dtype in (INT64, UINT32, UINT64) else INT32
-    place = elementwise.cast(start, wide)
+    place = elementwise.cast(start, index_dtype(size, start.dtype))
     return elementwise.select(elementwise.lt(place, 0), elementwise.add(place, size), place)
 
 

@@ -12,11 +12,14 @@ import numpy as np
 from tfn import dtypes
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, SIGNED, UNSIGNED
+from tfn.eager.operands import apply
 from tfn.errors import ArgumentError, DTypeError
 from tfn.lax.elementary import unary
-from tfn.lax.operand import array, arrays, expand, scalar, show, together
+from tfn.lax.operand import array, arrays, expand, repeated, scalar, show, together
+from tfn.numpy.arithmetic import truncated_rest
 from tfn.trace.bind import bind
 from tfn.trace.op import Op
+from tfn.trace.uop import UOp
 
 
 def binary(op: Op, x: ArrayLike, y: ArrayLike) -> Array:
@@ -155,14 +158,12 @@ def rem(x: ArrayLike, y: ArrayLike) -> Array:
         (-1, -1.5)
     """
     x, y = arrays(x, y)
-    if x.dtype in UNSIGNED:
-        return binary(Op.MOD, x, y)
-    if x.dtype in FLOATS:
-        size = binary(Op.MOD, unary(Op.ABS, x), unary(Op.ABS, y))
-        return select(lt(x, 0), unary(Op.NEG, size), size)
-    floored = binary(Op.MOD, x, y)
-    other_sign = bitwise_and(ne(floored, 0), ne(lt(x, 0), lt(y, 0)))
-    return select(other_sign, sub(floored, y), floored)
+    return apply(_rest, [x, y]) if x.dtype in SIGNED | FLOATS else binary(Op.MOD, x, y)
+
+
+def _rest(x: UOp, y: UOp) -> UOp:
+    shape = x.shape or y.shape
+    return truncated_rest(*(u if u.shape else repeated(u, shape) for u in (x, y)))
 
 
 def max(x: ArrayLike, y: ArrayLike) -> Array:

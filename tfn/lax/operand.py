@@ -103,7 +103,7 @@ def literal(
 ) -> Array:
     """`value` everywhere, in the trace of `near`, or else in the innermost trace that runs."""
     if near is None:
-        return make(_constant, value, dtype, shape)
+        return make(_constant, dtypes.as_number_of(dtype, value), dtype, shape)
     return expand(number_as(value, dtype, tracing.innermost(near)), shape)
 
 

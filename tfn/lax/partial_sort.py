@@ -23,6 +23,9 @@ from tfn.trace.uop import UOp, const
 LANES = 16
 """Blocks are whole vectors."""
 
+MOST = 1 << 30
+"""Elements among which places are found in 32 bits, blocks that are not full included."""
+
 ENOUGH, STEP_NS, SORT_NS = 64, 20, 7
 """Of so many elements on, a few are found one after the other: each takes so long, and half a
 nanosecond for each element of a block; to sort takes so long for each element (measured)."""
@@ -43,12 +46,12 @@ def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
     """
     x, axis = _checked("top_k", x, k, axis)
     size = x.shape[axis]
-    few = size >= ENOUGH and 0 < k * (STEP_NS + math.isqrt(size) / 2) < SORT_NS * size
+    few = ENOUGH <= size < MOST and 0 < k * (STEP_NS + math.isqrt(size) / 2) < SORT_NS * size
     if few and _key_dtype(x.dtype) is not None:
         places = apply(_selected, (x,), k, axis)
         return apply(_at, (x, places), axis, weak=x.weak_type), places
     # A stable ascending sort of the reversed row, reversed, is a stable descending one.
-    both = (rev(x, axis), rev(broadcasted_iota(INT32, x.shape, axis), axis))
+    both = (rev(x, axis), rev(broadcasted_iota(build.index_dtype(size), x.shape, axis), axis))
     values, places = sort(both, axis)
     best = [rev(slice_in_dim(v, size - k, size, axis=axis), axis) for v in (values, places)]
     return best[0], best[1]
@@ -88,7 +91,8 @@ def approx_min_k(
         [[1.0, 2.0], [1, 2]]
     """
     x, axis = _checked("approx_min_k", operand, k, reduction_dimension)
-    values, places = sort((x, broadcasted_iota(INT32, x.shape, axis)), axis)
+    dtype = build.index_dtype(x.shape[axis])
+    values, places = sort((x, broadcasted_iota(dtype, x.shape, axis)), axis)
     return slice_in_dim(values, 0, k, axis=axis), slice_in_dim(places, 0, k, axis=axis)
 
 

@@ -220,6 +220,12 @@ def _where_best(op: Op, x: ArrayLike, axis: int, index_dtype: Any) -> Array:
     axis = one_axis("argmax" if op is Op.MAX else "argmin", axis, len(x.shape))
     if dtype not in INTEGERS:
         raise DTypeError("an index is an integer", got=dtypes.SHORT[dtype])
+    if x.shape[axis] - 1 > dtypes.iinfo(dtype).max:
+        raise ArgumentError(
+            "the index of an element does not fit into the dtype of indices",
+            got=f"{show(x)}, {dtype.name}",
+            hint="index_dtype='int64'",
+        )
     if x.shape[axis] == 0:
         raise ShapeError("argmax and argmin need an axis with elements", got=f"{show(x)}, {axis}")
     place: Array = bind(Op.REDUCE, x, arg=Reduce(op, (axis,), dtype))

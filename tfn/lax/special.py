@@ -19,6 +19,7 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOATS, finfo
 from tfn.errors import DTypeError, ShapeError
 from tfn.lax.elementary import digamma, exp, lgamma, log, log1p
+from tfn.lax.logbeta import log_beta
 from tfn.lax.loops import while_loop
 from tfn.lax.operand import arrays, expand, show
 from tfn.trace.build import accumulator
@@ -138,13 +139,22 @@ def _parts(a: Array, x: Array, by_a: bool = False) -> tuple[Array, Arrays, Array
 
 
 def _inside(
-    f: Callable[[Array, Array], Array], a: Array, x: Array, at_zero: float, at_infinity: float
+    f: Callable[[Array, Array], Array],
+    a: Array,
+    x: Array,
+    at_zero: float,
+    at_infinity: float,
+    at_no_a: float = np.nan,
 ) -> Array:
-    """`f` where a and x are positive and finite, its limits at x = 0 and infinity, else NaN."""
+    """`f` where a and x are positive and finite, its limits at x = 0 and infinity, else NaN.
+
+    For a = 0 and a positive x it is `at_no_a`.
+    """
     good = (x > 0) & (a > 0) & (x < np.inf)
     found = f(_where(good, a, 1.0), _where(good, x, 1.0))
     limit = _where(x == 0, at_zero, _where(x == np.inf, at_infinity, x))
-    return _where(good, found, _where((a > 0) & (x >= 0), limit, x * np.nan))
+    other = _where((a == 0) & (x > 0), at_no_a, x * np.nan)
+    return _where(good, found, _where((a > 0) & (x >= 0), limit, other))
 
 
 def _where(condition: Array, x: Any, y: Any) -> Array:
@@ -157,15 +167,20 @@ def _factor(a: Array, x: Array) -> Array:
     return exp(a * log(x) - x - lgamma(a))
 
 
+def _times(factor: Array, value: Array) -> Array:
+    """The product, and 0 where the factor is, which far away the value is not known to be."""
+    return _where(factor == 0, 0.0, factor * value)
+
+
 def _lower(a: Array, x: Array) -> Array:
     """The part of the gamma function below x."""
 
     def f(a: Array, x: Array) -> Array:
         upper, (total,), (value,) = _parts(a, x)
         factor = _factor(a, x)
-        return _where(upper, 1 - factor * value, factor * total / a)
+        return _where(upper, 1 - _times(factor, value), factor * total / a)
 
-    return _inside(f, a, x, 0.0, 1.0)
+    return _inside(f, a, x, 0.0, 1.0, 1.0)
 
 
 def _upper(a: Array, x: Array) -> Array:
@@ -174,9 +189,9 @@ def _upper(a: Array, x: Array) -> Array:
     def f(a: Array, x: Array) -> Array:
         upper, (total,), (value,) = _parts(a, x)
         factor = _factor(a, x)
-        return _where(upper, factor * value, 1 - factor * total / a)
+        return _where(upper, _times(factor, value), 1 - factor * total / a)
 
-    return _inside(f, a, x, 1.0, 0.0)
+    return _inside(f, a, x, 1.0, 0.0, 0.0)
 
 
 def _by_a(a: Array, x: Array, sample: bool) -> Array:
@@ -187,7 +202,7 @@ def _by_a(a: Array, x: Array, sample: bool) -> Array:
         slope = log(x) - digamma(a)
         below = ((slope - 1 / a) * total + d_total) / a  # digamma(a + 1) = digamma(a) + 1 / a
         above = slope * value + d_value
-        return _where(upper, -above, below) * (-x if sample else _factor(a, x))
+        return _times(-x if sample else _factor(a, x), _where(upper, -above, below))
 
     return _inside(f, a, x, 0.0, 0.0)
 
@@ -300,7 +315,7 @@ def _beta(a: Array, b: Array, x: Array) -> Array:
     turned = t > (p + 1) / (p + q + 2)
     p, q = _where(turned, q, p), _where(turned, p, q)
     u = _where(turned, 1 - t, t)
-    factor = p * log(u) + q * log1p(-u) - lgamma(p) - lgamma(q) + lgamma(p + q)
+    factor = p * log(u) + q * log1p(-u) - log_beta(p, q)
     part = exp(factor) * _beta_fraction(p, q, u) / p
     limit = _where((a > 0) & (b > 0) & ((x == 0) | (x == 1)), x, x * np.nan)
     return _where(good, _where(turned, 1 - part, part), limit)
@@ -336,8 +351,7 @@ def _moved(f: Callable[..., Array], i: int) -> Callable[..., Array]:
 
 
 def _beta_density(dx: Array, out: Array, a: Array, b: Array, x: Array) -> Array:
-    scale = lgamma(a) + lgamma(b) - lgamma(a + b)
-    return dx * exp((a - 1) * log(x) + (b - 1) * log1p(-x) - scale)
+    return dx * exp((a - 1) * log(x) + (b - 1) * log1p(-x) - log_beta(a, b))
 
 
 betainc.defjvps(_moved(_BETA, 0), _moved(_BETA, 1), _beta_density)

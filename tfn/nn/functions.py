@@ -43,8 +43,8 @@ def relu(x: Shaped[Array, "*axes"]) -> Shaped[Array, "*axes"]:
 
 
 def relu6(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """`relu`, at most 6."""
-    return jnp.minimum(relu(x), 6)
+    """`relu`, at most 6; the derivative at 6 is 0."""
+    return jnp.where(jnp.asarray(x) >= 6, 6, relu(x))
 
 
 def leaky_relu(x: Float[Array, "*axes"], negative_slope: ArrayLike = 0.01) -> Float[Array, "*axes"]:
@@ -140,7 +140,7 @@ def squareplus(x: Float[Array, "*axes"], b: ArrayLike = 4.0) -> Float[Array, "*a
     """
     x = _floating(x)
     root = jnp.sqrt(jnp.square(x) + b)
-    return jnp.where(x < 0, b / (2 * (root - x)), (x + root) / 2)
+    return jnp.where(x < 0, b / (2 * (root + jnp.abs(x))), (x + root) / 2)
 
 
 def sparse_plus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
@@ -394,5 +394,7 @@ def one_hot(
     place = axis % (x.ndim + 1)
     shape = [1] * (x.ndim + 1)
     shape[place] = num_classes
-    classes = jnp.arange(num_classes, dtype=x.dtype).reshape(shape)
+    narrow = x.dtype.kind in "iu" and num_classes > jnp.iinfo(x.dtype).max
+    kind = jnp.promote_types(x.dtype, "int32") if narrow else x.dtype
+    classes = jnp.arange(num_classes, dtype=kind).reshape(shape)
     return (jnp.expand_dims(x, place) == classes).astype(float if dtype is None else dtype)

@@ -26,7 +26,7 @@ from tfn.eager.operands import (
 )
 from tfn.errors import ArgumentError
 from tfn.trace.bind import bind
-from tfn.trace.build import eq, full_like, ne, unary
+from tfn.trace.build import bitcast, cast, eq, full_like, ne, unary
 from tfn.trace.build import maximum as larger
 from tfn.trace.build import where as choose
 from tfn.trace.op import Op, Shape
@@ -144,6 +144,7 @@ def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
 def _floor_divide(x: UOp, y: UOp) -> UOp:
     if x.dtype not in FLOATS:
         return x // y
+    x, y = (UOp(Op.DETACH, (u,)) for u in (x, y))  # a step has no slope
     # x - x % y is a multiple of y but for rounding, which the second rounding mends.
     whole = unary(Op.ROUND, (x - x % y) / y)
     quotient, zero, infinite = x / y, full_like(x, 0), full_like(x, np.inf)
@@ -171,12 +172,20 @@ def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> fmod(-7, 3).item()
         -1
     """
-    return composed(_fmod, "fmod", *counted(x, y))
+    return composed(truncated_rest, "fmod", *counted(x, y))
 
 
-def _fmod(x: UOp, y: UOp) -> UOp:
-    left = unary(Op.ABS, x) % unary(Op.ABS, y)
-    return choose(x < 0, -left, left)
+def truncated_rest(x: UOp, y: UOp) -> UOp:
+    """What truncating division leaves, of the sign of `x`, also of the smallest integers."""
+    left = cast(size_of(x) % size_of(y), x.dtype)
+    return choose(signed(x), -left, left)
+
+
+def size_of(x: UOp) -> UOp:
+    """The value without its sign; of an integer unsigned, since the smallest has no negative."""
+    if x.dtype in FLOATS:  # not ABS, whose slope at -0.0 is that at 0.0
+        return choose(signed(x), -x, x)
+    return bitcast(unary(Op.ABS, x), np.dtype(f"u{x.dtype.itemsize}"))
 
 
 def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
@@ -325,20 +334,14 @@ def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
     return composed(_hypot, "hypot", x, y, floating=True)
 
 
-def _ordered(x: UOp, y: UOp) -> tuple[UOp, UOp]:
-    """The larger and the smaller, chosen whole: a function of both that is smooth and symmetric
-    keeps its derivatives where they tie, which MAX and MIN would halve.
-    """
-    first = x >= y
-    return choose(first, x, y), choose(first, y, x)
-
-
 def _hypot(x: UOp, y: UOp) -> UOp:
     x, y = unary(Op.ABS, x), unary(Op.ABS, y)
-    high, low = _ordered(x, y)
-    safe = choose(eq(high, full_like(high, 0)), full_like(high, 1), high)
+    first = x >= y  # chosen whole, since MAX and MIN halve derivatives where two tie
+    high, low = choose(first, x, y), choose(first, y, x)
+    zero = eq(x + y, full_like(x, 0))  # where the slope has no direction
+    safe = choose(zero, full_like(high, 1), high)
     ratio = low / safe
-    length = high * unary(Op.SQRT, ratio * ratio + 1)
+    length = choose(zero, full_like(x, 0), high * unary(Op.SQRT, ratio * ratio + 1))
     infinite = full_like(x, np.inf)
     return choose(eq(x, infinite) | eq(y, infinite), infinite, length)
 
@@ -354,10 +357,11 @@ def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def _logaddexp(x: UOp, y: UOp) -> UOp:
-    high, low = _ordered(x, y)
-    difference = x - y  # NaN if both are the same infinity, or either is NaN: then x + y says it
-    near = high + unary(Op.LOG1P, unary(Op.EXP, low - high))
-    return choose(ne(difference, difference), x + y, near)
+    difference = x - y
+    infinite = eq(x, y) & ne(difference, difference)  # both, and equal: the slope is shared
+    gap = choose(infinite, full_like(x, 0), -unary(Op.ABS, difference))
+    near = choose(x >= y, x, y) + unary(Op.LOG1P, unary(Op.EXP, gap))
+    return choose(infinite, x * 0.5 + y * 0.5, near)
 
 
 def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
@@ -391,9 +395,8 @@ def _copysign(x: UOp, y: UOp) -> UOp:
 
 
 def signed(x: UOp) -> UOp:
-    """Whether the sign bit of a float is set."""
-    integer = np.dtype(f"int{8 * x.dtype.itemsize}")
-    return UOp(Op.BITCAST, (x,), integer) < 0
+    """Whether the sign bit is set."""
+    return (bitcast(x, np.dtype(f"i{x.dtype.itemsize}")) if x.dtype in FLOATS else x) < 0
 
 
 def negative(x: ArrayLike, /) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import DType, DTypeLike, canonical
-from tfn.eager.operands import a_shape, apply, array_of, one_axis, together
+from tfn.eager.operands import a_shape, apply, array_of, indices_of, one_axis, together
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.creation import stacked
 from tfn.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, ravel, reshape, squeeze
@@ -281,6 +281,7 @@ def repeat(
         x, axis = ravel(x), 0
     axis = one_axis("repeat", axis, x.ndim)
     counts = np.asarray(repeats)
+    counts = counts.astype(np.int64) if counts.dtype == np.uint64 else counts  # NumPy takes no such
     if counts.ndim == 0 and total_repeat_length is None:
         return apply(_repeated, (x,), axis, as_index(counts.item()), weak=x.weak_type)
     places = np.repeat(np.arange(x.shape[axis]), np.broadcast_to(counts, (x.shape[axis],)))
@@ -289,7 +290,7 @@ def repeat(
         places = np.pad(places, (0, missing), mode="edge")[:total_repeat_length]
     if not places.size:
         return apply(section, (x,), axis, 0, 0, weak=x.weak_type)
-    index = array_of("repeat", places.astype(np.int32))
+    index = indices_of("repeat", places, x.shape[axis])
     return apply(taken, (x, index), axis, weak=x.weak_type)
 
 

@@ -15,13 +15,14 @@ from tfn.array import DLPACK_HAS_VERSIONS, Array, ArrayLike
 from tfn.config import config
 from tfn.dtypes import (
     BOOL,
-    COMPLEXES,
     DEFAULTS,
     FLOAT32,
-    FLOATS,
-    INEXACT,
+    FLOAT64,
+    INT32,
+    INTEGERS,
     DType,
     DTypeLike,
+    as_number_of,
     canonical,
 )
 from tfn.eager.arrays import weaken
@@ -145,14 +146,8 @@ def asarray(
 
 
 def _of_one(value: Any, dtype: DType) -> Array:
-    kind = scalar_kind(value)
-    if kind is None:
-        return array_of("array", value)
-    # A fraction is cut off by `astype`; else no digit of the number is lost on the way.
-    cut = (kind in FLOATS and dtype not in INEXACT) or (
-        kind in COMPLEXES and dtype not in COMPLEXES
-    )
-    made: Array = bind.face().asarray(value, kind if cut else dtype)
+    known = scalar_kind(value) is not None
+    made: Array = bind.face().asarray(value, dtype) if known else array_of("array", value)
     return made
 
 
@@ -163,6 +158,8 @@ def _of_list(listed: Sequence[Any], dtype: DType | None) -> Array:
             data = np.array(listed)
         except ValueError:
             data = np.array(None)
+        if data.dtype.kind in "Of" and data.ndim and all(isinstance(v, int) for v in flat):
+            data = _large(listed, flat, dtype or INT32)
         if data.dtype.kind not in "biufcV":
             raise ArgumentError(
                 "array needs lists of numbers, all rows of one length", got=repr(listed)[:80]
@@ -187,6 +184,13 @@ def _flatten(listed: Any) -> Any:
             yield v
 
 
+def _large(listed: Any, flat: list[Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """Integers among which some are too large for int64."""
+    for v in flat:
+        as_number_of(dtype, v)
+    return np.array(listed, dtype if dtype in INTEGERS else FLOAT64)
+
+
 def _narrow(data: np.ndarray[Any, Any], flat: list[Any], dtype: DType | None) -> Any:
     """Python numbers in their default width, unless NumPy scalars or the user say otherwise."""
     if dtype is None:
@@ -195,15 +199,10 @@ def _narrow(data: np.ndarray[Any, Any], flat: list[Any], dtype: DType | None) ->
         else:
             scalar = {"b": bool, "f": float, "c": complex}.get(data.dtype.kind, int)
             dtype = DEFAULTS[scalar] if flat else FLOAT32
-    if dtype.kind in "iu" and data.size and data.dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        if int(data.min()) < info.min or int(data.max()) > info.max:
-            raise ArgumentError(
-                f"array got integers that do not fit into {dtype.name}",
-                got=f"from {data.min()} to {data.max()}",
-                hint="say dtype='int64'",
-            )
-    return oracle.cast(dtype, data) if dtype in INEXACT or data.dtype.kind not in "fc" else data
+    if dtype.kind in "iu" or data.dtype.kind == "c":
+        for extreme in (data.min(), data.max()) if data.size else ():  # NaN is both
+            as_number_of(dtype, extreme.item())
+    return oracle.cast(dtype, data)
 
 
 def stacked(*parts_and_static: Any) -> UOp:
@@ -266,6 +265,7 @@ def full(
     kind = scalar_kind(fill_value)
     if kind is not None:
         wanted = kind if dtype is None else canonical(dtype)
+        fill_value = as_number_of(wanted, fill_value)
         return make(_constant, fill_value, wanted, sizes, weak=dtype is None and kind != BOOL)
     value = array_of("full", fill_value)
     broadcast_shape("full", value.shape, sizes)

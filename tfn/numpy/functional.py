@@ -203,9 +203,9 @@ def piecewise(
             got=f"{len(functions)} for {len(conditions)}",
         )
     values = [f(x, *args, **kwargs) if callable(f) else f for f in functions]
-    result = broadcast_to(asarray(values[0]).astype(x.dtype), x.shape)
+    result = broadcast_to(asarray(values[0], x.dtype), x.shape)
     for condition, value in zip(conditions, values[1:], strict=True):
-        result = where(condition, asarray(value).astype(x.dtype), result)
+        result = where(condition, asarray(value, x.dtype), result)
     return result
 
 

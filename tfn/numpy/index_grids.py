@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import INT32, INT64, INTEGERS, SHORT
-from tfn.eager.operands import a_shape, apply, array_of
+from tfn.dtypes import INTEGERS, SHORT
+from tfn.eager.operands import a_shape, apply, array_of, indices_of
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.numpy.concatenation import concatenate, stack
 from tfn.numpy.creation import asarray, make
@@ -20,7 +20,7 @@ from tfn.trace.uop import UOp
 
 
 def _known(lines: Any) -> tuple[Array, ...]:
-    return tuple(array_of("indices", line.astype(np.int32)) for line in lines)
+    return tuple(indices_of("indices", line, int(line.max(initial=0))) for line in lines)
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
@@ -76,7 +76,7 @@ def _line(ndim: int, axis: int, size: int) -> UOp:
 
 def _coordinates(shape: Shape) -> UOp:
     each = [reshape(iota(shape, axis), (1, *shape)) for axis in range(len(shape))]
-    return concat(each, 0) if each else cast(iota((0,), 0), INT32)
+    return concat(each, 0) if each else iota((0,), 0)
 
 
 def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
@@ -97,8 +97,8 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
 
 
 def _coordinate(flat: UOp, shape: Shape, axis: int) -> UOp:
-    dtype = flat.dtype if flat.dtype in (INT32, INT64) else INT32
-    step = int(np.prod(shape[axis + 1 :], dtype=np.int64))
+    dtype = build.index_dtype(build.count(shape), flat.dtype)
+    step = build.count(shape[axis + 1 :])
     return (cast(flat, dtype) // max(step, 1)) % max(shape[axis], 1)
 
 
@@ -120,7 +120,11 @@ def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
             "ravel_multi_index needs one index array for each axis",
             got=f"{len(lines)} index arrays, shape {sizes}",
         )
-    flat = lines[0]
+    for line in lines:
+        if line.dtype not in INTEGERS:
+            raise DTypeError("ravel_multi_index needs integers", got=SHORT[line.dtype])
+    dtype = build.index_dtype(build.count(sizes), *[line.dtype for line in lines])
+    flat = lines[0].astype(dtype)
     for line, n in zip(lines[1:], sizes[1:]):
         flat = flat * n + line
     return flat

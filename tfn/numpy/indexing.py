@@ -27,7 +27,7 @@ import numpy as np
 from tfn._support.frozen import frozen
 from tfn.array import Array, ArrayLike
 from tfn.config import config
-from tfn.dtypes import BOOL, INEXACT, INT32, INT64, INTEGERS, SHORT, UINT32, UINT64, highest, lowest
+from tfn.dtypes import BOOL, INEXACT, INTEGERS, SHORT, highest, lowest
 from tfn.eager.operands import (
     alias,
     apply,
@@ -147,12 +147,16 @@ def read_index(x: Array, index: Any, checked: bool = True) -> _Reading:
             starts.append(_inside(item, x.shape[axis], axis))
     trace = bind.innermost([x, *[p for p in points if isinstance(p, Array)]])
     arrays = [
-        number_as(p, INT32, trace) if isinstance(p, int) else array_of("an index", p)
+        number_as(p, build.index_dtype(abs(p)), trace) if isinstance(p, int) else _indices(p)
         for p in points
     ]
     grid = broadcast_shape("indexing", *[p.shape for p in arrays], *truths)
     plan = Plan(tuple(walks), tuple(result), grid)
     return _Reading(plan, tuple(starts), arrays)
+
+
+def _indices(p: Any) -> Array:
+    return array_of("an index", p)
 
 
 def _listed(index: Any) -> Sequence[Any]:
@@ -224,7 +228,9 @@ def _places(x: Array, item: Any, axis: int, checked: bool) -> list[Any]:
                     "a mask needs the shape of the axes that it is for",
                     got=f"mask {item.shape}, array {x.shape}, axis {axis}",
                 )
-            return [part.astype(np.int32) for part in item.nonzero()]
+            return [
+                part.astype(build.index_dtype(n)) for part, n in zip(item.nonzero(), item.shape)
+            ]
         if checked and item.size:
             _inside(int(item.min()), x.shape[axis], axis)
             _inside(int(item.max()), x.shape[axis], axis)
@@ -296,8 +302,7 @@ def getitem(
 @lru_cache(maxsize=4096)
 def starts_operand(starts: Numbers, device: str) -> Array:
     """Starts of windows as an operand, kept since loops come back to the same ones."""
-    wide = max(starts) > np.iinfo(np.int32).max
-    return array_of("indexing", np.array(starts, np.int64 if wide else np.int32))
+    return array_of("indexing", np.array(starts, build.index_dtype(max(starts))))
 
 
 def _row(x: UOp, begin: UOp) -> UOp:
@@ -384,14 +389,13 @@ def _taken(x: UOp, *rest: Any) -> UOp:
 
 def wrapped(u: UOp, size: int) -> UOp:
     """An index array as int32 or int64, its negative elements counted from the end."""
-    wide = u.dtype in (INT64, UINT32, UINT64)
-    u = cast(u, INT64 if wide else INT32)
+    u = cast(u, build.index_dtype(size, u.dtype))
     return build.where(u < 0, u + size, u)
 
 
 def side_by_side(columns: Sequence[UOp], grid: Shape) -> UOp:
     """Index arrays broadcast to the grid, side by side along a new last axis."""
-    dtype = INT64 if any(u.dtype == INT64 for u in columns) else INT32
+    dtype = build.index_dtype(0, *[u.dtype for u in columns])
     full = [build.broadcast_to(cast(u, dtype), grid) for u in columns]
     return concat([reshape(u, (*grid, 1)) for u in full], len(grid))
 
@@ -440,7 +444,8 @@ def take(
         x, axis = x.reshape(x.size), 0
     axis = one_axis("take", axis, x.ndim)
     if mode == "wrap":
-        places, mode = places % x.shape[axis], "clip"
+        n = x.shape[axis]
+        places, mode = places.astype(build.index_dtype(n, places.dtype)) % n, "clip"
     index = (slice(None),) * axis + (places,)
     return getitem(x, index, mode=mode or "fill", fill_value=fill_value)
 
@@ -486,4 +491,4 @@ def take_along_axis(
 def counted(x: Array, axis: int) -> Array:
     """The coordinates of an axis, shaped to broadcast with the array."""
     shape = tuple(x.shape[axis] if a == axis else 1 for a in range(x.ndim))
-    return arange(x.shape[axis]).reshape(shape)
+    return arange(x.shape[axis], dtype=build.index_dtype(x.shape[axis])).reshape(shape)

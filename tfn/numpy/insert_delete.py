@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import a_shape, array_of, not_in_place, one_axis
+from tfn.eager.operands import a_shape, array_of, indices_of, not_in_place, one_axis, scalar_kind
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.arithmetic import clip
 from tfn.numpy.concatenation import concatenate, split, tile
@@ -15,9 +15,10 @@ from tfn.numpy.creation import asarray
 from tfn.numpy.index_grids import diag_indices
 from tfn.numpy.indexing import getitem
 from tfn.numpy.logic import where
-from tfn.numpy.manipulation import atleast_1d, broadcast_to, diag, moveaxis
+from tfn.numpy.manipulation import broadcast_to, diag, moveaxis
 from tfn.numpy.sorting import argsort, sort
 from tfn.numpy.updates import update
+from tfn.trace.build import index_dtype
 
 
 def _flat(name: str, arr: ArrayLike, axis: int | None) -> tuple[Array, int]:
@@ -53,7 +54,7 @@ def delete(
     """
     x, at = _flat("delete", arr, axis)
     kept = np.delete(np.arange(x.shape[at]), _places("delete", obj, x.shape[at]))
-    return getitem(x, (slice(None),) * at + (kept.astype(np.int32),))
+    return getitem(x, (slice(None),) * at + (indices_of("delete", kept, x.shape[at]),))
 
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
@@ -67,7 +68,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     x, at = _flat("insert", arr, axis)
     size = x.shape[at]
     places = _places("insert", obj, size)
-    new = asarray(values).astype(x.dtype)
+    new = asarray(values, x.dtype)
     shape = list(x.shape)
     if places.ndim == 0:
         new = new.reshape((1,) * (x.ndim - new.ndim) + new.shape)
@@ -79,7 +80,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     new = broadcast_to(new, tuple(shape))
     order = np.argsort(np.concatenate([places - 0.5, np.arange(size)]), kind="stable")
     both = concatenate([new, x], at)
-    return getitem(both, (slice(None),) * at + (order.astype(np.int32),))
+    return getitem(both, (slice(None),) * at + (indices_of("insert", order, order.size),))
 
 
 def resize(a: ArrayLike, new_shape: Any) -> Array:
@@ -203,8 +204,8 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = F
     not_in_place("place", inplace)
     x = array_of("place", arr)
     places = np.flatnonzero(np.asarray(mask))
-    values = resize(array_of("place", vals).reshape(-1), places.size)
-    flat = update(x.reshape(x.size), (places.astype(np.int32),), values, "set")
+    values = _repeated("place", vals, places.size)
+    flat = update(x.reshape(x.size), (indices_of("place", places, x.size),), values, "set")
     return flat.reshape(x.shape)
 
 
@@ -223,11 +224,18 @@ def put(
     """
     not_in_place("put", inplace)
     x, places = array_of("put", a), array_of("put", ind)
-    places = places.reshape(places.size)
+    places = places.reshape(places.size).astype(index_dtype(x.size, places.dtype))
     places = places % max(x.size, 1) if mode == "wrap" else places
-    values = resize(array_of("put", v).reshape(-1), places.size)
+    values = _repeated("put", v, places.size)
     how = "clip" if mode == "clip" else "drop"
     return update(x.reshape(x.size), (places,), values, "set", how).reshape(x.shape)
+
+
+def _repeated(name: str, values: ArrayLike, size: int) -> ArrayLike:
+    """Values in order for so many places; a number is left as it is."""
+    if scalar_kind(values) is not None:
+        return values
+    return resize(array_of(name, values).reshape(-1), size)
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Array:
@@ -294,7 +302,7 @@ def ediff1d(
     x = array_of("ediff1d", ary)
     x = x.reshape(x.size)
     parts = [to_begin, x[1:] - x[:-1] if x.size else x, to_end]
-    given = [atleast_1d(p).reshape(-1).astype(x.dtype) for p in parts if p is not None]
+    given = [asarray(p, x.dtype).reshape(-1) for p in parts if p is not None]
     return concatenate(given)
 
 
@@ -307,4 +315,4 @@ def mask_indices(n: int, mask_func: Any, k: int = 0) -> tuple[Array, ...]:
         (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
     kept = np.asarray(mask_func(asarray(np.ones((n, n), np.int32)), k))
-    return tuple(array_of("mask_indices", line.astype(np.int32)) for line in np.nonzero(kept))
+    return tuple(indices_of("mask_indices", line, n) for line in np.nonzero(kept))

@@ -13,7 +13,8 @@ from tfn.numpy.complex import conj
 from tfn.numpy.concatenation import concatenate, section
 from tfn.numpy.contraction import contract, matmul
 from tfn.trace import build
-from tfn.trace.build import add_up, cast, expand, full_like, reshape
+from tfn.trace.build import add_up, cast, eq, expand, full_like, reshape
+from tfn.trace.build import where as choose
 from tfn.trace.uop import UOp
 
 
@@ -53,9 +54,10 @@ def _interp(x: UOp, xp: UOp, fp: UOp, dtype: DType) -> UOp:
 
     left, right = at(xp, place), at(xp, place + 1)
     low, high = at(fp, place), at(fp, place + 1)
-    part = (x - left) / (right - left)
-    part = build.minimum(build.maximum(part, full_like(part, 0)), full_like(part, 1))
-    part = cast(part, dtype)
+    zero, one, step = full_like(x, 0), full_like(x, 1), right - left
+    jump = eq(step, zero)  # two points at one place: the second counts there
+    part = choose(jump & (left <= x), one, (x - left) / choose(jump, one, step))
+    part = cast(choose(part < 0, zero, choose(part > 1, one, part)), dtype)
     return low * (1 - part) + high * part
 
 

@@ -20,7 +20,7 @@ from tfn.eager.operands import (
     some_axes,
 )
 from tfn.errors import ArgumentError, AxisError, ShapeError
-from tfn.numpy.creation import duplicate
+from tfn.numpy.creation import asarray, duplicate
 from tfn.trace import bind, build
 from tfn.trace.build import broadcast_to as spread
 from tfn.trace.build import cast, permute, shrink
@@ -457,7 +457,7 @@ def fill_diagonal(
         raise ShapeError("fill_diagonal needs a matrix, or equal sizes", got=str(x.shape))
     step = sum(math.prod(x.shape[axis:]) for axis in range(1, x.ndim + 1))
     end = x.size if wrap or x.ndim > 2 else min(x.size, x.shape[1] ** 2)
-    value = array_of("fill_diagonal", val)
+    value = asarray(val, x.dtype)
     return apply(_fill_diagonal, (x, value), step, end, weak=x.weak_type)
 
 

@@ -43,7 +43,8 @@ def _inside(k: int, shape: Shape) -> int:
 
 
 def _eye(shape: Shape, k: int, dtype: DType) -> UOp:
-    return cast(build.eq(iota(shape, 0) + k, iota(shape, 1)), dtype)
+    rows, columns = places(shape)
+    return cast(build.eq(rows + k, columns), dtype)
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Array:
@@ -73,8 +74,14 @@ def _tri(shape: Shape, k: int, dtype: DType) -> UOp:
 
 def below(shape: Shape, k: int) -> UOp:
     """Whether an element of the last two axes is at or below the k-th diagonal."""
-    rows, columns = iota(shape, len(shape) - 2), iota(shape, len(shape) - 1)
+    rows, columns = places(shape)
     return columns <= rows + k
+
+
+def places(shape: Shape) -> tuple[UOp, UOp]:
+    """The row and the column of each element of the last two axes, in one dtype."""
+    dtype, n = build.index_dtype(max(shape[-2:])), len(shape)
+    return iota(shape, n - 2, dtype), iota(shape, n - 1, dtype)
 
 
 def tril(m: ArrayLike, k: int = 0) -> Array:

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOATS, INT32, INTEGERS, DType, finfo
-from tfn.eager.operands import apply, array_of, inexact, need, one_axis, together
+from tfn.dtypes import BOOL, FLOAT32, FLOATS, INT32, INT64, INTEGERS, UINT64, DType, finfo
+from tfn.eager.operands import (
+    apply,
+    array_of,
+    broadcast_shape,
+    fit,
+    inexact,
+    need,
+    one_axis,
+    together,
+)
 from tfn.errors import ArgumentError
 from tfn.numpy.arithmetic import abs as magnitude
-from tfn.numpy.arithmetic import composed, floor_divide
-from tfn.numpy.elementary import exp2
-from tfn.numpy.logic import isfinite, truth, where
+from tfn.numpy.arithmetic import composed, signed, size_of
+from tfn.numpy.logic import truth
 from tfn.numpy.rounding import trunc
 from tfn.trace import build
 from tfn.trace.argument import Param
 from tfn.trace.build import bitcast, cast, eq, full_like, ne, reshape, unary
 from tfn.trace.build import where as choose
 from tfn.trace.jaxpr import function, param
-from tfn.trace.op import Op
+from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 
 Pair = tuple[Array, Array]
@@ -122,17 +132,11 @@ def _exponent(x: UOp, dtype: DType) -> UOp:
 
 
 def _mantissa(x: UOp, dtype: DType) -> UOp:
-    x = cast(x, dtype)
-    normal, _ = _scaled(x)
-    limits = finfo(dtype)
-    width = 8 * dtype.itemsize
-    integer = np.dtype(f"int{width}")
-    keep = (1 << int(limits.nmant)) - 1 - (1 << (width - 1))  # the sign and the mantissa
-    half = ((1 << (int(limits.nexp) - 1)) - 2) << int(limits.nmant)
-    bits = bitcast(normal, integer)
-    found = bitcast((bits & keep) | half, dtype)
-    special = eq(x, full_like(x, 0)) | ~(unary(Op.ABS, x) < full_like(x, np.inf))
-    return choose(special, x, found)
+    return cast(_times_power(cast(x, dtype), -_exponent(x, dtype)), dtype)
+
+
+FARTHEST_EXPONENT = 1 << 13
+"""Two to a power beyond this is infinite, or zero, times any float."""
 
 
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -149,8 +153,23 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     need("ldexp", exponent.dtype, INTEGERS, "integer exponents")
     x = array_of("ldexp", x1)
     dtype = inexact((x.dtype, False))[0]
-    low = floor_divide(exponent, 2)  # in two steps, since 2 to the power may be infinite
-    return x.astype(dtype) * exp2(low.astype(dtype)) * exp2((exponent - low).astype(dtype))
+    shape = broadcast_shape("ldexp", x.shape, exponent.shape)
+    return apply(_ldexp, (x, exponent), dtype, shape)
+
+
+def _ldexp(x: UOp, exponent: UOp, dtype: DType, shape: Shape) -> UOp:
+    if exponent.dtype == UINT64:
+        exponent = build.minimum(exponent, full_like(exponent, FARTHEST_EXPONENT))
+    exponent = fit(exponent, INT64, shape)
+    far = full_like(exponent, FARTHEST_EXPONENT)
+    near = build.minimum(build.maximum(exponent, -far), far)
+    return cast(_times_power(fit(x, dtype, shape), near), dtype)
+
+
+def _times_power(x: UOp, exponent: UOp) -> UOp:
+    """x times 2 to the power of an integer, in 32 bits at least."""
+    wide = x if x.dtype.itemsize >= 4 else cast(x, FLOAT32)
+    return UOp(Op.LDEXP, (wide, cast(exponent, np.dtype(f"i{wide.dtype.itemsize}"))))
 
 
 def modf(x: ArrayLike, /) -> Pair:
@@ -162,20 +181,15 @@ def modf(x: ArrayLike, /) -> Pair:
     """
     x = array_of("modf", x)
     x = x.astype(inexact((x.dtype, False))[0])
-    whole = trunc(x)
-    fraction = where(isfinite(x), x - whole, where(x == x, 0, x))
-    return copysigned(fraction, x), whole
+    return apply(_fraction, (x,)), trunc(x)
 
 
-def copysigned(size: Array, sign: Array) -> Array:
-    """The size with the sign of another number."""
-    return composed(_copysigned, "copysign", size, sign)
-
-
-def _copysigned(size: UOp, sign: UOp) -> UOp:
-    integer = np.dtype(f"int{8 * size.dtype.itemsize}")
-    size = unary(Op.ABS, size)
-    return choose(bitcast(sign, integer) < 0, -size, size)
+def _fraction(x: UOp) -> UOp:
+    """What is behind the point, with the sign of x: 0 of infinities, a slope of 1 elsewhere."""
+    size = size_of(x)
+    left = size - unary(Op.FLOOR, size)
+    left = choose(eq(size, full_like(size, np.inf)), full_like(size, 0), left)
+    return choose(signed(x), -left, left)
 
 
 def gcd(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -190,18 +204,26 @@ def gcd(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         >>> gcd(12, 18).item()
         6
     """
-    (x, y), dtype, _ = together("gcd", x1, x2)
-    need("gcd", dtype, INTEGERS, "integers")
-    return composed(_gcd, "gcd", magnitude(x), magnitude(y))
+    return _of_integers(_gcd, "gcd", x1, x2)
+
+
+def _of_integers(body: Callable[..., UOp], name: str, *values: ArrayLike) -> Array:
+    operands, dtype, _ = together(name, *values)
+    need(name, dtype, INTEGERS, "integers")
+    return composed(body, name, *operands)
 
 
 def _gcd(x: UOp, y: UOp) -> UOp:
+    return cast(_common(size_of(x), size_of(y)), x.dtype)
+
+
+def _common(x: UOp, y: UOp) -> UOp:
+    """The greatest common divisor of unsigned integers."""
     params = (Param(0, x.shape, x.dtype), Param(1, x.shape, x.dtype))
     a, b = map(param, params)
     zero = full_like(b, 0)
     more = build.reduce(ne(b, zero), Op.MAX, tuple(range(b.ndim)), False)
-    rest = choose(eq(b, zero), zero, a % choose(eq(b, zero), full_like(b, 1), b))
-    body = function([choose(eq(b, zero), a, b), rest], params)
+    body = function([choose(eq(b, zero), a, b), a % b], params)  # a % 0 is 0
     return build.repeat_while(function([more], params), body, [], [], [x, y])[0]
 
 
@@ -212,10 +234,12 @@ def lcm(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         >>> lcm(4, 6).item()
         12
     """
-    x, y = array_of("lcm", x1), array_of("lcm", x2)
-    divisor = gcd(x, y)
-    whole = floor_divide(magnitude(x), where(divisor == 0, 1, divisor))
-    return magnitude(whole * y)
+    return _of_integers(_lcm, "lcm", x1, x2)
+
+
+def _lcm(x: UOp, y: UOp) -> UOp:
+    first, second = size_of(x), size_of(y)
+    return cast(first // _common(first, second) * second, x.dtype)  # 0 // 0 is 0
 
 
 def bitwise_count(x: ArrayLike, /) -> Array:

@@ -166,7 +166,7 @@ def _padded(x: UOp, value: UOp, low: Numbers, high: Numbers) -> UOp:
 
 def _ends(x: Array, values: Any, axis: int) -> list[Array]:
     """The values before and after an axis."""
-    pairs = broadcast_to(asarray(values), (x.ndim, 2)).astype(x.dtype)
+    pairs = broadcast_to(asarray(values, x.dtype), (x.ndim, 2))
     return [pairs[axis, 0], pairs[axis, 1]]
 
 

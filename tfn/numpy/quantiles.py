@@ -188,7 +188,10 @@ def _quantile(
 
     below, above = at(low), at(high)
     weight = full_like(place, 0.5) if method == "midpoint" else place - low
-    between = build.where(eq(below, above), below, below * (1 - weight) + above * weight)
+    gap, zero = above - below, full_like(below, 0)
+    gap = build.where(ne(gap, gap), zero, gap)  # of two equal infinities
+    line = below * (1 - weight) + above * weight
+    between = build.where(eq(below, above), below + gap * weight, line)
     missing = eq(whole, full_like(whole, 0)) if left else ne(whole, full_like(whole, count))
     nan = build.broadcast_in_dim(missing, shape, range(len(sizes)))
     found = cast(build.where(nan, full_like(between, float("nan")), between), dtype)

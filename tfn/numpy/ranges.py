@@ -18,6 +18,7 @@ from tfn.dtypes import (
     INT32,
     DType,
     DTypeLike,
+    as_number_of,
     canonical,
     promote,
 )
@@ -53,6 +54,7 @@ def arange(
 
     Raises:
         ArgumentError: if the step is zero, or an argument is not known.
+        NumberError: if the dtype, int32 if none is given, does not hold all of them.
 
     Example:
         >>> arange(2, 8, 3)
@@ -72,6 +74,8 @@ def arange(
         kind = canonical(dtype)
     elif given:
         kind = np.result_type(*given) if whole else next((d for d in given if d in FLOATS), FLOAT32)
+    for end in (first, first + by * (size - 1)) if whole and size else ():
+        as_number_of(kind, end)
     return make(_arange, size, first, by, kind)
 
 
@@ -88,7 +92,7 @@ def _arange(size: int, first: Any, by: Any, dtype: DType) -> UOp:
     if dtype in INEXACT:  # counted in 64 bits, so that long ranges do not drift
         line = iota((size,), 0, FLOAT64) * float(by) + float(first)
         return cast(line, dtype)
-    line = iota((size,), 0, dtype if dtype.itemsize >= 4 else INT32)
+    line = iota((size,), 0, dtype if dtype.itemsize >= 4 else None)
     line = line * by if by != 1 else line
     return cast(line + first if first else line, dtype)
 

@@ -250,7 +250,8 @@ def count_nonzero(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Ar
 
 
 def _count(x: UOp, axes: Numbers, keepdims: bool) -> UOp:
-    return build.add_up(cast(truth(x), INT32), axes, keepdims)
+    size = build.count(tuple(x.shape[axis] for axis in axes))
+    return build.add_up(cast(truth(x), build.index_dtype(size)), axes, keepdims)
 
 
 def mean(
@@ -462,8 +463,8 @@ def _arg(name: str, op: Op, x: ArrayLike, axis: int | None, keepdims: bool) -> A
 
 def _place(x: UOp, op: Op, axis: int | None, keepdims: bool) -> UOp:
     if axis is not None:
-        return build.reduce(x, op, (axis,), keepdims, INT32)
-    found = build.reduce(reshape(x, (x.size,)), op, (0,), index=INT32)
+        return build.reduce(x, op, (axis,), keepdims, build.index_dtype(x.shape[axis]))
+    found = build.reduce(reshape(x, (x.size,)), op, (0,), index=build.index_dtype(x.size))
     return reshape(found, (1,) * x.ndim) if keepdims else found
 
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import INT32
-from tfn.eager.operands import apply, array_of, one_axis
+from tfn.eager.operands import apply, array_of, indices_of, one_axis
 from tfn.errors import ShapeError
 from tfn.numpy.indexing import getitem
 from tfn.numpy.logic import truth, where
 from tfn.trace import build
 from tfn.trace.build import iota, reshape
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, const
 
 
 def flatnonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> Array:
@@ -34,19 +33,18 @@ def flatnonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -
     """
     x = array_of("flatnonzero", x)
     if size is None:
-        return array_of("flatnonzero", np.flatnonzero(np.asarray(x)).astype(np.int32))
+        return indices_of("flatnonzero", np.flatnonzero(np.asarray(x)), x.size)
     return apply(_places, (x,), size, fill_value)
 
 
 def _places(x: UOp, size: int, fill: int) -> UOp:
     count = x.size
     test = truth(reshape(x, (count,)))
-    places = build.where(test, iota((count,), 0), build.full_like(iota((count,), 0), count))
+    place = iota((count,), 0)
+    places = build.where(test, place, build.full_like(place, count))
     (ordered,) = build.sort([places]) if count else (places,)
     ordered = build.shrink(ordered, (0,), (min(size, count),))
-    ordered = build.pad(
-        ordered, (0,), (max(size - count, 0),), value=build.zeros((), INT32) + count
-    )
+    ordered = build.pad(ordered, (0,), (max(size - count, 0),), value=const(count, place.dtype))
     return build.where(ordered < count, ordered, build.full_like(ordered, fill))
 
 
@@ -65,7 +63,7 @@ def nonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> tu
         raise ShapeError("nonzero needs an array with an axis", hint="atleast_1d gives it one")
     if size is None:
         found = np.nonzero(np.asarray(x))
-        return tuple(array_of("nonzero", line.astype(np.int32)) for line in found)
+        return tuple(indices_of("nonzero", line, n) for line, n in zip(found, x.shape))
     flat = flatnonzero(x, size=size, fill_value=-1)
     return tuple(apply(_coordinate, (flat,), x.shape, axis, fill_value) for axis in range(x.ndim))
 
@@ -86,7 +84,7 @@ def argwhere(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> A
     """
     x = array_of("argwhere", x)
     if size is None:
-        return array_of("argwhere", np.argwhere(np.asarray(x)).astype(np.int32))
+        return indices_of("argwhere", np.argwhere(np.asarray(x)), max((0, *x.shape)))
     lines = nonzero(x, size=size, fill_value=fill_value)
     return apply(_rows, lines)
 

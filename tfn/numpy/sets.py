@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOATS, INT32
-from tfn.eager.operands import apply, array_of, one_axis, together
+from tfn.dtypes import FLOATS
+from tfn.eager.operands import apply, array_of, indices_of, one_axis, together
 from tfn.numpy.concatenation import concatenate
 from tfn.numpy.cumulative import cumsum
 from tfn.numpy.indexing import getitem
@@ -23,7 +23,7 @@ from tfn.numpy.updates import update
 from tfn.trace import build
 from tfn.trace.build import cast, iota, ne, reshape
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp
+from tfn.trace.uop import UOp, const
 
 _unique: Any = np.unique  # typed for each combination of its flags, which are variables here
 
@@ -58,7 +58,7 @@ def unique(
     if size is None:
         found: Any = _unique(np.asarray(x), *wanted, axis=axis, equal_nan=equal_nan)
         values, *places = found if isinstance(found, tuple) else (found,)
-        results = [array_of("unique", p.astype(np.int32)) for p in places]
+        results = [indices_of("unique", p, x.size) for p in places]
         return (array_of("unique", values), *results) if results else array_of("unique", values)
     lines = x.reshape(x.size) if axis is None else x
     at = one_axis("unique", 0 if axis is None else axis, lines.ndim)
@@ -71,7 +71,7 @@ def unique(
     values = picked(lines, _marked(index, starts), at, fill)
     results = [index] if return_index else []
     if return_inverse:
-        group = cumsum(new, dtype=INT32) - 1
+        group = cumsum(new, dtype=build.index_dtype(count)) - 1
         inverse = update(group, (order,), group, "set")
         results.append(inverse.reshape(x.shape) if axis is None else inverse)
     if return_counts:
@@ -93,8 +93,7 @@ def _lengths(starts: UOp, count: int) -> UOp:
     if not starts.size:
         return begin
     after = build.shrink(begin, (1,), (starts.size,))
-    end = build.full_like(build.zeros((), INT32), count)
-    return build.pad(after, (0,), (1,), value=end) - begin
+    return build.pad(after, (0,), (1,), value=const(count, begin.dtype)) - begin
 
 
 def _ordered(x: Array, axis: int, equal_nan: bool = True) -> tuple[Array, Array]:

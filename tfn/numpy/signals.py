@@ -182,7 +182,8 @@ def i0(x: ArrayLike) -> Array:
     x = magnitude(_floats("i0", x))
     angle = arange(129, dtype=x.dtype) * (math.pi / 128)
     weight = where((angle == 0) | (angle == angle[-1]), 1 / 256, 1 / 128)
-    return exp(x) * add_up(exp(x[..., None] * (cos(angle) - 1)) * weight, -1)
+    half = exp(x * 0.5)  # of two factors, of which one alone would be too large too soon
+    return half * add_up(exp(x[..., None] * (cos(angle) - 0.5)) * weight, -1)
 
 
 def _window(M: int, *terms: float) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOATS, INT32, DType, complex_of
+from tfn.dtypes import FLOATS, DType, complex_of
 from tfn.eager.operands import apply, array_of, inexact, one_axis, together
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.indexing import getitem
@@ -133,14 +133,15 @@ def searchsorted(
 def _search(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
     """How many elements come before: from steps of a power of two down to one."""
     size, shape, turns = a.size, v.shape, a.size.bit_length()
-    start = build.zeros(shape, INT32)
+    index = build.index_dtype(size)
+    start = build.zeros(shape, index)
     if not size:
         return start
     types: list[tuple[Shape, DType]] = [
         ((size,), dtype),
         (shape, dtype),
-        (shape, INT32),
-        ((), INT32),
+        (shape, index),
+        ((), index),
     ]
     params = tuple(Param(i, *kind) for i, kind in enumerate(types))
     line, wanted, place, step = map(param, params)
@@ -153,8 +154,8 @@ def _search(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
         lost = ne(wanted, wanted)
         before = before | (lost & eq(found, found)) if left else before | lost
     body = function([build.where(before & (next_ <= limit), next_, place)], params)
-    one = build.full_like(iota((turns,), 0), 1)
-    steps = flip(one << iota((turns,), 0), (0,))
+    powers = iota((turns,), 0, index)
+    steps = flip(build.full_like(powers, 1) << powers, (0,))
     operands = [UOp(Op.DETACH, (cast(u, dtype),)) for u in (a, v)]
     return build.scan(body, operands, [start], [steps], turns)[0]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tfn.array import Array, ArrayLike
 from tfn.config import config
-from tfn.dtypes import BOOL, COMPLEXES, INEXACT, INT32, INT64, SHORT
+from tfn.dtypes import BOOL, COMPLEXES, INEXACT, INT32, SHORT
 from tfn.eager.operands import (
     apply,
     array_of,
@@ -176,7 +176,7 @@ def _updated(x: UOp, values: UOp, *rest: Any) -> UOp:
 
 def _start(starts: Numbers | None, begin: UOp | None, slot: int) -> UOp:
     if starts is not None:
-        return const(starts[slot], INT32 if starts[slot] < 2**31 else INT64)
+        return const(starts[slot], build.index_dtype(starts[slot]))
     assert begin is not None
     return reshape(shrink(begin, (slot,), (slot + 1,)), ())
 

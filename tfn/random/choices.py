@@ -8,7 +8,7 @@ from math import ceil, log, prod
 import numpy as np
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOAT32, FLOATS, INT32, UINT32, DType
+from tfn.dtypes import FLOAT32, FLOATS, UINT32, DType
 from tfn.eager.operands import a_shape, apply, array_of, broadcast_shape, one_axis
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.random.distributions import ShapeLike, gumbel_body, gumbel_of, integers, random_bits, unit
@@ -38,7 +38,7 @@ def shuffled(words: UOp, x: UOp, axis: int) -> UOp:
 
 def random_order(words: UOp, size: int) -> UOp:
     """0, ..., size - 1 in a random order."""
-    return shuffled(words, build.iota((size,), 0, INT32), 0)
+    return shuffled(words, build.iota((size,), 0), 0)
 
 
 def permuted(words: UOp, x: UOp, axis: int) -> UOp:
@@ -60,7 +60,7 @@ def taken(x: UOp, places: UOp, axis: int) -> UOp:
 def largest_places(u: UOp, count: int) -> UOp:
     """The coordinates of the largest elements of each line, the largest first."""
     last = (u.ndim - 1,)
-    places = build.flip(build.iota(u.shape, u.ndim - 1, INT32), last)
+    places = build.flip(build.iota(u.shape, u.ndim - 1), last)
     _, order = build.sort((build.flip(u, last), places))
     best = build.flip(order, last)
     return build.shrink(best, (0,) * u.ndim, (*u.shape[:-1], count))
@@ -76,7 +76,8 @@ def categorical_body(words: UOp, logits: UOp, shape: Shape, axis: int, gumbel: B
     lines.insert(axis, logits.shape[axis])
     noise = gumbel(words, (*prefix, *lines), logits.dtype)
     noisy = noise + build.broadcast_to(logits, noise.shape)
-    return build.reduce(noisy, Op.MAX, (len(prefix) + axis,), index=INT32)
+    at = len(prefix) + axis
+    return build.reduce(noisy, Op.MAX, (at,), index=build.index_dtype(noisy.shape[at]))
 
 
 def distinct_body(words: UOp, logits: UOp, count: int, axis: int, gumbel: Body) -> UOp:
@@ -88,7 +89,9 @@ def distinct_body(words: UOp, logits: UOp, count: int, axis: int, gumbel: Body) 
 
 def any_of(words: UOp, size: int, shape: Shape) -> UOp:
     """Integers in [0, size), with replacement."""
-    return integers(words, const(0, INT32), const(size, UINT32), shape, INT32)
+    dtype = build.index_dtype(size)
+    unsigned = np.dtype(f"u{dtype.itemsize}")
+    return integers(words, const(0, dtype), const(size, unsigned), shape, dtype)
 
 
 def weighted(words: UOp, p: UOp, shape: Shape) -> UOp:
@@ -102,7 +105,7 @@ def weighted(words: UOp, p: UOp, shape: Shape) -> UOp:
     ) * (1 - unit(words, shape, p.dtype))
     wide = (*shape, p.shape[0])
     below = build.broadcast_to(total, wide) < build.broadcast_in_dim(r, wide, range(len(shape)))
-    return build.add_up(build.cast(below, INT32), (len(shape),))
+    return build.add_up(build.cast(below, build.index_dtype(p.size)), (len(shape),))
 
 
 def weighted_distinct(words: UOp, p: UOp, count: int) -> UOp:

@@ -8,6 +8,7 @@ from tfn import lax
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike, Axes
 from tfn.eager.operands import together
+from tfn.lax.logbeta import log_beta, log_rise
 from tfn.nn import functions
 from tfn.nn.functions import logsumexp as logsumexp
 from tfn.scipy.normal import log_ndtr as log_ndtr
@@ -252,7 +253,7 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
         120.0
     """
     n = real("factorial", n)
-    return jnp.where(n < 0, 0, jnp.exp(lax.lgamma(jnp.maximum(n, 0) + 1)))
+    return jnp.where(n < 0, 0, jnp.exp(lax.lgamma(jnp.where(n < 0, 0, n) + 1)))
 
 
 def digamma(x: ArrayLike) -> Array:
@@ -332,7 +333,8 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """
     z, m = reals("poch", z, m)
     sign = gammasgn(z + m) * gammasgn(z)
-    return jnp.where(m == 0, 1, sign * jnp.exp(lax.lgamma(z + m) - lax.lgamma(z)))
+    nothing = (m == 0) & (z <= 0) & (z == jnp.floor(z))
+    return jnp.where(nothing, 1, sign * jnp.exp(log_rise(z, jnp.where(nothing, 1, m))))
 
 
 # The beta function.
@@ -345,9 +347,7 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
         >>> betaln(1.0, 1.0).tolist()
         0.0
     """
-    a, b = reals("betaln", a, b)
-    low, high = jnp.minimum(a, b), jnp.maximum(a, b)
-    return lax.lgamma(low) + (lax.lgamma(high) - lax.lgamma(low + high))
+    return log_beta(*reals("betaln", a, b))
 
 
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
@@ -384,7 +384,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
     n = n + k - 1 if repetition else n
     inside = (k >= 0) & (k <= n)
     n, k = jnp.where(inside, n, 0), jnp.where(inside, k, 0)
-    count = jnp.exp(lax.lgamma(n + 1) - lax.lgamma(k + 1) - lax.lgamma(n - k + 1))
+    count = jnp.exp(-log_beta(n - k + 1, k + 1)) / (n + 1)
     counted = (n == jnp.floor(n)) & (k == jnp.floor(k))
     return jnp.where(inside, jnp.where(counted, jnp.round(count), count), 0)
 
@@ -421,8 +421,7 @@ def i0(x: ArrayLike) -> Array:
         >>> i0(0.0).tolist()
         1.0
     """
-    x = real("i0", x)
-    found: Array = jnp.exp(abs(x)) * lax.bessel_i0e(x)
+    found: Array = _i0(real("i0", x))
     return found
 
 
@@ -433,9 +432,33 @@ def i1(x: ArrayLike) -> Array:
         >>> i1(0.0).tolist()
         0.0
     """
-    x = real("i1", x)
-    found: Array = jnp.exp(abs(x)) * lax.bessel_i1e(x)
+    found: Array = _i1(real("i1", x))
     return found
+
+
+def _grown(scaled: Array, x: Array) -> Array:
+    """``scaled * exp(|x|)``, in two steps, of which one may be too large without the other."""
+    half = jnp.exp(abs(x) * 0.5)
+    return scaled * half * half
+
+
+@custom_jvp
+def _i0(x: Array) -> Array:
+    return _grown(lax.bessel_i0e(x), x)
+
+
+@custom_jvp
+def _i1(x: Array) -> Array:
+    return _grown(lax.bessel_i1e(x), x)
+
+
+_i0.defjvps(lambda dx, out, x: dx * _i1(x))
+_i1.defjvps(lambda dx, out, x: dx * _grown(lax.bessel_i0e(x) - _over(x), x))
+
+
+def _over(x: Array) -> Array:
+    """``i1e(x) / x``, which is a half at 0."""
+    return jnp.where(x == 0, 0.5, lax.bessel_i1e(x) / jnp.where(x == 0, 1.0, x))
 
 
 # Transformations of Box and Cox.

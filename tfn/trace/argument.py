@@ -126,7 +126,8 @@ class Conv:
 
     `padding` is with zeros, and may be negative; between elements that `dilation_x` sets apart
     there is nothing: no weight is multiplied.  `batch_groups` groups the batch instead, as the
-    gradient to the weights needs.
+    gradient to the weights needs.  Features are counted as (groups, batch_groups, features of
+    one pair of them).
     """
 
     strides: Shape

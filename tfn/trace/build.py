@@ -10,7 +10,18 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tfn.dtypes import BFLOAT16, COMPLEXES, FLOAT16, FLOAT32, INT32, DType, highest, lowest
+from tfn.dtypes import (
+    BFLOAT16,
+    COMPLEXES,
+    FLOAT16,
+    FLOAT32,
+    INT32,
+    INT64,
+    UINT32,
+    DType,
+    highest,
+    lowest,
+)
 from tfn.trace.argument import (
     Call,
     Cond,
@@ -41,9 +52,18 @@ def full_like(u: UOp, value: Any) -> UOp:
     return const(value, u.dtype, u.shape)
 
 
-def iota(shape: Shape, axis: int, dtype: DType = INT32) -> UOp:
+def index_dtype(size: int, *given: DType) -> DType:
+    """The dtype of places among so many elements, and of their number: int32, or else int64.
+
+    It holds what is given in dtypes of integers too.
+    """
+    wide = size >= 1 << 31 or any(d.itemsize == 8 or d == UINT32 for d in given)
+    return INT64 if wide else INT32
+
+
+def iota(shape: Shape, axis: int, dtype: DType | None = None) -> UOp:
     """The coordinate along `axis` at every element of `shape`."""
-    line = UOp(Op.IOTA, (), Iota(shape[axis], dtype))
+    line = UOp(Op.IOTA, (), Iota(shape[axis], dtype or index_dtype(shape[axis])))
     return broadcast_in_dim(line, shape, (axis,))
 
 

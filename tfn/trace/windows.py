@@ -72,10 +72,10 @@ def conv(src: tuple[Node, ...], arg: Any) -> Type:
             f"conv needs {depth} x {arg.groups} group(s) = {depth * arg.groups} input channels",
             got=f"{show(x)}, {show(w)}",
         )
-    if features % arg.groups or features % arg.batch_groups or batch % arg.batch_groups:
+    if features % (arg.groups * arg.batch_groups) or batch % arg.batch_groups:
         raise ShapeError(
             "conv needs its groups to divide features and batch",
-            got=f"{show(x)}, {show(w)}, {arg.groups} groups",
+            got=f"{show(x)}, {show(w)}, {arg.groups} groups, {arg.batch_groups} batch groups",
         )
     sizes = tuple(
         conv_size(*axis)

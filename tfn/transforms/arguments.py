@@ -15,7 +15,7 @@ from typing import Any
 from tfn import tree
 from tfn._support.frozen import frozen
 from tfn.dtypes import INEXACT, SHORT, DType
-from tfn.errors import ArgumentError, GradientError, TfnError
+from tfn.errors import ArgumentError, GradientError, NumberError, TfnError
 from tfn.trace import bind
 from tfn.transforms.annotations import checked
 from tfn.transforms.shapes import ShapeDtypeStruct
@@ -97,7 +97,7 @@ def as_value(leaf: Any, name: str | Callable[[], str]) -> Any:
     try:
         return bind.face().asarray(leaf)
     except (TfnError, TypeError) as error:
-        if not isinstance(error, TypeError):
+        if not isinstance(error, TypeError) or isinstance(error, NumberError):
             raise
         raise ArgumentError(
             f"{name if isinstance(name, str) else name()} is not an array or a number",

@@ -10,7 +10,6 @@ from math import prod
 
 import numpy as np
 
-from tfn.dtypes import INT32
 from tfn.trace.build import (
     broadcast_in_dim,
     concat,
@@ -69,5 +68,5 @@ def last(operand: UOp, indices: UOp, updates: UOp, batch: int) -> UOp:
         return writes
     number = _over_windows(reshape(iota((prod(points),), 0), points), sizes)
     number = number + 1  # so that zero means: nobody wrote
-    written = scatter(zeros(operand.shape, INT32), indices, number, Op.WHERE, batch)
+    written = scatter(zeros(operand.shape, number.dtype), indices, number, Op.WHERE, batch)
     return writes & eq(at(written, indices, updates, batch), number)

@@ -166,6 +166,13 @@ def _share(a: UOp, b: UOp, y: UOp) -> UOp:
     return where(eq(a, y), where(eq(b, y), full_like(y, 0.5), one), full_like(y, 0))
 
 
+def _quotient(a: UOp, b: UOp, y: UOp) -> UOp:
+    """How often b was taken off a to leave y; the quotient of the two may be rounded up."""
+    infinite = eq(unary(Op.ABS, b), full_like(b, math.inf))
+    once = where(eq(a, y), full_like(a, 0), full_like(a, -1))
+    return where(infinite, once, unary(Op.ROUND, (a - y) / b))
+
+
 def _power_base(da: UOp, a: UOp, b: UOp, y: UOp) -> UOp:
     zero = eq(b, full_like(b, 0))
     exponent = where(zero, full_like(b, 1), b - 1)
@@ -365,7 +372,7 @@ JVP: dict[Op, Rule] = {
     Op.SUB: _two(lambda da, a, b, y: da, lambda db, a, b, y: -db),
     Op.MUL: _two(lambda da, a, b, y: da * b, lambda db, a, b, y: a * db),
     Op.DIV: _two(lambda da, a, b, y: da / b, lambda db, a, b, y: -(db / b) * y),
-    Op.MOD: _two(lambda da, a, b, y: da, lambda db, a, b, y: db * -unary(Op.FLOOR, a / b)),
+    Op.MOD: _two(lambda da, a, b, y: da, lambda db, a, b, y: db * -_quotient(a, b, y)),
     Op.POW: _two(_power_base, _power_exponent),
     Op.ATAN2: _two(lambda da, a, b, y: da * (b / (a * a + b * b)),
                    lambda db, a, b, y: db * (-a / (a * a + b * b))),

@@ -314,7 +314,8 @@ def _fft(u: UOp, ct: UOp, i: int) -> UOp:
     if arg.kind is FftType.IRFFT:
         found = conj(UOp(Op.FFT, (ct,), replace(arg, kind=FftType.RFFT)))
         place, n = iota(found.shape, found.ndim - 1), arg.lengths[-1]
-        alone = eq(place, full_like(place, 0)) | eq(place * 2, full_like(place, n))
+        middle = full_like(place, 0 if n % 2 else n // 2)
+        alone = eq(place, full_like(place, 0)) | eq(place, middle)
         one = full_like(found, 1 / count(arg.lengths))
         return found * where(alone, one, one * 2)
     return UOp(Op.FFT, (ct,), arg)

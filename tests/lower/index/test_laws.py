@@ -250,6 +250,8 @@ def test_gates(before, after):
         (cast(cast(x, FLOAT16), FLOAT32), cast(cast(x, FLOAT16), FLOAT32)),
         (cast(cast(param(BFLOAT16), FLOAT32), BFLOAT16), param(BFLOAT16)),
         (cast(cast(x, BFLOAT16), FLOAT32), cast(cast(x, BFLOAT16), FLOAT32)),
+        (cast(cast(param(FLOAT16), FLOAT32), BFLOAT16),) * 2,  # no target casts one to the other
+        (cast(cast(param(BFLOAT16), FLOAT32), int8.dtype),) * 2,
         (cast(cast(i, FLOAT32), FLOAT64), cast(cast(i, FLOAT32), FLOAT64)),
         (cast(cast(i, FLOAT64), FLOAT32), cast(i, FLOAT32)),
         (cast(cast(flag, INT32), FLOAT32), cast(flag, FLOAT32)),

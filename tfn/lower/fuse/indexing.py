@@ -379,12 +379,13 @@ def _conv(indexer: Indexer, node: UOp, index: Index, predicate: UOp | None) -> S
     row, *place, feature = index
     window = [indexer.range(n) for n in w.shape[:-2]]
     depth = indexer.range(w.shape[-2])
-    features = w.shape[-1]
     channel = depth
+    # Features are counted as (groups, batch_groups, features of one pair of them).
+    block = feature // (w.shape[-1] // (arg.groups * arg.batch_groups))
     if arg.groups > 1:
-        channel = simplify(feature // (features // arg.groups) * w.shape[-2] + depth)
+        channel = simplify(block // arg.batch_groups * w.shape[-2] + depth)
     if arg.batch_groups > 1:
-        row = simplify(feature // (features // arg.batch_groups) * node.shape[0] + row)
+        row = simplify(block % arg.batch_groups * node.shape[0] + row)
     space = (
         simplify(p * stride + k * dilation)
         for p, stride, k, dilation in zip(place, arg.strides, window, arg.dilation_w)

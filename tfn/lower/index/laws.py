@@ -14,7 +14,17 @@ from math import frexp, gcd
 
 import numpy as np
 
-from tfn.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, FLOATS, INT64, INTEGERS, DType
+from tfn.dtypes import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    INT64,
+    INTEGERS,
+    DType,
+)
 from tfn.lower.index import divmod
 from tfn.lower.index.affine import Terms, affine, plus, span, total
 from tfn.lower.index.intervals import Facts, Interval, integer
@@ -354,6 +364,11 @@ def _keeps(u: UOp, to: DType, facts: Facts) -> bool:
     return bool(info.min <= low and high <= info.max)
 
 
+def _said(start: DType, to: DType) -> bool:
+    """Whether there is a cast between two dtypes: 16-bit floats have those of float32 only."""
+    return start == to or FLOAT32 in (start, to) or not {FLOAT16, BFLOAT16} & {start, to}
+
+
 def recast(u: UOp, facts: Facts) -> UOp | None:
     """A cast of a cast that lost nothing is one cast; casts to INT64 sink to the ranges."""
     inner, to = u.src[0], u.dtype
@@ -365,7 +380,8 @@ def recast(u: UOp, facts: Facts) -> UOp | None:
         if whole and to.itemsize <= inner.dtype.itemsize:
             return cast(start, to)
         saturates = start.dtype not in FLOATS and inner.dtype in FLOATS and to in INTEGERS
-        if _keeps(start, inner.dtype, facts) and (not saturates or _keeps(start, to, facts)):
+        kept = _keeps(start, inner.dtype, facts) and (not saturates or _keeps(start, to, facts))
+        if kept and _said(start.dtype, to):
             return cast(start, to)
     if to == INT64 and inner.op in _ARITHMETIC and _free(inner, 8) and facts.exact(inner):
         return UOp(inner.op, tuple(cast(s, INT64) for s in inner.src))
