@@ -31,6 +31,7 @@ from tfn.nn import optim
 from tfn.nn.checkpoint import Checkpoints
 from tfn.nn.data import Batches, Position
 from tfn.nn.progress import Training, plot
+from tfn.nn.state import parsing
 
 DATA = Path(__file__).parent / "data" / "shakespeare"
 WARMUP = 50  # steps in which the learning rate grows
@@ -50,7 +51,9 @@ Text = np.ndarray[Any, np.dtype[np.uint8]]
 
 def load(name: str) -> str:
     """The plays to learn from, "plays", or the one to be tested on, "tempest"."""
-    return gzip.decompress((DATA / f"{name}.txt.gz").read_bytes()).decode()
+    path = DATA / f"{name}.txt.gz"
+    with parsing(path, "whole text"):
+        return gzip.decompress(path.read_bytes()).decode()
 
 
 class Alphabet:

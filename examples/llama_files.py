@@ -117,8 +117,36 @@ class Model(NamedTuple):
 
 
 def read(path: Path) -> Model:
-    """A model from a file of llama2.c, or a folder of Hugging Face's."""
-    return read_folder(path) if path.is_dir() else read_file(path)
+    """A model from a file of llama2.c, or a folder of Hugging Face's.
+
+    Raises:
+        StateError: if it is not whole; a changed bit of the weights cannot be known.
+        OSError: if it cannot be read.
+    """
+    with state.parsing(path, "model of the Llama family"):
+        return read_folder(path) if path.is_dir() else read_file(path)
+
+
+def check(shape: Shape, weights: Mapping[str, Data]) -> None:
+    """Refuse weights that are not those of a model of these sizes.
+
+    Raises:
+        ValueError: naming what is wrong.
+    """
+    if min(shape[:7]) < 1 or shape.width % shape.heads or shape.heads % shape.kv_heads:
+        raise ValueError(f"the sizes {shape}")
+    wanted = {"model.embed_tokens": (shape.words, shape.width), "model.norm": (shape.width,)}
+    if "lm_head" in weights:
+        wanted["lm_head"] = shape.words, shape.width
+    layer = layer_shapes(shape)
+    for n in range(shape.layers):
+        wanted |= {f"model.layers.{n}.{name}": axes for name, axes in layer.items()}
+        if f"model.layers.{n}.input_layernorm" not in weights:
+            break  # before all of a number of layers that is wrong
+    for name, axes in wanted.items():
+        if name not in weights or weights[name].shape != axes:
+            got = weights[name].shape if name in weights else "nothing"
+            raise ValueError(f"{name} is {got}, and should be {axes}")
 
 
 def read_file(path: Path) -> Model:
@@ -126,6 +154,8 @@ def read_file(path: Path) -> Model:
     raw = path.read_bytes()
     sizes = struct.unpack_from("7i", raw)
     shape, at = Shape(*map(abs, sizes)), 28  # a negative number of words: outputs of their own
+    if min(shape[:7]) < 1:
+        raise ValueError(f"the sizes {shape}")
 
     def take(*axes: int) -> Data:
         nonlocal at
@@ -141,6 +171,7 @@ def read_file(path: Path) -> Model:
     take(shape.room, shape.width // shape.heads)  # cosines and sines of the positions
     if sizes[5] < 0:
         weights["lm_head"] = take(shape.words, shape.width)
+    check(shape, weights)
     tokenizer = read_pieces(raw[at:] or path.with_name("tokenizer.bin").read_bytes(), shape.words)
     return Model(shape, weights, True, tokenizer)
 
@@ -151,6 +182,8 @@ def read_pieces(raw: bytes, count: int) -> Tokenizer:
     for token in range(count):
         score, length = struct.unpack_from("fi", raw, at)
         at += 8 + length
+        if length < 0 or at > len(raw):
+            raise ValueError(f"a piece of {length} bytes")
         pieces.append(meant(token, raw[at - length : at]))
         scores.append(score)
     return Tokenizer(pieces, scores)
@@ -173,9 +206,12 @@ def read_folder(path: Path) -> Model:
     index = path / "model.safetensors.index.json"
     mapped = state.mapped(index if index.exists() else path / "model.safetensors")
     weights = {name.removesuffix(".weight"): data for name, data in mapped.items()}
+    check(shape, weights)
     model = json.loads((path / "tokenizer.json").read_text())["model"]
     pieces, scores = [b""] * shape.words, [-math.inf] * shape.words
     for piece, token in model["vocab"].items():
+        if not 0 <= token < shape.words:
+            raise ValueError(f"the token {token} of {piece!r}")
         pieces[token] = meant(token, piece.encode())
     for rank, merge in reversed([*enumerate(model["merges"])]):  # the first of a piece counts
         pair = merge.split(" ") if isinstance(merge, str) else merge

@@ -63,8 +63,19 @@ class WordPieces:
 
     @staticmethod
     def read(path: Path) -> WordPieces:
-        """The vocabulary of a tokenizer.json."""
-        return WordPieces(json.loads(path.read_text())["model"]["vocab"])
+        """The vocabulary of a tokenizer.json.
+
+        Raises:
+            StateError: if it is none.
+            OSError: if it cannot be read.
+        """
+        with state.parsing(path, "vocabulary of pieces of words"):
+            tokens = json.loads(path.read_bytes())["model"]["vocab"]
+            if not all(type(token) is int and token >= 0 for token in tokens.values()):
+                raise ValueError("tokens that are no numbers")
+            if missing := {"[CLS]", "[SEP]", "[UNK]"} - tokens.keys():
+                raise ValueError(f"there is no {', '.join(sorted(missing))}")
+        return WordPieces(tokens)
 
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, between those for its beginning and its end."""
@@ -232,8 +243,12 @@ def compare(options: argparse.Namespace, console: Console) -> Data:
     if options.smoke:
         encoder, pieces = babbler()
     else:
-        encoder = assemble(state.mapped(options.model / "model.safetensors"), HEADS)
+        path = options.model / "model.safetensors"
         pieces = WordPieces.read(options.model / "tokenizer.json")
+        with state.parsing(path, "network of this kind"):
+            encoder = assemble(state.mapped(path), HEADS)
+            if max(pieces.tokens.values()) >= len(encoder.words.weight):
+                raise ValueError(f"it knows {len(encoder.words.weight)} words")
     quiet = not console.is_terminal
     mine = embed(encoder, [pieces.encode(text) for text in options.sentences], quiet)
     if options.file is None:

@@ -29,6 +29,7 @@ from tfn.nn import optim
 from tfn.nn.checkpoint import Checkpoints
 from tfn.nn.data import Batches, Position
 from tfn.nn.progress import Training, plot
+from tfn.nn.state import parsing
 
 DATA = Path(__file__).parent / "data" / "mnist"
 EVALUATED = 1000  # test images at a time
@@ -42,11 +43,19 @@ class Images(NamedTuple):
 
 
 def read_idx(path: Path) -> np.ndarray[Any, Any]:
-    """An array of bytes in the format of the MNIST files: sizes, then values."""
-    raw = gzip.decompress(path.read_bytes())
-    ndim = raw[3]
-    shape = np.frombuffer(raw, ">u4", ndim, 4)
-    return np.frombuffer(raw, np.uint8, offset=4 + 4 * ndim).reshape(shape)
+    """An array of bytes in the format of the MNIST files: sizes, then values.
+
+    Raises:
+        StateError: if the file is damaged.
+        OSError: if it cannot be read.
+    """
+    with parsing(path, "whole file of images or digits"):
+        raw = gzip.decompress(path.read_bytes())
+        if raw[:3] != b"\0\0\x08":
+            raise ValueError(f"it begins with {raw[:3]!r}")
+        ndim = raw[3]
+        shape = np.frombuffer(raw, ">u4", ndim, 4)
+        return np.frombuffer(raw, np.uint8, offset=4 + 4 * ndim).reshape(shape)
 
 
 def load(part: str, count: int | None = None) -> Images:

@@ -56,6 +56,16 @@ def test_snippets_of_pages_run(page: Path) -> None:
     assert not done.returncode, done.stdout + done.stderr
 
 
+def test_tests_that_pages_name_are_there() -> None:
+    page = (ROOT / "docs" / "security.md").read_text()
+    rows = re.findall(r"^\| (?!---|The sentence).*\| (.*) \|$", page, re.MULTILINE)
+    texts = [(path.name, path.read_text()) for path in (ROOT / "tests").rglob("test_*.py")]
+    assert len(rows) > 30
+    for row in rows:
+        file, name = re.fullmatch(r"`(test_\w+\.py)`: `(test_\w+)`", row).groups()  # type: ignore[union-attr]
+        assert any(at == file and f"def {name}(" in text for at, text in texts), row
+
+
 def test_pages_are_linked() -> None:
     for page in PAGES:
         for link in re.findall(r"\]\((\w+\.md)\)", page.read_text()):

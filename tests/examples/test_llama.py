@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import struct
 from collections import Counter
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 from examples import llama, llama_files
 from tfn import numpy as jnp
 from tfn import random
+from tfn.errors import StateError
 from tfn.nn import state
 
 Data = np.ndarray[Any, Any]
@@ -106,6 +109,55 @@ def test_both_formats_hold_the_same_model(tmp_path: Path, own_outputs: bool) -> 
         assert shape == SHAPE
         np.testing.assert_allclose(model.step(tokens, model.caches(8))[0], want, atol=1e-4)
         assert tokenizer.encode("a?") == [1, 261, 3 + ord("?")]
+
+
+def test_a_file_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "whole.data"
+    whole = as_file(matrices(True)) + pieces(" ", "a", " a")
+    path.write_bytes(whole)
+    for length in [*range(len(whole) - 1, len(whole) - 300, -7), *range(len(whole) - 300, 0, -999)]:
+        os.truncate(path, length)
+        with pytest.raises(StateError, match="no model of the Llama family"):
+            llama_files.read(path)
+    for at in range(28):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x81]) + whole[at + 1 :])
+        with contextlib.suppress(StateError):
+            assert llama_files.read(path).shape != SHAPE
+    for sizes in ((16, 24, 2**31 - 1, 4, 2, 262, 8), (0,) * 7, (16, 24, 2, 3, 2, 262, 8)):
+        path.write_bytes(struct.pack("7i", *sizes) + whole[28:])
+        with pytest.raises(StateError):
+            llama_files.read(path)
+    tokenizer = pieces(" ", "a")
+    for length in (-1, -(2**31), 2**31 - 1):
+        wrong = tokenizer[:8] + struct.pack("i", length) + tokenizer[12:]
+        path.write_bytes(as_file(matrices(True)) + wrong)
+        with pytest.raises(StateError):
+            llama_files.read(path)
+
+
+def test_a_folder_that_is_not_whole_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    as_folder(folder, matrices(False))
+    for name in ("config.json", "tokenizer.json"):
+        whole = (folder / name).read_bytes()
+        for length in range(0, len(whole), 1 + len(whole) // 60):
+            (folder / name).write_bytes(whole[:length])
+            with pytest.raises(StateError):
+                llama_files.read(folder)
+        (folder / name).write_bytes(whole)
+    config = json.loads((folder / "config.json").read_text())
+    for key in config.keys() - {"rope_theta", "rms_norm_eps", "max_position_embeddings"}:
+        for value in (None, 0, -1, 1.5, "x", 10**9, [], config[key] * 2):
+            (folder / "config.json").write_text(json.dumps({**config, key: value}))
+            with pytest.raises(StateError):
+                llama_files.read(folder)
+    (folder / "config.json").write_text(json.dumps(config))
+    for vocabulary in ({"a": -1}, {"a": 262}, {"a": "b"}, ["a"]):
+        (folder / "tokenizer.json").write_text(
+            json.dumps({"model": {"vocab": vocabulary, "merges": []}})
+        )
+        with pytest.raises(StateError):
+            llama_files.read(folder)
 
 
 def test_tokens_come_one_by_one_or_together() -> None:

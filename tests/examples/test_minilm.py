@@ -11,6 +11,7 @@ import pytest
 from scipy.special import erf
 
 from examples import minilm
+from tfn.errors import StateError
 from tfn.nn import state
 
 Data = np.ndarray[Any, Any]
@@ -149,6 +150,40 @@ def test_a_folder_is_read(
     with pytest.raises(SystemExit):
         minilm.main([str(tmp_path / "elsewhere")])
     assert "where to get it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "vocabulary",
+    [
+        None,
+        [],
+        {},
+        {"[CLS]": 0, "[SEP]": 1},
+        {"[CLS]": 0, "[SEP]": 1, "[UNK]": -1},
+        {"[CLS]": 0, "[SEP]": 1, "[UNK]": "x"},
+    ],
+    ids=str,
+)
+def test_a_vocabulary_that_is_none_is_refused(vocabulary: Any, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps({"model": {"vocab": vocabulary}}))
+    with pytest.raises(StateError, match="no vocabulary"):
+        minilm.WordPieces.read(path)
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(StateError, match="no vocabulary"):
+        minilm.WordPieces.read(path)
+
+
+def test_a_vocabulary_of_another_network_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An embedding of a word beyond its table would be that of the last one."""
+    monkeypatch.setattr(minilm, "HEADS", HEADS)
+    state.save(tmp_path / "model.safetensors", weights())
+    more = {piece: n for n, piece in enumerate([*VOCABULARY, *map(str, range(1000, 2000))])}
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"vocab": more}}))
+    with pytest.raises(StateError, match="it knows"):
+        minilm.main([str(tmp_path), "a"])
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:

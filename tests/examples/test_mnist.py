@@ -10,6 +10,7 @@ import pytest
 
 from examples import mnist
 from tfn import random, tree
+from tfn.errors import StateError
 
 
 def test_data_is_there() -> None:
@@ -18,6 +19,27 @@ def test_data_is_there() -> None:
     assert np.bincount(np.asarray(images.digits)).sum() == 10000
     assert images.digits[:5].tolist() == [7, 2, 1, 0, 4]
     assert "CC BY-SA 3.0" in (mnist.DATA / "README.md").read_text()
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    """The checksum of gzip sees what changes."""
+    path = tmp_path / "x.gz"
+    sizes = np.array([3, 5], ">u4").tobytes()
+    raw = gzip.compress(b"\0\0\x08\2" + sizes + bytes(range(15)), mtime=0)
+    path.write_bytes(raw)
+    good = mnist.read_idx(path).tolist()
+    for at in range(len(raw)):
+        for wrong in (raw[:at], raw[:at] + bytes([raw[at] ^ 1]) + raw[at + 1 :]):
+            path.write_bytes(wrong)
+            try:
+                assert mnist.read_idx(path).tolist() == good  # a byte of the head that says nothing
+            except StateError:
+                continue
+            assert len(wrong) == len(raw)
+    for content in (b"", b"\0\0\x08", b"\0\0\x08\1\0\0\0\5abc", b"\0\0\x0d\1\0\0\0\0"):
+        path.write_bytes(gzip.compress(content))
+        with pytest.raises(StateError):
+            mnist.read_idx(path)
 
 
 @pytest.fixture

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -17,7 +19,8 @@ import tfn
 import tfn.numpy as tnp
 from tests.exporting.building import COMPILERS, WARNINGS, same_bits
 from tfn.errors import ArgumentError, DTypeError, ExportError, ShapeError
-from tfn.exporting.signature import MAGIC
+from tfn.exporting import load
+from tfn.exporting.signature import DIGEST, MAGIC
 from tfn.hw.compile.link import linker
 from tfn.hw.cpu.target import host
 
@@ -127,6 +130,31 @@ class TestRefused:
         with pytest.raises(ExportError, match=r"is cut short|is not a library|is damaged"):
             tfn.load(short)
 
+    def test_bytes_that_were_changed(self, library: Path, tmp_path: Path) -> None:
+        """Some of them are headers that the system believes, others are code."""
+        data = library.read_bytes()
+        end = len(data) - len(DIGEST) - 32
+        assert data[end:].startswith(DIGEST)
+        wrong = tmp_path / "wrong.so"
+        wrong.write_bytes(data)
+        with open(wrong, "r+b", buffering=0) as file:
+            for at in [*range(64), *range(64, end, 61), *range(end + len(DIGEST), len(data))]:
+                os.pwrite(file.fileno(), bytes([data[at] ^ 0x10]), at)
+                with pytest.raises(ExportError):
+                    tfn.load(wrong)
+                os.pwrite(file.fileno(), data[at : at + 1], at)
+        same_bits(tfn.load(wrong)(X, W)[0], tfn.load(library)(X, W)[0])
+        wrong.write_bytes(data[:-1])
+        with pytest.raises(ExportError, match="is damaged"):
+            tfn.load(wrong)
+
+    def test_headers_that_lie(self, library: Path) -> None:
+        data = library.read_bytes()[: -len(DIGEST) - 32]  # as if others had linked it
+        for at in range(64):
+            for value in (0, 1, 0x7F, 0xFF):
+                with contextlib.suppress(ExportError):
+                    load._whole(data[:at] + bytes([value]) + data[at + 1 :], "a.so")
+
     def test_other_versions(self, library: Path, tmp_path: Path) -> None:
         data = library.read_bytes()
         at = data.index(MAGIC) + len(MAGIC)
@@ -148,3 +176,48 @@ class TestRefused:
         for name in ("no.so", "missing.so"):
             with pytest.raises(ExportError, match=name):
                 tfn.load(tmp_path / name)
+
+
+RECORD = {
+    "abi": 1,
+    "name": "f",
+    "program": 5,
+    "arena_bytes": 64,
+    "arena_alignment": 64,
+    "threads": 1,
+    "target": ["x", "y", "z"],
+    "constants": [],
+    "outputs": [],
+    "inputs": [{"name": "x", "path": "x", "shape": [2], "dtype": "float32", "same": ""}],
+}
+
+
+def written(record: Any) -> bytes:
+    """A manifest with a right digest."""
+    text = json.dumps(record).encode()
+    return MAGIC + b"%d:" % len(text) + hashlib.sha256(text).hexdigest().encode() + b":" + text
+
+
+def test_a_manifest_with_any_other_field_is_refused() -> None:
+    assert load.manifest(written(RECORD), "a.so").inputs[0].shape == (2,)
+    field: Any = RECORD["inputs"][0]  # type: ignore[index]
+    strange: list[Any] = [None, True, -1, 1.5, "a b", "", [], {}, [None], [-1], ["q", 1, {}]]
+    records = [*strange]
+    for key in RECORD.keys() - {"program", "arena_alignment"}:
+        records += [{k: v for k, v in RECORD.items() if k != key}]
+        records += [{**RECORD, key: value} for value in strange]
+    for key in field:
+        records += [{**RECORD, "inputs": [{k: v for k, v in field.items() if k != key}]}]
+        records += [{**RECORD, "inputs": [{**field, key: value}]} for value in strange]
+    refused = 0
+    for record in records:
+        try:
+            found = load.manifest(written(record), "a.so")
+        except ExportError:
+            refused += 1
+        else:
+            assert found.manifest
+    assert refused > 100
+    for data in (MAGIC, MAGIC + b"9" * 9000 + b":", MAGIC + b"x:y", MAGIC + b"5:" + b"0" * 99):
+        with pytest.raises(ExportError, match="is damaged"):
+            load.manifest(data, "a.so")

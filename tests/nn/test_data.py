@@ -137,3 +137,19 @@ def test_what_does_not_fit() -> None:
     for size in (0, 24):
         with pytest.raises(ArgumentError, match="one row or more"):
             Batches(ARRAYS, size)
+
+
+@pytest.mark.parametrize(
+    "position", [(0, 5), (0, -1), (-1, 0), (0, 1.5), (0, None), (0,), None, "ab"]
+)
+def test_a_position_of_other_data_is_refused(position: Any) -> None:
+    """A batch beyond the last would be skipped without a word, one before the first be empty."""
+    with pytest.raises(ArgumentError, match="a batch that there is"):
+        Batches(ARRAYS, 4, KEY).stream(position)
+
+
+def test_a_position_of_other_integers() -> None:
+    batches = Batches(ARRAYS, 4, KEY)
+    stream = batches.stream(Position(np.int64(1), jnp.asarray(2)))  # type: ignore[arg-type]
+    assert stream.position == Position(1, 2)
+    assert rows(stream, 1) == rows(batches.stream(Position(1, 2)), 1)

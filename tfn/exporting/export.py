@@ -9,19 +9,22 @@ training step is a function like any other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tfn import tree
+from tfn._support.files import replacing
 from tfn._support.frozen import frozen
 from tfn.errors import ArgumentError, ExportError, MissingPackageError
 from tfn.exporting.header import header
 from tfn.exporting.module import module
-from tfn.exporting.signature import Field, Signature, identifier, named
+from tfn.exporting.signature import DIGEST, Field, Signature, identifier, named
 from tfn.exporting.source import source
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.compile.link import link
@@ -124,6 +127,7 @@ def export(
             an access of it cannot be proved to be in bounds.
         MissingPackageError: if that needs z3, which is not installed.
         ArgumentError: for an unknown kind, or an argument to embed that is not there.
+        OSError: if the system refuses; the files are then what they were.
 
     Example:
         >>> import tempfile, tfn
@@ -167,8 +171,9 @@ def export(
         path.with_suffix(SUFFIXES[kind]): content,
         path.with_name(f"{signature.name}.h"): header(signature).encode(),
     }
-    for file, data in files.items():
-        file.write_bytes(data)
+    with ExitStack() as stack:  # none is replaced before all are written
+        for file, data in files.items():
+            stack.enter_context(replacing(file)).write(data)
     return Exported(signature, tuple(files))
 
 
@@ -203,7 +208,8 @@ def binary(
     data = (LlvmCompiler() if near else ChildCompiler()).compile(text, target)
     if kind == "obj":
         return data
-    return link(data, target, (signature.name, f"{signature.name}_manifest"))
+    made = link(data, target, (signature.name, f"{signature.name}_manifest"))
+    return made if kind == "wasm" else made + DIGEST + sha256(made).digest()
 
 
 def closed(

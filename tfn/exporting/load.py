@@ -16,21 +16,27 @@ from typing import Any
 
 import numpy as np
 
+from tfn._support.files import parsing
 from tfn.dtypes import canonical
 from tfn.errors import ArgumentError, DTypeError, ExportError, ShapeError
 from tfn.exporting.header import ERRORS
-from tfn.exporting.signature import ABI, ALIGNMENT, MAGIC, Field, Signature
+from tfn.exporting.signature import ABI, ALIGNMENT, DIGEST, MAGIC, Field, Signature
 from tfn.lower.target.target import Target
 
 _HINT = "export it again, or copy it again"
-_DIGEST = 64
+_DIGEST = 64  # letters, of half as many bytes
 
 
 def load(path: str | Path) -> Loaded:
     """The function of a shared library that `tfn.export` has written.
 
+    A library is code: load none that you would not run.  One that was damaged is refused before
+    any of it runs, by the digest that `tfn.export` puts behind it; a library that others have
+    linked from exported C has none.  While it is loaded, a library must not be overwritten where
+    it lies; `tfn.export` replaces it, which is safe.
+
     Raises:
-        ExportError: for a file that is none, is cut short, or has another version.
+        ExportError: for a file that is none, is cut short or altered, or has another version.
 
     Example:
         >>> import tempfile, tfn, numpy as np
@@ -47,16 +53,20 @@ def load(path: str | Path) -> Loaded:
     except OSError as error:
         raise ExportError(f"{path} cannot be read", got=str(error)) from None
     signature = manifest(data, path.name)
-    _whole(data, path.name)
+    with parsing(path.name, "library that tfn has exported", ExportError):
+        _whole(data, path.name)
     try:
-        library = ctypes.CDLL(str(path.resolve()))
+        return Loaded(signature, ctypes.CDLL(str(path.resolve())))
     except OSError as error:
         raise ExportError(
             f"the system does not load {path.name}",
             got=str(error),
             hint=f"it was made for {signature.target.triple}",
         ) from None
-    return Loaded(signature, library)
+    except AttributeError as error:
+        raise ExportError(
+            f"{path.name} has no function {signature.name}", got=str(error), hint=_HINT
+        ) from None
 
 
 def manifest(data: bytes, name: str) -> Signature:
@@ -74,15 +84,34 @@ def manifest(data: bytes, name: str) -> Signature:
         if hashlib.sha256(text).hexdigest().encode() != digest:
             raise ValueError("its digest differs")
         record = json.loads(text)
-    except ValueError as error:
-        raise ExportError(f"{name} is damaged", got=str(error), hint=_HINT) from None
-    if record["abi"] != ABI:
+        if record["abi"] != ABI:
+            raise ExportError(
+                f"{name} was exported by another version of tfn",
+                got=f"ABI {record['abi']} instead of {ABI}",
+                hint=_HINT,
+            )
+        return _signature(record)
+    except ExportError:
+        raise
+    except Exception as error:  # of many classes: the text may be anything
         raise ExportError(
-            f"{name} was exported by another version of tfn",
-            got=f"ABI {record['abi']} instead of {ABI}",
-            hint=_HINT,
-        )
+            f"{name} is damaged", got=f"{type(error).__name__}: {error}"[:300], hint=_HINT
+        ) from error
+
+
+def _signature(record: dict[str, Any]) -> Signature:
+    """The signature that a manifest describes.
+
+    Raises:
+        Exception: of many kinds, if it describes none.
+    """
     triple, cpu, features = record["target"]
+    numbers = record["arena_bytes"], record["threads"]
+    texts = record["name"], triple, cpu, features, *record["constants"]
+    if not all(type(n) is int and n >= 0 for n in numbers):
+        raise ValueError(f"sizes {numbers}")
+    if not all(type(text) is str for text in texts) or not record["name"].isidentifier():
+        raise ValueError(f"texts {texts}")
     return Signature(
         record["name"],
         tuple(map(_field, record["inputs"])),
@@ -96,6 +125,11 @@ def manifest(data: bytes, name: str) -> Signature:
 
 def _field(record: dict[str, Any]) -> Field:
     shape, dtype = tuple(record["shape"]), canonical(record["dtype"])
+    texts = record["name"], record["path"], record["same"]
+    if not all(type(n) is int and n >= 0 for n in shape) or not all(
+        type(text) is str for text in texts
+    ):
+        raise ValueError(f"the field {record}")
     return Field(record["name"], record["path"], shape, dtype, record["same"])
 
 
@@ -106,6 +140,9 @@ def _whole(data: bytes, name: str) -> None:
     """
     if data[:6] != b"\x7fELF\x02\x01" or len(data) < 64:
         raise ExportError(f"{name} is not a library for 64-bit Linux", hint=_HINT)
+    content, mark, digest = data.rpartition(DIGEST)
+    if mark and len(digest) <= _DIGEST // 2 and hashlib.sha256(content).digest() != digest:
+        raise ExportError(f"{name} is damaged", got="its digest differs", hint=_HINT)
     programs, sections = struct.unpack_from("<QQ", data, 32)
     program_size, program_count, section_size, section_count = struct.unpack_from("<4H", data, 54)
     ends = [sections + section_size * section_count, programs + program_size * program_count]

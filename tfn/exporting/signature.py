@@ -23,6 +23,8 @@ ABI = 1
 """The version of the calling convention: of the struct's layout, the checks and the manifest."""
 MAGIC = b"tfn-export:"
 """What a manifest begins with in a file: then its length, its digest, and itself, as JSON."""
+DIGEST = b"tfn-sha256:"
+"""What stands behind a shared library, where no system looks: then the digest of all before it."""
 # fmt: off
 RESERVED = frozenset({
     "abi", "program", "arena_bytes",

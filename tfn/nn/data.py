@@ -8,6 +8,7 @@ it would have seen.
 from __future__ import annotations
 
 import atexit
+import operator
 import queue
 import threading
 import weakref
@@ -41,7 +42,8 @@ class Batches:
     Attributes:
         arrays: a tree of arrays of one length: in memory, or mapped (``numpy.load(path,
             mmap_mode="r")``, ``numpy.memmap``, `nn.state.mapped`), of which only the rows of a
-            batch are read.  The rows may be windows of a long text that overlap:
+            batch are read; a file must not be cut short while it is mapped.  The rows may be
+            windows of a long text that overlap:
             ``numpy.lib.stride_tricks.sliding_window_view(text, length)`` copies nothing.
         size: rows in a batch; what is left at the end of an epoch waits for a later one.
         key: determines the orders; None for the order as it is.
@@ -102,8 +104,21 @@ class Batches:
         Args:
             epochs: the epoch before which they end; None for never.
             ahead: how many batches a thread prepares while others are used; 0 for no thread.
+
+        Raises:
+            ArgumentError: if there is no such position, as when it is of other data.
         """
-        return Stream(self, start, epochs, ahead)
+        try:
+            epoch, batch = map(operator.index, start)
+        except (TypeError, ValueError):
+            epoch = batch = -1
+        if epoch < 0 or not 0 <= batch < len(self):
+            raise ArgumentError(
+                "a stream begins at a batch that there is",
+                got=str(start),
+                hint=f"batches are numbered from 0 to {len(self) - 1}, epochs from 0",
+            )
+        return Stream(self, Position(epoch, batch), epochs, ahead)
 
     def _from(self, start: Position, epochs: int | None) -> Iterator[tuple[Position, Any]]:
         """Batches, each with the position after it."""

@@ -16,6 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from tfn._support.files import replacing
 from tfn.errors import MissingPackageError
 
 REDRAWN_SECONDS = 0.1
@@ -174,6 +175,7 @@ def plot(
 
     Raises:
         MissingPackageError: without matplotlib.
+        OSError: if the system refuses; the file is then what it was.
     """
     try:
         from matplotlib.figure import Figure
@@ -203,4 +205,5 @@ def plot(
         axes.set_yscale("log")
     if history:
         axes.legend()
-    figure.savefig(path, format="png")
+    with replacing(path) as file:
+        figure.savefig(file, format="png")

@@ -281,18 +281,6 @@ def _load(src: tuple[Node, ...], arg: Any) -> Type:
     return src[1].shape, src[0].dtype
 
 
-def _lanes(src: tuple[Node, ...], arg: int) -> Type:
-    return (arg,), INT64
-
-
-def _splat(src: tuple[Node, ...], arg: int) -> Type:
-    return (arg,), src[0].dtype
-
-
-def _across(src: tuple[Node, ...], arg: Any) -> Type:
-    return (), src[0].dtype
-
-
 _EACH = (0, 1)
 # fmt: off
 PRIMITIVES: dict[Op, Primitive] = {
@@ -364,9 +352,9 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.PREFETCH: Primitive(_nothing),
     Op.LEAVE: Primitive(_nothing),
     Op.END: Primitive(_nothing),
-    Op.SPLAT: Primitive(_splat),
-    Op.LANES: Primitive(_lanes),
+    Op.SPLAT: Primitive(lambda src, arg: ((arg,), src[0].dtype)),
+    Op.LANES: Primitive(lambda src, arg: ((arg,), INT64)),
     Op.SHUFFLE: Primitive(lambda src, arg: ((len(arg),), src[0].dtype)),
-    Op.ACROSS: Primitive(_across),
+    Op.ACROSS: Primitive(lambda src, arg: ((), src[0].dtype)),
 }
 # fmt: on
