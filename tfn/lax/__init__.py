@@ -22,6 +22,7 @@ Files in reading order:
     cumulative        cumsum, cummax and their like
     rng               random bits from a state that the caller keeps
     special           incomplete gamma and beta functions, zeta
+    logbeta           the logarithm of the beta function, exact where arguments are large
     bessel            modified Bessel functions
     linalg            matrix factorisations and solves
 """
