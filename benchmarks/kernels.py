@@ -12,7 +12,6 @@ is one for which `tfn/lower/loops/heuristics.py` knows too little.  Ctrl-C print
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import os
 import signal
@@ -35,6 +34,7 @@ from run import environment, machine, pretty
 import tfn
 from tfn import lax, nn
 from tfn import numpy as jnp
+from tfn.lower.loops.opt_ops import show
 
 MARGIN_SECONDS = 60.0
 """For everything but the search: a process that takes longer is ended."""
@@ -187,7 +187,19 @@ def serve(name: str, seconds: float) -> None:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     bench = KERNELS[name]
     report = tfn.tune(bench.function, *bench.types, seconds=seconds, quiet=True)
-    print(json.dumps(dataclasses.asdict(report)))
+    rows = [
+        {
+            "name": row.name,
+            "launches": row.launches,
+            "before_ns": row.before_ns,
+            "after_ns": row.after_ns,
+            "tried": row.tried,
+            "before": [show(opt) for opt in row.before],
+            "after": [show(opt) for opt in row.after],
+        }
+        for row in report.rows
+    ]
+    print(json.dumps({"rows": rows, "left": report.left}))
 
 
 def tuned(name: str, seconds: float) -> dict[str, Any]:
