@@ -87,7 +87,7 @@ class PlannedStep:
 
     Attributes:
         position: in the text; live ranges count in positions.
-        stage: the kernel or region it was made from; a copy has none.
+        origin: the kernel or region it was made from; a copy has none.
         operands, written: views, of which the first `written` are results.
         condition, head, body: of a loop.
         index, ways: of a branch.
@@ -95,7 +95,7 @@ class PlannedStep:
     """
 
     position: int
-    stage: IndexedKernel | Region | None = None
+    origin: IndexedKernel | Region | None = None
     kernel: Kernel | None = None
     operands: tuple[View, ...] = ()
     written: int = 0
@@ -194,24 +194,24 @@ class Scheduler:
         parameters that `targets` names for them where that is safe, and copied there otherwise.
         """
         cut = boundaries.insert_barriers(function, self.target)
-        stages = ranges.indexed_kernels(cut)
+        kernels = ranges.indexed_kernels(cut)
         views = {UOp(Op.PARAM, (), p): view for p, view in zip(function.arg.params, params)}
         copied: list[int] = []
         for i, (value, target) in enumerate(zip(cut.src, targets, strict=True)):
             direct = target is not None and value not in views
             if direct and i < carried:
-                direct = carry_in_place(stages, cut, i, views, target)
+                direct = carry_in_place(kernels, cut, i, views, target)
             if direct:
                 assert target is not None
                 views[value] = target
             elif target is not None and views.get(value) != target:
                 copied.append(i)
         steps: list[PlannedStep] = []
-        for stage in stages:
-            if isinstance(stage, Region):
-                steps += self.region(stage, views)
+        for kernel in kernels:
+            if isinstance(kernel, Region):
+                steps += self.region(kernel, views)
             else:
-                steps += self.launch_stage(stage, views)
+                steps += self.launch_kernel(kernel, views)
         for i in copied:
             views.setdefault(cut.src[i], self.allocate_like(cut.src[i]))
         # Carries may be permuted: all are read before any is written.
@@ -227,27 +227,27 @@ class Scheduler:
             steps += self.copy(cut.src[i], saved.get(i, views[cut.src[i]]), target)
         return ScheduledFunction(cut, steps, views)
 
-    def launch_stage(self, stage: IndexedKernel, views: dict[UOp, View]) -> list[PlannedStep]:
+    def launch_kernel(self, kernel: IndexedKernel, views: dict[UOp, View]) -> list[PlannedStep]:
         """The launch of one kernel; none for a carry that stays where it is."""
-        for u in stage.operands:
+        for u in kernel.operands:
             if u not in views:
                 views[u] = self.allocate_like(u)
-        operands = tuple(views[u] for u in stage.operands)
-        if len({*operands}) < len(operands) == 2 and copies(stage.body):
+        operands = tuple(views[u] for u in kernel.operands)
+        if len({*operands}) < len(operands) == 2 and copies(kernel.body):
             self.use(*operands)
             return []
-        return [self.launch(stage.body, operands, stage.written, stage)]
+        return [self.launch(kernel.body, operands, kernel.written, kernel)]
 
     def launch(
         self,
         body: UOp,
         operands: tuple[View, ...],
         written: int,
-        stage: IndexedKernel | None = None,
+        origin: IndexedKernel | None = None,
     ) -> PlannedStep:
         """A launch of the kernel of a body."""
         kernel = self.make_kernel(body, self.target)
-        return self.step(operands, stage=stage, kernel=kernel, operands=operands, written=written)
+        return self.step(operands, origin=origin, kernel=kernel, operands=operands, written=written)
 
     def step(self, used: Sequence[View], **fields: Any) -> PlannedStep:
         """A step at the present position, which uses some views."""
@@ -297,7 +297,7 @@ class Scheduler:
         steps = [*fills, *REGIONS[node.op](self, node, operands, outputs, used.keys())]
         for step in steps:
             if step.kernel is None:  # not one of the copies before it
-                step.stage = region
+                step.origin = region
         return steps
 
     def _initialize(
@@ -414,7 +414,7 @@ def _flat_index(u: UOp) -> tuple[int, UOp]:
 
 
 def carry_in_place(
-    stages: Sequence[IndexedKernel | Region],
+    kernels: Sequence[IndexedKernel | Region],
     function: UOp,
     output: int,
     views: dict[UOp, View],
@@ -428,26 +428,26 @@ def carry_in_place(
     # The old carry, or a second output of the value, would be overwritten or lost.
     if carry in function.src or list(function.src).count(value) > 1:
         return False
-    readers = [i for i, stage in enumerate(stages) if carry in _reads(stage)]
-    writer = next((i for i, stage in enumerate(stages) if value in _writes(stage)), None)
+    readers = [i for i, kernel in enumerate(kernels) if carry in _reads(kernel)]
+    writer = next((i for i, kernel in enumerate(kernels) if value in _writes(kernel)), None)
     if writer is None:  # without elements, it is not written at all
         return True
     if any(i > writer for i in readers):
         return False
-    stage = stages[writer]
+    kernel = kernels[writer]
     if writer not in readers:
         return True
-    if isinstance(stage, Region):  # a loop reads its operands in every iteration
+    if isinstance(kernel, Region):  # a loop reads its operands in every iteration
         return False
-    return is_in_place(stage.body, stage.operands.index(value), [stage.operands.index(carry)])
+    return is_in_place(kernel.body, kernel.operands.index(value), [kernel.operands.index(carry)])
 
 
-def _reads(stage: IndexedKernel | Region) -> Sequence[UOp]:
-    return stage.node.src if isinstance(stage, Region) else stage.operands[stage.written :]
+def _reads(kernel: IndexedKernel | Region) -> Sequence[UOp]:
+    return kernel.node.src if isinstance(kernel, Region) else kernel.operands[kernel.written :]
 
 
-def _writes(stage: IndexedKernel | Region) -> Sequence[UOp]:
-    return stage.barriers if isinstance(stage, Region) else stage.operands[: stage.written]
+def _writes(kernel: IndexedKernel | Region) -> Sequence[UOp]:
+    return kernel.barriers if isinstance(kernel, Region) else kernel.operands[: kernel.written]
 
 
 # Addresses and barriers.

@@ -113,19 +113,19 @@ class Tables:
         self.positions.append(planned.position)
         for view in planned.operands:
             self.users.setdefault(view.allocation, []).append(number)
-        stage, written = planned.stage, planned.written
-        if stage is None:  # inserted by the scheduler: no equation belongs to it
+        origin, written = planned.origin, planned.written
+        if origin is None:  # inserted by the scheduler: no equation belongs to it
             target, *sources = planned.operands
             name = self.carries.get(target) or self.name_of(target, scheduled, graph)
             names = [name, *(self.name_of(source, scheduled, graph) for source in sources)]
             kernel = "copy" if sources else "fill"
         else:
-            operands, kernel = stage.operands, graph.number(stage.operands[0].arg)
-            if isinstance(stage, Region):
-                kernel, written = f"{stage.node.op.value} {kernel}", len(stage.barriers)
-                for inner in graph.inner[stage.node] if planned.callee else ():
+            operands, kernel = origin.operands, graph.number(origin.operands[0].arg)
+            if isinstance(origin, Region):
+                kernel, written = f"{origin.node.op.value} {kernel}", len(origin.barriers)
+                for inner in graph.inner[origin.node] if planned.callee else ():
                     assert planned.callee is not None
-                    self.routines.append((stage.node.arg.name, planned.callee, inner))
+                    self.routines.append((origin.node.arg.name, planned.callee, inner))
             for u in operands:
                 self.add_value(graph, u, scheduled.views[u])
             names = [graph.typed(u) for u in operands]
@@ -151,7 +151,7 @@ class Tables:
         depth: int,
     ) -> None:
         """Add a loop or branch, and its steps."""
-        region = planned.stage
+        region = planned.origin
         assert isinstance(region, Region)
         node = region.node
         for u in region.operands:
@@ -217,9 +217,9 @@ def _carries(node: UOp, function: UOp) -> list[UOp]:
 def _carry_views(scheduled: ScheduledFunction, graph: Graph) -> Iterator[tuple[View, str]]:
     """The view and the name of each carry of each loop."""
     for planned in scheduled.steps:
-        if not isinstance(planned.stage, Region) or planned.callee is not None:
+        if not isinstance(planned.origin, Region) or planned.callee is not None:
             continue
-        node = planned.stage.node
+        node = planned.origin.node
         functions = [f for f in (planned.head, planned.body, *planned.ways) if f is not None]
         if planned.body is not None:
             names = graph.inner[node][-1]
@@ -231,11 +231,11 @@ def _carry_views(scheduled: ScheduledFunction, graph: Graph) -> Iterator[tuple[V
 
 def _carry_updates(planned: PlannedStep, graph: Graph) -> list[str]:
     """Each carry of a loop: whether its next value is written in place or copied."""
-    assert isinstance(planned.stage, Region) and planned.body is not None
+    assert isinstance(planned.origin, Region) and planned.body is not None
     function, views = planned.body.function, planned.body.views
     return [
         f"{graph.name(u)} {'in place' if views[following] == views[u] else 'copied'}"
-        for u, following in zip(_carries(planned.stage.node, function), function.src)
+        for u, following in zip(_carries(planned.origin.node, function), function.src)
     ]
 
 
