@@ -93,14 +93,14 @@ def run_oracle(outputs: Sequence[UOp], values: Sequence[Value]) -> list[Value]:
 
 
 def assert_close(
-    got: Value, want: Value, rtol: float = 0.0, atol: float = 0.0, what: Any = ""
+    got: Value, expected: Value, rtol: float = 0.0, atol: float = 0.0, what: Any = ""
 ) -> None:
     """Raises unless two values are equal up to tolerances; the sign of zero does not count."""
-    assert got.dtype == want.dtype and got.shape == want.shape, (what, got, want)
+    assert got.dtype == expected.dtype and got.shape == expected.shape, (what, got, expected)
     if got.dtype in FLOATS:
         with np.errstate(invalid="ignore"):  # a signalling NaN is no error
-            got, want = got.astype(np.float64), want.astype(np.float64)
-    np.testing.assert_allclose(got, want, rtol, atol, equal_nan=True, err_msg=str(what))
+            got, expected = got.astype(np.float64), expected.astype(np.float64)
+    np.testing.assert_allclose(got, expected, rtol, atol, equal_nan=True, err_msg=str(what))
 
 
 def assert_matches_oracle(
@@ -112,10 +112,10 @@ def assert_matches_oracle(
 ) -> None:
     """Raises unless compiled graphs have the values that the oracle defines."""
     values = inputs(outputs) if values is None else values
-    for i, (got, want) in enumerate(
+    for i, (got, expected) in enumerate(
         zip(run_compiled(outputs, values, target), run_oracle(outputs, values), strict=True)
     ):
-        assert_close(got, want, rtol, atol, f"output {i}")
+        assert_close(got, expected, rtol, atol, f"output {i}")
 
 
 def softmax(x: UOp, function: Op = Op.EXP) -> UOp:

@@ -210,8 +210,8 @@ def test_random_bits_read_by_two_kernels_are_materialised() -> None:
         return u.sum(0), u.sum(1)
 
     key = tfn.random.key_data(tfn.random.key(0))
-    found = kernels_of(lambda data: f(tfn.random.wrap_key_data(data)), key)
-    hashing = [s for s in found if any(u.op is Op.THREEFRY for u in walk([s.body]))]
+    bodies = kernels_of(lambda data: f(tfn.random.wrap_key_data(data)), key)
+    hashing = [s for s in bodies if any(u.op is Op.THREEFRY for u in walk([s.body]))]
     assert len(hashing) == 1
 
 
@@ -285,10 +285,10 @@ def test_any_graph_has_an_order_of_kernels(outputs: list[UOp]) -> None:
         scheduled |= ready
         dependencies = {n: others for n, others in dependencies.items() if n not in ready}
     values = [draw(u.shape, u.dtype, i) for i, u in enumerate(params(outputs))]
-    for got, want in zip(
+    for got, expected in zip(
         run_oracle(function.src, values), run_oracle(outputs, values), strict=True
     ):
-        assert_close(got, want, 1e-3, 1e-3)
+        assert_close(got, expected, 1e-3, 1e-3)
     assert insert_barriers(jaxpr(outputs).function, HOST) is function
 
 
@@ -310,8 +310,8 @@ def test_reductions_of_no_or_one_element() -> None:
         outputs = [build.add_up(x, (0,)), build.add_up(x, (1,)), build.add_up(x, (0, 1))]
         function = insert_barriers(jaxpr(outputs).function, HOST)
         values = [draw(shape, FLOAT32)]
-        for got, want in zip(run_oracle(function.src, values), run_oracle(outputs, values)):
-            assert_close(got, want, 1e-6, 1e-6)
+        for got, expected in zip(run_oracle(function.src, values), run_oracle(outputs, values)):
+            assert_close(got, expected, 1e-6, 1e-6)
 
 
 def test_weights() -> None:

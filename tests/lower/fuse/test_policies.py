@@ -62,8 +62,8 @@ def test_loop_invariant_values_are_stored() -> None:
     assert rotated(build.unary(Op.COS, row)) == 2
     assert rotated(build.reshape(build.unary(Op.COS, t), (1, 16, 8))) == 2
     assert rotated(row * 2.0) == 1
-    shallow = p(0, 4, 16, 8)
-    assert launches(shallow * build.expand(build.unary(Op.COS, row), shallow.shape)) == 1
+    few = p(0, 4, 16, 8)
+    assert launches(few * build.expand(build.unary(Op.COS, row), few.shape)) == 1
     column = build.unary(Op.COS, p(1, 32, 16, 1))
     assert launches(x * build.expand(column, x.shape)) == 1
 

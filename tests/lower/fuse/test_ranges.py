@@ -216,8 +216,8 @@ def test_reductions(op: Op, dtype: type) -> None:
     x = p(0, 5, 7, 3, dtype=np.dtype(dtype))
     outputs = [build.reduce(x, op, axes) for axes in ((0,), (1,), (2,), (0, 2), (0, 1, 2))]
     value = (draw((5, 7, 3), np.dtype(dtype)) * 0.5).astype(dtype)
-    for got, want in zip(run(outputs, [value]), run_oracle(outputs, [value]), strict=True):
-        assert_close(got, want, 1e-2 if dtype is np.float16 else 1e-9)
+    for got, expected in zip(run(outputs, [value]), run_oracle(outputs, [value]), strict=True):
+        assert_close(got, expected, 1e-2 if dtype is np.float16 else 1e-9)
 
 
 def test_axes_of_size_1_have_no_range() -> None:
@@ -231,8 +231,8 @@ def test_reductions_of_no_elements() -> None:
     x = p(0, 0, 4)
     outputs = [build.reduce(x, op, (0,)) for op in (Op.ADD, Op.MUL, Op.MAX, Op.MIN)]
     value = np.zeros((0, 4), np.float32)
-    for got, want in zip(run(outputs, [value]), run_oracle(outputs, [value]), strict=True):
-        assert_close(got, want)
+    for got, expected in zip(run(outputs, [value]), run_oracle(outputs, [value]), strict=True):
+        assert_close(got, expected)
 
 
 CONVOLUTIONS = {
@@ -292,8 +292,8 @@ def test_gathers_are_clamped(far: int) -> None:
         build.gather(x, build.pad(at, (3, 0), (0, 0)), (1, 1)),
     ]
     values = [draw((6, 5), FLOAT32), np.array([[0, 4], [5, 1], [2, 3]], np.int32) + far]
-    for got, want in zip(run(outputs, values), run_oracle(outputs, values), strict=True):
-        assert_close(got, want)
+    for got, expected in zip(run(outputs, values), run_oracle(outputs, values), strict=True):
+        assert_close(got, expected)
 
 
 @pytest.mark.parametrize("op", [Op.ADD, Op.MUL, Op.MAX, Op.MIN, Op.WHERE])

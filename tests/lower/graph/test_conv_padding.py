@@ -115,8 +115,8 @@ def test_no_zeros_between_dilated_elements() -> None:
     """Not even a zero, which an infinite weight would make NaN."""
     u = dilated(p(0, 1, 4, 1), p(1, 3, 1, 1), (2,), ((0, 0),))
     x, w = np.ones((1, 4, 1), np.float32), np.array([1, np.inf, 2], np.float32).reshape(3, 1, 1)
-    want = np.array([3, np.inf, 3, np.inf, 3], np.float32).reshape(1, 5, 1)
-    np.testing.assert_array_equal(run_oracle([u], [x, w])[0], want)
+    expected = np.array([3, np.inf, 3, np.inf, 3], np.float32).reshape(1, 5, 1)
+    np.testing.assert_array_equal(run_oracle([u], [x, w])[0], expected)
     assert_matches_oracle([u], [x, w])
 
 

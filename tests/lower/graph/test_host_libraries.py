@@ -23,11 +23,11 @@ def test_scipy_transforms_equal_numpy_ones(shape, kind, dtype, axes, monkeypatch
     arg = Fft(kind, shape[len(shape) - axes :])
     if kind is FftType.IRFFT:
         x = np.ascontiguousarray(x[..., : shape[-1] // 2 + 1])
-    want = oracle.fft(arg, x)
-    out = np.full_like(want, np.nan)
+    expected = oracle.fft(arg, x)
+    out = np.full_like(expected, np.nan)
     monkeypatch.setattr(host_libraries, "SCIPY_MIN_ELEMENTS", 0)
     host_libraries.fft(arg, x, out)
-    np.testing.assert_allclose(out, want, atol=1e-5 if dtype == "float32" else 1e-13)
+    np.testing.assert_allclose(out, expected, atol=1e-5 if dtype == "float32" else 1e-13)
 
 
 def test_large_transforms_in_programs():

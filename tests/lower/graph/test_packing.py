@@ -128,7 +128,8 @@ def test_matrix_unit_takes_narrow_dtypes(kind: DType, out: DType) -> None:
         for rows, depth, columns in [(17, 6, 33), (32, 2, 16)]:
             sizes = [(rows, depth), (depth, columns)]
             shapes = [
-                s if axis == want else s[::-1] for s, axis, want in zip(sizes, contract, (1, 0))
+                s if axis == expected else s[::-1]
+                for s, axis, expected in zip(sizes, contract, (1, 0))
             ]
             lead = (batch,) if batch else ()
             x, y = (p(i, *lead, *s, dtype=kind) for i, s in enumerate(shapes))
@@ -186,8 +187,8 @@ def test_matrix_unit_of_this_machine() -> None:
     random = np.random.default_rng(0)
     values = [random.integers(-8, 9, u.shape).astype(BFLOAT16) for u in (x, y)]
     rewritten = build.dot(x, y, ((1,), (0,)), dtype=FLOAT32)
-    want = values[0].astype(np.float32) @ values[1].astype(np.float32)
-    assert np.array_equal(run_compiled([rewritten], values)[0], want)
+    expected = values[0].astype(np.float32) @ values[1].astype(np.float32)
+    assert np.array_equal(run_compiled([rewritten], values)[0], expected)
 
 
 @pytest.mark.parametrize("rows", [1, 2, 8])
