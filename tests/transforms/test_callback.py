@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
+import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -357,6 +359,26 @@ def test_an_interrupt_ends_the_program() -> None:
     with pytest.raises(KeyboardInterrupt):
         tfn.jit(lambda x: tfn.lax.fori_loop(0, 1000, step, x))(X)
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize("at_ms", [5, 6, 7, 8, 9])
+def test_an_interrupt_from_outside_ends_the_program(
+    at_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that comes while native code runs is pending when the host is asked the next time."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # where ctypes reports it
+    calls: list[int] = []
+    step = lambda i, c: tfn.pure_callback(lambda x: calls.append(1) or x, THREE, c) + 1
+    f, steps = tfn.jit(lambda x, n: tfn.lax.fori_loop(0, n, step, x)), 100_000
+    f(X, 1)
+    main = threading.get_ident()
+    timer = threading.Timer(at_ms / 1000, signal.pthread_kill, (main, signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        timer.start()
+        f(X, steps)
+    timer.join()
+    assert len(calls) < steps
+    assert f(X, 2).tolist() == [5, 3, 4]
 
 
 # Memory.

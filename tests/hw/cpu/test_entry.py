@@ -14,6 +14,7 @@ from tests.hw.doors import KIND, SIZE, Toy, device, door, numbers, toy
 from tfn.config import config
 from tfn.dtypes import FLOAT32, INT32
 from tfn.hw.buffer import Buffer
+from tfn.hw.cpu.threads import Threads
 from tfn.hw.memory import size_class
 from tfn.lower.program import Slot, Space
 from tfn.trace.aval import kind_of
@@ -224,8 +225,13 @@ def test_an_error_of_the_pool_is_raised_and_leaves_nothing(on: Any, monkeypatch:
     monkeypatch.setattr(config, "threads", 1)
     assert numbers(on, enter(x)) == [3] * SIZE
     counts, live = (sys.getrefcount(x), sys.getrefcount(x.buffer)), on.memory.pool.live_bytes
-    monkeypatch.setattr(config, "threads", "many")
-    with pytest.raises(TypeError):
+
+    def fail(*_: Any) -> None:
+        raise TypeError("no workers")
+
+    monkeypatch.setattr(Threads, "_resize", fail)
+    monkeypatch.setattr(config, "threads", 5)
+    with pytest.raises(TypeError, match="no workers"):
         enter(x)
     assert (sys.getrefcount(x), sys.getrefcount(x.buffer)) == counts
     assert on.memory.pool.live_bytes == live and x.buffer.size_bytes <= size_class(1)

@@ -2,7 +2,7 @@
 
 A program holds no address of a function: it asks one entry for a call by its number.  The entry
 takes the interpreter's lock, shows the function the program's own memory as NumPy arrays, and
-answers whether it succeeded; if not, all threads leave the program, and the caller raises what
+writes a word if it succeeded; if not, all threads leave the program, and the caller raises what
 the function raised, with its frames.
 """
 
@@ -20,7 +20,7 @@ import numpy as np
 from tfn.lower.program import HostCall
 from tfn.trace.argument import filled
 
-_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_int64, ctypes.c_void_p)  # takes the lock
+_ENTRY = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)  # takes the lock
 MOST_VIEWS = 64
 """For how many places of its operands a call is kept bound."""
 
@@ -57,24 +57,32 @@ def _view(address: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, A
     return np.ndarray(shape, dtype, (ctypes.c_char * size_bytes).from_address(address))
 
 
-def _ask(sites: Sequence[_Site], failed: threading.local, number: int, pointers: int) -> int:
-    if number < 0:  # the last call has failed; if before it could say why, by an interrupt
+def _ask(sites: Sequence[_Site], failed: threading.local, number: int, pointers: int) -> None:
+    """Run one call and write 1 into the word after its operands; 0 if it raised.
+
+    The answer is a word in memory because the result of a ctypes function that was interrupted
+    before its first line is whatever the register held.
+    """
+    if number < 0:  # The last call failed: without an error of its own, by an interrupt.
         failed.error = getattr(failed, "error", None) or KeyboardInterrupt()
-        return 0
+        ctypes.memset(pointers, 1, 1)
+        return
+    site = sites[number]
+    answer = pointers + site.pointer_bytes
     try:
-        site = sites[number]
         site.bound(ctypes.string_at(pointers, site.pointer_bytes))()
-    except BaseException as error:  # whatever it is, it is the caller's
+        ctypes.memset(answer, 1, 1)
+    except BaseException as error:  # The caller raises it, of whatever class.
+        ctypes.memset(answer, 0, 1)  # An interrupt may also come after the last line above.
         failed.error = error
-        return 0
-    return 1
 
 
 class HostEntry:
     """The entry of one program, with functions in its slots.
 
     Attributes:
-        address: of a C function (number of the call, addresses of its operands) -> success.
+        address: of a C function (number of the call, addresses of its operands and a word), which
+            makes the word 1 if the call succeeded.  The number -1 says that one did not.
     """
 
     def __init__(self, calls: Sequence[HostCall], functions: Sequence[Any] = ()) -> None:

@@ -250,7 +250,8 @@ class LlvmDriver:
 
     def define(self, head: str, start: Sequence[str], steps: Sequence[Step]) -> str:
         """The text of a function that runs some steps; `start` comes before them."""
-        most = max((len(step.operands) for step in each(steps)), default=1)
+        counts = (len(step.operands) + isinstance(step, HostCall) for step in each(steps))
+        most = max(counts, default=1)
         places = [f"  %place{k} = getelementptr ptr, ptr %operands, i64 {k}" for k in range(most)]
         self.lines += [f"  %operands = alloca [{most} x ptr], align 8", *places, *start]
         self.steps(steps)
@@ -310,25 +311,36 @@ class LlvmDriver:
         return pointers
 
     def host(self, step: HostCall) -> None:
-        """Thread 0, which is the caller, calls the host; all threads stop if that failed."""
+        """Thread 0, which is the caller, calls the host; all threads stop if that failed.
+
+        The host answers in the word after the operands: the result of a function that was
+        interrupted before its first line is whatever the register held.
+        """
         i, self.may_stop = self.numbers[id(step)], True
         first = self.let("icmp eq i64 %thread, 0")
         failure = self.let(f"getelementptr i8, ptr %sync, i64 {FAILURE_OFFSET}")
         self.lines += [f"  br i1 {first}, label %ask{i}, label %met{i}", f"ask{i}:"]
         self.store_pointers(step.operands)
+        answer = f"%place{len(step.operands)}"
         at = self.let(f"getelementptr i8, ptr %sync, i64 {HOST_ENTRY_OFFSET}")
         function = self.let(f"load ptr, ptr {at}")
-        succeeded = self.let(f"call i32 {function}(i64 {i}, ptr %operands)")
-        failed = self.let(f"icmp eq i32 {succeeded}, 0")
+        self.lines += [
+            f"  store i64 0, ptr {answer}, align 8",
+            f"  call void {function}(i64 {i}, ptr %operands)",
+        ]
+        failed = self.let(f"icmp eq i64 {self.let(f'load i64, ptr {answer}, align 8')}, 0")
         self.lines += [
             f"  br i1 {failed}, label %fail{i}, label %met{i}",
             f"fail{i}:",
             f"  store i64 {i + 1}, ptr {failure}, align 8",
-            # Number -1 tells the host of the failure, whatever it was.
-            f"  call i32 {function}(i64 -1, ptr %operands)",
-            f"  br label %met{i}",
-            f"met{i}:",
+            # Number -1 tells the host of the failure, until its answer says that it was heard.
+            f"  br label %tell{i}",
+            f"tell{i}:",
+            "  store i64 0, ptr %place0, align 8",
+            f"  call void {function}(i64 -1, ptr %operands)",
         ]
+        told = self.let(f"icmp ne i64 {self.let('load i64, ptr %place0, align 8')}, 0")
+        self.lines += [f"  br i1 {told}, label %met{i}, label %tell{i}", f"met{i}:"]
         self.barrier()
         # Thread 0 may be at its next call before others read: they compare with this call's number.
         stop = self.let(f"icmp eq i64 {self.let(f'load i64, ptr {failure}, align 8')}, {i + 1}")
