@@ -216,6 +216,10 @@ class OutOfMemoryError(TfnError, MemoryError):
     """A program whose buffers do not fit into the device's memory."""
 
 
+class MemoryCorruptionError(TfnError, RuntimeError):
+    """Memory that was written beside an array, or after it was freed; see `tfn.hw.guards`."""
+
+
 class StateError(TfnError, ValueError):
     """A file of saved arrays that is damaged, or does not hold what was asked for."""
 

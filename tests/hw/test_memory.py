@@ -14,6 +14,7 @@ from tfn.config import config
 from tfn.dtypes import ALL, BFLOAT16, FLOAT32, INT32
 from tfn.errors import ArgumentError, OutOfMemoryError
 from tfn.hw.cpu.device import cpu
+from tfn.hw.guards import DEBUG, red_bytes
 from tfn.hw.memory import (
     HUGE_BYTES,
     REGION_BYTES,
@@ -46,13 +47,18 @@ def test_size_classes_grow_and_waste_at_most_a_quarter():
     assert size_class(0) == 64
 
 
+def red(size_bytes):
+    """What is left free beside a block, for the device that finds what is written there."""
+    return red_bytes(size_bytes) if config.device == DEBUG else 0
+
+
 @pytest.mark.parametrize("size_bytes", [0, 1, 64, 1000, 300_000, 1 << 20, HUGE_BYTES + 1])
 def test_blocks_are_aligned_writable_and_reused(pool, size_bytes):
     buffer = pool.allocate(size_bytes)
     address = buffer.address
     assert buffer.size_bytes == size_bytes and address % 64 == 0
     if size_bytes >= HUGE_BYTES:
-        assert address % HUGE_BYTES == 0
+        assert address % HUGE_BYTES == red(size_bytes)
     buffer.view((size_bytes,), np.dtype(np.uint8))[...] = 7
     asked = pool.asked
     del buffer
@@ -108,7 +114,7 @@ def test_blocks_of_less_than_a_huge_page_share_some(pool):
     for i, buffer in enumerate(buffers):
         assert (buffer.view((size_bytes // 4,), FLOAT32) == i).all()
     starts = sorted(buffer.address for buffer in buffers)
-    beside = sum(b - a == size_bytes for a, b in pairwise(starts))
+    beside = sum(b - a == size_bytes + 2 * red(size_bytes) for a, b in pairwise(starts))
     assert beside >= len(starts) - 4 and not any(start % mmap.PAGESIZE for start in starts)
     del buffers, buffer
     pool.release()

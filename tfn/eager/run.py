@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import repeat
 from math import prod
 from typing import Any
 from weakref import WeakValueDictionary
@@ -33,6 +34,7 @@ from tfn.hw.cpu.device import cpu
 from tfn.hw.cpu.dispatch import Given, Made
 from tfn.hw.cpu.queue import CpuExecutable, CpuQueue
 from tfn.hw.device import Device, Executable
+from tfn.hw.guards import DEBUG
 from tfn.hw.memory import unshared
 from tfn.hw.null import null
 from tfn.hw.python import python
@@ -47,7 +49,7 @@ from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.uop import UOp
 
-MAKERS = {"cpu": cpu, "python": python, "null": null}
+MAKERS = {"cpu": cpu, DEBUG: cpu, "python": python, "null": null}
 PROGRAM_BYTES = 60_000
 """Bytes of a program beside its texts: 35 KB of LLVM for a library, pages of code, graphs."""
 _DEVICES: dict[str, Device] = {}
@@ -267,7 +269,7 @@ def door(
     donated: frozenset[int] = frozenset(),
 ) -> Door | None:
     """A native function that runs a Jaxpr on arguments as they are; see `bind.Face`."""
-    if config.device != "cpu" or config.debug_nans:
+    if config.debug_nans or not isinstance(device().queue, CpuQueue):
         return None
     loaded, run = ready(jaxpr)
     program = loaded.program
@@ -308,7 +310,7 @@ def execute(op: Op, arg: Any, operands: Sequence[Array], weak: bool = False) -> 
         params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
         node = UOp(op, tuple(map(param, params)), arg)
         jaxpr = Jaxpr(function(several(node) if op in SEVERAL else [node], params))
-    results = [weaken(x, weak) for x in call(jaxpr, operands)]
+    results = list(map(weaken, call(jaxpr, operands), repeat(weak)))
     if enter is None:
         takes, gives = range(len(operands)), range(len(results))
         door_of = list(gives) if op in SEVERAL else 0

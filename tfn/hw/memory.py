@@ -21,6 +21,7 @@ from tfn.config import config
 from tfn.dtypes import DType
 from tfn.errors import ArgumentError, OutOfMemoryError
 from tfn.hw.buffer import ALIGNMENT, Buffer
+from tfn.hw.guards import Guards, guards, red_bytes
 from tfn.trace.op import Shape
 
 HUGE_BYTES = 2 << 20  # a huge page, and the size from which blocks ask for them
@@ -131,6 +132,22 @@ class Regions:
         self._at += block_bytes
         return start
 
+    def blocks(self, block_bytes: int, live_bytes: int, guards: Guards | None) -> list[int]:
+        """The addresses of new blocks: large ones come one by one, small ones many at once.
+
+        Raises:
+            OutOfMemoryError: as `pages`.
+        """
+        red = red_bytes(block_bytes) if guards else 0
+        room, large = block_bytes + 2 * red, block_bytes > SLAB_BYTES // 4
+        count = 1 if large else min(SLAB_BYTES // block_bytes, SLAB_BLOCKS)
+        start = self.cut(room, live_bytes) if large else pages(count * room, live_bytes)
+        found = [start + i * room + red for i in reversed(range(count))]
+        if guards:
+            for address in found:
+                guards.lay(address, block_bytes)
+        return found
+
 
 class _Lease:
     """A block in use; when it dies, the block is back on its shelf."""
@@ -160,7 +177,7 @@ class Pool:
         self.keep_limit_bytes = keep_limit() if keep_limit_bytes is None else keep_limit_bytes
         self._shelves: dict[int, list[int]] = {}
         self._big, self._return = SLAB_BYTES // 4, _munmap  # still here when the process ends
-        self._regions = Regions()
+        self._regions, self._guards = Regions(), guards()
         # Reentrant, because a garbage collection inside it may bring blocks back.
         self._lock = threading.RLock()
         os.register_at_fork(after_in_child=self._after_fork)
@@ -188,7 +205,10 @@ class Pool:
             self.live_bytes += block_bytes
             if self.live_bytes > self.peak_bytes:
                 self.peak_bytes = self.live_bytes
-        return Buffer(address, size_bytes, _Lease(address, block_bytes, self), True)
+        buffer = Buffer(address, size_bytes, _Lease(address, block_bytes, self), True)
+        if self._guards:
+            self._guards.give(address, block_bytes, size_bytes)
+        return buffer
 
     def copy(self, data: bytes) -> Buffer:
         """Memory that begins with these bytes.
@@ -202,14 +222,18 @@ class Pool:
 
     def take_back(self, address: int, block_bytes: int) -> None:
         """A block that nothing refers to any more; for its lease only."""
-        with self._lock:
-            self.live_bytes -= block_bytes
-            too_much = self.kept_bytes + block_bytes > self.keep_limit_bytes
-            if block_bytes > self._big and too_much:
-                self._return(address, block_bytes)
-            else:
-                self._shelves.setdefault(block_bytes, []).append(address)
-                self.kept_bytes += block_bytes
+        try:
+            if self._guards:
+                self._guards.free(address, block_bytes)
+        finally:
+            with self._lock:
+                self.live_bytes -= block_bytes
+                too_much = self.kept_bytes + block_bytes > self.keep_limit_bytes
+                if block_bytes > self._big and too_much:
+                    self._return(address, block_bytes)
+                else:
+                    self._shelves.setdefault(block_bytes, []).append(address)
+                    self.kept_bytes += block_bytes
 
     def release(self) -> None:
         """Return the big blocks on the shelves to the system."""
@@ -222,15 +246,10 @@ class Pool:
     def _ask(self, block_bytes: int) -> int:
         """A block of new memory; small ones bring a shelf of their like."""
         self.asked += 1
-        if block_bytes > SLAB_BYTES // 4:
-            return self._regions.cut(block_bytes, self.live_bytes)
-        count = min(SLAB_BYTES // block_bytes, SLAB_BLOCKS)
-        start = pages(count * block_bytes, self.live_bytes)
-        blocks = [start + i * block_bytes for i in reversed(range(count))]
-        shelf = self._shelves.setdefault(block_bytes, [])
-        shelf += blocks
-        self.kept_bytes += (count - 1) * block_bytes
-        return shelf.pop()
+        *others, first = self._regions.blocks(block_bytes, self.live_bytes, self._guards)
+        self._shelves.setdefault(block_bytes, []).extend(others)
+        self.kept_bytes += len(others) * block_bytes
+        return first
 
 
 class Blocks(Protocol):

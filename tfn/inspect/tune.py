@@ -22,6 +22,7 @@ from tfn.eager import run
 from tfn.errors import ArgumentError, SplitError
 from tfn.hw.compile import tuning_cache
 from tfn.hw.cpu.kernel_timer import Trials
+from tfn.hw.cpu.queue import CpuQueue
 from tfn.lower import pipeline
 from tfn.lower.loops import loop_nest, opt_ops
 from tfn.lower.loops.beam_search import search
@@ -135,7 +136,7 @@ def tune(
         True
     """
     device = run.device()
-    if device.name != "cpu":
+    if not isinstance(device.queue, CpuQueue):
         raise ArgumentError("tune times kernels on the cpu", got=f"the device {device.name}")
     jitted = function if isinstance(function, Jitted) else jit(function)
     program = run.load(jitted.trace(*args, **kwargs).jaxpr).program

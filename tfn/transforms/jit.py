@@ -124,7 +124,8 @@ def jit(
     """Compile a function whole, once for each shape, dtype and structure of its arguments.
 
     Usable as ``@jit``, ``@jit(static_argnames="n")`` and ``jit(f, ...)``, on functions and on
-    methods.  The function must be pure: it runs as Python only when it is traced.
+    methods.  The function must be pure: it runs as Python only when it is traced.  Arguments that
+    are NumPy arrays are copied at each call; `device_put` copies them once.
 
     Args:
         static_argnums, static_argnames: arguments that are Python values; they must be hashable,

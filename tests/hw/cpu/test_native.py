@@ -22,9 +22,10 @@ def memory() -> Any:
     return device().memory
 
 
-def test_the_text_is_well_formed(monkeypatch: Any) -> None:
+@pytest.mark.parametrize("guarded", [False, True])
+def test_the_text_is_well_formed(guarded: bool, monkeypatch: Any) -> None:
     monkeypatch.setattr("tfn.config.config.disk_cache", False)
-    assert LlvmCompiler(verify=True).compile(native.text(), host())
+    assert LlvmCompiler(verify=True).compile(native.text(guarded), host())
 
 
 def test_a_buffer_is_what_python_expects(memory: Any) -> None:

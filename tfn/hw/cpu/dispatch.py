@@ -12,6 +12,7 @@ Source: Python/C API reference, "Type objects" (PyType_FromSpec) and "Common obj
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import itertools
 import os
@@ -28,15 +29,8 @@ from tfn.dtypes import DType
 from tfn.hw.buffer import ALIGNMENT, Buffer
 from tfn.hw.cpu import native
 from tfn.hw.cpu.loader import Code
-from tfn.hw.memory import (
-    SLAB_BLOCKS,
-    SLAB_BYTES,
-    Regions,
-    keep_limit,
-    over_limit,
-    pages,
-    size_class,
-)
+from tfn.hw.guards import guards
+from tfn.hw.memory import SLAB_BYTES, Regions, keep_limit, over_limit, size_class
 from tfn.trace.op import Shape
 from tfn.tree import FIELDS, is_namedtuple
 
@@ -131,7 +125,7 @@ def _read(buffer: Any, shape: Shape, dtype: DType) -> np.ndarray[Any, Any]:
     return np.ndarray(shape, dtype, buffer)
 
 
-def _buffer_type(dealloc: int, getbuffer: int) -> type:
+def _buffer_type(code: Code) -> type:
     """The type of native buffers, with the attributes of `Buffer`."""
     rows = (
         (b"address", _UNSIGNED, native.ADDRESS, 1),
@@ -141,8 +135,8 @@ def _buffer_type(dealloc: int, getbuffer: int) -> type:
     )
     members = (_Member * (len(rows) + 1))(*[_Member(*row, None) for row in rows])
     slots = (_Slot * 4)(
-        _Slot(_GETBUFFER, getbuffer),
-        _Slot(_DEALLOC, dealloc),
+        _Slot(_GETBUFFER, code.addresses["getbuffer"]),
+        _Slot(_DEALLOC, code.addresses["dealloc"]),
         _Slot(_MEMBERS, ctypes.cast(members, ctypes.c_void_p)),
     )
     spec = _Spec(
@@ -265,8 +259,8 @@ class Dispatch:
         adopt: makes a buffer of (address, size in bytes, owner).
     """
 
-    def __init__(self, code: Code) -> None:
-        self._code, self._serves = code, False
+    def __init__(self, code: Code, device: str) -> None:
+        self._code, self._device, self._serves = code, device, False
         count = len(native.STATE) + native.SHELVES
         self._state = (ctypes.c_int64 * count).from_address(code.addresses["state"])
         self._at = {name: at for at, name in enumerate(native.STATE)}
@@ -278,10 +272,7 @@ class Dispatch:
             ("tuple_type", tuple),
             ("dict_type", dict),
             ("tuple_new", TUPLE_NEW),
-            (
-                "buffer_type",
-                _buffer_type(*[code.addresses[name] for name in ("dealloc", "getbuffer")]),
-            ),
+            ("buffer_type", _buffer_type(code)),
         ):
             self[name] = id(value)
         self.adopt: Callable[[int, int, Any], Buffer] = _builtin("adopt", code.addresses["adopt"])
@@ -303,7 +294,7 @@ class Dispatch:
 
     def configure(self) -> None:
         """Do as `config` says, which native code does not read."""
-        self["enabled"] = config.device == "cpu" and not config.debug_nans
+        self["enabled"] = config.device == self._device and not config.debug_nans
         self["limit"] = config.memory_limit_bytes or _UNLIMITED
 
     def serve(self, array: type) -> None:
@@ -352,12 +343,15 @@ class Dispatch:
             ],
             "output_rows": [word for row in made for word in self._output(row)],
         }
+        told = self["on_give"] != 0
+        counted = told or any(row.over >= 0 for row in made)
         words |= {
             "arguments": len(takes),
             "leaves": len(given) - len(captured),
             "inputs": len(given),
             "outputs": len(made),
-            "counted": len(given) if any(row.over >= 0 for row in made) else 0,
+            "long": words["long"] or told,
+            "counted": len(given) if counted else 0,
         }
         block, shelf = shelf_of(words["work_bytes"])
         words |= {"work_block": block, "work_shelf": self.shelf(shelf)}
@@ -414,6 +408,12 @@ class Pool:
 
     def __init__(self, state: Dispatch, code: Code) -> None:
         self.state, self.asked, self._regions = state, 0, Regions()
+        self._guards = guards()
+        if self._guards:
+            told = self._guards.give, self._guards.free
+            _for_ever(*told)
+            state["on_give"], state["on_free"] = map(id, told)
+            atexit.register(self._unguarded)
         self._take = _builtin("allocate", code.addresses["allocate"])
         self._provide = _builtin("provide", code.addresses["provide"])
         self._send_home = _builtin("send_home", code.addresses["send_home"])
@@ -449,13 +449,14 @@ class Pool:
 
     def _bring(self, block_bytes: int, shelf: int) -> None:
         """New memory for a shelf; small blocks come many at once."""
-        big = block_bytes > SLAB_BYTES // 4
-        count = 1 if big else min(SLAB_BYTES // block_bytes, SLAB_BLOCKS)
-        size_bytes, live_bytes = count * block_bytes, self.live_bytes
-        start = self._regions.cut(size_bytes, live_bytes) if big else pages(size_bytes, live_bytes)
+        addresses = self._regions.blocks(block_bytes, self.live_bytes, self._guards)
         self.asked += 1
-        for i in reversed(range(count)):
-            self._provide(start + i * block_bytes, block_bytes, shelf)
+        for address in addresses:
+            self._provide(address, block_bytes, shelf)
+
+    def _unguarded(self) -> None:
+        """Call no Python any more, which ends."""
+        self.state["on_give"] = self.state["on_free"] = 0
 
     def release(self) -> None:
         """Return the big blocks on the shelves to the system."""

@@ -42,6 +42,7 @@ begin:
   %results = getelementptr ptr, ptr %blocks, i64 %inputs
   %result_addresses = getelementptr i64, ptr %addresses, i64 %inputs
   %cursor = alloca ptr
+  %pool_place = alloca ptr
   %takes_at = getelementptr i64, ptr %plan, i64 {plan_takes}
   %takes = load ptr, ptr %takes_at
   store ptr %takes, ptr %cursor
@@ -126,7 +127,7 @@ prepare:
   %counted_at = getelementptr i64, ptr %plan, i64 {plan_counted}
   %counted = load i64, ptr %counted_at
   call void @hold(ptr %blocks, i64 %counted)
-  br label %allocating
+{hold_objects}  br label %allocating
 allocating:
   %o = phi i64 [0, %prepare], [%o1, %allocated]
   %o_end = icmp eq i64 %o, %outputs
@@ -206,9 +207,9 @@ start:
   %run = load ptr, ptr %run_at
   %call_at = getelementptr i64, ptr %plan, i64 {plan_call}
   %call = load ptr, ptr %call_at
-  call void @release(ptr %blocks, i64 %counted)
   br i1 %long, label %slowly, label %quickly
 quickly:
+  call void @release(ptr %blocks, i64 %counted)
   call void %run(ptr null, ptr %call, ptr %addresses, ptr %arena)
   call void @Py_DecRef(ptr %work_buffer)
   br label %give_away
@@ -218,9 +219,11 @@ quickly:
 slowly:
   call void @hold(ptr %objects, i64 %inputs)
   call void @hold(ptr %blocks, i64 %inputs)
-  %pool_at = getelementptr i64, ptr %plan, i64 {plan_pool}
+  call void @release(ptr %blocks, i64 %counted)
+{release_objects}  %pool_at = getelementptr i64, ptr %plan, i64 {plan_pool}
   %pool_source = load ptr, ptr %pool_at
   %serial = icmp eq ptr %pool_source, null
+  store ptr null, ptr %pool_place
   br i1 %serial, label %give_away, label %hire
 hire:
   %pool_object = call ptr @PyObject_CallNoArgs(ptr %pool_source)
@@ -229,12 +232,12 @@ hire:
 hired:
   %pool_found = call ptr @PyLong_AsVoidPtr(ptr %pool_object)
   call void @Py_DecRef(ptr %pool_object)
+  store ptr %pool_found, ptr %pool_place
   br label %give_away
 
 ; What was donated loses its buffer.
 give_away:
   %d = phi i64 [0, %quickly], [0, %slowly], [0, %hired], [%d1, %given]
-  %pool = phi ptr [null, %quickly], [null, %slowly], [%pool_found, %hired], [%pool, %given]
   %d_end = icmp eq i64 %d, %leaves
   br i1 %d_end, label %let_go, label %give
 give:
@@ -259,6 +262,7 @@ given:
 let_go:
   br i1 %long, label %leave, label %finish
 leave:
+  %pool = load ptr, ptr %pool_place
   %thread = call ptr @PyEval_SaveThread()
   call void %run(ptr %pool, ptr %call, ptr %addresses, ptr %arena)
   call void @PyEval_RestoreThread(ptr %thread)
@@ -289,7 +293,7 @@ undo:
   %made = phi i64 [%o, %fresh], [%outputs, %take_work]
   call void @release(ptr %results, i64 %made)
   call void @release(ptr %blocks, i64 %counted)
-  br label %refuse
+{release_objects}  br label %refuse
 refuse:
   %refusal = load ptr, ptr {refusal}
   call void @Py_IncRef(ptr %refusal)

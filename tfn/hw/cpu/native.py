@@ -47,6 +47,8 @@ STATE = (
     "at_uop",
     "at_trace",
     "at_known",
+    "on_give",
+    "on_free",
 )
 """The words of `state` in order; the shelves come after them."""
 
@@ -112,7 +114,7 @@ fits:
   store i64 %size_bytes, ptr %size_at
   %exclusive_at = getelementptr i8, ptr %block, i64 {EXCLUSIVE}
   store i8 1, ptr %exclusive_at
-  ret ptr %block
+{told_of_give}  ret ptr %block
 none:
   ret ptr null
 }}
@@ -151,7 +153,7 @@ disown:
   call void @free(ptr %buffer)
   ret void
 pooled:
-  %live = load i64, ptr {live}
+{told_of_free}  %live = load i64, ptr {live}
   %live1 = sub i64 %live, %block_bytes
   store i64 %live1, ptr {live}
   %kept = load i64, ptr {kept}
@@ -324,7 +326,71 @@ declare i32 @munmap(ptr, i64)
 """
 
 
-def text() -> str:
+# With guards, Python is told of each block that is given out or freed.  Other threads may run then,
+# so that a call holds what it was given from the beginning.  A buffer may die while an error is on
+# its way, which must not be lost.
+_TOLD_OF_GIVE = """
+  %given_at = getelementptr i8, ptr %block, i64 {ADDRESS}
+  %given = load i64, ptr %given_at
+  call void @tell(ptr {on_give}, i64 %given, i64 %block_bytes, i64 %size_bytes)
+"""
+_TOLD_OF_FREE = """
+  %freed_at = getelementptr i8, ptr %buffer, i64 {ADDRESS}
+  %freed = load i64, ptr %freed_at
+  call void @tell(ptr {on_free}, i64 %freed, i64 %block_bytes, i64 0)
+"""
+_TELL = """
+@numbers = private constant [4 x i8] c"LLL\\00"
+
+define void @tell(ptr %word, i64 %address, i64 %block_bytes, i64 %size_bytes) #0 {{
+  %hook = load ptr, ptr %word
+  %closed = icmp eq ptr %hook, null
+  br i1 %closed, label %exit, label %call
+call:
+  %type = alloca ptr
+  %value = alloca ptr
+  %traceback = alloca ptr
+  call void @PyErr_Fetch(ptr %type, ptr %value, ptr %traceback)
+  %result = call ptr (ptr, ptr, ...) @PyObject_CallFunction(
+      ptr %hook, ptr @numbers, i64 %address, i64 %block_bytes, i64 %size_bytes)
+  %failed = icmp eq ptr %result, null
+  br i1 %failed, label %report, label %drop
+report:
+  %interrupt = load ptr, ptr @PyExc_KeyboardInterrupt
+  %interrupted = call i32 @PyErr_ExceptionMatches(ptr %interrupt)
+  %theirs = icmp ne i32 %interrupted, 0
+  br i1 %theirs, label %pass_on, label %write
+pass_on:
+  call void @PyErr_Clear()
+  call void @PyErr_SetInterrupt()
+  br label %restore
+write:
+  call void @PyErr_WriteUnraisable(ptr %hook)
+  br label %restore
+drop:
+  call void @Py_DecRef(ptr %result)
+  br label %restore
+restore:
+  %type_before = load ptr, ptr %type
+  %value_before = load ptr, ptr %value
+  %traceback_before = load ptr, ptr %traceback
+  call void @PyErr_Restore(ptr %type_before, ptr %value_before, ptr %traceback_before)
+  br label %exit
+exit:
+  ret void
+}}
+
+@PyExc_KeyboardInterrupt = external global ptr
+declare i32 @PyErr_ExceptionMatches(ptr)
+declare void @PyErr_SetInterrupt()
+declare void @PyErr_Fetch(ptr, ptr, ptr)
+declare void @PyErr_Restore(ptr, ptr, ptr)
+declare void @PyErr_WriteUnraisable(ptr)
+declare ptr @PyObject_CallFunction(ptr, ptr, ...)
+"""
+
+
+def text(guarded: bool = False) -> str:
     """LLVM IR of the functions behind the builtins, and of `state`."""
 
     def word(at: int) -> str:
@@ -334,7 +400,17 @@ def text() -> str:
     names |= {f"plan_{name}": at for at, name in enumerate(PLAN)}
     names |= {f"in_{name}": at for at, name in enumerate(INPUT_ROW)}
     names |= {f"out_{name}": at for at, name in enumerate(OUTPUT_ROW)}
-    return (_BUFFERS + trees.TEXT + entry.TEXT + SELDOM).format(
+    told = {"give": _TOLD_OF_GIVE, "free": _TOLD_OF_FREE}
+    names |= {
+        f"told_of_{what}": line.format(ADDRESS=ADDRESS, **names) if guarded else ""
+        for what, line in told.items()
+    }
+    names |= {
+        f"{what}_objects": f"  call void @{what}(ptr %objects, i64 %counted)\n" * guarded
+        for what in ("hold", "release")
+    }
+    parts = (_BUFFERS, trees.TEXT, entry.TEXT, _TELL if guarded else "", SELDOM)
+    return "".join(parts).format(
         ADDRESS=ADDRESS,
         ITEMS=ITEMS,
         SIZE=SIZE,

@@ -1,0 +1,143 @@
+"""Memory that shows what is written where nobody should."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfn
+import tfn.numpy as tnp
+from tfn.config import config
+from tfn.dtypes import FLOAT32
+from tfn.eager import operands, run
+from tfn.errors import MemoryCorruptionError
+from tfn.hw.cpu.device import cpu
+from tfn.hw.guards import DEBUG, LARGE_BYTES, POISON, red_bytes
+from tfn.hw.memory import SLAB_BYTES, Pool
+
+SIZES = (1, 100, 640, 5000, 300_000, 3 << 20)
+
+
+@pytest.fixture(params=["python", "native"])
+def pool(request: Any, monkeypatch: Any) -> Any:
+    """A guarded pool of either make."""
+    monkeypatch.setattr(config, "device", DEBUG)
+    made: Any = Pool() if request.param == "python" else cpu().memory
+    return made if request.param == "python" else made.pool
+
+
+@pytest.fixture
+def found(monkeypatch: Any) -> list[BaseException]:
+    """What goes wrong where no error can be raised: when a block is freed."""
+    errors: list[BaseException] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda report: errors.append(report.exc_value))
+    return errors
+
+
+def test_blocks_are_large_where_the_pool_thinks_so() -> None:
+    assert LARGE_BYTES == SLAB_BYTES // 4
+    assert red_bytes(LARGE_BYTES) == 64 and red_bytes(LARGE_BYTES + 1) % 4096 == 0
+
+
+def test_only_the_debug_device_has_guards(monkeypatch: Any) -> None:
+    monkeypatch.setattr(config, "device", "cpu")
+    assert Pool()._guards is None and cpu().name == "cpu"
+    monkeypatch.setattr(config, "device", DEBUG)
+    assert Pool()._guards is not None and cpu().name == DEBUG
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_is_right_is_not_reported(pool: Any, found: list[Any], size: int) -> None:
+    for _ in range(3):
+        buffers = [pool.allocate(size) for _ in range(3)]
+        for buffer in buffers:
+            assert buffer.address % 64 == 0
+            assert ctypes.string_at(buffer.address, size) == bytes([POISON]) * size
+            ctypes.memset(buffer.address, 1, size)
+        del buffers, buffer
+    pool.release()
+    pool.allocate(size)
+    assert not found
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("place", ["before", "after"])
+def test_what_is_written_beside_an_array_is_found(
+    pool: Any, found: list[Any], size: int, place: str
+) -> None:
+    buffer = pool.allocate(size)  # made here
+    at = -1 if place == "before" else size
+    ctypes.memset(buffer.address + at, 0, 1)
+    del buffer
+    (error,) = found
+    assert type(error) is MemoryCorruptionError and "beside an array" in error.what
+    assert error.got.startswith(f"byte {at} of an array of {size:,} bytes at 0x")
+    assert error.where.endswith("buffer = pool.allocate(size)  # made here")
+    pool.allocate(size)  # told once
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_what_is_written_after_it_was_freed_is_found(
+    pool: Any, found: list[Any], size: int
+) -> None:
+    buffer = pool.allocate(size)
+    address = buffer.address
+    del buffer  # freed here
+    ctypes.memset(address + size // 2, 7, 1)
+    try:
+        again = pool.allocate(size)
+    except MemoryCorruptionError as error:  # where it can be raised, it is
+        found.append(error)
+    (error,) = found
+    assert "after it was freed" in error.what and error.where.endswith("del buffer  # freed here")
+    assert f"byte {size // 2} of a block" in error.got and error.got.endswith("is 0x07")
+    again = pool.allocate(size)
+    assert again and len(found) == 1
+
+
+def test_an_error_on_its_way_is_not_lost(pool: Any, found: list[Any]) -> None:
+    def fail() -> None:
+        buffer = pool.allocate(100)
+        ctypes.memset(buffer.address + 100, 0, 1)
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine") as caught:
+        fail()
+    del caught
+    gc.collect()
+    assert [type(error) for error in found] == [MemoryCorruptionError]
+
+
+def test_programs_run_through_native_calls_there(monkeypatch: Any, found: list[Any]) -> None:
+    monkeypatch.setattr(config, "device", DEBUG)
+    for cache in ("_DEVICES", "_LOADED", "_EAGER"):
+        monkeypatch.setattr(run, cache, {})
+    monkeypatch.setattr(operands, "_PROGRAMS", {})
+    f = tfn.jit(lambda x, y: {"z": [x @ y, x + 1]})
+    step = tfn.jit(lambda x: x * 2, donate_argnums=0)
+    kept: list[Any] = []
+    for i in range(3):
+        x = tnp.ones((33, 33)) * i
+        assert x.device == DEBUG
+        z = f(x, x)["z"]
+        assert float(z[0][0, 0]) == 33 * i * i and float(z[1].sum()) == 33 * 33 * (i + 1)
+        kept.append(np.asarray(z[1]))
+        z = step(step(z[1]))
+        assert float(z[0, 0]) == 4 * (i + 1)
+    gc.collect()
+    assert [float(x[0, 0]) for x in kept] == [1, 2, 3] and len(f._doors) == 1
+    assert not found
+
+
+def test_a_freed_array_reads_as_garbage(pool: Any) -> None:
+    buffer = pool.allocate(64)
+    ctypes.memset(buffer.address, 0, 64)
+    view = np.ndarray((16,), FLOAT32, (ctypes.c_char * 64).from_address(buffer.address))
+    del buffer
+    assert (view < -1e17).all()
