@@ -3,10 +3,12 @@
     python benchmarks/leaks.py --steps 10000
     python benchmarks/leaks.py --only grad,scan --steps 500
 
-Each kind runs in a process of its own.  After a warm-up its resident memory is read, garbage
-collected before, and read again when all steps have been taken; the bytes of live arrays are
-counted exactly.  Where each step is of another shape, programs are dropped when all of them take
-`LIMIT_BYTES`: then both readings are taken when that has just been done.
+Each kind runs in a process of its own.  After a warm-up its resident memory is read `READINGS`
+times at equal distances, garbage collected before; what it grows by from one to the next is the
+median, since allocators ask for more now and then.  Arrays that are alive are counted exactly.
+Where each step is of another shape, programs are dropped when all of them take `LIMIT_BYTES`: then
+each reading is taken when that has just been done, and half as many steps again come first, for the
+tables of lowering to be full.
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from itertools import pairwise
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -36,8 +40,9 @@ WARM_STEPS = 1100
 """More than a thousand: so many different numbers are kept as operands."""
 
 LIMIT_BYTES = 32 << 20
-NOISE_BYTES = 100
-"""A step: less is what the allocators of C and Python do with what they have."""
+READINGS = 9
+NOISE_BYTES = 64 << 10
+"""Between two readings: less is what allocators do with what they have."""
 
 Step = Callable[[int], Any]
 
@@ -276,41 +281,49 @@ def resident_bytes() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
-def until_a_turn(step: Step, i: int, turns: int) -> int:
-    """Steps from this number on until programs have been dropped so often; the number after."""
-    last = run.cache_info().turns + turns
-    while run.cache_info().turns < last:
-        step(i)
-        i += 1
-    return i
+class Run:
+    """Steps of a kind, numbered on."""
+
+    def __init__(self, kind: Callable[[], Step]) -> None:
+        self.step, self.taken = kind(), 0
+
+    def take(self, steps: int) -> None:
+        """So many more."""
+        for i in range(self.taken, self.taken + steps):
+            self.step(i)
+        self.taken += steps
+
+    def take_until_a_turn(self, least: int) -> None:
+        """So many at least, and until programs have been dropped."""
+        self.take(least)
+        turns = run.cache_info().turns
+        while run.cache_info().turns == turns:
+            self.take(1)
 
 
 def measure(name: str, steps: int) -> dict[str, float]:
     """What one step keeps, and what the tables hold in the end."""
-    kind = KINDS[name]
-    step, warm = kind(), WARM_STEPS
+    kind, pool = KINDS[name], run.device().memory.pool  # type: ignore[attr-defined]
+    begun = Run(kind)
     if kind in SHAPES:
-        config.cache_limit_bytes, warm = LIMIT_BYTES, 10
-    pool: Any = run.device().memory
-    for i in range(warm):
-        step(i)
-    if kind in SHAPES:
-        warm = until_a_turn(step, warm, 4)
-    before, live_bytes = resident_bytes(), pool.pool.live_bytes
-    start = time.perf_counter()
-    for i in range(warm, warm + steps):
-        step(i)
+        config.cache_limit_bytes = LIMIT_BYTES
+        begun.take_until_a_turn(max(steps // 2, 500))
+    else:
+        begun.take(WARM_STEPS)
+    first, live_bytes = begun.taken, pool.live_bytes
+    readings, start = [(first, resident_bytes())], time.perf_counter()
+    for _ in range(READINGS):
+        (begun.take_until_a_turn if kind in SHAPES else begun.take)(steps // READINGS)
+        readings.append((begun.taken, resident_bytes()))
     seconds = time.perf_counter() - start
-    taken = steps
-    if kind in SHAPES:
-        taken = until_a_turn(step, warm + steps, 1) - warm
+    grown = [(b - a) / (n - m) for (m, a), (n, b) in pairwise(readings)]
     return {
-        "bytes": (resident_bytes() - before) / taken,
-        "array_bytes": (pool.pool.live_bytes - live_bytes) / taken,
-        "us": seconds / steps * 1e6,
+        "bytes": median(grown),
+        "array_bytes": (pool.live_bytes - live_bytes) / (begun.taken - first),
+        "us": seconds / (begun.taken - first) * 1e6,
         "entries": sum(run.cache_info().entries.values()),
         "kept_bytes": run.cache_info().size_bytes,
-        "resident_bytes": resident_bytes(),
+        "resident_bytes": readings[-1][1],
     }
 
 
@@ -355,8 +368,7 @@ def main() -> int:
             f"{row['kept_bytes'] / 1e6:12.1f}",
             flush=True,
         )
-        # What comes once, as a page or a larger table, is no leak of many steps.
-        if row["array_bytes"] > 0 or row["bytes"] > NOISE_BYTES + 2e6 / options.steps:
+        if row["array_bytes"] > 0 or row["bytes"] > NOISE_BYTES / (options.steps // READINGS):
             leaks.append(name)
     if leaks:
         print(f"\nmemory is kept by: {', '.join(leaks)}")

@@ -32,6 +32,6 @@ def digest(root: UOp) -> str:
     return hashlib.sha256("\n".join(rows).encode()).hexdigest()
 
 
-@lru_cache(maxsize=1 << 14)
+@lru_cache(maxsize=1 << 10)  # a kernel repeats a few
 def _shown(arg: Any) -> str:
     return repr(arg)

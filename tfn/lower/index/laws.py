@@ -453,6 +453,11 @@ _MEMORY = [_Memory()]
 _WORKING_SET = 20_000
 
 
+def forget() -> None:
+    """Drop what has been found out about nodes."""
+    _MEMORY[0] = _Memory()
+
+
 def simplify_all(
     roots: Iterable[UOp],
     given: Mapping[UOp, Interval] | None = None,
@@ -465,7 +470,7 @@ def simplify_all(
     if given or hits is not None:
         return rewrite(roots, RULES, Facts(given), {}, hits)
     if len(_MEMORY[0].done) > _WORKING_SET:
-        _MEMORY[0] = _Memory()
+        forget()
     memory = _MEMORY[0]
     return rewrite(roots, RULES, memory.facts, memory.done)
 
