@@ -5,6 +5,7 @@ import pytest
 
 import tfn.numpy as tnp
 from tests.numpy.values import FLOATS, close, kind, sample
+from tfn.errors import DTypeError
 
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
@@ -40,6 +41,20 @@ def test_sinc():
     x = np.float32([0, 0.5, -1.5, 3.25, 1e-30])
     close(tnp.sinc(x), np.sinc(x.astype(np.float64)), 8)
     assert abs(float(tnp.sinc(2.0))) < 1e-6  # sin of a rounded multiple of pi
+
+
+def test_fabs_is_floating():
+    x = np.int32([-(2**31), -3, 0, 2**31 - 1])
+    close(tnp.fabs(x), np.abs(x.astype(np.float64)))
+    assert tnp.fabs(x).dtype == np.float32 and tnp.fabs(np.float64([-2])).dtype == np.float64
+    with pytest.raises(DTypeError, match="fabs needs real numbers"):
+        tnp.fabs(1j)
+
+
+def test_a_scaled_logarithm_has_both_parts_of_its_own():
+    x = np.array([0, complex(0, np.inf), complex(-np.inf, 1), 10 + 10j], np.complex64)
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(tnp.log10(x), np.log10(x), rtol=1e-6)
 
 
 def test_array_api_names():

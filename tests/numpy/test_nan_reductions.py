@@ -6,6 +6,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.numpy.values import close
+from tfn.errors import DTypeError
 
 
 def test_reductions_that_skip_nan():
@@ -30,6 +31,12 @@ def test_places_and_running_sums(axis):
     close(tnp.nanargmax(x, axis), np.nanargmax(x, axis).astype(np.int32))
     close(tnp.nanargmin(x, axis), np.nanargmin(x, axis).astype(np.int32))
     close(tnp.nanargmax(np.int8([3, 4, 4])), np.int32(1))
+
+
+def test_complex_numbers_have_no_extremes():
+    for function in (tnp.nanmax, tnp.nanmin):
+        with pytest.raises(DTypeError, match="needs real numbers"):
+            function(np.complex64([1, 2]))
 
 
 def test_nothing_left():

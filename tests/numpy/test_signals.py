@@ -41,6 +41,9 @@ def test_slopes():
     for got, want in zip(tnp.gradient(x, 3.0), np.gradient(x, 3.0), strict=True):
         near(got, want)
     assert tnp.gradient(np.int32([1, 4, 9])).dtype == np.float32
+    with np.errstate(invalid="ignore"):
+        y = np.float64([0, np.inf, 1, -np.inf, 5])
+        near(tnp.gradient(y), np.gradient(y))
     with pytest.raises(ShapeError, match="two elements"):
         tnp.gradient(np.ones(1))
 

@@ -78,6 +78,38 @@ def test_borders():
         special.betainc([1.0], 2.0, 3.0)
 
 
+def test_float32_is_as_exact_where_terms_cancel():
+    """What is computed by logarithms of gamma functions, or is a small difference."""
+
+    def check(name, *xs, rtol):
+        xs = [np.asarray(x, np.float32) for x in np.broadcast_arrays(*xs)]
+        want = getattr(scipy.special, name)(*[x.astype(np.float64) for x in xs])
+        got = getattr(special, name)(*xs)
+        np.testing.assert_allclose(got, want, rtol=rtol, atol=1e-37, err_msg=name)
+
+    large = [8, 20, 1000, 1e6, 1e20]
+    check("betaln", large, [[0.5], [1], [3], [9], [1e6]], rtol=2e-6)
+    check("poch", large[:-1], [[0.5], [1], [3]], rtol=2e-5)
+    check("comb", [60, 1000, 1e5], [[1], [2], [3]], rtol=1e-5)
+    check("betainc", [50, 500], [[60], [550]], [[[0.45]], [[0.5]]], rtol=2e-4)
+    check("gammainc", [100, 1000, 32767], [[1], [100], [1000], [32768]], rtol=5e-4)
+    check("rel_entr", [127, 1000, 1 + 2**-20], [126, 1001, 1], rtol=1e-6)
+    check("i0", [88.5, 90, 91], rtol=1e-5)
+    check("i1", [88.5, 90, -91], rtol=1e-5)
+    np.testing.assert_allclose(tfn.numpy.i0(np.float32(91)), scipy.special.i0(91), rtol=2e-5)
+
+
+def test_borders_of_incomplete_gamma_functions():
+    a, x = np.float64([0, 0, 0, 3, 3, np.inf]), np.float64([2, 1e30, np.inf, 1e30, 0, 5])
+    for name in ("gammainc", "gammaincc"):
+        want = getattr(scipy.special, name)(a, x)[:-1]
+        np.testing.assert_array_equal(getattr(special, name)(a, x)[:-1], want)
+        assert np.isnan(getattr(special, name)(0.0, 0.0))
+    assert tfn.grad(special.gammainc)(1.0, 1e30) == 0
+    slopes = [float(tfn.grad(special.gammainc, 1)(a, 0.0)) for a in (0.5, 1.0, 2.0)]
+    assert slopes == [np.inf, 1, 0]
+
+
 def test_counts():
     n, k = np.float64([5, 5, 5, 10, 3]), np.float64([0, 2, 6, 5, -1])
     np.testing.assert_allclose(special.comb(n, k), scipy.special.comb(n, k))

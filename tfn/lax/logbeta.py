@@ -62,6 +62,22 @@ def log_rise(z: Array, m: Array) -> Array:
     return _where(large, series, lgamma(end) - lgamma(z)).astype(dtype)
 
 
+def log_term(a: Array, x: Array) -> Array:
+    """``a * log(x) - x - lgamma(a)`` for positive a and x.
+
+    Example:
+        >>> log_term(tnp.float32(1e6), tnp.float32(1e6)).item()  # log(1e6 / (2 * pi)) / 2
+        5.98881...
+    """
+    large = a >= LARGE
+    b = _where(large, a, LARGE)
+    far = (x - b) / b
+    near = abs(far) < 0.5
+    line = _where(near, log1p(_where(near, far, 0.0)), log(x / b)) - far
+    series = b * line + (log(b / (2 * math.pi)) / 2 - _rest(b))
+    return _where(large, series, a * log(x) - x - lgamma(_where(large, 1.0, a)))
+
+
 def log_beta(a: Array, b: Array) -> Array:
     """``lgamma(a) + lgamma(b) - lgamma(a + b)``.
 

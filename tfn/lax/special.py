@@ -19,7 +19,7 @@ from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOATS, finfo
 from tfn.errors import DTypeError, ShapeError
 from tfn.lax.elementary import digamma, exp, lgamma, log, log1p
-from tfn.lax.logbeta import log_beta
+from tfn.lax.logbeta import log_beta, log_term
 from tfn.lax.loops import while_loop
 from tfn.lax.operand import arrays, expand, show
 from tfn.trace.build import accumulator
@@ -164,7 +164,7 @@ def _where(condition: Array, x: Any, y: Any) -> Array:
 
 
 def _factor(a: Array, x: Array) -> Array:
-    return exp(a * log(x) - x - lgamma(a))
+    return exp(log_term(a, x))
 
 
 def _times(factor: Array, value: Array) -> Array:
@@ -266,7 +266,9 @@ def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
 
 
 def _density(a: Array, x: Array) -> Array:
-    return exp(-x + (a - 1) * log(x) - lgamma(a))
+    inside = x != 0
+    found = exp(log_term(a, _where(inside, x, 1.0)) - log(_where(inside, x, 1.0)))
+    return _where(inside, found, _where(a < 1, np.inf, _where(a == 1, 1.0, a * 0)))
 
 
 igamma.defjvps(

@@ -72,7 +72,7 @@ with _on_demand(globals()):
     )
     from tfn.numpy.arithmetic import (
         abs as abs, absolute as absolute, add as add, arctan2 as arctan2, atan2 as atan2,
-        clip as clip, copysign as copysign, divide as divide, divmod as divmod, fabs as fabs,
+        clip as clip, copysign as copysign, divide as divide, divmod as divmod,
         float_power as float_power, floor_divide as floor_divide, fmax as fmax, fmin as fmin,
         fmod as fmod, hypot as hypot, logaddexp as logaddexp, logaddexp2 as logaddexp2,
         maximum as maximum, minimum as minimum, mod as mod, multiply as multiply,
@@ -92,9 +92,9 @@ with _on_demand(globals()):
         acos as acos, acosh as acosh, arccos as arccos, arccosh as arccosh, arcsin as arcsin,
         arcsinh as arcsinh, arctan as arctan, arctanh as arctanh, asin as asin, asinh as asinh,
         atan as atan, atanh as atanh, cbrt as cbrt, cos as cos, cosh as cosh, deg2rad as deg2rad,
-        degrees as degrees, exp as exp, exp2 as exp2, expm1 as expm1, log as log, log10 as log10,
-        log1p as log1p, log2 as log2, rad2deg as rad2deg, radians as radians, sin as sin,
-        sinc as sinc, sinh as sinh, sqrt as sqrt, tan as tan, tanh as tanh,
+        degrees as degrees, exp as exp, exp2 as exp2, expm1 as expm1, fabs as fabs, log as log,
+        log10 as log10, log1p as log1p, log2 as log2, rad2deg as rad2deg, radians as radians,
+        sin as sin, sinc as sinc, sinh as sinh, sqrt as sqrt, tan as tan, tanh as tanh,
     )
     from tfn.numpy.logic import (
         allclose as allclose, array_equal as array_equal, array_equiv as array_equiv,

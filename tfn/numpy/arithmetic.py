@@ -357,10 +357,10 @@ def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def _logaddexp(x: UOp, y: UOp) -> UOp:
-    difference = x - y
+    high, difference = choose(x >= y, x, y), x - y
     infinite = eq(x, y) & ne(difference, difference)  # both, and equal: the slope is shared
     gap = choose(infinite, full_like(x, 0), -unary(Op.ABS, difference))
-    near = choose(x >= y, x, y) + unary(Op.LOG1P, unary(Op.EXP, gap))
+    near = high + unary(Op.LOG1P, unary(Op.EXP, gap))
     return choose(infinite, x * 0.5 + y * 0.5, near)
 
 
@@ -491,5 +491,5 @@ def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = 
     return x if max is None else minimum(x, max)
 
 
-absolute, fabs, mod, true_divide, pow = abs, abs, remainder, divide, power
+absolute, mod, true_divide, pow = abs, remainder, divide, power
 atan2 = arctan2

@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import DType
-from tfn.eager.operands import apply, array_of, inexact
+from tfn.dtypes import COMPLEXES, DType
+from tfn.eager.operands import apply, array_of, inexact, need_real
 from tfn.trace.bind import bind
-from tfn.trace.build import cast, full_like, unary, where
+from tfn.trace.build import cast, complex_, full_like, imag, unary, where
+from tfn.trace.build import real as part
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
@@ -39,6 +40,20 @@ def exp(x: ArrayLike, /) -> Array:
         Array([1.       , 2.7182817], dtype=float32)
     """
     return real(Op.EXP, "exp", x)
+
+
+def fabs(x: ArrayLike, /) -> Array:
+    """The value of a real number without its sign; always floating.
+
+    Raises:
+        DTypeError: for complex numbers; see `abs`.
+
+    Example:
+        >>> fabs(-3)
+        Array(3., dtype=float32, weak_type=True)
+    """
+    need_real("fabs", x)
+    return real(Op.ABS, "fabs", x)
 
 
 def exp2(x: ArrayLike, /) -> Array:
@@ -308,7 +323,10 @@ def _scaled(name: str, x: ArrayLike, op: Op | None, factor: float) -> Array:
 
 def _scale(x: UOp, op: Op | None, dtype: DType, factor: float) -> UOp:
     x = cast(x, dtype)
-    return (x if op is None else unary(op, x)) * factor
+    x = x if op is None else unary(op, x)
+    if dtype not in COMPLEXES:
+        return x * factor
+    return complex_(part(x) * factor, imag(x) * factor)  # by no part that is 0
 
 
 acos, asin, atan = arccos, arcsin, arctan

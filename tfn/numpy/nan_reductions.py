@@ -7,7 +7,7 @@ from typing import Any
 
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import FLOATS, DType, DTypeLike, highest, lowest, part
-from tfn.eager.operands import apply, array_of, some_axes
+from tfn.eager.operands import apply, array_of, need_real, some_axes
 from tfn.numpy import reductions
 from tfn.numpy.cumulative import cumprod, cumsum
 from tfn.trace import build
@@ -135,6 +135,7 @@ def _replaced(x: UOp, value: float) -> UOp:
 
 
 def _nan_extreme(name: str, op: Op, x: ArrayLike, axis: Axes, keepdims: bool) -> Array:
+    need_real(name, x)
     x = array_of(name, x)
     axes = some_axes(name, axis, x.ndim)
     reductions.not_empty(name, x, axes, "check the shape first")

@@ -129,14 +129,15 @@ def _slope(x: Array, axis: int, step: Array) -> Array:
     gaps = diff(step)[thin] if step.ndim else step
     gaps = gaps.astype(x.dtype) if step.dtype.kind in "biu" else gaps
     between = (part(1, None) - part(0, -1)) / gaps
-    low, high = (
-        getitem(between, (slice(None),) * axis + (s,)) for s in (slice(None, -1), slice(1, None))
-    )
     if step.ndim:
+        low, high = (
+            getitem(between, (slice(None),) * axis + (s,))
+            for s in (slice(None, -1), slice(1, None))
+        )
         before, after = gaps[:-1], gaps[1:]
         inner = (low * after + high * before) / (before + after)
-    else:
-        inner = (low + high) / 2
+    else:  # the element between does not count, be it infinite
+        inner = (part(2, None) - part(0, -2)) / (2 * gaps)
     ends = [getitem(between, (slice(None),) * axis + (s,)) for s in (slice(1), slice(-1, None))]
     return concatenate([ends[0], inner, ends[1]], axis)
 

@@ -128,7 +128,10 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     p, q = reals("rel_entr", p, q)
     both = (p > 0) & (q > 0)
     inside_p, inside_q = jnp.where(both, p, 1), jnp.where(both, q, 1)
-    found = inside_p * (jnp.log(inside_p) - jnp.log(inside_q))
+    near = (inside_p < 2 * inside_q) & (inside_q < 2 * inside_p)  # of a ratio of almost 1
+    change = (inside_p - inside_q) / jnp.where(near, inside_q, jnp.inf)
+    far = jnp.log(inside_p) - jnp.log(inside_q)
+    found = inside_p * jnp.where(near, jnp.log1p(change), far)
     return jnp.where(both, found, jnp.where((p == 0) & (q >= 0), 0, _nan_or_inf(p, q)))
 
 
