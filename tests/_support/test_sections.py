@@ -13,7 +13,8 @@ from tfn._support.sections import cached_property, section
 START = """
 import os, threading, time, warnings
 warnings.simplefilter("ignore")  # that forking with threads is a risk is why this is tested
-from tfn._support import sections, tree
+from tfn import tree
+from tfn._support import sections
 from tfn._support.sections import section
 
 def forked(check):

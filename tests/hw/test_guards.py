@@ -14,7 +14,7 @@ import tfn
 import tfn.numpy as tnp
 from tfn.config import config
 from tfn.dtypes import FLOAT32
-from tfn.eager import operands, run
+from tfn.eager import run
 from tfn.errors import MemoryCorruptionError
 from tfn.hw.cpu.device import cpu
 from tfn.hw.guards import DEBUG, LARGE_BYTES, POISON, red_bytes
@@ -116,9 +116,8 @@ def test_an_error_on_its_way_is_not_lost(pool: Any, found: list[Any]) -> None:
 
 def test_programs_run_through_native_calls_there(monkeypatch: Any, found: list[Any]) -> None:
     monkeypatch.setattr(config, "device", DEBUG)
-    for cache in ("_DEVICES", "_LOADED", "_EAGER"):
-        monkeypatch.setattr(run, cache, {})
-    monkeypatch.setattr(operands, "_PROGRAMS", {})
+    monkeypatch.setattr(run, "_DEVICES", {})
+    run.forget()  # entries of the eager functions belong to the device that made them
     f = tfn.jit(lambda x, y: {"z": [x @ y, x + 1]})
     step = tfn.jit(lambda x: x * 2, donate_argnums=0)
     kept: list[Any] = []
@@ -133,6 +132,7 @@ def test_programs_run_through_native_calls_there(monkeypatch: Any, found: list[A
     gc.collect()
     assert [float(x[0, 0]) for x in kept] == [1, 2, 3] and len(f._doors) == 1
     assert not found
+    run.forget()
 
 
 def test_a_freed_array_reads_as_garbage(pool: Any) -> None:

@@ -86,7 +86,7 @@ def test_an_error_tells_which_transforms_it_went_through() -> None:
     with pytest.raises(ShapeError) as caught:
         tfn.jit(tfn.vmap(tfn.grad(loss)))(tnp.ones((2, 3)))
     assert caught.value.__notes__ == [
-        f"  while: {what} traced loss (test_record.py:{first})" for what in ("grad", "vmap", "jit")
+        f"  while: {what} traced loss (test_tracing.py:{first})" for what in ("grad", "vmap", "jit")
     ]
 
 

@@ -298,7 +298,7 @@ def optimization_barrier(operand: T) -> T:
     """The same values, materialised: nothing is fused across.
 
     Example:
-        >>> optimization_barrier({"x": literal(1, INT32)})["x"].tolist()
+        >>> optimization_barrier({"x": 1})["x"].tolist()
         1
     """
     out: T = tree.map(lambda x: bind(Op.GBARRIER, array(x)), operand)

@@ -450,10 +450,10 @@ def test_some_stores_prune(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_processes_share_a_folder(folder: Path) -> None:
     code = f"""
-from tfn.hw.compile import cache
+from tfn.hw.compile import object_cache
 for i in range(200):
-    assert cache.store("objects", {KEY!r}, b"z" * 100_000)
-    assert cache.fetch("objects", {KEY!r}) == b"z" * 100_000
+    assert object_cache.store("objects", {KEY!r}, b"z" * 100_000)
+    assert object_cache.fetch("objects", {KEY!r}) == b"z" * 100_000
 """
     environment = os.environ | {"TFN_CACHE_DIR": str(folder.parent), "TFN_DISK_CACHE": "1"}
     many = [subprocess.Popen([sys.executable, "-c", code], env=environment) for _ in range(3)]
