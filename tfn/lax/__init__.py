@@ -21,6 +21,7 @@ Files in reading order:
     associative       associative_scan
     cumulative        cumsum, cummax and their like
     rng               random bits from a state that the caller keeps
+    logbeta           logarithms of beta functions and of rising factorials
     special           incomplete gamma and beta functions, zeta
     bessel            modified Bessel functions
     linalg            matrix factorisations and solves
