@@ -418,4 +418,4 @@ def test_texts_that_are_refused() -> None:
     refused(text, CompileError, "LLVM cannot compile")
     refused(DOUBLE.replace("i64 %begin, i64 %end, ", ""), CompileError, "undefined value '%begin'")
     refused("define i32 @f(ptr %x) {\n  ret i32 0\n}", ArgumentError, r"got: i32 \(ptr\)")
-    refused(DOUBLE, ArgumentError, "at least one tile", tiles=0)
+    refused(DOUBLE, ArgumentError, "needs tiles >= 1", tiles=0)

@@ -113,7 +113,7 @@ def test_multivariate_normal():
         np.testing.assert_allclose(np.cov(np.asarray(x).T), cov, atol=0.2)
     wide = random.multivariate_normal(KEY, tnp.zeros((4, 1, 2)), tnp.stack([cov] * 3))
     assert wide.shape == (4, 3, 2)
-    with pytest.raises(ShapeError, match=r"\(2,\), \(3, 3\)"):
+    with pytest.raises(ShapeError, match=r"f32\[2\], f32\[3,3\]"):
         random.multivariate_normal(KEY, tnp.zeros(2), tnp.eye(3))
     with pytest.raises(ArgumentError, match="'svd'"):
         random.multivariate_normal(KEY, tnp.zeros(2), cov, method="lu")
@@ -188,14 +188,14 @@ def test_refusals():
         random.poisson(KEY, 1.0, dtype="float32")
     with pytest.raises(ShapeError, match="incompatible shapes"):
         random.gamma(KEY, tnp.ones(3), (2,))
-    with pytest.raises(ArgumentError, match="broadcast to its shape"):
+    with pytest.raises(ShapeError, match="broadcast to its shape"):
         random.gamma(KEY, tnp.ones(3), (1,))
-    with pytest.raises(ShapeError, match="along an axis"):
+    with pytest.raises(ShapeError, match="needs at least one axis"):
         random.dirichlet(KEY, 1.0)
-    with pytest.raises(ShapeError, match="along an axis"):
+    with pytest.raises(ShapeError, match="needs at least one axis"):
         random.multinomial(KEY, 1, 1.0)
     for mode in (lambda m: random.gumbel(KEY, mode=m), lambda m: random.bernoulli(KEY, mode=m)):
-        with pytest.raises(ArgumentError, match="'low' and 'high'"):
+        with pytest.raises(ArgumentError, match="knows no mode 'most'"):
             mode("most")
-    with pytest.raises(ArgumentError, match="dimensions"):
+    with pytest.raises(ArgumentError, match="ball needs d >= 0"):
         random.ball(KEY, -1)

@@ -53,6 +53,7 @@ _PLUGGED: list[Functions] = []
 DLPACK_HAS_VERSIONS = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
 """Whether this NumPy exchanges memory by DLPack 1.0, which has a flag for read-only memory."""
 
+SCALAR = "x[None] has one axis, and item() takes the element"
 _VERSIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")  # of the array API standard
 
 
@@ -167,7 +168,9 @@ class Array:
     def __array_namespace__(self, api_version: str | None = None) -> Any:
         if api_version not in _VERSIONS:
             raise ArgumentError(
-                f"tfn.numpy is not the array API {api_version}", hint=f"it is {_VERSIONS[-1]}"
+                f"tfn.numpy is not the array API {api_version}",
+                got=f"api_version={api_version}",
+                hint=f"it is {_VERSIONS[-1]}",
             )
         return _PLUGGED[0]
 
@@ -196,7 +199,7 @@ class Array:
             raise ArgumentError(
                 f"{need} needs an array of one element",
                 got=concretization.show(self),
-                hint="reduce it",
+                hint="reduce it, as .all(), .any() or .sum() do",
             )
         return self._data(error, need, hint).reshape(())[()]
 
@@ -215,7 +218,9 @@ class Array:
     def __index__(self) -> int:
         if self.dtype not in INTEGERS or self.shape:
             problem = "only an integer scalar can be used as an index"
-            raise ArgumentError(problem, got=concretization.show(self))
+            raise ArgumentError(
+                problem, got=concretization.show(self), hint="int(x) makes an int of one"
+            )
         return int(
             self._only(TracerIntegerConversionError, "a Python integer", concretization.INTEGER)
         )
@@ -306,11 +311,13 @@ class Array:
     def __len__(self) -> int:
         if self.shape:
             return self.shape[0]
-        raise ArgumentError("a 0-d array has no length", got=concretization.show(self))
+        raise ArgumentError("a 0-d array has no length", got=concretization.show(self), hint=SCALAR)
 
     def __iter__(self) -> Iterator[Array]:
         if not self.shape:
-            raise ArgumentError("a 0-d array cannot be iterated", got=concretization.show(self))
+            raise ArgumentError(
+                "a 0-d array cannot be iterated", got=concretization.show(self), hint=SCALAR
+            )
         return (self[i] for i in range(self.shape[0]))
 
     def __getitem__(self, index: Any) -> Array:

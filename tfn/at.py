@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, cast
 
+from tfn._support.validate import a_function
+
 T = TypeVar("T")  # the array class, which lies above this file
 
 
@@ -84,5 +86,10 @@ class AtIndex(Generic[T]):
     mul = multiply
 
     def apply(self, function: Callable[[T], T], *, mode: str | None = None, **hints: bool) -> T:
-        """The elements replaced by `function` of them."""
+        """The elements replaced by `function` of them.
+
+        Raises:
+            ArgumentError: for what is no function.
+        """
+        a_function("x.at[index].apply", "function", function)
         return self.set(function(self.get(mode=mode)), mode=mode)

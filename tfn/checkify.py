@@ -19,6 +19,7 @@ import numpy as np
 
 from tfn import numpy as tnp
 from tfn import tree
+from tfn._support.validate import a_function, shown
 from tfn.debug import fits
 from tfn.errors import ArgumentError, CheckError, user_line
 from tfn.trace import effects, source_lines
@@ -117,6 +118,8 @@ def checkify(function: Callable[..., Any], errors: Checks = user_checks) -> Call
             hint="checks are " + ", ".join(sorted(all_checks)),
         )
 
+    a_function("checkify", "function", function)
+
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         leaves, structure = tree.flatten((args, kwargs))
@@ -185,7 +188,14 @@ def check_error(error: Error) -> None:
 
     Raises:
         CheckError: with the text of `Error.get`.
+        ArgumentError: for something else than an `Error`.
     """
+    if not isinstance(error, Error):
+        raise ArgumentError(
+            "check_error needs an Error",
+            got=f"error={shown(error)}",
+            hint="pass what a checkified function returned first",
+        )
     if getattr(error.code, "trace", None) is None:
         message = error.get()
         if message is not None:

@@ -164,6 +164,9 @@ class Config:
             watcher()
 
 
+_MOST = {"threads": (1 << 15) - 1, "memory_limit_bytes": (1 << 63) - 1}
+"""The largest values of settings that native code reads as numbers."""
+
 FIELDS = tuple(Config.__annotations__)
 config = Config()
 

@@ -14,6 +14,8 @@ from typing import Any
 
 from tfn import tree
 from tfn._support.frozen import frozen
+from tfn._support.validate import a_function
+from tfn._support.validate import shown as shown_value
 from tfn.errors import ArgumentError, StaticArgumentError
 from tfn.trace import effects
 from tfn.transforms.arguments import as_value
@@ -45,6 +47,7 @@ def callback(
         >>> float(tfn.jit(tfn.grad(f))(3.0)), seen
         (6.0, [6.0])
     """
+    a_function("debug.callback", "callback", callback)
     leaves, structure = tree.flatten((args, kwargs))
     given = [i for i, x in enumerate(leaves) if is_array(x)]
     fixed = tuple((i, x) for i, x in enumerate(leaves) if i not in set(given))
@@ -110,11 +113,19 @@ def fits(what: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if not isinstance(fmt, str):
         raise ArgumentError(
             f"{what} needs a format string",
-            got=repr(fmt)[:60],
+            got=shown_value(fmt),
             hint='write "{}", and what is to be shown after it',
         )
     asked, count = set[str](), 0
-    for _, name, _, _ in string.Formatter().parse(fmt):
+    try:
+        parts = list(string.Formatter().parse(fmt))
+    except ValueError as error:
+        raise ArgumentError(
+            f"{what} cannot read its format",
+            got=f"{fmt!r}: {error}",
+            hint="write {{ and }} for braces",
+        ) from None
+    for _, name, _, _ in parts:
         if name is not None:
             first = name.split(".")[0].split("[")[0]
             asked.add(first or builtins.str(count))

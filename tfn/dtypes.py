@@ -153,11 +153,15 @@ def canonical(dtype: Any) -> DType:
         try:
             found = np.dtype(dtype)
         except TypeError:
-            raise DTypeError(f"{dtype!r} is not a dtype", hint=_known()) from None
+            raise DTypeError(
+                f"{dtype!r} is not a dtype", got=f"dtype={dtype!r}", hint=_known()
+            ) from None
     if found not in SHORT:
         found = found.newbyteorder("=")  # data from elsewhere; here it is turned around
         if found not in SHORT:
-            raise DTypeError(f"tfn has no arrays of {found.name}", hint=_known())
+            raise DTypeError(
+                f"tfn has no arrays of {found.name}", got=f"dtype={dtype!r}", hint=_known()
+            )
     return found
 
 
@@ -346,8 +350,15 @@ def finfo(dtype: Any) -> Any:
 
 
 def iinfo(dtype: Any) -> Any:
-    """Machine limits of an integer type (``numpy.iinfo``)."""
-    return np.iinfo(canonical(dtype))
+    """Machine limits of an integer type (``numpy.iinfo``).
+
+    Raises:
+        DTypeError: for another type.
+    """
+    kind = canonical(dtype)
+    if kind not in INTEGERS:
+        raise DTypeError("iinfo needs an integer dtype", got=kind.name, hint="use finfo")
+    return np.iinfo(kind)
 
 
 def lowest(dtype: DType) -> Any:

@@ -11,7 +11,6 @@ import contextlib
 import linecache
 import sys
 from collections.abc import Hashable, Iterator
-from functools import lru_cache
 from pathlib import Path
 from types import FrameType, TracebackType
 
@@ -22,16 +21,29 @@ Line = tuple[str, int] | None
 """A file and a number of a line in it."""
 
 
-@lru_cache(maxsize=1024)
-def ours(filename: str) -> bool:
-    """Whether code of a file is tfn's own, or stands between it and the user's."""
-    return filename.startswith(_NOT_THE_USERS)
+_OURS: dict[str, bool] = {}
+
+_WRITTEN = "<string>"  # the file of what was written while the program ran: ours, or the user's
+
+
+def ours(frame: FrameType) -> bool:
+    """Whether code is tfn's own, or stands between it and the user's.
+
+    Methods that dataclasses write have no file of their own, but the module of their class.
+    """
+    filename = frame.f_code.co_filename
+    found = _OURS.get(filename)
+    if found is None:
+        if filename == _WRITTEN:
+            return str(frame.f_globals.get("__name__")).startswith("tfn.")
+        found = _OURS[filename] = filename.startswith(_NOT_THE_USERS)
+    return found
 
 
 def user_place() -> Line:
     """The innermost line on the stack that is not tfn's own."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and ours(frame.f_code.co_filename):
+    while frame is not None and ours(frame):
         frame = frame.f_back
     return None if frame is None else (frame.f_code.co_filename, frame.f_lineno)
 
@@ -44,13 +56,13 @@ def place_of(what: Hashable) -> Line:
     depth = _DEPTHS.get(what, 1)
     try:
         frame = sys._getframe(depth + 1)
-        if not ours(frame.f_code.co_filename) and ours(sys._getframe(depth).f_code.co_filename):
+        if not ours(frame) and ours(sys._getframe(depth)):
             return frame.f_code.co_filename, frame.f_lineno
     except ValueError:  # the stack is not that deep
         pass
     place, depth = None, 0
     walked: FrameType | None = sys._getframe(1)
-    while walked is not None and ours(walked.f_code.co_filename):
+    while walked is not None and ours(walked):
         walked, depth = walked.f_back, depth + 1
     if walked is not None:
         place, _DEPTHS[what] = (walked.f_code.co_filename, walked.f_lineno), depth
@@ -59,7 +71,7 @@ def place_of(what: Hashable) -> Line:
 
 def users_frames(traceback: TracebackType | None) -> TracebackType | None:
     """A traceback without the frames that are tfn's own."""
-    kept = [frame for frame in _frames(traceback) if not ours(frame.tb_frame.f_code.co_filename)]
+    kept = [frame for frame in _frames(traceback) if not ours(frame.tb_frame)]
     above: TracebackType | None = None
     for frame in reversed(kept):
         above = TracebackType(above, frame.tb_frame, frame.tb_lasti, frame.tb_lineno)
@@ -84,8 +96,7 @@ def hide_frames() -> None:
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
         frames = list(_frames(traceback))
-        last = frames[-1].tb_frame.f_code.co_filename if frames else ""
-        if isinstance(error, TfnError) or not ours(last):
+        if isinstance(error, TfnError) or not (frames and ours(frames[-1].tb_frame)):
             traceback = users_frames(traceback)
             error = error.with_traceback(traceback)
         hook(kind, error, traceback)

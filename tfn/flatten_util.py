@@ -8,6 +8,7 @@ from typing import Any
 
 from tfn import numpy as tnp
 from tfn import tree
+from tfn._support.validate import shown
 from tfn.array import Array
 from tfn.errors import ShapeError
 
@@ -35,7 +36,11 @@ def ravel_pytree(pytree: Any) -> tuple[Array, Callable[[Any], Any]]:
 
     def unravel(flat: Array) -> Any:
         if tnp.shape(flat) != (size,):
-            raise ShapeError(f"unravel takes a vector of {size} elements", got=str(tnp.shape(flat)))
+            raise ShapeError(
+                f"unravel takes a vector of {size} elements",
+                got=shown(flat),
+                hint="pass the vector that ravel_pytree gave, or one like it",
+            )
         parts, at = [], 0
         for shape, kind in kinds:
             parts.append(tnp.reshape(flat[at : at + prod(shape)], shape).astype(kind))

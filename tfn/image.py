@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tfn import numpy as jnp
+from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, FLOAT64
 from tfn.eager.operands import a_shape, array_of, inexact, some_axes, together
@@ -56,7 +57,9 @@ class ResizeMethod(enum.Enum):
             if s in names:
                 return method
         known = ", ".join(name for names in _NAMES.values() for name in names)
-        raise ArgumentError("no method of resizing has this name", got=repr(s), hint=known)
+        raise ArgumentError(
+            "no method of resizing has this name", got=f"method={s!r}", hint="names are " + known
+        )
 
 
 _NAMES = {
@@ -107,7 +110,11 @@ def resize(
     x, sizes = _image("resize", image, shape)
     axes = tuple(i for i, n in enumerate(sizes) if n != x.shape[i])
     if any(sizes[i] and not x.shape[i] for i in axes):
-        raise ShapeError("resize cannot fill an image that is empty", got=f"{x.shape} to {sizes}")
+        raise ShapeError(
+            "resize cannot fill an image that is empty",
+            got=f"{x.shape} to {sizes}",
+            hint="zeros(shape) makes an image of nothing",
+        )
     found: Array = _resized(x, sizes, axes, _method(method), bool(antialias))
     return found
 
@@ -151,11 +158,14 @@ def scale_and_translate(
     if by.shape != (len(axes),) or to.shape != (len(axes),):
         raise ShapeError(
             "scale_and_translate needs a scale and a translation for each axis",
-            got=f"{by.shape} and {to.shape} for {len(axes)} axes",
+            got=f"scale={shown(by)}, translation={shown(to)} for {len(axes)} axes",
+            hint="pass vectors with a number for each axis of spatial_dims",
         )
     known = _method(method)
     if known is ResizeMethod.NEAREST:
-        raise ArgumentError("scale_and_translate cannot do 'nearest'", hint="use 'linear'")
+        raise ArgumentError(
+            "scale_and_translate cannot do 'nearest'", got=f"method={method!r}", hint="use 'linear'"
+        )
     by, to = by.astype(dtype), to.astype(dtype)
     found: Array = _moved(x, by, to, sizes, axes, known, bool(antialias))
     return found
@@ -168,6 +178,7 @@ def _image(name: str, image: ArrayLike, shape: Sequence[int]) -> tuple[Array, Sh
             f"{name} needs a size for each axis of the image, which stay the same "
             "for a batch and for channels",
             got=f"{x.shape} to {sizes}",
+            hint=f"write {x.ndim} sizes: those of x.shape, the ones of space changed",
         )
     return x, sizes
 
@@ -177,7 +188,11 @@ def _method(method: str | ResizeMethod) -> ResizeMethod:
         return method
     if isinstance(method, str):
         return ResizeMethod.from_string(method)
-    raise ArgumentError("a method of resizing is a name or a ResizeMethod", got=repr(method)[:80])
+    raise ArgumentError(
+        "a method of resizing is a name or a ResizeMethod",
+        got=f"method={shown(method)}",
+        hint="write 'linear'",
+    )
 
 
 @partial(jit, static_argnums=(1, 2, 3, 4))

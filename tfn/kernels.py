@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tfn._support.frozen import frozen
+from tfn._support.validate import a_function, integer, several, shown
 from tfn.dtypes import BOOL, COMPLEXES, INT64, INTEGERS, DType
 from tfn.errors import ArgumentError, DeviceError, DTypeError, OutOfBoundsError, ShapeError
 from tfn.hw.compile.child import ChildCompiler
@@ -111,6 +112,7 @@ def kernel(
     }
     if body is None:
         return lambda f: kernel(f, **options)  # type: ignore[arg-type]
+    integer("kernel", "tiles", tiles, 1)
     operands, results = _types("takes", takes), _types("gives", gives)
     if isinstance(body, str):
         arg = _from_text(body, name, operands, results, tiles)
@@ -119,7 +121,11 @@ def kernel(
         called = name or str(getattr(body, "__name__", "kernel"))
         arg, names = _from_body(body, called, operands, results)
     else:
-        raise ArgumentError("a kernel is a function over loops, or LLVM IR", got=repr(body)[:60])
+        raise ArgumentError(
+            "a kernel is a function over loops, or LLVM IR",
+            got=f"body={shown(body)}",
+            hint="write @tfn.kernel above a def",
+        )
     arg = replace(arg, batch=batch)
 
     def run(*args: Any) -> Any:
@@ -131,16 +137,17 @@ def kernel(
     run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in names]
     )
-    return _with_rules(run, jvp, vjp)
+    return _with_rules(run, jvp, vjp, batch)
 
 
 def _types(what: str, given: Types) -> list[ShapeDtypeStruct]:
-    found = [given] if isinstance(given, ShapeDtypeStruct) else list(given)
+    single = hasattr(given, "shape") or isinstance(given, str)
+    found: list[Any] = [given] if single else list(several("kernel", what, given, "types"))
     for t in found:
         if not isinstance(t, ShapeDtypeStruct):
             raise ArgumentError(
                 f"{what} of a kernel holds types of arrays",
-                got=repr(t),
+                got=shown(t),
                 hint="tfn.ShapeDtypeStruct(shape, dtype)",
             )
         if t.dtype in COMPLEXES:
@@ -153,12 +160,16 @@ def _types(what: str, given: Types) -> list[ShapeDtypeStruct]:
         raise ShapeError(
             "a kernel gives at least one array, and none without elements",
             got=", ".join(map(show, found)) or "nothing",
+            hint="name the arrays that it writes in gives=",
         )
     return found
 
 
 def _with_rules(
-    run: Function, jvp: Function | None, vjp: tuple[Function, Function] | None
+    run: Function,
+    jvp: Function | None,
+    vjp: tuple[Function, Function] | None,
+    batch: Function | None,
 ) -> Function:
     if jvp is not None and vjp is not None:
         raise ArgumentError(
@@ -166,12 +177,20 @@ def _with_rules(
             got="jvp= and vjp=",
             hint="reverse mode follows from jvp=",
         )
+    if batch is not None:
+        a_function("kernel", "batch", batch)
     if jvp is not None:
         forward = custom_jvp(run)
         forward.defjvp(jvp)
         return forward
     if vjp is not None:
         reverse = custom_vjp(run)
+        if not isinstance(vjp, tuple) or len(vjp) != 2:
+            raise ArgumentError(
+                "the vjp of a kernel is a pair of functions",
+                got=f"vjp={shown(vjp)}",
+                hint="write vjp=(fwd, bwd), as custom_vjp has them",
+            )
         reverse.defvjp(*vjp)
         return reverse
     return run
@@ -181,7 +200,9 @@ def _checked(arg: Handmade, names: Sequence[str], args: Sequence[Any]) -> list[A
     """The operands as Values of the types that the kernel takes."""
     if len(args) != len(arg.takes):
         raise ArgumentError(
-            f"the kernel {arg.name} takes {len(arg.takes)} operand(s)", got=str(len(args))
+            f"the kernel {arg.name} takes {len(arg.takes)} operand(s)",
+            got=f"{len(args)} of them",
+            hint=f"pass {', '.join(names) or 'nothing'}",
         )
     found = []
     for given, name, (shape, dtype) in zip(args, names, arg.takes, strict=True):
@@ -262,7 +283,11 @@ class Loops:
         found = []
         for size in sizes:
             if not isinstance(size, int) or size < 1:
-                raise ArgumentError("a loop has a size, at least 1", got=repr(size))
+                raise ArgumentError(
+                    "a loop has a size, at least 1",
+                    got=f"size {size!r}",
+                    hint="sizes are ints that are known, such as x.shape[0]",
+                )
             count = self._writing.ranges
             self._writing.ranges += 1
             r = UOp(Op.RANGE, (), Range(count, size)) if size > 1 else const(0, INT64)
@@ -327,7 +352,11 @@ class Block:
     def get(self, *index: Any, where: Any = None) -> Any:
         """The element at an index; zero where the condition does not hold, which nobody reads."""
         if self._result:
-            raise ArgumentError(f"{self.name} is a result, which a kernel only writes")
+            raise ArgumentError(
+                f"{self.name} is a result, which a kernel only writes",
+                got=f"a read of {self.name}",
+                hint="keep what is needed again in a variable",
+            )
         gate = self._gate(where)
         at = self._at(index, gate)
         src = (self._param, at) if gate is None else (self._param, at, gate)
@@ -336,7 +365,11 @@ class Block:
     def set(self, *index: Any, value: Any, where: Any = None) -> None:
         """Write an element, if the condition holds."""
         if not self._result:
-            raise ArgumentError(f"{self.name} is an operand, which a kernel only reads")
+            raise ArgumentError(
+                f"{self.name} is an operand, which a kernel only reads",
+                got=f"a store to {self.name}",
+                hint="name another result in gives=",
+            )
         node, gate = self._writing.node(value), self._gate(where)
         if node.dtype != self.dtype:
             weak = isinstance(value, (bool, int, float)) or value.weak_type
@@ -361,13 +394,19 @@ class Block:
     def _at(self, index: Sequence[Any], gate: UOp | None) -> UOp:
         """The flat position of an index that is proved to be there."""
         if len(index) != len(self.shape):
-            raise ShapeError(f"{self.name} has {len(self.shape)} axes", got=f"{len(index)} indices")
+            raise ShapeError(
+                f"{self.name} has {len(self.shape)} axes",
+                got=f"{len(index)} indices",
+                hint="write an index for each axis",
+            )
         nodes = []
         for axis, (i, size) in enumerate(zip(index, self.shape, strict=True)):
             node = self._writing.node(i)
             if node.dtype not in INTEGERS:
                 raise DTypeError(
-                    f"axis {axis} of {self.name} needs an integer", got=node.dtype.name
+                    f"axis {axis} of {self.name} needs an integer",
+                    got=node.dtype.name,
+                    hint="use .astype('int64')",
                 )
             node = build.cast(node, INT64)
             wrong = kernels.check_bounds(node, size, gate)
@@ -391,6 +430,7 @@ def _from_body(
         raise ArgumentError(
             f"the body of {name} takes loop, {len(takes)} operand(s) and {len(gives)} result(s)",
             got=", ".join(inspect.signature(body).parameters),
+            hint=f"write def {name}(loop, operands, ..., results, ...)",
         )
     with bind.tracing(name) as trace:
         writing = Writing(name, trace)
@@ -407,7 +447,11 @@ def _from_body(
         stores = [store for number, store in writing.stores if number == i]
         wrong = kernels.check_coverage(stores, like.size)
         if wrong is not None:
-            raise ShapeError(f"the kernel {name} writes {result.name} in part, or twice", got=wrong)
+            raise ShapeError(
+                f"the kernel {name} writes {result.name} in part, or twice",
+                got=wrong,
+                hint="write each element once, in loops over its shape",
+            )
     sink = UOp(Op.SINK, tuple(store for _, store in writing.stores))
     _check(name, sink)
     return Handmade(name, _kinds(takes), _kinds(gives), Nest(sink), sink), names[: len(takes)]
@@ -467,9 +511,11 @@ def _from_text(
         )
     found = signature(text, name)
     if found != SIGNATURE:
-        raise ArgumentError(f"the function {name} must be {SIGNATURE}", got=found)
-    if tiles < 1:
-        raise ArgumentError("a kernel has at least one tile", got=str(tiles))
+        raise ArgumentError(
+            f"the function {name} must be {SIGNATURE}",
+            got=found,
+            hint="operands are results, then what it takes",
+        )
     ChildCompiler().compile(text, host())
     text = re.sub(rf"@{re.escape(name)}(?![-\w.$])", "@@", text)
     return Handmade(name, _kinds(takes), _kinds(gives), Text(name), None, text + "\n", tiles)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from tfn import numpy as tnp
+from tfn._support.validate import element_type, integer, unfit
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import array_of
-from tfn.errors import ShapeError
+from tfn.dtypes import BOOL, INTEGERS
+from tfn.eager.operands import REAL, array_of, known_values
 from tfn.trace.build import identity, index_dtype
 from tfn.trace.op import Op
 
@@ -20,11 +21,19 @@ def _combined(
 ) -> Array:
     x, ids = array_of(name, data), array_of(name, segment_ids)
     if x.shape[: ids.ndim] != ids.shape:
-        raise ShapeError(
+        raise unfit(
             f"{name} needs a segment for each element along the first axes",
-            got=f"data {x.shape}, segments {ids.shape}",
+            (x, ids),
+            "segment_ids has as many elements as data has rows",
         )
-    count = int(ids.max()) + 1 if num_segments is None else num_segments
+    element_type(name, ids, INTEGERS, "integer segments")
+    if op in (Op.MAX, Op.MIN):
+        element_type(name, x, REAL | {BOOL}, "real numbers")
+    if num_segments is None:
+        ends = known_values(name, ids, "pass num_segments=, which fixes the shape")
+        count = int(ends.max(initial=-1)) + 1
+    else:
+        count = integer(name, "num_segments", num_segments, 0)
     ids = ids.astype(index_dtype(count, ids.dtype))
     rest = x.shape[ids.ndim :]
     flat = x.reshape((ids.size, *rest))

@@ -13,14 +13,15 @@ import atexit
 import builtins
 import functools
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 import optree
 
 from tfn._support.frozen import frozen
 from tfn._support.sections import end, section
-from tfn.errors import TreeError
+from tfn._support.validate import a_function, several, shown
+from tfn.errors import ArgumentError, TreeError
 
 C = TypeVar("C", bound=type[Any])
 Structure = optree.PyTreeSpec
@@ -90,11 +91,18 @@ def unflatten(structure: Structure, values: Iterable[Any]) -> Any:
     Raises:
         TreeError: if there are too few or too many.
     """
-    listed = list(values)
+    if not isinstance(structure, optree.PyTreeSpec):
+        raise ArgumentError(
+            "unflatten needs a structure",
+            got=f"structure={shown(structure)}",
+            hint="tfn.tree.structure(tree) is that of a tree",
+        )
+    listed = list(several("unflatten", "values", values))
     if len(listed) != structure.num_leaves:
         raise TreeError(
             f"a tree of {structure.num_leaves} leaves cannot be made of {len(listed)}",
             got=show(structure),
+            hint="pass the leaves that flatten gave, as many and in their order",
         )
     with section():
         return structure.unflatten(listed)
@@ -147,6 +155,7 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf = None) -
         >>> map(lambda x, y: x + y, {"a": 1}, {"a": 2})
         {'a': 3}
     """
+    a_function("tree.map", "f", f)
     values, spec = flatten(tree, is_leaf)
     others = [_flatten_like(spec, tree, other, is_leaf) for other in rest]
     results = [f(*xs) for xs in zip(values, *others)]
@@ -226,6 +235,7 @@ def _flatten_like(spec: Structure, tree: Any, other: Any, is_leaf: _IsLeaf) -> l
         raise TreeError(
             "tree.map needs trees of one structure",
             got=difference(tree, other, "tree", is_leaf) or str(error),
+            hint="the other trees have the containers and keys of the first one",
         ) from None
 
 
@@ -276,8 +286,15 @@ def reduce(
         >>> reduce(lambda x, y: x - y, {"a": 5, "b": 2}, initializer=10)
         3
     """
-    start = () if initializer is _NOTHING else (initializer,)
-    return functools.reduce(f, leaves(tree, is_leaf), *start)
+    a_function("tree.reduce", "f", f)
+    found = [*(() if initializer is _NOTHING else (initializer,)), *leaves(tree, is_leaf)]
+    if not found:
+        raise _nothing(tree, "pass an initializer")
+    return functools.reduce(f, found)
+
+
+def _nothing(tree: Any, hint: str) -> TreeError:
+    return TreeError("a tree without leaves has nothing to reduce", got=shown(tree), hint=hint)
 
 
 def reduce_associative(
@@ -294,7 +311,7 @@ def reduce_associative(
     """
     values = leaves(tree, is_leaf)
     if not values and identity is _NOTHING:
-        raise TreeError("a tree without leaves has nothing to reduce", hint="give an identity")
+        raise _nothing(tree, "pass an identity")
     while len(values) > 1:
         pairs = [f(*values[i : i + 2]) for i in range(0, len(values) - 1, 2)]
         values = pairs + values[2 * len(pairs) :]
@@ -315,8 +332,15 @@ def transpose(outer: Structure, inner: Structure | None, tree: Any) -> Any:
     """
     if inner is None:
         inner = structure(flatten_up_to(outer, tree)[0])
-    with section():
-        return optree.tree_transpose(outer, inner, tree)
+    try:
+        with section():
+            return optree.tree_transpose(outer, inner, tree)
+    except (TypeError, ValueError):
+        raise TreeError(
+            "transpose needs a tree of structure outer with trees inner as leaves",
+            got=f"{show(structure(tree))} for {show(outer)} and {show(inner)}",
+            hint="pass tfn.tree.structure of both",
+        ) from None
 
 
 def paths(tree: Any, is_leaf: _IsLeaf = None) -> list[str]:
@@ -368,13 +392,25 @@ def register_node(
     unflatten: Callable[[Any, Sequence[Any]], Any],
 ) -> C:
     """Make a class a node: `flatten(x)` gives (children, static), `unflatten(static, children)`."""
-    _register(cls, flatten, lambda static, children: unflatten(static, list(children)))
+    return _register(cls, flatten, lambda static, children: unflatten(static, list(children)))
+
+
+def _register(cls: C, take: Any, make: Any, entry: Any = optree.AutoEntry) -> C:
+    """Make a class a node of trees, once.
+
+    Raises:
+        ArgumentError: for what is no class, or is a node already.
+    """
+    try:
+        with section():
+            optree.register_pytree_node(cls, take, make, path_entry_type=entry, namespace=NAMESPACE)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            "only a class can be made a node, and once",
+            got=f"{shown(cls)}: {str(error).splitlines()[0]}",
+            hint="pass the class, not an instance, right after its definition",
+        ) from None
     return cls
-
-
-def _register(cls: type[Any], *how: Callable[..., Any], **options: Any) -> None:
-    with section():
-        optree.register_pytree_node(cls, *how, namespace=NAMESPACE, **options)
 
 
 def register_node_class(cls: C) -> C:
@@ -398,13 +434,7 @@ def register_with_keys(
         listed = list(pairs)
         return [child for _, child in listed], static, tuple([key for key, _ in listed])
 
-    _register(
-        cls,
-        take,
-        lambda static, children: unflatten(static, list(children)),
-        path_entry_type=_Keyed,
-    )
-    return cls
+    return _register(cls, take, lambda static, xs: unflatten(static, list(xs)), _Keyed)
 
 
 def register_with_keys_class(cls: C) -> C:
@@ -419,10 +449,14 @@ def register_dataclass(
 
     Without `data_fields`, a field is meta if its metadata say ``static=True``, else data.
     """
+    if not is_dataclass(cls):
+        raise ArgumentError(
+            "register_dataclass needs a dataclass", got=shown(cls), hint="write @dataclass above it"
+        )
     if data_fields is None:
         meta_fields = [f.name for f in fields(cls) if f.metadata.get("static", False)]
         data_fields = [f.name for f in fields(cls) if f.name not in meta_fields]
-    FIELDS[cls] = data, meta = tuple(data_fields), tuple(meta_fields)
+    data, meta = tuple(data_fields), tuple(meta_fields)
 
     def take(x: Any) -> tuple[tuple[Any, ...], Any]:
         return tuple(getattr(x, n) for n in data), tuple(getattr(x, n) for n in meta)
@@ -433,7 +467,8 @@ def register_dataclass(
             object.__setattr__(x, n, v)
         return x
 
-    _register(cls, lambda x: (*take(x), data), make, path_entry_type=optree.GetAttrEntry)
+    _register(cls, lambda x: (*take(x), data), make, optree.GetAttrEntry)
+    FIELDS[cls] = data, meta
     return cls
 
 

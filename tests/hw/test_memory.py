@@ -131,7 +131,14 @@ def test_the_limit_is_named_before_anything_is_taken(pool, monkeypatch):
     pool.allocate(6000)
 
 
-def test_the_system_refusing_is_an_error_of_ours(pool):
+def test_more_than_the_machine_has_is_refused_before_the_system_is_asked(pool):
+    with pytest.raises(OutOfMemoryError, match="do not fit into this machine"):
+        pool.allocate(1 << 60)
+    assert pool.live_bytes == 0
+
+
+def test_the_system_refusing_is_an_error_of_ours(pool, monkeypatch):
+    monkeypatch.setattr("tfn.hw.memory.physical_bytes", lambda: 1 << 62)
     with pytest.raises(OutOfMemoryError, match="the system has no"):
         pool.allocate(1 << 60)
 

@@ -103,7 +103,7 @@ def test_residuals_of_branches_share_places() -> None:
         (lambda p: lax.cond(p, lambda: (1.0, 2.0), lambda: 1.0), TreeError, "one structure"),
         (
             lambda p: lax.cond(p, lambda: {"a": tnp.ones(2)}, lambda: {"a": tnp.ones(3)}),
-            DTypeError,
+            ShapeError,
             r"result\['a'\] is f32\[3\] in <lambda> and f32\[2\]",
         ),
         (

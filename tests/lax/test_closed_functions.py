@@ -13,7 +13,7 @@ import tfn.numpy as tnp
 from tfn import lax
 from tfn._support import cache
 from tfn.config import config
-from tfn.errors import ArgumentError, DTypeError, TreeError
+from tfn.errors import ArgumentError, DTypeError, ShapeError, TreeError
 from tfn.lax.closed_functions import _CLOSED, closed
 from tfn.transforms.shapes import ShapeDtypeStruct
 
@@ -83,7 +83,7 @@ def test_a_weak_result_takes_the_dtype_of_the_carry() -> None:
         (
             {"h": tnp.ones(2)},
             lambda c: {"h": tnp.ones(3)},
-            DTypeError,
+            ShapeError,
             r"carry\['h'\] goes in as f32\[2\] and comes out as f32\[3\]",
         ),
         (
@@ -98,7 +98,7 @@ def test_a_weak_result_takes_the_dtype_of_the_carry() -> None:
             TreeError,
             r"it takes {'h': \*} and returns {'g': \*}",
         ),
-        ((1.0, 2), lambda c: (c[0], c[1] + 0.5 * tnp.ones(2)), DTypeError, r"carry\[1\] goes in"),
+        ((1.0, 2), lambda c: (c[0], c[1] + 0.5 * tnp.ones(2)), ShapeError, r"carry\[1\] goes in"),
     ],
 )
 def test_a_carry_that_changes_is_named(init: Any, body: Any, kind: Any, words: str) -> None:

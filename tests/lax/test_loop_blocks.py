@@ -132,7 +132,7 @@ def test_what_a_while_ends_by_is_not_evaluated_after_it() -> None:
 def test_what_is_refused(every: Any) -> None:
     with pytest.raises(ArgumentError, match='a number of steps >= 1, or "sqrt"'):
         lax.scan(lambda c, x: (c, x), STATE, None, 3, checkpoint_every=every)
-    with pytest.raises(ArgumentError, match="max_steps of while_loop"):
+    with pytest.raises(ArgumentError, match="while_loop needs max_steps >= 0"):
         lax.while_loop(lambda v: v < 3, lambda v: v + 1, 0, max_steps=-1)
 
 

@@ -296,7 +296,7 @@ def test_linear_transpose_of_a_loop() -> None:
         ),
         (lambda: lax.while_loop(lambda v: v > 0, lambda v: (v, v), 1.0), TreeError, "structure"),
         (lambda: lax.fori_loop(0, 3.0, lambda i, v: v, 1.0), DTypeError, "as upper"),
-        (lambda: lax.fori_loop(0, 3, lambda i, v: v * tnp.ones(2), 1.0), DTypeError, "comes out"),
+        (lambda: lax.fori_loop(0, 3, lambda i, v: v * tnp.ones(2), 1.0), ShapeError, "comes out"),
         (lambda: lax.map(lambda x: x, tnp.ones(2), batch_size=0), ArgumentError, "batch_size"),
     ],
 )

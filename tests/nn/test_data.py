@@ -14,7 +14,7 @@ import pytest
 
 from tfn import numpy as jnp
 from tfn import random
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, ShapeError
 from tfn.nn.data import Batches, Position
 
 KEY = random.key(5)
@@ -132,11 +132,12 @@ def test_a_process_ends_although_a_stream_is_open() -> None:
 
 
 def test_what_does_not_fit() -> None:
-    with pytest.raises(ArgumentError, match="one length"):
+    with pytest.raises(ShapeError, match="one length"):
         Batches({"x": np.ones(3), "y": np.ones(4)}, 2)
     for size in (0, 24):
-        with pytest.raises(ArgumentError, match="one row or more"):
+        with pytest.raises(ArgumentError, match="one row or more") as caught:
             Batches(ARRAYS, size)
+        assert caught.value.where.endswith("Batches(ARRAYS, size)")
 
 
 @pytest.mark.parametrize(

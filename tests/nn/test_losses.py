@@ -7,7 +7,7 @@ import tfn
 from tests.nn.waves import agrees, wave
 from tfn import nn
 from tfn import numpy as jnp
-from tfn.errors import ArgumentError
+from tfn.errors import DTypeError, ShapeError
 
 RANDOM = np.random.default_rng(4)
 LOGITS = RANDOM.normal(size=(5, 3)).astype(np.float32)
@@ -32,9 +32,9 @@ def test_gradient_is_softmax_less_labels() -> None:
 
 
 def test_labels_are_checked() -> None:
-    with pytest.raises(ArgumentError, match="one for each row"):
+    with pytest.raises(ShapeError, match="one for each row"):
         nn.softmax_cross_entropy_with_integer_labels(LOGITS, CLASSES[:3])
-    with pytest.raises(ArgumentError, match="labels are integers"):
+    with pytest.raises(DTypeError, match="labels are integers"):
         nn.softmax_cross_entropy_with_integer_labels(LOGITS, LOGITS[:, 0])
 
 

@@ -84,7 +84,7 @@ def test_first_values() -> None:
     assert cell.inputs.bias.tolist() == [0] * 5 + [1] * 5 + [0] * 10
     assert nn.LSTMCell.init(KEY, 3, 5, dtype="bfloat16").states.dtype == jnp.bfloat16
     for kind in (nn.LSTM, nn.GRU):
-        with pytest.raises(ArgumentError, match="one layer"):
+        with pytest.raises(ArgumentError, match="needs layers >= 1"):
             kind.init(KEY, 3, 4, layers=0)
     ys, _ = nn.GRU.init(KEY, 3, 4)(jnp.zeros((0, 2, 3)))
     assert ys.shape == (0, 2, 4)

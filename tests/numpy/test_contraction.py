@@ -52,7 +52,7 @@ def test_scalars():
 def test_errors_name_the_axes():
     with pytest.raises(ShapeError) as caught:
         tnp.ones((64, 128)) @ tnp.ones((64, 10))
-    assert caught.value.got == "(64, 128) and (64, 10): 128 and 64"
+    assert caught.value.got == "f32[64,128], f32[64,10]: 128 and 64"
     assert ".T" in caught.value.hint
     with pytest.raises(
         ShapeError, match=r"matmul got incompatible shapes for broadcasting: \(2,\)"

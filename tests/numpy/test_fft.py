@@ -144,7 +144,7 @@ def test_refused():
     x = tnp.ones((2, 4))
     with pytest.raises(ArgumentError, match="fft knows no norm 'half'"):
         tnp.fft.fft(x, norm="half")
-    with pytest.raises(ArgumentError, match="lengths of 1 and more"):
+    with pytest.raises(ArgumentError, match="fft needs n >= 1"):
         tnp.fft.fft(x, 0)
     with pytest.raises(DTypeError, match="rfft transforms real values"):
         tnp.fft.rfft(x * 1j)
@@ -154,5 +154,5 @@ def test_refused():
         tnp.fft.fftn(x, axes=(0, 0))
     with pytest.raises(ArgumentError, match="a length for each axis"):
         tnp.fft.fftn(x, s=(3,), axes=(0, 1))
-    with pytest.raises(ArgumentError, match="fftfreq needs a length"):
+    with pytest.raises(ArgumentError, match="fftfreq needs n >= 1"):
         tnp.fft.fftfreq(0)

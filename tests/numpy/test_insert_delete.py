@@ -6,7 +6,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.numpy.values import close
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ArgumentError, OutOfBoundsError, ShapeError
 
 X = np.arange(12, dtype=np.int32).reshape(3, 4)
 
@@ -24,7 +24,7 @@ def test_delete_and_insert(axis):
         tfn.jit(lambda x: tnp.insert(tnp.delete(x, 1, axis), 0, 5, axis))(X),
         np.insert(np.delete(X, 1, axis), 0, 5, axis),
     )
-    with pytest.raises(ArgumentError, match="outside of the axis"):
+    with pytest.raises(OutOfBoundsError, match="outside of the axis"):
         tnp.delete(X, 99, axis)
 
 

@@ -58,7 +58,7 @@ def test_dtypes_and_errors_of_norms():
     for order in ("best", 5):
         with pytest.raises(ArgumentError, match="norm knows no order"):
             tnp.linalg.norm(X, order)
-    with pytest.raises(ArgumentError, match="of vectors"):
+    with pytest.raises(ArgumentError, match="norm needs a number as ord"):
         tnp.linalg.norm(X[0], "fro")
 
 
@@ -194,7 +194,7 @@ def test_the_last_two_axes_are_matrices():
     near(tnp.linalg.cross(x[..., :3], x[..., 1:]), np.linalg.cross(x[..., :3], x[..., 1:]))
     near(tnp.linalg.outer(x[0, 0], x[1, 1]), np.linalg.outer(x[0, 0], x[1, 1]))
     for wrong in (tnp.linalg.cross, tnp.linalg.outer):
-        with pytest.raises(ShapeError, match="needs vectors"):
+        with pytest.raises(ShapeError, match=r"needs (a vector|vectors)"):
             wrong(x, x)
 
 

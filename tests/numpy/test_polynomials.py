@@ -21,7 +21,7 @@ def test_arithmetic():
         for g, w in zip(got, want, strict=True):
             near(g, w.astype(np.asarray(g).dtype))
     assert tfn.grad(lambda p: tnp.polymul(p, Q).sum())(P).tolist() == [5.0] * 4
-    with pytest.raises(ShapeError, match="polyadd needs vectors"):
+    with pytest.raises(ShapeError, match="polyadd needs a vector of coefficients"):
         tnp.polyadd(np.ones((2, 2)), Q)
 
 
@@ -57,5 +57,5 @@ def test_fits():
     near(tnp.polyfit(x, y, 2, full=True)[1], np.polyfit(x, y, 2, full=True)[1], 50)
     slope = tfn.grad(lambda y: tnp.polyfit(x, y, 1)[0])(y)
     near(slope, (x - x.mean()) / ((x - x.mean()) ** 2).sum())
-    with pytest.raises(ArgumentError, match="degree"):
+    with pytest.raises(ArgumentError, match="polyfit needs deg >= 0"):
         tnp.polyfit(x, y, -1)

@@ -30,7 +30,7 @@ def test_median():
         close(tnp.median(x, axis), np.median(x, axis), 4)
     assert np.isnan(tnp.median(np.float32([1, np.nan, 3])))
     assert tnp.median(np.int32([1, 2])) == 1.5
-    with pytest.raises(ShapeError, match="quantile of no elements"):
+    with pytest.raises(ShapeError, match="median of no elements"):
         tnp.median(tnp.zeros(0))
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import tfn
 from tfn import random
-from tfn.errors import ArgumentError, DTypeError
+from tfn.errors import DTypeError, ShapeError
 
 KEY = random.key(7)
 # fmt: off
@@ -170,7 +170,7 @@ def test_refusals() -> None:
         random.bernoulli(KEY, 1)
     with pytest.raises(DTypeError, match="signed dtype"):
         random.rademacher(KEY, (), "uint8")
-    with pytest.raises(ArgumentError, match="broadcast to its shape"):
+    with pytest.raises(ShapeError, match="broadcast to its shape"):
         random.uniform(KEY, (2,), minval=np.zeros((3, 2), np.float32))
 
 

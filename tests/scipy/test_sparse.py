@@ -180,7 +180,7 @@ def test_errors(solver):
         solver(a, b, M=b)
     with pytest.raises(TreeError, match="x0 of the structure"):
         solver(a, b, [b])
-    with pytest.raises(ShapeError, match=r"x0.*\n.*\(2,\)"):
+    with pytest.raises(ShapeError, match=r"x0.*\n.*f64\[2\]"):
         solver(a, b, b[:2])
     with pytest.raises(TreeError, match="matvec"):
         solver(lambda x: [a @ x], b)

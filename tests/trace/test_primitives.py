@@ -99,7 +99,7 @@ def refuse(op, src, arg=None):
         (Op.AND, [p(), p()], None, DTypeError, "and needs integers or booleans"),
         (Op.SHL, [p((), BOOL), p((), BOOL)], None, DTypeError, "shift_left needs integers"),
         (Op.LT, [p((2,)), p()], None, ShapeError, "comparison needs operands of one shape"),
-        (Op.WHERE, [p(), p(), p()], None, ShapeError, "bool condition"),
+        (Op.WHERE, [p(), p(), p()], None, DTypeError, "select needs a boolean condition"),
         (Op.WHERE, [p((), BOOL), p(), p((), FLOAT64)], None, DTypeError, "one dtype"),
         (Op.FMA, [p((), INT32)] * 3, None, DTypeError, "fma needs floating values"),
         (Op.LDEXP, [p((), FLOAT64), p((), INT32)], None, DTypeError, "integers as wide as x"),

@@ -230,7 +230,7 @@ def captures(x: Any) -> Any:
         ),
         (
             lambda: bad(lambda p, t: ({"y": tnp.ones(2)}, {"y": t[0]}))(1.0),
-            ArgumentError,
+            ShapeError,
             r"result\['y'\] is f32\[2\] instead of f32\[\]",
         ),
         (

@@ -304,7 +304,7 @@ def test_leaks_are_found() -> None:
             ConcretizationTypeError,
             "int() is needed, but while <lambda> is being traced",
         ),
-        (lambda: tfn.jit(3), ArgumentError, "jit needs a function\n  got: 3"),
+        (lambda: tfn.jit(3), ArgumentError, "jit needs a function\n  got: function=3"),
     ],
 )
 def test_errors(call: Any, error: type[TfnError], message: str) -> None:

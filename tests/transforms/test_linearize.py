@@ -131,7 +131,7 @@ def test_linear_transpose() -> None:
         (
             lambda: tfn.jvp(tnp.sin, 1.0, 1.0),
             ArgumentError,
-            "jvp needs primals as a tuple, one for each argument\n  got: float",
+            "jvp needs primals as a tuple, one for each argument\n  got: primals=1.0",
         ),
         (
             lambda: tfn.jvp(tnp.sin, (tnp.ones(3),), (tnp.ones(2),)),

@@ -131,7 +131,7 @@ def test_a_value_is_not_known() -> None:
         (
             lambda: tfn.vmap(lambda x: x, in_axes="0")(tnp.ones(3)),
             ArgumentError,
-            "in_axes of vmap takes integers and None\n  got: '0'",
+            "in_axes of vmap takes integers and None\n  got: in_axes='0'",
         ),
         (
             lambda: tfn.vmap(lambda x: x, axis_size=4)(tnp.ones(3)),

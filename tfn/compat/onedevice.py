@@ -116,7 +116,11 @@ def make_mesh(axis_shapes: Any, axis_names: Any, **options: Any) -> AbstractMesh
         ArgumentError: for more.
     """
     if prod(axis_shapes) != 1:
-        raise ArgumentError("there is one device", got=f"a mesh of {tuple(axis_shapes)}")
+        raise ArgumentError(
+            "there is one device",
+            got=f"a mesh of {tuple(axis_shapes)}",
+            hint="make a mesh of shape (1,)",
+        )
     return AbstractMesh(tuple(axis_shapes), tuple(axis_names))
 
 

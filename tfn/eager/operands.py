@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from tfn._support.cache import Cache
+from tfn._support.validate import cast_hint, integer, shown, size_limit
 from tfn.array import Array, ArrayLike
 from tfn.array import Axes as Axes
 from tfn.config import config
@@ -35,8 +36,16 @@ from tfn.dtypes import (
     promote,
 )
 from tfn.eager.arrays import concrete, weaken
-from tfn.errors import ArgumentError, AxisError, DTypeError, NumberError, ShapeError
-from tfn.trace import bind
+from tfn.errors import (
+    ArgumentError,
+    AxisError,
+    ConcretizationTypeError,
+    DTypeError,
+    NumberError,
+    ShapeError,
+    TracerArrayConversionError,
+)
+from tfn.trace import bind, concretization
 from tfn.trace.argument import Param
 from tfn.trace.build import broadcast_to, cast, index_dtype, reshape
 from tfn.trace.jaxpr import Jaxpr, function, param
@@ -114,7 +123,10 @@ def array_of(name: str, value: Any) -> Array:
         raise
     except ArgumentError as error:
         raise ArgumentError(
-            f"{name} needs arrays or numbers, not {type(value).__name__}", got=error.got
+            f"{name} needs arrays or numbers, not {type(value).__name__}",
+            got=error.got,
+            hint="pass an array, a number, or what has __array__; tfn.tree.map calls a function "
+            "for each array of a container",
         ) from None
     return made
 
@@ -188,13 +200,14 @@ def broadcast_shape(name: str, *shapes: Shape) -> Shape:
     """
     ndim = max(map(len, shapes), default=0)
     padded = [(1,) * (ndim - len(shape)) + shape for shape in shapes]
-    out = []
+    out: list[int] = []
     for sizes in zip(*padded):
         wanted = {n for n in sizes if n != 1}
         if len(wanted) > 1:
             listed = ", ".join(map(str, shapes))
             raise ShapeError(
                 f"{name} got incompatible shapes for broadcasting: {listed}",
+                got=f"sizes {' and '.join(map(str, sorted(wanted)))} on axis {len(out) - ndim}",
                 hint="axes are matched from the last; sizes are equal, or one of them is 1",
             )
         out.append(wanted.pop() if wanted else 1)
@@ -237,14 +250,12 @@ def one_axis(name: str, axis: Any, ndim: int) -> int:
         AxisError: if the array has no such axis.
         ArgumentError: if it is not an integer.
     """
-    try:
-        number = as_index(axis)
-    except TypeError:
-        raise ArgumentError(f"{name} needs an integer axis", got=repr(axis)) from None
+    number = integer(name, "axis", axis)
     if not -ndim <= number < ndim:
         raise AxisError(
             f"{name} got axis {number} of an array that has {ndim} axes",
-            hint=f"axes go from {-ndim} to {ndim - 1}" if ndim else "",
+            got=f"axis={number}",
+            hint=f"axes go from {-ndim} to {ndim - 1}" if ndim else "x[None] has an axis",
         )
     return number % ndim
 
@@ -260,34 +271,62 @@ def some_axes(name: str, axis: Axes, ndim: int) -> tuple[int, ...]:
     listed = axis if isinstance(axis, (tuple, list)) else (axis,)
     found = tuple(one_axis(name, a, ndim) for a in listed)
     if len(set(found)) != len(found):
-        raise AxisError(f"{name} got the same axis twice", got=str(axis))
+        raise AxisError(
+            f"{name} got the same axis twice",
+            got=f"axis={axis}",
+            hint=f"name each axis once; negative ones count from the end, {-ndim} is 0",
+        )
     return found
+
+
+def two_axes(name: str, axes: Any, ndim: int) -> tuple[int, int]:
+    """Two different axes counted from the front.
+
+    Raises:
+        AxisError: if the array has no such axes, or they are not two.
+    """
+    found = some_axes(name, axes, ndim)
+    if len(found) != 2:
+        raise AxisError(
+            f"{name} needs two axes", got=f"axes={axes}", hint="name a pair, such as (0, 1)"
+        )
+    return found[0], found[1]
 
 
 def a_shape(name: str, shape: Any) -> Shape:
     """A shape as a tuple of integers, from an integer or a sequence.
 
     Raises:
-        ArgumentError: if a size is not an integer, or is negative.
+        ArgumentError: if a size is not an integer.
+        ShapeError: if a size is negative, or the array larger than any machine.
+        TracerIntegerConversionError: if a size is traced.
     """
     listed = shape if isinstance(shape, (tuple, list)) else (shape,)
     try:
         sizes = tuple([as_index(n) for n in listed])
+    except ConcretizationTypeError:
+        raise
     except TypeError:
         raise ArgumentError(
             f"{name} needs a shape of integers",
-            got=repr(shape)[:80],
-            hint="shapes must be known while tracing: mark such an argument static in jit",
+            got=f"shape={shown(shape)}",
+            hint="write a tuple of ints, such as (2, 3), or one int for a vector",
         ) from None
-    if any(n < 0 for n in sizes):
-        raise ShapeError(f"{name} needs sizes that are not negative", got=str(sizes))
+    if sizes:
+        if min(sizes) < 0:
+            raise ShapeError(
+                f"{name} needs sizes that are not negative",
+                got=f"shape={sizes}",
+                hint="sizes count from 0; only reshape finds a size that is written as -1",
+            )
+        size_limit(name, sizes)
     return sizes
 
 
 def need(name: str, dtype: DType, allowed: frozenset[DType], words: str) -> None:
     """Raise DTypeError unless the dtype is among those allowed."""
     if dtype not in allowed:
-        raise DTypeError(f"{name} needs {words}", got=SHORT[dtype])
+        raise DTypeError(f"{name} needs {words}", got=SHORT[dtype], hint=cast_hint(dtype, allowed))
 
 
 def is_bool(x: ArrayLike) -> bool:
@@ -308,11 +347,26 @@ def need_real(name: str, *values: ArrayLike) -> None:
         need(name, type_of(value)[0], REAL | {BOOL}, "real numbers")
 
 
+def known_values(name: str, x: Any, hint: str) -> np.ndarray[Any, Any]:
+    """The elements of an array on which the shape of a result depends.
+
+    Raises:
+        TracerArrayConversionError: for a traced array, with a hint how to do without.
+    """
+    try:
+        return np.asarray(x)
+    except TracerArrayConversionError as error:
+        need = f"its value, on which the shape of the result of {name} depends,"
+        raise concretization.error(x, type(error), need, hint) from None
+
+
 def not_in_place(name: str, inplace: bool) -> None:
     """Raise ArgumentError if an array shall be changed."""
     if inplace:
         raise ArgumentError(
-            f"{name} cannot change an array in place", hint=f"x = {name}(x, ..., inplace=False)"
+            f"{name} cannot change an array in place",
+            got=f"inplace={inplace}",
+            hint=f"x = {name}(x, ..., inplace=False)",
         )
 
 

@@ -26,7 +26,7 @@ from tfn.config import config
 from tfn.eager import nans
 from tfn.eager.arrays import concrete, traced
 from tfn.eager.arrays import weaken as weaken
-from tfn.errors import ArgumentError, DeviceError, place_of
+from tfn.errors import ArgumentError, DeviceError, OutOfMemoryError, place_of
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.compile.object_cache import Counts
@@ -35,11 +35,11 @@ from tfn.hw.cpu.dispatch import Given, Made
 from tfn.hw.cpu.queue import CpuExecutable, CpuQueue
 from tfn.hw.device import Device, Executable
 from tfn.hw.guards import DEBUG
-from tfn.hw.memory import unshared
+from tfn.hw.memory import SMALL_BYTES, unshared
 from tfn.hw.null import null
 from tfn.hw.python import python
 from tfn.lower.program import Footprint, Program, Space
-from tfn.trace import bind, source_lines
+from tfn.trace import bind, oracle, source_lines
 from tfn.trace.argument import Param
 from tfn.trace.aval import kind_of
 from tfn.trace.bind import Door
@@ -63,9 +63,8 @@ def device() -> Device:
         if maker is None:
             raise DeviceError(
                 f"there is no device {config.device!r}",
-                got=repr(config.device),
-                hint="config.device, or the environment variable TFN_DEVICE, is one "
-                "of " + ", ".join(MAKERS),
+                got=f"config.device={config.device!r}",
+                hint="devices are " + ", ".join(MAKERS),
             )
         found = maker()
         if isinstance(found.queue, CpuQueue) and found.queue.dispatch:
@@ -323,6 +322,35 @@ LARGEST_FLOAT16 = 65504.0
 """Every floating dtype holds numbers up to here."""
 
 
+def check_room(size_bytes: int) -> None:
+    """Whether the default device has room for so much.
+
+    Raises:
+        OutOfMemoryError: if it has not.
+    """
+    device().memory.check_room(size_bytes)
+
+
+def evaluate(uop: UOp) -> Array:
+    """The value of a graph that depends on no array, now, without compiling anything.
+
+    Raises:
+        OutOfMemoryError: before anything is computed.
+    """
+    size_bytes = prod(uop.shape) * uop.dtype.itemsize
+    if size_bytes > SMALL_BYTES:
+        check_room(size_bytes)
+    try:
+        (value,) = oracle.evaluate([uop], {})
+    except MemoryError:
+        raise OutOfMemoryError(
+            f"{size_bytes:,} bytes, and as much to compute them, do not fit",
+            got=f"an array of shape {uop.shape}",
+            hint="delete arrays, or compute within tfn.jit, which keeps no intermediate array",
+        ) from None
+    return asarray(value)
+
+
 def asarray(value: Any, dtype: Any = None) -> Array:
     """An Array from an Array, a NumPy array or scalar, or a Python scalar (which is weak).
 
@@ -354,7 +382,9 @@ def asarray(value: Any, dtype: Any = None) -> Array:
     raise ArgumentError(
         f"{type(value).__name__} is not an array or a number",
         got=repr(value)[:80],
-        hint="use tfn.numpy.array for lists",
+        hint="use tfn.numpy.array for lists"
+        if isinstance(value, (list, tuple))
+        else "pass an array or a number",
     )
 
 

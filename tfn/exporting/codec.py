@@ -133,7 +133,11 @@ def _write(out: bytearray, value: Any, depth: int) -> None:
         _named(out, b"r", type(value).__name__)
         _write(out, _values(value), depth)
     else:
-        raise ExportError(f"a {type(value).__name__} cannot be serialized", got=repr(value))
+        raise ExportError(
+            f"a {type(value).__name__} cannot be serialized",
+            got=repr(value),
+            hint="pass it as an argument, or compute it with tfn.numpy",
+        )
 
 
 def _values(record: Any) -> tuple[Any, ...]:

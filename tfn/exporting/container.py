@@ -12,6 +12,7 @@ import hashlib
 import struct
 from typing import Any
 
+from tfn._support.validate import shown
 from tfn.errors import ArgumentError, ExportError
 from tfn.exporting import wellformed
 from tfn.exporting.codec import encode
@@ -45,9 +46,9 @@ def opened(data: bytes) -> bytes:
     """
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise ArgumentError(
-            "a serialized function is bytes",
-            got=type(data).__name__,
-            hint="read the file in mode 'rb'",
+            "deserialize needs bytes",
+            got=shown(data),
+            hint="pass what serialize gave, or Path(file).read_bytes()",
         )
     data = bytes(data)
     start = _HEAD.size + _DIGEST_BYTES
@@ -55,6 +56,7 @@ def opened(data: bytes) -> bytes:
         raise ExportError(
             "these bytes are not a function that tfn has serialized",
             got=f"they begin with {data[:8]!r}",
+            hint=HINT,
         )
     if len(data) < start:
         raise ExportError(

@@ -21,6 +21,7 @@ import numpy as np
 from tfn import tree
 from tfn._support.files import replacing
 from tfn._support.frozen import frozen
+from tfn._support.validate import a_function, file_path, integer, one_of
 from tfn.errors import ArgumentError, ExportError, MissingPackageError
 from tfn.exporting.header import header
 from tfn.exporting.module import module
@@ -137,25 +138,29 @@ def export(
         >>> [file.name for file in made.files], made.signature.inputs[0].name
         (['twice.c', 'twice.h'], 'x')
     """
-    path = Path(path)
+    a_function("export", "function", function)
+    path = file_path("export", "path", path)
     kind = kind or {end: kind for kind, end in SUFFIXES.items()}.get(path.suffix, path.suffix)
     if kind not in SUFFIXES:
         raise ArgumentError(
-            f"export knows no kind {kind!r}", hint="kinds are " + ", ".join(SUFFIXES)
+            f"export knows no kind {kind!r}",
+            got=f"kind={kind!r}, path={str(path)!r}",
+            hint="kinds are " + ", ".join(SUFFIXES) + ", and suffixes of the path say them",
         )
     if not isinstance(target, Target):
         target = target_named(target or ("wasm32" if kind == "wasm" else "host"))
     if (kind == "wasm") != target.triple.startswith("wasm") and kind != "c":
         raise ArgumentError(
             f"{kind} cannot be made for {target.triple}",
+            got=f"kind={kind!r}, target={target.triple}",
             hint="leave the target out, or take kind='c'",
         )
-    if unproved not in ("refuse", "allow"):
-        raise ArgumentError("unproved is 'refuse' or 'allow'", got=repr(unproved))
-    if threads < 1 or (threads > 1 and kind != "c"):
+    one_of("export", "unproved", unproved, ("refuse", "allow"))
+    if integer("export", "threads", threads, 1) > 1 and kind != "c":
         raise ArgumentError(
             "export makes programs for several threads in C only",
             got=f"threads={threads}, kind={kind!r}",
+            hint="take kind='c', or threads=1",
         )
     request = closed(function, args, kwargs, embed)
     language = C_TOGETHER if threads > 1 else C if kind == "c" else ALONE
@@ -171,9 +176,16 @@ def export(
         path.with_suffix(SUFFIXES[kind]): content,
         path.with_name(f"{signature.name}.h"): header(signature).encode(),
     }
-    with ExitStack() as stack:  # none is replaced before all are written
-        for file, data in files.items():
-            stack.enter_context(replacing(file)).write(data)
+    try:
+        with ExitStack() as stack:  # none is replaced before all are written
+            for file, data in files.items():
+                stack.enter_context(replacing(file)).write(data)
+    except OSError as error:
+        raise ExportError(
+            f"{path.parent} cannot be written to",
+            got=str(error),
+            hint="make the folder first, or take another path",
+        ) from None
     return Exported(signature, tuple(files))
 
 

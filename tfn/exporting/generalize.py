@@ -56,7 +56,9 @@ def witnesses(scope: Scope, taken: frozenset[int] = frozenset()) -> list[Numbers
     symbols = scope.symbols
     if len(symbols) > SYMBOL_LIMIT:
         raise ExportError(
-            f"a function may have {SYMBOL_LIMIT} symbols at most", got=", ".join(symbols)
+            f"a function may have {SYMBOL_LIMIT} symbols at most",
+            got=", ".join(symbols),
+            hint="fix some sizes, or use one symbol for several",
         )
     wanted = len(basis(symbols, 2)) + 2
     draw = random.Random(len(symbols))

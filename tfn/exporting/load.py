@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from tfn._support.files import parsing
+from tfn._support.validate import file_path, shown
 from tfn.dtypes import canonical
 from tfn.errors import ArgumentError, DTypeError, ExportError, ShapeError
 from tfn.exporting.header import ERRORS
@@ -47,11 +48,15 @@ def load(path: str | Path) -> Loaded:
         >>> twice(np.arange(3, dtype="float32"))
         array([0., 2., 4.], dtype=float32)
     """
-    path = Path(path)
+    path = file_path("load", "path", path)
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise ExportError(f"{path} cannot be read", got=str(error)) from None
+        raise ExportError(
+            f"{path} cannot be read",
+            got=str(error),
+            hint="tfn.export(..., path='name.so') writes such a file",
+        ) from None
     signature = manifest(data, path.name)
     with parsing(path.name, "library that tfn has exported", ExportError):
         _whole(data, path.name)
@@ -202,7 +207,11 @@ class Loaded:
         if own:
             self._idle.append(memory)
         if error:
-            raise ExportError(f"{signature.name} refuses the call", got=ERRORS[error][1])
+            raise ExportError(
+                f"{signature.name} refuses the call",
+                got=ERRORS[error][1],
+                hint="export the function again with this version",
+            )
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def _arranged(self, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
@@ -215,6 +224,7 @@ class Loaded:
             raise ArgumentError(
                 f"{self.signature.name} takes {len(names)} arrays: {', '.join(names)}",
                 got=f"{len(args)} by position, and {', '.join(kwargs) or 'none'} by name",
+                hint="pass each of them once",
             )
         return [given[name] for name in names]
 
@@ -233,9 +243,17 @@ def _checked(field: Field, value: Any) -> np.ndarray[Any, Any]:
     """An input as it must be."""
     x = np.asarray(value)
     if x.dtype != field.dtype:
-        raise DTypeError(f"{field.path} must be of {field.dtype.name}", got=str(x.dtype))
+        raise DTypeError(
+            f"{field.path} must be of {field.dtype.name}",
+            got=shown(x),
+            hint=f"convert it: .astype({field.dtype.name!r})",
+        )
     if x.shape != field.shape:
-        raise ShapeError(f"{field.path} must have the shape {field.shape}", got=str(x.shape))
+        raise ShapeError(
+            f"{field.path} must have the shape {field.shape}",
+            got=shown(x),
+            hint="a library is made for fixed shapes: export it for others",
+        )
     return np.ascontiguousarray(x) if field.shape else x
 
 
@@ -246,5 +264,6 @@ def _room(arena: Any, size_bytes: int) -> np.ndarray[Any, Any]:
         raise ArgumentError(
             f"the arena is too small: {size_bytes:,} bytes are needed, aligned to {ALIGNMENT}",
             got=f"{memory.nbytes:,} bytes, of which alignment takes {lost}",
+            hint="pass a contiguous array of so many bytes more",
         )
     return memory

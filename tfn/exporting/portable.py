@@ -236,6 +236,7 @@ def arranged(inputs: Sequence[Input], args: Sequence[Any], kwargs: dict[str, Any
                 for names, what in ((missing, "missing"), (other, "too much"))
                 if names
             ),
+            hint="pass the arguments that it was serialized for, by the same names",
         )
     return [given[i.path] for i in inputs]
 

@@ -96,6 +96,7 @@ class Symbolic:
             raise ShapeError(
                 "sizes do not fulfil the constraints of the function",
                 got=f"{show(numbers)}, and {', '.join(broken)}",
+                hint="pad the arrays, or serialize it with other constraints",
             )
         key = tuple(numbers[s] for s in scope.symbols)
         if key not in self.made:
@@ -165,7 +166,11 @@ class Symbolic:
             if not fits or not symbols_of([i.shape]) <= found.keys():
                 seen = ", ".join(f"{s} = {found[s]} in {where[s]}" for s in found)
                 got = f"{i}: {shape} instead of {i.shape}" + (f"; {seen}" if seen else "")
-                raise ShapeError("sizes of arguments do not fit together", got=got)
+                raise ShapeError(
+                    "sizes of arguments do not fit together",
+                    got=got,
+                    hint="a symbol stands for one size in all arguments",
+                )
         return found
 
     @property

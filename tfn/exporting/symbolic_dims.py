@@ -17,6 +17,7 @@ from math import lcm, prod
 from typing import Any
 
 from tfn._support.frozen import frozen
+from tfn._support.validate import shown
 from tfn.dtypes import DType
 from tfn.errors import ArgumentError, ExportError, ShapeError
 from tfn.lower.index import solver
@@ -119,7 +120,9 @@ class Polynomial:
     def __floordiv__(self, other: Any) -> Polynomial:
         if not isinstance(other, int) or other < 1:
             raise ArgumentError(
-                "symbolic sizes are divided by positive integers", got=f"{self} // {other}"
+                "symbolic sizes are divided by positive integers",
+                got=f"{self} // {other}",
+                hint="divide by a size that is known",
             )
         return self * Polynomial(((((), 1),)), other)
 
@@ -190,6 +193,8 @@ def symbolic_shape(text: str, constraints: str | Sequence[str] = ()) -> tuple[An
         >>> symbolic_shape("b, 28*28, 2*b + 1")
         (b, 784, 2*b + 1)
     """
+    if not isinstance(text, str):
+        raise ArgumentError("a symbolic shape is a text", got=shown(text), hint=_WRITTEN)
     listed = (constraints,) if isinstance(constraints, str) else tuple(constraints)
     for constraint in listed:
         Constraint.of(constraint)
@@ -201,13 +206,16 @@ def symbolic_shape(text: str, constraints: str | Sequence[str] = ()) -> tuple[An
     return tuple(s if isinstance(s, int) or s.number is None else s.number for s in sizes)
 
 
+_WRITTEN = "write a shape as 'batch, 2*n + 1, 3'"
+
+
 def _parsed(text: str) -> Any:
     try:
         if len(text) <= TEXT_LIMIT:
             return ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         pass
-    raise ArgumentError("this is not a size, a shape or a constraint", got=text[:80])
+    raise ArgumentError("this is not a size, a shape or a constraint", got=text[:80], hint=_WRITTEN)
 
 
 _OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
@@ -250,7 +258,9 @@ def _value(node: Any, symbol: Callable[[str], Any], text: str) -> Any:
         if isinstance(node.op, ast.Mod) and positive and not isinstance(left, Polynomial):
             return left % right
     raise ArgumentError(
-        "sizes are made of names, integers, +, - and *, and of % in constraints", got=text
+        "sizes are made of names, integers, +, - and *, and of % in constraints",
+        got=text,
+        hint=_WRITTEN,
     )
 
 
@@ -270,7 +280,11 @@ class Constraint:
         """
         tree = _parsed(text)
         if not isinstance(tree, ast.Compare) or not all(type(op) in _RELATIONS for op in tree.ops):
-            raise ArgumentError("a constraint is a comparison of sizes", got=text)
+            raise ArgumentError(
+                "a constraint is a comparison of sizes",
+                got=text,
+                hint="write 'n >= 2' or 'n % 8 == 0'",
+            )
         found = Constraint(text, tree)
         found.on(lambda name: 1)
         return found
@@ -330,7 +344,9 @@ class Scope:
         strange = [c.text for c in self.constraints if not c.symbols <= set(self.symbols)]
         if strange:
             raise ArgumentError(
-                "a constraint speaks of a size that no argument has", got=", ".join(strange)
+                "a constraint speaks of a size that no argument has",
+                got=", ".join(strange),
+                hint="name a size of an argument",
             )
         self._known: dict[tuple[str, Polynomial, int], bool] = {}
 

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from tfn._support.frozen import frozen
+from tfn._support.validate import shown
 from tfn.dtypes import BOOL, SHORT
 from tfn.errors import ExportError, TfnError
 from tfn.exporting.symbolic_dims import Polynomial, Ratio
@@ -44,7 +45,6 @@ from tfn.trace.argument import (
     While,
 )
 from tfn.trace.op import BINARY, COMPARE, MONOIDS, SEVERAL, UNARY, Op
-from tfn.trace.type_checks import show
 from tfn.trace.uop import UOp
 
 SIZE_LIMIT = 2**63 - 1
@@ -448,7 +448,7 @@ def built(found: Iterable[Row]) -> UOp:
             node = UOp(op, sources, arg)
         except Exception as error:  # of many classes: a type rule believes those who build graphs
             what = error.what if isinstance(error, TfnError) else "operands that do not fit"
-            kinds = ", ".join(map(show, sources[:4]))
+            kinds = ", ".join(map(shown, sources[:4]))
             raise refused(f"row {i}: {op.value} of {kinds}: {what}"[:300]) from None
         if len(node.shape) > RANK_LIMIT or prod(node.shape) * node.dtype.itemsize > SIZE_LIMIT:
             raise refused(f"row {i}: {op.value}, whose result is larger than an array can be")

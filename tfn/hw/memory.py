@@ -13,6 +13,7 @@ import os
 import threading
 from collections.abc import Callable
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -52,15 +53,32 @@ def size_class(size_bytes: int) -> int:
     return -(-units // step) * step * ALIGNMENT
 
 
+@lru_cache(maxsize=1)
+def physical_bytes() -> int:
+    """The memory of the machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+@lru_cache(maxsize=1)
+def _swap_bytes() -> int:
+    """What the system can move to disk; 0 where it does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith("SwapTotal:"))
+
+
 def keep_limit() -> int:
     """How many bytes to keep for later: a quarter of the machine's memory."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
+    return physical_bytes() // 4
 
 
 def over_limit(size_bytes: int, live_bytes: int, limit: int) -> OutOfMemoryError:
     """The error for a buffer that would pass `config.memory_limit_bytes`."""
     return OutOfMemoryError(
         f"{size_bytes:,} bytes do not fit: {live_bytes:,} of {limit:,} are in use",
+        got=f"config.memory_limit_bytes={limit}",
         hint="delete arrays, donate arguments, or raise config.memory_limit_bytes",
     )
 
@@ -74,12 +92,30 @@ def unshared(why: str) -> ArgumentError:
     )
 
 
+def check_machine(size_bytes: int) -> None:
+    """Whether the machine could ever hold a buffer.
+
+    A system that promises more memory than it has would end the process when the buffer is used.
+
+    Raises:
+        OutOfMemoryError: if it could not.
+    """
+    if size_bytes > physical_bytes() and size_bytes > physical_bytes() + _swap_bytes():
+        raise OutOfMemoryError(
+            f"{size_bytes:,} bytes do not fit into this machine",
+            got=f"a machine of {physical_bytes():,} bytes",
+            hint="work on a part at a time, as tfn.lax.map with batch_size does, or in a "
+            "narrower dtype",
+        )
+
+
 def pages(size_bytes: int, live_bytes: int) -> int:
     """The address of new pages from the system; huge ones, if it has any, for huge blocks.
 
     Raises:
         OutOfMemoryError: if it refuses, saying that `live_bytes` are in use.
     """
+    check_machine(size_bytes)
     huge = size_bytes >= HUGE_BYTES
     asked = size_bytes + HUGE_BYTES if huge else size_bytes
     start = _mmap(
@@ -89,7 +125,7 @@ def pages(size_bytes: int, live_bytes: int) -> int:
         raise OutOfMemoryError(
             f"the system has no {size_bytes:,} bytes left",
             got=os.strerror(ctypes.get_errno()),
-            hint=f"{live_bytes:,} bytes are in use by arrays",
+            hint=f"delete arrays, which hold {live_bytes:,} bytes, or donate arguments",
         )
     if not huge:
         return int(start)
@@ -279,14 +315,15 @@ class HostMemory:
         self.wrap = wrap
 
     def check_room(self, size_bytes: int) -> None:
-        """Whether so much more would pass `config.memory_limit_bytes`.
+        """Whether so much more would pass `config.memory_limit_bytes`, or what the machine has.
 
         Raises:
             OutOfMemoryError: if it would.
         """
-        limit, live_bytes = config.memory_limit_bytes, self.pool.live_bytes
-        if limit and live_bytes + size_bytes > limit:
-            raise over_limit(size_bytes, live_bytes, limit)
+        check_machine(size_bytes)
+        limit = config.memory_limit_bytes
+        if limit and self.pool.live_bytes + size_bytes > limit:
+            raise over_limit(size_bytes, self.pool.live_bytes, limit)
 
     def copy(self, x: np.ndarray[Any, Any]) -> Buffer:
         """The elements of a NumPy array, one row after the other.

@@ -79,6 +79,7 @@ class NullMemory:
         """
         raise DeviceError(
             "the null device has no data: it compiles programs but runs none",
+            got=f"an array of shape {shape}",
             hint="set TFN_DEVICE or config.device to cpu",
         )
 

@@ -127,7 +127,9 @@ class View:
         made = STAGES.get(stage)
         if made is None:
             raise ArgumentError(
-                f"there is no stage {stage!r}", hint="stages are " + ", ".join(STAGES)
+                f"there is no stage {stage!r}",
+                got=f"at={stage!r}",
+                hint="stages are " + ", ".join(STAGES),
             )
         return made(self)
 

@@ -18,6 +18,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from tfn._support.frozen import frozen
+from tfn._support.validate import real_number
 from tfn.eager import run
 from tfn.errors import ArgumentError, SplitError
 from tfn.hw.compile import tuning_cache
@@ -137,7 +138,12 @@ def tune(
     """
     device = run.device()
     if not isinstance(device.queue, CpuQueue):
-        raise ArgumentError("tune times kernels on the cpu", got=f"the device {device.name}")
+        raise ArgumentError(
+            "tune times kernels on the cpu",
+            got=f"the device {device.name}",
+            hint="set TFN_DEVICE or config.device to cpu",
+        )
+    real_number("tune", "seconds", seconds, 0)
     jitted = function if isinstance(function, Jitted) else jit(function)
     program = run.load(jitted.trace(*args, **kwargs).jaxpr).program
     target = device.target

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 from tfn import tree
+from tfn._support.validate import a_function
 from tfn.array import Array, Axes
 from tfn.eager.operands import one_axis, some_axes
 from tfn.errors import ArgumentError, ShapeError, TreeError
@@ -26,6 +27,8 @@ from tfn.lax.movement import (
 )
 from tfn.lax.operand import show
 from tfn.transforms.vmap import vmap
+
+_ALIKE = "return the containers, shapes and dtypes of one of the two arguments"
 
 
 def associative_scan(
@@ -52,16 +55,20 @@ def associative_scan(
         >>> associative_scan(tnp.maximum, tnp.array([1, 3, 2, 5])).tolist()
         [1, 3, 3, 5]
     """
-    if not callable(fn):
-        raise ArgumentError("associative_scan needs a function", got=repr(fn)[:60])
+    a_function("associative_scan", "fn", fn)
     arrays, names, structure = values("elems", elems)
     if not arrays:
-        raise ArgumentError("associative_scan needs an array to go along")
+        raise ArgumentError(
+            "associative_scan needs an array to go along",
+            got=f"elems={elems!r}",
+            hint="pass at least one",
+        )
     axes = [one_axis("associative_scan", axis, x.ndim) for x in arrays]
     if len({x.shape[a] for x, a in zip(arrays, axes)}) > 1:
         raise ShapeError(
             f"associative_scan needs arrays of one size along axis {axis}",
             got=", ".join(f"{n}: {show(x)}" for n, x in zip(names, arrays)),
+            hint="broadcast or pad the shorter ones",
         )
 
     def combine(left: list[Array], right: list[Array]) -> list[Array]:
@@ -71,12 +78,14 @@ def associative_scan(
             raise TreeError(
                 "the function of associative_scan must return what it takes",
                 got=f"{tree.show(found)} for {tree.show(structure)}",
+                hint=_ALIKE,
             )
         for x, y in zip(left, out):
             if (x.shape, x.dtype) != (y.shape, y.dtype):
                 raise ArgumentError(
                     "the function of associative_scan must return what it takes",
                     got=f"{show(y)} for {show(x)}",
+                    hint=_ALIKE,
                 )
         return out
 
@@ -177,17 +186,20 @@ def reduce_pairs(fn: Callable[[Any, Any], Any], operands: Any, init: Any, axes: 
         ShapeError: if the arrays have several shapes.
         TreeError: if `init`, or what `fn` returns, has another structure than the operands.
     """
+    a_function("reduce", "computation", fn)
     arrays, names, structure = values("operands", operands)
     first, _, found = values("init_values", init)
     if found != structure:
         raise TreeError(
             "reduce needs one initial value for each operand",
             got=f"{tree.show(found)} for {tree.show(structure)}",
+            hint="write init_values as the operands, with a number for each",
         )
     if len({x.shape for x in arrays}) > 1:
         raise ShapeError(
             "reduce needs operands of one shape",
             got=", ".join(f"{n}: {show(x)}" for n, x in zip(names, arrays)),
+            hint="broadcast them first",
         )
     ndim = arrays[0].ndim
     gone = some_axes("reduce", axes, ndim)
@@ -207,6 +219,7 @@ def reduce_pairs(fn: Callable[[Any, Any], Any], operands: Any, init: Any, axes: 
             raise TreeError(
                 "the function of reduce must return what it takes",
                 got=f"{tree.show(given)} for {tree.show(structure)}",
+                hint=_ALIKE,
             )
         return [reshape(y, x.shape) for y, x in zip(out, left)]
 

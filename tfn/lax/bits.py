@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 
 from tfn import dtypes
+from tfn._support.validate import element_type, integer, unlike
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, INTEGERS, DType
 from tfn.eager.operands import apply
-from tfn.errors import ArgumentError, DTypeError, ShapeError
+from tfn.errors import ShapeError
 from tfn.lax.elementwise import bitcast_convert_type as of_one_width
 from tfn.lax.operand import array, arrays, show
 from tfn.numpy.number_parts import neighbour
@@ -52,8 +53,7 @@ def _leading(x: UOp) -> UOp:
 
 def _integer(name: str, x: ArrayLike) -> Array:
     value = array(x)
-    if value.dtype not in INTEGERS:
-        raise DTypeError(f"{name} needs integers", got=show(value))
+    element_type(name, value, INTEGERS, "integers")
     return value
 
 
@@ -127,7 +127,9 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
     parts = dtype.itemsize // x.dtype.itemsize
     if x.shape[-1:] != (parts,):
         raise ShapeError(
-            f"{dtype.name} is made of {parts} elements along the last axis", got=show(x)
+            f"{dtype.name} is made of {parts} elements along the last axis",
+            got=show(x),
+            hint=f"reshape it to (..., {parts})",
         )
     return apply(_joined, [x], dtype)
 
@@ -138,9 +140,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
 def _floats(name: str, *operands: ArrayLike) -> list[Array]:
     xs = arrays(*operands)
     if any(x.dtype not in FLOATS or x.dtype != xs[0].dtype or x.shape != xs[0].shape for x in xs):
-        raise DTypeError(
-            f"{name} needs floats of one dtype and shape", got=", ".join(map(show, xs))
-        )
+        raise unlike(name, xs, "floats of one dtype and shape")
     return xs
 
 
@@ -205,10 +205,7 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
         [1.009765625, inf]
     """
     (x,) = _floats("reduce_precision", operand)
-    if exponent_bits < 1 or mantissa_bits < 0:
-        raise ArgumentError(
-            "reduce_precision needs a bit of exponent",
-            got=f"{exponent_bits} and {mantissa_bits} bits",
-        )
+    exponent_bits = integer("reduce_precision", "exponent_bits", exponent_bits, 1)
+    mantissa_bits = integer("reduce_precision", "mantissa_bits", mantissa_bits, 0)
     out: Array = _reduced(x, exponent_bits, mantissa_bits)
     return out

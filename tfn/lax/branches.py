@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfn import tree
+from tfn._support.validate import several
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INT32, INTEGERS
 from tfn.errors import ArgumentError, DTypeError, ShapeError
@@ -67,10 +68,14 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: 
         >>> [float(switch(i, [lambda x: x, lambda x: -x], 3.0)) for i in (-1, 0, 1, 2)]
         [3.0, 3.0, -3.0, -3.0]
     """
-    functions = tuple(branches)
+    functions = several("switch", "branches", branches, "functions")
     _callable("switch", functions)
     if not functions:
-        raise ArgumentError("switch needs at least one branch")
+        raise ArgumentError(
+            "switch needs at least one branch",
+            got=f"branches={branches!r}",
+            hint="pass a list of functions",
+        )
     i = _scalar("the index of switch", index)
     if i.dtype not in INTEGERS:
         raise DTypeError(

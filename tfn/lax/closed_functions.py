@@ -16,7 +16,7 @@ from tfn._support.cache import NODE_BYTES, Cache
 from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, promote
 from tfn.eager.operands import number_as
-from tfn.errors import DTypeError, TfnError, TreeError
+from tfn.errors import DTypeError, ShapeError, TfnError, TreeError
 from tfn.trace import bind, build
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import Jaxpr, close, function, leaves, param
@@ -254,8 +254,9 @@ def _mismatch(what: str, wrong: Sequence[tuple[str, Any, Any]]) -> TfnError:
         cure = f"begin with {name} of {new.dtype.name}, or return it .astype({old.dtype.name!r})"
     else:
         cure = f"begin with {name} of shape {new.shape}, or return it with shape {old.shape}"
+    error = DTypeError if old.shape == new.shape else ShapeError
     lines = [f"{name} goes in as {show(a)} and comes out as {show(b)}" for name, a, b in wrong]
-    return DTypeError(
+    return error(
         f"the body of {what} must return a carry of the types that it takes",
         got="; ".join(lines),
         hint=cure,
@@ -266,7 +267,7 @@ def same_results(what: str, functions: Sequence[Function], branches: Sequence[Cl
     """The types of the results of all branches.
 
     Raises:
-        TreeError, DTypeError: naming the branches and the paths in which they differ.
+        TreeError, ShapeError, DTypeError: naming the branches and the paths in which they differ.
     """
     first = branches[0]
     types = first.types
@@ -283,7 +284,7 @@ def same_results(what: str, functions: Sequence[Function], branches: Sequence[Cl
         for i, (wanted, got) in enumerate(zip(types, branch.types)):
             if got.shape != wanted.shape or (got.dtype != wanted.dtype and not got.weak_type):
                 path = tree.places(first.structure)[i][1]
-                raise DTypeError(
+                raise (DTypeError if got.shape == wanted.shape else ShapeError)(
                     f"the branches of {what} must return results of one type",
                     got=f"result{path} is {show(first.types[i])} in {name_of(functions[0])} and "
                     f"{show(got)} in {name_of(f)}",

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfn import dtypes
+from tfn._support.validate import integer, integers, of_each_axis, several, shown, unfit
 from tfn.array import Array, ArrayLike
 from tfn.eager.operands import apply
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ArgumentError, AxisError, ShapeError
 from tfn.lax import elementwise
 from tfn.lax.movement import broadcast_in_dim, iota, rev, transpose
 from tfn.lax.operand import array, show
@@ -65,18 +66,37 @@ def dot_general(
         (5, 2, 2)
     """
     a, b = array(lhs), array(rhs)
-    (contract_a, contract_b), (batch_a, batch_b) = dimension_numbers
-    if len(contract_a) != len(contract_b) or len(batch_a) != len(batch_b):
-        raise ArgumentError("dot_general needs axes in pairs", got=str(dimension_numbers))
+    try:
+        (contract_a, contract_b), (batch_a, batch_b) = dimension_numbers
+        paired = len(contract_a) == len(contract_b) and len(batch_a) == len(batch_b)
+    except (TypeError, ValueError):
+        paired = False
+    if not paired:
+        raise ArgumentError(
+            "dot_general needs axes in pairs",
+            got=f"dimension_numbers={dimension_numbers}",
+            hint="write (((1,), (0,)), ((), ())) for a product of matrices",
+        )
     axes = (_axes(a, contract_a), _axes(b, contract_b), _axes(a, batch_a), _axes(b, batch_b))
+    for x, both in ((a, axes[0] + axes[2]), (b, axes[1] + axes[3])):
+        if len(set(both)) != len(both):
+            raise AxisError(
+                "dot_general needs each axis once",
+                got=f"{show(x)}, {both}",
+                hint="an axis is contracted, or kept in step, or neither",
+            )
     out: Array = bind(Op.DOT, a, b, arg=Dot(*axes, _result(a, preferred_element_type)))
     return out
 
 
 def _axes(x: Array, axes: Sequence[int]) -> Shape:
-    found = tuple(int(axis) for axis in axes)
+    found = integers("dot_general", "dimension_numbers", axes)
     if any(not 0 <= axis < len(x.shape) for axis in found):
-        raise ArgumentError("dot_general needs axes that are there", got=f"{show(x)}, {found}")
+        raise AxisError(
+            "dot_general needs axes that are there",
+            got=f"{show(x)}, {found}",
+            hint=f"axes go from 0 to {len(x.shape) - 1}",
+        )
     return found
 
 
@@ -143,9 +163,10 @@ def ragged_dot(
     """
     x, w, sizes = array(lhs), array(rhs), array(group_sizes)
     if len(x.shape) != 2 or len(w.shape) != 3 or sizes.shape != w.shape[:1]:
-        raise ShapeError(
+        raise unfit(
             "ragged_dot needs shapes (m, k), (groups, k, n) and (groups,)",
-            got=f"{show(x)}, {show(w)}, {show(sizes)}",
+            (x, w, sizes),
+            "stack the matrices of the groups along the first axis",
         )
     ends = apply(_ends, [sizes])
     (m, _), (groups, _, n) = x.shape, w.shape
@@ -201,19 +222,26 @@ def conv_dimension_numbers(
     n = len(lhs_shape)
     if isinstance(dimension_numbers, ConvDimensionNumbers):
         return dimension_numbers
+    if len(rhs_shape) != n:
+        raise ShapeError(
+            "a window needs as many axes as what it goes over",
+            got=f"shapes {tuple(lhs_shape)} and {tuple(rhs_shape)}",
+            hint="add axes of size 1, or channels and features",
+        )
     if dimension_numbers is None:
         return ConvDimensionNumbers(*(tuple(range(n)),) * 3)
+    _check_layout(dimension_numbers)
     lhs, rhs, out = dimension_numbers
     space = [letter for letter in rhs if letter not in "OI"]
-    ok = len(rhs_shape) == n and all(
+    ok = all(
         len(spec) == n and set(spec) == {*pair, *space}
         for spec, pair in ((lhs, "NC"), (rhs, "OI"), (out, "NC"))
     )
     if not ok:
         raise ArgumentError(
             f"a layout of {n} axes needs N, C, O, I and {n - 2} letters for space, each once",
-            got=str(dimension_numbers),
-            hint='for example ("NHWC", "HWIO", "NHWC")',
+            got=f"dimension_numbers={dimension_numbers}",
+            hint=_LAYOUT,
         )
     return ConvDimensionNumbers(
         *(
@@ -221,6 +249,19 @@ def conv_dimension_numbers(
             for spec, pair in ((lhs, "NC"), (rhs, "OI"), (out, "NC"))
         )
     )
+
+
+_LAYOUT = 'for example ("NHWC", "HWIO", "NHWC")'
+
+
+def _check_layout(layout: Any) -> None:
+    """Raise ArgumentError unless there are three strings."""
+    if not isinstance(layout, (tuple, list)) or list(map(type, layout)) != [str] * 3:
+        raise ArgumentError(
+            "a layout of a convolution is three strings",
+            got=f"dimension_numbers={layout}",
+            hint=_LAYOUT,
+        )
 
 
 def padtype_to_pads(
@@ -241,11 +282,17 @@ def padtype_to_pads(
         >>> padtype_to_pads((8,), (3,), (2,), "SAME")
         [(0, 1)]
     """
-    word = padding.upper()
+    word, rank = str(padding).upper(), len(in_shape)
+    if word not in ("SAME", "SAME_LOWER", "VALID"):
+        raise ArgumentError(
+            "padding is 'SAME', 'SAME_LOWER', 'VALID' or pairs",
+            got=f"padding={padding!r}",
+            hint="write pairs such as ((1, 1), (0, 2)), low and high of each axis",
+        )
+    window_shape = of_each_axis("a window", "window_shape", window_shape, rank, 0)
+    window_strides = of_each_axis("a window", "window_strides", window_strides, rank)
     if word == "VALID":
-        return [(0, 0)] * len(in_shape)
-    if word not in ("SAME", "SAME_LOWER"):
-        raise ArgumentError("padding is 'SAME', 'SAME_LOWER', 'VALID' or pairs", got=repr(padding))
+        return [(0, 0)] * rank
     totals = [
         max((-(-n // stride) - 1) * stride + window - n, 0)
         for n, window, stride in zip(in_shape, window_shape, window_strides, strict=True)
@@ -255,9 +302,28 @@ def padtype_to_pads(
     return [(total - total // 2, total // 2) for total in totals]
 
 
+def pairs_of(name: str, padding: Any, rank: int) -> tuple[tuple[int, int], ...]:
+    """A padding as (low, high) for each axis.
+
+    Raises:
+        ArgumentError: for something else.
+    """
+    given = [integers(name, "padding", p) for p in several(name, "padding", padding, "pairs")]
+    if len(given) != rank or any(len(pair) != 2 for pair in given):
+        raise ArgumentError(
+            f"{name} needs a padding of {rank} pairs, or a word",
+            got=f"padding={shown(padding)}",
+            hint="write (low, high) for each axis, or 'SAME' or 'VALID'",
+        )
+    return tuple((low, high) for low, high in given)
+
+
 def dilated(window: Sequence[int], dilation: Sequence[int]) -> list[int]:
     """How far a window reaches when its elements are spread."""
     return [(n - 1) * d + 1 if n else 0 for n, d in zip(window, dilation, strict=True)]
+
+
+CONV = "a convolution"  # what messages call all functions of this file that convolve
 
 
 def conv_general_dilated(
@@ -297,28 +363,40 @@ def conv_general_dilated(
     """
     x, w = array(lhs), array(rhs)
     rank = len(x.shape) - 2
-    if rank < 0 or len(w.shape) != len(x.shape) or len(window_strides) != rank:
-        raise ShapeError(
+    if rank < 0 or len(w.shape) != len(x.shape):
+        raise unfit(
             "a convolution needs as many window axes and strides as space axes",
-            got=f"{show(x)}, {show(w)}, strides {tuple(window_strides)}",
+            (x, w),
+            "x has two axes more than space: batch and channels",
         )
+    strides = of_each_axis(CONV, "window_strides", window_strides, rank)
     layout = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
     x = transpose(x, (layout.lhs_spec[0], *layout.lhs_spec[2:], layout.lhs_spec[1]))
     w = transpose(w, (*layout.rhs_spec[2:], layout.rhs_spec[1], layout.rhs_spec[0]))
-    spread_x = tuple(lhs_dilation or (1,) * rank)
-    spread_w = tuple(rhs_dilation or (1,) * rank)
+    spread_x = of_each_axis(CONV, "lhs_dilation", lhs_dilation, rank)
+    spread_w = of_each_axis(CONV, "rhs_dilation", rhs_dilation, rank)
+    feature_group_count = integer(CONV, "feature_group_count", feature_group_count, 1)
+    batch_group_count = integer(CONV, "batch_group_count", batch_group_count, 1)
     if isinstance(padding, str):
         if any(d != 1 for d in spread_x):
             raise ArgumentError(
                 "a padding in words says nothing when lhs is dilated",
-                got=repr(padding),
+                got=f"padding={padding!r}",
                 hint="give pairs, or use conv_transpose",
             )
         window = dilated(w.shape[:-2], spread_w)
-        padding = padtype_to_pads(x.shape[1:-1], window, window_strides, padding)
+        padding = padtype_to_pads(x.shape[1:-1], window, strides, padding)
+    pads = pairs_of(CONV, padding, rank)
+    for n, (low, high) in zip(dilated(x.shape[1:-1], spread_x), pads):
+        if min(low, 0) + min(high, 0) + n < 0:
+            raise ShapeError(
+                f"{CONV} cannot crop more elements than there are",
+                got=f"{show(x)}, padding={pads}",
+                hint="negative padding crops: take smaller numbers",
+            )
     arg = Conv(
-        tuple(window_strides),
-        tuple((int(low), int(high)) for low, high in padding),
+        strides,
+        pads,
         spread_x,
         spread_w,
         feature_group_count,
@@ -407,7 +485,9 @@ def conv_general_dilated_patches(
         (1, 18, 3, 3)
     """
     x = array(lhs)
-    shape = tuple(filter_shape)
+    shape = of_each_axis(
+        "conv_general_dilated_patches", "filter_shape", filter_shape, len(x.shape) - 2
+    )
     layout = conv_dimension_numbers(x.shape, (1,) * len(x.shape), dimension_numbers)
     channels, size = x.shape[layout.lhs_spec[1]], prod(shape)
     one_hot = np.eye(size, dtype=x.dtype).reshape(size, 1, *shape)
@@ -460,11 +540,16 @@ def conv_transpose(
     x, w = array(lhs), array(rhs)
     rank = len(x.shape) - 2
     if dimension_numbers is None:
+        if rank not in _CHANNELS_LAST:
+            raise unfit(
+                "conv_transpose needs 1 to 3 axes of space", (x, w), "dimension_numbers name others"
+            )
         space = _CHANNELS_LAST[rank]
         dimension_numbers = (f"N{space}C", f"{space}IO", f"N{space}C")
     layout = conv_dimension_numbers(x.shape, w.shape, dimension_numbers)
     window = [w.shape[axis] for axis in layout.rhs_spec[2:]]
-    spread = tuple(rhs_dilation or (1,) * rank)
+    spread = of_each_axis("conv_transpose", "rhs_dilation", rhs_dilation, rank)
+    strides = of_each_axis("conv_transpose", "strides", strides, rank)
     if isinstance(padding, str):
         padding = [
             _transposed_padding(k, s, padding)
@@ -497,5 +582,9 @@ def _transposed_padding(window: int, stride: int, padding: str) -> tuple[int, in
         total = window + stride - 2 + max(window - stride, 0)
         low = window - 1
     else:
-        raise ArgumentError("padding is 'SAME', 'VALID' or pairs", got=repr(padding))
+        raise ArgumentError(
+            "padding is 'SAME', 'VALID' or pairs",
+            got=f"padding={padding!r}",
+            hint="write (low, high) for each axis of the dilated lhs",
+        )
     return low, total - low

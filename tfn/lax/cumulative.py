@@ -25,7 +25,11 @@ def _along(x: UOp, op: Op, axis: int, reverse: bool, dtype: DType) -> UOp:
 def _cumulative(name: str, op: Op, x: ArrayLike, axis: int, reverse: bool) -> Array:
     value = array(x)
     if value.dtype == BOOL or (op in (Op.MAX, Op.MIN) and value.dtype in COMPLEXES):
-        raise DTypeError(f"{name} needs numbers in an order", got=show(value))
+        raise DTypeError(
+            f"{name} needs numbers in an order",
+            got=show(value),
+            hint="convert it: x.astype('int32'), or x.real",
+        )
     axis = one_axis(name, axis, len(value.shape))
     dtype = build.accumulator(value.dtype) if op in (Op.ADD, Op.MUL) else value.dtype
     return apply(_along, [value], op, axis, bool(reverse), dtype)

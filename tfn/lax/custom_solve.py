@@ -16,7 +16,8 @@ from typing import Any
 
 from tfn import tree
 from tfn._support.frozen import frozen
-from tfn.errors import ArgumentError, GradientError, TreeError
+from tfn._support.validate import a_function, unfit
+from tfn.errors import GradientError, TreeError
 from tfn.lax.closed_functions import closed, shared, values
 from tfn.trace.argument import Custom
 from tfn.trace.build import several
@@ -60,8 +61,7 @@ def custom_root(
         (2.0, 0.0833)
     """
     for name, given in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
-        if not callable(given):
-            raise ArgumentError(f"custom_root needs a function as {name}", got=repr(given)[:60])
+        a_function("custom_root", name, given)
     residual = converted("custom_root", f, [initial_guess])
 
     def at(parameters: Any) -> Function:
@@ -119,6 +119,8 @@ def custom_linear_solve(
         >>> float(f(2.0)), float(tfn.grad(f)(2.0))
         (3.0, -1.5)
     """
+    a_function("custom_linear_solve", "matvec", matvec)
+    a_function("custom_linear_solve", "solve", solve)
     flat, _, structure = values("b", b)
     types = [ShapeDtypeStruct.of(v) for v in flat]
     both, outer = tree.unflatten(structure, types), tree.structure((b,))
@@ -150,6 +152,14 @@ def custom_linear_solve(
             closed(what, vecmat, types, outer),
             closed(what, checked("transpose_solve", transpose_solve, vecmat), types, outer),
         ]
+    for name, part in zip(("matvec", "solve"), parts):
+        for x, y in zip(part.types, types):
+            if x.shape != y.shape:
+                raise unfit(
+                    f"custom_linear_solve needs results of the shapes of b from {name}",
+                    (x, y),
+                    "matvec takes and gives arrays of these shapes",
+                )
     made, captured, _ = shared(parts)
     n = len(flat)
     lean = [function(f.src[:n], f.arg.params) for f in made]
@@ -164,6 +174,7 @@ def _same(what: str, name: str, got: tree.Structure, wanted: tree.Structure) -> 
         raise TreeError(
             f"custom_linear_solve needs {what} of the structure of b from {name}",
             got=f"{tree.show(got)} instead of {tree.show(wanted)}",
+            hint="return the containers that b comes in",
         )
 
 

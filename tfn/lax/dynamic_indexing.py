@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from tfn import tree
+from tfn._support.validate import integer, unfit, unlike
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import INTEGERS, DType
 from tfn.eager.operands import a_shape, one_axis
@@ -49,7 +49,8 @@ def dynamic_slice(x: ArrayLike, start_indices: Starts, slice_sizes: Sequence[int
     if len(sizes) != len(x.shape) or any(s > n for s, n in zip(sizes, x.shape, strict=True)):
         raise ShapeError(
             "dynamic_slice needs a size for each axis, that fits into it",
-            got=f"{show(x)}, sizes {sizes}",
+            got=f"{show(x)}, slice_sizes={sizes}",
+            hint="dynamic_slice_in_dim cuts along one axis",
         )
     starts = _starts(x, start_indices, sizes)
     if isinstance(starts, tuple):
@@ -74,12 +75,13 @@ def dynamic_update_slice(x: ArrayLike, update: ArrayLike, start_indices: Starts)
     x, update = array(x), array(update)
     sizes = update.shape
     if len(sizes) != len(x.shape) or any(s > n for s, n in zip(sizes, x.shape, strict=True)):
-        raise ShapeError(
+        raise unfit(
             "dynamic_update_slice needs an update that fits into x",
-            got=f"{show(x)}, {show(update)}",
+            (x, update),
+            "an update has as many axes, none of them longer",
         )
     if update.dtype != x.dtype:
-        raise DTypeError("dynamic_update_slice needs one dtype", got=f"{show(x)}, {show(update)}")
+        raise unlike("dynamic_update_slice", (x, update), "one dtype")
     starts = _starts(x, start_indices, sizes)
     if isinstance(starts, tuple):
         dtype = index_dtype(max((0, *starts)))
@@ -93,11 +95,14 @@ def _starts(x: Array, start_indices: Starts, sizes: Shape) -> Shape | Array:
     if isinstance(start_indices, (Array, np.ndarray)):
         vector = array(start_indices)
         if vector.shape != (len(x.shape),):
-            raise ShapeError("a start is needed for each axis", got=f"{show(x)}, {show(vector)}")
+            raise unfit("a start is needed for each axis", (x, vector), "pass 0 for the others")
         start_indices = [index_in_dim(vector, i, keepdims=False) for i in range(len(x.shape))]
     if len(start_indices) != len(x.shape):
-        raise ShapeError(
-            "a start is needed for each axis", got=f"{show(x)}, {len(start_indices)} starts"
+        raise unfit(
+            "a start is needed for each axis",
+            (x,),
+            "pass 0 for the others",
+            f", {len(start_indices)} starts",
         )
     limits = [n - size for n, size in zip(x.shape, sizes, strict=True)]
     values = [_start(s, n) for s, n in zip(start_indices, x.shape, strict=True)]
@@ -119,10 +124,14 @@ def _starts(x: Array, start_indices: Starts, sizes: Shape) -> Shape | Array:
 
 def _start(start: ArrayLike, size: int) -> int | Array:
     if not isinstance(start, Array):
-        at = operator.index(start)  # type: ignore[arg-type]
+        at = integer("a slice", "start", start)
         return at + size if at < 0 else at
     if start.shape or start.dtype not in INTEGERS:
-        raise DTypeError("a start is a scalar integer", got=show(start))
+        raise DTypeError(
+            "a start is a scalar integer",
+            got=show(start),
+            hint="take one element, or convert it: start.astype('int32')",
+        )
     place = elementwise.cast(start, index_dtype(size, start.dtype))
     return elementwise.select(elementwise.lt(place, 0), elementwise.add(place, size), place)
 
@@ -231,10 +240,11 @@ def sort(
     """
     many = isinstance(operand, (tuple, list))
     xs = [array(x) for x in (operand if isinstance(operand, (tuple, list)) else (operand,))]
-    if not 1 <= num_keys <= len(xs):
+    if not 1 <= integer("sort", "num_keys", num_keys) <= len(xs):
         raise ArgumentError(
             "sort needs at least one key among its operands",
             got=f"{len(xs)} operands, num_keys={num_keys}",
+            hint="num_keys counts the operands that are compared",
         )
     axis = one_axis("sort", dimension, len(xs[0].shape))
     moved = [moveaxis(x, axis, -1) for x in xs]
@@ -279,6 +289,7 @@ def platform_dependent(
         raise ArgumentError(
             "platform_dependent needs a function for cpu, or a default",
             got=", ".join(per_platform) or "none",
+            hint="pass cpu=function or default=function",
         )
     return found(*args)
 

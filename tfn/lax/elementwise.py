@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfn import dtypes
+from tfn._support.validate import element_type, integer
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, SIGNED, UNSIGNED
 from tfn.eager.operands import apply
@@ -83,9 +84,13 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
         >>> integer_pow(3, 4).tolist()
         81
     """
-    x = array(x)
+    x, y = array(x), integer("integer_pow", "y", y)
     if y < 0 and x.dtype not in INEXACT:
-        raise ArgumentError("integers have no negative powers", got=f"{show(x)}, {y}")
+        raise ArgumentError(
+            "integers have no negative powers",
+            got=f"{show(x)} ** {y}",
+            hint="convert the base to floats with .astype",
+        )
     n, out, power = -y if y < 0 else y, None, x
     while n:
         if n & 1:
@@ -368,10 +373,12 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
         1.0
     """
     which = array(which)
+    element_type("select_n", which, INTEGERS | {BOOL}, "booleans or integers, which say which case")
     if not cases or (which.dtype == BOOL and len(cases) > 2):
         raise ArgumentError(
             "select_n needs as many cases as `which` has values",
             got=f"{show(which)} and {len(cases)} cases",
+            hint="a boolean chooses between two; compare integers first",
         )
     first, *rest = arrays(*cases)
     if which.dtype == BOOL:
@@ -409,7 +416,9 @@ def bitcast_convert_type(x: ArrayLike, new_dtype: Any) -> Array:
         return x
     if dtype == BOOL or x.dtype == BOOL:
         raise DTypeError(
-            "bool has no bits to be read as another dtype", got=f"{show(x)} to {dtype.name}"
+            "bool has no bits to be read as another dtype",
+            got=f"{show(x)} to {dtype.name}",
+            hint="convert it: x.astype('uint8') is 0 or 1",
         )
     out: Array = bind(Op.BITCAST, x, arg=dtype)
     return out

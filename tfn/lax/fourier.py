@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tfn._support.validate import integers
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError
 from tfn.lax.operand import array
@@ -34,7 +35,10 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
         kind = fft_type if isinstance(fft_type, FftType) else FftType[str(fft_type).upper()]
     except KeyError:
         raise ArgumentError(
-            f"there is no Fourier transform {fft_type!r}", hint="there are FFT, IFFT, RFFT, IRFFT"
+            f"there is no Fourier transform {fft_type!r}",
+            got=f"fft_type={fft_type!r}",
+            hint="there are FFT, IFFT, RFFT, IRFFT",
         ) from None
-    out: Array = bind(Op.FFT, array(x), arg=Fft(kind, tuple(fft_lengths)))
+    lengths = integers("fft", "fft_lengths", fft_lengths, 1)
+    out: Array = bind(Op.FFT, array(x), arg=Fft(kind, lengths))
     return out

@@ -12,13 +12,14 @@ import enum
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from tfn._support.validate import element_type, of_each_axis, shown, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOATS, SIGNED, DType, highest, lowest
-from tfn.errors import ArgumentError, ShapeError
+from tfn.dtypes import BOOL, FLOATS, INTEGERS, SIGNED, DType, highest, lowest
+from tfn.errors import ArgumentError
 from tfn.lax import elementwise
 from tfn.lax.movement import broadcast_in_dim, concatenate, index_in_dim, reshape, transpose
 from tfn.lax.number_parts import neg
-from tfn.lax.operand import array, literal, scalar, show
+from tfn.lax.operand import array, literal, scalar
 from tfn.trace.argument import Gather, Scatter
 from tfn.trace.bind import bind
 from tfn.trace.op import Op, Shape
@@ -46,7 +47,9 @@ class GatherScatterMode(enum.Enum):
             return GatherScatterMode(mode)
         except ValueError:
             raise ArgumentError(
-                "a mode is 'clip', 'fill', 'drop' or 'promise_in_bounds'", got=repr(mode)
+                "a mode is 'clip', 'fill', 'drop' or 'promise_in_bounds'",
+                got=f"mode={mode!r}",
+                hint="write a name, or a GatherScatterMode",
             ) from None
 
 
@@ -112,9 +115,11 @@ def _layout(
     batch_b: Shape,
 ) -> _Layout:
     if not indices.shape or indices.shape[-1] != len(moved) or len(batch_a) != len(batch_b):
-        raise ShapeError(
+        raise unfit(
             "the last axis of the indices holds one coordinate per moved axis",
-            got=f"{show(operand)}, {show(indices)}, moved {tuple(moved)}",
+            (operand, indices),
+            "indices[..., None] adds an axis for one coordinate",
+            f", moved {tuple(moved)}",
         )
     others = [a for a in range(len(operand.shape)) if a not in (*batch_a, *moved)]
     order = (*batch_a, *moved, *others)
@@ -183,6 +188,16 @@ def _fill(dtype: DType) -> Any:
     return lowest(dtype) if dtype in SIGNED else highest(dtype)
 
 
+def _check_numbers(name: str, numbers: Any, kind: type) -> None:
+    """Raise ArgumentError unless the dimension numbers are of their class."""
+    if not isinstance(numbers, kind):
+        raise ArgumentError(
+            f"{name} needs {kind.__name__} as dimension_numbers",
+            got=f"dimension_numbers={shown(numbers)}",
+            hint=f"write lax.{kind.__name__}(...), or use x[...] and x.at[...]",
+        )
+
+
 def gather(
     operand: ArrayLike,
     start_indices: ArrayLike,
@@ -212,8 +227,10 @@ def gather(
         >>> gather(table, np.array([[2], [0]]), numbers, (1, 2), mode="clip").tolist()
         [[4.0, 5.0], [0.0, 1.0]]
     """
-    x, at = array(operand), array(start_indices)
-    numbers = dimension_numbers
+    x, at, numbers = array(operand), array(start_indices), dimension_numbers
+    _check_numbers("gather", numbers, GatherDimensionNumbers)
+    slice_sizes = of_each_axis("gather", "slice_sizes", slice_sizes, len(x.shape), 0)
+    element_type("gather", at, INTEGERS, "integer indices")
     gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     in_step = numbers.operand_batching_dims, numbers.start_indices_batching_dims
     at, moved = _anchored(x, at, slice_sizes, numbers.start_index_map, in_step[0])
@@ -239,7 +256,9 @@ def _scatter(
     numbers: ScatterDimensionNumbers,
     mode: str | GatherScatterMode | None,
 ) -> Array:
+    _check_numbers("scatter", numbers, ScatterDimensionNumbers)
     x, at, new = array(operand), array(scatter_indices), array(updates)
+    element_type("scatter", at, INTEGERS, "integer indices")
     gone = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
     in_step = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
     kept = iter([new.shape[a] for a in sorted(numbers.update_window_dims)])

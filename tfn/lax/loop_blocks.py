@@ -14,6 +14,7 @@ from functools import partial
 from math import isqrt
 
 from tfn._support.frozen import frozen
+from tfn._support.validate import integer
 from tfn.dtypes import BOOL, INT32
 from tfn.errors import ArgumentError
 from tfn.lax.closed_functions import inlined
@@ -49,13 +50,11 @@ def unrolled(unroll: int | bool | None, steps: int) -> int:
     """How many steps a user wants to be written out in one turn.
 
     Raises:
-        ArgumentError: for a negative number.
+        ArgumentError: for what is no positive number.
     """
     if unroll is None or isinstance(unroll, bool):
         return max(steps, 1) if unroll else 1
-    if unroll < 0:
-        raise ArgumentError("scan needs unroll >= 1, or a bool", got=repr(unroll))
-    return max(min(int(unroll), steps), 1)
+    return max(min(integer("scan", "unroll", unroll, 1), steps), 1)
 
 
 def checkpointed(every: int | str | None, steps: int) -> int | None:
@@ -70,7 +69,9 @@ def checkpointed(every: int | str | None, steps: int) -> int | None:
         return isqrt(max(steps - 1, 0)) + 1
     if not isinstance(every, int) or isinstance(every, bool) or every < 1:
         raise ArgumentError(
-            'checkpoint_every needs a number of steps >= 1, or "sqrt"', got=repr(every)
+            'checkpoint_every needs a number of steps >= 1, or "sqrt"',
+            got=f"checkpoint_every={every!r}",
+            hint="None keeps what the derivative needs of each step",
         )
     return every
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfn import tree
+from tfn._support.validate import a_function, integer
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INTEGERS, promote_types
 from tfn.errors import ArgumentError, DTypeError, ShapeError
@@ -71,6 +72,7 @@ def scan(
         >>> int(total), sums.tolist()
         (6, [0, 1, 3, 6])
     """
+    a_function("scan", "f", f)
     arrays, names, over = values("xs", xs)
     steps = _length(arrays, names, length)
     start, paths, structure = values("carry", init)
@@ -115,20 +117,23 @@ def _length(arrays: Sequence[Array], names: Sequence[str], length: int | None) -
                 got=f"{name}: {show(x)}",
                 hint="put what all steps share into the carry, or close over it",
             )
-    sizes = {x.shape[0] for x in arrays} | (set() if length is None else {int(length)})
+    known = [] if length is None else [integer("scan", "length", length, 0)]
+    sizes = {x.shape[0] for x in arrays}.union(known)
     if len(sizes) > 1:
         got = [f"{name}: {show(x)}" for name, x in zip(names, arrays)]
         got += [] if length is None else [f"length={length}"]
         raise ShapeError(
-            "scan needs arrays of one length along their first axis", got=", ".join(got)
+            "scan needs arrays of one length along their first axis",
+            got=", ".join(got),
+            hint="cut or pad the longer ones; moveaxis puts another axis first",
         )
     if not sizes:
         raise ArgumentError(
-            "scan needs arrays to go along, or a length", hint="give length=, the number of steps"
+            "scan needs arrays to go along, or a length",
+            got="no arrays, length=None",
+            hint="give length=, the number of steps",
         )
     (found,) = sizes
-    if found < 0:
-        raise ArgumentError("scan needs a length that is not negative", got=str(found))
     return found
 
 
@@ -170,10 +175,10 @@ def while_loop(
         >>> int(while_loop(lambda n: n < 100, lambda n: n * 2, 3))
         192
     """
-    if max_steps is not None and (not isinstance(max_steps, int) or max_steps < 0):
-        raise ArgumentError(
-            "max_steps of while_loop must be a number that is not negative", got=repr(max_steps)
-        )
+    a_function("while_loop", "cond_fun", cond_fun)
+    a_function("while_loop", "body_fun", body_fun)
+    if max_steps is not None:
+        max_steps = integer("while_loop", "max_steps", max_steps, 0)
     start, paths, structure = values("value", init_val)
     where = f"while_loop ({name_of(body_fun)})"
     outer = tree.structure((tree.unflatten(structure, start),))
@@ -274,6 +279,7 @@ def fori_loop(
         >>> int(fori_loop(1, 5, lambda i, total: total * i, 1))
         24
     """
+    a_function("fori_loop", "body_fun", body_fun)
     low, high = _bound("lower", lower), _bound("upper", upper)
     dtype = promote_types(low.dtype, high.dtype)
     start, paths, structure = values("value", init_val)
@@ -316,6 +322,7 @@ def fori_loop(
         raise ArgumentError(
             "fori_loop can only be unrolled or checkpointed if its bounds are known",
             got=f"unroll={unroll}, checkpoint_every={checkpoint_every}",
+            hint="mark the bounds static in jit, or leave these out",
         )
     else:
         operands = [high, *body.captured, *token, low, *first]
@@ -327,9 +334,10 @@ def fori_loop(
 def _bound(name: str, value: ArrayLike) -> Array:
     x = array(value)
     if x.shape or x.dtype not in INTEGERS:
-        raise DTypeError(
+        kind = ShapeError if x.shape else DTypeError
+        raise kind(
             f"fori_loop needs an integer scalar as {name}",
-            got=show(x),
+            got=f"{name}={show(x)}",
             hint="for another condition use while_loop",
         )
     return x
@@ -354,10 +362,10 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     def step(carry: None, x: Any) -> tuple[None, Any]:
         return None, f(x)
 
+    a_function("map", "f", f)
     if batch_size is None:
         return scan(step, None, xs)[1]
-    if batch_size < 1:
-        raise ArgumentError("map needs batch_size >= 1", got=str(batch_size))
+    batch_size = integer("map", "batch_size", batch_size, 1)
     arrays, names, structure = values("xs", xs)
     steps = _length(arrays, names, None)
     turns, left = divmod(steps, batch_size)

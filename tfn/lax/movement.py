@@ -6,16 +6,17 @@ Nothing here computes with elements.
 from __future__ import annotations
 
 import builtins
-import operator
 from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from tfn import dtypes
+from tfn._support.validate import integer, integers, of_each_axis, rank, several, unlike
 from tfn.array import Array, ArrayLike
 from tfn.eager.operands import Axes, a_shape, broadcast_shape, one_axis, some_axes
 from tfn.errors import ArgumentError, OutOfBoundsError, ShapeError
 from tfn.lax.operand import array, arrays, expand, literal, scalar, show
+from tfn.numpy.concatenation import arrays_of
 from tfn.numpy.creation import make
 from tfn.trace.argument import Iota, Pad, Shrink
 from tfn.trace.bind import bind
@@ -36,7 +37,9 @@ def full(shape: int | Sequence[int], fill_value: ArrayLike, dtype: Any = None) -
     if isinstance(fill_value, (bool, int, float, complex)):
         kind = dtypes.DEFAULTS[type(fill_value)] if dtype is None else dtypes.canonical(dtype)
         return literal(fill_value, kind, shape)
-    return expand(_cast(array(fill_value), dtype), shape)
+    value = array(fill_value)
+    rank("full", value, 0, 0, "as fill_value")
+    return expand(_cast(value, dtype), shape)
 
 
 def full_like(
@@ -67,7 +70,14 @@ def iota(dtype: Any, size: int) -> Array:
         >>> iota("int32", 3).tolist()
         [0, 1, 2]
     """
-    return make(_iota, size, dtypes.canonical(dtype))
+    kind, (size,) = dtypes.canonical(dtype), a_shape("iota", (size,))
+    if kind in dtypes.INTEGERS and size - 1 > dtypes.highest(kind):
+        raise ArgumentError(
+            f"iota counts to numbers that do not fit into {kind.name}",
+            got=f"size={size}",
+            hint="take a wider dtype",
+        )
+    return make(_iota, size, kind)
 
 
 def _iota(size: int, dtype: dtypes.DType) -> UOp:
@@ -82,7 +92,8 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
         [[0, 0], [1, 1]]
     """
     shape = a_shape("broadcasted_iota", shape)
-    return broadcast_in_dim(iota(dtype, shape[dimension]), shape, (dimension % len(shape),))
+    axis = one_axis("broadcasted_iota", dimension, len(shape))
+    return broadcast_in_dim(iota(dtype, shape[axis]), shape, (axis,))
 
 
 # Shapes.
@@ -116,7 +127,7 @@ def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:
         >>> transpose(tnp.ones((2, 3, 5)), (2, 0, 1)).shape
         (5, 2, 3)
     """
-    x, order = array(x), tuple(operator.index(a) for a in permutation)
+    x, order = array(x), integers("transpose", "permutation", permutation)
     return x if order == tuple(range(len(x.shape))) else bind(Op.PERMUTE, x, arg=order)
 
 
@@ -137,9 +148,7 @@ def expand_dims(x: ArrayLike, dimensions: Sequence[int]) -> Array:
     """
     x = array(x)
     n = len(x.shape) + len(dimensions)
-    places = {operator.index(d) % n for d in dimensions}
-    if len(places) < len(dimensions):
-        raise ArgumentError("expand_dims needs different places", got=str(tuple(dimensions)))
+    places = set(some_axes("expand_dims", tuple(dimensions), n))
     sizes = iter(x.shape)
     return reshape(x, tuple(1 if i in places else next(sizes) for i in range(n)))
 
@@ -159,7 +168,11 @@ def squeeze(x: ArrayLike, dimensions: Axes = None) -> Array:
     ones = tuple(i for i, n in enumerate(x.shape) if n == 1)
     axes = ones if dimensions is None else some_axes("squeeze", dimensions, len(x.shape))
     if not set(axes) <= set(ones):
-        raise ShapeError("squeeze needs axes of size 1", got=f"{show(x)}, {dimensions}")
+        raise ShapeError(
+            "squeeze needs axes of size 1",
+            got=f"{show(x)}, dimensions={dimensions}",
+            hint="leave dimensions out to drop every axis of size 1",
+        )
     return reshape(x, tuple(n for i, n in enumerate(x.shape) if i not in axes))
 
 
@@ -171,7 +184,15 @@ def collapse(x: ArrayLike, start_dimension: int, stop_dimension: int | None = No
         (6, 4)
     """
     x = array(x)
-    low, high, _ = builtins.slice(start_dimension, stop_dimension).indices(len(x.shape))
+    start = integer("collapse", "start_dimension", start_dimension)
+    stop = None if stop_dimension is None else integer("collapse", "stop_dimension", stop_dimension)
+    low, high, _ = builtins.slice(start, stop).indices(len(x.shape))
+    if low >= high:
+        raise ArgumentError(
+            "collapse needs at least one axis",
+            hint="start comes before stop",
+            got=f"start_dimension={start}, stop_dimension={stop}",
+        )
     return reshape(x, (*x.shape[:low], prod(x.shape[low:high]), *x.shape[high:]))
 
 
@@ -200,7 +221,7 @@ def broadcast_in_dim(
         [[0, 0], [1, 1]]
     """
     x, shape = array(x), a_shape("broadcast_in_dim", shape)
-    dims = tuple(broadcast_dimensions)
+    dims = integers("broadcast_in_dim", "broadcast_dimensions", broadcast_dimensions)
     if (
         len(dims) != len(x.shape)
         or list(dims) != sorted(set(dims))
@@ -209,6 +230,7 @@ def broadcast_in_dim(
         raise ShapeError(
             "broadcast_in_dim needs one rising place for each axis",
             got=f"{show(x)} to {shape} at {dims}",
+            hint="name, for each axis of x, its place in the shape",
         )
     inner = [1] * len(shape)
     for axis, dim in enumerate(dims):
@@ -226,7 +248,8 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
         (1, 1, 3)
     """
     x = array(x)
-    return reshape(x, (1,) * (rank - len(x.shape)) + x.shape)
+    more = integer("broadcast_to_rank", "rank", rank, len(x.shape)) - len(x.shape)
+    return reshape(x, (1,) * more + x.shape)
 
 
 def rev(x: ArrayLike, dimensions: Axes) -> Array:
@@ -255,9 +278,7 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
         >>> concatenate([iota("int32", 2), iota("int32", 1)], 0).tolist()
         [0, 1, 0]
     """
-    parts = [array(x) for x in operands]
-    if not parts:
-        raise ArgumentError("concatenate needs at least one array")
+    parts = [array(x) for x in arrays_of("concatenate", operands)]
     axis = one_axis("concatenate", dimension, len(parts[0].shape))
     return parts[0] if len(parts) == 1 else bind(Op.CONCAT, *parts, arg=axis)
 
@@ -272,7 +293,7 @@ def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
         >>> stack([iota("int32", 2), iota("int32", 2)], 1).tolist()
         [[0, 0], [1, 1]]
     """
-    xs = arrays(*operands)
+    xs = arrays(*arrays_of("stack", operands))
     at = one_axis("stack", axis, len(xs[0].shape) + 1)
     return concatenate([expand_dims(x, (at,)) for x in xs], at)
 
@@ -299,7 +320,7 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
         >>> broadcast_shapes((3, 1), (4,))
         (3, 4)
     """
-    return broadcast_shape("broadcast_shapes", *map(tuple, shapes))
+    return broadcast_shape("broadcast_shapes", *[a_shape("broadcast_shapes", s) for s in shapes])
 
 
 def split(x: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
@@ -313,11 +334,17 @@ def split(x: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
         [[0], [1, 2]]
     """
     x, stop, pieces = array(x), 0, []
-    if sum(sizes) != x.shape[axis]:
+    count, parts = (
+        x.shape[one_axis("split", axis, len(x.shape))],
+        integers("split", "sizes", sizes, 0),
+    )
+    if sum(parts) != count:
         raise ShapeError(
-            f"split needs sizes that add up to {x.shape[axis]}", got=f"{show(x)}, {tuple(sizes)}"
+            f"split needs sizes that add up to {count}",
+            got=f"{show(x)}, sizes={parts}",
+            hint="write a size for each piece",
         )
-    for size in sizes:
+    for size in parts:
         pieces.append(slice_in_dim(x, stop, stop + size, axis=axis))
         stop += size
     return pieces
@@ -330,7 +357,8 @@ def tile(x: ArrayLike, reps: Sequence[int]) -> Array:
         >>> tile(iota("int32", 2), (2,)).tolist()
         [0, 1, 0, 1]
     """
-    x, reps = array(x), a_shape("tile", reps)
+    x = array(x)
+    reps = of_each_axis("tile", "reps", reps, len(x.shape), 0)
     paired = tuple(n for pair in zip(reps, x.shape, strict=True) for n in pair)
     blocks = broadcast_in_dim(x, paired, tuple(range(1, len(paired), 2)))
     return reshape(blocks, tuple(r * n for r, n in zip(reps, x.shape, strict=True)))
@@ -353,11 +381,26 @@ def pad(
     x = array(x)
     number = isinstance(padding_value, (bool, int, float, complex))
     value = scalar(padding_value, x) if number else array(padding_value)
-    config = [(int(low), int(high), int(between)) for low, high, between in padding_config]
-    if len(config) != len(x.shape) or any(between < 0 for _, _, between in config):
+    config = [
+        integers("pad", "padding_config", c)
+        for c in several("pad", "padding_config", padding_config)
+    ]
+    if len(config) != len(x.shape) or any(len(c) != 3 or c[2] < 0 for c in config):
         raise ArgumentError(
-            "pad needs (low, high, interior >= 0) for each axis", got=f"{show(x)}, {config}"
+            "pad needs (low, high, interior >= 0) for each axis",
+            got=f"{show(x)}, padding_config={config}",
+            hint="write (0, 0, 0) for an axis that stays",
         )
+    rank("pad", value, 0, 0, "as padding_value")
+    if value.dtype != x.dtype:
+        raise unlike("pad", (x, value), "a value of the operand's dtype")
+    for n, (low, high, between) in zip(x.shape, config):
+        if n + between * max(n - 1, 0) + low + high < 0:
+            raise ShapeError(
+                "pad cannot remove more elements than there are",
+                got=f"{show(x)}, padding_config={config}",
+                hint="negative numbers remove elements: take smaller ones",
+            )
     added = Pad(
         tuple(max(low, 0) for low, _, _ in config),
         tuple(max(high, 0) for _, high, _ in config),
@@ -387,21 +430,19 @@ def slice(
         >>> slice(iota("int32", 6), (1,), (6,), (2,)).tolist()
         [1, 3, 5]
     """
-    x, start, stop = array(x), _ints(start_indices), _ints(limit_indices)
-    step = _ints((1,) * len(x.shape) if strides is None else strides)
+    x, start = array(x), integers("slice", "start_indices", start_indices)
+    stop = integers("slice", "limit_indices", limit_indices)
+    step = (1,) * len(x.shape) if strides is None else integers("slice", "strides", strides)
     if not len(start) == len(stop) == len(step) == len(x.shape):
         raise ShapeError(
             "slice needs start, limit and stride for each axis",
             got=f"{show(x)}, {start}, {stop}, {step}",
+            hint="slice_in_dim cuts along one axis",
         )
     if stop == x.shape and not any(start) and all(s == 1 for s in step):
         return x
     out: Array = bind(Op.SHRINK, x, arg=Shrink(start, stop, step))
     return out
-
-
-def _ints(values: Sequence[int]) -> Shape:
-    return tuple(operator.index(v) for v in values)
 
 
 def slice_in_dim(
@@ -417,8 +458,8 @@ def slice_in_dim(
     axis = one_axis("slice_in_dim", axis, len(x.shape))
     start, stop, step = [0] * len(x.shape), list(x.shape), [1] * len(x.shape)
     size = x.shape[axis]
-    low = 0 if start_index is None else operator.index(start_index)
-    high = size if limit_index is None else operator.index(limit_index)
+    low = 0 if start_index is None else integer("slice_in_dim", "start_index", start_index)
+    high = size if limit_index is None else integer("slice_in_dim", "limit_index", limit_index)
     start[axis], stop[axis] = low + size * (low < 0), high + size * (high < 0)
     step[axis] = stride
     return slice(x, start, stop, step)
@@ -434,9 +475,13 @@ def index_in_dim(x: ArrayLike, index: int, axis: int = 0, keepdims: bool = True)
         >>> index_in_dim(iota("int32", 3), -1, keepdims=False).tolist()
         2
     """
-    x, at = array(x), operator.index(index)
+    x, at = array(x), integer("index_in_dim", "index", index)
     size = x.shape[one_axis("index_in_dim", axis, len(x.shape))]
     if not -size <= at < size:
-        raise OutOfBoundsError(f"index {at} is outside an axis of size {size}", got=show(x))
+        raise OutOfBoundsError(
+            f"index {at} is outside an axis of size {size}",
+            got=show(x),
+            hint="dynamic_index_in_dim clips to the axis",
+        )
     out = slice_in_dim(x, at % size, at % size + 1, axis=axis)
     return out if keepdims else squeeze(out, axis)

@@ -6,6 +6,7 @@ import enum
 
 import numpy as np
 
+from tfn._support.validate import one_of
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOATS
 from tfn.lax.elementary import unary
@@ -81,6 +82,7 @@ def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FR
         (3.0, 2.0)
     """
     x = array(x)
+    one_of("round", "rounding_method", rounding_method, tuple(RoundingMethod))
     if rounding_method == RoundingMethod.TO_NEAREST_EVEN:
         return unary(Op.ROUND, x)
     whole = trunc(x)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tfn._support.validate import integer
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOATS, INT32, INT64, INTEGERS, DType
 from tfn.eager.operands import apply, one_axis
@@ -99,8 +100,12 @@ def approx_min_k(
 def _checked(name: str, x: ArrayLike, k: int, axis: int) -> tuple[Array, int]:
     x = array(x)
     axis = one_axis(name, axis, len(x.shape))
-    if not 0 <= k <= x.shape[axis]:
-        raise ArgumentError(f"{name} needs 0 <= k <= {x.shape[axis]}", got=f"{show(x)}, k={k}")
+    if not 0 <= integer(name, "k", k) <= x.shape[axis]:
+        raise ArgumentError(
+            f"{name} needs 0 <= k <= {x.shape[axis]}",
+            got=f"{show(x)}, k={k}",
+            hint="the axis has no more elements",
+        )
     return x, axis
 
 

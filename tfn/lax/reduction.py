@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfn import dtypes
+from tfn._support.validate import of_each_axis, rank, shown
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INTEGERS
 from tfn.eager.operands import Axes, one_axis, some_axes
 from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import elementwise
 from tfn.lax.associative import reduce_pairs
-from tfn.lax.contraction import Pairs, dilated, padtype_to_pads
+from tfn.lax.contraction import Pairs, dilated, padtype_to_pads, pairs_of
 from tfn.lax.movement import pad, reshape, slice_in_dim
 from tfn.lax.operand import array, show
 from tfn.trace.argument import Reduce
@@ -132,13 +133,16 @@ def monoid(computation: Computation, x: Array) -> Op:
     if found is None or (bitwise and x.dtype != BOOL):
         raise ArgumentError(
             "a reduction needs lax.add, mul, max, min, or on bool bitwise_or, bitwise_and",
-            got=f"{getattr(computation, '__name__', computation)} on {show(x)}",
+            got=f"computation={shown(computation)} on {show(x)}",
+            hint="lax.reduce takes any function that is associative",
         )
     return found
 
 
 def _begin(out: Array, init_value: ArrayLike, computation: Computation, op: Op) -> Array:
     number = isinstance(init_value, (bool, int, float, complex))
+    if not number:
+        rank("a reduction", array(init_value), 0, 0, "as initial value")
     if number and init_value == identity(op, out.dtype):
         return out
     combined: Array = computation(out, init_value)
@@ -219,7 +223,11 @@ def _where_best(op: Op, x: ArrayLike, axis: int, index_dtype: Any) -> Array:
     x, dtype = array(x), dtypes.canonical(index_dtype)
     axis = one_axis("argmax" if op is Op.MAX else "argmin", axis, len(x.shape))
     if dtype not in INTEGERS:
-        raise DTypeError("an index is an integer", got=dtypes.SHORT[dtype])
+        raise DTypeError(
+            "an index is an integer",
+            got=f"index_dtype={dtype.name}",
+            hint="say index_dtype='int32'",
+        )
     if x.shape[axis] - 1 > dtypes.iinfo(dtype).max:
         raise ArgumentError(
             "the index of an element does not fit into the dtype of indices",
@@ -227,7 +235,11 @@ def _where_best(op: Op, x: ArrayLike, axis: int, index_dtype: Any) -> Array:
             hint="index_dtype='int64'",
         )
     if x.shape[axis] == 0:
-        raise ShapeError("argmax and argmin need an axis with elements", got=f"{show(x)}, {axis}")
+        raise ShapeError(
+            "argmax and argmin need an axis with elements",
+            got=f"{show(x)}, {axis}",
+            hint="check the size of the axis first",
+        )
     place: Array = bind(Op.REDUCE, x, arg=Reduce(op, (axis,), dtype))
     return place
 
@@ -269,23 +281,25 @@ def reduce_window(
         [[[[3.0]]]]
     """
     x = array(x)
-    op, rank = monoid(computation, x), len(x.shape)
-    window, ones = tuple(window_dimensions), (1,) * rank
-    strides, spread = tuple(window_strides or ones), tuple(window_dilation or ones)
-    between = tuple(base_dilation or ones)
-    if not len(window) == len(strides) == len(spread) == len(between) == rank:
-        raise ShapeError(
-            "reduce_window needs a size, a stride and a dilation for each axis",
-            got=f"{show(x)}, window {window}, strides {strides}",
+    op, ndim = monoid(computation, x), len(x.shape)
+    window, strides, spread, between = (
+        of_each_axis("reduce_window", argument, value, ndim)
+        for argument, value in (
+            ("window_dimensions", window_dimensions),
+            ("window_strides", window_strides),
+            ("window_dilation", window_dilation),
+            ("base_dilation", base_dilation),
         )
+    )
     reach = dilated(window, spread)
     if isinstance(padding, str):
         padding = padtype_to_pads(dilated(x.shape, between), reach, strides, padding)
-    config = [(low, high, d - 1) for (low, high), d in zip(padding, between, strict=True)]
+    pads = pairs_of("reduce_window", padding, ndim)
+    config = [(low, high, d - 1) for (low, high), d in zip(pads, between, strict=True)]
     dtype, x = x.dtype, pad(x, identity(op, x.dtype), config)
     if op in (Op.ADD, Op.MUL):
         x = elementwise.cast(x, accumulator(dtype))
-    for axis in range(rank):
+    for axis in range(ndim):
         places = max((x.shape[axis] - reach[axis]) // strides[axis] + 1, 0)
         x = _fold_windows(x, op, axis, window[axis], strides[axis], spread[axis], places)
     return _begin(elementwise.cast(x, dtype), init_value, computation, op)

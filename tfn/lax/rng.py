@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from tfn import dtypes
+from tfn._support.validate import one_of, result_type
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import UINT32, UINT64, UNSIGNED, DType
 from tfn.eager.operands import a_shape, apply
-from tfn.errors import ArgumentError, DTypeError
+from tfn.errors import ArgumentError
 from tfn.lax.operand import array, show
 from tfn.trace import build
 from tfn.trace.op import Op, Shape
@@ -84,8 +85,12 @@ def rng_bit_generator(
         ([0, 0, 3, 0], (3,))
     """
     state, kind, sizes = array(key), dtypes.canonical(dtype), a_shape("rng_bit_generator", shape)
-    if kind not in UNSIGNED:
-        raise DTypeError("bits come as unsigned integers", got=kind.name)
+    one_of("rng_bit_generator", "algorithm", algorithm, tuple(RandomAlgorithm))
+    result_type("rng_bit_generator", kind, UNSIGNED, "an unsigned integer dtype")
     if state.dtype != UINT32 or state.shape != (4,):
-        raise ArgumentError("rng_bit_generator needs a state uint32[4]", got=show(state))
+        raise ArgumentError(
+            "rng_bit_generator needs a state uint32[4]",
+            got=show(state),
+            hint="begin with tfn.numpy.zeros(4, 'uint32')",
+        )
     return apply(_after, [state], prod(sizes)), apply(_bits, [state], sizes, kind)

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from tfn import numpy as tnp
+from tfn._support.validate import unfit, unlike
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOATS, finfo
-from tfn.errors import DTypeError, ShapeError
 from tfn.lax.elementary import digamma, exp, lgamma, log, log1p
 from tfn.lax.logbeta import log_beta, log_term
 from tfn.lax.loops import while_loop
-from tfn.lax.operand import arrays, expand, show
+from tfn.lax.operand import arrays, expand
 from tfn.trace.build import accumulator
 from tfn.transforms.custom_jvp import custom_jvp
 from tfn.transforms.jit import jit
@@ -46,11 +46,10 @@ def each(f: Callable[..., Array], name: str) -> Callable[..., Array]:
     def checked(*operands: ArrayLike) -> Array:
         xs = arrays(*operands)
         shape = max((x.shape for x in xs), key=len)
-        shown = ", ".join(map(show, xs))
         if any(x.dtype not in FLOATS or x.dtype != xs[0].dtype for x in xs):
-            raise DTypeError(f"{name} needs operands of one floating dtype", got=shown)
+            raise unlike(name, xs, "operands of one floating dtype")
         if any(x.shape not in ((), shape) for x in xs):
-            raise ShapeError(f"{name} needs operands of one shape", got=shown)
+            raise unfit(f"{name} needs operands of one shape", xs, "tfn.scipy.special broadcasts")
         out: Array = run(*[expand(x, shape) for x in xs])
         return out
 

@@ -227,7 +227,11 @@ def instructions(made: Kernel, target: Target, language: Language = LLVM) -> tup
         written = partial(_text, language, items)
         if language.named("k", written)[0] == made.name:
             return items  # the name is a digest of the text that they become
-    raise CompileError(f"the instructions of the kernel {made.name} are not known")
+    raise CompileError(
+        f"the instructions of the kernel {made.name} are not known",
+        got="a kernel that was written as text",
+        hint="its LLVM IR is all that there is: at='llvm'",
+    )
 
 
 def _able(target: Target, language: Language) -> Target:

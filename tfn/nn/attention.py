@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfn import lax, random
 from tfn import numpy as jnp
+from tfn._support.validate import integer, rank, shown
 from tfn.array import Array
 from tfn.errors import ArgumentError, ShapeError
 from tfn.nn.functions import softmax
@@ -59,12 +60,15 @@ def dot_product_attention(
         >>> dot_product_attention(x, x[:, :, :1], x[:, :, :1], is_causal=True).shape
         (2, 5, 4, 8)
     """
+    for x, name in ((query, "as query"), (key, "as key"), (value, "as value")):
+        rank("attention", x, 3, what=name)
     *batch, time, heads, size = query.shape
     source, kv_heads = key.shape[-3:-1]
     if key.shape[-1] != size or heads % kv_heads or value.shape[-3:-1] != (source, kv_heads):
         raise ShapeError(
             "attention needs keys as long as queries, a value for each, and heads that they divide",
             got=f"query {query.shape}, key {key.shape}, value {value.shape}",
+            hint="the last axes are (time, heads, size), as x.reshape(*batch, time, heads, size)",
         )
     shared = heads // kv_heads
     grouped = query.reshape(*batch, time, kv_heads, shared, size)
@@ -125,6 +129,13 @@ def rotary(
         >>> rotary(jnp.ones((3, 1, 2)))[1, 0].tolist()
         [-0.301..., 1.381...]
     """
+    rank("rotary", x, 3)
+    if x.shape[-1] % 2:
+        raise ShapeError(
+            "rotary needs an even number of features, which are turned in pairs",
+            got=shown(x),
+            hint="take heads of an even size",
+        )
     half = x.shape[-1] // 2
     if positions is None:
         positions = jnp.arange(x.shape[-3])
@@ -172,7 +183,9 @@ class KVCache:
         time, room = key.shape[-3], self.key.shape[-3]
         if time > room:
             raise ShapeError(
-                "more places than the cache has room for", got=f"{time} places, room for {room}"
+                "more places than the cache has room for",
+                got=f"{time} places, room for {room}",
+                hint="make the cache with more room",
             )
         axis = self.key.ndim - 3
         put = lax.dynamic_update_slice_in_dim
@@ -234,14 +247,21 @@ class MultiheadAttention:
             ArgumentError: if heads do not divide features, or kv_heads heads.
         """
         kv_heads = heads if kv_heads is None else kv_heads
+        integer("attention", "heads", heads, 1)
+        integer("attention", "kv_heads", kv_heads, 1)
         if heads % kv_heads or (size is None and features % heads):
             raise ArgumentError(
                 "heads must divide features, and kv_heads heads",
                 got=f"{features} features, {heads} heads, {kv_heads} kv_heads",
+                hint="pass size= for heads of another size",
             )
         size = features // heads if size is None else size
         if rotary_base is not None and size % 2:
-            raise ArgumentError("rotary positions need heads of an even size", got=str(size))
+            raise ArgumentError(
+                "rotary positions need heads of an even size",
+                got=f"size={size}",
+                hint="pass an even size=",
+            )
         wide, narrow = heads * size, kv_heads * size
         sizes = [(features, wide), (features, narrow), (features, narrow), (wide, features)]
         query, keys, value, out = (

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from tfn import lax
 from tfn import numpy as jnp
+from tfn._support.validate import integer, integers, one_of
 from tfn.array import Array
 from tfn.errors import ArgumentError
+from tfn.lax.contraction import pairs_of
 from tfn.nn import initializers
 from tfn.nn.initializers import Initializer
 from tfn.nn.module import module, static
@@ -65,22 +68,25 @@ class Options(TypedDict, total=False):
     dtype: Any
 
 
-def each_axis(sizes: Sizes, rank: int) -> tuple[int, ...]:
+def each_axis(argument: str, sizes: Sizes, rank: int) -> tuple[int, ...]:
     """One number per axis of space, from one for all or from all of them.
 
     Raises:
-        ArgumentError: for another number of them.
+        ArgumentError: for another number of them, or one below 1.
 
     Example:
-        >>> each_axis(3, 2), each_axis((3, 5), 2)
+        >>> each_axis("window", 3, 2), each_axis("window", (3, 5), 2)
         ((3, 3), (3, 5))
     """
-    found = (sizes,) * rank if isinstance(sizes, int) else tuple(sizes)
-    if len(found) != rank:
+    several = isinstance(sizes, (tuple, list))
+    given = tuple(sizes) if several else (sizes,) * max(rank, 1)  # type: ignore[arg-type]
+    if len(given) != rank:
         raise ArgumentError(
-            f"one number, or one for each of {rank} axes of space, is needed", got=str(sizes)
+            f"one number, or one for each of {rank} axes of space, is needed",
+            got=f"{argument}={sizes}",
+            hint=f"write {argument}={given[0] if given else 1} for all axes",
         )
-    return found
+    return integers("a layer", argument, given, 1)
 
 
 def _make(
@@ -88,22 +94,31 @@ def _make(
 ) -> tuple[Array, Array | None, Steps]:
     """The fields of a convolution."""
     groups, dtype = options.get("groups", 1), options.get("dtype", float)
-    if inputs % groups or outputs % groups:
+    if integer("a layer", "groups", groups, 1) and (inputs % groups or outputs % groups):
         raise ArgumentError(
             "groups must divide inputs and outputs",
             got=f"{inputs} inputs, {outputs} outputs, {groups} groups",
+            hint=f"{gcd(inputs, outputs)} and what divides it will do",
         )
     make = options.get("weight_init") or initializers.lecun_normal()
-    weight = make(key, (*each_axis(window, rank), inputs // groups, outputs), dtype)
+    weight = make(key, (*each_axis("window", window, rank), inputs // groups, outputs), dtype)
     bias = jnp.zeros((outputs,), dtype) if options.get("use_bias", True) else None
     padding = options.get("padding", "SAME")
     steps = Steps(
-        each_axis(options.get("strides", 1), rank),
-        padding if isinstance(padding, str) else tuple((low, high) for low, high in padding),
-        each_axis(options.get("dilation", 1), rank),
+        each_axis("strides", options.get("strides", 1), rank),
+        _padding(padding, rank),
+        each_axis("dilation", options.get("dilation", 1), rank),
         groups,
     )
     return weight, bias, steps
+
+
+def _padding(padding: Padding, rank: int) -> str | tuple[tuple[int, int], ...]:
+    """A padding by its name, or as pairs."""
+    if not isinstance(padding, str):
+        return pairs_of("a layer", padding, rank)
+    one_of("a layer", "padding", padding.upper(), ("SAME", "SAME_LOWER", "VALID"))
+    return padding
 
 
 def _convolve(x: Array, weight: Array, bias: Array | None, steps: Steps) -> Array:
@@ -128,7 +143,9 @@ def _transpose(x: Array, weight: Array, bias: Array | None, steps: Steps) -> Arr
 def _ungrouped(options: Options) -> Options:
     if options.get("groups", 1) != 1:
         raise ArgumentError(
-            "a transposed convolution has no groups", got=f"groups={options['groups']}"
+            "a transposed convolution has no groups",
+            got=f"groups={options['groups']}",
+            hint="use one layer for each group, and concatenate",
         )
     return options
 

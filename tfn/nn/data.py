@@ -21,8 +21,9 @@ import numpy as np
 
 from tfn import numpy as jnp
 from tfn import random, tree
+from tfn._support.validate import integer
 from tfn.array import Array
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, ShapeError
 from tfn.random import KeyLike
 
 Rows = np.ndarray[Any, Any]
@@ -67,11 +68,16 @@ class Batches:
     def __post_init__(self) -> None:
         lengths = {path: len(x) for path, x in zip(tree.paths(self.arrays), self._leaves())}
         if len(set(lengths.values())) != 1:
-            raise ArgumentError("batches need arrays of one length", got=str(lengths))
-        if not 1 <= self.size <= self.rows:
+            raise ShapeError(
+                "batches need arrays of one length",
+                got=str(lengths),
+                hint="cut the longer ones: x[:n]",
+            )
+        if not 1 <= integer("batches", "size", self.size) <= self.rows:
             raise ArgumentError(
                 "a batch has one row or more, and not more than there are",
-                got=f"size {self.size}, {self.rows} rows",
+                got=f"size={self.size}, {self.rows} rows",
+                hint=f"pass a size from 1 to {self.rows}",
             )
 
     def _leaves(self) -> list[Any]:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tfn import lax
 from tfn import numpy as jnp
+from tfn._support.validate import integer, size_limit
 from tfn.array import Array, ArrayLike
 from tfn.custom_derivatives import custom_jvp
+from tfn.eager.operands import one_axis
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float, Integer, Shaped
@@ -391,7 +393,9 @@ def one_hot(
         [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
     x = jnp.asarray(x)
-    place = axis % (x.ndim + 1)
+    place = one_axis("one_hot", axis, x.ndim + 1)
+    num_classes = integer("one_hot", "num_classes", num_classes, 0)
+    size_limit("one_hot", (*x.shape, num_classes))
     shape = [1] * (x.ndim + 1)
     shape[place] = num_classes
     narrow = x.dtype.kind in "iu" and num_classes > jnp.iinfo(x.dtype).max

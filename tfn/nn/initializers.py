@@ -13,8 +13,10 @@ from typing import Any, Protocol
 
 from tfn import numpy as jnp
 from tfn import random
+from tfn._support.validate import one_of
 from tfn.array import Array, ArrayLike
-from tfn.errors import ArgumentError
+from tfn.eager.operands import a_shape
+from tfn.errors import ArgumentError, ShapeError
 from tfn.random import KeyLike
 
 Axes = int | Sequence[int]
@@ -93,7 +95,11 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = float) ->
 
     def init(key: KeyLike, shape: Sequence[int], dtype: Any = dtype) -> Array:
         if len(shape) < 2:
-            raise ArgumentError("orthogonal needs at least two axes", got=str(tuple(shape)))
+            raise ShapeError(
+                "orthogonal needs at least two axes",
+                got=f"shape={tuple(shape)}",
+                hint="initializers.zeros takes vectors",
+            )
         columns = shape[column_axis]
         if prod(shape) == 0:
             return jnp.zeros(shape, dtype)
@@ -119,7 +125,8 @@ def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = flo
         if len(shape) not in (3, 4, 5) or shape[-1] < shape[-2]:
             raise ArgumentError(
                 "delta_orthogonal needs a shape (*window, inputs, outputs) with inputs <= outputs",
-                got=str(tuple(shape)),
+                got=f"shape={tuple(shape)}",
+                hint="orthogonal takes other shapes",
             )
         middle = tuple((n - 1) // 2 for n in shape[:-2])
         return jnp.zeros(shape, dtype).at[middle].set(matrix(key, shape[-2:], dtype))
@@ -163,12 +170,9 @@ def variance_scaling(
         >>> init(random.key(0), (784, 128)).shape
         (784, 128)
     """
-    if mode not in _FANS or distribution not in ("truncated_normal", "normal", "uniform"):
-        raise ArgumentError(
-            "variance_scaling knows the modes " + ", ".join(_FANS) + " and the distributions "
-            "truncated_normal, normal, uniform",
-            got=f"{mode!r}, {distribution!r}",
-        )
+    one_of("variance_scaling", "mode", mode, tuple(_FANS))
+    distributions = ("truncated_normal", "normal", "uniform")
+    one_of("variance_scaling", "distribution", distribution, distributions)
 
     def init(key: KeyLike, shape: Sequence[int], dtype: Any = dtype) -> Array:
         fan = _FANS[mode](*fans(shape, in_axis, out_axis, batch_axis))
@@ -195,7 +199,12 @@ def fans(
         (144.0, 288.0)
     """
     if len(shape) < 2:
-        raise ArgumentError("a layer's weights have at least two axes", got=str(tuple(shape)))
+        raise ShapeError(
+            "a layer's weights have at least two axes",
+            got=f"shape={tuple(shape)}",
+            hint="initializers.zeros and normal take vectors",
+        )
+    shape = a_shape("a layer", tuple(shape))
     inputs, outputs, layers = (_size(shape, axis) for axis in (in_axis, out_axis, batch_axis))
     field = prod(shape) / max(inputs * outputs * layers, 1)
     return inputs * field, outputs * field

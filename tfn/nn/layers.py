@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from tfn import numpy as jnp
 from tfn import random, tree
+from tfn._support.validate import real_number
 from tfn.array import Array
+from tfn.eager.operands import array_of
 from tfn.errors import ArgumentError
 from tfn.nn import initializers
 from tfn.nn.functions import relu
@@ -57,7 +59,7 @@ class Linear:
 
     def __call__(self, x: Float[Array, "... inputs"]) -> Float[Array, "... outputs"]:
         """The layer's outputs."""
-        y = x @ self.weight
+        y = array_of("a layer", x) @ self.weight
         return y if self.bias is None else y + self.bias
 
 
@@ -121,11 +123,14 @@ class Dropout:
         Raises:
             ArgumentError: if there is no key while training.
         """
+        real_number("dropout", "rate", self.rate, 0, 1)
         if (self.inference if inference is None else inference) or self.rate == 0:
             return x
         if key is None:
             raise ArgumentError(
-                "dropout needs a key while training", hint="pass key=..., or inference=True"
+                "dropout needs a key while training",
+                got="key=None",
+                hint="pass key=..., or inference=True",
             )
         if self.rate == 1:
             return jnp.zeros_like(x)
@@ -161,7 +166,11 @@ class MLP:
             ArgumentError: for fewer than two sizes.
         """
         if len(sizes) < 2:
-            raise ArgumentError("an MLP needs sizes of inputs and outputs", got=str(tuple(sizes)))
+            raise ArgumentError(
+                "an MLP needs sizes of inputs and outputs",
+                got=f"sizes={tuple(sizes)}",
+                hint="write (inputs, hidden, ..., outputs)",
+            )
         keys = random.split(key, len(sizes) - 1)
         layers = tuple(
             Linear.init(k, n, m, use_bias=use_bias, weight_init=weight_init, dtype=dtype)

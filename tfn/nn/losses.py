@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from tfn import lax
 from tfn import numpy as jnp
+from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
-from tfn.errors import ArgumentError
+from tfn.eager.operands import array_of
+from tfn.errors import DTypeError, ShapeError
 from tfn.nn.functions import log_sigmoid, log_softmax, logsumexp
 
 if TYPE_CHECKING:
@@ -36,17 +38,19 @@ def softmax_cross_entropy_with_integer_labels(
     """The cross entropy between the softmax of logits and labels that are classes.
 
     Raises:
-        ArgumentError: unless labels are integers, one for each row of logits.
+        DTypeError, ShapeError: unless labels are integers, one for each row of logits.
 
     Example:
         >>> softmax_cross_entropy_with_integer_labels(jnp.zeros((1, 2)), jnp.array([1])).tolist()
         [0.693...]
     """
     logits, labels = jnp.asarray(logits), jnp.asarray(labels)
-    if not jnp.issubdtype(labels.dtype, jnp.integer) or labels.shape != logits.shape[:-1]:
-        raise ArgumentError(
+    integers = jnp.issubdtype(labels.dtype, jnp.integer)
+    if not integers or labels.shape != logits.shape[:-1]:
+        raise (ShapeError if integers else DTypeError)(
             "labels are integers, one for each row of logits",
-            got=f"logits {logits.shape}, labels {labels.dtype}{labels.shape}",
+            got=f"logits {shown(logits)}, labels {shown(labels)}",
+            hint="softmax_cross_entropy takes probabilities of all classes",
         )
     picked = jnp.take_along_axis(logits, labels[..., None], axis=-1)[..., 0]
     return logsumexp(logits, axis=-1) - picked
@@ -143,4 +147,5 @@ def smooth_labels(
 
     Source: Müller, Kornblith, Hinton 2019, arXiv:1906.02629.
     """
+    array_of("smooth_labels", alpha)
     return (1.0 - alpha) * labels + alpha / labels.shape[-1]

@@ -17,6 +17,7 @@ from typing import Any, NoReturn, TypeVar, dataclass_transform
 
 from tfn import numpy as jnp
 from tfn import tree
+from tfn._support.validate import shown
 from tfn.array import Array
 from tfn.dtypes import SHORT
 from tfn.errors import ArgumentError
@@ -50,6 +51,10 @@ def module(cls: C) -> C:
         >>> tree.map(lambda x: x + 1, Scale(jnp.ones(()), power=2))
         Scale(factor=f32[], power=2)
     """
+    if not isinstance(cls, type):
+        raise ArgumentError(
+            "nn.module needs a class", got=shown(cls), hint="write @nn.module above a class"
+        )
     made: Any = tree.register_dataclass(dataclass(frozen=True, eq=False, repr=False)(cls))
     made.__repr__ = _show
     made.__init_subclass__ = classmethod(_refuse)

@@ -134,7 +134,9 @@ class GroupNorm:
         """
         if groups < 1 or channels % groups:
             raise ArgumentError(
-                "groups must divide the channels", got=f"{channels} channels, {groups} groups"
+                "groups must divide the channels",
+                got=f"{channels} channels, {groups} groups",
+                hint="1 group and as many as channels always will do",
             )
         return GroupNorm(*_scales(channels, use_weight, use_bias, dtype), groups, epsilon)
 
@@ -211,7 +213,7 @@ class BatchNorm:
             raise ArgumentError(
                 "one element for each channel has no variance",
                 got=f"x of shape {x.shape}",
-                hint="inference=True",
+                hint="take a larger batch, or pass inference=True",
             )
         wide = x.astype(state.mean.dtype)
         mean = jnp.mean(wide, axes)

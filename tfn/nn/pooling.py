@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from tfn import lax
 from tfn import numpy as jnp
+from tfn._support.validate import rank
 from tfn.array import Array
-from tfn.errors import ArgumentError
 from tfn.nn.convolution import Padding, Sizes, each_axis
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def avg_pool(
     """
     total = _pool(x, 0.0, lax.add, window, strides, padding)
     if count_include_pad or padding == "VALID":
-        return total / prod(each_axis(window, x.ndim - 2))
+        return total / prod(each_axis("window", window, x.ndim - 2))
     ones = jnp.ones((1, *x.shape[1:-1], 1), x.dtype)
     return total / _pool(ones, 0.0, lax.add, window, strides, padding)
 
@@ -74,9 +74,8 @@ def adaptive_avg_pool(
         >>> adaptive_avg_pool(jnp.arange(4.0).reshape(1, 4, 1), 2).ravel().tolist()
         [0.5, 2.5]
     """
-    wanted = each_axis(sizes, x.ndim - 2)
-    if min(wanted, default=1) < 1:
-        raise ArgumentError("adaptive_avg_pool makes one window or more", got=str(sizes))
+    rank("adaptive_avg_pool", x, 3)
+    wanted = each_axis("sizes", sizes, x.ndim - 2)
     for axis, n in enumerate(wanted, 1):
         m = x.shape[axis]
         if m % n == 0:
@@ -99,8 +98,9 @@ def _pool(
     strides: Sizes | None,
     padding: Padding,
 ) -> Array:
-    rank = x.ndim - 2
-    sizes = (1, *each_axis(window, rank), 1)
-    steps = sizes if strides is None else (1, *each_axis(strides, rank), 1)
+    rank("pooling", x, 3)
+    space = x.ndim - 2
+    sizes = (1, *each_axis("window", window, space), 1)
+    steps = sizes if strides is None else (1, *each_axis("strides", strides, space), 1)
     pads = padding if isinstance(padding, str) else [(0, 0), *padding, (0, 0)]
     return lax.reduce_window(x, start, computation, sizes, steps, pads)

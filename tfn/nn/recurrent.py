@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from tfn import lax, random
 from tfn import numpy as jnp
+from tfn._support.validate import integer, rank
 from tfn.array import Array
-from tfn.errors import ArgumentError
 from tfn.nn import initializers
 from tfn.nn.functions import sigmoid, tanh
 from tfn.nn.layers import Linear
@@ -181,8 +181,7 @@ class GRUCell:
 
 def _layers(make: Any, key: KeyLike, inputs: int, hidden: int, layers: int, dtype: Any) -> Any:
     """Cells, each of which gets the outputs of the one before it."""
-    if layers < 1:
-        raise ArgumentError("one layer or more is needed", got=str(layers))
+    integer("a recurrent layer", "layers", layers, 1)
     sizes = [inputs] + [hidden] * (layers - 1)
     keys = random.split(key, layers)
     return tuple(make(k, n, hidden, dtype=dtype) for k, n in zip(keys, sizes, strict=True))
@@ -224,6 +223,7 @@ class LSTM:
         reverse: bool = False,
     ) -> tuple[Float[Array, "time *batch hidden"], tuple[LSTMState, ...]]:
         """The outputs of the last layer, and the last state of each."""
+        rank("LSTM", xs, 2)
         return _run(self.cells, xs, states, reverse)
 
 
@@ -252,4 +252,5 @@ class GRU:
         reverse: bool = False,
     ) -> tuple[Float[Array, "time *batch hidden"], tuple[Array, ...]]:
         """The outputs of the last layer, and the last state of each."""
+        rank("GRU", xs, 2)
         return _run(self.cells, xs, states, reverse)

@@ -178,6 +178,7 @@ def _data(name: str, x: Any) -> Data:
         raise ArgumentError(
             "only arrays and numbers can be saved",
             got=f"{name}: {type(x).__name__} of dtype {data.dtype}",
+            hint="nn.filter(pytree, nn.is_array) keeps what can be saved",
         )
     return np.ascontiguousarray(data).reshape(data.shape)
 
@@ -423,7 +424,9 @@ def load(path: PathLike, template: Any = None) -> Any:
     if wrong:
         more = f", and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
         raise StateError(
-            f"{os.fspath(path)} does not fit the template", got="; ".join(wrong[:SHOWN]) + more
+            f"{os.fspath(path)} does not fit the template",
+            got="; ".join(wrong[:SHOWN]) + more,
+            hint="load(path) without a template gives what the file holds",
         )
     return tree.unflatten(structure, [_like(x, found[name]) for name, x in asked.items()])
 

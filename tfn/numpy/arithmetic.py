@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, DType
 from tfn.eager.operands import (
@@ -216,6 +217,7 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
         if y < 0 and base.dtype not in INEXACT:
             raise ArgumentError(
                 f"integers cannot be raised to the power {y}",
+                got=f"{shown(base)} ** {y}",
                 hint="convert the base to floats with .astype",
             )
         return apply(_integer_power, (base,), y, weak=base.weak_type)

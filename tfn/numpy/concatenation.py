@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from operator import index as as_index
 from typing import Any
 
 import numpy as np
 
+from tfn._support.validate import integer, integers, rank, several, shown, size_limit, unfit
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import DType, DTypeLike, canonical
-from tfn.eager.operands import a_shape, apply, array_of, indices_of, one_axis, together
+from tfn.eager.operands import (
+    apply,
+    array_of,
+    indices_of,
+    known_values,
+    one_axis,
+    together,
+)
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.creation import stacked
 from tfn.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, ravel, reshape, squeeze
@@ -41,9 +48,10 @@ def concatenate(
     if axis is None:
         operands, axis = [ravel(x) for x in operands], 0
     if any(x.ndim != operands[0].ndim for x in operands):
-        raise ShapeError(
+        raise unfit(
             "concatenate needs arrays of one number of axes",
-            got=", ".join(str(x.shape) for x in operands),
+            operands,
+            "x[None] adds an axis; stack joins along a new one",
         )
     axis = one_axis("concatenate", axis, operands[0].ndim)
     return apply(_joined, operands, axis, kind, weak=weak)
@@ -53,11 +61,23 @@ concat = concatenate
 
 
 def _several(name: str, arrays: Any, dtype: DTypeLike | None) -> tuple[list[Array], DType, bool]:
-    listed = list(arrays)
-    if not listed:
-        raise ArgumentError(f"{name} needs at least one array")
+    listed = arrays_of(name, arrays)
     operands, kind, weak = together(name, *listed)
     return (operands, kind, weak) if dtype is None else (operands, canonical(dtype), False)
+
+
+def arrays_of(name: str, arrays: Any) -> Sequence[Any]:
+    """The arrays to be joined, at least one.
+
+    Raises:
+        ArgumentError: if there is none, or it is no sequence.
+    """
+    listed = several(name, "arrays", arrays, "arrays")
+    if not listed:
+        raise ArgumentError(
+            f"{name} needs at least one array", got=f"arrays={arrays!r}", hint="begin with zeros(0)"
+        )
+    return listed
 
 
 def _joined(*parts_and_static: Any) -> UOp:
@@ -80,8 +100,8 @@ def stack(
     """
     operands, kind, weak = _several("stack", arrays, dtype)
     if any(x.shape != operands[0].shape for x in operands):
-        raise ShapeError(
-            "stack needs arrays of one shape", got=", ".join(str(x.shape) for x in operands)
+        raise unfit(
+            "stack needs arrays of one shape", operands, "concatenate joins along an axis they have"
         )
     axis = one_axis("stack", axis, operands[0].ndim + 1)
     return apply(stacked, operands, axis, kind, weak=weak)
@@ -112,7 +132,7 @@ def vstack(arrays: Sequence[ArrayLike]) -> Array:
         >>> vstack([tnp.array([1, 2]), tnp.array([3, 4])]).tolist()
         [[1, 2], [3, 4]]
     """
-    return concatenate([atleast_2d(x) for x in arrays], 0)
+    return concatenate([atleast_2d(x) for x in arrays_of("vstack", arrays)], 0)
 
 
 def hstack(arrays: Sequence[ArrayLike]) -> Array:
@@ -123,8 +143,8 @@ def hstack(arrays: Sequence[ArrayLike]) -> Array:
         >>> hstack([tnp.array([1, 2]), tnp.array([3])])
         Array([1, 2, 3], dtype=int32)
     """
-    rows = [atleast_1d(x) for x in arrays]
-    return concatenate(rows, 0 if rows and rows[0].ndim == 1 else 1)
+    rows = [atleast_1d(x) for x in arrays_of("hstack", arrays)]
+    return concatenate(rows, 0 if rows[0].ndim == 1 else 1)
 
 
 def dstack(arrays: Sequence[ArrayLike]) -> Array:
@@ -135,7 +155,7 @@ def dstack(arrays: Sequence[ArrayLike]) -> Array:
         >>> dstack([tnp.ones((2, 3)), tnp.zeros((2, 3))]).shape
         (2, 3, 2)
     """
-    return concatenate([atleast_3d(x) for x in arrays], 2)
+    return concatenate([atleast_3d(x) for x in arrays_of("dstack", arrays)], 2)
 
 
 def column_stack(arrays: Sequence[ArrayLike]) -> Array:
@@ -146,7 +166,9 @@ def column_stack(arrays: Sequence[ArrayLike]) -> Array:
         >>> column_stack([tnp.array([1, 2]), tnp.array([3, 4])]).tolist()
         [[1, 3], [2, 4]]
     """
-    given = [array_of("column_stack", x) for x in arrays]
+    given = [array_of("column_stack", x) for x in arrays_of("column_stack", arrays)]
+    for x in given:
+        rank("column_stack", x, 0, 2)
     return concatenate([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in given], 1)
 
 
@@ -175,17 +197,18 @@ def split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
     x = array_of("split", x)
     size = x.shape[one_axis("split", axis, x.ndim)]
     if _is_number(indices_or_sections):
-        parts = as_index(indices_or_sections)
-        if parts < 1 or size % parts:
+        parts = integer("split", "indices_or_sections", indices_or_sections, 1)
+        if size % parts:
             raise ShapeError(
                 f"split cannot cut {size} elements into {parts} equal parts",
+                got=f"{shown(x)}, axis={axis}",
                 hint="array_split makes parts of unequal size",
             )
     return array_split(x, indices_or_sections, axis)
 
 
 def _is_number(value: Any) -> bool:
-    return not isinstance(value, (list, tuple)) and np.ndim(value) == 0
+    return not isinstance(value, (list, tuple)) and getattr(value, "ndim", 0) == 0
 
 
 def array_split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
@@ -200,14 +223,13 @@ def array_split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[A
     axis = one_axis("array_split", axis, x.ndim)
     size = x.shape[axis]
     if _is_number(indices_or_sections):
-        parts = as_index(indices_or_sections)
-        if parts < 1:
-            raise ArgumentError("array_split needs at least one part", got=str(parts))
+        parts = integer("array_split", "indices_or_sections", indices_or_sections, 1)
+        size_limit("array_split", (parts,))
         small, larger = divmod(size, parts)
         sizes = [small + 1] * larger + [small] * (parts - larger)
         cuts = [0, *np.cumsum(sizes).tolist()]
     else:
-        inner = [as_index(i) for i in indices_or_sections]
+        inner = integers("split", "indices_or_sections", indices_or_sections)
         cuts = [0, *[min(max(i + size if i < 0 else i, 0), size) for i in inner], size]
     return [apply(section, (x,), axis, a, max(a, b), weak=x.weak_type) for a, b in pairwise(cuts)]
 
@@ -227,6 +249,7 @@ def vsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
         >>> [x.shape for x in vsplit(tnp.ones((6, 2)), 3)]
         [(2, 2), (2, 2), (2, 2)]
     """
+    rank("vsplit", array_of("vsplit", x), 2)
     return split(x, indices_or_sections, 0)
 
 
@@ -238,7 +261,9 @@ def hsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
         >>> [x.shape for x in hsplit(tnp.ones((2, 6)), 3)]
         [(2, 2), (2, 2), (2, 2)]
     """
-    return split(x, indices_or_sections, 0 if array_of("hsplit", x).ndim == 1 else 1)
+    x = array_of("hsplit", x)
+    rank("hsplit", x, 1)
+    return split(x, indices_or_sections, 0 if x.ndim == 1 else 1)
 
 
 def tile(x: ArrayLike, reps: Any) -> Array:
@@ -250,7 +275,8 @@ def tile(x: ArrayLike, reps: Any) -> Array:
         [[1, 2, 1, 2], [1, 2, 1, 2]]
     """
     x = array_of("tile", x)
-    counts = a_shape("tile", reps)
+    listed = reps if isinstance(reps, (tuple, list)) else (reps,)
+    counts = integers("tile", "reps", listed, 0)
     counts = (1,) * (x.ndim - len(counts)) + counts
     return apply(_tiled, (x,), counts, weak=x.weak_type)
 
@@ -280,18 +306,37 @@ def repeat(
     if axis is None:
         x, axis = ravel(x), 0
     axis = one_axis("repeat", axis, x.ndim)
-    counts = np.asarray(repeats)
-    counts = counts.astype(np.int64) if counts.dtype == np.uint64 else counts  # NumPy takes no such
-    if counts.ndim == 0 and total_repeat_length is None:
-        return apply(_repeated, (x,), axis, as_index(counts.item()), weak=x.weak_type)
-    places = np.repeat(np.arange(x.shape[axis]), np.broadcast_to(counts, (x.shape[axis],)))
-    if total_repeat_length is not None:
-        missing = max(total_repeat_length - len(places), 0)
-        places = np.pad(places, (0, missing), mode="edge")[:total_repeat_length]
+    size, total = x.shape[axis], total_repeat_length
+    counts = _counts(repeats, size)
+    if len(counts) == 1 and total is None:
+        return apply(_repeated, (x,), axis, int(counts[0]), weak=x.weak_type)
+    size_limit("repeat", (int(counts.sum(dtype=np.float64)) * (size if len(counts) == 1 else 1),))
+    places = np.repeat(np.arange(size), counts)
+    if total is not None:
+        missing = max(integer("repeat", "total_repeat_length", total, 0) - len(places), 0)
+        size_limit("repeat", (missing,))
+        places = np.pad(places, (0, missing), mode="edge")[:total]
     if not places.size:
         return apply(section, (x,), axis, 0, 0, weak=x.weak_type)
     index = indices_of("repeat", places, x.shape[axis])
     return apply(taken, (x, index), axis, weak=x.weak_type)
+
+
+def _counts(repeats: Any, size: int) -> np.ndarray[Any, Any]:
+    """How often each element of an axis is repeated, or how often all are."""
+    known = known_values("repeat", repeats, "mark the argument static_argnums in jit")
+    if known.shape not in ((), (1,), (size,)):
+        raise ShapeError(
+            "repeat needs one number, or one for each element of the axis",
+            got=f"repeats={shown(repeats)} for {size} elements",
+            hint="pass an int to repeat each element as often",
+        )
+    if known.ndim == 0:
+        return np.array([integer("repeat", "repeats", repeats, 0)])
+    if known.dtype.kind not in "iub":
+        return np.array(integers("repeat", "repeats", known.tolist(), 0))
+    integer("repeat", "repeats", int(known.min()) if known.size else 0, 0)
+    return known
 
 
 def _repeated(x: UOp, axis: int, count: int) -> UOp:
@@ -323,8 +368,14 @@ def roll(x: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
     axes = [one_axis("roll", a, x.ndim) for a in listed]
     shifts = shift if isinstance(shift, (tuple, list)) else [shift] * len(axes)
     if len(shifts) != len(axes):
-        raise ArgumentError("roll needs one shift for each axis", got=f"{shift}, axis {axis}")
-    moves = tuple((a, as_index(s) % max(x.shape[a], 1)) for a, s in zip(axes, shifts))
+        raise ArgumentError(
+            "roll needs one shift for each axis",
+            got=f"shift={shift}, axis={axis}",
+            hint="pass a single shift to move all axes as far",
+        )
+    moves = tuple(
+        [(a, integer("roll", "shift", s) % max(x.shape[a], 1)) for a, s in zip(axes, shifts)]
+    )
     return apply(_rolled, (x,), moves, weak=x.weak_type)
 
 

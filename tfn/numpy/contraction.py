@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from operator import index as as_index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from tfn._support.validate import integer, shown, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INT32, DType, DTypeLike, canonical
 from tfn.eager.operands import apply, array_of, broadcast_shape, one_axis, some_axes, together
@@ -75,11 +75,9 @@ def dot(
 
 def _fits(name: str, x: Array, y: Array, i: int, j: int) -> None:
     if x.shape[i] != y.shape[j]:
-        raise ShapeError(
-            f"{name} needs axis {i} of the first array to equal axis {j} of the second",
-            got=f"{x.shape} and {y.shape}: {x.shape[i]} and {y.shape[j]}",
-            hint="exchange axes with .T or .mT" if x.ndim == y.ndim == 2 else "",
-        )
+        what = f"{name} needs axis {i} of the first array to equal axis {j} of the second"
+        hint = "exchange axes with .T, .mT or moveaxis, or cut one of them"
+        raise unfit(what, (x, y), hint, f": {x.shape[i]} and {y.shape[j]}")
 
 
 def _dot(x: UOp, y: UOp, dtype: DType, wanted: DType) -> UOp:
@@ -112,11 +110,8 @@ def matmul(
     """
     x, y = array_of("matmul", x), array_of("matmul", y)
     if not x.ndim or not y.ndim:
-        raise ShapeError(
-            "matmul needs arrays, not scalars",
-            got=f"{x.shape}, {y.shape}",
-            hint="use * for a product with a scalar",
-        )
+        hint = "use * for a product with a scalar"
+        raise unfit("matmul needs arrays, not scalars", (x, y), hint)
     _fits("matmul", x, y, x.ndim - 1, max(y.ndim - 2, 0))
     broadcast_shape("matmul", x.shape[:-2], y.shape[:-2])
     return _product("matmul", _matmul, x, y, dtype=preferred_element_type)
@@ -135,6 +130,9 @@ def _matmul(x: UOp, y: UOp, dtype: DType, wanted: DType) -> UOp:
     n = len(batch)
     shared = tuple(range(n))
     return contract(x, y, ((n + 1,), (n,)), (shared, shared), wanted)
+
+
+_PAIRS = "name as many axes of the first array as of the second, such as ((0,), (1,))"
 
 
 def tensordot(
@@ -159,18 +157,18 @@ def tensordot(
     """
     x, y = array_of("tensordot", x), array_of("tensordot", y)
     if isinstance(axes, (tuple, list)):
+        if len(axes) != 2:
+            raise ArgumentError("tensordot needs pairs of axes", got=f"axes={axes}", hint=_PAIRS)
         first = some_axes("tensordot", axes[0], x.ndim)
         second = some_axes("tensordot", axes[1], y.ndim)
     else:
-        count = as_index(axes)
+        count = integer("tensordot", "axes", axes, 0)
         if count > min(x.ndim, y.ndim):
-            raise ShapeError(
-                f"tensordot over {count} axes needs as many in both arrays",
-                got=f"{x.shape}, {y.shape}",
-            )
+            what = f"tensordot over {count} axes needs as many in both arrays"
+            raise unfit(what, (x, y), "axes=1 contracts the last axis with the first one")
         first, second = tuple(range(x.ndim - count, x.ndim)), tuple(range(count))
     if len(first) != len(second):
-        raise ArgumentError("tensordot needs pairs of axes", got=str(axes))
+        raise ArgumentError("tensordot needs pairs of axes", got=f"axes={axes}", hint=_PAIRS)
     for i, j in zip(first, second):
         _fits("tensordot", x, y, i, j)
     return _product("tensordot", _tensordot, x, y, first, second, dtype=preferred_element_type)
@@ -237,7 +235,7 @@ def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Array:
     x, y = array_of("vecdot", x), array_of("vecdot", y)
     i, j = one_axis("vecdot", axis, x.ndim), one_axis("vecdot", axis, y.ndim)
     if x.shape[i] != y.shape[j]:
-        raise ShapeError("vecdot needs vectors of one size", got=f"{x.shape}, {y.shape}")
+        raise unfit("vecdot needs vectors of one size", (x, y), "axis= says where they lie")
     product = conj(moveaxis(x, i, -1)) * moveaxis(y, j, -1)
     return product.any(-1) if product.dtype == BOOL else product.sum(-1, product.dtype)
 
@@ -298,8 +296,8 @@ def cross(x: ArrayLike, y: ArrayLike, axis: int = -1) -> Array:
         Array([0, 0, 1], dtype=int32)
     """
     x, y = array_of("cross", x), array_of("cross", y)
-    if x.shape[axis] != 3 or y.shape[axis] != 3:
-        raise ShapeError("cross needs vectors of 3", got=f"{x.shape}, {y.shape}, axis {axis}")
+    if any(u.shape[one_axis("cross", axis, u.ndim)] != 3 for u in (x, y)):
+        raise unfit("cross needs vectors of 3", (x, y), "axis= says where they lie")
     operands, dtype, weak = together("cross", x, y)
     shape = broadcast_shape("cross", x.shape, y.shape)
     return apply(_cross, operands, dtype, shape, axis % len(shape), weak=weak)
@@ -344,7 +342,17 @@ def einsum(
         Array([3., 3.], dtype=float32)
     """
     if not isinstance(subscripts, str):
-        raise ArgumentError("einsum needs its subscripts as text", got=repr(subscripts)[:80])
+        raise ArgumentError(
+            "einsum needs its subscripts as text",
+            got=shown(subscripts),
+            hint="write einsum('ij,jk->ik', x, y)",
+        )
+    if not operands:
+        raise ArgumentError(
+            "einsum needs at least one operand",
+            got=f"subscripts={subscripts!r}",
+            hint="pass an array for each term",
+        )
     arrays, dtype, weak = together("einsum", *operands)
     names, out = _letters(subscripts.replace(" ", ""), tuple(x.ndim for x in arrays))
     _sizes(subscripts, names, [x.shape for x in arrays])
@@ -364,7 +372,9 @@ def _letters(subscripts: str, ndims: Numbers) -> tuple[tuple[str, ...], str]:
     terms = left.split(",")
     if len(terms) != len(ndims):
         raise ArgumentError(
-            f"einsum {subscripts!r} names {len(terms)} operands", got=f"{len(ndims)} operands"
+            f"einsum {subscripts!r} names {len(terms)} operands",
+            got=f"{len(ndims)} operands",
+            hint="write a term for each operand, between commas",
         )
     hidden = [n - len(term.replace("...", "")) for term, n in zip(terms, ndims)]
     dots = _DOTS[: max([own for term, own in zip(terms, hidden) if "..." in term], default=0)]
@@ -374,6 +384,7 @@ def _letters(subscripts: str, ndims: Numbers) -> tuple[tuple[str, ...], str]:
             raise ArgumentError(
                 f"einsum {subscripts!r} does not fit its operands",
                 got=f"{term!r} for an array of {n} axes",
+                hint="write a letter for each axis, and ... for those that are broadcast",
             )
     names = tuple(t.replace("...", dots[len(dots) - own :]) for t, own in zip(terms, hidden))
     letters = "".join(names)
@@ -385,6 +396,7 @@ def _letters(subscripts: str, ndims: Numbers) -> tuple[tuple[str, ...], str]:
     if len(set(out)) != len(out) or not set(dots) <= set(out) <= set(letters):
         raise ArgumentError(
             f"einsum {subscripts!r} has a result that does not follow from it",
+            got=f"{right!r} after the arrow",
             hint="each letter after the arrow stands there once, and also before it; so does ...",
         )
     return names, out
@@ -401,6 +413,7 @@ def _sizes(subscripts: str, names: tuple[str, ...], shapes: list[Shape]) -> None
                 raise ShapeError(
                     f"einsum {subscripts!r} got two sizes for axis {letter!r}",
                     got=", ".join(map(str, shapes)),
+                    hint="axes of one letter have one size: transpose, or use another letter",
                 )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tfn._support.validate import integer, shown, unfit
 from tfn.array import DLPACK_HAS_VERSIONS, Array, ArrayLike
 from tfn.config import config
 from tfn.dtypes import (
@@ -36,7 +37,7 @@ from tfn.eager.operands import (
     scalar_kind,
     together,
 )
-from tfn.errors import ArgumentError, DeviceError, ShapeError
+from tfn.errors import ArgumentError, DeviceError
 from tfn.trace import bind, oracle
 from tfn.trace.build import cast, concat, reshape
 from tfn.trace.op import Op, Shape
@@ -49,8 +50,7 @@ def make(body: Callable[..., UOp], *static: Any, weak: bool = False) -> Array:
     if running:
         traced: Array = bind.face().wrap(body(*static), running[-1], True, weak)
         return traced
-    (value,) = oracle.evaluate([body(*static)], {})
-    return weaken(bind.face().asarray(value), weak)
+    return weaken(bind.face().evaluate(body(*static)), weak)
 
 
 def on_device(name: str, device: Any) -> None:
@@ -61,7 +61,7 @@ def on_device(name: str, device: Any) -> None:
     if device is not None and str(device) != config.device:
         raise DeviceError(
             f"{name} cannot put an array on another device",
-            got=str(device),
+            got=f"device={device}",
             hint=f"this process runs on {config.device}; TFN_DEVICE chooses at its start",
         )
 
@@ -100,7 +100,7 @@ def array(
     ):
         raise ArgumentError(
             "array needs a copy here, which copy=False forbids",
-            got=type(object).__name__,
+            got=f"{type(object).__name__}, copy=False",
             hint="copy=None copies only where it is needed",
         )
     if isinstance(object, (list, tuple)):
@@ -112,7 +112,7 @@ def array(
         made = made if not copy or made is not object else duplicate(made)
     if wanted is not None:
         made = astype(made, wanted)
-    if made.ndim < ndmin:
+    if made.ndim < integer("array", "ndmin", ndmin, 0):
         made = alias(made, (1,) * (ndmin - made.ndim) + made.shape, made.weak_type)
     return made
 
@@ -162,7 +162,9 @@ def _of_list(listed: Sequence[Any], dtype: DType | None) -> Array:
             data = _large(listed, flat, dtype or INT32)
         if data.dtype.kind not in "biufcV":
             raise ArgumentError(
-                "array needs lists of numbers, all rows of one length", got=repr(listed)[:80]
+                "array needs lists of numbers, all rows of one length",
+                got=shown(listed),
+                hint="pad short rows, or keep the arrays apart in a list, which is a tree",
             )
         made: Array = bind.face().asarray(_narrow(data, flat, dtype))
         return made
@@ -170,8 +172,8 @@ def _of_list(listed: Sequence[Any], dtype: DType | None) -> Array:
     operands, kind, weak = together("array", *parts)
     first = operands[0].shape
     if any(x.shape != first for x in operands):
-        raise ShapeError(
-            "array needs parts of one shape", got=", ".join(str(x.shape) for x in operands)
+        raise unfit(
+            "array needs parts of one shape", operands, "broadcast_to and reshape change shapes"
         )
     return apply(stacked, operands, 0, kind, weak=weak)
 
@@ -397,8 +399,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     if not hasattr(x, "__dlpack__"):
         raise ArgumentError(
             "from_dlpack needs an array of a library that speaks DLPack",
-            got=type(x).__name__,
-            hint="asarray takes all else",
+            got=shown(x),
+            hint="tfn.numpy.asarray takes numbers and what has __array__",
         )
     # NumPy 2.0 cannot pass `copy` on, but makes no copies itself.
     options: Any = {"copy": False} if copy is False and DLPACK_HAS_VERSIONS else {}
@@ -414,7 +416,16 @@ def frombuffer(
         >>> frombuffer(b"\\x01\\x00\\x02\\x00", "int16")
         Array([1, 2], dtype=int16)
     """
-    return array_of("frombuffer", np.frombuffer(buffer, canonical(dtype), count, offset))
+    kind = canonical(dtype)
+    try:
+        data = np.frombuffer(buffer, kind, count, offset)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"frombuffer cannot read {kind.name} elements",
+            got=f"{shown(buffer)}, count={count}, offset={offset}: {error}",
+            hint=f"pass bytes whose size from the offset on is a multiple of {kind.itemsize}",
+        ) from None
+    return array_of("frombuffer", data)
 
 
 def fromiter(iterable: Any, dtype: DTypeLike, count: int = -1) -> Array:
@@ -424,4 +435,13 @@ def fromiter(iterable: Any, dtype: DTypeLike, count: int = -1) -> Array:
         >>> fromiter((n * n for n in range(4)), "int32")
         Array([0, 1, 4, 9], dtype=int32)
     """
-    return array_of("fromiter", np.fromiter(iterable, canonical(dtype), count))
+    kind = canonical(dtype)
+    try:
+        data = np.fromiter(iterable, kind, count)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"fromiter cannot make {kind.name} elements",
+            got=f"{shown(iterable)}, count={count}: {error}",
+            hint="pass an iterable of at least `count` numbers; count=-1 takes all",
+        ) from None
+    return array_of("fromiter", data)

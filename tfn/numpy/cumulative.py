@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from tfn._support.validate import integer, rank, shown
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INT32, DType, DTypeLike, canonical
 from tfn.eager.operands import apply, array_of, one_axis
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ArgumentError
 from tfn.numpy.concatenation import concatenate, section
 from tfn.numpy.reductions import sum_dtype
 from tfn.trace import build
@@ -90,7 +91,9 @@ def _from_initial(
 ) -> Array:
     x = array_of(name, x)
     if axis is None and x.ndim != 1:
-        raise ArgumentError(f"{name} needs an axis unless the array has one", got=str(x.shape))
+        raise ArgumentError(
+            f"{name} needs an axis unless the array has one", got=shown(x), hint="write axis=0"
+        )
     at = one_axis(name, 0 if axis is None else axis, x.ndim)
     out = _accumulate(name, op, x, at, sum_dtype(x, dtype))
     return apply(_with_initial, (out,), op, at) if include_initial else out
@@ -147,10 +150,8 @@ def diff(
         Array([3, 5], dtype=int32)
     """
     x = array_of("diff", x)
-    if not x.ndim:
-        raise ShapeError("diff needs an array with an axis")
-    if n < 0:
-        raise ArgumentError("diff needs a number of times that is not negative", got=str(n))
+    rank("diff", x, 1)
+    n = integer("diff", "n", n, 0)
     at = one_axis("diff", axis, x.ndim)
     ends = [None if end is None else _end(x, end, at) for end in (prepend, append)]
     if n and any(end is not None for end in ends):

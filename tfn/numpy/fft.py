@@ -9,11 +9,19 @@ what is transformed.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from operator import index as as_index
+from collections.abc import Callable, Sequence
 
+from tfn._support.validate import (
+    integer,
+    integers,
+    one_of,
+    real_number,
+    result_type,
+    shown,
+    size_limit,
+)
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOAT32, FLOAT64, DType, DTypeLike, canonical, complex_of, part
+from tfn.dtypes import FLOAT32, FLOAT64, FLOATS, DType, DTypeLike, canonical, complex_of, part
 from tfn.eager.operands import apply, array_of, inexact, some_axes
 from tfn.errors import ArgumentError, AxisError, DTypeError
 from tfn.numpy.complex import conj, iscomplexobj
@@ -207,16 +215,14 @@ def _other(name: str, norm: str | None) -> str:
 
 
 def _check_norm(name: str, norm: str | None) -> None:
-    if norm not in _NORMS:
-        raise ArgumentError(
-            f"{name} knows no norm {norm!r}", hint="norms are backward, ortho, forward"
-        )
+    one_of(name, "norm", norm, tuple(_NORMS))
 
 
 def _along_one(
     name: str, kind: FftType, a: ArrayLike, n: int | None, axis: int, norm: str | None
 ) -> Array:
-    return _transform(name, kind, a, None if n is None else (n,), (axis,), norm)
+    s = None if n is None else (integer(name, "n", n, 1),)
+    return _transform(name, kind, a, s, (axis,), norm)
 
 
 def _transform(
@@ -224,22 +230,36 @@ def _transform(
 ) -> Array:
     _check_norm(name, norm)
     if kind is FftType.RFFT and iscomplexobj(a):
-        raise DTypeError(f"{name} transforms real values", hint=f"use {name.replace('r', '')}")
+        raise DTypeError(
+            f"{name} transforms real values", got=shown(a), hint=f"use {name.replace('r', '')}"
+        )
     x = array_of(name, a)
     if axes is None and s is not None:
         axes = range(x.ndim - len(s), x.ndim)
     along = some_axes(name, axes, x.ndim)
     if not along and kind in (FftType.RFFT, FftType.IRFFT):
-        raise AxisError(f"{name} needs an axis to transform", got=str(x.shape))
+        raise AxisError(
+            f"{name} needs an axis to transform", got=f"{shown(x)}, axes={axes}", hint="x[None]"
+        )
     lengths = [x.shape[axis] for axis in along]
     if kind is FftType.IRFFT:
         lengths[-1] = 2 * (lengths[-1] - 1)
     if s is not None:
         if len(s) != len(along):
-            raise ArgumentError(f"{name} needs a length for each axis", got=f"{s} for {axes}")
-        lengths = [n if wanted == -1 else as_index(wanted) for n, wanted in zip(lengths, s)]
+            raise ArgumentError(
+                f"{name} needs a length for each axis",
+                got=f"s={shown(s)}, axes={axes}",
+                hint="leave s out to transform whole axes, or write -1 for one",
+            )
+        wanted = integers(name, "s", s)
+        lengths = [n if length == -1 else length for n, length in zip(lengths, wanted)]
     if min(lengths, default=1) < 1:
-        raise ArgumentError(f"{name} needs lengths of 1 and more", got=str(tuple(lengths)))
+        raise ArgumentError(
+            f"{name} needs lengths of 1 and more",
+            got=f"lengths {tuple(lengths)} of {shown(x)}",
+            hint="pass n, or s, to pad with zeros",
+        )
+    size_limit(name, lengths)
     dtype, _ = inexact((x.dtype, False))
     dtype = part(complex_of(dtype)) if kind is FftType.RFFT else complex_of(dtype)
     inverse = kind in (FftType.IFFT, FftType.IRFFT)
@@ -272,8 +292,7 @@ def fftfreq(
         [0.0, 0.25, -0.5, -0.25]
     """
     on_device("fftfreq", device)
-    count = _count("fftfreq", n)
-    return make(_frequencies, count, (count + 1) // 2, count * d, _kind(dtype))
+    return _spectrum("fftfreq", n, d, dtype, lambda count: (count, (count + 1) // 2))
 
 
 def rfftfreq(
@@ -286,8 +305,7 @@ def rfftfreq(
         [0.0, 0.25, 0.5]
     """
     on_device("rfftfreq", device)
-    count = _count("rfftfreq", n)
-    return make(_frequencies, half(count), half(count), count * d, _kind(dtype))
+    return _spectrum("rfftfreq", n, d, dtype, lambda count: (half(count), half(count)))
 
 
 def _frequencies(size: int, positive: int, span: float, dtype: DType) -> UOp:
@@ -296,14 +314,19 @@ def _frequencies(size: int, positive: int, span: float, dtype: DType) -> UOp:
     return cast(cast(signed, FLOAT64) / span, dtype)
 
 
-def _count(name: str, n: int) -> int:
-    if as_index(n) < 1:
-        raise ArgumentError(f"{name} needs a length of 1 and more", got=str(n))
-    return as_index(n)
-
-
-def _kind(dtype: DTypeLike | None) -> DType:
-    return FLOAT32 if dtype is None else canonical(dtype)
+def _spectrum(
+    name: str, n: int, d: float, dtype: DTypeLike | None, sizes: Callable[[int], tuple[int, int]]
+) -> Array:
+    count = integer(name, "n", n, 1)
+    size, positive = sizes(count)
+    size_limit(name, (size,))
+    kind = FLOAT32 if dtype is None else canonical(dtype)
+    result_type(name, kind, FLOATS, "a floating dtype")
+    if not real_number(name, "d", d):
+        raise ArgumentError(
+            f"{name} needs a distance of samples that is not 0", got=f"d={d}", hint="d=1.0 counts"
+        )
+    return make(_frequencies, size, positive, count * d, kind)
 
 
 def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:

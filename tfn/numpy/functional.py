@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import update_wrapper
 from typing import Any
 
+from tfn._support.validate import a_function, integer, shown
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import DTypeLike
 from tfn.eager.operands import array_of, broadcast_shape, one_axis, some_axes
@@ -28,9 +29,11 @@ _SIDE = rf"\s*{_CORE}(?:\s*,\s*{_CORE})*\s*"
 
 def _parsed(signature: str) -> tuple[list[tuple[str, ...]], list[tuple[str, ...]]]:
     """The names of the axes of each argument and of each result."""
-    if not re.fullmatch(rf"{_SIDE}->{_SIDE}", signature):
+    if not isinstance(signature, str) or not re.fullmatch(rf"{_SIDE}->{_SIDE}", signature):
         raise ArgumentError(
-            "vectorize needs a signature such as '(m,n),(n)->(m)'", got=repr(signature)
+            "vectorize needs a signature such as '(m,n),(n)->(m)'",
+            got=f"signature={shown(signature)}",
+            hint="name the axes of each argument and of each result; () is a scalar",
         )
     sides = []
     for side in signature.split("->"):
@@ -64,6 +67,7 @@ def vectorize(
     """
     if pyfunc is None:
         return lambda f: vectorize(f, excluded=excluded, signature=signature)
+    a_function("vectorize", "pyfunc", pyfunc)
     function, left_out = pyfunc, set(excluded)
     cores = None if signature is None else _parsed(signature)
 
@@ -92,18 +96,25 @@ def _mapped(core: Callable[..., Any], arrays: Sequence[Array], cores: Any) -> An
     inputs = [()] * len(arrays) if cores is None else cores[0]
     if len(inputs) != len(arrays):
         raise ArgumentError(
-            "vectorize needs as many arguments as its signature", got=f"{len(arrays)}, {inputs}"
+            "vectorize needs as many arguments as its signature",
+            got=f"{len(arrays)} for {len(inputs)}",
+            hint="name the axes of each argument, () for a scalar; excluded ones do not count",
         )
     sizes: dict[str, int] = {}
     for x, names in zip(arrays, inputs, strict=True):
         if x.ndim < len(names):
-            raise ShapeError("vectorize needs the axes of its signature", got=f"{x.shape}, {names}")
+            raise ShapeError(
+                f"vectorize needs the axes ({','.join(names)}) of its signature",
+                got=shown(x),
+                hint="x[None] adds an axis; () in the signature takes scalars",
+            )
         for name, size in zip(names, x.shape[x.ndim - len(names) :], strict=True):
             known = int(name) if name.isdigit() else sizes.setdefault(name, size)
             if known != size:
                 raise ShapeError(
                     "vectorize needs one size for each name of its signature",
                     got=f"{name} is {known} and {size}",
+                    hint="give axes that differ in size different names",
                 )
     batches = [x.shape[: x.ndim - len(names)] for x, names in zip(arrays, inputs, strict=True)]
     batch = broadcast_shape("vectorize", *batches)
@@ -133,6 +144,7 @@ def apply_along_axis(
         Array([[1., 2., 3.],
                [1., 2., 3.]], dtype=float32)
     """
+    a_function("apply_along_axis", "func1d", func1d)
     x = array_of("apply_along_axis", arr)
     at = one_axis("apply_along_axis", axis, x.ndim)
     function: Callable[..., Any] = lambda line: func1d(line, *args, **kwargs)
@@ -152,6 +164,7 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Axes) -
         >>> apply_over_axes(tnp.sum, tnp.ones((2, 3, 4)), (0, 2)).tolist()
         [[[8.0], [8.0], [8.0]]]
     """
+    a_function("apply_over_axes", "func", func)
     x = array_of("apply_over_axes", a)
     for axis in some_axes("apply_over_axes", axes, x.ndim):
         found = array_of("apply_over_axes", func(x, axis))
@@ -169,6 +182,7 @@ def fromfunction(
         Array([[0, 1],
                [1, 2]], dtype=int32)
     """
+    a_function("fromfunction", "function", function)
     grid = indices(shape).astype(dtype)
     return function(*[grid[i] for i in range(grid.shape[0])], **kwargs)
 
@@ -200,7 +214,8 @@ def piecewise(
     else:
         raise ArgumentError(
             "piecewise needs a function for each condition, and at most one more",
-            got=f"{len(functions)} for {len(conditions)}",
+            got=f"{len(functions)} functions for {len(conditions)} conditions",
+            hint="the one more is for elements of which no condition holds",
         )
     values = [f(x, *args, **kwargs) if callable(f) else f for f in functions]
     result = broadcast_to(asarray(values[0], x.dtype), x.shape)
@@ -224,7 +239,13 @@ class ufunc:
         self, function: Callable[..., Any], nin: int, nout: int = 1, identity: Any = None
     ) -> None:
         if nout != 1:
-            raise ArgumentError("frompyfunc needs a function of one result", got=str(nout))
+            raise ArgumentError(
+                "frompyfunc needs a function of one result",
+                got=f"nout={nout}",
+                hint="vectorize takes functions of several results",
+            )
+        a_function("frompyfunc", "func", function)
+        integer("frompyfunc", "nin", nin, 1)
         self.__wrapped__, self.nin, self.nout, self.identity = function, nin, nout, identity
 
     def __call__(self, *args: Any) -> Any:
@@ -247,7 +268,11 @@ class ufunc:
         else:
             start = self.identity if initial is None else initial
             if start is None:
-                raise ArgumentError("reduce of nothing needs an identity or an initial value")
+                raise ArgumentError(
+                    "reduce of nothing needs an identity or an initial value",
+                    got=f"{shown(line)}, axis={axis}",
+                    hint="pass initial=, or identity= to frompyfunc",
+                )
             shape = tuple(n for i, n in enumerate(line.shape) if i != at)
             total = full(shape, start, line.dtype)
         return expand_dims(total, at) if keepdims else total

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tfn._support.validate import element_type, integer, rank, several, shown, size_limit, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import INTEGERS
-from tfn.eager.operands import apply, array_of, broadcast_shape, inexact
-from tfn.errors import ArgumentError, DTypeError, ShapeError
+from tfn.eager.operands import apply, array_of, broadcast_shape, inexact, known_values
+from tfn.errors import ArgumentError
 from tfn.numpy.arithmetic import divide
 from tfn.numpy.concatenation import stack
 from tfn.numpy.creation import asarray, full_like, zeros
@@ -47,12 +48,13 @@ def bincount(
         Array([1, 0, 2, 0], dtype=int32)
     """
     x = array_of("bincount", x)
-    if x.dtype not in INTEGERS:
-        raise DTypeError("bincount needs integers", got=x.dtype.name)
-    if x.ndim != 1:
-        raise ArgumentError("bincount needs a vector", got=str(x.shape))
+    element_type("bincount", x, INTEGERS, "integers")
+    rank("bincount", x, 1, 1)
     if length is None:
-        length = max(minlength, int(np.asarray(x).max()) + 1 if x.size else 0)
+        least = integer("bincount", "minlength", minlength, 0)
+        counts = known_values("bincount", x, "pass length=, which fixes the shape")
+        length = max(least, int(counts.max()) + 1 if x.size else 0)
+    length = integer("bincount", "length", length, 0)
     counted = array_of("bincount", np.int32(1) if weights is None else weights)
     broadcast_shape("bincount", counted.shape, x.shape)
     return apply(_counts, (x, counted), length)
@@ -80,20 +82,40 @@ def histogram_bin_edges(
         Array([1., 2., 3., 4., 5.], dtype=float32)
     """
     if isinstance(bins, str):
-        raise ArgumentError("histograms need a number of bins, or their borders", got=repr(bins))
+        raise ArgumentError(
+            "histograms need a number of bins, or their borders",
+            got=f"bins={bins!r}",
+            hint="pass an int, such as bins=10, or an array of borders",
+        )
     x = array_of("histogram_bin_edges", a)
     dtype = inexact((x.dtype, False))[0]
+    if isinstance(bins, int):
+        size_limit("a histogram", (integer("a histogram", "bins", bins, 1),))
     borders = asarray(bins)
+    rank("a histogram", borders, 0, 1, "as bins")
     if borders.ndim:
         return borders.astype(inexact((borders.dtype, False))[0])
-    count = int(borders)
+    count = integer("a histogram", "bins", borders, 1)
     if range is None:
         range = (smallest(x), largest(x)) if x.size else (0, 1)
-    low, high = (asarray(end).astype(dtype) for end in range)
+    low, high = (asarray(end).astype(dtype) for end in _ends(range))
     one = low == high  # a single value lies in the middle of bins of total width 1
     low, high = where(one, low - 0.5, low), where(one, high + 0.5, high)
     edges: Array = linspace(low, high, count + 1, dtype=dtype)
     return edges
+
+
+def _ends(range: Any) -> tuple[Any, Any]:
+    """The ends of a range; numbers must be finite and rise."""
+    ends = several("a histogram", "range", range, "numbers")
+    known = all(isinstance(end, (int, float)) for end in ends)
+    if len(ends) != 2 or (known and not -math.inf < ends[0] <= ends[1] < math.inf):
+        raise ArgumentError(
+            "a histogram needs a range of two finite numbers that rise",
+            got=f"range={shown(range)}",
+            hint="write range=(lowest, highest)",
+        )
+    return ends[0], ends[1]
 
 
 def histogram(
@@ -163,8 +185,7 @@ def histogramdd(
         ([[1.0, 0.0], [0.0, 1.0]], [0.0, 0.5, 1.0])
     """
     points = array_of("histogramdd", sample)
-    if points.ndim != 2:
-        raise ShapeError("histogramdd needs a matrix of points", got=str(points.shape))
+    rank("histogramdd", points, 2, 2, "of points")
     axes = points.shape[1]
     columns = [points[:, i] for i in np.arange(axes).tolist()]
     each = list(bins) if isinstance(bins, (tuple, list)) else [bins] * axes
@@ -173,6 +194,7 @@ def histogramdd(
         raise ArgumentError(
             "histogramdd needs bins and a range for each column",
             got=f"{len(each)} bins, {len(ranges)} ranges, {axes} columns",
+            hint="a single number of bins is that of all columns",
         )
     edges = [histogram_bin_edges(x, b, r) for x, b, r in zip(columns, each, ranges, strict=True)]
     total, edges = _spread(columns, edges, _weights(points[:, 0], weights))
@@ -185,7 +207,9 @@ def _weights(x: Array, weights: ArrayLike | None) -> Array:
         return full_like(x, 1, inexact((x.dtype, False))[0])
     w = array_of("weights", weights)
     if w.size != x.size:
-        raise ShapeError("histograms need a weight for each element", got=f"{w.shape}, {x.shape}")
+        raise unfit(
+            "histograms need a weight for each element", (w, x), "broadcast_to(weights, x.shape)"
+        )
     return w.reshape(w.size)
 
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from tfn._support.validate import element_type, integer, one_of, rank, several, shown
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import INTEGERS, SHORT
 from tfn.eager.operands import a_shape, apply, array_of, indices_of
-from tfn.errors import ArgumentError, DTypeError, ShapeError
+from tfn.errors import ArgumentError, DTypeError
 from tfn.numpy.concatenation import concatenate, stack
 from tfn.numpy.creation import asarray, make
 from tfn.numpy.ranges import arange, linspace
-from tfn.trace import build
+from tfn.trace import bind, build
 from tfn.trace.build import cast, concat, iota, reshape
 from tfn.trace.op import Shape
 from tfn.trace.uop import UOp
@@ -23,6 +25,13 @@ def _known(lines: Any) -> tuple[Array, ...]:
     return tuple(indices_of("indices", line, int(line.max(initial=0))) for line in lines)
 
 
+def _triangle(name: str, of: Any, n: int, k: int, m: int | None) -> tuple[Array, Array]:
+    shape = a_shape(name, (n, n if m is None else m))
+    bind.face().check_room(2 * 8 * prod(shape))
+    rows, columns = _known(of(shape[0], integer(name, "k", k), shape[1]))
+    return rows, columns
+
+
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """Row and column of each element at or below the k-th diagonal of an n by m matrix.
 
@@ -30,8 +39,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
         >>> tril_indices(2)
         (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
-    rows, columns = _known(np.tril_indices(n, k, m))
-    return rows, columns
+    return _triangle("tril_indices", np.tril_indices, n, k, m)
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
@@ -41,8 +49,7 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
         >>> triu_indices(2)
         (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    rows, columns = _known(np.triu_indices(n, k, m))
-    return rows, columns
+    return _triangle("triu_indices", np.triu_indices, n, k, m)
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
@@ -52,7 +59,8 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
         >>> diag_indices(3)
         (Array([0, 1, 2], dtype=int32), Array([0, 1, 2], dtype=int32))
     """
-    return _known([np.arange(n)] * ndim)
+    count = integer("diag_indices", "ndim", ndim, 0)
+    return (arange(a_shape("diag_indices", n)[0]),) * count
 
 
 def indices(dimensions: Any, sparse: bool = False) -> Any:
@@ -90,8 +98,7 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
         [1, 2]
     """
     flat = array_of("unravel_index", indices)
-    if flat.dtype not in INTEGERS:
-        raise DTypeError("unravel_index needs integers", got=SHORT[flat.dtype])
+    element_type("unravel_index", flat, INTEGERS, "integers")
     sizes = a_shape("unravel_index", shape)
     return tuple(apply(_coordinate, (flat,), sizes, axis) for axis in range(len(sizes)))
 
@@ -114,11 +121,15 @@ def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
         Array([5, 1], dtype=int32)
     """
     sizes = a_shape("ravel_multi_index", dims)
-    lines = [array_of("ravel_multi_index", line) for line in multi_index]
+    given = several("ravel_multi_index", "multi_index", multi_index, "index arrays")
+    lines = [array_of("ravel_multi_index", line) for line in given]
+    for line in lines:
+        element_type("ravel_multi_index", line, INTEGERS, "integers")
     if len(lines) != len(sizes) or not lines:
         raise ArgumentError(
             "ravel_multi_index needs one index array for each axis",
-            got=f"{len(lines)} index arrays, shape {sizes}",
+            got=f"{len(lines)} index arrays, dims={sizes}",
+            hint="pass a tuple of them, in the order of the axes",
         )
     for line in lines:
         if line.dtype not in INTEGERS:
@@ -142,11 +153,10 @@ def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list
         >>> x.tolist(), y.tolist()
         ([[0, 1, 2], [0, 1, 2]], [[0, 0, 0], [1, 1, 1]])
     """
-    if indexing not in ("xy", "ij"):
-        raise ArgumentError("meshgrid needs indexing 'xy' or 'ij'", got=repr(indexing))
+    one_of("meshgrid", "indexing", indexing, ("xy", "ij"))
     lines = [array_of("meshgrid", x) for x in xs]
-    if any(x.ndim > 1 for x in lines):
-        raise ArgumentError("meshgrid needs vectors", got=", ".join(str(x.shape) for x in lines))
+    for x in lines:
+        rank("meshgrid", x, 0, 1)
     order = [1, 0, *range(2, len(lines))] if indexing == "xy" and len(lines) > 1 else None
     axes = order or list(range(len(lines)))
     sizes = [x.size for x in lines]
@@ -170,8 +180,9 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
         >>> tril_indices_from(tnp.ones((2, 2)), -1)
         (Array([1], dtype=int32), Array([0], dtype=int32))
     """
-    rows, columns = array_of("tril_indices_from", arr).shape
-    return tril_indices(rows, k, columns)
+    x = array_of("tril_indices_from", arr)
+    rank("tril_indices_from", x, 2, 2)
+    return tril_indices(x.shape[0], k, x.shape[1])
 
 
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
@@ -182,8 +193,9 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
         >>> triu_indices_from(tnp.ones((2, 2)), 1)
         (Array([0], dtype=int32), Array([1], dtype=int32))
     """
-    rows, columns = array_of("triu_indices_from", arr).shape
-    return triu_indices(rows, k, columns)
+    x = array_of("triu_indices_from", arr)
+    rank("triu_indices_from", x, 2, 2)
+    return triu_indices(x.shape[0], k, x.shape[1])
 
 
 class IndexExpression:
@@ -202,8 +214,12 @@ class IndexExpression:
         return index if isinstance(index, tuple) or not self.always_tuple else (index,)
 
 
-def _line_of(part: slice) -> Array:
+def _line_of(part: Any) -> Array:
     """The numbers that a slice means: a complex step counts them, both ends included."""
+    if not isinstance(part, slice):
+        raise ArgumentError(
+            "mgrid and ogrid take slices", got=shown(part), hint="write mgrid[0:4, 0:1:5j]"
+        )
     start = 0 if part.start is None else part.start
     if isinstance(part.step, complex):
         line: Array = linspace(start, part.stop, int(abs(part.step)))
@@ -226,7 +242,8 @@ class Grid:
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return _line_of(index)
-        lines = meshgrid(*map(_line_of, index), indexing="ij", sparse=self.sparse)
+        parts = index if isinstance(index, tuple) else (index,)
+        lines = meshgrid(*map(_line_of, parts), indexing="ij", sparse=self.sparse)
         return tuple(lines) if self.sparse else stack(lines)
 
 
@@ -245,7 +262,9 @@ class Joiner:
     def __getitem__(self, index: Any) -> Array:
         given = index if isinstance(index, tuple) else (index,)
         if any(isinstance(part, str) for part in given):
-            raise ArgumentError("r_ and c_ take no strings", hint="use stack or concatenate")
+            raise ArgumentError(
+                "r_ and c_ take no strings", got=shown(given), hint="use stack or concatenate"
+            )
         parts = [_line_of(part) if isinstance(part, slice) else asarray(part) for part in given]
         if not self.columns:
             return concatenate([part.reshape(1) if part.ndim == 0 else part for part in parts])
@@ -270,8 +289,8 @@ def ix_(*lines: ArrayLike) -> tuple[Array, ...]:
         [[0, 2], [3, 5]]
     """
     given = [array_of("ix_", line) for line in lines]
-    if any(v.ndim != 1 for v in given):
-        raise ShapeError("ix_ needs vectors", got=", ".join(str(v.shape) for v in given))
+    for v in given:
+        rank("ix_", v, 1, 1)
     return tuple(
         v.reshape((1,) * i + (v.size,) + (1,) * (len(given) - i - 1)) for i, v in enumerate(given)
     )

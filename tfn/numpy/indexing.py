@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 
 from tfn._support.frozen import frozen
+from tfn._support.validate import element_type, shown, unfit
 from tfn.array import Array, ArrayLike
 from tfn.config import config
-from tfn.dtypes import BOOL, INEXACT, INTEGERS, SHORT, highest, lowest
+from tfn.dtypes import BOOL, INEXACT, INTEGERS, highest, lowest
 from tfn.eager.operands import (
     alias,
     apply,
@@ -43,7 +44,6 @@ from tfn.errors import (
     DTypeError,
     NonConcreteBooleanIndexError,
     OutOfBoundsError,
-    ShapeError,
 )
 from tfn.numpy.ranges import arange
 from tfn.trace import bind, build
@@ -187,9 +187,11 @@ def _item(item: Any) -> Any:
     try:
         return as_index(item)
     except TypeError:
-        raise ArgumentError(
+        kind = DTypeError if isinstance(item, (Array, np.ndarray)) else ArgumentError
+        raise kind(
             "an index is made of integers, slices, None, ..., and integer or boolean arrays",
-            got=f"{type(item).__name__}: {item!r}"[:80],
+            got=f"{type(item).__name__}: {shown(item)}",
+            hint="convert it: index.astype('int32'), or int(index) for one number",
         ) from None
 
 
@@ -209,9 +211,15 @@ def _completed(x: Array, items: list[Any]) -> list[Any]:
     used = sum(map(_axes_of, items))
     dots = [i for i, item in enumerate(items) if item is Ellipsis]
     if len(dots) > 1:
-        raise ArgumentError("an index may have one ellipsis", got=f"{len(dots)} of them")
+        raise ArgumentError(
+            "an index may have one ellipsis", got=f"{len(dots)} of them", hint="write : for an axis"
+        )
     if used > x.ndim:
-        raise OutOfBoundsError(f"{used} indices for an array of {x.ndim} axes", got=str(x.shape))
+        raise OutOfBoundsError(
+            f"{used} indices for an array of {x.ndim} axes",
+            got=shown(x),
+            hint=f"leave out {used - x.ndim} of them",
+        )
     rest = [slice(None)] * (x.ndim - used)
     at = dots[0] + 1 if dots else len(items)
     return [*items[:at], *rest, *items[at:]]
@@ -224,9 +232,11 @@ def _places(x: Array, item: Any, axis: int, checked: bool) -> list[Any]:
     if isinstance(item, np.ndarray):
         if item.dtype == BOOL:
             if item.shape != x.shape[axis : axis + item.ndim]:
-                raise ShapeError(
+                raise unfit(
                     "a mask needs the shape of the axes that it is for",
-                    got=f"mask {item.shape}, array {x.shape}, axis {axis}",
+                    (item, x),
+                    "tfn.numpy.where(mask, x, y) broadcasts",
+                    f", axis {axis}",
                 )
             return [
                 part.astype(build.index_dtype(n)) for part, n in zip(item.nonzero(), item.shape)
@@ -235,7 +245,9 @@ def _places(x: Array, item: Any, axis: int, checked: bool) -> list[Any]:
             _inside(int(item.min()), x.shape[axis], axis)
             _inside(int(item.max()), x.shape[axis], axis)
     if x.shape[axis] == 0 and item.size:
-        raise OutOfBoundsError(f"an index into axis {axis}, which is empty", got=str(x.shape))
+        raise OutOfBoundsError(
+            f"an index into axis {axis}, which is empty", got=shown(x), hint="check x.size first"
+        )
     return [item]
 
 
@@ -243,12 +255,19 @@ def _inside(index: int, size: int, axis: int) -> int:
     if not -size <= index < size:
         raise OutOfBoundsError(
             f"index {index} is outside of axis {axis}, which has {size} elements",
+            got=f"index {index}",
             hint="x.at[index].get(mode='clip') or mode='fill' allows it",
         )
     return index % size
 
 
 def _walk_slice(item: slice, size: int, starts: list[int]) -> Walk:
+    if isinstance(item.step, int) and not item.step:
+        raise ArgumentError(
+            "a slice needs a step that is not zero",
+            got=repr(item),
+            hint="x[::2] takes every second element",
+        )
     try:
         start, stop, step = item.indices(size)
     except TypeError as error:
@@ -312,7 +331,11 @@ def _row(x: UOp, begin: UOp) -> UOp:
 def check_mode(mode: str | None) -> None:
     """Raise ArgumentError unless there is such a mode."""
     if mode not in MODES:
-        raise ArgumentError(f"there is no index mode {mode!r}", hint="modes are clip, fill, drop")
+        raise ArgumentError(
+            f"there is no index mode {mode!r}",
+            got=f"mode={shown(mode)}",
+            hint="modes are clip, fill, drop",
+        )
 
 
 def _fill(x: Array, value: ArrayLike | None) -> Array:
@@ -438,8 +461,7 @@ def take(
     """
     x = array_of("take", x)
     places = array_of("take", indices)
-    if places.dtype not in INTEGERS:
-        raise DTypeError("take needs integer indices", got=SHORT[places.dtype])
+    element_type("take", places, INTEGERS, "integer indices")
     if axis is None:
         x, axis = x.reshape(x.size), 0
     axis = one_axis("take", axis, x.ndim)
@@ -470,16 +492,13 @@ def take_along_axis(
         [[3], [5]]
     """
     x, places = array_of("take_along_axis", x), array_of("take_along_axis", indices)
-    if places.dtype not in INTEGERS:
-        raise DTypeError("take_along_axis needs integer indices", got=SHORT[places.dtype])
+    element_type("take_along_axis", places, INTEGERS, "integer indices")
     if axis is None:
         x, axis = x.reshape(x.size), 0
     axis = one_axis("take_along_axis", axis, x.ndim)
     if places.ndim != x.ndim:
-        raise ShapeError(
-            "take_along_axis needs indices with as many axes as the array",
-            got=f"{x.shape}, indices {places.shape}",
-        )
+        what = "take_along_axis needs indices with as many axes as the array"
+        raise unfit(what, (x, places), "argmax and argmin keep them with keepdims=True")
     others = [n for a, n in enumerate(x.shape) if a != axis]
     broadcast_shape(
         "take_along_axis", tuple(others), tuple(n for a, n in enumerate(places.shape) if a != axis)

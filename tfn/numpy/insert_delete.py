@@ -6,12 +6,22 @@ from typing import Any
 
 import numpy as np
 
+from tfn._support.validate import a_function, element_type, integer, integers, one_of, rank, shown
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import a_shape, array_of, indices_of, not_in_place, one_axis, scalar_kind
-from tfn.errors import ArgumentError, ShapeError
+from tfn.dtypes import BOOL, INTEGERS
+from tfn.eager.operands import (
+    a_shape,
+    array_of,
+    indices_of,
+    known_values,
+    not_in_place,
+    one_axis,
+    scalar_kind,
+)
+from tfn.errors import ArgumentError, OutOfBoundsError, ShapeError
 from tfn.numpy.arithmetic import clip
-from tfn.numpy.concatenation import concatenate, split, tile
-from tfn.numpy.creation import asarray
+from tfn.numpy.concatenation import arrays_of, concatenate, split, tile
+from tfn.numpy.creation import asarray, ones
 from tfn.numpy.index_grids import diag_indices
 from tfn.numpy.indexing import getitem
 from tfn.numpy.logic import where
@@ -19,6 +29,8 @@ from tfn.numpy.manipulation import broadcast_to, diag, moveaxis
 from tfn.numpy.sorting import argsort, sort
 from tfn.numpy.updates import update
 from tfn.trace.build import index_dtype
+
+OUTSIDE = "compute it outside of the traced function, or mark the argument static_argnums in jit"
 
 
 def _flat(name: str, arr: ArrayLike, axis: int | None) -> tuple[Array, int]:
@@ -32,11 +44,18 @@ def _places(name: str, obj: Any, size: int) -> np.ndarray[Any, Any]:
     """Known places along an axis, from an integer, a slice, a list or an array."""
     if isinstance(obj, slice):
         return np.arange(size)[obj]
-    places = np.asarray(obj)
+    places = known_values(name, obj, OUTSIDE)
     if places.dtype == bool:
         return np.flatnonzero(places)
-    if places.size and not (-size <= places.min() and places.max() <= size):
-        raise ArgumentError(f"{name} got places outside of the axis", got=f"{obj}, size {size}")
+    if places.size and places.dtype.kind not in "iu":
+        integers(name, "obj", np.atleast_1d(places).tolist())
+    last = size - (name == "delete")
+    if places.size and not (-size <= places.min() and places.max() <= last):
+        raise OutOfBoundsError(
+            f"{name} got places outside of the axis",
+            got=f"obj={shown(obj)}, an axis of {size} elements",
+            hint=f"places go from {-size} to {last}",
+        )
     return np.where(places < 0, places + size, places).astype(np.int64)
 
 
@@ -95,7 +114,11 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
     size = int(np.prod(shape, dtype=np.int64))
     if not x.size:
         if size:
-            raise ShapeError("resize cannot fill an array with nothing", got=str(shape))
+            raise ShapeError(
+                "resize cannot fill an array with nothing",
+                got=f"{shown(x)}, new_shape={shape}",
+                hint="zeros(new_shape) is filled",
+            )
         return x.reshape(shape)
     flat = tile(x.reshape(x.size), -(-size // x.size)) if size else x.reshape(x.size)
     return getitem(flat, (slice(size),)).reshape(shape)
@@ -113,7 +136,9 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
         Array([1, 0, 2], dtype=int32)
     """
     x = array_of("trim_zeros", filt)
-    places = np.flatnonzero(np.asarray(x))
+    rank("trim_zeros", x, 1, 1)
+    one_of("trim_zeros", "trim", trim.lower() if isinstance(trim, str) else trim, ("fb", "f", "b"))
+    places = np.flatnonzero(known_values("trim_zeros", x, OUTSIDE))
     if not places.size:
         return x[:0]
     first = int(places[0]) if "f" in trim.lower() else 0
@@ -148,7 +173,11 @@ def _depth(part: Any) -> int:
         return 0
     depths = {_depth(p) for p in part}
     if len(depths) != 1:
-        raise ArgumentError("block needs lists that are nested equally deep, and not empty")
+        raise ArgumentError(
+            "block needs lists that are nested equally deep, and not empty",
+            got=shown(part),
+            hint="write each row as a list: block([[a, b], [c, d]])",
+        )
     return 1 + depths.pop()
 
 
@@ -182,7 +211,9 @@ def choose(a: ArrayLike, choices: Any, mode: str = "raise") -> Array:
         Array([1, 9, 3], dtype=int32)
     """
     index = array_of("choose", a)
-    given = [asarray(c) for c in choices]
+    one_of("choose", "mode", mode, ("raise", "wrap", "clip"))
+    element_type("choose", index, INTEGERS | {BOOL}, "integers, which say which choice")
+    given = [asarray(c) for c in arrays_of("choose", choices)]
     index = index % len(given) if mode == "wrap" else clip(index, 0, len(given) - 1)
     result = given[0]
     for i, choice in enumerate(given[1:], 1):
@@ -203,7 +234,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = F
     """
     not_in_place("place", inplace)
     x = array_of("place", arr)
-    places = np.flatnonzero(np.asarray(mask))
+    places = np.flatnonzero(known_values("place", mask, "where(mask, value, x) takes traced masks"))
     values = _repeated("place", vals, places.size)
     flat = update(x.reshape(x.size), (indices_of("place", places, x.size),), values, "set")
     return flat.reshape(x.shape)
@@ -223,7 +254,9 @@ def put(
         Array([9, 1, 2, 9], dtype=int32)
     """
     not_in_place("put", inplace)
+    one_of("put", "mode", mode, (None, "clip", "wrap"))
     x, places = array_of("put", a), array_of("put", ind)
+    element_type("put", places, INTEGERS, "integer places")
     places = places.reshape(places.size).astype(index_dtype(x.size, places.dtype))
     places = places % max(x.size, 1) if mode == "wrap" else places
     values = _repeated("put", v, places.size)
@@ -263,7 +296,11 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """
     x = array_of("diag_indices_from", arr)
     if x.ndim < 2 or len(set(x.shape)) != 1:
-        raise ShapeError("diag_indices_from needs axes of one size", got=str(x.shape))
+        raise ShapeError(
+            "diag_indices_from needs axes of one size",
+            got=shown(x),
+            hint="diag_indices(n, ndim) takes the size itself",
+        )
     return diag_indices(x.shape[0], x.ndim)
 
 
@@ -275,7 +312,20 @@ def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
         >>> partition(tnp.array([5, 1, 4]), 1)
         Array([1, 4, 5], dtype=int32)
     """
-    return sort(a, axis)
+    return sort(_parted("partition", a, kth, axis), axis)
+
+
+def _parted(name: str, a: ArrayLike, kth: int, axis: int | None) -> Array:
+    """The array, which has a k-th element along the axis."""
+    x = array_of(name, a)
+    size = x.size if axis is None else x.shape[one_axis(name, axis, x.ndim)]
+    if not -size <= integer(name, "kth", kth) < size:
+        raise OutOfBoundsError(
+            f"{name} got kth={kth} of {size} elements",
+            got=f"kth={kth}",
+            hint=f"elements are counted from {-size} to {size - 1}",
+        )
+    return x
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
@@ -286,7 +336,7 @@ def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
         >>> argpartition(tnp.array([5, 1, 4]), 1)
         Array([1, 2, 0], dtype=int32)
     """
-    return argsort(a, axis)
+    return argsort(_parted("argpartition", a, kth, axis), axis)
 
 
 def ediff1d(
@@ -314,5 +364,6 @@ def mask_indices(n: int, mask_func: Any, k: int = 0) -> tuple[Array, ...]:
         >>> mask_indices(2, tnp.triu)
         (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    kept = np.asarray(mask_func(asarray(np.ones((n, n), np.int32)), k))
+    a_function("mask_indices", "mask_func", mask_func)
+    kept = np.asarray(mask_func(ones(a_shape("mask_indices", (n, n)), "int32"), k))
     return tuple(indices_of("mask_indices", line, n) for line in np.nonzero(kept))

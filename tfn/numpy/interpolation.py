@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfn._support.validate import integer, rank, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import INT32, DType
 from tfn.dtypes import part as part_of
 from tfn.eager.operands import apply, array_of, inexact, one_axis, together
-from tfn.errors import ShapeError
 from tfn.numpy.complex import conj
 from tfn.numpy.concatenation import concatenate, section
 from tfn.numpy.contraction import contract, matmul
@@ -33,9 +33,10 @@ def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike) -> Array:
     """
     (x, xp, fp), dtype, _ = together("interp", x, xp, fp, floating=True)
     if xp.ndim != 1 or xp.shape != fp.shape or xp.size < 2:
-        raise ShapeError(
+        raise unfit(
             "interp needs two vectors of one size, two points at least",
-            got=f"{xp.shape}, {fp.shape}",
+            (xp, fp),
+            "pass xp, which rises, and the values fp at those places",
         )
     return apply(_interp, (x, xp, fp), dtype)
 
@@ -81,9 +82,11 @@ def trapezoid(
         return apply(_trapezoid, operands, dtype, at)
     places = array_of("trapezoid", x)
     if places.shape not in ((y.shape[at],), y.shape):
-        raise ShapeError(
+        raise unfit(
             "trapezoid needs places for the axis, or for every sample",
-            got=f"{places.shape} for {y.shape}, axis {axis}",
+            (places, y),
+            "pass as many places as samples along the axis, or dx, their distance",
+            f", axis={axis}",
         )
     if places.ndim == 1:
         places = places.reshape(tuple(n if a == at else 1 for a, n in enumerate(y.shape)))
@@ -116,8 +119,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
         8
     """
     operands, dtype, weak = together("polyval", p, x)
-    if operands[0].ndim != 1:
-        raise ShapeError("polyval needs a vector of coefficients", got=str(operands[0].shape))
+    rank("polyval", operands[0], 1, 1, "of coefficients")
     return apply(_horner, operands, dtype, weak=weak)
 
 
@@ -156,7 +158,7 @@ def cov(
     rows = _variables(m, rowvar)
     if y is not None:
         rows = concatenate([rows, _variables(y, rowvar)])
-    less = (0 if bias else 1) if ddof is None else ddof
+    less = (0 if bias else 1) if ddof is None else integer("cov", "ddof", ddof)
     dtype = inexact((rows.dtype, False))[0]
     if fweights is None and aweights is None:
         out = apply(_covariance, (rows,), dtype, less)
@@ -176,8 +178,7 @@ def cov(
 
 def _variables(m: ArrayLike, rowvar: bool) -> Array:
     m = array_of("cov", m)
-    if m.ndim > 2:
-        raise ShapeError("cov needs a vector or a matrix", got=str(m.shape))
+    rank("cov", m, 0, 2)
     return m.reshape(1, m.size) if m.ndim < 2 else m if rowvar or m.shape[0] == 1 else m.T
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, DType, finfo, part, promote
 from tfn.eager.operands import (
@@ -252,7 +253,8 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
     if x is None or y is None:
         raise ArgumentError(
             "where needs the values for both cases",
-            hint="the shape of nonzero(condition) would depend on values",
+            got=f"x={shown(x)}, y={shown(y)}",
+            hint="pass both, or nonzero(condition, size=n), whose shape is known",
         )
     test = array_of("where", condition)
     given = values_of("where", x, y)
@@ -278,10 +280,11 @@ def select(conditions: list[Array], choices: list[ArrayLike], default: ArrayLike
         >>> select([x < 2, x > 3], [x, x * 10], -1)
         Array([ 0,  1, -1, -1, 40], dtype=int32)
     """
-    if len(conditions) != len(choices):
+    if len(conditions) != len(choices) or not choices:
         raise ArgumentError(
-            "select needs one choice for each condition",
+            "select needs one choice for each condition, and one at least",
             got=f"{len(conditions)} conditions, {len(choices)} choices",
+            hint="what no condition chooses is `default`",
         )
     result: ArrayLike = default
     for condition, choice in zip(reversed(conditions), reversed(choices)):

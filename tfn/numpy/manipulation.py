@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from operator import index as as_index
 from typing import Any
 
+from tfn._support.validate import integer, one_of, rank, several, shown
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import DTypeLike
 from tfn.eager.operands import (
@@ -18,6 +18,7 @@ from tfn.eager.operands import (
     not_in_place,
     one_axis,
     some_axes,
+    two_axes,
 )
 from tfn.errors import ArgumentError, AxisError, ShapeError
 from tfn.numpy.creation import asarray, duplicate
@@ -52,8 +53,7 @@ def reshape(x: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     sizes = _wanted(x.shape, shape)
     if order == "C":
         return x if sizes == x.shape else alias(x, sizes, x.weak_type)
-    if order != "F":
-        raise ArgumentError("reshape needs order 'C' or 'F'", got=repr(order))
+    one_of("reshape", "order", order, ("C", "F"))
     return apply(_reshape_columns, (x,), sizes, weak=x.weak_type)
 
 
@@ -66,7 +66,11 @@ def _wanted(old: Shape, shape: Any) -> Shape:
     listed = list(shape) if isinstance(shape, (tuple, list)) else [shape]
     unknown = [i for i, n in enumerate(listed) if not isinstance(n, Array) and n == -1]
     if len(unknown) > 1:
-        raise ShapeError("reshape can find only one size", got=str(tuple(listed)))
+        raise ShapeError(
+            "reshape can find only one size",
+            got=f"shape={tuple(listed)}",
+            hint="write -1 for one axis, and the sizes of the others",
+        )
     if unknown:
         others = math.prod(
             a_shape("reshape", [n for i, n in enumerate(listed) if i not in unknown])
@@ -75,7 +79,9 @@ def _wanted(old: Shape, shape: Any) -> Shape:
     sizes = a_shape("reshape", listed)
     if math.prod(sizes) != math.prod(old):
         raise ShapeError(
-            f"reshape cannot turn {math.prod(old)} elements into shape {shape}", got=str(old)
+            f"reshape cannot turn {math.prod(old)} elements into shape {shape}",
+            got=f"an array of shape {old}",
+            hint="the sizes must multiply to the number of elements; -1 finds one of them",
         )
     return sizes
 
@@ -106,9 +112,13 @@ def transpose(x: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     if axes is None:
         order = tuple(range(x.ndim))[::-1]
     else:
-        order = some_axes("transpose", tuple(axes), x.ndim)
+        order = some_axes("transpose", several("transpose", "axes", axes), x.ndim)
         if len(order) != x.ndim:
-            raise AxisError(f"transpose needs all {x.ndim} axes", got=str(tuple(axes)))
+            raise AxisError(
+                f"transpose needs all {x.ndim} axes",
+                got=f"axes={axes}",
+                hint=f"name each axis from 0 to {x.ndim - 1} once; moveaxis moves one",
+            )
     return _permuted(x, order)
 
 
@@ -134,8 +144,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
         (7, 3, 2)
     """
     x = array_of("matrix_transpose", x)
-    if x.ndim < 2:
-        raise ShapeError("matrix_transpose needs at least two axes", got=str(x.shape))
+    rank("matrix_transpose", x, 2)
     return swapaxes(x, -2, -1)
 
 
@@ -170,7 +179,9 @@ def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Seque
     target = some_axes("moveaxis", destination, x.ndim)
     if len(origin) != len(target):
         raise ArgumentError(
-            "moveaxis needs as many sources as destinations", got=f"{source}, {destination}"
+            "moveaxis needs as many sources as destinations",
+            got=f"source={source}, destination={destination}",
+            hint="name a destination for each source",
         )
     order = [axis for axis in range(x.ndim) if axis not in origin]
     for to, axis in sorted(zip(target, origin)):
@@ -188,6 +199,13 @@ def rollaxis(x: ArrayLike, axis: int, start: int = 0) -> Array:
     """
     x = array_of("rollaxis", x)
     axis = one_axis("rollaxis", axis, x.ndim)
+    start = integer("rollaxis", "start", start)
+    if not -x.ndim <= start <= x.ndim:
+        raise AxisError(
+            f"rollaxis cannot move an axis before position {start}",
+            got=f"start={start}, {shown(x)}",
+            hint=f"positions go from {-x.ndim} to {x.ndim}",
+        )
     start = start + x.ndim if start < 0 else start
     return moveaxis(x, axis, start - 1 if axis < start else start)
 
@@ -224,7 +242,11 @@ def squeeze(x: ArrayLike, axis: Axes = None) -> Array:
         return alias(x, tuple(n for n in x.shape if n != 1), x.weak_type)
     axes = some_axes("squeeze", axis, x.ndim)
     if any(x.shape[a] != 1 for a in axes):
-        raise ShapeError("squeeze needs axes of size 1", got=f"{x.shape}, axis {axis}")
+        raise ShapeError(
+            "squeeze needs axes of size 1",
+            got=f"{shown(x)}, axis={axis}",
+            hint="leave axis out to drop every axis of size 1; x[0] takes one element",
+        )
     return alias(x, tuple(n for a, n in enumerate(x.shape) if a not in axes), x.weak_type)
 
 
@@ -244,7 +266,11 @@ def broadcast_to(x: ArrayLike, shape: Any) -> Array:
     if sizes == x.shape:
         return x
     if broadcast_shape("broadcast_to", x.shape, sizes) != sizes:
-        raise ShapeError(f"broadcast_to cannot make {x.shape} into {sizes}")
+        raise ShapeError(
+            f"broadcast_to cannot make {x.shape} into {sizes}",
+            got=f"{shown(x)}, shape={sizes}",
+            hint="only axes of size 1 are repeated, and new ones come in front",
+        )
     return apply(spread, (x,), sizes, weak=x.weak_type)
 
 
@@ -314,12 +340,13 @@ def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
         [[2, 4], [1, 3]]
     """
     x = array_of("rot90", x)
-    i, j = some_axes("rot90", axes, x.ndim)
-    if k % 4 == 0:
+    turns = integer("rot90", "k", k) % 4
+    i, j = two_axes("rot90", axes, x.ndim)
+    if turns == 0:
         return x
-    if k % 4 == 2:
+    if turns == 2:
         return flip(x, (i, j))
-    return swapaxes(flip(x, j), i, j) if k % 4 == 1 else flip(swapaxes(x, i, j), j)
+    return swapaxes(flip(x, j), i, j) if turns == 1 else flip(swapaxes(x, i, j), j)
 
 
 def atleast_1d(x: ArrayLike) -> Array:
@@ -371,10 +398,10 @@ def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
         Array([1, 5], dtype=int32)
     """
     x = array_of("diagonal", x)
-    if x.ndim < 2:
-        raise ShapeError("diagonal needs at least two axes", got=str(x.shape))
+    rank("diagonal", x, 2)
     first, second = some_axes("diagonal", (axis1, axis2), x.ndim)
-    return apply(_diagonal, (x,), as_index(offset), first, second, weak=x.weak_type)
+    offset = integer("diagonal", "offset", offset)
+    return apply(_diagonal, (x,), offset, first, second, weak=x.weak_type)
 
 
 def _diagonal(x: UOp, offset: int, axis1: int, axis2: int) -> UOp:
@@ -406,11 +433,11 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
         ([[1, 0], [0, 2]], [1, 4])
     """
     v = array_of("diag", v)
+    rank("diag", v, 1, 2)
+    k = integer("diag", "k", k)
     if v.ndim == 2:
         return diagonal(v, k)
-    if v.ndim != 1:
-        raise ShapeError("diag needs a vector or a matrix", got=str(v.shape))
-    return apply(_matrix, (v,), as_index(k), weak=v.weak_type)
+    return apply(_matrix, (v,), k, weak=v.weak_type)
 
 
 def _matrix(v: UOp, k: int) -> UOp:
@@ -454,10 +481,15 @@ def fill_diagonal(
     not_in_place("fill_diagonal", inplace)
     x = array_of("fill_diagonal", a)
     if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
-        raise ShapeError("fill_diagonal needs a matrix, or equal sizes", got=str(x.shape))
+        raise ShapeError(
+            "fill_diagonal needs a matrix, or equal sizes",
+            got=shown(x),
+            hint="set the elements with x.at[tfn.numpy.arange(n), ...].set(value)",
+        )
     step = sum(math.prod(x.shape[axis:]) for axis in range(1, x.ndim + 1))
     end = x.size if wrap or x.ndim > 2 else min(x.size, x.shape[1] ** 2)
     value = asarray(val, x.dtype)
+    rank("fill_diagonal", value, 0, 0, "as val")
     return apply(_fill_diagonal, (x, value), step, end, weak=x.weak_type)
 
 

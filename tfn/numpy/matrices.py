@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from operator import index as as_index
 from typing import Any
 
+from tfn._support.validate import integer, rank, size_limit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, DType, DTypeLike, canonical
 from tfn.eager.operands import a_shape, apply, array_of
-from tfn.errors import ShapeError
 from tfn.numpy.creation import make, on_device
 from tfn.trace import build
 from tfn.trace.build import cast, iota
@@ -34,12 +33,14 @@ def eye(
     """
     on_device("eye", device)
     shape = a_shape("eye", (N, N if M is None else M))
-    return make(_eye, shape, _inside(k, shape), FLOAT32 if dtype is None else canonical(dtype))
+    return make(
+        _eye, shape, _inside("eye", k, shape), FLOAT32 if dtype is None else canonical(dtype)
+    )
 
 
-def _inside(k: int, shape: Shape) -> int:
+def _inside(name: str, k: int, shape: Shape) -> int:
     """The number of a diagonal, or of one just outside of the matrix for those further away."""
-    return min(max(as_index(k), -shape[-2] - 1), shape[-1])
+    return min(max(integer(name, "k", k), -shape[-2] - 1), shape[-1])
 
 
 def _eye(shape: Shape, k: int, dtype: DType) -> UOp:
@@ -65,7 +66,9 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None
         [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
     """
     shape = a_shape("tri", (N, N if M is None else M))
-    return make(_tri, shape, _inside(k, shape), FLOAT32 if dtype is None else canonical(dtype))
+    return make(
+        _tri, shape, _inside("tri", k, shape), FLOAT32 if dtype is None else canonical(dtype)
+    )
 
 
 def _tri(shape: Shape, k: int, dtype: DType) -> UOp:
@@ -92,7 +95,7 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
         >>> tril(tnp.array([[1, 2], [3, 4]])).tolist()
         [[1, 0], [3, 4]]
     """
-    return _triangle("tril", m, k, True)
+    return _triangle("tril", m, 0, k)
 
 
 def triu(m: ArrayLike, k: int = 0) -> Array:
@@ -103,14 +106,13 @@ def triu(m: ArrayLike, k: int = 0) -> Array:
         >>> triu(tnp.array([[1, 2], [3, 4]])).tolist()
         [[1, 2], [0, 4]]
     """
-    return _triangle("triu", m, k - 1, False)
+    return _triangle("triu", m, 1, k)
 
 
-def _triangle(name: str, m: ArrayLike, k: int, lower: bool) -> Array:
+def _triangle(name: str, m: ArrayLike, upper: int, k: int) -> Array:
     m = array_of(name, m)
-    if m.ndim < 2:
-        raise ShapeError(f"{name} needs at least two axes", got=str(m.shape))
-    return apply(_masked, (m,), _inside(k, m.shape), lower)
+    rank(name, m, 2)
+    return apply(_masked, (m,), _inside(name, integer(name, "k", k) - upper, m.shape), not upper)
 
 
 def _masked(m: UOp, k: int, lower: bool) -> UOp:
@@ -130,9 +132,10 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
         [[1, 1, 1], [4, 2, 1], [9, 3, 1]]
     """
     x = array_of("vander", x)
-    if x.ndim != 1:
-        raise ShapeError("vander needs a vector", got=str(x.shape))
-    return apply(_powers, (x,), x.size if N is None else as_index(N), bool(increasing))
+    rank("vander", x, 1, 1)
+    count = x.size if N is None else integer("vander", "N", N, 0)
+    size_limit("vander", (x.size or 1, count))
+    return apply(_powers, (x,), count, bool(increasing))
 
 
 def _powers(x: UOp, count: int, increasing: bool) -> UOp:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tfn._support.validate import real_number
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import FLOATS, DType, DTypeLike, highest, lowest, part
 from tfn.eager.operands import apply, array_of, need_real, some_axes
@@ -89,7 +90,7 @@ def nanvar(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = Fals
     """
     x = array_of("nanvar", x)
     kind, axes = reductions.mean_dtype(x, None), some_axes("nanvar", axis, x.ndim)
-    return apply(_nanvar, (x,), axes, kind, ddof, bool(keepdims))
+    return apply(_nanvar, (x,), axes, kind, real_number("nanvar", "ddof", ddof), bool(keepdims))
 
 
 def _nanvar(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
@@ -115,7 +116,7 @@ def nanstd(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = Fals
     """
     x = array_of("nanstd", x)
     kind, axes = reductions.mean_dtype(x, None), some_axes("nanstd", axis, x.ndim)
-    return apply(_nanstd, (x,), axes, kind, ddof, bool(keepdims))
+    return apply(_nanstd, (x,), axes, kind, real_number("nanstd", "ddof", ddof), bool(keepdims))
 
 
 def _nanstd(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:

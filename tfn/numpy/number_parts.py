@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tfn._support.validate import one_of
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOAT32, FLOATS, INT32, INT64, INTEGERS, UINT64, DType, finfo
 from tfn.eager.operands import (
@@ -18,7 +19,6 @@ from tfn.eager.operands import (
     one_axis,
     together,
 )
-from tfn.errors import ArgumentError
 from tfn.numpy.arithmetic import abs as magnitude
 from tfn.numpy.arithmetic import composed, signed, size_of
 from tfn.numpy.logic import truth
@@ -293,8 +293,7 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Ar
 def _bits(
     name: str, a: ArrayLike, axis: int | None, order: str, allowed: frozenset[DType]
 ) -> tuple[Array, int]:
-    if order not in ("big", "little"):
-        raise ArgumentError(f"{name} needs bitorder 'big' or 'little'", got=repr(order))
+    one_of(name, "bitorder", order, ("big", "little"))
     a = array_of(name, a)
     need(name, a.dtype, allowed, "booleans or integers")
     if axis is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tfn._support.validate import integer, one_of, shown, size_limit
 from tfn.array import Array, ArrayLike
 from tfn.eager.operands import apply, array_of, number_as, scalar_kind
 from tfn.errors import ArgumentError, ShapeError
@@ -62,15 +63,18 @@ def pad(
         Array([1, 1, 2, 2, 2], dtype=int32)
     """
     x = array_of("pad", x)
-    widths = _pairs(pad_width, x.ndim, x.shape)
+    widths = _pairs("pad_width", pad_width, x)
     if widths.size and widths.min() < 0:
-        raise ArgumentError("pad needs widths that are not negative", got=str(pad_width))
-    if mode not in MODES:
-        raise ArgumentError(f"pad knows no mode {mode!r}", hint="modes are " + ", ".join(MODES))
+        raise ArgumentError(
+            "pad needs widths that are not negative",
+            got=f"pad_width={shown(pad_width)}",
+            hint="cut with a slice, such as x[1:-1]",
+        )
+    size_limit("pad", [n + int(sum(w)) for n, w in zip(x.shape, widths.tolist())], x.itemsize)
+    one_of("pad", "mode", mode, MODES)
     if mode == "empty":
         mode, constant_values = "constant", 0
-    if reflect_type != "even":
-        raise ArgumentError("pad knows reflect_type 'even'", got=repr(reflect_type))
+    one_of("pad", "reflect_type", reflect_type, ("even",))
     if mode == "constant" and _is_one(constant_values):
         low, high = (tuple(column.tolist()) for column in widths.T) if x.ndim else ((), ())
         value = _value(x, constant_values)
@@ -84,7 +88,9 @@ def pad(
             continue
         if not x.shape[axis]:
             raise ShapeError(
-                f"pad cannot extend an empty axis by mode {mode!r}", got=f"{x.shape}, axis {axis}"
+                f"pad cannot extend an empty axis by mode {mode!r}",
+                got=f"{shown(x)}, axis {axis}",
+                hint="mode='constant' needs no elements",
             )
         if mode in MIRRORS:
             places = np.pad(np.arange(x.shape[axis], dtype=np.int32), (before, after), mode)  # type: ignore[call-overload]
@@ -102,7 +108,7 @@ def pad(
                 _ramp(x, axis, ends[1], after, True),
             )
         else:
-            lengths = None if stat_length is None else _pairs(stat_length, x.ndim, x.shape)[axis]
+            lengths = None if stat_length is None else _lengths(x, stat_length)[axis]
             parts = (_part(x, axis, lengths, last) for last in (False, True))
             stats = [_statistic(mode, part, axis).astype(x.dtype) for part in parts]
             x = _both(x, axis, *(_spread(x, axis, s, n) for s, n in zip(stats, (before, after))))
@@ -139,14 +145,26 @@ def _run(x: Array, axis: int, first: int, step: int, length: int) -> Array:
     return getitem(x, (*before, slice(first, last if last >= 0 else None, -1)))
 
 
-def _pairs(value: Any, ndim: int, shape: Numbers) -> np.ndarray[Any, Any]:
+def _pairs(argument: str, value: Any, x: Array) -> np.ndarray[Any, Any]:
     """A number, a pair, or a pair for each axis, as a pair for each axis."""
     try:
-        return np.broadcast_to(np.asarray(value, np.int64), (ndim, 2))
+        given = np.asarray(value)
+        if given.dtype.kind in "iu" or not given.size:
+            return np.broadcast_to(given.astype(np.int64), (x.ndim, 2))
     except ValueError:
-        raise ArgumentError(
-            "pad needs a number, a pair, or a pair for each axis", got=f"{value} for {shape}"
-        ) from None
+        pass
+    raise ArgumentError(
+        f"pad needs integers as {argument}: one, a pair, or a pair for each axis",
+        got=f"{argument}={shown(value)} for {shown(x)}",
+        hint=f"write {argument}=((1, 1),{' (0, 0),' * (x.ndim - 1)})",
+    )
+
+
+def _lengths(x: Array, stat_length: Any) -> np.ndarray[Any, Any]:
+    found = _pairs("stat_length", stat_length, x)
+    if found.size:
+        integer("pad", "stat_length", int(found.min()), 1)
+    return found
 
 
 def _is_one(value: Any) -> bool:

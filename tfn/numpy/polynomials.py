@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tfn._support.validate import integer, rank, shown, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import finfo
 from tfn.eager.operands import apply, array_of, inexact, together
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ArgumentError
 from tfn.numpy.concatenation import concatenate
 from tfn.numpy.creation import asarray, zeros
 from tfn.numpy.interpolation import polyval as polyval
@@ -27,8 +28,7 @@ from tfn.trace.uop import UOp
 
 def _coefficients(name: str, p: ArrayLike) -> Array:
     line = atleast_1d(array_of(name, p))
-    if line.ndim != 1:
-        raise ShapeError(f"{name} needs vectors of coefficients", got=str(line.shape))
+    rank(name, line, 1, 1, "of coefficients")
     return line
 
 
@@ -132,9 +132,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
         Array([2, 2], dtype=int32)
     """
     line = _coefficients("polyder", p)
-    if m < 0:
-        raise ArgumentError("polyder needs an order that is not negative", got=str(m))
-    for _ in range(m):
+    for _ in range(min(integer("polyder", "m", m, 0), line.size)):
         line = line[:-1] * arange(line.size - 1, 0, -1).astype(line.dtype)
     return line
 
@@ -149,7 +147,14 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     """
     line = _coefficients("polyint", p)
     line = line.astype(inexact((line.dtype, False))[0])
+    m = integer("polyint", "m", m, 0)
     constants = zeros(m, line.dtype) if k is None else atleast_1d(asarray(k)).astype(line.dtype)
+    if constants.size not in (1, m):
+        raise ArgumentError(
+            "polyint needs a constant for each integral",
+            got=f"k={shown(constants)}, m={m}",
+            hint="pass a single constant, or m of them",
+        )
     constants = constants if constants.size == m else constants + zeros(m, line.dtype)
     for i in range(m):
         line = line / arange(line.size, 0, -1).astype(line.dtype)
@@ -224,9 +229,14 @@ def polyfit(
         >>> polyfit(tnp.arange(4.0), 2 * tnp.arange(4.0) + 1, 1).round(3).tolist()
         [2.0, 1.0]
     """
-    if deg < 0:
-        raise ArgumentError("polyfit needs a degree that is not negative", got=str(deg))
+    deg = integer("polyfit", "deg", deg, 0)
     places, values = _coefficients("polyfit", x), array_of("polyfit", y)
+    if values.ndim not in (1, 2) or values.shape[0] != places.size:
+        raise unfit(
+            "polyfit needs a value, or a row of values, for each place",
+            (places, values),
+            "pass y of as many elements as x",
+        )
     places = places.astype(inexact((places.dtype, False))[0])
     left = vander(places, deg + 1)
     right = values.astype(places.dtype) if values.dtype.kind in "biu" else values

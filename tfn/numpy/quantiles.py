@@ -6,10 +6,13 @@ quantile q among n sorted elements is ``n q + a + q (1 - a - b) - 1``, with (a, 
 
 from __future__ import annotations
 
+from typing import Any
+
+from tfn._support.validate import element_type, one_of, real_number, shown
 from tfn.array import Array, ArrayLike, Axes
-from tfn.dtypes import FLOAT32, INT32, DType
-from tfn.eager.operands import apply, array_of, inexact, number_as, scalar_kind, some_axes
-from tfn.errors import ArgumentError, ShapeError
+from tfn.dtypes import BOOL, FLOAT32, INT32, DType
+from tfn.eager.operands import REAL, apply, array_of, inexact, number_as, scalar_kind, some_axes
+from tfn.errors import ShapeError
 from tfn.trace import bind, build
 from tfn.trace.build import add_up, cast, eq, full_like, ne, permute, reshape, unary
 from tfn.trace.op import Op
@@ -41,7 +44,7 @@ def median(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
         >>> median(tnp.array([3, 1, 2, 10])).item()
         2.5
     """
-    return quantile(x, 0.5, axis, keepdims=keepdims)
+    return _apply("median", x, 0.5, axis, "linear", keepdims, False)
 
 
 def percentile(
@@ -59,7 +62,7 @@ def percentile(
         >>> percentile(tnp.array([1.0, 2.0, 3.0]), 75).item()
         2.5
     """
-    return quantile(x, _fraction(q), axis, method=method, keepdims=keepdims)
+    return _apply("percentile", x, _fraction("percentile", q), axis, method, keepdims, False)
 
 
 def quantile(
@@ -84,7 +87,7 @@ def quantile(
         >>> quantile(tnp.arange(5.0), 0.25)
         Array(1., dtype=float32)
     """
-    return _apply("quantile", x, q, axis, method, keepdims, False)
+    return _apply("quantile", x, _within("quantile", q, 1), axis, method, keepdims, False)
 
 
 def nanmedian(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
@@ -95,7 +98,7 @@ def nanmedian(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
         >>> nanmedian(tnp.array([3.0, float("nan"), 1.0])).item()
         2.0
     """
-    return nanquantile(x, 0.5, axis, keepdims=keepdims)
+    return _apply("nanmedian", x, 0.5, axis, "linear", keepdims, True)
 
 
 def nanpercentile(
@@ -113,7 +116,7 @@ def nanpercentile(
         >>> nanpercentile(tnp.array([1.0, float("nan"), 3.0]), 50).item()
         2.0
     """
-    return nanquantile(x, _fraction(q), axis, method=method, keepdims=keepdims)
+    return _apply("nanpercentile", x, _fraction("nanpercentile", q), axis, method, keepdims, True)
 
 
 def nanquantile(
@@ -131,24 +134,32 @@ def nanquantile(
         >>> nanquantile(tnp.array([1.0, float("nan"), 3.0]), 0.25).item()
         1.5
     """
-    return _apply("nanquantile", x, q, axis, method, keepdims, True)
+    return _apply("nanquantile", x, _within("nanquantile", q, 1), axis, method, keepdims, True)
 
 
-def _fraction(q: ArrayLike) -> ArrayLike:
-    return q / 100 if isinstance(q, (int, float)) else array_of("percentile", q) / 100
+def _fraction(name: str, q: ArrayLike) -> ArrayLike:
+    percent: ArrayLike = _within(name, q, 100) / 100
+    return percent
+
+
+def _within(name: str, q: ArrayLike, most: int) -> Any:
+    """A number from 0 to `most`, or an array, whose elements are not looked at."""
+    return real_number(name, "q", q, 0, most) if scalar_kind(q) is not None else array_of(name, q)
 
 
 def _apply(
     name: str, x: ArrayLike, q: ArrayLike, axis: Axes, method: str, keepdims: bool, left: bool
 ) -> Array:
-    if method not in METHODS:
-        raise ArgumentError(
-            f"{name} knows no method {method!r}", hint="methods are " + ", ".join(METHODS)
-        )
+    one_of(name, "method", method, tuple(METHODS))
     x = array_of(name, x)
+    element_type(name, x, REAL | {BOOL}, "real numbers")
     axes = some_axes(name, axis, x.ndim)
     if 0 in [x.shape[a] for a in axes]:
-        raise ShapeError(f"{name} of no elements does not exist", got=str(x.shape))
+        raise ShapeError(
+            f"{name} of no elements does not exist",
+            got=shown(x),
+            hint="check x.size, or that of the axes",
+        )
     dtype = inexact((x.dtype, False))[0]
     number = scalar_kind(q) is not None
     fraction = number_as(q, dtype, bind.innermost([x])) if number else array_of(name, q)

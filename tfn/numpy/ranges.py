@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from operator import index as as_index
 from typing import Any
 
 import numpy as np
 
+from tfn._support.validate import integer, shown, size_limit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import (
     COMPLEXES,
@@ -29,6 +29,7 @@ from tfn.eager.operands import (
     fit,
     inexact,
     numbers_as,
+    one_axis,
     together,
     type_of,
     values_of,
@@ -65,8 +66,13 @@ def arange(
         start, stop = 0, start
     first, last, by = (_number("arange", v) for v in (start, stop, 1 if step is None else step))
     if by == 0:
-        raise ArgumentError("arange needs a step that is not zero")
-    size = max(math.ceil((last - first) / by), 0)
+        raise ArgumentError(
+            "arange needs a step that is not zero",
+            got=f"step={step}",
+            hint="step=1 counts up, step=-1 counts down",
+        )
+    size = max(_steps(first, last, by), 0)
+    size_limit("arange", (size,))
     whole = all(isinstance(v, int) for v in (first, last, by))
     given = [v.dtype for v in (start, stop, step) if isinstance(v, (Array, np.generic, np.ndarray))]
     kind = FLOAT32 if not whole else INT32
@@ -79,12 +85,30 @@ def arange(
     return make(_arange, size, first, by, kind)
 
 
+def _steps(first: Any, last: Any, by: Any) -> int:
+    """How many steps lead from the first number to the last, both known."""
+    if all(isinstance(v, int) for v in (first, last, by)):
+        return int(-((first - last) // by))
+    if not all(map(math.isfinite, (first, last, by))):
+        raise ArgumentError(
+            "arange needs numbers that are finite",
+            got=f"start={first}, stop={last}, step={by}",
+            hint="check the bounds; arrays have a size that is known",
+        )
+    count: int = math.ceil((last - first) / by)
+    return count
+
+
 def _number(name: str, value: Any) -> Any:
     """A known number as Python's int or float."""
     if isinstance(value, (Array, np.generic, np.ndarray)):
         value = value.item()
     if not isinstance(value, (int, float)):
-        raise ArgumentError(f"{name} needs numbers", got=repr(value)[:80])
+        raise ArgumentError(
+            f"{name} needs real numbers",
+            got=shown(value),
+            hint="pass ints or floats, such as arange(0, 10, 2)",
+        )
     return int(value) if isinstance(value, bool) else value
 
 
@@ -115,14 +139,14 @@ def linspace(
         Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
     on_device("linspace", device)
-    count = as_index(num)
-    if count < 0:
-        raise ArgumentError("linspace needs a number of samples that is not negative", got=str(num))
+    count = integer("linspace", "num", num, 0)
+    size_limit("linspace", (count,))
     given = values_of("linspace", start, stop)
     wide = [] if dtype is None else [(canonical(dtype), False)]
     kind = inexact(promote((*map(type_of, given), *wide)))[0]
     operands = numbers_as(given, kind)
     shape = broadcast_shape("linspace", *[x.shape for x in operands])
+    axis = one_axis("linspace", axis, len(shape) + 1)
     wanted = kind if dtype is None else canonical(dtype)
     line = apply(_linspace, operands, count, bool(endpoint), kind, wanted, shape, axis)
     if not retstep:
@@ -155,7 +179,7 @@ def _linspace(
         line = choose(at < 1, line, high)
     if wanted not in INEXACT:
         line = build.unary(Op.FLOOR, line)
-    return cast(moveaxis(line, 0, axis % len(sizes)), wanted)
+    return cast(moveaxis(line, 0, axis), wanted)
 
 
 def logspace(
@@ -199,6 +223,7 @@ def geomspace(
     """
     operands, kind, _ = together("geomspace", start, stop, floating=True)
     shape = broadcast_shape("geomspace", *[x.shape for x in operands])
+    axis = one_axis("geomspace", axis, len(shape) + 1)
     steps = linspace(0, 1, num, endpoint, dtype=kind)
     result = apply(_geometric, (*operands, steps), kind, shape, axis)
     return result if dtype is None else astype(result, dtype)
@@ -210,4 +235,4 @@ def _geometric(start: UOp, stop: UOp, part: UOp, dtype: DType, shape: Shape, axi
     at = build.broadcast_in_dim(part, sizes, (0,))
     line = low * UOp(Op.POW, (high / low, at))
     line = choose(build.eq(at, build.full_like(at, 1)), high, line)  # the ends are exact
-    return moveaxis(line, 0, axis % len(sizes))
+    return moveaxis(line, 0, axis)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tfn._support.validate import real_number, shown
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import (
     BOOL,
@@ -194,6 +195,7 @@ def _extreme(
         if where is not None:
             raise ArgumentError(
                 f"{name} with where= needs initial=",
+                got=f"where={shown(where)}, initial=None",
                 hint="it counts where the mask is false everywhere",
             )
     return _reduction(name, op, x, axis, x.dtype, keepdims, initial, where, x.weak_type)
@@ -202,7 +204,7 @@ def _extreme(
 def not_empty(name: str, x: Array, axes: Numbers, hint: str) -> None:
     """Raise ShapeError if there is nothing to reduce."""
     if 0 in [x.shape[a] for a in axes]:
-        raise ShapeError(f"{name} of no elements does not exist", got=str(x.shape), hint=hint)
+        raise ShapeError(f"{name} of no elements does not exist", got=shown(x), hint=hint)
 
 
 def any(
@@ -327,7 +329,8 @@ def average(
         if w.shape != tuple(x.shape[a] for a in axes) or axis is None:
             raise ShapeError(
                 "average needs weights of the array's shape, or of its axes",
-                got=f"{w.shape} for {x.shape}, axis {axis}",
+                got=f"weights={shown(w)} for {shown(x)}, axis={axis}",
+                hint="name the axes that the weights have with axis=",
             )
         thin = tuple(n if a in axes else 1 for a, n in enumerate(x.shape))
     kind = inexact((x.dtype, False))[0]
@@ -368,7 +371,7 @@ def var(
         (1.0, 2.0)
     """
     x = array_of("var", x)
-    less = ddof if correction is None else correction
+    less = real_number("var", "ddof", ddof if correction is None else correction)
     kind, axes = mean_dtype(x, dtype), some_axes("var", axis, x.ndim)
     return apply(_var, (x,), axes, kind, less, bool(keepdims), weak=_weak(x, dtype))
 
@@ -406,7 +409,7 @@ def std(
         1.0
     """
     x = array_of("std", x)
-    less = ddof if correction is None else correction
+    less = real_number("std", "ddof", ddof if correction is None else correction)
     kind, axes = mean_dtype(x, dtype), some_axes("std", axis, x.ndim)
     return apply(_std, (x,), axes, kind, less, bool(keepdims), weak=_weak(x, dtype))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tfn._support.validate import integer
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT
 from tfn.eager.operands import REAL, apply, array_of, need
@@ -74,7 +75,7 @@ def round(x: ArrayLike, decimals: int = 0) -> Array:
         >>> round(2.5), round(0.125, 2)
         (Array(2., dtype=float32, weak_type=True), Array(0.12, dtype=float32, weak_type=True))
     """
-    x = array_of("round", x)
+    x, decimals = array_of("round", x), integer("round", "decimals", decimals)
     if x.dtype not in INEXACT and decimals >= 0:
         return x
     if not decimals and x.dtype in FLOATS:

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import numpy as np
 
+from tfn._support.validate import integer, rank, shown
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import apply, array_of, indices_of, one_axis
+from tfn.eager.operands import apply, array_of, indices_of, known_values, one_axis
 from tfn.errors import ShapeError
 from tfn.numpy.indexing import getitem
 from tfn.numpy.logic import truth, where
 from tfn.trace import build
 from tfn.trace.build import iota, reshape
 from tfn.trace.uop import UOp, const
+
+SIZE = "pass size=, which fixes the shape, or call this outside of the traced function"
 
 
 def flatnonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> Array:
@@ -33,8 +36,9 @@ def flatnonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -
     """
     x = array_of("flatnonzero", x)
     if size is None:
-        return indices_of("flatnonzero", np.flatnonzero(np.asarray(x)), x.size)
-    return apply(_places, (x,), size, fill_value)
+        places = np.flatnonzero(known_values("flatnonzero", x, SIZE))
+        return indices_of("flatnonzero", places, x.size)
+    return apply(_places, (x,), integer("flatnonzero", "size", size, 0), fill_value)
 
 
 def _places(x: UOp, size: int, fill: int) -> UOp:
@@ -59,12 +63,11 @@ def nonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> tu
         (Array([ 1,  3, -1], dtype=int32),)
     """
     x = array_of("nonzero", x)
-    if not x.ndim:
-        raise ShapeError("nonzero needs an array with an axis", hint="atleast_1d gives it one")
+    rank("nonzero", x, 1)
     if size is None:
-        found = np.nonzero(np.asarray(x))
+        found = np.nonzero(known_values("nonzero", x, SIZE))
         return tuple(indices_of("nonzero", line, n) for line, n in zip(found, x.shape))
-    flat = flatnonzero(x, size=size, fill_value=-1)
+    flat = flatnonzero(x, size=integer("nonzero", "size", size, 0), fill_value=-1)
     return tuple(apply(_coordinate, (flat,), x.shape, axis, fill_value) for axis in range(x.ndim))
 
 
@@ -84,8 +87,9 @@ def argwhere(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> A
     """
     x = array_of("argwhere", x)
     if size is None:
-        return indices_of("argwhere", np.argwhere(np.asarray(x)), max((0, *x.shape)))
-    lines = nonzero(x, size=size, fill_value=fill_value)
+        places = np.argwhere(known_values("argwhere", x, SIZE))
+        return indices_of("argwhere", places, max((0, *x.shape)))
+    lines = nonzero(x, size=integer("argwhere", "size", size, 0), fill_value=fill_value)
     return apply(_rows, lines)
 
 
@@ -118,7 +122,8 @@ def compress(
     if mask.ndim != 1 or mask.size > a.shape[axis]:
         raise ShapeError(
             "compress needs a vector of conditions no longer than the axis",
-            got=f"{mask.shape} for axis {axis} of {a.shape}",
+            got=f"condition={shown(mask)} for axis {axis} of {shown(a)}",
+            hint="pass a truth for each element; where(condition, x, y) takes any shape",
         )
     return picked(a, flatnonzero(mask, size=size, fill_value=-1), axis, fill_value)
 

@@ -10,14 +10,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tfn._support.validate import integer
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOATS
-from tfn.eager.operands import apply, array_of, indices_of, one_axis, together
+from tfn.eager.operands import apply, array_of, indices_of, known_values, one_axis, together
 from tfn.numpy.concatenation import concatenate
 from tfn.numpy.cumulative import cumsum
 from tfn.numpy.indexing import getitem
 from tfn.numpy.logic import logical_and, logical_not, logical_xor
-from tfn.numpy.searching import flatnonzero, picked
+from tfn.numpy.searching import SIZE, flatnonzero, picked
 from tfn.numpy.sorting import searchsorted
 from tfn.numpy.updates import update
 from tfn.trace import build
@@ -55,11 +56,15 @@ def unique(
     """
     x = array_of("unique", x)
     wanted = (return_index, return_inverse, return_counts)
+    axis = None if axis is None else one_axis("unique", axis, x.ndim)
     if size is None:
-        found: Any = _unique(np.asarray(x), *wanted, axis=axis, equal_nan=equal_nan)
+        found: Any = _unique(
+            known_values("unique", x, SIZE), *wanted, axis=axis, equal_nan=equal_nan
+        )
         values, *places = found if isinstance(found, tuple) else (found,)
         results = [indices_of("unique", p, x.size) for p in places]
         return (array_of("unique", values), *results) if results else array_of("unique", values)
+    size = integer("unique", "size", size, 0)
     lines = x.reshape(x.size) if axis is None else x
     at = one_axis("unique", 0 if axis is None else axis, lines.ndim)
     count = lines.shape[at]

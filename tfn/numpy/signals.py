@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tfn._support.validate import integer, one_of, rank, shown, size_limit, unfit
 from tfn.array import Array, ArrayLike, Axes
 from tfn.eager.operands import array_of, inexact, need_real, one_axis, some_axes, together
 from tfn.errors import ArgumentError, ShapeError
@@ -52,8 +53,10 @@ def convolve(
         Array([1., 3., 5., 3.], dtype=float32)
     """
     (x, y), dtype, _ = together("convolve", a, v, floating=True)
+    one_of("convolve", "mode", mode, ("full", "same", "valid"))
     if x.ndim != 1 or y.ndim != 1 or not x.size or not y.size:
-        raise ShapeError("convolve needs vectors with elements", got=f"{x.shape}, {y.shape}")
+        hint = "tfn.scipy.signal.convolve takes arrays of more axes"
+        raise unfit("convolve needs vectors with elements", (x, y), hint)
     large, small = (x, y) if x.size >= y.size else (y, x)
     full = multiplied(small.astype(dtype), large.astype(dtype))
     if mode == "full":
@@ -61,9 +64,7 @@ def convolve(
     if mode == "same":
         first = (small.size - 1) // 2
         return full[first : first + large.size]
-    if mode == "valid":
-        return full[small.size - 1 : large.size]
-    raise ArgumentError("convolve needs mode 'full', 'same' or 'valid'", got=repr(mode))
+    return full[small.size - 1 : large.size]
 
 
 def correlate(
@@ -107,20 +108,28 @@ def gradient(
         >>> gradient(tnp.array([0.0, 1.0, 4.0]))
         Array([1., 2., 3.], dtype=float32)
     """
-    if edge_order not in (None, 1):
-        raise ArgumentError("gradient knows edge_order 1", got=str(edge_order))
+    one_of("gradient", "edge_order", edge_order, (1, None))
     x = _floats("gradient", f)
+    rank("gradient", x, 1)
     axes = some_axes("gradient", axis, x.ndim)
     steps = list(varargs) if len(varargs) > 1 else [*(varargs or (1.0,))] * len(axes)
     if len(steps) != len(axes):
-        raise ArgumentError("gradient needs a distance for each axis", got=f"{len(steps)} of them")
+        raise ArgumentError(
+            "gradient needs a distance for each axis",
+            got=f"{len(steps)} distances for {len(axes)} axes",
+            hint="a single distance is that of all axes",
+        )
     found = [_slope(x, at, asarray(step)) for at, step in zip(axes, steps, strict=True)]
     return found[0] if len(found) == 1 else found
 
 
 def _slope(x: Array, axis: int, step: Array) -> Array:
     if x.shape[axis] < 2:
-        raise ShapeError("gradient needs two elements along each axis", got=str(x.shape))
+        raise ShapeError(
+            "gradient needs two elements along each axis",
+            got=shown(x),
+            hint="name other axes with axis=",
+        )
 
     def part(first: int, last: int | None) -> Array:
         return getitem(x, (slice(None),) * axis + (slice(first, last),))
@@ -187,15 +196,23 @@ def i0(x: ArrayLike) -> Array:
     return half * add_up(exp(x[..., None] * (cos(angle) - 0.5)) * weight, -1)
 
 
-def _window(M: int, *terms: float) -> Array:
+def _window(name: str, M: int, *terms: float) -> Array:
     """Sums of cosines of once, twice, ... the angle across a window of size M."""
+    M = _points(name, M)
     if M <= 1:
-        return ones(max(M, 0))
+        return ones(M)
     angle = arange(M) * (2 * math.pi / (M - 1))
     total = asarray(terms[0]) + 0 * angle
     for i, term in enumerate(terms[1:], 1):
         total = total + term * cos(angle * i)
     return total
+
+
+def _points(name: str, M: int) -> int:
+    """The number of points of a window, none if it is negative, as in NumPy."""
+    count = max(integer(name, "M", M), 0)
+    size_limit(name, (count,))
+    return count
 
 
 def hanning(M: int) -> Array:
@@ -205,7 +222,7 @@ def hanning(M: int) -> Array:
         >>> hanning(5).round(3).tolist()
         [0.0, 0.5, 1.0, 0.5, 0.0]
     """
-    return _window(M, 0.5, -0.5)
+    return _window("hanning", M, 0.5, -0.5)
 
 
 def hamming(M: int) -> Array:
@@ -215,7 +232,7 @@ def hamming(M: int) -> Array:
         >>> hamming(3).round(3).tolist()
         [0.07999999821186066, 1.0, 0.07999999821186066]
     """
-    return _window(M, 0.54, -0.46)
+    return _window("hamming", M, 0.54, -0.46)
 
 
 def blackman(M: int) -> Array:
@@ -225,7 +242,7 @@ def blackman(M: int) -> Array:
         >>> blackman(3).round(3).tolist()
         [-0.0, 1.0, -0.0]
     """
-    return _window(M, 0.42, -0.5, 0.08)
+    return _window("blackman", M, 0.42, -0.5, 0.08)
 
 
 def bartlett(M: int) -> Array:
@@ -235,8 +252,9 @@ def bartlett(M: int) -> Array:
         >>> bartlett(5)
         Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32, weak_type=True)
     """
+    M = _points("bartlett", M)
     if M <= 1:
-        return ones(max(M, 0))
+        return ones(M)
     return 1 - magnitude(2 * arange(M) / (M - 1.0) - 1)
 
 
@@ -247,8 +265,9 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
         >>> kaiser(3, 0.0)
         Array([1., 1., 1.], dtype=float32)
     """
+    M = _points("kaiser", M)
     if M <= 1:
-        return ones(max(M, 0))
+        return ones(M)
     place = 2 * arange(M) / (M - 1.0) - 1
     width = asarray(beta)
     return i0(width * sqrt(clip(1 - place * place, 0, 1))) / i0(width)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfn._support.validate import element_type, one_of, rank, several, unfit
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import FLOATS, DType, complex_of
+from tfn.dtypes import FLOATS, INTEGERS, DType, complex_of
 from tfn.eager.operands import apply, array_of, inexact, one_axis, together
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ArgumentError
 from tfn.numpy.indexing import getitem
 from tfn.trace import build
 from tfn.trace.argument import Param
@@ -79,13 +80,13 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
         >>> lexsort((tnp.array([1, 0, 2]), tnp.array([5, 5, 4])))
         Array([2, 1, 0], dtype=int32)
     """
-    given = [array_of("lexsort", key) for key in keys]
+    given = [array_of("lexsort", key) for key in several("lexsort", "keys", keys, "arrays")]
     if not given:
-        raise ArgumentError("lexsort needs at least one key")
-    if any(key.shape != given[0].shape for key in given):
-        raise ShapeError(
-            "lexsort needs keys of one shape", got=", ".join(str(key.shape) for key in given)
+        raise ArgumentError(
+            "lexsort needs at least one key", got=f"keys={keys!r}", hint="argsort takes one array"
         )
+    if any(key.shape != given[0].shape for key in given):
+        raise unfit("lexsort needs keys of one shape", given, "broadcast_arrays makes them equal")
     return apply(_lexical, given[::-1], one_axis("lexsort", axis, given[0].ndim))
 
 
@@ -95,6 +96,10 @@ def _lexical(*keys_and_axis: Any) -> UOp:
     moved = [moveaxis(key, axis, last) for key in keys]
     place = build.sort([*moved, iota(moved[0].shape, last)], len(keys))[-1]
     return moveaxis(place, last, axis)
+
+
+SEARCHES = ("scan", "scan_unrolled", "sort", "compare_all", "default")
+"""The methods that a caller may ask for."""
 
 
 def searchsorted(
@@ -120,13 +125,14 @@ def searchsorted(
         >>> searchsorted(tnp.array([1, 3, 5]), tnp.array([0, 3, 9]))
         Array([0, 1, 3], dtype=int32)
     """
-    if side not in ("left", "right"):
-        raise ArgumentError("searchsorted needs side 'left' or 'right'", got=repr(side))
+    one_of("searchsorted", "side", side, ("left", "right"))
+    one_of("searchsorted", "method", method, SEARCHES)
     operands, dtype, _ = together("searchsorted", a, v)
-    if operands[0].ndim != 1:
-        raise ShapeError("searchsorted needs a vector to search in", got=str(operands[0].shape))
+    rank("searchsorted", operands[0], 1, 1, "to search in")
     if sorter is not None:
-        operands[0] = getitem(operands[0], (array_of("searchsorted", sorter),))
+        order = array_of("searchsorted", sorter)
+        element_type("searchsorted", order, INTEGERS, "integers as sorter")
+        operands[0] = getitem(operands[0], (order,))
     return apply(_search, operands, dtype, side == "left")
 
 

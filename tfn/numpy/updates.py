@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
 from tfn.config import config
 from tfn.dtypes import BOOL, COMPLEXES, INEXACT, INT32, SHORT
@@ -67,7 +68,7 @@ def update(x: ArrayLike, index: Any, values: ArrayLike, how: str, mode: str | No
     op = _COMBINE[how]
     if x.dtype == BOOL and op in (Op.ADD, Op.MUL):
         raise DTypeError(
-            f".at[].{how} needs numbers", got="bool", hint="use .max for or, .min for and"
+            f".at[].{how} needs numbers", got=shown(x), hint="use .max for or, .min for and"
         )
     mask = _mask(x, index)
     if mask is not None and values.ndim <= x.ndim - mask.ndim:
@@ -76,12 +77,17 @@ def update(x: ArrayLike, index: Any, values: ArrayLike, how: str, mode: str | No
     reading = read_index(x, index, checked=mode is None)
     plan, starts = reading.plan, reading.starts
     if plan.grid and not reading.points:
-        raise ArgumentError(f"x.at[index].{how} takes a single truth alone, as x.at[truth].{how}")
+        raise ArgumentError(
+            f"x.at[index].{how} takes a single truth alone, as x.at[truth].{how}",
+            got=f"index={shown(index)}",
+            hint="index with it first, then with the rest",
+        )
     shape = shape_of(plan)
     if broadcast_shape(f"x.at[index].{how}", values.shape, shape) != shape:
         raise ShapeError(
             f"x.at[index].{how} needs values that broadcast to the indexed shape",
             got=f"values {values.shape}, x[index] {shape}",
+            hint="values may have fewer axes, or axes of size 1",
         )
     operands = [x, values, *reading.points]
     if starts and bind.innermost(operands) is None:

@@ -7,10 +7,11 @@ from math import ceil, log, prod
 
 import numpy as np
 
+from tfn._support.validate import element_type, integer, shown
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, FLOATS, UINT32, DType
 from tfn.eager.operands import a_shape, apply, array_of, broadcast_shape, one_axis
-from tfn.errors import ArgumentError, DTypeError, ShapeError
+from tfn.errors import ArgumentError, ShapeError
 from tfn.random.distributions import ShapeLike, gumbel_body, gumbel_of, integers, random_bits, unit
 from tfn.random.keys import KeyLike, split_words, words_of
 from tfn.trace import build
@@ -133,12 +134,10 @@ def permutation(
         [0, 1, 2, 3, 4]
     """
     words = words_of("permutation", key)
-    if isinstance(x, int):
-        (size,) = a_shape("permutation", x)
+    values = None if isinstance(x, int) else array_of("permutation", x)
+    if values is None or not values.shape:
+        (size,) = a_shape("permutation", integer("permutation", "x", x))
         return apply(random_order, [words], size)
-    values = array_of("permutation", x)
-    if not values.shape:
-        return apply(random_order, [words], int(values))
     axis = one_axis("permutation", axis, len(values.shape))
     body = shuffled if independent or len(values.shape) == 1 else permuted
     return apply(body, [words, values], axis)
@@ -172,22 +171,24 @@ def categorical(
     """
     noise = gumbel_of("categorical", mode)
     words, values = words_of("categorical", key), array_of("categorical", logits)
-    if values.dtype not in FLOATS:
-        raise DTypeError("categorical needs floating logits", got=values.dtype.name)
+    element_type("categorical", values, FLOATS, "floating logits")
     axis = one_axis("categorical", axis, len(values.shape))
     lines = values.shape[:axis] + values.shape[axis + 1 :]
     wanted = lines if shape is None else a_shape("categorical", shape)
     if broadcast_shape("categorical", wanted, lines) != wanted:
         raise ShapeError(
             "categorical needs a shape that the logits broadcast to",
-            got=f"logits {values.shape} along axis {axis}, shape {wanted}",
+            got=f"logits {values.shape} along axis {axis}, shape={wanted}",
+            hint="the last axes of the shape are those of the logits without the axis",
         )
     if replace:
         return apply(categorical_body, [words, values], wanted, axis, noise)
     count = prod(wanted[: len(wanted) - len(lines)])
     if count > values.shape[axis]:
         raise ArgumentError(
-            f"only {values.shape[axis]} different coordinates can be drawn", got=f"shape {wanted}"
+            f"only {values.shape[axis]} different coordinates can be drawn",
+            got=f"shape={wanted}, replace=False",
+            hint="draw with replacement, or fewer",
         )
     return apply(distinct_body, [words, values], count, axis, noise).reshape(wanted)
 
@@ -218,7 +219,7 @@ def choice(
     words, sizes = words_of("choice", key), a_shape("choice", shape)
     values = None if isinstance(a, int) else array_of("choice", a)
     if values is None or not values.shape:
-        size, axis = a if isinstance(a, int) else int(array_of("choice", a)), 0
+        size, axis = integer("choice", "a", a), 0
         values = None
     else:
         axis = one_axis("choice", axis, len(values.shape))
@@ -227,7 +228,7 @@ def choice(
     if count and (size <= 0 or (not replace and count > size)):
         raise ArgumentError(
             f"{count} cannot be drawn from {size}",
-            got=f"replace={replace}",
+            got=f"shape={sizes}, replace={replace}",
             hint="draw with replacement, or fewer",
         )
     if p is None and not replace and values is not None:
@@ -249,7 +250,11 @@ def _places(words: Array, size: int, shape: Shape, replace: bool, p: ArrayLike |
         return apply(random_order, [words], size)[: prod(shape)]
     weights = array_of("p", p)
     if weights.shape != (size,):
-        raise ShapeError(f"choice needs a probability for each of {size}", got=str(weights.shape))
+        raise ShapeError(
+            f"choice needs a probability for each of {size}",
+            got=f"p={shown(weights)}",
+            hint="p is a vector as long as the axis",
+        )
     kind: DType = weights.dtype if weights.dtype in FLOATS else FLOAT32
     weights = weights if weights.dtype == kind else weights.astype(kind)
     if replace:

@@ -9,10 +9,10 @@ import numpy as np
 
 from tfn import dtypes
 from tfn import numpy as tnp
+from tfn._support.validate import rank, result_type
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOAT32, FLOATS, INT32, INTEGERS, DType, DTypeLike
 from tfn.eager.operands import array_of, broadcast_shape, scalar_kind
-from tfn.errors import DTypeError, ShapeError
 from tfn.lax.elementary import lgamma, log, log1p
 from tfn.lax.loops import scan, while_loop
 from tfn.random.distributions import ShapeLike, floating, parameters, uniform
@@ -96,8 +96,7 @@ def poisson(
         True
     """
     kind = INT32 if dtype is None else dtypes.canonical(dtype)
-    if kind not in INTEGERS:
-        raise DTypeError("poisson needs an integer dtype", got=kind.name)
+    result_type("poisson", kind, INTEGERS, "an integer dtype")
     words = words_of("poisson", key)
     (rate,), sizes = parameters("poisson", FLOAT32, shape, lam)
     out: Array = _poisson(words, tnp.broadcast_to(rate, sizes), kind)
@@ -260,8 +259,7 @@ def multinomial(
     """
     kind, words = floating("multinomial", dtype), words_of("multinomial", key)
     chances = array_of("multinomial", p)
-    if not chances.shape:
-        raise ShapeError("multinomial needs probabilities along an axis", got="a scalar")
+    rank("multinomial", chances, 1, what="of probabilities")
     (trials,), _ = parameters("multinomial", kind, None, n)
     lines = broadcast_shape("multinomial", trials.shape, chances.shape[:-1])
     full = (*lines, chances.shape[-1])

@@ -11,21 +11,32 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tfn import dtypes
+from tfn._support.validate import element_type, one_of, result_type
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import (
-    BOOL,
+    COMPLEXES,
     FLOAT32,
     FLOATS,
+    INEXACT,
     INT32,
     INTEGERS,
+    SIGNED,
     UINT32,
     UINT64,
     UNSIGNED,
     DType,
     DTypeLike,
 )
-from tfn.eager.operands import a_shape, apply, array_of, broadcast_shape, numbers_as, scalar_kind
-from tfn.errors import ArgumentError, DTypeError
+from tfn.eager.operands import (
+    REAL,
+    a_shape,
+    apply,
+    array_of,
+    broadcast_shape,
+    numbers_as,
+    scalar_kind,
+)
+from tfn.errors import DTypeError, ShapeError
 from tfn.numpy.number_parts import neighbour
 from tfn.random.keys import SHIFT, KeyLike, counters, hash_pair, split_words, words_of
 from tfn.trace import build
@@ -188,8 +199,7 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) ->
         [2098992034, 2919706841]
     """
     kind = UINT32 if dtype is None else dtypes.canonical(dtype)
-    if kind not in UNSIGNED:
-        raise DTypeError("bits come as unsigned integers", got=kind.name)
+    result_type("bits", kind, UNSIGNED, "an unsigned integer dtype")
     words = words_of("bits", key)
     return apply(random_bits, [words], a_shape("bits", shape), 8 * kind.itemsize)
 
@@ -201,9 +211,7 @@ def floating(name: str, dtype: DTypeLike | None) -> DType:
         DTypeError: for a type that is not floating.
     """
     kind = dtypes.canonical(float if dtype is None else dtype)
-    if kind not in FLOATS:
-        raise DTypeError(f"{name} needs a floating dtype", got=kind.name)
-    return kind
+    return result_type(name, kind, FLOATS, "a floating dtype")
 
 
 def parameters(
@@ -217,15 +225,19 @@ def parameters(
     values = numbers_as(
         [b if scalar_kind(b) is not None else array_of(name, b) for b in bounds], dtype
     )
+    for v in values:
+        if v.dtype in COMPLEXES:
+            element_type(name, v, REAL, "real parameters")
     values = [v if v.dtype == dtype else v.astype(dtype) for v in values]
     common = broadcast_shape(name, *[v.shape for v in values])
     if shape is None:
         return values, common
     wanted = a_shape(name, shape)
     if broadcast_shape(name, common, wanted) != wanted:
-        raise ArgumentError(
+        raise ShapeError(
             f"{name} needs parameters that broadcast to its shape",
-            got=f"parameters {common}, shape {wanted}",
+            got=f"parameters {common}, shape={wanted}",
+            hint="the last axes of the shape are those of the parameters",
         )
     return values, wanted
 
@@ -313,10 +325,8 @@ def gumbel_of(name: str, mode: str | None) -> Callable[..., UOp]:
     Raises:
         ArgumentError: for another mode than 'low' and 'high'.
     """
-    found = GUMBEL.get("low" if mode is None else mode)
-    if found is None:
-        raise ArgumentError(f"{name} knows the modes 'low' and 'high'", got=repr(mode))
-    return found
+    one_of(name, "mode", mode, (*GUMBEL, None))
+    return GUMBEL["low" if mode is None else mode]
 
 
 def gumbel(
@@ -375,11 +385,12 @@ def bernoulli(
         dtype('bool')
     """
     if isinstance(p, int):
-        raise DTypeError("bernoulli needs a floating probability", got=repr(p))
+        raise DTypeError(
+            "bernoulli needs a floating probability", got=f"p={p!r}", hint=f"write p={float(p)}"
+        )
     kind = FLOAT32 if isinstance(p, float) else floating("bernoulli", array_of("p", p).dtype)
     words = words_of("bernoulli", key)
-    if mode not in BERNOULLI:
-        raise ArgumentError("bernoulli knows the modes 'low' and 'high'", got=repr(mode))
+    one_of("bernoulli", "mode", mode, tuple(BERNOULLI))
     (chance,), sizes = parameters("bernoulli", kind, shape, p)
     return apply(BERNOULLI[mode], [words, chance], sizes, kind)
 
@@ -406,8 +417,7 @@ def rademacher(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = No
         DTypeError: for a dtype that has no -1.
     """
     kind = INT32 if dtype is None else dtypes.canonical(dtype)
-    if kind == BOOL or kind in UNSIGNED:
-        raise DTypeError("rademacher needs a signed dtype", got=kind.name)
+    result_type("rademacher", kind, SIGNED | INEXACT, "a signed dtype")
     words = words_of("rademacher", key)
     return apply(rademacher_body, [words], a_shape("rademacher", shape), kind)
 
@@ -438,8 +448,7 @@ def randint(
         (3,)
     """
     kind = INT32 if dtype is None else dtypes.canonical(dtype)
-    if kind not in INTEGERS:
-        raise DTypeError("randint needs an integer dtype", got=kind.name)
+    result_type("randint", kind, INTEGERS, "an integer dtype")
     words, sizes = words_of("randint", key), a_shape("randint", shape)
     drawn = INT32 if kind.itemsize < 4 else kind  # as JAX: narrow types are drawn from 32 bits
     low, high = _limit(minval, kind, drawn, 0), _limit(maxval, kind, drawn, 1)
@@ -466,8 +475,7 @@ def _limit(value: ArrayLike, kind: DType, drawn: DType, above: int) -> int | Arr
     if isinstance(value, int):
         return min(max(value, least), most) if narrow else value
     bound = array_of("randint", value)
-    if bound.dtype not in INTEGERS:
-        raise DTypeError("randint needs integer bounds", got=repr(value)[:80])
+    element_type("randint", bound, INTEGERS, "integer bounds")
     return bound.astype(drawn).clip(least, most) if narrow else bound
 
 

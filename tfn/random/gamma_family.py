@@ -7,10 +7,11 @@ from typing import Any
 
 from tfn import dtypes
 from tfn import numpy as tnp
+from tfn._support.validate import integer, rank, real_number
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import DTypeLike
 from tfn.eager.operands import a_shape, array_of, scalar_kind
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ArgumentError
 from tfn.lax.elementary import exp, log
 from tfn.lax.loops import while_loop
 from tfn.lax.special import random_gamma_grad
@@ -192,8 +193,7 @@ def dirichlet(
     """
     kind, words = floating("dirichlet", dtype), words_of("dirichlet", key)
     values = array_of("dirichlet", alpha)
-    if not values.shape:
-        raise ShapeError("dirichlet needs parameters along an axis", got="a scalar")
+    rank("dirichlet", values, 1, what="of parameters")
     rows = None if shape is None else (*a_shape("dirichlet", shape), values.shape[-1])
     logs = loggamma(words, values, rows, kind)
     powers = exp(logs - logs.max(-1, keepdims=True))
@@ -256,6 +256,17 @@ def t(key: KeyLike, df: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | Non
     return normal(first, sizes, kind) * tnp.sqrt(half / gamma(second, half, sizes, kind))
 
 
+def _power(name: str, p: Any) -> Any:
+    """The power of a norm: a positive number, or an array of one."""
+    if scalar_kind(p) is None:
+        return array_of(name, p)
+    if not real_number(name, "p", p):
+        raise ArgumentError(
+            f"{name} needs a power that is not 0", got=f"p={p}", hint="p=2 is usual"
+        )
+    return p
+
+
 def generalized_normal(
     key: KeyLike, p: float, shape: ShapeLike = (), dtype: DTypeLike | None = None
 ) -> Array:
@@ -265,7 +276,7 @@ def generalized_normal(
         DTypeError: unless `dtype` is floating.
     """
     kind, words = floating("generalized_normal", dtype), words_of("generalized_normal", key)
-    sizes = a_shape("generalized_normal", shape)
+    p, sizes = _power("generalized_normal", p), a_shape("generalized_normal", shape)
     first, second = split(words)
     size = gamma(first, 1 / p, sizes, kind) ** (1 / p)
     return rademacher(second, sizes, kind) * size
@@ -287,8 +298,7 @@ def ball(
         >>> bool((tnp.sqrt((ball(key(0), 3, shape=(9,)) ** 2).sum(-1)) <= 1).all())
         True
     """
-    if d < 0:
-        raise ArgumentError("ball needs a number of dimensions", got=str(d))
+    d, p = integer("ball", "d", d, 0), _power("ball", p)
     kind, words = floating("ball", dtype), words_of("ball", key)
     sizes: Shape = a_shape("ball", shape)
     first, second = split(words)

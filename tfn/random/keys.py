@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfn import tree
+from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
 from tfn.config import config
 from tfn.dtypes import INTEGERS, UINT32, UINT64, KeyType
@@ -103,12 +104,18 @@ class Key:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise ArgumentError("a single key has no length", hint="split(key) gives two")
+            raise ArgumentError(
+                "a single key has no length", got="a key of shape ()", hint="split(key) gives two"
+            )
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Key]:
         if not self.shape:
-            raise ArgumentError("a single key cannot be iterated", hint="split(key) gives two")
+            raise ArgumentError(
+                "a single key cannot be iterated",
+                got="a key of shape ()",
+                hint="split(key) gives two",
+            )
         return (self[i] for i in range(self.shape[0]))
 
     def __getitem__(self, index: Any) -> Key:
@@ -157,7 +164,9 @@ def words_of(name: str, key: KeyLike, uses: bool = True) -> Array:
     data = key.data if isinstance(key, Key) else key
     if not isinstance(data, Array) or data.dtype != UINT32 or data.shape[-1:] != (2,):
         raise ArgumentError(
-            f"{name} needs a key", got=repr(key)[:80], hint="make one with tfn.random.key(seed)"
+            f"{name} needs a key",
+            got=f"key={shown(key)}",
+            hint="make one with tfn.random.key(seed)",
         )
     if len(data.shape) != 1:
         raise ArgumentError(
@@ -255,7 +264,9 @@ IMPL = "threefry2x32"
 
 def _known(impl: str | None) -> None:
     if impl not in (None, IMPL):
-        raise ArgumentError(f"keys are those of {IMPL}", got=f"impl={impl!r}")
+        raise ArgumentError(
+            f"keys are those of {IMPL}", got=f"impl={impl!r}", hint="leave impl out"
+        )
 
 
 def key(seed: ArrayLike, *, impl: str | None = None) -> Key:
@@ -284,11 +295,15 @@ def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> Array:
         return apply(seed_words, [_integer(seed)])
     number = asarray(seed)
     if number.dtype not in INTEGERS:
-        raise DTypeError("a seed is an integer", got=repr(seed)[:80])
+        raise DTypeError(
+            "a seed is an integer",
+            got=f"seed={shown(seed)}",
+            hint="round() makes an int of a float",
+        )
     if number.shape:
         raise ArgumentError(
             "a seed is one integer",
-            got=repr(seed)[:80],
+            got=f"seed={shown(seed)}",
             hint="use tfn.vmap(tfn.random.key) for many",
         )
     return apply(seed_words, [number])
@@ -299,7 +314,9 @@ def _integer(value: int) -> Array:
     if -(1 << 31) <= value <= _LARGEST:
         return asarray(np.array(value & _LARGEST, UINT32))
     if not -(1 << 63) <= value < 1 << 64:
-        raise ArgumentError("a seed has at most 64 bits", got=str(value))
+        raise ArgumentError(
+            "a seed has at most 64 bits", got=f"seed={value}", hint="take seed % 2**64"
+        )
     return asarray(np.array(value & ((1 << 64) - 1), UINT64))
 
 
@@ -337,7 +354,11 @@ def fold_in(key: KeyLike, data: ArrayLike) -> Any:
     else:
         number = asarray(data)
     if number.dtype not in INTEGERS or number.shape:
-        raise DTypeError("fold_in needs one integer", got=repr(data)[:80])
+        raise DTypeError(
+            "fold_in needs one integer",
+            got=f"data={shown(data)}",
+            hint="tfn.vmap maps over several; round() makes an int of a float",
+        )
     return _like(key, apply(fold_narrow, [words, number]))
 
 
@@ -347,8 +368,12 @@ def fold_narrow(words: UOp, number: UOp) -> UOp:
 
 
 def key_data(keys: KeyLike) -> Array:
-    """The words: an array uint32[..., 2]."""
-    return keys.data if isinstance(keys, Key) else keys
+    """The words: an array uint32[..., 2].
+
+    Raises:
+        ArgumentError: for what is no key.
+    """
+    return keys.data if isinstance(keys, Key) else _words("key_data", keys)
 
 
 def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None) -> Key:
@@ -362,10 +387,18 @@ def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None) -> Key:
         ()
     """
     _known(impl)
-    data = asarray(key_bits_array)
-    if data.dtype != UINT32 or data.shape[-1:] != (2,):
-        raise ArgumentError("the words of keys are uint32[..., 2]", got=repr(data)[:80])
-    return Key(data)
+    return Key(_words("wrap_key_data", asarray(key_bits_array)))
+
+
+def _words(name: str, data: Any) -> Array:
+    """The words of keys as they are."""
+    if not isinstance(data, Array) or data.dtype != UINT32 or data.shape[-1:] != (2,):
+        raise ArgumentError(
+            f"{name} needs the words of keys, which are uint32[..., 2]",
+            got=shown(data),
+            hint="tfn.random.key(seed) makes a key of an integer",
+        )
+    return data
 
 
 def clone(key: KeyLike) -> Any:

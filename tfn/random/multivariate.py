@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from tfn import numpy as tnp
+from tfn._support.validate import one_of, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import DTypeLike
 from tfn.eager.operands import a_shape, array_of, broadcast_shape
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ShapeError
 from tfn.random.distributions import ShapeLike, floating, normal
 from tfn.random.keys import KeyLike, words_of
 
@@ -39,19 +40,22 @@ def multivariate_normal(
         (5, 2)
     """
     kind, words = floating("multivariate_normal", dtype), words_of("multivariate_normal", key)
+    one_of("multivariate_normal", "method", method, ("cholesky", "eigh", "svd"))
     centre = array_of("multivariate_normal", mean).astype(kind)
     spread = array_of("multivariate_normal", cov).astype(kind)
     if not centre.shape or spread.shape[-2:] != (centre.shape[-1],) * 2:
-        raise ShapeError(
+        raise unfit(
             "multivariate_normal needs a mean (..., n) and a covariance (..., n, n)",
-            got=f"{centre.shape}, {spread.shape}",
+            (centre, spread),
+            "tfn.numpy.diag makes a matrix of variances",
         )
     lines = broadcast_shape("multivariate_normal", centre.shape[:-1], spread.shape[:-2])
     wanted = lines if shape is None else a_shape("multivariate_normal", shape)
     if broadcast_shape("multivariate_normal", wanted, lines) != wanted:
         raise ShapeError(
             "multivariate_normal needs parameters that broadcast to its shape",
-            got=f"parameters {lines}, shape {wanted}",
+            got=f"parameters {lines}, shape={wanted}",
+            hint="the last axes of the shape are those of the parameters",
         )
     noise = normal(words, (*wanted, centre.shape[-1]), kind)
     return centre + tnp.einsum("...ij,...j->...i", _factor(spread, method), noise)
@@ -64,12 +68,8 @@ def _factor(cov: Array, method: str) -> Array:
         return factor
     if method == "eigh":
         sizes, vectors = tnp.linalg.eigh(cov)
-    elif method == "svd":
-        vectors, sizes, _ = tnp.linalg.svd(cov)
     else:
-        raise ArgumentError(
-            "multivariate_normal knows 'cholesky', 'eigh' and 'svd'", got=f"method={method!r}"
-        )
+        vectors, sizes, _ = tnp.linalg.svd(cov)
     factor = vectors * tnp.sqrt(sizes[..., None, :])
     return factor
 
@@ -97,7 +97,7 @@ def orthogonal(
         True
     """
     kind, words = floating("orthogonal", dtype), words_of("orthogonal", key)
-    columns = n if m is None else m
+    n, columns = a_shape("orthogonal", (n, n if m is None else m))
     sizes = a_shape("orthogonal", shape)
     z = normal(words, (*sizes, max(n, columns), min(n, columns)), kind)
     q, r = tnp.linalg.qr(z)

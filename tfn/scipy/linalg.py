@@ -7,9 +7,10 @@ from typing import Any
 
 from tfn import lax
 from tfn import numpy as jnp
+from tfn._support.validate import integer, one_of, rank, several, shown, size_limit
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import array_of
-from tfn.errors import ArgumentError, ShapeError
+from tfn.eager.operands import a_shape, array_of
+from tfn.errors import ArgumentError
 from tfn.numpy.linalg import det as det
 from tfn.numpy.linalg import inv as inv
 from tfn.numpy.linalg.stacks import adjoint, matrices
@@ -47,7 +48,14 @@ def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> Array:
         >>> cho_solve(factor, tnp.array([4.0, 8.0])).tolist()
         [1.0, 1.0]
     """
-    factor, lower = c_and_lower
+    pair = several("cho_solve", "c_and_lower", c_and_lower)
+    if len(pair) != 2:
+        raise ArgumentError(
+            "cho_solve needs a factor and whether it is the lower one",
+            got=f"c_and_lower={shown(c_and_lower)}",
+            hint="pass what cho_factor returned",
+        )
+    factor, lower = pair
     x = solve_triangular(factor, b, trans=0 if lower else 2, lower=lower)
     return solve_triangular(factor, x, trans=2 if lower else 0, lower=lower)
 
@@ -72,10 +80,7 @@ def solve_triangular(
         >>> solve_triangular(a, tnp.array([2.0, 6.0]), lower=True).tolist()
         [1.0, 1.0]
     """
-    if trans not in (0, 1, 2, "N", "T", "C"):
-        raise ArgumentError(
-            "solve_triangular needs trans 0, 1, 2, 'N', 'T' or 'C'", got=repr(trans)
-        )
+    one_of("solve_triangular", "trans", trans, (0, 1, 2, "N", "T", "C"))
     right = array_of("solve_triangular", b)
     columns = right[:, None] if right.ndim == 1 else right
     x = lax.linalg.triangular_solve(
@@ -150,8 +155,7 @@ def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, assume_a: str = "gen"
         >>> solve(tnp.array([[2.0, 0.0], [0.0, 4.0]]), tnp.array([2.0, 4.0])).tolist()
         [1.0, 1.0]
     """
-    if assume_a not in ("gen", "sym", "her", "pos"):
-        raise ArgumentError("solve knows no such matrices", got=repr(assume_a))
+    one_of("solve", "assume_a", assume_a, ("gen", "sym", "her", "pos"))
     return cho_solve(cho_factor(a, lower), b) if assume_a == "pos" else jnp.linalg.solve(a, b)
 
 
@@ -209,8 +213,7 @@ def qr(a: ArrayLike, mode: str = "full") -> Any:
         ((3, 2), (2, 2))
     """
     modes = {"full": "complete", "economic": "reduced", "r": "r"}
-    if mode not in modes:
-        raise ArgumentError("qr needs mode 'full', 'economic' or 'r'", got=repr(mode))
+    one_of("qr", "mode", mode, tuple(modes))
     found = jnp.linalg.qr(a, modes[mode])
     return (found,) if mode == "r" else tuple(found)
 
@@ -237,6 +240,7 @@ def expm(A: ArrayLike, *, max_squarings: int = 16) -> Array:
         [[1.0, 0.0], [0.0, 1.0]]
     """
     a = matrices("expm", A, square=True)
+    max_squarings = integer("expm", "max_squarings", max_squarings, 0)
     norm = lax.stop_gradient(jnp.max(jnp.sum(abs(a), -2), -1, initial=0))
     ratio = norm / 5.371920351148152
     squarings = jnp.ceil(jnp.log2(jnp.maximum(ratio, 1)))[..., None, None]
@@ -271,8 +275,8 @@ def block_diag(*arrs: ArrayLike) -> Array:
         [[1, 2, 0], [0, 0, 3]]
     """
     blocks = [jnp.atleast_2d(a) for a in arrs] or [jnp.zeros((1, 0))]
-    if any(x.ndim > 2 for x in blocks):
-        raise ShapeError("block_diag needs matrices", got=", ".join(str(x.shape) for x in blocks))
+    for x in blocks:
+        rank("block_diag", x, 2, 2)
     columns = sum(x.shape[1] for x in blocks)
     rows, at = [], 0
     for x in blocks:
@@ -293,9 +297,15 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """
     column = jnp.ravel(array_of("toeplitz", c))
     row = jnp.conj(column) if r is None else jnp.ravel(array_of("toeplitz", r))
+    size_limit("toeplitz", (column.size, row.size), column.itemsize)
     line = jnp.concatenate([jnp.flip(row[1:]), column])
     places = jnp.arange(column.size)[:, None] + (row.size - 1 - jnp.arange(row.size))
     return line[places]
+
+
+def _square(name: str, n: int) -> int:
+    """The size of a square matrix."""
+    return a_shape(name, (n, n))[0]
 
 
 def hilbert(n: int) -> Array:
@@ -305,7 +315,7 @@ def hilbert(n: int) -> Array:
         >>> hilbert(2).tolist()
         [[1.0, 0.5], [0.5, 0.3333333432674408]]
     """
-    places = jnp.arange(n)
+    places = jnp.arange(_square("hilbert", n))
     return 1 / (places[:, None] + places + 1.0)
 
 
@@ -316,6 +326,8 @@ def dft(n: int, scale: str | None = None) -> Array:
         >>> dft(2).real.round(3).tolist()
         [[1.0, 1.0], [1.0, -1.0]]
     """
+    n = _square("dft", integer("dft", "n", n, 1))
+    one_of("dft", "scale", scale, ("sqrtn", "n", None))
     places = jnp.arange(n, dtype="float32")
     angle = -2 * math.pi / n * ((places[:, None] * places) % n)
     divisor = {None: 1.0, "sqrtn": math.sqrt(n), "n": float(n)}[scale]

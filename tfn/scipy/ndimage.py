@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from tfn import lax
 from tfn import numpy as jnp
+from tfn._support.validate import one_of, several, shown
 from tfn.array import Array, ArrayLike
 from tfn.eager.operands import array_of, need_real
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ShapeError
 from tfn.transforms.jit import jit
 
 if TYPE_CHECKING:
@@ -57,21 +58,17 @@ def map_coordinates(
         [2.0, 3.0]
     """
     x = array_of("map_coordinates", input)
-    places = [array_of("map_coordinates", place) for place in coordinates]
+    given = several("map_coordinates", "coordinates", coordinates, "arrays")
+    places = [array_of("map_coordinates", place) for place in given]
     need_real("map_coordinates", *places)
     if len(places) != x.ndim or not x.size or not places:
         raise ShapeError(
             "map_coordinates needs coordinates for each axis, and an element",
-            got=f"{len(places)} of an array of shape {x.shape}",
+            got=f"{len(places)} of them for {shown(x)}",
+            hint="pass a list of arrays of one shape, one for each axis",
         )
-    if order not in _BETWEEN:
-        raise ArgumentError("map_coordinates knows the orders 0 and 1", got=repr(order))
-    if mode not in _FOLDED:
-        raise ArgumentError(
-            "map_coordinates knows no such mode",
-            got=repr(mode),
-            hint="modes are " + ", ".join(_FOLDED),
-        )
+    one_of("map_coordinates", "order", order, tuple(_BETWEEN))
+    one_of("map_coordinates", "mode", mode, tuple(_FOLDED))
     found: Array = _mapped(x, jnp.broadcast_arrays(*places), cval, order, mode)
     return found
 

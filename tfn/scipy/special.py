@@ -6,6 +6,7 @@ import math
 
 from tfn import lax
 from tfn import numpy as jnp
+from tfn._support.validate import integer, one_of
 from tfn.array import Array, ArrayLike, Axes
 from tfn.eager.operands import together
 from tfn.lax.logbeta import log_beta, log_rise
@@ -255,6 +256,7 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
         >>> factorial(5).round(3).tolist()
         120.0
     """
+    one_of("factorial", "exact", exact, (False,))
     n = real("factorial", n)
     return jnp.where(n < 0, 0, jnp.exp(lax.lgamma(jnp.where(n < 0, 0, n) + 1)))
 
@@ -320,7 +322,7 @@ def multigammaln(a: ArrayLike, d: int) -> Array:
         >>> multigammaln(2.0, 1).round(4).tolist()
         0.0
     """
-    a = real("multigammaln", a)
+    a, d = real("multigammaln", a), integer("multigammaln", "d", d, 1)
     total = jnp.full_like(a, d * (d - 1) / 4 * math.log(math.pi))
     for i in range(d):
         total = total + lax.lgamma(a - i / 2)
@@ -383,6 +385,7 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
         >>> comb(5, 2).round(3).tolist()
         10.0
     """
+    one_of("comb", "exact", exact, (False,))
     n, k = reals("comb", N, k)
     n = n + k - 1 if repetition else n
     inside = (k >= 0) & (k <= n)

@@ -134,6 +134,12 @@ class Face(Protocol):
     def wrap(self, uop: UOp, trace: Trace, known: bool, weak: bool = False) -> Any:
         """A Value of a running trace."""
 
+    def check_room(self, size_bytes: int) -> None:
+        """Raise OutOfMemoryError if there is no room for so much."""
+
+    def evaluate(self, uop: UOp) -> Any:
+        """The Value of a graph that depends on none, now, without compiling anything."""
+
     def execute(self, op: Op, arg: Any, operands: Sequence[Any], weak: bool = False) -> Any:
         """One op, now, on concrete Values."""
 

@@ -26,6 +26,7 @@ def deleted(value: Any) -> DeletedArrayError:
     """The error that a use of a deleted array deserves."""
     return DeletedArrayError(
         f"this array has been deleted: {show(value)}",
+        got="an array that was donated",
         hint="it was donated to a jitted function; use that function's result, or "
         "leave donate_argnums out",
     )

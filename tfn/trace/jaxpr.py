@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from tfn._support.frozen import frozen
+from tfn._support.validate import shown
 from tfn.dtypes import SHORT
 from tfn.trace.argument import Const, Function, Param
 from tfn.trace.build import call, several
 from tfn.trace.op import SEVERAL, Op
-from tfn.trace.type_checks import show
 from tfn.trace.uop import UOp, substitute, walk
 
 
@@ -146,7 +146,7 @@ def print_jaxpr(jaxpr: Jaxpr) -> str:
     name = called(jaxpr.outputs)
     fresh = names(name.values())
     name |= {param(p): next(fresh) for p in jaxpr.params}
-    head = " ".join(f"{name[param(p)]}:{show(param(p))}" for p in jaxpr.params)
+    head = " ".join(f"{name[param(p)]}:{shown(param(p))}" for p in jaxpr.params)
     lines = []
     for node in walk(jaxpr.outputs):
         if node.op is Op.FUNCTION and node in name:
@@ -160,7 +160,7 @@ def print_jaxpr(jaxpr: Jaxpr) -> str:
             lines.append(f"{name[node]} = {equation(node, name)}")
         else:
             name[node] = next(fresh)
-            lines.append(f"{name[node]}:{show(node)} = {equation(node, name)}")
+            lines.append(f"{name[node]}:{shown(node)} = {equation(node, name)}")
     results = ", ".join(name[u] for u in jaxpr.outputs) + ("," if len(jaxpr.outputs) == 1 else "")
     head = f"{{ lambda ; {head}." if head else "{ lambda ; ."
     if len(lines) <= 1:

@@ -29,7 +29,11 @@ def _mma(src: tuple[Node, ...], arg: Any) -> Type:
     n = together(a.dtype.itemsize)
     rows, columns = total.shape
     if a.dtype != b.dtype or a.shape[0] != rows or b.shape != (a.shape[1] // n, columns * n):
-        raise ShapeError("mma needs matrices that fit", got=f"{total.shape}, {a.shape}, {b.shape}")
+        raise ShapeError(
+            "mma needs matrices that fit",
+            got=f"{total.shape}, {a.shape}, {b.shape}",
+            hint="(m, k) and (k / n, columns * n) for an (m, columns)",
+        )
     return total.shape, total.dtype
 
 

@@ -12,6 +12,7 @@ from math import prod
 from typing import Any
 
 from tfn._support.frozen import frozen
+from tfn._support.validate import element_type, shown, unfit, unlike
 from tfn.dtypes import (
     BOOL,
     COMPLEXES,
@@ -26,11 +27,11 @@ from tfn.dtypes import (
     complex_of,
     part,
 )
-from tfn.errors import AxisError, DTypeError, ShapeError
+from tfn.errors import AxisError, DTypeError
 from tfn.trace import matrix_tiles, regions, windows
 from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, Op, Shape
 from tfn.trace.regions import Node, Type
-from tfn.trace.type_checks import BITS, NUMBERS, ORDERED, REAL, need_dtype, same_type, show
+from tfn.trace.type_checks import BITS, NUMBERS, ORDERED, REAL, same_type, sized
 
 Infer = Callable[[tuple[Node, ...], Any], Type]
 
@@ -71,7 +72,7 @@ def _elementwise(op: Op) -> Infer:
             if other.shape != first.shape or other.dtype != first.dtype:
                 same_type(name, src)
         if first.dtype not in allowed:
-            need_dtype(name, first, allowed, words)
+            element_type(name, first, allowed, words)
         return first.shape, first.dtype
 
     return infer
@@ -83,32 +84,36 @@ def _compare(src: tuple[Node, ...], arg: Any) -> Type:
 
 
 def _order(src: tuple[Node, ...], arg: Any) -> Type:
-    need_dtype("comparison", src[0], ORDERED, "real numbers: complex numbers have no order")
+    element_type("comparison", src[0], ORDERED, "real numbers: complex numbers have no order")
     return _compare(src, arg)
 
 
 def _magnitude(src: tuple[Node, ...], arg: Any) -> Type:
-    need_dtype("abs", src[0], NUMBERS, "numbers")
+    element_type("abs", src[0], NUMBERS, "numbers")
     return src[0].shape, part(src[0].dtype)
 
 
 def _complex(src: tuple[Node, ...], arg: Any) -> Type:
     same_type("complex", src)
-    need_dtype("complex", src[0], frozenset(map(part, COMPLEXES)), "parts of float32 or float64")
+    element_type("complex", src[0], frozenset(map(part, COMPLEXES)), "parts of float32 or float64")
     return src[0].shape, complex_of(src[0].dtype)
 
 
 def _part(src: tuple[Node, ...], arg: Any) -> Type:
-    need_dtype("the parts of a complex number", src[0], COMPLEXES, "complex values")
+    element_type("the parts of a complex number", src[0], COMPLEXES, "complex values")
     return src[0].shape, part(src[0].dtype)
 
 
-def _const(src: tuple[Node, ...], arg: Any) -> Type:
+def _leaf(src: tuple[Node, ...], arg: Any) -> Type:
     return arg.shape, arg.dtype
 
 
+def _const(src: tuple[Node, ...], arg: Any) -> Type:
+    return sized("a constant", arg.shape, arg.dtype) if arg.shape else ((), arg.dtype)
+
+
 def _iota(src: tuple[Node, ...], arg: Any) -> Type:
-    return (arg.size,), arg.dtype
+    return sized("counting", (arg.size,), arg.dtype)
 
 
 def _same_as_first(src: tuple[Node, ...], arg: Any) -> Type:
@@ -123,12 +128,14 @@ def _bitcast(src: tuple[Node, ...], arg: Any) -> Type:
     if COMPLEXES & {src[0].dtype, arg}:
         raise DTypeError(
             "bitcast needs real dtypes",
-            got=f"{show(src[0])} to {SHORT[arg]}",
+            got=f"{shown(src[0])} to {SHORT[arg]}",
             hint="take the real and the imaginary part apart",
         )
     if src[0].dtype.itemsize != arg.itemsize:
         raise DTypeError(
-            "bitcast needs two dtypes of one width", got=f"{show(src[0])} to {SHORT[arg]}"
+            "bitcast needs two dtypes of one width",
+            got=f"{shown(src[0])} to {SHORT[arg]}",
+            hint="lax.bitcast_convert_type splits or joins elements",
         )
     return src[0].shape, arg
 
@@ -136,18 +143,19 @@ def _bitcast(src: tuple[Node, ...], arg: Any) -> Type:
 def _where(src: tuple[Node, ...], arg: Any) -> Type:
     condition, x, _ = src
     same_type("select", src[1:])
-    if condition.dtype != BOOL or condition.shape != x.shape:
-        raise ShapeError(
-            "select needs a bool condition of the operands' shape", got=", ".join(map(show, src))
+    element_type("select", condition, frozenset({BOOL}), "a boolean condition")
+    if condition.shape != x.shape:
+        raise unfit(
+            "select needs a condition of the operands' shape", src, "tfn.numpy.where broadcasts"
         )
     return x.shape, x.dtype
 
 
 def _ldexp(src: tuple[Node, ...], arg: Any) -> Type:
     x, n = src
-    need_dtype("ldexp", x, frozenset(map(part, COMPLEXES)), "float32 or float64")
+    element_type("ldexp", x, frozenset(map(part, COMPLEXES)), "float32 or float64")
     if n.dtype not in SIGNED or (n.dtype.itemsize, n.shape) != (x.dtype.itemsize, x.shape):
-        raise DTypeError("ldexp needs integers as wide as x", got=", ".join(map(show, src)))
+        raise unlike("ldexp", src, "integers as wide as x")
     return x.shape, x.dtype
 
 
@@ -155,17 +163,20 @@ def _dot2(src: tuple[Node, ...], arg: Any) -> Type:
     total, a, b = src
     lanes = tuple(2 * n for n in total.shape)
     if (a.dtype, b.shape, a.shape, b.shape) != (b.dtype, a.shape, lanes, lanes):
-        raise ShapeError("dot2 needs two neighbours for each lane", got=", ".join(map(show, src)))
+        raise unfit("dot2 needs two neighbours for each lane", src, "pair the lanes")
     return total.shape, total.dtype
 
 
 def _reshape(src: tuple[Node, ...], arg: Shape) -> Type:
-    if prod(src[0].shape) != prod(arg):
-        raise ShapeError(
-            f"reshape cannot turn {prod(src[0].shape)} elements into {prod(arg)}",
-            got=f"{show(src[0])} to shape {arg}",
+    count = prod(src[0].shape)
+    if count != prod(arg):
+        raise unfit(
+            f"reshape cannot turn {count} elements into {prod(arg)}",
+            src,
+            "sizes must multiply to the same number",
+            f" to shape {arg}",
         )
-    return arg, src[0].dtype
+    return (arg, src[0].dtype) if count else sized("reshape", arg, src[0].dtype)
 
 
 def _permute(src: tuple[Node, ...], arg: Shape) -> Type:
@@ -173,7 +184,8 @@ def _permute(src: tuple[Node, ...], arg: Shape) -> Type:
     if sorted(arg) != list(range(len(shape))):
         raise AxisError(
             f"transpose needs a permutation of the {len(shape)} axes",
-            got=f"{show(src[0])}, axes {arg}",
+            got=f"{shown(src[0])}, axes {arg}",
+            hint=f"name each axis from 0 to {len(shape) - 1} once",
         )
     return tuple(shape[axis] for axis in arg), src[0].dtype
 
@@ -181,37 +193,36 @@ def _permute(src: tuple[Node, ...], arg: Shape) -> Type:
 def _expand(src: tuple[Node, ...], arg: Shape) -> Type:
     shape = src[0].shape
     if len(shape) != len(arg) or any(s not in (1, n) for s, n in zip(shape, arg, strict=True)):
-        raise ShapeError(
+        raise unfit(
             "broadcast needs axes of size 1 or of the new size",
-            got=f"{show(src[0])} to shape {arg}",
+            src,
+            "axes are matched from the last: x[:, None] adds one",
+            f" to shape {arg}",
         )
-    return arg, src[0].dtype
+    return sized("broadcast", arg, src[0].dtype)
 
 
 def _pad(src: tuple[Node, ...], arg: Any) -> Type:
     x, value = src
     assert min((0, *arg.low, *arg.high, *arg.interior)) == 0 and value.shape == (), arg
     if value.dtype != x.dtype:
-        raise DTypeError(
-            "pad needs a value of the operand's dtype", got=f"{show(x)}, {show(value)}"
-        )
+        raise unlike("pad", src, "a value of the operand's dtype")
     sizes = zip(x.shape, arg.low, arg.high, arg.interior, strict=True)
-    return tuple(n + low + high + between * max(n - 1, 0) for n, low, high, between in sizes), (
-        x.dtype
-    )
+    shape = tuple([n + low + high + between * max(n - 1, 0) for n, low, high, between in sizes])
+    return sized("pad", shape, x.dtype)
 
 
 def _shrink(src: tuple[Node, ...], arg: Any) -> Type:
     shape = src[0].shape
     cuts = list(zip(arg.start, arg.stop, arg.step, strict=True))
-    ok = len(cuts) == len(shape) and all(
-        0 <= start <= stop <= n and step >= 1
-        for n, (start, stop, step) in zip(shape, cuts, strict=True)
-    )
-    if not ok:
-        raise ShapeError(
+    if len(cuts) != len(shape) or not all(
+        0 <= start <= stop <= n and step >= 1 for n, (start, stop, step) in zip(shape, cuts)
+    ):
+        raise unfit(
             "slice needs 0 <= start <= stop <= size and step >= 1 on every axis",
-            got=f"{show(src[0])} with start {arg.start}, stop {arg.stop}, step {arg.step}",
+            src,
+            "x[start:stop:step] of tfn.numpy clips to the array",
+            f" with start {arg.start}, stop {arg.stop}, step {arg.step}",
         )
     return tuple(-((start - stop) // step) for start, stop, step in cuts), src[0].dtype
 
@@ -219,7 +230,7 @@ def _shrink(src: tuple[Node, ...], arg: Any) -> Type:
 def _flip(src: tuple[Node, ...], arg: Shape) -> Type:
     x = src[0]
     if arg and not 0 <= min(arg) <= max(arg) < len(x.shape):
-        raise AxisError("rev along an axis that is not there", got=f"{show(x)}, axes {arg}")
+        raise AxisError("rev along an axis that is not there", got=f"{shown(x)}, axes {arg}")
     return x.shape, x.dtype
 
 
@@ -231,13 +242,16 @@ def _concat(src: tuple[Node, ...], arg: int) -> Type:
     first = src[0]
     for other in src[1:]:
         if _without(other.shape, arg) != _without(first.shape, arg):
-            raise ShapeError(
-                f"concatenate needs equal shapes but for axis {arg}", got=", ".join(map(show, src))
+            raise unfit(
+                f"concatenate needs equal shapes but for axis {arg}",
+                src,
+                "join along another axis, or reshape first",
             )
         if other.dtype != first.dtype:
-            raise DTypeError("concatenate needs one dtype", got=", ".join(map(show, src)))
+            raise unlike("concatenate", src)
     total = sum(s.shape[arg] for s in src)
-    return (*first.shape[:arg], total, *first.shape[arg + 1 :]), first.dtype
+    shape = (*first.shape[:arg], total, *first.shape[arg + 1 :])
+    return sized("concatenate", shape, first.dtype)
 
 
 def _reduce(src: tuple[Node, ...], arg: Any) -> Type:
@@ -245,20 +259,26 @@ def _reduce(src: tuple[Node, ...], arg: Any) -> Type:
     assert arg.op in MONOIDS, arg
     ordered = arg.op in (Op.MAX, Op.MIN)
     allowed = (ORDERED, "real numbers") if ordered else (NUMBERS, "numbers")
-    need_dtype("reduce", x, *allowed)
+    element_type("reduce", x, *allowed)
     if any(not 0 <= axis < len(x.shape) for axis in arg.axes):
-        raise AxisError("reduce over an axis that is not there", got=f"{show(x)}, {arg.axes}")
+        raise AxisError(
+            "reduce over an axis that is not there",
+            got=f"{shown(x)}, {arg.axes}",
+            hint=f"axes go from 0 to {len(x.shape) - 1}",
+        )
     assert arg.index is None or (ordered and len(arg.axes) == 1), arg
     if arg.index is not None and arg.index not in INTEGERS:
-        raise DTypeError("an index is an integer", got=f"{show(x)}, index {SHORT[arg.index]}")
+        raise DTypeError("an index is an integer", got=f"{shown(x)}, index {SHORT[arg.index]}")
     kept = tuple(n for axis, n in enumerate(x.shape) if axis not in arg.axes)
     return kept, arg.index or x.dtype
 
 
 def _sort(src: tuple[Node, ...], arg: Any) -> Type:
     if any(other.shape != src[0].shape for other in src) or not src[0].shape:
-        raise ShapeError(
-            "sort needs operands of one shape with at least one axis", got=", ".join(map(show, src))
+        raise unfit(
+            "sort needs operands of one shape with at least one axis",
+            src,
+            "broadcast or reshape them first",
         )
     return (), BOOL
 
@@ -285,8 +305,8 @@ _EACH = (0, 1)
 # fmt: off
 PRIMITIVES: dict[Op, Primitive] = {
     Op.CONST: Primitive(_const),
-    Op.PARAM: Primitive(_const),
-    Op.LEAF: Primitive(_const),
+    Op.PARAM: Primitive(_leaf),
+    Op.LEAF: Primitive(_leaf),
     Op.IOTA: Primitive(_iota),
 
     **{op: Primitive(_elementwise(op)) for op in UNARY | BINARY},

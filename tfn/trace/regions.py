@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from tfn._support.validate import size_limit
 from tfn.dtypes import BOOL, INT32, DType
 from tfn.trace.op import Op, Shape
 
@@ -43,6 +44,8 @@ def scan(src: tuple[Node, ...], arg: Any) -> Type:
     slices = tuple((x.shape[1:], x.dtype) for x in arrays)
     assert _takes(body) == _types(src[1 : first + arg.carries]) + slices, (arg, src)
     assert _types(body.src[: arg.carries]) == _types(carries), (arg, src)
+    for y in body.src[arg.carries :]:
+        size_limit("scan", (arg.length, *y.shape), y.dtype.itemsize)
     return (), BOOL
 
 

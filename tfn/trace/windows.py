@@ -5,12 +5,13 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from tfn._support.validate import element_type, shown, unfit, unlike
 from tfn.dtypes import COMPLEXES, INTEGERS, SHORT, DType, complex_of, part
-from tfn.errors import DTypeError, ShapeError
+from tfn.errors import DTypeError
 from tfn.trace.argument import FftType
 from tfn.trace.op import Op, Shape
 from tfn.trace.regions import Node, Type
-from tfn.trace.type_checks import NUMBERS, need_dtype, show
+from tfn.trace.type_checks import NUMBERS, ORDERED, sized
 
 
 def dot(src: tuple[Node, ...], arg: Any) -> Type:
@@ -23,27 +24,31 @@ def dot(src: tuple[Node, ...], arg: Any) -> Type:
     ]
     for i, j in pairs:
         if a.shape[i] != b.shape[j]:
-            raise ShapeError(
+            raise unfit(
                 f"dot_general needs axis {i} of the first operand to equal axis {j} of the second",
-                got=f"{show(a)}, {show(b)}: {a.shape[i]} and {b.shape[j]}",
+                src,
+                "transpose one, or contract other axes",
+                f": {a.shape[i]} and {b.shape[j]}",
             )
     used_a, used_b = {*arg.contract_a, *arg.batch_a}, {*arg.contract_b, *arg.batch_b}
-    return (
+    shape = (
         tuple(a.shape[i] for i in arg.batch_a)
         + tuple(n for i, n in enumerate(a.shape) if i not in used_a)
         + tuple(n for i, n in enumerate(b.shape) if i not in used_b)
-    ), arg.dtype
+    )
+    return sized("dot_general", shape, arg.dtype)
 
 
 def _product(name: str, src: tuple[Node, ...], dtype: DType) -> None:
     if src[0].dtype != src[1].dtype:
-        raise DTypeError(f"{name} needs operands of one dtype", got=", ".join(map(show, src)))
-    need_dtype(name, src[0], NUMBERS, "numbers")
+        raise unlike(name, src)
+    element_type(name, src[0], NUMBERS, "numbers")
     if (src[0].dtype in COMPLEXES) != (dtype in COMPLEXES):
         kind = "complex" if src[0].dtype in COMPLEXES else "real"
         raise DTypeError(
             f"{name} of {kind} numbers has a {kind} result",
-            got=f"{show(src[0])}, and a result of {SHORT[dtype]}",
+            got=f"{shown(src[0])}, and a result of {SHORT[dtype]}",
+            hint="leave the dtype of the result out, or take .real of it",
         )
 
 
@@ -63,27 +68,25 @@ def conv(src: tuple[Node, ...], arg: Any) -> Type:
     batch, space, channels = x.shape[0], x.shape[1:-1], x.shape[-1]
     window, depth, features = w.shape[:-2], w.shape[-2], w.shape[-1]
     if len(space) != len(window) or len(space) != len(arg.strides):
-        raise ShapeError(
+        raise unfit(
             "conv needs as many window axes as space axes",
-            got=f"{show(x)}, {show(w)}, strides {arg.strides}",
+            src,
+            "a window has the axes (*sizes, channels, features)",
+            f", strides {arg.strides}",
         )
     if depth * arg.groups != channels:
-        raise ShapeError(
-            f"conv needs {depth} x {arg.groups} group(s) = {depth * arg.groups} input channels",
-            got=f"{show(x)}, {show(w)}",
-        )
+        words = f"{depth} x {arg.groups} group(s) = {depth * arg.groups} input channels"
+        raise unfit(f"conv needs {words}", src, "make the window of (channels / groups) channels")
     if features % (arg.groups * arg.batch_groups) or batch % arg.batch_groups:
-        raise ShapeError(
+        raise unfit(
             "conv needs its groups to divide features and batch",
-            got=f"{show(x)}, {show(w)}, {arg.groups} groups, {arg.batch_groups} batch groups",
+            src,
+            "take a number of groups that divides both",
+            f", {arg.groups} groups, {arg.batch_groups} batch groups",
         )
-    sizes = tuple(
-        conv_size(*axis)
-        for axis in zip(
-            space, window, arg.strides, arg.padding, arg.dilation_x, arg.dilation_w, strict=True
-        )
-    )
-    return (batch // arg.batch_groups, *sizes, features), arg.dtype
+    axes = (space, window, arg.strides, arg.padding, arg.dilation_x, arg.dilation_w)
+    sizes = tuple(conv_size(*axis) for axis in zip(*axes, strict=True))
+    return sized("conv", (batch // arg.batch_groups, *sizes, features), arg.dtype)
 
 
 def half(n: int) -> int:
@@ -95,16 +98,18 @@ def fft(src: tuple[Node, ...], arg: Any) -> Type:
     """A discrete Fourier transform of the last axes."""
     x, inverse = src[0], arg.kind is FftType.IRFFT
     if arg.kind is FftType.RFFT:
-        need_dtype("rfft", x, frozenset(map(part, COMPLEXES)), "float32 or float64")
+        element_type("rfft", x, frozenset(map(part, COMPLEXES)), "float32 or float64")
     else:
-        need_dtype(arg.kind.value, x, COMPLEXES, "complex values")
+        element_type(arg.kind.value, x, COMPLEXES, "complex values")
     rank = len(x.shape) - len(arg.lengths)
     halved = (*arg.lengths[:-1], *map(half, arg.lengths[-1:]))
     found = x.shape[max(rank, 0) :]
     if not prod(found) or found != (halved if inverse else arg.lengths) or not arg.lengths:
-        raise ShapeError(
+        raise unfit(
             f"{arg.kind.value} needs last axes of its lengths, none of them 0",
-            got=f"{show(x)}, lengths {arg.lengths}",
+            src,
+            "tfn.numpy.fft pads or cuts to the length n",
+            f", lengths {arg.lengths}",
         )
     if arg.kind is FftType.RFFT:
         return x.shape[:rank] + halved, complex_of(x.dtype)
@@ -114,8 +119,7 @@ def fft(src: tuple[Node, ...], arg: Any) -> Type:
 def _windows(name: str, operand: Node, indices: Node, batch: int, sizes: Shape) -> None:
     dims = operand.shape[batch:]
     k = indices.shape[-1] if indices.shape else 0
-    if indices.dtype not in INTEGERS:
-        raise DTypeError(f"{name} needs integer indices", got=show(indices))
+    element_type(name, indices, INTEGERS, "integer indices")
     ok = (
         operand.shape[:batch] == indices.shape[:batch]
         and len(indices.shape) > batch
@@ -125,9 +129,11 @@ def _windows(name: str, operand: Node, indices: Node, batch: int, sizes: Shape) 
         and sizes[k:] == dims[k:]
     )
     if not ok:
-        raise ShapeError(
+        raise unfit(
             f"{name} needs windows inside the operand",
-            got=f"{show(operand)}, {show(indices)}, window {sizes}",
+            (operand, indices),
+            "the last axis of the indices holds a start for each of the first axes",
+            f", window {sizes}",
         )
 
 
@@ -135,7 +141,7 @@ def gather(src: tuple[Node, ...], arg: Any) -> Type:
     """Windows of an operand at computed starts."""
     operand, indices = src
     _windows("gather", operand, indices, arg.batch, arg.sizes)
-    return indices.shape[:-1] + arg.sizes, operand.dtype
+    return sized("gather", indices.shape[:-1] + arg.sizes, operand.dtype)
 
 
 def scatter(src: tuple[Node, ...], arg: Any) -> Type:
@@ -144,11 +150,13 @@ def scatter(src: tuple[Node, ...], arg: Any) -> Type:
     sizes = updates.shape[len(indices.shape) - 1 :]
     _windows("scatter", operand, indices, arg.batch, sizes)
     if updates.shape[: len(indices.shape) - 1] != indices.shape[:-1]:
-        raise ShapeError("scatter needs one update for each index", got=", ".join(map(show, src)))
-    if operand.dtype in COMPLEXES and arg.op in (Op.MAX, Op.MIN):
-        raise DTypeError(f"scatter by {arg.op.value} needs real numbers", got=show(operand))
-    if updates.dtype != operand.dtype:
-        raise DTypeError(
-            "scatter needs updates of the operand's dtype", got=", ".join(map(show, src))
+        raise unfit(
+            "scatter needs one update for each index",
+            src,
+            "the updates are of shape (*indices.shape[:-1], *window)",
         )
+    if arg.op in (Op.MAX, Op.MIN):
+        element_type(f"scatter by {arg.op.value}", operand, ORDERED, "real numbers")
+    if updates.dtype != operand.dtype:
+        raise unlike("scatter", src, "updates of the operand's dtype")
     return operand.shape, operand.dtype

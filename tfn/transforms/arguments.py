@@ -14,6 +14,7 @@ from typing import Any
 
 from tfn import tree
 from tfn._support.frozen import frozen
+from tfn._support.validate import several
 from tfn.dtypes import INEXACT, SHORT, DType
 from tfn.errors import ArgumentError, GradientError, NumberError, TfnError
 from tfn.trace import bind
@@ -88,7 +89,11 @@ def argument_names(
     return names
 
 
-def as_value(leaf: Any, name: str | Callable[[], str]) -> Any:
+PLAIN = "pass an array or a number, or close over what is none"
+STATIC = "let jit take it as static (static_argnums, static_argnames), or close over it"
+
+
+def as_value(leaf: Any, name: str | Callable[[], str], hint: str = PLAIN) -> Any:
     """A leaf as a Value; its name may be made when it is needed.
 
     Raises:
@@ -102,7 +107,7 @@ def as_value(leaf: Any, name: str | Callable[[], str]) -> Any:
         raise ArgumentError(
             f"{name if isinstance(name, str) else name()} is not an array or a number",
             got=f"{type(leaf).__name__} {str(leaf)[:60]!r}",
-            hint="let jit take it as static (static_argnums, static_argnames), or close over it",
+            hint=hint,
         ) from None
 
 
@@ -126,14 +131,21 @@ def choose(argnums: Argnums, count: int, what: str) -> list[int]:
     Raises:
         ArgumentError: for a position that is not there.
     """
-    wanted = [argnums] if isinstance(argnums, int) else list(argnums)
+    wanted = [argnums] if isinstance(argnums, int) else several(what, "argnums", argnums)
     if not all(isinstance(at, int) and -count <= at < count for at in wanted):
         raise ArgumentError(
             f"{what} needs argnums among the {count} positional argument(s)",
             got=f"argnums={argnums!r}",
             hint="an argument given by keyword has no position: pass it by position",
         )
-    return [at % count for at in wanted]
+    found = [at % count for at in wanted]
+    if len(set(found)) != len(found):
+        raise ArgumentError(
+            f"{what} needs each argument once",
+            got=f"argnums={argnums!r}",
+            hint="negative numbers count from the last argument",
+        )
+    return found
 
 
 @frozen

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfn.errors import ArgumentError
+from tfn._support.validate import a_function
 from tfn.transforms.arguments import Argnums, Function, name_of
 from tfn.transforms.jit import Jitted
 from tfn.transforms.static_args import Names
@@ -65,6 +65,5 @@ def call(
         return lambda f: call(
             f, name=name, static_argnums=static_argnums, static_argnames=static_argnames
         )
-    if not callable(function):
-        raise ArgumentError("call needs a function", got=repr(function))
+    a_function("call", "function", function)
     return Jitted(function, static_argnums, static_argnames, called=name or name_of(function))

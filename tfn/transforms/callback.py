@@ -13,6 +13,8 @@ import numpy as np
 
 from tfn import tree
 from tfn._support.frozen import frozen
+from tfn._support.validate import a_function
+from tfn._support.validate import shown as shown_value
 from tfn.dtypes import BOOL, FLOATS, DType
 from tfn.errors import ArgumentError, DTypeError, ShapeError, TfnError, TreeError
 from tfn.trace import bind, effects
@@ -65,7 +67,11 @@ class Returning:
     ) -> TfnError:
         path = tree.places(self.gives)[i][1] if self.gives.num_leaves > 1 else ""
         words = f"{got} instead of {wanted}" + (f" at {path}" if path else "")
-        return error(f"{self} did not return the {what} that was declared for it", got=words)
+        return error(
+            f"{self} did not return the {what} that was declared for it",
+            got=words,
+            hint=f"return {wanted}, or declare {got}",
+        )
 
     def __str__(self) -> str:
         return name_of(self.function)
@@ -185,10 +191,18 @@ def _declared(
     callback: Function, declared: Any, args: Any, kwargs: Any
 ) -> tuple[Returning, tuple[Any, ...], list[Any]]:
     """A callback as a function of the host, the types of its results, and its operands."""
+    a_function("a callback", "callback", callback)
     leaves, takes = tree.flatten((args, kwargs))
     names = argument_names(callback, takes) if leaves else []
     given = [as_value(x, name) for x, name in zip(leaves, names, strict=True)]
     wanted, gives = tree.flatten(declared)
+    for t in wanted:
+        if not (hasattr(t, "shape") and hasattr(t, "dtype")):
+            raise ArgumentError(
+                "a callback needs the types of its results",
+                got=f"result_shape_dtypes={shown_value(declared)}",
+                hint="pass tfn.ShapeDtypeStruct(shape, dtype) for each array",
+            )
     types = [ShapeDtypeStruct(t.shape, t.dtype) for t in wanted]
     return Returning(callback, takes, gives), tuple((t.shape, t.dtype) for t in types), given
 
@@ -199,7 +213,7 @@ def _method(name: str | None) -> VmapMethod:
     except ValueError:
         raise ArgumentError(
             "there is no such vmap_method",
-            got=repr(name),
+            got=f"vmap_method={name!r}",
             hint="methods are " + ", ".join(m.value for m in VmapMethod if m.value != "refuse"),
         ) from None
 

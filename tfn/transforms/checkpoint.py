@@ -20,6 +20,7 @@ from typing import Any
 
 from tfn import tree
 from tfn._support.frozen import frozen
+from tfn._support.validate import a_function, shown
 from tfn.errors import ArgumentError
 from tfn.trace import bind
 from tfn.trace.argument import Linear
@@ -156,6 +157,12 @@ def checkpoint_name(x: Any, name: str) -> Any:
         >>> float(checkpoint_name(2.0, "hidden"))
         2.0
     """
+    if not isinstance(name, str):
+        raise ArgumentError(
+            "checkpoint_name needs a string as name",
+            got=f"name={shown(name)}",
+            hint='write the name that the policy will ask for: "hidden"',
+        )
 
     def label(leaf: Any) -> Any:
         value = bind.face().asarray(leaf)
@@ -204,9 +211,11 @@ def checkpoint(
             static_argnames=static_argnames,
         )
     if not callable(fun):
-        raise ArgumentError("checkpoint needs a function", got=repr(fun)[:60])
+        a_function("checkpoint", "fun", fun)
+    if policy is not None:
+        a_function("checkpoint", "policy", policy)
     own = Checkpoint(policy or nothing_saveable, prevent_cse)
-    static = Selection.of(fun, static_argnums, static_argnames)
+    static = Selection.of(fun, "static", static_argnums, static_argnames)
 
     @functools.wraps(fun)
     def run(*args: Any, **kwargs: Any) -> Any:

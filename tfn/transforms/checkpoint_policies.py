@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tfn._support.frozen import frozen
+from tfn._support.validate import shown
+from tfn.errors import ArgumentError
 from tfn.trace.argument import Custom
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -54,19 +56,32 @@ class _ByName:
         return self.listed if name in self.names else self.unlisted
 
 
+def _texts(policy: str, names: tuple[str, ...]) -> frozenset[str]:
+    """Names of values, which are texts."""
+    for name in names:
+        if not isinstance(name, str):
+            raise ArgumentError(
+                f"{policy} takes names", got=shown(name), hint="those that checkpoint_name gives"
+            )
+    return frozenset(names)
+
+
 def save_only_these_names(*names: str) -> Policy:
     """Keep the values with these names."""
-    return _ByName(frozenset(names), listed=True, unlisted=False, others=False)
+    texts = _texts("save_only_these_names", names)
+    return _ByName(texts, listed=True, unlisted=False, others=False)
 
 
 def save_any_names_but_these(*names: str) -> Policy:
     """Keep the values with a name, but for these."""
-    return _ByName(frozenset(names), listed=False, unlisted=True, others=False)
+    texts = _texts("save_any_names_but_these", names)
+    return _ByName(texts, listed=False, unlisted=True, others=False)
 
 
 def save_anything_except_these_names(*names: str) -> Policy:
     """Keep everything but the values with these names."""
-    return _ByName(frozenset(names), listed=False, unlisted=True, others=True)
+    texts = _texts("save_anything_except_these_names", names)
+    return _ByName(texts, listed=False, unlisted=True, others=True)
 
 
 @frozen

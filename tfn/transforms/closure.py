@@ -13,6 +13,7 @@ import numpy as np
 
 from tfn import tree
 from tfn._support.frozen import frozen
+from tfn._support.validate import a_function
 from tfn.dtypes import INEXACT
 from tfn.errors import GradientError, TreeError
 from tfn.trace import bind
@@ -51,6 +52,7 @@ class Converted:
             raise TreeError(
                 "a converted function takes what it was converted for",
                 got=f"{tree.show(structure)} instead of {tree.show(self.takes)}",
+                hint="convert it again for other arguments",
             )
         values = [as_value(x, f"argument {i}") for i, x in enumerate(flat)]
         found = bind.call(self.jaxpr, [*self.captured, *values], self.weak)
@@ -66,6 +68,7 @@ tree.register_node(
 
 def converted(what: str, fun: Function, args: Sequence[Any]) -> Converted:
     """A function traced on types, apart from what it has captured."""
+    a_function(what, "fun", fun)
     flat, structure = tree.flatten(tuple(args))
     types = [
         x if isinstance(x, ShapeDtypeStruct) else ShapeDtypeStruct.of(as_value(x, f"argument {i}"))
@@ -128,6 +131,8 @@ def custom_gradient(fun: Function) -> Function:
         >>> float(f(3.0)), float(tfn.grad(f)(3.0))
         (9.0, 30.0)
     """
+
+    a_function("custom_gradient", "fun", fun)
 
     @functools.wraps(fun)
     def value(*args: Any) -> Any:

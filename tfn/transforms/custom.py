@@ -18,7 +18,16 @@ from weakref import WeakKeyDictionary
 from tfn import tree
 from tfn._support.frozen import frozen
 from tfn._support.sections import cached_property
-from tfn.errors import ArgumentError, GradientError, TfnError, TreeError, UnexpectedTracerError
+from tfn._support.validate import a_function
+from tfn.errors import (
+    ArgumentError,
+    DTypeError,
+    GradientError,
+    ShapeError,
+    TfnError,
+    TreeError,
+    UnexpectedTracerError,
+)
 from tfn.trace import bind, effects
 from tfn.trace.argument import Custom, Param
 from tfn.trace.build import several
@@ -203,10 +212,9 @@ class Customized:
         nondiff_argnames: Names,
         rules: Callable[[Call], Any],
     ) -> None:
-        if not callable(function):
-            raise ArgumentError(f"{what} needs a function", got=repr(function)[:60])
+        a_function(what, "fun", function)
         self.what, self.function, self.rules = what, function, rules
-        self.fixed = Selection.of(function, nondiff_argnums, nondiff_argnames)
+        self.fixed = Selection.of(function, "nondiff", nondiff_argnums, nondiff_argnames)
 
     def call(self, owner: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result: recorded as one node if an argument is traced, else computed now."""
@@ -320,14 +328,16 @@ def same_result(call: Call, out: Any, rule: Function, what: str) -> None:
         raise TreeError(
             f"{what} of {call.name} must return a result of the structure that it has",
             got=f"{tree.show(structure)} instead of {tree.show(call.gives.structure)}",
+            hint=f"return the containers that {call.name} returns",
         )
     for i, (value, slot) in enumerate(zip(found, call.gives.slots, strict=True)):
         same = value.dtype == slot.dtype or value.weak_type or slot.weak_type
         if value.shape != slot.shape or not same:
             path = tree.places(structure)[i][1]
-            raise ArgumentError(
+            raise (DTypeError if value.shape == slot.shape else ShapeError)(
                 f"{what} of {call.name} must return a result of the type that it has",
                 got=f"result{path} is {show(value)} instead of {show(slot)}",
+                hint=f"call {call.name} in the rule, and return its result",
             )
 
 
@@ -335,11 +345,14 @@ def missing(what: str, name: str, method: str) -> GradientError:
     """What to say when a function is differentiated before it has a rule."""
     return GradientError(
         f"{name} is a {what} without a rule",
+        got="a derivative of it",
         hint=f"define one with {name}.{method}(...) before differentiating it",
     )
 
 
-def pair(what: str, parts: str, out: Any, hint: str = "") -> tuple[Any, Any]:
+def pair(
+    what: str, parts: str, out: Any, hint: str = "return both, with a comma between them"
+) -> tuple[Any, Any]:
     """The two parts of what a rule gave.
 
     Raises:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tfn import tree
 from tfn._support.frozen import frozen
+from tfn._support.validate import a_function
 from tfn.errors import ArgumentError
 from tfn.trace.build import zeros
 from tfn.trace.uop import UOp
@@ -128,6 +129,7 @@ class custom_jvp:
         Args:
             symbolic_zeros: whether tangents that are zero come as `SymbolicZero`.
         """
+        a_function("defjvp", "jvp", jvp)
         self.rule, self.symbolic_zeros = jvp, symbolic_zeros
         return jvp
 
@@ -138,6 +140,7 @@ class custom_jvp:
         arguments in which it is linear; it gives the cotangents of these, and None for the others.
         Without it the function is transposed as it is written, which one of the host cannot be.
         """
+        a_function("deftranspose", "transpose", transpose)
         self.transposed = transpose
         return transpose
 
@@ -146,6 +149,7 @@ class custom_jvp:
         if self._custom.fixed:
             raise ArgumentError(
                 "defjvps cannot be used with nondiff_argnums",
+                got=f"nondiff_argnums={sorted(self._custom.fixed.positions)}",
                 hint="use defjvp, whose rule gets them first",
             )
 
@@ -154,6 +158,7 @@ class custom_jvp:
                 raise ArgumentError(
                     f"defjvps needs a rule, or None, for each argument of {name_of(self.function)}",
                     got=f"{len(jvps)} for {len(primals)}",
+                    hint="None stands for a derivative of zero",
                 )
             out = self(*primals)
             parts = [

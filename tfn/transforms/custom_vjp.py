@@ -8,6 +8,7 @@ from typing import Any
 
 from tfn import tree
 from tfn._support.frozen import frozen
+from tfn._support.validate import a_function
 from tfn.dtypes import BOOL
 from tfn.errors import GradientError
 from tfn.trace import bind
@@ -118,7 +119,11 @@ class Backward:
         """What ``bwd`` gives."""
         call, owner, count = self.call, self.call.owner, u.arg.residuals
         if any(i < count for i in moving):
-            raise GradientError(f"the residuals of {call.name} cannot be transposed")
+            raise GradientError(
+                f"the residuals of {call.name} cannot be transposed",
+                got=f"a transpose of the bwd of {call.name}",
+                hint="define it as a custom_jvp",
+            )
         arriving = iter(cts)
         with asking(owner.bwd) as trace:
             trace.begin = trace.token = const(True, BOOL)
@@ -215,6 +220,8 @@ class custom_vjp:
                 the arguments to ``fwd`` as `CustomVJPPrimal`, which say if they are perturbed.
             optimize_remat: accepted; residuals that nobody needs are never computed.
         """
+        a_function("defvjp", "fwd", fwd)
+        a_function("defvjp", "bwd", bwd)
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfn import tree
+from tfn._support.validate import a_function
 from tfn.dtypes import COMPLEXES, FLOATS, INEXACT, DType
 from tfn.errors import GradientError
 from tfn.trace import bind
@@ -60,6 +61,8 @@ def value_and_grad(
         (9.0, 6.0)
     """
 
+    a_function("value_and_grad", "function", function)
+
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         chosen = Chosen.of(function, args, kwargs, choose(argnums, len(args), "grad"))
@@ -97,6 +100,7 @@ def grad(
         >>> float(grad(grad(lambda x: x * x * x))(2.0))
         12.0
     """
+    a_function("grad", "function", function)
     both = value_and_grad(function, argnums, has_aux, holomorphic, allow_int)
 
     @functools.wraps(function)

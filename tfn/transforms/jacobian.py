@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tfn import tree
+from tfn._support.validate import a_function
 from tfn.dtypes import COMPLEXES, FLOATS, INEXACT
 from tfn.trace.build import cast, count, eq, iota, moveaxis, reshape, zeros
 from tfn.trace.uop import UOp
@@ -76,6 +77,8 @@ def _jacobian(
     has_aux: bool,
     holomorphic: bool,
 ) -> Function:
+    a_function(name, "function", function)
+
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         chosen = Chosen.of(function, args, kwargs, choose(argnums, len(args), name))

@@ -23,6 +23,7 @@ import numpy as np
 from tfn import tree
 from tfn._support.cache import NODE_BYTES, Cache
 from tfn._support.frozen import mutable
+from tfn._support.validate import a_function
 from tfn.dtypes import SHORT
 from tfn.errors import ArgumentError, TfnError
 from tfn.trace import bind, effects
@@ -33,6 +34,7 @@ from tfn.trace.uop import walk
 from tfn.transforms.annotations import checked
 from tfn.transforms.aot import Lowered, Takes, Traced, takes
 from tfn.transforms.arguments import (
+    STATIC,
     Argnums,
     Function,
     argument_names,
@@ -147,8 +149,6 @@ def jit(
     options = static_argnums, static_argnames, donate_argnums, donate_argnames
     if function is None:
         return lambda f: Jitted(f, *options)
-    if not callable(function):
-        raise ArgumentError("jit needs a function", got=repr(function))
     return Jitted(function, *options)
 
 
@@ -169,8 +169,16 @@ class Jitted:
     ) -> None:
         functools.update_wrapper(self, function)
         self.function, self.called = function, called
-        self.static = Selection.of(function, static_argnums, static_argnames)
-        self.donated = Selection.of(function, donate_argnums, donate_argnames)
+        a_function(called or "jit", "function", function)
+        self.static = Selection.of(function, "static", static_argnums, static_argnames)
+        self.donated = Selection.of(function, "donate", donate_argnums, donate_argnames)
+        both = self.static.names & self.donated.names
+        if both:
+            raise ArgumentError(
+                f"{name_of(function)} cannot donate a static argument",
+                got=", ".join(sorted(both)),
+                hint="static arguments have no memory to give away",
+            )
         self._names: dict[Any, list[str]] = {}
         self.clear_cache()
 
@@ -203,7 +211,7 @@ class Jitted:
         leaves, structure = tree.flatten(split.dynamic)
         names = self._names_of(split, structure)
         kinds = [
-            x if isinstance(x, ShapeDtypeStruct) else as_value(x, name)
+            x if isinstance(x, ShapeDtypeStruct) else as_value(x, name, STATIC)
             for x, name in zip(leaves, names, strict=True)
         ]
         return self._find(split, structure, kinds, names).traced
@@ -291,7 +299,7 @@ class Jitted:
             return [bind.face().asarray(x) for x in leaves]
         except (TfnError, TypeError):  # again, to say where it stands
             names = self._names_of(split, structure)
-            return [as_value(x, name) for x, name in zip(leaves, names, strict=True)]
+            return [as_value(x, name, STATIC) for x, name in zip(leaves, names, strict=True)]
 
     def _find(
         self, split: Split, structure: tree.Structure, values: Sequence[Any], names: list[str]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NoReturn
 
+from tfn._support.validate import shown
 from tfn.dtypes import INT64
 from tfn.errors import ArgumentError, GradientError
 from tfn.trace.argument import Handmade, Param, Range
@@ -69,7 +70,11 @@ def _asked(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> lis
         values = given(trace, src, [ShapeDtypeStruct(s.shape, s.dtype) for s in src])
         out = arg.batch(size, tuple(mapped), *values)
         if not isinstance(out, tuple) or len(out) != 2:
-            raise ArgumentError("a batch rule must return a pair (results, mapped)", got=repr(out))
+            raise ArgumentError(
+                "a batch rule must return a pair (results, mapped)",
+                got=shown(out),
+                hint="return (result, True)",
+            )
         several_ = len(arg.results) > 1
         results = out[0] if several_ else [out[0]]
         many = out[1] if several_ else [out[1]]
@@ -80,6 +85,7 @@ def _asked(u: UOp, src: Sequence[UOp], mapped: Sequence[bool], size: int) -> lis
         raise ArgumentError(
             f"the batch rule of {arg.name} returned other types than its results",
             got=f"{found} instead of {wanted}",
+            hint="a result that is mapped has the lanes as its first axis",
         )
     return [Lanes(y, bool(m)) for y, m in zip(graphs, many, strict=True) if y is not None]
 

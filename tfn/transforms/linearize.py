@@ -13,6 +13,7 @@ import numpy as np
 
 from tfn import tree
 from tfn._support.frozen import frozen
+from tfn._support.validate import a_function, shown
 from tfn.dtypes import INEXACT
 from tfn.errors import ArgumentError, GradientError
 from tfn.trace import bind
@@ -52,7 +53,7 @@ class LinearMap:
         if self.single and len(vectors) != 1:
             raise ArgumentError(
                 "a vjp function takes one cotangent",
-                got=f"{len(vectors)}",
+                got=f"{len(vectors)} of them",
                 hint="if the function returns a tuple, pass a tuple",
             )
         given = self.takes.check(vectors[0] if self.single else vectors)
@@ -89,11 +90,12 @@ def jvp(
         >>> float(value), float(slope)
         (9.0, 6.0)
     """
+    a_function("jvp", "function", function)
     for name, given in (("primals", primals), ("tangents", tangents)):
         if not isinstance(given, (tuple, list)):
             raise ArgumentError(
                 f"jvp needs {name} as a tuple, one for each argument",
-                got=type(given).__name__,
+                got=f"{name}={shown(given)}",
                 hint=f"write ({name[:-1]},)",
             )
     chosen = Chosen.of(function, primals, {}, range(len(primals)))
@@ -121,6 +123,7 @@ def linearize(function: Function, *primals: Any, has_aux: bool = False) -> Any:
         >>> float(slope(1.0)), float(slope(2.0))
         (6.0, 12.0)
     """
+    a_function("linearize", "function", function)
     chosen = Chosen.of(function, primals, {}, range(len(primals)))
     recorded = record(
         "linearize", function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux
@@ -144,6 +147,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
         >>> [float(ct) for ct in pullback(1.0)]
         [4.0, 3.0]
     """
+    a_function("vjp", "function", function)
     chosen = Chosen.of(function, primals, {}, range(len(primals)))
     recorded = record("vjp", function, chosen.call, chosen.inputs, chosen.names, has_aux=has_aux)
     moving = {x: variable(x) for x in recorded.inputs}
@@ -166,6 +170,7 @@ def linear_transpose(function: Function, *primals: Any) -> LinearMap:
         >>> [float(ct) for ct in transposed(3.0)]
         [6.0]
     """
+    a_function("linear_transpose", "function", function)
     chosen = Chosen.of(function, primals, {}, range(len(primals)), types=True)
     chosen.require_floating("linear_transpose")
     names = [chosen.name(i) for i in chosen.moving]
@@ -177,7 +182,11 @@ def linear_transpose(function: Function, *primals: Any) -> LinearMap:
     found = _floating(pull(live, recorded.inputs, cts), recorded.inputs)
     left = [u for u in leaves(found) if u in recorded.inputs]
     if left:
-        raise GradientError(f"{name_of(function)} is not linear in its arguments", hint="use vjp")
+        raise GradientError(
+            f"{name_of(function)} is not linear in its arguments",
+            got=", ".join(chosen.names),
+            hint="use vjp",
+        )
     jaxpr, captured = close(found, cts)
     return LinearMap(tuple(leaf.arg.value for leaf in captured), jaxpr, takes, gives, True)
 

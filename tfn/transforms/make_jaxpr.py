@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from tfn._support.validate import a_function
 from tfn.transforms.arguments import Argnums, Function
 from tfn.transforms.jit import Jitted
 
@@ -23,6 +24,7 @@ def make_jaxpr(
         >>> print(make_jaxpr(tnp.sin)(1.0))
         { lambda ; a:f32[]. let b:f32[] = sin a in (b,) }
     """
+    a_function("make_jaxpr", "function", function)
     traced = Jitted(function, static_argnums).trace
 
     @functools.wraps(function)
@@ -41,4 +43,5 @@ def eval_shape(function: Function, *args: Any, **kwargs: Any) -> Any:
         >>> eval_shape(tfn.numpy.sum, tfn.ShapeDtypeStruct((3, 4), "float32")).shape
         ()
     """
+    a_function("eval_shape", "function", function)
     return Jitted(function).eval_shape(*args, **kwargs)

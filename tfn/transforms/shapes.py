@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from operator import index
 from typing import Any
 
+from tfn._support.validate import shown, size_limit
 from tfn.dtypes import INEXACT, DType, canonical
 from tfn.errors import ShapeError
 from tfn.trace.op import Shape
@@ -27,12 +29,26 @@ class ShapeDtypeStruct:
     weak_type: bool = False
 
     def __post_init__(self) -> None:
+        dtype = canonical(self.dtype)
         try:
-            shape = tuple(n if hasattr(n, "symbols") else int(n) for n in self.shape)
+            shape = tuple([n if hasattr(n, "symbols") else index(n) for n in self.shape])
         except TypeError:
-            raise ShapeError("a shape is a tuple of integers", got=repr(self.shape)) from None
+            raise ShapeError(
+                "a shape is a tuple of integers",
+                got=f"shape={shown(self.shape)}",
+                hint="write (3,) for a vector, () for a scalar",
+            ) from None
+        known = [n for n in shape if isinstance(n, int)]
+        if known:
+            if min(known) < 0:
+                raise ShapeError(
+                    "a shape has sizes that are not negative",
+                    got=f"shape={shape}",
+                    hint="sizes count from 0",
+                )
+            size_limit("ShapeDtypeStruct", known, dtype.itemsize)
         object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "dtype", canonical(self.dtype))
+        object.__setattr__(self, "dtype", dtype)
 
     @staticmethod
     def of(value: Any) -> ShapeDtypeStruct:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfn._support.frozen import frozen
+from tfn._support.validate import integers, several
 from tfn.errors import ArgumentError, StaticArgumentError
 from tfn.transforms.arguments import Argnums, Function, name_of, parameter_names
 
@@ -47,14 +48,20 @@ class Selection:
         return bool(self.positions or self.names)
 
     @staticmethod
-    def of(function: Function, argnums: Argnums, argnames: Names) -> Selection:
+    def of(function: Function, what: str, argnums: Argnums, argnames: Names) -> Selection:
         """The arguments meant by numbers and names, each found by both.
+
+        `what` is said of them: "static".
 
         Raises:
             ArgumentError: for one that the function does not have.
         """
-        numbers = [argnums] if isinstance(argnums, int) else list(argnums)
-        names = [argnames] if isinstance(argnames, str) else list(argnames)
+        name = name_of(function)
+        numbers: Sequence[int] = [argnums] if isinstance(argnums, int) else ()
+        if argnums != ():
+            numbers = numbers or integers(name, f"{what}_argnums", argnums)
+        names = [argnames] if isinstance(argnames, str) else argnames
+        names = several(name, f"{what}_argnames", names, "names")
         if not numbers and not names:
             return Selection()
         try:
@@ -74,7 +81,8 @@ class Selection:
             wrong += [n for n in names if n not in known]
         if wrong:
             raise ArgumentError(
-                f"{name_of(function)} has no argument {wrong[0]!r}",
+                f"{name} has no argument {wrong[0]!r}",
+                got=f"argument {wrong[0]!r}",
                 hint=f"it has {', '.join(known)}",
             )
         found = {n if n >= 0 or open_end else n + len(places) for n in numbers}

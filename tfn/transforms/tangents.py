@@ -60,7 +60,7 @@ class Vectors:
             raise TreeError(
                 f"the {self.role}s must have the structure of their values",
                 got=f"{got} instead of {tree.show(self.structure)}",
-                hint=str(error),
+                hint=f"{error}; None stands for zero",
             ) from None
         return [self._fit(i, leaf) for i, leaf in enumerate(flat)]
 
@@ -92,6 +92,7 @@ class Vectors:
             raise ShapeError(
                 f"{self._name(i)} must have the shape of its value",
                 got=f"{show(value)} for {show(slot)}",
+                hint=f"pass a {self.role} of shape {slot.shape}",
             )
         if value.dtype != slot.dtype:
             if not value.weak_type:

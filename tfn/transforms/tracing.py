@@ -98,6 +98,7 @@ def record(
                 raise ArgumentError(
                     f"with has_aux=True, {name_of(function)} must return a pair (result, aux)",
                     got=type(out).__name__,
+                    hint="return (result, aux), or leave has_aux out",
                 )
             out, aux = out
         found, structure = results(out, function)

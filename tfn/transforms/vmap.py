@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfn import tree
+from tfn._support.validate import a_function, integer
 from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
 from tfn.trace.build import moveaxis
 from tfn.trace.uop import UOp
@@ -50,6 +51,9 @@ def vmap(
         >>> vmap(lambda x, y: x * y, in_axes=(0, None))(tnp.arange(3), 2).tolist()
         [0, 2, 4]
     """
+    a_function("vmap", "function", function)
+    if axis_size is not None:
+        axis_size = integer("vmap", "axis_size", axis_size, 0)
     if axis_name is not None:
         raise ArgumentError(
             "vmap has no named axes",
@@ -133,7 +137,11 @@ def _prefix(what: str, prefix: Any, full: Any) -> list[int | None]:
         ) from None
     for axis in axes:
         if axis is not None and type(axis) is not int:
-            raise ArgumentError(f"{what} of vmap takes integers and None", got=repr(axis))
+            raise ArgumentError(
+                f"{what} of vmap takes integers and None",
+                got=f"{what}={prefix!r}",
+                hint=f"write {what}=0",
+            )
     return [a for a, part in zip(axes, parts, strict=True) for _ in tree.leaves(part)]
 
 
@@ -144,6 +152,7 @@ def _size(mapped: Sequence[_Mapped], axis_size: int | None, function: Function) 
     if not sizes:
         raise ArgumentError(
             f"vmap of {name_of(function)} has no mapped axis",
+            got="in_axes of None alone" if axis_size is None else "no axis",
             hint="map at least one argument in in_axes, or give axis_size",
         )
     if len(set(sizes)) > 1:
@@ -183,6 +192,7 @@ def _outputs(recorded: Recording, lanes: Sequence[Lanes], out_axes: Any, size: i
             raise AxisError(
                 f"vmap cannot put the mapped axis at {axis} of the result{path(i)}",
                 got=f"{full.ndim} axes",
+                hint=f"out_axes goes from {-full.ndim} to {full.ndim - 1}",
             )
         outputs.append(moveaxis(full, 0, axis % full.ndim))
     return outputs

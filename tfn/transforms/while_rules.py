@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
+from tfn._support.validate import shown
 from tfn.dtypes import BOOL
 from tfn.errors import GradientError
 from tfn.trace import effects
 from tfn.trace.build import broadcast_in_dim, reduce, spread, where
 from tfn.trace.op import Op
-from tfn.trace.type_checks import show
 from tfn.trace.uop import UOp, const, substitute
 from tfn.transforms.body import Lanes, closed, filled, fresh, opened, repeat_while
 from tfn.transforms.cond_rules import rejoined
@@ -74,7 +74,7 @@ def transpose(u: UOp, cts: Sequence[UOp | None], moving: Sequence[int]) -> NoRet
         GradientError: always.
     """
     names = u.arg.names or [f"carry {i}" for i in range(len(cts))]
-    wanted = [f"{name}: {show(ct)}" for name, ct in zip(names, cts, strict=True) if ct is not None]
+    wanted = [f"{name}: {shown(ct)}" for name, ct in zip(names, cts, strict=True) if ct is not None]
     raise GradientError(
         "there is no reverse mode through while_loop, whose number of steps is not known",
         got=f"a loop whose results are differentiated: {', '.join(wanted)}",

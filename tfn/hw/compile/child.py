@@ -62,7 +62,9 @@ class ChildCompiler:
             )
         except subprocess.TimeoutExpired:
             raise CompileError(
-                f"compiling for {target.triple} took more than {self.timeout_seconds:g} seconds"
+                f"compiling for {target.triple} took more than {self.timeout_seconds:g} seconds",
+                got=f"{len(text):,} characters of LLVM IR",
+                hint="make the kernel smaller",
             ) from None
         if done.returncode == 0:
             return done.stdout

@@ -84,5 +84,6 @@ def link(data: bytes, target: Target, exports: Sequence[str], threads: bool = Fa
             raise CompileError(
                 f"{Path(command[0]).name} cannot link for {target.triple}",
                 got="\n       ".join(said[:_MESSAGE_LINES]),
+                hint="install the libraries of the target, or take kind='obj'",
             )
         return made.read_bytes()

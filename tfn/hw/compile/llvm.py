@@ -134,7 +134,11 @@ def signature(text: str, name: str) -> str:
             module = llvm.parse_assembly(text, llvm.create_context())
             return str(module.get_function(name).global_value_type)
         except (RuntimeError, NameError) as error:
-            raise CompileError("LLVM cannot read a text", got=str(error).strip()) from None
+            raise CompileError(
+                "LLVM cannot read a text",
+                got=str(error).strip(),
+                hint="check the line that LLVM names",
+            ) from None
 
 
 class LlvmCompiler:

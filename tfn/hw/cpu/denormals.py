@@ -53,7 +53,11 @@ def flush_denormals(on: bool = True) -> None:
         >>> tfn.flush_denormals(False)
     """
     if not isinstance(on, bool):
-        raise ArgumentError("flush_denormals takes True or False", got=repr(on))
+        raise ArgumentError(
+            "flush_denormals takes True or False",
+            got=f"on={on!r}",
+            hint="True takes denormal numbers for zero",
+        )
     _now[0] = _FLUSH if on else _KEEP
     for word, _ in _FOLLOWING:
         word.value = mode()

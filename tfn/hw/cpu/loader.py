@@ -90,7 +90,11 @@ class Loader:
             try:
                 tracker = builder.link(_linker(number), f"{names[0]}.{number}")
             except RuntimeError as error:
-                raise CompileError(f"{names[0]} cannot be linked", got=str(error).strip()) from None
+                raise CompileError(
+                    f"{names[0]} cannot be linked",
+                    got=str(error).strip(),
+                    hint="a text may call what LLVM itself provides",
+                ) from None
         return Code({name: tracker[name] for name in names}, (tracker, *needs.values()))
 
     def load_once(self, objects: Mapping[str, bytes]) -> dict[str, Code]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tfn import numpy as jnp
 from tfn import tree
 from tfn.array import Array
+from tfn.eager.operands import array_of
 from tfn.nn.optim.protocol import GradientTransformation, Params, Updates, stateless
 
 
@@ -24,6 +25,8 @@ def clip_by_global_norm(max_norm: float) -> GradientTransformation:
     Source: Pascanu, Mikolov, Bengio 2012, arXiv:1211.5063.
     """
 
+    array_of("clip_by_global_norm", max_norm)
+
     def clip(updates: Updates, params: Params | None) -> Updates:
         norm = global_norm(updates)
         factor = max_norm / jnp.maximum(norm, max_norm)
@@ -34,6 +37,7 @@ def clip_by_global_norm(max_norm: float) -> GradientTransformation:
 
 def clip(max_delta: float) -> GradientTransformation:
     """Each element of the updates kept in [-max_delta, max_delta]."""
+    array_of("clip", max_delta)
     return stateless(
         lambda updates, params: tree.map(lambda u: jnp.clip(u, -max_delta, max_delta), updates)
     )

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from tfn import tree
+from tfn._support.validate import shown
 from tfn.array import Array
-from tfn.errors import ArgumentError
+from tfn.errors import ArgumentError, TreeError
 
 Params = Any
 Updates = Any
@@ -77,7 +78,9 @@ def needed(params: Params | None, what: str) -> Params:
     """
     if params is None:
         raise ArgumentError(
-            f"{what} needs the parameters", hint="call optimizer.update(gradients, state, params)"
+            f"{what} needs the parameters",
+            got="params=None",
+            hint="call optimizer.update(gradients, state, params)",
         )
     return params
 
@@ -99,10 +102,24 @@ def chain(*parts: GradientTransformation) -> GradientTransformation:
         [-0.06, -0.08]
     """
 
+    for i, part in enumerate(parts):
+        if not (hasattr(part, "init") and hasattr(part, "update")):
+            raise ArgumentError(
+                "chain needs optimizers",
+                got=f"parts[{i}]={shown(part)}",
+                hint="write chain(optim.clip(1.0), optim.sgd(0.1))",
+            )
+
     def init(params: Params) -> State:
         return tuple(part.init(params) for part in parts)
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
+        if not isinstance(state, tuple) or len(state) != len(parts):
+            raise TreeError(
+                "an optimizer needs the state that it made",
+                got=f"state={shown(state)}",
+                hint="pass what init or the last update returned",
+            )
         states = []
         for part, old in zip(parts, state, strict=True):
             updates, new = part.update(updates, old, params)

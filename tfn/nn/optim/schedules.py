@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from tfn import numpy as jnp
+from tfn._support.validate import integer
 from tfn.array import Array
 from tfn.errors import ArgumentError
 from tfn.nn.optim.protocol import Schedule
@@ -122,10 +123,11 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
         >>> [float(joined(jnp.array(n))) for n in (4, 5, 10)]
         [1.0, 1.0, 0.5]
     """
-    if len(boundaries) != len(schedules) - 1:
+    if len(boundaries) != len(schedules) - 1 or list(boundaries) != sorted(boundaries):
         raise ArgumentError(
-            "schedules are joined at one boundary between each two",
-            got=f"{len(schedules)} schedules, {len(boundaries)} boundaries",
+            "schedules are joined at one boundary between each two, which rise",
+            got=f"{len(schedules)} schedules, boundaries={list(boundaries)}",
+            hint="boundaries are numbers of steps from the beginning",
         )
 
     def value(count: Array) -> Array:
@@ -162,5 +164,4 @@ def warmup_cosine_decay_schedule(
 
 
 def _some(name: str, steps: int) -> None:
-    if steps < 1:
-        raise ArgumentError(f"a schedule needs {name} of 1 or more", got=str(steps))
+    integer("a schedule", name, steps, 1)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from tfn import lax, tree
 from tfn import numpy as jnp
 from tfn.array import Array
+from tfn.eager.operands import array_of
 from tfn.nn.optim.protocol import (
     GradientTransformation,
     Params,
@@ -57,6 +58,8 @@ def scale_by_learning_rate(
     if callable(learning_rate):
         schedule = learning_rate
         return scale_by_schedule(lambda count: sign * schedule(count))
+    if not isinstance(learning_rate, (int, float, Array)):
+        array_of("a learning rate", learning_rate)
     return scale(sign * learning_rate)
 
 

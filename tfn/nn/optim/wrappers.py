@@ -8,7 +8,10 @@ from typing import Any, NamedTuple
 
 from tfn import lax, tree
 from tfn import numpy as jnp
+from tfn._support.validate import a_function, integer, rank
 from tfn.array import Array
+from tfn.eager.operands import array_of
+from tfn.errors import ArgumentError
 from tfn.nn.optim.protocol import GradientTransformation, Params, Schedule, State, Updates
 
 Mask = Any
@@ -78,6 +81,8 @@ def multi_steps(inner: GradientTransformation, every: int | Schedule) -> Gradien
     Args:
         every: how many gradients make an update, or a function of the number of updates made.
     """
+    if not callable(every):
+        integer("multi_steps", "every", every, 1)
 
     def init(params: Params) -> State:
         zero = jnp.zeros((), int)
@@ -125,7 +130,17 @@ def accumulate(function: Callable[[Any], Any], batches: Any) -> Any:
         >>> accumulate(lambda batch: batch.sum(), jnp.arange(6.0).reshape(3, 2)).item()
         5.0
     """
-    count = tree.leaves(batches)[0].shape[0]
+    a_function("accumulate", "function", function)
+    leaves = [array_of("accumulate", x) for x in tree.leaves(batches)]
+    if not leaves:
+        raise ArgumentError(
+            "accumulate needs batches",
+            got=f"batches={batches!r}",
+            hint="pass arrays whose first axis counts the batches",
+        )
+    for x in leaves:
+        rank("accumulate", x, 1)
+    count = leaves[0].shape[0]
     first = function(tree.map(lambda x: x[0], batches))
     rest = tree.map(lambda x: x[1:], batches)
     add = lambda total, batch: (tree.map(lambda a, b: a + b, total, function(batch)), None)
@@ -157,6 +172,7 @@ def apply_if_finite(
     Args:
         max_consecutive_errors: after so many of them on end, they are passed on.
     """
+    integer("apply_if_finite", "max_consecutive_errors", max_consecutive_errors, 0)
 
     def init(params: Params) -> State:
         zero = jnp.zeros((), int)
@@ -206,6 +222,7 @@ def inject_hyperparams(
         >>> optimizer.update(jnp.ones(1), state)[0].tolist()
         [-0.25]
     """
+    a_function("inject_hyperparams", "factory", factory)
     signature = inspect.signature(factory)
 
     def make(*args: Any, **options: Any) -> GradientTransformation:

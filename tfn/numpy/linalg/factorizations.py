@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tfn._support.validate import one_of
 from tfn.array import Array, ArrayLike
-from tfn.errors import ArgumentError
 from tfn.numpy.linalg import eigen, triangular
 from tfn.numpy.linalg.stacks import adjoint
 
@@ -61,8 +61,7 @@ class QRResult(NamedTuple):
 
 
 def _is_lower(name: str, UPLO: str | None) -> bool:
-    if UPLO not in (None, "L", "U"):
-        raise ArgumentError(f"{name} needs UPLO 'L' or 'U'", got=repr(UPLO))
+    one_of(name, "UPLO", UPLO, ("L", "U", None))
     return UPLO != "U"
 
 
@@ -170,7 +169,6 @@ def qr(a: Num[ArrayLike, "*batch m n"], mode: str = "reduced") -> Any:
         >>> q.shape, r.shape, tnp.allclose(q @ r, 1).item()
         ((3, 2), (2, 2), True)
     """
-    if mode not in ("reduced", "complete", "r"):
-        raise ArgumentError("qr needs mode 'reduced', 'complete' or 'r'", got=repr(mode))
+    one_of("qr", "mode", mode, ("reduced", "complete", "r"))
     found = triangular.qr(a, full_matrices=mode == "complete")
     return found[1] if mode == "r" else QRResult(*found)

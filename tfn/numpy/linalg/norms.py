@@ -8,13 +8,15 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from tfn._support.validate import real_number, shown
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import INT32, DType, finfo, highest, part
 from tfn.eager.operands import apply, array_of, inexact, some_axes
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ArgumentError
 from tfn.numpy import reductions
 from tfn.numpy.creation import asarray
 from tfn.numpy.linalg import eigen, triangular
+from tfn.numpy.linalg.stacks import need_matrices
 from tfn.numpy.manipulation import expand_dims, moveaxis
 from tfn.numpy.matrices import eye
 from tfn.trace import build
@@ -50,9 +52,7 @@ def norm(x: ArrayLike, ord: Order = None, axis: Axes = None, keepdims: bool = Fa
     if ord is None or (len(axes) == 2 and ord in ("fro", "f")):
         return apply(_length, (x,), axes, dtype, bool(keepdims))
     if len(axes) == 1:
-        if isinstance(ord, str):
-            raise ArgumentError(f"norm knows no order {ord!r} of vectors")
-        return apply(_vector, (x,), float(ord), axes, dtype, bool(keepdims))
+        return apply(_vector, (x,), _order("norm", ord), axes, dtype, bool(keepdims))
     if len(axes) == 2 and ord in (1, -1, math.inf, -math.inf):
         assert not isinstance(ord, str)
         return apply(_matrix, (x,), float(ord), axes, dtype, bool(keepdims))
@@ -60,6 +60,7 @@ def norm(x: ArrayLike, ord: Order = None, axis: Axes = None, keepdims: bool = Fa
         return _spectral(x, ord, axes, keepdims)
     raise ArgumentError(
         f"norm knows no order {ord!r} over {len(axes)} axes",
+        got=f"ord={shown(ord)}, {shown(x)}, axis={axis}",
         hint="of matrices 'fro', 'nuc', 1, -1, 2, -2, inf and -inf",
     )
 
@@ -88,8 +89,7 @@ def matrix_norm(
         5.0
     """
     x = array_of("matrix_norm", x)
-    if x.ndim < 2:
-        raise ShapeError("matrix_norm needs matrices, of two axes at least", got=str(x.shape))
+    need_matrices("matrix_norm", x)
     return norm(x, ord, (-2, -1), keepdims)
 
 
@@ -105,7 +105,13 @@ def vector_norm(
     """
     x = array_of("vector_norm", x)
     axes = some_axes("vector_norm", axis, x.ndim)
-    return apply(_vector, (x,), float(ord), axes, inexact((x.dtype, False))[0], bool(keepdims))
+    order = _order("vector_norm", ord)
+    return apply(_vector, (x,), order, axes, inexact((x.dtype, False))[0], bool(keepdims))
+
+
+def _order(name: str, ord: object) -> float:
+    """The order of a norm of vectors."""
+    return float(real_number(name, "ord", ord))
 
 
 def _length(x: UOp, axes: tuple[int, ...], dtype: DType, keepdims: bool) -> UOp:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tfn._support.validate import integer, rank, several, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import DTypeLike
 from tfn.eager.operands import apply, array_of
-from tfn.errors import ArgumentError, ShapeError
+from tfn.errors import ArgumentError
 from tfn.numpy import contraction, manipulation
 from tfn.numpy.contraction import matmul
+from tfn.numpy.linalg.stacks import need_matrices
 from tfn.numpy.linalg.systems import inv
 from tfn.numpy.matrices import eye
 from tfn.trace import build
@@ -37,8 +39,8 @@ def matrix_power(a: Num[ArrayLike, "*batch d d"], n: int) -> Num[Array, "*batch 
         [[8, 5], [5, 3]]
     """
     a = array_of("matrix_power", a)
-    if a.ndim < 2 or a.shape[-1] != a.shape[-2]:
-        raise ShapeError("matrix_power needs square matrices", got=str(a.shape))
+    need_matrices("matrix_power", a, square=True)
+    n = integer("matrix_power", "n", n)
     if n < 0:
         a, n = inv(a), -n
     result: Array | None = None
@@ -69,14 +71,18 @@ def multi_dot(arrays: Sequence[ArrayLike]) -> Array:
         >>> multi_dot([tnp.ones((2, 3)), tnp.ones((3, 5)), tnp.ones((5, 1))]).tolist()
         [[15.0], [15.0]]
     """
-    chain = [array_of("multi_dot", a) for a in arrays]
+    chain = [array_of("multi_dot", a) for a in several("multi_dot", "arrays", arrays, "arrays")]
     if len(chain) < 2:
-        raise ArgumentError("multi_dot needs at least two arrays", got=f"{len(chain)} of them")
+        raise ArgumentError(
+            "multi_dot needs at least two arrays",
+            got=f"{len(chain)} of them",
+            hint="pass a list of them: multi_dot([a, b, c])",
+        )
     first, last = chain[0].ndim == 1, chain[-1].ndim == 1
     chain[0] = chain[0].reshape(1, -1) if first else chain[0]
     chain[-1] = chain[-1].reshape(-1, 1) if last else chain[-1]
     if any(a.ndim != 2 for a in chain):
-        raise ShapeError("multi_dot needs matrices", got=", ".join(str(a.shape) for a in chain))
+        raise unfit("multi_dot needs matrices", chain, "only the first and the last may be vectors")
     out = _product(chain, _splits([a.shape[0] for a in chain] + [chain[-1].shape[1]]))
     axes = tuple(axis for axis, drop in ((0, first), (1, last)) if drop)
     return out.squeeze(axes) if axes else out
@@ -124,7 +130,7 @@ def cross(
     """
     a, b = array_of("cross", x1), array_of("cross", x2)
     if any(x.ndim == 0 or x.shape[axis] != 3 for x in (a, b)):
-        raise ShapeError("linalg.cross needs vectors of size 3", got=f"{a.shape}, {b.shape}")
+        raise unfit("linalg.cross needs vectors of size 3", (a, b), "axis= says where they lie")
     return contraction.cross(a, b, axis=axis)
 
 
@@ -140,8 +146,8 @@ def outer(x1: Shaped[ArrayLike, " m"], x2: Shaped[ArrayLike, " n"], /) -> Shaped
         [[3, 4], [6, 8]]
     """
     a, b = array_of("outer", x1), array_of("outer", x2)
-    if a.ndim != 1 or b.ndim != 1:
-        raise ShapeError("linalg.outer needs vectors", got=f"{a.shape}, {b.shape}")
+    for x in (a, b):
+        rank("linalg.outer", x, 1, 1)
     return contraction.outer(a, b)
 
 

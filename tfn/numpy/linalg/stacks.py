@@ -6,6 +6,7 @@ from collections.abc import Callable
 from math import nan
 from typing import Any
 
+from tfn._support.validate import shown, unfit
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import COMPLEXES, FLOAT32, INT32, DType
 from tfn.eager.operands import array_of, broadcast_shape, inexact, together
@@ -28,10 +29,21 @@ def matrices(name: str, x: ArrayLike, square: bool = False) -> Array:
         ShapeError: if there are fewer than two axes, or the matrices are to be square and are not.
     """
     x = array_of(name, x)
+    need_matrices(name, x, square)
+    return x.astype(computed(x.dtype))
+
+
+def need_matrices(name: str, x: Array, square: bool = False) -> None:
+    """Raise ShapeError unless the last two axes are matrices, or square ones."""
     if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
         words = "square matrices" if square else "matrices, of two axes at least"
-        raise ShapeError(f"{name} needs {words}", got=str(x.shape))
-    return x.astype(computed(x.dtype))
+        raise ShapeError(
+            f"{name} needs {words}",
+            got=shown(x),
+            hint="the last two axes are rows and columns: x[:, None] makes a column of a vector"
+            if x.ndim < 2
+            else "linalg.lstsq and linalg.pinv take other matrices",
+        )
 
 
 def computed(dtype: DType) -> DType:
@@ -48,10 +60,8 @@ def system(name: str, a: ArrayLike, b: ArrayLike, left: bool = True) -> tuple[Ar
     """
     (x, y), dtype, _ = together(name, matrices(name, a, square=True), matrices(name, b))
     if y.shape[-2 if left else -1] != x.shape[-1]:
-        raise ShapeError(
-            f"{name} needs as many {'rows' if left else 'columns'} as the matrix has",
-            got=f"{x.shape}, {y.shape}",
-        )
+        what = f"{name} needs as many {'rows' if left else 'columns'} as the matrix has"
+        raise unfit(what, (x, y), "transpose the right side with .mT")
     batch = broadcast_shape(name, x.shape[:-2], y.shape[:-2])
     x, y = (broadcast_to(z.astype(dtype), (*batch, *z.shape[-2:])) for z in (x, y))
     return x, y

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tfn._support.validate import integer, unfit
 from tfn.array import Array, ArrayLike, Axes
 from tfn.dtypes import finfo
 from tfn.eager.operands import array_of, some_axes
@@ -69,9 +70,14 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
         (6, 2, 3)
     """
     a = array_of("tensorinv", a)
+    ind = integer("tensorinv", "ind", ind, 1)
     front, back = a.shape[:ind], a.shape[ind:]
-    if ind < 1 or math.prod(front) != math.prod(back):
-        raise ShapeError("tensorinv needs as many elements on both sides", got=f"{front}, {back}")
+    if math.prod(front) != math.prod(back):
+        raise ShapeError(
+            "tensorinv needs as many elements on both sides",
+            got=f"{front} and {back}, ind={ind}",
+            hint="ind says how many axes come first",
+        )
     return inv(a.reshape(math.prod(front), -1)).reshape(*back, *front)
 
 
@@ -92,7 +98,8 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Axes = None) -> Array:
         a = moveaxis(a, moved, tuple(range(a.ndim - len(moved), a.ndim)))
     shape = a.shape[b.ndim :]
     if math.prod(shape) != b.size:
-        raise ShapeError("tensorsolve needs a square system", got=f"{a.shape}, {b.shape}")
+        what = "tensorsolve needs a square system"
+        raise unfit(what, (a, b), "the axes of a behind those of b multiply to b.size")
     return solve(a.reshape(b.size, b.size), b.reshape(b.size)).reshape(shape)
 
 
@@ -210,9 +217,8 @@ def lstsq(
     """
     a, right = matrices("lstsq", a), array_of("lstsq", b)
     if a.ndim != 2 or right.ndim not in (1, 2) or right.shape[0] != a.shape[0]:
-        raise ShapeError(
-            "lstsq needs a matrix and right sides of as many rows", got=f"{a.shape}, {right.shape}"
-        )
+        what = "lstsq needs a matrix and right sides of as many rows"
+        raise unfit(what, (a, right), "tfn.vmap maps over a stack of them")
     columns = right if right.ndim == 2 else right[:, None]
     columns = columns.astype((a[:0, :0].sum() + right[:0].sum()).dtype)
     relative = max(a.shape) * float(finfo(a.dtype).eps) if rcond is None or rcond < 0 else rcond

@@ -10,8 +10,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from tfn._support.validate import element_type, integer, one_of, rank
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import COMPLEXES, FLOAT64, INT32
+from tfn.dtypes import COMPLEXES, FLOAT64, INT32, INTEGERS
 from tfn.eager.operands import array_of
 from tfn.errors import GradientError
 from tfn.numpy.arithmetic import clip
@@ -131,7 +132,12 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
         >>> lu_pivots_to_permutation(tnp.array([1, 1]), 2)
         Array([1, 0], dtype=int32)
     """
-    found: Array = _order(array_of("lu_pivots_to_permutation", pivots), permutation_size)
+    name = "lu_pivots_to_permutation"
+    swaps = array_of(name, pivots)
+    rank(name, swaps, 1)
+    element_type(name, swaps, INTEGERS, "integer pivots")
+    least = swaps.shape[-1]  # there may be more rows than pivots
+    found: Array = _order(swaps, integer(name, "permutation_size", permutation_size, least))
     return found
 
 
@@ -190,6 +196,7 @@ def lu_solve(packed: ArrayLike, pivots: ArrayLike, b: ArrayLike, trans: int = 0)
         >>> lu_solve(factors, pivots, tnp.array([[2.0], [4.0]])).tolist()
         [[1.0], [1.0]]
     """
+    one_of("lu_solve", "trans", trans, (0, 1, 2))
     x, y = system("lu_solve", packed, b)
     y = conj(y) if trans == 2 else y  # a^H x = b is a^T conj(x) = conj(b)
     size = x.shape[-1]

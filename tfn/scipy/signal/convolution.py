@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfn import lax
 from tfn import numpy as jnp
+from tfn._support.validate import one_of, rank, unfit
 from tfn.array import Array, ArrayLike, Axes
 from tfn.eager.operands import array_of, broadcast_shape, some_axes, together
 from tfn.errors import ArgumentError, ShapeError
@@ -46,8 +47,7 @@ def convolve(
         >>> convolve(jnp.ones((2, 3)), jnp.ones((2, 2)), "valid").tolist()
         [[4.0, 4.0]]
     """
-    if method not in ("auto", "direct", "fft"):
-        raise ArgumentError("convolve needs method 'auto', 'direct' or 'fft'", got=repr(method))
+    one_of("convolve", "method", method, ("auto", "direct", "fft"))
     return fftconvolve(in1, in2, mode) if method == "fft" else _direct("convolve", in1, in2, mode)
 
 
@@ -163,8 +163,10 @@ def _alike(name: str, in1: ArrayLike, in2: ArrayLike) -> tuple[Array, Array]:
     """Two arrays of one inexact dtype and as many axes."""
     (x, y), dtype, _ = together(name, in1, in2, floating=True)
     if x.ndim != y.ndim or not x.size or not y.size:
-        raise ShapeError(
-            f"{name} needs arrays of as many axes, and with elements", got=f"{x.shape}, {y.shape}"
+        raise unfit(
+            f"{name} needs arrays of as many axes, and with elements",
+            (x, y),
+            "x[None] adds an axis",
         )
     return x.astype(dtype), y.astype(dtype)
 
@@ -179,24 +181,24 @@ def _matrices(
             hint="tfn.numpy.pad first, then use mode 'valid'",
         )
     x, y = array_of(name, in1), array_of(name, in2)
-    if x.ndim != 2 or y.ndim != 2:
-        raise ShapeError(f"{name} needs matrices", got=f"{x.shape}, {y.shape}")
+    rank(name, x, 2, 2)
+    rank(name, y, 2, 2)
     return x, y
 
 
 def _parts(name: str, mode: str, sizes: Shape, others: Shape) -> Parts:
     """Of all sums along each axis, which is the first one of a mode, and how many there are."""
+    one_of(name, "mode", mode, ("full", "same", "valid"))
     pairs = list(zip(sizes, others))
     if mode == "full":
         return [(0, n + k - 1) for n, k in pairs]
     if mode == "same":
         return [((k - 1) // 2, n) for n, k in pairs]
-    if mode != "valid":
-        raise ArgumentError(f"{name} needs mode 'full', 'same' or 'valid'", got=repr(mode))
     if any(n < k for n, k in pairs) and any(n > k for n, k in pairs):
         raise ShapeError(
             f"{name} has valid sums only if one array is as large as the other along each axis",
-            got=f"{sizes}, {others}",
+            got=f"shapes {sizes} and {others}",
+            hint="use mode 'full' or 'same'",
         )
     return [(min(n, k) - 1, abs(n - k) + 1) for n, k in pairs]
 

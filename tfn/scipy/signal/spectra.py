@@ -5,15 +5,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import index
 from typing import TYPE_CHECKING, Any
 
 from tfn import lax
 from tfn import numpy as jnp
 from tfn._support.frozen import frozen
+from tfn._support.validate import integer, one_of, rank, unfit
 from tfn.array import Array, ArrayLike
 from tfn.eager.operands import array_of, broadcast_shape, one_axis, together
-from tfn.errors import ArgumentError, AxisError, ShapeError
+from tfn.errors import ArgumentError, AxisError
 from tfn.scipy.signal.trends import detrend as without_trend
 from tfn.scipy.signal.windows import window as named
 
@@ -148,11 +148,15 @@ def istft(
     z = array_of("istft", Zxx)
     from_axes = [one_axis("istft", axis, z.ndim) for axis in (freq_axis, time_axis)]
     if len(set(from_axes)) != 2:
-        raise AxisError("istft needs two axes, of frequencies and of segments", got=str(z.shape))
+        raise AxisError(
+            "istft needs two axes, of frequencies and of segments",
+            got=f"freq_axis={freq_axis}, time_axis={time_axis}",
+            hint="name two different ones",
+        )
     z = jnp.moveaxis(z, from_axes, (-1, -2))
     frequencies = z.shape[-1]
     whole = 2 * (frequencies - 1) if input_onesided else frequencies
-    size = whole if nperseg is None else index(nperseg)
+    size = whole if nperseg is None else integer("istft", "nperseg", nperseg, 1)
     if nfft is None:
         nfft = whole + (input_onesided and size == whole + 1)  # an odd size has no middle one
     z = z.astype(jnp.result_type(z.dtype, "complex64"))
@@ -215,11 +219,8 @@ def csd(
     longest = max(samples.shape[-1] for samples in signals)
     signals = [_longer(samples, longest - samples.shape[-1]) for samples in signals]
     cut = _cut("csd", signals[0], window, nperseg, noverlap, nfft, return_onesided)
-    if scaling not in ("density", "spectrum") or average not in ("mean", "median"):
-        raise ArgumentError(
-            "csd needs scaling 'density' or 'spectrum', average 'mean' or 'median'",
-            got=f"{scaling!r}, {average!r}",
-        )
+    one_of("csd", "scaling", scaling, ("density", "spectrum"))
+    one_of("csd", "average", average, ("mean", "median"))
     found = [_transforms(samples, cut, detrend) for samples in signals]
     powers = jnp.conj(found[0]) * found[-1]
     powers = powers.real if y is None else powers
@@ -274,9 +275,10 @@ def _signals(name: str, axis: int, *given: ArrayLike) -> tuple[list[Array], int]
     signals, dtype, _ = together(name, *given, floating=True)
     ndim, at = signals[0].ndim, one_axis(name, axis, signals[0].ndim)
     if not all(x.ndim == ndim and x.size for x in signals):
-        raise ShapeError(
+        raise unfit(
             f"{name} needs signals of as many axes, and with samples",
-            got=", ".join(str(x.shape) for x in signals),
+            signals,
+            "x[None] adds an axis",
         )
     dtype = jnp.result_type(dtype, "float32")  # in which frequencies are computed
     signals = [jnp.moveaxis(x.astype(dtype), at, -1) for x in signals]
@@ -295,22 +297,22 @@ def _cut(
 ) -> Cut:
     count = samples.shape[-1]
     if isinstance(window, (str, tuple)):
-        size = count if nperseg is None else min(index(nperseg), count)
+        size = count if nperseg is None else min(integer(name, "nperseg", nperseg, 1), count)
         weights = jnp.asarray(named(window, max(size, 1))).astype(samples.real.dtype)
     else:
         weights = array_of(name, window)
         weights = weights.astype(samples.dtype if weights.dtype.kind == "c" else samples.real.dtype)
-        if weights.ndim != 1:
-            raise ShapeError(f"{name} needs a window that is a vector", got=str(weights.shape))
-        size = weights.size if nperseg is None else index(nperseg)
-    shared = size // 2 if noverlap is None else index(noverlap)
-    length = size if nfft is None else index(nfft)
+        rank(name, weights, 1, 1, "as window")
+        size = weights.size if nperseg is None else integer(name, "nperseg", nperseg, 1)
+    shared = size // 2 if noverlap is None else integer(name, "noverlap", noverlap, 0)
+    length = size if nfft is None else integer(name, "nfft", nfft, 1)
     if not 0 <= shared < size == weights.size <= min(count, length):
         raise ArgumentError(
             f"{name} needs segments no longer than the signal and the transform, which share less "
             "than all",
             got=f"{count} samples, nperseg {size}, noverlap {shared}, nfft {length}, "
             f"a window of {weights.size}",
+            hint="take noverlap < nperseg <= nfft, and a window of nperseg",
         )
     real = samples.dtype.kind != "c"
     return Cut(weights, size - shared, length, bool(onesided) and real)
@@ -325,13 +327,14 @@ def _extended(samples: Array, more: int, boundary: str) -> Array:
     if boundary not in EXTENDED:
         raise ArgumentError(
             "stft knows no such boundary",
-            got=repr(boundary),
+            got=f"boundary={boundary!r}",
             hint=f"boundaries are {', '.join(EXTENDED)} and None",
         )
     if EXTENDED[boundary] == "reflect" and more >= samples.shape[-1]:
         raise ArgumentError(
             f"stft needs more samples for boundary {boundary!r}",
-            got=f"{samples.shape[-1]}, to be extended by {more}",
+            got=f"{samples.shape[-1]} samples, to be extended by {more}",
+            hint="boundary='zeros' needs none",
         )
     widths = [(0, 0)] * (samples.ndim - 1) + [(more, more)]
     found = jnp.pad(samples, widths, EXTENDED[boundary])
@@ -348,7 +351,11 @@ def _transforms(samples: Array, cut: Cut, trend: Trend) -> Array:
     elif callable(trend):
         segments = trend(segments)
     elif trend:
-        raise ArgumentError("a trend is 'constant', 'linear', False or a function", got=str(trend))
+        raise ArgumentError(
+            "a trend is 'constant', 'linear', False or a function",
+            got=f"detrend={trend}",
+            hint="False leaves segments as they are",
+        )
     segments = segments * cut.window
     transform = jnp.fft.rfft if cut.onesided else jnp.fft.fft
     return transform(segments, cut.length)

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from operator import index
 from typing import TYPE_CHECKING
 
 from tfn import lax
 from tfn import numpy as jnp
+from tfn._support.validate import integers, one_of, shown
 from tfn.array import Array, ArrayLike
 from tfn.eager.operands import array_of, inexact, one_axis
 from tfn.errors import ArgumentError, ShapeError
@@ -46,20 +46,31 @@ def detrend(
         [-2.0, -1.0, 3.0]
     """
     if overwrite_data is not None:
-        raise ArgumentError("detrend cannot change its data", hint="x = detrend(x)")
-    if type not in ("linear", "constant"):
-        raise ArgumentError("detrend needs type 'linear' or 'constant'", got=repr(type))
+        raise ArgumentError(
+            "detrend cannot change its data",
+            got=f"overwrite_data={overwrite_data}",
+            hint="x = detrend(x)",
+        )
+    one_of("detrend", "type", type, ("linear", "constant"))
     x = array_of("detrend", data)
     x = x.astype(inexact((x.dtype, False))[0])
     at = one_axis("detrend", axis, x.ndim)
     size = x.shape[at]
     if not size:
-        raise ShapeError("detrend needs data along its axis", got=str(x.shape))
+        raise ShapeError(
+            "detrend needs data along its axis",
+            got=f"{shown(x)}, axis={axis}",
+            hint="name another axis",
+        )
     if type == "constant":
         return x - x.mean(at, keepdims=True)
-    breaks = [index(place) for place in ([bp] if isinstance(bp, int) else bp)]
-    if min(breaks, default=0) < 0 or max(breaks, default=0) > size:
-        raise ArgumentError("detrend needs breaks within the data", got=f"{bp} of {size}")
+    breaks = integers("detrend", "bp", [bp] if isinstance(bp, int) else bp, 0)
+    if max(breaks, default=0) > size:
+        raise ArgumentError(
+            "detrend needs breaks within the data",
+            got=f"bp={bp} of {size} elements",
+            hint=f"breaks go from 0 to {size}",
+        )
     ends = sorted({0, size, *breaks})
     pieces = [
         _without_line(lax.slice_in_dim(x, low, high, 1, at), at) for low, high in pairwise(ends)

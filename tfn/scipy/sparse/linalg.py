@@ -12,6 +12,7 @@ from typing import Any
 
 from tfn import numpy as jnp
 from tfn import tree
+from tfn._support.validate import one_of, shown
 from tfn.array import Array, ArrayLike
 from tfn.errors import ArgumentError, ShapeError, TreeError
 from tfn.flatten_util import ravel_pytree
@@ -107,13 +108,7 @@ def gmres(
         >>> x.round(4).tolist()
         [-2.0, 1.0]
     """
-    if solve_method not in ("batched", "incremental"):
-        raise ArgumentError(
-            "gmres has no such solve_method",
-            got=repr(solve_method),
-            hint="there are 'batched' and 'incremental'",
-        )
-
+    one_of("gmres", "solve_method", solve_method, ("batched", "incremental"))
     solver = partial(krylov.minimal_residual, restart=restart)
     return _solved("gmres", solver, A, b, x0, tol, atol, maxiter, M, False)
 
@@ -166,7 +161,9 @@ def _operator(name: str, what: str, given: Any) -> tuple[Linear, Linear]:
     matrix = jnp.asarray(given)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ArgumentError(
-            f"{name} needs a function or a square matrix as {what}", got=f"shape {matrix.shape}"
+            f"{name} needs a function or a square matrix as {what}",
+            got=f"{what}={shown(matrix)}",
+            hint="pass a matrix of n rows and n columns, or x -> matrix @ x",
         )
     return (lambda x: matrix @ x), (lambda x: matrix.T @ x)
 
@@ -177,9 +174,12 @@ def _alike(name: str, x0: Any, b: Any) -> None:
         raise TreeError(
             f"{name} needs x0 of the structure of b",
             got=f"{tree.show(got)} instead of {tree.show(wanted)}",
+            hint="leave x0 out to begin with zeros",
         )
     for x, y in zip(tree.leaves(x0), tree.leaves(b), strict=True):
         if x.shape != y.shape:
             raise ShapeError(
-                f"{name} needs x0 of the shapes of b", got=f"{x.shape} instead of {y.shape}"
+                f"{name} needs x0 of the shapes of b",
+                got=f"{shown(x)} instead of {shown(y)}",
+                hint="leave x0 out to begin with zeros",
             )

@@ -25,10 +25,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from tfn._support.validate import shown
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.trace.jaxpr import argument, equation, literal, names, param
 from tfn.trace.op import SEVERAL, Op
-from tfn.trace.type_checks import show
 from tfn.trace.uop import UOp, walk
 
 Cut = Callable[[UOp], tuple[UOp, Sequence[IndexedKernel | Region]]]
@@ -137,7 +137,7 @@ class Graph:
     def _line(self, node: UOp) -> str:
         name = self.names[node]
         if node.op is Op.GBARRIER:
-            return f"{name}:{show(node)} = barrier {self.names[node.src[0]]}"
+            return f"{name}:{shown(node)} = barrier {self.names[node.src[0]]}"
         if node in self.inner:
             sources = " ".join(self.names[s] for s in node.src if s.op is not Op.FUNCTION)
             arg = node.arg.name if node.op is Op.CALL else argument(node.arg)
@@ -145,7 +145,7 @@ class Graph:
                 return f"{name} = {node.op.value}[{arg}] {sources}"
             bodies = ",\n".join([arg, *map(str, self.inner[node])])
             return f"{name} = {node.op.value}[\n{textwrap.indent(bodies, '  ')}\n] {sources}"
-        kind = "" if node.op in SEVERAL else f":{show(node)}"
+        kind = "" if node.op in SEVERAL else f":{shown(node)}"
         return f"{name}{kind} = {equation(node, self.names)}"
 
     def number(self, number: int) -> str:
@@ -154,7 +154,7 @@ class Graph:
 
     def typed(self, node: UOp) -> str:
         """A value with its type: ``a:f32[3]``."""
-        return self.name(node) if _inline(node) else f"{self.name(node)}:{show(node)}"
+        return self.name(node) if _inline(node) else f"{self.name(node)}:{shown(node)}"
 
     def name(self, node: UOp) -> str:
         """A value's name; scratch memory has none of its own."""
