@@ -449,11 +449,13 @@ def register_dataclass(
 
     Without `data_fields`, a field is meta if its metadata say ``static=True``, else data.
     """
-    if not is_dataclass(cls):
-        raise ArgumentError(
-            "register_dataclass needs a dataclass", got=shown(cls), hint="write @dataclass above it"
-        )
     if data_fields is None:
+        if not is_dataclass(cls):
+            raise ArgumentError(
+                "register_dataclass needs a dataclass, or the names of fields",
+                got=shown(cls),
+                hint="write @dataclass above it",
+            )
         meta_fields = [f.name for f in fields(cls) if f.metadata.get("static", False)]
         data_fields = [f.name for f in fields(cls) if f.name not in meta_fields]
     data, meta = tuple(data_fields), tuple(meta_fields)

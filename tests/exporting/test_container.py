@@ -31,7 +31,7 @@ def test_what_is_cut_short_is_refused() -> None:
 
 @pytest.mark.parametrize("data", [None, 5, "text", [1], 1.5, np.zeros(3, np.uint8)], ids=repr)
 def test_what_is_no_bytes(data: Any) -> None:
-    with pytest.raises(ArgumentError, match="is bytes"):
+    with pytest.raises(ArgumentError, match="needs bytes"):
         deserialize(data)
 
 

@@ -129,6 +129,7 @@ TABLE: dict[str, Row] = {
     "isreal": each(), "iscomplex": each(),
     # functions
     "exp": real((-2, 2)), "exp2": real((-2, 2)), "expm1": real((-2, 2)),
+    "fabs": real(WELL),
     "log": real(WELL), "log2": real(WELL), "log10": real(WELL), "log1p": real(WELL),
     "sqrt": real(WELL), "cbrt": real(WELL), "sin": real((-2, 2)), "cos": real((-2, 2)),
     "tan": real(ANGLES),

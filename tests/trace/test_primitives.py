@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tfn._support.validate import shown
 from tfn.dtypes import (
     ALL,
     BOOL,
@@ -36,7 +37,6 @@ from tfn.trace.argument import (
 from tfn.trace.op import BINARY, COMPARE, UNARY, Op
 from tfn.trace.oracle import evaluate
 from tfn.trace.primitives import PRIMITIVES
-from tfn.trace.type_checks import show
 from tfn.trace.uop import UOp
 
 
@@ -191,7 +191,7 @@ def test_what_does_not_fit_is_refused_in_words(op, src, arg, kind, words):
     error = refuse(op, src, arg)
     assert isinstance(error, kind)
     assert words in str(error)
-    assert any(show(s) in error.got for s in src)
+    assert any(shown(s) in error.got for s in src)
     assert "test_primitives.py" in error.where  # the user's line
 
 
@@ -227,8 +227,8 @@ def test_shapes_that_need_thought(u, shape):
 
 
 def test_names_of_types():
-    assert show(p((2, 3), UINT32)) == "u32[2,3]"
-    assert show(p()) == "f32[]"
+    assert shown(p((2, 3), UINT32)) == "u32[2,3]"
+    assert shown(p()) == "f32[]"
 
 
 RNG = np.random.default_rng(0)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from tfn._support.validate import shown
 from tfn.dtypes import FLOAT32, INT32
 from tfn.trace.argument import Custom, Linear, Param
 from tfn.trace.build import choose, repeat_while, scan
 from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
 from tfn.trace.regions import result, results
-from tfn.trace.type_checks import show
 from tfn.trace.uop import UOp
 
 
@@ -22,7 +22,7 @@ def test_results_of_loops_have_types():
     body = function([p(), p((3,), INT32, 1), p((2,))], _params(((), FLOAT32), ((3,), INT32)))
     carries, arrays = [p()], [p((5, 3), INT32)]
     last, same, stack = scan(body, [], carries, arrays, 5)
-    assert [show(u) for u in (last, same, stack)] == ["f32[]", "i32[5,3]", "f32[5,2]"]
+    assert [shown(u) for u in (last, same, stack)] == ["f32[]", "i32[5,3]", "f32[5,2]"]
     assert results(last.src[0]) == (((), FLOAT32), ((5, 3), INT32), ((5, 2), FLOAT32))
     assert results(p((2,))) == (((2,), FLOAT32),)
     assert [result(last.src[0], i) for i in range(3)] == [*results(last.src[0])]

@@ -19,22 +19,30 @@ def g(*args: Any, **kwargs: Any) -> Any:
 
 
 def test_by_number_and_by_name() -> None:
-    assert Selection.of(f, 1, ()) == Selection(frozenset({1}), frozenset({"b"}))
-    assert Selection.of(f, (), "b") == Selection.of(f, -1, ()) == Selection.of(f, 1, "b")
-    assert Selection.of(f, (), ["a", "c"]) == Selection(frozenset({0}), frozenset({"a", "c"}))
-    assert Selection.of(g, (4, -1), "any") == Selection(frozenset({4, -1}), frozenset({"any"}))
-    assert Selection.of(dict, 0, "x") == Selection(frozenset({0}), frozenset({"x"}))
-    assert not Selection.of(f, (), ())
+    assert Selection.of(f, "static", 1, ()) == Selection(frozenset({1}), frozenset({"b"}))
+    assert (
+        Selection.of(f, "static", (), "b")
+        == Selection.of(f, "static", -1, ())
+        == Selection.of(f, "static", 1, "b")
+    )
+    assert Selection.of(f, "static", (), ["a", "c"]) == Selection(
+        frozenset({0}), frozenset({"a", "c"})
+    )
+    assert Selection.of(g, "static", (4, -1), "any") == Selection(
+        frozenset({4, -1}), frozenset({"any"})
+    )
+    assert Selection.of(dict, "static", 0, "x") == Selection(frozenset({0}), frozenset({"x"}))
+    assert not Selection.of(f, "static", (), ())
 
 
 @pytest.mark.parametrize(("numbers", "names"), [(2, ()), (-3, ()), ((), "d")])
 def test_refused(numbers: Any, names: Any) -> None:
     with pytest.raises(ArgumentError, match="f has no argument"):
-        Selection.of(f, numbers, names)
+        Selection.of(f, "static", numbers, names)
 
 
 def test_split_and_join() -> None:
-    chosen = Selection.of(f, 0, "c")
+    chosen = Selection.of(f, "static", 0, "c")
     split = chosen.split(f, (1, 2), {"c": 3})
     assert split.dynamic == ((2,), {})
     assert split.statics == ((0, int, 1), ("c", int, 3))
@@ -44,7 +52,7 @@ def test_split_and_join() -> None:
 
 
 def test_a_negative_position_counts_from_the_end_of_the_call() -> None:
-    split = Selection.of(g, -1, ()).split(g, (1, 2, 3), {})
+    split = Selection.of(g, "static", -1, ()).split(g, (1, 2, 3), {})
     assert split.dynamic[0] == (1, 2) and split.statics == ((2, int, 3),)
 
 
@@ -55,4 +63,4 @@ def test_nothing_chosen() -> None:
 
 def test_unhashable() -> None:
     with pytest.raises(StaticArgumentError, match="the static argument a of f cannot be hashed"):
-        Selection.of(f, 0, ()).split(f, ([], 1), {})
+        Selection.of(f, "static", 0, ()).split(f, ([], 1), {})

@@ -64,7 +64,8 @@ def device() -> Device:
             raise DeviceError(
                 f"there is no device {config.device!r}",
                 got=f"config.device={config.device!r}",
-                hint="devices are " + ", ".join(MAKERS),
+                hint="config.device, or the environment variable TFN_DEVICE, is one "
+                "of " + ", ".join(MAKERS),
             )
         found = maker()
         if isinstance(found.queue, CpuQueue) and found.queue.dispatch:

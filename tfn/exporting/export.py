@@ -180,9 +180,9 @@ def export(
         with ExitStack() as stack:  # none is replaced before all are written
             for file, data in files.items():
                 stack.enter_context(replacing(file)).write(data)
-    except OSError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise ExportError(
-            f"{path.parent} cannot be written to",
+            f"{path.parent} is no folder to write to",
             got=str(error),
             hint="make the folder first, or take another path",
         ) from None

@@ -336,7 +336,7 @@ def _counts(repeats: Any, size: int) -> np.ndarray[Any, Any]:
     if known.dtype.kind not in "iub":
         return np.array(integers("repeat", "repeats", known.tolist(), 0))
     integer("repeat", "repeats", int(known.min()) if known.size else 0, 0)
-    return known
+    return known.astype(np.int64)  # NumPy repeats by no uint64
 
 
 def _repeated(x: UOp, axis: int, count: int) -> UOp:
