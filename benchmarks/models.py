@@ -17,7 +17,7 @@ import numpy as np
 from functional import calling
 from rows import Inputs, Row, Step, leaves, normal, whole
 
-sys.path.append(str(Path(__file__).parents[1]))
+sys.path += [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "examples")]
 
 LEARNING_RATE, DECAY, BETAS, TINY = 3e-3, 0.1, (0.9, 0.99), 1e-8
 ALPHABET, LENGTH, TEXTS, WIDTH, LAYERS, HEADS = 80, 128, 16, 128, 4, 4
@@ -107,7 +107,7 @@ def decoding(follow: Callable[[Any, int, Any], tuple[Any, Any]], caches: Callabl
 
 def examples() -> dict[str, Callable[[Inputs], Step]]:
     """The programs of the examples themselves."""
-    modules = "tfn", "examples.char_gpt", "examples.llama", "examples.llama_files"
+    modules = "tfn", "char_gpt", "llama", "llama_files"
     tfn, char_gpt, told, files = map(importlib.import_module, modules)
     nn: Any = importlib.import_module("tfn.nn")
     array = importlib.import_module("tfn.numpy").asarray

@@ -204,13 +204,15 @@ def train(options: argparse.Namespace, console: Console) -> float:
                     f"{reached:.3f} bits per character of The Tempest"
                 )
     training.note(tell(network, alphabet, options))
+    if options.plot:
+        plot(options.plot, training.history(), title="A GPT on Shakespeare")
+        training.note(f"the curve of losses is in {options.plot}")
+    training.note(f"checkpoints are in {checkpoints.folder}")
     console.print(
         f"char_gpt: {reached:.3f} bits per character, {training.summary()}",
         highlight=False,
         soft_wrap=True,
     )
-    if options.plot:
-        plot(options.plot, training.history(), title="A GPT on Shakespeare")
     return reached
 
 

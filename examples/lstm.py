@@ -1,8 +1,8 @@
 """Read Shakespeare from beginning to end with an LSTM, which remembers what it has read.
 
-    python -m examples.lstm                    train, then write a scene
-    python -m examples.lstm --resume           go on where the last run was interrupted
-    python -m examples.lstm --prompt "JULIET." of whatever one likes; --help says more
+    python examples/lstm.py                       train, then write a scene
+    python examples/lstm.py --resume              go on where the last run was interrupted
+    python examples/lstm.py --prompt "JULIET."    of whatever one likes; --help says more
 
 The task is that of char_gpt.py: to say which character comes next, in bits.  A GPT looks back at a
 window; an LSTM carries a state.  So the plays are read as some long strips side by side, and each
@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from char_gpt import Alphabet, Text, load
 from rich.console import Console
 
 import tfn
-from examples.char_gpt import Alphabet, Text, load
 from tfn import lax, nn, random
 from tfn import numpy as jnp
 from tfn.config import config
@@ -166,13 +166,15 @@ def train(options: argparse.Namespace, console: Console) -> float:
     prompt = jnp.asarray(alphabet.encode("\n" + options.prompt).astype(int))
     drawn = write(network, prompt, keys, options.temperature)
     training.note(options.prompt + alphabet.decode(drawn.tolist()))
+    if options.plot:
+        plot(options.plot, training.history(), title="An LSTM on Shakespeare")
+        training.note(f"the curve of losses is in {options.plot}")
+    training.note(f"checkpoints are in {checkpoints.folder}")
     console.print(
         f"lstm: {reached:.3f} bits per character, {training.summary()}",
         highlight=False,
         soft_wrap=True,
     )
-    if options.plot:
-        plot(options.plot, training.history(), title="An LSTM on Shakespeare")
     return reached
 
 

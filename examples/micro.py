@@ -1,15 +1,16 @@
-"""The house in one page: trace a function, turn its graph around, simplify it, lower it to loops.
+"""The compiler in one page: trace a function, transpose it, simplify it, lower it to loops.
 
     python examples/micro.py
 
 All of it is about one immutable graph, a table has a row per operation, `grad` is transpose of jvp,
 laws are data, movement of arrays becomes arithmetic of indices, and NumPy says what is right.
-That takes less than a hundred lines of code.  tfn is the same house, with all its rooms.
+That takes less than a hundred lines of code.  tfn has the same parts, in full.
 """
 
 # ruff: noqa: E701  (a page)
 # fmt: off
 
+from argparse import ArgumentParser
 from functools import cache
 
 import numpy as np
@@ -127,19 +128,18 @@ def lower(y):
 
 def run(text, arrays):
     """What the text computes from arrays by name."""
-    exec(text, scope := {**vars(np), **arrays})
-    return scope["out"]
+    return exec(text, scope := {**vars(np), **arrays}) or scope["out"]
 
 
 def loss(w, x, y):
-    """The squared error of a layer: the program that goes through the house."""
+    """The squared error of a layer: the program that is compiled."""
     miss = tanh(x @ w) + y * -1
     return total(miss * miss)
 
 if __name__ == "__main__":
+    ArgumentParser(description=__doc__.partition("\n")[0]).parse_known_args()
     random, shapes = np.random.default_rng(0), {"w": (3, 2), "x": (5, 3), "y": (5, 2)}
     arrays = {name: random.standard_normal(shape) for name, shape in shapes.items()}
     params = {param(array.shape, name): array for name, array in arrays.items()}
-    slopes = grad(loss)(*params)
-    print(text := lower(simplify(slopes)))
+    print(text := lower(simplify(slopes := grad(loss)(*params))))
     print("beside the oracle:", abs(run(text, arrays) - evaluate(slopes, params)).max())

@@ -181,13 +181,15 @@ def train(options: argparse.Namespace, console: Console) -> float:
                 reached = accuracy(network, test_images)
                 training.note(f"epoch {epoch}: loss {loss.item():.4f}, test accuracy {reached:.2%}")
                 checkpoints.save(training.done, (network, state, stream.position))
+    if options.plot:
+        plot(options.plot, training.history(), title=f"MNIST, {options.model}", log=True)
+        training.note(f"the curve of losses is in {options.plot}")
+    training.note(f"checkpoints are in {checkpoints.folder}")
     console.print(
         f"{options.model}: test accuracy {reached:.2%}, {training.summary()}",
         highlight=False,
         soft_wrap=True,
     )
-    if options.plot:
-        plot(options.plot, training.history(), title=f"MNIST, {options.model}", log=True)
     return reached
 
 

@@ -1,6 +1,6 @@
 """Train a network on MNIST and write it as WebAssembly, for the page in examples/export.
 
-    python -m examples.mnist_in_browser
+    python examples/mnist_in_browser.py
     python -m http.server --directory examples/export      then open http://localhost:8000
 
 The function takes one picture and gives ten probabilities; the weights are part of it.
@@ -13,8 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import mnist
+
 import tfn
-from examples import mnist
 from tfn import nn, random
 from tfn.nn import optim
 
@@ -50,16 +51,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--images", type=int, help="how many to train on; all by default")
     parser.add_argument("--path", type=Path, default=HERE / "build" / "digit.wasm")
+    parser.add_argument("--smoke", action="store_true", help="one epoch, into ./digit.wasm")
     options = parser.parse_args(arguments)
+    if options.smoke:
+        parser.set_defaults(epochs=1, images=1280, path=Path("digit.wasm"))
+        options = parser.parse_args(arguments)
     network = trained(options.epochs, options.images)
     options.path.parent.mkdir(parents=True, exist_ok=True)
     pixels = tfn.ShapeDtypeStruct((28, 28), "uint8")
     made = tfn.export(digit, network, pixels, path=options.path, embed="network")
     tests = mnist.load("t10k")
     print(
-        f"{made.files[0]}: {options.path.stat().st_size:,} bytes, "
-        f"test accuracy {mnist.accuracy(network, tests):.2%}"
+        f"{made.files[0].resolve()}: {options.path.stat().st_size:,} bytes, "
+        f"test accuracy {mnist.accuracy(network, tests):.2%}; now"
     )
+    print(f"    python -m http.server --directory {HERE}")
     return 0
 
 

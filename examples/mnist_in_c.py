@@ -1,6 +1,6 @@
 """Write the whole training of a network on MNIST as C: first values, shuffles, steps, tests.
 
-    python -m examples.mnist_in_c --model mlp --folder build
+    python examples/mnist_in_c.py --model mlp --folder build
     cc -O2 -ffp-contract=off examples/export/train.c build/*.c -o train
     ./train examples/data/mnist 1
 
@@ -14,12 +14,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import mnist
+
 import tfn
-from examples import mnist
 from tfn import random
 from tfn.nn import optim
 
 BATCH, IMAGES, TESTED = 128, 60_000, 1000
+MAIN = Path(__file__).parent / "export" / "train.c"
 
 
 def functions(model: mnist.Model, epochs: int) -> dict[str, tuple[Any, tuple[Any, ...]]]:
@@ -56,16 +58,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Write the training of a network as C.")
     parser.add_argument("--model", choices=mnist.MODELS, default="mlp")
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--folder", type=Path, default=Path("build"))
+    parser.add_argument("--folder", type=Path, default=Path("build"), help="of the files; build")
     parser.add_argument("--kind", default="c", help="c, obj or so")
     parser.add_argument("--target", default="", help="as x86-64-v3; this machine by default")
+    parser.add_argument("--smoke", action="store_true", help="the MLP, for one epoch: 4 s")
     options = parser.parse_args(arguments)
+    if options.smoke:
+        parser.set_defaults(model="mlp", epochs=1)
+        options = parser.parse_args(arguments)
     options.folder.mkdir(parents=True, exist_ok=True)
+    paths: list[Path] = []
     for name, (function, args) in functions(mnist.MODELS[options.model], options.epochs).items():
         path = options.folder / f"{options.model}_{name}"
         made = tfn.export(function, *args, path=path, kind=options.kind, target=options.target)
-        for file in made.files:
-            print(f"{file}: {file.stat().st_size:,} bytes")
+        paths += made.files
+    for file in paths:
+        print(f"{file}: {file.stat().st_size:,} bytes")
+    names = " ".join(str(path) for path in paths if path.suffix != ".h")
+    print(f"mnist_in_c: {len(paths)} files in {options.folder.resolve()}; now")
+    print(f"    cc -O2 -ffp-contract=off -I{options.folder} {MAIN} {names} -o train")
+    print(f"    ./train {mnist.DATA} {options.epochs}")
     return 0
 
 

@@ -255,12 +255,6 @@ def train(options: argparse.Namespace, console: Console) -> float:
     found = predict(network, later[0], len(later) - 1, solver)
     missed = factor(jnp.mean((found - later)[1:] ** 2))
     unchanged = factor(jnp.mean((later[0] - later)[1:] ** 2))
-    console.print(
-        f"neural_ode: later years are missed by a factor of {missed:.2f}, {unchanged:.2f} if one "
-        f"says that nothing changes, {training.summary()}",
-        highlight=False,
-        soft_wrap=True,
-    )
     if options.plot:
         names = ("hares, found", "lynxes, found", "hares", "lynxes")
         values = np.concatenate([np.asarray(found), np.asarray(later)], 1).T
@@ -270,6 +264,14 @@ def train(options: argparse.Namespace, console: Console) -> float:
             {n: [*zip(years, v.tolist())] for n, v in zip(names, values)},
             title="Logarithms of populations",
         )
+        training.note(f"the curves are in {options.plot}")
+    training.note(f"checkpoints are in {checkpoints.folder}")
+    console.print(
+        f"neural_ode: later years are missed by a factor of {missed:.2f}, {unchanged:.2f} if one "
+        f"says that nothing changes, {training.summary()}",
+        highlight=False,
+        soft_wrap=True,
+    )
     return missed
 
 

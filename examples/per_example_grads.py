@@ -1,8 +1,8 @@
 """Train on private data: no single image changes what is learned by more than one can state.
 
-    python -m examples.per_example_grads             93% of the digits, epsilon 1.4
-    python -m examples.per_example_grads --noise 4   more noise: it learns and tells less
-    python -m examples.per_example_grads --resume    go on where the last run was interrupted
+    python examples/per_example_grads.py             93% of the digits, epsilon 1.4
+    python examples/per_example_grads.py --noise 4   more noise: it learns and tells less
+    python examples/per_example_grads.py --resume    go on where the last run was interrupted
 
 Each step takes a random part of the images, computes a gradient for *each* of them, which is
 `vmap(grad(loss))`, shortens those that are too long, adds them up, and adds noise in proportion to
@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mnist import Images, accuracy, load, logits_of
 from rich.console import Console
 
 import tfn
-from examples.mnist import Images, accuracy, load, logits_of
 from tfn import nn, random, tree
 from tfn import numpy as jnp
 from tfn.config import config
@@ -166,6 +166,7 @@ def train(options: argparse.Namespace, console: Console) -> tuple[float, float]:
                     f"epoch {training.done // epoch}: loss {loss.item():.4f}, "
                     f"test accuracy {reached:.2%}, epsilon {spent:.2f}"
                 )
+    training.note(f"checkpoints are in {checkpoints.folder}")
     spent = epsilon(training.done, rate, options.noise)
     console.print(
         f"private: test accuracy {reached:.2%}, ({spent:.2f}, {DELTA:g})-private, "

@@ -1,4 +1,4 @@
-"""Follow one program through the house: ``python examples/tour.py``.
+"""Follow one program through the compiler: ``python examples/tour.py``.
 
 The program is ``f = lambda x, w: (sin(x) @ w).sum()``.  Twelve rooms, each with a few lines of
 code, a picture, the file to open next, and one thing that is always true there.  The pictures are
@@ -7,10 +7,12 @@ drawn for one fixed machine, so they are the same wherever the tour is taken.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import inspect
+import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +37,7 @@ MACHINE = tfn.Target("x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16)
 
 
 def f(x: Any, w: Any) -> Any:
-    """The traveller."""
+    """The program of the tour."""
     return (np.sin(x) @ w).sum()
 
 
@@ -51,42 +53,42 @@ W = tfn.ShapeDtypeStruct((8, 16), "float32")
 
 
 def view() -> View:
-    """The program on its way down, stage by stage."""
+    """The program at each stage of lowering."""
     return View(tfn.make_jaxpr(f)(X, W), MACHINE)
 
 
-def door() -> str:
-    """A user comes in with a function and asks for its gradient.  Nobody needs more than this."""
+def use() -> str:
+    """A user has a function and asks for its gradient.  Using tfn needs no more than this."""
     x, w = arguments()
     slope = tfn.grad(f)(x, w)
     return f"f(x, w) is {f(x, w):.2f}\nits slope at x[0] is {slope[0].round(2)}"
 
 
 def trace() -> str:
-    """The function runs once, on arrays that only know their shape; what it does is written down.
+    """The function runs once, on arrays that have a shape and no data; its operations are recorded.
 
-    Written down twice, with other names, it is the very same object: equal graphs are one node, and
-    identity is the key of every cache that follows.
+    Recorded twice, with other names, it is the same object: equal graphs are one node, and identity
+    is the key of every cache that follows.
     """
     once = tfn.make_jaxpr(f)(X, W)
     again = tfn.make_jaxpr(lambda angles, weights: np.sum(np.sin(angles) @ weights))(X, W)
-    return f"{once}\nthe same object when written again: {once.function is again.function}"
+    return f"{once}\nthe same object when traced again: {once.function is again.function}"
 
 
 def transforms() -> str:
     """`jvp` adds a tangent to every value: the row of sin says ``dx * cos x``.
 
-    What was added is linear in the tangents, so it can be turned back, row by row, from the result
-    to the input: that is the gradient.  Nothing has been computed, and what the gradient does not
-    need, here the value of f itself, is gone.
+    The tangent program is linear, so it can be transposed, row by row, from the result to the
+    input: that is the gradient.  Nothing has been computed, and operations that the gradient does
+    not need, here the value of f itself, are gone.
     """
     forward = tfn.make_jaxpr(lambda x, w, dx: tfn.jvp(lambda x: f(x, w), (x,), (dx,)))
     backward = tfn.make_jaxpr(tfn.grad(f))
     return f"JVP\n{forward(X, W, X)}\nthen TRANSPOSE\n{backward(X, W)}"
 
 
-def junction() -> str:
-    """The two wings meet in one file, which asks: on which device?
+def dispatch() -> str:
+    """One file takes a traced program to a device.
 
     One device is the definition of every operation in plain NumPy.  All others must agree with it.
     """
@@ -100,10 +102,10 @@ def junction() -> str:
     return f"devices: {', '.join(tfn.run.MAKERS)}\ncpu and python agree: {near}"
 
 
-def cut() -> str:
-    """Where must a value exist in memory?  There a barrier is put, and there kernels end.
+def fusion() -> str:
+    """A value that must exist in memory gets a barrier; kernels end at barriers.
 
-    The sine is read sixteen times by the product, so it is computed once and kept.
+    The sine is read sixteen times by the product, so it is computed once and stored.
     """
     return str(tfn.show(f, X, W, at="kernels", target=MACHINE))
 
@@ -114,16 +116,16 @@ def ranges() -> str:
 
 
 def splits() -> str:
-    """A loop is split, and a part of it gets a place: a vector, registers, the threads.
+    """A loop is split, and a part of it is bound to vector lanes, registers, or threads.
 
-    First one split by hand on the product, then what `choose` makes of the same kernel.
+    First one split by hand on the product, then the splits that the heuristics choose for it.
     """
     body, names = view().stages[1].body, ("f", "d", "b")
     by_hand = loop_nest.nest(body)
     by_hand = Split(by_hand.loops[1].arg.number, 8, Place.LANE).apply(by_hand)
     chosen = view().after("split", body)
     pictures = ("\n".join([*map(show, n.opts), nest(n, names)]) for n in (by_hand, chosen))
-    return "\n\nand by choose:\n\n".join(pictures)
+    return "\n\nby the heuristics:\n\n".join(pictures)
 
 
 def laws() -> str:
@@ -140,14 +142,14 @@ def counterexample() -> str:
     try:
         import z3
     except ImportError:
-        return "(pip install z3-solver to hear it)"
+        return "(needs pip install z3-solver)"
     x, solver = z3.FP("x", z3.Float32()), z3.Solver()
     solver.add(z3.fpAdd(z3.RNE(), x, z3.FPVal(0.0, z3.Float32())) != x)
     return f"{solver.check()}, {solver.model()}"
 
 
 def render() -> str:
-    """The loops are put in order, with vectors and addresses, and written as text for LLVM.
+    """Loops become a list of vector instructions with addresses, and then LLVM IR.
 
     This is the last kernel, the sum, in both forms.
     """
@@ -158,8 +160,8 @@ def render() -> str:
 def hardware() -> str:
     """Each kernel is compiled by itself.  One more function, the driver, runs them all.
 
-    Every thread calls it; tiles are handed out by a counter, and the barriers that `cut` has placed
-    are where threads wait for each other.  Memory is planned before anything runs.
+    Every thread calls it; tiles are handed out by a counter, and threads wait for each other at the
+    barriers that fusion has placed.  Memory is planned before anything runs.
     """
     driver = view().program.text.split("\n}")[0].splitlines()
     calls = [line for line in driver if line.startswith("define") or " call " in line]
@@ -167,7 +169,7 @@ def hardware() -> str:
     return "\n".join([*calls, "}", "", str(plan)])
 
 
-def back() -> str:
+def check() -> str:
     """The slope of the first room, checked: f goes up by that much when x does."""
     x, w = arguments()
     step = 1e-2
@@ -180,8 +182,8 @@ def back() -> str:
 def exercise() -> str:
     """Add an operation of your own.  These are the rows that `tanh` has; yours needs the same.
 
-    It has no row in TRANSPOSE, being no linear map, and no pass has heard of it.  Add a member to
-    `Op` and run the tests: they name each row that is missing.
+    It has no row in TRANSPOSE, since it is not linear, and no pass has a case for it.  Add a member
+    to `Op` and run the tests: they name each row that is missing.
     """
     tables = (
         ("trace/primitives.py PRIMITIVES", PRIMITIVES),
@@ -206,27 +208,27 @@ class Room:
 
 # fmt: off
 ROOMS = (
-    Room("The door", door, "tfn/transforms/grad.py",
+    Room("The use", use, "tfn/transforms/grad.py",
          "Nothing here knows about machines."),
     Room("The trace", trace, "tfn/trace/uop.py",
          "A node that does not type cannot exist; two equal nodes are one."),
-    Room("The wing of transforms", transforms, "tfn/transforms/jvp.py",
+    Room("The transforms", transforms, "tfn/transforms/jvp.py",
          "One table per transform, one row per operation; forward and reverse share them."),
-    Room("The junction", junction, "tfn/eager/run.py",
+    Room("The dispatch", dispatch, "tfn/eager/run.py",
          "A graph is lowered and compiled once; after that it is found by identity."),
-    Room("The cut", cut, "tfn/lower/fuse/boundaries.py",
+    Room("The fusion", fusion, "tfn/lower/fuse/boundaries.py",
          "A barrier is the only place where kernels split."),
     Room("The ranges", ranges, "tfn/lower/fuse/ranges.py",
          "Nothing is read out of bounds: padding became a condition on the load."),
     Room("The splits", splits, "tfn/lower/loops/opt_ops.py",
          "A split never changes what is computed, and every one is on record."),
     Room("The laws", laws, "tfn/lower/index/laws.py",
-         "Nothing here knows about grad; every law is proved over the numbers it speaks of."),
-    Room("The order", render, "tfn/lower/codegen/render/llvm.py",
-         "No optimiser runs after this: what is written is what is executed."),
+         "Nothing here knows about grad; every law is proved for the numbers it is stated for."),
+    Room("The code", render, "tfn/lower/codegen/render/llvm.py",
+         "No optimiser runs after this: these instructions are those that run."),
     Room("The hardware", hardware, "tfn/lower/codegen/render/driver.py",
          "The number of threads never changes a result."),
-    Room("The way back", back, "tests/transforms/test_jvp.py",
+    Room("The check", check, "tests/transforms/test_jvp.py",
          "Every derivative is tested against differences, and every adjoint against its map."),
     Room("An exercise", exercise, "CONTRIBUTING.md",
          "Operations are a closed list; transforms and passes are open tables over it."),
@@ -255,10 +257,14 @@ def tell(number: int, room: Room) -> str:
     )
 
 
-def main() -> None:
-    """Walk through all rooms."""
-    print(("\n\n" + "-" * 80 + "\n\n").join(tell(i, room) for i, room in enumerate(ROOMS, 1)))
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Walk through all rooms, or the first ones; the exit status."""
+    parser = argparse.ArgumentParser(description="Follow one program through the compiler.")
+    parser.add_argument("--smoke", action="store_true", help="the first three rooms")
+    rooms = ROOMS[:3] if parser.parse_args(arguments).smoke else ROOMS
+    print(("\n\n" + "-" * 80 + "\n\n").join(tell(i, room) for i, room in enumerate(rooms, 1)))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

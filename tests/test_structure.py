@@ -74,7 +74,7 @@ UNMIRRORED = {
         *("test_structure", "test_show", "test_readme", "test_programs", "test_deep", "test_scale"),
         *("test_benchmarks", "test_optax", "scipy/test_against_scipy"),
         *("numpy/test_against_numpy", "numpy/test_result_types", "numpy/test_docs"),
-        "transforms/test_corners",
+        *("transforms/test_corners", "examples/test_scripts"),
     )
 }
 """Tests of no one file."""

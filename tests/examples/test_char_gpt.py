@@ -13,11 +13,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+import char_gpt
 import numpy as np
 import pytest
 
 import tfn
-from examples import char_gpt
 from tfn import numpy as jnp
 from tfn import random
 
@@ -105,13 +105,6 @@ def test_quiet_prints_one_line_and_resuming_computes_nothing(run: Any) -> None:
     again = run("--quiet", "--steps", "3", "--resume")
     assert len(first) == len(again) == 1
     assert again[0] == ", ".join(first[0].split(", ")[:1]) + ", 3 steps"
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        char_gpt.main(["--help"])
-    assert ended.value.code == 0
-    assert "--resume" in capsys.readouterr().out
 
 
 def begin(folder: Path) -> subprocess.Popen[str]:

@@ -11,10 +11,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import llama
+import llama_files
 import numpy as np
 import pytest
 
-from examples import llama, llama_files
 from tfn import numpy as jnp
 from tfn import random
 from tfn.errors import StateError
@@ -240,10 +241,3 @@ def test_without_a_model_it_says_where_one_is(arguments: list[str], capsys: Any)
         llama.main(arguments)
     assert ended.value.code == 2
     assert "where to get one" in capsys.readouterr().err
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        llama.main(["--help"])
-    assert ended.value.code == 0
-    assert "--temperature" in capsys.readouterr().out

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import lstm
 import numpy as np
 import pytest
 
-from examples import lstm
 from tfn import numpy as jnp
 from tfn import random, tree
 
@@ -68,10 +68,3 @@ def test_it_learns_writes_and_resumes(run: Any, tmp_path: Path) -> None:
     assert rest[0] == lines[2]
     assert rest[1:-1] == lines[3:-1]
     assert len(run("--quiet")) == 1
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        lstm.main(["--help"])
-    assert ended.value.code == 0
-    assert "--strips" in capsys.readouterr().out

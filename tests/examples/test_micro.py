@@ -1,4 +1,4 @@
-"""The house in one page: its size, its gradients, its laws, and its loops beside NumPy."""
+"""The compiler in one page: its size, its gradients, its laws, and its loops beside NumPy."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import micro
 import numpy as np
 import pytest
 
 import tfn
-from examples import micro
 from tfn import numpy as jnp
 
 SOURCE = Path(micro.__file__)
@@ -45,7 +45,8 @@ def test_it_is_one_page() -> None:
     assert "import tfn" not in text
 
 
-def test_it_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("sys.argv", ["micro.py"])
     runpy.run_path(str(SOURCE), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "for i, j, k in ndindex(5, 3, 2): v3[i, k] += x[i, j] * w[j, k]"

@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import minilm
 import numpy as np
 import pytest
 from scipy.special import erf
 
-from examples import minilm
 from tfn.errors import StateError
 from tfn.nn import state
 
@@ -184,10 +184,3 @@ def test_a_vocabulary_of_another_network_is_refused(
     (tmp_path / "tokenizer.json").write_text(json.dumps({"model": {"vocab": more}}))
     with pytest.raises(StateError, match="it knows"):
         minilm.main([str(tmp_path), "a"])
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        minilm.main(["--help"])
-    assert ended.value.code == 0
-    assert "--file" in capsys.readouterr().out

@@ -12,11 +12,12 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import mnist
+import mnist_in_browser
 import numpy as np
 import pytest
 
 import tfn
-from examples import mnist, mnist_in_browser
 from tfn.hw.compile.link import lld
 
 PAGE = Path(__file__).parents[2] / "examples" / "export"

@@ -6,11 +6,12 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import mnist
+import mnist_in_c
 import numpy as np
 import pytest
 
 import tfn
-from examples import mnist, mnist_in_c
 
 ROOT = Path(__file__).parents[2]
 STEPS = mnist_in_c.IMAGES // mnist_in_c.BATCH

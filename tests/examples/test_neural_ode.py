@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 from typing import Any
 
+import neural_ode as ode
 import numpy as np
 import pytest
 from rich.console import Console
 
 import tfn
-from examples import neural_ode as ode
 from tfn import numpy as jnp
 
 TIMES = np.array([0.0, 0.3, 1.0, 4.0])
@@ -103,10 +103,3 @@ def test_it_learns_reports_and_resumes(run: Any, tmp_path: Path) -> None:
     assert (tmp_path / "found.png").exists()
     again = run("--quiet", "--resume")
     assert again == [lines[-1].split(", loss")[0]]
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        ode.main(["--help"])
-    assert ended.value.code == 0
-    assert "--check" in capsys.readouterr().out

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import per_example_grads as private
 import pytest
+from mnist import Images, load
 
 import tfn
-from examples import per_example_grads as private
-from examples.mnist import Images, load
 from tfn import nn, random, tree
 from tfn import numpy as jnp
 from tfn.nn import optim
@@ -130,10 +130,3 @@ def test_it_learns_reports_and_resumes(run: Any) -> None:
     assert len(first) == 1
     assert rest[:2] == lines[2:4]
     assert rest[-1].split(", ")[:3] == lines[-1].split(", ")[:3]
-
-
-def test_help(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        private.main(["--help"])
-    assert ended.value.code == 0
-    assert "--noise" in capsys.readouterr().out

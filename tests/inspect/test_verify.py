@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import mnist
+import mnist_in_c
 import numpy as np
 import pytest
 
 import tfn
 import tfn.numpy as tnp
-from examples import mnist, mnist_in_c
 from tests.lower.report.verify.test_accesses import changed
 from tfn import nn, random
 from tfn.errors import ArgumentError, ExportError, MissingPackageError

@@ -1,0 +1,65 @@
+"""Every example runs as a script from any folder: --help and --smoke."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tfn.hw.compile.link import lld
+
+ROOT = Path(__file__).parents[2]
+SCRIPTS = sorted(
+    path for path in (ROOT / "examples").glob("*.py") if "__main__" in path.read_text()
+)
+SAYS = {
+    "char_gpt": r"checkpoints are in .+\nchar_gpt: [\d.]+ bits per character, 40 steps",
+    "llama": r"llama: 10,368 parameters, 32 tokens",
+    "lstm": r"checkpoints are in .+\nlstm: [\d.]+ bits per character, 30 steps",
+    "micro": r"beside the oracle: [\d.]+e-\d\d",
+    "minilm": r"5 The stock market fell today\.",
+    "mnist": r"checkpoints are in .+\nmlp: test accuracy [\d.]+%, 2 steps",
+    "mnist_in_browser": r"digit\.wasm: [\d,]+ bytes, test accuracy [\d.]+%",
+    "mnist_in_c": r"mnist_in_c: 8 files in .+\n    cc ",
+    "neural_ode": r"checkpoints are in .+\nneural_ode: later years .+ 20 steps",
+    "per_example_grads": r"checkpoints are in .+\nprivate: test accuracy [\d.]+%",
+    "tour": r"3\. The transforms",
+}
+"""A pattern in what each script prints for --smoke."""
+
+
+def run(script: Path, option: str, folder: Path) -> str:
+    """Its output when it is run from a folder that holds nothing, with tfn installed."""
+    (folder / "installed").mkdir()
+    (folder / "installed" / "tfn").symlink_to(ROOT / "tfn")
+    environment = {**os.environ, "PYTHONPATH": str(folder / "installed"), "COLUMNS": "200"}
+    (folder / "elsewhere").mkdir()
+    ended = subprocess.run(
+        [sys.executable, str(script), option],
+        cwd=folder / "elsewhere",
+        env={**environment, "XDG_CACHE_HOME": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ended.returncode == 0, ended.stderr[-2000:]
+    return ended.stdout
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_help_names_the_options(script: Path, tmp_path: Path) -> None:
+    text = run(script, "--help", tmp_path)
+    assert text.startswith("usage:")
+    assert "--smoke" in text or script.stem == "micro"  # one page: it takes no time anyway
+    assert os.listdir(tmp_path / "elsewhere") == []
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_smoke_runs_report_what_they_did(script: Path, tmp_path: Path) -> None:
+    if script.stem == "mnist_in_browser" and lld("wasm") is None:
+        pytest.skip("there is no linker for WebAssembly")
+    assert re.search(SAYS[script.stem], run(script, "--smoke", tmp_path))
