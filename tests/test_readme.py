@@ -1,4 +1,4 @@
-"""The README and the pages of docs: their snippets run, and commands and files are there."""
+"""The README and the pages of docs: snippets run, commands and files exist, tables are true."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from tests.lower.test_math import FUNCTIONS
+from tfn.config import SETTINGS
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text()
@@ -38,10 +41,10 @@ def test_files_are_there() -> None:
         assert (ROOT / name).exists(), name
 
 
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT / "docs").as_posix())
 def test_snippets_of_pages_run(page: Path) -> None:
     """Each page in a process of its own: one of them makes JAX of tfn."""
     code = (
@@ -52,8 +55,10 @@ def test_snippets_of_pages_run(page: Path) -> None:
         "test = doctest.DocTestParser().get_doctest(chr(10).join(blocks), {}, 'page', None, 0)\n"
         "sys.exit(doctest.DocTestRunner(optionflags=flags).run(test).failed)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(page)], capture_output=True, text=True)
-    assert not done.returncode, done.stdout + done.stderr
+    ended = subprocess.run(
+        [sys.executable, "-c", code, str(page)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert not ended.returncode, ended.stdout + ended.stderr
 
 
 def test_tests_that_pages_name_are_there() -> None:
@@ -66,8 +71,52 @@ def test_tests_that_pages_name_are_there() -> None:
         assert any(at == file and f"def {name}(" in text for at, text in texts), row
 
 
-def test_pages_are_linked() -> None:
+def test_links_lead_to_files() -> None:
+    """Links to pages of the reference, and to the tour, are checked by `make docs`."""
     for page in PAGES:
-        for link in re.findall(r"\]\((\w+\.md)\)", page.read_text()):
-            assert (page.parent / link).exists(), f"{page.name}: {link}"
+        for link in re.findall(r"\]\(([\w./]+\.md)(?:#[\w-]+)?\)", page.read_text()):
+            there = (page.parent / link).resolve()
+            inside = there.relative_to(ROOT / "docs").as_posix()
+            assert there.exists() or inside.startswith("reference/") or inside in MADE, link
+    for link in re.findall(r"\]\((docs/[\w./]+)\)", TEXT):
+        assert (ROOT / link).exists(), link
     assert "(docs/index.md)" in TEXT and "(docs/jax.md)" in TEXT
+
+
+ROOMS = ("graph", "fuse", "indices", "loops", "math", "codegen", "memory", "report", "target")
+MADE = {f"explanation/{name}.md" for name in ("tour", *ROOMS)}
+"""Pages that docs/compiler.py makes."""
+
+
+def test_pages_are_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+    named = set(re.findall(r"[\w/]+\.md", navigation)) - MADE
+    assert named == {page.relative_to(ROOT / "docs").as_posix() for page in PAGES}
+
+
+SEARCHED = (
+    *("export", "config", "TFN_DEVICE", "safetensors"),
+    *("checkpoint", "donate", "install", "tutorial"),
+)
+
+
+@pytest.mark.parametrize("term", SEARCHED)
+def test_the_search_finds(term: str) -> None:
+    """The index of the site is made of the words of its pages."""
+    found = [page for page in PAGES if re.search(rf"\b{term}\b", page.read_text(), re.IGNORECASE)]
+    assert found
+
+
+def test_settings_are_all_in_the_table() -> None:
+    page = (ROOT / "docs/howto/config.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| `(TFN_\w+)` \| (.*?) \|", page, re.MULTILINE)
+    assert [row[:2] for row in rows] == [(name, s.variable) for name, s in SETTINGS.items()]
+    assert all(s.default in default for (*_, default), s in zip(rows, SETTINGS.values()))
+
+
+def test_errors_of_functions_are_those_that_tests_hold() -> None:
+    page = (ROOT / "docs/explanation/numerics.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \| ([\d.]+) \|", page, re.MULTILINE)
+    assert [(name, float(a), float(b)) for name, a, b in rows] == [
+        (op.value, *promise.ulp) for op, promise in FUNCTIONS.items()
+    ]
