@@ -112,6 +112,11 @@ INTRODUCTIONS: dict[str, str] = {
     "logarithms.  Each distribution is a module, as in `jax.scipy.stats`.",
     "tfn.config": "Settings of the process: assign to an attribute of `tfn.config`, or set an "
     "environment variable before the start.  [All settings in a table](../howto/config.md).",
+    "tfn.custom_derivatives": "Functions with derivatives of their own, under the names of "
+    "`jax.custom_derivatives`.  [How to give a function its own derivative]"
+    "(../howto/derivative.md).",
+    "tfn.errors": "Exceptions.  Each is a `TfnError` and an instance of the class of Python that "
+    "fits; a message says what broke, what was got, at which line, and how to mend it.",
     "tfn.run": "The caches of a process.  [How caches work](../explanation/caches.md).",
     "tfn.export": "Ahead-of-time export: `tfn.export(f, *specs, path=...)` writes files; "
     "`tfn.export.serialize` and `tfn.export.deserialize` turn functions into bytes and back; "
@@ -150,6 +155,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
                 html = html.replace(f'="{link.id}"', f'="{name}{link.id[len(place) :]}"')
                 html = html.replace(f'="#{link.id}"', f'="#{name}{link.id[len(place) :]}"')
                 link.id = name + link.id[len(place) :]
+                link.title = link.id.rpartition(".")[2]
                 break
     return html
 
@@ -197,7 +203,7 @@ def introduction(name: str) -> str:
 def first_paragraph(module: ModuleType) -> str:
     """The first paragraph of a docstring, without a sentence that ends in a list of files."""
     text = (inspect.getdoc(module) or "").partition("\n\n")[0].replace("\n", " ")
-    sentences = re.split(r"(?<=[.:])\s+", text)
+    sentences = re.split(r"(?<=\.)\s+", text)
     return " ".join(s for s in sentences if not s.endswith(":"))
 
 

@@ -1,6 +1,6 @@
 """Follow one program through the compiler: ``python examples/tour.py``.
 
-The program is ``f = lambda x, w: (sin(x) @ w).sum()``.  Twelve rooms, each with a few lines of
+The program is ``f = lambda x, w: (sin(x) @ w).sum()``.  Twelve stops, each with a few lines of
 code, a picture, the file to open next, and one thing that is always true there.  The pictures are
 drawn for one fixed machine, so they are the same wherever the tour is taken.
 """
@@ -170,7 +170,7 @@ def hardware() -> str:
 
 
 def check() -> str:
-    """The slope of the first room, checked: f goes up by that much when x does."""
+    """The slope of the first stop, checked: f goes up by that much when x does."""
     x, w = arguments()
     step = 1e-2
     slope = tfn.grad(f)(x, w)
@@ -208,29 +208,29 @@ class Room:
 
 # fmt: off
 ROOMS = (
-    Room("The use", use, "tfn/transforms/grad.py",
+    Room("Use", use, "tfn/transforms/grad.py",
          "Nothing here knows about machines."),
-    Room("The trace", trace, "tfn/trace/uop.py",
+    Room("Trace", trace, "tfn/trace/uop.py",
          "A node that does not type cannot exist; two equal nodes are one."),
-    Room("The transforms", transforms, "tfn/transforms/jvp.py",
+    Room("Transforms", transforms, "tfn/transforms/jvp.py",
          "One table per transform, one row per operation; forward and reverse share them."),
-    Room("The dispatch", dispatch, "tfn/eager/run.py",
+    Room("Dispatch", dispatch, "tfn/eager/run.py",
          "A graph is lowered and compiled once; after that it is found by identity."),
-    Room("The fusion", fusion, "tfn/lower/fuse/boundaries.py",
+    Room("Fusion", fusion, "tfn/lower/fuse/boundaries.py",
          "A barrier is the only place where kernels split."),
-    Room("The ranges", ranges, "tfn/lower/fuse/ranges.py",
+    Room("Ranges", ranges, "tfn/lower/fuse/ranges.py",
          "Nothing is read out of bounds: padding became a condition on the load."),
-    Room("The splits", splits, "tfn/lower/loops/opt_ops.py",
+    Room("Splits", splits, "tfn/lower/loops/opt_ops.py",
          "A split never changes what is computed, and every one is on record."),
-    Room("The laws", laws, "tfn/lower/index/laws.py",
+    Room("Laws", laws, "tfn/lower/index/laws.py",
          "Nothing here knows about grad; every law is proved for the numbers it is stated for."),
-    Room("The code", render, "tfn/lower/codegen/render/llvm.py",
+    Room("Code", render, "tfn/lower/codegen/render/llvm.py",
          "No optimiser runs after this: these instructions are those that run."),
-    Room("The hardware", hardware, "tfn/lower/codegen/render/driver.py",
+    Room("Hardware", hardware, "tfn/lower/codegen/render/driver.py",
          "The number of threads never changes a result."),
-    Room("The check", check, "tests/transforms/test_jvp.py",
+    Room("Check", check, "tests/transforms/test_jvp.py",
          "Every derivative is tested against differences, and every adjoint against its map."),
-    Room("An exercise", exercise, "CONTRIBUTING.md",
+    Room("Exercise", exercise, "CONTRIBUTING.md",
          "Operations are a closed list; transforms and passes are open tables over it."),
 )
 # fmt: on
@@ -258,9 +258,9 @@ def tell(number: int, room: Room) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Walk through all rooms, or the first ones; the exit status."""
+    """Print all stops, or the first ones; the exit status."""
     parser = argparse.ArgumentParser(description="Follow one program through the compiler.")
-    parser.add_argument("--smoke", action="store_true", help="the first three rooms")
+    parser.add_argument("--smoke", action="store_true", help="the first three stops")
     rooms = ROOMS[:3] if parser.parse_args(arguments).smoke else ROOMS
     print(("\n\n" + "-" * 80 + "\n\n").join(tell(i, room) for i, room in enumerate(rooms, 1)))
     return 0

@@ -62,13 +62,17 @@ def test_snippets_of_pages_run(page: Path) -> None:
 
 
 def test_tests_that_pages_name_are_there() -> None:
-    page = (ROOT / "docs" / "security.md").read_text()
-    rows = re.findall(r"^\| (?!---|The sentence).*\| (.*) \|$", page, re.MULTILINE)
+    rows = re.findall(
+        r"^\| (?!---|The sentence).*\| (.*) \|$",
+        (ROOT / "docs" / "security.md").read_text(),
+        re.MULTILINE,
+    )
+    named = r"`(test_\w+\.py)`:\s+`(test_\w+)`"
+    assert len(rows) > 30 and all(re.fullmatch(named, row) for row in rows)
     texts = [(path.name, path.read_text()) for path in (ROOT / "tests").rglob("test_*.py")]
-    assert len(rows) > 30
-    for row in rows:
-        file, name = re.fullmatch(r"`(test_\w+\.py)`: `(test_\w+)`", row).groups()  # type: ignore[union-attr]
-        assert any(at == file and f"def {name}(" in text for at, text in texts), row
+    for page in PAGES:
+        for file, name in re.findall(named, page.read_text()):
+            assert any(at == file and f"def {name}(" in text for at, text in texts), name
 
 
 def test_links_lead_to_files() -> None:
