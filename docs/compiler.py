@@ -164,7 +164,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Draw the diagram of stages where a page asks for it."""
+    """Draw the diagram of stages where a page asks for it; let the search prefer tasks."""
+    if page.url.startswith(("howto/", "install/", "tutorial/")):
+        page.meta.setdefault("search", {"boost": 4})
     return markdown.replace("<!-- stages -->", diagram(page.url))
 
 
