@@ -58,7 +58,7 @@ class Llama:
     out: Rows | None
 
     def caches(self, room: int) -> list[nn.KVCache]:
-        """Memory for so many tokens."""
+        """Empty caches for `room` tokens."""
         each = (block.attention for block in self.blocks)
         return [
             nn.KVCache.init(room, a.kv_heads, a.key.weight.shape[0] // a.kv_heads) for a in each
@@ -145,7 +145,7 @@ def story(
 
 
 def tell(options: argparse.Namespace, console: Console) -> float:
-    """Tell a story as the options say; how many tokens a second were made."""
+    """Tell a story as the options say; the speed in tokens a second."""
     shape, weights, interleaved, tokenizer = babbler() if options.smoke else read(options.model)
     model = assemble(shape, weights, interleaved)
     room = min(options.tokens or shape.room, shape.room)
@@ -156,14 +156,14 @@ def tell(options: argparse.Namespace, console: Console) -> float:
             times.append(time.perf_counter())
             yield token
 
-    told = story(model, tokenizer.encode(options.prompt), room, options)
-    for text in tokenizer.decode(timed(told)):
+    tokens = story(model, tokenizer.encode(options.prompt), room, options)
+    for text in tokenizer.decode(timed(tokens)):
         console.out(text, end="", highlight=False)
         console.file.flush()
-    made = len(times) - 2  # without the first, which is compiled in its time
-    speed = made / (times[-1] - times[1]) if made > 0 else 0.0
+    timed_tokens = len(times) - 2  # without the first, in whose time the step is compiled
+    speed = timed_tokens / (times[-1] - times[1]) if timed_tokens > 0 else 0.0
     console.print(
-        f"\nllama: {nn.parameter_count(model):,} parameters, {made + 1} tokens, "
+        f"\nllama: {nn.parameter_count(model):,} parameters, {timed_tokens + 1} tokens, "
         f"{speed:.0f} tokens/s",
         highlight=False,
     )

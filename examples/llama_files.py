@@ -103,7 +103,7 @@ def meant(token: int, piece: bytes) -> bytes:
 
 
 class Model(NamedTuple):
-    """What is in files.
+    """The content of model files.
 
     Attributes:
         weights: by the names of Hugging Face's, without ``.weight``; each matrix (outputs, inputs).
@@ -135,15 +135,15 @@ def check(shape: Shape, weights: Mapping[str, Data]) -> None:
     """
     if min(shape[:7]) < 1 or shape.width % shape.heads or shape.heads % shape.kv_heads:
         raise ValueError(f"the sizes {shape}")
-    wanted = {"model.embed_tokens": (shape.words, shape.width), "model.norm": (shape.width,)}
+    expected = {"model.embed_tokens": (shape.words, shape.width), "model.norm": (shape.width,)}
     if "lm_head" in weights:
-        wanted["lm_head"] = shape.words, shape.width
+        expected["lm_head"] = shape.words, shape.width
     layer = layer_shapes(shape)
     for n in range(shape.layers):
-        wanted |= {f"model.layers.{n}.{name}": axes for name, axes in layer.items()}
+        expected |= {f"model.layers.{n}.{name}": axes for name, axes in layer.items()}
         if f"model.layers.{n}.input_layernorm" not in weights:
             break  # before all of a number of layers that is wrong
-    for name, axes in wanted.items():
+    for name, axes in expected.items():
         if name not in weights or weights[name].shape != axes:
             got = weights[name].shape if name in weights else "nothing"
             raise ValueError(f"{name} is {got}, and should be {axes}")

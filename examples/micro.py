@@ -96,7 +96,7 @@ def grad(f):
     return gradient
 
 def match(law, u, found):
-    """Whether u has the form of a law; found is what X then stands for."""
+    """Whether u has the form of a law; found gets the value of X."""
     if law is X: return found.setdefault(X, u) is u
     if (law.op, u.op) == ("number", "spread"): return law is u.src[0]
     return (law.op, law.arg) == (u.op, u.arg) and all(match(*p, found) for p in zip(law.src, u.src))
@@ -127,7 +127,7 @@ def lower(y):
     return text
 
 def run(text, arrays):
-    """What the text computes from arrays by name."""
+    """The result of the text, for arrays by name."""
     return exec(text, scope := {**vars(np), **arrays}) or scope["out"]
 
 

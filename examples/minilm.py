@@ -99,8 +99,8 @@ class WordPieces:
 def words(text: str) -> Iterator[str]:
     """Words without accents and capitals, and marks of punctuation."""
     plain = unicodedata.normalize("NFD", text.lower())
-    kept = "".join(c for c in plain if unicodedata.category(c) != "Mn")
-    spaced = "".join(f" {c} " if is_mark(c) else c for c in kept)
+    unaccented = "".join(c for c in plain if unicodedata.category(c) != "Mn")
+    spaced = "".join(f" {c} " if is_mark(c) else c for c in unaccented)
     yield from spaced.split()
 
 
@@ -139,7 +139,7 @@ class Encoder:
     blocks: tuple[Block, ...]
 
     def __call__(self, tokens: tfn.Array, lengths: tfn.Array) -> tfn.Array:
-        """Unit vectors (n, width), of texts (n, time), of which so many tokens count."""
+        """Unit vectors (n, width), of texts (n, time) of these lengths."""
         real = jnp.arange(tokens.shape[1]) < lengths[:, None]
         x = self.words(tokens) + self.places.weight[: tokens.shape[1]] + self.kinds.weight[0]
         x = self.norm(x)
@@ -204,19 +204,19 @@ def embed(encoder: Encoder, texts: Sequence[Sequence[int]], quiet: bool = True) 
     """
     order = sorted(range(len(texts)), key=lambda n: len(texts[n]))
     groups = [order[at : at + TOGETHER] for at in range(0, len(order), TOGETHER)]
-    found: dict[int, Data] = {}
+    vectors: dict[int, Data] = {}
     for group in track(groups, "reading", transient=True, disable=quiet):
         longest = max(len(texts[n]) for n in group)
         tokens = np.zeros((len(group), 1 << (longest - 1).bit_length()), np.int32)
         for row, n in zip(tokens, group, strict=True):
             row[: len(texts[n])] = texts[n]
         lengths = np.array([len(texts[n]) for n in group], np.int32)
-        made = directions(encoder, jnp.asarray(tokens), jnp.asarray(lengths))
-        found |= zip(group, np.asarray(made), strict=True)
-    return np.stack([found[n] for n in range(len(texts))])
+        batch = directions(encoder, jnp.asarray(tokens), jnp.asarray(lengths))
+        vectors |= zip(group, np.asarray(batch), strict=True)
+    return np.stack([vectors[n] for n in range(len(texts))])
 
 
-# What is done with it.
+# Comparisons.
 
 
 def babbler() -> tuple[Encoder, WordPieces]:

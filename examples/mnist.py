@@ -96,7 +96,7 @@ class CNN:
 
 
 class Model(NamedTuple):
-    """How to make a network, and how to train it by default."""
+    """An initialiser of a network, and its default training."""
 
     init: Callable[[random.Key], Any]
     epochs: int
@@ -110,7 +110,7 @@ MODELS = {
 
 
 def logits_of(network: Any, pixels: tfn.Array) -> tfn.Array:
-    """What the network says of images, uint8[n, 28, 28]."""
+    """Logits of digits, float32[n, 10], for images, uint8[n, 28, 28]."""
     logits: tfn.Array = network(pixels.reshape(pixels.shape[0], -1).astype(float) / 255)
     return logits
 
@@ -124,7 +124,7 @@ def loss_of(network: Any, images: Images) -> tfn.Array:
 
 @tfn.jit
 def count_right(network: Any, images: Images) -> tfn.Array:
-    """How many digits the network reads right."""
+    """The number of digits that the network classifies correctly."""
     return (logits_of(network, images.pixels).argmax(-1) == images.digits).sum()
 
 

@@ -24,7 +24,7 @@ BATCH = 128
 
 
 def trained(epochs: int, count: int | None) -> Any:
-    """A network that reads digits, after so many epochs over so many images."""
+    """A network that reads digits, trained for `epochs` on the first `count` images."""
     images = mnist.load("train", count)
     steps = len(images.digits) // BATCH
     optimizer = optim.adam(optim.cosine_decay_schedule(2e-3, epochs * steps, alpha=0.02))
@@ -41,7 +41,7 @@ def trained(epochs: int, count: int | None) -> Any:
 
 
 def digit(network: Any, pixels: tfn.Array) -> tfn.Array:
-    """How probable each of the ten digits is, for a picture uint8[28, 28]."""
+    """Probabilities of the ten digits, float32[10], for a picture uint8[28, 28]."""
     return nn.softmax(mnist.logits_of(network, pixels[None])[0])
 
 
@@ -59,10 +59,10 @@ def main(arguments: list[str] | None = None) -> int:
     network = trained(options.epochs, options.images)
     options.path.parent.mkdir(parents=True, exist_ok=True)
     pixels = tfn.ShapeDtypeStruct((28, 28), "uint8")
-    made = tfn.export(digit, network, pixels, path=options.path, embed="network")
+    exported = tfn.export(digit, network, pixels, path=options.path, embed="network")
     tests = mnist.load("t10k")
     print(
-        f"{made.files[0].resolve()}: {options.path.stat().st_size:,} bytes, "
+        f"{exported.files[0].resolve()}: {options.path.stat().st_size:,} bytes, "
         f"test accuracy {mnist.accuracy(network, tests):.2%}; now"
     )
     print(f"    python -m http.server --directory {HERE}")

@@ -70,8 +70,8 @@ def main(arguments: list[str] | None = None) -> int:
     paths: list[Path] = []
     for name, (function, args) in functions(mnist.MODELS[options.model], options.epochs).items():
         path = options.folder / f"{options.model}_{name}"
-        made = tfn.export(function, *args, path=path, kind=options.kind, target=options.target)
-        paths += made.files
+        exported = tfn.export(function, *args, path=path, kind=options.kind, target=options.target)
+        paths += exported.files
     for file in paths:
         print(f"{file}: {file.stat().st_size:,} bytes")
     names = " ".join(str(path) for path in paths if path.suffix != ".h")

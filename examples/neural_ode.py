@@ -100,7 +100,7 @@ ERROR = (71/57600, 0, -71/16695, 71/1920, -17253/339200, 22/525, -1/40)  # fifth
 
 
 class Solver(NamedTuple):
-    """How exactly to solve.
+    """Tolerances of the solver.
 
     Attributes:
         relative, absolute: errors that a step may make.
@@ -120,9 +120,9 @@ def mixed(weights: Sequence[float], slopes: Sequence[tfn.Array]) -> Any:
 def advance(
     field: Field, y: tfn.Array, start: Any, end: Any, dt: tfn.Array, solver: Solver
 ) -> tuple[tfn.Array, tfn.Array]:
-    """What becomes of y from a time to another, and the length of the step to try next.
+    """Integrate y from a time to another; also the length of the step to try next.
 
-    It becomes nan if there are not enough steps.
+    The result is NaN if there are not enough steps.
     """
 
     def unfinished(state: Any) -> Any:
@@ -130,18 +130,18 @@ def advance(
 
     def step(state: Any) -> Any:
         now, y, slope, dt = state
-        taken = jnp.minimum(dt, end - now)
+        length = jnp.minimum(dt, end - now)
         slopes = [slope]
         for weights in STAGES:
-            there = y + taken * mixed(weights, slopes)
+            there = y + length * mixed(weights, slopes)
             slopes.append(field(there))
         allowed = solver.absolute + solver.relative * jnp.maximum(abs(y), abs(there))
-        error = jnp.sqrt(jnp.mean((taken * mixed(ERROR, slopes) / allowed) ** 2))
+        error = jnp.sqrt(jnp.mean((length * mixed(ERROR, slopes) / allowed) ** 2))
         good = error <= 1
         # What is learned must not depend on how the steps were chosen.
         change = lax.stop_gradient(jnp.clip(0.9 * jnp.maximum(error, 1e-10) ** -0.2, 0.2, 5.0))
-        now = jnp.where(good, jnp.where(taken < dt, end, now + taken), now)
-        longest = jnp.where(good & (taken < dt), dt, taken * change)  # do not shrink for the end
+        now = jnp.where(good, jnp.where(length < dt, end, now + length), now)
+        longest = jnp.where(good & (length < dt), dt, length * change)  # do not shrink for the end
         return now, jnp.where(good, there, y), jnp.where(good, slopes[-1], slope), longest
 
     first = (jnp.asarray(start, y.dtype), y, field(y), dt)
@@ -176,7 +176,7 @@ def populations(dtype: Any = float) -> tfn.Array:
 
 
 def predict(network: nn.MLP, first: tfn.Array, years: int, solver: Solver) -> tfn.Array:
-    """The populations of a year and of so many years after it."""
+    """The populations of a year and of the `years` after it."""
     return solve(network, first, jnp.arange(years + 1).astype(first.dtype), solver)
 
 
@@ -184,12 +184,12 @@ def loss_of(network: nn.MLP, known: tfn.Array, solver: Solver) -> tfn.Array:
     """The mean squared error of predictions from each year that is known."""
     starts = known.shape[0] - AHEAD
     windows = known[jnp.arange(starts)[:, None] + jnp.arange(AHEAD + 1)]
-    found = tfn.vmap(lambda first: predict(network, first, AHEAD, solver))(windows[:, 0])
-    return jnp.mean((found[:, 1:] - windows[:, 1:]) ** 2)
+    predicted = tfn.vmap(lambda first: predict(network, first, AHEAD, solver))(windows[:, 0])
+    return jnp.mean((predicted[:, 1:] - windows[:, 1:]) ** 2)
 
 
 def factor(error: Any) -> float:
-    """By which factor a prediction is wrong, from the mean squared error of logarithms."""
+    """The factor by which a prediction is wrong, from the mean squared error of logarithms."""
     return math.exp(math.sqrt(float(error)))
 
 
@@ -219,12 +219,12 @@ def check(console: Console) -> float:
     numbers = np.random.default_rng(0)
     for _ in range(3):
         along = tree.map(lambda x: jnp.asarray(numbers.standard_normal(x.shape)), network)
-        found = sum((a * b).sum() for a, b in zip(tree.leaves(slopes), tree.leaves(along)))
+        slope = sum((a * b).sum() for a, b in zip(tree.leaves(slopes), tree.leaves(along)))
         ends = [loss(tree.map(lambda x, a, h=h: x + h * a, network, along)) for h in (1e-5, -1e-5)]
-        want = (ends[0] - ends[1]) / 2e-5
-        worst = max(worst, abs(float(found / want) - 1))
+        difference = (ends[0] - ends[1]) / 2e-5
+        worst = max(worst, abs(float(slope / difference) - 1))
         console.print(
-            f"slope {float(found):+.12f}, by differences {float(want):+.12f}", highlight=False
+            f"slope {float(slope):+.12f}, by differences {float(difference):+.12f}", highlight=False
         )
     console.print(f"neural_ode: gradients are right up to {worst:.1e}", highlight=False)
     return worst
@@ -252,12 +252,12 @@ def train(options: argparse.Namespace, console: Console) -> float:
                 )
                 checkpoints.save(training.done, (network, state))
     later = every[LEARNED - 1 :]
-    found = predict(network, later[0], len(later) - 1, solver)
-    missed = factor(jnp.mean((found - later)[1:] ** 2))
+    predicted = predict(network, later[0], len(later) - 1, solver)
+    missed = factor(jnp.mean((predicted - later)[1:] ** 2))
     unchanged = factor(jnp.mean((later[0] - later)[1:] ** 2))
     if options.plot:
-        names = ("hares, found", "lynxes, found", "hares", "lynxes")
-        values = np.concatenate([np.asarray(found), np.asarray(later)], 1).T
+        names = ("hares, predicted", "lynxes, predicted", "hares", "lynxes")
+        values = np.concatenate([np.asarray(predicted), np.asarray(later)], 1).T
         years = range(1900 + LEARNED - 1, 1921)
         plot(
             options.plot,

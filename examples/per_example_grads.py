@@ -39,7 +39,7 @@ DELTA = 1e-5
 
 
 def renyi(order: int, rate: float, noise: float) -> float:
-    """How much a step tells, as a Renyi divergence of an order.
+    """The privacy loss of a step, as a Renyi divergence of an order.
 
     Args:
         rate: the chance of each example to be taken.
@@ -59,7 +59,7 @@ def renyi(order: int, rate: float, noise: float) -> float:
 
 
 def epsilon(steps: int, rate: float, noise: float, delta: float = DELTA) -> float:
-    """What all steps together tell, for chances of delta: the best bound of all orders.
+    """The privacy loss of all steps, for a probability delta: the best bound of all orders.
 
     Source: Canonne, Kamath, Steinke 2020, arXiv:2004.00010, proposition 12.
     """
@@ -86,9 +86,9 @@ def take(images: Images, rate: float, room: int, key: random.Key) -> tuple[Image
 
     How many there are is part of what must not be told, so there are always as many rows.
     """
-    taken = random.bernoulli(key, rate, images.digits.shape)
-    rows = jnp.nonzero(taken, size=room, fill_value=0)[0]
-    return tree.map(lambda x: x[rows], images), jnp.arange(room) < taken.sum()
+    sampled = random.bernoulli(key, rate, images.digits.shape)
+    rows = jnp.nonzero(sampled, size=room, fill_value=0)[0]
+    return tree.map(lambda x: x[rows], images), jnp.arange(room) < sampled.sum()
 
 
 def private_gradient(
