@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: mnist tour test rows lint docs bench bench-kernels bench-leaks clean
+.PHONY: mnist tour test rows style lint docs bench bench-kernels bench-leaks clean
 
 mnist: $(VENV)/.base
 	@$(VENV)/bin/python examples/mnist.py $(ARGS)
@@ -19,6 +19,9 @@ test: $(VENV)/.dev
 
 rows: $(VENV)/.dev
 	@$(VENV)/bin/python -m pytest tests/test_rows.py
+
+style: $(VENV)/.dev
+	@$(VENV)/bin/python -m tests.style $(ARGS)
 
 lint: $(VENV)/.dev
 	@$(VENV)/bin/ruff check

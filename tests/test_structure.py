@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import style
+
 ROOT = Path(__file__).parents[1]
 HOUSE = sorted((ROOT / "tfn").rglob("*.py"))
 GUESTS = sorted((ROOT / "examples").rglob("*.py"))
@@ -298,3 +300,12 @@ def test_tests_mirror_the_source() -> None:
     folders = {mirror(path.parent) for path in HOUSE if path.name == "__init__.py"}
     extra = found - set(files.values()) - folders - guests
     assert not extra, f"tests without a file: {sorted(extra)}"
+
+
+def test_the_formatter_may_format_every_line() -> None:
+    """Tables are between `fmt: off` and `fmt: on`; no line is left out by itself."""
+    assert not style.skipped_formats(style.sources(ROOT))
+
+
+def test_passes_are_taken_by_name() -> None:
+    assert not style.numbered_passes(style.sources(ROOT))
