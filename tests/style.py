@@ -16,7 +16,7 @@ import sys
 import tokenize
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -130,6 +130,7 @@ def has_body(node: ast.AST) -> bool:
     return isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
 
 
+@cache
 def sources(root: Path) -> list[Source]:
     """The files of tfn below a checkout."""
     found = []

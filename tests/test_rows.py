@@ -348,8 +348,8 @@ def test_a_row_that_is_deleted_is_named(name: str) -> None:
     table = TABLES[name]
     key = min(set(table.rows), key=called)
     without = replace(table, rows=set(table.rows) - {key})
-    (line,) = without.complaints(name)
-    assert line.startswith(f"{name} has no row for {called(key)}: add one in {table.file} (")
+    expected = f"{name} has no row for {called(key)}: add one in {table.file} ("
+    assert any(line.startswith(expected) for line in without.complaints(name))
 
 
 def variable(name: str) -> str:
