@@ -76,6 +76,13 @@ def test_a_term_is_found_in_the_file_that_owns_it(term: str) -> None:
     assert re.search(words, text), f"{files[0]} does not have the term {term}"
 
 
+@pytest.mark.parametrize("page", ["docs/glossary.md", "CONTRIBUTING.md"])
+def test_files_that_a_page_names_are_there(page: str) -> None:
+    text = (ROOT / page).read_text()
+    for file in re.findall(r"[`=](?:((?:tfn|tests|docs|examples|benchmarks)/[\w/.]+))[` ]", text):
+        assert (ROOT / file).exists(), f"{page}: {file}"
+
+
 @pytest.mark.parametrize("word", RETIRED)
 def test_retired_words_do_not_come_back(word: str) -> None:
     allowed = ALLOWED.get(word, frozenset())
