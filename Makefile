@@ -18,7 +18,7 @@ test: $(VENV)/.dev
 	@$(VENV)/bin/python -m pytest -n 2 $(ARGS)
 
 rows: $(VENV)/.dev
-	@$(VENV)/bin/python -m pytest tests/test_rows.py
+	@$(VENV)/bin/python -m pytest tests/test_rows.py -rN
 
 style: $(VENV)/.dev
 	@$(VENV)/bin/python -m tests.style $(ARGS)

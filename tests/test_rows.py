@@ -9,6 +9,8 @@ all of them in about a second, so it is the command to run after adding a member
 from __future__ import annotations
 
 import enum
+import inspect
+import operator
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -20,9 +22,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tfn.numpy
 from tests.lower import test_math
 from tests.lower.index import test_intervals, test_laws
 from tests.lower.loops import test_opt_ops
+from tests.numpy import table as numpy_table
 from tests.trace import test_oracle
 from tests.transforms.cases import CASES
 from tfn.dtypes import (
@@ -166,10 +170,23 @@ def classes(module: Any) -> set[type]:
     }
 
 
+def numpy_functions(prefix: str, module: Any, theirs: Any) -> dict[str, Any]:
+    """The functions of a module of tfn that NumPy has too, by their names."""
+    return {
+        prefix + name: value
+        for name, value in ((name, getattr(module, name)) for name in dir(module))
+        if name[0] != "_"
+        and inspect.isfunction(value)
+        and value.__module__.startswith("tfn")
+        and callable(getattr(theirs, name, None))
+    }
+
+
 EXACT = {op for op in ELEMENTWISE & PRIMITIVES.keys() if PRIMITIVES[op].exact}
 ROUNDED = ELEMENTWISE - EXACT - {Op.DETACH}
 LACKED = frozenset().union(c.LACKS, *(target.lacks for target in TARGETS.values()))
-LEAVES = {"it has no sources": {Op.CONST, Op.PARAM, Op.IOTA, Op.FUNCTION}}
+LEAF_OPS = {Op.CONST, Op.PARAM, Op.IOTA, Op.FUNCTION}
+LEAVES = {"it has no sources": LEAF_OPS}
 INSIDE = {Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.SHRINK, Op.FLIP}
 AT_USE = {"it is written where it is used": {Op.CONST, Op.PARAM, Op.LANES}}
 WITHOUT_FUNCTIONS = {Op.SORT, Op.TUPLE, Op.HOST, Op.KERNEL}
@@ -185,6 +202,15 @@ STEPPED = LOOPS | {Op.HOST}
 LAX_NAMES = frozenset(
     re.findall(r"\b(\w+) as \1\b", (ROOT / "tfn" / "lax" / "__init__.py").read_text())
 )
+
+NUMPY = {
+    **numpy_functions("", tfn.numpy, np),
+    **numpy_functions("linalg.", tfn.numpy.linalg, np.linalg),
+    **numpy_functions("fft.", tfn.numpy.fft, np.fft),
+}
+COMPARED = {
+    operator.attrgetter(name)(tfn.numpy) for name in (*numpy_table.TABLE, *numpy_table.ELSEWHERE)
+}
 
 # fmt: off
 TABLES: dict[str, Table] = {
@@ -320,7 +346,10 @@ TABLES: dict[str, Table] = {
 
     # Tests.
     "CASES": Table("tests/transforms/cases.py", {case.op for case in CASES},
-        set(JVP) - {Op.LINEAR}, "a case: finite differences, adjoints, batching and jit follow"),
+        JAXPR_OPS - LEAF_OPS, "a case: finite differences, adjoints, batching and jit follow"),
+    "TABLE of numpy": Table("tests/numpy/table.py",
+        {name for name, function in NUMPY.items() if function in COMPARED}, NUMPY,
+        "how it is compared with NumPy's; or a reason in ELSEWHERE"),
     "FUNCTIONS of test_math": Table("tests/lower/test_math.py", test_math.FUNCTIONS, ROUNDED,
         "the promised error in ulp; if all targets give the same bits, say exact=True in its row "
         "of PRIMITIVES"),

@@ -45,7 +45,8 @@ def param(dtype, number=0, shape=()):
 @pytest.mark.parametrize("name", [one.name for one in LAWS if one not in divmod.LAWS])
 def test_z3_proves_each_law(name):
     for model in MODELS[TABLE[name].over.name]:
-        assert counterexample(TABLE[name], model) is None
+        values = counterexample(TABLE[name], model)
+        assert values is None, f"{TABLE[name]} is wrong over {model.name}: {values}"
 
 
 def test_laws_have_names_of_their_own():
