@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 import tfn.numpy
-from tests.lower import test_math
+from tests.lower import indices, test_math
 from tests.lower.index import test_intervals, test_laws
 from tests.lower.loops import test_opt_ops
 from tests.numpy import table as numpy_table
@@ -363,6 +363,11 @@ TABLES: dict[str, Table] = {
         {"it is tested by cases": {
             Op.CONST, Op.RANGE, Op.IOTA, Op.LANES, Op.SPLAT, Op.CAST, Op.WHERE, Op.DETACH,
             Op.GBARRIER, *INSIDE}}),
+    "OPS of indices": Table("tests/lower/indices.py",
+        {*indices.OPS, *indices.COMPARISONS, *indices.LOGIC},
+        intervals.INTERVAL.keys() & ELEMENTWISE, "random index expressions have it",
+        {"passes make no indices of it": {Op.SHL, Op.SHR, Op.DETACH},
+         "it is tested by cases": {Op.CAST}}),
     "FLOAT_OPS of test_laws": Table("tests/lower/index/test_laws.py", test_laws.FLOAT_OPS,
         accepted(FLOAT64) & EXACT, "simplified graphs of it have the same bits",
         {"it is drawn around WHERE": COMPARE, "it changes the dtype": {Op.CAST, Op.BITCAST},
