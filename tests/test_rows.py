@@ -29,6 +29,7 @@ from tests.lower.loops import test_opt_ops
 from tests.numpy import table as numpy_table
 from tests.trace import test_oracle
 from tests.transforms.cases import CASES
+from tfn import dtypes
 from tfn.dtypes import (
     ALL,
     BOOL,
@@ -36,6 +37,7 @@ from tfn.dtypes import (
     COMPLEX128,
     FLOAT32,
     FLOAT64,
+    FLOATS,
     INT32,
     INTEGERS,
     REALS,
@@ -43,17 +45,18 @@ from tfn.dtypes import (
     DType,
 )
 from tfn.errors import TfnError
-from tfn.exporting import codec, wellformed
+from tfn.exporting import codec, header, wellformed
 from tfn.hw.cpu.target import TARGETS
 from tfn.lower.codegen.render import llvm, writer
 from tfn.lower.codegen.render.c import kernel as c
 from tfn.lower.codegen.render.c import values
+from tfn.lower.codegen.sort import key_encoding
 from tfn.lower.fuse.indexing import VALUE
 from tfn.lower.graph import complex_pairs
 from tfn.lower.graph.axis_maps import SOURCE_AXES
 from tfn.lower.index import intervals, laws
 from tfn.lower.loops import opt_ops
-from tfn.lower.math.decompose import BASIC, DECOMPOSE, LACKING
+from tfn.lower.math.decompose import BASIC, DECOMPOSE, HALVES, LACKING
 from tfn.lower.memory.schedule import REGIONS
 from tfn.lower.report import cost
 from tfn.lower.report.print import graph, instructions, nest, stages
@@ -82,7 +85,6 @@ from tfn.transforms.jvp import JVP
 from tfn.transforms.transpose import SEVERAL_RESULTS, TRANSPOSE
 
 ROOT = Path(__file__).parents[1]
-FLOAT_PAIR = frozenset({FLOAT32, FLOAT64})
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,10 @@ LAX_NAMES = frozenset(
     re.findall(r"\b(\w+) as \1\b", (ROOT / "tfn" / "lax" / "__init__.py").read_text())
 )
 
+DTYPE_NAMES = frozenset(
+    name.rstrip("_")
+    for name in re.findall(r"\b(\w+) as \1\b", (ROOT / "tfn/numpy/__init__.py").read_text())
+)
 NUMPY = {
     **numpy_functions("", tfn.numpy, np),
     **numpy_functions("linalg.", tfn.numpy.linalg, np.linalg),
@@ -333,6 +339,17 @@ TABLES: dict[str, Table] = {
 
     # Element types.
     "dtypes.SHORT": Table("tfn/dtypes.py", SHORT, ALL, "its name in jaxprs"),
+    "dtypes._ABOVE": Table("tfn/dtypes.py", dtypes._ABOVE, {*SHORT.values(), "i*", "f*", "c*"},
+        "the dtypes just above it in the promotion lattice"),
+    "names of dtypes": Table("tfn/numpy/__init__.py",
+        {d for d in ALL if d.name in DTYPE_NAMES}, ALL, "its name in tfn.numpy"),
+    "HALVES": Table("tfn/lower/math/decompose.py", HALVES,
+        {d for d in FLOATS if d.itemsize < FLOAT32.itemsize}, "it is computed in float32"),
+    "key_encoding._INFINITY_BITS": Table("tfn/lower/codegen/sort/key_encoding.py",
+        key_encoding._INFINITY_BITS, {d.itemsize for d in FLOATS},
+        "how floats of this size in bytes are sorted"),
+    "header.TYPES": Table("tfn/exporting/header.py", header.TYPES,
+        {d.name for d in ALL if d not in INTEGERS}, "its type in C headers"),
     "TYPES of llvm": Table("tfn/lower/codegen/render/writer.py", writer.TYPES, REALS,
         "its type in a register"),
     "intervals._LIMITS": Table("tfn/lower/index/intervals.py", intervals._LIMITS,
@@ -407,7 +424,7 @@ def test_tables_are_in_the_files_that_are_named() -> None:
     for name, table in TABLES.items():
         text = (ROOT / table.file).read_text()
         is_there = re.search(rf"^{variable(name)}\b", text, re.MULTILINE)
-        assert is_there or name == "public names", f"{name} in {table.file}"
+        assert is_there or name in ("public names", "names of dtypes"), f"{name} in {table.file}"
 
 
 def test_every_table_of_ops_is_listed() -> None:
