@@ -145,9 +145,17 @@ def target(dotted: str) -> Path | None:
     raise AssertionError(f"{dotted} is not a file of tfn")
 
 
-def uses(path: Path) -> set[Path]:
-    found = {target(dotted) for _, dotted in imports(parsed(path))}
-    return {other for other in found if other is not None and other != path}
+@cache
+def imported(path: Path) -> frozenset[str]:
+    """The dotted names that a file imports, anywhere in it."""
+    return frozenset(dotted for _, dotted in imports(parsed(path)))
+
+
+@cache
+def uses(path: Path) -> frozenset[Path]:
+    """The files of tfn that a file imports."""
+    found = {target(dotted) for dotted in imported(path)}
+    return frozenset(other for other in found if other is not None and other != path)
 
 
 @every(FILES)
@@ -207,10 +215,8 @@ def test_imports_stand_at_the_top(path: Path) -> None:
 
 def test_each_heavy_package_has_one_owner() -> None:
     for package in OWNED:
-        owners = [
-            name(p) for p in HOUSE for _, d in imports(parsed(p)) if d.split(".")[0] == package
-        ]
-        assert len(set(owners)) <= 1, f"{package} is imported by {set(owners)}"
+        owners = [name(p) for p in HOUSE if package in {d.split(".")[0] for d in imported(p)}]
+        assert len(owners) <= 1, f"{package} is imported by {owners}"
 
 
 @every(FILES)
