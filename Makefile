@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: mnist tour test lint docs bench bench-kernels bench-leaks clean
+.PHONY: mnist tour test rows style lint docs bench bench-kernels bench-leaks clean
 
 mnist: $(VENV)/.base
 	@$(VENV)/bin/python examples/mnist.py $(ARGS)
@@ -16,6 +16,12 @@ tour: $(VENV)/.base
 
 test: $(VENV)/.dev
 	@$(VENV)/bin/python -m pytest -n 2 $(ARGS)
+
+rows: $(VENV)/.dev
+	@$(VENV)/bin/python -m pytest tests/test_rows.py -rN
+
+style: $(VENV)/.dev
+	@$(VENV)/bin/python -m tests.style $(ARGS)
 
 lint: $(VENV)/.dev
 	@$(VENV)/bin/ruff check

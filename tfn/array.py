@@ -82,8 +82,18 @@ class Array:
         kind: shape and dtype as one object; None if traced.
     """
 
-    __slots__ = ("__weakref__", "buffer", "dtype", "kind", "known", "shape", "trace", "uop",
-                 "weak_type")  # fmt: skip  # filled by `tfn.hw.cpu.native` too
+    # Native code fills the slots too: `tfn.hw.cpu.native`.
+    __slots__ = (
+        "__weakref__",
+        "buffer",
+        "dtype",
+        "kind",
+        "known",
+        "shape",
+        "trace",
+        "uop",
+        "weak_type",
+    )
     __array_priority__ = 100  # so that NumPy's operators leave the work to ours
     __hash__ = None  # type: ignore[assignment]  # ``==`` is elementwise
     shape: Shape

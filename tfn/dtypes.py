@@ -1,4 +1,4 @@
-"""Element types: names, defaults, and JAX's promotion lattice with weak Python scalars.
+"""Element types: names, defaults, and JAX's promotion lattice with weak types of Python scalars.
 
 A dtype is a ``numpy.dtype`` everywhere inside tfn (bfloat16 comes from ml_dtypes).  What users
 write, ``tfn.numpy.float32``, is a `ScalarType`: it equals its dtype and, called, makes an array.

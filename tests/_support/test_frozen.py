@@ -151,6 +151,21 @@ class One:
     value: float
 
 
+def test_fields_of_a_class_without_instances() -> None:
+    for decorate in (frozen, mutable):
+
+        @decorate
+        class Fresh:
+            """New each time."""
+
+            x: int
+            y: str = ""
+
+        assert dataclasses.is_dataclass(Fresh)
+        assert [f.name for f in dataclasses.fields(Fresh)] == ["x", "y"]
+        assert Fresh(1).y == ""
+
+
 def test_threads_may_make_the_first_instances_together() -> None:
     for _ in range(50):
 

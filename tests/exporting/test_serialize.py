@@ -107,6 +107,20 @@ def example() -> tuple[Any, ...]:
     return {"w": np.eye(3, dtype="float32")}, X, tfn.random.PRNGKey(0)
 
 
+READ = """
+import sys, tfn
+print(tfn.export.deserialize(bytes.fromhex(sys.stdin.read())))
+"""
+
+
+def test_a_process_that_has_traced_nothing_reads_bytes() -> None:
+    data = serialize(training, *example())
+    found = subprocess.run(
+        [sys.executable, "-c", READ], input=data.hex(), capture_output=True, text=True
+    )
+    assert found.stdout.strip() == str(deserialize(data)), found.stderr
+
+
 def test_the_same_bytes_in_every_process() -> None:
     want = hashlib.sha256(serialize(training, *example())).hexdigest()
     for seed in ("1", "2"):

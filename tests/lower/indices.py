@@ -26,7 +26,10 @@ DIVISORS = st.sampled_from([1, 2, 3, 4, 6, 12, 24])
 FACTORS = st.sampled_from([-2, -1, 0, 1, 2, 3, 4, 6, 12])
 
 
-OPS = [Op.ADD, Op.ADD, Op.SUB, Op.MUL, Op.FLOORDIV, Op.MOD, Op.MAX, Op.MIN, Op.WHERE]
+OPS = [
+    *(Op.ADD, Op.ADD, Op.SUB, Op.MUL, Op.FLOORDIV, Op.MOD, Op.MAX, Op.MIN, Op.WHERE),
+    *(Op.NEG, Op.ABS),
+]
 COMPARISONS = [Op.LT, Op.LE, Op.EQ, Op.NE]
 LOGIC = [Op.AND, Op.OR, Op.XOR, Op.NOT]
 
@@ -43,6 +46,8 @@ def indices(draw: st.DrawFn, depth: int = 4) -> UOp:
         return draw(st.one_of(st.sampled_from(RANGES), st.integers(-7, 13).map(index)))
     op = draw(st.sampled_from(OPS))
     x = draw(indices(depth - 1))
+    if op in (Op.NEG, Op.ABS):
+        return UOp(op, (x,))
     if op is Op.MUL:
         return x * draw(FACTORS)
     if op in (Op.FLOORDIV, Op.MOD):

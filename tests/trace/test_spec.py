@@ -20,9 +20,7 @@ store = UOp(Op.STORE, (out, r, total))
 sink = UOp(Op.SINK, (store,))
 
 
-def test_every_op_has_a_stage():
-    nowhere = {Op.LEAF, Op.LINEAR}  # in running traces, and while a transform is at work
-    assert frozenset().union(*OPS.values()) | nowhere == frozenset(Op)
+def test_every_stage_has_ops_and_forms():
     assert set(OPS) == set(FORMS) == set(Stage)
     assert all(set(FORMS[stage]) <= OPS[stage] for stage in Stage)
 

@@ -10,7 +10,7 @@ Source: the Python documentation, library/dataclasses.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields
 from threading import RLock
 from typing import Any, NoReturn, TypeVar, dataclass_transform
@@ -61,7 +61,7 @@ def _slotted(cls: type[T], methods: dict[str, Any]) -> type[T]:
 
     def write() -> None:
         with section(), _WRITING:
-            if "__dataclass_fields__" in vars(made):
+            if not isinstance(vars(made)["__dataclass_fields__"], _LateFields):
                 return  # by another thread
             whole: Any = dataclass(init=False, repr=False, eq=False)(cls)
             found = {name: vars(whole)[name] for name in _OF_ALL if name in vars(whole)}
@@ -79,11 +79,24 @@ def _slotted(cls: type[T], methods: dict[str, Any]) -> type[T]:
         for name, value in zip(names, state, strict=True):
             object.__setattr__(self, name, value)
 
-    late = {"__init__": init, "__setstate__": setstate} if methods else {"__init__": init}
+    late: dict[str, Any] = {"__init__": init}
+    late |= {"__setstate__": setstate} if methods else {}
+    late["__dataclass_fields__"] = _LateFields(write)
     members = {"__repr__": _repr, **methods, **late, **own, "__slots__": names}
     made: type[T] = type(cls.__name__, cls.__bases__, members)
     made.__qualname__ = cls.__qualname__
     return made
+
+
+class _LateFields:
+    """The fields of a class without instances, for `dataclasses.fields`: written when asked for."""
+
+    def __init__(self, write: Callable[[], None]) -> None:
+        self.write = write
+
+    def __get__(self, instance: Any, cls: type[Any]) -> Any:
+        self.write()
+        return cls.__dataclass_fields__
 
 
 _OF_ALL = ("__dataclass_fields__", "__match_args__", "__replace__")

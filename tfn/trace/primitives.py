@@ -1,8 +1,8 @@
 """Per op: what it takes and what it gives.  A node that breaks a rule here cannot be made.
 
-`PRIMITIVES` is the one table of types.  `linear` names the operands in which an op is linear,
-which is what `transforms.transpose` may be asked to reverse: an op is transposable in any one of
-them while the others are fixed.
+`PRIMITIVES` is the one table of types.  `linear` names the operands in which an op is linear, which
+is what `transforms.transpose` may be asked to reverse: an op is transposable in any one of them
+while the others are fixed.  `exact` says which ops of constants may be folded.
 """
 
 from __future__ import annotations
@@ -38,10 +38,16 @@ Infer = Callable[[tuple[Node, ...], Any], Type]
 
 @frozen
 class Primitive:
-    """The type rule of an op, and the operands in which it is linear."""
+    """The type rule of an op, the operands in which it is linear, and whether it rounds one way.
+
+    Attributes:
+        exact: every target computes the same bits (integers, and what IEEE 754 prescribes), so
+            that an op of constants may be folded.  The others each target rounds in its own way.
+    """
 
     infer: Infer
     linear: tuple[int, ...] = ()
+    exact: bool = False
 
 
 # fmt: off
@@ -310,22 +316,25 @@ PRIMITIVES: dict[Op, Primitive] = {
     Op.IOTA: Primitive(_iota),
 
     **{op: Primitive(_elementwise(op)) for op in UNARY | BINARY},
-    **{op: Primitive(_compare) for op in COMPARE},
-    **dict.fromkeys((Op.LT, Op.LE), Primitive(_order)),
-    Op.ABS: Primitive(_magnitude),
+    **{op: Primitive(_elementwise(op), exact=True) for op in (
+        Op.SIGN, Op.FLOOR, Op.CEIL, Op.ROUND, Op.NOT, Op.SQRT, Op.FLOORDIV, Op.MOD, Op.MAX,
+        Op.MIN, Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR, Op.FMA, Op.THREEFRY)},
+    **{op: Primitive(_compare, exact=True) for op in COMPARE},
+    **dict.fromkeys((Op.LT, Op.LE), Primitive(_order, exact=True)),
+    Op.ABS: Primitive(_magnitude, exact=True),
     Op.COMPLEX: Primitive(_complex, linear=_EACH),
     Op.REAL: Primitive(_part, linear=(0,)),
     Op.IMAG: Primitive(_part, linear=(0,)),
-    Op.NEG: Primitive(_elementwise(Op.NEG), linear=(0,)),
-    Op.ADD: Primitive(_elementwise(Op.ADD), linear=_EACH),
-    Op.SUB: Primitive(_elementwise(Op.SUB), linear=_EACH),
-    Op.MUL: Primitive(_elementwise(Op.MUL), linear=_EACH),
-    Op.DIV: Primitive(_elementwise(Op.DIV), linear=(0,)),
-    Op.CAST: Primitive(_cast, linear=(0,)),
-    Op.BITCAST: Primitive(_bitcast),
-    Op.WHERE: Primitive(_where, linear=(1, 2)),
-    **{op: Primitive(_elementwise(op)) for op in (Op.FMA, Op.THREEFRY)},
-    Op.LDEXP: Primitive(_ldexp), Op.DOT2: Primitive(_dot2),
+    Op.NEG: Primitive(_elementwise(Op.NEG), linear=(0,), exact=True),
+    Op.ADD: Primitive(_elementwise(Op.ADD), linear=_EACH, exact=True),
+    Op.SUB: Primitive(_elementwise(Op.SUB), linear=_EACH, exact=True),
+    Op.MUL: Primitive(_elementwise(Op.MUL), linear=_EACH, exact=True),
+    Op.DIV: Primitive(_elementwise(Op.DIV), linear=(0,), exact=True),
+    Op.CAST: Primitive(_cast, linear=(0,), exact=True),
+    Op.BITCAST: Primitive(_bitcast, exact=True),
+    Op.WHERE: Primitive(_where, linear=(1, 2), exact=True),
+    Op.LDEXP: Primitive(_ldexp, exact=True),
+    Op.DOT2: Primitive(_dot2),
     **{op: Primitive(rule) for op, rule in matrix_tiles.TYPES.items()},
 
     Op.RESHAPE: Primitive(_reshape, linear=(0,)),

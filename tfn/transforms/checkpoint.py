@@ -27,7 +27,7 @@ from tfn.trace.argument import Linear
 from tfn.trace.build import after, several
 from tfn.trace.inline import unfold
 from tfn.trace.jaxpr import Jaxpr, inline
-from tfn.trace.op import Op
+from tfn.trace.op import SEVERAL, Op
 from tfn.trace.uop import UOp, rebuild, substitute, walk
 from tfn.transforms import custom_rules
 from tfn.transforms.arguments import Argnums, Function, argument_names, as_value, name_of
@@ -106,13 +106,9 @@ class Checkpoint:
             for node in moving
             if node not in linear
             and node not in inputs
-            and node.op not in _PARTS
+            and node.op not in SEVERAL  # the values that can be kept are its GETs
             and self.policy(node)
         )
-
-
-_PARTS = frozenset({Op.CUSTOM, Op.SCAN, Op.WHILE, Op.COND, Op.CALL, Op.SORT, Op.HOST, Op.TUPLE})
-"""Nodes whose results are taken by GETs, which are the values that can be kept."""
 
 
 @frozen

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from tests.lower.graphs import p
 from tfn.dtypes import BOOL, FLOAT32, INT64
-from tfn.lower.fuse.indexing import VALUE, Index, Indexer, conjunction, flat, unflat, within
+from tfn.lower.fuse.indexing import Index, Indexer, conjunction, flat, unflat, within
 from tfn.trace import build
 from tfn.trace.argument import Range
 from tfn.trace.op import Op
-from tfn.trace.spec import KERNELS_OPS
 from tfn.trace.uop import UOp, const
 
 ZERO = const(0, INT64)
@@ -34,25 +33,6 @@ def test_predicates() -> None:
         and conjunction(None, None) is None
     )
     assert conjunction(predicate, const(False, BOOL)) is const(False, BOOL)
-
-
-def test_every_op_of_a_kernel_has_a_rule() -> None:
-    """Except ops that have kernels of their own, or are no arrays."""
-    not_inlined = {
-        Op.SCATTER,
-        Op.SORT,
-        Op.GET,
-        Op.TUPLE,
-        Op.FUNCTION,
-        Op.SCAN,
-        Op.WHILE,
-        Op.COND,
-        Op.CALL,
-        Op.HOST,
-        Op.KERNEL,
-        Op.LINEAR,
-    }
-    assert set(VALUE) >= KERNELS_OPS - not_inlined - {Op.PARAM}
 
 
 def test_requests_are_memoised() -> None:

@@ -40,7 +40,8 @@ def divisions(*roots):
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
 def test_z3_proves_each_law(law):
     for model in MODELS[law.over.name]:
-        assert counterexample(law, model) is None
+        values = counterexample(law, model)
+        assert values is None, f"{law} is wrong over {model.name}: {values}"
 
 
 @given(indices(), st.sampled_from([1, 2, 3, 4, 6, 8, 12]))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.lower.indices import RANGES, at_every_point, index, indices, predicates, ranged
 from tfn.dtypes import BOOL, FLOAT32, INT32, INT64, INTEGERS, int8, uint8
-from tfn.lower.index.intervals import INTERVAL, Facts, bounds, integer
+from tfn.lower.index.intervals import Facts, bounds, integer
 from tfn.trace.argument import Param, Range
 from tfn.trace.build import cast, iota, maximum, minimum, where
 from tfn.trace.op import Op
@@ -156,23 +156,3 @@ BYTES = {
     Op.EQ,
     Op.NE,
 }
-
-
-def test_every_rule_for_integers_is_tested():
-    apart = {
-        Op.CONST,
-        Op.RANGE,
-        Op.IOTA,
-        Op.LANES,
-        Op.CAST,
-        Op.WHERE,
-        Op.RESHAPE,
-        Op.PERMUTE,
-        Op.EXPAND,
-        Op.SHRINK,
-        Op.FLIP,
-        Op.DETACH,
-        Op.GBARRIER,
-        Op.SPLAT,
-    }
-    assert set(INTERVAL) == BYTES | apart

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from math import gcd
 
+from tfn.dtypes import INTEGERS
 from tfn.lower.index.affine import Terms, affine, plus, span, total
 from tfn.lower.index.intervals import Facts, integer
 from tfn.trace.argument import Place
@@ -35,7 +36,7 @@ LAWS = (
 def _divisor(u: UOp, facts: Facts) -> int:
     """The constant divisor of a division in Z, or 0."""
     by = u.src[1]
-    if by.op is not Op.CONST or not facts.exact(u):
+    if by.op is not Op.CONST or u.dtype not in INTEGERS or not facts.exact(u):
         return 0
     return max(integer(by), 0)
 

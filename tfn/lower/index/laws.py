@@ -29,9 +29,10 @@ from tfn.lower.index import divmod
 from tfn.lower.index.affine import Terms, affine, plus, span, total
 from tfn.lower.index.intervals import Facts, Interval, integer
 from tfn.trace.build import cast, eq, maximum, minimum, ne, unary, where
-from tfn.trace.op import ELEMENTWISE, Op
+from tfn.trace.op import Op
 from tfn.trace.oracle import apply
 from tfn.trace.pattern import BITS, FLOAT, INDEX, INT, Law, Sort, hole, law
+from tfn.trace.primitives import PRIMITIVES
 from tfn.trace.rewrite import Apply, rewrite, rules
 from tfn.trace.uop import UOp, const
 
@@ -149,41 +150,6 @@ def decided(u: UOp, facts: Facts) -> UOp | None:
         return None
     low, high = facts.interval(u)
     return const(low, u.dtype, u.shape) if low == high else None
-
-
-_INEXACT = frozenset(
-    {
-        Op.EXP,
-        Op.EXP2,
-        Op.EXPM1,
-        Op.LOG,
-        Op.LOG2,
-        Op.LOG1P,
-        Op.SIN,
-        Op.COS,
-        Op.TAN,
-        Op.ASIN,
-        Op.ACOS,
-        Op.ATAN,
-        Op.SINH,
-        Op.COSH,
-        Op.TANH,
-        Op.ASINH,
-        Op.ACOSH,
-        Op.ATANH,
-        Op.LOGISTIC,
-        Op.RSQRT,
-        Op.CBRT,
-        Op.ERF,
-        Op.ERFC,
-        Op.ERFINV,
-        Op.LGAMMA,
-        Op.DIGAMMA,
-        Op.POW,
-        Op.ATAN2,
-    }
-)
-"""What targets round in their own way: folding these would change results."""
 
 
 def known(u: UOp, facts: Facts) -> UOp | None:
@@ -434,7 +400,7 @@ _OWN: dict[Op, tuple[Apply[Facts], ...]] = {
     Op.DIV: (power_of_two,),
 }
 FOLDS: dict[Op, tuple[Apply[Facts], ...]] = {
-    **{op: (decided, known, *_OWN.get(op, ())) for op in ELEMENTWISE - _INEXACT - {Op.DETACH}},
+    **{op: (decided, known, *_OWN.get(op, ())) for op, row in PRIMITIVES.items() if row.exact},
     Op.LOAD: (gated_load,),
 }
 """The folds of each op, in the order in which they are tried; laws come after them."""

@@ -29,7 +29,6 @@ from tfn.dtypes import (
 from tfn.exporting.export import C
 from tfn.hw.cpu.target import TARGETS, host
 from tfn.lower import pipeline
-from tfn.lower.codegen.render.c.kernel import LACKS, RENDER
 from tfn.lower.codegen.render.c.names import literal
 from tfn.lower.codegen.render.c.plain import PLAIN
 from tfn.lower.codegen.render.c.unit import unit
@@ -37,8 +36,7 @@ from tfn.lower.codegen.render.c.words import DEFINE, definitions
 from tfn.lower.math import decompose
 from tfn.lower.target.target import Target
 from tfn.trace import build
-from tfn.trace.op import BINARY, COMPARE, ELEMENTWISE, MONOIDS, UNARY, Op
-from tfn.trace.spec import LINEAR_OPS
+from tfn.trace.op import BINARY, COMPARE, MONOIDS, UNARY, Op
 from tfn.trace.uop import UOp, const
 
 Graphs = tuple[list[UOp], list[Value]]
@@ -236,13 +234,6 @@ def test_sorts_with_prefetches(dtype: DType, tmp_path: Path) -> None:
         assert_same(got, run_compiled(outputs, values), outputs)
     text = "".join(k.text for k in pipeline.lower(jaxpr([keys]), small, C).kernels)
     assert "PREFETCH(" in text
-
-
-def test_every_basic_op_has_a_row() -> None:
-    without = {Op.CONST, Op.PARAM, Op.LANES}  # written where they are used
-    without |= LACKS
-    assert set(RENDER) | without >= (LINEAR_OPS - ELEMENTWISE) | decompose.BASIC
-    assert set(RENDER) <= LINEAR_OPS
 
 
 def test_constants_keep_all_their_bits() -> None:
