@@ -121,9 +121,9 @@ def test_export_says_how_to_do_without_z3(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(solver, "installed", lambda: False)
 
     def f(x: Any, i: Any) -> Any:
-        return x.at[i].add(1.0)
+        return x.at[2 * i + 1].add(1.0)  # an index that intervals do not bound
 
-    i = np.arange(3)
+    i = np.arange(3, dtype=np.int32)
     with pytest.raises(MissingPackageError) as caught:
         tfn.export(f, X, i, path=tmp_path / "f.c")
     assert "unproved='allow'" in caught.value.__notes__[0]
