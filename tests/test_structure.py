@@ -69,11 +69,10 @@ EXCEPTIONS = {
 """What else may be subclassed, and where."""
 
 UNMIRRORED = {
-    "tests/test_packaging.py",
     f"tests/{name}.py"
     for name in (
         *("test_structure", "test_show", "test_readme", "test_programs", "test_deep", "test_scale"),
-        *("test_benchmarks", "test_optax", "scipy/test_against_scipy"),
+        *("test_benchmarks", "test_packaging", "test_optax", "scipy/test_against_scipy"),
         *("numpy/test_against_numpy", "numpy/test_result_types", "numpy/test_docs"),
         "transforms/test_corners",
     )
