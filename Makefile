@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: mnist tour test rows style lint docs bench bench-kernels bench-leaks clean
+.PHONY: mnist tour test test-lowest rows style lint docs bench bench-kernels bench-leaks clean
 
 mnist: $(VENV)/.base
 	@$(VENV)/bin/python examples/mnist.py $(ARGS)
@@ -17,8 +17,11 @@ tour: $(VENV)/.base
 test: $(VENV)/.dev
 	@$(VENV)/bin/python -m pytest -n 2 $(ARGS)
 
+test-lowest:  # with the lowest versions that pyproject.toml allows, in an environment of its own
+	@PIP_CONSTRAINT=$(CURDIR)/tests/lowest.txt $(MAKE) --no-print-directory VENV=$(VENV)-lowest test
+
 rows: $(VENV)/.dev
-	@$(VENV)/bin/python -m pytest tests/test_rows.py -rN
+	@$(VENV)/bin/python -m pytest tests/test_rows.py -rN --no-proofs
 
 style: $(VENV)/.dev
 	@$(VENV)/bin/python -m tests.style $(ARGS)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.proofs import Proofs
 from tfn.config import config
 
 settings.register_profile(
@@ -28,6 +29,12 @@ Golden = Callable[[str, str], None]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write golden files anew")
+    parser.addoption("--no-proofs", action="store_true", help="verify no bounds of kernels")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not config.getoption("--no-proofs"):
+        config.pluginmanager.register(Proofs())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

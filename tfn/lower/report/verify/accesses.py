@@ -22,7 +22,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, INT64, INTEGERS
 from tfn.lower.codegen.linearize import BEGIN, END
 from tfn.lower.index import solver
-from tfn.lower.index.intervals import Facts, Interval, limits
+from tfn.lower.index.intervals import Facts, Interval, integer, limits
 from tfn.lower.report.verify.kernels import Violation, show
 from tfn.trace.argument import Param, Range
 from tfn.trace.build import count
@@ -239,7 +239,11 @@ class Checker:
         """The field of `Outcome` that counts an access, or else its violation."""
         if self.proved_by_intervals(u, self.facts):
             return "by_intervals", None
-        violation = self.violation(u, self.facts)
+        narrowed = self.narrowed(u)
+        facts = Facts(self.intervals | narrowed) if narrowed else self.facts
+        if narrowed and self.proved_by_intervals(u, facts):
+            return "by_intervals", None
+        violation = self.violation(u, facts)
         if violation is None:
             return "by_solver", None
         if self.assumed:
@@ -247,6 +251,21 @@ class Checker:
             if self.proved_by_intervals(u, facts) or self.violation(u, facts) is None:
                 return "assumed", None
         return "", violation
+
+    def narrowed(self, u: UOp) -> dict[UOp, Interval]:
+        """Intervals of the values that an access's predicate compares with constants.
+
+            store a[x * 7 + lane] if -1 < x and x < 6        x is in [0, 5] where it stores
+
+        Without them ``x * 7`` of a loaded x may wrap around.
+        """
+        intervals: dict[UOp, Interval] = {}
+        if not self.repeated.isdisjoint(walk([u.src[1], *_predicate(u)])):
+            return intervals
+        for x, (low, high) in _comparisons(_predicate(u)):
+            least, most = intervals.get(x) or self.facts.interval(x)
+            intervals[x] = max(low, least), min(high, most)
+        return {x: (low, high) for x, (low, high) in intervals.items() if low <= high}
 
     def indices(self, u: UOp) -> Iterator[tuple[int, UOp, UOp | None, int]]:
         """A lane, the base of its index, its predicate, an offset: of each lane to be proved."""
@@ -338,6 +357,22 @@ def _ask(base: UOp, offset: int, size: int, predicate: UOp | None, facts: Facts)
 def _predicate(u: UOp) -> tuple[UOp, ...]:
     """The predicate of an access, or nothing."""
     return u.src[2:] if u.op is Op.LOAD else u.src[3:]
+
+
+def _comparisons(predicates: Sequence[UOp]) -> Iterator[tuple[UOp, Interval]]:
+    """Values, and the intervals that they have where all predicates hold."""
+    conditions = list(predicates)
+    while conditions:
+        u = conditions.pop()
+        if u.op in (Op.AND, Op.SPLAT):
+            conditions += u.src
+        elif u.op in (Op.LT, Op.LE) and not u.shape and u.src[0].dtype in INTEGERS:
+            x, y = u.src
+            strict = int(u.op is Op.LT)
+            if y.op is Op.CONST and x.op is not Op.CONST:
+                yield x, (limits(x.dtype)[0], integer(y) - strict)
+            elif x.op is Op.CONST and y.op is not Op.CONST:
+                yield y, (integer(x) + strict, limits(y.dtype)[1])
 
 
 def _index_text(u: UOp) -> str:
