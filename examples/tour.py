@@ -183,7 +183,7 @@ def exercise() -> str:
     """Add an operation of your own.  These are the rows that `tanh` has; yours needs the same.
 
     It has no row in TRANSPOSE, since it is not linear, and no pass has a case for it.  Add a member
-    to `Op` and run the tests: they name each row that is missing.
+    to `Op` and run `make rows`: it names each row that is missing.
     """
     tables = (
         ("trace/primitives.py PRIMITIVES", PRIMITIVES),

@@ -124,4 +124,5 @@ def test_each_special_function_has_a_row() -> None:
         for name, f in vars(special).items()
         if inspect.isfunction(f) and not name.startswith("_") and f.__module__ in files
     }
-    assert not names - set(SPECIAL) - set(ELSEWHERE)
+    missing = sorted(names - set(SPECIAL) - set(ELSEWHERE))
+    assert not missing, f"SPECIAL in tests/scipy/test_against_scipy.py has no row for {missing}"
