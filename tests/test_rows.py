@@ -61,7 +61,7 @@ from tfn.lower.memory.schedule import REGIONS
 from tfn.lower.report import cost
 from tfn.lower.report.print import graph, instructions, nest, stages
 from tfn.nn import state
-from tfn.trace import inline, loop_cleanup, oracle, primitives, regions
+from tfn.trace import argument, inline, loop_cleanup, oracle, primitives, regions
 from tfn.trace.argument import Param
 from tfn.trace.op import (
     BINARY,
@@ -172,6 +172,16 @@ def classes(module: Any) -> set[type]:
     }
 
 
+def arguments(ops: Collection[Op]) -> set[type]:
+    """The records of `tfn.trace.argument` that are named as one of some ops."""
+    names = {op.name for op in ops}
+    return {
+        value
+        for name, value in vars(argument).items()
+        if isinstance(value, type) and name.upper() in names
+    }
+
+
 def numpy_functions(prefix: str, module: Any, theirs: Any) -> dict[str, Any]:
     """The functions of a module of tfn that NumPy has too, by their names."""
     return {
@@ -199,6 +209,7 @@ OWN_KERNELS = {
     },
     "it is a buffer": {Op.PARAM},
 }
+SIZES = {codec.RECORDS["Polynomial"], codec.RECORDS["Ratio"]}
 STEPPED = LOOPS | {Op.HOST}
 
 LAX_NAMES = frozenset(
@@ -326,8 +337,10 @@ TABLES: dict[str, Table] = {
     "wellformed.FUNCTIONS": Table("tfn/exporting/wellformed.py", wellformed.FUNCTIONS, LOOPS,
         "which of its sources are functions"),
     "codec.RECORDS": Table("tfn/exporting/codec.py", codec.RECORDS.values(),
-        {*wellformed.FIELDS, *(codec.RECORDS[name] for name in ("Const", "Polynomial", "Ratio"))},
-        "the name of the record in bytes"),
+        {*arguments(wellformed.FORMS), *SIZES}, "the name of the record in bytes"),
+    "wellformed.FIELDS": Table("tfn/exporting/wellformed.py", wellformed.FIELDS,
+        codec.RECORDS.values(), "the kinds of its fields, in bytes that are read",
+        {"it has a check of its own": {argument.Const, *SIZES}}),
 
     # Names that users call.
     "public names": Table("tfn/lax/__init__.py",
