@@ -185,12 +185,12 @@ def _searched(body: UOp, launches: int, target: Target, trials: Trials, end: flo
         return None if late else trials.measure(pipeline.nested(n, target), buffers)
 
     won = search(plain, target, measure, known)
-    better = won.ns < WORTH * won.chosen_ns
+    better = won.ns < WORTH * won.heuristic_ns
     opts = won.opts if better else chosen.opts
     if opts != kept:
         tuning_cache.keep(chosen.name, target, opt_ops.to_rows(opts))
-    after_ns = won.ns if better else won.chosen_ns
-    return Row(chosen.name, launches, won.chosen_ns, after_ns, won.tried, chosen.opts, opts)
+    after_ns = won.ns if better else won.heuristic_ns
+    return Row(chosen.name, launches, won.heuristic_ns, after_ns, won.measured, chosen.opts, opts)
 
 
 def _replayed(plain: loop_nest.Nest, rows: Sequence[opt_ops.Row] | None) -> list[loop_nest.Nest]:

@@ -189,7 +189,7 @@ def program(jaxpr: Jaxpr, plan: Schedule, language: Language = LLVM) -> Program:
         routine.arena_bytes,
         driver.sync_bytes(launches),
         text,
-        routine.work > heuristics.PARALLEL_NS
+        routine.work > heuristics.MIN_PARALLEL_NS
         and any(launch.kernel.tiles > 1 for launch in launches),
     )
 
@@ -324,7 +324,7 @@ def _kernel(body: UOp, target: Target, language: Language) -> Kernel:
         return Kernel(name, body, (), tiles(body), text, sort.work(body))
     simple = passes.decompose(body, _able(target, language))
     plain = loop_nest.nest(simple)
-    work = heuristics.work(plain, target)
+    work = heuristics.estimated_ns(plain, target)
     chosen = nested(passes.split(simple, target), target, language, work)
     for kept in _CACHES:
         rows = kept.tuned(chosen.name, target)

@@ -1,5 +1,4 @@
-"""Opt-ops: each keeps the meaning of a nest, is refused with a reason where it would not, and is
-recorded so that it can be done again."""
+"""Opt-ops: each keeps the meaning of a nest or is refused with a reason, and can be replayed."""
 
 from __future__ import annotations
 
@@ -46,32 +45,32 @@ from tfn.trace.uop import UOp, walk
 
 
 def nests(*outputs: UOp) -> list[Nest]:
-    found = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST))
-    return [nest(decompose.decompose([s.body])[0]) for s in found]
+    kernels = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST))
+    return [nest(decompose.decompose([kernel.body])[0]) for kernel in kernels]
 
 
 def only(*outputs: UOp) -> Nest:
-    (found,) = nests(*outputs)
-    return found
+    (n,) = nests(*outputs)
+    return n
 
 
 def buffers(n: Nest) -> list[np.ndarray]:
     """The same contents each time, for every parameter of a nest."""
-    found = {u.arg.index: u for u in walk([n.body]) if u.op is Op.PARAM}
+    params = {u.arg.index: u for u in walk([n.body]) if u.op is Op.PARAM}
     return [
-        values_of(found[i].shape, found[i].dtype, i) if i in found else np.zeros(0, FLOAT32)
-        for i in range(max(found, default=-1) + 1)
+        values_of(params[i].shape, params[i].dtype, i) if i in params else np.zeros(0, FLOAT32)
+        for i in range(max(params, default=-1) + 1)
     ]
 
 
 def meaning(n: Nest, tiles: int = 0) -> list[np.ndarray]:
     """All buffers after the nest; after its instructions, if `tiles` are given."""
-    found = buffers(n)
+    memory = buffers(n)
     if tiles:
-        interpreter.instructions(linearize(n), 0, tiles, found)
+        interpreter.instructions(linearize(n), 0, tiles, memory)
     else:
-        interpreter.nest(n.body, found)
-    return found
+        interpreter.nest(n.body, memory)
+    return memory
 
 
 def keeps_the_meaning(before: Nest, after: Nest) -> None:
