@@ -24,7 +24,7 @@ import pytest
 
 import tfn.numpy
 from tests.lower import indices, test_math
-from tests.lower.index import test_intervals, test_laws
+from tests.lower.index import test_folds, test_intervals
 from tests.lower.loops import test_opt_ops
 from tests.numpy import table as numpy_table
 from tests.trace import test_oracle
@@ -54,7 +54,7 @@ from tfn.lower.codegen.sort import key_encoding
 from tfn.lower.fuse.indexing import VALUE
 from tfn.lower.graph import complex_pairs
 from tfn.lower.graph.axis_maps import SOURCE_AXES
-from tfn.lower.index import intervals, laws
+from tfn.lower.index import folds, intervals
 from tfn.lower.loops import opt_ops
 from tfn.lower.math.decompose import BASIC, DECOMPOSE, HALVES, LACKING
 from tfn.lower.memory.schedule import REGIONS
@@ -277,7 +277,7 @@ TABLES: dict[str, Table] = {
         {**OWN_KERNELS, "it is materialised whole": {Op.CONV, Op.GATHER, Op.GBARRIER}}),
     "VALUE": Table("tfn/lower/fuse/indexing.py", VALUE, KERNELS_OPS | ELEMENTWISE,
         "its element at an index", OWN_KERNELS),
-    "FOLDS": Table("tfn/lower/index/laws.py", laws.FOLDS, EXACT | {Op.LOAD},
+    "FOLDS": Table("tfn/lower/index/folds.py", folds.FOLDS, EXACT | {Op.LOAD},
         "its row of PRIMITIVES says that it is exact, so that constants are folded"),
     "INTERVAL": Table("tfn/lower/index/intervals.py", intervals.INTERVAL,
         accepted(INT32) | accepted(BOOL) | MOVEMENT
@@ -385,11 +385,11 @@ TABLES: dict[str, Table] = {
         intervals.INTERVAL.keys() & ELEMENTWISE, "random index expressions have it",
         {"passes make no indices of it": {Op.SHL, Op.SHR, Op.DETACH},
          "it is tested by cases": {Op.CAST}}),
-    "FLOAT_OPS of test_laws": Table("tests/lower/index/test_laws.py", test_laws.FLOAT_OPS,
+    "FLOAT_OPS of test_folds": Table("tests/lower/index/test_folds.py", test_folds.FLOAT_OPS,
         accepted(FLOAT64) & EXACT, "simplified graphs of it have the same bits",
         {"it is drawn around WHERE": COMPARE, "it changes the dtype": {Op.CAST, Op.BITCAST},
          "it has three operands": {Op.FMA}}),
-    "INTEGER_OPS of test_laws": Table("tests/lower/index/test_laws.py", test_laws.INTEGER_OPS,
+    "INTEGER_OPS of test_folds": Table("tests/lower/index/test_folds.py", test_folds.INTEGER_OPS,
         accepted(INT32) & EXACT, "simplified graphs of it have the same bits",
         {"it is drawn around WHERE": COMPARE, "it changes the dtype": {Op.CAST, Op.BITCAST}}),
     "EXAMPLES of test_opt_ops": Table("tests/lower/loops/test_opt_ops.py",
@@ -454,7 +454,7 @@ PARTIAL: dict[str, dict[str, str]] = {
         ("_ARITHMETIC", "_CALLS", "_COMPARE", "_EXTREME"), "they are parts of RENDER"
     ),
     "tfn/lower/graph/complex_pairs.py": {"_COUNTS": "the others have no counts of operands"},
-    "tfn/lower/index/laws.py": {"_OWN": "the others have the folds of all ops"},
+    "tfn/lower/index/folds.py": {"_OWN": "the others have the folds of all ops"},
     "tfn/lower/report/verify/kernels.py": {"_NAMES": "the others are printed as expressions"},
     "tfn/trace/spec.py": {"_OVER_RANGES": "the others may look as they like"},
 }

@@ -25,7 +25,7 @@ from tfn.lower.codegen.render import driver, llvm
 from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.graph import complex_pairs
-from tfn.lower.index import laws
+from tfn.lower.index import simplify
 from tfn.lower.loops import heuristics, loop_nest, opt_ops
 from tfn.lower.math import decompose
 from tfn.lower.memory import schedule
@@ -302,7 +302,7 @@ def forget() -> None:
         schedule.routine_schedule,
     ):
         table.cache_clear()
-    laws.forget()
+    simplify.forget()
 
 
 def bodies(program: Program, target: Target) -> dict[str, UOp]:

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from tfn.lower.index.affine import affine
 from tfn.lower.index.dependence import dependences
-from tfn.lower.index.intervals import integer
+from tfn.lower.index.intervals import const_value
 from tfn.lower.loops import loop_nest
 from tfn.lower.loops.cost_model import Model, few_operations, loop_body, model_of
 from tfn.lower.loops.loop_nest import Nest
@@ -195,7 +195,7 @@ def _condition_boundaries(n: Nest, r: UOp) -> set[int]:
         if u.op in (Op.LT, Op.LE) and r in u.src:
             side = u.src.index(r)
             if u.src[1 - side].op is Op.CONST:
-                boundaries.add(integer(u.src[1 - side]) + ((u.op is Op.LT) == bool(side)))
+                boundaries.add(const_value(u.src[1 - side]) + ((u.op is Op.LT) == bool(side)))
     return boundaries
 
 

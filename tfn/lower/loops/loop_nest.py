@@ -14,7 +14,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import INT32, INT64, UINT32, DType
 from tfn.errors import SplitError
 from tfn.lower.index.affine import affine
-from tfn.lower.index.laws import simplify
+from tfn.lower.index.simplify import simplify
 from tfn.lower.program import OptOp
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
