@@ -1,8 +1,7 @@
-"""Programs through every pass: legal and of one meaning after each, whatever their shapes."""
+"""Compiler pipeline: programs of many shapes are legal and keep their values after each pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,13 +11,12 @@ from tests.lower.check_passes import HOST, SMALL, check_passes
 from tests.lower.graphs import draw, matmul, p, softmax
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower import pipeline
+from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.argument import Conv
 from tfn.trace.jaxpr import Jaxpr, function
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
-
-Maker = Callable[[], tuple[list[UOp], list[UOp]]]
 
 
 def jaxpr(outputs: list[UOp], params: list[UOp]) -> Jaxpr:
@@ -129,26 +127,26 @@ PROGRAMS: dict[str, tuple[list[UOp], list[UOp]]] = {
 
 @pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_pass_keeps_the_meaning(name: str, target: object) -> None:
+def test_every_pass_keeps_the_values(name: str, target: Target) -> None:
     outputs, params = PROGRAMS[name]
     check_passes(jaxpr(outputs, params), inputs(params), target, tolerance=2e-3)
 
 
-def test_a_planted_wrong_pass_is_named() -> None:
+def test_a_wrong_pass_is_named_by_the_check() -> None:
     outputs, params = PROGRAMS["softmax"]
-    (body,) = (s.body for s in check_passes(jaxpr(outputs, params), inputs(params)))
+    (body,) = (kernel.body for kernel in check_passes(jaxpr(outputs, params), inputs(params)))
     for step in pipeline.passes.of_kernel(body):
 
         def broken(value: object, target: object, step: pipeline.Pass = step) -> object:
-            made = step.run(value, target)
+            result = step.run(value, target)
             if step.after == "LINEAR":
-                last = [u for u in made if u.op is Op.STORE][-1]
-                return tuple(u for u in made if u is not last)
-            body = made if isinstance(made, UOp) else made.body
+                last = [u for u in result if u.op is Op.STORE][-1]
+                return tuple(u for u in result if u is not last)
+            body = result if isinstance(result, UOp) else result.body
             store = body.src[0]
             wrong = UOp(Op.STORE, (store.src[0], store.src[1], store.src[2] * 2.0), store.arg)
             body = UOp(Op.SINK, (wrong,))
-            return body if isinstance(made, UOp) else replace(made, body=body)
+            return body if isinstance(result, UOp) else replace(result, body=body)
 
         passes = replace(pipeline.passes, **{step.name: replace(step, run=broken)})
         with pytest.raises(AssertionError, match=f"pass '{step.name}' changed the meaning"):
@@ -159,7 +157,7 @@ def launches(*outputs: UOp, params: list[UOp]) -> int:
     return len(pipeline.lower(jaxpr(list(outputs), params), HOST).launches)
 
 
-def test_fusion_is_the_rule() -> None:
+def test_pointwise_chains_and_reductions_fuse_into_one_kernel() -> None:
     x, w, b = p(0, 32, 64), p(1, 64, 48), p(2, 48)
     assert launches(softmax(x), params=[x]) == 1
     dense = matmul(x, w) + build.broadcast_to(b, (32, 48))
@@ -188,12 +186,14 @@ def test_equal_kernels_are_lowered_once() -> None:
 
 
 def test_code_does_not_grow_with_shapes() -> None:
-    def lines(n: int) -> int:
+    def line_count(n: int) -> int:
         x, w = p(0, n, n), p(1, n, n)
         program = pipeline.lower(jaxpr([matmul(x, w)], [x, w]), HOST)
         return sum(k.text.count("\n") for k in program.kernels)
 
-    assert max(map(lines, (251, 509, 1021, 2039, 4093, 16381))) < 700  # primes: tails are there
+    assert (
+        max(map(line_count, (251, 509, 1021, 2039, 4093, 16381))) < 700
+    )  # primes: loops have tails
 
 
 def test_the_arena_is_reused() -> None:

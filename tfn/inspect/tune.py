@@ -27,7 +27,7 @@ from tfn.hw.cpu.queue import CpuQueue
 from tfn.lower import pipeline
 from tfn.lower.loops import loop_nest, opt_ops
 from tfn.lower.loops.beam_search import search
-from tfn.lower.program import Kernel, OptOp, flatten
+from tfn.lower.program import Kernel, OptOp, all_launches
 from tfn.lower.target.target import Target
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -149,9 +149,9 @@ def tune(
     target = device.target
     found = pipeline.bodies(program, target)
     counts: dict[str, int] = {}
-    for launch in flatten(program.steps):
+    for launch in all_launches(program.steps):
         counts[launch.kernel.name] = counts.get(launch.kernel.name, 0) + 1
-    order = sorted(found, key=lambda name: -_kernel(program.kernels, name).work * counts[name])
+    order = sorted(found, key=lambda name: -_kernel(program.kernels, name).work_ns * counts[name])
     end = time.monotonic() + seconds
     rows = []
     with Trials(target) as trials, Progress(disable=quiet) as progress:
@@ -174,7 +174,7 @@ def _searched(body: UOp, launches: int, target: Target, trials: Trials, end: flo
     """Search for one kernel; what was kept before is timed again, and stays if nothing beats it."""
     simple = pipeline.passes.decompose(body, target)
     plain = loop_nest.nest(simple)
-    chosen = pipeline.nested(pipeline.passes.split(simple, target), target)
+    chosen = pipeline.kernel_of_nest(pipeline.passes.split(simple, target), target)
     known = _replayed(plain, tuning_cache.find(chosen.name, target))
     kept = known[0].opts if known else chosen.opts
     params = {u.arg.index: u for u in walk([simple]) if u.op is Op.PARAM and u.arg.index >= 0}
@@ -182,7 +182,7 @@ def _searched(body: UOp, launches: int, target: Target, trials: Trials, end: flo
 
     def measure(n: loop_nest.Nest) -> float | None:
         late = time.monotonic() > end and n.opts not in (chosen.opts, kept)
-        return None if late else trials.measure(pipeline.nested(n, target), buffers)
+        return None if late else trials.measure(pipeline.kernel_of_nest(n, target), buffers)
 
     won = search(plain, target, measure, known)
     better = won.ns < WORTH * won.heuristic_ns
