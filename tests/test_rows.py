@@ -56,7 +56,7 @@ from tfn.lower.graph import complex_pairs
 from tfn.lower.graph.axis_maps import SOURCE_AXES
 from tfn.lower.index import folds, intervals
 from tfn.lower.loops import opt_ops
-from tfn.lower.math.decompose import BASIC, DECOMPOSE, HALVES, LACKING
+from tfn.lower.math.decompose import BASIC, DECOMPOSE, EMULATED, HALF_FLOATS
 from tfn.lower.memory.schedule import REGIONS
 from tfn.lower.report import cost
 from tfn.lower.report.print import graph, instructions, nest, stages
@@ -288,7 +288,7 @@ TABLES: dict[str, Table] = {
     "DECOMPOSE": Table("tfn/lower/math/decompose.py", DECOMPOSE, ELEMENTWISE,
         "kernels have BASIC ops only; or add it to BASIC and to each RENDER",
         {"renderers have a row for it": BASIC - {Op.CAST, Op.MOD, Op.SHL, Op.SHR}}),
-    "LACKING": Table("tfn/lower/math/decompose.py", LACKING, LACKED & ELEMENTWISE,
+    "EMULATED": Table("tfn/lower/math/decompose.py", EMULATED, LACKED & ELEMENTWISE,
         "some target or language lacks it"),
     "RENDER of llvm": Table("tfn/lower/codegen/render/llvm.py", llvm.RENDER,
         LINEAR_OPS - ELEMENTWISE | BASIC, "its instruction in LLVM IR", AT_USE),
@@ -343,7 +343,7 @@ TABLES: dict[str, Table] = {
         "the dtypes just above it in the promotion lattice"),
     "names of dtypes": Table("tfn/numpy/__init__.py",
         {d for d in ALL if d.name in DTYPE_NAMES}, ALL, "its name in tfn.numpy"),
-    "HALVES": Table("tfn/lower/math/decompose.py", HALVES,
+    "HALF_FLOATS": Table("tfn/lower/math/decompose.py", HALF_FLOATS,
         {d for d in FLOATS if d.itemsize < FLOAT32.itemsize}, "it is computed in float32"),
     "key_encoding._INFINITY_BITS": Table("tfn/lower/codegen/sort/key_encoding.py",
         key_encoding._INFINITY_BITS, {d.itemsize for d in FLOATS},

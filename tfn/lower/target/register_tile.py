@@ -11,7 +11,6 @@ from functools import lru_cache
 
 from tfn.lower.target.target import Target
 
-
 ACCUMULATORS_OF_32_REGISTERS = 26
 """Sums that a target with 32 vector registers keeps in them; six are left for operands."""
 
