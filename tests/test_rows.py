@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 import tfn.numpy
-from tests.lower import indices, test_math
+from tests.lower import random_indices, test_math
 from tests.lower.index import test_folds, test_intervals
 from tests.lower.loops import test_opt_ops
 from tests.numpy import table as numpy_table
@@ -380,8 +380,8 @@ TABLES: dict[str, Table] = {
         {"it is tested by cases": {
             Op.CONST, Op.RANGE, Op.IOTA, Op.LANES, Op.SPLAT, Op.CAST, Op.WHERE, Op.DETACH,
             Op.GBARRIER, *INSIDE}}),
-    "OPS of indices": Table("tests/lower/indices.py",
-        {*indices.OPS, *indices.COMPARISONS, *indices.LOGIC},
+    "OPS of random_indices": Table("tests/lower/random_indices.py",
+        {*random_indices.OPS, *random_indices.COMPARISONS, *random_indices.LOGIC},
         intervals.INTERVAL.keys() & ELEMENTWISE, "random index expressions have it",
         {"passes make no indices of it": {Op.SHL, Op.SHR, Op.DETACH},
          "it is tested by cases": {Op.CAST}}),

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import HOST
-from tests.lower.drawn import graphs
 from tests.lower.graphs import assert_close, draw, jaxpr, matmul, p, params, run_oracle
+from tests.lower.random_graphs import graphs
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower import pipeline
 from tfn.lower.fuse import ranges

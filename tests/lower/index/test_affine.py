@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 
-from tests.lower.indices import RANGES, at_every_point, index, indices
+from tests.lower.random_indices import RANGES, at_every_point, index, indices
 from tfn.dtypes import INT64
 from tfn.lower.index.affine import add_scaled, affine, sum_interval, sum_node
 from tfn.lower.index.intervals import Facts

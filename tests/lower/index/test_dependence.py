@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 
 from tests.lower.check_passes import HOST
-from tests.lower.drawn import graphs
 from tests.lower.graphs import jaxpr, p
+from tests.lower.random_graphs import graphs
 from tfn.dtypes import FLOAT32, INT64
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.index.dependence import dependences

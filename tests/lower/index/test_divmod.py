@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lower.indices import (
+from tests.lower.random_indices import (
     RANGES,
     at_every_point,
     flatten,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lower.indices import RANGES, index
+from tests.lower.random_indices import RANGES, index
 from tfn.dtypes import (
     BFLOAT16,
     BOOL,

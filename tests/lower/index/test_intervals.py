@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lower.indices import RANGES, at_every_point, index, indices, predicates, ranged
+from tests.lower.random_indices import RANGES, at_every_point, index, indices, predicates, ranged
 from tfn.dtypes import BOOL, FLOAT32, INT32, INT64, INTEGERS, int8, uint8
 from tfn.lower.index.intervals import Facts, bounds, const_value
 from tfn.trace.argument import Param, Range

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lower.indices import RANGES, index
+from tests.lower.random_indices import RANGES, index
 from tfn.dtypes import (
     BOOL,
     INT64,

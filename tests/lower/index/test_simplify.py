@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lower.indices import RANGES, at_every_point, index, indices, predicates, ranged
+from tests.lower.random_indices import RANGES, at_every_point, index, indices, predicates, ranged
 from tfn.dtypes import (
     FLOAT32,
 )

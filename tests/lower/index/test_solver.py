@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from tests.lower.graphs import p
-from tests.lower.indices import RANGES, predicates
+from tests.lower.random_indices import RANGES, predicates
 from tfn.dtypes import INT32, INT64
 from tfn.errors import MissingPackageError
 from tfn.lower.index import solver

@@ -24,6 +24,7 @@ from tfn.lower.loops.beam_search import (
 from tfn.lower.loops.heuristics import choose
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import Split, Tile, replay
+from tfn.lower.target.target import Target
 from tfn.trace import build, interpreter
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
@@ -52,7 +53,7 @@ def run(n: Nest) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])
 @pytest.mark.parametrize("name", KERNELS)
-def test_candidates_give_the_same_bits(name: str, target: object) -> None:
+def test_candidates_give_the_same_bits(name: str, target: Target) -> None:
     n = only(KERNELS[name])
     chosen = choose(n, target)
     expected = run(chosen)

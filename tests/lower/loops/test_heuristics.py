@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from tests.lower.check_passes import HOST, SMALL
-from tests.lower.drawn import graphs
 from tests.lower.graphs import assert_matches_oracle, jaxpr, matmul, p, softmax
+from tests.lower.random_graphs import graphs
 from tfn.config import config
 from tfn.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32, DType
 from tfn.lower.codegen.linearize import linearize

@@ -15,6 +15,7 @@ from tfn.lower.loops import loop_nest
 from tfn.lower.loops.heuristics import choose
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import Tile, replay
+from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
@@ -29,7 +30,7 @@ def product(rows: int, depth: int, columns: int, kind: DType = BFLOAT16) -> UOp:
     return build.dot(x, y, ((1,), (0,)), dtype=INT32 if kind.kind in "iu" else FLOAT32)
 
 
-def last(u: UOp, target: object = AMX) -> Nest:
+def last(u: UOp, target: Target = AMX) -> Nest:
     return choose(nests(*prepare([u], target))[-1], target)
 
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import HOST
-from tests.lower.crew import run
-from tests.lower.drawn import LOOPS, STEPS, graphs
 from tests.lower.graphs import assert_close, inputs, jaxpr, matmul, p, run_oracle
+from tests.lower.random_graphs import LOOPS, STEPS, graphs
+from tests.lower.thread_team import run
 from tfn.dtypes import INT32
 from tfn.lower.memory.in_place import in_place_outputs
 from tfn.lower.pipeline import lower

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 
 from tests.lower.check_passes import HOST
-from tests.lower.crew import run_on_threads
-from tests.lower.drawn import LOOPS, STEPS, graphs
 from tests.lower.graphs import (
     assert_close,
     assert_matches_oracle,
@@ -21,6 +19,8 @@ from tests.lower.graphs import (
     p,
     run_oracle,
 )
+from tests.lower.random_graphs import LOOPS, STEPS, graphs
+from tests.lower.thread_team import run_on_threads
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower.pipeline import lower
 from tfn.lower.program import Branch, HostCall, Launch, Loop, Program, Space, Step

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.lower.crew import run, run_on_threads
 from tests.lower.graphs import (
     assert_close,
     draw,
@@ -20,6 +19,7 @@ from tests.lower.graphs import (
     run_oracle,
     softmax,
 )
+from tests.lower.thread_team import run, run_on_threads
 from tfn.config import config
 from tfn.dtypes import FLOAT32, INT32
 from tfn.hw.cpu.target import host

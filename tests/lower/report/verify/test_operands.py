@@ -13,8 +13,8 @@ from hypothesis import given
 import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import HOST
-from tests.lower.drawn import LOOPS, STEPS, graphs
 from tests.lower.graphs import jaxpr
+from tests.lower.random_graphs import LOOPS, STEPS, graphs
 from tfn.lower import pipeline
 from tfn.lower.program import Branch, Call, Launch, Loop, Program, Slot, Space, Step
 from tfn.lower.report.verify.operands import out_of_bounds
