@@ -233,6 +233,7 @@ def _leaf_steps(steps: Iterable[Step], seen: set[Routine]) -> Iterator[Launch | 
             for branch in step.branches:
                 yield from _leaf_steps(branch, seen)
         else:
+            # The text of a routine is emitted once, however often it is called.
             if isinstance(step, Call) and step.routine not in seen:
                 seen.add(step.routine)
                 yield from _leaf_steps(step.routine.steps, seen)

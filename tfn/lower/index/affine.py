@@ -40,7 +40,7 @@ def affine(u: UOp) -> tuple[Terms, int]:
     """
     terms: Terms = {}
     constant = 0
-    stack = [(u, 1)]
+    stack = [(u, 1)]  # the left source is always on top, so that terms keep their order
     budget = MAX_SUM_NODES
     while stack:
         node, k = stack.pop()

@@ -50,15 +50,18 @@ def divide(u: UOp, facts: Facts) -> UOp | None:
         return u.src[0]
     terms, constant = affine(u.src[0])
     multiples, rest = _split_by_divisor(terms, n)
+    # The rest stays within one multiple of n, so its quotient is constant.
     low, high = sum_interval(rest, constant, facts)
     if low // n == high // n:
         return sum_node({t: k // n for t, k in multiples.items()}, low // n, u)
+    # Or it does so after the multiples of n within its coefficients are taken out.
     low, high = sum_interval({t: k % n for t, k in rest.items()}, constant % n, facts)
     if low // n == high // n:
         return sum_node(
             {t: k // n for t, k in terms.items() if k // n}, constant // n + low // n, u
         )
     if multiples:
+        # The quotient of a shorter sum is more likely to be shared, and to simplify further.
         inner = sum_node(rest, constant, u) // n
         return sum_node({**{t: k // n for t, k in multiples.items()}, inner: 1}, 0, u)
     digits = _split_digits(terms, constant, n, facts)
@@ -133,7 +136,7 @@ def recombine_digits(terms: Terms, constant: int) -> tuple[Terms, int]:
             continue
         y = low.src[0]
         high = _quotient(y, n)
-        if terms.get(high, 0) == k * n:
+        if terms.get(high, 0) == k * n:  # the two last digits: they are the number itself
             inner, inner_constant = affine(y)
             rest = {t: j for t, j in terms.items() if t is not low and t is not high}
             return recombine_digits(add_scaled(rest, inner, k), constant + k * inner_constant)

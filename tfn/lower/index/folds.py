@@ -53,7 +53,7 @@ def single_value(u: UOp, facts: Facts) -> UOp | None:
 
 def fold_constants(u: UOp, facts: Facts) -> UOp | None:
     """An op of constants is the constant that the oracle computes."""
-    for s in u.src:
+    for s in u.src:  # a loop, since this is asked of every node: `any` costs a generator
         if s.op is not Op.CONST:
             return None
     value = apply(u.op, u.arg, *[np.asarray(s.arg.value) for s in u.src])
@@ -75,6 +75,7 @@ def simplify_comparison(u: UOp, facts: Facts) -> UOp | None:
     left, right = u.src
     if left.dtype != INT64 or not facts.exact(u):
         return None
+    # Only the sign of the difference counts, and in it common terms cancel.
     terms, constant = affine(left)
     right_terms, right_constant = affine(right)
     terms, constant = divmod.recombine_digits(
@@ -98,6 +99,7 @@ def simplify_comparison(u: UOp, facts: Facts) -> UOp | None:
 
 
 def _simplify_equality(u: UOp, terms: Terms, constant: int, possible: bool) -> UOp:
+    # A sum of multiples of n never equals a number that is none.
     divisor = gcd(*terms.values())
     if not possible or (divisor and constant % divisor):
         return const(u.op is Op.NE, BOOL, u.shape)

@@ -76,6 +76,7 @@ def _floordiv(u: UOp, x: Interval, y: Interval) -> Interval:
 
 def _mod(u: UOp, x: Interval, y: Interval) -> Interval:
     if y[0] > 0:
+        # Between two multiples of the divisor the remainder grows with the number.
         if y[0] == y[1] and x[0] // y[0] == x[1] // y[0]:
             return x[0] % y[0], x[1] % y[0]
         if x[0] >= 0:
@@ -100,8 +101,9 @@ def _ones(n: int) -> int:
 def _and(u: UOp, x: Interval, y: Interval) -> Interval:
     if u.dtype == BOOL:
         return min(x[0], y[0]), min(x[1], y[1])
-    above = [i[1] for i in (x, y) if i[0] >= 0]
-    return (0, min(above)) if above else _LIMITS[u.dtype]
+    # It has no bit that a number without a sign lacks.
+    upper = [i[1] for i in (x, y) if i[0] >= 0]
+    return (0, min(upper)) if upper else _LIMITS[u.dtype]
 
 
 def _or(u: UOp, x: Interval, y: Interval) -> Interval:
@@ -161,6 +163,7 @@ def _where(u: UOp, condition: Interval, x: Interval, y: Interval) -> Interval:
 def _cast(u: UOp, x: Interval) -> Interval:
     if u.dtype == BOOL:
         return int(x[0] > 0 or x[1] < 0), int(x != (0, 0))
+    # Beyond the limits integers wrap around, so that any value is possible.
     low, high = _LIMITS[u.dtype]
     return x if low <= x[0] and x[1] <= high else (low, high)
 

@@ -87,7 +87,7 @@ def search(
     others = (nest for nest in candidates(n, target, width, most) if nest not in earlier)
     for nest in itertools.chain(earlier, others):
         time_ns = measure(nest)
-        if time_ns is None:
+        if time_ns is None:  # the time is over: the nests measured so far count
             break
         times_ns[nest] = time_ns
     best = min(times_ns, key=times_ns.__getitem__)
@@ -138,6 +138,7 @@ def successors(n: Nest, start: Start) -> Iterator[Nest]:
             continue
         may_be_lane = lanes > 1 and (not _is_tensorized(n) or r is start.lane)
         for width in VECTORS_SIDE_BY_SIDE if may_be_lane else ():
+            # Vectors beyond the end of the loop would be masked, and waste their time.
             if width == 1 or width * lanes < 2 * r.arg.size:
                 with suppress(SplitError):
                     yield Tile(r.arg.number, width, lanes).apply(n)
@@ -183,6 +184,7 @@ def estimated_instructions(n: Nest, target: Target) -> float:
     depends = dependences(n.body)
     outer = [r for r in n.loops if r.arg.place in (Place.LOOP, Place.PARALLEL)]
     total = 0.0
+    # None stands for the stores and what they need outside of reductions.
     for fold in (None, *loop_nest.folds(n.body)):
         inner = fold.src[1:] if fold is not None else ()
         around = {*outer, *(r for r in inner if r.arg.place is Place.LOOP)}

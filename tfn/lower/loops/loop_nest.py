@@ -100,6 +100,7 @@ def substituted(
         if node in values:
             new[node] = values[node]
         elif node.op is Op.FOLD:
+            # Its ranges are loops, not values: a split one becomes two, not their sum.
             inner = [new_r for r in node.src[1:] for new_r in lists.get(r, [new.get(r, r)])]
             new[node] = rebuild(node, (new[node.src[0]], *inner))
         else:
@@ -125,6 +126,7 @@ def simplified(n: Nest) -> Nest:
     A position that is cast to a narrower integer is computed in the narrower type: wrapping
     around, it is the same.
     """
+    # Most nests need nothing: looking is cheaper than a pass that rebuilds all nodes.
     if not any(
         u.op in DIVISIONS or u.op is Op.CARRY or _narrows(u) or _compares(u) for u in nodes(n.body)
     ):

@@ -91,6 +91,7 @@ def divide(a: Pair, b: Pair) -> Pair:
 
     Source: Smith 1962, "Algorithm 116: Complex division".
     """
+    # Divided by the larger part of b, so that no square of it overflows.
     wide = magnitude(b.re) >= magnitude(b.im)
     large, small = where(wide, b.re, b.im), where(wide, b.im, b.re)
     zero = equal(large, 0.0)
@@ -138,6 +139,7 @@ def sqrt(z: Pair) -> Pair:
 def _sqrt(z: Pair) -> Pair:
     scale = _scale(z)
     x, y = z.re * scale, z.im * scale
+    # One part by a sum of equal signs, the other by division: neither cancels.
     high = sqrt_of((magnitude(x) + _modulus(Pair(x, y))) * 0.5)
     high = where(is_infinite(x), INFINITY, high)
     low = where(equal(high, 0.0), 0.0, magnitude(y) / (high * 2))
@@ -173,6 +175,7 @@ def exp(z: Pair) -> Pair:
     size = unary(Op.EXP, where(large, x - limit, x))
     factor = where(large, math.exp(limit), full_like(x, 1))
     cosine, sine = unary(Op.COS, y), unary(Op.SIN, y)
+    # At infinite x the result is infinite or zero, even if the angle is NaN (Annex G).
     no_angle = is_nan(cosine)
     re = where(no_angle & is_infinite(x), 1.0, cosine) * factor * size
     im = where(no_angle & equal(x, -INFINITY), 1.0, sine) * factor * size
@@ -187,6 +190,7 @@ def exp2(z: Pair) -> Pair:
 
 def expm1(z: Pair) -> Pair:
     """``exp(z) - 1``, without cancellation near zero."""
+    # exp(x) cos(y) - 1 = expm1(x) cos(y) - 2 sin(y / 2)**2
     half = unary(Op.SIN, z.im * 0.5)
     near = unary(Op.EXPM1, z.re) * unary(Op.COS, z.im) - half * half * 2
     far = exp(z)
@@ -241,6 +245,7 @@ def tanh(z: Pair) -> Pair:
     Source: Kahan 1987, procedure CTANH.
     """
     x, y = z
+    # Far out the real part rounds to 1 or -1, and the imaginary part decays like exp(-2 |x|).
     far = magnitude(x) > TANH_IS_ONE_ABOVE[FLOAT64]
     tangent = unary(Op.TAN, y)
     secant_squared = tangent * tangent + 1

@@ -116,6 +116,7 @@ def modulo(node: UOp, x: UOp, y: UOp) -> UOp:
 
 def convert(node: UOp, x: UOp) -> UOp:
     """A cast; to and from 16-bit floats by way of float32."""
+    # Processors convert 16-bit floats from and to float32 only.
     if x.dtype == node.dtype or FLOAT32 in (x.dtype, node.dtype):
         return cast(x, node.dtype)
     if x.dtype in HALF_FLOATS or node.dtype in HALF_FLOATS:
@@ -205,6 +206,7 @@ _COMPUTED = ELEMENTWISE - {Op.WHERE, Op.CAST, Op.BITCAST, Op.DETACH}
 
 def _rewrite(node: UOp, src: tuple[UOp, ...]) -> UOp:
     rule = DECOMPOSE.get(node.op)
+    # In float32, products and sums of 16-bit floats are exact enough to be rounded once.
     if node.op in _COMPUTED and src[0].dtype in HALF_FLOATS:
         wide = tuple([_widen(s) for s in src])
         like = UOp(node.op, wide, node.arg)
@@ -214,7 +216,7 @@ def _rewrite(node: UOp, src: tuple[UOp, ...]) -> UOp:
 
 
 def _widen(x: UOp) -> UOp:
-    if x.op is Op.CONST:
+    if x.op is Op.CONST:  # now, rather than in every iteration
         return const(float(x.arg.value), FLOAT32, x.shape)
     return cast(x, FLOAT32)
 
