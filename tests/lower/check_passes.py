@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from tfn.dtypes import COMPLEXES, part
-from tfn.lower import pipeline
+from tfn.lower import passes as table
 from tfn.lower.fuse.ranges import IndexedKernel
 from tfn.lower.loops.loop_nest import Nest
-from tfn.lower.pipeline import Pass, Passes
+from tfn.lower.passes import Pass, Passes
 from tfn.lower.target.target import Target
 from tfn.trace import interpreter, oracle
 from tfn.trace.jaxpr import Jaxpr, param
@@ -28,7 +28,7 @@ def check_passes(
     jaxpr: Jaxpr,
     inputs: Sequence[Any],
     target: Target = HOST,
-    passes: Passes = pipeline.passes,
+    passes: Passes = table.passes,
     tolerance: float = 1e-5,
 ) -> list[IndexedKernel]:
     """Run the passes one by one, with the spec and the oracle after each.
@@ -64,7 +64,7 @@ def check_passes(
             for i, value in enumerate(values):
                 if steps[i] is step:
                     if Stage[step.after] is Stage.LINEAR and not isinstance(value, tuple):
-                        tiles[i] = pipeline.tile_count(value)
+                        tiles[i] = table.tile_count(value)
                     values[i] = step(value, target)
                     _check_stage(step, _roots(values[i]), Stage[step.after])
             _check_values(step, expected, _run(function, kernels, values, env, tiles), tolerance)

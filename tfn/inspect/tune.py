@@ -27,6 +27,7 @@ from tfn.hw.cpu.queue import CpuQueue
 from tfn.lower import pipeline
 from tfn.lower.loops import loop_nest, opt_ops
 from tfn.lower.loops.beam_search import search
+from tfn.lower.passes import passes
 from tfn.lower.program import Kernel, OptOp, all_launches
 from tfn.lower.target.target import Target
 from tfn.trace.op import Op
@@ -172,9 +173,9 @@ def _kernel(kernels: Sequence[Kernel], name: str) -> Kernel:
 
 def _searched(body: UOp, launches: int, target: Target, trials: Trials, end: float) -> Row:
     """Search for one kernel; what was kept before is timed again, and stays if nothing beats it."""
-    simple = pipeline.passes.decompose(body, target)
+    simple = passes.decompose(body, target)
     plain = loop_nest.nest(simple)
-    chosen = pipeline.kernel_of_nest(pipeline.passes.split(simple, target), target)
+    chosen = pipeline.kernel_of_nest(passes.split(simple, target), target)
     known = _replayed(plain, tuning_cache.find(chosen.name, target))
     kept = known[0].opts if known else chosen.opts
     params = {u.arg.index: u for u in walk([simple]) if u.op is Op.PARAM and u.arg.index >= 0}
