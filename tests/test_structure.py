@@ -318,8 +318,6 @@ RELATIVE_DOCSTRINGS = frozenset(
         *("_support", "array", "checkify", "compat", "custom_derivatives", "dtypes", "eager"),
         *("exporting", "hw", "image", "inspect", "kernels", "lax", "nn", "numpy", "random"),
         *("scipy", "trace", "transforms", "tree"),
-        *("lower/index", "lower/loops", "lower/math", "lower/pipeline", "lower/program"),
-        "lower/target",
     }
 )
 """Packages that still have docstrings without a subject: `make style` counts them."""

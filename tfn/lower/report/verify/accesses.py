@@ -22,7 +22,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, INT64, INTEGERS
 from tfn.lower.codegen.linearize import BEGIN, END
 from tfn.lower.index import solver
-from tfn.lower.index.intervals import Facts, Interval, integer, limits
+from tfn.lower.index.intervals import Facts, Interval, const_value, limits
 from tfn.lower.report.verify.kernels import Violation, show
 from tfn.trace.argument import Param, Range
 from tfn.trace.build import count
@@ -370,9 +370,9 @@ def _comparisons(predicates: Sequence[UOp]) -> Iterator[tuple[UOp, Interval]]:
             x, y = u.src
             strict = int(u.op is Op.LT)
             if y.op is Op.CONST and x.op is not Op.CONST:
-                yield x, (limits(x.dtype)[0], integer(y) - strict)
+                yield x, (limits(x.dtype)[0], const_value(y) - strict)
             elif x.op is Op.CONST and y.op is not Op.CONST:
-                yield y, (integer(x) + strict, limits(y.dtype)[1])
+                yield y, (const_value(x) + strict, limits(y.dtype)[1])
 
 
 def _index_text(u: UOp) -> str:
