@@ -10,8 +10,8 @@ import pytest
 
 import tfn
 import tfn.numpy as tnp
-from tests.lower.crew import run_on_threads
 from tests.lower.graphs import p
+from tests.lower.thread_team import run_on_threads
 from tfn.config import config
 from tfn.errors import (
     ArgumentError,

@@ -23,8 +23,8 @@ import numpy as np
 import pytest
 
 import tfn.numpy
-from tests.lower import indices, test_math
-from tests.lower.index import test_intervals, test_laws
+from tests.lower import random_indices, test_math
+from tests.lower.index import test_folds, test_intervals
 from tests.lower.loops import test_opt_ops
 from tests.numpy import table as numpy_table
 from tests.trace import test_oracle
@@ -54,9 +54,9 @@ from tfn.lower.codegen.sort import key_encoding
 from tfn.lower.fuse.indexing import VALUE
 from tfn.lower.graph import complex_pairs
 from tfn.lower.graph.axis_maps import SOURCE_AXES
-from tfn.lower.index import intervals, laws
+from tfn.lower.index import folds, intervals
 from tfn.lower.loops import opt_ops
-from tfn.lower.math.decompose import BASIC, DECOMPOSE, HALVES, LACKING
+from tfn.lower.math.decompose import BASIC, DECOMPOSE, EMULATED, HALF_FLOATS
 from tfn.lower.memory.schedule import REGIONS
 from tfn.lower.report import cost
 from tfn.lower.report.print import graph, instructions, nest, stages
@@ -288,7 +288,7 @@ TABLES: dict[str, Table] = {
         {**OWN_KERNELS, "it is materialised whole": {Op.CONV, Op.GATHER, Op.GBARRIER}}),
     "VALUE": Table("tfn/lower/fuse/indexing.py", VALUE, KERNELS_OPS | ELEMENTWISE,
         "its element at an index", OWN_KERNELS),
-    "FOLDS": Table("tfn/lower/index/laws.py", laws.FOLDS, EXACT | {Op.LOAD},
+    "FOLDS": Table("tfn/lower/index/folds.py", folds.FOLDS, EXACT | {Op.LOAD},
         "its row of PRIMITIVES says that it is exact, so that constants are folded"),
     "INTERVAL": Table("tfn/lower/index/intervals.py", intervals.INTERVAL,
         accepted(INT32) | accepted(BOOL) | MOVEMENT
@@ -299,7 +299,7 @@ TABLES: dict[str, Table] = {
     "DECOMPOSE": Table("tfn/lower/math/decompose.py", DECOMPOSE, ELEMENTWISE,
         "kernels have BASIC ops only; or add it to BASIC and to each RENDER",
         {"renderers have a row for it": BASIC - {Op.CAST, Op.MOD, Op.SHL, Op.SHR}}),
-    "LACKING": Table("tfn/lower/math/decompose.py", LACKING, LACKED & ELEMENTWISE,
+    "EMULATED": Table("tfn/lower/math/decompose.py", EMULATED, LACKED & ELEMENTWISE,
         "some target or language lacks it"),
     "RENDER of llvm": Table("tfn/lower/codegen/render/llvm.py", llvm.RENDER,
         LINEAR_OPS - ELEMENTWISE | BASIC, "its instruction in LLVM IR", AT_USE),
@@ -356,7 +356,7 @@ TABLES: dict[str, Table] = {
         "the dtypes just above it in the promotion lattice"),
     "names of dtypes": Table("tfn/numpy/__init__.py",
         {d for d in ALL if d.name in DTYPE_NAMES}, ALL, "its name in tfn.numpy"),
-    "HALVES": Table("tfn/lower/math/decompose.py", HALVES,
+    "HALF_FLOATS": Table("tfn/lower/math/decompose.py", HALF_FLOATS,
         {d for d in FLOATS if d.itemsize < FLOAT32.itemsize}, "it is computed in float32"),
     "key_encoding._INFINITY_BITS": Table("tfn/lower/codegen/sort/key_encoding.py",
         key_encoding._INFINITY_BITS, {d.itemsize for d in FLOATS},
@@ -393,16 +393,16 @@ TABLES: dict[str, Table] = {
         {"it is tested by cases": {
             Op.CONST, Op.RANGE, Op.IOTA, Op.LANES, Op.SPLAT, Op.CAST, Op.WHERE, Op.DETACH,
             Op.GBARRIER, *INSIDE}}),
-    "OPS of indices": Table("tests/lower/indices.py",
-        {*indices.OPS, *indices.COMPARISONS, *indices.LOGIC},
+    "OPS of random_indices": Table("tests/lower/random_indices.py",
+        {*random_indices.OPS, *random_indices.COMPARISONS, *random_indices.LOGIC},
         intervals.INTERVAL.keys() & ELEMENTWISE, "random index expressions have it",
         {"passes make no indices of it": {Op.SHL, Op.SHR, Op.DETACH},
          "it is tested by cases": {Op.CAST}}),
-    "FLOAT_OPS of test_laws": Table("tests/lower/index/test_laws.py", test_laws.FLOAT_OPS,
+    "FLOAT_OPS of test_folds": Table("tests/lower/index/test_folds.py", test_folds.FLOAT_OPS,
         accepted(FLOAT64) & EXACT, "simplified graphs of it have the same bits",
         {"it is drawn around WHERE": COMPARE, "it changes the dtype": {Op.CAST, Op.BITCAST},
          "it has three operands": {Op.FMA}}),
-    "INTEGER_OPS of test_laws": Table("tests/lower/index/test_laws.py", test_laws.INTEGER_OPS,
+    "INTEGER_OPS of test_folds": Table("tests/lower/index/test_folds.py", test_folds.INTEGER_OPS,
         accepted(INT32) & EXACT, "simplified graphs of it have the same bits",
         {"it is drawn around WHERE": COMPARE, "it changes the dtype": {Op.CAST, Op.BITCAST}}),
     "EXAMPLES of test_opt_ops": Table("tests/lower/loops/test_opt_ops.py",
@@ -467,7 +467,7 @@ PARTIAL: dict[str, dict[str, str]] = {
         ("_ARITHMETIC", "_CALLS", "_COMPARE", "_EXTREME"), "they are parts of RENDER"
     ),
     "tfn/lower/graph/complex_pairs.py": {"_COUNTS": "the others have no counts of operands"},
-    "tfn/lower/index/laws.py": {"_OWN": "the others have the folds of all ops"},
+    "tfn/lower/index/folds.py": {"_OWN": "the others have the folds of all ops"},
     "tfn/lower/report/verify/kernels.py": {"_NAMES": "the others are printed as expressions"},
     "tfn/trace/spec.py": {"_OVER_RANGES": "the others may look as they like"},
 }

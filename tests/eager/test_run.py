@@ -17,7 +17,7 @@ from tfn.config import config
 from tfn.dtypes import ALL, FLOAT32, INT32
 from tfn.eager import run
 from tfn.errors import ArgumentError, DeviceError, DTypeError, OutOfMemoryError
-from tfn.lower.index import laws
+from tfn.lower.index import simplify
 from tfn.trace.argument import Param
 from tfn.trace.jaxpr import Jaxpr, function, param
 from tfn.trace.op import Op
@@ -249,7 +249,7 @@ def test_forgetting_drops_all() -> None:
     run.forget()
     gc.collect()
     assert not any(run.cache_info().entries.values()) and not run._LOADED
-    assert not laws._MEMORY[0].done
+    assert not simplify._MEMO[0].simplified
     assert f(x).tolist() == [1, 3, 5, 7, 9] and f.cache_info()[:2] == (1, 2)
 
 

@@ -14,8 +14,8 @@ from hypothesis import given
 import tfn
 import tfn.numpy as tnp
 from tests.exporting.building import same_bits
-from tests.lower.drawn import LOOPS, STEPS, graphs
 from tests.lower.graphs import p
+from tests.lower.random_graphs import LOOPS, STEPS, graphs
 from tfn.dtypes import BOOL, FLOAT32, INT32
 from tfn.errors import ExportError
 from tfn.exporting.codec import decode, encode

@@ -56,7 +56,7 @@ def test_what_takes_no_time_is_made_quickly():
     notes, program = Notes(), summed(3)
     partial, total = (launch.kernel for launch in program.launches)
     rows = zip(program.launches, (1_000_000, 10), strict=True)
-    steps = [replace(step, kernel=replace(step.kernel, work=work)) for step, work in rows]
+    steps = [replace(step, kernel=replace(step.kernel, work_ns=work)) for step, work in rows]
     Device("abacus", TARGET, notes, HostMemory(), notes).load(replace(program, steps=tuple(steps)))
     assert notes.said[:2] == [(partial.text, 2), (total.text, 0)]
     assert notes.said[2] == (program.text, 0)

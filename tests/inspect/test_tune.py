@@ -15,7 +15,7 @@ from tfn.eager import run
 from tfn.errors import ArgumentError
 from tfn.hw.compile import tuning_cache
 from tfn.hw.cpu.kernel_timer import Trials
-from tfn.lower.loops.beam_search import Found, Measure
+from tfn.lower.loops.beam_search import Measure, SearchResult
 from tfn.lower.loops.heuristics import begin, finish
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import Split, from_rows, to_rows
@@ -48,11 +48,11 @@ def test_what_wins_is_used_from_then_on(folder: Path, monkeypatch: pytest.Monkey
     """With a search that finds the loops as they are to be twice as fast."""
     x = jnp.arange(24.0).reshape(4, 6)
 
-    def found(n: Nest, target: Target, measure: Measure, known: Sequence[Nest]) -> Found:
+    def found(n: Nest, target: Target, measure: Measure, known: Sequence[Nest]) -> SearchResult:
         assert not known
         start = begin(n, target)
         plain = finish(start.nest, start.model)
-        return Found(plain.opts, 1.0, 2.0, 2)
+        return SearchResult(plain.opts, 1.0, 2.0, 2)
 
     monkeypatch.setattr("tfn.inspect.tune.search", found)
     f = tfn.jit(lambda x: x * 2 + 1)

@@ -1,7 +1,7 @@
-"""Elementary functions: their error in ulp, special values, huge arguments, and size.
+"""Elementary functions: errors in ulp, special values, huge arguments, and code size.
 
-`FUNCTIONS` is the table of what is promised: the largest error, measured against mpmath, and the
-number of operations (without constants and bit casts) of a scalar kernel.
+`FUNCTIONS` is the table of bounds: the largest error, measured against mpmath, and the number of
+operations (without constants and bit casts) of a scalar kernel.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ DTYPES = (FLOAT32, FLOAT64)
 
 
 @dataclass(frozen=True)
-class Promise:
-    """What is promised of an op.
+class Bounds:
+    """The bounds of an op.
 
     Attributes:
         exact: the function in mpmath.
-        ranges: where it is sampled, per dtype, beside `ranges` of both.
+        ranges: intervals of sampled arguments for both dtypes, beside those of each.
         ulp: bounds of the error for float32 and float64.
         nodes: bounds of the number of operations for float32 and float64.
         floor: the error is measured relative to this where the result is smaller.
@@ -57,45 +57,45 @@ CIRCLE: dict[str, Ranges] = {
     "ranges64": ((-1e308, 1e308),),
 }
 # fmt: off
-FUNCTIONS: dict[Op, Promise] = {
-    Op.EXP: Promise(mp.exp, (1.0, 1.0), (20, 25), ((-1, 1),), ((-104, 89),), ((-746, 710),)),
-    Op.EXP2: Promise(lambda x: mp.mpf(2) ** x, (1.0, 1.0), (19, 24), ((-1, 1),), ((-150, 129),),
+FUNCTIONS: dict[Op, Bounds] = {
+    Op.EXP: Bounds(mp.exp, (1.0, 1.0), (20, 25), ((-1, 1),), ((-104, 89),), ((-746, 710),)),
+    Op.EXP2: Bounds(lambda x: mp.mpf(2) ** x, (1.0, 1.0), (19, 24), ((-1, 1),), ((-150, 129),),
                      ((-1075, 1025),)),
-    Op.EXPM1: Promise(mp.expm1, (2.0, 2.0), (21, 26), ((-1, 1), (-1e-4, 1e-4)), ((-20, 89),),
+    Op.EXPM1: Bounds(mp.expm1, (2.0, 2.0), (21, 26), ((-1, 1), (-1e-4, 1e-4)), ((-20, 89),),
                       ((-40, 710),)),
-    Op.LOG: Promise(mp.log, (1.0, 1.5), (30, 34), ((0, 100), (0.5, 2)), ((0, 1e-39), (0, 3e38)),
+    Op.LOG: Bounds(mp.log, (1.0, 1.5), (30, 34), ((0, 100), (0.5, 2)), ((0, 1e-39), (0, 3e38)),
                     ((0, 1e-309), (0, 1e308))),
-    Op.LOG2: Promise(lambda x: mp.log(x, 2), (1.5, 1.5), (30, 34), ((0, 100), (0.5, 2)),
+    Op.LOG2: Bounds(lambda x: mp.log(x, 2), (1.5, 1.5), (30, 34), ((0, 100), (0.5, 2)),
                      ((0, 1e-39), (0, 3e38)), ((0, 1e-309), (0, 1e308))),
-    Op.LOG1P: Promise(mp.log1p, (1.5, 1.5), (34, 38), ((-1, 2), (-1e-4, 1e-4), (0, 1e9))),
-    Op.SIN: Promise(mp.sin, (1.5, 2.0), (43, 135), **CIRCLE),
-    Op.COS: Promise(mp.cos, (1.5, 2.0), (43, 135), **CIRCLE),
-    Op.TAN: Promise(mp.tan, (1.0, 3.5), (45, 137), **CIRCLE),
-    Op.ASIN: Promise(mp.asin, (2.0, 2.0), (21, 28), ((-1, 1), (-1e-3, 1e-3))),
-    Op.ACOS: Promise(mp.acos, (1.5, 1.5), (22, 29), ((-1, 1), (0.99, 1))),
-    Op.ATAN: Promise(mp.atan, (1.5, 1.5), (20, 31), ((-1, 1), (-100, 100))),
-    Op.ATAN2: Promise(mp.atan2, (2.0, 2.0), (29, 40), ((-5, 5), (-1e-3, 10))),
-    Op.SINH: Promise(mp.sinh, (1.5, 1.5), (32, 40), ((-2, 2),), ((-89.5, 89.5),), ((-711, 711),)),
-    Op.COSH: Promise(mp.cosh, (1.5, 1.5), (22, 27), ((-2, 2),), ((-89.5, 89.5),), ((-711, 711),)),
-    Op.TANH: Promise(mp.tanh, (1.5, 2.0), (30, 39), ((-1, 1), (-20, 20))),
-    Op.ASINH: Promise(mp.asinh, (2.0, 2.0), (47, 51), ((-3, 3), (-1e10, 1e10), (-1e30, 1e30))),
-    Op.ACOSH: Promise(mp.acosh, (2.5, 2.0), (44, 48), ((1, 3), (1, 1e10), (1, 1e30))),
-    Op.ATANH: Promise(mp.atanh, (2.0, 2.0), (41, 45), ((-1, 1), (-1e-3, 1e-3))),
-    Op.LOGISTIC: Promise(lambda x: 1 / (1 + mp.exp(-x)), (2.0, 2.0), (25, 30), ((-2, 2),),
+    Op.LOG1P: Bounds(mp.log1p, (1.5, 1.5), (34, 38), ((-1, 2), (-1e-4, 1e-4), (0, 1e9))),
+    Op.SIN: Bounds(mp.sin, (1.5, 2.0), (43, 135), **CIRCLE),
+    Op.COS: Bounds(mp.cos, (1.5, 2.0), (43, 135), **CIRCLE),
+    Op.TAN: Bounds(mp.tan, (1.0, 3.5), (45, 137), **CIRCLE),
+    Op.ASIN: Bounds(mp.asin, (2.0, 2.0), (21, 28), ((-1, 1), (-1e-3, 1e-3))),
+    Op.ACOS: Bounds(mp.acos, (1.5, 1.5), (22, 29), ((-1, 1), (0.99, 1))),
+    Op.ATAN: Bounds(mp.atan, (1.5, 1.5), (20, 31), ((-1, 1), (-100, 100))),
+    Op.ATAN2: Bounds(mp.atan2, (2.0, 2.0), (29, 40), ((-5, 5), (-1e-3, 10))),
+    Op.SINH: Bounds(mp.sinh, (1.5, 1.5), (32, 40), ((-2, 2),), ((-89.5, 89.5),), ((-711, 711),)),
+    Op.COSH: Bounds(mp.cosh, (1.5, 1.5), (22, 27), ((-2, 2),), ((-89.5, 89.5),), ((-711, 711),)),
+    Op.TANH: Bounds(mp.tanh, (1.5, 2.0), (30, 39), ((-1, 1), (-20, 20))),
+    Op.ASINH: Bounds(mp.asinh, (2.0, 2.0), (47, 51), ((-3, 3), (-1e10, 1e10), (-1e30, 1e30))),
+    Op.ACOSH: Bounds(mp.acosh, (2.5, 2.0), (44, 48), ((1, 3), (1, 1e10), (1, 1e30))),
+    Op.ATANH: Bounds(mp.atanh, (2.0, 2.0), (41, 45), ((-1, 1), (-1e-3, 1e-3))),
+    Op.LOGISTIC: Bounds(lambda x: 1 / (1 + mp.exp(-x)), (2.0, 2.0), (25, 30), ((-2, 2),),
                          ((-104, 20),), ((-746, 40),)),
-    Op.ERF: Promise(mp.erf, (1.0, 1.5), (35, 56), ((-1, 1), (-6, 6))),
-    Op.ERFC: Promise(mp.erfc, (1.0, 3.5), (38, 65), ((-1, 1), (-6, 8)), ((8, 10.2),),
+    Op.ERF: Bounds(mp.erf, (1.0, 1.5), (35, 56), ((-1, 1), (-6, 6))),
+    Op.ERFC: Bounds(mp.erfc, (1.0, 3.5), (38, 65), ((-1, 1), (-6, 8)), ((8, 10.2),),
                      ((8, 27.3),)),
-    Op.ERFINV: Promise(mp.erfinv, (4.0, 4.0), (57, 105), ((-0.9, 0.9),),
+    Op.ERFINV: Bounds(mp.erfinv, (4.0, 4.0), (57, 105), ((-0.9, 0.9),),
                        ranges64=((-1, 1), (0.99, 1))),
-    Op.CBRT: Promise(lambda x: mp.sign(x) * mp.root(abs(x), 3), (1.0, 1.0), (38, 45),
+    Op.CBRT: Bounds(lambda x: mp.sign(x) * mp.root(abs(x), 3), (1.0, 1.0), (38, 45),
                      ((-100, 100),), ((0, 1e-39), (0, 3e38)), ((0, 1e-309), (0, 1e308))),
-    Op.LGAMMA: Promise(lgamma, (5.0, 5.0), (136, 162),
+    Op.LGAMMA: Bounds(lgamma, (5.0, 5.0), (136, 162),
                        ((0.5, 3), (0, 0.5), (3, 9), (9, 1e5), (1e9, 1e30), (-10, 0)), floor=1.0),
-    Op.DIGAMMA: Promise(mp.digamma, (6.0, 5.0), (86, 103),
+    Op.DIGAMMA: Bounds(mp.digamma, (6.0, 5.0), (86, 103),
                         ((0.5, 3), (0, 0.5), (3, 9), (9, 1e5), (1e9, 1e30), (-10, 0)), floor=1.0),
-    Op.POW: Promise(mp.power, (1.0, 1.5), (59, 113), ((0, 8),)),
-    Op.RSQRT: Promise(lambda x: 1 / mp.sqrt(x), (1.5, 1.5), (2, 2), ((0, 100),)),
+    Op.POW: Bounds(mp.power, (1.0, 1.5), (59, 113), ((0, 8),)),
+    Op.RSQRT: Bounds(lambda x: 1 / mp.sqrt(x), (1.5, 1.5), (2, 2), ((0, 100),)),
 }
 # fmt: on
 CASES = [(op, dtype) for op in FUNCTIONS for dtype in DTYPES]
@@ -132,33 +132,33 @@ def ulp(value: np.ndarray, exact: list[Any], floor: float) -> np.ndarray:
     return np.where(ends, np.where(same, 0.0, np.inf), error)
 
 
-def samples(promise: Promise, dtype: DType, count: int, seed: int = 0) -> np.ndarray:
-    own = promise.ranges32 if dtype == FLOAT32 else promise.ranges64
+def samples(bounds: Bounds, dtype: DType, count: int, seed: int = 0) -> np.ndarray:
+    own = bounds.ranges32 if dtype == FLOAT32 else bounds.ranges64
     random = np.random.default_rng(seed)
     parts = []
-    for low, high in promise.ranges + own:
+    for low, high in bounds.ranges + own:
         part = low + (high - low) * random.uniform(0, 1, count)
         parts.append(np.clip(part, -float(np.finfo(dtype).max), float(np.finfo(dtype).max)))
     return np.concatenate(parts).astype(dtype)
 
 
 @pytest.mark.parametrize(("op", "dtype"), CASES, ids=IDS)
-def test_error_stays_below_what_is_promised(op: Op, dtype: DType) -> None:
-    promise = FUNCTIONS[op]
+def test_errors_are_below_their_bounds(op: Op, dtype: DType) -> None:
+    bounds = FUNCTIONS[op]
     slow = op in (Op.ERFINV, Op.LGAMMA, Op.DIGAMMA)
-    x = samples(promise, dtype, 60 if slow else 150)
+    x = samples(bounds, dtype, 60 if slow else 150)
     operands = [x]
     if op is Op.ATAN2:
-        operands = [x, samples(promise, dtype, 150, seed=1)[::-1]]
+        operands = [x, samples(bounds, dtype, 150, seed=1)[::-1]]
     if op is Op.POW:  # exponents that reach both ends of the range
         limit = 88 if dtype == FLOAT32 else 709
         y = np.random.default_rng(1).uniform(-limit, limit, len(x)) / np.log(x.astype(np.float64))
         operands = [x, y.astype(dtype)]
     with mp.workprec(160):
-        exact = [promise.exact(*map(mp.mpf, map(float, row))) for row in zip(*operands)]
-        error = ulp(run(op, *operands), exact, promise.floor)
+        exact = [bounds.exact(*map(mp.mpf, map(float, row))) for row in zip(*operands)]
+        error = ulp(run(op, *operands), exact, bounds.floor)
     worst = int(np.argmax(error))
-    bound = promise.ulp[dtype == FLOAT64]
+    bound = bounds.ulp[dtype == FLOAT64]
     assert error[worst] <= bound, f"{error[worst]:.2f} ulp at {[o[worst] for o in operands]}"
 
 
@@ -171,8 +171,8 @@ DENSE = [
 
 @pytest.mark.parametrize("op", DENSE, ids=lambda op: op.value)
 def test_float32_on_many_points_against_float64(op: Op) -> None:
-    promise = FUNCTIONS[op]
-    x = samples(promise, FLOAT32, 4000, seed=2)
+    bounds = FUNCTIONS[op]
+    x = samples(bounds, FLOAT32, 4000, seed=2)
     with np.errstate(over="ignore"):
         near = oracle.apply(op, None, x.astype(np.float64))
         rounded = near.astype(np.float32)
@@ -181,7 +181,7 @@ def test_float32_on_many_points_against_float64(op: Op) -> None:
     with np.errstate(invalid="ignore"):
         error = np.where(np.isfinite(rounded), np.abs(value - near) / unit, 0.0)
     assert np.array_equal(np.isfinite(value), np.isfinite(rounded))
-    assert error.max() <= promise.ulp[0], x[np.argmax(error)]
+    assert error.max() <= bounds.ulp[0], x[np.argmax(error)]
 
 
 SPECIAL = (
@@ -253,7 +253,7 @@ def test_angles_of_any_size_are_reduced_exactly(op: Op, dtype: DType) -> None:
 
 
 @pytest.mark.parametrize(("op", "dtype"), CASES, ids=IDS)
-def test_kernels_stay_small(op: Op, dtype: DType) -> None:
+def test_code_size_is_below_its_bound(op: Op, dtype: DType) -> None:
     root = decompose([UOp(op, tuple(parameters(op, dtype, ())))])[0]
     free = (Op.CONST, Op.PARAM, Op.BITCAST)
     assert (
@@ -284,11 +284,11 @@ def test_exact_results_are_exact() -> None:
 
 
 @pytest.mark.parametrize("op", [Op.EXP, Op.EXP2, Op.LOGISTIC], ids=lambda op: op.value)
-def test_what_is_too_small_is_masked_not_multiplied(op: Op) -> None:
-    """A product that becomes too small takes some processors hundreds of cycles."""
-    (made,) = decompose([UOp(op, tuple(parameters(op, FLOAT32, (8,))))], frozenset())
-    scaled = [u for u in walk([made]) if u.op is Op.LDEXP]
-    users = [u for u in walk([made]) if set(scaled) & set(u.src)]
+def test_underflow_is_masked_not_multiplied(op: Op) -> None:
+    """A product that underflows takes some processors hundreds of cycles."""
+    (root,) = decompose([UOp(op, tuple(parameters(op, FLOAT32, (8,))))], frozenset())
+    scaled = [u for u in walk([root]) if u.op is Op.LDEXP]
+    users = [u for u in walk([root]) if set(scaled) & set(u.src)]
     assert scaled and all(u.op is Op.WHERE and scaled[0] in u.src[1:] for u in users)
     low = np.array([-152, -1e4, -3e38, -np.inf], np.float32)
     assert not run(op, low).any() and np.isnan(run(op, np.array([np.nan], np.float32))).all()

@@ -1,4 +1,4 @@
-"""The data that lowering hands to hardware."""
+"""Executable programs: kernels, launches, control flow and estimates."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tfn.lower.program import (
     Routine,
     Slot,
     Space,
-    flatten,
-    spent,
+    all_launches,
+    kernel_times_ns,
 )
 
 
@@ -37,9 +37,9 @@ def test_kernels_are_listed_once_in_order_of_first_use(program: Program) -> None
     assert len(names) == 3 and len(set(names)) == 2
 
 
-def test_a_name_says_what_text_it_is(program: Program) -> None:
-    again = lower(jaxpr([matmul(p(0, 8, 8), p(1, 8, 8))]), HOST)
-    assert again.kernels[0].name == program.kernels[0].name
+def test_a_name_is_a_digest_of_the_text(program: Program) -> None:
+    same = lower(jaxpr([matmul(p(0, 8, 8), p(1, 8, 8))]), HOST)
+    assert same.kernels[0].name == program.kernels[0].name
     other = lower(jaxpr([matmul(p(0, 8, 8), p(1, 8, 8))]), SMALL)
     assert other.kernels[0].name != program.kernels[0].name
     for kernel in program.kernels:
@@ -54,32 +54,32 @@ def test_inputs_outputs_and_aliases(program: Program) -> None:
     assert program.aliases == ((1, Slot(Space.INPUT, 0)),)
 
 
-def test_data_cannot_be_changed(program: Program) -> None:
+def test_programs_are_immutable(program: Program) -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         program.name = "other"  # type: ignore[misc]
     with pytest.raises(dataclasses.FrozenInstanceError):
         program.kernels[0].text = ""  # type: ignore[misc]
 
 
-def test_a_program_travels_to_another_process(program: Program) -> None:
+def test_a_program_is_equal_after_pickling(program: Program) -> None:
     assert pickle.loads(pickle.dumps(program)) == program
 
 
-def test_launches_of_loops_and_branches_come_in_the_order_of_their_text(program: Program) -> None:
+def test_launches_of_loops_and_branches_are_in_the_order_of_the_text(program: Program) -> None:
     kernel = program.kernels[0]
     a, b, c = (Launch(kernel, (Slot(Space.ARENA, i),), False) for i in range(3))
     loop = Loop(0, None, (a,), Slot(Space.ARENA, 0), (b,), False)
     branch = Branch(Slot(Space.ARENA, 0), ((c,), (loop,)), True)
-    assert list(flatten([branch, a])) == [c, a, b, a]
+    assert list(all_launches([branch, a])) == [c, a, b, a]
 
 
-def test_time_is_counted_by_kernel_and_by_trips(program: Program) -> None:
-    short, long = (replace(program.kernels[i], work=10**i) for i in range(2))
+def test_kernel_times_count_trips_and_calls(program: Program) -> None:
+    short, long = (replace(program.kernels[i], work_ns=10**i) for i in range(2))
     once, often = (Launch(kernel, (), False) for kernel in (short, long))
     ten = Loop(0, 10, (), None, (often, once), False)
     unknown = Loop(1, None, (once,), Slot(Space.ARENA, 0), (often,), False)
-    assert spent([once, ten]) == {short.name: 11, long.name: 100}
-    assert spent([unknown]) == {short.name: 100, long.name: 1000}
-    routine = Routine((ten,), 0, 0, 110, spent([ten]))
+    assert kernel_times_ns([once, ten]) == {short.name: 11, long.name: 100}
+    assert kernel_times_ns([unknown]) == {short.name: 100, long.name: 1000}
+    routine = Routine((ten,), 0, 0, 110, kernel_times_ns([ten]))
     calls = [Call(routine, (), Slot(Space.ARENA, 0), False)] * 2
-    assert spent(calls) == {short.name: 20, long.name: 200}
+    assert kernel_times_ns(calls) == {short.name: 20, long.name: 200}

@@ -8,7 +8,7 @@ import sys
 import pytest
 from hypothesis import given, settings
 
-from tests.lower.drawn import graphs
+from tests.lower.random_graphs import graphs
 from tfn.dtypes import FLOAT32, FLOAT64, INT32
 from tfn.trace import build
 from tfn.trace.digest import digest

@@ -11,7 +11,7 @@ import pytest
 import tfn
 import tfn.numpy as tnp
 from tests.growth import NONE, growth
-from tests.lower.crew import run
+from tests.lower.thread_team import run
 from tfn.errors import ArgumentError, StaticArgumentError
 from tfn.hw.cpu.target import host
 from tfn.lower.fuse import boundaries

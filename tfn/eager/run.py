@@ -71,7 +71,7 @@ def device() -> Device:
         if isinstance(found.queue, CpuQueue) and found.queue.dispatch:
             found.queue.dispatch.serve(Array)
         if found.compiler:
-            lower.pipeline.use(KernelCache())
+            lower.pipeline.install_cache(KernelCache())
         _DEVICES[config.device] = found
     return found
 

@@ -11,7 +11,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import DType
 from tfn.hw.buffer import Buffer
 from tfn.hw.compile.object_cache import Counts
-from tfn.lower.program import Program, spent
+from tfn.lower.program import Program, kernel_times_ns
 from tfn.lower.target.target import Target
 from tfn.trace.op import Shape
 
@@ -93,7 +93,7 @@ class Device:
         """
         if self.compiler is None:
             return self.queue.load(program, {})
-        times = spent(program.steps)
+        times = kernel_times_ns(program.steps)
         least = times.total() / NO_TIME
         objects: dict[str, bytes] = {}
         for level, careful in ((2, True), (0, False)):

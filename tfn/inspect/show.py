@@ -25,6 +25,7 @@ from tfn.lower import pipeline
 from tfn.lower.fuse.ranges import IndexedKernel, Region
 from tfn.lower.loops import loop_nest, opt_ops
 from tfn.lower.memory.schedule import Schedule
+from tfn.lower.passes import passes
 from tfn.lower.program import Program
 from tfn.lower.report import cost
 from tfn.lower.report.print import instructions, memory, nest, stages
@@ -47,7 +48,7 @@ class View:
     @cached_property
     def real(self) -> UOp:
         """The function without complex values."""
-        made: UOp = pipeline.passes.complex_pairs(self.runnable.function, self.target)
+        made: UOp = passes.complex_pairs(self.runnable.function, self.target)
         return made
 
     @cached_property
@@ -57,8 +58,8 @@ class View:
 
     def inside(self, function: UOp) -> tuple[UOp, Sequence[IndexedKernel | Region]]:
         """A function with barriers, the whole or one in a loop, and its kernels over ranges."""
-        made: UOp = pipeline.passes.boundaries(function, self.target)
-        return made, pipeline.passes.ranges(made, self.target)
+        made: UOp = passes.boundaries(function, self.target)
+        return made, passes.ranges(made, self.target)
 
     @cached_property
     def graph(self) -> Graph:
@@ -78,7 +79,7 @@ class View:
     def after(self, name: str, body: UOp) -> Any:
         """A kernel's body after the pass of this name."""
         value: Any = body
-        for step in pipeline.passes.of_kernel(body):
+        for step in passes.of_kernel(body):
             value = step(value, self.target)
             if step.name == name:
                 return value

@@ -27,7 +27,8 @@ from tfn.hw.cpu.queue import CpuQueue
 from tfn.lower import pipeline
 from tfn.lower.loops import loop_nest, opt_ops
 from tfn.lower.loops.beam_search import search
-from tfn.lower.program import Kernel, OptOp, flatten
+from tfn.lower.passes import passes
+from tfn.lower.program import Kernel, OptOp, all_launches
 from tfn.lower.target.target import Target
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -149,9 +150,9 @@ def tune(
     target = device.target
     found = pipeline.bodies(program, target)
     counts: dict[str, int] = {}
-    for launch in flatten(program.steps):
+    for launch in all_launches(program.steps):
         counts[launch.kernel.name] = counts.get(launch.kernel.name, 0) + 1
-    order = sorted(found, key=lambda name: -_kernel(program.kernels, name).work * counts[name])
+    order = sorted(found, key=lambda name: -_kernel(program.kernels, name).work_ns * counts[name])
     end = time.monotonic() + seconds
     rows = []
     with Trials(target) as trials, Progress(disable=quiet) as progress:
@@ -172,9 +173,9 @@ def _kernel(kernels: Sequence[Kernel], name: str) -> Kernel:
 
 def _searched(body: UOp, launches: int, target: Target, trials: Trials, end: float) -> Row:
     """Search for one kernel; what was kept before is timed again, and stays if nothing beats it."""
-    simple = pipeline.passes.decompose(body, target)
+    simple = passes.decompose(body, target)
     plain = loop_nest.nest(simple)
-    chosen = pipeline.nested(pipeline.passes.split(simple, target), target)
+    chosen = pipeline.kernel_of_nest(passes.split(simple, target), target)
     known = _replayed(plain, tuning_cache.find(chosen.name, target))
     kept = known[0].opts if known else chosen.opts
     params = {u.arg.index: u for u in walk([simple]) if u.op is Op.PARAM and u.arg.index >= 0}
@@ -182,15 +183,15 @@ def _searched(body: UOp, launches: int, target: Target, trials: Trials, end: flo
 
     def measure(n: loop_nest.Nest) -> float | None:
         late = time.monotonic() > end and n.opts not in (chosen.opts, kept)
-        return None if late else trials.measure(pipeline.nested(n, target), buffers)
+        return None if late else trials.measure(pipeline.kernel_of_nest(n, target), buffers)
 
     won = search(plain, target, measure, known)
-    better = won.ns < WORTH * won.chosen_ns
+    better = won.ns < WORTH * won.heuristic_ns
     opts = won.opts if better else chosen.opts
     if opts != kept:
         tuning_cache.keep(chosen.name, target, opt_ops.to_rows(opts))
-    after_ns = won.ns if better else won.chosen_ns
-    return Row(chosen.name, launches, won.chosen_ns, after_ns, won.tried, chosen.opts, opts)
+    after_ns = won.ns if better else won.heuristic_ns
+    return Row(chosen.name, launches, won.heuristic_ns, after_ns, won.measured, chosen.opts, opts)
 
 
 def _replayed(plain: loop_nest.Nest, rows: Sequence[opt_ops.Row] | None) -> list[loop_nest.Nest]:

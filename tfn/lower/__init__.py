@@ -2,7 +2,8 @@
 
 The rooms are in the order in which a function passes through them:
 
-    pipeline  the passes as one table, and the driver that runs them
+    passes    the passes as one table, from a graph to instructions
+    pipeline  the driver: a function through the passes to a Program
     program   the data handed to hardware: Kernel, Launch, Program
     target    the data about a machine: vector widths, caches, register tiles
     graph     rewrites of arrays before fusion: flash attention, packing, complex pairs

@@ -1,10 +1,12 @@
-"""The compiler as one table.
+"""Compiler pipeline: a function goes through the passes and becomes a Program.
 
-`passes` are the steps from a graph to the instructions of its kernels: each names the stage that it
-reads and the stage that it makes, and tests run the spec and the oracle after every one.  `lower`
-drives them: a function is cut into kernels once, then each distinct kernel goes through the rest,
-once per process and target; then memory is planned and the driver is written.  The text is LLVM IR
-unless another `Language` is asked for.
+`lower` drives the table of `passes.py`::
+
+    Jaxpr  ->  kernels over ranges       once per function
+           ->  split, linearized, text   once per distinct kernel, process and target
+           ->  Program                   memory is planned, and the driver is rendered
+
+The text is LLVM IR unless another `Language` is passed.
 """
 
 from __future__ import annotations
@@ -15,32 +17,31 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from math import prod
-from typing import Any, Protocol
+from typing import Protocol
 
 from tfn._support.cache import Cache
 from tfn._support.frozen import frozen
 from tfn.errors import CompileError, SplitError
-from tfn.lower.codegen import linearize, prefetch
 from tfn.lower.codegen.render import driver, llvm
 from tfn.lower.codegen.sort import sort
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.graph import complex_pairs
-from tfn.lower.index import laws
+from tfn.lower.index import simplify
 from tfn.lower.loops import heuristics, loop_nest, opt_ops
-from tfn.lower.math import decompose
 from tfn.lower.memory import schedule
 from tfn.lower.memory.schedule import Schedule
+from tfn.lower.passes import passes, tile_count
 from tfn.lower.program import (
+    CachedKernel,
     Kernel,
     Program,
     Slot,
     Space,
     Step,
-    Written,
-    flatten,
+    all_launches,
 )
 from tfn.lower.target.target import Target
-from tfn.trace.argument import Handmade, Place
+from tfn.trace.argument import Handmade
 from tfn.trace.digest import digest
 from tfn.trace.jaxpr import Jaxpr
 from tfn.trace.op import Op
@@ -48,252 +49,209 @@ from tfn.trace.uop import UOp
 
 
 @frozen
-class Pass:
-    """One step: its name, its function, and the stages before and after it."""
-
-    name: str
-    run: Callable[[Any, Target], Any]
-    before: str
-    after: str
-
-    def __call__(self, value: Any, target: Target) -> Any:
-        """The value after the pass."""
-        return self.run(value, target)
-
-
-@frozen
-class Passes:
-    """The rows of the compiler by name: ``passes.split(body, target)``."""
-
-    complex_pairs: Pass
-    boundaries: Pass
-    ranges: Pass
-    decompose: Pass
-    split: Pass
-    linearize: Pass
-    prefetch: Pass
-    sort: Pass
-
-    def of_kernel(self, body: UOp) -> tuple[Pass, ...]:
-        """The passes that a kernel's body goes through, by what it is."""
-        if body.op is Op.SINK:
-            return self.decompose, self.split, self.linearize, self.prefetch
-        return (self.sort,) if body.src[0].src[0].op is Op.SORT else ()
-
-
-# fmt: off
-passes = Passes(**{step.name: step for step in (
-    Pass("complex_pairs", lambda u, target: complex_pairs.lower_complex(u),
-         "JAXPR", "JAXPR"),
-    Pass("boundaries",    lambda u, target: boundaries.insert_barriers(u, target),
-         "JAXPR", "KERNELS"),
-    Pass("ranges",        lambda u, target: ranges.indexed_kernels(u),     "KERNELS", "RANGES"),
-    # From here on, for each kernel.
-    Pass("decompose",     lambda u, target: decompose.decompose([u], target.lacks)[0],
-         "RANGES", "RANGES"),
-    Pass("split",         lambda u, target: heuristics.choose(loop_nest.nest(u), target),
-         "RANGES", "SPLIT"),
-    Pass("linearize",     lambda n, target: linearize.linearize(n, Op.FMA not in target.lacks),
-         "SPLIT", "LINEAR"),
-    Pass("prefetch",      lambda u, target: prefetch.insert_prefetches(u, target),
-         "LINEAR", "LINEAR"),
-    # A kernel that sorts has one pass of its own.
-    Pass("sort",          lambda u, target: sort.instructions(u, target)[0], "RANGES", "LINEAR"),
-)})
-# fmt: on
-
-
-def tiles(kernel: loop_nest.Nest | UOp) -> int:
-    """The number of tiles that threads share: of a nest, or of the body of a sort."""
-    if isinstance(kernel, UOp):
-        return sort.plan_of(kernel).groups if passes.of_kernel(kernel) == (passes.sort,) else 1
-    first = kernel.loops[0] if kernel.loops else None
-    return first.arg.size if first is not None and first.arg.place is Place.PARALLEL else 1
-
-
-@frozen
 class Language:
-    """What programs are written in.
+    """An output language: LLVM IR, or C.
 
     Attributes:
-        kernel: the text of a function by its name and instructions.
-        driver: that of the one function of a program, by its name, steps and number of inputs.
-        sign: what stands before the name of every function.
-        lacks: basic ops that cannot be said in it, whatever the target.
+        kernel: renders a kernel, from its name and instructions.
+        driver: renders the driver of a program, from its name, steps and number of inputs.
+        symbol_prefix: precedes the name of every function.
+        lacks: basic ops that it cannot express, whatever the target.
     """
 
     kernel: Callable[[str, Sequence[UOp]], str]
     driver: Callable[[str, Sequence[Step], int], str]
-    sign: str
+    symbol_prefix: str
     lacks: frozenset[Op] = frozenset()
 
-    def named(self, letter: str, write: Callable[[str], str]) -> tuple[str, str]:
-        """A name made of the digest of a text, and the text under that name."""
-        text = write("@@"[len(self.sign) :])
+    def name_by_digest(self, letter: str, render: Callable[[str], str]) -> tuple[str, str]:
+        """Names a text by its digest; returns the name, and the text under that name.
+
+        Equal kernels so have one name in all processes, and are compiled once.
+        """
+        # The text is rendered with a placeholder, since its digest is not known before.
+        text = render("@@"[len(self.symbol_prefix) :])
         name = letter + hashlib.sha256(text.encode()).hexdigest()[:20]
-        return name, text.replace("@@", self.sign + name)
+        return name, text.replace("@@", self.symbol_prefix + name)
 
 
 LLVM = Language(llvm.kernel_text, driver.driver_text, "@")
+
+CUSTOM_KERNEL_BYTES_PER_NS = 10
+"""Bytes of arguments and results that a custom kernel is assumed to process in a nanosecond.
+
+Its text is not analysed; 10 GB/s is what a core streams from memory.
+"""
+
 KERNEL_BYTES = 10_000
-"""Bytes of a kernel beside its text: its body, before and after it was split."""
-_KERNELS: Cache[Kernel] = Cache("kernels", lambda made: KERNEL_BYTES + len(made.text))
+"""Estimated bytes of a kernel beside its text: its body, before and after it was split."""
+
+_KERNELS: Cache[Kernel] = Cache("kernels", lambda kernel: KERNEL_BYTES + len(kernel.text))
 
 
 def lower(jaxpr: Jaxpr, target: Target, language: Language = LLVM) -> Program:
-    """The program of a closed function, for a target; no device is needed."""
+    """The program of a function for a target; no device is needed."""
     return program(jaxpr, scheduled(jaxpr, target, language), language)
 
 
 def aliases(jaxpr: Jaxpr) -> tuple[tuple[int, Slot], ...]:
-    """Outputs that are an input, or another output."""
-    found: list[tuple[int, Slot]] = []
+    """The outputs that are an input, or an earlier output, and what they are."""
+    aliased: list[tuple[int, Slot]] = []
     first: dict[UOp, int] = {}
     for i, u in enumerate(jaxpr.outputs):
         if u.op is Op.PARAM:
-            found.append((i, Slot(Space.INPUT, u.arg.index)))
+            aliased.append((i, Slot(Space.INPUT, u.arg.index)))
         elif first.setdefault(u, i) != i:
-            found.append((i, Slot(Space.OUTPUT, first[u])))
-    return tuple(found)
+            aliased.append((i, Slot(Space.OUTPUT, first[u])))
+    return tuple(aliased)
 
 
 def scheduled(jaxpr: Jaxpr, target: Target, language: Language = LLVM) -> Schedule:
-    """The steps of a closed function, with a place for every value."""
+    """The steps of a function, with an address for every value."""
     real = Jaxpr(passes.complex_pairs(jaxpr.function, target))
-    shared = dict(aliases(real))
-    own = [i not in shared for i in range(len(real.outputs))]
-    return schedule.schedule(real.function, _able(target, language), _maker(language), own)
+    aliased = dict(aliases(real))
+    is_written = [i not in aliased for i in range(len(real.outputs))]
+    target = _restricted(target, language)
+    return schedule.schedule(real.function, target, _kernel_maker(language), is_written)
 
 
 @cache
-def _maker(language: Language) -> Callable[[UOp, Target], Kernel]:
-    """What makes kernels in a language: always the same object, since schedules are kept by it."""
+def _kernel_maker(language: Language) -> Callable[[UOp, Target], Kernel]:
+    """`kernel` for a language: always the same object, since schedules are cached by it."""
     return partial(kernel, language=language)
 
 
 def program(jaxpr: Jaxpr, plan: Schedule, language: Language = LLVM) -> Program:
-    """The steps with the driver that runs them."""
+    """The scheduled steps, with the driver that runs them."""
     routine = plan.routine
     steps = routine.steps
     inputs = tuple((p.shape, p.dtype) for p in jaxpr.params)
-    launches = tuple(flatten(steps))
-    name, text = language.named("p", lambda name: language.driver(name, steps, len(inputs)))
+    launches = tuple(all_launches(steps))
+    name, text = language.name_by_digest(
+        "p", lambda name: language.driver(name, steps, len(inputs))
+    )
     return Program(
         name,
         jaxpr.function,
         steps,
-        routine.work,
+        routine.work_ns,
         inputs,
         tuple((u.shape, u.dtype) for u in jaxpr.outputs),
         aliases(Jaxpr(complex_pairs.lower_complex(jaxpr.function))),
         routine.arena_bytes,
         driver.sync_bytes(launches),
         text,
-        routine.work > heuristics.PARALLEL_NS
+        routine.work_ns > heuristics.MIN_PARALLEL_NS
         and any(launch.kernel.tiles > 1 for launch in launches),
     )
 
 
 def kernel(body: UOp, target: Target, language: Language = LLVM) -> Kernel:
-    """The kernel of a body over ranges, made once per process, target and language."""
+    """The kernel of a body over ranges, lowered once per process, target and language."""
     key = body, target, language
-    found = _KERNELS.find(key)
-    return found or _KERNELS.keep(key, replace(_cached(*key), source=body))
+    cached = _KERNELS.find(key)
+    return cached or _KERNELS.keep(key, replace(_load_or_lower(*key), source=body))
 
 
-def _cached(body: UOp, target: Target, language: Language) -> Kernel:
-    """The kernel as another process has kept it, or else lowered, and kept for others."""
+def _load_or_lower(body: UOp, target: Target, language: Language) -> Kernel:
+    """The kernel from the disk cache; or else lowered, and stored there."""
+    # An entry is the text and the opt-ops of a nest, so sorts and custom kernels have none.
     if not _CACHES or language != LLVM or body.op is not Op.SINK:
-        return _kernel(body, target, language)
-    kernels, name = _CACHES[0], digest(body)
-    kept = kernels.find(name, target)
-    if kept is not None:
-        with suppress(SplitError):  # kept by another version
-            opts = opt_ops.from_rows(kept.opts)
-            return Kernel(kept.name, body, opts, kept.tiles, kept.text, kept.work)
-    made = _kernel(body, target, language)
-    rows = opt_ops.to_rows(made.opts)
-    kernels.keep(name, target, Written(made.name, rows, made.tiles, made.text, made.work))
-    return made
+        return _lower_kernel(body, target, language)
+    disk, body_digest = _CACHES[0], digest(body)
+    cached = disk.find(body_digest, target)
+    if cached is not None:
+        with suppress(SplitError):  # stored by another version
+            opts = opt_ops.from_rows(cached.opts)
+            return Kernel(cached.name, body, opts, cached.tiles, cached.text, cached.work_ns)
+    lowered = _lower_kernel(body, target, language)
+    rows = opt_ops.to_rows(lowered.opts)
+    entry = CachedKernel(lowered.name, rows, lowered.tiles, lowered.text, lowered.work_ns)
+    disk.keep(body_digest, target, entry)
+    return lowered
 
 
-def instructions(made: Kernel, target: Target, language: Language = LLVM) -> tuple[UOp, ...]:
-    """The instructions that a kernel was written from, made again; they are not kept.
+def instructions(kernel: Kernel, target: Target, language: Language = LLVM) -> tuple[UOp, ...]:
+    """The instructions that a kernel's text was rendered from; kernels do not keep them.
 
     Raises:
-        CompileError: if they cannot be: its author has written it as text.
+        CompileError: if there are none: it is a custom kernel, written as text.
     """
-    for items in _made_again(made, _able(target, language)):
-        written = partial(_text, language, items)
-        if language.named("k", written)[0] == made.name:
+    for items in _possible_instructions(kernel, _restricted(target, language)):
+        render = partial(_render_kernel, language, items)
+        if language.name_by_digest("k", render)[0] == kernel.name:
             return items  # the name is a digest of the text that they become
     raise CompileError(
-        f"the instructions of the kernel {made.name} are not known",
+        f"the instructions of the kernel {kernel.name} are not known",
         got="a kernel that was written as text",
         hint="its LLVM IR is all that there is: at='llvm'",
     )
 
 
-def _able(target: Target, language: Language) -> Target:
-    """The target as far as the language can make use of it."""
+def _restricted(target: Target, language: Language) -> Target:
+    """The target without the instructions that the language cannot express."""
     return replace(target, lacks=target.lacks | language.lacks) if language.lacks else target
 
 
-def _text(language: Language, items: Sequence[UOp], name: str) -> str:
+def _render_kernel(language: Language, items: Sequence[UOp], name: str) -> str:
     return language.kernel(name, items)
 
 
-def _made_again(made: Kernel, target: Target) -> Iterator[tuple[UOp, ...]]:
-    """What a kernel may have been written from: opt-ops were followed by `simplified`, or not."""
-    body = made.source
-    assert body is not None, "a kernel that `kernel` has made"
+def _possible_instructions(kernel: Kernel, target: Target) -> Iterator[tuple[UOp, ...]]:
+    """The instructions of a kernel, lowered again from its source.
+
+    There are two possibilities: records of opt-ops do not say whether simplification followed.
+    """
+    body = kernel.source
+    assert body is not None, "a kernel of `pipeline.kernel`"
     if body.op is Op.SINK:
         plain = loop_nest.nest(passes.decompose(body, target))
-        n = opt_ops.replay(plain, made.opts)
+        n = opt_ops.replay(plain, kernel.opts)
         with suppress(SplitError):
-            yield _in_order(n, target)
-        yield _in_order(loop_nest.simplified(n), target)
+            yield _instructions_of_nest(n, target)
+        yield _instructions_of_nest(loop_nest.simplified(n), target)
     else:
         for step in passes.of_kernel(body):
             yield step(body, target)
 
 
-def _handmade(body: UOp, language: Language) -> Kernel:
-    """A kernel whose text its author has written."""
+def _custom_kernel(body: UOp, language: Language) -> Kernel:
+    """A kernel of the user, written as text."""
     arg: Handmade = body.src[0].src[0].arg
-    if not language.sign:
+    if not language.symbol_prefix:
         raise CompileError(
             f"the kernel {arg.name} is written in LLVM IR, and the program is to be in C",
             hint="write it over ranges",
         )
-    name, text = language.named("k", lambda _: arg.text)
+    name, text = language.name_by_digest("k", lambda _: arg.text)
     size_bytes = sum(prod(shape) * dtype.itemsize for shape, dtype in (*arg.takes, *arg.results))
-    return Kernel(name, body, (), arg.tiles, text, size_bytes // 10)
+    return Kernel(name, body, (), arg.tiles, text, size_bytes // CUSTOM_KERNEL_BYTES_PER_NS)
 
 
 class KernelCache(Protocol):
-    """Kernels that other processes have lowered, and opt-ops that a search has found."""
+    """A cache across processes: lowered kernels, and the opt-ops of earlier searches."""
 
     def tuned(self, name: str, target: Target) -> Sequence[opt_ops.Row] | None:
-        """Faster opt-ops for the kernel of this name, which the model makes, if any are known."""
+        """The tuned opt-ops for the kernel that the heuristics give this name, if any."""
 
-    def find(self, body: str, target: Target) -> Written | None:
-        """The kernel of a body, by its digest, if it was kept."""
+    def find(self, body: str, target: Target) -> CachedKernel | None:
+        """The kernel of a body, by its digest, if it is in the cache."""
 
-    def keep(self, body: str, target: Target, written: Written) -> None:
-        """Keeps the kernel of a body."""
+    def keep(self, body: str, target: Target, kernel: CachedKernel) -> None:
+        """Stores the kernel of a body."""
 
 
 _CACHES: list[KernelCache] = []
+"""The installed cache, if there is one: lowering itself knows no file system."""
 
 
-def use(kernels: KernelCache) -> None:
-    """Installs the cache that is asked before a kernel is lowered."""
-    _CACHES[:] = [kernels]
+def install_cache(cache: KernelCache) -> None:
+    """Installs the cache that kernels are looked up in before they are lowered."""
+    _CACHES[:] = [cache]
 
 
 def forget() -> None:
-    """Drop the kernels of this process: opt-ops may be known by now that were not."""
+    """Drop all that this process has lowered: the cache may hold other opt-ops by now."""
     _KERNELS.clear()
     for table in (
         complex_pairs.lower_complex,
@@ -302,47 +260,49 @@ def forget() -> None:
         schedule.routine_schedule,
     ):
         table.cache_clear()
-    laws.forget()
+    simplify.forget()
 
 
 def bodies(program: Program, target: Target) -> dict[str, UOp]:
-    """What the kernels of a program were made from, over ranges, by their names."""
+    """The bodies over ranges of the scheduled kernels of a program, by the kernels' names."""
     return {
-        made.name: body
-        for (body, other, _), made in _KERNELS.items()
-        if other == target and made in program.kernels and made.opts
+        kernel.name: body
+        for (body, other, _), kernel in _KERNELS.items()
+        if other == target and kernel in program.kernels and kernel.opts
     }
 
 
-def _kernel(body: UOp, target: Target, language: Language) -> Kernel:
-    steps = passes.of_kernel(body)
-    if not steps:
-        return _handmade(body, language)
-    if steps == (passes.sort,):
+def _lower_kernel(body: UOp, target: Target, language: Language) -> Kernel:
+    kernel_passes = passes.of_kernel(body)
+    if not kernel_passes:
+        return _custom_kernel(body, language)
+    if kernel_passes == (passes.sort,):
         items = passes.sort(body, target)
-        name, text = language.named("k", lambda name: language.kernel(name, items))
-        return Kernel(name, body, (), tiles(body), text, sort.work(body))
-    simple = passes.decompose(body, _able(target, language))
-    plain = loop_nest.nest(simple)
-    work = heuristics.work(plain, target)
-    chosen = nested(passes.split(simple, target), target, language, work)
-    for kept in _CACHES:
-        rows = kept.tuned(chosen.name, target)
+        name, text = language.name_by_digest("k", lambda name: language.kernel(name, items))
+        return Kernel(name, body, (), tile_count(body), text, sort.work(body))
+    decomposed = passes.decompose(body, _restricted(target, language))
+    plain = loop_nest.nest(decomposed)
+    work_ns = heuristics.estimated_ns(plain, target)
+    kernel = kernel_of_nest(passes.split(decomposed, target), target, language, work_ns)
+    for installed in _CACHES:
+        # Tuned opt-ops are stored under the name of the kernel that the heuristics give.
+        rows = installed.tuned(kernel.name, target)
         if rows is not None:
-            with suppress(SplitError):  # found by another version
+            with suppress(SplitError):  # stored by another version
                 n = opt_ops.replay(plain, opt_ops.from_rows(rows))
-                chosen = nested(loop_nest.simplified(n), target, language, work)
-    return chosen
+                kernel = kernel_of_nest(loop_nest.simplified(n), target, language, work_ns)
+    return kernel
 
 
-def nested(n: loop_nest.Nest, target: Target, language: Language = LLVM, work: int = 0) -> Kernel:
-    """The kernel of a nest whose opt-ops are decided."""
-    items = _in_order(n, target)
-    name, text = language.named("k", lambda name: language.kernel(name, items))
-    return Kernel(name, n.body, n.opts, tiles(n), text, work)
+def kernel_of_nest(
+    n: loop_nest.Nest, target: Target, language: Language = LLVM, work_ns: int = 0
+) -> Kernel:
+    """The kernel of a nest whose opt-ops have been applied."""
+    items = _instructions_of_nest(n, target)
+    name, text = language.name_by_digest("k", lambda name: language.kernel(name, items))
+    return Kernel(name, n.body, n.opts, tile_count(n), text, work_ns)
 
 
-def _in_order(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:
-    """The instructions of a nest."""
+def _instructions_of_nest(n: loop_nest.Nest, target: Target) -> tuple[UOp, ...]:
     items: tuple[UOp, ...] = passes.prefetch(passes.linearize(n, target), target)
     return items

@@ -1,8 +1,15 @@
-"""The data that lowering hands to hardware: Kernel, Launch, Program.
+"""Executable program: kernels, launches, control flow, and memory, as data for a device.
 
-A Kernel is one stage between GBARRIERs.  A Program is the whole computation: launches of kernels
-in order with the barriers between them, the plan of its memory, and the text of one function that
-runs it all.
+A Kernel is the code between two GBARRIERs.  A Program is the whole computation: launches of kernels
+in order with the barriers between them, the addresses of their operands, and the text of one driver
+function that runs it all::
+
+    Program
+      Launch k1 (arena 0, input 0)
+      Loop 100 trips:  Launch k2 (arena 0, arena 256)
+      Branch input 1:  [Launch k3 ...] | [Call routine ...]
+
+Lowering makes it and devices run it; neither knows the other.
 """
 
 from __future__ import annotations
@@ -25,7 +32,7 @@ from tfn.trace.uop import UOp
 
 @plain
 class Space(enum.Enum):
-    """Which memory an operand of a launch lives in."""
+    """The memory that holds an operand of a launch."""
 
     INPUT = "input"
     OUTPUT = "output"
@@ -34,18 +41,18 @@ class Space(enum.Enum):
 
 @frozen
 class Slot:
-    """Where an operand of a launch is.
+    """The address of an operand of a launch.
 
     Attributes:
         at: the index of an input or output, or a position in the arena in bytes.
         offset: bytes from there, for a slice of an array.
-        steps: loops that move it, by their number, and how many bytes each iteration.
+        strides: the numbers of loops that move it, and the bytes by which each iteration does.
     """
 
     space: Space
     at: int
     offset: int = 0
-    steps: tuple[tuple[int, int], ...] = ()
+    strides: tuple[tuple[int, int], ...] = ()
 
 
 class OptOp(Protocol):
@@ -57,19 +64,19 @@ class OptOp(Protocol):
 
 @frozen
 class Kernel:
-    """One stage between GBARRIERs, lowered.
+    """A kernel: the code between two GBARRIERs, as text.
 
-    Its text defines ``void NAME(i64 begin, i64 end, ptr operands)``: it runs tiles begin to
-    end - 1 of its outermost parallel range on the buffers whose pointers `operands` holds.
+    Its text defines ``void NAME(i64 begin, i64 end, ptr operands)``: it runs iterations begin to
+    end - 1 of its parallel range, on the buffers whose pointers `operands` holds.
 
     Attributes:
-        name: symbol of the function; the same for the same body, options and target.
-        body: the SINK over ranges, after its splits; as `source` if another process made it.
+        name: symbol of the function: a digest of its text.
+        body: the SINK over ranges after the opt-ops; that before them if it comes from the cache.
         opts: the opt-ops that were applied, in order.
         tiles: size of the parallel range, 1 if there is none.
-        text: LLVM IR, or C: what the program is written in.
-        work: estimated nanoseconds on one core.
-        source: the body before its splits, from which it can be made again.
+        text: LLVM IR, or C, as the program.
+        work_ns: estimated nanoseconds on one core.
+        source: the body before the opt-ops, from which the kernel can be lowered again.
     """
 
     name: str
@@ -77,38 +84,42 @@ class Kernel:
     opts: tuple[OptOp, ...]
     tiles: int
     text: str
-    work: int
+    work_ns: int
     source: UOp | None = None
 
     @property
-    def copies(self) -> bool:
-        """Whether all that it does is to copy one buffer to another of its size."""
-        return copies(self.body)
+    def is_copy(self) -> bool:
+        """Whether it copies one buffer to another of the same size, and does no more."""
+        return is_copy(self.body)
 
 
-def copies(body: UOp) -> bool:
-    """Whether a kernel over ranges copies one buffer to another of its size, and does no more."""
+def is_copy(body: UOp) -> bool:
+    """Whether a kernel over ranges copies one buffer to another of the same size, and no more."""
     stores = body.src if body.op is Op.SINK else ()
     if len(stores) != 1 or stores[0].op is not Op.STORE or len(stores[0].src) > 3:
         return False
-    to, at, value = stores[0].src
-    plain = value.op is Op.LOAD and value.src[1:] == (at,)
-    return plain and to.arg.shape == value.src[0].arg.shape
+    target, index, value = stores[0].src
+    at_same_index = value.op is Op.LOAD and value.src[1:] == (index,)
+    return at_same_index and target.arg.shape == value.src[0].arg.shape
 
 
-class Written(NamedTuple):
-    """A kernel without its body, as it is kept for other processes; opt-ops are plain rows."""
+class CachedKernel(NamedTuple):
+    """A kernel as the disk cache stores it: without its body, its opt-ops as plain rows."""
 
     name: str
     opts: tuple[tuple[str | int, ...], ...]
     tiles: int
     text: str
-    work: int
+    work_ns: int
 
 
 @frozen
 class Launch:
-    """A kernel run on operands.  `barrier`: what came before must be finished by all threads."""
+    """A kernel run on operands.
+
+    Attributes:
+        barrier: whether all threads wait before it for the steps before it.
+    """
 
     kernel: Kernel
     operands: tuple[Slot, ...]
@@ -120,11 +131,11 @@ class Loop:
     """Steps repeated, with a barrier after each iteration.
 
     Attributes:
-        number: what the slots that it moves call it.
-        trips: how often, or None: while `condition` holds.
+        number: the loop's number in the strides of slots.
+        trips: the trip count, or None: while `condition` holds.
         head: steps that compute the condition, before each iteration.
-        condition: a byte, not zero to go on.
-        barrier: whether what came before must be finished by all threads.
+        condition: a byte; the loop ends when it is zero.
+        barrier: whether all threads wait before it for the steps before it.
     """
 
     number: int
@@ -140,19 +151,19 @@ class Branch:
     """One of several lists of steps, by an int32 index that is clamped; a barrier comes after."""
 
     index: Slot
-    ways: tuple[tuple[Step, ...], ...]
+    branches: tuple[tuple[Step, ...], ...]
     barrier: bool
 
 
 @frozen
 class HostCall:
-    """A function of the host, called by one thread, on memory as it is; a barrier comes after.
+    """A function of the host, called by one thread on the program's memory; a barrier comes after.
 
     Attributes:
         host: the function.
-        operands: its results, then what it reads.
+        operands: its results, then its arguments.
         types: shape and dtype of each.
-        barrier: whether what came before must be finished by all threads.
+        barrier: whether all threads wait before it for the steps before it.
     """
 
     host: Host
@@ -163,28 +174,32 @@ class HostCall:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Routine:
-    """The steps of a function that is called: scheduled once, like a program of its own.
+    """A subroutine: the steps of a function that is called, scheduled once.
 
     Attributes:
-        steps: their slots are its own inputs, outputs and arena.
-        inputs: how many inputs it has; the outputs come after them.
-        arena_bytes: what it needs for the time of a call.
-        work: estimated nanoseconds on one core.
-        spent: how many of them in each kernel.
+        steps: their slots are in its own inputs, outputs and arena.
+        inputs: the number of its inputs; outputs are numbered after them.
+        arena_bytes: size of the arena that each call gets.
+        work_ns: estimated nanoseconds on one core.
+        kernel_times_ns: the same for each kernel, by name.
     """
 
     steps: tuple[Step, ...]
     inputs: int
     arena_bytes: int
-    work: int
-    spent: Counter[str]
+    work_ns: int
+    kernel_times_ns: Counter[str]
 
 
 @frozen
 class Call:
-    """A routine run on these inputs and outputs, in that part of the arena; a barrier comes after.
+    """A routine run on inputs and outputs; a barrier comes after.
 
-    `barrier`: what came before must be finished by all threads.
+    Attributes:
+        routine: the steps to run.
+        operands: its inputs, then its outputs.
+        arena: the part of the caller's arena that is the routine's.
+        barrier: whether all threads wait before it for the steps before it.
     """
 
     routine: Routine
@@ -194,73 +209,77 @@ class Call:
 
 
 ESTIMATED_LOOP_TRIPS = 100
-"""Iterations for which a loop of kernels counts in estimated times, if their number is unknown."""
+"""Iterations that estimates assume of a loop whose trip count is unknown.
+
+Large enough that its kernels count as the hot ones of a program, which are compiled with care.
+"""
 
 Step = Launch | Loop | Branch | HostCall | Call
 
 
-def each(steps: Iterable[Step]) -> Iterator[Launch | HostCall | Call]:
-    """All that is done, in the order of the text: without the loops and branches around it.
+def leaf_steps(steps: Iterable[Step]) -> Iterator[Launch | HostCall | Call]:
+    """Launches and calls, in the order of the text, without the loops and branches around them.
 
     The steps of a routine come once, before its first call.
     """
-    return _each(steps, set())
+    return _leaf_steps(steps, set())
 
 
-def _each(steps: Iterable[Step], met: set[Routine]) -> Iterator[Launch | HostCall | Call]:
+def _leaf_steps(steps: Iterable[Step], seen: set[Routine]) -> Iterator[Launch | HostCall | Call]:
     for step in steps:
         if isinstance(step, Loop):
-            yield from _each((*step.head, *step.body), met)
+            yield from _leaf_steps((*step.head, *step.body), seen)
         elif isinstance(step, Branch):
-            for way in step.ways:
-                yield from _each(way, met)
+            for branch in step.branches:
+                yield from _leaf_steps(branch, seen)
         else:
-            if isinstance(step, Call) and step.routine not in met:
-                met.add(step.routine)
-                yield from _each(step.routine.steps, met)
+            # The text of a routine is emitted once, however often it is called.
+            if isinstance(step, Call) and step.routine not in seen:
+                seen.add(step.routine)
+                yield from _leaf_steps(step.routine.steps, seen)
             yield step
 
 
-def flatten(steps: Iterable[Step]) -> Iterator[Launch]:
-    """All launches, in the order of their text."""
-    return (step for step in each(steps) if isinstance(step, Launch))
+def all_launches(steps: Iterable[Step]) -> Iterator[Launch]:
+    """All launches, those in loops, branches and routines included, in the order of the text."""
+    return (step for step in leaf_steps(steps) if isinstance(step, Launch))
 
 
-def spent(steps: Iterable[Step]) -> Counter[str]:
-    """Estimated nanoseconds in each kernel, by name: loops by their trips, if known."""
-    found: Counter[str] = Counter()
+def kernel_times_ns(steps: Iterable[Step]) -> Counter[str]:
+    """Estimated nanoseconds in each kernel, by name, with the trip counts of loops."""
+    times_ns: Counter[str] = Counter()
     for step in steps:
         if isinstance(step, Launch):
-            found[step.kernel.name] += step.kernel.work
+            times_ns[step.kernel.name] += step.kernel.work_ns
         elif isinstance(step, Loop):
-            for name, time in spent((*step.head, *step.body)).items():
-                found[name] += time * (step.trips or ESTIMATED_LOOP_TRIPS)
+            for name, time_ns in kernel_times_ns((*step.head, *step.body)).items():
+                times_ns[name] += time_ns * (step.trips or ESTIMATED_LOOP_TRIPS)
         elif isinstance(step, Branch):
-            for way in step.ways:
-                found += spent(way)
+            for branch in step.branches:
+                times_ns += kernel_times_ns(branch)
         elif isinstance(step, Call):
-            found += step.routine.spent
-    return found
+            times_ns += step.routine.kernel_times_ns
+    return times_ns
 
 
 def host_calls(steps: Iterable[Step]) -> Iterator[HostCall]:
-    """All calls of the host, in the order of their text."""
-    return (step for step in each(steps) if isinstance(step, HostCall))
+    """All calls of the host, in the order of the text."""
+    return (step for step in leaf_steps(steps) if isinstance(step, HostCall))
 
 
 def routines(steps: Iterable[Step]) -> list[Routine]:
-    """All routines that steps call, those first that others call."""
-    return list(dict.fromkeys(step.routine for step in each(steps) if isinstance(step, Call)))
+    """All routines that steps call, callees before their callers."""
+    return list(dict.fromkeys(step.routine for step in leaf_steps(steps) if isinstance(step, Call)))
 
 
 class Footprint(NamedTuple):
     """The memory of one run of a program, known before it runs.
 
     Attributes:
-        argument_bytes: of the inputs, which exist already.
-        output_bytes: of the outputs that are written.
-        alias_bytes: of the outputs that share the memory of an input or of another output.
-        temporary_bytes: of what lives only meanwhile.
+        argument_bytes: size of the inputs, which exist already.
+        output_bytes: size of the outputs that are written.
+        alias_bytes: size of the outputs that share the memory of an input or of another output.
+        temporary_bytes: size of the arena and of the words for barriers.
     """
 
     argument_bytes: int
@@ -270,12 +289,12 @@ class Footprint(NamedTuple):
 
     @property
     def new_bytes(self) -> int:
-        """What a run adds to the memory in use."""
+        """The bytes that a run adds to the memory in use."""
         return self.output_bytes + self.temporary_bytes
 
     @property
     def peak_bytes(self) -> int:
-        """The most that is in use at once, the arguments included."""
+        """The largest number of bytes in use at once, the arguments included."""
         return self.argument_bytes + self.new_bytes
 
 
@@ -291,18 +310,18 @@ class Program:
         name: symbol of the function.
         function: the FUNCTION node it was lowered from.
         steps: launches of kernels, calls of the host and of routines in order, loops, branches.
-        work: estimated nanoseconds on one core.
+        work_ns: estimated nanoseconds on one core.
         inputs, outputs: shape and dtype of each.
-        aliases: outputs that are just an input, or another output: they are not written.
-        arena_bytes, sync_bytes: memory it needs beside inputs and outputs.
-        text: LLVM IR of the driver; it declares the kernels' functions.
-        parallel: whether more than one thread is worth waking.
+        aliases: outputs that are an input, or another output: they are not written.
+        arena_bytes, sync_bytes: sizes of the arena, and of the words for barriers.
+        text: the driver, which declares the functions of the kernels.
+        parallel: whether it is worth waking more than one thread.
     """
 
     name: str
     function: UOp
     steps: tuple[Step, ...]
-    work: int
+    work_ns: int
     inputs: tuple[tuple[Shape, DType], ...]
     outputs: tuple[tuple[Shape, DType], ...]
     aliases: tuple[tuple[int, Slot], ...]
@@ -313,24 +332,24 @@ class Program:
 
     @property
     def footprint(self) -> Footprint:
-        """How much memory one run takes."""
-        shared = dict(self.aliases)
+        """The memory of one run."""
+        aliased = dict(self.aliases)
         sizes = [prod(shape) * dtype.itemsize for shape, dtype in self.outputs]
         return Footprint(
             sum(prod(shape) * dtype.itemsize for shape, dtype in self.inputs),
-            sum(size for i, size in enumerate(sizes) if i not in shared),
-            sum(size for i, size in enumerate(sizes) if i in shared),
+            sum(size for i, size in enumerate(sizes) if i not in aliased),
+            sum(size for i, size in enumerate(sizes) if i in aliased),
             self.arena_bytes + self.sync_bytes,
         )
 
     @property
     def launches(self) -> tuple[Launch, ...]:
         """All launches, those in loops and branches included, in the order of their text."""
-        return tuple(flatten(self.steps))
+        return tuple(all_launches(self.steps))
 
     @property
     def host_calls(self) -> tuple[HostCall, ...]:
-        """All calls of the host, by number."""
+        """All calls of the host; their positions are their numbers in the driver."""
         return tuple(host_calls(self.steps))
 
     @property
@@ -340,14 +359,14 @@ class Program:
 
 
 ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector; the arena, and every value in it, begins at one."""
+"""Bytes to which the arena and each value in it are aligned: a cache line, and a vector."""
 
 
-def rounded(size_bytes: int) -> int:
+def align_up(size_bytes: int) -> int:
     """Bytes rounded up to whole cache lines."""
     return -(-size_bytes // ALIGNMENT) * ALIGNMENT
 
 
-def size_bytes(node: UOp) -> int:
+def aligned_size_bytes(node: UOp) -> int:
     """Bytes of a value, rounded up to whole cache lines."""
-    return rounded(count(node.shape) * node.dtype.itemsize)
+    return align_up(count(node.shape) * node.dtype.itemsize)

@@ -13,9 +13,9 @@ from tfn.hw.compile import kernel_cache, tuning_cache
 from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.cpu.target import host
 from tfn.lower import pipeline
-from tfn.lower.program import Program, Written
+from tfn.lower.program import CachedKernel, Program
 
-WRITTEN = Written("k1", (("split", 0, 2, "upcast"),), 3, "define void @k1() {\n}\n", 7)
+WRITTEN = CachedKernel("k1", (("split", 0, 2, "upcast"),), 3, "define void @k1() {\n}\n", 7)
 
 
 @pytest.fixture(autouse=True)
@@ -73,7 +73,7 @@ def test_a_second_process_lowers_no_kernel(monkeypatch: pytest.MonkeyPatch) -> N
         return pipeline.lower(function, host())
 
     first = made()
-    monkeypatch.setattr(pipeline, "_kernel", None)
+    monkeypatch.setattr(pipeline, "_lower_kernel", None)
     again = made()
     assert again.text == first.text and again.steps != ()
     for one, other in zip(first.kernels, again.kernels, strict=True):

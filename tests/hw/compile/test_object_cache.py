@@ -22,7 +22,7 @@ from tfn.hw.compile.kernel_cache import KernelCache
 from tfn.hw.compile.llvm import LlvmCompiler
 from tfn.hw.cpu.loader import Loader
 from tfn.hw.cpu.target import host
-from tfn.lower.program import Written
+from tfn.lower.program import CachedKernel
 
 KEY, OTHER = "ab" * 32, "cd" * 32
 NOBODY = 65534
@@ -464,7 +464,7 @@ for i in range(200):
 # The files of each part: what they hold is found, or made again, whatever happens to a file.
 
 TEXT = "define i64 @f() {\n  ret i64 %s\n}\n"
-WRITTEN = Written("k1", (("split", 0, 2, "upcast"),), 3, "define void @k1() {\n}\n", 7)
+WRITTEN = CachedKernel("k1", (("split", 0, 2, "upcast"),), 3, "define void @k1() {\n}\n", 7)
 
 
 def _objects() -> object:

@@ -9,7 +9,7 @@ from tests.lower.check_passes import check_passes
 from tests.lower.graphs import draw, jaxpr, p
 from tests.lower.loops.test_beam_search import run
 from tests.lower.loops.test_opt_ops import nests
-from tests.lower.loops.test_tensorize import AMX, last, product, taken
+from tests.lower.loops.test_tensorize import AMX, last, product, unit_sizes
 from tfn.dtypes import BFLOAT16, FLOAT32, INT64, DType, int8, uint8
 from tfn.lower import pipeline
 from tfn.lower.codegen.linearize import linearize
@@ -38,7 +38,7 @@ def test_matrix_unit_layouts(sizes: tuple[int, int, int], contract: tuple[int, i
     b = (columns, depth) if contract[1] else (depth, columns)
     x, y = p(0, *a, dtype=BFLOAT16), p(1, *b, dtype=BFLOAT16)
     product_ = build.dot(x, y, ((contract[0],), (contract[1],)), dtype=FLOAT32)
-    assert taken(last(product_)) == [16, 32]
+    assert unit_sizes(last(product_)) == [16, 32]
     checked(product_)
 
 

@@ -10,8 +10,8 @@ import pytest
 from tests.lower.check_passes import HOST, SMALL, check_passes
 from tests.lower.graphs import inputs, jaxpr, p, run_compiled
 from tfn.dtypes import COMPLEX64, FLOAT64, INT64
-from tfn.lower import pipeline
 from tfn.lower.codegen.deinterleave import deinterleave
+from tfn.lower.passes import passes
 from tfn.lower.target.target import Target
 from tfn.trace import build, oracle
 from tfn.trace.argument import Access
@@ -21,10 +21,10 @@ from tfn.trace.uop import UOp, const
 
 def linear(output: UOp, target: Target = HOST) -> list[UOp]:
     """The instructions of a function of one kernel."""
-    value = pipeline.passes.complex_pairs(jaxpr([output]).function, target)
-    (stage,) = pipeline.passes.ranges(pipeline.passes.boundaries(value, target), target)
+    value = passes.complex_pairs(jaxpr([output]).function, target)
+    (stage,) = passes.ranges(passes.boundaries(value, target), target)
     value = stage.body
-    for step in pipeline.passes.of_kernel(stage.body):
+    for step in passes.of_kernel(stage.body):
         value = step(value, target)
     return list(value)
 

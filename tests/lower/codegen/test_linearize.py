@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lower.check_passes import HOST, SMALL
-from tests.lower.drawn import STEPS, _sort, graphs
 from tests.lower.graphs import assert_close, draw, jaxpr, matmul, p, softmax
+from tests.lower.random_graphs import STEPS, _sort, graphs
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower.codegen.linearize import linearize
 from tfn.lower.fuse import boundaries, ranges

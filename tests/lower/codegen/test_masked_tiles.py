@@ -10,9 +10,9 @@ import pytest
 from tests.lower.check_passes import HOST, SMALL, check_passes
 from tests.lower.graphs import inputs, jaxpr, p, run_compiled
 from tfn.dtypes import FLOAT32, INT32
-from tfn.lower import pipeline
 from tfn.lower.codegen.masked_tiles import LOADED_BOUND, tile_masks
 from tfn.lower.loops.loop_nest import Nest
+from tfn.lower.passes import passes
 from tfn.lower.target.target import Target
 from tfn.trace import build, oracle
 from tfn.trace.argument import Dot
@@ -36,15 +36,15 @@ def masked(mask: Mask, m: int = 96, k: int = 48, n: int = 128) -> UOp:
 
 def chosen(output: UOp, target: Target) -> Nest:
     """The nest of a function of one kernel."""
-    value = pipeline.passes.complex_pairs(jaxpr([output]).function, target)
-    (stage,) = pipeline.passes.ranges(pipeline.passes.boundaries(value, target), target)
-    nest: Nest = pipeline.passes.split(pipeline.passes.decompose(stage.body, target), target)
+    value = passes.complex_pairs(jaxpr([output]).function, target)
+    (stage,) = passes.ranges(passes.boundaries(value, target), target)
+    nest: Nest = passes.split(passes.decompose(stage.body, target), target)
     return nest
 
 
 def skips(output: UOp, target: Target) -> bool:
     """Whether there is a loop that may be skipped."""
-    items = pipeline.passes.linearize(chosen(output, target), target)
+    items = passes.linearize(chosen(output, target), target)
     return any(u.op is Op.LEAVE for u in items)
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from tests.lower.check_passes import HOST, SMALL, check_passes
 from tests.lower.graphs import inputs, jaxpr, matmul, p, params, run_compiled
-from tfn.lower import pipeline
 from tfn.lower.codegen.loop_scopes import NOT_INSTRUCTIONS
 from tfn.lower.codegen.prefetch import CACHED_L2_DIVISOR, MAX_LINES, insert_prefetches
 from tfn.lower.graph.layout import LINE_BYTES
+from tfn.lower.passes import passes
 from tfn.lower.target.target import Target
 from tfn.trace import build, oracle
 from tfn.trace.op import Op
@@ -25,10 +25,10 @@ FLOATS_PER_LINE = LINE_BYTES // 4
 
 def linear(outputs: list[UOp], target: Target = HOST) -> list[tuple[UOp, ...]]:
     """The instructions of the last kernel of a function, before the pass and after it."""
-    value = pipeline.passes.complex_pairs(jaxpr(outputs).function, target)
-    *_, stage = pipeline.passes.ranges(pipeline.passes.boundaries(value, target), target)
+    value = passes.complex_pairs(jaxpr(outputs).function, target)
+    *_, stage = passes.ranges(passes.boundaries(value, target), target)
     bodies = [stage.body]
-    for step in pipeline.passes.of_kernel(stage.body):
+    for step in passes.of_kernel(stage.body):
         bodies.append(step.run(bodies[-1], target))
     return bodies[-2:]
 
@@ -108,9 +108,9 @@ def test_reductions_without_fma_are_left_alone() -> None:
 def test_prefetches_keep_results(shape: tuple[int, int, int], target: Target) -> None:
     outputs = update(*shape)
     run = lambda u, target: insert_prefetches(u, replace(target, l2_bytes=0))
-    always = replace(pipeline.passes.prefetch, run=run)
-    passes = replace(pipeline.passes, prefetch=always)
-    check_passes(jaxpr(outputs), inputs(outputs), target, passes, 1e-4)
+    always = replace(passes.prefetch, run=run)
+    changed = replace(passes, prefetch=always)
+    check_passes(jaxpr(outputs), inputs(outputs), target, changed, 1e-4)
 
 
 @pytest.mark.parametrize("shape", [(511, 64, 509), (2048, 33, 257)], ids=str)

@@ -12,15 +12,15 @@ from hypothesis import given, settings
 import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import HOST
-from tests.lower.drawn import graphs
 from tests.lower.graphs import assert_close, draw, jaxpr, matmul, p, params, run_oracle
+from tests.lower.random_graphs import graphs
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower import pipeline
 from tfn.lower.fuse import ranges
 from tfn.lower.fuse.analysis import OWN_KERNEL, REDUCTIONS, VIEW_OPS
 from tfn.lower.fuse.boundaries import insert_barriers, required
 from tfn.lower.fuse.policies import MAX_KERNEL_INSTRUCTIONS
-from tfn.lower.math.decompose import weight
+from tfn.lower.math.decompose import instruction_count
 from tfn.trace import build
 from tfn.trace.op import Op
 from tfn.trace.spec import Stage, check
@@ -217,7 +217,7 @@ def test_random_bits_read_by_two_kernels_are_materialised() -> None:
 
 def instructions(kernel: ranges.IndexedKernel) -> int:
     """Of values alone: `boundaries` does not count those of addresses."""
-    return sum(weight(u) for u in walk([kernel.body]) if u.dtype == FLOAT32)
+    return sum(instruction_count(u) for u in walk([kernel.body]) if u.dtype == FLOAT32)
 
 
 def test_a_long_chain_is_cut_into_equal_kernels() -> None:
@@ -316,9 +316,9 @@ def test_reductions_of_no_or_one_element() -> None:
 
 def test_weights() -> None:
     x = p(0, 3)
-    assert weight(x) == 0
-    assert weight(x + 1.0) == 1
-    assert weight(build.unary(Op.ERF, x)) > weight(x + 1.0)
+    assert instruction_count(x) == 0
+    assert instruction_count(x + 1.0) == 1
+    assert instruction_count(build.unary(Op.ERF, x)) > instruction_count(x + 1.0)
     assert VIEW_OPS.isdisjoint(REDUCTIONS | OWN_KERNEL)
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from tests.lower.check_passes import HOST
-from tests.lower.drawn import ELEMENTWISE, LOOPS, graphs
 from tests.lower.graphs import assert_matches_oracle, draw, jaxpr, matmul, p, params
+from tests.lower.random_graphs import ELEMENTWISE, LOOPS, graphs
 from tfn.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, DType
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.fuse.inner_loops import MAX_BODY_INSTRUCTIONS

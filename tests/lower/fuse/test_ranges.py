@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 from tests.lower.check_passes import HOST
-from tests.lower.drawn import graphs
 from tests.lower.graphs import assert_close, draw, inputs, jaxpr, matmul, p, params, run_oracle
+from tests.lower.random_graphs import graphs
 from tfn.dtypes import FLOAT32, INT32
 from tfn.lower.fuse import boundaries
 from tfn.lower.fuse.ranges import IndexedKernel, indexed_kernels

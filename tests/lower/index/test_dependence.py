@@ -1,12 +1,12 @@
-"""Which ranges a value depends on."""
+"""Dependence analysis: the ranges that a value depends on."""
 
 from __future__ import annotations
 
 from hypothesis import given, settings
 
 from tests.lower.check_passes import HOST
-from tests.lower.drawn import graphs
 from tests.lower.graphs import jaxpr, p
+from tests.lower.random_graphs import graphs
 from tfn.dtypes import FLOAT32, INT64
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.index.dependence import dependences
@@ -31,13 +31,13 @@ def test_ranges_come_in_the_order_of_their_numbers() -> None:
 
 def test_a_fold_ends_its_ranges() -> None:
     total = UOp(Op.FOLD, (load(R * 4 + S), S), Fold(Op.ADD))
-    found = dependences(total * load(T))
-    assert found[total] == (R,)
-    assert found[total * load(T)] == (R, T)
+    depends = dependences(total * load(T))
+    assert depends[total] == (R,)
+    assert depends[total * load(T)] == (R, T)
 
 
 def test_a_bounded_range_depends_on_itself_alone() -> None:
-    """Its bound says how far it runs, not what it is."""
+    """Its bound limits its values, but is not a source of them."""
     bounded = UOp(Op.RANGE, (const(7, INT64) - R * 4,), Range(3, 4))
     assert dependences(load(bounded))[load(bounded)] == (bounded,)
 
@@ -48,18 +48,18 @@ def test_constants_depend_on_nothing() -> None:
 
 @given(graphs(most=8))
 @settings(max_examples=30)
-def test_by_definition(outputs: list[UOp]) -> None:
-    """What can be reached without going through the fold that ends a range."""
-    for stage in ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST)):
-        if not isinstance(stage, ranges.IndexedKernel) or stage.body.op is not Op.SINK:
+def test_dependences_by_their_definition(outputs: list[UOp]) -> None:
+    """The ranges that can be reached, but for those that a fold in between reduces."""
+    for kernel in ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST)):
+        if not isinstance(kernel, ranges.IndexedKernel) or kernel.body.op is not Op.SINK:
             continue
-        found = dependences(stage.body)
-        for node in walk([stage.body]):
+        depends = dependences(kernel.body)
+        for node in walk([kernel.body]):
             if node.op is Op.RANGE:
-                want = {node}
+                expected = {node}
             else:
                 sources = node.src[:1] if node.op is Op.FOLD else node.src
-                want = {r for s in sources for r in found[s]} - set(
+                expected = {r for s in sources for r in depends[s]} - set(
                     node.src[1:] if node.op is Op.FOLD else ()
                 )
-            assert set(found[node]) == want
+            assert set(depends[node]) == expected

@@ -1,4 +1,4 @@
-"""Division and remainder: proved, and checked at every point; reshapes cancel."""
+"""Division and remainder: laws proved, folds checked at every point; reshapes cancel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lower.indices import (
+from tests.lower.random_indices import (
     RANGES,
     at_every_point,
     flatten,
@@ -21,10 +21,10 @@ from tests.lower.indices import (
 )
 from tests.z3_laws import MODELS, counterexample
 from tfn.dtypes import INT64
-from tfn.lower.index.affine import affine, total
-from tfn.lower.index.divmod import LAWS, divide, recombine, remainder
+from tfn.lower.index.affine import affine, sum_node
+from tfn.lower.index.divmod import LAWS, divide, recombine_digits, remainder
 from tfn.lower.index.intervals import Facts
-from tfn.lower.index.laws import simplify, simplify_all
+from tfn.lower.index.simplify import simplify, simplify_all
 from tfn.trace.argument import Param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
@@ -58,8 +58,8 @@ def test_folds_keep_the_values(u, n):
 @settings(max_examples=200, deadline=None)
 def test_recombining_keeps_the_values(u, n, m):
     for digits in (u // n * n + u % n, u // n % m * n + u % n, u // (n * m) * m + u // n % m):
-        whole = total(*recombine(*affine(digits)), digits)
-        assert np.array_equal(at_every_point(whole), at_every_point(digits))
+        recombined = sum_node(*recombine_digits(*affine(digits)), digits)
+        assert np.array_equal(at_every_point(recombined), at_every_point(digits))
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_recombining_keeps_the_values(u, n, m):
         (t // 2 % 2 * 2 + t % 2, t % 4),
     ],
 )
-def test_forms_that_reshapes_make(before, after):
+def test_index_arithmetic_of_reshapes(before, after):
     assert simplify(before) is simplify(after)
     assert divisions(simplify(before)) <= divisions(after)
 
@@ -124,7 +124,7 @@ def test_a_reshape_there_and_back_cancels(shapes):
     ],
     ids=str,
 )
-def test_the_position_is_the_same_whatever_the_reshapes(shapes):
+def test_reshapes_do_not_change_the_position(shapes):
     position = simplify(flatten(reshaped(*shapes), shapes[0]))
     assert position is simplify(
         flatten([ranged(i, n) for i, n in enumerate(shapes[-1])], shapes[-1])
@@ -132,7 +132,7 @@ def test_the_position_is_the_same_whatever_the_reshapes(shapes):
     assert divisions(position) == 0
 
 
-def test_a_reshape_that_does_not_cancel_is_small():
+def test_a_reshape_that_does_not_cancel_is_short():
     i, j, k = simplify_all(reshaped((2, 3, 4), (6, 4), (3, 8)))
     a, b = ranged(0, 3), ranged(1, 8)
     assert (i, j, k) == ((a * 2 + b // 4) // 3, (a * 2 + b // 4) % 3, b % 4)
@@ -146,7 +146,7 @@ def test_a_reshape_that_does_not_cancel_is_small():
     )
 )
 @settings(max_examples=60, deadline=None)
-def test_any_chain_of_reshapes_ends_where_it_should(shapes):
+def test_chains_of_reshapes_match_numpy(shapes):
     place = simplify_all(reshaped(*shapes))
     ranges = [ranged(i, n) for i, n in enumerate(shapes[-1])]
     got = [at_every_point(u, ranges).ravel() for u in place]
@@ -154,19 +154,19 @@ def test_any_chain_of_reshapes_ends_where_it_should(shapes):
     assert divisions(simplify(flatten(place, shapes[0]))) == 0
 
 
-def test_data_that_may_wrap_around_is_left_alone():
+def test_arithmetic_that_may_wrap_around_is_not_simplified():
     x = UOp(Op.PARAM, (), Param(0, (), INT64))
     for u in ((x * 4) // 4, (x * 4 + 1) // 4, (x + x) // 2, x * 6 % 3):
         assert simplify(u).op in DIVISIONS
 
 
-def test_data_that_cannot_is_not():
+def test_digits_of_data_are_recombined():
     x = UOp(Op.PARAM, (), Param(0, (), INT64))
     assert simplify(x // 4 * 4 + x % 4) is x
     assert simplify(x % 12 % 4) is x % 4
 
 
-def test_division_by_what_may_be_zero_or_negative_is_left_alone():
+def test_divisions_by_zero_or_negative_numbers_are_not_simplified():
     assert simplify(t // s).op is Op.FLOORDIV
     assert simplify(t % (s - 3)).op is Op.MOD
     assert np.array_equal(at_every_point(simplify(t // -4)), at_every_point(t // -4))

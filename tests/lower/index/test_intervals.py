@@ -1,4 +1,4 @@
-"""Intervals hold every value, and are tight where a kernel needs them to be."""
+"""Interval analysis: intervals hold every value, and are tight in index arithmetic."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.lower.indices import RANGES, at_every_point, index, indices, predicates, ranged
+from tests.lower.random_indices import RANGES, at_every_point, index, indices, predicates, ranged
 from tfn.dtypes import BOOL, FLOAT32, INT32, INT64, INTEGERS, int8, uint8
-from tfn.lower.index.intervals import Facts, bounds, integer
+from tfn.lower.index.intervals import Facts, bounds, const_value
 from tfn.trace.argument import Param, Range
 from tfn.trace.build import cast, iota, maximum, minimum, where
 from tfn.trace.op import Op
@@ -26,7 +26,7 @@ def loaded(dtype):
 
 @given(st.one_of(indices(), predicates()))
 @settings(max_examples=300, deadline=None)
-def test_every_value_is_inside(u):
+def test_the_interval_holds_every_value(u):
     low, high = bounds(u)
     values = at_every_point(u)
     assert low <= values.min()
@@ -61,11 +61,11 @@ def test_every_value_is_inside(u):
         (cast(r < 2, INT64), (0, 1)),
     ],
 )
-def test_intervals_that_kernels_meet(u, expected):
+def test_intervals_of_index_arithmetic(u, expected):
     assert bounds(u) == expected
 
 
-def test_what_is_loaded_may_be_anything():
+def test_a_loaded_value_may_be_any_of_its_dtype():
     assert bounds(loaded(uint8.dtype)) == (0, 255)
     assert bounds(loaded(INT32)) == (-(2**31), 2**31 - 1)
     assert bounds(loaded(BOOL)) == (0, 1)
@@ -73,19 +73,19 @@ def test_what_is_loaded_may_be_anything():
     assert bounds(loaded(FLOAT32) < const(0, FLOAT32)) == (0, 1)
 
 
-def test_an_environment_narrows():
+def test_assumed_intervals_narrow():
     assert bounds(r * 4 - 1, {r: (2, 3)}) == (7, 11)
     assert bounds(r % 2, {r % 2: (1, 1)}) == (1, 1)
 
 
-def test_ranges_of_any_size_and_with_a_limit():
+def test_ranges_of_any_size_and_with_a_bound():
     assert bounds(ranged(5, 1)) == (0, 0)
     block = UOp(Op.RANGE, (index(10) - r * 4,), Range(6, 4))
     assert bounds(block) == (0, 3)
     assert bounds(UOp(Op.RANGE, (const(2, INT64) + r * 0,), Range(6, 4))) == (0, 1)
 
 
-def test_what_wraps_around_is_not_exact():
+def test_arithmetic_that_may_wrap_around_is_not_exact():
     facts = Facts()
     assert facts.exact(r * 4 + s)
     assert not facts.exact(loaded(INT64) * 2)
@@ -103,7 +103,7 @@ def test_constants_of_every_dtype():
     for dtype in INTEGERS:
         info = np.iinfo(dtype)
         for value in (int(info.min), 0, 1, int(info.max)):
-            assert integer(const(value, dtype)) == value
+            assert const_value(const(value, dtype)) == value
 
 
 def test_iota_and_movement():
@@ -120,7 +120,7 @@ def test_long_chains_do_not_recurse():
 @given(st.data())
 @settings(max_examples=300, deadline=None)
 def test_each_rule_against_the_oracle_on_bytes(data):
-    """Intervals of small types, where wrapping around is common."""
+    """Of dtypes of 8 bits, which often wrap around."""
     op = data.draw(st.sampled_from(sorted(BYTES, key=lambda op: op.value)))
     dtype = data.draw(st.sampled_from([int8.dtype, uint8.dtype]))
     least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)

@@ -1,4 +1,4 @@
-"""Questions to z3, against trying everything."""
+"""SMT queries, against trying all values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from tests.lower.graphs import p
-from tests.lower.indices import RANGES, predicates
+from tests.lower.random_indices import RANGES, predicates
 from tfn.dtypes import INT32, INT64
 from tfn.errors import MissingPackageError
 from tfn.lower.index import solver
@@ -22,41 +22,44 @@ X = UOp(Op.LOAD, (p(0, 4, dtype=INT32), const(0, INT64)), Access(0, 1, 0))
 
 
 @given(predicates(3), predicates(3))
-def test_two_conditions(a: UOp, b: UOp) -> None:
-    found = solver.holds([a, b], Facts(), [])
+def test_conjunctions_of_two_conditions(a: UOp, b: UOp) -> None:
+    answer = solver.solve([a, b], Facts(), [])
     (both,) = values([a & b], RANGES)
-    if found.never:
+    if answer.unsatisfiable:
         assert not both.any()
-    elif found.at is not None and all(u.op is Op.RANGE for u in found.at):
-        assert both[tuple(found.at.get(r, 0) for r in RANGES)]
+    elif answer.model is not None and all(u.op is Op.RANGE for u in answer.model):
+        assert both[tuple(answer.model.get(r, 0) for r in RANGES)]
 
 
-def test_what_wraps_around_may_be_anything() -> None:
-    assert solver.holds([X + 1 < X], Facts()).never is False
+def test_operations_that_may_wrap_around_are_free_variables() -> None:
+    assert solver.solve([X + 1 < X], Facts()).unsatisfiable is False
     wide = build.cast(X, INT64)
-    assert solver.holds([wide + 1 < wide], Facts()).never
-    assert not solver.holds([build.cast(wide + 1, INT32) < X], Facts()).never
-    assert not solver.holds([build.cast(wide + 1, INT32) < -100], Facts()).never
+    assert solver.solve([wide + 1 < wide], Facts()).unsatisfiable
+    assert not solver.solve([build.cast(wide + 1, INT32) < X], Facts()).unsatisfiable
+    assert not solver.solve([build.cast(wide + 1, INT32) < -100], Facts()).unsatisfiable
 
 
-def test_what_is_given() -> None:
+def test_assumed_intervals_narrow() -> None:
     facts = Facts({X: (3, 5)})
-    assert solver.holds([X < 3], facts).never
-    assert solver.holds([X < 4], facts, [X, X * 2]).values == (3, 6)
+    assert solver.solve([X < 3], facts).unsatisfiable
+    assert solver.solve([X < 4], facts, [X, X * 2]).values == (3, 6)
 
 
-def test_shifts_and_truths() -> None:
+def test_shifts_and_booleans() -> None:
     a, b = X < 3, const(5, INT32) < X
-    assert solver.holds([a & b], Facts()).never and solver.holds([a ^ a], Facts()).never
-    assert solver.holds([build.minimum(a, b)], Facts()).never
-    assert solver.holds([X * 4 - (X << 2) < 0], Facts({X: (0, 9)})).never
-    assert solver.holds([(X >> 1) * 2 - X < -1], Facts({X: (-9, 9)})).never
-    assert solver.holds(
+    assert (
+        solver.solve([a & b], Facts()).unsatisfiable
+        and solver.solve([a ^ a], Facts()).unsatisfiable
+    )
+    assert solver.solve([build.minimum(a, b)], Facts()).unsatisfiable
+    assert solver.solve([X * 4 - (X << 2) < 0], Facts({X: (0, 9)})).unsatisfiable
+    assert solver.solve([(X >> 1) * 2 - X < -1], Facts({X: (-9, 9)})).unsatisfiable
+    assert solver.solve(
         [build.cast(X, np.dtype(bool)), UOp(Op.EQ, (X, const(0, INT32)))], Facts()
-    ).never
+    ).unsatisfiable
 
 
-def test_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_z3(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solver, "installed", lambda: False)
     with pytest.raises(MissingPackageError, match="z3"):
-        solver.holds([], Facts())
+        solver.solve([], Facts())

@@ -1,4 +1,4 @@
-"""Searching: nests that mean the same to the last bit, the best of them by any measure."""
+"""Beam search: candidates with the same bits, and the fastest of them by a given measure."""
 
 from __future__ import annotations
 
@@ -15,14 +15,20 @@ from tfn.dtypes import BFLOAT16
 from tfn.lower.codegen.linearize import linearize
 from tfn.lower.graph.packing import prepare
 from tfn.lower.loops import loop_nest
-from tfn.lower.loops.beam_search import arrangement, candidates, prior, search
+from tfn.lower.loops.beam_search import (
+    candidates,
+    estimated_instructions,
+    reduction_order,
+    search,
+)
 from tfn.lower.loops.heuristics import choose
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import Split, Tile, replay
+from tfn.lower.target.target import Target
 from tfn.trace import build, interpreter
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
-from tfn.trace.uop import UOp, walk
+from tfn.trace.uop import walk
 
 KERNELS = {
     "product": matmul(p(0, 13, 8), p(1, 8, 40)),
@@ -32,10 +38,6 @@ KERNELS = {
     "columns": build.add_up(p(0, 9, 35), (0,)),
     "scalar": build.add_up(p(0, 40), (0,)),
 }
-
-
-def plain(u: UOp) -> Nest:
-    return only(u)
 
 
 def run(n: Nest) -> list[np.ndarray]:
@@ -51,52 +53,53 @@ def run(n: Nest) -> list[np.ndarray]:
 
 @pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])
 @pytest.mark.parametrize("name", KERNELS)
-def test_candidates_give_the_same_bits(name: str, target: object) -> None:
-    n = plain(KERNELS[name])
+def test_candidates_give_the_same_bits(name: str, target: Target) -> None:
+    n = only(KERNELS[name])
     chosen = choose(n, target)
-    want = run(chosen)
-    found = candidates(n, target, 4, 8)
-    assert found or name == "scalar"
-    for nest in found:
-        assert arrangement(nest) == arrangement(chosen) and nest.opts != chosen.opts
-        for got, expected in zip(run(nest), want, strict=True):
-            assert got.tobytes() == expected.tobytes()
+    expected = run(chosen)
+    others = candidates(n, target, 4, 8)
+    assert others or name == "scalar"
+    for nest in others:
+        assert reduction_order(nest) == reduction_order(chosen) and nest.opts != chosen.opts
+        for got, want in zip(run(nest), expected, strict=True):
+            assert got.tobytes() == want.tobytes()
         assert loop_nest.simplified(replay(n, nest.opts)).body is nest.body
 
 
 def test_a_matrix_unit_has_its_own_vector_axis() -> None:
     x, y = p(0, 32, 8, dtype=BFLOAT16), p(1, 8, 32, dtype=BFLOAT16)
     n = nests(*prepare([build.dot(x, y, ((1,), (0,)))], UNIT))[-1]
-    want = run(choose(n, UNIT))
-    found = candidates(n, UNIT, 6, 24)
-    assert found
-    for nest in found:
-        for got, expected in zip(run(nest), want, strict=True):
-            assert got.tobytes() == expected.tobytes()
+    expected = run(choose(n, UNIT))
+    others = candidates(n, UNIT, 6, 24)
+    assert others
+    for nest in others:
+        for got, want in zip(run(nest), expected, strict=True):
+            assert got.tobytes() == want.tobytes()
 
 
-def test_the_prior_prefers_register_tiles_to_single_rows() -> None:
-    n = plain(matmul(p(0, 256, 256), p(1, 256, 256)))
+def test_register_tiles_are_estimated_below_single_rows() -> None:
+    n = only(matmul(p(0, 256, 256), p(1, 256, 256)))
     tiled = choose(n, HOST)
     lane = next(r for r in n.loops if r.arg.number == 1)
     narrow = Tile(lane.arg.number, 1, 16).apply(n)
-    assert prior(tiled, HOST) < prior(narrow, HOST) < prior(n, HOST)
+    counts = [estimated_instructions(nest, HOST) for nest in (tiled, narrow, n)]
+    assert counts == sorted(set(counts))
 
 
-def test_the_prior_minds_gathers_and_the_number_of_registers() -> None:
-    n = plain(matmul(p(0, 256, 256), p(1, 256, 256)))
+def test_gathers_and_spills_are_estimated() -> None:
+    n = only(matmul(p(0, 256, 256), p(1, 256, 256)))
     rows, columns = n.loops
     across = Tile(rows.arg.number, 1, 16).apply(n)
     along = Tile(columns.arg.number, 1, 16).apply(n)
-    assert prior(along, HOST) < prior(across, HOST)
+    assert estimated_instructions(along, HOST) < estimated_instructions(across, HOST)
     vectors = Tile(columns.arg.number, 4, 16).apply(n)
     many = Split(rows.arg.number, 13, Place.UPCAST).apply(vectors)
     few = Split(rows.arg.number, 6, Place.UPCAST).apply(vectors)
-    assert prior(few, HOST) < prior(many, HOST)
+    assert estimated_instructions(few, HOST) < estimated_instructions(many, HOST)
 
 
-def test_the_fastest_wins_and_the_model_keeps_what_nothing_beats() -> None:
-    n = plain(KERNELS["product"])
+def test_the_fastest_wins_and_ties_keep_the_heuristic() -> None:
+    n = only(KERNELS["product"])
     chosen = choose(n, HOST)
     others = candidates(n, HOST, 6, 24)
     favourite = others[-1].opts
@@ -104,34 +107,34 @@ def test_the_fastest_wins_and_the_model_keeps_what_nothing_beats() -> None:
     def measure(nest: Nest) -> float:
         return {favourite: 1.0, chosen.opts: 5.0}.get(nest.opts, inf)
 
-    found = search(n, HOST, measure)
-    assert (found.opts, found.ns, found.chosen_ns) == (favourite, 1.0, 5.0)
-    assert found.tried == len(others) + 1
+    result = search(n, HOST, measure)
+    assert (result.opts, result.ns, result.heuristic_ns) == (favourite, 1.0, 5.0)
+    assert result.measured == len(others) + 1
     late = search(n, HOST, lambda nest: 5.0 if nest.opts == chosen.opts else None)
-    assert (late.opts, late.ns, late.tried) == (chosen.opts, 5.0, 1)
-    kept = search(n, HOST, lambda nest: float(nest.opts != chosen.opts))
-    assert kept.opts == chosen.opts and kept.ns == kept.chosen_ns
+    assert (late.opts, late.ns, late.measured) == (chosen.opts, 5.0, 1)
+    slower = search(n, HOST, lambda nest: float(nest.opts != chosen.opts))
+    assert slower.opts == chosen.opts and slower.ns == slower.heuristic_ns
 
 
-def test_what_is_known_is_tried_first() -> None:
-    n = plain(KERNELS["product"])
-    known, asked = loop_nest.simplified(n), []
+def test_nests_of_an_earlier_search_are_measured_first() -> None:
+    n = only(KERNELS["product"])
+    earlier, measured = loop_nest.simplified(n), []
 
     def measure(nest: Nest) -> float | None:
-        asked.append(nest.opts)
-        return 5.0 if len(asked) == 1 else 1.0 if nest is known else None
+        measured.append(nest.opts)
+        return 5.0 if len(measured) == 1 else 1.0 if nest is earlier else None
 
-    found = search(n, HOST, measure, [known])
-    assert asked[1] == known.opts == found.opts and (found.ns, found.tried) == (1.0, 2)
+    result = search(n, HOST, measure, [earlier])
+    assert measured[1] == earlier.opts == result.opts and (result.ns, result.measured) == (1.0, 2)
 
 
-def test_the_best_is_timed_again_since_it_may_have_been_luck() -> None:
-    n = plain(KERNELS["product"])
-    lucky, asked = candidates(n, HOST, 6, 24)[3].opts, []
+def test_the_best_is_measured_again() -> None:
+    n = only(KERNELS["product"])
+    lucky, measured = candidates(n, HOST, 6, 24)[3].opts, []
 
     def measure(nest: Nest) -> float:
-        asked.append(nest.opts)
-        return 1.0 if nest.opts == lucky and asked.count(lucky) == 1 else 5.0
+        measured.append(nest.opts)
+        return 1.0 if nest.opts == lucky and measured.count(lucky) == 1 else 5.0
 
-    found = search(n, HOST, measure)
-    assert found.opts == choose(n, HOST).opts and found.ns == found.chosen_ns == 5.0
+    result = search(n, HOST, measure)
+    assert result.opts == choose(n, HOST).opts and result.ns == result.heuristic_ns == 5.0

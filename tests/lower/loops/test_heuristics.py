@@ -1,4 +1,4 @@
-"""Which opt-ops a kernel gets: vector axis, register tile and threads, for two targets."""
+"""Scheduling heuristics: vector axis, register tile and threads, for two targets."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 
 from tests.lower.check_passes import HOST, SMALL
-from tests.lower.drawn import graphs
 from tests.lower.graphs import assert_matches_oracle, jaxpr, matmul, p, softmax
+from tests.lower.random_graphs import graphs
 from tfn.config import config
 from tfn.dtypes import BFLOAT16, FLOAT32, FLOAT64, INT32, DType
 from tfn.lower.codegen.linearize import linearize
 from tfn.lower.fuse import boundaries, ranges
 from tfn.lower.index.dependence import dependences
 from tfn.lower.loops import heuristics
-from tfn.lower.loops.heuristics import SHORT_ROW, STREAMS
+from tfn.lower.loops.heuristics import MAX_CONCATENATED_PARTS, MAX_SHORT_ROW_VECTORS
 from tfn.lower.loops.loop_nest import Nest, folds, in_order, nest
 from tfn.lower.math import decompose
 from tfn.lower.pipeline import lower
@@ -32,26 +32,26 @@ both_targets = pytest.mark.parametrize("target", LANES, ids=["wide", "narrow"])
 
 
 def chosen(target: Target, *outputs: UOp) -> list[Nest]:
-    found = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, target))
+    kernels = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, target))
     return [
-        heuristics.choose(nest(decompose.decompose([s.body])[0]), target)
-        for s in found
-        if isinstance(s, ranges.IndexedKernel) and s.body.op is Op.SINK
+        heuristics.choose(nest(decompose.decompose([kernel.body])[0]), target)
+        for kernel in kernels
+        if isinstance(kernel, ranges.IndexedKernel) and kernel.body.op is Op.SINK
     ]
 
 
 def only(target: Target, *outputs: UOp) -> Nest:
-    (found,) = chosen(target, *outputs)
-    return found
+    (n,) = chosen(target, *outputs)
+    return n
 
 
 def places(n: Nest) -> list[tuple[Place, int]]:
-    """The loops around the stores: where and how long."""
+    """The place and the size of each loop around the stores."""
     return [(r.arg.place, r.arg.size) for r in n.loops]
 
 
-def folded(n: Nest) -> list[list[tuple[Place, int]]]:
-    """The loops of each reduction."""
+def reduced(n: Nest) -> list[list[tuple[Place, int]]]:
+    """The place and the size of each loop of each reduction."""
     return [
         [(r.arg.place, r.arg.size) for r in u.src[1:]] for u in walk([n.body]) if u.op is Op.FOLD
     ]
@@ -63,8 +63,8 @@ def lanes(n: Nest) -> list[UOp]:
     ]
 
 
-def size_of(n: Nest, where: Place) -> int:
-    return prod(r.arg.size for r in n.loops if r.arg.place is where)
+def size_of(n: Nest, place: Place) -> int:
+    return prod(r.arg.size for r in n.loops if r.arg.place is place)
 
 
 @both_targets
@@ -76,7 +76,7 @@ def test_elementwise_work_is_one_long_loop(target: Target) -> None:
 
 
 @both_targets
-def test_a_row_beside_a_matrix_keeps_its_axis(target: Target) -> None:
+def test_a_broadcast_row_keeps_the_axis_of_its_columns_vectorised(target: Target) -> None:
     n = only(target, p(0, 33, 70) + build.broadcast_to(p(1, 70), (33, 70)))
     (lane,) = set(lanes(n))
     stores = [u for u in walk([n.body]) if u.op is Op.STORE]
@@ -87,23 +87,23 @@ def test_a_row_beside_a_matrix_keeps_its_axis(target: Target) -> None:
 @both_targets
 def test_rows_are_summed_along_the_vector_and_columns_across_it(target: Target) -> None:
     rows = only(target, build.add_up(p(0, 50, 300), (1,)))
-    assert (Place.LANE, LANES[target]) in folded(rows)[0]
-    assert Place.LANE not in [where for where, _ in places(rows)]
+    assert (Place.LANE, LANES[target]) in reduced(rows)[0]
+    assert Place.LANE not in [place for place, _ in places(rows)]
     columns = only(target, build.add_up(p(0, 300, 50), (0,)))
     assert (Place.LANE, LANES[target]) in places(columns)
-    assert folded(columns) == [[(Place.LOOP, 300)]]
+    assert reduced(columns) == [[(Place.LOOP, 300)]]
 
 
 @both_targets
-def test_columns_are_summed_side_by_side_whatever_follows(target: Target) -> None:
-    """A bias and its moments, changed where their gradient is summed."""
+def test_column_sums_are_interleaved_whatever_the_epilogue(target: Target) -> None:
+    """A bias and its moments, updated in the kernel that sums their gradient."""
     g, (w, m, v) = p(0, 300, 512), (p(i, 512) for i in (1, 2, 3))
     gradient = build.add_up(g, (0,))
     m, v = m * 0.9 + gradient * 0.1, v * 0.99 + gradient * gradient * 0.01
     scaled = [build.unary(Op.SQRT, u * 0.5) + 1e-8 for u in (v, v + 1.0, v + 2.0, v + 3.0)]
     w = w - m / (scaled[0] * scaled[1] * scaled[2] * scaled[3])
-    found = only(target, w, m, v)
-    assert size_of(found, Place.UPCAST) == 4
+    n = only(target, w, m, v)
+    assert size_of(n, Place.UPCAST) == 4
     assert_matches_oracle([w, m, v], rtol=1e-4)
 
 
@@ -114,7 +114,7 @@ def test_a_product_is_tiled_into_registers(target: Target) -> None:
     most = 26 if target is HOST else 12
     assert most // 2 < upcast <= most
     assert (Place.LANE, LANES[target]) in places(n)
-    assert folded(n) == [[(Place.LOOP, 64)]]
+    assert reduced(n) == [[(Place.LOOP, 64)]]
     assert n.loops[0].arg.place is Place.PARALLEL
 
 
@@ -133,19 +133,19 @@ def test_columns_run_outside_if_they_do_not_fit_in_the_cache(
     """Rows are 32 tiles of 6; columns 4 tiles of 64, which are 64 KiB together."""
     a, b = p(0, 32, 192, 64), p(1, 32, 64, 256)
     batched = build.dot(a, b, ((2,), (1,)), ((0,), (0,)), FLOAT32)
-    (found,) = chosen(replace(HOST, l2_bytes=l2_bytes), batched)
-    assert [r.arg.size for r in found.loops[:3]] == [32, *loops]
+    (n,) = chosen(replace(HOST, l2_bytes=l2_bytes), batched)
+    assert [r.arg.size for r in n.loops[:3]] == [32, *loops]
 
 
 @both_targets
-def test_the_statistics_of_a_row_and_the_row_share_its_loop(target: Target) -> None:
+def test_reductions_of_a_row_share_its_loop(target: Target) -> None:
     n = only(target, softmax(p(0, 100, 333)))
     assert places(n)[0] == (Place.PARALLEL, 100)
-    assert len(set(lanes(n))) == 3  # of the largest, of the sum, of the row: one at a time
+    assert len(set(lanes(n))) == 3  # of the maximum, of the sum, of the row: one at a time
 
 
 @both_targets
-def test_a_transpose_takes_several_rows_at_once(target: Target) -> None:
+def test_a_transpose_takes_squares_of_vectors(target: Target) -> None:
     n = only(target, build.permute(p(0, 100, 200), (1, 0)) * 2.0)
     assert size_of(n, Place.LANE) == LANES[target]
     assert 1 < size_of(n, Place.UPCAST) <= LANES[target]
@@ -159,7 +159,7 @@ def test_lanes_are_those_of_the_widest_value(dtype: DType, wide: int) -> None:
     assert size_of(only(HOST, x + x), Place.LANE) == wide
 
 
-def test_updates_in_order_stay_in_order() -> None:
+def test_scatters_stay_in_order() -> None:
     x, at, u = p(0, 400, 60), p(1, 90, 1, dtype=INT32), p(2, 90, 1, 60)
     _, n = chosen(HOST, build.scatter(x, at, u, Op.ADD))
     ordered = [r for r in n.loops if r.arg.number in in_order(n.body)]
@@ -173,7 +173,7 @@ def test_large_bodies_are_not_unrolled() -> None:
     assert size_of(small, Place.UPCAST) == 4 and size_of(large, Place.UPCAST) == 1
 
 
-def test_short_outer_loops_become_one_that_feeds_threads() -> None:
+def test_short_outer_loops_are_fused_into_one_parallel_loop() -> None:
     x = p(0, 3, 5, 7, 40)
     n = only(HOST, build.permute(x, (2, 1, 0, 3)) * 2.0)
     assert n.loops[0].arg.place is Place.PARALLEL and n.loops[0].arg.size >= 16
@@ -181,7 +181,7 @@ def test_short_outer_loops_become_one_that_feeds_threads() -> None:
 
 @given(graphs())
 @settings(max_examples=60)
-def test_what_holds_of_every_choice(outputs: list[UOp]) -> None:
+def test_invariants_of_all_schedules(outputs: list[UOp]) -> None:
     for target in LANES:
         for n in chosen(target, *outputs):
             shared = [r for r in n.loops if r.arg.place is Place.PARALLEL]
@@ -196,48 +196,52 @@ def test_what_holds_of_every_choice(outputs: list[UOp]) -> None:
                 assert sum(r.arg.place is Place.LANE for r in around) <= 1, u
 
 
-def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_do_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     x, w = p(0, 65, 70), p(1, 70, 90)
     graph = jaxpr([softmax(matmul(x, w)), build.add_up(p(2, 100_000), (0,))])
-    found = set()
+    texts = set()
     for threads in (1, 2, 64):
         monkeypatch.setattr(config, "threads", threads)
         program = lower(graph, HOST)
-        found.add((program.text, *(k.text for k in program.kernels)))
-    assert len(found) == 1
+        texts.add((program.text, *(k.text for k in program.kernels)))
+    assert len(texts) == 1
 
 
-def test_more_work_takes_longer() -> None:
-    def work(*outputs: UOp) -> int:
+def test_more_work_is_estimated_longer() -> None:
+    def estimated_ns(*outputs: UOp) -> int:
         (stage,) = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST))
-        return heuristics.work(nest(stage.body), HOST)
+        return heuristics.estimated_ns(nest(stage.body), HOST)
 
-    assert work(p(0, 10_000) * 2.0) < work(p(0, 20_000) * 2.0) < work(p(0, 10_000, 20) * 2.0)
-    assert work(matmul(p(0, 64, 64), p(1, 64, 64))) < work(matmul(p(0, 64, 64), p(1, 64, 256)))
-    assert work(p(0, 100, 100) * 2.0) < work(build.permute(p(0, 100, 100), (1, 0)) * 2.0)
-
-
-@pytest.mark.parametrize(("lines", "size"), [(256, 512), (255, 512), (256, 100), (32, 512)])
-def test_short_lines_are_read_from_four_parts_of_memory_at_once(lines: int, size: int) -> None:
-    n = only(HOST, build.add_up(p(0, lines, size), (1,)))
-    parts = [r.arg.size for r in n.loops if r.arg.place is Place.UPCAST]
-    several = lines % 4 == 0 and lines >= 64 and size >= 256
-    assert parts == ([4] if several else [])
-    assert n.loops[0].arg.size == lines // (4 if several else 1)
+    sizes = [(10_000,), (20_000,), (10_000, 20)]
+    elementwise = [estimated_ns(p(0, *shape) * 2.0) for shape in sizes]
+    assert elementwise == sorted(set(elementwise))
+    narrow, wide = (estimated_ns(matmul(p(0, 64, 64), p(1, 64, n))) for n in (64, 256))
+    assert narrow < wide
+    x = p(0, 100, 100)
+    assert estimated_ns(x * 2.0) < estimated_ns(build.permute(x, (1, 0)) * 2.0)
 
 
-def test_a_short_reduction_beside_long_ones_has_sums_of_its_own_side_by_side() -> None:
-    """The largest of a row is found in four vectors at once, though what follows is long."""
+@pytest.mark.parametrize(("rows", "size"), [(256, 512), (255, 512), (256, 100), (32, 512)])
+def test_rows_are_reduced_in_four_streams(rows: int, size: int) -> None:
+    n = only(HOST, build.add_up(p(0, rows, size), (1,)))
+    streams = [r.arg.size for r in n.loops if r.arg.place is Place.UPCAST]
+    several = rows % 4 == 0 and rows >= 64 and size >= 256
+    assert streams == ([4] if several else [])
+    assert n.loops[0].arg.size == rows // (4 if several else 1)
+
+
+def test_each_reduction_is_interleaved_by_its_own_loop_body() -> None:
+    """A maximum has four vectors side by side, though the sum beside it has a long body."""
     n = only(HOST, softmax(p(0, 64, 512), Op.LGAMMA))
-    largest, total = folds(n.body)
-    sides = [
-        prod(r.arg.size for r in f.src[1:] if r.arg.place is Place.UPCAST) for f in (largest, total)
+    maximum, total = folds(n.body)
+    vectors = [
+        prod(r.arg.size for r in f.src[1:] if r.arg.place is Place.UPCAST) for f in (maximum, total)
     ]
-    assert sides == [4, 1]
+    assert vectors == [4, 1]
 
 
-def test_what_takes_turns_is_unrolled_by_its_kinds() -> None:
-    """The gradient of pooling: nothing is decided in a loop."""
+def test_periodic_conditions_are_unrolled_by_their_period() -> None:
+    """As in the gradient of pooling: no condition is left in a loop."""
     ct = p(0, 2, 6, 8, 32)
     even = build.pad(ct, (0, 0, 0, 0), (0, 1, 1, 0), (0, 1, 1, 0))
     odd = build.pad(ct, (0, 1, 1, 0), (0, 0, 0, 0), (0, 1, 1, 0))
@@ -250,35 +254,34 @@ def test_what_takes_turns_is_unrolled_by_its_kinds() -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_what_takes_turns_may_be_reduced(axis: int) -> None:
+def test_periodic_conditions_may_be_reduced(axis: int) -> None:
     x = build.pad(p(0, 6, 8, 64), (0, 0, 0), (0, 1, 0), (0, 1, 0))
     assert_matches_oracle([build.add_up(x, (axis,)), softmax(x)], rtol=1e-4)
     for u in (build.add_up(x, (axis,)), softmax(x)):
         assert chosen(HOST, u)
 
 
-def test_updates_in_order_are_unrolled_by_a_few_of_their_parts() -> None:
+def test_scatters_are_unrolled_by_at_most_four() -> None:
     """However many short axes windows have: code does not grow with them."""
     x, at = p(0, 4, 9, 4, 9, 4, 9, 64), p(1, 7, 6, dtype=INT32)
     u = p(2, 7, 4, 1, 4, 1, 4, 1, 64)
     n = chosen(HOST, build.scatter(x, at, u, Op.ADD))[-1]
-    unrolled = [r.arg.size for r in n.loops if r.arg.place is Place.UPCAST]
-    assert prod(unrolled) <= 4
+    assert size_of(n, Place.UPCAST) <= 4
 
 
 @both_targets
 @pytest.mark.parametrize("parts", [2, 3, 4, 5])
-def test_values_side_by_side_are_a_loop_each(parts: int, target: Target) -> None:
-    """Queries, keys and values, made one: which of them it is, is not asked for each element."""
+def test_parts_of_a_concatenation_are_a_loop_each(parts: int, target: Target) -> None:
+    """As of queries, keys and values: loads need no predicates."""
     values = [build.permute(p(i, 16, 64, 32), (0, 2, 1)) for i in range(parts)]
     n = only(target, build.concat(values, 2))
-    gates = [u.src[2] for u in linearize(n) if u.op is Op.LOAD and len(u.src) > 2]
-    assert bool(gates) == (parts > STREAMS)
+    predicates = [u.src[2] for u in linearize(n) if u.op is Op.LOAD and len(u.src) > 2]
+    assert bool(predicates) == (parts > MAX_CONCATENATED_PARTS)
     assert_matches_oracle([build.concat(values, 2)], rtol=0)
 
 
 @pytest.mark.parametrize("sizes", [(64, 64, 32), (7, 7, 7), (96, 32), (40, 24, 64), (1, 63)])
-def test_parts_of_any_length(sizes: tuple[int, ...]) -> None:
+def test_concatenations_of_any_lengths(sizes: tuple[int, ...]) -> None:
     values = [p(i, 3, n) * float(i + 1) for i, n in enumerate(sizes)]
     whole = build.concat(values, 1)
     assert_matches_oracle([whole, build.pad(whole, (0, 32), (0, 32), (0, 0))], rtol=0)
@@ -287,16 +290,16 @@ def test_parts_of_any_length(sizes: tuple[int, ...]) -> None:
 @both_targets
 @pytest.mark.parametrize("columns", [1, 10, 16, 30, 31, 64])
 @pytest.mark.parametrize("rows", [7, 12, 90])
-def test_short_rows_are_unrolled_with_their_statistics(
+def test_short_rows_are_unrolled_with_their_reductions(
     rows: int, columns: int, target: Target
 ) -> None:
-    """And what both are made of is made once: one exponential for each vector of a softmax."""
+    """A softmax has one exponential for each vector, for its sum and its result."""
     n = only(target, softmax(p(0, rows, columns)))
     vectors = -(-columns // LANES[target])
-    if columns > 1 and vectors <= SHORT_ROW:
+    if columns > 1 and vectors <= MAX_SHORT_ROW_VECTORS:
         items = linearize(n)
-        at_once = size_of(n, Place.UPCAST) // vectors
+        rows_at_once = size_of(n, Place.UPCAST) // vectors
         exponentials = sum(u.op is Op.BITCAST and u.dtype == INT32 for u in items)
-        assert exponentials == at_once * vectors
-        assert rows % at_once == 0 and (at_once > 1 or vectors > 2 or rows == 7)
+        assert exponentials == rows_at_once * vectors
+        assert rows % rows_at_once == 0 and (rows_at_once > 1 or vectors > 2 or rows == 7)
     assert_matches_oracle([softmax(p(0, rows, columns))])

@@ -1,4 +1,4 @@
-"""Nests: loops by number, and which of them may be cut."""
+"""Loop nests: loops by number, and which of them may be split."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def product() -> Nest:
     return nest(stage.body)
 
 
-def test_loops_are_in_the_order_of_their_numbers_without_those_of_reductions() -> None:
+def test_loops_are_ordered_by_number_without_those_of_reductions() -> None:
     n = product()
     (fold,) = folds(n.body)
     assert [r.arg.size for r in n.loops] == [9, 33] and fold.src[1] not in n.loops
@@ -27,7 +27,7 @@ def test_loops_are_in_the_order_of_their_numbers_without_those_of_reductions() -
     assert n.loop(fold.src[1].arg.number) is fold.src[1]
 
 
-def test_a_loop_that_is_not_there_is_named_with_those_that_are() -> None:
+def test_the_error_of_an_unknown_loop_lists_the_loops() -> None:
     with pytest.raises(SplitError, match=r"no loop r7\n  got: loops r0, r1, r2"):
         product().loop(7)
 

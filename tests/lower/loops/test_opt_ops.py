@@ -1,5 +1,4 @@
-"""Opt-ops: each keeps the meaning of a nest, is refused with a reason where it would not, and is
-recorded so that it can be done again."""
+"""Opt-ops: each keeps the meaning of a nest or is refused with a reason, and can be replayed."""
 
 from __future__ import annotations
 
@@ -12,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lower.check_passes import HOST, SMALL
-from tests.lower.drawn import STEPS, _sort, graphs
 from tests.lower.graphs import assert_close, jaxpr, matmul, p, softmax
 from tests.lower.graphs import draw as values_of
+from tests.lower.random_graphs import STEPS, _sort, graphs
 from tfn.dtypes import FLOAT32, INT32
 from tfn.errors import SplitError
 from tfn.lower.codegen.linearize import linearize
@@ -38,6 +37,7 @@ from tfn.lower.loops.opt_ops import (
     to_rows,
 )
 from tfn.lower.math import decompose
+from tfn.lower.target.target import Target
 from tfn.trace import build, interpreter
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
@@ -46,38 +46,38 @@ from tfn.trace.uop import UOp, walk
 
 
 def nests(*outputs: UOp) -> list[Nest]:
-    found = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST))
-    return [nest(decompose.decompose([s.body])[0]) for s in found]
+    kernels = ranges.indexed_kernels(boundaries.insert_barriers(jaxpr(outputs).function, HOST))
+    return [nest(decompose.decompose([kernel.body])[0]) for kernel in kernels]
 
 
 def only(*outputs: UOp) -> Nest:
-    (found,) = nests(*outputs)
-    return found
+    (n,) = nests(*outputs)
+    return n
 
 
 def buffers(n: Nest) -> list[np.ndarray]:
     """The same contents each time, for every parameter of a nest."""
-    found = {u.arg.index: u for u in walk([n.body]) if u.op is Op.PARAM}
+    params = {u.arg.index: u for u in walk([n.body]) if u.op is Op.PARAM}
     return [
-        values_of(found[i].shape, found[i].dtype, i) if i in found else np.zeros(0, FLOAT32)
-        for i in range(max(found, default=-1) + 1)
+        values_of(params[i].shape, params[i].dtype, i) if i in params else np.zeros(0, FLOAT32)
+        for i in range(max(params, default=-1) + 1)
     ]
 
 
 def meaning(n: Nest, tiles: int = 0) -> list[np.ndarray]:
     """All buffers after the nest; after its instructions, if `tiles` are given."""
-    found = buffers(n)
+    memory = buffers(n)
     if tiles:
-        interpreter.instructions(linearize(n), 0, tiles, found)
+        interpreter.instructions(linearize(n), 0, tiles, memory)
     else:
-        interpreter.nest(n.body, found)
-    return found
+        interpreter.nest(n.body, memory)
+    return memory
 
 
 def keeps_the_meaning(before: Nest, after: Nest) -> None:
     check([after.body], Stage.SPLIT)
-    for got, want in zip(meaning(after), meaning(before), strict=True):
-        assert_close(got, want, 1e-4, 1e-4, after.opts)
+    for got, expected in zip(meaning(after), meaning(before), strict=True):
+        assert_close(got, expected, 1e-4, 1e-4, after.opts)
 
 
 def all_ranges(n: Nest) -> list[UOp]:
@@ -143,10 +143,10 @@ def test_opt_ops_keep_the_meaning(pair: tuple[Nest, Nest]) -> None:
 
 
 def can_run(n: Nest) -> bool:
-    """What `linearize` asks of a nest: one vector axis, and threads outside."""
+    """Whether `linearize` takes a nest: it has one vector axis, and threads are outside."""
     lanes = [r for r in all_ranges(n) if r.arg.place is Place.LANE]
-    shared = [r for r in all_ranges(n) if r.arg.place is Place.PARALLEL]
-    return len(lanes) <= 1 and shared in ([], [n.loops[0]] if n.loops else [])
+    parallel = [r for r in all_ranges(n) if r.arg.place is Place.PARALLEL]
+    return len(lanes) <= 1 and parallel in ([], [n.loops[0]] if n.loops else [])
 
 
 @given(changes())
@@ -154,10 +154,10 @@ def can_run(n: Nest) -> bool:
 def test_transformed_nests_can_be_linearized(pair: tuple[Nest, Nest]) -> None:
     before, after = pair
     if can_run(after):
-        shared = bool(after.loops) and after.loops[0].arg.place is Place.PARALLEL
-        tiles = after.loops[0].arg.size if shared else 1
-        for got, want in zip(meaning(after, tiles), meaning(before), strict=True):
-            assert_close(got, want, 1e-4, 1e-4, after.opts)
+        is_parallel = bool(after.loops) and after.loops[0].arg.place is Place.PARALLEL
+        tiles = after.loops[0].arg.size if is_parallel else 1
+        for got, expected in zip(meaning(after, tiles), meaning(before), strict=True):
+            assert_close(got, expected, 1e-4, 1e-4, after.opts)
 
 
 @given(changes())
@@ -165,13 +165,13 @@ def test_transformed_nests_can_be_linearized(pair: tuple[Nest, Nest]) -> None:
 def test_opt_ops_are_replayed_from_rows(pair: tuple[Nest, Nest]) -> None:
     before, after = pair
     assert from_rows(to_rows(after.opts)) == after.opts
-    again = replay(before, from_rows(json.loads(json.dumps(to_rows(after.opts)))))
-    assert again.opts == after.opts
-    assert simplified(again).body is simplified(after).body and again.loops == after.loops
+    replayed = replay(before, from_rows(json.loads(json.dumps(to_rows(after.opts)))))
+    assert replayed.opts == after.opts
+    assert simplified(replayed).body is simplified(after).body and replayed.loops == after.loops
 
 
 @pytest.mark.parametrize("target", [HOST, SMALL], ids=["wide", "narrow"])
-def test_schedules_of_the_heuristics_are_replayed(target: object) -> None:
+def test_schedules_of_the_heuristics_are_replayed(target: Target) -> None:
     x, w = p(0, 33, 65), p(1, 65, 70)
     graphs_ = [
         matmul(x, w),
@@ -184,11 +184,8 @@ def test_schedules_of_the_heuristics_are_replayed(target: object) -> None:
     ]
     for before in nests(*graphs_):
         chosen = heuristics.choose(before, target)
-        again = simplified(replay(before, chosen.opts))
-        assert again.body is chosen.body and again.loops == chosen.loops
-
-
-# One by one.
+        replayed = simplified(replay(before, chosen.opts))
+        assert replayed.body is chosen.body and replayed.loops == chosen.loops
 
 
 def test_split_with_a_rest() -> None:
@@ -217,7 +214,7 @@ def test_tile() -> None:
     keeps_the_meaning(n, after)
 
 
-def test_a_fold_is_split_like_a_loop() -> None:
+def test_reduced_ranges_are_split_like_loops() -> None:
     n = only(build.add_up(p(0, 3, 23), (1,)))
     (fold,) = (u for u in walk([n.body]) if u.op is Op.FOLD)
     after = Split(fold.src[1].arg.number, 5, Place.UPCAST).apply(n)
@@ -225,7 +222,7 @@ def test_a_fold_is_split_like_a_loop() -> None:
     keeps_the_meaning(n, after)
 
 
-def test_folds_step_with_the_longest_stride_outside() -> None:
+def test_reduced_ranges_are_reordered() -> None:
     n = only(build.add_up(p(0, 3, 5, 7), (1, 2)))
     (fold,) = (u for u in walk([n.body]) if u.op is Op.FOLD)
     a, b = numbers(fold.src[1:])
@@ -236,7 +233,7 @@ def test_folds_step_with_the_longest_stride_outside() -> None:
     keeps_the_meaning(n, after)
 
 
-def test_a_fold_that_gives_an_index_keeps_its_order() -> None:
+def test_the_order_of_an_argmax_is_kept() -> None:
     n = only(build.reduce(p(0, 3, 35), Op.MAX, (1,), index=INT32))
     (fold,) = (u for u in walk([n.body]) if u.op is Op.FOLD)
     after = Split(fold.src[1].arg.number, 7, Place.LOOP).apply(n)
@@ -251,10 +248,10 @@ def test_merge_where_addresses_allow() -> None:
     after = Merge(*numbers(n.loops)).apply(n)
     assert [r.arg.size for r in after.loops] == [35]
     keeps_the_meaning(n, after)
-    turned = only(build.permute(p(0, 5, 7), (1, 0)) * 2.0)
-    assert not steps_as_one(turned, *turned.loops)
-    counted = only(build.iota((5, 7), 1, FLOAT32) + p(0, 5, 7))
-    assert not steps_as_one(counted, *counted.loops), "the range itself is a value"
+    transposed = only(build.permute(p(0, 5, 7), (1, 0)) * 2.0)
+    assert not steps_as_one(transposed, *transposed.loops)
+    iota = only(build.iota((5, 7), 1, FLOAT32) + p(0, 5, 7))
+    assert not steps_as_one(iota, *iota.loops), "the range itself is a value"
     padded = only(build.pad(p(0, 5, 7), (0, 1), (0, 0)))
     assert not steps_as_one(padded, *padded.loops), "the range is in a predicate"
     row = only(p(0, 5, 7) + build.broadcast_to(p(1, 7), (5, 7)))
@@ -289,11 +286,8 @@ def test_opts_are_recorded_in_order() -> None:
     n = Bind(a.arg.number, Place.PARALLEL).apply(n)
     outer = a.arg.number
     assert n.opts == (Tile(1, 2, 16), Split(0, 3, Place.UPCAST), Bind(outer, Place.PARALLEL))
-    shown = ["tile(r1, 2, 16)", "split(r0, 3, upcast)", f"bind(r{outer}, parallel)"]
-    assert [show(opt) for opt in n.opts] == shown
-
-
-# Refusals.
+    texts = ["tile(r1, 2, 16)", "split(r0, 3, upcast)", f"bind(r{outer}, parallel)"]
+    assert [show(opt) for opt in n.opts] == texts
 
 
 def scattered() -> Nest:
@@ -301,48 +295,48 @@ def scattered() -> Nest:
     return nests(build.scatter(x, at, u, Op.WHERE))[1]
 
 
-def test_iterations_with_an_order_keep_it() -> None:
+def test_ordered_iterations_stay_in_order() -> None:
     n = scattered()
     ordered = [r for r in n.loops if r.arg.number in in_order(n.body)]
-    free = [r for r in n.loops if r not in ordered]
-    assert len(ordered) == 2 and len(free) == 1
+    unordered = [r for r in n.loops if r not in ordered]
+    assert len(ordered) == 2 and len(unordered) == 1
     a, b = ordered
-    for refused in (
+    for opt in (
         Split(a.arg.number, 2, Place.UPCAST),
         Tile(a.arg.number, 1, 4),
         Bind(a.arg.number, Place.PARALLEL),
         Fuse(a.arg.number, b.arg.number, Place.LOOP),
         Merge(a.arg.number, b.arg.number),
-        Reorder(numbers([b, a, *free])),
+        Reorder(numbers([b, a, *unordered])),
     ):
         with pytest.raises(SplitError):
-            refused.apply(n)
-    keeps_the_meaning(n, Reorder(numbers([*free, a, b])).apply(n))
-    keeps_the_meaning(n, Tile(free[0].arg.number, 1, 4).apply(n))
+            opt.apply(n)
+    keeps_the_meaning(n, Reorder(numbers([*unordered, a, b])).apply(n))
+    keeps_the_meaning(n, Tile(unordered[0].arg.number, 1, 4).apply(n))
 
 
-def test_refusals_say_why() -> None:
+def test_errors_give_the_reason() -> None:
     n = only(build.permute(p(0, 5, 7), (1, 0)) * 2.0)
     a, b = n.loops
-    done = Split(a.arg.number, 4, Place.UPCAST).apply(n)
-    outer, inner = done.newest(2)
+    after = Split(a.arg.number, 4, Place.UPCAST).apply(n)
+    outer, inner = after.newest(2)
     a, b, outer, inner = numbers([a, b, outer, inner])
     cases = {
         "positive amounts": (n, Split(a, 0, Place.UPCAST)),
         "3 of 7 are left": (n, Split(a, 4, Place.LOOP)),
         "cannot tile r0 by 2 x 0": (n, Tile(a, 2, 0)),
-        "inner part of a split": (done, Bind(inner, Place.PARALLEL)),
-        "bounded by r2, which must be outside": (done, Reorder((inner, outer, b))),
+        "inner part of a split": (after, Bind(inner, Place.PARALLEL)),
+        "bounded by r2, which must be outside": (after, Reorder((inner, outer, b))),
         "each loop once": (n, Reorder((a, a))),
         "not whole neighbours": (n, Fuse(b, a, Place.LOOP)),
-        "cannot split r2": (done, Split(outer, 2, Place.UPCAST)),
+        "cannot split r2": (after, Split(outer, 2, Place.UPCAST)),
         "there is no loop r9\n  got: loops r0, r1": (n, Split(9, 4, Place.UPCAST)),
         "cannot merge r0 and r1": (n, Merge(a, b)),
     }
     for words, (before, opt) in cases.items():
         with pytest.raises(SplitError, match=words):
             opt.apply(before)
-    assert not steps_as_one(done, done.loop(outer), done.loop(b)), "it bounds another loop"
+    assert not steps_as_one(after, after.loop(outer), after.loop(b)), "it bounds another loop"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Complex functions by their parts: digits against mpmath, edges against NumPy and Annex G."""
+"""Complex functions: errors against mpmath, special values against NumPy and Annex G."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RNG = np.random.default_rng(5)
 
 
 def run(name: str, *values: Any) -> Any:
-    """A function of `plane` on complex arrays."""
+    """A function of `complex_functions` on complex arrays."""
     env, pairs = {}, []
     for k, z in enumerate(values):
         parts = []
@@ -29,17 +29,17 @@ def run(name: str, *values: Any) -> Any:
             env[u] = x
             parts.append(u)
         pairs.append(Pair(*parts))
-    made = getattr(complex_functions, name)(*pairs)
-    if not isinstance(made, Pair):
-        return oracle.evaluate([made], env)[0]
-    re, im = oracle.evaluate(made, env)
+    result = getattr(complex_functions, name)(*pairs)
+    if not isinstance(result, Pair):
+        return oracle.evaluate([result], env)[0]
+    re, im = oracle.evaluate(result, env)
     out = np.empty(re.shape, values[0].dtype)
     out.real, out.imag = re, im
     return out
 
 
 def around(center: complex, radius: float, n: int = 20) -> Any:
-    """Numbers near another one."""
+    """Random numbers near a center."""
     return center + radius * (RNG.normal(size=n) + 1j * RNG.normal(size=n))
 
 
@@ -63,7 +63,7 @@ EXACT = {
     "exp": mpmath.exp, "expm1": mpmath.expm1, "log": mpmath.log, "sqrt": mpmath.sqrt,
     "log1p": lambda z: mpmath.log(1 + z), "rsqrt": lambda z: 1 / mpmath.sqrt(z),
     "log2": lambda z: mpmath.log(z) / mpmath.log(2), "exp2": lambda z: mpmath.power(2, z),
-    "logistic": lambda z: 1 / (1 + mpmath.exp(-z)), "length": abs, "sign": mpmath.sign,
+    "logistic": lambda z: 1 / (1 + mpmath.exp(-z)), "modulus": abs, "sign": mpmath.sign,
     "sin": mpmath.sin, "cos": mpmath.cos, "tan": mpmath.tan,
     "asin": mpmath.asin, "acos": mpmath.acos, "atan": mpmath.atan,
     "sinh": mpmath.sinh, "cosh": mpmath.cosh, "tanh": mpmath.tanh,
@@ -71,20 +71,20 @@ EXACT = {
 }
 # fmt: on
 ULPS = {"exp2": 30}
-"""Errors of the angle grow with it; all others stay below 3 units in the last place."""
+"""Bounds above 3 ulp: the error of an angle grows with it."""
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128], ids=["c64", "c128"])
 @pytest.mark.parametrize("name", EXACT)
-def test_digits(name: str, dtype: Any) -> None:
+def test_errors_in_ulp(name: str, dtype: Any) -> None:
     z = POINTS.astype(dtype)
     got = run(name, z)
     unit = 2 * np.finfo(dtype).epsneg
     with mpmath.workprec(200):
         for point, value in zip(z, got, strict=True):
-            want = EXACT[name](mpmath.mpc(float(point.real), float(point.imag)))
-            error = abs(mpmath.mpmathify(complex(value)) - want) / abs(want)
-            assert error <= ULPS.get(name, 3) * unit, (point, value, want)
+            expected = EXACT[name](mpmath.mpc(float(point.real), float(point.imag)))
+            error = abs(mpmath.mpmathify(complex(value)) - expected) / abs(expected)
+            assert error <= ULPS.get(name, 3) * unit, (point, value, expected)
 
 
 def test_powers() -> None:
@@ -110,8 +110,8 @@ INF, NAN = np.inf, np.nan
 EDGES = [0.0, -0.0, 1.0, -1.0, 2.5, INF, -INF, NAN, 1e300, -1e300, 1e-310, 800.0, -800.0]
 PLANE = np.array([complex(x, y) for x in EDGES for y in EDGES])
 
-# Where Annex G leaves the sign of a zero or an infinity open, or says no more than NumPy: the
-# parts in which we may differ from it.
+# Arguments at which Annex G leaves the sign of a zero or an infinity open: signs may differ there
+# from those of NumPy.
 OPEN = {
     "sin": lambda z: ~np.isfinite(z.real) & np.isinf(z.imag),
     "sinh": lambda z: np.isinf(z.real) & ~np.isfinite(z.imag),
@@ -135,33 +135,33 @@ NUMPY = {
     "asinh": np.arcsinh,
     "acosh": np.arccosh,
     "atanh": np.arctanh,
-    "length": np.abs,
+    "modulus": np.abs,
     "log2": np.log2,
 }
 
 
 @pytest.mark.parametrize("name", NUMPY)
-def test_edges(name: str) -> None:
+def test_special_values(name: str) -> None:
     with np.errstate(all="ignore"):
-        want, got = NUMPY[name](PLANE), run(name, PLANE)
+        expected, got = NUMPY[name](PLANE), run(name, PLANE)
     free = OPEN.get(name, lambda z: np.zeros(z.shape, bool))(PLANE)
-    for w, g in ((want.real, got.real), (want.imag, got.imag)):
-        np.testing.assert_allclose(np.abs(g), np.abs(w), rtol=1e-9, atol=0)
-        signed = ~free & ~np.isnan(w)
-        assert np.array_equal(np.signbit(g[signed]), np.signbit(w[signed]))
+    for e, g in ((expected.real, got.real), (expected.imag, got.imag)):
+        np.testing.assert_allclose(np.abs(g), np.abs(e), rtol=1e-9, atol=0)
+        signed = ~free & ~np.isnan(e)
+        assert np.array_equal(np.signbit(g[signed]), np.signbit(e[signed]))
 
 
-def test_edges_where_numpy_falls_short() -> None:
+def test_special_values_where_numpy_is_inaccurate() -> None:
     z = np.array([complex(INF, 0), complex(-INF, NAN), complex(-INF, INF), 800, 1e-310 + 1e-310j])
-    want = [complex(INF, 0), -1, -1, complex(INF, 0), 1e-310 + 1e-310j]
-    np.testing.assert_array_equal(run("expm1", z), want)
-    np.testing.assert_array_equal(run("log1p", z[-1:]), want[-1:])
+    expected = [complex(INF, 0), -1, -1, complex(INF, 0), 1e-310 + 1e-310j]
+    np.testing.assert_array_equal(run("expm1", z), expected)
+    np.testing.assert_array_equal(run("log1p", z[-1:]), expected[-1:])
     np.testing.assert_array_equal(run("logistic", np.array([1e4 + 3j, -1e4 + 3j])), [1, 0])
     small = run("sign", np.array([3 + 4j, 0, complex(INF, 1), complex(1, -INF)]))
     np.testing.assert_allclose(small, [0.6 + 0.8j, 0, 1, -1j], rtol=1e-15)
 
 
-def test_branch_cuts_are_approached_from_the_side_of_zero() -> None:
+def test_signed_zeros_select_the_side_of_a_branch_cut() -> None:
     above, below = complex(-2, 0.0), complex(-2, -0.0)
     for name, factor in (("sqrt", 1j), ("log", 1j)):
         up, down = run(name, np.array([above, below]))
@@ -170,14 +170,14 @@ def test_branch_cuts_are_approached_from_the_side_of_zero() -> None:
     assert right.real > 0 > left.real and right.imag == left.imag
 
 
-def test_what_overflows_only_on_the_way() -> None:
+def test_intermediate_overflow_is_avoided() -> None:
     for name, x in (("exp", 709.8), ("sinh", 710.45), ("cosh", -710.45)):
         (got,) = run(name, np.array([x + 0.78j]))
-        want = getattr(mpmath, name)(mpmath.mpc(x, 0.78))
-        assert complex(got / 4) == pytest.approx(complex(want / 4), rel=1e-14)
+        expected = getattr(mpmath, name)(mpmath.mpc(x, 0.78))
+        assert complex(got / 4) == pytest.approx(complex(expected / 4), rel=1e-14)
     big = np.array([1e308 + 1e308j])
     assert run("sqrt", big)[0] == pytest.approx(complex(np.sqrt(big[0])), rel=1e-15)
-    assert run("length", big / 2)[0] == pytest.approx(np.sqrt(0.5) * 1e308, rel=1e-15)
+    assert run("modulus", big / 2)[0] == pytest.approx(np.sqrt(0.5) * 1e308, rel=1e-15)
 
 
 def test_both_precisions_are_kept() -> None:

@@ -1,4 +1,4 @@
-"""What a renderer does not know is replaced, and the meaning stays: every op, shape and dtype."""
+"""Decomposition: only basic ops remain, and values stay, for every op, shape and dtype."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tfn.dtypes import (
     UINT32,
     DType,
 )
-from tfn.lower.math.decompose import BASIC, LACKING, decompose
+from tfn.lower.math.decompose import BASIC, EMULATED, decompose
 from tfn.trace import oracle
 from tfn.trace.argument import Param
 from tfn.trace.build import add_up, cast
@@ -81,7 +81,7 @@ def values(dtype: DType, count: int, seed: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("op", "dtype"), KINDS, ids=[f"{op.value}-{d.name}" for op, d in KINDS])
-def test_the_meaning_stays(op: Op, dtype: DType) -> None:
+def test_values_stay(op: Op, dtype: DType) -> None:
     operands = [values(dtype, 200, 0)]
     if op not in UNARY:
         operands.append(values(dtype, 200, 1))
@@ -116,7 +116,7 @@ def test_constants_of_16_bit_floats_are_widened_when_compiling() -> None:
 
 @pytest.mark.parametrize("target", REALS, ids=lambda d: d.name)
 @pytest.mark.parametrize("source", REALS, ids=lambda d: d.name)
-def test_casts_keep_their_meaning(source: DType, target: DType) -> None:
+def test_casts_keep_their_values(source: DType, target: DType) -> None:
     x = values(source, 100, 3)
     if source in (FLOAT32, FLOAT64, *HALVES):
         x = np.concatenate([x, np.array([np.inf, -np.inf, np.nan, 0.0, -0.0, 1e4], source)])
@@ -235,11 +235,11 @@ def test_rounding_by_arithmetic(op: Op, dtype: DType) -> None:
     """For processors without the instruction; signs of zeros included."""
     x = np.array(NUMBERS).astype(dtype)
     root = UOp(op, (param(0, dtype, x.shape),))
-    new = decompose([root], frozenset(LACKING))
-    assert not {u.op for u in walk(new)} & set(LACKING)
-    got, want = (oracle.evaluate(u, {root.src[0]: x})[0] for u in (new, [root]))
-    number = ~np.isnan(want)
-    assert got[number].tobytes() == want[number].tobytes() and np.isnan(got[~number]).all()
+    new = decompose([root], frozenset(EMULATED))
+    assert not {u.op for u in walk(new)} & set(EMULATED)
+    got, expected = (oracle.evaluate(u, {root.src[0]: x})[0] for u in (new, [root]))
+    number = ~np.isnan(expected)
+    assert got[number].tobytes() == expected[number].tobytes() and np.isnan(got[~number]).all()
 
 
 @pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=str)
@@ -252,9 +252,9 @@ def test_powers_of_two_by_arithmetic_round_once(dtype: DType) -> None:
     root, leaves = UOp(Op.LDEXP, sources), dict(zip(sources, values, strict=True))
     with np.errstate(all="ignore"):
         got = oracle.evaluate(decompose([root], frozenset({Op.LDEXP})), leaves)[0]
-        want = oracle.evaluate([root], leaves)[0]
+        expected = oracle.evaluate([root], leaves)[0]
         exact = (values[0].astype(FLOAT64) * 2.0**n).astype(dtype)  # if there are bits enough
-    assert np.array_equal(got, want, equal_nan=True)
+    assert np.array_equal(got, expected, equal_nan=True)
     assert dtype == FLOAT64 or np.array_equal(got, exact, equal_nan=True)
 
 
@@ -280,10 +280,10 @@ def test_fma_by_arithmetic_rounds_once(dtype: DType) -> None:
     leaves = dict(zip(sources, columns, strict=True))
     with np.errstate(all="ignore"):
         got = oracle.evaluate(decompose([root], frozenset({Op.FMA})), leaves)[0]
-        want = oracle.evaluate([root], leaves)[0]
+        expected = oracle.evaluate([root], leaves)[0]
     if dtype == FLOAT64:  # of which the oracle's own is not exact
         for i, (a, b, c) in enumerate(columns.T.tolist()):
             if np.isfinite([a, b, c]).all():
-                want[i] = float(Fraction(a) * Fraction(b) + Fraction(c)) or a * b + c
-    number = ~np.isnan(want)
-    assert got[number].tobytes() == want[number].tobytes() and np.isnan(got[~number]).all()
+                expected[i] = float(Fraction(a) * Fraction(b) + Fraction(c)) or a * b + c
+    number = ~np.isnan(expected)
+    assert got[number].tobytes() == expected[number].tobytes() and np.isnan(got[~number]).all()

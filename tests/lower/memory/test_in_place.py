@@ -12,13 +12,13 @@ from hypothesis import given, settings
 import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import HOST
-from tests.lower.crew import run
-from tests.lower.drawn import LOOPS, STEPS, graphs
 from tests.lower.graphs import assert_close, inputs, jaxpr, matmul, p, run_oracle
+from tests.lower.random_graphs import LOOPS, STEPS, graphs
+from tests.lower.thread_team import run
 from tfn.dtypes import INT32
 from tfn.lower.memory.in_place import in_place_outputs
 from tfn.lower.pipeline import lower
-from tfn.lower.program import Loop, Program, Space, flatten
+from tfn.lower.program import Loop, Program, Space, all_launches
 from tfn.trace import build
 from tfn.trace.jaxpr import function
 from tfn.trace.uop import UOp
@@ -210,8 +210,8 @@ def test_indexed_updates_of_a_carry_are_in_place() -> None:
     np.testing.assert_allclose(np.asarray(tfn.jit(fill)(table)), expected, rtol=1e-5, atol=1e-5)
     steps = lower(tfn.make_jaxpr(fill)(table), HOST).steps
     (loop,) = (step for step in steps if isinstance(step, Loop))
-    inside = [step.kernel for step in flatten(loop.body)]
-    assert inside and not any(kernel.copies and kernel.tiles > 4 for kernel in inside)
+    inside = [step.kernel for step in all_launches(loop.body)]
+    assert inside and not any(kernel.is_copy and kernel.tiles > 4 for kernel in inside)
 
 
 def test_inputs_are_not_overwritten_without_a_barrier() -> None:

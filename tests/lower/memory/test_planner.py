@@ -11,7 +11,7 @@ from tests.lower.graphs import jaxpr, matmul, p
 from tfn.dtypes import BFLOAT16, BOOL, FLOAT32
 from tfn.lower.memory.planner import Hazards, LiveRange, plan_arena
 from tfn.lower.pipeline import lower
-from tfn.lower.program import ALIGNMENT, Space, rounded, size_bytes
+from tfn.lower.program import ALIGNMENT, Space, align_up, aligned_size_bytes
 from tfn.trace import build
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
@@ -22,7 +22,7 @@ def live_ranges(draw: st.DrawFn) -> dict[int, LiveRange]:
     ranges = {}
     for i in range(draw(st.integers(0, 12))):
         first = draw(st.integers(0, 9))
-        size = rounded(draw(st.sampled_from([0, 1, 64, 100, 1000, 4096])))
+        size = align_up(draw(st.sampled_from([0, 1, 64, 100, 1000, 4096])))
         ranges[i] = LiveRange(size, first, first + draw(st.integers(0, 4)))
     return ranges
 
@@ -64,10 +64,10 @@ def test_memory_of_dead_values_is_reused() -> None:
 
 
 def test_sizes_are_whole_cache_lines() -> None:
-    assert rounded(0) == 0 and rounded(1) == 64 and rounded(64) == 64 and rounded(65) == 128
-    assert size_bytes(p(0, 3, 5, dtype=BFLOAT16)) == 64
-    assert size_bytes(p(0, 65, dtype=BOOL)) == 128
-    assert size_bytes(p(0, 0, 5, dtype=FLOAT32)) == 0
+    assert align_up(0) == 0 and align_up(1) == 64 and align_up(64) == 64 and align_up(65) == 128
+    assert aligned_size_bytes(p(0, 3, 5, dtype=BFLOAT16)) == 64
+    assert aligned_size_bytes(p(0, 65, dtype=BOOL)) == 128
+    assert aligned_size_bytes(p(0, 0, 5, dtype=FLOAT32)) == 0
 
 
 # Barriers.

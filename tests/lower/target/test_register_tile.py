@@ -1,4 +1,4 @@
-"""The register tile: within the registers, within the product, and with little waste."""
+"""Register blocking: tiles within the registers and the product, with little waste."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_tile_fits(rows: int, vectors: int, most: int) -> None:
 
 
 @given(SIDES, SIDES, REGISTERS)
-def test_a_last_vector_that_is_not_full_makes_it_no_larger(
+def test_a_partial_last_vector_does_not_enlarge_the_tile(
     rows: int, vectors: int, most: int
 ) -> None:
     height, width = best_tile(rows, vectors * 16 - 3, 16, most)
@@ -34,13 +34,13 @@ def test_a_large_product_fills_the_registers(rows: int, vectors: int, most: int)
     assert height * width > 0.6 * most
 
 
-def test_edges_decide() -> None:
+def test_tiles_divide_the_product_where_they_can() -> None:
     assert best_tile(1, 1, 16, 26) == (1, 1)
     assert best_tile(1, 1600, 16, 26)[0] == 1
     assert best_tile(100, 16, 16, 26)[1] == 1
     for rows, vectors in ((12, 8), (24, 4), (8, 3)):
         height, width = best_tile(rows, vectors * 16, 16, 26)
-        assert rows % height == 0 and vectors % width == 0, "whole tiles are there to be had"
+        assert rows % height == 0 and vectors % width == 0, "there are tiles without a rest"
 
 
 def test_some_registers_are_left_for_operands() -> None:
@@ -48,16 +48,16 @@ def test_some_registers_are_left_for_operands() -> None:
         assert accumulators(target) <= target.vector_registers - 4
 
 
-def test_of_tiles_alike_that_with_fewer_bodies_is_taken() -> None:
-    """5 by 5 would leave a rest on either side: four bodies, each with all that follows."""
+def test_among_equal_tiles_the_one_of_least_code_is_chosen() -> None:
+    """5 by 5 would leave a rest on either side: four bodies, each with its epilogue."""
     for rows, vectors in ((1024, 64), (256, 64), (32, 4), (28, 4)):
         height, width = best_tile(rows, vectors * 16, 16, 26)
         assert rows % height == vectors % width == 0
         assert height * width >= 16
 
 
-def test_a_last_vector_that_is_not_full_is_a_body_of_its_own() -> None:
-    """Of 63 vectors three by three are whole tiles; not of 1000 columns, which end within one."""
+def test_a_partial_last_vector_is_code_of_its_own() -> None:
+    """63 vectors are whole tiles of three; 1000 columns end within a vector."""
     assert best_tile(256, 63 * 16, 16, 26) == (8, 3)
     height, width = best_tile(256, 1000, 16, 26)
     assert height * (width + -(-(1000 % (16 * width)) // 16)) < 8 * (3 + 3)

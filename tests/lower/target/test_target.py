@@ -1,4 +1,4 @@
-"""Target: a key of caches, equal in every process, and never changed."""
+"""Targets: keys of caches, equal in every process, and immutable."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ CHANGES = {
 
 @pytest.mark.parametrize("target", [HOST, SMALL])
 def test_a_target_is_equal_after_pickling(target: Target) -> None:
-    again = pickle.loads(pickle.dumps(target))
-    assert again == target and hash(again) == hash(target)
-    assert {target: "program"}[again] == "program"
+    copy = pickle.loads(pickle.dumps(target))
+    assert copy == target and hash(copy) == hash(target)
+    assert {target: "program"}[copy] == "program"
 
 
 @pytest.mark.parametrize("name", CHANGES)

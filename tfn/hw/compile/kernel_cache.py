@@ -18,7 +18,7 @@ from tfn.config import config
 from tfn.hw.compile import object_cache, tuning_cache
 from tfn.lower import program
 from tfn.lower.program import (
-    Written,
+    CachedKernel,
 )
 from tfn.lower.target.target import Target
 
@@ -30,21 +30,21 @@ class KernelCache:
 
     tuned = staticmethod(tuning_cache.find)
 
-    def find(self, body: str, target: Target) -> Written | None:
+    def find(self, body: str, target: Target) -> CachedKernel | None:
         """What was kept for the digest of a body; None if nothing was, or if it is damaged."""
         if not config.disk_cache:
             return None
         kept = object_cache.fetch(PART, _key(body, target))
         return None if kept is None else _written(kept)
 
-    def keep(self, body: str, target: Target, written: Written) -> None:
+    def keep(self, body: str, target: Target, kernel: CachedKernel) -> None:
         """Keep what a body has become."""
         if config.disk_cache:
-            head = json.dumps([written.name, written.opts, written.tiles, written.work])
-            object_cache.store(PART, _key(body, target), f"{head}\n{written.text}".encode())
+            head = json.dumps([kernel.name, kernel.opts, kernel.tiles, kernel.work_ns])
+            object_cache.store(PART, _key(body, target), f"{head}\n{kernel.text}".encode())
 
 
-def _written(kept: bytes) -> Written | None:
+def _written(kept: bytes) -> CachedKernel | None:
     """What the content of a file says; None if that makes no sense."""
     head, _, text = kept.partition(b"\n")
     try:
@@ -56,7 +56,7 @@ def _written(kept: bytes) -> Written | None:
     numbers = type(tiles) is type(work) is int and tiles > 0
     if rows is None or type(name) is not str or not numbers:
         return None
-    return Written(name, rows, tiles, decoded, work)
+    return CachedKernel(name, rows, tiles, decoded, work)
 
 
 def _key(body: str, target: Target) -> str:

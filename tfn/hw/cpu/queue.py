@@ -28,7 +28,7 @@ _RUN = ctypes.CFUNCTYPE(
 
 def patience_ns(program: Program) -> int:
     """How long to wait for sleeping workers: less than they would save, and not for ever."""
-    return min(max(program.work // 8, 2_000), 100_000)
+    return min(max(program.work_ns // 8, 2_000), 100_000)
 
 
 class CpuExecutable:
@@ -76,7 +76,7 @@ class CpuExecutable:
         self._words = entry, arena_bytes, program.sync_bytes, patience_ns(program)
         self._call_host(HostEntry(self._calls) if self._calls else None)
         endless = any(not isinstance(step, Launch) for step in program.steps)
-        self.long = pool is not None or endless or program.work > LONG_NS
+        self.long = pool is not None or endless or program.work_ns > LONG_NS
         self._pack = struct.Struct(f"{len(program.inputs) + len(program.outputs)}Q").pack
         self._native, self._run = native, _RUN(native.addresses["run"])
         self._pool, self._memory, self._dispatch = pool, memory, dispatch

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from tfn.dtypes import INT64
 from tfn.lower.codegen.loop_scopes import Scopes
-from tfn.lower.index.affine import affine, total
+from tfn.lower.index.affine import affine, sum_node
 from tfn.trace import build
 from tfn.trace.argument import Access
 from tfn.trace.op import Op
@@ -58,7 +58,7 @@ class Builder:
 
     def _address(self, index: UOp) -> UOp:
         """An index as a sum whose constant comes last: there it is an offset of the address."""
-        return self.place(total(*affine(index), index))
+        return self.place(sum_node(*affine(index), index))
 
     # Loops.
 

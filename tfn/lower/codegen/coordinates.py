@@ -20,7 +20,7 @@ from typing import Any
 
 from tfn.dtypes import INT64
 from tfn.lower.index.dependence import dependences
-from tfn.lower.index.intervals import integer
+from tfn.lower.index.intervals import const_value
 from tfn.lower.loops.loop_nest import Nest
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
@@ -76,7 +76,7 @@ class Coordinates:
         values: dict[UOp, int] = {}
         for node in walk([bound]):
             if node.op is Op.CONST:
-                values[node] = integer(node)
+                values[node] = const_value(node)
             elif node.op is Op.RANGE:
                 values[node] = self.fixed[node]
             else:

@@ -23,7 +23,7 @@ from tfn.lower.codegen.loop_scopes import Scopes
 from tfn.lower.codegen.masked_tiles import tile_masks
 from tfn.lower.codegen.register_transpose import transpose
 from tfn.lower.index.affine import affine
-from tfn.lower.index.intervals import integer
+from tfn.lower.index.intervals import const_value
 from tfn.lower.loops.loop_nest import Nest
 from tfn.trace import build, oracle
 from tfn.trace.argument import Access, Place
@@ -167,7 +167,7 @@ class Emitter:
             if value is None or (value.shape and value.op is not Op.LANES):
                 return None
             if value.op is Op.CONST:
-                constant += k * integer(value)
+                constant += k * const_value(value)
             elif value.op is Op.LANES:
                 if sign or abs(k) != 1:
                     return None
@@ -207,7 +207,7 @@ class Emitter:
         for term, k in terms:
             value = self.env[term] if term.op is Op.RANGE else self.value(term)
             if value.op is Op.CONST:
-                offset += k * integer(value)
+                offset += k * const_value(value)
             elif value.op is Op.LANES:
                 stride, lanes = k, value.arg
             elif value.shape:

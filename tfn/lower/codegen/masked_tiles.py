@@ -17,10 +17,10 @@ from functools import lru_cache
 
 from tfn._support.frozen import frozen
 from tfn.dtypes import INTEGERS
-from tfn.lower.index.affine import affine, plus, span
+from tfn.lower.index.affine import add_scaled, affine, sum_interval
 from tfn.lower.index.dependence import dependences
 from tfn.lower.index.intervals import Facts
-from tfn.lower.index.laws import simplify
+from tfn.lower.index.simplify import simplify
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, nodes, walk
@@ -93,14 +93,14 @@ def _masks(condition: UOp, outer: AbstractSet[UOp]) -> list[TileMask]:
     other_terms, other_constant = affine(high)
     bound = other_constant - constant - (condition.op is Op.LT)
     outer_terms: dict[UOp, int] = {}
-    for u, k in plus(terms, other_terms, -1).items():
+    for u, k in add_scaled(terms, other_terms, -1).items():
         value = u.src[0] if u.op is Op.CAST else u
         if _is_uniform(value, outer):
             outer_terms[value] = outer_terms.get(value, 0) + k
         else:
             least, largest = facts.interval(value)
             bound -= min(k * least, k * largest)
-    never_hidden = span(outer_terms, 0, facts)[1] <= bound
+    never_hidden = sum_interval(outer_terms, 0, facts)[1] <= bound
     return [] if never_hidden else [TileMask(tuple(outer_terms.items()), bound, loaded)]
 
 

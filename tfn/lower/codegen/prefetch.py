@@ -20,7 +20,7 @@ from tfn._support.frozen import mutable
 from tfn.dtypes import INT64
 from tfn.lower.codegen.deinterleave import RUN_ENDS
 from tfn.lower.graph.layout import LINE_BYTES
-from tfn.lower.index.intervals import integer
+from tfn.lower.index.intervals import const_value
 from tfn.lower.target.target import Target
 from tfn.trace import build
 from tfn.trace.argument import Access
@@ -80,7 +80,7 @@ def _reductions(items: Sequence[UOp]) -> Iterator[tuple[_Loop, int]]:
     for i, u in enumerate(items):
         if u.op is Op.LOOP:
             is_constant = len(u.src) == 2 and all(s.op is Op.CONST for s in u.src)
-            trips = integer(u.src[1]) - integer(u.src[0]) if is_constant else 1
+            trips = const_value(u.src[1]) - const_value(u.src[0]) if is_constant else 1
             opened.append(_Loop(i, trips))
         elif u.op in FMAS and u.shape and opened:
             opened[-1].fmas += 1

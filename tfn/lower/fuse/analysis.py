@@ -21,7 +21,7 @@ from dataclasses import field
 from itertools import islice
 
 from tfn._support.frozen import mutable
-from tfn.lower.math.decompose import weight
+from tfn.lower.math.decompose import instruction_count
 from tfn.trace.op import ELEMENTWISE, LOOPS, SEVERAL, Op
 from tfn.trace.uop import UOp, walk
 
@@ -149,7 +149,7 @@ class FusionAnalysis:
         for i, node in enumerate(self.order):
             self.position[node] = i
             deepest = max([cost.get(s, 0) for s in node.src if s not in barriers], default=0)
-            cost[node] = weight(node) + deepest
+            cost[node] = instruction_count(node) + deepest
             self.inputs[node] = self._inputs(node)
         # Users come first: when a node's turn comes, all kernels that read it are known.
         for node in reversed(self.order):

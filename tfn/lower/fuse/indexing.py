@@ -22,7 +22,8 @@ from typing import Any
 
 from tfn._support.frozen import frozen, mutable
 from tfn.dtypes import BOOL, INT32, INT64, DType
-from tfn.lower.index.laws import implied, simplify
+from tfn.lower.index.predicates import implied
+from tfn.lower.index.simplify import simplify
 from tfn.trace import build
 from tfn.trace.argument import Fold, Param, Range
 from tfn.trace.op import ELEMENTWISE, Op, Shape

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from tfn.dtypes import BOOL, INT64
 from tfn.lower.fuse.indexing import Index, IndexedKernel, Indexer, flat
-from tfn.lower.math.decompose import weight
+from tfn.lower.math.decompose import instruction_count
 from tfn.trace.argument import Carry, Recur
 from tfn.trace.op import ELEMENTWISE, Op, Shape
 from tfn.trace.regions import results
@@ -62,7 +62,7 @@ def fused_loop(node: UOp, barriers: Sequence[UOp]) -> IndexedKernel | None:
     nodes = [u for f in functions for u in walk(f.src)]
     if (
         any(u.op not in POINTWISE_OPS for u in nodes)
-        or sum(map(weight, nodes)) > MAX_BODY_INSTRUCTIONS
+        or sum(map(instruction_count, nodes)) > MAX_BODY_INSTRUCTIONS
     ):
         return None
     try:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
-from tfn.lower.program import size_bytes
+from tfn.lower.program import aligned_size_bytes
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
@@ -118,6 +118,8 @@ class _Scheduler:
         if number in self.scheduled or self.pending[number]:
             return False
         last_read = [u for u in self.reads[number] if self.unread[u] == 1]
-        freed_bytes = sum(size_bytes(u) for u in last_read if u not in self.outputs)
-        allocated_bytes = sum(size_bytes(u) for u in self.members[number] if u not in self.outputs)
+        freed_bytes = sum(aligned_size_bytes(u) for u in last_read if u not in self.outputs)
+        allocated_bytes = sum(
+            aligned_size_bytes(u) for u in self.members[number] if u not in self.outputs
+        )
         return freed_bytes > 0 and freed_bytes >= allocated_bytes

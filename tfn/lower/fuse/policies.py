@@ -29,7 +29,7 @@ from tfn.lower.fuse.analysis import (
     is_computed,
     viewed,
 )
-from tfn.lower.math.decompose import weight
+from tfn.lower.math.decompose import instruction_count
 from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, walk
 
@@ -160,7 +160,7 @@ def oversized(analysis: FusionAnalysis) -> dict[UOp, UOp]:
     for root, nodes in members.items():
         # Smaller nodes are computed outside of the innermost loop.
         nodes = [u for u in nodes if u.size >= root.size]
-        total = sum(map(weight, nodes))
+        total = sum(map(instruction_count, nodes))
         if total > MAX_KERNEL_INSTRUCTIONS:
             for cut in _narrowest_cuts(analysis, nodes):
                 parts |= dict.fromkeys(cut, next(u for u in nodes if u in cut))
@@ -179,7 +179,7 @@ def _narrowest_cuts(analysis: FusionAnalysis, nodes: list[UOp]) -> list[set[UOp]
     best: set[UOp] = set()
     total = since_best = 0
     for i, node in enumerate(nodes):
-        total, since_best = total + weight(node), since_best + weight(node)
+        total, since_best = total + instruction_count(node), since_best + instruction_count(node)
         live = {u for u in live if last_use[u] > i}
         in_memory = node in analysis.barriers or node.op in LEAVES
         if last_use.get(node, -1) > i and not in_memory:
@@ -275,7 +275,7 @@ def _epilogue_end(analysis: FusionAnalysis, node: UOp) -> UOp:
         if len(users) != 1:
             break
         user = next(iter(users))
-        remaining -= weight(user)
+        remaining -= instruction_count(user)
         same_loops = user.op in ELEMENTWISE and user.shape == node.shape
         if not same_loops or user in analysis.barriers or remaining < 0:
             break

@@ -21,7 +21,7 @@ from tfn.lower.codegen.sort.sort import scratch
 from tfn.lower.fuse.indexing import Index, IndexedKernel, Indexer, conjunction, flat, within
 from tfn.lower.fuse.inner_loops import fused_loop
 from tfn.lower.fuse.kernel_order import memory_aware_order
-from tfn.lower.index.laws import simplify
+from tfn.lower.index.simplify import simplify
 from tfn.trace import build
 from tfn.trace.argument import Param
 from tfn.trace.op import LOOPS, Op

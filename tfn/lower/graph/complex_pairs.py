@@ -24,7 +24,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, COMPLEXES, INT32, complex_of, part
 from tfn.lower.graph import host_libraries
 from tfn.lower.math import complex_functions
-from tfn.lower.math.complex_functions import Pair, unknown
+from tfn.lower.math.complex_functions import Pair, is_nan
 from tfn.trace import build
 from tfn.trace.argument import Fft, Host, Param, VmapMethod
 from tfn.trace.inline import plain
@@ -196,7 +196,7 @@ def _sort(node: UOp, src: Sequence[Value]) -> list[Value]:
     for i, x in enumerate(src):
         # 0 without NaN, 1 if the imaginary part is one, 2 if the real part is, 3 if both are.
         if i < node.arg.keys and isinstance(x, Pair):
-            operands.append(build.cast(unknown(x.re), INT32) * 2 + build.cast(unknown(x.im), INT32))
+            operands.append(build.cast(is_nan(x.re), INT32) * 2 + build.cast(is_nan(x.im), INT32))
         positions.append(len(operands))
         operands += flatten([x])
         if i + 1 == node.arg.keys:
@@ -423,7 +423,7 @@ PAIRS: dict[Op, Rule] = {
     Op.MUL: of(complex_functions.multiply),
     Op.DIV: of(complex_functions.divide),
     Op.POW: of(complex_functions.power),
-    Op.ABS: of(complex_functions.length),
+    Op.ABS: of(complex_functions.modulus),
     Op.SIGN: of(complex_functions.sign),
     Op.EXP: of(complex_functions.exp),
     Op.EXP2: of(complex_functions.exp2),

@@ -42,7 +42,7 @@ from tfn.lower.graph.split_reduction import (
     split_k,
     two_pass_reduce,
 )
-from tfn.lower.loops.tensorize import Unit, units
+from tfn.lower.target.matrix_units import MatrixUnit, matrix_units
 from tfn.lower.target.register_tile import accumulators, best_tile
 from tfn.lower.target.target import Target
 from tfn.trace import build
@@ -251,21 +251,21 @@ def pack_for_matrix_unit(u: UOp, target: Target) -> UOp:
     if unit is None or min(rows, columns) < MIN_VECTOR_COLUMNS:
         return u
     # Zeros at the end of the sums change nothing, and make the last group of neighbours whole.
-    fill = -depth % unit.together
+    fill = -depth % unit.k_group
     steps = strides(a)
     contiguous = steps is not None and steps[-1] == 1
     unchanged = contiguous and not fill and a.dtype == unit.dtype and not _is_converted(a)
     a = build.pad(build.cast(a, unit.dtype), (0,) * (n + 2), (0,) * (n + 1) + (fill,))
     pitch = steps[-2] if steps is not None and unchanged else a.shape[-1]
     # A unit loads whole matrices, up to 16 rows at once: these must not evict each other.
-    aliased = unit.whole and aliases_in_cache(pitch * a.dtype.itemsize)
+    aliased = unit.has_tiles and aliases_in_cache(pitch * a.dtype.itemsize)
     aliased = aliased and columns >= MIN_COLUMNS_TO_PANEL_A
     if not contiguous or not (unchanged or aliased):
         a = UOp(Op.GBARRIER, (a,))
     a = pad_rows(a) if aliased else a
     b = build.pad(build.cast(b, unit.dtype), (0,) * (n + 2), (0,) * n + (fill, 0))
-    width = unit.columns * unit.block(rows, columns)[1]
-    b = to_panels(b, width if unit.whole else _tile_width(rows, columns, target), unit.together)
+    width = unit.columns * unit.register_block(rows, columns)[1]
+    b = to_panels(b, width if unit.has_tiles else _tile_width(rows, columns, target), unit.k_group)
     batch = tuple(range(n))
     product = build.dot(a, b, ((n + 1,), (n,)), (batch, batch), arg.dtype)
     return build.reshape(product, u.shape)
@@ -292,12 +292,12 @@ def _is_converted(u: UOp) -> bool:
     return u.op is Op.CAST
 
 
-def _unit(dtype: DType, sizes: tuple[int, int, int], target: Target) -> Unit | None:
+def _unit(dtype: DType, sizes: tuple[int, int, int], target: Target) -> MatrixUnit | None:
     """The matrix unit for a product of (rows, columns, depth), if the target has one that fits."""
     rows, columns, depth = sizes
     for kind in (dtype, int16.dtype) if dtype in BYTE_DTYPES else (dtype,):
-        for unit in units(target, kind):
-            filled = depth + -depth % unit.together if unit.whole else depth
+        for unit in matrix_units(target, kind):
+            filled = depth + -depth % unit.k_group if unit.has_tiles else depth
             if unit.fits(rows, columns, filled):
                 return unit
     return None

@@ -1,4 +1,8 @@
-"""Which ranges a value depends on: all that its placement, and its sharing, follow from."""
+"""Dependence analysis: the ranges that each node of a kernel depends on.
+
+A value can be computed in any loop nest that has these ranges, and is computed in the outermost:
+loop-invariant code motion, vectorisation and costs all follow from it.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +15,30 @@ from tfn.trace.uop import UOp, nodes
 
 @lru_cache(maxsize=64)
 def dependences(body: UOp) -> Mapping[UOp, tuple[UOp, ...]]:
-    """For each node the ranges it depends on, in the order of their numbers."""
-    bits: dict[UOp, int] = {}  # of each range; of a node, those of all that it depends on
-    sets: dict[UOp, int] = {}
-    shared: dict[int, tuple[UOp, ...]] = {}
-    out: dict[UOp, tuple[UOp, ...]] = {}
+    """For each node the ranges it depends on, in the order of their numbers.
+
+    A FOLD does not depend on the ranges that it reduces; a RANGE depends on itself alone.
+    """
+    # Sets of ranges are bit masks, so that unions are cheap; nodes of one mask share one tuple.
+    bits: dict[UOp, int] = {}
+    masks: dict[UOp, int] = {}
+    ranges_of: dict[int, tuple[UOp, ...]] = {}
+    depends: dict[UOp, tuple[UOp, ...]] = {}
     for node in nodes(body):
-        found = 0
+        mask = 0
         if node.op is Op.RANGE:
-            found = bits[node] = 1 << len(bits)
+            mask = bits[node] = 1 << len(bits)
         elif node.op is Op.FOLD:
-            found = sets[node.src[0]]
+            mask = masks[node.src[0]]
             for r in node.src[1:]:
-                found &= ~bits[r]
+                mask &= ~bits[r]
         else:
             for s in node.src:
-                found |= sets[s]
-        sets[node] = found
-        order = shared.get(found)
+                mask |= masks[s]
+        masks[node] = mask
+        order = ranges_of.get(mask)
         if order is None:
-            ranges = [r for r, bit in bits.items() if found & bit]
-            order = shared[found] = tuple(sorted(ranges, key=lambda r: r.arg.number))
-        out[node] = order
-    return out
+            ranges = [r for r, bit in bits.items() if mask & bit]
+            order = ranges_of[mask] = tuple(sorted(ranges, key=lambda r: r.arg.number))
+        depends[node] = order
+    return depends

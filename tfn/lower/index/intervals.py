@@ -1,7 +1,7 @@
-"""Between which values an integer lies: interval analysis of index arithmetic.
+"""Interval analysis: bounds of integers in index arithmetic, and whether it may wrap around.
 
-`Facts` knows, for each integer or boolean node, an interval that holds all its values, and whether
-it is exact: whether the arithmetic that makes it never wraps around, so that laws of Z are true of
+`Facts` computes, for each integer or boolean node, an interval that holds all its values, and
+whether it is exact: whether its arithmetic never wraps around, so that the laws of Z are true of
 it.  A loop index is exact; a product of two loaded int64 is not.
 
     r in [0, 5], s in [0, 3]:    r * 4 + s   in [0, 23]
@@ -19,6 +19,8 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 Interval = tuple[int, int]
+"""The smallest and the largest value, both included."""
+
 _LIMITS: dict[DType, Interval] = {
     BOOL: (0, 1),
     **{d: (int(np.iinfo(d).min), int(np.iinfo(d).max)) for d in INTEGERS},
@@ -30,7 +32,7 @@ def limits(dtype: DType) -> Interval:
     return _LIMITS[dtype]
 
 
-def integer(u: UOp) -> int:
+def const_value(u: UOp) -> int:
     """The value of an integer or boolean CONST."""
     bits: int = u.arg.bits
     if u.dtype.kind == "i" and bits >> (8 * u.dtype.itemsize - 1):
@@ -67,12 +69,14 @@ def _abs(u: UOp, x: Interval) -> Interval:
 def _floordiv(u: UOp, x: Interval, y: Interval) -> Interval:
     if y[0] > 0 or y[1] < 0:
         return _hull([a // b for a in x for b in y])
+    # The divisor may be -1, 1 or 0, which gives 0 by definition.
     largest = max(abs(x[0]), abs(x[1]))
-    return -largest, largest  # the divisor may be anything, and by zero gives zero
+    return -largest, largest
 
 
 def _mod(u: UOp, x: Interval, y: Interval) -> Interval:
     if y[0] > 0:
+        # Between two multiples of the divisor the remainder grows with the number.
         if y[0] == y[1] and x[0] // y[0] == x[1] // y[0]:
             return x[0] % y[0], x[1] % y[0]
         if x[0] >= 0:
@@ -90,14 +94,16 @@ def _min(u: UOp, x: Interval, y: Interval) -> Interval:
 
 
 def _ones(n: int) -> int:
+    """The largest number of as many bits as n has."""
     return (1 << n.bit_length()) - 1
 
 
 def _and(u: UOp, x: Interval, y: Interval) -> Interval:
     if u.dtype == BOOL:
         return min(x[0], y[0]), min(x[1], y[1])
-    above = [i[1] for i in (x, y) if i[0] >= 0]
-    return (0, min(above)) if above else _LIMITS[u.dtype]
+    # It has no bit that a number without a sign lacks.
+    upper = [i[1] for i in (x, y) if i[0] >= 0]
+    return (0, min(upper)) if upper else _LIMITS[u.dtype]
 
 
 def _or(u: UOp, x: Interval, y: Interval) -> Interval:
@@ -157,17 +163,18 @@ def _where(u: UOp, condition: Interval, x: Interval, y: Interval) -> Interval:
 def _cast(u: UOp, x: Interval) -> Interval:
     if u.dtype == BOOL:
         return int(x[0] > 0 or x[1] < 0), int(x != (0, 0))
+    # Beyond the limits integers wrap around, so that any value is possible.
     low, high = _LIMITS[u.dtype]
     return x if low <= x[0] and x[1] <= high else (low, high)
 
 
-def _same(u: UOp, x: Interval) -> Interval:
+def _identity(u: UOp, x: Interval) -> Interval:
     return x
 
 
-def _range(u: UOp, *limit: Interval) -> Interval:
-    """A range whose block may be cut short carries its limit as a source."""
-    last = u.arg.size - 1 if not limit else min(u.arg.size, limit[0][1]) - 1
+def _range(u: UOp, *bound: Interval) -> Interval:
+    """A range whose last block may be shorter carries its bound as a source."""
+    last = u.arg.size - 1 if not bound else min(u.arg.size, bound[0][1]) - 1
     return 0, max(last, 0)
 
 
@@ -176,7 +183,7 @@ def _lanes(u: UOp) -> Interval:
 
 
 def _const(u: UOp) -> Interval:
-    value = integer(u)
+    value = const_value(u)
     return value, value
 
 
@@ -187,39 +194,40 @@ INTERVAL: dict[Op, Callable[..., Interval]] = {
     Op.ADD: _add, Op.SUB: _sub, Op.MUL: _mul, Op.FLOORDIV: _floordiv, Op.MOD: _mod,
     Op.MAX: _max, Op.MIN: _min, Op.AND: _and, Op.OR: _or, Op.XOR: _xor, Op.SHL: _shl, Op.SHR: _shr,
     Op.LT: _lt, Op.LE: _le, Op.EQ: _eq, Op.NE: _ne, Op.WHERE: _where,
-    Op.RESHAPE: _same, Op.PERMUTE: _same, Op.EXPAND: _same, Op.SHRINK: _same, Op.FLIP: _same,
-    Op.DETACH: _same, Op.GBARRIER: _same, Op.SPLAT: _same,
+    Op.RESHAPE: _identity, Op.PERMUTE: _identity, Op.EXPAND: _identity, Op.SHRINK: _identity,
+    Op.FLIP: _identity,
+    Op.DETACH: _identity, Op.GBARRIER: _identity, Op.SPLAT: _identity,
 }
-"""The interval of a node from those of its sources, in Z; what is not here may be anything."""
+"""The interval of a node from those of its sources, in Z; other ops may give any value."""
 # fmt: on
 
 
 class Facts:
-    """What is known of nodes, each computed once.
+    """The intervals of nodes, and their exactness, each computed once.
 
     Attributes:
-        given: intervals that are assumed of some nodes, beside what follows from their ops.
+        assumed: intervals of some nodes, which narrow those that follow from their ops.
     """
 
-    __slots__ = ("_known", "_wrapping", "given")
+    __slots__ = ("_intervals", "_wrapping", "assumed")
 
-    def __init__(self, given: Mapping[UOp, Interval] | None = None) -> None:
-        self.given = given or {}
-        self._known: dict[UOp, Interval] = {}
+    def __init__(self, assumed: Mapping[UOp, Interval] | None = None) -> None:
+        self.assumed = assumed or {}
+        self._intervals: dict[UOp, Interval] = {}
         self._wrapping: set[UOp] = set()
 
     def interval(self, u: UOp) -> Interval:
         """The smallest and the largest value that an integer or boolean node may have."""
-        return self._known.get(u) or self._find(u)
+        return self._intervals.get(u) or self._compute(u)
 
     def exact(self, u: UOp) -> bool:
         """Whether no arithmetic in `u` wraps around: the laws of Z are true of it."""
-        if u not in self._known:
-            self._find(u)
+        if u not in self._intervals:
+            self._compute(u)
         return u not in self._wrapping
 
-    def plain(self, u: UOp) -> bool:
-        """Whether this one operation does not wrap around, whatever its sources have done."""
+    def is_exact_op(self, u: UOp) -> bool:
+        """Whether this one operation does not wrap around, even if its sources have."""
         rule = INTERVAL.get(u.op)
         if rule is None or any(s.dtype not in _LIMITS for s in u.src):
             return False
@@ -233,28 +241,29 @@ class Facts:
         """Whether a boolean node is true at every element."""
         return self.interval(condition)[0] == 1 and condition not in self._wrapping
 
-    def _find(self, u: UOp) -> Interval:
-        found = self._from_sources(u)
-        if found is not None:
-            return found
+    def _compute(self, u: UOp) -> Interval:
+        # Nearly always the sources are known already: no stack is needed.
+        interval = self._from_sources(u)
+        if interval is not None:
+            return interval
         stack = [u]
         while stack:
             node = stack[-1]
-            if node in self._known or self._from_sources(node) is not None:
+            if node in self._intervals or self._from_sources(node) is not None:
                 stack.pop()
             else:
-                stack.extend([s for s in node.src if s not in self._known])
-        return self._known[u]
+                stack.extend([s for s in node.src if s not in self._intervals])
+        return self._intervals[u]
 
     def _from_sources(self, node: UOp) -> Interval | None:
-        """The interval of a node; None while that of a source is not known."""
-        known, limits = self._known, _LIMITS[node.dtype]
+        """The interval of a node; None while that of a source has not been computed."""
+        intervals, limits = self._intervals, _LIMITS[node.dtype]
         rule = INTERVAL.get(node.op)
-        found = limits
+        interval = limits
         if rule is not None:
             sources = []
             for s in node.src:
-                source = known.get(s)
+                source = intervals.get(s)
                 if source is None:
                     if s.dtype in _LIMITS:
                         return None
@@ -262,20 +271,20 @@ class Facts:
                     break
                 sources.append(source)
         if rule is not None:
-            found = rule(node, *sources)
-            if found[0] < limits[0] or found[1] > limits[1]:
-                found = limits
+            interval = rule(node, *sources)
+            if interval[0] < limits[0] or interval[1] > limits[1]:
+                interval = limits
                 self._wrapping.add(node)
             elif not self._within_z(node, sources):
                 self._wrapping.add(node)
-        if node in self.given:
-            low, high = self.given[node]
-            found = max(low, found[0]), min(high, found[1])
-        known[node] = found
-        return found
+        if node in self.assumed:
+            low, high = self.assumed[node]
+            interval = max(low, interval[0]), min(high, interval[1])
+        intervals[node] = interval
+        return interval
 
     def _within_z(self, node: UOp, sources: list[Interval]) -> bool:
-        """Whether nothing wrapped around before, and no divisor can be zero."""
+        """Whether no source has wrapped around, and no divisor can be zero."""
         if self._wrapping and not self._wrapping.isdisjoint(node.src):
             return False
         if node.op is Op.FLOORDIV or node.op is Op.MOD:
@@ -283,11 +292,10 @@ class Facts:
         return True
 
 
-def bounds(u: UOp, env: Mapping[UOp, Interval] | None = None) -> Interval:
+def bounds(u: UOp, assumed: Mapping[UOp, Interval] | None = None) -> Interval:
     """The smallest and the largest value of an integer or boolean node.
 
-    `env` says what is known of some nodes beforehand.  Without anything known, a loaded value may
-    be any of its dtype.
+    Without an interval in `assumed`, a loaded value may be any of its dtype.
 
     Example:
         >>> from tfn.trace.argument import Range
@@ -295,4 +303,4 @@ def bounds(u: UOp, env: Mapping[UOp, Interval] | None = None) -> Interval:
         >>> bounds(r * 4 - 1), bounds(r * 4 - 1, {r: (2, 3)})
         ((-1, 19), (7, 11))
     """
-    return Facts(env).interval(u)
+    return Facts(assumed).interval(u)

@@ -1,7 +1,7 @@
-"""Questions about integers that intervals leave open, asked of z3.
+"""SMT solver: conditions on integers that intervals cannot decide, given to z3.
 
-z3 is an optional package, imported here and nowhere else, when there is a question.  Integers are
-those of Z: an operation that may wrap around is taken for any number of its dtype.
+z3 is an optional package, imported here and nowhere else, at the first use.  Integers are those of
+Z: the result of an operation that may wrap around is a free variable within its dtype.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from typing import Any
 from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, INTEGERS
 from tfn.errors import MissingPackageError
-from tfn.lower.index.intervals import Facts, integer, limits
+from tfn.lower.index.intervals import Facts, const_value, limits
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 
 TIMEOUT_MS = 2000
-"""For one question."""
+"""Milliseconds for one query: proofs are optional, and hard ones would take hours."""
 
 
 @frozen
 class Answer:
-    """What has been found out.
+    """The answer to a query.
 
     Attributes:
-        never: whether the conditions cannot hold together.
-        at: otherwise where they do, by what may be anything; None if nobody knows.
-        values: what was asked for, there.
+        unsatisfiable: whether the conditions cannot hold together.
+        model: otherwise the values of the free variables at which they do; None after a timeout.
+        values: the values of the observed nodes there.
     """
 
-    never: bool
-    at: dict[UOp, int] | None = None
+    unsatisfiable: bool
+    model: dict[UOp, int] | None = None
     values: tuple[int, ...] = ()
 
 
 def installed() -> bool:
-    """Whether there is a z3 to ask."""
+    """Whether z3 is installed."""
     return importlib.util.find_spec("z3") is not None
 
 
 def load() -> Any:
-    """The package.
+    """The z3 package.
 
     Raises:
         MissingPackageError: if it is not installed.
@@ -56,8 +56,13 @@ def load() -> Any:
     return z3
 
 
-def holds(conditions: Sequence[UOp], facts: Facts, asked: Sequence[UOp] = ()) -> Answer:
-    """Whether boolean nodes can be true together, given what is known of their parts.
+def solve(conditions: Sequence[UOp], facts: Facts, observed: Sequence[UOp] = ()) -> Answer:
+    """Whether boolean nodes can be true together, and the values of `observed` nodes if so.
+
+    Args:
+        conditions: boolean nodes.
+        facts: the intervals that free variables stay within.
+        observed: integer or boolean nodes.
 
     Raises:
         MissingPackageError: if z3 is not installed.
@@ -66,59 +71,60 @@ def holds(conditions: Sequence[UOp], facts: Facts, asked: Sequence[UOp] = ()) ->
         >>> from tfn.trace.argument import Range
         >>> from tfn.trace.uop import const
         >>> i = UOp(Op.RANGE, (), Range(0, 6))
-        >>> holds([const(10, i.dtype) < i * 2 + 1], Facts(), [i * 2 + 1]).values
+        >>> solve([const(10, i.dtype) < i * 2 + 1], Facts(), [i * 2 + 1]).values
         (11,)
-        >>> holds([const(11, i.dtype) < i * 2 + 1], Facts()).never
+        >>> solve([const(11, i.dtype) < i * 2 + 1], Facts()).unsatisfiable
         True
     """
     z3 = load()
-    solver, rules = z3.Solver(), _meaning(z3, facts)
+    solver, rules = z3.Solver(), _translations(z3, facts)
     solver.set("timeout", TIMEOUT_MS)
     terms: dict[UOp, Any] = {}
-    unknown: dict[UOp, Any] = {}  # what may be anything within its interval
-    for node in walk([*conditions, *asked]):
+    free: dict[UOp, Any] = {}  # variables within the intervals of their nodes
+    for node in walk([*conditions, *observed]):
         if node.dtype not in INTEGERS | {BOOL} or node.shape:
             continue
-        if node.op is Op.PARAM and node not in facts.given:  # a buffer
+        if node.op is Op.PARAM and node not in facts.assumed:  # a buffer
             continue
         rule = rules.get(node.op)
         if node.op is Op.CONST:
-            number = integer(node)
+            number = const_value(node)
             terms[node] = z3.BoolVal(bool(number)) if node.dtype == BOOL else z3.IntVal(number)
             continue
-        found = None
-        if rule is not None and all(s in terms for s in node.src) and facts.plain(node):
-            found = rule(node, *(terms[s] for s in node.src))
-        if found is None:
-            new = z3.Bool if node.dtype == BOOL else z3.Int
-            found = unknown[node] = new(f"v{len(unknown)}")
-        terms[node] = found
-        if node.dtype != BOOL and (node in unknown or node in facts.given):
+        term = None
+        if rule is not None and all(s in terms for s in node.src) and facts.is_exact_op(node):
+            term = rule(node, *(terms[s] for s in node.src))
+        if term is None:
+            variable = z3.Bool if node.dtype == BOOL else z3.Int
+            term = free[node] = variable(f"v{len(free)}")
+        terms[node] = term
+        if node.dtype != BOOL and (node in free or node in facts.assumed):
             low, high = facts.interval(node)
-            solver.add(low <= found, found <= high)
+            solver.add(low <= term, term <= high)
     solver.add(*(terms[condition] for condition in conditions))
-    answer = solver.check()
-    if answer == z3.unsat:
+    verdict = solver.check()
+    if verdict == z3.unsat:
         return Answer(True)
-    if answer != z3.sat:
+    if verdict != z3.sat:  # the time is over
         return Answer(False)
     model = solver.model()
 
     def value(term: Any) -> int:
-        found = model.eval(term, model_completion=True)
-        return int(z3.is_true(found)) if z3.is_bool(found) else int(found.as_long())
+        number = model.eval(term, model_completion=True)
+        return int(z3.is_true(number)) if z3.is_bool(number) else int(number.as_long())
 
-    at = {u: value(v) for u, v in unknown.items()}
-    return Answer(False, at, tuple(value(terms[u]) for u in asked))
+    variables = {u: value(v) for u, v in free.items()}
+    return Answer(False, variables, tuple(value(terms[u]) for u in observed))
 
 
-def _meaning(z3: Any, facts: Facts) -> dict[Op, Callable[..., Any]]:
-    """What index arithmetic is in Z, where nothing wraps around and divisors are not zero.
+def _translations(z3: Any, facts: Facts) -> dict[Op, Callable[..., Any]]:
+    """The z3 term of each op, in Z, where nothing wraps around and divisors are not zero.
 
-    A rule takes the node and the terms of its sources, and gives None where it has nothing to say.
+    A rule takes the node and the terms of its sources; it returns None for a free variable.
     """
 
-    def divided(u: UOp, x: Any, y: Any) -> Any:  # z3 rounds so that the remainder is not negative
+    def floor_divide(u: UOp, x: Any, y: Any) -> Any:
+        # z3 rounds such that the remainder is not negative; by -y it rounds like the floor.
         return z3.If(y > 0, x / y, -x / -y)
 
     def cast(u: UOp, x: Any) -> Any:
@@ -128,23 +134,23 @@ def _meaning(z3: Any, facts: Facts) -> dict[Op, Callable[..., Any]]:
             return z3.If(x, 1, 0)
         low, high = facts.interval(u.src[0])
         least, most = limits(u.dtype)
-        return x if least <= low and high <= most else None  # cut off, it is another number
+        return x if least <= low and high <= most else None  # it may wrap around
 
-    def shifted(u: UOp, x: Any, y: Any) -> Any:
+    def shift(u: UOp, x: Any, y: Any) -> Any:
         amount = u.src[1]
         if amount.op is not Op.CONST:
             return None
-        factor = 1 << integer(amount)
+        factor = 1 << const_value(amount)
         return x * factor if u.op is Op.SHL else x / factor
 
-    def of_numbers(rule: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    def on_integers(rule: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         return lambda u, x, y: None if z3.is_bool(x) else rule(x, y)
 
-    def of_truths(rule: Callable[..., Any]) -> Callable[..., Any]:
+    def on_booleans(rule: Callable[..., Any]) -> Callable[..., Any]:
         return lambda u, *terms: rule(*terms) if z3.is_bool(terms[0]) else None
 
-    def either(truths: Any, numbers: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-        return lambda u, x, y: truths(x, y) if z3.is_bool(x) else numbers(x, y)
+    def by_sort(on_bool: Any, on_int: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+        return lambda u, x, y: on_bool(x, y) if z3.is_bool(x) else on_int(x, y)
 
     return {
         Op.ADD: lambda u, x, y: x + y,
@@ -152,20 +158,20 @@ def _meaning(z3: Any, facts: Facts) -> dict[Op, Callable[..., Any]]:
         Op.MUL: lambda u, x, y: x * y,
         Op.NEG: lambda u, x: -x,
         Op.CAST: cast,
-        Op.FLOORDIV: divided,
-        Op.MOD: lambda u, x, y: x - y * divided(u, x, y),
-        Op.SHL: shifted,
-        Op.SHR: shifted,
-        Op.MAX: either(z3.Or, lambda x, y: z3.If(x > y, x, y)),
-        Op.MIN: either(z3.And, lambda x, y: z3.If(x < y, x, y)),
-        Op.LT: of_numbers(lambda x, y: x < y),
-        Op.LE: of_numbers(lambda x, y: x <= y),
+        Op.FLOORDIV: floor_divide,
+        Op.MOD: lambda u, x, y: x - y * floor_divide(u, x, y),
+        Op.SHL: shift,
+        Op.SHR: shift,
+        Op.MAX: by_sort(z3.Or, lambda x, y: z3.If(x > y, x, y)),
+        Op.MIN: by_sort(z3.And, lambda x, y: z3.If(x < y, x, y)),
+        Op.LT: on_integers(lambda x, y: x < y),
+        Op.LE: on_integers(lambda x, y: x <= y),
         Op.EQ: lambda u, x, y: x == y,
         Op.NE: lambda u, x, y: x != y,
-        Op.AND: of_truths(z3.And),
-        Op.OR: of_truths(z3.Or),
-        Op.NOT: of_truths(z3.Not),
-        Op.XOR: of_truths(z3.Xor),
+        Op.AND: on_booleans(z3.And),
+        Op.OR: on_booleans(z3.Or),
+        Op.NOT: on_booleans(z3.Not),
+        Op.XOR: on_booleans(z3.Xor),
         Op.WHERE: lambda u, c, x, y: z3.If(c, x, y),
         Op.SPLAT: lambda u, x: x,
     }

@@ -1,10 +1,10 @@
-"""Loop transformations: schedule primitives, and who chooses them.
+"""Loop transformations: schedule primitives, and the schedulers that choose them.
 
 Files in reading order:
-    loop_nest    Nest: a kernel's loops in order, and the record of what was done to them
+    loop_nest    Nest: a kernel's loops in order, and the opt-ops that were applied to them
     opt_ops      schedule primitives: split, reorder, vectorise, unroll, parallelise
-    cost_model   what a loop nest costs: strides of its loads, instructions, bytes
-    tensorize    contractions mapped to matrix units
-    heuristics   opt-ops chosen by an analytical model of the target
-    beam_search  opt-ops found by measuring
+    cost_model   analytical cost model: strides, trip counts, nanoseconds of a loop nest
+    tensorize    tensorization: contractions mapped to matrix units
+    heuristics   scheduling heuristics: opt-ops by an analytical model of the target
+    beam_search  beam search: opt-ops by measuring
 """

@@ -1,13 +1,18 @@
-"""A beam of opt-ops: better ones than the model's for one kernel, found by measuring.
+"""Beam search for opt-ops: schedules of one kernel that are measured instead of modelled.
 
-The search begins where `choose` has decided what the bits of results depend on - how reductions
-are merged and put into vectors - and leaves that alone.  Everything else is tried: which loop is
-the vector axis, how many vectors and rows are computed side by side, which loop runs outside.
+The search begins where `heuristics.begin` has decided what the bits of results depend on - how
+reductions are merged and put into vectors - and leaves that alone.  Everything else is tried: which
+loop is the vector axis, how many vectors and rows are computed side by side, which loop runs
+outside::
 
-    kernel -> the best few nests by the prior, split once more -> ... -> the best of all, measured
+    nest  ->  its successors by one opt-op  ->  the `width` best by estimated instructions
+          ->  their successors  -> ...      ->  the best of all finished ones are measured
 
-The prior counts instructions; what is measured decides.  Nests that would give other bits than
-`choose` does are not considered.
+Instruction counts only rank; measurements decide.  Nests that would give other bits than `choose`
+does are dropped.
+
+Source: A. Adams et al. 2019, "Learning to optimize Halide with tree search and random programs",
+for a beam search over schedules.
 """
 
 from __future__ import annotations
@@ -32,104 +37,112 @@ from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
-HEIGHTS = (2, 3, 4, 6, 8, 12, 13)
-WIDTHS = (1, 2, 3, 4, 6)
-"""Rows, and vectors, that are computed side by side."""
+ROWS_SIDE_BY_SIDE = (2, 3, 4, 6, 8, 12, 13)
+"""Rows that are tried as the height of a register tile; 13 x 2 fills 26 accumulators."""
 
-ROUNDS = 3
-"""Opt-ops in a row: a vector axis, rows, an order."""
+VECTORS_SIDE_BY_SIDE = (1, 2, 3, 4, 6)
+"""Vectors that are tried as the width of a register tile."""
+
+MAX_OPT_OPS = 3
+"""Opt-ops in a row: a vector axis, rows, an order of loops."""
+
+SPILL_FACTOR = 3
+"""Instructions for one where sums do not fit into registers: a load and a store come with it."""
 
 Measure = Callable[[Nest], float | None]
 """The time of a nest in nanoseconds, inf if it does not run; None once there is no time left."""
 
 
 @frozen
-class Found:
-    """What a search has found.
+class SearchResult:
+    """The fastest nest of a search.
 
     Attributes:
-        opts: of the best nest, to be replayed.
-        ns: what it takes, and `chosen_ns` what the nest of `choose` takes.
-        tried: how many were measured.
+        opts: its opt-ops, to be replayed.
+        ns: its time, and `heuristic_ns` that of the nest that `choose` gives.
+        measured: the number of nests that were measured.
     """
 
     opts: tuple[OptOp, ...]
     ns: float
-    chosen_ns: float
-    tried: int
+    heuristic_ns: float
+    measured: int
 
 
 def search(
     n: Nest,
     target: Target,
     measure: Measure,
-    known: Sequence[Nest] = (),
+    earlier: Sequence[Nest] = (),
     width: int = 6,
     most: int = 24,
-) -> Found:
-    """The best nest of a kernel that about `most` measurements find, with a beam of `width`.
+) -> SearchResult:
+    """The fastest nest of a kernel among about `most` measured ones, by a beam of `width`.
 
-    What is `known` from an earlier search is tried first.  The best is timed once more, after the
-    model's: of many measurements the lowest is low by luck, too.
+    The best nests of an `earlier` search are measured first.  The best of all is measured once
+    more, after that of `choose`: the lowest of many noisy times is partly luck.
     """
-    chosen = choose(n, target)
-    times = {chosen: _known(measure(chosen))}
-    others = (nest for nest in candidates(n, target, width, most) if nest not in known)
-    for nest in itertools.chain(known, others):
-        took = measure(nest)
-        if took is None:
+    default = choose(n, target)
+    times_ns = {default: _or_infinite(measure(default))}
+    others = (nest for nest in candidates(n, target, width, most) if nest not in earlier)
+    for nest in itertools.chain(earlier, others):
+        time_ns = measure(nest)
+        if time_ns is None:  # the time is over: the nests measured so far count
             break
-        times[nest] = took
-    best = min(times, key=times.__getitem__)
-    if best is not chosen:
-        times[chosen] = min(times[chosen], _known(measure(chosen)))
-        took = measure(best)
-        if took is not None:
-            times[best] = took
-        best = min(chosen, best, key=times.__getitem__)
-    return Found(best.opts, times[best], times[chosen], len(times))
+        times_ns[nest] = time_ns
+    best = min(times_ns, key=times_ns.__getitem__)
+    if best is not default:
+        times_ns[default] = min(times_ns[default], _or_infinite(measure(default)))
+        time_ns = measure(best)
+        if time_ns is not None:
+            times_ns[best] = time_ns
+        best = min(default, best, key=times_ns.__getitem__)
+    return SearchResult(best.opts, times_ns[best], times_ns[default], len(times_ns))
 
 
-def _known(took: float | None) -> float:
-    return inf if took is None else took
+def _or_infinite(time_ns: float | None) -> float:
+    return inf if time_ns is None else time_ns
 
 
 def candidates(n: Nest, target: Target, width: int, most: int) -> list[Nest]:
-    """Finished nests in the order of the prior, all with the bits of `choose`."""
-    start, chosen = begin(n, target), choose(n, target)
-    wanted = arrangement(chosen)
+    """Finished nests by estimated instructions, fewest first, all with the bits of `choose`."""
+    start, default = begin(n, target), choose(n, target)
+    order = reduction_order(default)
     finished: dict[tuple[OptOp, ...], tuple[float, Nest]] = {}
     beam = [start.nest]
-    for _ in range(ROUNDS):
-        grown: list[tuple[float, Nest]] = []
-        for nest in (after for before in beam for after in steps(before, start)):
-            done = _finished(nest, start)
-            if done is None:
+    for _ in range(MAX_OPT_OPS):
+        ranked: list[tuple[float, Nest]] = []
+        for nest in (after for before in beam for after in successors(before, start)):
+            complete = _finished(nest, start)
+            if complete is None:
                 continue
-            cost = prior(done, target)
-            grown.append((cost, nest))
-            if arrangement(done) == wanted and done.opts != chosen.opts:
-                finished.setdefault(done.opts, (cost, done))
-        grown.sort(key=lambda pair: pair[0])
-        beam = [nest for _, nest in grown[:width]]
-    ranked = sorted(finished.values(), key=lambda pair: pair[0])
-    return [nest for _, nest in ranked[:most]]
+            cost = estimated_instructions(complete, target)
+            # The beam holds unfinished nests: finishing binds loops, which refuse further splits.
+            ranked.append((cost, nest))
+            if reduction_order(complete) == order and complete.opts != default.opts:
+                finished.setdefault(complete.opts, (cost, complete))
+        ranked.sort(key=lambda pair: pair[0])
+        beam = [nest for _, nest in ranked[:width]]
+    cheapest = sorted(finished.values(), key=lambda pair: pair[0])
+    return [nest for _, nest in cheapest[:most]]
 
 
-def steps(n: Nest, start: Start) -> Iterator[Nest]:
-    """A nest after one more opt-op, for each that is not refused.
+def successors(n: Nest, start: Start) -> Iterator[Nest]:
+    """The nests after one more opt-op, for each that is legal.
 
-    A matrix unit has its own vector axis.
+    On a matrix unit the vector axis is fixed.
     """
     lanes = 1 if _has_lanes(n) else start.model.lanes
     for r in n.loops:
         if r.arg.place is not Place.LOOP or r.arg.size == 1:
             continue
-        for width in WIDTHS if lanes > 1 and (not _on_unit(n) or r is start.lane) else ():
+        may_be_lane = lanes > 1 and (not _is_tensorized(n) or r is start.lane)
+        for width in VECTORS_SIDE_BY_SIDE if may_be_lane else ():
+            # Vectors beyond the end of the loop would be masked, and waste their time.
             if width == 1 or width * lanes < 2 * r.arg.size:
                 with suppress(SplitError):
                     yield Tile(r.arg.number, width, lanes).apply(n)
-        for height in HEIGHTS:
+        for height in ROWS_SIDE_BY_SIDE:
             if height <= r.arg.size:
                 with suppress(SplitError):
                     yield Split(r.arg.number, height, Place.UPCAST).apply(n)
@@ -139,7 +152,8 @@ def steps(n: Nest, start: Start) -> Iterator[Nest]:
 
 
 def _finished(n: Nest, start: Start) -> Nest | None:
-    if _on_unit(n) and not _has_lanes(n):
+    # A tensorized nest is complete only with its own vector axis.
+    if _is_tensorized(n) and not _has_lanes(n):
         return None
     with suppress(SplitError):
         return finish(n, start.model)
@@ -150,42 +164,45 @@ def _has_lanes(n: Nest) -> bool:
     return any(r.arg.place is Place.LANE for r in n.loops)
 
 
-def _on_unit(n: Nest) -> bool:
+def _is_tensorized(n: Nest) -> bool:
     return any(r.arg.place is Place.UNIT for fold in loop_nest.folds(n.body) for r in fold.src[1:])
 
 
-def arrangement(n: Nest) -> tuple[tuple[tuple[int, Place], ...], ...]:
-    """How reductions are computed, which decides their bits: the ranges of each."""
+def reduction_order(n: Nest) -> tuple[tuple[tuple[int, Place], ...], ...]:
+    """The ranges of each reduction: they decide in which order it adds, and so its bits."""
     return tuple(
         tuple((r.arg.size, r.arg.place) for r in fold.src[1:]) for fold in loop_nest.folds(n.body)
     )
 
 
-def prior(n: Nest, target: Target) -> float:
-    """About how many instructions a nest executes, as the registers allow.
+def estimated_instructions(n: Nest, target: Target) -> float:
+    """About how many instructions a nest executes, spills included.
 
-    A value is computed in every loop around it and in each unrolled coordinate that it depends on;
-    what a vector axis strides over is loaded one by one; sums that no register is left for are
-    kept in memory.
+    A value is computed in every loop around it and in each unrolled coordinate that it depends on.
+    Strided memory is accessed one lane at a time.  Sums beyond the accumulators are spilled.
     """
     depends = dependences(n.body)
     outer = [r for r in n.loops if r.arg.place in (Place.LOOP, Place.PARALLEL)]
     total = 0.0
+    # None stands for the stores and what they need outside of reductions.
     for fold in (None, *loop_nest.folds(n.body)):
         inner = fold.src[1:] if fold is not None else ()
         around = {*outer, *(r for r in inner if r.arg.place is Place.LOOP)}
-        nodes = _own(n.body if fold is None else fold.src[0])
-        spilled = fold is not None and _sums(fold, depends[fold]) > accumulators(target)
+        nodes = _outside_inner_reductions(n.body if fold is None else fold.src[0])
+        spills = fold is not None and _open_sums(fold, depends[fold]) > accumulators(target)
         for u in nodes:
             unrolled = prod(r.arg.size for r in depends[u] if r.arg.place is Place.UPCAST)
-            total += prod(r.arg.size for r in around) * unrolled * _weight(u, depends[u])
-        if spilled:
-            total *= 3
+            total += prod(r.arg.size for r in around) * unrolled * _instructions(u, depends[u])
+        if spills:
+            total *= SPILL_FACTOR
     return total
 
 
-def _own(root: UOp) -> Sequence[UOp]:
-    """The nodes of a body that are not within a reduction inside of it."""
+def _outside_inner_reductions(root: UOp) -> Sequence[UOp]:
+    """The nodes of a body that are not within a reduction inside of it.
+
+    Addresses of loads are not counted: code generation hoists them out of the loops.
+    """
     seen: dict[UOp, None] = {}
     stack = [root]
     while stack:
@@ -196,13 +213,13 @@ def _own(root: UOp) -> Sequence[UOp]:
     return [u for u in seen if u.op is not Op.SINK]
 
 
-def _sums(fold: UOp, around: Sequence[UOp]) -> int:
-    """How many sums of a reduction are open at once."""
+def _open_sums(fold: UOp, around: Sequence[UOp]) -> int:
+    """The number of sums of a reduction that are open at once."""
     return prod(r.arg.size for r in (*around, *fold.src[1:]) if r.arg.place is Place.UPCAST)
 
 
-def _weight(u: UOp, ranges: Sequence[UOp]) -> float:
-    """Of an instruction: one, or as many as there are lanes where memory is strided."""
+def _instructions(u: UOp, ranges: Sequence[UOp]) -> float:
+    """Instructions of a node: one, or one for each lane if it accesses strided memory."""
     lane = next((r for r in ranges if r.arg.place is Place.LANE), None)
     if u.op not in (Op.LOAD, Op.STORE) or lane is None:
         return 1.0

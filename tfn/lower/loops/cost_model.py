@@ -1,6 +1,15 @@
-"""What a nest costs: how its loads and stores step along each loop, and what it does how often.
+"""Analytical cost model of a loop nest: strides, trip counts, and estimated nanoseconds.
 
-`choose` asks it which loop to vectorise, and what a register tile may use.
+For each load and store the model knows its stride along each loop and how often it runs; for each
+candidate vector axis it adds up what memory accesses, arithmetic and reductions across lanes take::
+
+    for i in range(N): for j in range(M): y[i * M + j] = x[j * N + i]
+
+    stride along i:  y M, x 1        vector axis i:  x a vector at a time, y scattered
+    stride along j:  y 1, x N        vector axis j:  y a vector at a time, x gathered
+
+`heuristics` asks it which axis is cheapest, and how many registers a tile may use; schedulers ask
+for the estimate of the whole kernel.
 """
 
 from __future__ import annotations
@@ -20,40 +29,58 @@ from tfn.lower.target.target import Target
 from tfn.trace.op import ELEMENTWISE, Op
 from tfn.trace.uop import UOp, walk
 
-GATHER_COST, SCATTER_COST = 1.0, 1.5
-"""Nanoseconds for one element that is not next to its neighbour, loaded or stored.  What is loaded
-so may be turned in registers; what is stored so goes one by one."""
+GATHER_NS = 1.0
+"""Nanoseconds to load one element that is not beside that of the next lane.
 
-VECTOR_COST = 0.4
-"""Nanoseconds for a contiguous vector, or for a scalar alone."""
+Less than a scattered store: squares of such loads are transposed in registers.
+"""
 
-ACROSS_COST = 4.0
-"""Nanoseconds to combine the lanes of a vector."""
+SCATTER_NS = 1.5
+"""Nanoseconds to store one element that is not beside that of the next lane: one by one."""
 
-REUSE = 8
-"""Rows of a register tile that share one load, before the tile is known."""
+VECTOR_ACCESS_NS = 0.4
+"""Nanoseconds to load or store a contiguous vector, or a lone scalar."""
 
-FAR = 1 << 30
-"""A step along a vector axis that goes through a division or a loaded index: a gather."""
+ARITHMETIC_NS = 0.15
+"""Nanoseconds of one operation on a vector: half a cycle, since processors issue two at once."""
 
-SMALL_BODY = 24
-"""A body of at most so many operations is unrolled by four vectors, a longer one not."""
+HORIZONTAL_REDUCE_NS = 4.0
+"""Nanoseconds to combine the lanes of a vector: log2(lanes) dependent shuffles and operations."""
+
+ASSUMED_TILE_ROWS = 8
+"""Rows of a register tile that share one load, as long as the tile has not been chosen."""
+
+UNKNOWN_STRIDE = 1 << 30
+"""The stride of an access through a division or a loaded index: larger than any real one, so that
+it counts as a gather."""
+
+MAX_OPS_TO_INTERLEAVE = 24
+"""Operations of a body up to which several vectors are computed side by side.
+
+A longer body has enough independent instructions of its own, and would spill.
+"""
 
 
 @lru_cache(maxsize=8)
 def model_of(n: Nest, target: Target) -> Model:
-    """What is known of a nest, once for all who ask."""
+    """The model of a nest, cached for the last few: several decisions ask for the same one."""
     return Model(n, target)
 
 
 class Model:
-    """What is known of a nest before it is split.
+    """The accesses, the arithmetic and the reductions of a nest, for a target.
 
     Attributes:
+        nest: the nest, and `loops`, its loops as a set.
+        depends: the ranges that each node depends on.
         lanes: elements of the widest dtype in a vector register.
-        accumulators: how many a register tile may use.
+        accumulators: vector registers that a register tile may use for sums.
         registers: vector registers.
-        cache_bytes: of the cache that panels of a contraction are kept in.
+        cache_bytes: size of the L2 cache, which panels of a contraction are kept in.
+        interleaved: accesses of stride 2 whose other half is accessed too.
+        accesses: each load and store, the coefficients of its address, and how often it runs.
+        reductions: each FOLD, and how often it runs.
+        arithmetic: operations, one for all of the same ranges, and how often these run.
     """
 
     def __init__(self, n: Nest, target: Target) -> None:
@@ -67,36 +94,37 @@ class Model:
         self.registers = target.vector_registers
         self.cache_bytes = target.l2_bytes
         addresses = {u: affine(u.src[1]) for u in self.nodes if u.op in (Op.LOAD, Op.STORE)}
-        self.paired = _paired(addresses)
-        self.access = [(u, terms, self._around(u)) for u, (terms, _) in addresses.items()]
-        self.folds = [(u, self._around(u)) for u in self.nodes if u.op is Op.FOLD]
-        # What depends on the same ranges costs the same.
+        self.interleaved = _interleaved(addresses)
+        self.accesses = [(u, terms, self._trip_count(u)) for u, (terms, _) in addresses.items()]
+        self.reductions = [(u, self._trip_count(u)) for u in self.nodes if u.op is Op.FOLD]
+        # Operations of the same ranges cost the same: one entry stands for all, to save time.
         first: dict[tuple[UOp, ...], UOp] = {}
         computed = [u for u in self.nodes if u.op in ELEMENTWISE or u.op is Op.FOLD]
         counts = Counter([first.setdefault(self.depends[u], u) for u in computed])
-        self.arithmetic = [(u, n * self._around(u)) for u, n in counts.items()]
+        self.arithmetic = [(u, n * self._trip_count(u)) for u, n in counts.items()]
 
-    def _around(self, u: UOp) -> float:
-        """How many times a node is computed.
+    def _trip_count(self, u: UOp) -> float:
+        """The number of times that a node is computed.
 
-        A value goes into every loop it depends on.  What is loaded for a reduction comes again
-        for each register tile, which is taken to be of eight rows.
+        A value is computed inside the loops that it depends on.  A load of a reduction is repeated
+        for each register tile, which is assumed to be of `ASSUMED_TILE_ROWS` rows.
         """
-        found = self.depends[u]
+        ranges = self.depends[u]
         if u.op is Op.STORE:
-            return float(prod(r.arg.size for r in self.loops.union(found)))
-        times = prod([r.arg.size for r in found])
-        if u.op is Op.LOAD and not self.loops.issuperset(found):
-            times = max(times, prod(r.arg.size for r in self.loops.union(found)) / REUSE)
-        return float(times)
+            return float(prod(r.arg.size for r in self.loops.union(ranges)))
+        count = prod([r.arg.size for r in ranges])
+        if u.op is Op.LOAD and not self.loops.issuperset(ranges):
+            all_trips = prod(r.arg.size for r in self.loops.union(ranges))
+            count = max(count, all_trips / ASSUMED_TILE_ROWS)
+        return float(count)
 
     @property
-    def small(self) -> bool:
+    def is_small(self) -> bool:
         """Whether the body leaves registers for several vectors side by side."""
         return few_operations(self.nodes)
 
-    def contracts(self, fold: UOp) -> bool:
-        """Whether a fold is a contraction: a sum of products of two values of unlike axes."""
+    def is_contraction(self, fold: UOp) -> bool:
+        """Whether a FOLD sums products of two values, one of which has an axis of its own."""
         body = fold.src[0]
         if fold.arg.op is not Op.ADD or body.op is not Op.MUL:
             return False
@@ -104,107 +132,112 @@ class Model:
         inner = set(fold.src[1:])
         return bool(inner & a & b) and bool(a - b - inner or b - a - inner)
 
-    def reuses(self, fold: UOp, lane: UOp | None) -> bool:
-        """Whether what a contraction loads is used again by a register tile.
+    def reuses_loads(self, fold: UOp, lane: UOp | None) -> bool:
+        """Whether a register tile would use each loaded element of a contraction several times.
 
-        A product with a vector, along lines that lie in memory as they are summed, is a plain sum.
+        Not in a matrix-vector product whose vector axis is the summed one: it is a plain sum.
         """
         a, b = (set(self.depends[s]) - set(fold.src[1:]) for s in fold.src[0].src)
         return lane not in fold.src[1:] or bool(a - b and b - a)
 
-    def cost(self, lane: UOp | None) -> float:
+    def cost_ns(self, lane: UOp | None) -> float:
         """Nanoseconds of loads, stores and arithmetic if `lane` is the vector axis."""
         total = 0.0
-        for u, terms, times in self.access:
+        for u, terms, count in self.accesses:
+            # A store runs in all loops, so it is scattered if its address lacks the vector axis.
             lane_here = lane if lane in self.depends[u] or (u.op is Op.STORE) else None
-            lane_here = lane_here or self.own_lane(u)
+            lane_here = lane_here or self.reduced_lane(u)
             stride = self.stride(u, terms, lane_here)
             if lane_here is None:
-                total += times * VECTOR_COST
+                total += count * VECTOR_ACCESS_NS
             elif abs(stride) <= 1:
-                total += times * VECTOR_COST / self._filled(lane_here)
-            elif stride == 2 and u in self.paired:
-                total += times * 2 * VECTOR_COST / self._filled(lane_here)
+                total += count * VECTOR_ACCESS_NS / self._used_lanes(lane_here)
+            elif stride == 2 and u in self.interleaved:
+                total += count * 2 * VECTOR_ACCESS_NS / self._used_lanes(lane_here)
             else:
-                total += times * (SCATTER_COST if u.op is Op.STORE else GATHER_COST)
-        for u, outs in self.arithmetic:
-            lane_here = lane if lane in self.depends[u] else self.own_lane(u)
-            per = self._filled(lane_here) if lane_here is not None else 1.0
-            total += outs * 0.15 / per
-        for u, outs in self.folds:
-            if lane in u.src[1:] or (lane not in self.depends[u] and self.own_lane(u.src[0])):
-                times = outs * prod(r.arg.size for r in u.src[1:])
-                total += outs * ACROSS_COST + times * 0.15 / self.lanes
+                total += count * (SCATTER_NS if u.op is Op.STORE else GATHER_NS)
+        for u, count in self.arithmetic:
+            lane_here = lane if lane in self.depends[u] else self.reduced_lane(u)
+            per_vector = self._used_lanes(lane_here) if lane_here is not None else 1.0
+            total += count * ARITHMETIC_NS / per_vector
+        for u, count in self.reductions:
+            # Reduced along the vector axis: the lanes have to be combined at the end.
+            if lane in u.src[1:] or (lane not in self.depends[u] and self.reduced_lane(u.src[0])):
+                steps = count * prod(r.arg.size for r in u.src[1:])
+                total += count * HORIZONTAL_REDUCE_NS + steps * ARITHMETIC_NS / self.lanes
         return total
 
-    def _filled(self, lane: UOp) -> float:
-        """Elements per vector that are not waste."""
+    def _used_lanes(self, lane: UOp) -> float:
+        """Elements per vector, the padding of the last vector not counted."""
         size: int = lane.arg.size
         return max(size / -(-size // self.lanes), 1.0)
 
     def stride(self, u: UOp, terms: dict[UOp, int], lane: UOp | None) -> int:
-        """How many elements apart neighbours along a range lie; FAR if that varies."""
+        """Elements from one iteration of a range to the next; UNKNOWN_STRIDE if that varies."""
         if lane is None:
             return 0
-        within = terms.get(lane, 0)
+        stride = terms.get(lane, 0)
         for t, k in terms.items():
             if t is not lane and lane in self.depends.get(t, ()):
                 block = t.op in (Op.MOD, Op.FLOORDIV) and t.src[0] is lane
                 if not block or t.src[1].op is not Op.CONST or t.src[1].arg.value % self.lanes:
-                    return FAR  # through a division or a loaded index
-                within += k if t.op is Op.MOD else 0  # in panels, of whole vectors
-        return within
+                    return UNKNOWN_STRIDE  # through a division or a loaded index
+                # In panels of whole vectors, i // W jumps between vectors only, never in one.
+                stride += k if t.op is Op.MOD else 0
+        return stride
 
-    def own_lane(self, u: UOp) -> UOp | None:
+    def reduced_lane(self, u: UOp) -> UOp | None:
         """The innermost reduced range among those that a node depends on."""
         return next((r for r in reversed(self.depends[u]) if r not in self.loops), None)
 
     def vector_axis(self, in_order: frozenset[int]) -> UOp | None:
-        """The loop to vectorise, or a reduced range; None if each fold has its own."""
+        """The loop to vectorise, or a reduced range; None if the nest has neither."""
         loops = [r for r in self.nest.loops if r.arg.number not in in_order]
+        # A range of a reduction serves all stores only if the reduction runs in all of the loops.
         folds = [f for f in loop_nest.folds(self.nest.body) if set(loops) <= set(self.depends[f])]
         inner = {r for f in folds for r in f.src[1:]}
         candidates: list[UOp] = [*loops, *sorted(inner, key=lambda r: r.arg.number)]
         if not candidates:
             return None
-        return min(reversed(candidates), key=self.cost)
+        # Of axes of equal cost the innermost, along which memory is usually contiguous.
+        return min(reversed(candidates), key=self.cost_ns)
 
-    def total(self) -> float:
-        """The cost with the best vector axis."""
-        return self.cost(self.vector_axis(loop_nest.in_order(self.nest.body)))
+    def total_ns(self) -> float:
+        """Nanoseconds of the nest with the best vector axis, on one core."""
+        return self.cost_ns(self.vector_axis(loop_nest.in_order(self.nest.body)))
 
 
-def _paired(addresses: Mapping[UOp, tuple[Terms, int]]) -> frozenset[UOp]:
-    """Accesses whose neighbours in memory are accessed too: `interleave` does both at once.
+def _interleaved(addresses: Mapping[UOp, tuple[Terms, int]]) -> frozenset[UOp]:
+    """Accesses whose neighbours in memory are accessed too: `deinterleave` does both at once.
 
-    Gates must be decided by ranges of two, which are unrolled.
+    Predicates may depend on ranges of two only: these are unrolled, which decides the predicate.
     """
     groups: dict[tuple[Any, ...], dict[int, list[UOp]]] = {}
-    found: set[UOp] = set()
+    interleaved: set[UOp] = set()
     for u, (terms, offset) in addresses.items():
-        gates = u.src[2:] if u.op is Op.LOAD else u.src[3:]
-        if all(r.arg.size == 2 for r in walk(gates) if r.op is Op.RANGE):
+        predicate = u.src[2:] if u.op is Op.LOAD else u.src[3:]
+        if all(r.arg.size == 2 for r in walk(predicate) if r.op is Op.RANGE):
             if any(k == 1 and r.op is Op.RANGE and r.arg.size == 2 for r, k in terms.items()):
-                found.add(u)
+                interleaved.add(u)
             key = u.op, u.src[0], frozenset(terms.items())
             groups.setdefault(key, {}).setdefault(offset, []).append(u)
     for group in groups.values():
-        for offset, some in group.items():
+        for offset, accesses in group.items():
             if offset - 1 in group or offset + 1 in group:
-                found.update(some)
-    return frozenset(found)
+                interleaved.update(accesses)
+    return frozenset(interleaved)
 
 
 def few_operations(nodes: Iterable[UOp]) -> bool:
     """Whether a body leaves registers for several vectors side by side."""
-    return sum(u.op in ELEMENTWISE for u in nodes) <= SMALL_BODY
+    return sum(u.op in ELEMENTWISE for u in nodes) <= MAX_OPS_TO_INTERLEAVE
 
 
-def inside(fold: UOp) -> set[UOp]:
-    """What is computed in each step of a reduction."""
-    around = {*fold.src[1:]}
-    found: set[UOp] = set()
+def loop_body(fold: UOp) -> set[UOp]:
+    """The nodes that are computed in each iteration of a reduction, those inside others not."""
+    ranges = {*fold.src[1:]}
+    dependent: set[UOp] = set()
     for u in walk(fold.src[:1]):
-        if u in around or (u.op is not Op.FOLD and not found.isdisjoint(u.src)):
-            found.add(u)
-    return found - around
+        if u in ranges or (u.op is not Op.FOLD and not dependent.isdisjoint(u.src)):
+            dependent.add(u)
+    return dependent - ranges

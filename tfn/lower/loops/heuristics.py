@@ -1,11 +1,14 @@
-"""Which opt-ops a kernel gets: an analytical model of the target, no search.
+"""Scheduling heuristics: the opt-ops of a kernel, by an analytical model of the target, no search.
 
 Three decisions, in this order.  *Merge* neighbouring loops that every address steps through as
 one.  Choose the *vector axis*: for each candidate the model counts loads and stores, contiguous
 ones by the vector, others one by one, and takes the cheapest.  Choose the *register tile*: for a
 contraction the rows and vectors that waste least within the accumulators that the registers hold,
 for anything else enough independent vectors to hide latencies.  Then the outermost loop is shared
-among the threads, if there is enough to share.
+among the threads, if there is enough to share::
+
+    for i: for j: for k: sum
+    ->  parallel i / 6: for j / 64: unrolled 6 x 4: lanes 16: for k: sum
 
 Nothing here depends on how many threads there are, so results do not either.
 """
@@ -19,9 +22,9 @@ from typing import NamedTuple
 
 from tfn.lower.index.affine import affine
 from tfn.lower.index.dependence import dependences
-from tfn.lower.index.intervals import integer
+from tfn.lower.index.intervals import const_value
 from tfn.lower.loops import loop_nest
-from tfn.lower.loops.cost_model import Model, few_operations, inside, model_of
+from tfn.lower.loops.cost_model import Model, few_operations, loop_body, model_of
 from tfn.lower.loops.loop_nest import Nest
 from tfn.lower.loops.opt_ops import (
     Bind,
@@ -34,46 +37,96 @@ from tfn.lower.loops.opt_ops import (
     Tile,
     steps_as_one,
 )
-from tfn.lower.loops.tensorize import on_unit
+from tfn.lower.loops.tensorize import tensorize
 from tfn.lower.target.register_tile import best_tile
 from tfn.lower.target.target import Target
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, nodes, walk
 
-ENOUGH_TILES = 16
-"""Tiles that a loop has at least before its neighbour is not joined to it for the threads."""
+MIN_PARALLEL_TILES = 16
+"""Iterations that the parallel loop should have, so that threads finish at about the same time.
 
-PARALLEL_NS = 10_000
-"""A kernel shorter than this stays on one thread: waking another costs about as much."""
+Below it, the loop is fused with the next inner one.
+"""
 
-LONG, LINE, STREAMS = 1 << 14, 1 << 8, 4
-"""A reduced range of so many elements is read in so many streams; shorter ones, of so many, as many
-at a time: that keeps more of memory's requests in flight."""
+MIN_PARALLEL_NS = 10_000
+"""Nanoseconds of a program below which it stays on one thread: waking another costs about that."""
 
+MEMORY_STREAMS = 4
+"""Regions of memory that a long reduction reads side by side.
 
-SHORT_ROW = 8
-"""Vectors of a row that is unrolled whole, with its statistics."""
+Hardware prefetches each stream by itself, so several keep more requests in flight: sums went from
+34 to 48 GB/s.
+"""
+
+MIN_STREAMED_ELEMENTS = 1 << 14
+"""Elements of a reduction from which on it alone is cut into streams: 64 KiB, more than L1."""
+
+MIN_STREAMED_ROW_ELEMENTS = 1 << 8
+"""Elements of a row from which on several rows are reduced as streams: 1 KiB of float32.
+
+Shorter rows are over before a prefetcher has recognised them.
+"""
+
+MAX_CONCATENATED_PARTS = 4
+"""Parts of a concatenation that get a loop each, instead of a condition for each element.
+
+The gradients of queries, keys and values, as one array, took 305 us with conditions, 100 without.
+"""
+
+MAX_PERIOD = 4
+"""Iterations after which conditions repeat, for a loop to be unrolled by them.
+
+The gradient of 2 x 2 max pooling took 640 us with conditions, 227 without; code grows with it.
+"""
+
+MAX_SCATTER_ROWS = 4
+"""Elements of outer loops for which a scatter computes its index once, unrolled: code grows."""
+
+MAX_SHORT_ROW_VECTORS = 8
+"""Vectors of a row that is unrolled whole, with its reductions, so that it stays in registers.
+
+A softmax of 8192 x 80 took 477 us in loops, 289 unrolled.
+"""
+
+REGISTERS_PER_ROW_VECTOR = 3
+"""Registers that each vector of an unrolled row is taken to need: more rows at once would spill."""
+
+INTERLEAVED_VECTORS = 4
+"""Vectors of a small body side by side: their instructions do not wait for each other."""
+
+INTERLEAVED_COLUMN_SUMS = 8
+"""The same for sums along columns: additions have latency, and each is a chain of them.
+
+Sums over the first axis took 79 us with four, 55 with eight.
+"""
+
+MIN_TILE_ROWS = 6
+"""Iterations from which on a loop may be the rows of a register tile, whatever others there are.
+
+With fewer rows, each load of a vector of columns is not used often enough.
+"""
 
 
 def choose(n: Nest, target: Target) -> Nest:
     """The nest with its loops merged, vectorised, tiled and shared."""
     start = begin(n, target)
     if any(r.arg.place is Place.UNIT for r in start.nest.loops):
-        n = _blocks(start, target)
+        n = _block_matrix_tiles(start, target)
     elif start.contraction is not None:
-        n = _tile(start, start.contraction)
+        n = _block_registers(start, start.contraction)
     else:
-        n = _stream(start)
+        n = _vectorise(start)
     return finish(n, start.model)
 
 
 class Start(NamedTuple):
-    """A nest before its loops are split: what is merged, and how its reductions are done.
+    """A nest whose loops are merged, with its vector axis chosen, before tiling.
 
     Attributes:
         lane: the vector axis, which may be one of a reduction's ranges.
-        contraction: the reduction that a register tile is for.
+        contraction: the reduction that is to get a register tile.
     """
 
     nest: Nest
@@ -83,93 +136,118 @@ class Start(NamedTuple):
 
 
 def begin(n: Nest, target: Target) -> Start:
-    """The nest with what its results' bits depend on decided: the search leaves that alone."""
+    """Decides all that the bits of results depend on: beam search begins here, and keeps it."""
     n = _longest_strides_outside(n, model_of(n, target))
-    n = _merged(_parted(n, model_of(n, target).lanes))
+    n = _merge_loops(_split_at_boundaries(n, model_of(n, target).lanes))
     model = model_of(n, target)
     lane = model.vector_axis(loop_nest.in_order(n.body))
-    contraction = next((f for f in loop_nest.folds(n.body) if model.contracts(f)), None)
-    if contraction is None or not model.reuses(contraction, lane):
+    contraction = next((f for f in loop_nest.folds(n.body) if model.is_contraction(f)), None)
+    if contraction is None or not model.reuses_loads(contraction, lane):
         return Start(n, model, lane, None)
-    found = on_unit(n, contraction, target)
-    if found is not None:
-        n, lane = found
+    tensorized = tensorize(n, contraction, target)
+    if tensorized is not None:
+        n, lane = tensorized
     elif lane in contraction.src[1:]:  # dot products: vectors along the reduced axis
         n = Tile(lane.arg.number, 1, model.lanes).apply(n)
     model = model if n is model.nest else model_of(n, target)
-    return Start(n, model, lane, next(f for f in loop_nest.folds(n.body) if model.contracts(f)))
+    contraction = next(f for f in loop_nest.folds(n.body) if model.is_contraction(f))
+    return Start(n, model, lane, contraction)
 
 
 def finish(n: Nest, model: Model) -> Nest:
-    """A nest whose loops are split: reductions get vectors of their own, threads their tiles."""
-    n = _ordered(_vectors_of_folds(n, model))
-    return loop_nest.simplified(_share(n, loop_nest.in_order(n.body)))
+    """Vectorises the reductions of a tiled nest, and parallelises its outermost loop."""
+    n = _reorder(_vectorise_reductions(n, model))
+    return loop_nest.simplified(_parallelise(n, loop_nest.in_order(n.body)))
 
 
-def work(n: Nest, target: Target) -> int:
+def estimated_ns(n: Nest, target: Target) -> int:
     """Estimated nanoseconds on one core."""
-    return int(model_of(n, target).total())
+    return int(model_of(n, target).total_ns())
 
 
-def _parted(n: Nest, lanes: int) -> Nest:
-    """Long loops become two where the index of the inner one means the same all along the outer.
+# Loops as addresses see them.
 
-    Where values lie side by side in a few parts of one length, each part is a loop; an index that
-    is divided is a loop over what the division gives.
+
+def _split_at_boundaries(n: Nest, lanes: int) -> Nest:
+    """Splits long loops where conditions on them change, or by divisors of their indices.
+
+    A concatenation of a few parts of one length becomes a loop over parts and one within; an index
+    ``r // d`` becomes the loop over quotients, ``r % d`` that within.
     """
     divided = [u for u in nodes(n.body) if u.op in loop_nest.DIVISIONS and u.src[1].op is Op.CONST]
     for r in n.loops:
         size: int = r.arg.size
-        part = gcd(size, *_bounds(n, r))
-        if part < lanes or size // part not in range(2, STREAMS + 1):
-            steps = sorted({int(u.src[1].arg.value) for u in divided if u.src[0] is r})
-            chain = all(b % a == 0 for a, b in pairwise([*steps, size]))
-            part = steps[-1] if steps and chain and steps[0] >= lanes else 0
+        part = gcd(size, *_condition_boundaries(n, r))
+        if part < lanes or size // part not in range(2, MAX_CONCATENATED_PARTS + 1):
+            divisors = sorted({int(u.src[1].arg.value) for u in divided if u.src[0] is r})
+            # Only if each divides the next do quotients and remainders stay affine in both loops.
+            chain = all(b % a == 0 for a, b in pairwise([*divisors, size]))
+            part = divisors[-1] if divisors and chain and divisors[0] >= lanes else 0
         if part and loop_nest.is_whole(n, r):
-            return _parted(SplitAt(r.arg.number, part).apply(n), lanes)
+            return _split_at_boundaries(SplitAt(r.arg.number, part).apply(n), lanes)
     return n
 
 
-def _bounds(n: Nest, r: UOp) -> set[int]:
+def _condition_boundaries(n: Nest, r: UOp) -> set[int]:
     """The indices of a loop at which a condition on it alone begins or ceases to hold."""
-    found = set()
+    boundaries = set()
     for u in nodes(n.body):
         if u.op in (Op.LT, Op.LE) and r in u.src:
-            at = u.src.index(r)
-            if u.src[1 - at].op is Op.CONST:
-                found.add(integer(u.src[1 - at]) + ((u.op is Op.LT) == bool(at)))
-    return found
+            side = u.src.index(r)
+            if u.src[1 - side].op is Op.CONST:
+                boundaries.add(const_value(u.src[1 - side]) + ((u.op is Op.LT) == bool(side)))
+    return boundaries
 
 
-def _merged(n: Nest) -> Nest:
-    """Neighbouring loops merged where addresses allow, outside and inside of folds."""
-    again = True
-    while again:
-        again = False
+def _merge_loops(n: Nest) -> Nest:
+    """Neighbouring loops merged where addresses allow, outside and inside of reductions."""
+    changed = True
+    while changed:
+        changed = False
         groups = [list(n.loops), *([*f.src[1:]] for f in loop_nest.folds(n.body))]
         for group in groups:
             for a, b in pairwise(group):
                 if steps_as_one(n, a, b):
-                    n, again = Merge(a.arg.number, b.arg.number).apply(n), True
+                    n, changed = Merge(a.arg.number, b.arg.number).apply(n), True
                     break
-            if again:
+            if changed:  # the groups hold ranges that are gone now
                 break
     return n
 
 
-def _tile(start: Start, fold: UOp) -> Nest:
-    """A contraction: rows by vectors in registers.
+def _longest_strides_outside(n: Nest, model: Model) -> Nest:
+    """Reductions step through memory with the longest strides outside."""
+    strides = _largest_strides(model)
+    reduced = dict.fromkeys(r for fold in loop_nest.folds(n.body) for r in fold.src[1:])
+    order = sorted(reduced, key=lambda r: -strides.get(r, 0))
+    return ReorderReductions(tuple([r.arg.number for r in order])).apply(n)
 
-    If the second operand, which is loaded by vectors, does not fit in the cache, its loops run
-    outside those over blocks of rows: one panel of it stays there while the rows of the first
-    stream by.
+
+def _largest_strides(model: Model) -> dict[UOp, int]:
+    """For each range its largest stride in elements, over all loads."""
+    strides: dict[UOp, int] = {}
+    for u, terms, _ in model.accesses:
+        for r, k in terms.items():
+            if u.op is Op.LOAD:
+                strides[r] = max(strides.get(r, 0), abs(k))
+    return strides
+
+
+# Contractions: register tiles, and blocks that stay in a cache.
+
+
+def _block_registers(start: Start, fold: UOp) -> Nest:
+    """Register blocking of a contraction: rows by vectors of sums are open at once.
+
+    If the operand that is loaded by vectors does not fit in the cache, its loops run outside those
+    over blocks of rows: one panel of it stays in the cache while the rows of the other stream by.
     """
     n, model, lane, _ = start
     a, b = (set(model.depends[s]) for s in fold.src[0].src)
     outside = [r for r in n.loops if r in a & b]
     if lane not in n.loops:  # dot products
-        columns = _near([r for r in n.loops if r in b - a], model)
-        rows = _near([r for r in n.loops if r in a - b], model)
+        columns = _tile_side([r for r in n.loops if r in b - a], model)
+        rows = _tile_side([r for r in n.loops if r in a - b], model)
         height, width = best_tile(_size(rows), _size(columns), 1, model.accumulators)
         if rows is not None:
             n = Split(rows.arg.number, height, Place.UPCAST).apply(n)
@@ -178,29 +256,33 @@ def _tile(start: Start, fold: UOp) -> Nest:
             outside.append(n.newest(2)[0])
     else:
         other = (a ^ b) if lane in a & b else b - a if lane in a else a - b
-        rows = _near([r for r in n.loops if r in other], model)
+        rows = _tile_side([r for r in n.loops if r in other], model)
         size: int = lane.arg.size
         height, width = best_tile(_size(rows), size, model.lanes, model.accumulators)
         if rows is not None:
             n = Split(rows.arg.number, height, Place.UPCAST).apply(n)
-        far = _far(model, fold, lane)
+        panel = _uncached_ranges(model, fold, lane)
         n = Tile(lane.arg.number, width, model.lanes).apply(n)
         columns = n.newest(3)[0]
-        outside += [r for r in n.loops if far and (r is columns or r in far)]
-    return _ordered(n, outside)
+        outside += [r for r in n.loops if panel and (r is columns or r in panel)]
+    return _reorder(n, outside)
 
 
-def _far(model: Model, fold: UOp, lane: UOp) -> set[UOp]:
-    """The ranges of the operand that is loaded by vectors, if it takes more than half the cache."""
+def _uncached_ranges(model: Model, fold: UOp, lane: UOp) -> set[UOp]:
+    """The ranges of the operand that is loaded by vectors, if it takes more than half the cache.
+
+    The other half is for the rows that stream by, and for the result.
+    """
     a, b = (set(model.depends[s]) for s in fold.src[0].src)
-    ours, of = (fold.src[0].src[0], a - b) if lane in a else (fold.src[0].src[1], b - a)
-    size_bytes = ours.dtype.itemsize * prod(r.arg.size for r in of.union(fold.src[1:]))
-    return of if lane in of and size_bytes > model.cache_bytes // 2 else set()
+    operand, own = (fold.src[0].src[0], a - b) if lane in a else (fold.src[0].src[1], b - a)
+    size_bytes = operand.dtype.itemsize * prod(r.arg.size for r in own.union(fold.src[1:]))
+    return own if lane in own and size_bytes > model.cache_bytes // 2 else set()
 
 
-def _blocks(start: Start, target: Target) -> Nest:
-    """A contraction by whole matrices: blocks of columns that the second cache holds stay there
-    while all rows stream by, or else blocks of rows.
+def _block_matrix_tiles(start: Start, target: Target) -> Nest:
+    """Cache blocking of a contraction on a matrix unit.
+
+    As many columns as half of L2 holds stay there while all rows stream by, or else rows.
     """
     n, model, _, fold = start
     assert fold is not None
@@ -214,92 +296,82 @@ def _blocks(start: Start, target: Target) -> Nest:
     for side in (b - a, a - b):
         inner = [r for r in loops if r in side]
         others = [r for r in loops if r not in batch and r not in inner]
-        whole_bytes = depth * prod(r.arg.size for r in n.loops if r in side) * itemsize
-        if 2 * whole_bytes <= target.l2_bytes:
-            return _ordered(n, [*batch, *others])
+        side_bytes = depth * prod(r.arg.size for r in n.loops if r in side) * itemsize
+        if 2 * side_bytes <= target.l2_bytes:
+            return _reorder(n, [*batch, *others])
         outer = max(inner, key=lambda r: r.arg.size)
-        most = max(1, target.l2_bytes * outer.arg.size // (2 * whole_bytes))
+        most = max(1, target.l2_bytes * outer.arg.size // (2 * side_bytes))
         amount = max(k for k in range(1, most + 1) if outer.arg.size % k == 0)
         if loop_nest.is_whole(n, outer) and amount > 1:
             n = Split(outer.arg.number, amount, Place.LOOP).apply(n)
-            return _ordered(n, [*batch, n.newest(2)[0], *others])
-    return _ordered(n, [*batch, *(r for r in loops if r in b - a)])
+            return _reorder(n, [*batch, n.newest(2)[0], *others])
+    return _reorder(n, [*batch, *(r for r in loops if r in b - a)])
 
 
 def _size(r: UOp | None) -> int:
     return 1 if r is None else int(r.arg.size)
 
 
-def _near(loops: list[UOp], model: Model) -> UOp | None:
-    """The loop for the other side of a register tile: long enough, and with close neighbours.
+def _tile_side(loops: list[UOp], model: Model) -> UOp | None:
+    """The loop for the other side of a register tile: long enough, and of the smallest stride.
 
-    Rows far apart in memory each want their own page and cache sets.
+    Rows far apart in memory each need their own page and cache sets.
     """
-
-    distance = _distances(model)
-    long = [r for r in loops if r.arg.size >= min(6, max(r.arg.size for r in loops))]
-    return min(long, key=lambda r: distance.get(r, 0), default=None)
-
-
-def _longest_strides_outside(n: Nest, model: Model) -> Nest:
-    """Reductions step through memory with the longest strides outside."""
-    distance = _distances(model)
-    reduced = dict.fromkeys(r for fold in loop_nest.folds(n.body) for r in fold.src[1:])
-    order = sorted(reduced, key=lambda r: -distance.get(r, 0))
-    return ReorderReductions(tuple([r.arg.number for r in order])).apply(n)
+    strides = _largest_strides(model)
+    long = [r for r in loops if r.arg.size >= min(MIN_TILE_ROWS, max(r.arg.size for r in loops))]
+    return min(long, key=lambda r: strides.get(r, 0), default=None)
 
 
-def _distances(model: Model) -> dict[UOp, int]:
-    """For each range the longest step in memory that one iteration makes, in elements."""
-    out: dict[UOp, int] = {}
-    for u, terms, _ in model.access:
-        for r, k in terms.items():
-            if u.op is Op.LOAD:
-                out[r] = max(out.get(r, 0), abs(k))
-    return out
+# Everything else: vectors side by side.
 
 
-def _stream(start: Start) -> Nest:
-    """Everything else: a vector axis, and independent vectors along it."""
+def _vectorise(start: Start) -> Nest:
+    """A kernel without a contraction: a vector axis, and independent vectors along it."""
     n, model, lane, _ = start
-    lanes, small, in_order = model.lanes, model.small, loop_nest.in_order(n.body)
-    for r, turns in _turns(n, lane).items():
-        n = Split(r.arg.number, turns, Place.UPCAST).apply(n)
+    lanes, small, in_order = model.lanes, model.is_small, loop_nest.in_order(n.body)
+    for r, period in _condition_periods(n, lane).items():
+        n = Split(r.arg.number, period, Place.UPCAST).apply(n)
     if lane is not None and lane in n.loops:
         vectors = -(-lane.arg.size // lanes)
-        depends = dependences(n.body)  # the turns have made it another
-        sums = [f for f in loop_nest.folds(n.body) if lane in depends[f]]
-        whole = _short_row(model)
-        # What a sum reads is read by vectors side by side, however much is done with it after.
-        light = small or (bool(sums) and all(few_operations(inside(f)) for f in sums))
-        upcast = whole or min(vectors, 8 if small and sums else 4 if light else 1)
+        depends = dependences(n.body)  # of the body that the splits above have changed
+        column_sums = [f for f in loop_nest.folds(n.body) if lane in depends[f]]
+        row_vectors = _short_row_vectors(model)
+        # The loops of a reduction decide, not the epilogue, which runs once for each sum.
+        light = small or (
+            bool(column_sums) and all(few_operations(loop_body(f)) for f in column_sums)
+        )
+        most = INTERLEAVED_COLUMN_SUMS if small and column_sums else INTERLEAVED_VECTORS
+        upcast = row_vectors or min(vectors, most if light else 1)
         crossing = [
-            r for r in n.loops if r is not lane and _unit(model, r) and not _unit(model, lane, True)
+            r
+            for r in n.loops
+            if r is not lane and _is_contiguous(model, r) and not _is_contiguous(model, lane, True)
         ]
         if crossing and crossing[-1].arg.number not in in_order:
-            # A transpose: squares of vectors, turned in registers.
+            # A transpose: squares of vectors, which code generation transposes in registers.
             n = Tile(lane.arg.number, 1, lanes).apply(n)
             side = min(lanes, crossing[-1].arg.size)
             n = Split(crossing[-1].arg.number, side, Place.UPCAST).apply(n)
         else:
             n = Tile(lane.arg.number, upcast, lanes).apply(n)
             if in_order:
-                return _in_parts(n, n.newest(3)[0], in_order)
-            n = _rows(n, model.registers // (3 * whole)) if whole else n
-    return _ordered(n, [r for r in n.loops if r.arg.number not in in_order])
+                return _reorder_scatter(n, n.newest(3)[0], in_order)
+            if row_vectors:
+                n = _unroll_rows(n, model.registers // (REGISTERS_PER_ROW_VECTOR * row_vectors))
+    return _reorder(n, [r for r in n.loops if r.arg.number not in in_order])
 
 
-def _short_row(model: Model) -> int:
-    """The vectors of a row, if it is short, and all reductions are statistics of such rows; or 0.
+def _short_row_vectors(model: Model) -> int:
+    """The vectors of a row if it is short and all reductions are along such rows; else 0.
 
-    Unrolled whole, what the statistics and the row are both made of is made once: of a softmax the
-    exponentials, which stay in registers.
+    Unrolled whole, values that both a reduction and the row are made of are computed once: of a
+    softmax the exponentials, which stay in registers.
     """
     loops, folds = model.nest.loops, loop_nest.folds(model.nest.body)
     if not loops or not folds or loop_nest.in_order(model.nest.body):
         return 0
     row = loops[-1]
-    plain = all(
+    along_rows = all(
         len(f.src) == 2
         and f.src[1].arg.size == row.arg.size
         and f.arg.index is None
@@ -307,11 +379,11 @@ def _short_row(model: Model) -> int:
         for f in folds
     )
     vectors: int = -(-row.arg.size // model.lanes)
-    return vectors if plain and vectors <= SHORT_ROW else 0
+    return vectors if along_rows and vectors <= MAX_SHORT_ROW_VECTORS else 0
 
 
-def _rows(n: Nest, most: int) -> Nest:
-    """Some rows at once, since statistics are chains: each waits for what comes before."""
+def _unroll_rows(n: Nest, most: int) -> Nest:
+    """Some rows at once: the reductions of one row are a chain, each waits for the one before."""
     for r in reversed(n.loops):
         if r.arg.size > 1 and loop_nest.is_whole(n, r):
             amount = next((k for k in (4, 3, 2) if k <= most and r.arg.size % k == 0), 1)
@@ -319,145 +391,153 @@ def _rows(n: Nest, most: int) -> Nest:
     return n
 
 
-def _turns(n: Nest, lane: UOp | None) -> dict[UOp, int]:
-    """Loops whose iterations take turns in what they do, and of how many kinds they are.
+def _condition_periods(n: Nest, lane: UOp | None) -> dict[UOp, int]:
+    """Loops on whose index conditions depend periodically, and the period of each.
 
-    Unrolled by that, each does its own, and nothing is decided while it runs::
+    Unrolled by its period, a loop decides nothing while it runs::
 
         for r in range(N): if r % 2 == 0: f(r) else: g(r)   ->   for a in range(N / 2): f(..); g(..)
 
-    A short one, along which values are stacked, is unrolled whole.
+    A short loop that is compared itself, along which values are stacked, is unrolled whole.
     """
-    in_order, found = loop_nest.in_order(n.body), dict[UOp, int]()
+    in_order, periods = loop_nest.in_order(n.body), dict[UOp, int]()
     compared = (u for u in nodes(n.body) if u.op in (Op.EQ, Op.NE, Op.LT))
     for u in dict.fromkeys(s for comparison in compared for s in comparison.src):
         if u.op is Op.RANGE:
-            turns, terms = u.arg.size, {u: 1}
+            period, terms = u.arg.size, {u: 1}
         elif u.op is Op.MOD and u.src[1].op is Op.CONST:
-            turns, (terms, _) = int(u.src[1].arg.value), affine(u.src[0])
+            period, (terms, _) = int(u.src[1].arg.value), affine(u.src[0])
         else:
             continue
         for r in terms if len(terms) == 1 else ():
-            whole = r in n.loops and r is not lane and r.arg.number not in in_order
-            if whole and turns <= STREAMS and r.arg.size % turns == 0:
-                found[r] = max(turns, found.get(r, 1))
-    return found if prod(found.values()) <= STREAMS else {}
+            is_free = r in n.loops and r is not lane and r.arg.number not in in_order
+            if is_free and period <= MAX_PERIOD and r.arg.size % period == 0:
+                periods[r] = max(period, periods.get(r, 1))
+    # Code grows with the product of the periods.
+    return periods if prod(periods.values()) <= MAX_PERIOD else {}
 
 
-def _in_parts(n: Nest, blocks: UOp, in_order: frozenset[int]) -> Nest:
-    """Updates in order: the loops around them share the work, if they have enough of it.
+def _reorder_scatter(n: Nest, blocks: UOp, in_order: frozenset[int]) -> Nest:
+    """The loops of updates in order: threads share those around them, if they have enough to share.
 
-    Then lines are read from beginning to end; otherwise each thread takes some blocks of vectors.
+    Then rows are read from beginning to end; otherwise each thread takes some blocks of vectors.
     """
 
-    def free() -> list[UOp]:
+    def unordered() -> list[UOp]:
         plain = (r for r in n.loops if r.arg.place is Place.LOOP)
         return [r for r in plain if r.arg.number not in in_order]
 
-    parts = [r for r in free() if r is not blocks]
-    if prod(r.arg.size for r in parts) < STREAMS:
-        return _ordered(n, free())
-    room = STREAMS
-    for r in parts[1:]:
-        if r.arg.size <= room:  # what is read for one of them is for all
+    outer = [r for r in unordered() if r is not blocks]
+    if prod(r.arg.size for r in outer) < MAX_SCATTER_ROWS:
+        return _reorder(n, unordered())
+    budget = MAX_SCATTER_ROWS
+    for r in outer[1:]:
+        if r.arg.size <= budget:  # the index that is loaded for one iteration serves all
             n = Bind(r.arg.number, Place.UPCAST).apply(n)
-            room //= r.arg.size
-    return _ordered(n, [r for r in free() if r is not blocks])
+            budget //= r.arg.size
+    return _reorder(n, [r for r in unordered() if r is not blocks])
 
 
-def _vectors_of_folds(n: Nest, model: Model) -> Nest:
-    """Reductions outside of a vector axis get one of their own, and several sums side by side."""
-    lanes, whole = model.lanes, _short_row(model)
+def _vectorise_reductions(n: Nest, model: Model) -> Nest:
+    """Reductions outside of the vector axis get one of their own, and several sums side by side."""
+    lanes, row_vectors = model.lanes, _short_row_vectors(model)
     for i in range(len(loop_nest.folds(n.body))):
-        fold = loop_nest.folds(n.body)[i]  # as it is now: a fold in it may have got lanes
-        own = _fold_lane(n, fold)
+        fold = loop_nest.folds(n.body)[i]  # as it is now: an inner reduction may have got lanes
+        own = _reduction_lane(n, fold)
         if own is not None:
-            small = few_operations(inside(fold))
-            side_by_side = whole or (4 if small else 1)
+            small = few_operations(loop_body(fold))
+            side_by_side = row_vectors or (INTERLEAVED_VECTORS if small else 1)
             block = model.registers * lanes
-            if small and own.arg.size >= LONG and own.arg.size % block == 0:
-                n = Split(own.arg.number, own.arg.size // STREAMS, Place.LOOP).apply(n)
-                part, own = n.newest(2)
-                n = Bind(part.arg.number, Place.UPCAST).apply(n)
-                side_by_side = model.registers // STREAMS
-                side_by_side //= 1 if fold.arg.index is None else 2  # the best, and where it was
-            elif small and own.arg.size >= LINE and fold.src[1:] == (own,):
-                n = _lines(n, fold)
+            if small and own.arg.size >= MIN_STREAMED_ELEMENTS and own.arg.size % block == 0:
+                n = Split(own.arg.number, own.arg.size // MEMORY_STREAMS, Place.LOOP).apply(n)
+                stream, own = n.newest(2)
+                n = Bind(stream.arg.number, Place.UPCAST).apply(n)
+                side_by_side = model.registers // MEMORY_STREAMS
+                # argmax keeps two registers: the largest value, and its index.
+                side_by_side //= 1 if fold.arg.index is None else 2
+            elif small and own.arg.size >= MIN_STREAMED_ROW_ELEMENTS and fold.src[1:] == (own,):
+                n = _stream_rows(n, fold)
             vectors = -(-own.arg.size // lanes)
             n = Tile(own.arg.number, min(vectors, side_by_side), lanes).apply(n)
     return n
 
 
-def _lines(n: Nest, fold: UOp) -> Nest:
-    """The reduction of many lines and nothing else, a line of each of some parts at once::
+def _stream_rows(n: Nest, fold: UOp) -> Nest:
+    """The reduction of many rows and nothing else, a row of each of several regions at once::
 
     for r in range(N): f(r)   ->   for a in range(N / 4): f(a), f(a + N / 4), ...
     """
-    alone = len(loop_nest.folds(n.body)) == 1 and not loop_nest.in_order(n.body)
-    if not n.loops or not alone or set(n.loops) != set(dependences(n.body)[fold]):
+    is_only = len(loop_nest.folds(n.body)) == 1 and not loop_nest.in_order(n.body)
+    if not n.loops or not is_only or set(n.loops) != set(dependences(n.body)[fold]):
         return n
     first = n.loops[0]
-    if first.arg.size % STREAMS or first.arg.size < STREAMS * ENOUGH_TILES:
+    if first.arg.size % MEMORY_STREAMS or first.arg.size < MEMORY_STREAMS * MIN_PARALLEL_TILES:
         return n
-    n = Split(first.arg.number, first.arg.size // STREAMS, Place.LOOP).apply(n)
+    n = Split(first.arg.number, first.arg.size // MEMORY_STREAMS, Place.LOOP).apply(n)
     return Bind(n.newest(2)[0].arg.number, Place.UPCAST).apply(n)
 
 
-def _unit(model: Model, r: UOp, everywhere: bool = False) -> bool:
-    """Whether some access (or every one) steps by one along a range."""
+def _is_contiguous(model: Model, r: UOp, everywhere: bool = False) -> bool:
+    """Whether some access (or every one) has stride 1 along a range."""
     strides = [
-        abs(model.stride(u, terms, r)) for u, terms, _ in model.access if r in model.depends[u]
+        abs(model.stride(u, terms, r)) for u, terms, _ in model.accesses if r in model.depends[u]
     ]
     return all(s == 1 for s in strides) if everywhere else any(s == 1 for s in strides)
 
 
-def _fold_lane(n: Nest, fold: UOp) -> UOp | None:
+def _reduction_lane(n: Nest, fold: UOp) -> UOp | None:
     """The reduced range to vectorise: no value may depend on two vector axes.
 
-    So there is none inside of a vector axis, nor where a reduction within, which has its own,
+    So there is none inside of a vector axis, nor where an inner reduction, which has its own,
     depends on the range.
     """
     depends = dependences(n.body)
     if any(r.arg.place is Place.LANE for r in (*depends[fold], *fold.src[1:])):
         return None
-    vectors = [
+    vectorised = [
         u
         for u in walk([fold.src[0]])
         if u.op is Op.FOLD and any(r.arg.place is Place.LANE for r in u.src[1:])
     ]
-    taken = {r for u in vectors for r in depends[u]}
-    free = [
-        r for r in fold.src[1:] if r.arg.place is Place.LOOP and r.arg.size > 1 and r not in taken
+    excluded = {r for u in vectorised for r in depends[u]}
+    candidates = [
+        r
+        for r in fold.src[1:]
+        if r.arg.place is Place.LOOP and r.arg.size > 1 and r not in excluded
     ]
-    return free[-1] if free else None
+    return candidates[-1] if candidates else None
 
 
-def _ordered(n: Nest, first: Sequence[UOp] = ()) -> Nest:
+# The order of loops, and threads.
+
+
+def _reorder(n: Nest, first: Sequence[UOp] = ()) -> Nest:
     """Loops, those of `first` outside; then single iterations, unrolled ranges and lanes."""
-    places = {Place.UPCAST: 2, Place.LANE: 3, Place.UNIT: 3}
+    depths = {Place.UPCAST: 2, Place.LANE: 3, Place.UNIT: 3}
     front = {r: i - len(first) for i, r in enumerate(first)}
 
     def key(r: UOp) -> tuple[int, int]:
-        alone = r.arg.place is Place.LOOP and r.arg.size == 1
-        return 1 if alone else places.get(r.arg.place, 0), front.get(r, n.loops.index(r))
+        runs_once = r.arg.place is Place.LOOP and r.arg.size == 1
+        return 1 if runs_once else depths.get(r.arg.place, 0), front.get(r, n.loops.index(r))
 
     order = sorted(n.loops, key=key)
     numbers = tuple([r.arg.number for r in order])
     return Reorder(numbers).apply(n) if tuple(order) != n.loops else n
 
 
-def _share(n: Nest, in_order: frozenset[int]) -> Nest:
+def _parallelise(n: Nest, in_order: frozenset[int]) -> Nest:
     """The outermost loops become one parallel loop with enough tiles for many threads."""
     if not n.loops or n.loops[0].arg.place is not Place.LOOP:
         return n
     first = n.loops[0]
     if first.arg.number in in_order:
         return n
-    bounded = {r for u in n.loops for r in walk(u.src) if r.op is Op.RANGE}
-    while len(n.loops) > 1 and first.arg.size < ENOUGH_TILES:
+    # A loop that bounds another has to stay one: the bound is an expression of its index.
+    bounding = {r for u in n.loops for r in walk(u.src) if r.op is Op.RANGE}
+    while len(n.loops) > 1 and first.arg.size < MIN_PARALLEL_TILES:
         second = n.loops[1]
-        whole = second.arg.place is Place.LOOP and not {first, second} & bounded
-        if not whole or second.arg.number in in_order or second.arg.size == 1:
+        fusible = second.arg.place is Place.LOOP and not {first, second} & bounding
+        if not fusible or second.arg.number in in_order or second.arg.size == 1:
             break
         n = Fuse(first.arg.number, second.arg.number, Place.LOOP).apply(n)
         first = n.newest(1)[0]

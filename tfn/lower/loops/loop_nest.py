@@ -1,4 +1,4 @@
-"""Nest: a kernel's body with its loops in order, and the record of how they were transformed.
+"""Loop nest: a kernel's body with its loops in order, and the record of the opt-ops applied to it.
 
 Loops are RANGE nodes; a loop is known by its number, which is unique in a nest.  The opt-ops of
 `opt_ops.py` map nests to nests.
@@ -14,14 +14,17 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import INT32, INT64, UINT32, DType
 from tfn.errors import SplitError
 from tfn.lower.index.affine import affine
-from tfn.lower.index.laws import simplify
+from tfn.lower.index.simplify import simplify
 from tfn.lower.program import OptOp
 from tfn.trace.argument import Place
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const, nodes, rebuild, walk
 
-NARROW = frozenset({INT32, UINT32})
+NARROW_INTEGERS = frozenset({INT32, UINT32})
+"""Dtypes in which a position that is cast to them is computed: twice the lanes of INT64."""
+
 DIVISIONS = frozenset({Op.FLOORDIV, Op.MOD})
+"""Ops that splits and reshapes leave in addresses, and that simplification removes."""
 
 
 @frozen
@@ -52,7 +55,7 @@ class Nest:
         raise SplitError(f"there is no loop r{number}", got=f"loops {listed}")
 
     def newest(self, count: int) -> list[UOp]:
-        """The ranges of the highest numbers, outer first: those that an opt-op has just made."""
+        """The ranges of the highest numbers, outer first: an opt-op numbers its new ranges so."""
         every = {r.arg.number: r for r in (*self.loops, *ranges(self.body))}
         return [every[number] for number in sorted(every)[-count:]]
 
@@ -97,6 +100,7 @@ def substituted(
         if node in values:
             new[node] = values[node]
         elif node.op is Op.FOLD:
+            # Its ranges are loops, not values: a split one becomes two, not their sum.
             inner = [new_r for r in node.src[1:] for new_r in lists.get(r, [new.get(r, r)])]
             new[node] = rebuild(node, (new[node.src[0]], *inner))
         else:
@@ -106,13 +110,13 @@ def substituted(
 
 
 def is_whole(n: Nest, r: UOp) -> bool:
-    """Whether a range may be cut: nothing has been done to it, and its order does not matter."""
+    """Whether a range may be split: it is still a plain loop, and its order does not matter."""
     plain = r.arg.place is Place.LOOP and not r.src and r not in _bounding(n)
     return plain and r.arg.number not in in_order(n.body)
 
 
 def _bounding(n: Nest) -> set[UOp]:
-    """The ranges that the bounds of other ranges depend on."""
+    """The ranges on which the bounds of other ranges depend."""
     return {u for r in {*ranges(n.body), *n.loops} for u in walk(r.src) if u.op is Op.RANGE}
 
 
@@ -122,6 +126,7 @@ def simplified(n: Nest) -> Nest:
     A position that is cast to a narrower integer is computed in the narrower type: wrapping
     around, it is the same.
     """
+    # Most nests need nothing: looking is cheaper than a pass that rebuilds all nodes.
     if not any(
         u.op in DIVISIONS or u.op is Op.CARRY or _narrows(u) or _compares(u) for u in nodes(n.body)
     ):
@@ -131,7 +136,7 @@ def simplified(n: Nest) -> Nest:
         src = tuple([new[s] for s in node.src])
         if node.op in (Op.LOAD, Op.STORE) and _divides(src[1]):
             src = (src[0], simplify(src[1]), *src[2:])
-        elif node.op is Op.CARRY:  # it may stand in an address, too, and is one node
+        elif node.op is Op.CARRY:  # simplified once here: an address may hold the same node
             src = (src[0], *map(simplify, src[1:]))
         if _narrows(node):
             new[node] = _narrow(src[0], node.dtype)
@@ -143,14 +148,14 @@ def simplified(n: Nest) -> Nest:
 
 
 def _compares(u: UOp) -> bool:
-    """Whether a node compares a sum of ranges; what is read from memory stays as it is."""
+    """Whether a node compares a sum of ranges; comparisons of loaded values are left alone."""
     if u.op not in (Op.LT, Op.LE) or u.src[0].dtype != INT64 or Op.ADD not in {s.op for s in u.src}:
         return False
     return not any(s.op in (Op.LOAD, Op.CARRY) for s in walk(u.src))
 
 
 def _narrows(u: UOp) -> bool:
-    return u.op is Op.CAST and u.dtype in NARROW and u.src[0].dtype == INT64
+    return u.op is Op.CAST and u.dtype in NARROW_INTEGERS and u.src[0].dtype == INT64
 
 
 def _narrow(u: UOp, dtype: DType) -> UOp:
@@ -170,5 +175,5 @@ def _divides(index: UOp) -> bool:
 
 
 def name(r: UOp) -> str:
-    """A range in pictures and records: ``r3``."""
+    """The name of a range in pictures and records: ``r3``."""
     return f"r{r.arg.number}"

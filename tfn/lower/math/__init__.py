@@ -1,8 +1,8 @@
 """Elementary functions, in terms of the operations that every target has.
 
 Files in reading order:
-    decompose              the table DECOMPOSE: ops that a target lacks, rewritten
-    floats                 building blocks: constants, FMA chains, bits of a float
+    decompose              decomposition: the table of ops that become others
+    floats                 building blocks: Horner's scheme, sums in two parts, bits of a float
     exponential            exp, exp2, expm1
     logarithm              log, log2, log1p
     power                  pow, cbrt
@@ -13,6 +13,6 @@ Files in reading order:
     erf                    erf, erfc, erf_inv
     gamma                  lgamma, digamma
     remainder              exact floating-point remainder
-    missing_instructions   rounding, ldexp and FMA for targets without the instruction
-    complex_functions      functions of complex numbers, by their real and imaginary parts
+    missing_instructions   emulated instructions: rounding, ldexp and FMA
+    complex_functions      complex elementary functions, by real and imaginary parts
 """

@@ -1,10 +1,10 @@
-"""Reduction of an angle to a multiple of pi / 2 and a rest below pi / 4, for any argument.
+"""Argument reduction modulo pi / 2 (Payne-Hanek), exact for arguments of any size.
 
-2 x / pi modulo 4 is wanted with many digits behind the point, however large x is.  Of the binary
-digits of 2 / pi only a window matters: those before it make multiples of 4, those behind it are
-too small.  float32: x is split by size into classes; each class has its window, cut into pieces
-short enough that the products with x are exact, and WHERE selects the pieces.  float64: a funnel
-of shifts takes 192 bits of the window, and a product of integers is exact anyway.
+The fraction of 2 x / pi modulo 4 needs many digits, however large x is.  Of the binary digits of
+2 / pi only a window matters: those before it make multiples of 4, those behind it are too small.
+float32: x is classified by size; each class has its window, cut into pieces short enough that the
+products with x are exact, and WHERE selects the pieces.  float64: a funnel shift extracts 192 bits
+of the window, and products of integers are exact anyway.
 
 Source: M. Payne, R. Hanek 1983, "Radian reduction for trigonometric functions", for the window.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from itertools import pairwise
+from math import pi
 
 from tfn.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64, UINT64
 from tfn.lower.math.floats import FORMATS, bits, fma, magnitude, where
@@ -20,7 +21,6 @@ from tfn.trace.build import bitcast, cast
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
-PI = 3.141592653589793
 INVERSE_PI_BITS = 1280
 INVERSE_PI = int(  # floor(2**1280 / pi)
     "517CC1B727220A94FE13ABE8FA9A6EE06DB14ACC9E21C820FF28B1D5EF5DE2B0DB92371D2126E970"
@@ -32,21 +32,21 @@ INVERSE_PI = int(  # floor(2**1280 / pi)
 
 
 def window(shift: int, sizes: tuple[int, ...]) -> list[float]:
-    """``2**shift / pi`` modulo 4 in pieces: so many bits after the binary point in each.
+    """``2**shift / pi`` modulo 4, cut into pieces of `sizes` bits after the binary point.
 
-    The first also holds the two bits before the point.
+    The first piece also holds the two bits before the point.
     """
     rest = (INVERSE_PI << shift) & ((4 << INVERSE_PI_BITS) - 1)
-    pieces, done = [], 0
+    pieces, end = [], 0
     for size in sizes:
-        done += size
-        head = rest >> (INVERSE_PI_BITS - done) << (INVERSE_PI_BITS - done)
+        end += size
+        head = rest >> (INVERSE_PI_BITS - end) << (INVERSE_PI_BITS - end)
         pieces.append(head / (1 << INVERSE_PI_BITS))
         rest -= head
     return pieces
 
 
-def reduce(x: UOp) -> tuple[UOp, UOp]:
+def reduce_angle(x: UOp) -> tuple[UOp, UOp]:
     """|x| = n pi / 2 + r with |r| <= pi / 4: r in float64, and n modulo 4 in its low bits.
 
     n is an integer of the width of x.
@@ -54,8 +54,14 @@ def reduce(x: UOp) -> tuple[UOp, UOp]:
     return reduce32(x) if x.dtype == FLOAT32 else reduce64(x)
 
 
-FIRST, SPACING = 50, 27  # class j holds |x| < 2**(50 + 27 j), all multiples of 2**(27 j)
+FIRST_CLASS_BITS = 50
+"""Class 0 holds |x| < 2**50: a quotient must be below 2**51 to be rounded by the magic number."""
+
+CLASS_BITS = 27
+"""Class j holds |x| < 2**(50 + 27 j), above class j - 1 all multiples of 2**(27 j)."""
+
 CLASSES = 4
+"""Classes up to 2**131, beyond the largest float32."""
 
 
 def reduce32(x: UOp) -> tuple[UOp, UOp]:
@@ -70,7 +76,7 @@ def reduce32(x: UOp) -> tuple[UOp, UOp]:
     wide = cast(positive, FLOAT64)
     pieces = [const(value, FLOAT64, x.shape) for value in _pieces(CLASSES - 1)]
     for j in reversed(range(CLASSES - 1)):
-        inside = positive < 2.0 ** (FIRST + SPACING * j)
+        inside = positive < 2.0 ** (FIRST_CLASS_BITS + CLASS_BITS * j)
         pieces = [where(inside, own, other) for own, other in zip(_pieces(j), pieces, strict=True)]
     quarters = wide * pieces[0]
     shifted = quarters + magic
@@ -79,19 +85,25 @@ def reduce32(x: UOp) -> tuple[UOp, UOp]:
     shifted = quarters + magic
     second = bitcast(shifted, INT64)
     quarters = fma(wide, pieces[2], quarters - (shifted - magic))
-    return quarters * (PI / 2), cast(first + second, INT32)
+    return quarters * (pi / 2), cast(first + second, INT32)
 
 
 @lru_cache
 def _pieces(j: int) -> list[float]:
     """The window of class j, for 2 / pi, and as if x were divided by 2**(27 j)."""
-    shift = SPACING * j
+    shift = CLASS_BITS * j
     head, *rest = window(shift + 1, (27, 28, 60))
     return [piece * 2.0**-shift for piece in (head - 4.0 if head >= 2.0 else head, *rest)]
 
 
-WORDS = 20  # 2 / pi behind 54 zeros, in words of 64 bits
-LIMIT = 0.78  # below pi / 4 there is nothing to reduce
+INVERSE_PI_WORDS = 20
+"""Words of 64 bits of 2 / pi, behind 54 zeros for the smallest exponents."""
+
+UNREDUCED_BELOW = 0.78
+"""Below pi / 4 there is nothing to reduce."""
+
+LOW_HALF = (1 << 32) - 1
+"""The mask of the lower 32 bits of a word."""
 
 
 def reduce64(x: UOp) -> tuple[UOp, UOp]:
@@ -105,9 +117,9 @@ def reduce64(x: UOp) -> tuple[UOp, UOp]:
     exponent = UOp(Op.MAX, (word >> 52, const(1022, INT64, x.shape))) - 1022
     fraction = (1 << 52) - 1
     m = bitcast((word & fraction) | (fraction + 1), UINT64)
-    window_high, window_middle, window_low = _funnel(exponent)
+    window_high, window_middle, window_low = _funnel_shift(exponent)
     m_high, m_low = m >> 32, m & LOW_HALF
-    # The sum of three products, 64 bits apart: only the upper two words are wanted.
+    # The sum of three products, 64 bits apart; its lowest word is below the precision.
     low = _product_high(m_high, m_low, window_low)
     middle = m * window_middle + low
     carry = cast(middle < low, UINT64)
@@ -117,12 +129,9 @@ def reduce64(x: UOp) -> tuple[UOp, UOp]:
     rest = bitcast((middle << 2) >> 1, INT64)
     turns = fma(cast(rest, FLOAT64), 2.0**-63, cast(head, FLOAT64))
     turns = fma(x, 0.0, turns)  # NaN from infinity
-    small = magnitude(x) < LIMIT
-    angle = where(small, magnitude(x), turns * (PI / 2 * 2.0**-64))
+    small = magnitude(x) < UNREDUCED_BELOW
+    angle = where(small, magnitude(x), turns * (pi / 2 * 2.0**-64))
     return angle, where(small, const(0, INT64, x.shape), n)
-
-
-LOW_HALF = (1 << 32) - 1
 
 
 def _product_high(m_high: UOp, m_low: UOp, y: UOp) -> UOp:
@@ -133,13 +142,16 @@ def _product_high(m_high: UOp, m_low: UOp, y: UOp) -> UOp:
     return m_high * y_high + (inner >> 32) + (outer >> 32)
 
 
-def _funnel(start: UOp) -> tuple[UOp, UOp, UOp]:
+def _funnel_shift(start: UOp) -> tuple[UOp, UOp, UOp]:
     """192 bits of the words of 2 / pi from bit `start` on.
 
-    Whole words first, by 16, 8, 4, 2, 1: each step keeps only what the later ones can reach.
+    Whole words first, by 16, 8, 4, 2, 1: each step keeps the words that later ones can select.
     """
-    head = INVERSE_PI >> (INVERSE_PI_BITS - 64 * WORDS + 54)
-    words = [const(head >> (64 * (WORDS - 1 - i)), UINT64, start.shape) for i in range(WORDS)]
+    head = INVERSE_PI >> (INVERSE_PI_BITS - 64 * INVERSE_PI_WORDS + 54)
+    words = [
+        const(head >> (64 * (INVERSE_PI_WORDS - 1 - i)), UINT64, start.shape)
+        for i in range(INVERSE_PI_WORDS)
+    ]
     for step in (16, 8, 4, 2, 1):
         far = cast(start & (64 * step), BOOL)
         words = [
@@ -147,7 +159,7 @@ def _funnel(start: UOp) -> tuple[UOp, UOp, UOp]:
             for i, word in enumerate(words[: step + 3])
         ]
     left = bitcast(start, UINT64) & 63
-    right = left ^ 63
+    right = left ^ 63  # with one more shift by 1: a shift by 64 would be undefined
     first, second, third = (
         (word << left) | ((after >> 1) >> right) for word, after in pairwise(words)
     )

@@ -1,11 +1,11 @@
-"""Elementwise ops in terms of the few that a renderer knows.
+"""Decomposition: elementwise ops in terms of the few that renderers have instructions for.
 
-    sin x : f32[]      ->  cast, fma, add, ..., where, xor   (tfn.lower.mathlib)
+    sin x : f32[]      ->  cast, fma, add, ..., where, xor
     add a b : bf16[]   ->  cast(add (cast a) (cast b))       computed in float32, rounded once
 
-What stays is `BASIC`.  Among it, and meant so: MAX and MIN propagate NaN; ROUND is half to even;
-CAST of a float to an integer saturates and takes NaN to 0; SHL and SHR have a count in range;
-FLOORDIV and MOD are of integers, floor, and give 0 for a divisor of 0.
+The ops that remain are `BASIC`.  Of these, MAX and MIN propagate NaN; ROUND is half to even; CAST
+of a float to an integer saturates and takes NaN to 0; SHL and SHR have a count in range; FLOORDIV
+and MOD are of integers, floor, and give 0 for a divisor of 0.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from tfn.lower.math import (
     missing_instructions,
     power,
     remainder,
+    trigonometric,
 )
-from tfn.lower.math import trigonometric as circle
 from tfn.lower.math.floats import divide, magnitude, with_sign
 from tfn.trace.build import bitcast, cast, maximum, minimum, where
 from tfn.trace.op import COMPARE, ELEMENTWISE, Op
@@ -34,7 +34,14 @@ from tfn.trace.oracle import ROTATIONS
 from tfn.trace.uop import UOp, const, rebuild, walk
 
 Rule = Callable[..., UOp]
-HALVES = frozenset({FLOAT16, BFLOAT16})
+HALF_FLOATS = frozenset({FLOAT16, BFLOAT16})
+"""Dtypes that are stored only: arithmetic on them is computed in float32."""
+
+THREEFRY_INSTRUCTIONS = 110
+"""Instructions of a THREEFRY: twenty rounds, and five additions of keys."""
+
+FUNCTION_INSTRUCTIONS = 35
+"""Instructions of an elementary function on average; the bounds of each are in its test."""
 
 # fmt: off
 BASIC = frozenset({
@@ -42,7 +49,7 @@ BASIC = frozenset({
     Op.FMA, Op.FLOORDIV, Op.MOD, Op.MAX, Op.MIN, Op.AND, Op.OR, Op.XOR, Op.SHL, Op.SHR, Op.LT,
     Op.LE, Op.EQ, Op.NE, Op.WHERE, Op.CAST, Op.BITCAST, Op.LDEXP,
 })
-"""The elementwise ops that remain: what a renderer must have a row for."""
+"""The elementwise ops that remain: each renderer has a row for each of them."""
 # fmt: on
 
 
@@ -61,11 +68,11 @@ def rsqrt(node: UOp, x: UOp) -> UOp:
 
 
 def shift(node: UOp, x: UOp, count: UOp) -> UOp:
-    """A shift by any count: from the width on, and below zero, all bits leave."""
+    """A shift by any count: by the width or more, or by a negative count, all bits are lost."""
     width = 8 * x.dtype.itemsize
     if _in_range(count, width):
         return rebuild(node, (x, count))
-    unsigned = bitcast(count, _unsigned(count.dtype))
+    unsigned = bitcast(count, _unsigned(count.dtype))  # a negative count is a large one
     shifted = UOp(node.op, (x, count & (width - 1)))
     signed = node.op is Op.SHR and x.dtype.kind == "i"
     outside = x >> (width - 1) if signed else const(0, x.dtype, x.shape)
@@ -75,7 +82,7 @@ def shift(node: UOp, x: UOp, count: UOp) -> UOp:
 def _in_range(count: UOp, width: int) -> bool:
     if count.op is Op.AND:
         return any(_in_range(s, width) for s in count.src)
-    if count.op is Op.XOR:  # a width is a power of two
+    if count.op is Op.XOR:  # the width is a power of two: numbers below it have no higher bits
         return all(_in_range(s, width) for s in count.src)
     return count.op is Op.CONST and 0 <= int(count.arg.value) < width
 
@@ -85,7 +92,7 @@ def _unsigned(dtype: DType) -> DType:
 
 
 def threefry(node: UOp, *words: UOp) -> UOp:
-    """Twenty rounds; both words of the result share every node.
+    """Threefry-2x32 in twenty rounds; both words of the result share every node.
 
     Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
     """
@@ -103,21 +110,22 @@ def threefry(node: UOp, *words: UOp) -> UOp:
 
 
 def modulo(node: UOp, x: UOp, y: UOp) -> UOp:
-    """Modulo: of integers basic, of floats exact."""
+    """Modulo: of integers basic, of floats by the exact algorithm."""
     return remainder.modulo(x, y) if x.dtype in FLOATS else rebuild(node, (x, y))
 
 
 def convert(node: UOp, x: UOp) -> UOp:
     """A cast; to and from 16-bit floats by way of float32."""
+    # Processors convert 16-bit floats from and to float32 only.
     if x.dtype == node.dtype or FLOAT32 in (x.dtype, node.dtype):
         return cast(x, node.dtype)
-    if x.dtype in HALVES or node.dtype in HALVES:
+    if x.dtype in HALF_FLOATS or node.dtype in HALF_FLOATS:
         return cast(cast(x, FLOAT32), node.dtype)
     return rebuild(node, (x,))
 
 
 def function(f: Rule) -> Rule:
-    """The rule of a function of `mathlib`."""
+    """The rule of an elementary function, which needs the operands only."""
     return lambda node, *operands: f(*operands)
 
 
@@ -137,9 +145,9 @@ DECOMPOSE: dict[Op, Rule] = {
     Op.LOG: function(logarithm.log),
     Op.LOG2: function(logarithm.log2),
     Op.LOG1P: function(logarithm.log1p),
-    Op.SIN: function(circle.sin),
-    Op.COS: function(circle.cos),
-    Op.TAN: function(circle.tan),
+    Op.SIN: function(trigonometric.sin),
+    Op.COS: function(trigonometric.cos),
+    Op.TAN: function(trigonometric.tan),
     Op.ASIN: function(inverse_trigonometric.asin),
     Op.ACOS: function(inverse_trigonometric.acos),
     Op.ATAN: function(inverse_trigonometric.atan),
@@ -159,37 +167,37 @@ DECOMPOSE: dict[Op, Rule] = {
     Op.LGAMMA: function(gamma.lgamma),
     Op.DIGAMMA: function(gamma.digamma),
 }
-"""What becomes of an op, given the node and its new sources."""
+"""The rule of each op: its replacement, from the node and its new sources."""
 # fmt: on
 
 
-LACKING: dict[Op, Rule] = {
+EMULATED: dict[Op, Rule] = {
     Op.FLOOR: missing_instructions.floor,
     Op.CEIL: missing_instructions.ceil,
     Op.ROUND: missing_instructions.nearest,
     Op.FMA: missing_instructions.fma,
     Op.LDEXP: missing_instructions.ldexp,
 }
-"""What becomes of a basic op that a target lacks."""
+"""The rule of each basic op that a target may lack: its emulation by others."""
 
 
 def decompose(roots: Sequence[UOp], lacks: frozenset[Op] = frozenset()) -> list[UOp]:
     """The roots with every elementwise op in terms of `BASIC`, at any stage and of any shape.
 
-    Doing it twice changes nothing more.  What a processor `lacks` of `BASIC` goes too.
+    It is idempotent.  Ops of `BASIC` that a target `lacks` are replaced too.
     """
     new: dict[UOp, UOp] = {}
     for node in walk(roots):
         new[node] = _rewrite(node, tuple([new.get(s, s) for s in node.src]))
-    found = [new[root] for root in roots]
-    return _without(found, lacks) if lacks else found
+    decomposed = [new[root] for root in roots]
+    return _emulate(decomposed, lacks) if lacks else decomposed
 
 
-def _without(roots: Sequence[UOp], lacks: frozenset[Op]) -> list[UOp]:
+def _emulate(roots: Sequence[UOp], lacks: frozenset[Op]) -> list[UOp]:
     new: dict[UOp, UOp] = {}
     for node in walk(roots):
         src = tuple([new.get(s, s) for s in node.src])
-        new[node] = LACKING[node.op](*src) if node.op in lacks else rebuild(node, src)
+        new[node] = EMULATED[node.op](*src) if node.op in lacks else rebuild(node, src)
     return [new[root] for root in roots]
 
 
@@ -198,7 +206,8 @@ _COMPUTED = ELEMENTWISE - {Op.WHERE, Op.CAST, Op.BITCAST, Op.DETACH}
 
 def _rewrite(node: UOp, src: tuple[UOp, ...]) -> UOp:
     rule = DECOMPOSE.get(node.op)
-    if node.op in _COMPUTED and src[0].dtype in HALVES:
+    # In float32, products and sums of 16-bit floats are exact enough to be rounded once.
+    if node.op in _COMPUTED and src[0].dtype in HALF_FLOATS:
         wide = tuple([_widen(s) for s in src])
         like = UOp(node.op, wide, node.arg)
         value = like if rule is None else rule(like, *wide)
@@ -207,15 +216,15 @@ def _rewrite(node: UOp, src: tuple[UOp, ...]) -> UOp:
 
 
 def _widen(x: UOp) -> UOp:
-    if x.op is Op.CONST:
+    if x.op is Op.CONST:  # now, rather than in every iteration
         return const(float(x.arg.value), FLOAT32, x.shape)
     return cast(x, FLOAT32)
 
 
-def weight(node: UOp) -> int:
+def instruction_count(node: UOp) -> int:
     """About how many instructions an op becomes."""
     if node.op not in ELEMENTWISE:
         return 0
     if node.op is Op.THREEFRY:
-        return 110
-    return 1 if node.op in BASIC else 35
+        return THREEFRY_INSTRUCTIONS
+    return 1 if node.op in BASIC else FUNCTION_INSTRUCTIONS

@@ -1,12 +1,19 @@
-"""erf, erfc, and the inverse of erf.
+"""Error functions: erf, erfc, and the inverse of erf, by piecewise minimax polynomials.
 
-All coefficients but those of erf_inv are our own (Remez in 40 digits).
+All coefficients but those of `erf_inv` are our own (Remez in 40 digits).
 """
 
 from __future__ import annotations
 
 from tfn.dtypes import FLOAT32, FLOAT64
-from tfn.lower.math.exponential import EXP, Scaled, assemble, assemble_small, exp_scaled, reduced
+from tfn.lower.math.exponential import (
+    EXP,
+    Scaled,
+    exp_scaled,
+    reduce_by_log2,
+    to_float,
+    to_normal_float,
+)
 from tfn.lower.math.floats import (
     INFINITY,
     NAN,
@@ -17,11 +24,11 @@ from tfn.lower.math.floats import (
     fma,
     horner,
     magnitude,
-    root,
+    sqrt_of,
     where,
     with_sign,
 )
-from tfn.lower.math.logarithm import log1p_inside, split, tail, with_exponent
+from tfn.lower.math.logarithm import add_exponent, log1p_in_domain, split_exponent, tail
 from tfn.trace.build import cast
 from tfn.trace.uop import UOp, const
 
@@ -53,7 +60,7 @@ LOG_ERFC: Coefficients = {  # log(erfc(x)) on [0.9, 4] and [0.95, 6]: 6e-11, 2e-
         -1.1373728500795855e-07,
     ),
 }
-ERF_ONE = {FLOAT32: 4.0, FLOAT64: 6.0}  # beyond it erf is 1
+ERF_IS_ONE_ABOVE = {FLOAT32: 4.0, FLOAT64: 6.0}
 # (1 + x) exp(x**2) erfc(x) in q = (x - k) / (x + k): 2e-8 with k = 2, 2e-17 with k = 4
 ERFC: Coefficients = {
     FLOAT32: (
@@ -71,8 +78,8 @@ ERFC: Coefficients = {
         -0.04808038122128414, 0.11704966551043824, -0.1993445828003673, 0.6849972881253069,
     ),
 }
-ERFC_MIDDLE = {FLOAT32: 2.0, FLOAT64: 4.0}
-ERFC_ZERO = {FLOAT32: 10.2, FLOAT64: 27.3}  # beyond it erfc is 0
+ERFC_MIDDLE = {FLOAT32: 2.0, FLOAT64: 4.0}  # the k of ERFC
+ERFC_IS_ZERO_ABOVE = {FLOAT32: 10.2, FLOAT64: 27.3}
 
 ERFINV_CENTRE = (
     2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087,
@@ -116,8 +123,8 @@ def erf(x: UOp) -> UOp:
     """The error function: a polynomial near zero, ``1 - exp(log erfc)`` beyond."""
     positive = magnitude(x)
     small = fma(positive, horner(positive * positive, ERF[x.dtype]), positive)
-    clamped = at_most(positive, ERF_ONE[x.dtype])
-    large = 1.0 - assemble_small(exp_scaled(horner(clamped, LOG_ERFC[x.dtype])))
+    clamped = at_most(positive, ERF_IS_ONE_ABOVE[x.dtype])
+    large = 1.0 - to_normal_float(exp_scaled(horner(clamped, LOG_ERFC[x.dtype])))
     return with_sign(where(positive < 1.0, small, large), x)
 
 
@@ -130,32 +137,33 @@ def erfc(x: UOp) -> UOp:
     Source: M. M. Shepherd, J. G. Laframboise 1981, "Chebyshev approximation of
     (1 + 2x) exp(x**2) erfc x", for the form.
     """
-    positive = at_most(magnitude(x), ERFC_ZERO[x.dtype])
+    positive = at_most(magnitude(x), ERFC_IS_ZERO_ABOVE[x.dtype])
     y = _tail32(positive) if x.dtype == FLOAT32 else _tail64(positive)
     return where(x < 0.0, 2.0 - y, y)
 
 
 def _tail32(x: UOp) -> UOp:
-    """In float64, where six roundings cost nothing, x**2 is exact and 2**n is normal."""
+    """erfc of float32, in float64: errors do not count, x**2 is exact, and 2**n is normal."""
     wide = cast(x, FLOAT64)
     middle = ERFC_MIDDLE[FLOAT32]
     q = (wide - middle) / (wide + middle)
-    n, r = reduced(-(wide * wide))
-    exponential = assemble_small(Scaled(n, horner(r, (*EXP[FLOAT32], 1.0, 1.0))))
+    n, r = reduce_by_log2(-(wide * wide))
+    exponential = to_normal_float(Scaled(n, horner(r, (*EXP[FLOAT32], 1.0, 1.0))))
     return cast(horner(q, ERFC[FLOAT32]) * exponential / (wide + 1.0), FLOAT32)
 
 
 def _tail64(x: UOp) -> UOp:
+    """erfc of float64, with the rounding errors of q and x**2 corrected by FMA."""
     middle = ERFC_MIDDLE[FLOAT64]
     inverse = divide(1.0, x + middle)
     q = (x - middle) * inverse
     q = fma(inverse, fma(-x, q, fma(q + 1.0, -middle, x)), q)  # as if rounded once
     square = x * x
-    n, r = reduced(-square)
+    n, r = reduce_by_log2(-square)
     r = r - fma(x, x, -square)
     less_one = r * horner(r, (*EXP[FLOAT64], 1.0))
     factor = horner(q, ERFC[FLOAT64]) / (x + 1.0)
-    return assemble(Scaled(n, fma(factor, less_one, factor)))
+    return to_float(Scaled(n, fma(factor, less_one, factor)))
 
 
 def erf_inv(x: UOp) -> UOp:
@@ -167,30 +175,30 @@ def erf_inv(x: UOp) -> UOp:
     Source: M. Giles 2010, "Approximating the erfinv function", coefficients included.
     """
     if x.dtype == FLOAT32:
-        p = _giles32(-log1p_inside(-(x * x)))
+        p = _giles32(-log1p_in_domain(-(x * x)))
     else:
-        k, _, m = split(fma(-x, x, 1.0))
+        k, _, m = split_exponent(fma(-x, x, 1.0))
         f = m - 1.0
-        p = _giles64(-with_exponent(cast(k, x.dtype), f + tail(f)))
+        p = _giles64(-add_exponent(cast(k, x.dtype), f + tail(f)))
     positive = magnitude(x)
     return where(positive < 1.0, p * x, where(equal(positive, 1.0), x * INFINITY, NAN))
 
 
 def _giles32(w: UOp) -> UOp:
     centre = w < 5.0
-    place = where(centre, w - 2.5, root(w) - 3.0)
+    argument = where(centre, w - 2.5, sqrt_of(w) - 3.0)
     pairs = zip(ERFINV_CENTRE, ERFINV_EDGE, strict=True)
-    return horner(place, [where(centre, _like(w, a), b) for a, b in pairs])
+    return horner(argument, [where(centre, _like(w, a), b) for a, b in pairs])
 
 
 def _giles64(w: UOp) -> UOp:
     centre, middle = w < 6.25, w < 16.0
-    place = where(centre, w - 3.125, root(w) - where(middle, _like(w, 3.25), 5.0))
+    argument = where(centre, w - 3.125, sqrt_of(w) - where(middle, _like(w, 3.25), 5.0))
     length = len(ERFINV64_CENTRE)
     tables = (ERFINV64_CENTRE, ERFINV64_MIDDLE, ERFINV64_EDGE)
     padded = [(0.0,) * (length - len(table)) + table for table in tables]
     return horner(
-        place,
+        argument,
         [where(centre, _like(w, a), where(middle, _like(w, b), c)) for a, b, c in zip(*padded)],
     )
 

@@ -1,4 +1,4 @@
-"""exp, exp2, expm1: the integer part of x / log 2 becomes the exponent, the rest a polynomial.
+"""Exponentials: exp, exp2, expm1, by argument reduction modulo log 2 and a minimax polynomial.
 
     n = round(x / log 2),  r = x - n log 2,  |r| <= log(2) / 2,  exp(x) = 2**n * P(r)
 
@@ -19,9 +19,9 @@ from tfn.lower.math.floats import (
     at_most,
     bits,
     fma,
-    form,
+    format_of,
     horner,
-    keep_tiny,
+    keep_negligible,
     power_of_two,
     where,
 )
@@ -51,60 +51,60 @@ EXP2: Coefficients = {  # (2**r - 1) / r on [-1/2, 1/2]: 2e-9 and 3e-18
         0.6931471805599453,
     ),
 }
-# Beyond these the result is 0 or inf.  Below nothing is put together: what is masked takes no time,
-# while a product that is too small takes some processors hundreds of cycles.
-RANGE = {FLOAT32: (-104.0, 89.0), FLOAT64: (-746.0, 710.0)}
-RANGE2 = {FLOAT32: (-151.0, 129.0), FLOAT64: (-1076.0, 1025.0)}
-LOWEST_M1 = {FLOAT32: -18.0, FLOAT64: -38.0}  # below it expm1 is -1
+# Outside these ranges the result is 0 or inf.  Arguments below are masked and not multiplied:
+# a product that underflows takes some processors hundreds of cycles.
+EXP_RANGE = {FLOAT32: (-104.0, 89.0), FLOAT64: (-746.0, 710.0)}
+EXP2_RANGE = {FLOAT32: (-151.0, 129.0), FLOAT64: (-1076.0, 1025.0)}
+EXPM1_LOWEST = {FLOAT32: -18.0, FLOAT64: -38.0}  # below it expm1 is -1
 # fmt: on
 
 
 class Scaled(NamedTuple):
-    """A value 2**n * fraction; `n` is the bits of n + magic, so n stands in the lowest of them."""
+    """A value ``2**n * fraction``; `n` is the bits of n + magic, of which the low ones are n."""
 
     n: UOp
     fraction: UOp
 
 
-def reduced(x: UOp) -> tuple[UOp, UOp]:
-    """n, as `Scaled` has it, and r with x = n log 2 + r."""
-    shifted = fma(x, LOG2_E, form(x).magic)
-    n = shifted - form(x).magic
+def reduce_by_log2(x: UOp) -> tuple[UOp, UOp]:
+    """n, in the form of `Scaled`, and r with ``x = n log 2 + r``."""
+    shifted = fma(x, LOG2_E, format_of(x).magic)
+    n = shifted - format_of(x).magic
     high, low = LOG_2[x.dtype]
     return bits(shifted), fma(n, -low, fma(n, -high, x))
 
 
 def exp_scaled(x: UOp, factor: float = 1.0) -> Scaled:
-    """``factor * exp(x)`` not yet put together; x must be in `RANGE`, factor a power of two."""
-    n, r = reduced(x)
+    """``factor * exp(x)`` before scaling; x must be in `EXP_RANGE`, factor a power of two."""
+    n, r = reduce_by_log2(x)
     return Scaled(n, horner(r, [factor * c for c in (*EXP[x.dtype], 1.0, 1.0)]))
 
 
-def assemble(value: Scaled) -> UOp:
-    """The value, be it denormal or infinite."""
-    magic = np.array(form(value.fraction).magic, value.fraction.dtype)
+def to_float(value: Scaled) -> UOp:
+    """The value, also where it is denormal or infinite."""
+    magic = np.array(format_of(value.fraction).magic, value.fraction.dtype)
     return UOp(Op.LDEXP, (value.fraction, value.n - int(magic.view(value.n.dtype))))
 
 
-def assemble_small(value: Scaled) -> UOp:
-    """The value where 2**n is surely a normal number."""
+def to_normal_float(value: Scaled) -> UOp:
+    """The value, if 2**n is known to be a normal number: one multiplication."""
     return value.fraction * power_of_two(value.n, value.fraction.dtype)
 
 
 def exp(x: UOp) -> UOp:
     """e**x."""
-    low, high = RANGE[x.dtype]
-    return where(x < low, 0.0, assemble(exp_scaled(at_most(x, high))))
+    low, high = EXP_RANGE[x.dtype]
+    return where(x < low, 0.0, to_float(exp_scaled(at_most(x, high))))
 
 
 def exp2(x: UOp) -> UOp:
     """2**x, exact at integers."""
-    low, high = RANGE2[x.dtype]
+    low, high = EXP2_RANGE[x.dtype]
     near = at_most(x, high)
-    shifted = near + form(x).magic
-    r = near - (shifted - form(x).magic)
+    shifted = near + format_of(x).magic
+    r = near - (shifted - format_of(x).magic)
     scaled = Scaled(bits(shifted), horner(r, (*EXP2[x.dtype], 1.0)))
-    return where(x < low, 0.0, assemble(scaled))
+    return where(x < low, 0.0, to_float(scaled))
 
 
 def expm1(x: UOp) -> UOp:
@@ -112,8 +112,8 @@ def expm1(x: UOp) -> UOp:
 
     Half of it is computed, so that 2**n cannot overflow before the result does.
     """
-    n, r = reduced(at_most(at_least(x, LOWEST_M1[x.dtype]), RANGE[x.dtype][1]))
+    n, r = reduce_by_log2(at_most(at_least(x, EXPM1_LOWEST[x.dtype]), EXP_RANGE[x.dtype][1]))
     q = fma(r * r, horner(r, EXP[x.dtype]), r)
     half = power_of_two(n - 1, x.dtype)
     y = fma(half, q, half - 0.5)
-    return keep_tiny(x, y + y)
+    return keep_negligible(x, y + y)

@@ -1,7 +1,7 @@
-"""What the functions are built of: constants, chains of FMA, and the bits of a float.
+"""Building blocks of elementary functions: Horner's scheme by FMA, sums in two parts, float bits.
 
-Everything works on nodes of any shape and on float32 and float64 alike; tables of coefficients
-are keyed by dtype.  Nothing branches: WHERE chooses between values that are both computed.
+All of them take nodes of any shape, of float32 or float64; tables of coefficients are keyed by
+dtype.  Nothing branches: WHERE chooses between values that are both computed.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from tfn.trace.uop import UOp, const
 
 INFINITY, NAN = float("inf"), float("nan")
 Coefficients = dict[DType, tuple[float, ...]]
+"""The coefficients of a polynomial for each dtype, from the highest power to the constant."""
 
 
 @frozen
@@ -24,12 +25,12 @@ class Format:
 
     Attributes:
         word: the signed integer of the same width.
-        fraction: how many bits of fraction are stored.
+        fraction: the number of stored bits of the mantissa.
         one: the bits of 1.0.
-        magic: 1.5 * 2**fraction.  Adding it rounds to an integer, which then stands in the low
-            bits: cheaper than a conversion, and NaN stays NaN.
+        magic: 1.5 * 2**fraction.  The sum with it is rounded to an integer, whose bits are then
+            the low bits of the sum: cheaper than a conversion, and NaN stays NaN.
         tiny: the smallest normal number.
-        negligible: below it, ``1 + x`` is 1 and ``x * (1 + x)`` is x.
+        negligible: for smaller x, ``1 + x`` is 1 and ``x * (1 + x)`` is x.
     """
 
     word: DType
@@ -46,8 +47,8 @@ FORMATS = {
 }
 
 
-def form(x: UOp) -> Format:
-    """The layout of a node's dtype."""
+def format_of(x: UOp) -> Format:
+    """The format of a node's dtype."""
     return FORMATS[x.dtype]
 
 
@@ -59,7 +60,7 @@ def fma(x: UOp, y: UOp | float, z: UOp | float) -> UOp:
 
 
 def horner(x: UOp, coefficients: Sequence[UOp | float]) -> UOp:
-    """A polynomial, its coefficients given from the highest power to the constant."""
+    """A polynomial by Horner's scheme, its coefficients from the highest power to the constant."""
     first, *rest = coefficients
     value = first if isinstance(first, UOp) else const(first, x.dtype, x.shape)
     for coefficient in rest:
@@ -101,7 +102,7 @@ def magnitude(x: UOp) -> UOp:
     return UOp(Op.ABS, (x,))
 
 
-def root(x: UOp) -> UOp:
+def sqrt_of(x: UOp) -> UOp:
     """The square root."""
     return UOp(Op.SQRT, (x,))
 
@@ -113,33 +114,43 @@ def nearest(x: UOp) -> UOp:
 
 def bits(x: UOp) -> UOp:
     """The bits of a float as a signed integer."""
-    return bitcast(x, form(x).word)
+    return bitcast(x, format_of(x).word)
 
 
-def unbits(i: UOp) -> UOp:
+def from_bits(i: UOp) -> UOp:
     """The float that has the bits `i`."""
     return bitcast(i, FLOAT32 if i.dtype == INT32 else FLOAT64)
 
 
 def power_of_two(i: UOp, dtype: DType) -> UOp:
-    """2**i of an integer node, of which only the low bits count (8 for float32, 11)."""
+    """2**i of an integer node, of which only the low bits count: 8 for float32, 11 for float64."""
     layout = FORMATS[dtype]
-    return unbits((i << layout.fraction) + layout.one)
+    return from_bits((i << layout.fraction) + layout.one)
 
 
-def top_bit(i: UOp) -> UOp:
-    """An integer with all bits cleared but the one where a float has its sign."""
+def sign_bit(i: UOp) -> UOp:
+    """The sign bit of an integer or of the bits of a float, at its position; all others cleared."""
     return i & -(1 << (8 * i.dtype.itemsize - 1))
 
 
 def with_sign(positive: UOp, x: UOp) -> UOp:
-    """The value, which must not be negative, with the sign of x."""
-    return unbits(bits(positive) | top_bit(bits(x)))
+    """A value that is not negative, with the sign of x."""
+    return from_bits(bits(positive) | sign_bit(bits(x)))
 
 
-def keep_tiny(x: UOp, y: UOp) -> UOp:
-    """`y`, but x itself where x is negligible: keeps -0.0 and denormal numbers."""
-    return where(magnitude(x) < form(x).negligible, x, y)
+def keep_negligible(x: UOp, y: UOp) -> UOp:
+    """`y`, but x itself where x is negligible: this keeps -0.0 and denormal numbers."""
+    return where(magnitude(x) < format_of(x).negligible, x, y)
+
+
+def two_sum(a: UOp, b: UOp) -> tuple[UOp, UOp]:
+    """A sum and its rounding error, which is a float.
+
+    Source: D. E. Knuth, The Art of Computer Programming, volume 2, 4.2.2, theorem B.
+    """
+    total = a + b
+    addend = total - a
+    return total, (a - (total - addend)) + (b - addend)
 
 
 def divide(x: float, y: UOp) -> UOp:

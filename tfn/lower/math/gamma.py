@@ -1,9 +1,9 @@
-"""The logarithm of the gamma function, and its derivative.
+"""Gamma functions: lgamma and digamma, by recurrence, reflection and asymptotic series.
 
-Arguments below 1/2 are reflected to 1 - x.  lgamma: up to 8.5 the recurrence leads to
-[1.5, 2.5), where ``lgamma(2 + x) / x`` is a polynomial; beyond, Stirling's series.  digamma: the
-recurrence leads beyond 8, to the asymptotic series.  Near a zero the error is small beside 1, not
-beside the result.  The coefficients are minimax: Remez in 50 digits.
+Arguments below 1/2 are reflected to 1 - x.  lgamma: up to 8.5 the recurrence leads down
+to [1.5, 2.5), where ``lgamma(2 + x) / x`` is a polynomial; above, Stirling's series.  digamma: the
+recurrence leads above 8, to the asymptotic series.  Near a zero the error is small relative to 1,
+not to the result.  The coefficients are minimax: Remez in 50 digits.
 
 Source: DLMF 5.5.1-5.5.4 (recurrence, reflection), 5.11.1-5.11.2 (series).
 """
@@ -60,7 +60,6 @@ ASYMPTOTIC: Coefficients = {  # z**2 (log z - 1 / (2 z) - digamma z) in 1 / z**2
     ),
 }
 ASYMPTOTIC_FROM = 8.0
-PI = 3.141592653589793
 SIN_PI: Coefficients = {  # (sin(pi r) / pi - r) / r**3 in r**2, |r| < 1/2: 5e-9, 2e-19
     FLOAT32: (0.024754409, -0.19046168, 0.8117185, -1.6449335),
     FLOAT64: (
@@ -85,23 +84,24 @@ def lgamma(x: UOp) -> UOp:
     one = const(1.0, x.dtype, x.shape)
     reflected = x < 0.5
     z = where(reflected, 1.0 - x, x)
-    factor, place = one, z
+    # lgamma(z) = lgamma(shifted) + log(product of the numbers between)
+    product, shifted = one, z
     for step in range(1, 8):
         lower = z - float(step)
         further = const(1.5, x.dtype, x.shape) <= lower
-        factor = where(further, lower * factor, factor)
-        place = where(further, lower, place)
+        product = where(further, lower * product, product)
+        shifted = where(further, lower, shifted)
     below, far = z < 1.5, const(STIRLING_FROM, x.dtype, x.shape) <= z
-    logarithm = log(where(far, z, where(below, z, factor)))
-    shifted = where(below, z - 1.0, place - 2.0)
-    near = fma(shifted, horner(shifted, NEAR_TWO[x.dtype]), where(below, -logarithm, logarithm))
+    logarithm = log(where(far, z, where(below, z, product)))
+    argument = where(below, z - 1.0, shifted - 2.0)
+    near = fma(argument, horner(argument, NEAR_TWO[x.dtype]), where(below, -logarithm, logarithm))
     inverse = divide(1.0, z)
     rest = fma(inverse, horner(inverse * inverse, STIRLING[x.dtype]), STIRLING_CONSTANT)
     value = where(far, fma(z - 0.5, logarithm - 1.0, rest), near)
     whole = nearest(x)
-    wave = odd_polynomial(x - whole, SIN_PI[x.dtype])
-    mirrored = where(equal(x, whole), INFINITY, -log(magnitude(wave)) - value)
-    return where(reflected, mirrored, value)
+    sine = odd_polynomial(x - whole, SIN_PI[x.dtype])  # of pi x, divided by pi
+    reflection = where(equal(x, whole), INFINITY, -log(magnitude(sine)) - value)
+    return where(reflected, reflection, value)
 
 
 def digamma(x: UOp) -> UOp:

@@ -1,12 +1,12 @@
-"""sinh, cosh, tanh, logistic and the inverse hyperbolic functions, from exp and log1p.
+"""Hyperbolic functions, their inverses, and the logistic function, from exp and log1p.
 
-Near zero, where the exponentials cancel, an odd polynomial takes over (Remez in 40 digits).
+Near zero, where exponentials cancel, they are odd minimax polynomials (Remez in 40 digits).
 """
 
 from __future__ import annotations
 
 from tfn.dtypes import FLOAT32, FLOAT64
-from tfn.lower.math.exponential import LOG_2, RANGE, assemble, assemble_small, exp_scaled
+from tfn.lower.math.exponential import EXP_RANGE, LOG_2, exp_scaled, to_float, to_normal_float
 from tfn.lower.math.floats import (
     Coefficients,
     at_most,
@@ -14,7 +14,7 @@ from tfn.lower.math.floats import (
     fma,
     horner,
     magnitude,
-    root,
+    sqrt_of,
     where,
     with_sign,
 )
@@ -22,7 +22,7 @@ from tfn.lower.math.logarithm import log1p
 from tfn.trace.uop import UOp, const
 
 # fmt: off
-TANH: Coefficients = {  # (tanh x - x) / x**3 in x**2, |x| < TANH_SMALL: 4e-9, 2e-18
+TANH: Coefficients = {  # (tanh x - x) / x**3 in x**2, |x| < TANH_POLYNOMIAL_BELOW: 4e-9, 2e-18
     FLOAT32: (-0.0057171034, 0.020650696, -0.053743556, 0.13331492, -0.33333284),
     FLOAT64: (
         -0.00017466198881642032, 0.0005696082161795262, -0.0014521490484034393,
@@ -30,8 +30,8 @@ TANH: Coefficients = {  # (tanh x - x) / x**3 in x**2, |x| < TANH_SMALL: 4e-9, 2
         -0.05396825394143317, 0.13333333333302486, -0.3333333333333321,
     ),
 }
-TANH_SMALL = {FLOAT32: 0.625, FLOAT64: 0.4}
-TANH_ONE = {FLOAT32: 10.0, FLOAT64: 22.0}  # beyond it tanh is 1
+TANH_POLYNOMIAL_BELOW = {FLOAT32: 0.625, FLOAT64: 0.4}
+TANH_IS_ONE_ABOVE = {FLOAT32: 10.0, FLOAT64: 22.0}
 SINH: Coefficients = {  # (sinh x - x) / x**3 in x**2, |x| < 1: 6e-11, 9e-20
     FLOAT32: (2.817439e-06, 0.00019836066, 0.0083333505, 0.16666667),
     FLOAT64: (
@@ -41,7 +41,8 @@ SINH: Coefficients = {  # (sinh x - x) / x**3 in x**2, |x| < 1: 6e-11, 9e-20
     ),
 }
 # fmt: on
-LARGE = {FLOAT32: 2.0**30, FLOAT64: 2.0**60}  # from here sqrt(x**2 + 1) is x
+ROOT_IS_X_ABOVE = {FLOAT32: 2.0**30, FLOAT64: 2.0**60}
+"""From here on sqrt(x**2 + 1) rounds to x; for much larger x the square would overflow."""
 
 
 def odd_polynomial(x: UOp, coefficients: tuple[float, ...]) -> UOp:
@@ -51,57 +52,57 @@ def odd_polynomial(x: UOp, coefficients: tuple[float, ...]) -> UOp:
 
 
 def half_exp(x: UOp) -> UOp:
-    """``exp(|x|) / 2``: it overflows only where sinh and cosh do."""
-    high = RANGE[x.dtype][1] + 1.0
-    return assemble(exp_scaled(at_most(magnitude(x), high), 0.5))
+    """``exp(|x|) / 2``, which overflows only where sinh and cosh do."""
+    high = EXP_RANGE[x.dtype][1] + 1.0
+    return to_float(exp_scaled(at_most(magnitude(x), high), 0.5))
 
 
 def sinh(x: UOp) -> UOp:
     """The hyperbolic sine."""
-    grown = half_exp(x)
+    half = half_exp(x)
     positive = magnitude(x)
     small = odd_polynomial(positive, SINH[x.dtype])
-    return with_sign(where(positive < 1.0, small, grown - divide(0.25, grown)), x)
+    return with_sign(where(positive < 1.0, small, half - divide(0.25, half)), x)
 
 
 def cosh(x: UOp) -> UOp:
     """The hyperbolic cosine."""
-    grown = half_exp(x)
-    return grown + divide(0.25, grown)
+    half = half_exp(x)
+    return half + divide(0.25, half)
 
 
 def tanh(x: UOp) -> UOp:
     """The hyperbolic tangent: ``1 - 2 / (exp(2 |x|) + 1)``, a polynomial where that cancels."""
     positive = magnitude(x)
-    doubled = at_most(positive, TANH_ONE[x.dtype])
-    grown = assemble_small(exp_scaled(doubled + doubled))
-    large = 1.0 - divide(2.0, grown + 1.0)
+    clamped = at_most(positive, TANH_IS_ONE_ABOVE[x.dtype])
+    exponential = to_normal_float(exp_scaled(clamped + clamped))
+    large = 1.0 - divide(2.0, exponential + 1.0)
     small = odd_polynomial(positive, TANH[x.dtype])
-    return with_sign(where(positive < TANH_SMALL[x.dtype], small, large), x)
+    return with_sign(where(positive < TANH_POLYNOMIAL_BELOW[x.dtype], small, large), x)
 
 
 def logistic(x: UOp) -> UOp:
-    """``1 / (1 + exp(-x))``, with e = exp(-|x|) so that small results keep their digits."""
-    away = -magnitude(x)
-    decayed = where(away < RANGE[x.dtype][0], 0.0, assemble(exp_scaled(away)))
-    return where(x < 0.0, decayed, 1.0) / (decayed + 1.0)
+    """``1 / (1 + exp(-x))``, by exp(-|x|), so that small results keep their digits."""
+    negative = -magnitude(x)
+    decay = where(negative < EXP_RANGE[x.dtype][0], 0.0, to_float(exp_scaled(negative)))
+    return where(x < 0.0, decay, 1.0) / (decay + 1.0)
 
 
 def asinh(x: UOp) -> UOp:
     """``log(x + sqrt(x**2 + 1))`` as log1p of ``x + x**2 / (1 + sqrt(x**2 + 1))``."""
     positive = magnitude(x)
-    large = const(LARGE[x.dtype], x.dtype, x.shape) < positive
+    large = const(ROOT_IS_X_ABOVE[x.dtype], x.dtype, x.shape) < positive
     square = positive * positive
-    grown = positive + square / (root(square + 1.0) + 1.0)
-    y = log1p(where(large, positive, grown))
+    excess = positive + square / (sqrt_of(square + 1.0) + 1.0)
+    y = log1p(where(large, positive, excess))
     return with_sign(y + where(large, const(LOG_2[x.dtype][0], x.dtype, x.shape), 0.0), x)
 
 
 def acosh(x: UOp) -> UOp:
     """``log(x + sqrt(x**2 - 1))`` as log1p of ``t + sqrt(t) sqrt(t + 2)``, t = x - 1."""
     t = x - 1.0
-    large = const(LARGE[x.dtype], x.dtype, x.shape) < t
-    y = log1p(where(large, t, t + root(t) * root(t + 2.0)))
+    large = const(ROOT_IS_X_ABOVE[x.dtype], x.dtype, x.shape) < t
+    y = log1p(where(large, t, t + sqrt_of(t) * sqrt_of(t + 2.0)))
     return y + where(large, const(LOG_2[x.dtype][0], x.dtype, x.shape), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""asin, acos, atan, atan2.
+"""Inverse trigonometric functions: asin, acos, atan, atan2, by odd minimax polynomials.
 
 The coefficients are minimax: Remez in 40 digits, then rounded to the dtype.
 """
@@ -11,11 +11,11 @@ from tfn.lower.math.floats import (
     bits,
     equal,
     fma,
+    from_bits,
     horner,
     magnitude,
-    root,
-    top_bit,
-    unbits,
+    sign_bit,
+    sqrt_of,
     where,
     with_sign,
 )
@@ -53,17 +53,17 @@ ATAN: Coefficients = {  # (atan t - t) / t**3 in t**2, |t| < 1: 1e-8, 3e-17
 # fmt: on
 
 
-def _turned(whole: float, y: UOp) -> UOp:
-    """``whole * pi - y`` with pi in two parts."""
+def _pi_minus(factor: float, y: UOp) -> UOp:
+    """``factor * pi - y``, with pi in two parts."""
     high, low = PI[y.dtype]
-    return whole * high - (y - whole * low)
+    return factor * high - (y - factor * low)
 
 
 def asin(x: UOp) -> UOp:
     """The inverse sine; beyond 1/2 by ``pi/2 - 2 asin(sqrt((1 - |x|) / 2))``."""
     positive = magnitude(x)
     small = positive < 0.5
-    argument = where(small, positive, root(fma(positive, -0.5, 0.5)))
+    argument = where(small, positive, sqrt_of(fma(positive, -0.5, 0.5)))
     square = argument * argument
     rest = argument * (square * horner(square, ASIN[x.dtype]))
     high, low = PI[x.dtype]
@@ -76,11 +76,11 @@ def acos(x: UOp) -> UOp:
     """The inverse cosine, with the same two ranges as `asin`."""
     positive = magnitude(x)
     small = positive < 0.5
-    argument = where(small, positive, root(fma(positive, -0.5, 0.5)))
+    argument = where(small, positive, sqrt_of(fma(positive, -0.5, 0.5)))
     y = odd_polynomial(argument, ASIN[x.dtype])
-    signed = unbits(bits(y) | top_bit(bits(x)))
+    signed = from_bits(bits(y) | sign_bit(bits(x)))
     far = y + y
-    return where(small, _turned(0.5, signed), where(x < 0.0, _turned(1.0, far), far))
+    return where(small, _pi_minus(0.5, signed), where(x < 0.0, _pi_minus(1.0, far), far))
 
 
 def atan(x: UOp) -> UOp:
@@ -89,16 +89,16 @@ def atan(x: UOp) -> UOp:
     steep = const(1.0, x.dtype, x.shape) < positive
     slope = where(steep, 1.0, positive) / where(steep, positive, 1.0)
     y = odd_polynomial(slope, ATAN[x.dtype])
-    return with_sign(where(steep, _turned(0.5, y), y), x)
+    return with_sign(where(steep, _pi_minus(0.5, y), y), x)
 
 
 def atan2(y: UOp, x: UOp) -> UOp:
     """The angle of the point (x, y), with C's rules for zeros and infinities."""
-    across, up = magnitude(x), magnitude(y)
-    high, low = maximum(across, up), minimum(across, up)
+    width, height = magnitude(x), magnitude(y)
+    high, low = maximum(width, height), minimum(width, height)
     same = equal(high, low)  # also both infinite, and both zero, where the quotient is NaN
     flat = where(equal(high, 0.0), high, 1.0)
     angle = odd_polynomial(where(same, flat, low / high), ATAN[x.dtype])
-    angle = where(across < up, _turned(0.5, angle), angle)
+    angle = where(width < height, _pi_minus(0.5, angle), angle)
     left = bits(x) < 0  # so is -0.0
-    return with_sign(where(left, _turned(1.0, angle), angle), y)
+    return with_sign(where(left, _pi_minus(1.0, angle), angle), y)

@@ -1,4 +1,4 @@
-"""log, log2, log1p: x = 2**k * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)).
+"""Logarithms: log, log2, log1p, by x = 2**k * (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)).
 
     log(x) = k log 2 + f + tail(f)
 
@@ -21,10 +21,10 @@ from tfn.lower.math.floats import (
     bits,
     equal,
     fma,
-    form,
+    format_of,
+    from_bits,
     horner,
-    keep_tiny,
-    unbits,
+    keep_negligible,
     where,
 )
 from tfn.trace.build import cast
@@ -42,19 +42,19 @@ TAIL: Coefficients = {
         0.2857142874247197, 0.3999999999941433, 0.6666666666666734,
     ),
 }
-SQRT_HALF = {FLOAT32: 0x3F3504F3, FLOAT64: 0x3FE6A09E667F3BCD}
+SQRT_HALF_BITS = {FLOAT32: 0x3F3504F3, FLOAT64: 0x3FE6A09E667F3BCD}
 # fmt: on
 
 
-def split(x: UOp) -> tuple[UOp, UOp, UOp]:
-    """k as an integer, k in the exponent's place, and m in [sqrt(1/2), sqrt(2)): x = 2**k m.
+def split_exponent(x: UOp) -> tuple[UOp, UOp, UOp]:
+    """k as an integer, k shifted to the exponent's bits, and m in [sqrt(1/2), sqrt(2)): x = 2**k m.
 
-    Right for positive normal x.
+    x must be positive and normal.
     """
-    fraction = form(x).fraction
-    k = (bits(x) - SQRT_HALF[x.dtype]) >> fraction
-    placed = k << fraction
-    return k, placed, unbits(bits(x) - placed)
+    fraction = format_of(x).fraction
+    k = (bits(x) - SQRT_HALF_BITS[x.dtype]) >> fraction
+    exponent = k << fraction
+    return k, exponent, from_bits(bits(x) - exponent)
 
 
 def tail(f: UOp) -> UOp:
@@ -67,23 +67,23 @@ def tail(f: UOp) -> UOp:
     return fma(s, fma(z, horner(z, TAIL[FLOAT64]), half_square), -half_square)
 
 
-def special(u: UOp, y: UOp) -> UOp:
-    """The logarithm `y` of `u` corrected where u is inf, zero, negative, or NaN."""
+def fix_special_values(u: UOp, y: UOp) -> UOp:
+    """The logarithm `y` of `u`, corrected where u is inf, zero, negative, or NaN."""
     y = where(equal(u, INFINITY), INFINITY, y)
     outside = where(equal(u, 0.0), const(-INFINITY, u.dtype, u.shape), NAN)
     return where(const(0.0, u.dtype, u.shape) < u, y, outside)
 
 
 def normalized(x: UOp) -> tuple[UOp, UOp]:
-    """k as a float and f; denormal x is scaled up first."""
-    layout = form(x)
+    """k as a float, and f; denormal x is scaled up first."""
+    layout = format_of(x)
     denormal = x < layout.tiny
     up = float(layout.fraction + 2)
-    k, _, m = split(where(denormal, x * 2.0**up, x))
+    k, _, m = split_exponent(where(denormal, x * 2.0**up, x))
     return cast(k, x.dtype) - where(denormal, const(up, x.dtype, x.shape), 0.0), m - 1.0
 
 
-def with_exponent(k: UOp, y: UOp) -> UOp:
+def add_exponent(k: UOp, y: UOp) -> UOp:
     """``k log 2 + y``."""
     high, low = LOG_2[y.dtype]
     return fma(k, high, fma(k, low, y))
@@ -92,26 +92,26 @@ def with_exponent(k: UOp, y: UOp) -> UOp:
 def log(x: UOp) -> UOp:
     """The natural logarithm; -inf at zero, NaN below."""
     k, f = normalized(x)
-    return special(x, with_exponent(k, f + tail(f)))
+    return fix_special_values(x, add_exponent(k, f + tail(f)))
 
 
 def log2(x: UOp) -> UOp:
     """The logarithm to base 2, exact at powers of two."""
     k, f = normalized(x)
-    return special(x, k + fma(f, LOG2_E, tail(f) * LOG2_E))
+    return fix_special_values(x, k + fma(f, LOG2_E, tail(f) * LOG2_E))
 
 
 def log1p(x: UOp) -> UOp:
     """``log(1 + x)``; -inf at -1, NaN below."""
-    return keep_tiny(x, special(x + 1.0, log1p_inside(x)))
+    return keep_negligible(x, fix_special_values(x + 1.0, log1p_in_domain(x)))
 
 
-def log1p_inside(x: UOp) -> UOp:
-    """`log1p` of a finite x above -1: what rounding took from 1 + x is given back to f."""
+def log1p_in_domain(x: UOp) -> UOp:
+    """`log1p` of a finite x above -1: the rounding error of 1 + x is added to f."""
     u = x + 1.0
-    k, placed, m = split(u)
-    lost = x - (u - 1.0)
-    inverse = const(form(x).one, k.dtype, k.shape) - placed  # the bits of 2**-k
+    k, exponent, m = split_exponent(u)
+    error = x - (u - 1.0)
+    inverse = const(format_of(x).one, k.dtype, k.shape) - exponent  # the bits of 2**-k
     inverse = UOp(Op.MAX, (inverse, const(0, k.dtype, k.shape)))
-    f = fma(lost, unbits(inverse), m - 1.0)
-    return with_exponent(cast(k, x.dtype), f + tail(f))
+    f = fma(error, from_bits(inverse), m - 1.0)
+    return add_exponent(cast(k, x.dtype), f + tail(f))

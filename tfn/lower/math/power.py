@@ -1,4 +1,4 @@
-"""pow and cbrt.
+"""Powers and cube roots: pow by log2 in extended precision, cbrt by Halley's iteration.
 
     x**y = 2**(y log2 x)
 
@@ -9,7 +9,7 @@ it in float64, float64 in pairs of numbers.  The coefficients are minimax: Remez
 from __future__ import annotations
 
 from tfn.dtypes import FLOAT32, FLOAT64
-from tfn.lower.math.exponential import EXP2, Scaled, assemble, assemble_small
+from tfn.lower.math.exponential import EXP2, Scaled, to_float, to_normal_float
 from tfn.lower.math.floats import (
     INFINITY,
     NAN,
@@ -19,14 +19,14 @@ from tfn.lower.math.floats import (
     divide,
     equal,
     fma,
-    form,
+    format_of,
+    from_bits,
     horner,
     magnitude,
-    top_bit,
-    unbits,
+    sign_bit,
     where,
 )
-from tfn.lower.math.logarithm import normalized, split
+from tfn.lower.math.logarithm import normalized, split_exponent
 from tfn.trace.build import cast, ne
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
@@ -58,21 +58,21 @@ def pow(x: UOp, y: UOp) -> UOp:
     half = 0.5 * y
     whole = equal(UOp(Op.FLOOR, (y,)), y)
     odd = whole & ne(UOp(Op.FLOOR, (half,)), half)
-    signed = where(odd, unbits(bits(raised) | top_bit(bits(x))), raised)
-    root_of_negative = (x < 0.0) & (positive < INFINITY) & ~whole
-    return where(root_of_negative, NAN, signed)
+    signed = where(odd, from_bits(bits(raised) | sign_bit(bits(x))), raised)
+    is_root_of_negative = (x < 0.0) & (positive < INFINITY) & ~whole
+    return where(is_root_of_negative, NAN, signed)
 
 
 def _raise32(positive: UOp, y: UOp) -> UOp:
     wide = cast(positive, FLOAT64)
-    k, _, m = split(wide)
+    k, _, m = split_exponent(wide)
     s = (m - 1.0) / (m + 1.0)
     log2 = _at_ends(fma(s, horner(s * s, LOG2_SHORT), cast(k, FLOAT64)), wide)
     power = at_most(at_least(_finite(cast(y, FLOAT64)) * log2, -160.0), 160.0)
-    shifted = power + form(power).magic
-    r = power - (shifted - form(power).magic)
+    shifted = power + format_of(power).magic
+    r = power - (shifted - format_of(power).magic)
     scaled = Scaled(bits(shifted), horner(r, (*EXP2_SHORT, 1.0)))
-    return cast(assemble_small(scaled), positive.dtype)
+    return cast(to_normal_float(scaled), positive.dtype)
 
 
 def _raise64(positive: UOp, y: UOp) -> UOp:
@@ -80,12 +80,12 @@ def _raise64(positive: UOp, y: UOp) -> UOp:
     high = _at_ends(high, positive)
     y = _finite(y)
     power = y * high
-    lost = fma(y, low, fma(y, high, -power))
-    lost = where(magnitude(power) < 1100.0, lost, 0.0)  # it is NaN where high is infinite
+    error = fma(y, low, fma(y, high, -power))
+    error = where(magnitude(power) < 1100.0, error, 0.0)  # it is NaN where high is infinite
     power = at_most(at_least(power, -1100.0), 1100.0)
-    shifted = power + form(power).magic
-    r = (power - (shifted - form(power).magic)) + lost
-    return assemble(Scaled(bits(shifted), horner(r, (*EXP2[FLOAT64], 1.0))))
+    shifted = power + format_of(power).magic
+    r = (power - (shifted - format_of(power).magic)) + error
+    return to_float(Scaled(bits(shifted), horner(r, (*EXP2[FLOAT64], 1.0))))
 
 
 def _at_ends(log2: UOp, positive: UOp) -> UOp:
@@ -130,35 +130,37 @@ def _log2_pair(x: UOp) -> tuple[UOp, UOp]:
     return total, (p - (total - k)) + p_low
 
 
-# Bits of a third of the exponent's bias, tuned for the smallest error of the start.
-THIRD = {FLOAT32: 709958130, FLOAT64: 3071306043645493248}
-CBRT_UP = {FLOAT32: 2.0**24, FLOAT64: 2.0**200}  # roots of the scale of small arguments
+CBRT_START = {FLOAT32: 709958130, FLOAT64: 3071306043645493248}
+"""The bits to add to a third of the argument's bits, for the smallest error of the first guess."""
+
+CBRT_SCALE = {FLOAT32: 2.0**24, FLOAT64: 2.0**200}
+"""Cube roots of the factors by which small arguments are scaled: no power may be denormal."""
 
 
 def cbrt(x: UOp) -> UOp:
-    """The cube root: the exponent divided by three, then Halley's steps, the last one in FMA.
+    """The cube root: a guess by a third of the exponent, then Halley's steps, the last one by FMA.
 
     Source: W. Kahan 1991, "Computing a real cube root", for the start: bits / 3 + a constant.
     """
     positive = magnitude(x)
-    # Scaled by a cube, no power below is denormal and no cube overflows.
+    # With these factors no power below is denormal, and no cube overflows.
     small = positive < 2.0**-30
-    up = CBRT_UP[x.dtype]
+    up = CBRT_SCALE[x.dtype]
     a = positive * where(small, const(up**3, x.dtype, x.shape), 1 / 64)
-    third = cast(cast(bits(a), x.dtype) * (1 / 3), form(x).word)
-    root = unbits(third + THIRD[x.dtype])
+    third = cast(cast(bits(a), x.dtype) * (1 / 3), format_of(x).word)
+    root = from_bits(third + CBRT_START[x.dtype])
     for _ in range(1 if x.dtype == FLOAT32 else 2):
         cube = root * root * root
         root = root * ((cube + 2.0 * a) / (2.0 * cube + a))
     root = _last_step(root, a)
     root = root * where(small, const(1 / up, x.dtype, x.shape), 4.0)
-    good = (positive < INFINITY) & (const(0.0, x.dtype, x.shape) < positive)
-    return where(good, unbits(bits(root) | top_bit(bits(x))), x)
+    is_finite_nonzero = (positive < INFINITY) & (const(0.0, x.dtype, x.shape) < positive)
+    return where(is_finite_nonzero, from_bits(bits(root) | sign_bit(bits(x))), x)
 
 
 def _last_step(root: UOp, a: UOp) -> UOp:
     """One more step of Halley's, as a small correction: ``root - root e / (2 root**3 + a)``."""
     square = root * root
     cube = square * root
-    lost = fma(square, root, -cube) + fma(root, root, -square) * root
-    return fma(-root, ((cube - a) + lost) / fma(cube, 2.0, a), root)
+    error = fma(square, root, -cube) + fma(root, root, -square) * root
+    return fma(-root, ((cube - a) + error) / fma(cube, 2.0, a), root)

@@ -1,4 +1,4 @@
-"""Modulo of floats, exact: the quotient is taken off in pieces of 49 bits.
+"""Exact floating-point modulo: the quotient is subtracted in pieces of 49 bits.
 
     r = x;  repeat: q = upper 50 bits of round(r / y),  r = r - q y
 
@@ -13,9 +13,9 @@ from tfn.lower.math.floats import (
     divide,
     equal,
     fma,
+    from_bits,
     magnitude,
     nearest,
-    unbits,
     where,
     with_sign,
 )
@@ -23,8 +23,13 @@ from tfn.trace.build import cast, ne
 from tfn.trace.uop import UOp, const
 
 PIECE_BITS = 49
-QUOTIENT_BITS = {FLOAT32: 278, FLOAT64: 1024}  # float32: all there are
-FAR = 2.0**500
+"""Bits of the quotient that each step is sure to remove: 50, less one for rounding."""
+
+QUOTIENT_BITS = {FLOAT32: 278, FLOAT64: 1024}
+"""Bits of the largest quotient: for float32 of any two numbers, for float64 of most."""
+
+LARGE_DIVISOR = 2.0**500
+"""Beyond it, and below its inverse, a divisor is scaled: its inverse must be a normal number."""
 
 
 def modulo(x: UOp, y: UOp) -> UOp:
@@ -37,20 +42,22 @@ def modulo(x: UOp, y: UOp) -> UOp:
     if x.dtype == FLOAT32:
         rest = cast(_nearest_rest(cast(x, FLOAT64), cast(y, FLOAT64), steps), FLOAT32)
     else:
-        # 1 / y must neither overflow nor be denormal.
-        far = const(FAR, x.dtype, x.shape)
+        large = const(LARGE_DIVISOR, x.dtype, x.shape)
         size = magnitude(y)
-        up = where(size < 1 / FAR, far, 1.0)
-        scale = where(far < size, 1 / FAR, up)
+        up = where(size < 1 / LARGE_DIVISOR, large, 1.0)
+        scale = where(large < size, 1 / LARGE_DIVISOR, up)
         rest = _nearest_rest(x * scale, y * scale, steps) / scale
     rest = where(magnitude(x) < magnitude(y), x, rest)
-    wrong = ne(rest < 0.0, y < 0.0)
-    return where(equal(rest, 0.0), with_sign(magnitude(rest), y), where(wrong, rest + y, rest))
+    # The nearest quotient leaves a rest of either sign; that of floor has the sign of y.
+    opposite = ne(rest < 0.0, y < 0.0)
+    return where(equal(rest, 0.0), with_sign(magnitude(rest), y), where(opposite, rest + y, rest))
 
 
 def _nearest_rest(x: UOp, y: UOp, steps: int) -> UOp:
+    """``x - n y`` for the integer n nearest to x / y."""
     inverse = divide(1.0, y)
     for _ in range(steps):
-        quotient = unbits(bits(nearest(x * inverse)) & -8)
+        # A quotient of 50 bits leaves a rest of at most 53, so that the FMA is exact.
+        quotient = from_bits(bits(nearest(x * inverse)) & -8)
         x = fma(-quotient, y, x)
     return x

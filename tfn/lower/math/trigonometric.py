@@ -1,14 +1,14 @@
-"""sin, cos, tan, right for arguments of any size.
+"""Trigonometric functions: sin, cos, tan, accurate for arguments of any size.
 
-x = n pi / 2 + r with |r| <= pi / 4; n modulo 4 says which of sin r, cos r it is, and the sign.
+x = n pi / 2 + r with |r| <= pi / 4; n modulo 4 selects sin r or cos r, and the sign.
 The coefficients are minimax: Remez in 40 digits, then rounded to the dtype.
 """
 
 from __future__ import annotations
 
 from tfn.dtypes import BOOL, FLOAT32, FLOAT64, DType
-from tfn.lower.math.angle_reduction import reduce
-from tfn.lower.math.floats import Coefficients, bits, horner, top_bit, unbits, where
+from tfn.lower.math.angle_reduction import reduce_angle
+from tfn.lower.math.floats import Coefficients, bits, from_bits, horner, sign_bit, where
 from tfn.lower.math.hyperbolic import odd_polynomial
 from tfn.trace.build import cast
 from tfn.trace.uop import UOp
@@ -31,39 +31,39 @@ COS: Coefficients = {  # (cos r - 1 + r**2/2) / r**4 in r**2, then -1/2, 1: 1e-1
 # fmt: on
 
 
-def _both(angle: UOp, dtype: DType) -> tuple[UOp, UOp]:
+def _sine_and_cosine(angle: UOp, dtype: DType) -> tuple[UOp, UOp]:
     """The sine and the cosine of a small angle, to the precision of `dtype`."""
     return odd_polynomial(angle, SIN[dtype]), horner(angle * angle, COS[dtype])
 
 
-def _wave(x: UOp, ahead: int) -> tuple[UOp, UOp]:
-    """The bits of the sine of ``|x| + ahead pi / 2`` without its sign; and a word with the sign."""
-    angle, n = reduce(x)
-    n = n + ahead if ahead else n
-    sine, cosine = _both(cast(angle, x.dtype), x.dtype)
+def _sine_bits(x: UOp, quarter_turns: int) -> tuple[UOp, UOp]:
+    """The bits of sin(|x| + quarter_turns pi / 2), and a word whose top bit says to negate it."""
+    angle, n = reduce_angle(x)
+    n = n + quarter_turns if quarter_turns else n
+    sine, cosine = _sine_and_cosine(cast(angle, x.dtype), x.dtype)
     y = where(cast(n & 1, BOOL), cosine, sine)
     return bits(y), n << (8 * n.dtype.itemsize - 2)
 
 
 def sin(x: UOp) -> UOp:
     """The sine."""
-    y, sign = _wave(x, 0)
-    return unbits(y ^ top_bit(sign ^ bits(x)))
+    y, sign = _sine_bits(x, 0)
+    return from_bits(y ^ sign_bit(sign ^ bits(x)))
 
 
 def cos(x: UOp) -> UOp:
     """The cosine."""
-    y, sign = _wave(x, 1)
-    return unbits(y ^ top_bit(sign))
+    y, sign = _sine_bits(x, 1)
+    return from_bits(y ^ sign_bit(sign))
 
 
 def tan(x: UOp) -> UOp:
     """The tangent: n odd turns sin / cos into -cos / sin.
 
-    float32 divides in float64, because here three roundings would add up.
+    float32 divides in float64: in float32 three rounding errors would add up.
     """
-    angle, n = reduce(x)
-    sine, cosine = _both(angle, x.dtype)
+    angle, n = reduce_angle(x)
+    sine, cosine = _sine_and_cosine(angle, x.dtype)
     odd = cast(n & 1, BOOL)
     y = cast(where(odd, cosine, sine) / where(odd, sine, cosine), x.dtype)
-    return unbits(bits(y) ^ top_bit(bits(x) ^ (n << (8 * n.dtype.itemsize - 1))))
+    return from_bits(bits(y) ^ sign_bit(bits(x) ^ (n << (8 * n.dtype.itemsize - 1))))

@@ -139,7 +139,7 @@ def _slots(steps: Sequence[Step]) -> Iterator[Slot]:
                 yield step.condition
         elif isinstance(step, Branch):
             yield step.index
-            for way in step.ways:
+            for way in step.branches:
                 yield from _slots(way)
         else:
             yield from step.operands

@@ -41,9 +41,9 @@ from tfn.lower.program import (
     Slot,
     Space,
     Step,
-    copies,
-    rounded,
-    spent,
+    align_up,
+    is_copy,
+    kernel_times_ns,
 )
 from tfn.lower.target.target import Target
 from tfn.trace.argument import Param, Range
@@ -78,7 +78,7 @@ class View:
 
     allocation: Allocation
     offset: int = 0
-    steps: tuple[tuple[int, int], ...] = ()
+    strides: tuple[tuple[int, int], ...] = ()
 
 
 @mutable
@@ -90,7 +90,7 @@ class PlannedStep:
         origin: the kernel or region it was made from; a copy has none.
         operands, written: views, of which the first `written` are results.
         condition, head, body: of a loop.
-        index, ways: of a branch.
+        index, branches: of a branch.
         callee: of a call, the schedule of the routine.
     """
 
@@ -104,7 +104,7 @@ class PlannedStep:
     head: ScheduledFunction | None = None
     body: ScheduledFunction | None = None
     index: View | None = None
-    ways: Sequence[ScheduledFunction] = ()
+    branches: Sequence[ScheduledFunction] = ()
     host: HostCall | None = None
     callee: Schedule | None = None
 
@@ -153,7 +153,7 @@ class Scheduler:
 
     def allocate(self, shape: Shape, dtype: DType) -> View:
         """A new part of the arena."""
-        return View(Allocation(Space.ARENA, 0, rounded(count(shape) * dtype.itemsize)))
+        return View(Allocation(Space.ARENA, 0, align_up(count(shape) * dtype.itemsize)))
 
     def allocate_like(self, u: UOp) -> View:
         """A new part of the arena, for a value."""
@@ -233,7 +233,7 @@ class Scheduler:
             if u not in views:
                 views[u] = self.allocate_like(u)
         operands = tuple(views[u] for u in kernel.operands)
-        if len({*operands}) < len(operands) == 2 and copies(kernel.body):
+        if len({*operands}) < len(operands) == 2 and is_copy(kernel.body):
             self.use(*operands)
             return []
         return [self.launch(kernel.body, operands, kernel.written, kernel)]
@@ -325,7 +325,7 @@ class Scheduler:
         def slice_of(view: View, shape: Shape, dtype: DType) -> View:
             size = count(shape[1:]) * dtype.itemsize
             start, stride = ((arg.length - 1) * size, -size) if arg.reverse else (0, size)
-            return View(view.allocation, view.offset + start, (*view.steps, (number, stride)))
+            return View(view.allocation, view.offset + start, (*view.strides, (number, stride)))
 
         types = results(node)
         arrays = node.src[first + arg.carries :]
@@ -369,14 +369,14 @@ class Scheduler:
         self, node: UOp, operands: Sequence[Any], outputs: Sequence[View], used: Collection[int]
     ) -> list[PlannedStep]:
         """A branch by an index."""
-        branches = node.src[1 : 1 + node.arg.branches]
+        functions = node.src[1 : 1 + node.arg.branches]
         params = operands[1 + node.arg.branches :]
         since = self.position
         self.use(operands[0], *outputs)
-        ways = [self.function(f, params, outputs) for f in branches]
+        branches = [self.function(f, params, outputs) for f in functions]
         self.use(*outputs)
         self.extend_over_loop(since)
-        return [self.step((), index=operands[0], ways=ways)]
+        return [self.step((), index=operands[0], branches=branches)]
 
     def host_call(
         self, node: UOp, operands: Sequence[Any], outputs: Sequence[View], used: Collection[int]
@@ -392,7 +392,7 @@ class Scheduler:
     ) -> list[PlannedStep]:
         """A call of a routine, which gets a part of the arena as its own."""
         callee = routine_schedule(node.src[0], self.target, self.make_kernel)
-        arena = View(Allocation(Space.ARENA, 0, rounded(callee.routine.arena_bytes)))
+        arena = View(Allocation(Space.ARENA, 0, align_up(callee.routine.arena_bytes)))
         views = (*operands[1:], *outputs, arena)
         return [self.step(views, operands=views, callee=callee)]
 
@@ -463,8 +463,8 @@ class Finalizer:
         """The address of a view."""
         allocation = view.allocation
         if allocation.space is Space.ARENA:
-            return Slot(Space.ARENA, self.offsets[allocation] + view.offset, 0, view.steps)
-        return Slot(allocation.space, allocation.at, view.offset, view.steps)
+            return Slot(Space.ARENA, self.offsets[allocation] + view.offset, 0, view.strides)
+        return Slot(allocation.space, allocation.at, view.offset, view.strides)
 
     def steps(
         self, scheduled: ScheduledFunction | None, hazards: planner.Hazards
@@ -493,8 +493,8 @@ class Finalizer:
                 hazards.needs_barrier([self._extent(p.condition)], 0)
             return replace(p.loop, head=head, condition=condition, body=body, barrier=barrier)
         assert p.index is not None
-        ways = tuple(self.steps(way, planner.Hazards()) for way in p.ways)
-        return Branch(self.slot(p.index), ways, barrier)
+        branches = tuple(self.steps(branch, planner.Hazards()) for branch in p.branches)
+        return Branch(self.slot(p.index), branches, barrier)
 
     def _extent(self, view: View) -> planner.Extent:
         """The memory of a whole allocation: slices of it are taken to overlap."""
@@ -525,7 +525,7 @@ def schedule(
     scheduled = scheduler.function(function, params, targets)
     offsets, arena_bytes = planner.plan_arena(scheduler.live_ranges)
     steps = Finalizer(offsets).steps(scheduled, planner.Hazards())
-    routine = Routine(steps, len(params), arena_bytes, work_ns(scheduled), spent(steps))
+    routine = Routine(steps, len(params), arena_bytes, work_ns(scheduled), kernel_times_ns(steps))
     return Schedule(routine, scheduled, scheduler.live_ranges, offsets)
 
 
@@ -540,13 +540,13 @@ def work_ns(scheduled: ScheduledFunction | None) -> int:
     total = 0
     for p in scheduled.steps if scheduled else ():
         if p.kernel is not None:
-            total += p.kernel.work
+            total += p.kernel.work_ns
         elif p.host is not None:
             total += HOST_CALL_NS
         elif p.callee is not None:
-            total += p.callee.routine.work
+            total += p.callee.routine.work_ns
         elif p.loop is not None:
             total += (p.loop.trips or ESTIMATED_LOOP_TRIPS) * (work_ns(p.head) + work_ns(p.body))
         else:
-            total += max(work_ns(way) for way in p.ways)
+            total += max(work_ns(branch) for branch in p.branches)
     return total

@@ -171,6 +171,6 @@ def _traffic(step: Step) -> float:
     if isinstance(step, Loop):
         return (step.trips or 1) * traffic_bytes(step.body) + traffic_bytes(step.head)
     if isinstance(step, Branch):
-        return max(map(traffic_bytes, step.ways))
+        return max(map(traffic_bytes, step.branches))
     assert isinstance(step, Call)
     return traffic_bytes(step.routine.steps)

@@ -1,4 +1,9 @@
-"""The register tile of a contraction: how many rows by how many vectors."""
+"""Register blocking: the rows and vectors of sums that a contraction keeps in registers.
+
+    for p in range(K): sums[6, 4 vectors] += a[6, p] * b[p, 4 vectors]     24 sums, 4 + 1 operands
+
+Each loaded vector of `b` is multiplied by all rows, each loaded element of `a` by all vectors.
+"""
 
 from __future__ import annotations
 
@@ -6,43 +11,65 @@ from functools import lru_cache
 
 from tfn.lower.target.target import Target
 
+ACCUMULATORS_OF_32_REGISTERS = 26
+"""Sums that a target with 32 vector registers keeps in them; six are left for operands."""
+
+ACCUMULATORS_OF_16_REGISTERS = 12
+"""The same with 16 vector registers, which leaves four for operands."""
+
+MAX_TILE_VECTORS = 6
+"""Vectors of a tile's width: each is an operand in a register."""
+
+LOAD_COST = 0.1
+"""The cost of a load in multiply-adds: loads run beside them, on ports of their own."""
+
+STEP_COST = 0.5
+"""The cost of the loop around a step, in multiply-adds."""
+
+MIN_STEP_COST = 8.0
+"""The least cost of a step: with fewer sums, multiply-adds wait for those of the step before.
+
+Their latency is four cycles, and two begin in each.
+"""
+
+BODY_COST = 0.001
+"""The relative cost of one more sum in the code of a kernel, which is to be compiled."""
+
 
 def accumulators(target: Target) -> int:
-    """How many vector registers a tile may keep sums in; the others hold operands."""
-    return 26 if target.vector_registers >= 32 else 12
+    """The number of vector registers in which a tile may keep sums."""
+    if target.vector_registers >= 32:
+        return ACCUMULATORS_OF_32_REGISTERS
+    return ACCUMULATORS_OF_16_REGISTERS
 
 
-BODY = 0.001
-"""Of the time that one more sum in the code of a kernel is worth, which takes long to compile."""
-
-
-@lru_cache(maxsize=256)  # layers have few shapes
+@lru_cache(maxsize=256)  # the layers of a model have few shapes
 def best_tile(rows: int, columns: int, lanes: int, most: int) -> tuple[int, int]:
-    """The height in rows and the width in vectors that waste least.
+    """The height in rows and the width in vectors of the cheapest tile of at most `most` sums.
 
-    The cost of a step is its multiplications, a share of its loads, and a constant; full tiles and
-    the partial ones at the edges are counted alike.  Any tile that fills the registers is about as
-    fast as any other, so the edges decide.
+    The cost of a step is its multiplications, a share of its loads, and a constant.  Any tile that
+    fills the registers is about as fast as any other, so the partial tiles at the edges decide.
 
     Example:
         >>> best_tile(512, 512, 16, 26)
         (6, 4)
     """
-    best, found = float("inf"), (1, 1)
-    for width in range(1, min(-(-columns // lanes), 6) + 1):
+    lowest_cost, best = float("inf"), (1, 1)
+    for width in range(1, min(-(-columns // lanes), MAX_TILE_VECTORS) + 1):
         across, rest = divmod(columns, width * lanes)
         rest = -(-rest // lanes)
         for height in range(1, min(rows, most // width) + 1):
             cost = 0.0
-            for part_m, times_m in ((height, rows // height), (rows % height, 1)):
-                for part_k, times_k in ((width, across), (rest, 1)):
-                    if part_m and part_k:
-                        step = part_m * part_k + 0.1 * (part_m + part_k) + 0.5
-                        # too few sums in flight do not fill the pipeline
-                        cost += times_m * times_k * max(step, 8.0)
-            # whole and partial tiles are so many bodies, each with all that follows the sum
-            bodies = (height + rows % height) * ((width if across else 0) + rest)
-            cost *= 1 + BODY * bodies
-            if cost < best:
-                best, found = cost, (height, width)
-    return found
+            # Whole tiles, and the partial ones at either edge and in the corner.
+            for tile_rows, count_down in ((height, rows // height), (rows % height, 1)):
+                for tile_vectors, count_across in ((width, across), (rest, 1)):
+                    if tile_rows and tile_vectors:
+                        loads = tile_rows + tile_vectors
+                        step = tile_rows * tile_vectors + LOAD_COST * loads + STEP_COST
+                        cost += count_down * count_across * max(step, MIN_STEP_COST)
+            # Whole and partial tiles are code of their own, each with its epilogue.
+            sums_in_code = (height + rows % height) * ((width if across else 0) + rest)
+            cost *= 1 + BODY_COST * sums_in_code
+            if cost < lowest_cost:
+                lowest_cost, best = cost, (height, width)
+    return best

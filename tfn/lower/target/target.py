@@ -1,6 +1,6 @@
 """Target: the machine that code is generated for, as data that is passed down.
 
-A compiler needs no device: a program for any target can be made anywhere.
+The compiler asks no device, so a program for any target can be compiled on any machine.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from tfn.trace.op import Op
 
 @frozen
 class Target:
-    """A machine that code is generated for.
+    """A machine that code is generated for; it is part of the keys of all caches.
 
     Attributes:
         triple, cpu, features: as LLVM names them.
         vector_bytes: the width of a vector register.
-        vector_registers: how many there are.
-        l1_bytes, l2_bytes, l3_bytes: data caches; the last is shared by all cores.
-        lacks: which of FLOOR, CEIL, ROUND, FMA, LDEXP and MMA it has no instruction for, or none
-            that the process may use.
+        vector_registers: the number of vector registers.
+        l1_bytes, l2_bytes, l3_bytes: sizes of the data caches; the last is shared by all cores.
+        lacks: those of FLOOR, CEIL, ROUND, FMA, LDEXP and MMA that it has no instruction for, or
+            none that the process may use.
     """
 
     triple: str

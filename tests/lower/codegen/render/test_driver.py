@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.lower.crew import run, run_on_threads
 from tests.lower.graphs import (
     assert_close,
     draw,
@@ -20,6 +19,7 @@ from tests.lower.graphs import (
     run_oracle,
     softmax,
 )
+from tests.lower.thread_team import run, run_on_threads
 from tfn.config import config
 from tfn.dtypes import FLOAT32, INT32
 from tfn.hw.cpu.target import host
@@ -238,7 +238,7 @@ def test_copies_to_the_same_memory_are_skipped(threads: int) -> None:
     x, update, at = p(0, 64, 1000), p(1, 64, 1), p(2, 2, dtype=INT32)
     program = lower(jaxpr([build.scatter(x, at, update, Op.WHERE)]), host())
     copy, put = (launch.kernel for launch in program.launches)
-    assert copy.copies and not put.copies and copy.tiles > 1
+    assert copy.is_copy and not put.is_copy and copy.tiles > 1
     seven = "  %at = getelementptr float, ptr %a, i64 %i\n  store float 7.0, ptr %at"
     visible = replace(copy, name="seven", text=kernel("seven", seven).text)
     steps = (Launch(visible, (Slot(Space.OUTPUT, 0), Slot(Space.INPUT, 0)), False),)
@@ -256,4 +256,4 @@ def test_kernels_that_are_copies() -> None:
     turns = build.scan(function([c + 1.0], (c.arg,)), [], [c], [], 5)
     for u in (*others, *turns):
         (launch,) = lower(jaxpr([u]), host()).launches
-        assert not launch.kernel.copies
+        assert not launch.kernel.is_copy

@@ -82,7 +82,7 @@ FUNCTIONS = sorted((UNARY | BINARY) - decompose.BASIC, key=lambda op: op.value)
 
 @pytest.mark.parametrize("op", FUNCTIONS, ids=lambda op: op.value)
 def test_functions_agree_with_the_oracle(op: Op) -> None:
-    """The text of a function computes what its graph does: `test_mathlib` says how well."""
+    """The text of a function computes what its graph does: its error is tested in `test_math`."""
     outputs, values = [], []
     for dtype in (d for d in (FLOAT32, FLOAT64) if takes(op, d)):
         sources = []

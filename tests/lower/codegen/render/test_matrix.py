@@ -10,16 +10,17 @@ from tests.lower.loops.test_tensorize import AMX, product
 from tfn.dtypes import BFLOAT16, DType, int8, uint8
 from tfn.hw.compile.child import ChildCompiler
 from tfn.hw.cpu.target import host
-from tfn.lower.loops.tensorize import units
 from tfn.lower.pipeline import instructions, lower
 from tfn.lower.program import Kernel
+from tfn.lower.target.matrix_units import matrix_units
 from tfn.trace import matrix_tiles
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp
 
 RANDOM = np.random.default_rng(0)
 needs_unit = pytest.mark.skipif(
-    not any(u.whole for u in units(host(), BFLOAT16)), reason="there are no tile registers"
+    not any(u.has_tiles for u in matrix_units(host(), BFLOAT16)),
+    reason="there are no tile registers",
 )
 
 

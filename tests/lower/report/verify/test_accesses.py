@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lower.check_passes import HOST, SMALL
-from tests.lower.drawn import LOOPS, STEPS, graphs
 from tests.lower.graphs import draw, jaxpr, p
+from tests.lower.random_graphs import LOOPS, STEPS, graphs
 from tfn.dtypes import FLOAT32, INT32, INT64
 from tfn.errors import MissingPackageError
 from tfn.lower import pipeline

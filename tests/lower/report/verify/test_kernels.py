@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lower.graphs import p
-from tests.lower.indices import ranged
+from tests.lower.random_indices import ranged
 from tfn.dtypes import FLOAT32, INT32, INT64
 from tfn.lower.index import solver
 from tfn.lower.report.verify import kernels

@@ -13,8 +13,8 @@ from hypothesis import given
 import tfn
 import tfn.numpy as tnp
 from tests.lower.check_passes import HOST
-from tests.lower.drawn import LOOPS, STEPS, graphs
 from tests.lower.graphs import jaxpr
+from tests.lower.random_graphs import LOOPS, STEPS, graphs
 from tfn.lower import pipeline
 from tfn.lower.program import Branch, Call, Launch, Loop, Program, Slot, Space, Step
 from tfn.lower.report.verify.operands import out_of_bounds
@@ -50,7 +50,8 @@ def rewritten(steps: tuple[Step, ...], change: Change) -> tuple[Step, ...]:
             head, body = rewritten(step.head, change), rewritten(step.body, change)
             out.append(replace(step, head=head, body=body))
         elif isinstance(step, Branch):
-            out.append(replace(step, ways=tuple(rewritten(way, change) for way in step.ways)))
+            branches = tuple(rewritten(branch, change) for branch in step.branches)
+            out.append(replace(step, branches=branches))
         elif isinstance(step, Call):
             routine = replace(step.routine, steps=rewritten(step.routine.steps, change))
             out.append(replace(step, routine=routine))
@@ -82,13 +83,13 @@ def scanned(reverse: bool) -> Program:
 def test_slices_moved_by_loops(reverse: bool) -> None:
     program = scanned(reverse)
     assert not wrong(program)
-    slots = {s for step in program.launches for s in step.operands if s.steps}
+    slots = {s for step in program.launches for s in step.operands if s.strides}
     assert slots
     for slot in slots:
         for change in (
             lambda s: replace(s, offset=s.offset + 4),
             lambda s: replace(s, offset=s.offset - 4),
-            lambda s: replace(s, steps=tuple((n, 2 * step) for n, step in s.steps)),
+            lambda s: replace(s, strides=tuple((n, 2 * stride) for n, stride in s.strides)),
         ):
             steps = rewritten(program.steps, moved(slot, change))
             where = slot.space is not Space.ARENA

@@ -31,9 +31,9 @@ from tfn.lower.program import (
     Slot,
     Space,
     Step,
-    each,
-    flatten,
+    all_launches,
     host_calls,
+    leaf_steps,
     routines,
 )
 
@@ -178,7 +178,7 @@ def driver_text(
 
     The text for a single thread needs no barriers, no `sync`, and no C library.
     """
-    launches, called = list(flatten(steps)), routines(steps)
+    launches, called = list(all_launches(steps)), routines(steps)
     names = {routine: f"routine{i}" for i, routine in enumerate(called)}
     numbers = {id(launch): i for i, launch in enumerate(launches)}
     numbers |= {id(call): i for i, call in enumerate(host_calls(steps))}
@@ -208,12 +208,12 @@ def driver_text(
 def repeated(steps: Sequence[Step]) -> Iterator[Launch]:
     """The launches that may run several times: those in loops, and those in routines."""
     for routine in routines(steps):
-        yield from flatten(routine.steps)
+        yield from all_launches(routine.steps)
     for step in steps:
         if isinstance(step, Loop):
-            yield from flatten([step])
+            yield from all_launches([step])
         elif isinstance(step, Branch):
-            for way in step.ways:
+            for way in step.branches:
                 yield from repeated(way)
 
 
@@ -250,7 +250,7 @@ class LlvmDriver:
 
     def define(self, head: str, start: Sequence[str], steps: Sequence[Step]) -> str:
         """The text of a function that runs some steps; `start` comes before them."""
-        counts = (len(step.operands) + isinstance(step, HostCall) for step in each(steps))
+        counts = (len(step.operands) + isinstance(step, HostCall) for step in leaf_steps(steps))
         most = max(counts, default=1)
         places = [f"  %place{k} = getelementptr ptr, ptr %operands, i64 {k}" for k in range(most)]
         self.lines += [f"  %operands = alloca [{most} x ptr], align 8", *places, *start]
@@ -297,7 +297,7 @@ class LlvmDriver:
             )
             if slot.offset:
                 start = self.let(f"getelementptr i8, ptr {start}, i64 {slot.offset}")
-        for number, size in slot.steps:
+        for number, size in slot.strides:
             moved = self.let(f"mul i64 {self.counters[number]}, {size}")
             start = self.let(f"getelementptr i8, ptr {start}, i64 {moved}")
         return start
@@ -357,7 +357,7 @@ class LlvmDriver:
         repeated, tiles = id(launch) in self.repeated, str(kernel.tiles)
         # Whether the caller donated is known at run time only.
         spaces = [slot.space for slot in launch.operands]
-        if spaces == [Space.OUTPUT, Space.INPUT] and not repeated and kernel.copies:
+        if spaces == [Space.OUTPUT, Space.INPUT] and not repeated and kernel.is_copy:
             is_same = self.let("icmp eq ptr " + ", ".join(pointers))
             tiles = self.let(f"select i1 {is_same}, i64 0, i64 {kernel.tiles}")
         if self.single_threaded:
@@ -423,7 +423,7 @@ class LlvmDriver:
 
     def branch(self, branch: Branch) -> None:
         """The way of the index, which is clamped."""
-        last = len(branch.ways) - 1
+        last = len(branch.branches) - 1
         index = self.let(f"load i32, ptr {self.pointer(branch.index)}")
         index = self.let(f"call i32 @llvm.smax.i32(i32 {index}, i32 0)")
         index = self.let(f"call i32 @llvm.smin.i32(i32 {index}, i32 {last})")
@@ -431,7 +431,7 @@ class LlvmDriver:
         tag = self.count
         cases = " ".join(f"i32 {i}, label %way{tag}.{i}" for i in range(last + 1))
         self.lines.append(f"  switch i32 {index}, label %way{tag}.0 [ {cases} ]")
-        for i, way in enumerate(branch.ways):
+        for i, way in enumerate(branch.branches):
             self.lines.append(f"way{tag}.{i}:")
             self.block = f"way{tag}.{i}"
             self.steps(way)

@@ -162,7 +162,7 @@ class Tables:
         if isinstance(step, Branch):
             index = next(s for s in node.src if s.op is not Op.FUNCTION)
             self.row(depth, "", step.barrier, f"{title}, by {graph.name(index)}")
-            parts = list(zip(step.ways, planned.ways, inner, strict=True))
+            parts = list(zip(step.branches, planned.branches, inner, strict=True))
         else:
             many = f"for i{step.number} in {step.trips}" if step.trips else f"i{step.number} counts"
             self.row(
@@ -192,7 +192,7 @@ class Tables:
         else:
             text = f"{allocation.space.value} {allocation.at}"
             text += f" + {view.offset}" if view.offset else ""
-        for number, size in view.steps:
+        for number, size in view.strides:
             text += f" {'-' if size < 0 else '+'} {abs(size)}*i{number}"
         return text
 
@@ -220,7 +220,7 @@ def _carry_views(scheduled: ScheduledFunction, graph: Graph) -> Iterator[tuple[V
         if not isinstance(planned.origin, Region) or planned.callee is not None:
             continue
         node = planned.origin.node
-        functions = [f for f in (planned.head, planned.body, *planned.ways) if f is not None]
+        functions = [f for f in (planned.head, planned.body, *planned.branches) if f is not None]
         if planned.body is not None:
             names = graph.inner[node][-1]
             for u in _carries(node, planned.body.function):

@@ -36,8 +36,8 @@ from dataclasses import dataclass, field, replace
 
 from tfn.dtypes import INT64, SHORT
 from tfn.lower.index.dependence import dependences
-from tfn.lower.index.intervals import integer
-from tfn.lower.index.laws import simplify
+from tfn.lower.index.intervals import const_value
+from tfn.lower.index.simplify import simplify
 from tfn.lower.loops.loop_nest import Nest, in_order
 from tfn.lower.report.print.expression import Text, literal, operation
 from tfn.trace import build
@@ -96,7 +96,7 @@ def simplified(n: Nest) -> Nest:
 def _bounded(r: UOp, bound: Sequence[UOp]) -> UOp:
     """A range with a simplified bound; a constant bound is its size."""
     if bound and bound[0].op is Op.CONST:
-        return UOp(Op.RANGE, (), replace(r.arg, size=min(r.arg.size, integer(bound[0]))))
+        return UOp(Op.RANGE, (), replace(r.arg, size=min(r.arg.size, const_value(bound[0]))))
     return rebuild(r, tuple(bound))
 
 

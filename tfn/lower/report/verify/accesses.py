@@ -22,7 +22,7 @@ from tfn._support.frozen import frozen
 from tfn.dtypes import BOOL, INT64, INTEGERS
 from tfn.lower.codegen.linearize import BEGIN, END
 from tfn.lower.index import solver
-from tfn.lower.index.intervals import Facts, Interval, integer, limits
+from tfn.lower.index.intervals import Facts, Interval, const_value, limits
 from tfn.lower.report.verify.kernels import Violation, show
 from tfn.trace.argument import Param, Range
 from tfn.trace.build import count
@@ -301,8 +301,8 @@ class Checker:
             return None
         for lane, base, predicate, offset in self.indices(u):
             answer = _ask(base, offset, size, predicate, facts)
-            if not answer.never:
-                at = {v: i for v, i in (answer.at or {}).items() if v.op in _SHOWN}
+            if not answer.unsatisfiable:
+                at = {v: i for v, i in (answer.model or {}).items() if v.op in _SHOWN}
                 if u.arg.lanes > 1 or base is not u.src[1]:
                     at[UOp(Op.LANES, (), max(u.arg.lanes, 1))] = lane
                 return Violation(at, answer.values[0] + offset if answer.values else None)
@@ -318,7 +318,7 @@ class Checker:
         lane = UOp(Op.RANGE, (), Range(_OPAQUE, vectors[0].shape[0]))
         index = self.lane(base, lane) + (0 if base.shape else lane * access.stride)
         predicate = self.lane(predicates[0], lane) if predicates else None
-        return _ask(index, access.offset, count(u.src[0].shape), predicate, facts).never
+        return _ask(index, access.offset, count(u.src[0].shape), predicate, facts).unsatisfiable
 
     def lane(self, root: UOp, lane: int | UOp) -> UOp:
         """One lane of a value, as a scalar; a range is any lane."""
@@ -351,7 +351,7 @@ class Checker:
 def _ask(base: UOp, offset: int, size: int, predicate: UOp | None, facts: Facts) -> solver.Answer:
     """Whether ``base + offset`` can be outside where the predicate holds, and the base there."""
     outside = (base < -offset) | (const(size - 1 - offset, INT64) < base)
-    return solver.holds([outside] if predicate is None else [outside, predicate], facts, [base])
+    return solver.solve([outside] if predicate is None else [outside, predicate], facts, [base])
 
 
 def _predicate(u: UOp) -> tuple[UOp, ...]:
@@ -370,9 +370,9 @@ def _comparisons(predicates: Sequence[UOp]) -> Iterator[tuple[UOp, Interval]]:
             x, y = u.src
             strict = int(u.op is Op.LT)
             if y.op is Op.CONST and x.op is not Op.CONST:
-                yield x, (limits(x.dtype)[0], integer(y) - strict)
+                yield x, (limits(x.dtype)[0], const_value(y) - strict)
             elif x.op is Op.CONST and y.op is not Op.CONST:
-                yield y, (integer(x) + strict, limits(y.dtype)[1])
+                yield y, (const_value(x) + strict, limits(y.dtype)[1])
 
 
 def _index_text(u: UOp) -> str:

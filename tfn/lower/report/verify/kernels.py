@@ -94,13 +94,13 @@ def _solve(index: UOp, size: int, predicate: UOp | None) -> Violation | None:
     low, high = const(0, index.dtype), const(size - 1, index.dtype)
     outside = (index < low) | (high < index)
     conditions = [outside] if predicate is None else [outside, predicate]
-    answer = solver.holds(conditions, Facts(), [index])
-    if answer.never:
+    answer = solver.solve(conditions, Facts(), [index])
+    if answer.unsatisfiable:
         return None
     # A counterexample with loaded values may not exist in memory: it is no example to show.
-    if answer.at is None or any(u.op is not Op.RANGE for u in answer.at):
+    if answer.model is None or any(u.op is not Op.RANGE for u in answer.model):
         return Violation({}, None)
-    return Violation(answer.at, answer.values[0])
+    return Violation(answer.model, answer.values[0])
 
 
 def check_coverage(stores: Sequence[UOp], size: int) -> str | None:

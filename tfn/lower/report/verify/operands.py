@@ -57,7 +57,7 @@ class Extents:
             return
         arena = slot.space is Space.ARENA
         start = slot.offset + (slot.at if arena else 0)
-        moves = [step * (trips[number] - 1) for number, step in slot.steps]
+        moves = [step * (trips[number] - 1) for number, step in slot.strides]
         low = start + sum(min(move, 0) for move in moves)
         high = start + sum(max(move, 0) for move in moves) + size_bytes
         buffer = ARENA if arena else (slot.space, slot.at)
@@ -106,8 +106,8 @@ class _Walk:
                 self._steps((*step.head, *step.body), inside, total)
             elif isinstance(step, Branch):
                 total.touch(step.index, 4, trips, "the index of a branch")
-                for way in step.ways:
-                    self._steps(way, trips, total)
+                for branch in step.branches:
+                    self._steps(branch, trips, total)
             else:
                 self._call(step, trips, total)
 
@@ -124,7 +124,7 @@ class _Walk:
                 slot = step.operands[at + (routine.inputs if space is Space.OUTPUT else 0)]
             # The first and the last byte: the hull between them is touched by the callee.
             for byte in (low, high - 1):
-                moved = Slot(slot.space, slot.at, slot.offset + byte, slot.steps)
+                moved = Slot(slot.space, slot.at, slot.offset + byte, slot.strides)
                 total.touch(moved, 1, trips, inner.extremes[(space, at), byte != low])
 
 

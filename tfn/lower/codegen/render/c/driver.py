@@ -17,7 +17,7 @@ from tfn.lower.program import (
     Slot,
     Space,
     Step,
-    flatten,
+    all_launches,
     routines,
 )
 
@@ -36,7 +36,7 @@ def driver_text(name: str, steps: Sequence[Step], inputs: int, threaded: bool = 
     If it is `threaded`, each thread passes a ``Member *me`` first.
     """
     names = {routine: f"routine{i}" for i, routine in enumerate(routines(steps))}
-    numbers = {id(launch): i for i, launch in enumerate(flatten(steps))}
+    numbers = {id(launch): i for i, launch in enumerate(all_launches(steps))}
 
     def driver(inputs: int) -> CDriver:
         return CDriver(inputs, names, numbers if threaded else None)
@@ -117,7 +117,7 @@ class CDriver:
         else:
             start = f"buffers[{slot.at + (self.inputs if slot.space is Space.OUTPUT else 0)}]"
         terms = [start, *([str(at)] if at else [])]
-        terms += [f"i{number} * {size}" for number, size in slot.steps]
+        terms += [f"i{number} * {size}" for number, size in slot.strides]
         return " + ".join(terms)
 
     def loop(self, loop: Loop) -> None:
@@ -136,9 +136,9 @@ class CDriver:
 
     def branch(self, branch: Branch) -> None:
         """The way of the index, which is clamped."""
-        last = len(branch.ways) - 1
+        last = len(branch.branches) - 1
         self.line(f"switch (chosen({self.pointer(branch.index)}, {last})) {{")
-        for i, way in enumerate(branch.ways):
+        for i, way in enumerate(branch.branches):
             self.line(f"case {i}:" if i < last else "default:")
             self.depth += 1
             self.steps(way)

@@ -1,4 +1,4 @@
-"""Random index expressions, drawn by hypothesis, and their values over all ranges."""
+"""Index expressions: random ones, drawn by hypothesis, and their values over all ranges."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs run by a fixed number of threads at once, however small they are."""
+"""Programs run by a fixed number of threads, however small they are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfn.hw.cpu.loader import Loader
 from tfn.hw.cpu.target import host
 from tfn.lower.codegen.render.driver import driver_text, sync_bytes
 from tfn.lower.pipeline import lower
-from tfn.lower.program import Space, Step, flatten
+from tfn.lower.program import Space, Step, all_launches
 from tfn.trace.uop import UOp
 
 
@@ -27,8 +27,8 @@ def loader() -> Loader:
 def run(
     steps: Sequence[Step], buffers: Sequence[Value], arena: Value, threads: int, inputs: int = 0
 ) -> None:
-    """Enters the driver of some steps with `threads` threads at once."""
-    launches = list(flatten(steps))
+    """Runs the driver of some steps on `threads` threads at once."""
+    launches = list(all_launches(steps))
     compiler, texts = loader().compiler, {k.kernel.name: k.kernel.text for k in launches}
     objects = compiler.compile_all([*texts.values()], host())
     code = loader().load_once(dict(zip(texts, objects, strict=True)))
@@ -50,7 +50,7 @@ def run(
         thread.start()
     for thread in workers:
         thread.join(60)
-        assert not thread.is_alive(), "a barrier did not open"
+        assert not thread.is_alive(), "a thread waits at a barrier for ever"
 
 
 def run_on_threads(threads: int, outputs: Sequence[UOp], values: Sequence[Value]) -> list[Value]:

@@ -1,0 +1,88 @@
+"""Passes: the compiler as one table, from a graph to the instructions of its kernels.
+
+Each row names the stage before it and the stage after it; tests check the spec of the stage, and
+compare with the oracle, after every one::
+
+    JAXPR -> KERNELS -> RANGES -> SPLIT -> LINEAR
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tfn._support.frozen import frozen
+from tfn.lower.codegen import linearize, prefetch
+from tfn.lower.codegen.sort import sort
+from tfn.lower.fuse import boundaries, ranges
+from tfn.lower.graph import complex_pairs
+from tfn.lower.loops import heuristics, loop_nest
+from tfn.lower.math import decompose
+from tfn.lower.target.target import Target
+from tfn.trace.argument import Place
+from tfn.trace.op import Op
+from tfn.trace.uop import UOp
+
+
+@frozen
+class Pass:
+    """A pass: its name, its function, and the stages before and after it (`trace.spec.Stage`)."""
+
+    name: str
+    run: Callable[[Any, Target], Any]
+    before: str
+    after: str
+
+    def __call__(self, value: Any, target: Target) -> Any:
+        """The value after the pass."""
+        return self.run(value, target)
+
+
+@frozen
+class Passes:
+    """The passes by name: ``passes.split(body, target)``."""
+
+    complex_pairs: Pass
+    boundaries: Pass
+    ranges: Pass
+    decompose: Pass
+    split: Pass
+    linearize: Pass
+    prefetch: Pass
+    sort: Pass
+
+    def of_kernel(self, body: UOp) -> tuple[Pass, ...]:
+        """The passes of a kernel: those of loops, that of a sort, or none for a custom kernel."""
+        if body.op is Op.SINK:
+            return self.decompose, self.split, self.linearize, self.prefetch
+        return (self.sort,) if body.src[0].src[0].op is Op.SORT else ()
+
+
+# fmt: off
+passes = Passes(**{step.name: step for step in (
+    Pass("complex_pairs", lambda u, target: complex_pairs.lower_complex(u),
+         "JAXPR", "JAXPR"),
+    Pass("boundaries",    lambda u, target: boundaries.insert_barriers(u, target),
+         "JAXPR", "KERNELS"),
+    Pass("ranges",        lambda u, target: ranges.indexed_kernels(u),     "KERNELS", "RANGES"),
+    # From here on, for each kernel.
+    Pass("decompose",     lambda u, target: decompose.decompose([u], target.lacks)[0],
+         "RANGES", "RANGES"),
+    Pass("split",         lambda u, target: heuristics.choose(loop_nest.nest(u), target),
+         "RANGES", "SPLIT"),
+    Pass("linearize",     lambda n, target: linearize.linearize(n, Op.FMA not in target.lacks),
+         "SPLIT", "LINEAR"),
+    Pass("prefetch",      lambda u, target: prefetch.insert_prefetches(u, target),
+         "LINEAR", "LINEAR"),
+    # A kernel that sorts has one pass of its own.
+    Pass("sort",          lambda u, target: sort.instructions(u, target)[0], "RANGES", "LINEAR"),
+)})
+# fmt: on
+
+
+def tile_count(kernel: loop_nest.Nest | UOp) -> int:
+    """The iterations that threads share: of a nest's parallel loop, or of the body of a sort."""
+    if isinstance(kernel, UOp):
+        return sort.plan_of(kernel).groups if passes.of_kernel(kernel) == (passes.sort,) else 1
+    first = kernel.loops[0] if kernel.loops else None
+    return first.arg.size if first is not None and first.arg.place is Place.PARALLEL else 1
