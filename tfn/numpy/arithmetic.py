@@ -40,7 +40,20 @@ BITS = INTEGERS | {BOOL}
 def binary(
     op: Op, name: str, x: ArrayLike, y: ArrayLike, allowed: frozenset[DType], words: str = "numbers"
 ) -> Array:
-    """An op of two operands on whatever a user may pass."""
+    """An op of two operands, arrays or numbers, which are promoted and broadcast.
+
+    Args:
+        op: the op.
+        name: name of the function that was called, for errors.
+        x: left operand, array or number.
+        y: right operand, array or number.
+        allowed: dtypes that the op takes.
+        words: `allowed` in words, for errors.
+
+    Raises:
+        DTypeError: for another dtype.
+        ShapeError: if the shapes do not broadcast.
+    """
     if type(x) is Array and type(y) is Array and x.dtype is y.dtype and x.shape == y.shape:
         if x.dtype not in allowed:
             need(name, x.dtype, allowed, words)
@@ -60,7 +73,14 @@ Body = Callable[..., UOp]
 
 
 def composed(body: Body, name: str, *values: ArrayLike, floating: bool = False) -> Array:
-    """``body(*nodes of one dtype and shape)`` on whatever a user may pass."""
+    """``body(*nodes of one dtype and shape)`` on whatever a user may pass.
+
+    Args:
+        body: function from nodes to a node; one of a module, since it is part of a cache's key.
+        name: name of the function that was called, for errors.
+        *values: arrays and numbers, which are promoted and broadcast.
+        floating: whether integers become float32 first.
+    """
     operands, dtype, weak = together(name, *values, floating=floating)
     shape = broadcast_shape(name, *[x.shape for x in operands])
     return apply(_composed, operands, body, dtype, shape, weak=weak)
@@ -156,7 +176,7 @@ def _floor_divide(x: UOp, y: UOp) -> UOp:
 
 
 def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """What floor division leaves; it has the sign of `y`.
+    """The remainder of floor division, which has the sign of `y`.
 
     Example:
         >>> remainder(-7, 3)
@@ -167,7 +187,7 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """What truncating division leaves; it has the sign of `x`.
+    """The remainder of truncating division, which has the sign of `x`.
 
     Example:
         >>> fmod(-7, 3).item()
@@ -177,7 +197,7 @@ def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def truncated_rest(x: UOp, y: UOp) -> UOp:
-    """What truncating division leaves, of the sign of `x`, also of the smallest integers."""
+    """The remainder of truncating division, of the sign of `x`, also of the smallest integers."""
     left = cast(size_of(x) % size_of(y), x.dtype)
     return choose(signed(x), -left, left)
 
@@ -423,7 +443,16 @@ def positive(x: ArrayLike, /) -> Array:
 
 
 def plain(op: Op, name: str, x: ArrayLike) -> Array:
-    """An op of one operand that keeps its dtype."""
+    """An op of one operand, array or number, that keeps its dtype.
+
+    Args:
+        op: the op.
+        name: name of the function that was called, for errors.
+        x: array or number, of any shape.
+
+    Raises:
+        DTypeError: for booleans.
+    """
     x = array_of(name, x)
     if x.dtype not in NUMBERS:
         need(name, x.dtype, NUMBERS, "numbers")
@@ -481,7 +510,19 @@ def _reciprocal(x: UOp) -> UOp:
 
 
 def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
-    """Values not below `min` and not above `max`; NaN stays.
+    """The elements moved into a range: not below `min`, and not above `max`; NaN stays.
+
+    Args:
+        x: array or number.
+        min: lower bound, array or number, broadcast with `x`; None for no bound.
+        max: upper bound, likewise; it wins where it is below `min`.
+
+    Returns:
+        An array of the broadcast shape and the promoted dtype.
+
+    Raises:
+        DTypeError: for complex numbers.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> clip(7, max=5)

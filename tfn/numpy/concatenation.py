@@ -34,10 +34,18 @@ Numbers = tuple[int, ...]
 def concatenate(
     arrays: Sequence[ArrayLike] | Array, axis: int | None = 0, dtype: DTypeLike | None = None
 ) -> Array:
-    """Arrays joined along an axis; flattened first if it is None.
+    """The arrays joined along an axis that they have.
+
+    Args:
+        arrays: list or tuple of arrays, or one array, whose rows are joined.
+        axis: axis along which they are joined, counted from the end if negative; None flattens them
+            first.
+        dtype: dtype of the result; None takes the one that they promote to.
 
     Raises:
-        ShapeError: if other axes differ.
+        ShapeError: if the numbers of axes, or the sizes of other axes, differ.
+        ArgumentError: if there is no array.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -88,10 +96,17 @@ def _joined(*parts_and_static: Any) -> UOp:
 def stack(
     arrays: Sequence[ArrayLike] | Array, axis: int = 0, dtype: DTypeLike | None = None
 ) -> Array:
-    """Arrays of one shape joined along a new axis.
+    """The arrays, of one shape, joined along a new axis.
+
+    Args:
+        arrays: list or tuple of arrays, or one array, whose rows are joined.
+        axis: position of the new axis in the result, counted from the end if negative.
+        dtype: dtype of the result; None takes the one that they promote to.
 
     Raises:
         ShapeError: if the shapes differ.
+        ArgumentError: if there is no array.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -108,7 +123,7 @@ def stack(
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The arrays along an axis, which vanishes.
+    """The arrays along an axis, which the results do not have.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -173,7 +188,17 @@ def column_stack(arrays: Sequence[ArrayLike]) -> Array:
 
 
 def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
-    """Two arrays joined; flattened first if the axis is None.
+    """Two arrays joined along an axis, in a new array.
+
+    Args:
+        x: first array.
+        values: second array.
+        axis: axis along which they are joined, counted from the end if negative; None flattens both
+            first.
+
+    Raises:
+        ShapeError: if the numbers of axes, or the sizes of other axes, differ.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -184,10 +209,18 @@ def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 
 
 def split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Parts of an axis: so many equal ones, or cut at indices.
+    """The parts of an axis: a number of equal ones, or cut at indices.
+
+    Args:
+        x: array or number.
+        indices_or_sections: number of parts, or the indices at which a new part begins; negative
+            ones count from the end.
+        axis: axis that is cut, counted from the end if negative.
 
     Raises:
         ShapeError: if the axis cannot be cut into equal parts.
+        ArgumentError: unless there is one part at least.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -212,7 +245,17 @@ def _is_number(value: Any) -> bool:
 
 
 def array_split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Parts of an axis: so many nearly equal ones, the larger first, or cut at indices.
+    """The parts of an axis: a number of nearly equal ones, the larger first, or cut at indices.
+
+    Args:
+        x: array or number.
+        indices_or_sections: number of parts, or the indices at which a new part begins; negative
+            ones count from the end.
+        axis: axis that is cut, counted from the end if negative.
+
+    Raises:
+        ArgumentError: unless there is one part at least.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -235,7 +278,14 @@ def array_split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[A
 
 
 def section(x: UOp, axis: int, start: int, stop: int) -> UOp:
-    """Elements `start` to `stop` - 1 of one axis."""
+    """The elements `start` to `stop` - 1 of one axis of a node.
+
+    Args:
+        x: the node.
+        axis: the axis, from 0.
+        start: index of the first element.
+        stop: index after the last element.
+    """
     first = tuple(start if a == axis else 0 for a in range(x.ndim))
     last = tuple(stop if a == axis else n for a, n in enumerate(x.shape))
     return shrink(x, first, last)
@@ -267,7 +317,7 @@ def hsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
 
 
 def tile(x: ArrayLike, reps: Any) -> Array:
-    """The array repeated side by side, so many times along each axis.
+    """The array repeated side by side, a number of times along each axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -292,10 +342,24 @@ def _tiled(x: UOp, counts: Numbers) -> UOp:
 def repeat(
     x: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
 ) -> Array:
-    """Each element several times: the same number of times, or a known number for each.
+    """The array with each element along an axis repeated.
+
+    Args:
+        x: array or number.
+        repeats: number of repetitions, or a vector of one for each element; not negative.
+        axis: axis whose elements are repeated, counted from the end if negative; None takes the
+            flat array.
+        total_repeat_length: size of the axis in the result: more is cut off, and the last element
+            fills up; None takes the sum of `repeats`.
+
+    Returns:
+        An array of the dtype of `x`, with ``sum(repeats)`` elements along the axis.
 
     Raises:
         ConcretizationTypeError: if `repeats` is being traced.
+        ShapeError: unless there is one number, or one for each element.
+        ArgumentError: for a negative number.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -323,7 +387,7 @@ def repeat(
 
 
 def _counts(repeats: Any, size: int) -> np.ndarray[Any, Any]:
-    """How often each element of an axis is repeated, or how often all are."""
+    """The number of repetitions of each element of an axis, or the one of all."""
     known = known_values("repeat", repeats, "mark the argument static_argnums in jit")
     if known.shape not in ((), (1,), (size,)):
         raise ShapeError(
@@ -347,14 +411,32 @@ def _repeated(x: UOp, axis: int, count: int) -> UOp:
 
 
 def taken(x: UOp, index: UOp, axis: int) -> UOp:
-    """The slices of an axis at an index vector."""
+    """The slices of an axis at an index vector.
+
+    Args:
+        x: the node.
+        index: vector of indices, none of them negative.
+        axis: the axis, from 0.
+    """
     front = build.moveaxis(x, axis, 0)
     windows = build.gather(front, reshaped(index, (*index.shape, 1)), (1, *front.shape[1:]))
     return build.moveaxis(reshaped(windows, (*index.shape, *front.shape[1:])), 0, axis)
 
 
 def roll(x: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
-    """Elements moved along axes; what falls off the end comes in at the front.
+    """The array with its elements moved along axes; those moved past the end come in at the front.
+
+    Args:
+        x: array or number.
+        shift: number of places, negative to move to the front; or one for each axis.
+        axis: axis or axes, counted from the end if negative; None moves in the flat array.
+
+    Returns:
+        An array of the shape and dtype of `x`.
+
+    Raises:
+        ArgumentError: unless there is one shift, or one for each axis.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -32,7 +32,15 @@ Numbers = tuple[int, ...]
 def contract(
     x: UOp, y: UOp, pairs: tuple[Numbers, Numbers], batch: tuple[Numbers, Numbers], dtype: DType
 ) -> UOp:
-    """A contraction of nodes of one dtype; booleans are combined by or of ands."""
+    """A contraction of two nodes of one dtype; booleans are combined by or of ands.
+
+    Args:
+        x: first node.
+        y: second node.
+        pairs: axes of `x`, and those of `y` with which they are summed over.
+        batch: axes of `x`, and those of `y` that both keep; they come first in the result.
+        dtype: dtype of the result.
+    """
     if x.dtype == BOOL:
         return cast(contract(cast(x, INT32), cast(y, INT32), pairs, batch, INT32), BOOL)
     return UOp(Op.DOT, (x, y), Dot(*pairs, *batch, dtype))
@@ -58,7 +66,19 @@ def dot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """The last axis of `x` with the last but one of `y`, the only one of a vector.
+    """The sum of products over the last axis of `x` and the last but one of `y`, the only one of a
+    vector.
+
+    Args:
+        x: first operand, array or number.
+        y: second operand, array or number.
+        precision: accepted as in JAX, and changes nothing.
+        preferred_element_type: dtype of the result, in which products are added up; None takes the
+            one that the operands promote to.
+
+    Returns:
+        An array with the other axes of `x`, then those of `y`; a product of a number is
+        elementwise.
 
     Raises:
         ShapeError: if these axes differ in size.
@@ -98,8 +118,18 @@ def matmul(
 ) -> Array:
     """The matrix product ``x @ y``; axes before the last two are broadcast.
 
+    Args:
+        x: matrices, the last two axes, or one vector.
+        y: matrices, the last two axes, or one vector.
+        precision: accepted as in JAX, and changes nothing.
+        preferred_element_type: dtype of the result, in which products are added up; None takes the
+            one that the operands promote to.
+
+    Returns:
+        An array of shape ``(*batch, rows of x, columns of y)``, without the axis of a vector.
+
     Raises:
-        ShapeError: if the inner sizes differ, or an operand is a scalar.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -143,10 +173,24 @@ def tensordot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Sums over pairs of axes: the last n of `x` with the first n of `y`, or as listed.
+    """The sum of products over pairs of axes of two arrays.
+
+    Args:
+        x: first operand, array or number.
+        y: second operand, array or number.
+        axes: the number n of axes, the last n of `x` and the first n of `y`, 2 by default; or a
+            pair of the axes of `x` and the axes of `y`.
+        precision: accepted as in JAX, and changes nothing.
+        preferred_element_type: dtype of the result, in which products are added up; None takes the
+            one that the operands promote to.
+
+    Returns:
+        An array with the other axes of `x`, then those of `y`.
 
     Raises:
         ShapeError: if paired axes differ in size.
+        ArgumentError: unless the axes come in pairs.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -212,7 +256,20 @@ def vdot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """The sum of the products of all elements, both flattened; x is conjugated.
+    """The sum of the products of all elements of two arrays, of which the first is conjugated.
+
+    Args:
+        x: first array, which is flattened.
+        y: second array of as many elements, which is flattened.
+        precision: accepted as in JAX, and changes nothing.
+        preferred_element_type: dtype of the result, in which products are added up; None takes the
+            one that the operands promote to.
+
+    Returns:
+        An array without axes.
+
+    Raises:
+        ShapeError: if the numbers of elements differ.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -225,7 +282,19 @@ def vdot(
 
 
 def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Array:
-    """The sum of products along an axis; x is conjugated, the other axes are broadcast.
+    """The sum of products along an axis, of which the first operand is conjugated.
+
+    Args:
+        x: first operand, array or number.
+        y: second operand, array or number.
+        axis: axis to sum over, counted from the end if negative; in both operands.
+
+    Returns:
+        An array of the broadcast shape of the other axes.
+
+    Raises:
+        ShapeError: if the sizes of the axis differ, or other axes do not broadcast.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -285,10 +354,19 @@ def kron(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def cross(x: ArrayLike, y: ArrayLike, axis: int = -1) -> Array:
-    """The vector product of vectors of three along an axis.
+    """The vector products of vectors of three elements along an axis.
+
+    Args:
+        x: first operand, array or number.
+        y: second operand, array or number.
+        axis: axis of the vectors, counted from the end if negative; the last by default.
+
+    Returns:
+        An array of the broadcast shape and the promoted dtype.
 
     Raises:
         ShapeError: if the axis has another size.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -327,11 +405,23 @@ def einsum(
     preferred_element_type: DTypeLike | None = None,
     optimize: Any = None,
 ) -> Array:
-    """Sums of products in Einstein's notation, such as ``"bij,bjk->bik"``.
+    """The sum of products in Einstein's notation, such as ``"bij,bjk->bik"``.
 
-    A letter names an axis; letters missing after the arrow are summed over; ``...`` stands for
-    axes that are broadcast.  Several operands are contracted in an order that keeps the parts
-    small.
+    A letter names an axis; letters missing after the arrow are summed over; ``...`` stands for axes
+    that are broadcast. Several operands are contracted in an order that keeps the intermediate
+    results small.
+
+    Args:
+        subscripts: the letters of each operand, commas between, an arrow, and those of the result;
+            without an arrow those that occur once, in alphabetical order.
+        *operands: arrays or numbers, one for each term.
+        precision: accepted as in JAX, and changes nothing.
+        preferred_element_type: dtype of the result, in which products are added up; None takes the
+            one that the operands promote to.
+        optimize: accepted as in NumPy, and changes nothing.
+
+    Returns:
+        An array with the axes after the arrow.
 
     Raises:
         ArgumentError: for subscripts that do not fit the operands.

@@ -45,7 +45,14 @@ from tfn.trace.uop import UOp, const
 
 
 def make(body: Callable[..., UOp], *static: Any, weak: bool = False) -> Array:
-    """The value of ``body(*static)``, which takes no arrays."""
+    """The value of ``body(*static)``, which takes no arrays.
+
+    Args:
+        body: function from static values to a node; one of a module, since it is part of a cache's
+            key.
+        *static: hashable arguments of the function.
+        weak: whether the dtype of the result gives way to others.
+    """
     running = bind.traces()
     if running:
         traced: Array = bind.face().wrap(body(*static), running[-1], True, weak)
@@ -80,13 +87,26 @@ def array(
     Python numbers become 32 bits wide; NumPy arrays keep their dtype.
 
     Args:
-        copy: True copies always; None copies everything but an Array, which never changes;
-            False copies nothing: the result is the Array itself, or shares the memory of a NumPy
-            array, and then sees what is written there.
+        object: number, Array, NumPy array, object with `__array__`, or nested lists and tuples of
+            these.
+        dtype: dtype of the result; None keeps that of arrays, and makes Python's ints, floats and
+            complex numbers int32, float32 and complex64.
+        copy: True copies always; None copies everything but an Array, which never changes; False
+            copies nothing: the result is the Array itself, or shares the memory of a NumPy array,
+            and then sees what is written there.
+        order: accepted as in NumPy, and changes nothing.
+        ndmin: least number of axes; missing ones of size 1 are put in front.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Returns:
+        An Array of the shape of `object`.
 
     Raises:
         ArgumentError: for ragged lists, what is no number, or a copy that is needed and forbidden:
             memory is shared if it is contiguous, aligned to 64 bytes, and of the dtype asked for.
+        DTypeError: if there is no such dtype.
+        NumberError: for a number that the dtype does not hold.
+        DeviceError: for another device.
 
     Example:
         >>> array([[1, 2], [3, 4]])
@@ -130,7 +150,15 @@ def asarray(
     What is written later to a NumPy array is not seen, unless ``copy=False`` asks for its memory.
 
     Args:
+        object: number, Array, NumPy array, object with `__array__`, or nested lists and tuples of
+            these.
+        dtype: dtype of the result; None as for `array`.
+        order: accepted as in NumPy, and changes nothing.
         copy: None copies everything but an Array; True and False as for `array`.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Returns:
+        An Array of the shape of `object`.
 
     Raises:
         ArgumentError: as `array`.
@@ -236,8 +264,18 @@ def copy(x: ArrayLike) -> Array:
 def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
     """The values in another dtype; float to integer truncates and saturates, NaN becomes 0.
 
+    Args:
+        x: array or number, of any shape.
+        dtype: dtype of the result.
+        copy: whether the result has memory of its own if the dtype is already that of `x`.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Returns:
+        An array of the shape of `x`.
+
     Raises:
         DTypeError: if there is no such dtype.
+        DeviceError: for another device.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -256,7 +294,18 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
 def full(
     shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, device: Any = None
 ) -> Array:
-    """One value everywhere.
+    """An array of a shape with one value everywhere.
+
+    Args:
+        shape: tuple of sizes, or one size.
+        fill_value: number, or array that broadcasts to `shape`.
+        dtype: dtype of the result; None takes that of the value, 32 bits for Python numbers.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Raises:
+        ShapeError: if a size is negative, or the value does not broadcast to the shape.
+        NumberError: for a number that the dtype does not hold.
+        DeviceError: for another device.
 
     Example:
         >>> full((2,), 7, "int8")
@@ -279,7 +328,16 @@ def _constant(value: Any, dtype: DType, shape: Shape) -> UOp:
 
 
 def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
-    """All zeros, float32 unless said otherwise.
+    """An array of a shape with zeros everywhere.
+
+    Args:
+        shape: tuple of sizes, or one size.
+        dtype: dtype of the result, float32 for None.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Raises:
+        ShapeError: if a size is negative.
+        DeviceError: for another device.
 
     Example:
         >>> zeros(3)
@@ -291,7 +349,16 @@ def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> 
 
 
 def ones(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
-    """All ones, float32 unless said otherwise.
+    """An array of a shape with ones everywhere.
+
+    Args:
+        shape: tuple of sizes, or one size.
+        dtype: dtype of the result, float32 for None.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Raises:
+        ShapeError: if a size is negative.
+        DeviceError: for another device.
 
     Example:
         >>> ones((2, 2), "int8").tolist()
@@ -303,7 +370,16 @@ def ones(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> A
 
 
 def empty(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
-    """All zeros: there is no array without values.
+    """An array of a shape with zeros everywhere: there is no array without values.
+
+    Args:
+        shape: tuple of sizes, or one size.
+        dtype: dtype of the result, float32 for None.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Raises:
+        ShapeError: if a size is negative.
+        DeviceError: for another device.
 
     Example:
         >>> empty((2, 3)).shape
@@ -320,7 +396,18 @@ def full_like(
     *,
     device: Any = None,
 ) -> Array:
-    """One value everywhere, in the shape and dtype of `x`.
+    """An array of the shape and dtype of `x` with one value everywhere.
+
+    Args:
+        x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
+        fill_value: number, or array that broadcasts to the shape.
+        dtype: dtype of the result; None takes that of `x`.
+        shape: tuple of sizes, or one size; None takes the shape of `x`.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Raises:
+        ShapeError: if the value does not broadcast to the shape.
+        NumberError: for a number that the dtype does not hold.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -334,7 +421,13 @@ def full_like(
 def zeros_like(
     x: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """All zeros, in the shape and dtype of `x`.
+    """An array of the shape and dtype of `x` with zeros everywhere.
+
+    Args:
+        x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
+        dtype: dtype of the result; None takes that of `x`.
+        shape: tuple of sizes, or one size; None takes the shape of `x`.
+        device: name of the device, which must be that of the process; None takes it.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -347,7 +440,13 @@ def zeros_like(
 def ones_like(
     x: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """All ones, in the shape and dtype of `x`.
+    """An array of the shape and dtype of `x` with ones everywhere.
+
+    Args:
+        x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
+        dtype: dtype of the result; None takes that of `x`.
+        shape: tuple of sizes, or one size; None takes the shape of `x`.
+        device: name of the device, which must be that of the process; None takes it.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -360,7 +459,13 @@ def ones_like(
 def empty_like(
     x: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """All zeros, in the shape and dtype of `x`.
+    """An array of the shape and dtype of `x` with zeros everywhere.
+
+    Args:
+        x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
+        dtype: dtype of the result; None takes that of `x`.
+        shape: tuple of sizes, or one size; None takes the shape of `x`.
+        device: name of the device, which must be that of the process; None takes it.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -378,16 +483,21 @@ def _like(name: str, x: Any, dtype: DTypeLike | None, shape: Any) -> tuple[DType
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """The array of another library, copied, or with ``copy=False`` on the memory that it has.
+    """The array of another library, copied, or with ``copy=False`` in the memory that it has.
 
     Args:
+        x: array with `__dlpack__`, in the memory of the CPU.
+        device: name of the device, which must be that of the process; None takes it.
         copy: as for `asarray`; shared memory must not be written while the result is in use.
+
+    Returns:
+        An Array of the shape and dtype of `x`.
 
     Raises:
         ArgumentError: for what does not speak DLPack, and for memory that cannot be shared; see
             `array`.
-        BufferError: from the other library, for what it cannot export: memory of another device,
-            or a dtype that DLPack has not.
+        BufferError: from the other library, for what it cannot export: memory of another device, or
+            a dtype that DLPack has not.
 
     Example:
         >>> from_dlpack(np.arange(3.0))
@@ -410,7 +520,16 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 def frombuffer(
     buffer: Any, dtype: DTypeLike = "float32", count: int = -1, offset: int = 0
 ) -> Array:
-    """A copy of what supports Python's buffer protocol, bytes for one, read from `offset` on.
+    """The elements of an object with Python's buffer protocol, such as bytes, in a new vector.
+
+    Args:
+        buffer: bytes, bytearray, memoryview or the like.
+        dtype: dtype of the elements, float32 by default.
+        count: number of elements, all of them for -1.
+        offset: bytes before the first element.
+
+    Raises:
+        ArgumentError: if the buffer is too short, or its size is no multiple of that of an element.
 
     Example:
         >>> frombuffer(b"\\x01\\x00\\x02\\x00", "int16")
@@ -429,7 +548,15 @@ def frombuffer(
 
 
 def fromiter(iterable: Any, dtype: DTypeLike, count: int = -1) -> Array:
-    """The vector of the numbers that an iterable gives.
+    """The vector of the numbers that an iterable yields.
+
+    Args:
+        iterable: iterable of numbers.
+        dtype: dtype of the result.
+        count: number of elements taken, all of them for -1.
+
+    Raises:
+        ArgumentError: if there are fewer elements, or one is no number.
 
     Example:
         >>> fromiter((n * n for n in range(4)), "int32")

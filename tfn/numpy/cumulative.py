@@ -18,7 +18,20 @@ from tfn.trace.uop import UOp
 
 
 def cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
-    """The sums of all elements up to each, along an axis or of the flat array.
+    """The sum of the elements up to each one, along an axis or of the flat array.
+
+    Args:
+        x: array or number.
+        axis: axis along which elements are combined, counted from the end if negative; None takes
+            the flat array.
+        dtype: dtype of the result, in which elements are combined; None takes that of `x`, int32
+            for booleans.
+
+    Returns:
+        An array of the shape of `x`, or a vector of all elements.
+
+    Raises:
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -29,7 +42,20 @@ def cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
 
 
 def cumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
-    """The products of all elements up to each, along an axis or of the flat array.
+    """The product of the elements up to each one, along an axis or of the flat array.
+
+    Args:
+        x: array or number.
+        axis: axis along which elements are combined, counted from the end if negative; None takes
+            the flat array.
+        dtype: dtype of the result, in which elements are combined; None takes that of `x`, int32
+            for booleans.
+
+    Returns:
+        An array of the shape of `x`, or a vector of all elements.
+
+    Raises:
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -47,10 +73,22 @@ def cumulative_sum(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """The sums of all elements up to each; with `include_initial` beginning with a zero.
+    """The sum of the elements up to each one; with `include_initial` a zero comes first.
+
+    Args:
+        x: array or number.
+        axis: axis along which elements are added, counted from the end if negative; None takes the
+            only one.
+        dtype: dtype of the result; None takes that of `x`, but 32 bits at least for integers.
+        include_initial: whether the result begins with the value of no elements, and is longer by
+            one.
+
+    Returns:
+        An array of the shape of `x`, or with one element more along the axis.
 
     Raises:
-        ArgumentError: if the axis is not said and there are several.
+        ArgumentError: if `axis` is None and the array has not one axis.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -68,10 +106,22 @@ def cumulative_prod(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """The products of all elements up to each; with `include_initial` beginning with a one.
+    """The product of the elements up to each one; with `include_initial` a one comes first.
+
+    Args:
+        x: array or number.
+        axis: axis along which elements are multiplied, counted from the end if negative; None takes
+            the only one.
+        dtype: dtype of the result; None takes that of `x`, but 32 bits at least for integers.
+        include_initial: whether the result begins with the value of no elements, and is longer by
+            one.
+
+    Returns:
+        An array of the shape of `x`, or with one element more along the axis.
 
     Raises:
-        ArgumentError: if the axis is not said and there are several.
+        ArgumentError: if `axis` is None and the array has not one axis.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -137,12 +187,25 @@ def diff(
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Array:
-    """Each element less the one before it, `n` times over.
+    """The differences of neighbours along an axis, taken `n` times; of booleans, whether they
+    differ.
 
-    What is prepended or appended first is one value, or an array that fits beside the axis.
+    Args:
+        x: array of one axis at least.
+        n: number of times, not negative; 1 by default.
+        axis: axis of the neighbours, counted from the end if negative; the last by default.
+        prepend: number, or array that fits beside `x` along the axis, put before it first; None for
+            nothing.
+        append: number, or array that fits beside `x` along the axis, put after it first; None for
+            nothing.
+
+    Returns:
+        An array of the dtype of `x`, with `n` elements less along the axis, none at least.
 
     Raises:
         ShapeError: if the array has no axis.
+        ArgumentError: if `n` is negative.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp

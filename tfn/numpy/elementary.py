@@ -18,7 +18,13 @@ from tfn.trace.uop import UOp
 
 
 def real(op: Op, name: str, x: ArrayLike) -> Array:
-    """An op of one floating operand on whatever a user may pass."""
+    """An op of one operand, array or number, of which integers become float32 first.
+
+    Args:
+        op: the op.
+        name: name of the function that was called, for errors.
+        x: array or number, of any shape.
+    """
     x = array_of(name, x)
     dtype, weak = inexact((x.dtype, x.weak_type))
     if dtype is x.dtype:

@@ -33,14 +33,23 @@ Range = tuple[ArrayLike, ArrayLike] | None
 def bincount(
     x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
 ) -> Array:
-    """How often each number occurs, or the sum of the weights there.
+    """The number of occurrences of each integer from 0 on, or the sum of their weights.
 
-    `length` says the size of the result, and larger numbers are left out; without it the value
-    of `x` must be known.
+    Args:
+        x: vector of integers; negative ones count as 0.
+        weights: number, or vector of the size of `x`, of the weights; None counts each as 1.
+        minlength: least size of the result without `length`, 0 by default.
+        length: size of the result, which fixes the shape: larger integers are left out; None takes
+            the largest integer plus 1, and needs values that are known.
+
+    Returns:
+        A vector of the dtype of the weights, int32 without them.
 
     Raises:
         DTypeError: unless `x` holds integers.
         TracerArrayConversionError: without `length`, for a traced value.
+        ShapeError: unless `x` is a vector.
+        ArgumentError: if a length is negative.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -72,9 +81,19 @@ def _counts(x: UOp, weights: UOp, length: int) -> UOp:
 def histogram_bin_edges(
     a: ArrayLike, bins: ArrayLike = 10, range: Range = None, weights: ArrayLike | None = None
 ) -> Array:
-    """The borders of `bins` bins of equal width from the smallest to the largest element.
+    """The borders of bins of equal width from the smallest to the largest element.
 
-    `range` gives other ends; borders given as `bins` are the result.
+    Args:
+        a: array of any shape, which is flattened.
+        bins: number of bins, 10 by default; or a vector of borders, which are the result.
+        range: lowest and highest border; None takes the smallest and largest element.
+        weights: accepted as in NumPy, and changes nothing.
+
+    Returns:
+        A floating vector of the number of bins plus 1.
+
+    Raises:
+        ArgumentError: for bins by name, fewer than one, or a range that does not rise.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -125,10 +144,24 @@ def histogram(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array]:
-    """How many elements, or how much weight, lie in each bin, and the borders of the bins.
+    """The number of elements in each bin, or the sum of their weights, and the borders of the bins.
 
-    A bin holds its left border, the last one also its right.  With `density` the integral over
-    all bins is 1.
+    A bin holds its left border, the last one also its right.
+
+    Args:
+        a: array of any shape, which is flattened.
+        bins: number of bins, 10 by default; or an ascending vector of borders.
+        range: lowest and highest border; None takes the smallest and largest element. What lies
+            outside does not count.
+        weights: weight of each element, as many as there are; None counts each as 1.
+        density: whether the result is divided so that its integral is 1.
+
+    Returns:
+        A floating vector of the bins, and one of their borders, longer by one.
+
+    Raises:
+        ArgumentError: for bins by name, fewer than one, or a range that does not rise.
+        ShapeError: unless there is a weight for each element.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -150,7 +183,21 @@ def histogram2d(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array, Array]:
-    """How many points lie in each cell of a grid, and the borders along both axes.
+    """The number of points in each cell of a grid, and the borders along both axes.
+
+    Args:
+        x: vector of first coordinates.
+        y: vector of second coordinates, of the same size.
+        bins: number of bins, or vector of borders, for both axes; or a pair of these.
+        range: a pair (lowest, highest), or None, for each axis; None takes the extremes.
+        weights: weight of each element, as many as there are; None counts each as 1.
+        density: whether the result is divided so that its integral is 1.
+
+    Returns:
+        A floating matrix of the cells, and the two vectors of borders.
+
+    Raises:
+        ArgumentError: for bins by name, fewer than one, or a range that does not rise.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -172,7 +219,17 @@ def histogramdd(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, list[Array]]:
-    """How many rows of `sample` lie in each cell of a grid, and the borders along each axis.
+    """The number of points in each cell of a grid, and the borders along each axis.
+
+    Args:
+        sample: matrix with one point in each row.
+        bins: number of bins, or vector of borders, for all axes; or a list of these.
+        range: a pair (lowest, highest), or None, for each axis; None takes the extremes.
+        weights: weight of each element, as many as there are; None counts each as 1.
+        density: whether the result is divided so that its integral is 1.
+
+    Returns:
+        A floating array of the cells, one axis for each column, and the list of their borders.
 
     Raises:
         ShapeError: unless `sample` is a matrix, one point in each row.

@@ -33,7 +33,19 @@ def _triangle(name: str, of: Any, n: int, k: int, m: int | None) -> tuple[Array,
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Row and column of each element at or below the k-th diagonal of an n by m matrix.
+    """Row and column indices of the elements at or below the k-th diagonal of an n by m matrix.
+
+    Args:
+        n: number of rows.
+        k: number of the diagonal: 0 is the main one, positive ones lie above it, negative ones
+            below.
+        m: number of columns, n for None.
+
+    Returns:
+        Two integer vectors of one size.
+
+    Raises:
+        ShapeError: if a size is negative.
 
     Example:
         >>> tril_indices(2)
@@ -43,7 +55,19 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Row and column of each element at or above the k-th diagonal of an n by m matrix.
+    """Row and column indices of the elements at or above the k-th diagonal of an n by m matrix.
+
+    Args:
+        n: number of rows.
+        k: number of the diagonal: 0 is the main one, positive ones lie above it, negative ones
+            below.
+        m: number of columns, n for None.
+
+    Returns:
+        Two integer vectors of one size.
+
+    Raises:
+        ShapeError: if a size is negative.
 
     Example:
         >>> triu_indices(2)
@@ -142,10 +166,20 @@ def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
 
 
 def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list[Array]:
-    """Coordinate arrays of the grid that vectors span.
+    """The coordinate arrays of the grid that vectors span.
+
+    Args:
+        *xs: vectors, or numbers.
+        indexing: "xy" for the second vector along the first axis, "ij" for the vectors in the order
+            of the axes.
+        sparse: whether to leave size 1 along the axes of the other vectors.
+
+    Returns:
+        A list of one array for each vector, of its dtype and the shape of the grid.
 
     Raises:
-        ArgumentError: unless `indexing` is "xy" or "ij" and each vector has one axis at most.
+        ArgumentError: unless `indexing` is "xy" or "ij".
+        ShapeError: for arrays of two and more axes.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -106,7 +106,12 @@ class _Reading:
 
 
 def read_index(x: Array, index: Any, checked: bool = True) -> _Reading:
-    """An index of `x`, read; unless `checked`, integers may lie outside.
+    """An index of `x`, parsed into a plan, starts of windows and index arrays.
+
+    Args:
+        x: array that is indexed.
+        index: the index, or a tuple of its items.
+        checked: whether integers outside are an error.
 
     Raises:
         OutOfBoundsError: if a static index is outside its axis, or there are too many.
@@ -288,10 +293,23 @@ def _walk_slice(item: slice, size: int, starts: list[int]) -> Walk:
 def getitem(
     x: ArrayLike, index: Any, *, mode: str | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """``x[index]``, or ``x.at[index].get(mode=..., fill_value=...)``.
+    """The elements ``x[index]``, or ``x.at[index].get(mode=..., fill_value=...)``.
+
+    Args:
+        x: array that is indexed.
+        index: integers, slices, None, Ellipsis, index arrays, masks, or a tuple of these.
+        mode: indices outside: "clip" moves them to the border, "fill" and "drop" give `fill_value`,
+            "promise_in_bounds" says that there are none; None, the default of ``x[index]``, is an
+            error for those known.
+        fill_value: element for indices outside; None takes NaN, the lowest integer (the highest of
+            unsigned ones), or True.
+
+    Returns:
+        An array of the dtype of `x`.
 
     Raises:
         OutOfBoundsError: without a mode, if a static index is outside its axis.
+        ArgumentError: for another mode, or something that is no index.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -449,10 +467,23 @@ def take(
     mode: str | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """Elements at indices along an axis, or of the flat array.
+    """The elements at indices along an axis, or of the flat array.
 
-    An index outside gives NaN (mode "fill", the default), or the border (mode "clip"), or counts
-    around (mode "wrap").
+    Args:
+        x: array that is indexed.
+        indices: array of integers, or one; negative ones count from the end.
+        axis: axis that is indexed, counted from the end if negative; None takes the flat array.
+        mode: indices outside: "fill", the default, gives `fill_value`, "clip" the border, "wrap"
+            counts around.
+        fill_value: element for indices outside; None takes NaN, the lowest integer (the highest of
+            unsigned ones), or True.
+
+    Returns:
+        An array of the dtype of `x`, with the axes of `indices` in place of `axis`.
+
+    Raises:
+        DTypeError: unless `indices` holds integers.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -480,10 +511,24 @@ def take_along_axis(
     mode: str | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """For each place of the other axes, elements at indices along this one.
+    """The elements at indices along an axis, for each position of the other axes.
+
+    Args:
+        x: array that is indexed.
+        indices: integers, with as many axes as `x`; other axes have the size of `x`, or 1.
+        axis: axis that is indexed, counted from the end if negative; None takes the flat array.
+        mode: indices outside: "fill", the default, gives `fill_value`, "clip" the border.
+        fill_value: element for indices outside; None takes NaN, the lowest integer (the highest of
+            unsigned ones), or True.
+
+    Returns:
+        An array of the dtype of `x`, of the size of `indices` along the axis, and of that of `x`
+        along others.
 
     Raises:
         ShapeError: if the other axes do not broadcast.
+        DTypeError: unless `indices` holds integers.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -62,9 +62,22 @@ def _places(name: str, obj: Any, size: int) -> np.ndarray[Any, Any]:
 def delete(
     arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
 ) -> Array:
-    """Without the elements at places along an axis, or of the flat array.
+    """The array without the elements at indices along an axis, or of the flat array.
 
-    The places must be known: an integer, a slice, a list, or a NumPy array.
+    Args:
+        arr: array of any shape.
+        obj: index, slice, list or array of indices, or mask, along the axis; its value must be
+            known.
+        axis: the axis, counted from the end if negative; None takes the flat array.
+        assume_unique_indices: accepted as in JAX, and changes nothing.
+
+    Returns:
+        An array of the dtype of `arr`.
+
+    Raises:
+        TracerArrayConversionError: if `obj` is traced.
+        OutOfBoundsError: for an index outside of the axis.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -77,7 +90,23 @@ def delete(
 
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
-    """With values put in before places along an axis, or of the flat array; see `delete`.
+    """The array with values inserted before indices along an axis, or of the flat array.
+
+    Args:
+        arr: array of any shape.
+        obj: index, slice, list or array of indices, or mask, along the axis; its value must be
+            known.
+        values: array or number, converted to the dtype of `arr`, that broadcasts to the inserted
+            part.
+        axis: the axis, counted from the end if negative; None takes the flat array.
+
+    Returns:
+        An array of the dtype of `arr`.
+
+    Raises:
+        TracerArrayConversionError: if `obj` is traced.
+        OutOfBoundsError: for an index outside of the axis.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -201,9 +230,20 @@ def dsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
 
 
 def choose(a: ArrayLike, choices: Any, mode: str = "raise") -> Array:
-    """Each element from the array that `a` says by number; see `numpy.choose`.
+    """The elements of several arrays, each from the one whose number `a` holds.
 
-    In mode "wrap" numbers count around, in others they are moved to the border.
+    Args:
+        a: integers, or booleans.
+        choices: list of arrays, broadcast with `a`.
+        mode: numbers outside: "wrap" counts around; "clip", and "raise", whose check would need
+            values, move to the border.
+
+    Returns:
+        An array of the broadcast shape and the promoted dtype.
+
+    Raises:
+        DTypeError: unless `a` holds integers or booleans.
+        ArgumentError: for another mode, or no choices.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -222,10 +262,20 @@ def choose(a: ArrayLike, choices: Any, mode: str = "raise") -> Array:
 
 
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = False) -> Array:
-    """A new array with the elements under a known mask replaced by values in order, repeated.
+    """A new array with the elements under a mask replaced by values in order, repeated.
+
+    Args:
+        arr: array of any shape.
+        mask: array of as many elements, whose values are known.
+        vals: number, or array whose elements are put in order.
+        inplace: must be False: the result is a new array.
+
+    Returns:
+        An array of the shape and dtype of `arr`.
 
     Raises:
         ArgumentError: unless `inplace` is False, since arrays cannot be changed.
+        TracerArrayConversionError: if the mask is traced.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -243,10 +293,23 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = F
 def put(
     a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = False
 ) -> Array:
-    """A new array with the elements at flat places replaced by values in order, repeated.
+    """A new array with the elements at indices of the flat array replaced by values in order,
+    repeated.
+
+    Args:
+        a: array of any shape.
+        ind: integers; negative ones count from the end.
+        v: number, or array whose elements are put in order.
+        mode: indices outside: None leaves them out, "clip" moves them to the border, "wrap" counts
+            around.
+        inplace: must be False: the result is a new array.
+
+    Returns:
+        An array of the shape and dtype of `a`.
 
     Raises:
-        ArgumentError: unless `inplace` is False, since arrays cannot be changed.
+        ArgumentError: unless `inplace` is False, or for another mode.
+        DTypeError: unless `ind` holds integers.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -305,7 +368,20 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
 
 
 def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
-    """The k-th smallest element at its place, no larger ones before it: all are sorted here.
+    """The elements with the k-th smallest at index `kth`, and no larger one before it: all are
+    sorted.
+
+    Args:
+        a: array of any shape.
+        kth: index along the axis, counted from the end if negative.
+        axis: the axis, counted from the end if negative; None takes the flat array.
+
+    Returns:
+        An array of the shape and dtype of `a`, or a vector of all elements.
+
+    Raises:
+        OutOfBoundsError: if the axis has no such index.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -329,7 +405,19 @@ def _parted(name: str, a: ArrayLike, kth: int, axis: int | None) -> Array:
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
-    """The indices that `partition`.
+    """The indices that `partition` an array along an axis: those of `argsort`.
+
+    Args:
+        a: array of any shape.
+        kth: index along the axis, counted from the end if negative.
+        axis: the axis, counted from the end if negative; None takes the flat array.
+
+    Returns:
+        An integer array of the shape of `a`, or a vector of as many elements.
+
+    Raises:
+        OutOfBoundsError: if the axis has no such index.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -342,7 +430,15 @@ def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
 def ediff1d(
     ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Array:
-    """Each element of the flat array less the one before it, with values put at the ends.
+    """The differences of neighbours in the flat array, with values put at the ends.
+
+    Args:
+        ary: array of any shape.
+        to_end: number or array put after the differences, converted to the dtype; None for nothing.
+        to_begin: number or array put before the differences, likewise.
+
+    Returns:
+        A vector of the dtype of `ary`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -357,7 +453,18 @@ def ediff1d(
 
 
 def mask_indices(n: int, mask_func: Any, k: int = 0) -> tuple[Array, ...]:
-    """Where a function such as `triu` leaves ones of an n by n matrix standing.
+    """The indices of the elements of an n by n matrix that a function such as `triu` leaves.
+
+    Args:
+        n: number of rows and columns.
+        mask_func: function of a matrix of ones and `k`.
+        k: second argument of the function, the number of a diagonal; 0 by default.
+
+    Returns:
+        One integer vector for each axis.
+
+    Raises:
+        ArgumentError: unless `mask_func` can be called.
 
     Example:
         >>> import tfn.numpy as tnp

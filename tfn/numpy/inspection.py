@@ -39,7 +39,12 @@ def _names(kind: Any) -> frozenset[DType]:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is of a kind: a name of the standard, a dtype, or one of a tuple of these.
+    """Whether a dtype is of a kind.
+
+    Args:
+        dtype: a dtype, or its name.
+        kind: "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex
+            floating", "numeric", a dtype, or a tuple of these.
 
     Raises:
         DTypeError: if there is no such dtype or kind.
@@ -140,7 +145,9 @@ class Namespace:
     __slots__ = ()
 
     def capabilities(self) -> dict[str, bool | int | None]:
-        """What depends on values: masks as indices and results of unknown shape work eagerly."""
+        """Support of shapes that depend on values: masks as indices, and results of unknown size,
+        work eagerly.
+        """
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
     def default_device(self) -> str:
@@ -152,14 +159,19 @@ class Namespace:
         return [config.device]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        """What Python numbers become: 32 bits."""
+        """The dtypes of Python's numbers, 32 bits wide, and of indices."""
         on_device("default_dtypes", device)
         names = {"real floating": float, "complex floating": complex, "integral": int}
         found = {name: dtypes.DEFAULTS[scalar] for name, scalar in names.items()}
         return found | {"indexing": dtypes.DEFAULTS[int]}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
-        """The dtypes of a kind by name, those of the standard; all of them without a kind."""
+        """The dtypes of a kind by name, among those of the standard.
+
+        Args:
+            device: name of the device, which must be that of the process; None takes it.
+            kind: a kind, or a tuple of them, as for `isdtype`; None takes all.
+        """
         on_device("dtypes", device)
         wanted = frozenset(dtypes.ALL) if kind is None else _names(kind)
         known = {name.dtype.name: name.dtype for name in SCALAR_TYPES}
@@ -168,7 +180,7 @@ class Namespace:
 
 
 def __array_namespace_info__() -> Namespace:
-    """What can be asked about this namespace."""
+    """The inspection functions of this namespace."""
     return Namespace()
 
 
@@ -205,7 +217,13 @@ def array_repr(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """The text that shows an array and its dtype; see `numpy.array_repr`.
+    """The text of an array and its dtype; see `numpy.array_repr`.
+
+    Args:
+        x: array or number, of any shape.
+        max_line_width: characters in a line; None takes NumPy's print options.
+        precision: digits after the point; None takes NumPy's print options.
+        suppress_small: whether to write no exponents; None takes NumPy's print options.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -222,7 +240,13 @@ def array_str(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """The text of an array's values; see `numpy.array_str`.
+    """The text of the values of an array; see `numpy.array_str`.
+
+    Args:
+        x: array or number, of any shape.
+        max_line_width: characters in a line; None takes NumPy's print options.
+        precision: digits after the point; None takes NumPy's print options.
+        suppress_small: whether to write no exponents; None takes NumPy's print options.
 
     Example:
         >>> import tfn.numpy as tnp

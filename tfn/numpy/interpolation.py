@@ -19,9 +19,18 @@ from tfn.trace.uop import UOp
 
 
 def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike) -> Array:
-    """The piecewise linear function through the points (xp, fp), at `x`; constant outside.
+    """The piecewise linear function through the points (xp, fp), evaluated at `x`; constant
+    outside.
 
-    `xp` must ascend.  All of `xp` is compared with each element of `x`, in one pass.
+    All of `xp` is compared with each element of `x`, in one pass.
+
+    Args:
+        x: real array or number, of any shape.
+        xp: ascending vector of two points at least.
+        fp: vector of the values there, real or complex.
+
+    Returns:
+        A floating array of the shape of `x`.
 
     Raises:
         ShapeError: unless `xp` and `fp` are vectors of one size, of two points at least.
@@ -65,10 +74,20 @@ def _interp(x: UOp, xp: UOp, fp: UOp, dtype: DType) -> UOp:
 def trapezoid(
     y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
 ) -> Array:
-    """The integral of samples by the trapezoidal rule, at places `x` or at a distance `dx`.
+    """The integral of samples along an axis by the trapezoidal rule.
+
+    Args:
+        y: array of samples.
+        x: positions of the samples, a vector or of the shape of `y`; None takes the distance `dx`.
+        dx: distance of two samples, a number or an array that broadcasts; 1 by default.
+        axis: axis of the samples, counted from the end if negative; the last by default.
+
+    Returns:
+        A floating array without the axis, 0 for fewer than two samples.
 
     Raises:
         ShapeError: if `x` is neither a vector of the axis nor of the shape of `y`.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -142,10 +161,21 @@ def cov(
     fweights: ArrayLike | None = None,
     aweights: ArrayLike | None = None,
 ) -> Array:
-    """The covariance matrix of variables, which are the rows of `m` (columns unless `rowvar`).
+    """The covariance matrix of variables, the rows of `m`.
 
-    `y` holds more variables.  Sums of squares are divided by the number of samples less `ddof`,
-    by default 1, or 0 with `bias`.  `fweights` say how often a sample counts, `aweights` how much.
+    The sum of squares is divided by the number of samples less `ddof`.
+
+    Args:
+        m: matrix with one variable in each row and one sample in each column, or one variable.
+        y: more variables, of the same form; None for none.
+        rowvar: whether rows are variables; else columns are.
+        bias: whether `ddof` is 0 by default, and not 1.
+        ddof: number by which the divisor is less than the number of samples; None follows `bias`.
+        fweights: vector of the number of times that each sample counts; None for once.
+        aweights: vector of the weight of each sample; None for 1.
+
+    Returns:
+        A floating matrix of the number of variables; a number for one variable.
 
     Raises:
         ShapeError: if there are more than two axes.

@@ -32,7 +32,20 @@ from tfn.trace.uop import UOp, const
 
 
 def compare(op: Op, name: str, x: ArrayLike, y: ArrayLike) -> Array:
-    """A comparison of whatever a user may pass; the result is boolean."""
+    """A comparison of two operands, arrays or numbers, which are promoted and broadcast.
+
+    Args:
+        op: the op.
+        name: name of the function that was called, for errors.
+        x: array or number.
+        y: array or number, broadcast with `x`.
+
+    Returns:
+        A boolean array of the broadcast shape.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+    """
     if type(x) is Array and type(y) is Array and x.dtype is y.dtype and x.shape == y.shape:
         result: Array = bind(op, x, y)
         return result
@@ -241,10 +254,19 @@ def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Array:
-    """`x` where the condition holds, else `y`.
+    """The elements of `x` where a condition holds, else those of `y`.
+
+    Args:
+        condition: array or number; what is not zero is true.
+        x: value where it holds, array or number.
+        y: value where it does not, array or number; all three are broadcast.
+
+    Returns:
+        An array of the broadcast shape and the dtype that `x` and `y` promote to.
 
     Raises:
         ArgumentError: if `x` or `y` is missing: the number of true elements is no static shape.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> where(True, 1.0, 2)
@@ -269,10 +291,19 @@ def _where(condition: UOp, x: UOp, y: UOp, dtype: DType, shape: Shape) -> UOp:
 
 
 def select(conditions: list[Array], choices: list[ArrayLike], default: ArrayLike = 0) -> Array:
-    """The choice of the first condition that holds, else the default.
+    """For each element the choice of the first condition that holds, else the default.
+
+    Args:
+        conditions: list of boolean arrays.
+        choices: list of as many arrays or numbers, broadcast with them.
+        default: value where no condition holds, array or number; 0 by default.
+
+    Returns:
+        An array of the broadcast shape and the dtype that choices and default promote to.
 
     Raises:
         ArgumentError: if there are not as many conditions as choices.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -396,7 +427,19 @@ def nan_to_num(
     posinf: ArrayLike | None = None,
     neginf: ArrayLike | None = None,
 ) -> Array:
-    """NaN and infinities replaced, by 0 and the largest and smallest finite numbers.
+    """The elements, but NaN and infinities replaced by finite numbers.
+
+    Complex numbers are changed in each part; integers and booleans stay as they are.
+
+    Args:
+        x: array or number, of any shape.
+        copy: accepted as in NumPy, and changes nothing.
+        nan: number in place of NaN, 0 by default.
+        posinf: number in place of infinity; None takes the largest finite one of the dtype.
+        neginf: number in place of minus infinity; None takes the smallest finite one of the dtype.
+
+    Returns:
+        An array of the shape and dtype of `x`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -418,7 +461,20 @@ def nan_to_num(
 def isclose(
     x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Whether ``|x - y| <= atol + rtol * |y|``.
+    """Whether ``|x - y| <= atol + rtol * |y|``; equal infinities are close.
+
+    Args:
+        x: array or number.
+        y: array or number, broadcast with `x`.
+        rtol: tolerance relative to `y`, a number or an array; 1e-5 by default.
+        atol: absolute tolerance, a number or an array; 1e-8 by default.
+        equal_nan: whether NaN counts as equal to NaN.
+
+    Returns:
+        A boolean array of the broadcast shape.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -444,7 +500,17 @@ def _isclose(
 def allclose(
     x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Whether all elements are close; see `isclose`.
+    """Whether all elements are close, as a boolean without axes; see `isclose`.
+
+    Args:
+        x: array or number.
+        y: array or number, broadcast with `x`.
+        rtol: tolerance relative to `y`, a number or an array; 1e-5 by default.
+        atol: absolute tolerance, a number or an array; 1e-8 by default.
+        equal_nan: whether NaN counts as equal to NaN.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -459,7 +525,12 @@ def _all(x: UOp) -> UOp:
 
 
 def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Array:
-    """Whether two arrays have one shape and equal elements.
+    """Whether two arrays have one shape and equal elements, as a boolean without axes.
+
+    Args:
+        x: array or number.
+        y: array or number.
+        equal_nan: whether NaN counts as equal to NaN.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -37,11 +37,21 @@ Numbers = tuple[int, ...]
 def reshape(x: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
     """The elements in order under another shape, one size of which may be -1.
 
-    Arrays are immutable, so that nobody sees whether the memory is shared; with ``copy=True`` it
-    is not.
+    Arrays are immutable, so that sharing memory cannot be seen; with ``copy=True`` it is not
+    shared.
+
+    Args:
+        x: array or number, of any shape.
+        shape: tuple of sizes, or one size; -1 for the one that follows from the others.
+        order: "C" if the last axis runs fastest in both shapes, "F" if the first one does.
+        copy: whether the result has memory of its own; None and False copy where they must.
+
+    Returns:
+        An array of the dtype of `x`.
 
     Raises:
         ShapeError: if the number of elements differs.
+        ArgumentError: for another order.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -98,7 +108,7 @@ def ravel(x: ArrayLike, order: str = "C") -> Array:
 
 
 def transpose(x: ArrayLike, axes: Sequence[int] | None = None) -> Array:
-    """Axes in another order, reversed if none is given.
+    """The array with its axes in another order, reversed if none is given.
 
     Raises:
         AxisError: if `axes` is not a permutation of all axes.
@@ -133,7 +143,7 @@ def _permuted(x: Array, order: Numbers) -> Array:
 
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
-    """The last two axes exchanged.
+    """The array with its last two axes exchanged.
 
     Raises:
         ShapeError: if there are fewer than two axes.
@@ -149,7 +159,15 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 
 
 def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Array:
-    """Two axes exchanged.
+    """The array with two axes exchanged.
+
+    Args:
+        x: array or number, of any shape.
+        axis1: an axis, counted from the end if negative.
+        axis2: another axis, or the same.
+
+    Raises:
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -164,10 +182,16 @@ def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Array:
 
 
 def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
-    """Axes moved to other places; the others keep their order.
+    """The array with axes moved to other positions; the others keep their order.
+
+    Args:
+        x: array or number, of any shape.
+        source: axis or axes, counted from the end if negative.
+        destination: for each of them its position in the result.
 
     Raises:
         ArgumentError: if there are not as many sources as destinations.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -190,7 +214,16 @@ def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Seque
 
 
 def rollaxis(x: ArrayLike, axis: int, start: int = 0) -> Array:
-    """One axis moved before the position `start`.
+    """The array with one axis moved before the position `start`.
+
+    Args:
+        x: array or number, of any shape.
+        axis: the axis, counted from the end if negative.
+        start: position from 0, the front and default, to the number of axes, the end; or counted
+            from the end if negative.
+
+    Raises:
+        AxisError: if the array has no such axis or position.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -211,7 +244,7 @@ def rollaxis(x: ArrayLike, axis: int, start: int = 0) -> Array:
 
 
 def expand_dims(x: ArrayLike, axis: int | Sequence[int]) -> Array:
-    """Axes of size 1 inserted; `axis` counts in the result.
+    """The array with axes of size 1 inserted; `axis` counts in the result.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -227,7 +260,7 @@ def expand_dims(x: ArrayLike, axis: int | Sequence[int]) -> Array:
 
 
 def squeeze(x: ArrayLike, axis: Axes = None) -> Array:
-    """Without axes of size 1: all of them, or those named.
+    """The array without axes of size 1: all of them, or those named.
 
     Raises:
         ShapeError: if a named axis has another size.
@@ -251,7 +284,7 @@ def squeeze(x: ArrayLike, axis: Axes = None) -> Array:
 
 
 def broadcast_to(x: ArrayLike, shape: Any) -> Array:
-    """Axes of size 1 repeated to the sizes of a shape, and new axes in front.
+    """The array with axes of size 1 repeated to the sizes of a shape, and new axes in front.
 
     Raises:
         ShapeError: if the shapes do not fit.
@@ -298,7 +331,7 @@ def broadcast_arrays(*xs: ArrayLike) -> list[Array]:
 
 
 def flip(x: ArrayLike, axis: Axes = None) -> Array:
-    """Axes counted backwards: all of them, or those named.
+    """The array with axes counted backwards: all of them, or those named.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -310,7 +343,7 @@ def flip(x: ArrayLike, axis: Axes = None) -> Array:
 
 
 def fliplr(x: ArrayLike) -> Array:
-    """The second axis counted backwards.
+    """The array with its second axis counted backwards.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -321,7 +354,7 @@ def fliplr(x: ArrayLike) -> Array:
 
 
 def flipud(x: ArrayLike) -> Array:
-    """The first axis counted backwards.
+    """The array with its first axis counted backwards.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -332,7 +365,15 @@ def flipud(x: ArrayLike) -> Array:
 
 
 def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """Turned by k quarter turns in the plane of two axes, from the first to the second.
+    """The array turned by k quarter turns in the plane of two axes, from the first to the second.
+
+    Args:
+        x: array of two axes at least.
+        k: number of quarter turns; negative ones turn the other way.
+        axes: the two axes of the plane, the first two by default.
+
+    Raises:
+        AxisError: unless `axes` names two axes of the array.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -350,7 +391,7 @@ def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 
 def atleast_1d(x: ArrayLike) -> Array:
-    """At least one axis.
+    """The array with one axis at least.
 
     Example:
         >>> atleast_1d(3.0).shape
@@ -361,7 +402,7 @@ def atleast_1d(x: ArrayLike) -> Array:
 
 
 def atleast_2d(x: ArrayLike) -> Array:
-    """At least two axes; a vector becomes a row.
+    """The array with two axes at least; a vector becomes a row.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -373,7 +414,7 @@ def atleast_2d(x: ArrayLike) -> Array:
 
 
 def atleast_3d(x: ArrayLike) -> Array:
-    """At least three axes; a matrix becomes one of depth 1.
+    """The array with three axes at least; a matrix becomes one of depth 1.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -387,10 +428,22 @@ def atleast_3d(x: ArrayLike) -> Array:
 
 
 def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The diagonal of two axes, as the last axis.
+    """The diagonals of two axes, as the last axis of the result.
+
+    Args:
+        x: array of two axes at least.
+        offset: number of the diagonal: 0 is the main one, positive ones lie above it, negative ones
+            below.
+        axis1: axis of the rows, counted from the end if negative; the first by default.
+        axis2: axis of the columns, counted from the end if negative; the second by default.
+
+    Returns:
+        An array of the dtype of `x`; without the two axes, and with the diagonal, which may be
+        empty, last.
 
     Raises:
         ShapeError: if there are fewer than two axes.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -452,7 +505,22 @@ def _matrix(v: UOp, k: int) -> UOp:
 def trace(
     x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None
 ) -> Array:
-    """The sum of the diagonal of two axes.
+    """The sums of the diagonals of two axes.
+
+    Args:
+        x: array of two axes at least.
+        offset: number of the diagonal: 0 is the main one, positive ones lie above it, negative ones
+            below.
+        axis1: axis of the rows, counted from the end if negative; the first by default.
+        axis2: axis of the columns, counted from the end if negative; the second by default.
+        dtype: dtype of the sums, as for `sum`; None takes that of `x`, but 32 bits at least.
+
+    Returns:
+        An array without the two axes.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -465,13 +533,21 @@ def trace(
 def fill_diagonal(
     a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = False
 ) -> Array:
-    """A new array whose elements at equal indices are `val`.
+    """A new array with `val` in place of the elements whose indices are all equal.
 
-    With `wrap` the diagonal of a tall matrix begins anew beneath its end, one row further down.
+    Args:
+        a: matrix, or array of more axes, all of one size.
+        val: number, or array without axes.
+        wrap: whether the diagonal of a tall matrix begins anew beneath its end, one row further
+            down.
+        inplace: must be False: the result is a new array.
+
+    Returns:
+        An array of the shape and dtype of `a`.
 
     Raises:
         ArgumentError: unless `inplace` is False, since arrays cannot be changed.
-        ShapeError: for fewer than two axes, or more that differ in size.
+        ShapeError: for fewer than two axes, more that differ in size, or a `val` with axes.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -76,7 +76,7 @@ def neighbour(x: UOp, y: UOp) -> UOp:
 
 
 def spacing(x: ArrayLike, /) -> Array:
-    """How far the next float away from zero is; negative for negative numbers.
+    """The distance to the next float away from zero; negative for negative numbers.
 
     Example:
         >>> spacing(1.0).item() == 2**-23
@@ -243,7 +243,7 @@ def _lcm(x: UOp, y: UOp) -> UOp:
 
 
 def bitwise_count(x: ArrayLike, /) -> Array:
-    """How many bits of the size of an integer are set, as uint8.
+    """The number of set bits of the absolute value of an integer, as uint8.
 
     Source: H. S. Warren, "Hacker's Delight", 2nd edition, 5-1.
 
@@ -275,11 +275,20 @@ def _population(x: UOp) -> UOp:
 
 
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
-    """Eight truths along an axis in each byte, filled up with zeros.
+    """The truths of eight elements along an axis in each byte, the last one filled up with zeros.
+
+    Args:
+        a: booleans or integers, of which those that are not zero are true.
+        axis: axis that is packed, counted from the end if negative; None takes the flat array.
+        bitorder: "big" for the first element in the highest bit of a byte, "little" for the lowest.
+
+    Returns:
+        A uint8 array, the axis an eighth as long, rounded up.
 
     Raises:
         DTypeError: unless `a` holds booleans or integers.
         ArgumentError: unless `bitorder` is "big" or "little".
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -316,10 +325,23 @@ def _packed(a: UOp, axis: int, little: bool) -> UOp:
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:
-    """The bits of bytes, along an axis; the first `count` of them, or all but the last -`count`.
+    """The bits of bytes along an axis, as uint8 numbers 0 and 1.
+
+    Args:
+        a: uint8 array.
+        axis: axis along which bits are put, counted from the end if negative; None takes the flat
+            array.
+        count: number of bits along the axis, zeros beyond the end; if negative, so many are cut
+            off; None takes all.
+        bitorder: "big" for the first element in the highest bit of a byte, "little" for the lowest.
+
+    Returns:
+        A uint8 array with `count` elements along the axis, 8 for each byte by default.
 
     Raises:
         DTypeError: unless `a` holds uint8.
+        ArgumentError: unless `bitorder` is "big" or "little".
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -47,15 +47,30 @@ def pad(
     stat_length: Any = None,
     reflect_type: str = "even",
 ) -> Array:
-    """Elements added at both ends of each axis.
+    """The array with elements added at both ends of each axis.
 
-    `pad_width` is a number, a pair (before, after), or a pair for each axis; so are
-    `constant_values`, `end_values` of the mode linear_ramp, and `stat_length`, which says how many
-    elements at the end the modes maximum, minimum, mean and median look at.  Other modes: constant,
-    edge, reflect, symmetric, wrap, empty (zeros).
+    Of the modes, "constant" adds `constant_values`; "empty" zeros; "edge" the first and last
+    element; "linear_ramp" even steps from there to `end_values`; "reflect" the array mirrored at
+    its first and last element, "symmetric" mirrored at its border; "wrap" the other end; "maximum",
+    "minimum", "mean" and "median" that of the axis.
+
+    Args:
+        x: array or number, of any shape.
+        pad_width: number of elements to add, a pair (before, after), or a pair for each axis; not
+            negative.
+        mode: name of a mode, "constant" by default.
+        constant_values: number, pair, or pair for each axis, of mode "constant"; 0 by default.
+        end_values: number, pair, or pair for each axis, of mode "linear_ramp"; 0 by default.
+        stat_length: number of elements at the end from which "maximum", "minimum", "mean" and
+            "median" are taken, or a pair, or a pair for each axis; None takes the whole axis.
+        reflect_type: "even", the only one that is supported.
+
+    Returns:
+        An array of the dtype of `x`.
 
     Raises:
         ArgumentError: for another mode, or widths that do not fit.
+        ShapeError: if an empty axis is extended by a mode other than "constant" and "empty".
 
     Example:
         >>> import tfn.numpy as tnp

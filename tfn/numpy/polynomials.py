@@ -63,7 +63,19 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
-    """The product of two polynomials.
+    """The product of two polynomials, of any lengths.
+
+    Args:
+        a1: vector of coefficients, the highest power first.
+        a2: vector of coefficients, the highest power first.
+        trim_leading_zeros: whether zeros of the highest powers are left out first, which needs
+            values that are known.
+
+    Returns:
+        A floating vector of ``a1.size + a2.size - 1`` coefficients.
+
+    Raises:
+        ShapeError: unless both are vectors.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -95,9 +107,19 @@ def _convolved(x: UOp, window: UOp) -> UOp:
 
 
 def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> Any:
-    """The quotient of two polynomials and what it leaves; the remainder keeps leading zeros.
+    """The quotient and the remainder of two polynomials.
 
-    With `trim_leading_zeros` it loses what rounding alone may have left of them.
+    Args:
+        u: vector of coefficients of the dividend, the highest power first.
+        v: vector of coefficients of the divisor, the first not zero.
+        trim_leading_zeros: whether the remainder loses leading coefficients as small as rounding
+            errors, which needs values that are known.
+
+    Returns:
+        Two floating vectors; by default the remainder has as many coefficients as `u`.
+
+    Raises:
+        ShapeError: unless both are vectors.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -138,7 +160,18 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
 
 def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
-    """The m-th integral of a polynomial, with constants of integration `k`, 0 by default.
+    """The m-th integral of a polynomial.
+
+    Args:
+        p: vector of coefficients, the highest power first.
+        m: number of integrations, not negative; 1 by default.
+        k: constant of integration, or a vector of m of them; None takes 0.
+
+    Returns:
+        A floating vector of ``p.size + m`` coefficients.
+
+    Raises:
+        ArgumentError: if `m` is negative, or there is another number of constants.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -218,11 +251,24 @@ def polyfit(
 ) -> Any:
     """The polynomial of degree `deg` with the least sum of squared distances from points.
 
-    `w` are factors of the distances.  With `full` also what `lstsq` gives; with `cov` also the
-    covariance matrix of the coefficients, not scaled by the distances if it is "unscaled".
+    Args:
+        x: vector of the positions of the points.
+        y: vector of their values, or matrix with one set of values in each column.
+        deg: degree, not negative.
+        rcond: singular values below this fraction of the largest count as zero; None takes the
+            number of points times the machine precision.
+        full: whether to return the residuals, the rank, the singular values and `rcond`, too.
+        w: vector of factors of the distances; None for 1.
+        cov: whether to return the covariance matrix of the coefficients, too; "unscaled" does not
+            scale it by the residuals.
+
+    Returns:
+        A vector of ``deg + 1`` coefficients, the highest power first, or a matrix with one column
+        for each of `y`; or a tuple of it and what was asked for.
 
     Raises:
         ArgumentError: for a negative degree.
+        ShapeError: unless there is a value for each position.
 
     Example:
         >>> import tfn.numpy as tnp

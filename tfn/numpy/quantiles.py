@@ -37,7 +37,19 @@ METHODS: dict[str, tuple[float, float]] = {
 
 
 def median(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The middle element of the sorted ones, the mean of two if their number is even.
+    """The middle element of the sorted ones over axes, the mean of two if their number is even.
+
+    Args:
+        x: real numbers or booleans, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A floating array without the reduced axes, or with size 1 there; NaN if an element is NaN.
+
+    Raises:
+        ShapeError: if there are no elements.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -55,7 +67,23 @@ def percentile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """The value below which `q` percent of the elements lie; see `quantile`.
+    """The value below which `q` percent of the elements over axes lie; see `quantile`.
+
+    Args:
+        x: real numbers or booleans, of any shape.
+        q: percentages from 0 to 100, number or array; its axes come first in the result.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A floating array of the axes of `q`, then those that are not reduced; NaN if an element is
+        NaN.
+
+    Raises:
+        ArgumentError: for another method, or a number outside of the range.
+        ShapeError: if there are no elements.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -73,14 +101,23 @@ def quantile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """The value below which a fraction `q` of the elements lies, NaN if one is NaN.
+    """The value below which a fraction `q` of the elements over axes lies; NaN if one is NaN.
 
-    Axes of `q` come first in the result.  Methods: linear, lower, higher, nearest, midpoint, and
-    inverted_cdf, interpolated_inverted_cdf, hazen, weibull, median_unbiased, normal_unbiased.
+    Args:
+        x: real numbers or booleans, of any shape.
+        q: fractions from 0 to 1, number or array; its axes come first in the result.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        method: "linear", "lower", "higher", "nearest", "midpoint", "inverted_cdf",
+            "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased" or "normal_unbiased".
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A floating array of the axes of `q`, then those that are not reduced.
 
     Raises:
-        ArgumentError: for another method.
+        ArgumentError: for another method, or a number outside of the range.
         ShapeError: if there are no elements.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -91,7 +128,19 @@ def quantile(
 
 
 def nanmedian(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The median of what is not NaN.
+    """The median of the elements over axes that are not NaN; NaN of none.
+
+    Args:
+        x: real numbers or booleans, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A floating array without the reduced axes, or with size 1 there.
+
+    Raises:
+        ShapeError: if there are no elements.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -109,7 +158,22 @@ def nanpercentile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """The percentile of what is not NaN; see `percentile`.
+    """The percentile of the elements over axes that are not NaN; NaN of none; see `percentile`.
+
+    Args:
+        x: real numbers or booleans, of any shape.
+        q: percentages from 0 to 100, number or array; its axes come first in the result.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A floating array of the axes of `q`, then those that are not reduced.
+
+    Raises:
+        ArgumentError: for another method, or a number outside of the range.
+        ShapeError: if there are no elements.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -127,7 +191,22 @@ def nanquantile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """The quantile of what is not NaN, NaN where nothing is left; see `quantile`.
+    """The quantile of the elements over axes that are not NaN; NaN of none; see `quantile`.
+
+    Args:
+        x: real numbers or booleans, of any shape.
+        q: fractions from 0 to 1, number or array; its axes come first in the result.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A floating array of the axes of `q`, then those that are not reduced.
+
+    Raises:
+        ArgumentError: for another method, or a number outside of the range.
+        ShapeError: if there are no elements.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp

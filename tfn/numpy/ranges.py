@@ -51,11 +51,21 @@ def arange(
     *,
     device: Any = None,
 ) -> Array:
-    """start, start + step, ... below stop; ``arange(n)`` counts from 0.
+    """The vector start, start + step, ... of numbers below `stop`; ``arange(n)`` counts from 0.
+
+    Args:
+        start: first number; with `stop` None it is the end, and 0 the first one.
+        stop: end, which is not reached.
+        step: distance of two numbers, not 0; 1 for None, and negative ones count down.
+        dtype: dtype of the result; None gives int32 for integers and float32 for others, or the
+            dtype of ends that are arrays.
+        device: name of the device, which must be that of the process; None takes it.
 
     Raises:
         ArgumentError: if the step is zero, or an argument is not known.
         NumberError: if the dtype, int32 if none is given, does not hold all of them.
+        DeviceError: for another device.
+        ShapeError: for more elements than a machine can address.
 
     Example:
         >>> arange(2, 8, 3)
@@ -134,6 +144,25 @@ def linspace(
 ) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`; with `retstep`, also their distance.
 
+    Args:
+        start: first value; array or number.
+        stop: last value; array or number, broadcast with `start`.
+        num: number of values, not negative; 50 by default.
+        endpoint: whether `stop` is the last value; else it is the one after.
+        retstep: whether the distance of two values is returned, too.
+        dtype: dtype of the result; None takes the floating dtype of the ends.
+        axis: position of the new axis in the result, counted from the end if negative.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Returns:
+        An array of the broadcast shape of `start` and `stop` with the axis added; with `retstep` a
+        pair of it and the distance, of the broadcast shape, NaN if there is none.
+
+    Raises:
+        ArgumentError: unless `num` is an integer from 0 on.
+        AxisError: if the array has no such axis.
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> linspace(0, 1, 5)
         Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
@@ -190,7 +219,22 @@ def logspace(
     base: float = 10.0,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Numbers whose logarithms are evenly spaced.
+    """`num` numbers from ``base**start`` to ``base**stop`` with evenly spaced logarithms.
+
+    Args:
+        start: logarithm of the first value; array or number.
+        stop: logarithm of the last value; array or number, broadcast with `start`.
+        num: number of values, not negative; 50 by default.
+        endpoint: whether `stop` is the last value; else it is the one after.
+        base: base of the logarithms, a Python number; 10 by default.
+        dtype: dtype of the result; None takes the floating dtype of the ends.
+
+    Returns:
+        An array of the broadcast shape of `start` and `stop`, with a new first axis of size `num`.
+
+    Raises:
+        ArgumentError: unless `num` is an integer from 0 on.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> logspace(0, 2, 3)
@@ -213,9 +257,23 @@ def geomspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
-    """Numbers from `start` to `stop`, each the same multiple of the one before it.
+    """`num` numbers from `start` to `stop`, each the same multiple of the one before it.
 
-    Both ends need the same sign.
+    Args:
+        start: first value; array or number, not 0.
+        stop: last value, of the sign of `start`; broadcast with it.
+        num: number of values, not negative; 50 by default.
+        endpoint: whether `stop` is the last value; else it is the one after.
+        dtype: dtype of the result; None takes the floating dtype of the ends.
+        axis: position of the new axis in the result, counted from the end if negative.
+
+    Returns:
+        An array of the broadcast shape of `start` and `stop` with the axis added.
+
+    Raises:
+        ArgumentError: unless `num` is an integer from 0 on.
+        AxisError: if the array has no such axis.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> geomspace(1, 8, 4)

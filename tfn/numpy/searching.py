@@ -22,12 +22,20 @@ SIZE = "pass size=, which fixes the shape, or call this outside of the traced fu
 
 
 def flatnonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> Array:
-    """The flat indices of the elements that are not zero.
+    """The indices of the elements of the flat array that are not zero.
 
-    With `size` there are so many: the first ones, then `fill_value`.
+    Args:
+        x: array or number; what is not zero is true.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing, 0 by default.
+
+    Returns:
+        An integer vector of `size` elements.
 
     Raises:
         TracerArrayConversionError: without `size`, for a traced value.
+        ArgumentError: if `size` is negative.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -53,7 +61,20 @@ def _places(x: UOp, size: int, fill: int) -> UOp:
 
 
 def nonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> tuple[Array, ...]:
-    """The indices of what is not zero, one vector for each axis; see `flatnonzero`.
+    """The indices of the elements that are not zero, one vector for each axis; see `flatnonzero`.
+
+    Args:
+        x: array of one axis at least.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing, 0 by default.
+
+    Returns:
+        A tuple of integer vectors of `size` elements.
+
+    Raises:
+        ShapeError: if there is no axis.
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -78,7 +99,19 @@ def _coordinate(flat: UOp, shape: tuple[int, ...], axis: int, fill: int) -> UOp:
 
 
 def argwhere(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> Array:
-    """The indices of the elements that are not zero, as rows; see `flatnonzero`.
+    """The indices of the elements that are not zero, one row for each; see `flatnonzero`.
+
+    Args:
+        x: array or number; what is not zero is true.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing, 0 by default.
+
+    Returns:
+        An integer matrix of `size` rows and a column for each axis.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -107,7 +140,21 @@ def compress(
 ) -> Array:
     """The slices along an axis, or elements of the flat array, where a condition holds.
 
-    With `size` there are so many: the first ones, then `fill_value`.
+    Args:
+        condition: vector no longer than the axis; what is not zero is true.
+        a: array that is indexed.
+        axis: axis of the slices, counted from the end if negative; None takes the flat array.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing, 0 by default.
+
+    Returns:
+        An array of the dtype of `a`, with `size` elements along the axis.
+
+    Raises:
+        ShapeError: if the condition is no vector, or longer than the axis.
+        TracerArrayConversionError: without `size`, for a traced value.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -129,7 +176,14 @@ def compress(
 
 
 def picked(a: Array, places: Array, axis: int, fill_value: ArrayLike) -> Array:
-    """Slices along an axis at places, and `fill_value` where a place is negative."""
+    """The slices of an axis at indices, and `fill_value` where an index is negative.
+
+    Args:
+        a: array that is indexed.
+        places: vector of indices along the axis.
+        axis: axis of the slices, from 0.
+        fill_value: number, or array that broadcasts to a slice.
+    """
     if not a.shape[axis]:  # nothing can be taken: all of it is filled
         shape = (*a.shape[:axis], places.size, *a.shape[axis + 1 :])
         fill = array_of("fill_value", fill_value).astype(a.dtype)
@@ -142,7 +196,21 @@ def picked(a: Array, places: Array, axis: int, fill_value: ArrayLike) -> Array:
 def extract(
     condition: ArrayLike, x: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
 ) -> Array:
-    """The elements of the flat array where a condition of the same size holds; see `compress`.
+    """The elements of the flat array where a condition holds; see `compress`.
+
+    Args:
+        condition: array of as many elements at most, in the same order.
+        x: array that is indexed.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing, 0 by default.
+
+    Returns:
+        A vector of the dtype of `x` with `size` elements.
+
+    Raises:
+        ShapeError: if the condition has more elements.
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -41,12 +41,29 @@ def unique(
     fill_value: ArrayLike | None = None,
     sorted: bool = True,
 ) -> Any:
-    """The sorted distinct elements, or slices of an axis, and on request where and how many.
+    """The sorted distinct elements, or slices of an axis, and on request their indices and counts.
 
-    With `size` there are so many: the first ones, then `fill_value`, by default the smallest.
+    Args:
+        x: array or number, of any shape.
+        return_index: whether to return the index of the first occurrence of each.
+        return_inverse: whether to return the indices that rebuild `x` from the result.
+        return_counts: whether to return the number of occurrences of each.
+        axis: axis whose slices are compared, counted from the end if negative; None takes the flat
+            array.
+        equal_nan: whether all NaN count as one element.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+        sorted: accepted as in NumPy: results are always sorted.
+
+    Returns:
+        The distinct elements, or a tuple of them and the integer arrays asked for, in the order
+        above.
 
     Raises:
         TracerArrayConversionError: without `size`, for a traced value.
+        ArgumentError: if `size` is negative.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -162,7 +179,20 @@ class UniqueInverse(NamedTuple):
 def unique_all(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueAll:
-    """The distinct elements, where each is first, which one each element is, and how many.
+    """The distinct elements, the index of each, the inverse indices, and the counts; each NaN is
+    distinct.
+
+    Args:
+        x: array or number, of any shape.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+
+    Returns:
+        A named tuple of `values`, `indices`, `inverse_indices` and `counts`.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -176,7 +206,19 @@ def unique_all(
 def unique_counts(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueCounts:
-    """The distinct elements and how often each occurs; each NaN is distinct.
+    """The distinct elements and the number of occurrences of each; each NaN is distinct.
+
+    Args:
+        x: array or number, of any shape.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+
+    Returns:
+        A named tuple of `values` and `counts`.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -190,7 +232,19 @@ def unique_counts(
 def unique_inverse(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueInverse:
-    """The distinct elements and which of them each element is; each NaN is distinct.
+    """The distinct elements and the indices that rebuild `x` from them; each NaN is distinct.
+
+    Args:
+        x: array or number, of any shape.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+
+    Returns:
+        A named tuple of `values` and `inverse_indices`, which have the shape of `x`.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -204,7 +258,16 @@ def unique_inverse(
 def unique_values(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The distinct elements; each NaN is distinct.
+    """The sorted vector of the distinct elements; each NaN is distinct.
+
+    Args:
+        x: array or number, of any shape.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -234,7 +297,17 @@ def _chosen(
 def union1d(
     a: ArrayLike, b: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The sorted distinct elements of two arrays; see `unique` for `size`.
+    """The sorted vector of the distinct elements of two arrays.
+
+    Args:
+        a: first array, which is flattened.
+        b: second array, which is flattened.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -253,7 +326,19 @@ def setdiff1d(
     size: int | None = None,
     fill_value: ArrayLike | None = 0,
 ) -> Array:
-    """The sorted distinct elements of one array that are not in another; see `unique`.
+    """The sorted vector of the distinct elements of one array that are not in another.
+
+    Args:
+        a: first array, which is flattened.
+        b: second array, which is flattened.
+        assume_unique: whether elements of `a` are neither sorted nor made distinct.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing, 0 by default; None takes the first element of
+            the result.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -277,7 +362,18 @@ def setxor1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """The sorted distinct elements that are in one of two arrays only; see `unique`.
+    """The sorted vector of the distinct elements that are in one of two arrays only.
+
+    Args:
+        a: first array, which is flattened.
+        b: second array, which is flattened.
+        assume_unique: accepted as in NumPy, and changes nothing.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -301,9 +397,24 @@ def intersect1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """The sorted distinct elements of both arrays, and on request where each is in them.
+    """The sorted vector of the distinct elements that two arrays share, and on request their
+    indices.
 
-    With `size`, places that are left over point behind the arrays.
+    Args:
+        a: first array, which is flattened.
+        b: second array, which is flattened.
+        assume_unique: accepted as in NumPy, and changes nothing.
+        return_indices: whether to return the index of each in `a` and in `b`; missing ones are the
+            number of elements of the array.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+
+    Returns:
+        The vector, or a tuple of it and two integer vectors.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -328,6 +439,14 @@ def _behind(place: UOp, valid: UOp, size: int) -> UOp:
 
 def isin(element: ArrayLike, test_elements: ArrayLike, *, invert: bool = False) -> Array:
     """Whether each element is among those of another array; all pairs are compared.
+
+    Args:
+        element: array or number that is looked up.
+        test_elements: array of any shape.
+        invert: whether the answer is negated.
+
+    Returns:
+        A boolean array of the shape of `element`.
 
     Example:
         >>> import tfn.numpy as tnp

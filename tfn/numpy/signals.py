@@ -38,10 +38,19 @@ def convolve(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """All sums of products of elements whose places add up to one place.
+    """The convolution of two vectors: the sums of products of elements whose indices add up to one
+    number.
 
-    In mode "same" the middle part of the larger size, in mode "valid" the part that all elements
-    of the smaller vector take part in.
+    Args:
+        a: vector of one element at least.
+        v: vector of one element at least.
+        mode: "full" for all sums, "same" for as many in the middle as the larger vector has,
+            "valid" for those with all elements of the smaller one.
+        precision: accepted as in JAX, and changes nothing.
+        preferred_element_type: accepted as in JAX, and changes nothing.
+
+    Returns:
+        A floating vector.
 
     Raises:
         ShapeError: unless both are vectors that are not empty.
@@ -75,7 +84,23 @@ def correlate(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """All sums of products of elements of `a` with those of `v`, conjugated, at each distance.
+    """The correlation of two vectors: the sums of products of elements of `a` and of `v`,
+    conjugated, at each shift.
+
+    Args:
+        a: vector of one element at least.
+        v: vector of one element at least.
+        mode: "full" for all sums, "same" for as many in the middle as the larger vector has,
+            "valid", the default, for those with all elements of the smaller one.
+        precision: accepted as in JAX, and changes nothing.
+        preferred_element_type: accepted as in JAX, and changes nothing.
+
+    Returns:
+        A floating vector.
+
+    Raises:
+        ShapeError: unless both are vectors that are not empty.
+        ArgumentError: for another mode.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -95,13 +120,22 @@ def correlate(
 def gradient(
     f: ArrayLike, *varargs: ArrayLike, axis: Axes = None, edge_order: int | None = None
 ) -> Any:
-    """Slopes along axes: central differences, and one-sided ones at the ends.
+    """The slopes of samples along axes: central differences, and one-sided ones at the ends.
 
-    `varargs` are distances or places, one for all axes or one for each.
+    Args:
+        f: array of samples.
+        *varargs: distance of two samples, or vector of positions, one for all axes or one for each;
+            1 by default.
+        axis: axis or axes of the slopes, negative ones counted from the end; None takes all.
+        edge_order: 1 or None: the ends are differences of two samples.
+
+    Returns:
+        A floating array of the shape of `f`, or a list of one for each axis.
 
     Raises:
         ArgumentError: for another number of distances, or an edge order other than 1.
         ShapeError: for an axis with fewer than two elements.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -154,9 +188,19 @@ def _slope(x: Array, axis: int, step: Array) -> Array:
 def unwrap(
     p: ArrayLike, discont: float | None = None, axis: int = -1, period: float = 2 * math.pi
 ) -> Array:
-    """Phases without jumps: whole periods are added so that no step is larger than half of one.
+    """The phases without jumps: whole periods are added so that no step is larger than half of one.
 
-    With `discont` only steps larger than that are changed.
+    Args:
+        p: array of phases, in radians by default.
+        discont: least size of a step that is changed; None changes those larger than half a period.
+        axis: axis of the steps, counted from the end if negative; the last by default.
+        period: the period; 2 pi by default, and an integer keeps integers.
+
+    Returns:
+        An array of the shape of `p`.
+
+    Raises:
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -274,7 +318,18 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
 
 
 def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> Array:
-    """The correlation matrix of variables, which are rows (columns unless `rowvar`).
+    """The matrix of the correlation coefficients of variables, which are rows.
+
+    Args:
+        x: matrix with one variable in each row and one sample in each column, or one variable.
+        y: more variables, of the same form; None for none.
+        rowvar: whether rows are variables; else columns are.
+
+    Returns:
+        A floating matrix of the number of variables, from -1 to 1; a number for one variable.
+
+    Raises:
+        ShapeError: if there are more than two axes.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -21,7 +21,20 @@ from tfn.trace.uop import UOp
 def sort(
     x: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
 ) -> Array:
-    """Sorted along an axis, or flattened if it is None; NaN comes last, or first if descending.
+    """The elements sorted along an axis; NaN comes last, or first if descending.
+
+    Args:
+        x: array of any dtype; complex numbers are ordered by real, then imaginary part.
+        axis: axis that is sorted, counted from the end if negative; the last by default, None takes
+            the flat array.
+        descending: whether the largest elements come first.
+        stable: accepted as in NumPy: sorting is always stable.
+
+    Returns:
+        An array of the shape and dtype of `x`, or a vector of all elements.
+
+    Raises:
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -35,7 +48,20 @@ def sort(
 def argsort(
     x: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
 ) -> Array:
-    """The indices that sort; equal elements keep their order.
+    """The indices that sort an array along an axis; equal elements keep their order.
+
+    Args:
+        x: array of any dtype; complex numbers are ordered by real, then imaginary part.
+        axis: axis that is sorted, counted from the end if negative; the last by default, None takes
+            the flat array.
+        descending: whether the largest elements come first.
+        stable: accepted as in NumPy: sorting is always stable.
+
+    Returns:
+        An integer array of the shape of `x`, or a vector of as many elements.
+
+    Raises:
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -110,14 +136,22 @@ def searchsorted(
     *,
     method: str = "scan",
 ) -> Array:
-    """Where to insert `v` into the sorted vector `a` to keep it sorted.
+    """The indices at which `v` would be inserted into the sorted vector `a` to keep it sorted.
 
-    With side "left" before equal elements, with "right" after them.  If `a` is not sorted,
-    `sorter` holds the indices that sort it.  Steps are halved until the place is found, for many
-    elements side by side, whatever `method` asks for.
+    A binary search for all elements of `v` side by side, whatever `method` asks for.
+
+    Args:
+        a: ascending vector.
+        v: array or number; NaN counts as the largest.
+        side: "left" for the index before equal elements, "right" for the one after them.
+        sorter: the indices that sort `a`, if it is not sorted; None if it is.
+        method: accepted as in JAX: "scan", "scan_unrolled", "sort", "compare_all" or "default".
+
+    Returns:
+        An int32 array of the shape of `v` (int64 for 2**31 elements of `a` and more).
 
     Raises:
-        ArgumentError: for another side.
+        ArgumentError: for another side or method.
         ShapeError: unless `a` is a vector.
 
     Example:
@@ -167,7 +201,18 @@ def _search(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
-    """The number of the bin that each element lies in; `bins` ascend.
+    """The number of the bin in which each element lies: 0 before the first border.
+
+    Args:
+        x: array or number.
+        bins: ascending vector of borders.
+        right: whether a border belongs to the bin below it.
+
+    Returns:
+        An integer array of the shape of `x`, of numbers from 0 to the number of borders.
+
+    Raises:
+        ShapeError: unless `bins` is a vector.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -178,7 +223,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
 
 
 def sort_complex(a: ArrayLike) -> Array:
-    """Sorted by the real parts, then the imaginary ones, as complex numbers.
+    """The elements sorted by real, then imaginary parts, as complex numbers.
 
     Example:
         >>> import tfn.numpy as tnp

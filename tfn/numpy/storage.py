@@ -49,7 +49,12 @@ def save(file: Any, arr: ArrayLike) -> None:
 
 
 def savez(file: Any, *args: ArrayLike, **kwargs: ArrayLike) -> None:
-    """Write arrays to a file in NumPy's format ``.npz``, by name, or as arr_0, arr_1, ...
+    """Write arrays to a file in NumPy's format ``.npz``.
+
+    Args:
+        file: path, to which ``.npz`` is added if it is missing, or an open binary file.
+        *args: arrays that are named arr_0, arr_1, ...
+        **kwargs: arrays by name.
 
     Raises:
         ArgumentError: if two would have one name, or one cannot be the name of a file.

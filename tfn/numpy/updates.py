@@ -45,11 +45,24 @@ _COMBINE = {"set": Op.WHERE, "add": Op.ADD, "multiply": Op.MUL, "min": Op.MIN, "
 
 
 def update(x: ArrayLike, index: Any, values: ArrayLike, how: str, mode: str | None = None) -> Array:
-    """``x.at[index].set(values)`` and its like; `how` is the name of the method.
+    """A new array, as by ``x.at[index].set(values)`` and the other methods of `.at`.
+
+    Args:
+        x: array whose elements are replaced in the result.
+        index: integers, slices, None, Ellipsis, index arrays, masks, or a tuple of these.
+        values: array or number that broadcasts to the shape of ``x[index]``.
+        how: name of the method: "set", "add", "subtract", "multiply", "divide", "power", "min" or
+            "max".
+        mode: indices outside: "clip" moves them to the border, "fill" and "drop" leave them out;
+            None, the default, is an error for those known.
+
+    Returns:
+        An array of the shape of `x`.
 
     Raises:
         OutOfBoundsError: without a mode, if a static index is outside its axis.
         DTypeError: for floats put into integers.
+        ShapeError: if the values do not broadcast to the indexed shape.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -190,10 +203,21 @@ def _start(starts: Numbers | None, begin: UOp | None, slot: int) -> UOp:
 def put_along_axis(
     x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int, *, inplace: bool = False
 ) -> Array:
-    """A new array with elements at indices along an axis replaced.
+    """A new array with the elements at indices along an axis replaced.
+
+    Args:
+        x: array whose elements are replaced in the result.
+        indices: integers, with as many axes as `x`; those outside are left out.
+        values: array or number, broadcast with `indices`.
+        axis: the axis, counted from the end if negative.
+        inplace: must be False: the result is a new array.
+
+    Returns:
+        An array of the shape and dtype of `x`.
 
     Raises:
         ArgumentError: unless `inplace` is False, since arrays cannot be changed.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp

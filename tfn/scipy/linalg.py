@@ -40,7 +40,7 @@ def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[Array, bool]:
 
 
 def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> Array:
-    """x of a x = b from the factor of a.
+    """The solution x of a x = b from the result of `cho_factor` of a.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -67,12 +67,21 @@ def solve_triangular(
     lower: bool = False,
     unit_diagonal: bool = False,
 ) -> Array:
-    """x of op(a) x = b, of which one triangle of a is read; `b` may be a vector.
+    """The solution x of op(a) x = b, for a triangular matrix a.
 
-    `trans` is 0 or "N" for a itself, 1 or "T" for its transpose, 2 or "C" for its adjoint.
+    Args:
+        a: square matrices, the last two axes, of which only one triangle is read.
+        b: matrices of right sides, or one vector.
+        trans: op: 0 or "N" for a itself, 1 or "T" for its transpose, 2 or "C" for its adjoint.
+        lower: whether the lower triangle is read; else the upper one.
+        unit_diagonal: whether the diagonal is taken to be 1, and not read.
+
+    Returns:
+        An array of the shape of `b`; NaN where a diagonal has a zero.
 
     Raises:
         ArgumentError: for another `trans`.
+        ShapeError: if the shapes do not fit.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -96,7 +105,7 @@ def solve_triangular(
 
 
 def lu(a: ArrayLike, permute_l: bool = False) -> Any:
-    """P, L and U of a = P L U; with `permute_l` the product P L, and U.
+    """The factors P, L and U of a = P L U; with `permute_l` the product P L, and U.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -131,7 +140,19 @@ def lu_factor(a: ArrayLike) -> tuple[Array, Array]:
 
 
 def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int = 0) -> Array:
-    """x of a x = b from the factors of a; of its transpose (1) or adjoint (2).
+    """The solution x of a x = b from the results of `lu_factor` of a.
+
+    Args:
+        lu_and_piv: what `lu_factor` returned.
+        b: matrices of right sides, or one vector.
+        trans: 0 for a itself, 1 for its transpose, 2 for its adjoint.
+
+    Returns:
+        An array of the shape of `b`.
+
+    Raises:
+        ArgumentError: for another `trans`.
+        ShapeError: if the shapes do not fit.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -145,10 +166,21 @@ def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int =
 
 
 def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, assume_a: str = "gen") -> Array:
-    """x of a x = b; with ``assume_a="pos"`` by `cholesky`, for positive definite matrices.
+    """The solution x of a x = b, for square matrices.
+
+    Args:
+        a: square matrices, the last two axes.
+        b: matrices of right sides, or one vector.
+        lower: whether the factor is the lower one, for "pos".
+        assume_a: "gen", "sym" or "her", which all use `lu`, or "pos" for positive definite
+            matrices, which uses `cholesky`.
+
+    Returns:
+        An array of the shape of `b`; NaN where a matrix is singular, or not positive definite.
 
     Raises:
-        ArgumentError: for other assumptions than "gen", "sym", "her", "pos".
+        ArgumentError: for another assumption.
+        ShapeError: if the shapes do not fit.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -162,9 +194,20 @@ def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, assume_a: str = "gen"
 def eigh(
     a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, eigvals_only: bool = False
 ) -> Any:
-    """Eigenvalues and eigenvectors of hermitian matrices, or the values alone.
+    """The ascending eigenvalues and the eigenvectors, in columns, of hermitian matrices, or the
+    values alone.
 
-    With `b`, positive definite, those of the problem a v = w b v.
+    Args:
+        a: hermitian matrices, the last two axes.
+        b: positive definite matrices of the problem a v = w b v; None for the identity.
+        lower: whether to name the lower triangle; changes nothing, as the mean of both is taken.
+        eigvals_only: whether to return the values alone.
+
+    Returns:
+        Real vectors of values, and matrices of vectors.
+
+    Raises:
+        ShapeError: unless the matrices are square.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -189,7 +232,20 @@ def eigh(
 
 
 def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> Any:
-    """U, the singular values and V^H, or the values alone; see `tfn.numpy.linalg.svd`.
+    """The factors U, S and V^H of a = U S V^H, or the singular values alone; see
+    `tfn.numpy.linalg.svd`.
+
+    Args:
+        a: matrices, the last two axes.
+        full_matrices: whether U and V are square; else they have as many columns as there are
+            values.
+        compute_uv: whether U and V^H are returned, and not S alone.
+
+    Returns:
+        A tuple of the matrices U, the real descending vectors S and the matrices V^H, or S alone.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -201,7 +257,10 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> An
 
 
 def qr(a: ArrayLike, mode: str = "full") -> Any:
-    """Q and R; Q is square in mode "full", has the smaller size in mode "economic"; R alone in "r".
+    """The factors Q and R of a = Q R, orthonormal columns and an upper triangle, or R alone.
+
+    Q is square in mode "full", and has the smaller size of `a` in mode "economic"; mode "r" is R
+    alone.
 
     Raises:
         ArgumentError: for another mode.
@@ -228,7 +287,8 @@ _PADE = (
 
 
 def expm(A: ArrayLike, *, max_squarings: int = 16) -> Array:
-    """The exponential of square matrices: a quotient of polynomials of degree 13, squared again.
+    """The exponential of square matrices: a rational function of degree 13, squared again and
+    again.
 
     The result is NaN where more than `max_squarings` would be needed.
 

@@ -31,19 +31,24 @@ def map_coordinates(
     mode: str = "constant",
     cval: ArrayLike = 0.0,
 ) -> Shaped[Array, "*places"]:
-    """The values of an array at places that are not whole numbers.
-
-    Args:
-        coordinates: an array of places for each axis of `input`; element i of an axis is at i.
-        order: 0 takes the nearest element, of two at the same distance the one further from 0;
-            1 lies on a straight line between two along each axis.
-        mode: what is beyond the borders: "constant", which is `cval`; "nearest", the element at
-            the border; "wrap", the array again; "reflect", the array backwards, and "mirror", the
-            same without the element at the border.
+    """The values of an array at coordinates between its elements.
 
     Integers are rounded to the nearest ones.  A derivative by the coordinates is the slope of the
     line: 0 for order 0.  "constant" and "wrap" are what SciPy calls "grid-constant" and
     "grid-wrap": between the array and what is beyond it lies a line too.
+
+    Args:
+        input: array of one element at least; element i of an axis is at coordinate i.
+        coordinates: an array of coordinates for each axis of `input`, all of one shape.
+        order: 0 for the nearest element, of two at the same distance the one further from 0; 1 for
+            linear interpolation along each axis.
+        mode: values beyond the borders: "constant", which is `cval`; "nearest", the element at the
+            border; "wrap", the array again; "reflect", the array backwards, and "mirror", the same
+            without the element at the border.
+        cval: number beyond the borders for "constant", 0 by default.
+
+    Returns:
+        An array of the dtype of `input` and the shape of the coordinates.
 
     Raises:
         ShapeError: for another number of coordinates than `input` has axes, or if it is empty.

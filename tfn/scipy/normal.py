@@ -26,7 +26,7 @@ def real(name: str, x: ArrayLike) -> Array:
 
 
 def ndtr(x: ArrayLike) -> Array:
-    """How probable it is that a standard normal number is at most x.
+    """The probability of a standard normal number of at most x.
 
     Example:
         >>> ndtr(0.0).tolist()
@@ -73,7 +73,8 @@ _log_ndtr.defjvp(_log_ndtr_jvp)
 
 
 def ndtri(p: ArrayLike) -> Array:
-    """The number that a standard normal one does not exceed with probability p: inverts `ndtr`.
+    """The number that a standard normal one does not exceed with probability p: the inverse of
+    `ndtr`.
 
     Example:
         >>> round(float(ndtri(0.975)), 4)

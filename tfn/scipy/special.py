@@ -22,7 +22,7 @@ Pair = tuple[Array, Array]
 
 
 def softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
-    """Positive numbers in the proportion of ``exp(x)``, with the sum 1 over all axes unless told.
+    """The numbers ``exp(x)`` divided by their sum over axes, all of them by default.
 
     Example:
         >>> softmax(jnp.zeros((2, 2))).tolist()
@@ -108,7 +108,7 @@ _xlog1py.defjvp(_xlog1py_jvp)
 
 
 def entr(x: ArrayLike) -> Array:
-    """``-x * log(x)``: what a probability adds to the entropy; -inf below 0.
+    """The contribution ``-x * log(x)`` of a probability to the entropy; -inf below 0.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -316,7 +316,7 @@ def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
 
 
 def multigammaln(a: ArrayLike, d: int) -> Array:
-    """The logarithm of the gamma function of matrices of size d.
+    """The logarithm of the multivariate gamma function, of matrices of size d.
 
     Example:
         >>> multigammaln(2.0, 1).round(4).tolist()
@@ -368,7 +368,15 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """The regularised incomplete beta function.
+    """The regularised incomplete beta function, of x from 0 to 1.
+
+    Args:
+        a: first parameter, positive; array or number.
+        b: second parameter, positive; array or number.
+        x: upper limit of the integral; all three are broadcast.
+
+    Returns:
+        A floating array of the broadcast shape.
 
     Example:
         >>> betainc(1.0, 1.0, 0.25).round(5).tolist()
@@ -379,7 +387,20 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 
 def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = False) -> Array:
-    """In how many ways k of N things can be chosen, as a float; by gamma functions in between.
+    """The number of ways to choose k of N things, as a float; gamma functions interpolate.
+
+    Args:
+        N: number of things, array or number.
+        k: number of those chosen, array or number, broadcast with `N`.
+        exact: must be False: there are no integers of any size.
+        repetition: whether a thing can be chosen several times.
+
+    Returns:
+        A floating array of the broadcast shape, 0 where k is negative or above the number of
+        things.
+
+    Raises:
+        ArgumentError: if `exact` is True.
 
     Example:
         >>> comb(5, 2).round(3).tolist()

@@ -56,9 +56,19 @@ def _between(values: Array) -> Array:
 
 
 def eigh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True) -> Pair:
-    """Eigenvectors, in columns, and eigenvalues, ascending, of hermitian matrices.
+    """The eigenvectors, in columns, and the ascending eigenvalues of hermitian matrices.
 
-    Unless `symmetrize_input`, one triangle is read.
+    Args:
+        x: square matrices, the last two axes.
+        lower: whether that is the lower triangle.
+        symmetrize_input: whether ``(x + x^H) / 2`` is taken; else one triangle is read.
+
+    Returns:
+        Matrices of the dtype of `x`, 32 bits wide at least, and real vectors; NaN where LAPACK
+        fails.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -70,7 +80,18 @@ def eigh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True) -> 
 
 
 def eigvalsh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True) -> Array:
-    """Eigenvalues, ascending, of hermitian matrices; see `eigh`.
+    """The ascending eigenvalues of hermitian matrices; see `eigh`.
+
+    Args:
+        x: square matrices, the last two axes.
+        lower: whether that is the lower triangle.
+        symmetrize_input: whether ``(x + x^H) / 2`` is taken; else one triangle is read.
+
+    Returns:
+        Real vectors; NaN where LAPACK fails.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -130,7 +151,7 @@ def _diagonal(x: Array) -> Array:
 
 
 def eig(x: ArrayLike) -> Pair:
-    """Complex eigenvalues and right eigenvectors, in columns, of square matrices.
+    """The complex eigenvalues and right eigenvectors, in columns, of square matrices.
 
     Vectors have length 1, and their largest element is real.
 
@@ -145,7 +166,7 @@ def eig(x: ArrayLike) -> Pair:
 
 
 def eigvals(x: ArrayLike) -> Array:
-    """Complex eigenvalues of square matrices.
+    """The complex eigenvalues of square matrices.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -200,12 +221,20 @@ _eigvals.defjvp(_eigvals_jvp)
 
 
 def svd(x: ArrayLike, *, full_matrices: bool = True, compute_uv: bool = True) -> Any:
-    """U, S and V^H of x = U S V^H, the values descending; S alone unless `compute_uv`.
+    """The factors U, S and V^H of x = U S V^H, the singular values descending.
 
-    With `full_matrices` U and V are square; else they have as many columns as there are values.
+    Args:
+        x: matrices, the last two axes.
+        full_matrices: whether U and V are square; else they have as many columns as there are
+            values.
+        compute_uv: whether U and V^H are returned, and not S alone.
+
+    Returns:
+        Matrices U, real vectors S, and matrices V^H; NaN where LAPACK fails.
 
     Raises:
         GradientError: for derivatives of square U or V of a matrix that is not square.
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -221,7 +250,7 @@ def svd(x: ArrayLike, *, full_matrices: bool = True, compute_uv: bool = True) ->
 
 
 def svdvals(x: ArrayLike) -> Array:
-    """The singular values, descending.
+    """The descending singular values of matrices.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -56,11 +56,16 @@ class Routine:
     flags: str = ""
 
     def __call__(self, results: Sequence[Data], operands: Sequence[Data]) -> None:
-        """Call it once."""
+        """Runs the routine once."""
         self.bound(results, [np.ascontiguousarray(x) for x in operands])()
 
     def bound(self, results: Sequence[Data], operands: Sequence[Data]) -> Callable[[], None]:
-        """The call on these places in memory."""
+        """The call of the routine on these arrays, ready to be run again.
+
+        Args:
+            results: arrays that are written.
+            operands: arrays that are read.
+        """
         source = operands[-1]
         name, target, arguments = CALLS[self.name](self.flags, results, operands)
         name = "sdcz"["fdFD".index(source.dtype.char)] + name

@@ -118,7 +118,12 @@ def _product(chain: Sequence[Array], cut: dict[tuple[int, int], int]) -> Array:
 def cross(
     x1: Num[ArrayLike, "*#batch d"], x2: Num[ArrayLike, "*#batch d"], /, *, axis: int = -1
 ) -> Num[Array, "*batch d"]:
-    """The cross product of vectors of size 3 along an axis.
+    """The cross products of vectors of three elements along an axis.
+
+    Args:
+        x1: first vectors.
+        x2: second vectors, broadcast with the first.
+        axis: axis of the vectors, counted from the end if negative; the last by default.
 
     Raises:
         ShapeError: for other sizes.
@@ -168,6 +173,15 @@ def trace(
     x: Shaped[ArrayLike, "*batch m n"], /, *, offset: int = 0, dtype: DTypeLike | None = None
 ) -> Shaped[Array, "*batch"]:
     """The sums of the diagonals of matrices, the last two axes.
+
+    Args:
+        x: matrices, the last two axes.
+        offset: number of the diagonal: 0 is the main one, positive ones lie above it, negative ones
+            below.
+        dtype: dtype of the sums; None takes that of `x`, but 32 bits at least.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -25,6 +25,11 @@ from tfn.transforms.tangents import SymbolicZero
 def matrices(name: str, x: ArrayLike, square: bool = False) -> Array:
     """An argument as a stack of matrices, floating or complex, of 32 bits at least.
 
+    Args:
+        name: name of the function that was called, for errors.
+        x: array or number.
+        square: whether the matrices must be square.
+
     Raises:
         ShapeError: if there are fewer than two axes, or the matrices are to be square and are not.
     """
@@ -34,7 +39,16 @@ def matrices(name: str, x: ArrayLike, square: bool = False) -> Array:
 
 
 def need_matrices(name: str, x: Array, square: bool = False) -> None:
-    """Raise ShapeError unless the last two axes are matrices, or square ones."""
+    """Raise ShapeError unless the last two axes are matrices, or square ones.
+
+    Args:
+        name: name of the function that was called, for errors.
+        x: the array.
+        square: whether the matrices must be square.
+
+    Raises:
+        ShapeError: if they are not.
+    """
     if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
         words = "square matrices" if square else "matrices, of two axes at least"
         raise ShapeError(
@@ -55,6 +69,12 @@ def computed(dtype: DType) -> DType:
 def system(name: str, a: ArrayLike, b: ArrayLike, left: bool = True) -> tuple[Array, Array]:
     """The matrices of a x = b, or of x a = b, in one dtype and with the same batches.
 
+    Args:
+        name: name of the function that was called, for errors.
+        a: square matrices.
+        b: matrices of right sides.
+        left: whether the system is a x = b; else it is x a = b.
+
     Raises:
         ShapeError: if they do not fit.
     """
@@ -70,7 +90,14 @@ def system(name: str, a: ArrayLike, b: ArrayLike, left: bool = True) -> tuple[Ar
 def host(
     function: Callable[..., Any], operands: tuple[Array, ...], *results: tuple[Shape, DType]
 ) -> Any:
-    """A function of `lapack` on arrays: its result, or the tuple of its results."""
+    """A function of `host_calls` on arrays, called on the host: its result, or the tuple of its
+    results.
+
+    Args:
+        function: function of NumPy arrays.
+        operands: its arguments.
+        *results: shape and dtype of each of its results.
+    """
     kinds = tuple(ShapeDtypeStruct(shape, dtype) for shape, dtype in results)
     declared = kinds if len(kinds) > 1 else kinds[0]
     return pure_callback(function, declared, *operands, vmap_method="broadcast_all")
@@ -79,17 +106,24 @@ def host(
 def routine(
     name: str, operands: tuple[Array, ...], *results: tuple[Shape, DType], flags: str = ""
 ) -> list[Array]:
-    """The results of a routine of LAPACK: see `routines.CALLS`."""
+    """The results of a routine of LAPACK; see `lapack.CALLS`.
+
+    Args:
+        name: name of its row of `CALLS`.
+        operands: its operands.
+        *results: shape and dtype of each of its results.
+        flags: a letter for each of its choices.
+    """
     return of_host(Host(Routine(name, flags), results, VmapMethod.BROADCAST), operands)
 
 
 def turned_of(x: Array) -> tuple[Shape, DType]:
-    """The type of the transposes."""
+    """The shape and dtype of the transposes."""
     return (*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype
 
 
 def info_of(x: Array) -> tuple[Shape, DType]:
-    """The type of what LAPACK says about the success for each matrix."""
+    """The shape and dtype of the success codes of LAPACK, one for each matrix."""
     return x.shape[:-2], INT32
 
 

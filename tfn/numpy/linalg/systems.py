@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def solve(
     a: Num[ArrayLike, "*batch n n"], b: Num[ArrayLike, "*columns"]
 ) -> Inexact[Array, "*columns"]:
-    """x of a x = b, for square matrices; `b` holds matrices, or is one vector.
+    """The solution x of a x = b, for square matrices; `b` holds matrices, or is one vector.
 
     Raises:
         ShapeError: if they do not fit.
@@ -47,7 +47,7 @@ def solve(
 
 
 def inv(a: Num[ArrayLike, "*batch n n"]) -> Inexact[Array, "*batch n n"]:
-    """The inverse of square matrices; NaN where there is none.
+    """The inverses of square matrices; NaN where there is none.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -82,10 +82,20 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
 
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Axes = None) -> Array:
-    """x of tensordot(a, x, x.ndim) = b; `axes` of `a` are moved to its end first.
+    """The solution x of ``tensordot(a, x, x.ndim) = b``.
+
+    Args:
+        a: array with the axes of `b`, then those of the solution, with as many elements on both
+            sides.
+        b: right side.
+        axes: axes of `a` that are moved to its end first; None for none.
+
+    Returns:
+        A floating array of the shape of the axes of `a` behind those of `b`.
 
     Raises:
         ShapeError: if the shapes do not fit.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -139,10 +149,20 @@ def pinv(
     *,
     rcond: ArrayLike | None = None,
 ) -> Array:
-    """The Moore-Penrose inverse: the best x of a x = 1.
+    """The Moore-Penrose inverses of matrices: the best x of a x = 1.
 
-    Singular values below `rtol` times the largest count as zero; by default `rtol` is the larger
-    size of the matrix times the machine precision.
+    Args:
+        a: matrices, the last two axes.
+        rtol: singular values up to this fraction of the largest count as zero; None takes the
+            larger size of the matrix times the machine precision.
+        hermitian: accepted as in NumPy, and changes nothing.
+        rcond: older name of `rtol`, which wins if it is given.
+
+    Returns:
+        Matrices of shape ``(*batch, n, m)``.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Source: G. H. Golub and V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least
     squares problems whose variables separate", 1973.
@@ -201,10 +221,19 @@ def lstsq(
     *,
     numpy_resid: bool = False,
 ) -> LstsqResult:
-    """The shortest x that makes the sum of squares of a x - b least.
+    """The shortest x with the least sum of squares of a x - b.
 
-    Also the sums of squares of what is left, one for each column of `b`, the rank of `a`, and its
-    singular values.  With `numpy_resid` the sums are empty where NumPy leaves them out.
+    Args:
+        a: matrix.
+        b: vector, or matrix with one right side in each column.
+        rcond: singular values up to this fraction of the largest count as zero; None, or a negative
+            number, takes the larger size of the matrix times the machine precision.
+        numpy_resid: whether the residuals are empty where NumPy leaves them out, for which the rank
+            must be known.
+
+    Returns:
+        A named tuple of `x`, a vector or matrix; `residuals`, the sum of squares for each column of
+        `b`; `rank`, the rank of `a`; and `s`, its singular values.
 
     Raises:
         ShapeError: unless `a` is a matrix and `b` has as many rows.

@@ -53,9 +53,19 @@ def triangular_solve(
     conjugate_a: bool = False,
     unit_diagonal: bool = False,
 ) -> Array:
-    """x of op(a) x = b, or of x op(a) = b, for triangular matrices.
+    """The solution x of op(a) x = b, or of x op(a) = b, for triangular matrices.
 
-    Only one triangle of `a` is read; op transposes and conjugates as the flags say.
+    Args:
+        a: square matrices, the last two axes, of which only one triangle is read.
+        b: matrices of right sides; other axes are broadcast.
+        left_side: whether the system is op(a) x = b; else it is x op(a) = b.
+        lower: whether the lower triangle is read; else the upper one.
+        transpose_a: whether op transposes.
+        conjugate_a: whether op conjugates.
+        unit_diagonal: whether the diagonal is taken to be 1, and not read.
+
+    Returns:
+        Matrices of the shape of `b`; NaN where a diagonal has a zero.
 
     Raises:
         ShapeError: if the matrices do not fit.
@@ -109,9 +119,10 @@ _triangular.deftranspose(_triangular_transpose)
 
 
 def lu(x: ArrayLike) -> Triple:
-    """P x = L U by partial pivoting: L and U in one matrix, the pivots, and P as a permutation.
+    """The factors of P x = L U by partial pivoting: L and U in one matrix, the pivots, and P as a
+    permutation.
 
-    The diagonal of L is 1 and not kept.  Pivot i says with which row row i was swapped.
+    The diagonal of L is 1, and not stored. Pivot i is the row with which row i was swapped.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -187,8 +198,20 @@ _lu.defjvp(_lu_jvp)
 
 
 def lu_solve(packed: ArrayLike, pivots: ArrayLike, b: ArrayLike, trans: int = 0) -> Array:
-    """x of a x = b from the results of `lu`; of the transpose of a if `trans` is 1, of the
-    conjugate transpose if it is 2.
+    """The solution x of a x = b from the results of `lu` of a.
+
+    Args:
+        packed: L and U in one matrix.
+        pivots: for each row the one that it was swapped with, from 0.
+        b: matrices of right sides.
+        trans: 0 for a itself, 1 for its transpose, 2 for its adjoint.
+
+    Returns:
+        Matrices of the shape of `b`.
+
+    Raises:
+        ArgumentError: for another `trans`.
+        ShapeError: if the matrices do not fit.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -214,7 +237,7 @@ def lu_solve(packed: ArrayLike, pivots: ArrayLike, b: ArrayLike, trans: int = 0)
 
 
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
-    """x of a x = b for square matrices, by `lu`; NaN where a matrix is singular.
+    """The solution x of a x = b for square matrices, by `lu`; NaN where a matrix is singular.
 
     One factorisation serves the solution and its derivatives.
 
@@ -299,7 +322,7 @@ _cholesky.defjvp(_cholesky_jvp)
 
 
 def qr(x: ArrayLike, *, full_matrices: bool = True) -> Pair:
-    """Q and R of x = Q R; the columns of Q are orthonormal, R is an upper triangle.
+    """The factors Q and R of x = Q R; the columns of Q are orthonormal, R is an upper triangle.
 
     With `full_matrices` Q is square; else it has as many columns as R has rows, the smaller size.
 

@@ -28,13 +28,19 @@ def convolve(
     method: str = "auto",
     precision: Any = None,
 ) -> Inexact[Array, "*found"]:
-    """The sum of all products of elements whose places add up to one place.
+    """The convolution of two arrays: the sums of products of elements whose indices add up to the
+    same.
 
     Args:
-        mode: "full" for all places, "same" for as many in the middle as `in1` has, "valid" for
-            those that all elements of the smaller array take part in.
+        in1: array, of integers or numbers.
+        in2: array of as many axes.
+        mode: "full" for all sums, "same" for as many in the middle as `in1` has, "valid" for those
+            with all elements of the smaller array.
         method: "direct", also called "auto", or "fft", which is `fftconvolve`.
         precision: accepted, and changes nothing.
+
+    Returns:
+        A floating array, complex if one of the two is.
 
     Raises:
         ShapeError: unless both have as many axes, and elements; and for "valid", unless one is at
@@ -58,9 +64,22 @@ def correlate(
     method: str = "auto",
     precision: Any = None,
 ) -> Inexact[Array, "*found"]:
-    """The sum of all products of elements of `in1` and of `in2`, conjugated, at each distance.
+    """The correlation of two arrays: the sums of products of elements of `in1` and of `in2`,
+    conjugated, at each shift.
 
-    The arguments are those of `convolve`.
+    Args:
+        in1: array, of integers or numbers.
+        in2: array of as many axes.
+        mode: "full", "same" or "valid", as for `convolve`.
+        method: "direct", also called "auto", or "fft", which is `fftconvolve`.
+        precision: accepted as in JAX, and changes nothing.
+
+    Returns:
+        A floating array, complex if one of the two is.
+
+    Raises:
+        ShapeError: as `convolve`.
+        ArgumentError: for another mode or method.
 
     Example:
         >>> correlate(jnp.array([1, 2, 3]), jnp.array([0, 1, 1])).tolist()
@@ -77,10 +96,19 @@ def convolve2d(
     fillvalue: float = 0,
     precision: Any = None,
 ) -> Inexact[Array, "p q"]:
-    """`convolve` of two matrices.
+    """The convolution of two matrices; see `convolve`.
 
     Args:
-        boundary, fillvalue: what is beyond the borders: always "fill", and 0.
+        in1: matrix.
+        in2: matrix.
+        mode: "full", "same" or "valid", as for `convolve`.
+        boundary: values beyond the borders: "fill" with `fillvalue`, the only one that is
+            supported.
+        fillvalue: 0, the only one that is supported.
+        precision: accepted as in JAX, and changes nothing.
+
+    Returns:
+        A floating matrix, complex if one of the two is.
 
     Raises:
         ArgumentError: for another boundary.
@@ -101,10 +129,23 @@ def correlate2d(
     fillvalue: float = 0,
     precision: Any = None,
 ) -> Inexact[Array, "p q"]:
-    """The sums of products of a matrix and another one, conjugated, at each distance.
+    """The correlation of two matrices: the sums of products of elements of `in1` and of `in2`,
+    conjugated.
 
     As SciPy, and unlike `correlate`, "same" leaves out one more at the end than at the beginning
     where it has to choose, and "valid" conjugates `in1` if `in2` is the larger.
+
+    Args:
+        in1: matrix.
+        in2: matrix.
+        mode: "full", "same" or "valid", as for `convolve`.
+        boundary: values beyond the borders: "fill" with `fillvalue`, the only one that is
+            supported.
+        fillvalue: 0, the only one that is supported.
+        precision: accepted as in JAX, and changes nothing.
+
+    Returns:
+        A floating matrix, complex if one of the two is.
 
     Raises:
         ArgumentError: for a boundary other than "fill" with 0.
@@ -126,13 +167,19 @@ def fftconvolve(
     mode: str = "full",
     axes: Axes = None,
 ) -> Inexact[Array, "*found"]:
-    """`convolve` by a product of frequencies, which is faster where both arrays are large.
+    """The convolution of two arrays by a product of their transforms, fast where both are large.
 
     Each sum has an error in proportion to the largest ones.
 
     Args:
-        axes: along which to convolve, all of them if None; along others the arrays go in step,
-            and sizes are equal, or one of them is 1.
+        in1: array, of integers or numbers.
+        in2: array of as many axes.
+        mode: "full", "same" or "valid", as for `convolve`.
+        axes: axes of the convolution, all of them for None; along others sizes are equal, or one of
+            them is 1.
+
+    Returns:
+        A floating array, complex if one of the two is.
 
     Raises:
         ShapeError, ArgumentError: as `convolve`.

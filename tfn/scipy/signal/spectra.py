@@ -65,20 +65,21 @@ def stft(
     """The Fourier transforms of overlapping segments of a signal.
 
     Args:
-        fs: samples in a unit of time.
+        x: signal, real or complex, along one axis.
+        fs: samples in a unit of time, a number; 1 by default.
         window: the weights of the samples of a segment: a name such as "hann", a tuple of a name
             and parameters (see `tfn.scipy.signal.windows`), or an array.
-        nperseg: samples of a segment: at most all of them, which None means, or the size of a
-            window that is an array.
-        noverlap: samples that a segment shares with the next one; half of them if None.
-        nfft: the length to which segments are filled with zeros.
+        nperseg: samples of a segment, at most all of them; None takes all, or the size of a window
+            that is an array.
+        noverlap: samples that a segment shares with the next one; None takes half of them.
+        nfft: length to which segments are filled with zeros; None takes `nperseg`.
         detrend: what is taken out of each segment: "constant", "linear", nothing if False, or a
             function of segments, whose samples are their last axis.
         return_onesided: whether to leave out the negative frequencies, unless x is complex.
         boundary: how the signal goes on for half a segment at both ends: "zeros", "even", "odd",
             "constant", or None, not at all.
         padded: whether zeros are added at the end until segments take in all samples.
-        axis: that of time.
+        axis: axis of the samples, counted from the end if negative; the last by default.
 
     Returns:
         The frequencies, the times in the middle of the segments, and the transforms: `axis` is
@@ -121,17 +122,23 @@ def istft(
     time_axis: int = -1,
     freq_axis: int = -2,
 ) -> tuple[Float[Array, " places"], Inexact[Array, "*found"]]:
-    """The signal whose `stft` comes closest to what is given.
-
-    The arguments are those that `stft` had.
+    """The signal whose `stft` comes closest to the given transforms.
 
     Args:
-        nperseg: samples of a segment; if None, as many as there are frequencies for.
-        input_onesided: whether the negative frequencies are missing.
-        boundary: whether the signal was extended.
+        Zxx: transforms of segments, as `stft` returns them.
+        fs: samples in a unit of time, a number; 1 by default.
+        window: weights of the samples of a segment, those of `stft`.
+        nperseg: samples of a segment; None takes as many as there are frequencies for.
+        noverlap: samples that a segment shares with the next one; None takes half of them.
+        nfft: length of the transforms; None takes as many as there are frequencies for.
+        input_onesided: whether the negative frequencies are missing; the signal is real then.
+        boundary: whether the signal was extended by half a segment, which is cut off.
+        time_axis: axis of the segments, counted from the end if negative; the last by default.
+        freq_axis: axis of the frequencies, counted from the end if negative; the last but one by
+            default.
 
     Returns:
-        The times of the samples, and the signal.
+        The times of the samples, and the signal, its samples along the axis of the segments.
 
     Raises:
         ArgumentError, ShapeError: as `stft`.
@@ -189,19 +196,27 @@ def csd(
     axis: int = -1,
     average: str = "mean",
 ) -> tuple[Float[Array, " places"], Inexact[Array, "*found"]]:
-    """The power that two signals have in common at each frequency, by the method of Welch.
+    """The power that two signals share at each frequency, by the method of Welch.
 
-    It is the mean over segments of products of their transforms.  Arguments that are not told here
-    are those of `stft`.
+    The mean over segments of products of their transforms, of which the first is conjugated.
 
     Args:
-        y: the other signal, of which the shorter one is filled with zeros; x itself if None, and
-            then the result is real.
+        x: first signal, real or complex, along one axis.
+        y: second signal, of which the shorter one is filled with zeros; None takes `x`, and then
+            the result is real.
+        fs: samples in a unit of time, a number; 1 by default.
+        window: weights of the samples of a segment, as for `stft`.
+        nperseg: samples of a segment; None takes all, or the size of a window that is an array.
+        noverlap: samples that a segment shares with the next one; None takes half of them.
+        nfft: length to which segments are filled with zeros; None takes `nperseg`.
+        detrend: trend taken out of each segment, as for `stft`; the mean by default.
+        return_onesided: whether to leave out the negative frequencies, unless `x` is complex.
         scaling: "density", by the unit of frequency, or "spectrum".
+        axis: axis of the samples, counted from the end if negative; the last by default.
         average: "mean", or "median", corrected to be a mean where all is noise.
 
     Returns:
-        The frequencies, and the powers.
+        The frequencies, in cycles for a unit of time, and the powers, along `axis`.
 
     Raises:
         ArgumentError, ShapeError, AxisError: as `stft`, and for another scaling or average.
@@ -248,6 +263,27 @@ def welch(
     average: str = "mean",
 ) -> tuple[Float[Array, " places"], Float[Array, "*found"]]:
     """The power of a signal at each frequency: `csd` of it and itself.
+
+    Args:
+        x: signal, real or complex, along one axis.
+        fs: samples in a unit of time, a number; 1 by default.
+        window: weights of the samples of a segment, as for `stft`.
+        nperseg: samples of a segment; None takes all, or the size of a window that is an array.
+        noverlap: samples that a segment shares with the next one; None takes half of them.
+        nfft: length to which segments are filled with zeros; None takes `nperseg`.
+        detrend: trend taken out of each segment, as for `stft`; the mean by default.
+        return_onesided: whether to leave out the negative frequencies, unless `x` is complex.
+        scaling: "density", power in a unit of frequency, or "spectrum", power.
+        axis: axis of the samples, counted from the end if negative; the last by default.
+        average: "mean" over the segments, or "median", corrected to be the mean of noise.
+
+    Returns:
+        The frequencies, in cycles for a unit of time, and the real powers, along `axis`.
+
+    Raises:
+        ArgumentError: as `csd`.
+        ShapeError: as `csd`.
+        AxisError: as `csd`.
 
     Example:
         >>> x = jnp.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0])

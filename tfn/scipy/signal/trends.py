@@ -26,12 +26,18 @@ def detrend(
     bp: int | Sequence[int] = 0,
     overwrite_data: None = None,
 ) -> Inexact[Array, "*sizes"]:
-    """What is left of the data along an axis without its mean or its slope.
+    """The data along an axis less their mean or their linear trend.
 
     Args:
+        data: array of samples.
+        axis: axis of the samples, counted from the end if negative; the last by default.
         type: "linear" subtracts the straight line with the least sum of squares to the data,
             "constant" the mean.
-        bp: places where one line ends and another one begins.
+        bp: index, or sequence of indices, where one line ends and another one begins.
+        overwrite_data: must be None: the result is a new array.
+
+    Returns:
+        A floating array of the shape of `data`.
 
     Raises:
         ArgumentError: for another type, a break outside the data, or with `overwrite_data`, since

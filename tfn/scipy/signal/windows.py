@@ -34,7 +34,7 @@ transform", 1978; A. H. Nuttall, "Some windows with very good sidelobe behavior"
 
 
 def window(name: str | tuple[Any, ...], size: int) -> Weights:
-    """A window of a name, or of a tuple of a name and parameters.
+    """The weights of a window, by its name, or by a tuple of its name and parameters.
 
     Raises:
         ArgumentError: for another name, or another number of parameters.

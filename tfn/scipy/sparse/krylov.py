@@ -29,12 +29,12 @@ Operator = Callable[[Array], Array]
 
 
 def squared(x: Inexact[Vector, " n"]) -> Real[Array, ""]:
-    """The square of the norm."""
+    """The square of the norm of a vector."""
     return jnp.vdot(x, x).real
 
 
 def norm(x: Inexact[Vector, " n"]) -> Real[Array, ""]:
-    """The norm."""
+    """The norm of a vector."""
     return jnp.sqrt(squared(x))
 
 
@@ -46,7 +46,18 @@ def conjugate_gradients(
     bound: Real[Array, ""],
     steps: int,
 ) -> Inexact[Vector, " n"]:
-    """For hermitian positive A: each direction is conjugate to all before it."""
+    """The method of conjugate gradients, for hermitian positive definite A.
+
+    Each direction is conjugate to all before it.
+
+    Args:
+        A: linear function of vectors.
+        M: linear function of vectors, near the inverse of `A`.
+        b: right side.
+        x: first guess.
+        bound: the iteration ends when the norm of b - A x is not above it.
+        steps: largest number of steps.
+    """
 
     def more(state: Any) -> Any:
         k, _, r, _, _ = state
@@ -75,7 +86,18 @@ def stabilized(
     bound: Real[Array, ""],
     steps: int,
 ) -> Inexact[Vector, " n"]:
-    """For any A: biconjugate gradients, each step followed by one that makes the rest smallest."""
+    """The method of stabilised biconjugate gradients, for any A.
+
+    Each step is followed by one that makes the residual smallest.
+
+    Args:
+        A: linear function of vectors.
+        M: linear function of vectors, near the inverse of `A`.
+        b: right side.
+        x: first guess.
+        bound: the iteration ends when the norm of b - A x is not above it.
+        steps: largest number of steps.
+    """
 
     def more(state: Any) -> Any:
         k, _, r, *_, going = state
@@ -115,7 +137,19 @@ def minimal_residual(
     cycles: int,
     restart: int,
 ) -> Inexact[Vector, " n"]:
-    """For any A: of all sums of so many directions the one that leaves least, then again."""
+    """The method of generalised minimal residuals, for any A, restarted.
+
+    A cycle finds the linear combination of a number of directions that leaves the least residual.
+
+    Args:
+        A: linear function of vectors.
+        M: linear function of vectors, near the inverse of `A`.
+        b: right side.
+        x: first guess.
+        bound: the iteration ends when the norm of b - A x is not above it.
+        cycles: largest number of cycles.
+        restart: largest number of directions in a cycle.
+    """
 
     def more(state: Any) -> Any:
         k, _, r, going = state

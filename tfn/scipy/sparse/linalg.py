@@ -33,18 +33,23 @@ def cg(
     maxiter: int | None = None,
     M: Linear | ArrayLike | None = None,
 ) -> tuple[Any, None]:
-    """x of A x = b for hermitian positive A, by conjugate gradients; and None.
+    """The solution x of A x = b for hermitian positive definite A, by conjugate gradients.
 
     Args:
-        A: the matrix, or a linear function of trees like `b`.
-        b: an array or a tree of arrays.
-        x0: where to begin; zero unless told.
-        tol, atol: it ends when the norm of b - A x is at most ``max(tol * norm(b), atol)``.
-        maxiter: after so many steps it ends in any case; 10 times the size of b unless told.
-        M: near the inverse of A, like A a matrix or a function: fewer steps are needed.
+        A: square matrix, or a linear function of trees like `b`.
+        b: right side, an array or a tree of arrays.
+        x0: first guess, a tree like `b`; None takes zero.
+        tol: relative tolerance: the end is a norm of b - A x of ``max(tol * norm(b), atol)``.
+        atol: absolute tolerance, 0 by default.
+        maxiter: largest number of steps; None takes 10 times the number of elements of `b`.
+        M: approximate inverse of `A`, a matrix or a function, which saves steps; None for the
+            identity.
+
+    Returns:
+        The solution, a tree like `b`, and None.
 
     Raises:
-        ArgumentError: if A or M is no function and no square matrix.
+        ArgumentError: if `A` or `M` is no function and no square matrix.
         TreeError, ShapeError: if x0 is not like b.
 
     Example:
@@ -66,9 +71,27 @@ def bicgstab(
     maxiter: int | None = None,
     M: Linear | ArrayLike | None = None,
 ) -> tuple[Any, None]:
-    """x of A x = b, by stabilized biconjugate gradients; and None.
+    """The solution x of A x = b for any A, by stabilised biconjugate gradients.
 
-    Two products with A in each step, and memory of a few vectors; see `cg`.
+    Two products with A in each step, and memory of a few vectors.
+
+    Args:
+        A: square matrix, or a linear function of trees like `b`.
+        b: right side, an array or a tree of arrays.
+        x0: first guess, a tree like `b`; None takes zero.
+        tol: relative tolerance: the end is a norm of b - A x of ``max(tol * norm(b), atol)``.
+        atol: absolute tolerance, 0 by default.
+        maxiter: largest number of steps; None takes 10 times the number of elements of `b`.
+        M: approximate inverse of `A`, a matrix or a function, which saves steps; None for the
+            identity.
+
+    Returns:
+        The solution, a tree like `b`, and None.
+
+    Raises:
+        ArgumentError: if `A` or `M` is no function and no square matrix.
+        TreeError: if `x0` has another structure than `b`.
+        ShapeError: if `x0` has other shapes than `b`.
 
     Example:
         >>> x, _ = bicgstab(jnp.array([[2.0, 1.0], [0.0, 1.0]]), jnp.array([3.0, 1.0]))
@@ -90,15 +113,23 @@ def gmres(
     M: Linear | ArrayLike | None = None,
     solve_method: str = "batched",
 ) -> tuple[Any, None]:
-    """x of A x = b, of least residual among all sums of ``A A ... b``; and None.
+    """The solution x of A x = b for any A, by generalised minimal residuals.
 
     Args:
-        restart: of how many vectors sums are taken before it begins again where it is.
-        maxiter: how often it may begin.
-        solve_method: accepted as in JAX, ``batched`` or ``incremental``; both end as soon as they
-            are near enough.
+        A: square matrix, or a linear function of trees like `b`.
+        b: right side, an array or a tree of arrays.
+        x0: first guess, a tree like `b`; None takes zero.
+        tol: relative tolerance: the end is a norm of b - A x of ``max(tol * norm(b), atol)``.
+        atol: absolute tolerance, 0 by default.
+        restart: number of directions after which the search begins again from the best x, 20 by
+            default.
+        maxiter: largest number of such cycles; None takes 10 times the number of elements of `b`.
+        M: approximate inverse of `A`, a matrix or a function, which saves steps; None for the
+            identity.
+        solve_method: accepted as in JAX, "batched" or "incremental", and changes nothing.
 
-    The others are as for `cg`.
+    Returns:
+        The solution, a tree like `b`, and None.
 
     Raises:
         ArgumentError, TreeError, ShapeError: as `cg`; and for another `solve_method`.
