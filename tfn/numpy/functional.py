@@ -341,7 +341,18 @@ class ufunc:
         return expand_dims(total, at) if keepdims else total
 
     def accumulate(self, a: ArrayLike, axis: int = 0) -> Array:
-        """The results of `reduce` for the elements up to each one."""
+        """The results of `reduce` for the elements up to each one.
+
+        Args:
+            a: array of one axis at least.
+            axis: axis of the elements, counted from the end if negative; the first by default.
+
+        Returns:
+            An array of the shape of `a`.
+
+        Raises:
+            AxisError: if the array has no such axis.
+        """
         x = array_of("accumulate", a)
         at = one_axis("accumulate", axis, x.ndim)
         if x.shape[at] < 2:
