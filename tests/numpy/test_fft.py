@@ -63,6 +63,13 @@ def test_several_axes(name):
     )
 
 
+@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn"])
+def test_lengths_without_axes_are_those_of_the_last_ones(name):
+    x = sample((3, 4, 5), name)
+    ours, theirs = getattr(tnp.fft, name), getattr(np.fft, name)
+    close(ours(x, s=(6, 3)), theirs(x, s=(6, 3), axes=(-2, -1)))
+
+
 def test_dtypes():
     for dtype, wanted in (
         ("int32", "complex64"),

@@ -442,7 +442,7 @@ def _transform(
         )
     x = array_of(name, a)
     if axes is None and s is not None:
-        axes = range(x.ndim - len(s), x.ndim)
+        axes = tuple(range(x.ndim - len(s), x.ndim))
     along = some_axes(name, axes, x.ndim)
     if not along and kind in (FftType.RFFT, FftType.IRFFT):
         raise AxisError(
