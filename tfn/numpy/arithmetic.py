@@ -73,7 +73,7 @@ Body = Callable[..., UOp]
 
 
 def composed(body: Body, name: str, *values: ArrayLike, floating: bool = False) -> Array:
-    """``body(*nodes of one dtype and shape)`` on whatever a user may pass.
+    """A function of nodes of one dtype and shape, applied to arrays or numbers.
 
     Args:
         body: function from nodes to a node; one of a module, since it is part of a cache's key.
@@ -93,7 +93,7 @@ def _composed(*operands_and_static: object) -> UOp:
 
 
 def add(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The sum; of booleans, their or.
+    """The sum of two arrays or numbers; of booleans, their or.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -106,7 +106,7 @@ def add(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The difference.
+    """The difference of two arrays or numbers.
 
     Raises:
         DTypeError: for booleans; use `bitwise_xor`.
@@ -120,7 +120,7 @@ def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The product; of booleans, their and.
+    """The product of two arrays or numbers; of booleans, their and.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -137,7 +137,7 @@ def _both_bool(x: ArrayLike, y: ArrayLike) -> bool:
 
 
 def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The quotient, always floating.
+    """The quotient of two arrays or numbers, always floating.
 
     Example:
         >>> divide(1, 2)
@@ -165,8 +165,8 @@ def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
 def _floor_divide(x: UOp, y: UOp) -> UOp:
     if x.dtype not in FLOATS:
         return x // y
-    x, y = (UOp(Op.DETACH, (u,)) for u in (x, y))  # a step has no slope
-    # x - x % y is a multiple of y but for rounding, which the second rounding mends.
+    x, y = (UOp(Op.DETACH, (u,)) for u in (x, y))  # the derivative of steps is 0
+    # x - x % y is a multiple of y up to rounding, which the second rounding corrects.
     whole = unary(Op.ROUND, (x - x % y) / y)
     quotient, zero, infinite = x / y, full_like(x, 0), full_like(x, np.inf)
     exact = eq(x, zero) | eq(y, zero) | eq(unary(Op.ABS, quotient), infinite)
@@ -198,13 +198,13 @@ def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def truncated_rest(x: UOp, y: UOp) -> UOp:
     """The remainder of truncating division, of the sign of `x`, also of the smallest integers."""
-    left = cast(size_of(x) % size_of(y), x.dtype)
-    return choose(signed(x), -left, left)
+    size = cast(unsigned_abs(x) % unsigned_abs(y), x.dtype)
+    return choose(signed(x), -size, size)
 
 
-def size_of(x: UOp) -> UOp:
-    """The value without its sign; of an integer unsigned, since the smallest has no negative."""
-    if x.dtype in FLOATS:  # not ABS, whose slope at -0.0 is that at 0.0
+def unsigned_abs(x: UOp) -> UOp:
+    """The absolute value; of an integer unsigned, since the smallest one has no negative."""
+    if x.dtype in FLOATS:  # not ABS, whose derivative at -0.0 is that at 0.0
         return choose(signed(x), -x, x)
     return bitcast(unary(Op.ABS, x), np.dtype(f"u{x.dtype.itemsize}"))
 
@@ -220,7 +220,7 @@ def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
 
 
 def power(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """x to the power y.  A Python integer `y` becomes multiplications.
+    """The power ``x**y``; a Python integer `y` becomes multiplications.
 
     Raises:
         ArgumentError: for an integer to a negative Python integer.
@@ -245,7 +245,7 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """x to the power y in floating point.
+    """The power ``x**y``, always floating.
 
     Example:
         >>> float_power(2, -1).item()
@@ -282,7 +282,7 @@ def _power(x: UOp, y: UOp) -> UOp:
 
 
 def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The larger, NaN if either is NaN.
+    """The larger of two numbers, NaN if either is NaN.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -293,7 +293,7 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The smaller, NaN if either is NaN.
+    """The smaller of two numbers, NaN if either is NaN.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -304,7 +304,7 @@ def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The larger; where one is NaN, the other.
+    """The larger of two numbers; where one is NaN, the other.
 
     Example:
         >>> fmax(float("nan"), 1.0).item()
@@ -318,7 +318,7 @@ def _fmax(x: UOp, y: UOp) -> UOp:
 
 
 def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The smaller; where one is NaN, the other.
+    """The smaller of two numbers; where one is NaN, the other.
 
     Example:
         >>> fmin(float("nan"), 1.0).item()
@@ -346,7 +346,7 @@ def _arctan2(y: UOp, x: UOp) -> UOp:
 
 
 def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """``sqrt(x**2 + y**2)`` of real numbers, without overflow on the way.
+    """The hypotenuse ``sqrt(x**2 + y**2)`` of real numbers, without intermediate overflow.
 
     Example:
         >>> hypot(3e30, 4e30).item() < float("inf")
@@ -358,9 +358,9 @@ def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def _hypot(x: UOp, y: UOp) -> UOp:
     x, y = unary(Op.ABS, x), unary(Op.ABS, y)
-    first = x >= y  # chosen whole, since MAX and MIN halve derivatives where two tie
-    high, low = choose(first, x, y), choose(first, y, x)
-    zero = eq(x + y, full_like(x, 0))  # where the slope has no direction
+    x_is_larger = x >= y  # a choice, since MAX and MIN halve derivatives of equal values
+    high, low = choose(x_is_larger, x, y), choose(x_is_larger, y, x)
+    zero = eq(x + y, full_like(x, 0))  # the derivative there has no direction
     safe = choose(zero, full_like(high, 1), high)
     ratio = low / safe
     length = choose(zero, full_like(x, 0), high * unary(Op.SQRT, ratio * ratio + 1))
@@ -369,7 +369,7 @@ def _hypot(x: UOp, y: UOp) -> UOp:
 
 
 def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """``log(exp(x) + exp(y))`` without overflow on the way.
+    """The logarithm ``log(exp(x) + exp(y))``, without intermediate overflow.
 
     Example:
         >>> logaddexp(100.0, 100.0)
@@ -380,14 +380,16 @@ def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def _logaddexp(x: UOp, y: UOp) -> UOp:
     high, difference = choose(x >= y, x, y), x - y
-    infinite = eq(x, y) & ne(difference, difference)  # both, and equal: the slope is shared
+    infinite = eq(x, y) & ne(
+        difference, difference
+    )  # equal infinities: each has half the derivative
     gap = choose(infinite, full_like(x, 0), -unary(Op.ABS, difference))
     near = high + unary(Op.LOG1P, unary(Op.EXP, gap))
     return choose(infinite, x * 0.5 + y * 0.5, near)
 
 
 def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """``log2(2**x + 2**y)`` without overflow on the way.
+    """The logarithm ``log2(2**x + 2**y)``, without intermediate overflow.
 
     Example:
         >>> logaddexp2(3.0, 3.0).item()
@@ -402,7 +404,7 @@ def _logaddexp2(x: UOp, y: UOp) -> UOp:
 
 
 def copysign(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The size of `x` with the sign of `y`.
+    """The absolute value of `x` with the sign of `y`.
 
     Example:
         >>> copysign(3.0, -0.0).item()
@@ -461,7 +463,7 @@ def plain(op: Op, name: str, x: ArrayLike) -> Array:
 
 
 def abs(x: ArrayLike, /) -> Array:
-    """The value without its sign; of a complex number the distance from zero.
+    """The absolute value; of a complex number a real one.
 
     Example:
         >>> abs(-3).item(), abs(3 - 4j).item()
@@ -472,7 +474,7 @@ def abs(x: ArrayLike, /) -> Array:
 
 
 def sign(x: ArrayLike, /) -> Array:
-    """-1, 0 or 1; NaN of NaN.  Of a complex number the one of length 1 in its direction.
+    """The sign: -1, 0 or 1; NaN of NaN; of a complex number the one of length 1 in its direction.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -485,7 +487,7 @@ def sign(x: ArrayLike, /) -> Array:
 
 
 def square(x: ArrayLike, /) -> Array:
-    """x times x.
+    """The square ``x * x``.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -496,7 +498,7 @@ def square(x: ArrayLike, /) -> Array:
 
 
 def reciprocal(x: ArrayLike, /) -> Array:
-    """1 divided by x.
+    """The reciprocal ``1 / x``, always floating.
 
     Example:
         >>> reciprocal(4).item()

@@ -1,4 +1,4 @@
-"""Arrays joined, cut, repeated and shifted."""
+"""Concatenation: arrays joined, split, repeated and shifted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,15 @@ from tfn.eager.operands import (
 )
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.creation import stacked
-from tfn.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, ravel, reshape, squeeze
+from tfn.numpy.manipulation import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    flat_or_axis,
+    ravel,
+    reshape,
+    squeeze,
+)
 from tfn.trace import build
 from tfn.trace.build import cast, shrink
 from tfn.trace.build import concat as joined
@@ -75,10 +83,10 @@ def _several(name: str, arrays: Any, dtype: DTypeLike | None) -> tuple[list[Arra
 
 
 def arrays_of(name: str, arrays: Any) -> Sequence[Any]:
-    """The arrays to be joined, at least one.
+    """The arrays of a sequence, at least one.
 
     Raises:
-        ArgumentError: if there is none, or it is no sequence.
+        ArgumentError: if there is none, or `arrays` is no sequence.
     """
     listed = several(name, "arrays", arrays, "arrays")
     if not listed:
@@ -140,7 +148,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 
 def vstack(arrays: Sequence[ArrayLike]) -> Array:
-    """Arrays joined along the first axis; vectors become rows.
+    """The arrays joined along the first axis; vectors become rows.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -151,7 +159,7 @@ def vstack(arrays: Sequence[ArrayLike]) -> Array:
 
 
 def hstack(arrays: Sequence[ArrayLike]) -> Array:
-    """Arrays joined along the second axis; vectors along their only one.
+    """The arrays joined along the second axis, vectors along their only one.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -163,7 +171,7 @@ def hstack(arrays: Sequence[ArrayLike]) -> Array:
 
 
 def dstack(arrays: Sequence[ArrayLike]) -> Array:
-    """Arrays joined along the third axis.
+    """The arrays joined along the third axis, which is added where it is missing.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -174,17 +182,17 @@ def dstack(arrays: Sequence[ArrayLike]) -> Array:
 
 
 def column_stack(arrays: Sequence[ArrayLike]) -> Array:
-    """Vectors as columns of a matrix.
+    """The matrix whose columns are vectors, or those of matrices.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> column_stack([tnp.array([1, 2]), tnp.array([3, 4])]).tolist()
         [[1, 3], [2, 4]]
     """
-    given = [array_of("column_stack", x) for x in arrays_of("column_stack", arrays)]
-    for x in given:
+    columns = [array_of("column_stack", x) for x in arrays_of("column_stack", arrays)]
+    for x in columns:
         rank("column_stack", x, 0, 2)
-    return concatenate([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in given], 1)
+    return concatenate([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in columns], 1)
 
 
 def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
@@ -292,7 +300,7 @@ def section(x: UOp, axis: int, start: int, stop: int) -> UOp:
 
 
 def vsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Parts of the first axis.
+    """The parts of the first axis; see `split`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -304,7 +312,7 @@ def vsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
 
 
 def hsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Parts of the second axis, or of the only one.
+    """The parts of the second axis, or of the only one; see `split`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -366,10 +374,7 @@ def repeat(
         >>> repeat(tnp.array([1, 2]), 2)
         Array([1, 1, 2, 2], dtype=int32)
     """
-    x = array_of("repeat", x)
-    if axis is None:
-        x, axis = ravel(x), 0
-    axis = one_axis("repeat", axis, x.ndim)
+    x, axis = flat_or_axis("repeat", x, axis)
     size, total = x.shape[axis], total_repeat_length
     counts = _counts(repeats, size)
     if len(counts) == 1 and total is None:
@@ -383,35 +388,35 @@ def repeat(
     if not places.size:
         return apply(section, (x,), axis, 0, 0, weak=x.weak_type)
     index = indices_of("repeat", places, x.shape[axis])
-    return apply(taken, (x, index), axis, weak=x.weak_type)
+    return apply(gather_along, (x, index), axis, weak=x.weak_type)
 
 
 def _counts(repeats: Any, size: int) -> np.ndarray[Any, Any]:
     """The number of repetitions of each element of an axis, or the one of all."""
-    known = known_values("repeat", repeats, "mark the argument static_argnums in jit")
-    if known.shape not in ((), (1,), (size,)):
+    values = known_values("repeat", repeats, "mark the argument static_argnums in jit")
+    if values.shape not in ((), (1,), (size,)):
         raise ShapeError(
             "repeat needs one number, or one for each element of the axis",
             got=f"repeats={shown(repeats)} for {size} elements",
             hint="pass an int to repeat each element as often",
         )
-    if known.ndim == 0:
+    if values.ndim == 0:
         return np.array([integer("repeat", "repeats", repeats, 0)])
-    if known.dtype.kind not in "iub":
-        return np.array(integers("repeat", "repeats", known.tolist(), 0))
-    integer("repeat", "repeats", int(known.min()) if known.size else 0, 0)
-    return known.astype(np.int64)  # NumPy repeats by no uint64
+    if values.dtype.kind not in "iub":
+        return np.array(integers("repeat", "repeats", values.tolist(), 0))
+    integer("repeat", "repeats", int(values.min()) if values.size else 0, 0)
+    return values.astype(np.int64)  # NumPy repeats by no uint64
 
 
 def _repeated(x: UOp, axis: int, count: int) -> UOp:
-    thin = (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :])
-    full = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
+    inserted = (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :])
+    expanded = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
     result = (*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :])
-    return reshaped(build.expand(reshaped(x, thin), full), result)
+    return reshaped(build.expand(reshaped(x, inserted), expanded), result)
 
 
-def taken(x: UOp, index: UOp, axis: int) -> UOp:
-    """The slices of an axis at an index vector.
+def gather_along(x: UOp, index: UOp, axis: int) -> UOp:
+    """The slices of an axis of a node at the indices of a vector.
 
     Args:
         x: the node.

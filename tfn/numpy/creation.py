@@ -1,7 +1,7 @@
 """New arrays: from values, filled, counted.
 
-What depends on no array belongs to the running trace, if there is one, so that a jitted function
-computes it inside; otherwise its graph is evaluated at once, without compiling anything.
+An array that depends on no other belongs to the running trace, if there is one, so that a jitted
+function computes it inside; otherwise its graph is evaluated at once, without compilation.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def make(body: Callable[..., UOp], *static: Any, weak: bool = False) -> Array:
 
 
 def on_device(name: str, device: Any) -> None:
-    """Raise DeviceError unless new arrays are on this device, None being any.
+    """Raise DeviceError unless a device, by its name, is that of the process, or None.
 
     All arrays of a process are on the device of the configuration.
     """
@@ -102,8 +102,9 @@ def array(
         An Array of the shape of `object`.
 
     Raises:
-        ArgumentError: for ragged lists, what is no number, or a copy that is needed and forbidden:
-            memory is shared if it is contiguous, aligned to 64 bytes, and of the dtype asked for.
+        ArgumentError: for ragged lists, elements that are no numbers, or a copy that is needed and
+            forbidden: memory is shared if it is contiguous, aligned to 64 bytes, and of the dtype
+            asked for.
         DTypeError: if there is no such dtype.
         NumberError: for a number that the dtype does not hold.
         DeviceError: for another device.
@@ -114,9 +115,9 @@ def array(
                [3, 4]], dtype=int32)
     """
     on_device("array", device)
-    wanted = None if dtype is None else canonical(dtype)
+    kind = None if dtype is None else canonical(dtype)
     if copy is False and not (
-        isinstance(object, (Array, np.ndarray)) and wanted in (None, object.dtype)
+        isinstance(object, (Array, np.ndarray)) and kind in (None, object.dtype)
     ):
         raise ArgumentError(
             "array needs a copy here, which copy=False forbids",
@@ -124,17 +125,17 @@ def array(
             hint="copy=None copies only where it is needed",
         )
     if isinstance(object, (list, tuple)):
-        made = _of_list(object, wanted)
+        result = _of_list(object, kind)
     elif isinstance(object, np.ndarray) and copy is False:
-        made = bind.face().adopt(object)
+        result = bind.face().adopt(object)
     else:
-        made = array_of("array", object) if wanted is None else _of_one(object, wanted)
-        made = made if not copy or made is not object else duplicate(made)
-    if wanted is not None:
-        made = astype(made, wanted)
-    if made.ndim < integer("array", "ndmin", ndmin, 0):
-        made = alias(made, (1,) * (ndmin - made.ndim) + made.shape, made.weak_type)
-    return made
+        result = array_of("array", object) if kind is None else _of_one(object, kind)
+        result = result if not copy or result is not object else duplicate(result)
+    if kind is not None:
+        result = astype(result, kind)
+    if result.ndim < integer("array", "ndmin", ndmin, 0):
+        result = alias(result, (1,) * (ndmin - result.ndim) + result.shape, result.weak_type)
+    return result
 
 
 def asarray(
@@ -147,7 +148,7 @@ def asarray(
 ) -> Array:
     """An Array as it is, anything else as by `array`: NumPy arrays are copied.
 
-    What is written later to a NumPy array is not seen, unless ``copy=False`` asks for its memory.
+    Later writes to a NumPy array are not seen, unless ``copy=False`` asks for its memory.
 
     Args:
         object: number, Array, NumPy array, object with `__array__`, or nested lists and tuples of
@@ -174,9 +175,9 @@ def asarray(
 
 
 def _of_one(value: Any, dtype: DType) -> Array:
-    known = scalar_kind(value) is not None
-    made: Array = bind.face().asarray(value, dtype) if known else array_of("array", value)
-    return made
+    is_number = scalar_kind(value) is not None
+    result: Array = bind.face().asarray(value, dtype) if is_number else array_of("array", value)
+    return result
 
 
 def _of_list(listed: Sequence[Any], dtype: DType | None) -> Array:
@@ -194,8 +195,8 @@ def _of_list(listed: Sequence[Any], dtype: DType | None) -> Array:
                 got=shown(listed),
                 hint="pad short rows, or keep the arrays apart in a list, which is a tree",
             )
-        made: Array = bind.face().asarray(_narrow(data, flat, dtype))
-        return made
+        result: Array = bind.face().asarray(_narrow(data, flat, dtype))
+        return result
     parts = [_of_list(v, dtype) if isinstance(v, (list, tuple)) else v for v in listed]
     operands, kind, weak = together("array", *parts)
     first = operands[0].shape
@@ -215,7 +216,7 @@ def _flatten(listed: Any) -> Any:
 
 
 def _large(listed: Any, flat: list[Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """Integers among which some are too large for int64."""
+    """An array of integers of which some are too large for int64."""
     for v in flat:
         as_number_of(dtype, v)
     return np.array(listed, dtype if dtype in INTEGERS else FLOAT64)
@@ -236,7 +237,7 @@ def _narrow(data: np.ndarray[Any, Any], flat: list[Any], dtype: DType | None) ->
 
 
 def stacked(*parts_and_static: Any) -> UOp:
-    """Nodes of one shape joined along a new axis; the axis and the dtype come last."""
+    """Nodes of one shape joined along a new axis; the last two arguments are axis and dtype."""
     *parts, axis, dtype = parts_and_static
     shape = parts[0].shape
     grown = (*shape[:axis], 1, *shape[axis:])
@@ -284,10 +285,10 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
     """
     on_device("astype", device)
     x = array_of("astype", x)
-    wanted = canonical(dtype)
-    if wanted == x.dtype:
+    kind = canonical(dtype)
+    if kind == x.dtype:
         return duplicate(x) if copy else alias(x, x.shape) if x.weak_type else x
-    result: Array = bind.bind(Op.CAST, x, arg=wanted)
+    result: Array = bind.bind(Op.CAST, x, arg=kind)
     return result
 
 
@@ -315,9 +316,9 @@ def full(
     sizes = a_shape("full", shape)
     kind = scalar_kind(fill_value)
     if kind is not None:
-        wanted = kind if dtype is None else canonical(dtype)
-        fill_value = as_number_of(wanted, fill_value)
-        return make(_constant, fill_value, wanted, sizes, weak=dtype is None and kind != BOOL)
+        target = kind if dtype is None else canonical(dtype)
+        fill_value = as_number_of(target, fill_value)
+        return make(_constant, fill_value, target, sizes, weak=dtype is None and kind != BOOL)
     value = array_of("full", fill_value)
     broadcast_shape("full", value.shape, sizes)
     return apply(fit, (value,), value.dtype if dtype is None else canonical(dtype), sizes)
@@ -494,10 +495,10 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         An Array of the shape and dtype of `x`.
 
     Raises:
-        ArgumentError: for what does not speak DLPack, and for memory that cannot be shared; see
+        ArgumentError: for an object without DLPack, and for memory that cannot be shared; see
             `array`.
         BufferError: from the other library, for what it cannot export: memory of another device, or
-            a dtype that DLPack has not.
+            a dtype that DLPack does not have.
 
     Example:
         >>> from_dlpack(np.arange(3.0))

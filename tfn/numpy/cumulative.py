@@ -1,4 +1,4 @@
-"""Running sums and products, which are scans, and differences."""
+"""Cumulative sums and products, by scans, and differences."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tfn.dtypes import BOOL, INT32, DType, DTypeLike, canonical
 from tfn.eager.operands import apply, array_of, one_axis
 from tfn.errors import ArgumentError
 from tfn.numpy.concatenation import concatenate, section
+from tfn.numpy.manipulation import flat_or_axis
 from tfn.numpy.reductions import sum_dtype
 from tfn.trace import build
 from tfn.trace.argument import Param
@@ -160,9 +161,7 @@ def _accumulate(
 ) -> Array:
     x = array_of(name, x)
     kind = canonical(dtype) if dtype is not None else INT32 if x.dtype == BOOL else x.dtype
-    if axis is None:
-        x, axis = x.reshape(x.size), 0
-    axis = one_axis(name, axis, x.ndim)
+    x, axis = flat_or_axis(name, x, axis)
     return apply(_running, (x,), op, axis, kind, weak=x.weak_type and dtype is None)
 
 
@@ -224,8 +223,8 @@ def diff(
 
 def _end(x: Array, value: ArrayLike, axis: int) -> Array:
     end = array_of("diff", value)
-    thin = tuple(1 if a == axis else size for a, size in enumerate(x.shape))
-    return apply(build.broadcast_to, (end,), thin, weak=end.weak_type) if not end.ndim else end
+    end_shape = tuple(1 if a == axis else size for a, size in enumerate(x.shape))
+    return apply(build.broadcast_to, (end,), end_shape, weak=end.weak_type) if not end.ndim else end
 
 
 def _difference(x: UOp, n: int, axis: int) -> UOp:

@@ -1,9 +1,9 @@
 """Discrete Fourier transforms, over one axis or several.
 
 Every function is the one of `numpy.fft`: axes are cut or padded with zeros to the lengths asked
-for, and `norm` says where the number of elements n divides: ``"backward"`` in the inverse,
-``"forward"`` in the transform, ``"ortho"`` its square root in both.  Results have the precision of
-what is transformed.
+for, and `norm` names the place of the division by the number of elements n: ``"backward"`` in the
+inverse, ``"forward"`` in the transform, ``"ortho"`` by its square root in both.  Results have the
+precision of the operand, 32 bits at least.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Lengths = Sequence[int] | None
 Axes = Sequence[int] | None
 
 _NORMS = {None: 0.0, "backward": 0.0, "ortho": 0.5, "forward": 1.0}
-"""Which power of the number of elements divides the transform, and multiplies the inverse."""
+"""The power of the number of elements that divides the transform, and multiplies the inverse."""
 _OTHER = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
@@ -55,7 +55,7 @@ def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = N
         A complex array with n elements along the axis.
 
     Raises:
-        ArgumentError: for a length below 1, or a norm that there is not.
+        ArgumentError: for a length below 1, or another norm.
         AxisError: if the array has no such axis.
 
     Example:
@@ -458,8 +458,8 @@ def _transform(
                 got=f"s={shown(s)}, axes={axes}",
                 hint="leave s out to transform whole axes, or write -1 for one",
             )
-        wanted = integers(name, "s", s)
-        lengths = [n if length == -1 else length for n, length in zip(lengths, wanted)]
+        requested = integers(name, "s", s)
+        lengths = [n if length == -1 else length for n, length in zip(lengths, requested)]
     if min(lengths, default=1) < 1:
         raise ArgumentError(
             f"{name} needs lengths of 1 and more",
@@ -478,8 +478,8 @@ def _transformed(x: UOp, arg: Fft, axes: Shape, dtype: DType, scale: float) -> U
     sizes = dict(zip(axes, arg.lengths))
     if arg.kind is FftType.IRFFT:
         sizes[axes[-1]] = half(arg.lengths[-1])
-    more = tuple(sizes.get(i, n) - n for i, n in enumerate(x.shape))
-    x = pad_or_crop(cast(x, dtype), (0,) * x.ndim, more)
+    padding = tuple(sizes.get(i, n) - n for i, n in enumerate(x.shape))
+    x = pad_or_crop(cast(x, dtype), (0,) * x.ndim, padding)
     order = [*(i for i in range(x.ndim) if i not in axes), *axes]
     y = UOp(Op.FFT, (permute(x, order),), arg) if axes else x
     y = permute(y, sorted(range(y.ndim), key=order.__getitem__))

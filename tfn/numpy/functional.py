@@ -118,11 +118,11 @@ def _mapped(core: Callable[..., Any], arrays: Sequence[Array], cores: Any) -> An
                 hint="x[None] adds an axis; () in the signature takes scalars",
             )
         for name, size in zip(names, x.shape[x.ndim - len(names) :], strict=True):
-            known = int(name) if name.isdigit() else sizes.setdefault(name, size)
-            if known != size:
+            expected = int(name) if name.isdigit() else sizes.setdefault(name, size)
+            if expected != size:
                 raise ShapeError(
                     "vectorize needs one size for each name of its signature",
-                    got=f"{name} is {known} and {size}",
+                    got=f"{name} is {expected} and {size}",
                     hint="give axes that differ in size different names",
                 )
     batches = [x.shape[: x.ndim - len(names)] for x, names in zip(arrays, inputs, strict=True)]
@@ -132,9 +132,9 @@ def _mapped(core: Callable[..., Any], arrays: Sequence[Array], cores: Any) -> An
         axes = [0 if _has(b, depth) else None for b in batches]
         function = vmap(function, in_axes=tuple(axes), axis_size=batch[-depth])
     shaped = []
-    for x, own in zip(arrays, batches, strict=True):  # axes of size 1 are left out, not repeated
-        kept = tuple(n for i, n in enumerate(own) if _has(own, len(own) - i))
-        shaped.append(x.reshape(kept + x.shape[len(own) :]))
+    for x, own in zip(arrays, batches, strict=True):  # axes of size 1 are dropped, not repeated
+        batch_shape = tuple(n for i, n in enumerate(own) if _has(own, len(own) - i))
+        shaped.append(x.reshape(batch_shape + x.shape[len(own) :]))
     return function(*shaped)
 
 
@@ -172,10 +172,10 @@ def apply_along_axis(
     function: Callable[..., Any] = lambda line: func1d(line, *args, **kwargs)
     for _ in range(x.ndim - 1):
         function = vmap(function)
-    found: Array = function(moveaxis(x, at, -1))
+    result: Array = function(moveaxis(x, at, -1))
     front = x.ndim - 1
-    results = tuple(range(front, found.ndim))
-    return moveaxis(found, results, tuple(range(at, at + len(results))))
+    results = tuple(range(front, result.ndim))
+    return moveaxis(result, results, tuple(range(at, at + len(results))))
 
 
 def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Axes) -> Array:
@@ -200,8 +200,8 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Axes) -
     a_function("apply_over_axes", "func", func)
     x = array_of("apply_over_axes", a)
     for axis in some_axes("apply_over_axes", axes, x.ndim):
-        found = array_of("apply_over_axes", func(x, axis))
-        x = found if found.ndim == x.ndim else expand_dims(found, axis)
+        reduced = array_of("apply_over_axes", func(x, axis))
+        x = reduced if reduced.ndim == x.ndim else expand_dims(reduced, axis)
     return x
 
 
@@ -256,8 +256,8 @@ def piecewise(
     """
     x = array_of("piecewise", x)
     single = not isinstance(condlist, (list, tuple))
-    given = list(asarray(condlist)) if single and asarray(condlist).ndim > x.ndim else condlist
-    conditions = [asarray(c) for c in ([given] if single and given is condlist else given)]
+    rows = list(asarray(condlist)) if single and asarray(condlist).ndim > x.ndim else condlist
+    conditions = [asarray(c) for c in ([rows] if single and rows is condlist else rows)]
     functions = list(funclist)
     if len(functions) == len(conditions) + 1:
         functions = [functions[-1], *functions[:-1]]
@@ -282,7 +282,7 @@ class ufunc:
     Attributes:
         nin: the number of arguments.
         nout: the number of results, 1.
-        identity: what reductions of nothing give, None if that is not defined.
+        identity: result of reductions of no elements; None if there is none.
     """
 
     __slots__ = ("__wrapped__", "identity", "nin", "nout")
@@ -301,7 +301,7 @@ class ufunc:
         self.__wrapped__, self.nin, self.nout, self.identity = function, nin, nout, identity
 
     def __call__(self, *args: Any) -> Any:
-        """The function at every element."""
+        """The function of the elements at each index of the broadcast arguments."""
         return vectorize(self.__wrapped__)(*args)
 
     def reduce(
@@ -358,11 +358,11 @@ class ufunc:
         if x.shape[at] < 2:
             return x
         rows = moveaxis(x, at, 0)
-        total, found = rows[0], [rows[:1]]
+        total, prefixes = rows[0], [rows[:1]]
         for i in range(1, x.shape[at]):
             total = self(total, rows[i])
-            found.append(total[None])
-        return moveaxis(concatenate(found), 0, at)
+            prefixes.append(total[None])
+        return moveaxis(concatenate(prefixes), 0, at)
 
     def outer(self, a: ArrayLike, b: ArrayLike) -> Array:
         """The function of all pairs of an element of `a` and one of `b`.

@@ -1,4 +1,4 @@
-"""How many elements lie in each bin: bincount and histograms of one and more dimensions."""
+"""Histograms: counts of elements in bins, of one and more dimensions, and of integers."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def bincount(
         counts = known_values("bincount", x, "pass length=, which fixes the shape")
         length = max(least, int(counts.max()) + 1 if x.size else 0)
     length = integer("bincount", "length", length, 0)
-    counted = array_of("bincount", np.int32(1) if weights is None else weights)
-    broadcast_shape("bincount", counted.shape, x.shape)
-    return apply(_counts, (x, counted), length)
+    increments = array_of("bincount", np.int32(1) if weights is None else weights)
+    broadcast_shape("bincount", increments.shape, x.shape)
+    return apply(_counts, (x, increments), length)
 
 
 def _counts(x: UOp, weights: UOp, length: int) -> UOp:
@@ -118,17 +118,17 @@ def histogram_bin_edges(
     if range is None:
         range = (smallest(x), largest(x)) if x.size else (0, 1)
     low, high = (asarray(end).astype(dtype) for end in _ends(range))
-    one = low == high  # a single value lies in the middle of bins of total width 1
+    one = low == high  # all elements are equal: the middle of bins of total width 1
     low, high = where(one, low - 0.5, low), where(one, high + 0.5, high)
     edges: Array = linspace(low, high, count + 1, dtype=dtype)
     return edges
 
 
 def _ends(range: Any) -> tuple[Any, Any]:
-    """The ends of a range; numbers must be finite and rise."""
+    """The ends of a range; those that are numbers must be finite and ascend."""
     ends = several("a histogram", "range", range, "numbers")
-    known = all(isinstance(end, (int, float)) for end in ends)
-    if len(ends) != 2 or (known and not -math.inf < ends[0] <= ends[1] < math.inf):
+    are_numbers = all(isinstance(end, (int, float)) for end in ends)
+    if len(ends) != 2 or (are_numbers and not -math.inf < ends[0] <= ends[1] < math.inf):
         raise ArgumentError(
             "a histogram needs a range of two finite numbers that rise",
             got=f"range={shown(range)}",
@@ -171,7 +171,7 @@ def histogram(
     x = array_of("histogram", a)
     x = x.reshape(x.size)
     edges = histogram_bin_edges(x, bins, range)
-    total, (line,) = _spread([x], [edges], _weights(x, weights))
+    total, (line,) = _cell_sums([x], [edges], _weights(x, weights))
     return _density(total, [line]) if density else total, line
 
 
@@ -254,12 +254,12 @@ def histogramdd(
             hint="a single number of bins is that of all columns",
         )
     edges = [histogram_bin_edges(x, b, r) for x, b, r in zip(columns, each, ranges, strict=True)]
-    total, edges = _spread(columns, edges, _weights(points[:, 0], weights))
+    total, edges = _cell_sums(columns, edges, _weights(points[:, 0], weights))
     return _density(total, edges) if density else total, edges
 
 
 def _weights(x: Array, weights: ArrayLike | None) -> Array:
-    """The weight of each element: 1 unless said otherwise."""
+    """The weight of each element, 1 by default."""
     if weights is None:
         return full_like(x, 1, inexact((x.dtype, False))[0])
     w = array_of("weights", weights)
@@ -270,7 +270,7 @@ def _weights(x: Array, weights: ArrayLike | None) -> Array:
     return w.reshape(w.size)
 
 
-def _spread(
+def _cell_sums(
     columns: Sequence[Array], edges: list[Array], weights: Array
 ) -> tuple[Array, list[Array]]:
     """The weights added up in the cells of a grid."""
@@ -289,6 +289,6 @@ def _spread(
 def _density(total: Array, edges: Sequence[Array]) -> Array:
     result = divide(total, total.sum())
     for axis, line in enumerate(edges):
-        thin = tuple(-1 if a == axis else 1 for a in np.arange(total.ndim).tolist())
-        result = result / diff(line).reshape(thin)
+        line_shape = tuple(-1 if a == axis else 1 for a in np.arange(total.ndim).tolist())
+        result = result / diff(line).reshape(line_shape)
     return result

@@ -1,4 +1,4 @@
-"""Coordinates: index arrays of triangles, diagonals and grids, and flat indices taken apart."""
+"""Index arrays of triangles, diagonals and grids; flat indices and their coordinates."""
 
 from __future__ import annotations
 
@@ -145,8 +145,8 @@ def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
         Array([5, 1], dtype=int32)
     """
     sizes = a_shape("ravel_multi_index", dims)
-    given = several("ravel_multi_index", "multi_index", multi_index, "index arrays")
-    lines = [array_of("ravel_multi_index", line) for line in given]
+    parts = several("ravel_multi_index", "multi_index", multi_index, "index arrays")
+    lines = [array_of("ravel_multi_index", line) for line in parts]
     for line in lines:
         element_type("ravel_multi_index", line, INTEGERS, "integers")
     if len(lines) != len(sizes) or not lines:
@@ -197,17 +197,17 @@ def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list
     shape = tuple(sizes[axis] for axis in axes)
     grids = []
     for x, axis in zip(lines, axes):
-        thin = tuple(x.size if i == axis else 1 for i in range(len(lines)))
-        grids.append(apply(_grid, (x,), thin, thin if sparse else shape))
+        line_shape = tuple(x.size if i == axis else 1 for i in range(len(lines)))
+        grids.append(apply(_grid, (x,), line_shape, line_shape if sparse else shape))
     return grids
 
 
-def _grid(x: UOp, thin: Shape, shape: Shape) -> UOp:
-    return build.expand(reshape(x, thin), shape)
+def _grid(x: UOp, line_shape: Shape, shape: Shape) -> UOp:
+    return build.expand(reshape(x, line_shape), shape)
 
 
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """Row and column of each element at or below the k-th diagonal of a matrix.
+    """Row and column indices of the elements at or below the k-th diagonal of a matrix.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -220,7 +220,7 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
 
 
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """Row and column of each element at or above the k-th diagonal of a matrix.
+    """Row and column indices of the elements at or above the k-th diagonal of a matrix.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -233,10 +233,10 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
 
 
 class IndexExpression:
-    """What stands between brackets: ``s_[1:3, ...]``.
+    """The index between brackets, as it is: ``s_[1:3, ...]``.
 
     Attributes:
-        always_tuple: whether a single index comes as a tuple, too.
+        always_tuple: whether a single index becomes a tuple, too.
     """
 
     __slots__ = ("always_tuple",)
@@ -249,7 +249,7 @@ class IndexExpression:
 
 
 def _line_of(part: Any) -> Array:
-    """The numbers that a slice means: a complex step counts them, both ends included."""
+    """The numbers of a slice; a complex step is their number, and both ends are included."""
     if not isinstance(part, slice):
         raise ArgumentError(
             "mgrid and ogrid take slices", got=shown(part), hint="write mgrid[0:4, 0:1:5j]"
@@ -262,10 +262,10 @@ def _line_of(part: Any) -> Array:
 
 
 class Grid:
-    """Coordinates of grids by slices: ``mgrid[0:3, 0:1:5j]``.
+    """The coordinates of a grid by slices: ``mgrid[0:3, 0:1:5j]``.
 
     Attributes:
-        sparse: whether the coordinates of each axis are one line.
+        sparse: whether to leave size 1 along other axes.
     """
 
     __slots__ = ("sparse",)
@@ -282,7 +282,7 @@ class Grid:
 
 
 class Joiner:
-    """Arrays, numbers and slices joined: ``r_[0:3, x, 7]`` and ``c_[x, y]``.
+    """The concatenation of arrays, numbers and slices: ``r_[0:3, x, 7]`` and ``c_[x, y]``.
 
     Attributes:
         columns: whether vectors become columns.
@@ -294,12 +294,12 @@ class Joiner:
         self.columns = columns
 
     def __getitem__(self, index: Any) -> Array:
-        given = index if isinstance(index, tuple) else (index,)
-        if any(isinstance(part, str) for part in given):
+        items = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(part, str) for part in items):
             raise ArgumentError(
-                "r_ and c_ take no strings", got=shown(given), hint="use stack or concatenate"
+                "r_ and c_ take no strings", got=shown(items), hint="use stack or concatenate"
             )
-        parts = [_line_of(part) if isinstance(part, slice) else asarray(part) for part in given]
+        parts = [_line_of(part) if isinstance(part, slice) else asarray(part) for part in items]
         if not self.columns:
             return concatenate([part.reshape(1) if part.ndim == 0 else part for part in parts])
         parts = [part.reshape(-1, 1) if part.ndim < 2 else part for part in parts]
@@ -312,7 +312,7 @@ r_, c_ = Joiner(False), Joiner(True)
 
 
 def ix_(*lines: ArrayLike) -> tuple[Array, ...]:
-    """Vectors shaped so that together they index a grid.
+    """The vectors in shapes by which together they index a grid.
 
     Raises:
         ShapeError: if one has not exactly one axis.
@@ -322,9 +322,10 @@ def ix_(*lines: ArrayLike) -> tuple[Array, ...]:
         >>> tnp.arange(6).reshape(2, 3)[ix_(tnp.array([0, 1]), tnp.array([0, 2]))].tolist()
         [[0, 2], [3, 5]]
     """
-    given = [array_of("ix_", line) for line in lines]
-    for v in given:
+    vectors = [array_of("ix_", line) for line in lines]
+    for v in vectors:
         rank("ix_", v, 1, 1)
     return tuple(
-        v.reshape((1,) * i + (v.size,) + (1,) * (len(given) - i - 1)) for i, v in enumerate(given)
+        v.reshape((1,) * i + (v.size,) + (1,) * (len(vectors) - i - 1))
+        for i, v in enumerate(vectors)
     )

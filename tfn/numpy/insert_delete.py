@@ -1,4 +1,4 @@
-"""Arrays with parts put in, taken out, or arranged in blocks, at places known to Python."""
+"""Insertion, deletion, replacement and blocks, at indices that Python knows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tfn.numpy.creation import asarray, ones
 from tfn.numpy.index_grids import diag_indices
 from tfn.numpy.indexing import getitem
 from tfn.numpy.logic import where
-from tfn.numpy.manipulation import broadcast_to, diag, moveaxis
+from tfn.numpy.manipulation import broadcast_to, diag, flat_or_axis, moveaxis
 from tfn.numpy.sorting import argsort, sort
 from tfn.numpy.updates import update
 from tfn.trace.build import index_dtype
@@ -33,15 +33,8 @@ from tfn.trace.build import index_dtype
 OUTSIDE = "compute it outside of the traced function, or mark the argument static_argnums in jit"
 
 
-def _flat(name: str, arr: ArrayLike, axis: int | None) -> tuple[Array, int]:
-    x = array_of(name, arr)
-    if axis is None:
-        return x.reshape(x.size), 0
-    return x, one_axis(name, axis, x.ndim)
-
-
 def _places(name: str, obj: Any, size: int) -> np.ndarray[Any, Any]:
-    """Known places along an axis, from an integer, a slice, a list or an array."""
+    """Known indices along an axis, from an integer, a slice, a list or an array."""
     if isinstance(obj, slice):
         return np.arange(size)[obj]
     places = known_values(name, obj, OUTSIDE)
@@ -84,9 +77,9 @@ def delete(
         >>> delete(tnp.arange(4), 1)
         Array([0, 2, 3], dtype=int32)
     """
-    x, at = _flat("delete", arr, axis)
-    kept = np.delete(np.arange(x.shape[at]), _places("delete", obj, x.shape[at]))
-    return getitem(x, (slice(None),) * at + (indices_of("delete", kept, x.shape[at]),))
+    x, at = flat_or_axis("delete", arr, axis)
+    indices = np.delete(np.arange(x.shape[at]), _places("delete", obj, x.shape[at]))
+    return getitem(x, (slice(None),) * at + (indices_of("delete", indices, x.shape[at]),))
 
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
@@ -113,7 +106,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
         >>> insert(tnp.arange(3), 1, 9)
         Array([0, 9, 1, 2], dtype=int32)
     """
-    x, at = _flat("insert", arr, axis)
+    x, at = flat_or_axis("insert", arr, axis)
     size = x.shape[at]
     places = _places("insert", obj, size)
     new = asarray(values, x.dtype)
@@ -132,7 +125,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
 
 
 def resize(a: ArrayLike, new_shape: Any) -> Array:
-    """The elements in order under any shape: repeated if there are too few, else left out.
+    """The elements in order in a new shape: repeated if there are too few, cut off if too many.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -154,7 +147,7 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
 
 
 def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
-    """A vector without zeros at the front ("f") and at the back ("b"); its value must be known.
+    """The vector without zeros at the front ("f") and at the back ("b"); its value must be known.
 
     Raises:
         TracerArrayConversionError: for a traced value.
@@ -176,7 +169,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
 
 
 def block(arrays: Any) -> Array:
-    """Nested lists of arrays joined: the innermost lists along the last axis, and so on.
+    """The array of nested lists of blocks: the innermost lists are joined along the last axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -219,7 +212,7 @@ def _gather(part: Any, leaves: list[Array]) -> None:
 
 
 def dsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Parts of the third axis.
+    """The parts of the third axis; see `split`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -253,12 +246,12 @@ def choose(a: ArrayLike, choices: Any, mode: str = "raise") -> Array:
     index = array_of("choose", a)
     one_of("choose", "mode", mode, ("raise", "wrap", "clip"))
     element_type("choose", index, INTEGERS | {BOOL}, "integers, which say which choice")
-    given = [asarray(c) for c in arrays_of("choose", choices)]
-    index = index % len(given) if mode == "wrap" else clip(index, 0, len(given) - 1)
-    result = given[0]
-    for i, choice in enumerate(given[1:], 1):
+    arrays = [asarray(c) for c in arrays_of("choose", choices)]
+    index = index % len(arrays) if mode == "wrap" else clip(index, 0, len(arrays) - 1)
+    result = arrays[0]
+    for i, choice in enumerate(arrays[1:], 1):
         result = where(index == i, choice, result)
-    return where(index == 0, given[0], result)
+    return where(index == 0, arrays[0], result)
 
 
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = False) -> Array:
@@ -328,7 +321,7 @@ def put(
 
 
 def _repeated(name: str, values: ArrayLike, size: int) -> ArrayLike:
-    """Values in order for so many places; a number is left as it is."""
+    """Values in order, repeated to a size; a number as it is."""
     if scalar_kind(values) is not None:
         return values
     return resize(array_of(name, values).reshape(-1), size)
@@ -392,7 +385,7 @@ def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
 
 
 def _parted(name: str, a: ArrayLike, kth: int, axis: int | None) -> Array:
-    """The array, which has a k-th element along the axis."""
+    """An array, checked to have a k-th element along the axis."""
     x = array_of(name, a)
     size = x.size if axis is None else x.shape[one_axis(name, axis, x.ndim)]
     if not -size <= integer(name, "kth", kth) < size:
@@ -448,8 +441,8 @@ def ediff1d(
     x = array_of("ediff1d", ary)
     x = x.reshape(x.size)
     parts = [to_begin, x[1:] - x[:-1] if x.size else x, to_end]
-    given = [asarray(p, x.dtype).reshape(-1) for p in parts if p is not None]
-    return concatenate(given)
+    vectors = [asarray(p, x.dtype).reshape(-1) for p in parts if p is not None]
+    return concatenate(vectors)
 
 
 def mask_indices(n: int, mask_func: Any, k: int = 0) -> tuple[Array, ...]:
@@ -472,5 +465,5 @@ def mask_indices(n: int, mask_func: Any, k: int = 0) -> tuple[Array, ...]:
         (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
     a_function("mask_indices", "mask_func", mask_func)
-    kept = np.asarray(mask_func(ones(a_shape("mask_indices", (n, n)), "int32"), k))
-    return tuple(indices_of("mask_indices", line, n) for line in np.nonzero(kept))
+    mask = np.asarray(mask_func(ones(a_shape("mask_indices", (n, n)), "int32"), k))
+    return tuple(indices_of("mask_indices", line, n) for line in np.nonzero(mask))

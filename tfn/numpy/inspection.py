@@ -1,4 +1,4 @@
-"""What the namespace says of itself, its dtypes and its devices, and questions about values.
+"""Inspection: capabilities, dtypes and devices of the namespace; predicates of values.
 
 Source: the Python array API standard 2024.12, "Inspection" and "Data type functions".
 """
@@ -63,8 +63,8 @@ def can_cast(from_: Any, to: Any, /) -> bool:
         >>> can_cast("int32", "float32"), can_cast("float32", "int32")
         (True, False)
     """
-    given, wanted = getattr(from_, "dtype", from_), dtypes.canonical(to)
-    return dtypes.promote_types(given, wanted) == wanted
+    source, target = getattr(from_, "dtype", from_), dtypes.canonical(to)
+    return dtypes.promote_types(source, target) == target
 
 
 @frozen
@@ -72,16 +72,16 @@ class FloatInfo:
     """Limits of a floating dtype, or of the parts of a complex one, as Python floats.
 
     Attributes:
-        bits: of one number, sign, exponent and mantissa together.
-        eps: from 1 to the next larger number.
+        bits: number of bits of sign, exponent and mantissa together.
+        eps: distance from 1 to the next larger number.
         max: the largest number.
-        min: the smallest one, ``-max``.
+        min: the smallest number, ``-max``.
         smallest_normal: the smallest positive number of full precision; also `tiny`.
-        dtype: of the numbers.
+        dtype: the dtype; of the parts, if a complex one was asked for.
         smallest_subnormal: the smallest positive number.
-        resolution: the precision in decimals, as a number.
-        nmant: bits of the mantissa.
-        nexp: bits of the exponent.
+        resolution: 10 to the negative number of decimal digits.
+        nmant: number of bits of the mantissa.
+        nexp: number of bits of the exponent.
     """
 
     bits: int
@@ -114,18 +114,18 @@ def finfo(dtype: Any) -> FloatInfo:
     kind = dtypes.part(dtypes.canonical(getattr(dtype, "dtype", dtype)))
     if kind not in FLOATS:
         raise DTypeError("finfo needs a floating dtype", got=kind.name, hint="use iinfo")
-    found = dtypes.finfo(kind)
+    limits = dtypes.finfo(kind)
     return FloatInfo(
-        bits=int(found.bits),
-        eps=float(found.eps),
-        max=float(found.max),
-        min=float(found.min),
-        smallest_normal=float(found.smallest_normal),
+        bits=int(limits.bits),
+        eps=float(limits.eps),
+        max=float(limits.max),
+        min=float(limits.min),
+        smallest_normal=float(limits.smallest_normal),
         dtype=kind,
-        smallest_subnormal=float(found.smallest_subnormal),
-        resolution=float(found.resolution),
-        nmant=int(found.nmant),
-        nexp=int(found.nexp),
+        smallest_subnormal=float(limits.smallest_subnormal),
+        resolution=float(limits.resolution),
+        nmant=int(limits.nmant),
+        nexp=int(limits.nexp),
     )
 
 
@@ -140,7 +140,7 @@ def iinfo(dtype: Any) -> Any:
 
 
 class Namespace:
-    """What the array API asks of ``__array_namespace_info__()``."""
+    """The inspection functions of the array API."""
 
     __slots__ = ()
 
@@ -162,8 +162,8 @@ class Namespace:
         """The dtypes of Python's numbers, 32 bits wide, and of indices."""
         on_device("default_dtypes", device)
         names = {"real floating": float, "complex floating": complex, "integral": int}
-        found = {name: dtypes.DEFAULTS[scalar] for name, scalar in names.items()}
-        return found | {"indexing": dtypes.DEFAULTS[int]}
+        defaults = {name: dtypes.DEFAULTS[scalar] for name, scalar in names.items()}
+        return defaults | {"indexing": dtypes.DEFAULTS[int]}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
         """The dtypes of a kind by name, among those of the standard.
@@ -173,10 +173,10 @@ class Namespace:
             kind: a kind, or a tuple of them, as for `isdtype`; None takes all.
         """
         on_device("dtypes", device)
-        wanted = frozenset(dtypes.ALL) if kind is None else _names(kind)
-        known = {name.dtype.name: name.dtype for name in SCALAR_TYPES}
+        chosen = frozenset(dtypes.ALL) if kind is None else _names(kind)
+        scalars = {name.dtype.name: name.dtype for name in SCALAR_TYPES}
         standard = KINDS["numeric"] - {dtypes.BFLOAT16, dtypes.FLOAT16} | {BOOL}
-        return {name: kind for name, kind in known.items() if kind in wanted & standard}
+        return {name: kind for name, kind in scalars.items() if kind in chosen & standard}
 
 
 def __array_namespace_info__() -> Namespace:
@@ -185,7 +185,7 @@ def __array_namespace_info__() -> Namespace:
 
 
 def isscalar(x: Any) -> bool:
-    """Whether this is a number, of Python or of NumPy, or an array without axes.
+    """Whether a value is a number, of Python or of NumPy, or an array without axes.
 
     Example:
         >>> isscalar(1.5), isscalar([1.5])
@@ -258,5 +258,5 @@ def array_str(
 
 
 def _options(width: int | None, precision: int | None, suppress: bool | None) -> Any:
-    given = {"linewidth": width, "precision": precision, "suppress": suppress}
-    return {name: value for name, value in given.items() if value is not None}
+    options = {"linewidth": width, "precision": precision, "suppress": suppress}
+    return {name: value for name, value in options.items() if value is not None}

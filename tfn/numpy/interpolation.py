@@ -1,4 +1,4 @@
-"""Functions given by samples or coefficients: interpolation, integrals, polynomials, covariance."""
+"""Interpolation and integrals of samples, values of polynomials, covariances."""
 
 from __future__ import annotations
 
@@ -54,21 +54,23 @@ def _interp(x: UOp, xp: UOp, fp: UOp, dtype: DType) -> UOp:
     x, xp, fp = cast(x, part_of(dtype)), cast(xp, part_of(dtype)), cast(fp, dtype)
     count = xp.size
     shape = (*x.shape, count)
-    passed = build.broadcast_to(xp, shape) <= build.broadcast_in_dim(x, shape, range(x.ndim))
-    place = add_up(cast(passed, INT32), (x.ndim,)) - 1
+    reached = build.broadcast_to(xp, shape) <= build.broadcast_in_dim(x, shape, range(x.ndim))
+    place = add_up(cast(reached, INT32), (x.ndim,)) - 1
     place = build.minimum(build.maximum(place, full_like(place, 0)), full_like(place, count - 2))
 
     def at(line: UOp, index: UOp) -> UOp:
-        found = build.gather(line, reshape(index, (*index.shape, 1)), (1,))
-        return reshape(found, index.shape)
+        values = build.gather(line, reshape(index, (*index.shape, 1)), (1,))
+        return reshape(values, index.shape)
 
-    left, right = at(xp, place), at(xp, place + 1)
-    low, high = at(fp, place), at(fp, place + 1)
-    zero, one, step = full_like(x, 0), full_like(x, 1), right - left
-    jump = eq(step, zero)  # two points at one place: the second counts there
-    part = choose(jump & (left <= x), one, (x - left) / choose(jump, one, step))
-    part = cast(choose(part < 0, zero, choose(part > 1, one, part)), dtype)
-    return low * (1 - part) + high * part
+    lower_x, upper_x = at(xp, place), at(xp, place + 1)
+    lower_y, upper_y = at(fp, place), at(fp, place + 1)
+    zero, one, step = full_like(x, 0), full_like(x, 1), upper_x - lower_x
+    coincident = eq(step, zero)  # two points at one x: the second counts
+    fraction = choose(
+        coincident & (lower_x <= x), one, (x - lower_x) / choose(coincident, one, step)
+    )
+    fraction = cast(choose(fraction < 0, zero, choose(fraction > 1, one, fraction)), dtype)
+    return lower_y * (1 - fraction) + upper_y * fraction
 
 
 def trapezoid(
@@ -188,21 +190,21 @@ def cov(
     rows = _variables(m, rowvar)
     if y is not None:
         rows = concatenate([rows, _variables(y, rowvar)])
-    less = (0 if bias else 1) if ddof is None else integer("cov", "ddof", ddof)
+    ddof_or_default = (0 if bias else 1) if ddof is None else integer("cov", "ddof", ddof)
     dtype = inexact((rows.dtype, False))[0]
     if fweights is None and aweights is None:
-        out = apply(_covariance, (rows,), dtype, less)
+        out = apply(_covariance, (rows,), dtype, ddof_or_default)
     else:
         kind = part_of(dtype)
-        often = 1.0 if fweights is None else array_of("cov", fweights).astype(kind)
-        much = 1.0 if aweights is None else array_of("cov", aweights).astype(kind)
-        weights: Any = often * much
+        frequency = 1.0 if fweights is None else array_of("cov", fweights).astype(kind)
+        reliability = 1.0 if aweights is None else array_of("cov", aweights).astype(kind)
+        weights: Any = frequency * reliability
         total = weights.sum()
-        spread = 1.0 if aweights is None else (weights * much).sum() / total
-        count = total - less * spread
+        mean_reliability = 1.0 if aweights is None else (weights * reliability).sum() / total
+        count = total - ddof_or_default * mean_reliability
         rows = rows.astype(dtype)
-        away = rows - (rows * weights).sum(1, keepdims=True) / total
-        out = matmul(away * weights, conj(away).T) / count
+        deviation = rows - (rows * weights).sum(1, keepdims=True) / total
+        out = matmul(deviation * weights, conj(deviation).T) / count
     return out.reshape(()) if out.size == 1 else out
 
 
@@ -215,5 +217,7 @@ def _variables(m: ArrayLike, rowvar: bool) -> Array:
 def _covariance(x: UOp, dtype: DType, ddof: int) -> UOp:
     x = cast(x, dtype)
     mean = add_up(x, (1,), keepdims=True) / max(x.shape[1], 1)
-    away = x - expand(mean, x.shape)
-    return contract(away, build.conj(away), ((1,), (1,)), ((), ()), dtype) / (x.shape[1] - ddof)
+    deviation = x - expand(mean, x.shape)
+    return contract(deviation, build.conj(deviation), ((1,), (1,)), ((), ()), dtype) / (
+        x.shape[1] - ddof
+    )

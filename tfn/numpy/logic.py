@@ -279,9 +279,9 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
             hint="pass both, or nonzero(condition, size=n), whose shape is known",
         )
     test = array_of("where", condition)
-    given = values_of("where", x, y)
-    dtype, weak = promote(tuple([type_of(v) for v in given]))
-    operands = numbers_as([test, *given], dtype)
+    values = values_of("where", x, y)
+    dtype, weak = promote(tuple([type_of(v) for v in values]))
+    operands = numbers_as([test, *values], dtype)
     shape = broadcast_shape("where", *[v.shape for v in operands])
     return apply(_where, operands, dtype, shape, weak=weak)
 
@@ -483,8 +483,8 @@ def isclose(
     """
     operands, dtype, _ = together("isclose", x, y, floating=True)
     shape = broadcast_shape("isclose", operands[0].shape, operands[1].shape)
-    limits = numbers_as([*operands, rtol, atol], part(dtype))
-    return apply(_isclose, limits, dtype, shape, bool(equal_nan))
+    operands_and_limits = numbers_as([*operands, rtol, atol], part(dtype))
+    return apply(_isclose, operands_and_limits, dtype, shape, bool(equal_nan))
 
 
 def _isclose(

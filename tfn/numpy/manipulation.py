@@ -1,4 +1,4 @@
-"""The same elements under other shapes and in other orders; diagonals."""
+"""Shape manipulation: reshape, transpose, broadcast, flip, diagonals."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def reshape(x: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     """
     x = array_of("reshape", x)
     x = duplicate(x) if copy else x
-    sizes = _wanted(x.shape, shape)
+    sizes = _new_shape(x.shape, shape)
     if order == "C":
         return x if sizes == x.shape else alias(x, sizes, x.weak_type)
     one_of("reshape", "order", order, ("C", "F"))
@@ -72,21 +72,21 @@ def _reshape_columns(x: UOp, shape: Shape) -> UOp:
     return permute(reshaped(backwards, shape[::-1]), range(len(shape))[::-1])
 
 
-def _wanted(old: Shape, shape: Any) -> Shape:
-    listed = list(shape) if isinstance(shape, (tuple, list)) else [shape]
-    unknown = [i for i, n in enumerate(listed) if not isinstance(n, Array) and n == -1]
+def _new_shape(old: Shape, shape: Any) -> Shape:
+    sizes_or_unknown = list(shape) if isinstance(shape, (tuple, list)) else [shape]
+    unknown = [i for i, n in enumerate(sizes_or_unknown) if not isinstance(n, Array) and n == -1]
     if len(unknown) > 1:
         raise ShapeError(
             "reshape can find only one size",
-            got=f"shape={tuple(listed)}",
+            got=f"shape={tuple(sizes_or_unknown)}",
             hint="write -1 for one axis, and the sizes of the others",
         )
     if unknown:
         others = math.prod(
-            a_shape("reshape", [n for i, n in enumerate(listed) if i not in unknown])
+            a_shape("reshape", [n for i, n in enumerate(sizes_or_unknown) if i not in unknown])
         )
-        listed[unknown[0]] = math.prod(old) // others if others else 0
-    sizes = a_shape("reshape", listed)
+        sizes_or_unknown[unknown[0]] = math.prod(old) // others if others else 0
+    sizes = a_shape("reshape", sizes_or_unknown)
     if math.prod(sizes) != math.prod(old):
         raise ShapeError(
             f"reshape cannot turn {math.prod(old)} elements into shape {shape}",
@@ -97,7 +97,7 @@ def _wanted(old: Shape, shape: Any) -> Shape:
 
 
 def ravel(x: ArrayLike, order: str = "C") -> Array:
-    """All elements along one axis.
+    """The elements of the flat array, as a vector.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -318,16 +318,33 @@ def broadcast_shapes(*shapes: Any) -> Shape:
 
 
 def broadcast_arrays(*xs: ArrayLike) -> list[Array]:
-    """All arrays in one shape.
+    """The arrays, broadcast to one shape.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> [x.shape for x in broadcast_arrays(tnp.ones((3, 1)), tnp.ones(2))]
         [(3, 2), (3, 2)]
     """
-    given = [array_of("broadcast_arrays", x) for x in xs]
-    shape = broadcast_shape("broadcast_arrays", *[x.shape for x in given])
-    return [broadcast_to(x, shape) for x in given]
+    arrays = [array_of("broadcast_arrays", x) for x in xs]
+    shape = broadcast_shape("broadcast_arrays", *[x.shape for x in arrays])
+    return [broadcast_to(x, shape) for x in arrays]
+
+
+def flat_or_axis(name: str, x: ArrayLike, axis: int | None) -> tuple[Array, int]:
+    """An array with one of its axes counted from the front; for None the flat array and 0.
+
+    Args:
+        name: name of the function that was called, for errors.
+        x: array or number.
+        axis: the axis, counted from the end if negative, or None.
+
+    Raises:
+        AxisError: if the array has no such axis.
+    """
+    x = array_of(name, x)
+    if axis is None:
+        return x.reshape(x.size), 0
+    return x, one_axis(name, axis, x.ndim)
 
 
 def flip(x: ArrayLike, axis: Axes = None) -> Array:
@@ -465,7 +482,7 @@ def _diagonal(x: UOp, offset: int, axis1: int, axis2: int) -> UOp:
     size = max(min(rows - row, columns - column), 0)
     if not size:
         return build.zeros((*batch, 0), x.dtype)
-    # Row after row, the diagonal is every (columns + 1)-th element.
+    # In row order the diagonal is every (columns + 1)-th element.
     flat = reshaped(x, (*batch, rows * columns))
     start = row * columns + column
     zeros = (0,) * len(batch)
@@ -498,8 +515,8 @@ def _matrix(v: UOp, k: int) -> UOp:
     shape = (rows.size, rows.size)
     distance = build.iota(shape, 1) - build.iota(shape, 0)
     lines = spread(reshaped(rows, (rows.size, 1)), shape)
-    there = build.eq(distance, const(k, distance.dtype, shape))
-    return build.where(there, lines, const(0, v.dtype, shape))
+    on_diagonal = build.eq(distance, const(k, distance.dtype, shape))
+    return build.where(on_diagonal, lines, const(0, v.dtype, shape))
 
 
 def trace(

@@ -1,4 +1,4 @@
-"""Matrices of a pattern: the identity, triangles, diagonals, powers."""
+"""Structured matrices: the identity, triangles, powers."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def eye(
 
 
 def _inside(name: str, k: int, shape: Shape) -> int:
-    """The number of a diagonal, or of one just outside of the matrix for those further away."""
+    """The number of a diagonal, clipped to the first one outside of the matrix."""
     return min(max(integer(name, "k", k), -shape[-2] - 1), shape[-1])
 
 
 def _eye(shape: Shape, k: int, dtype: DType) -> UOp:
-    rows, columns = places(shape)
+    rows, columns = rows_and_columns(shape)
     return cast(build.eq(rows + k, columns), dtype)
 
 
@@ -99,11 +99,11 @@ def _tri(shape: Shape, k: int, dtype: DType) -> UOp:
 
 def below(shape: Shape, k: int) -> UOp:
     """Whether an element of the last two axes is at or below the k-th diagonal."""
-    rows, columns = places(shape)
+    rows, columns = rows_and_columns(shape)
     return columns <= rows + k
 
 
-def places(shape: Shape) -> tuple[UOp, UOp]:
+def rows_and_columns(shape: Shape) -> tuple[UOp, UOp]:
     """The row and the column of each element of the last two axes, in one dtype."""
     dtype, n = build.index_dtype(max(shape[-2:])), len(shape)
     return iota(shape, n - 2, dtype), iota(shape, n - 1, dtype)

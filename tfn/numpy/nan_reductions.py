@@ -1,4 +1,4 @@
-"""Reductions of what is not NaN: sums, extremes, means, and where the extremes are."""
+"""Reductions that ignore NaN: sums, extremes, means, and the indices of extremes."""
 
 from __future__ import annotations
 
@@ -167,15 +167,15 @@ def nanvar(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = Fals
     return apply(_nanvar, (x,), axes, kind, real_number("nanvar", "ddof", ddof), bool(keepdims))
 
 
-def _nanvar(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
+def _nanvar(x: UOp, axes: Numbers, dtype: DType, ddof: int, keepdims: bool) -> UOp:
     wide = accumulator(dtype)
     x = cast(x, wide)
     number = eq(x, x)
     x = choose(number, x, full_like(x, 0))
     count = build.add_up(cast(number, wide), axes, True)
     mean = build.add_up(x, axes, True) / count
-    away = choose(number, x - expand(mean, x.shape), full_like(x, 0))
-    total = build.add_up(reductions.squared(away), axes, True) / build.real(count - less)
+    deviation = choose(number, x - expand(mean, x.shape), full_like(x, 0))
+    total = build.add_up(reductions.squared(deviation), axes, True) / build.real(count - ddof)
     shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
     return cast(total if keepdims else reshape(total, shape), part(dtype))
 
@@ -334,14 +334,14 @@ def nanargmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> 
 def _nan_place(name: str, x: ArrayLike, axis: int | None, keepdims: bool) -> Array:
     x = array_of(name, x)
     if x.dtype not in FLOATS:
-        find: Any = reductions.argmax if name == "nanargmax" else reductions.argmin
-        return find(x, axis, keepdims)  # type: ignore[no-any-return]
-    worst, find = (
+        arg_extreme: Any = reductions.argmax if name == "nanargmax" else reductions.argmin
+        return arg_extreme(x, axis, keepdims)  # type: ignore[no-any-return]
+    worst, arg_extreme = (
         (-math.inf, reductions.argmax) if name == "nanargmax" else (math.inf, reductions.argmin)
     )
-    place = find(_instead_of_nan(name, x, worst), axis, keepdims)
-    some = reductions.any(apply(_is_number, (x,)), axis, keepdims)
-    return apply(_or_nowhere, (some, place))
+    place = arg_extreme(_instead_of_nan(name, x, worst), axis, keepdims)
+    has_number = reductions.any(apply(_is_number, (x,)), axis, keepdims)
+    return apply(_or_nowhere, (has_number, place))
 
 
 def _or_nowhere(some: UOp, place: UOp) -> UOp:

@@ -86,10 +86,10 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
     if trim_leading_zeros:
         x, y = (z[int(np.argmax(np.asarray(z) != 0)) :] for z in (x, y))
     (x, y), dtype, _ = together("polymul", x, y, floating=True)
-    return multiplied(x.astype(dtype), y.astype(dtype))
+    return full_convolution(x.astype(dtype), y.astype(dtype))
 
 
-def multiplied(x: Array, y: Array) -> Array:
+def full_convolution(x: Array, y: Array) -> Array:
     """All sums of products of elements whose places add up to one place.
 
     Beyond its ends the longer one counts as zeros, which an infinity in the other makes NaN.
@@ -102,8 +102,8 @@ def _convolved(x: UOp, window: UOp) -> UOp:
     beyond = window.size - 1
     arg = Conv((1,), ((beyond, beyond),), (1,), (1,), 1, 1, x.dtype)
     x, window = build.reshape(x, (1, x.size, 1)), build.reshape(window, (window.size, 1, 1))
-    made = build.conv(x, window, arg)
-    return build.reshape(made, (made.size,))
+    sums = build.conv(x, window, arg)
+    return build.reshape(sums, (sums.size,))
 
 
 def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> Any:
@@ -236,8 +236,8 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     matrix = diag(asarray(np.ones(max(size - 1, 0))).astype(line.dtype), -1)
     if size:
         matrix = matrix.at[0].set(-line[1:] / line[0])
-    found = eigvals(matrix) if size else zeros(0, eigvals(zeros((1, 1), line.dtype)).dtype)
-    return concatenate([found, zeros(trailing, found.dtype)])
+    eigenvalues = eigvals(matrix) if size else zeros(0, eigvals(zeros((1, 1), line.dtype)).dtype)
+    return concatenate([eigenvalues, zeros(trailing, eigenvalues.dtype)])
 
 
 def polyfit(
@@ -284,22 +284,22 @@ def polyfit(
             "pass y of as many elements as x",
         )
     places = places.astype(inexact((places.dtype, False))[0])
-    left = vander(places, deg + 1)
-    right = values.astype(places.dtype) if values.dtype.kind in "biu" else values
+    design = vander(places, deg + 1)
+    targets = values.astype(places.dtype) if values.dtype.kind in "biu" else values
     if w is not None:
         factor = asarray(w).astype(places.dtype)
-        left = left * factor[:, None]
-        right = right * (factor if right.ndim == 1 else factor[:, None])
-    scale = add_up(left * left, 0) ** 0.5
+        design = design * factor[:, None]
+        targets = targets * (factor if targets.ndim == 1 else factor[:, None])
+    scale = add_up(design * design, 0) ** 0.5
     limit = places.size * finfo(places.dtype).eps if rcond is None else rcond
-    found = lstsq(left / scale, right, float(limit))
-    line = (found.x.T / scale).T
+    solution = lstsq(design / scale, targets, float(limit))
+    line = (solution.x.T / scale).T
     if full:
-        return line, found.residuals, found.rank, found.s, limit
+        return line, solution.residuals, solution.rank, solution.s, limit
     if not cov:
         return line
-    inner = inv((left / scale).T @ (left / scale)) / (scale[:, None] * scale)
+    inner = inv((design / scale).T @ (design / scale)) / (scale[:, None] * scale)
     if cov == "unscaled":
         return line, inner
-    factor = found.residuals / (places.size - (deg + 1))
-    return line, inner * factor if right.ndim == 1 else inner[:, :, None] * factor
+    factor = solution.residuals / (places.size - (deg + 1))
+    return line, inner * factor if targets.ndim == 1 else inner[:, :, None] * factor

@@ -33,7 +33,7 @@ METHODS: dict[str, tuple[float, float]] = {
     "median_unbiased": (1 / 3, 1 / 3),
     "normal_unbiased": (3 / 8, 3 / 8),
 }
-"""The numbers (a, b) of each method."""
+"""The parameters (a, b) of each method."""
 
 
 def median(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
@@ -222,12 +222,12 @@ def _fraction(name: str, q: ArrayLike) -> ArrayLike:
 
 
 def _within(name: str, q: ArrayLike, most: int) -> Any:
-    """A number from 0 to `most`, or an array, whose elements are not looked at."""
+    """A number from 0 to `most`, or an array, whose elements are not checked."""
     return real_number(name, "q", q, 0, most) if scalar_kind(q) is not None else array_of(name, q)
 
 
 def _apply(
-    name: str, x: ArrayLike, q: ArrayLike, axis: Axes, method: str, keepdims: bool, left: bool
+    name: str, x: ArrayLike, q: ArrayLike, axis: Axes, method: str, keepdims: bool, ignore_nan: bool
 ) -> Array:
     one_of(name, "method", method, tuple(METHODS))
     x = array_of(name, x)
@@ -242,11 +242,11 @@ def _apply(
     dtype = inexact((x.dtype, False))[0]
     number = scalar_kind(q) is not None
     fraction = number_as(q, dtype, bind.innermost([x])) if number else array_of(name, q)
-    return apply(_quantile, (x, fraction), axes, dtype, method, bool(keepdims), left)
+    return apply(_quantile, (x, fraction), axes, dtype, method, bool(keepdims), ignore_nan)
 
 
 def _quantile(
-    x: UOp, q: UOp, axes: Numbers, dtype: DType, method: str, keepdims: bool, left: bool
+    x: UOp, q: UOp, axes: Numbers, dtype: DType, method: str, keepdims: bool, ignore_nan: bool
 ) -> UOp:
     wide = dtype if dtype.itemsize >= 4 else FLOAT32
     others = [a for a in range(x.ndim) if a not in axes]
@@ -257,7 +257,7 @@ def _quantile(
     shape = (*sizes, *q.shape)
     whole = add_up(cast(eq(rows, rows), wide), (rows.ndim - 1,))
     number = build.broadcast_in_dim(whole, shape, range(len(sizes)))
-    if not left:
+    if not ignore_nan:
         number = full_like(number, count)
 
     a, b = METHODS[method]
@@ -279,14 +279,14 @@ def _quantile(
     below, above = at(low), at(high)
     weight = full_like(place, 0.5) if method == "midpoint" else place - low
     gap, zero = above - below, full_like(below, 0)
-    gap = build.where(ne(gap, gap), zero, gap)  # of two equal infinities
+    gap = build.where(ne(gap, gap), zero, gap)  # the difference of two equal infinities
     line = below * (1 - weight) + above * weight
     between = build.where(eq(below, above), below + gap * weight, line)
-    missing = eq(whole, full_like(whole, 0)) if left else ne(whole, full_like(whole, count))
+    missing = eq(whole, full_like(whole, 0)) if ignore_nan else ne(whole, full_like(whole, count))
     nan = build.broadcast_in_dim(missing, shape, range(len(sizes)))
-    found = cast(build.where(nan, full_like(between, float("nan")), between), dtype)
-    found = permute(found, [*range(len(sizes), len(shape)), *range(len(sizes))])
+    result = cast(build.where(nan, full_like(between, float("nan")), between), dtype)
+    result = permute(result, [*range(len(sizes), len(shape)), *range(len(sizes))])
     if keepdims:
-        thin = tuple(1 if axis in axes else n for axis, n in enumerate(x.shape))
-        found = reshape(found, (*q.shape, *thin))
-    return found
+        shape_with_ones = tuple(1 if axis in axes else n for axis, n in enumerate(x.shape))
+        result = reshape(result, (*q.shape, *shape_with_ones))
+    return result

@@ -1,4 +1,4 @@
-"""Numbers in a row: counted, evenly spaced, evenly spaced in their logarithms."""
+"""Ranges: numbers by steps, evenly spaced, or of evenly spaced logarithms."""
 
 from __future__ import annotations
 
@@ -84,19 +84,23 @@ def arange(
     size = max(_steps(first, last, by), 0)
     size_limit("arange", (size,))
     whole = all(isinstance(v, int) for v in (first, last, by))
-    given = [v.dtype for v in (start, stop, step) if isinstance(v, (Array, np.generic, np.ndarray))]
+    dtypes = [
+        v.dtype for v in (start, stop, step) if isinstance(v, (Array, np.generic, np.ndarray))
+    ]
     kind = FLOAT32 if not whole else INT32
     if dtype is not None:
         kind = canonical(dtype)
-    elif given:
-        kind = np.result_type(*given) if whole else next((d for d in given if d in FLOATS), FLOAT32)
+    elif dtypes:
+        kind = (
+            np.result_type(*dtypes) if whole else next((d for d in dtypes if d in FLOATS), FLOAT32)
+        )
     for end in (first, first + by * (size - 1)) if whole and size else ():
         as_number_of(kind, end)
     return make(_arange, size, first, by, kind)
 
 
 def _steps(first: Any, last: Any, by: Any) -> int:
-    """How many steps lead from the first number to the last, both known."""
+    """The number of steps from the first number to the last, both known."""
     if all(isinstance(v, int) for v in (first, last, by)):
         return int(-((first - last) // by))
     if not all(map(math.isfinite, (first, last, by))):
@@ -170,14 +174,14 @@ def linspace(
     on_device("linspace", device)
     count = integer("linspace", "num", num, 0)
     size_limit("linspace", (count,))
-    given = values_of("linspace", start, stop)
+    ends = values_of("linspace", start, stop)
     wide = [] if dtype is None else [(canonical(dtype), False)]
-    kind = inexact(promote((*map(type_of, given), *wide)))[0]
-    operands = numbers_as(given, kind)
+    kind = inexact(promote((*map(type_of, ends), *wide)))[0]
+    operands = numbers_as(ends, kind)
     shape = broadcast_shape("linspace", *[x.shape for x in operands])
     axis = one_axis("linspace", axis, len(shape) + 1)
-    wanted = kind if dtype is None else canonical(dtype)
-    line = apply(_linspace, operands, count, bool(endpoint), kind, wanted, shape, axis)
+    result_dtype = kind if dtype is None else canonical(dtype)
+    line = apply(_linspace, operands, count, bool(endpoint), kind, result_dtype, shape, axis)
     if not retstep:
         return line
     return line, apply(_distance, operands, max(count - bool(endpoint), 0), kind, shape)
@@ -194,7 +198,7 @@ def _linspace(
     count: int,
     endpoint: bool,
     dtype: DType,
-    wanted: DType,
+    result_dtype: DType,
     shape: Shape,
     axis: int,
 ) -> UOp:
@@ -206,9 +210,9 @@ def _linspace(
     line = low * cast(1 - at, kind) + high * cast(at, kind)
     if endpoint and count > 1:
         line = choose(at < 1, line, high)
-    if wanted not in INEXACT:
+    if result_dtype not in INEXACT:
         line = build.unary(Op.FLOOR, line)
-    return cast(moveaxis(line, 0, axis), wanted)
+    return cast(moveaxis(line, 0, axis), result_dtype)
 
 
 def logspace(

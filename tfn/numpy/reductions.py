@@ -1,6 +1,6 @@
-"""Arrays to fewer axes: sums, extremes, means, counts, and where the extremes are.
+"""Reductions: sums, extremes, means, counts, and the indices of extremes.
 
-Sums of narrow integers are kept in 32 bits; sums of 16-bit floats are added up in 32 bits.
+Sums of narrow integers have 32 bits; 16-bit floats are added up in 32 bits.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _reduction(
 ) -> Array:
     x = array_of(name, x)
     axes = some_axes(name, axis, x.ndim)
-    operands, has = [x], (initial is not None, where is not None)
+    operands, has_extras = [x], (initial is not None, where is not None)
     if initial is not None:
         start = _known_kind(name, initial, dtype, x)
         operands.append(start)
@@ -64,7 +64,7 @@ def _reduction(
         mask = array_of(name, where)
         broadcast_shape(name, x.shape, mask.shape)
         operands.append(mask)
-    return apply(_reduce, operands, op, axes, dtype, bool(keepdims), has, weak=weak)
+    return apply(_reduce, operands, op, axes, dtype, bool(keepdims), has_extras, weak=weak)
 
 
 def _known_kind(name: str, value: ArrayLike, dtype: DType, x: Array) -> Array:
@@ -84,7 +84,7 @@ def _reduce(x: UOp, *rest: Any) -> UOp:
 
 
 def sum_dtype(x: Array, dtype: DTypeLike | None) -> DType:
-    """The dtype in which a sum is kept: 32 bits at least for integers."""
+    """The dtype of a sum: 32 bits at least for integers."""
     if dtype is not None:
         return canonical(dtype)
     if x.dtype == BOOL or (x.dtype.kind == "i" and x.dtype.itemsize < 4):
@@ -455,7 +455,7 @@ def average(
         count = math.prod(x.shape[a] for a in axes)
         return (result, apply(full_like, (result,), count)) if returned else result
     w = array_of("average", weights)
-    thin = w.shape
+    w_shape = w.shape
     if w.shape != x.shape:
         if w.shape != tuple(x.shape[a] for a in axes) or axis is None:
             raise ShapeError(
@@ -463,24 +463,26 @@ def average(
                 got=f"weights={shown(w)} for {shown(x)}, axis={axis}",
                 hint="name the axes that the weights have with axis=",
             )
-        thin = tuple(n if a in axes else 1 for a, n in enumerate(x.shape))
+        w_shape = tuple(n if a in axes else 1 for a, n in enumerate(x.shape))
     kind = inexact((x.dtype, False))[0]
-    result = apply(_average, (x, w), thin, axes, kind, bool(keepdims))
+    result = apply(_average, (x, w), w_shape, axes, kind, bool(keepdims))
     return (
-        (result, apply(_weight, (x, w), thin, axes, kind, bool(keepdims))) if returned else result
+        (result, apply(_weight, (x, w), w_shape, axes, kind, bool(keepdims)))
+        if returned
+        else result
     )
 
 
-def _weight(x: UOp, w: UOp, thin: Numbers, axes: Numbers, dtype: DType, keepdims: bool) -> UOp:
-    full = expand(reshape(cast(w, accumulator(dtype)), thin), x.shape)
-    return cast(build.add_up(full, axes, keepdims), dtype)
+def _weight(x: UOp, w: UOp, shape: Numbers, axes: Numbers, dtype: DType, keepdims: bool) -> UOp:
+    weights = expand(reshape(cast(w, accumulator(dtype)), shape), x.shape)
+    return cast(build.add_up(weights, axes, keepdims), dtype)
 
 
-def _average(x: UOp, w: UOp, thin: Numbers, axes: Numbers, dtype: DType, keepdims: bool) -> UOp:
+def _average(x: UOp, w: UOp, shape: Numbers, axes: Numbers, dtype: DType, keepdims: bool) -> UOp:
     wide = accumulator(dtype)
-    full = expand(reshape(cast(w, wide), thin), x.shape)
-    total = build.add_up(cast(x, wide) * full, axes, keepdims)
-    return cast(total / build.add_up(full, axes, keepdims), dtype)
+    weights = expand(reshape(cast(w, wide), shape), x.shape)
+    total = build.add_up(cast(x, wide) * weights, axes, keepdims)
+    return cast(total / build.add_up(weights, axes, keepdims), dtype)
 
 
 def var(
@@ -520,22 +522,22 @@ def var(
         (1.0, 2.0)
     """
     x = array_of("var", x)
-    less = real_number("var", "ddof", ddof if correction is None else correction)
+    divisor_reduction = real_number("var", "ddof", ddof if correction is None else correction)
     kind, axes = mean_dtype(x, dtype), some_axes("var", axis, x.ndim)
-    return apply(_var, (x,), axes, kind, less, bool(keepdims), weak=_weak(x, dtype))
+    return apply(_var, (x,), axes, kind, divisor_reduction, bool(keepdims), weak=_weak(x, dtype))
 
 
-def _var(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
+def _var(x: UOp, axes: Numbers, dtype: DType, ddof: int, keepdims: bool) -> UOp:
     wide = accumulator(dtype)
     x = cast(x, wide)
-    away = x - expand(_mean(x, axes, wide, True), x.shape)
-    count = math.prod(x.shape[a] for a in axes) - less
-    total = build.add_up(squared(away), axes, keepdims)
+    deviation = x - expand(_mean(x, axes, wide, True), x.shape)
+    count = math.prod(x.shape[a] for a in axes) - ddof
+    total = build.add_up(squared(deviation), axes, keepdims)
     return cast(total / (count if count > 0 else math.nan if not count else 0.0), part(dtype))
 
 
 def squared(u: UOp) -> UOp:
-    """The squared distance from zero."""
+    """The squared absolute value, real of complex numbers."""
     if u.dtype not in COMPLEXES:
         return u * u
     return build.real(u) * build.real(u) + build.imag(u) * build.imag(u)
@@ -576,9 +578,9 @@ def std(
         1.0
     """
     x = array_of("std", x)
-    less = real_number("std", "ddof", ddof if correction is None else correction)
+    divisor_reduction = real_number("std", "ddof", ddof if correction is None else correction)
     kind, axes = mean_dtype(x, dtype), some_axes("std", axis, x.ndim)
-    return apply(_std, (x,), axes, kind, less, bool(keepdims), weak=_weak(x, dtype))
+    return apply(_std, (x,), axes, kind, divisor_reduction, bool(keepdims), weak=_weak(x, dtype))
 
 
 def _std(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
@@ -664,8 +666,8 @@ def _arg(name: str, op: Op, x: ArrayLike, axis: int | None, keepdims: bool) -> A
 def _place(x: UOp, op: Op, axis: int | None, keepdims: bool) -> UOp:
     if axis is not None:
         return build.reduce(x, op, (axis,), keepdims, build.index_dtype(x.shape[axis]))
-    found = build.reduce(reshape(x, (x.size,)), op, (0,), index=build.index_dtype(x.size))
-    return reshape(found, (1,) * x.ndim) if keepdims else found
+    place = build.reduce(reshape(x, (x.size,)), op, (0,), index=build.index_dtype(x.size))
+    return reshape(place, (1,) * x.ndim) if keepdims else place
 
 
 amax, amin = max, min

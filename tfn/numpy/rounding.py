@@ -1,4 +1,4 @@
-"""Whole numbers near to numbers: below, above, nearest, towards zero."""
+"""Rounding to whole numbers: down, up, nearest, towards zero."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _rint(x: UOp) -> UOp:
 
 
 def trunc(x: ArrayLike, /) -> Array:
-    """The whole part.
+    """The number rounded towards zero.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -69,7 +69,7 @@ def _trunc(x: UOp) -> UOp:
 
 
 def round(x: ArrayLike, decimals: int = 0) -> Array:
-    """Rounded to a number of decimals, halves to even.
+    """The number rounded to a number of decimals, halves to even.
 
     Example:
         >>> round(2.5), round(0.125, 2)

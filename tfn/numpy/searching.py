@@ -1,7 +1,7 @@
-"""Where and which: the places of elements, and elements picked by a mask.
+"""Searching: indices of elements that are not zero, and elements selected by a mask.
 
-Results whose size depends on values: outside of traced functions the size is found; inside,
-`size` must say it, and the places that are left over are filled.
+The size of results depends on values: outside of traced functions these are read; inside, the
+argument `size` fixes it, and the results that are missing are filled.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import numpy as np
 
 from tfn._support.validate import integer, rank, shown
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import apply, array_of, indices_of, known_values, one_axis
+from tfn.eager.operands import apply, array_of, indices_of, known_values
 from tfn.errors import ShapeError
 from tfn.numpy.indexing import getitem
 from tfn.numpy.logic import truth, where
+from tfn.numpy.manipulation import flat_or_axis
 from tfn.trace import build
 from tfn.trace.build import iota, reshape
 from tfn.trace.uop import UOp, const
@@ -86,8 +87,8 @@ def nonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> tu
     x = array_of("nonzero", x)
     rank("nonzero", x, 1)
     if size is None:
-        found = np.nonzero(known_values("nonzero", x, SIZE))
-        return tuple(indices_of("nonzero", line, n) for line, n in zip(found, x.shape))
+        coordinates = np.nonzero(known_values("nonzero", x, SIZE))
+        return tuple(indices_of("nonzero", line, n) for line, n in zip(coordinates, x.shape))
     flat = flatnonzero(x, size=integer("nonzero", "size", size, 0), fill_value=-1)
     return tuple(apply(_coordinate, (flat,), x.shape, axis, fill_value) for axis in range(x.ndim))
 
@@ -161,10 +162,7 @@ def compress(
         >>> compress(tnp.array([True, False, True]), tnp.array([1, 2, 3]))
         Array([1, 3], dtype=int32)
     """
-    a = array_of("compress", a)
-    if axis is None:
-        a, axis = a.reshape(a.size), 0
-    axis = one_axis("compress", axis, a.ndim)
+    a, axis = flat_or_axis("compress", a, axis)
     mask = array_of("compress", condition)
     if mask.ndim != 1 or mask.size > a.shape[axis]:
         raise ShapeError(
@@ -172,10 +170,10 @@ def compress(
             got=f"condition={shown(mask)} for axis {axis} of {shown(a)}",
             hint="pass a truth for each element; where(condition, x, y) takes any shape",
         )
-    return picked(a, flatnonzero(mask, size=size, fill_value=-1), axis, fill_value)
+    return slices_at(a, flatnonzero(mask, size=size, fill_value=-1), axis, fill_value)
 
 
-def picked(a: Array, places: Array, axis: int, fill_value: ArrayLike) -> Array:
+def slices_at(a: Array, places: Array, axis: int, fill_value: ArrayLike) -> Array:
     """The slices of an axis at indices, and `fill_value` where an index is negative.
 
     Args:
@@ -184,13 +182,13 @@ def picked(a: Array, places: Array, axis: int, fill_value: ArrayLike) -> Array:
         axis: axis of the slices, from 0.
         fill_value: number, or array that broadcasts to a slice.
     """
-    if not a.shape[axis]:  # nothing can be taken: all of it is filled
+    if not a.shape[axis]:  # no elements: the result is filled
         shape = (*a.shape[:axis], places.size, *a.shape[axis + 1 :])
         fill = array_of("fill_value", fill_value).astype(a.dtype)
         return apply(build.broadcast_to, (fill,), shape)
-    taken = getitem(a, (slice(None),) * axis + (places,), mode="clip")
-    thin = (places.size,) + (1,) * (a.ndim - axis - 1)
-    return where(places.reshape(thin) < 0, fill_value, taken).astype(a.dtype)
+    slices = getitem(a, (slice(None),) * axis + (places,), mode="clip")
+    mask_shape = (places.size,) + (1,) * (a.ndim - axis - 1)
+    return where(places.reshape(mask_shape) < 0, fill_value, slices).astype(a.dtype)
 
 
 def extract(

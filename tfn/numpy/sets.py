@@ -1,7 +1,7 @@
-"""Sets: the distinct elements, and which of them two arrays share.
+"""Sets: distinct elements, unions, intersections and differences.
 
-Results whose size depends on values: outside of traced functions the size is found; inside,
-`size` must say it, and what is left over is filled.
+The size of results depends on values: outside of traced functions these are read; inside, the
+argument `size` fixes it, and the results that are missing are filled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tfn.numpy.concatenation import concatenate
 from tfn.numpy.cumulative import cumsum
 from tfn.numpy.indexing import getitem
 from tfn.numpy.logic import logical_and, logical_not, logical_xor
-from tfn.numpy.searching import SIZE, flatnonzero, picked
+from tfn.numpy.searching import SIZE, flatnonzero, slices_at
 from tfn.numpy.sorting import searchsorted
 from tfn.numpy.updates import update
 from tfn.trace import build
@@ -72,13 +72,13 @@ def unique(
         ([1, 3, 1], [1, 2, 0])
     """
     x = array_of("unique", x)
-    wanted = (return_index, return_inverse, return_counts)
+    requests = (return_index, return_inverse, return_counts)
     axis = None if axis is None else one_axis("unique", axis, x.ndim)
     if size is None:
-        found: Any = _unique(
-            known_values("unique", x, SIZE), *wanted, axis=axis, equal_nan=equal_nan
+        result: Any = _unique(
+            known_values("unique", x, SIZE), *requests, axis=axis, equal_nan=equal_nan
         )
-        values, *places = found if isinstance(found, tuple) else (found,)
+        values, *places = result if isinstance(result, tuple) else (result,)
         results = [indices_of("unique", p, x.size) for p in places]
         return (array_of("unique", values), *results) if results else array_of("unique", values)
     size = integer("unique", "size", size, 0)
@@ -90,7 +90,7 @@ def unique(
     index = getitem(order, (starts,), mode="clip") if count else starts
     default = 0 if not count else getitem(lines, (slice(None),) * at + (index[:1] if size else 0,))
     fill = default if fill_value is None else fill_value
-    values = picked(lines, _marked(index, starts), at, fill)
+    values = slices_at(lines, _mark_missing(index, starts), at, fill)
     results = [index] if return_index else []
     if return_inverse:
         group = cumsum(new, dtype=build.index_dtype(count)) - 1
@@ -101,7 +101,7 @@ def unique(
     return (values, *results) if results else values
 
 
-def _marked(index: Array, starts: Array) -> Array:
+def _mark_missing(index: Array, starts: Array) -> Array:
     return apply(_mark, (index, starts))
 
 
@@ -110,7 +110,7 @@ def _mark(index: UOp, starts: UOp) -> UOp:
 
 
 def _lengths(starts: UOp, count: int) -> UOp:
-    """From each start to the next one, or to the end; 0 where there is no start."""
+    """The distance of each start to the next one, or to the end; 0 where there is no start."""
     begin = build.where(starts < 0, build.full_like(starts, count), starts)
     if not starts.size:
         return begin
@@ -119,12 +119,12 @@ def _lengths(starts: UOp, count: int) -> UOp:
 
 
 def _ordered(x: Array, axis: int, equal_nan: bool = True) -> tuple[Array, Array]:
-    """The order that sorts the slices of an axis, and which of them differ from the one before."""
+    """The order that sorts the slices of an axis, and whether each differs from the one before."""
     return apply(_order, (x,), axis), apply(_new, (x,), axis, equal_nan)
 
 
 def _rows(x: UOp, axis: int) -> tuple[list[UOp], UOp]:
-    """The slices of an axis sorted, as the columns of a matrix, and the order that sorts them."""
+    """The sorted slices of an axis, as the columns of a matrix, and the order that sorts them."""
     count = x.shape[axis]
     width = x.size // count if count else 0
     matrix = reshape(build.moveaxis(x, axis, x.ndim - 1), (width, count))
@@ -274,24 +274,24 @@ def unique_values(
         >>> unique_values(tnp.array([2, 1, 2]))
         Array([1, 2], dtype=int32)
     """
-    found: Array = unique(x, equal_nan=False, size=size, fill_value=fill_value)
-    return found
+    values: Array = unique(x, equal_nan=False, size=size, fill_value=fill_value)
+    return values
 
 
-def _shared(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
-    """Two arrays flat and of one dtype."""
+def _flattened(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
+    """Two arrays flattened and promoted to one dtype."""
     (x, y), dtype, _ = together(name, a, b)
     return x.reshape(x.size).astype(dtype), y.reshape(y.size).astype(dtype)
 
 
-def _chosen(
+def _selected(
     x: Array, keep: Array, size: int | None, fill_value: ArrayLike | None, order: Array
 ) -> tuple[Array, Array]:
-    """The distinct elements to keep, and where each is in `x`, -1 where there is none."""
+    """The elements that a mask selects, and the index of each in `x`, -1 where there is none."""
     places = flatnonzero(keep, size=size, fill_value=-1)
-    where = _marked(getitem(order, (places,), mode="clip"), places) if x.size else places
+    where = _mark_missing(getitem(order, (places,), mode="clip"), places) if x.size else places
     default = 0 if not x.size or not places.size else getitem(x, (where[:1],), mode="clip")
-    return picked(x, where, 0, default if fill_value is None else fill_value), where
+    return slices_at(x, where, 0, default if fill_value is None else fill_value), where
 
 
 def union1d(
@@ -314,8 +314,10 @@ def union1d(
         >>> union1d(tnp.array([3, 1]), tnp.array([2, 3]))
         Array([1, 2, 3], dtype=int32)
     """
-    found: Array = unique(concatenate(_shared("union1d", a, b)), size=size, fill_value=fill_value)
-    return found
+    values: Array = unique(
+        concatenate(_flattened("union1d", a, b)), size=size, fill_value=fill_value
+    )
+    return values
 
 
 def setdiff1d(
@@ -345,13 +347,13 @@ def setdiff1d(
         >>> setdiff1d(tnp.array([3, 1, 2]), tnp.array([2]))
         Array([1, 3], dtype=int32)
     """
-    x, y = _shared("setdiff1d", a, b)
+    x, y = _flattened("setdiff1d", a, b)
     if assume_unique:
         places = flatnonzero(isin(x, y, invert=True), size=size, fill_value=-1)
-        return picked(x, places, 0, 0 if fill_value is None else fill_value)
+        return slices_at(x, places, 0, 0 if fill_value is None else fill_value)
     order, new = _ordered(x, 0)
     keep = logical_and(new, logical_not(isin(getitem(x, (order,)), y)))
-    return _chosen(x, keep, size, fill_value, order)[0]
+    return _selected(x, keep, size, fill_value, order)[0]
 
 
 def setxor1d(
@@ -380,12 +382,12 @@ def setxor1d(
         >>> setxor1d(tnp.array([1, 2]), tnp.array([2, 3]))
         Array([1, 3], dtype=int32)
     """
-    x, y = _shared("setxor1d", a, b)
+    x, y = _flattened("setxor1d", a, b)
     both = concatenate([x, y])
     order, new = _ordered(both, 0)
     line = getitem(both, (order,))
     keep = logical_and(new, logical_xor(isin(line, x), isin(line, y)))
-    return _chosen(both, keep, size, fill_value, order)[0]
+    return _selected(both, keep, size, fill_value, order)[0]
 
 
 def intersect1d(
@@ -421,19 +423,23 @@ def intersect1d(
         >>> intersect1d(tnp.array([3, 1, 2]), tnp.array([2, 3, 4]))
         Array([2, 3], dtype=int32)
     """
-    x, y = _shared("intersect1d", a, b)
+    x, y = _flattened("intersect1d", a, b)
     order, new = _ordered(x, 0)
     keep = logical_and(new, isin(getitem(x, (order,)), y))
-    values, place = _chosen(x, keep, size, fill_value, order)
+    values, place = _selected(x, keep, size, fill_value, order)
     if not return_indices:
         return values
-    other, _ = _ordered(y, 0)
-    found = searchsorted(getitem(y, (other,)), values)
-    there = getitem(other, (found,), mode="clip") if y.size else found
-    return values, apply(_behind, (place, place), x.size), apply(_behind, (there, place), y.size)
+    y_order, _ = _ordered(y, 0)
+    positions = searchsorted(getitem(y, (y_order,)), values)
+    positions_in_y = getitem(y_order, (positions,), mode="clip") if y.size else positions
+    return (
+        values,
+        apply(_past_end, (place, place), x.size),
+        apply(_past_end, (positions_in_y, place), y.size),
+    )
 
 
-def _behind(place: UOp, valid: UOp, size: int) -> UOp:
+def _past_end(place: UOp, valid: UOp, size: int) -> UOp:
     return build.where(valid < 0, build.full_like(place, size), place)
 
 
@@ -461,5 +467,5 @@ def _isin(x: UOp, y: UOp, dtype: Any, invert: bool) -> UOp:
     shape = (*x.shape, y.size)
     each = build.broadcast_in_dim(cast(x, dtype), shape, range(x.ndim))
     line = build.broadcast_to(reshape(cast(y, dtype), (y.size,)), shape)
-    found = build.reduce(build.eq(each, line), Op.MAX, (x.ndim,))
-    return build.unary(Op.NOT, found) if invert else found
+    contained = build.reduce(build.eq(each, line), Op.MAX, (x.ndim,))
+    return build.unary(Op.NOT, contained) if invert else contained

@@ -1,4 +1,4 @@
-"""Signals: convolutions of vectors, slopes, phases, windows, and how variables go together."""
+"""Signals: convolutions of vectors, gradients, phases, windows and correlations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfn.numpy.indexing import getitem
 from tfn.numpy.interpolation import cov
 from tfn.numpy.logic import where
 from tfn.numpy.manipulation import diagonal, flip
-from tfn.numpy.polynomials import multiplied
+from tfn.numpy.polynomials import full_convolution
 from tfn.numpy.ranges import arange
 from tfn.numpy.reductions import sum as add_up
 
@@ -67,7 +67,7 @@ def convolve(
         hint = "tfn.scipy.signal.convolve takes arrays of more axes"
         raise unfit("convolve needs vectors with elements", (x, y), hint)
     large, small = (x, y) if x.size >= y.size else (y, x)
-    full = multiplied(small.astype(dtype), large.astype(dtype))
+    full = full_convolution(small.astype(dtype), large.astype(dtype))
     if mode == "full":
         return full
     if mode == "same":
@@ -153,8 +153,8 @@ def gradient(
             got=f"{len(steps)} distances for {len(axes)} axes",
             hint="a single distance is that of all axes",
         )
-    found = [_slope(x, at, asarray(step)) for at, step in zip(axes, steps, strict=True)]
-    return found[0] if len(found) == 1 else found
+    slopes = [_slope(x, at, asarray(step)) for at, step in zip(axes, steps, strict=True)]
+    return slopes[0] if len(slopes) == 1 else slopes
 
 
 def _slope(x: Array, axis: int, step: Array) -> Array:
@@ -168,8 +168,8 @@ def _slope(x: Array, axis: int, step: Array) -> Array:
     def part(first: int, last: int | None) -> Array:
         return getitem(x, (slice(None),) * axis + (slice(first, last),))
 
-    thin = (slice(None),) + (None,) * (x.ndim - axis - 1)
-    gaps = diff(step)[thin] if step.ndim else step
+    gap_index = (slice(None),) + (None,) * (x.ndim - axis - 1)
+    gaps = diff(step)[gap_index] if step.ndim else step
     gaps = gaps.astype(x.dtype) if step.dtype.kind in "biu" else gaps
     between = (part(1, None) - part(0, -1)) / gaps
     if step.ndim:
@@ -179,7 +179,7 @@ def _slope(x: Array, axis: int, step: Array) -> Array:
         )
         before, after = gaps[:-1], gaps[1:]
         inner = (low * after + high * before) / (before + after)
-    else:  # the element between does not count, be it infinite
+    else:  # one difference: an infinity in the middle has no influence
         inner = (part(2, None) - part(0, -2)) / (2 * gaps)
     ends = [getitem(between, (slice(None),) * axis + (s,)) for s in (slice(1), slice(-1, None))]
     return concatenate([ends[0], inner, ends[1]], axis)
@@ -212,9 +212,9 @@ def unwrap(
     at = one_axis("unwrap", axis, x.ndim)
     step = diff(x, axis=at)
     half = period / 2 if not isinstance(period, int) else period // 2
-    turned = (step + half) % period - half
-    turned = where((turned == -half) & (step > 0), half, turned)
-    change = turned - step
+    wrapped_step = (step + half) % period - half
+    wrapped_step = where((wrapped_step == -half) & (step > 0), half, wrapped_step)
+    change = wrapped_step - step
     if discont is not None:
         change = where(magnitude(step) < discont, 0, change)
     first = getitem(x, (slice(None),) * at + (slice(1),))
@@ -236,12 +236,12 @@ def i0(x: ArrayLike) -> Array:
     x = magnitude(_floats("i0", x))
     angle = arange(129, dtype=x.dtype) * (math.pi / 128)
     weight = where((angle == 0) | (angle == angle[-1]), 1 / 256, 1 / 128)
-    half = exp(x * 0.5)  # of two factors, of which one alone would be too large too soon
+    half = exp(x * 0.5)  # two factors, since exp(x) alone overflows before i0(x)
     return half * add_up(exp(x[..., None] * (cos(angle) - 0.5)) * weight, -1)
 
 
 def _window(name: str, M: int, *terms: float) -> Array:
-    """Sums of cosines of once, twice, ... the angle across a window of size M."""
+    """The sum of cosines of once, twice, ... the angle across a window of size M."""
     M = _points(name, M)
     if M <= 1:
         return ones(M)
@@ -253,14 +253,14 @@ def _window(name: str, M: int, *terms: float) -> Array:
 
 
 def _points(name: str, M: int) -> int:
-    """The number of points of a window, none if it is negative, as in NumPy."""
+    """The number of points of a window, 0 if it is negative, as in NumPy."""
     count = max(integer(name, "M", M), 0)
     size_limit(name, (count,))
     return count
 
 
 def hanning(M: int) -> Array:
-    """The window of Hann: a raised cosine.
+    """The Hann window of M points: a raised cosine.
 
     Example:
         >>> hanning(5).round(3).tolist()
@@ -270,7 +270,7 @@ def hanning(M: int) -> Array:
 
 
 def hamming(M: int) -> Array:
-    """The window of Hamming: a raised cosine on a step.
+    """The Hamming window of M points: a raised cosine that does not reach 0.
 
     Example:
         >>> hamming(3).round(3).tolist()
@@ -280,7 +280,7 @@ def hamming(M: int) -> Array:
 
 
 def blackman(M: int) -> Array:
-    """The window of Blackman: three cosines.
+    """The Blackman window of M points: a sum of three cosines.
 
     Example:
         >>> blackman(3).round(3).tolist()
@@ -290,7 +290,7 @@ def blackman(M: int) -> Array:
 
 
 def bartlett(M: int) -> Array:
-    """The window of Bartlett: a triangle.
+    """The Bartlett window of M points: a triangle.
 
     Example:
         >>> bartlett(5)
@@ -303,7 +303,7 @@ def bartlett(M: int) -> Array:
 
 
 def kaiser(M: int, beta: ArrayLike) -> Array:
-    """The window of Kaiser, of which `beta` says how narrow it is.
+    """The Kaiser window of M points; the larger `beta`, the narrower.
 
     Example:
         >>> kaiser(3, 0.0)
@@ -340,5 +340,5 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> A
     if not c.ndim:
         return c / c
     size = sqrt(real(diagonal(c)))
-    found = c / size[:, None] / size
-    return found if found.dtype.kind == "c" else clip(found, -1, 1)
+    result = c / size[:, None] / size
+    return result if result.dtype.kind == "c" else clip(result, -1, 1)

@@ -1,4 +1,4 @@
-"""Sorting, and what follows from an order: places, parts, searching."""
+"""Sorting: sorted elements, the indices that sort, and binary search."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tfn.dtypes import FLOATS, INTEGERS, DType, complex_of
 from tfn.eager.operands import apply, array_of, inexact, one_axis, together
 from tfn.errors import ArgumentError
 from tfn.numpy.indexing import getitem
+from tfn.numpy.manipulation import flat_or_axis
 from tfn.trace import build
 from tfn.trace.argument import Param
 from tfn.trace.build import cast, eq, flip, iota, moveaxis, ne
@@ -41,7 +42,7 @@ def sort(
         >>> sort(tnp.array([3, 1, 2]), descending=True)
         Array([3, 2, 1], dtype=int32)
     """
-    x, axis = _line("sort", x, axis)
+    x, axis = flat_or_axis("sort", x, axis)
     return apply(_sorted, (x,), axis, bool(descending), weak=x.weak_type)
 
 
@@ -68,15 +69,8 @@ def argsort(
         >>> argsort(tnp.array([3, 1, 2]))
         Array([1, 2, 0], dtype=int32)
     """
-    x, axis = _line("argsort", x, axis)
+    x, axis = flat_or_axis("argsort", x, axis)
     return apply(_order, (x,), axis, bool(descending))
-
-
-def _line(name: str, x: ArrayLike, axis: int | None) -> tuple[Array, int]:
-    x = array_of(name, x)
-    if axis is None:
-        return x.reshape(x.size), 0
-    return x, one_axis(name, axis, x.ndim)
 
 
 def _sorted(x: UOp, axis: int, descending: bool) -> UOp:
@@ -106,26 +100,26 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
         >>> lexsort((tnp.array([1, 0, 2]), tnp.array([5, 5, 4])))
         Array([2, 1, 0], dtype=int32)
     """
-    given = [array_of("lexsort", key) for key in several("lexsort", "keys", keys, "arrays")]
-    if not given:
+    arrays = [array_of("lexsort", key) for key in several("lexsort", "keys", keys, "arrays")]
+    if not arrays:
         raise ArgumentError(
             "lexsort needs at least one key", got=f"keys={keys!r}", hint="argsort takes one array"
         )
-    if any(key.shape != given[0].shape for key in given):
-        raise unfit("lexsort needs keys of one shape", given, "broadcast_arrays makes them equal")
-    return apply(_lexical, given[::-1], one_axis("lexsort", axis, given[0].ndim))
+    if any(key.shape != arrays[0].shape for key in arrays):
+        raise unfit("lexsort needs keys of one shape", arrays, "broadcast_arrays makes them equal")
+    return apply(_lexical, arrays[::-1], one_axis("lexsort", axis, arrays[0].ndim))
 
 
 def _lexical(*keys_and_axis: Any) -> UOp:
     *keys, axis = keys_and_axis
     last = keys[0].ndim - 1
-    moved = [moveaxis(key, axis, last) for key in keys]
-    place = build.sort([*moved, iota(moved[0].shape, last)], len(keys))[-1]
+    columns = [moveaxis(key, axis, last) for key in keys]
+    place = build.sort([*columns, iota(columns[0].shape, last)], len(keys))[-1]
     return moveaxis(place, last, axis)
 
 
 SEARCHES = ("scan", "scan_unrolled", "sort", "compare_all", "default")
-"""The methods that a caller may ask for."""
+"""The methods that are accepted, as in JAX."""
 
 
 def searchsorted(
@@ -171,7 +165,7 @@ def searchsorted(
 
 
 def _search(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
-    """How many elements come before: from steps of a power of two down to one."""
+    """The number of elements before each key, by steps of powers of two down to one."""
     size, shape, turns = a.size, v.shape, a.size.bit_length()
     index = build.index_dtype(size)
     start = build.zeros(shape, index)
@@ -184,16 +178,16 @@ def _search(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
         ((), index),
     ]
     params = tuple(Param(i, *kind) for i, kind in enumerate(types))
-    line, wanted, place, step = map(param, params)
-    next_ = place + build.broadcast_to(step, shape)
-    limit = build.full_like(next_, size)
-    last = build.reshape(build.minimum(next_, limit) - 1, (*shape, 1))
-    found = build.reshape(build.gather(line, last, (1,)), shape)
-    before = found < wanted if left else found <= wanted
+    line, key, place, step = map(param, params)
+    next_place = place + build.broadcast_to(step, shape)
+    limit = build.full_like(next_place, size)
+    last = build.reshape(build.minimum(next_place, limit) - 1, (*shape, 1))
+    candidate = build.reshape(build.gather(line, last, (1,)), shape)
+    before = candidate < key if left else candidate <= key
     if dtype in FLOATS:  # NaN counts as the largest
-        lost = ne(wanted, wanted)
-        before = before | (lost & eq(found, found)) if left else before | lost
-    body = function([build.where(before & (next_ <= limit), next_, place)], params)
+        key_is_nan = ne(key, key)
+        before = before | (key_is_nan & eq(candidate, candidate)) if left else before | key_is_nan
+    body = function([build.where(before & (next_place <= limit), next_place, place)], params)
     powers = iota((turns,), 0, index)
     steps = flip(build.full_like(powers, 1) << powers, (0,))
     operands = [UOp(Op.DETACH, (cast(u, dtype),)) for u in (a, v)]

@@ -1,4 +1,4 @@
-"""Linear algebra in the manner of `scipy.linalg`: factorisations kept and used, exponentials."""
+"""Linear algebra in the manner of `scipy.linalg`: factorisations, solutions, exponentials."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def lu(a: ArrayLike, permute_l: bool = False) -> Any:
 
 
 def lu_factor(a: ArrayLike) -> tuple[Array, Array]:
-    """L and U in one matrix, and the pivots, for `lu_solve`.
+    """The factors L and U in one matrix, and the pivots, for `lu_solve`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -252,8 +252,8 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> An
         >>> svd(tnp.array([[3.0, 0.0], [0.0, 4.0]]))[1].tolist()
         [4.0, 3.0]
     """
-    found = jnp.linalg.svd(a, full_matrices, compute_uv)
-    return tuple(found) if compute_uv else found
+    factors = jnp.linalg.svd(a, full_matrices, compute_uv)
+    return tuple(factors) if compute_uv else factors
 
 
 def qr(a: ArrayLike, mode: str = "full") -> Any:
@@ -273,8 +273,8 @@ def qr(a: ArrayLike, mode: str = "full") -> Any:
     """
     modes = {"full": "complete", "economic": "reduced", "r": "r"}
     one_of("qr", "mode", mode, tuple(modes))
-    found = jnp.linalg.qr(a, modes[mode])
-    return (found,) if mode == "r" else tuple(found)
+    factors = jnp.linalg.qr(a, modes[mode])
+    return (factors,) if mode == "r" else tuple(factors)
 
 
 # fmt: off
@@ -324,7 +324,7 @@ def expm(A: ArrayLike, *, max_squarings: int = 16) -> Array:
 
 
 def block_diag(*arrs: ArrayLike) -> Array:
-    """Matrices along the diagonal of one matrix, zeros elsewhere.
+    """The matrix with blocks along its diagonal, and zeros elsewhere.
 
     Raises:
         ShapeError: for arrays of more than two axes.
@@ -346,7 +346,7 @@ def block_diag(*arrs: ArrayLike) -> Array:
 
 
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
-    """The matrix with constant diagonals that has first column `c` and first row `r`.
+    """The Toeplitz matrix, of constant diagonals, with first column `c` and first row `r`.
 
     Without `r` it is hermitian; the first element of `r` is not used.
 
@@ -364,12 +364,12 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 
 def _square(name: str, n: int) -> int:
-    """The size of a square matrix."""
+    """The checked size of a square matrix."""
     return a_shape(name, (n, n))[0]
 
 
 def hilbert(n: int) -> Array:
-    """The matrix of ``1 / (i + j + 1)``.
+    """The Hilbert matrix, of elements ``1 / (i + j + 1)``.
 
     Example:
         >>> hilbert(2).tolist()

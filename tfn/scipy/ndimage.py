@@ -1,4 +1,4 @@
-"""Values between the elements of an array, in the manner of `scipy.ndimage`."""
+"""Interpolation between the elements of an array, in the manner of `scipy.ndimage`."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -33,9 +33,9 @@ def map_coordinates(
 ) -> Shaped[Array, "*places"]:
     """The values of an array at coordinates between its elements.
 
-    Integers are rounded to the nearest ones.  A derivative by the coordinates is the slope of the
-    line: 0 for order 0.  "constant" and "wrap" are what SciPy calls "grid-constant" and
-    "grid-wrap": between the array and what is beyond it lies a line too.
+    Integer results are rounded to the nearest.  The derivative by the coordinates is the slope of
+    the interpolation, 0 for order 0.  "constant" and "wrap" are "grid-constant" and "grid-wrap" in
+    SciPy: values between the array and those beyond it are interpolated, too.
 
     Args:
         input: array of one element at least; element i of an axis is at coordinate i.
@@ -63,8 +63,8 @@ def map_coordinates(
         [2.0, 3.0]
     """
     x = array_of("map_coordinates", input)
-    given = several("map_coordinates", "coordinates", coordinates, "arrays")
-    places = [array_of("map_coordinates", place) for place in given]
+    listed = several("map_coordinates", "coordinates", coordinates, "arrays")
+    places = [array_of("map_coordinates", place) for place in listed]
     need_real("map_coordinates", *places)
     if len(places) != x.ndim or not x.size or not places:
         raise ShapeError(
@@ -74,13 +74,13 @@ def map_coordinates(
         )
     one_of("map_coordinates", "order", order, tuple(_BETWEEN))
     one_of("map_coordinates", "mode", mode, tuple(_FOLDED))
-    found: Array = _mapped(x, jnp.broadcast_arrays(*places), cval, order, mode)
-    return found
+    values: Array = _mapped(x, jnp.broadcast_arrays(*places), cval, order, mode)
+    return values
 
 
 @partial(jit, static_argnums=(3, 4))
 def _mapped(x: Array, places: list[Array], cval: Array, order: int, mode: str) -> Array:
-    ends = []  # for each axis, the elements around each place: index, whether it exists, weight
+    ends = []  # for each axis, the elements around each point: index, existence, weight
     for place, size in zip(places, x.shape):
         ends.append(
             [
@@ -123,7 +123,7 @@ def _line(place: Array) -> list[tuple[Index, Array]]:
 _BETWEEN = {0: _nearest, 1: _line}
 
 
-# The element that stands for one beyond the borders.
+# The index of the element in place of one beyond the borders.
 
 
 def _clipped(index: Index, size: int) -> Index:
@@ -135,15 +135,15 @@ def _wrapped(index: Index, size: int) -> Index:
 
 
 def _mirrored(index: Index, size: int) -> Index:
-    """There and back, with a period of two lengths less two, since both ends come once."""
+    """Mirrored indices: a period of two lengths less two, since both ends occur once."""
     last = size - 1
     return abs((index + last) % max(2 * last, 1) - last)
 
 
 def _reflected(index: Index, size: int) -> Index:
-    """There and back, with a period of two lengths."""
-    turned = index % (2 * size)
-    return jnp.minimum(turned, 2 * size - 1 - turned)
+    """Reflected indices: a period of two lengths, since both ends occur twice."""
+    position = index % (2 * size)
+    return jnp.minimum(position, 2 * size - 1 - position)
 
 
 _FOLDED: dict[str, Callable[[Int32[Array, "*places"], int], Int32[Array, "*places"]]] = {

@@ -12,9 +12,9 @@ from tfn.numpy.complex import imag, real
 from tfn.numpy.contraction import matmul
 from tfn.numpy.elementary import log
 from tfn.numpy.linalg import host_calls
-from tfn.numpy.linalg.stacks import host, matrices, turned
+from tfn.numpy.linalg.stacks import call_host, matrices
 from tfn.numpy.linalg.triangular import factors, solve
-from tfn.numpy.manipulation import diagonal, trace
+from tfn.numpy.manipulation import diagonal, matrix_transpose, trace
 from tfn.numpy.ranges import arange
 from tfn.numpy.reductions import prod
 from tfn.numpy.reductions import sum as add_up
@@ -32,8 +32,8 @@ def det(x: ArrayLike) -> Array:
         >>> det(tnp.array([[3.0, 1.0], [1.0, 2.0]])).tolist()
         5.0
     """
-    found: Array = _det(matrices("det", x, square=True))
-    return found
+    result: Array = _det(matrices("det", x, square=True))
+    return result
 
 
 def _det_of(a: Array) -> Array:
@@ -53,7 +53,7 @@ _det = custom_jvp(jit(_det_of))
 
 def _det_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
     (a,), (da,) = primals, tangents
-    return _det(a), add_up(turned(_adjugate(a)) * da, (-2, -1))
+    return _det(a), add_up(matrix_transpose(_adjugate(a)) * da, (-2, -1))
 
 
 _det.defjvp(_det_jvp)
@@ -67,24 +67,26 @@ def adjugate(x: ArrayLike) -> Array:
         >>> adjugate(tnp.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
         [[3.999999761581421, -1.9999998807907104], [-2.999999761581421, 1.0]]
     """
-    found: Array = _adjugate(matrices("adjugate", x, square=True))
-    return found
+    result: Array = _adjugate(matrices("adjugate", x, square=True))
+    return result
 
 
 def _adjugate_of(a: Array) -> Array:
-    found: Array = host(host_calls.adjugate, (a,), (a.shape, a.dtype))
-    return found
+    result: Array = call_host(host_calls.adjugate, (a,), (a.shape, a.dtype))
+    return result
 
 
 _adjugate = custom_jvp(_adjugate_of)
 
 
 def _adjugate_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
-    # Of adj(a) = det(a) / a; second derivatives of the determinant need an inverse.
+    # From adj(a) = det(a) inv(a): second derivatives of the determinant need an inverse.
     (a,), (da,) = primals, tangents
-    found, size = _adjugate(a), _det(a)[..., None, None]
-    moved = matmul(found, da)
-    return found, (trace(moved, 0, -2, -1)[..., None, None] * found - matmul(moved, found)) / size
+    value, determinant = _adjugate(a), _det(a)[..., None, None]
+    product = matmul(value, da)
+    return value, (
+        trace(product, 0, -2, -1)[..., None, None] * value - matmul(product, value)
+    ) / determinant
 
 
 _adjugate.defjvp(_adjugate_jvp)
@@ -101,8 +103,8 @@ def slogdet(x: ArrayLike) -> Pair:
         >>> slogdet(tnp.array([[-1.0, 0.0], [0.0, 1.0]]))
         (Array(-1., dtype=float32), Array(0., dtype=float32))
     """
-    found: Pair = _slogdet(matrices("slogdet", x, square=True))
-    return found
+    result: Pair = _slogdet(matrices("slogdet", x, square=True))
+    return result
 
 
 def _slogdet_of(a: Array) -> Pair:

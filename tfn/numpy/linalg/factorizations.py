@@ -210,5 +210,5 @@ def qr(a: Num[ArrayLike, "*batch m n"], mode: str = "reduced") -> Any:
         ((3, 2), (2, 2), True)
     """
     one_of("qr", "mode", mode, ("reduced", "complete", "r"))
-    found = triangular.qr(a, full_matrices=mode == "complete")
-    return found[1] if mode == "r" else QRResult(*found)
+    factors = triangular.qr(a, full_matrices=mode == "complete")
+    return factors[1] if mode == "r" else QRResult(*factors)

@@ -1,4 +1,4 @@
-"""The size of vectors and matrices: norms, condition, rank."""
+"""Norms of vectors and matrices, condition numbers and ranks."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 

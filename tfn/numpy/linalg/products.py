@@ -1,4 +1,4 @@
-"""Products of matrices: powers, chains, and what the array API has beside them."""
+"""Products of matrices: powers, chains, cross and outer products, traces."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -89,7 +89,7 @@ def multi_dot(arrays: Sequence[ArrayLike]) -> Array:
 
 
 def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """For each part of a chain, where to cut it."""
+    """The best cut of each part of a chain, by dynamic programming."""
     count = len(sizes) - 1
     cost = np.zeros((count, count))
     cut: dict[tuple[int, int], int] = {}

@@ -1,4 +1,4 @@
-"""Stacks of matrices: what is accepted, and small steps on them."""
+"""Stacks of matrices: checks of arguments, and small operations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfn.errors import ShapeError
 from tfn.numpy.complex import conj
 from tfn.numpy.linalg.lapack import Routine
 from tfn.numpy.logic import where
-from tfn.numpy.manipulation import broadcast_to, swapaxes
+from tfn.numpy.manipulation import broadcast_to, matrix_transpose
 from tfn.trace.argument import Host, VmapMethod
 from tfn.trace.op import Shape
 from tfn.transforms.callback import of_host, pure_callback
@@ -35,7 +35,7 @@ def matrices(name: str, x: ArrayLike, square: bool = False) -> Array:
     """
     x = array_of(name, x)
     need_matrices(name, x, square)
-    return x.astype(computed(x.dtype))
+    return x.astype(lapack_dtype(x.dtype))
 
 
 def need_matrices(name: str, x: Array, square: bool = False) -> None:
@@ -60,8 +60,8 @@ def need_matrices(name: str, x: Array, square: bool = False) -> None:
         )
 
 
-def computed(dtype: DType) -> DType:
-    """The dtype in which LAPACK computes."""
+def lapack_dtype(dtype: DType) -> DType:
+    """The dtype in which LAPACK computes: 32 bits at least."""
     wide = inexact((dtype, False))[0]
     return FLOAT32 if wide.itemsize < 4 else wide
 
@@ -87,7 +87,7 @@ def system(name: str, a: ArrayLike, b: ArrayLike, left: bool = True) -> tuple[Ar
     return x, y
 
 
-def host(
+def call_host(
     function: Callable[..., Any], operands: tuple[Array, ...], *results: tuple[Shape, DType]
 ) -> Any:
     """A function of `host_calls` on arrays, called on the host: its result, or the tuple of its
@@ -117,12 +117,12 @@ def routine(
     return of_host(Host(Routine(name, flags), results, VmapMethod.BROADCAST), operands)
 
 
-def turned_of(x: Array) -> tuple[Shape, DType]:
+def transposed_type(x: Array) -> tuple[Shape, DType]:
     """The shape and dtype of the transposes."""
     return (*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype
 
 
-def info_of(x: Array) -> tuple[Shape, DType]:
+def info_type(x: Array) -> tuple[Shape, DType]:
     """The shape and dtype of the success codes of LAPACK, one for each matrix."""
     return x.shape[:-2], INT32
 
@@ -132,14 +132,9 @@ def valid(x: Array, info: Array) -> Array:
     return where(info.reshape(*info.shape, *[1] * (x.ndim - info.ndim)) == 0, x, nan)
 
 
-def turned(x: Array) -> Array:
-    """The transposes."""
-    return swapaxes(x, -1, -2)
-
-
 def adjoint(x: Array) -> Array:
-    """The conjugate transposes."""
-    return turned(conj(x)) if x.dtype in COMPLEXES else turned(x)
+    """The conjugate transposes of matrices."""
+    return matrix_transpose(conj(x)) if x.dtype in COMPLEXES else matrix_transpose(x)
 
 
 def is_zero(dx: Any) -> bool:
@@ -147,9 +142,11 @@ def is_zero(dx: Any) -> bool:
     return dx is None or isinstance(dx, SymbolicZero)
 
 
-def inverse(x: Array) -> Array:
-    """1 / x, and 0 for 0: differences of equal values in a derivative count for nothing, since
-    what is well defined does not depend on the basis of their subspace.
+def reciprocal_or_zero(x: Array) -> Array:
+    """``1 / x``, and 0 for 0.
+
+    In derivatives x is the difference of two eigenvalues.  Where they are equal, no well-defined
+    result depends on the basis of their subspace, so its rotation may count as 0.
     """
     zero = x == 0
     return where(zero, 0, 1 / where(zero, 1, x))

@@ -15,7 +15,7 @@ from tfn.errors import ShapeError
 from tfn.numpy.contraction import matmul
 from tfn.numpy.creation import asarray, zeros
 from tfn.numpy.linalg import determinants, eigen, triangular
-from tfn.numpy.linalg.stacks import adjoint, inverse, matrices
+from tfn.numpy.linalg.stacks import adjoint, matrices, reciprocal_or_zero
 from tfn.numpy.logic import where
 from tfn.numpy.manipulation import moveaxis
 from tfn.numpy.matrices import eye
@@ -59,7 +59,7 @@ def inv(a: Num[ArrayLike, "*batch n n"]) -> Inexact[Array, "*batch n n"]:
 
 
 def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
-    """The inverse of `a` as a map from its axes behind the first `ind` to these.
+    """The inverse of `a` as a linear map from its axes behind the first `ind` to these.
 
     Raises:
         ShapeError: unless both groups of axes have as many elements.
@@ -104,8 +104,8 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Axes = None) -> Array:
     """
     a, b = array_of("tensorsolve", a), array_of("tensorsolve", b)
     if axes is not None:
-        moved = some_axes("tensorsolve", axes, a.ndim)
-        a = moveaxis(a, moved, tuple(range(a.ndim - len(moved), a.ndim)))
+        last = some_axes("tensorsolve", axes, a.ndim)
+        a = moveaxis(a, last, tuple(range(a.ndim - len(last), a.ndim)))
     shape = a.shape[b.ndim :]
     if math.prod(shape) != b.size:
         what = "tensorsolve needs a square system"
@@ -176,14 +176,14 @@ def pinv(
     relative = rtol if rcond is None else rcond
     if relative is None:
         relative = max(a.shape[-2:]) * finfo(a.dtype).eps
-    found: Array = _pinv(a, asarray(relative))
-    return found
+    result: Array = _pinv(a, asarray(relative))
+    return result
 
 
 def _pinv_of(a: Array, relative: Array) -> Array:
     u, s, vh = eigen.svd(a, full_matrices=False)
     least = largest(s, -1, keepdims=True, initial=0) * relative[..., None].astype(s.dtype)
-    scaled = inverse(where(s > least, s, 0))
+    scaled = reciprocal_or_zero(where(s > least, s, 0))
     return matmul(adjoint(vh), scaled[..., None].astype(a.dtype) * adjoint(u))
 
 
@@ -194,12 +194,12 @@ def _pinv_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Any]) -> tupl
     a, da = primals[0], tangents[0]
     x = _pinv(*primals)
     change = -matmul(x, matmul(da, x))
-    # What is outside of the range, and of that of the adjoint.
-    turned = adjoint(da)
-    right = turned - matmul(matmul(turned, a), x)
-    left = turned - matmul(x, matmul(a, turned))
-    change = change + matmul(matmul(x, adjoint(x)), right)
-    return x, change + matmul(left, matmul(adjoint(x), x))
+    # The parts of da in the left null space of a, and in its null space.
+    adjoint_da = adjoint(da)
+    left_null = adjoint_da - matmul(matmul(adjoint_da, a), x)
+    right_null = adjoint_da - matmul(x, matmul(a, adjoint_da))
+    change = change + matmul(matmul(x, adjoint(x)), left_null)
+    return x, change + matmul(right_null, matmul(adjoint(x), x))
 
 
 _pinv.defjvp(_pinv_jvp)

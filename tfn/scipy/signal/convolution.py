@@ -1,4 +1,4 @@
-"""Sums of products at every distance, in any number of axes, direct or by frequencies."""
+"""Convolution and correlation in any number of axes, direct or by Fourier transforms."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -132,8 +132,8 @@ def correlate2d(
     """The correlation of two matrices: the sums of products of elements of `in1` and of `in2`,
     conjugated.
 
-    As SciPy, and unlike `correlate`, "same" leaves out one more at the end than at the beginning
-    where it has to choose, and "valid" conjugates `in1` if `in2` is the larger.
+    As in SciPy, and unlike `correlate`, the odd sum that "same" leaves out is one at the end, and
+    "valid" conjugates `in1` if `in2` is the larger.
 
     Args:
         in1: matrix.
@@ -156,9 +156,9 @@ def correlate2d(
         [[3.0, 2.0], [7.0, 4.0]]
     """
     x, y = _matrices("correlate2d", in1, in2, boundary, fillvalue)
-    found = jnp.flip(_direct("correlate2d", jnp.flip(x), jnp.conj(y), mode))
+    sums = jnp.flip(_direct("correlate2d", jnp.flip(x), jnp.conj(y), mode))
     exchanged = mode == "valid" and x.shape != y.shape and y.size > x.size
-    return jnp.conj(found) if exchanged else found
+    return jnp.conj(sums) if exchanged else sums
 
 
 def fftconvolve(
@@ -182,7 +182,8 @@ def fftconvolve(
         A floating array, complex if one of the two is.
 
     Raises:
-        ShapeError, ArgumentError: as `convolve`.
+        ShapeError: as `convolve`.
+        ArgumentError: for another mode.
         AxisError: for an axis that the arrays do not have.
 
     Example:
@@ -199,15 +200,15 @@ def fftconvolve(
         return x * y
     lengths = [_fast(n + k - 1) for n, k in zip(sizes, others)]
     dtype, real = x.dtype, x.dtype.kind != "c"
-    there, back = (jnp.fft.rfftn, jnp.fft.irfftn) if real else (jnp.fft.fftn, jnp.fft.ifftn)
-    full = back(there(x, lengths, along) * there(y, lengths, along), lengths, along)
+    forward, inverse = (jnp.fft.rfftn, jnp.fft.irfftn) if real else (jnp.fft.fftn, jnp.fft.ifftn)
+    full = inverse(forward(x, lengths, along) * forward(y, lengths, along), lengths, along)
     for axis, (first, size) in zip(along, parts):
         full = lax.slice_in_dim(full, first, first + size, 1, axis)
     return full.astype(dtype)
 
 
 def _alike(name: str, in1: ArrayLike, in2: ArrayLike) -> tuple[Array, Array]:
-    """Two arrays of one inexact dtype and as many axes."""
+    """Two arrays in one inexact dtype, checked to have as many axes."""
     (x, y), dtype, _ = together(name, in1, in2, floating=True)
     if x.ndim != y.ndim or not x.size or not y.size:
         raise unfit(
@@ -234,7 +235,7 @@ def _matrices(
 
 
 def _parts(name: str, mode: str, sizes: Shape, others: Shape) -> Parts:
-    """Of all sums along each axis, which is the first one of a mode, and how many there are."""
+    """The index of the first sum of a mode among all sums along each axis, and their number."""
     one_of(name, "mode", mode, ("full", "same", "valid"))
     pairs = list(zip(sizes, others))
     if mode == "full":
@@ -254,16 +255,16 @@ def _direct(name: str, in1: ArrayLike, in2: ArrayLike, mode: str) -> Array:
     x, y = _alike(name, in1, in2)
     parts = _parts(name, mode, x.shape, y.shape)
     image, window = (x, y) if x.size >= y.size else (y, x)
-    padding = [  # so that the window, turned around, begins at the first sum that is wanted
+    padding = [  # by which the flipped window begins at the first sum of the mode
         (k - 1 - first, first + size - n)
         for n, k, (first, size) in zip(image.shape, window.shape, parts)
     ]
-    found = lax.conv_general_dilated(
+    sums = lax.conv_general_dilated(
         image[None, None], jnp.flip(window)[None, None], (1,) * x.ndim, padding
     )
-    return found[0, 0]
+    return sums[0, 0]
 
 
 def _fast(length: int) -> int:
-    """The next length without prime factors above 5: its Fourier transform is fast."""
+    """The next length without prime factors above 5, whose Fourier transform is fast."""
     return next(n for n in count(length) if 60 ** n.bit_length() % n == 0)

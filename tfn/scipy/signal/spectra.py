@@ -1,4 +1,4 @@
-"""Frequencies of overlapping segments: their transforms, the way back, their powers."""
+"""Spectra of overlapping segments: short-time Fourier transforms, their inverse, powers."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -24,17 +24,17 @@ Window = str | tuple[Any, ...] | ArrayLike
 Trend = bool | str | Callable[[Array], Array]
 
 EXTENDED = {"zeros": "constant", "even": "reflect", "odd": "reflect", "constant": "edge"}
-"""How a signal goes on at both ends, and what `tfn.numpy.pad` calls it."""
+"""The boundaries of signals, and the modes of `tfn.numpy.pad` that make them."""
 
 
 @frozen
 class Cut:
-    """How a signal becomes segments, and they are transformed.
+    """The division of a signal into segments, and the kind of their transforms.
 
-    Args:
-        window: the weights of the samples of a segment.
-        step: from one segment to the next one.
-        length: of a segment that is filled with zeros.
+    Attributes:
+        window: weights of the samples of a segment.
+        step: samples from one segment to the next one.
+        length: samples of a segment after zeros are added.
         onesided: whether the negative frequencies are left out.
     """
 
@@ -74,7 +74,7 @@ def stft(
         noverlap: samples that a segment shares with the next one; None takes half of them.
         nfft: length to which segments are filled with zeros; None takes `nperseg`.
         detrend: what is taken out of each segment: "constant", "linear", nothing if False, or a
-            function of segments, whose samples are their last axis.
+            function of segments with their samples along the last axis.
         return_onesided: whether to leave out the negative frequencies, unless x is complex.
         boundary: how the signal goes on for half a segment at both ends: "zeros", "even", "odd",
             "constant", or None, not at all.
@@ -104,10 +104,10 @@ def stft(
         samples = _extended(samples, cut.size // 2, boundary)
     if padded:
         samples = _longer(samples, -(samples.shape[-1] - cut.size) % cut.step)
-    found = _transforms(samples, cut, detrend) / cut.window.sum()
-    places = jnp.arange(found.shape[-2], dtype=found.real.dtype) * cut.step
+    transforms = _transforms(samples, cut, detrend) / cut.window.sum()
+    places = jnp.arange(transforms.shape[-2], dtype=transforms.real.dtype) * cut.step
     times = (places if boundary is not None else places + cut.size / 2) / fs
-    return _frequencies(cut, fs), times, jnp.moveaxis(found, -1, at)
+    return _frequencies(cut, fs), times, jnp.moveaxis(transforms, -1, at)
 
 
 def istft(
@@ -141,7 +141,8 @@ def istft(
         The times of the samples, and the signal, its samples along the axis of the segments.
 
     Raises:
-        ArgumentError, ShapeError: as `stft`.
+        ArgumentError: as `stft`.
+        ShapeError: as `stft`.
         AxisError: if the array has no such axes, or they are the same.
 
     Source: D. W. Griffin and J. S. Lim, "Signal estimation from modified short-time Fourier
@@ -165,21 +166,21 @@ def istft(
     whole = 2 * (frequencies - 1) if input_onesided else frequencies
     size = whole if nperseg is None else integer("istft", "nperseg", nperseg, 1)
     if nfft is None:
-        nfft = whole + (input_onesided and size == whole + 1)  # an odd size has no middle one
+        nfft = whole + (input_onesided and size == whole + 1)  # an odd size has no middle frequency
     z = z.astype(jnp.result_type(z.dtype, "complex64"))
     kind = z.real.dtype if input_onesided else z.dtype
-    like = jnp.zeros(max(size, 0), kind)
-    cut = _cut("istft", like, window, size, noverlap, nfft, input_onesided)
+    example = jnp.zeros(max(size, 0), kind)
+    cut = _cut("istft", example, window, size, noverlap, nfft, input_onesided)
     inverse = jnp.fft.irfft if cut.onesided else jnp.fft.ifft
     segments = inverse(z, cut.length)[..., :size] * cut.window.sum()
-    found = _added(segments * cut.window, cut.step)
+    signal = _added(segments * cut.window, cut.step)
     weight = _added(jnp.broadcast_to(cut.window**2, segments.shape[-2:]), cut.step)
-    found = found / jnp.where(abs(weight) > 1e-10, weight, 1)
+    signal = signal / jnp.where(abs(weight) > 1e-10, weight, 1)
     if boundary:
-        found = found[..., size // 2 : found.shape[-1] - size // 2]
-    times = jnp.arange(found.shape[-1], dtype=found.real.dtype) / fs
+        signal = signal[..., size // 2 : signal.shape[-1] - size // 2]
+    times = jnp.arange(signal.shape[-1], dtype=signal.real.dtype) / fs
     at = from_axes[1] - (from_axes[0] < from_axes[1])
-    return times, jnp.moveaxis(found, -1, at)
+    return times, jnp.moveaxis(signal, -1, at)
 
 
 def csd(
@@ -219,7 +220,9 @@ def csd(
         The frequencies, in cycles for a unit of time, and the powers, along `axis`.
 
     Raises:
-        ArgumentError, ShapeError, AxisError: as `stft`, and for another scaling or average.
+        ArgumentError: as `stft`, and for another scaling or average.
+        ShapeError: as `stft`.
+        AxisError: as `stft`.
 
     Source: P. D. Welch, "The use of fast Fourier transform for the estimation of power spectra",
     1967; B. Allen and others, "FINDCHIRP", 2012, appendix B, for the median.
@@ -236,11 +239,11 @@ def csd(
     cut = _cut("csd", signals[0], window, nperseg, noverlap, nfft, return_onesided)
     one_of("csd", "scaling", scaling, ("density", "spectrum"))
     one_of("csd", "average", average, ("mean", "median"))
-    found = [_transforms(samples, cut, detrend) for samples in signals]
-    powers = jnp.conj(found[0]) * found[-1]
+    transforms = [_transforms(samples, cut, detrend) for samples in signals]
+    powers = jnp.conj(transforms[0]) * transforms[-1]
     powers = powers.real if y is None else powers
     places = _frequencies(cut, fs)
-    if cut.onesided:  # each stands for a negative one too, but the first and the middle
+    if cut.onesided:  # each counts for a negative one, too, but the first and the middle
         alone = (jnp.arange(len(places)) * 2) % cut.length == 0
         powers = powers * jnp.where(alone, 1, 2)
     whole, squares = abs(cut.window.sum()) ** 2, (abs(cut.window) ** 2).sum()
@@ -307,7 +310,7 @@ def welch(
 
 
 def _signals(name: str, axis: int, *given: ArrayLike) -> tuple[list[Array], int]:
-    """Signals of one inexact dtype with their samples along the last axis, and where they were."""
+    """Signals in one inexact dtype, their samples along the last axis, and the original axis."""
     signals, dtype, _ = together(name, *given, floating=True)
     ndim, at = signals[0].ndim, one_axis(name, axis, signals[0].ndim)
     if not all(x.ndim == ndim and x.size for x in signals):
@@ -316,7 +319,7 @@ def _signals(name: str, axis: int, *given: ArrayLike) -> tuple[list[Array], int]
             signals,
             "x[None] adds an axis",
         )
-    dtype = jnp.result_type(dtype, "float32")  # in which frequencies are computed
+    dtype = jnp.result_type(dtype, "float32")  # transforms have 32 bits at least
     signals = [jnp.moveaxis(x.astype(dtype), at, -1) for x in signals]
     broadcast_shape(name, *(x.shape[:-1] for x in signals))
     return signals, at
@@ -340,22 +343,22 @@ def _cut(
         weights = weights.astype(samples.dtype if weights.dtype.kind == "c" else samples.real.dtype)
         rank(name, weights, 1, 1, "as window")
         size = weights.size if nperseg is None else integer(name, "nperseg", nperseg, 1)
-    shared = size // 2 if noverlap is None else integer(name, "noverlap", noverlap, 0)
+    overlap = size // 2 if noverlap is None else integer(name, "noverlap", noverlap, 0)
     length = size if nfft is None else integer(name, "nfft", nfft, 1)
-    if not 0 <= shared < size == weights.size <= min(count, length):
+    if not 0 <= overlap < size == weights.size <= min(count, length):
         raise ArgumentError(
             f"{name} needs segments no longer than the signal and the transform, which share less "
             "than all",
-            got=f"{count} samples, nperseg {size}, noverlap {shared}, nfft {length}, "
+            got=f"{count} samples, nperseg {size}, noverlap {overlap}, nfft {length}, "
             f"a window of {weights.size}",
             hint="take noverlap < nperseg <= nfft, and a window of nperseg",
         )
     real = samples.dtype.kind != "c"
-    return Cut(weights, size - shared, length, bool(onesided) and real)
+    return Cut(weights, size - overlap, length, bool(onesided) and real)
 
 
 def _longer(samples: Array, more: int) -> Array:
-    """A signal with zeros at its end."""
+    """A signal with a number of zeros added at its end."""
     return jnp.pad(samples, [(0, 0)] * (samples.ndim - 1) + [(0, more)]) if more else samples
 
 
@@ -373,12 +376,12 @@ def _extended(samples: Array, more: int, boundary: str) -> Array:
             hint="boundary='zeros' needs none",
         )
     widths = [(0, 0)] * (samples.ndim - 1) + [(more, more)]
-    found = jnp.pad(samples, widths, EXTENDED[boundary])
-    return 2 * jnp.pad(samples, widths, "edge") - found if boundary == "odd" else found
+    extension = jnp.pad(samples, widths, EXTENDED[boundary])
+    return 2 * jnp.pad(samples, widths, "edge") - extension if boundary == "odd" else extension
 
 
 def _transforms(samples: Array, cut: Cut, trend: Trend) -> Array:
-    """The transforms of all segments: their last axis is that of frequencies."""
+    """The transforms of all segments, frequencies along the last axis."""
     count = (samples.shape[-1] - cut.size) // cut.step + 1
     places = jnp.arange(count)[:, None] * cut.step + jnp.arange(cut.size)
     segments = samples.at[..., places].get(mode="promise_in_bounds")
@@ -403,7 +406,7 @@ def _frequencies(cut: Cut, fs: ArrayLike) -> Array:
 
 
 def _median(powers: Array) -> Array:
-    """The median over segments, by how much less it is than the mean of that much noise."""
+    """The median over segments, divided by its bias: its expectation for noise of power 1."""
     count = powers.shape[-2]
     bias = 1 + sum(1 / (i + 1) - 1 / i for i in range(2, count, 2))
     if powers.dtype.kind != "c":
@@ -412,10 +415,10 @@ def _median(powers: Array) -> Array:
 
 
 def _added(segments: Array, step: int) -> Array:
-    """Segments laid one over the other, each a step further than the one before, and added.
+    """The overlap-add of segments, each a step further than the one before.
 
-    Pieces as long as a step are put in rows: piece i of all segments in row i.  Rows are followed
-    by zeros; cut into rows that are shorter by one piece, row i moves i pieces further.
+    Row i of a matrix has piece i, as long as a step, of all segments, then zeros.  Reshaped to
+    rows that are shorter by one piece, row i is shifted by i pieces; the sum of rows is the result.
     """
     *batch, count, size = segments.shape
     pieces = -(-size // step)
@@ -423,5 +426,5 @@ def _added(segments: Array, step: int) -> Array:
     rows = jnp.swapaxes(whole, -3, -2).reshape(*batch, pieces, count * step)
     flat = _longer(rows, pieces * step).reshape(*batch, pieces * (count + pieces) * step)
     length = (count + pieces - 1) * step
-    moved = flat[..., : pieces * length].reshape(*batch, pieces, length)
-    return moved.sum(-2)[..., : (count - 1) * step + size]
+    shifted = flat[..., : pieces * length].reshape(*batch, pieces, length)
+    return shifted.sum(-2)[..., : (count - 1) * step + size]

@@ -1,4 +1,4 @@
-"""Straight lines taken out of a signal."""
+"""Removal of trends: means and straight lines subtracted from a signal."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -85,7 +85,7 @@ def detrend(
 
 
 def _without_line(x: Array, axis: int) -> Array:
-    """Less its mean and its slope around the middle, which know nothing of each other."""
+    """An array less its mean and its slope, orthogonal since positions count from the middle."""
     n = x.shape[axis]
     shape = [n if i == axis else 1 for i in range(x.ndim)]
     place = (jnp.arange(n, dtype=x.real.dtype) - (n - 1) / 2).reshape(shape)

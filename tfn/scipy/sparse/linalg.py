@@ -1,7 +1,7 @@
-"""Solutions of A x = b by iteration, on trees of arrays: `cg`, `bicgstab`, `gmres`.
+"""Iterative solvers of A x = b on trees of arrays: `cg`, `bicgstab`, `gmres`.
 
-They are differentiated as solutions of linear systems, by one more of them: no derivative goes
-through the iterations.
+Their derivatives are those of solutions, by one more linear system: none goes through the
+iterations.
 """
 
 from __future__ import annotations
@@ -132,7 +132,9 @@ def gmres(
         The solution, a tree like `b`, and None.
 
     Raises:
-        ArgumentError, TreeError, ShapeError: as `cg`; and for another `solve_method`.
+        ArgumentError: as `cg`, and for another `solve_method`.
+        TreeError: as `cg`.
+        ShapeError: as `cg`.
 
     Example:
         >>> x, _ = gmres(jnp.array([[0.0, 1.0], [-1.0, 0.0]]), jnp.array([1.0, 2.0]))
@@ -158,12 +160,12 @@ def _solved(
 ) -> tuple[Any, None]:
     b = tree.map(jnp.asarray, b)
     matvec, _ = _operator(name, "A", A)
-    near, near_transposed = _operator(name, "M", M)
-    begin = tree.map(jnp.zeros_like, b) if x0 is None else tree.map(jnp.asarray, x0)
-    _alike(name, begin, b)
-    start, _ = ravel_pytree(begin)
+    preconditioner, preconditioner_transposed = _operator(name, "M", M)
+    guess = tree.map(jnp.zeros_like, b) if x0 is None else tree.map(jnp.asarray, x0)
+    _alike(name, guess, b)
+    start, _ = ravel_pytree(guess)
 
-    def solve(near: Linear) -> Callable[[Linear, Any], Any]:
+    def solve(preconditioner: Linear) -> Callable[[Linear, Any], Any]:
         def run(matvec: Linear, right: Any) -> Any:
             vector, unravel = ravel_pytree(right)
             dtype = vector.dtype
@@ -174,37 +176,41 @@ def _solved(
             bound = jnp.maximum(tol * krylov.norm(vector), atol)
             steps = 10 * vector.size if maxiter is None else maxiter
             return unravel(
-                solver(flat(matvec), flat(near), vector, start.astype(dtype), bound, steps)
+                solver(
+                    flat(matvec), flat(preconditioner), vector, start.astype(dtype), bound, steps
+                )
             )
 
         return run
 
-    found = custom_linear_solve(matvec, b, solve(near), solve(near_transposed), symmetric)
-    return found, None
+    solution = custom_linear_solve(
+        matvec, b, solve(preconditioner), solve(preconditioner_transposed), symmetric
+    )
+    return solution, None
 
 
-def _operator(name: str, what: str, given: Any) -> tuple[Linear, Linear]:
-    """A matrix or a function as a function, and its transpose, which for a function is itself."""
-    if given is None:
+def _operator(name: str, argument: str, operator: Any) -> tuple[Linear, Linear]:
+    """A linear function from a matrix or a function, and its transpose; of a function itself."""
+    if operator is None:
         return (lambda x: x), (lambda x: x)
-    if callable(given):
-        return given, given
-    matrix = jnp.asarray(given)
+    if callable(operator):
+        return operator, operator
+    matrix = jnp.asarray(operator)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ArgumentError(
-            f"{name} needs a function or a square matrix as {what}",
-            got=f"{what}={shown(matrix)}",
+            f"{name} needs a function or a square matrix as {argument}",
+            got=f"{argument}={shown(matrix)}",
             hint="pass a matrix of n rows and n columns, or x -> matrix @ x",
         )
     return (lambda x: matrix @ x), (lambda x: matrix.T @ x)
 
 
 def _alike(name: str, x0: Any, b: Any) -> None:
-    got, wanted = tree.structure(x0), tree.structure(b)
-    if got != wanted:
+    got, expected = tree.structure(x0), tree.structure(b)
+    if got != expected:
         raise TreeError(
             f"{name} needs x0 of the structure of b",
-            got=f"{tree.show(got)} instead of {tree.show(wanted)}",
+            got=f"{tree.show(got)} instead of {tree.show(expected)}",
             hint="leave x0 out to begin with zeros",
         )
     for x, y in zip(tree.leaves(x0), tree.leaves(b), strict=True):
