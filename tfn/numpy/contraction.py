@@ -84,6 +84,7 @@ def dot(
         ShapeError: if these axes differ in size.
 
     Example:
+        >>> import numpy as np
         >>> dot(np.float32([1, 2]), np.float32([3, 4]))
         Array(11., dtype=float32)
     """
@@ -430,6 +431,7 @@ def einsum(
         ShapeError: if axes of one letter differ in size.
 
     Example:
+        >>> import numpy as np
         >>> einsum("ij->i", np.ones((2, 3), np.float32))
         Array([3., 3.], dtype=float32)
     """

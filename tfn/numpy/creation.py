@@ -165,6 +165,7 @@ def asarray(
         ArgumentError: as `array`.
 
     Example:
+        >>> import numpy as np
         >>> data = np.zeros(3)
         >>> x = asarray(data)
         >>> data[0] = 1
@@ -501,6 +502,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
             a dtype that DLPack does not have.
 
     Example:
+        >>> import numpy as np
         >>> from_dlpack(np.arange(3.0))
         Array([0., 1., 2.], dtype=float64)
     """

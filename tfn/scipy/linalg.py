@@ -296,7 +296,8 @@ def expm(A: ArrayLike, *, max_squarings: int = 16) -> Array:
     2005.
 
     Example:
-        >>> expm(jnp.zeros((2, 2))).tolist()
+        >>> import tfn.numpy as tnp
+        >>> expm(tnp.zeros((2, 2))).tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
     a = matrices("expm", A, square=True)

@@ -56,10 +56,11 @@ def map_coordinates(
         DTypeError: for complex coordinates.
 
     Example:
-        >>> x = jnp.array([[0.0, 1.0], [2.0, 3.0]])
-        >>> map_coordinates(x, [jnp.array([0.5, 1.0]), jnp.array([0.5, 2.0])], 1).tolist()
+        >>> import tfn.numpy as tnp
+        >>> x = tnp.array([[0.0, 1.0], [2.0, 3.0]])
+        >>> map_coordinates(x, [tnp.array([0.5, 1.0]), tnp.array([0.5, 2.0])], 1).tolist()
         [1.5, 0.0]
-        >>> map_coordinates(x[1], [jnp.array([-1.2, 2.4])], 0, "reflect").tolist()
+        >>> map_coordinates(x[1], [tnp.array([-1.2, 2.4])], 0, "reflect").tolist()
         [2.0, 3.0]
     """
     x = array_of("map_coordinates", input)

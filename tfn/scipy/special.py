@@ -25,7 +25,8 @@ def softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
     """The numbers ``exp(x)`` divided by their sum over axes, all of them by default.
 
     Example:
-        >>> softmax(jnp.zeros((2, 2))).tolist()
+        >>> import tfn.numpy as tnp
+        >>> softmax(tnp.zeros((2, 2))).tolist()
         [[0.25, 0.25], [0.25, 0.25]]
     """
     return functions.softmax(jnp.asarray(x), axis)
@@ -35,7 +36,8 @@ def log_softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
     """The logarithm of `softmax`, without its rounding to 0.
 
     Example:
-        >>> log_softmax(jnp.array([0.0, -200.0])).tolist()
+        >>> import tfn.numpy as tnp
+        >>> log_softmax(tnp.array([0.0, -200.0])).tolist()
         [0.0, -200.0]
     """
     return functions.log_softmax(jnp.asarray(x), axis)
@@ -45,7 +47,8 @@ def reals(name: str, *values: ArrayLike) -> list[Array]:
     """Arguments as arrays of one floating dtype and one shape.
 
     Example:
-        >>> [x.shape for x in reals("example", jnp.ones(3), 2)]
+        >>> import tfn.numpy as tnp
+        >>> [x.shape for x in reals("example", tnp.ones(3), 2)]
         [(3,), (3,)]
     """
     operands, dtype, _ = together(name, *values, floating=True)

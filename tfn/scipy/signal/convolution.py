@@ -48,9 +48,10 @@ def convolve(
         ArgumentError: for another mode or method.
 
     Example:
-        >>> convolve(jnp.array([1, 2, 3]), jnp.array([1, 1])).tolist()
+        >>> import tfn.numpy as tnp
+        >>> convolve(tnp.array([1, 2, 3]), tnp.array([1, 1])).tolist()
         [1.0, 3.0, 5.0, 3.0]
-        >>> convolve(jnp.ones((2, 3)), jnp.ones((2, 2)), "valid").tolist()
+        >>> convolve(tnp.ones((2, 3)), tnp.ones((2, 2)), "valid").tolist()
         [[4.0, 4.0]]
     """
     one_of("convolve", "method", method, ("auto", "direct", "fft"))
@@ -82,7 +83,8 @@ def correlate(
         ArgumentError: for another mode or method.
 
     Example:
-        >>> correlate(jnp.array([1, 2, 3]), jnp.array([0, 1, 1])).tolist()
+        >>> import tfn.numpy as tnp
+        >>> correlate(tnp.array([1, 2, 3]), tnp.array([0, 1, 1])).tolist()
         [1.0, 3.0, 5.0, 3.0, 0.0]
     """
     return convolve(in1, jnp.flip(jnp.conj(array_of("correlate", in2))), mode, method)
@@ -115,7 +117,8 @@ def convolve2d(
         ShapeError: unless both are matrices.
 
     Example:
-        >>> convolve2d(jnp.array([[1, 2], [3, 4]]), jnp.array([[1, 1]]), "same").tolist()
+        >>> import tfn.numpy as tnp
+        >>> convolve2d(tnp.array([[1, 2], [3, 4]]), tnp.array([[1, 1]]), "same").tolist()
         [[1.0, 3.0], [3.0, 7.0]]
     """
     return _direct("convolve2d", *_matrices("convolve2d", in1, in2, boundary, fillvalue), mode)
@@ -152,7 +155,8 @@ def correlate2d(
         ShapeError: unless both are matrices.
 
     Example:
-        >>> correlate2d(jnp.array([[1, 2], [3, 4]]), jnp.array([[1, 1]]), "same").tolist()
+        >>> import tfn.numpy as tnp
+        >>> correlate2d(tnp.array([[1, 2], [3, 4]]), tnp.array([[1, 1]]), "same").tolist()
         [[3.0, 2.0], [7.0, 4.0]]
     """
     x, y = _matrices("correlate2d", in1, in2, boundary, fillvalue)
@@ -187,7 +191,8 @@ def fftconvolve(
         AxisError: for an axis that the arrays do not have.
 
     Example:
-        >>> fftconvolve(jnp.array([1, 2, 3]), jnp.array([1, 1])).round(3).tolist()
+        >>> import tfn.numpy as tnp
+        >>> fftconvolve(tnp.array([1, 2, 3]), tnp.array([1, 1])).round(3).tolist()
         [1.0, 3.0, 5.0, 3.0]
     """
     x, y = _alike("fftconvolve", in1, in2)

@@ -94,8 +94,9 @@ def stft(
     transform", 1978.
 
     Example:
-        >>> frequencies, times, found = stft(jnp.ones(8), nperseg=4)
-        >>> frequencies.tolist(), times.tolist(), found.shape
+        >>> import tfn.numpy as tnp
+        >>> frequencies, times, transforms = stft(tnp.ones(8), nperseg=4)
+        >>> frequencies.tolist(), times.tolist(), transforms.shape
         ([0.0, 0.25, 0.5], [0.0, 2.0, 4.0, 6.0, 8.0], (3, 5))
     """
     (samples,), at = _signals("stft", axis, x)
@@ -149,8 +150,9 @@ def istft(
     transform", 1984.
 
     Example:
-        >>> _, _, found = stft(jnp.arange(8.0), nperseg=4)
-        >>> istft(found)[1].round(3).tolist()
+        >>> import tfn.numpy as tnp
+        >>> _, _, transforms = stft(tnp.arange(8.0), nperseg=4)
+        >>> istft(transforms)[1].round(3).tolist()
         [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     """
     z = array_of("istft", Zxx)
@@ -228,7 +230,8 @@ def csd(
     1967; B. Allen and others, "FINDCHIRP", 2012, appendix B, for the median.
 
     Example:
-        >>> x = jnp.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+        >>> import tfn.numpy as tnp
+        >>> x = tnp.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
         >>> frequencies, powers = csd(x, -x, nperseg=4, scaling="spectrum", window="boxcar")
         >>> frequencies.tolist(), powers.real.round(3).tolist()
         ([0.0, 0.25, 0.5], [0.0, 0.0, -1.0])
@@ -289,7 +292,8 @@ def welch(
         AxisError: as `csd`.
 
     Example:
-        >>> x = jnp.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+        >>> import tfn.numpy as tnp
+        >>> x = tnp.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
         >>> welch(x, nperseg=4, scaling="spectrum", window="boxcar")[1].round(3).tolist()
         [0.0, 0.0, 1.0]
     """

@@ -46,9 +46,10 @@ def detrend(
         ShapeError: if there are no data along the axis.
 
     Example:
-        >>> detrend(jnp.array([1.0, 4.0, 8.0, 8.0, 9.0])).tolist()
+        >>> import tfn.numpy as tnp
+        >>> detrend(tnp.array([1.0, 4.0, 8.0, 8.0, 9.0])).tolist()
         [-1.0, 0.0, 2.0, 0.0, -1.0]
-        >>> detrend(jnp.array([1.0, 2.0, 6.0]), type="constant").tolist()
+        >>> detrend(tnp.array([1.0, 2.0, 6.0]), type="constant").tolist()
         [-2.0, -1.0, 3.0]
     """
     if overwrite_data is not None:

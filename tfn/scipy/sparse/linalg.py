@@ -53,7 +53,8 @@ def cg(
         TreeError, ShapeError: if x0 is not like b.
 
     Example:
-        >>> x, _ = cg(jnp.array([[4.0, 1.0], [1.0, 3.0]]), jnp.array([1.0, 2.0]))
+        >>> import tfn.numpy as tnp
+        >>> x, _ = cg(tnp.array([[4.0, 1.0], [1.0, 3.0]]), tnp.array([1.0, 2.0]))
         >>> (11 * x).round(4).tolist()
         [1.0, 7.0]
     """
@@ -94,7 +95,8 @@ def bicgstab(
         ShapeError: if `x0` has other shapes than `b`.
 
     Example:
-        >>> x, _ = bicgstab(jnp.array([[2.0, 1.0], [0.0, 1.0]]), jnp.array([3.0, 1.0]))
+        >>> import tfn.numpy as tnp
+        >>> x, _ = bicgstab(tnp.array([[2.0, 1.0], [0.0, 1.0]]), tnp.array([3.0, 1.0]))
         >>> x.round(4).tolist()
         [1.0, 1.0]
     """
@@ -137,7 +139,8 @@ def gmres(
         ShapeError: as `cg`.
 
     Example:
-        >>> x, _ = gmres(jnp.array([[0.0, 1.0], [-1.0, 0.0]]), jnp.array([1.0, 2.0]))
+        >>> import tfn.numpy as tnp
+        >>> x, _ = gmres(tnp.array([[0.0, 1.0], [-1.0, 0.0]]), tnp.array([1.0, 2.0]))
         >>> x.round(4).tolist()
         [-2.0, 1.0]
     """
