@@ -95,6 +95,9 @@ def _composed(*operands_and_static: object) -> UOp:
 def add(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The sum of two arrays or numbers; of booleans, their or.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> add(tnp.array([1, 2]), 0.5)
@@ -110,6 +113,7 @@ def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Raises:
         DTypeError: for booleans; use `bitwise_xor`.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -121,6 +125,9 @@ def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The product of two arrays or numbers; of booleans, their and.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -139,6 +146,9 @@ def _both_bool(x: ArrayLike, y: ArrayLike) -> bool:
 def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The quotient of two arrays or numbers, always floating.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> divide(1, 2)
         Array(0.5, dtype=float32, weak_type=True)
@@ -154,6 +164,9 @@ def _divide(x: UOp, y: UOp) -> UOp:
 
 def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The quotient rounded towards minus infinity.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> floor_divide(-7, 2)
@@ -178,6 +191,10 @@ def _floor_divide(x: UOp, y: UOp) -> UOp:
 def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The remainder of floor division, which has the sign of `y`.
 
+    Raises:
+        DTypeError: for complex numbers.
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> remainder(-7, 3)
         Array(2, dtype=int32, weak_type=True)
@@ -188,6 +205,10 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The remainder of truncating division, which has the sign of `x`.
+
+    Raises:
+        DTypeError: for complex numbers.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> fmod(-7, 3).item()
@@ -212,6 +233,9 @@ def unsigned_abs(x: UOp) -> UOp:
 def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
     """Floor division and its remainder.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> [x.item() for x in divmod(-7, 2)]
         [-4, 1]
@@ -224,6 +248,7 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Raises:
         ArgumentError: for an integer to a negative Python integer.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -246,6 +271,9 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The power ``x**y``, always floating.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> float_power(2, -1).item()
@@ -284,6 +312,10 @@ def _power(x: UOp, y: UOp) -> UOp:
 def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The larger of two numbers, NaN if either is NaN.
 
+    Raises:
+        DTypeError: for complex numbers.
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> maximum(tnp.array([1, 5]), 3)
@@ -295,6 +327,10 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The smaller of two numbers, NaN if either is NaN.
 
+    Raises:
+        DTypeError: for complex numbers.
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> minimum(tnp.array([1, 5]), 3)
@@ -305,6 +341,9 @@ def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The larger of two numbers; where one is NaN, the other.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> fmax(float("nan"), 1.0).item()
@@ -320,6 +359,9 @@ def _fmax(x: UOp, y: UOp) -> UOp:
 def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The smaller of two numbers; where one is NaN, the other.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> fmin(float("nan"), 1.0).item()
         1.0
@@ -334,6 +376,9 @@ def _fmin(x: UOp, y: UOp) -> UOp:
 def arctan2(y: ArrayLike, x: ArrayLike, /) -> Array:
     """The angle in radians of the point (x, y), between -pi and pi.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> arctan2(0.0, -1.0).item()
         3.1415927410125732
@@ -347,6 +392,10 @@ def _arctan2(y: UOp, x: UOp) -> UOp:
 
 def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The hypotenuse ``sqrt(x**2 + y**2)`` of real numbers, without intermediate overflow.
+
+    Raises:
+        DTypeError: for complex numbers.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> hypot(3e30, 4e30).item() < float("inf")
@@ -371,6 +420,9 @@ def _hypot(x: UOp, y: UOp) -> UOp:
 def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The logarithm ``log(exp(x) + exp(y))``, without intermediate overflow.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> logaddexp(100.0, 100.0)
         Array(100.693146, dtype=float32, weak_type=True)
@@ -391,6 +443,9 @@ def _logaddexp(x: UOp, y: UOp) -> UOp:
 def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The logarithm ``log2(2**x + 2**y)``, without intermediate overflow.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> logaddexp2(3.0, 3.0).item()
         4.0
@@ -405,6 +460,9 @@ def _logaddexp2(x: UOp, y: UOp) -> UOp:
 
 def copysign(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The absolute value of `x` with the sign of `y`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> copysign(3.0, -0.0).item()
@@ -425,6 +483,9 @@ def signed(x: UOp) -> UOp:
 
 def negative(x: ArrayLike, /) -> Array:
     """The value with its sign changed.
+
+    Raises:
+        DTypeError: for booleans.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -475,6 +536,9 @@ def abs(x: ArrayLike, /) -> Array:
 
 def sign(x: ArrayLike, /) -> Array:
     """The sign: -1, 0 or 1; NaN of NaN; of a complex number the one of length 1 in its direction.
+
+    Raises:
+        DTypeError: for booleans.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -133,6 +133,9 @@ def stack(
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The arrays along an axis, which the results do not have.
 
+    Raises:
+        AxisError: if the array has no such axis.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> unstack(tnp.array([[1, 2], [3, 4]]))
@@ -150,6 +153,10 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
 def vstack(arrays: Sequence[ArrayLike]) -> Array:
     """The arrays joined along the first axis; vectors become rows.
 
+    Raises:
+        ShapeError: if the sizes of other axes differ.
+        ArgumentError: if there is no array.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> vstack([tnp.array([1, 2]), tnp.array([3, 4])]).tolist()
@@ -160,6 +167,10 @@ def vstack(arrays: Sequence[ArrayLike]) -> Array:
 
 def hstack(arrays: Sequence[ArrayLike]) -> Array:
     """The arrays joined along the second axis, vectors along their only one.
+
+    Raises:
+        ShapeError: if the sizes of other axes differ.
+        ArgumentError: if there is no array.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -173,6 +184,10 @@ def hstack(arrays: Sequence[ArrayLike]) -> Array:
 def dstack(arrays: Sequence[ArrayLike]) -> Array:
     """The arrays joined along the third axis, which is added where it is missing.
 
+    Raises:
+        ShapeError: if the sizes of other axes differ.
+        ArgumentError: if there is no array.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> dstack([tnp.ones((2, 3)), tnp.zeros((2, 3))]).shape
@@ -183,6 +198,10 @@ def dstack(arrays: Sequence[ArrayLike]) -> Array:
 
 def column_stack(arrays: Sequence[ArrayLike]) -> Array:
     """The matrix whose columns are vectors, or those of matrices.
+
+    Raises:
+        ShapeError: for arrays of three and more axes, or if the numbers of rows differ.
+        ArgumentError: if there is no array.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -302,6 +321,9 @@ def section(x: UOp, axis: int, start: int, stop: int) -> UOp:
 def vsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """The parts of the first axis; see `split`.
 
+    Raises:
+        ShapeError: for fewer than two axes, or if the axis cannot be cut into equal parts.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> [x.shape for x in vsplit(tnp.ones((6, 2)), 3)]
@@ -313,6 +335,9 @@ def vsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
 
 def hsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
     """The parts of the second axis, or of the only one; see `split`.
+
+    Raises:
+        ShapeError: for an array without axes, or if the axis cannot be cut into equal parts.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -326,6 +351,9 @@ def hsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
 
 def tile(x: ArrayLike, reps: Any) -> Array:
     """The array repeated side by side, a number of times along each axis.
+
+    Raises:
+        ArgumentError: unless the numbers are integers from 0 on.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -228,6 +228,9 @@ def _tensordot(
 def inner(x: ArrayLike, y: ArrayLike) -> Array:
     """The sum of products over the last axes of two arrays.
 
+    Raises:
+        ShapeError: if these axes differ in size.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> inner(tnp.array([1, 2, 3]), tnp.array([4, 5, 6])).item()
@@ -317,6 +320,9 @@ def matvec(
 ) -> Shaped[Array, "*batch m"]:
     """The products of matrices and vectors, both in stacks: over the last axes of both.
 
+    Raises:
+        ShapeError: if the inner sizes differ, or other axes do not broadcast.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> matvec(tnp.ones((7, 2, 3)), tnp.ones((7, 3))).shape
@@ -330,6 +336,9 @@ def vecmat(
     x: Shaped[ArrayLike, "*#batch m"], y: Shaped[ArrayLike, "*#batch m n"], /
 ) -> Shaped[Array, "*batch n"]:
     """The products of conjugated vectors and matrices, both in stacks.
+
+    Raises:
+        ShapeError: if the inner sizes differ, or other axes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp

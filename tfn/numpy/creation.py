@@ -500,6 +500,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
             `array`.
         BufferError: from the other library, for what it cannot export: memory of another device, or
             a dtype that DLPack does not have.
+        DeviceError: for another device.
 
     Example:
         >>> import numpy as np

@@ -507,6 +507,7 @@ def fftfreq(
     Raises:
         ArgumentError: for fewer than one sample, or a distance of 0.
         DTypeError: for another dtype.
+        DeviceError: for another device.
 
     Example:
         >>> fftfreq(4).tolist()
@@ -533,6 +534,7 @@ def rfftfreq(
     Raises:
         ArgumentError: for fewer than one sample, or a distance of 0.
         DTypeError: for another dtype.
+        DeviceError: for another device.
 
     Example:
         >>> rfftfreq(4).tolist()
@@ -566,6 +568,9 @@ def _spectrum(
 def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     """The array with the zero frequency moved to the middle of its axes.
 
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
+
     Example:
         >>> fftshift(fftfreq(4)).tolist()
         [-0.5, -0.25, 0.0, 0.25]
@@ -577,6 +582,9 @@ def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
 
 def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     """The inverse of `fftshift`, which differs where a size is odd.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -159,6 +159,7 @@ def apply_along_axis(
 
     Raises:
         AxisError: if the array has no such axis.
+        ArgumentError: unless `func1d` can be called.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -191,6 +192,7 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Axes) -
 
     Raises:
         AxisError: if the array has no such axis, or one is named twice.
+        ArgumentError: unless `func` can be called.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -94,6 +94,7 @@ def histogram_bin_edges(
 
     Raises:
         ArgumentError: for bins by name, fewer than one, or a range that does not rise.
+        ShapeError: for borders of two and more axes.
 
     Example:
         >>> import tfn.numpy as tnp

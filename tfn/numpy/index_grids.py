@@ -9,9 +9,9 @@ import numpy as np
 
 from tfn._support.validate import element_type, integer, one_of, rank, several, shown
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import INTEGERS, SHORT
+from tfn.dtypes import INTEGERS
 from tfn.eager.operands import a_shape, apply, array_of, indices_of
-from tfn.errors import ArgumentError, DTypeError
+from tfn.errors import ArgumentError
 from tfn.numpy.concatenation import concatenate, stack
 from tfn.numpy.creation import asarray, make
 from tfn.numpy.ranges import arange, linspace
@@ -79,6 +79,10 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """The coordinates of the main diagonal of an array of size `n` along each of `ndim` axes.
 
+    Raises:
+        ShapeError: if `n` is negative.
+        ArgumentError: if `ndim` is negative.
+
     Example:
         >>> diag_indices(3)
         (Array([0, 1, 2], dtype=int32), Array([0, 1, 2], dtype=int32))
@@ -91,6 +95,9 @@ def indices(dimensions: Any, sparse: bool = False) -> Any:
     """The coordinates of every element, one array for each axis, along a new first axis.
 
     If `sparse`, a tuple of arrays that broadcast to them.
+
+    Raises:
+        ShapeError: if a size is negative.
 
     Example:
         >>> indices((2, 2)).tolist()
@@ -116,6 +123,7 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
 
     Raises:
         DTypeError: unless the indices are integers.
+        ShapeError: if a size is negative.
 
     Example:
         >>> [int(i) for i in unravel_index(5, (2, 3))]
@@ -138,6 +146,8 @@ def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
 
     Raises:
         ArgumentError: unless there is one index array for each axis.
+        DTypeError: unless the indices are integers.
+        ShapeError: if a size is negative.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -155,9 +165,6 @@ def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
             got=f"{len(lines)} index arrays, dims={sizes}",
             hint="pass a tuple of them, in the order of the axes",
         )
-    for line in lines:
-        if line.dtype not in INTEGERS:
-            raise DTypeError("ravel_multi_index needs integers", got=SHORT[line.dtype])
     dtype = build.index_dtype(build.count(sizes), *[line.dtype for line in lines])
     flat = lines[0].astype(dtype)
     for line, n in zip(lines[1:], sizes[1:]):
@@ -209,6 +216,9 @@ def _grid(x: UOp, line_shape: Shape, shape: Shape) -> UOp:
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """Row and column indices of the elements at or below the k-th diagonal of a matrix.
 
+    Raises:
+        ShapeError: unless `arr` is a matrix.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> tril_indices_from(tnp.ones((2, 2)), -1)
@@ -221,6 +231,9 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
 
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """Row and column indices of the elements at or above the k-th diagonal of a matrix.
+
+    Raises:
+        ShapeError: unless `arr` is a matrix.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -127,6 +127,9 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
 def resize(a: ArrayLike, new_shape: Any) -> Array:
     """The elements in order in a new shape: repeated if there are too few, cut off if too many.
 
+    Raises:
+        ShapeError: if a size is negative, or there are no elements to repeat.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> resize(tnp.array([1, 2, 3]), (2, 2)).tolist()
@@ -151,6 +154,8 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
 
     Raises:
         TracerArrayConversionError: for a traced value.
+        ShapeError: unless `filt` is a vector.
+        ArgumentError: unless `trim` is "f", "b" or "fb".
 
     Example:
         >>> import tfn.numpy as tnp
@@ -458,6 +463,7 @@ def mask_indices(n: int, mask_func: Any, k: int = 0) -> tuple[Array, ...]:
 
     Raises:
         ArgumentError: unless `mask_func` can be called.
+        ShapeError: if `n` is negative.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -181,6 +181,7 @@ def cov(
 
     Raises:
         ShapeError: if there are more than two axes.
+        ArgumentError: unless `ddof` is an integer.
 
     Example:
         >>> import tfn.numpy as tnp

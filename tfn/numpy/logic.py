@@ -61,6 +61,9 @@ def _compare(x: UOp, y: UOp, op: Op, dtype: DType, shape: Shape) -> UOp:
 def less(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether x < y.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> less(tnp.array([1, 2, 3]), 2)
@@ -71,6 +74,9 @@ def less(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def less_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether x <= y.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -83,6 +89,9 @@ def less_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
 def greater(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether x > y.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> greater(tnp.array([1, 2, 3]), 2)
@@ -93,6 +102,9 @@ def greater(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def greater_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether x >= y.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -105,6 +117,9 @@ def greater_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
 def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether x == y; NaN equals nothing.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> equal(tnp.array([1.0, float("nan")]), tnp.array([1.0, float("nan")]))
@@ -115,6 +130,9 @@ def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def not_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether x != y.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -142,6 +160,9 @@ def _logic(x: UOp, y: UOp, op: Op, shape: Shape) -> UOp:
 def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether both are true.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> logical_and(tnp.array([0, 2]), True)
@@ -153,6 +174,9 @@ def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
 def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether one is true.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> logical_or(tnp.array([0, 2]), False)
@@ -163,6 +187,9 @@ def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether exactly one is true.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -190,6 +217,10 @@ def _not(x: UOp) -> UOp:
 def bitwise_and(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The bits set in both; logical on booleans.
 
+    Raises:
+        DTypeError: unless both are integers or booleans.
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> bitwise_and(0b1100, 0b1010).item() == 0b1000
         True
@@ -199,6 +230,10 @@ def bitwise_and(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def bitwise_or(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The bits set in either; logical on booleans.
+
+    Raises:
+        DTypeError: unless both are integers or booleans.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> bitwise_or(0b1100, 0b1010).item() == 0b1110
@@ -210,6 +245,10 @@ def bitwise_or(x: ArrayLike, y: ArrayLike, /) -> Array:
 def bitwise_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The bits that differ; logical on booleans.
 
+    Raises:
+        DTypeError: unless both are integers or booleans.
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> bitwise_xor(0b1100, 0b1010).item() == 0b0110
         True
@@ -219,6 +258,9 @@ def bitwise_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def invert(x: ArrayLike, /) -> Array:
     """All bits turned; logical not on booleans.
+
+    Raises:
+        DTypeError: unless `x` holds integers or booleans.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -234,6 +276,10 @@ def invert(x: ArrayLike, /) -> Array:
 def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The bits moved up by y places.
 
+    Raises:
+        DTypeError: unless both are integers or booleans.
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> left_shift(3, 2).item()
         12
@@ -244,6 +290,10 @@ def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The bits moved down by y places; the sign stays.
+
+    Raises:
+        DTypeError: unless both are integers or booleans.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> right_shift(-8, 1).item()
@@ -404,6 +454,9 @@ def isneginf(x: ArrayLike, /) -> Array:
 
 def signbit(x: ArrayLike, /) -> Array:
     """Whether the sign is minus; true of -0.0.
+
+    Raises:
+        DTypeError: for complex numbers.
 
     Example:
         >>> import tfn.numpy as tnp

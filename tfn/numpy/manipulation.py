@@ -112,6 +112,7 @@ def transpose(x: ArrayLike, axes: Sequence[int] | None = None) -> Array:
 
     Raises:
         AxisError: if `axes` is not a permutation of all axes.
+        ArgumentError: unless `axes` is a sequence of integers.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -224,6 +225,7 @@ def rollaxis(x: ArrayLike, axis: int, start: int = 0) -> Array:
 
     Raises:
         AxisError: if the array has no such axis or position.
+        ArgumentError: unless `axis` and `start` are integers.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -246,6 +248,9 @@ def rollaxis(x: ArrayLike, axis: int, start: int = 0) -> Array:
 def expand_dims(x: ArrayLike, axis: int | Sequence[int]) -> Array:
     """The array with axes of size 1 inserted; `axis` counts in the result.
 
+    Raises:
+        AxisError: if the result has no such axis, or one is named twice.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> expand_dims(tnp.ones(3), (0, -1)).shape
@@ -264,6 +269,7 @@ def squeeze(x: ArrayLike, axis: Axes = None) -> Array:
 
     Raises:
         ShapeError: if a named axis has another size.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -310,6 +316,9 @@ def broadcast_to(x: ArrayLike, shape: Any) -> Array:
 def broadcast_shapes(*shapes: Any) -> Shape:
     """The shape that NumPy's broadcasting gives.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> broadcast_shapes((3, 1), (2,))
         (3, 2)
@@ -319,6 +328,9 @@ def broadcast_shapes(*shapes: Any) -> Shape:
 
 def broadcast_arrays(*xs: ArrayLike) -> list[Array]:
     """The arrays, broadcast to one shape.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -350,6 +362,9 @@ def flat_or_axis(name: str, x: ArrayLike, axis: int | None) -> tuple[Array, int]
 def flip(x: ArrayLike, axis: Axes = None) -> Array:
     """The array with axes counted backwards: all of them, or those named.
 
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> flip(tnp.array([1, 2, 3]))
@@ -362,6 +377,9 @@ def flip(x: ArrayLike, axis: Axes = None) -> Array:
 def fliplr(x: ArrayLike) -> Array:
     """The array with its second axis counted backwards.
 
+    Raises:
+        AxisError: if there are fewer than two axes.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> fliplr(tnp.array([[1, 2], [3, 4]])).tolist()
@@ -372,6 +390,9 @@ def fliplr(x: ArrayLike) -> Array:
 
 def flipud(x: ArrayLike) -> Array:
     """The array with its first axis counted backwards.
+
+    Raises:
+        AxisError: if there is no axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -391,6 +412,7 @@ def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
     Raises:
         AxisError: unless `axes` names two axes of the array.
+        ArgumentError: unless `k` is an integer.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -461,6 +483,7 @@ def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     Raises:
         ShapeError: if there are fewer than two axes.
         AxisError: if the array has no such axis, or one is named twice.
+        ArgumentError: unless `offset` is an integer.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -496,6 +519,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 
     Raises:
         ShapeError: for other numbers of axes.
+        ArgumentError: unless `k` is an integer.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -37,6 +37,9 @@ Pair = tuple[Array, Array]
 def heaviside(x: ArrayLike, at_zero: ArrayLike, /) -> Array:
     """The step function: 0 below zero, 1 above, `at_zero` at zero.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> heaviside(tnp.array([-1.0, 0.0, 2.0]), 0.5)
@@ -53,6 +56,9 @@ def _heaviside(x: UOp, at_zero: UOp) -> UOp:
 
 def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The neighbour of x among the floats of its dtype, in the direction of y.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> float(nextafter(1.0, 2.0)) - 1.0
@@ -93,6 +99,9 @@ def _spacing(x: UOp) -> UOp:
 
 def frexp(x: ArrayLike, /) -> Pair:
     """The mantissa, at least 0.5 and below 1, and the exponent of 2.
+
+    Raises:
+        DTypeError: for complex numbers.
 
     Example:
         >>> [y.tolist() for y in frexp(6.0)]
@@ -144,6 +153,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
     Raises:
         DTypeError: unless `x2` holds integers.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> ldexp(0.75, 3).item()
@@ -197,6 +207,7 @@ def gcd(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
     Raises:
         DTypeError: unless both hold integers.
+        ShapeError: if the shapes do not broadcast.
 
     Source: Euclid, Elements, book VII, propositions 1 and 2.
 
@@ -230,6 +241,9 @@ def _common(x: UOp, y: UOp) -> UOp:
 def lcm(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The least common multiple of integers; 0 if one of them is 0.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> lcm(4, 6).item()
         12
@@ -244,6 +258,9 @@ def _lcm(x: UOp, y: UOp) -> UOp:
 
 def bitwise_count(x: ArrayLike, /) -> Array:
     """The number of set bits of the absolute value of an integer, as uint8.
+
+    Raises:
+        DTypeError: unless `x` holds integers or booleans.
 
     Source: H. S. Warren, "Hacker's Delight", 2nd edition, 5-1.
 

@@ -166,6 +166,7 @@ def linspace(
         ArgumentError: unless `num` is an integer from 0 on.
         AxisError: if the array has no such axis.
         ShapeError: if the shapes do not broadcast.
+        DeviceError: for another device.
 
     Example:
         >>> linspace(0, 1, 5)

@@ -17,6 +17,9 @@ from tfn.trace.uop import UOp
 def floor(x: ArrayLike, /) -> Array:
     """The largest whole number that is not above x.
 
+    Raises:
+        DTypeError: for complex numbers.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> floor(tnp.array([-1.5, 1.2]))
@@ -27,6 +30,9 @@ def floor(x: ArrayLike, /) -> Array:
 
 def ceil(x: ArrayLike, /) -> Array:
     """The smallest whole number that is not below x.
+
+    Raises:
+        DTypeError: for complex numbers.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -54,6 +60,9 @@ def _rint(x: UOp) -> UOp:
 def trunc(x: ArrayLike, /) -> Array:
     """The number rounded towards zero.
 
+    Raises:
+        DTypeError: for complex numbers.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> trunc(tnp.array([-1.5, 1.2]))
@@ -70,6 +79,9 @@ def _trunc(x: UOp) -> UOp:
 
 def round(x: ArrayLike, decimals: int = 0) -> Array:
     """The number rounded to a number of decimals, halves to even.
+
+    Raises:
+        ArgumentError: unless `decimals` is an integer.
 
     Example:
         >>> round(2.5), round(0.125, 2)

@@ -76,6 +76,7 @@ def nonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> tu
     Raises:
         ShapeError: if there is no axis.
         TracerArrayConversionError: without `size`, for a traced value.
+        ArgumentError: if `size` is negative.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -113,6 +114,7 @@ def argwhere(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> A
 
     Raises:
         TracerArrayConversionError: without `size`, for a traced value.
+        ArgumentError: if `size` is negative.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -225,6 +225,9 @@ def unwrap(
 def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of order 0: the mean of exp(x cos t) around the circle.
 
+    Raises:
+        DTypeError: for complex numbers.
+
     Source: L. N. Trefethen and J. A. C. Weideman, "The exponentially convergent trapezoidal rule",
     2014: 256 points are enough for all x whose result is a float.
 

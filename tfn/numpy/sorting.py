@@ -94,6 +94,8 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 
     Raises:
         ArgumentError: without keys.
+        ShapeError: if the keys differ in shape.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -147,6 +149,7 @@ def searchsorted(
     Raises:
         ArgumentError: for another side or method.
         ShapeError: unless `a` is a vector.
+        DTypeError: unless `sorter` holds integers.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -63,6 +63,7 @@ def update(x: ArrayLike, index: Any, values: ArrayLike, how: str, mode: str | No
         OutOfBoundsError: without a mode, if a static index is outside its axis.
         DTypeError: for floats put into integers.
         ShapeError: if the values do not broadcast to the indexed shape.
+        ArgumentError: for another mode, or something that is no index.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -19,6 +19,9 @@ from tfn.numpy.linalg.stacks import adjoint, matrices
 def cholesky(a: ArrayLike, lower: bool = False) -> Array:
     """The upper triangle R of R^H R = a, or the lower L of L L^H = a.
 
+    Raises:
+        ShapeError: unless the last two axes are of one size.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> cholesky(tnp.array([[4.0, 2.0], [2.0, 2.0]])).tolist()
@@ -29,6 +32,9 @@ def cholesky(a: ArrayLike, lower: bool = False) -> Array:
 
 def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[Array, bool]:
     """A factor for `cho_solve`, and whether it is the lower one.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -41,6 +47,10 @@ def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[Array, bool]:
 
 def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> Array:
     """The solution x of a x = b from the result of `cho_factor` of a.
+
+    Raises:
+        ArgumentError: unless `c_and_lower` is such a pair.
+        ShapeError: if the shapes do not fit.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -107,6 +117,9 @@ def solve_triangular(
 def lu(a: ArrayLike, permute_l: bool = False) -> Any:
     """The factors P, L and U of a = P L U; with `permute_l` the product P L, and U.
 
+    Raises:
+        ShapeError: if there are fewer than two axes.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> p, l, u = lu(tnp.array([[0.0, 2.0], [4.0, 0.0]]))
@@ -129,6 +142,9 @@ def lu(a: ArrayLike, permute_l: bool = False) -> Any:
 
 def lu_factor(a: ArrayLike) -> tuple[Array, Array]:
     """The factors L and U in one matrix, and the pivots, for `lu_solve`.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -264,6 +280,7 @@ def qr(a: ArrayLike, mode: str = "full") -> Any:
 
     Raises:
         ArgumentError: for another mode.
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -291,6 +308,10 @@ def expm(A: ArrayLike, *, max_squarings: int = 16) -> Array:
     again.
 
     The result is NaN where more than `max_squarings` would be needed.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
+        ArgumentError: if `max_squarings` is negative.
 
     Source: N. J. Higham, "The scaling and squaring method for the matrix exponential revisited",
     2005.
@@ -372,6 +393,9 @@ def _square(name: str, n: int) -> int:
 def hilbert(n: int) -> Array:
     """The Hilbert matrix, of elements ``1 / (i + j + 1)``.
 
+    Raises:
+        ShapeError: if `n` is negative.
+
     Example:
         >>> hilbert(2).tolist()
         [[1.0, 0.5], [0.5, 0.3333333432674408]]
@@ -382,6 +406,9 @@ def hilbert(n: int) -> Array:
 
 def dft(n: int, scale: str | None = None) -> Array:
     """The matrix of the discrete Fourier transform; `scale` is None, "sqrtn" or "n".
+
+    Raises:
+        ArgumentError: unless `n` is an integer from 1 on, and for another scale.
 
     Example:
         >>> dft(2).real.round(3).tolist()

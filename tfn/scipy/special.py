@@ -255,6 +255,9 @@ def gamma(x: ArrayLike) -> Array:
 def factorial(n: ArrayLike, exact: bool = False) -> Array:
     """The factorial ``1 * 2 * ... * n``, as a float; 0 below zero.
 
+    Raises:
+        ArgumentError: if `exact` is True.
+
     Example:
         >>> factorial(5).round(3).tolist()
         120.0
@@ -320,6 +323,9 @@ def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
 
 def multigammaln(a: ArrayLike, d: int) -> Array:
     """The logarithm of the multivariate gamma function, of matrices of size d.
+
+    Raises:
+        ArgumentError: unless `d` is an integer from 1 on.
 
     Example:
         >>> multigammaln(2.0, 1).round(4).tolist()

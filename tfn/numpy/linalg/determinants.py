@@ -27,6 +27,9 @@ Pair = tuple[Array, Array]
 def det(x: ArrayLike) -> Array:
     """The determinants of square matrices.
 
+    Raises:
+        ShapeError: unless the last two axes are of one size.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> det(tnp.array([[3.0, 1.0], [1.0, 2.0]])).tolist()
@@ -61,6 +64,9 @@ _det.defjvp(_det_jvp)
 
 def adjugate(x: ArrayLike) -> Array:
     """The transposed cofactors of square matrices: det(x) times the inverse, where there is one.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -97,6 +103,9 @@ def slogdet(x: ArrayLike) -> Pair:
     sizes.
 
     A singular matrix has sign 0 and logarithm -inf.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp

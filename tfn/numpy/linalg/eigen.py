@@ -154,6 +154,9 @@ def eig(x: ArrayLike) -> Pair:
 
     Vectors have length 1, and their largest element is real.
 
+    Raises:
+        ShapeError: unless the last two axes are of one size.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> values, *_ = eig(tnp.array([[2.0, 0.0], [0.0, 3.0]]))
@@ -166,6 +169,9 @@ def eig(x: ArrayLike) -> Pair:
 
 def eigvals(x: ArrayLike) -> Array:
     """The complex eigenvalues of square matrices.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -252,6 +258,9 @@ def svd(x: ArrayLike, *, full_matrices: bool = True, compute_uv: bool = True) ->
 
 def svdvals(x: ArrayLike) -> Array:
     """The descending singular values of matrices.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp

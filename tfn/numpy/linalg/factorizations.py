@@ -130,6 +130,9 @@ def eig(a: Num[ArrayLike, "*batch n n"]) -> EigResult:
     """The complex eigenvalues, in no order, and the right eigenvectors, in columns, of square
     matrices.
 
+    Raises:
+        ShapeError: unless the last two axes are of one size.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> values, vectors = eig(tnp.array([[2.0, 0.0], [0.0, 3.0]]))
@@ -141,6 +144,9 @@ def eig(a: Num[ArrayLike, "*batch n n"]) -> EigResult:
 
 def eigvals(a: Num[ArrayLike, "*batch n n"]) -> Inexact[Array, "*batch n"]:
     """The complex eigenvalues, in no order, of square matrices.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -186,6 +192,9 @@ def svd(
 def svdvals(x: Num[ArrayLike, "*batch m n"], /) -> Float[Array, "*batch k"]:
     """The descending singular values of matrices.
 
+    Raises:
+        ShapeError: if there are fewer than two axes.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> svdvals(tnp.array([[3.0, 0.0], [0.0, 4.0]])).tolist()
@@ -202,6 +211,7 @@ def qr(a: Num[ArrayLike, "*batch m n"], mode: str = "reduced") -> Any:
 
     Raises:
         ArgumentError: for another mode.
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -32,6 +32,7 @@ def matrix_power(a: Num[ArrayLike, "*batch d d"], n: int) -> Num[Array, "*batch 
 
     Raises:
         ShapeError: unless the last two axes are of one size.
+        ArgumentError: unless `n` is an integer.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -160,6 +161,9 @@ def diagonal(
     x: Shaped[ArrayLike, "*batch m n"], /, *, offset: int = 0
 ) -> Shaped[Array, "*batch k"]:
     """The diagonals of matrices, the last two axes.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp

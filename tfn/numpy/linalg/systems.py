@@ -49,6 +49,9 @@ def solve(
 def inv(a: Num[ArrayLike, "*batch n n"]) -> Inexact[Array, "*batch n n"]:
     """The inverses of square matrices; NaN where there is none.
 
+    Raises:
+        ShapeError: unless the last two axes are of one size.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> inv(tnp.array([[2.0, 0.0], [0.0, 4.0]])).tolist()
@@ -63,6 +66,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
 
     Raises:
         ShapeError: unless both groups of axes have as many elements.
+        ArgumentError: unless `ind` is an integer from 1 on.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -116,6 +120,9 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Axes = None) -> Array:
 def det(a: Num[ArrayLike, "*batch n n"]) -> Inexact[Array, "*batch"]:
     """The determinants of square matrices.
 
+    Raises:
+        ShapeError: unless the last two axes are of one size.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> det(tnp.array([[2.0, 1.0], [0.0, 3.0]])).item()
@@ -133,6 +140,9 @@ class SlogdetResult(NamedTuple):
 
 def slogdet(a: Num[ArrayLike, "*batch n n"]) -> SlogdetResult:
     """The sign, or phase, of determinants, and the logarithm of their size.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -129,6 +129,9 @@ def lu(x: ArrayLike) -> Triple:
 
     The diagonal of L is 1, and not stored. Pivot i is the row with which row i was swapped.
 
+    Raises:
+        ShapeError: if there are fewer than two axes.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> packed, pivots, rows = lu(tnp.array([[1.0, 2.0], [2.0, 2.0]]))
@@ -142,6 +145,11 @@ def lu(x: ArrayLike) -> Triple:
 
 def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
     """The permutation of the rows by all swaps: row i of the result was row ``permutation[i]``.
+
+    Raises:
+        DTypeError: unless the pivots are integers.
+        ShapeError: if they have no axis.
+        ArgumentError: if there are fewer rows than pivots.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -298,6 +306,9 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
 
     Unless `symmetrize_input`, only the lower triangle is read.
 
+    Raises:
+        ShapeError: unless the last two axes are of one size.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> cholesky(tnp.array([[4.0, 2.0], [2.0, 2.0]])).tolist()
@@ -335,6 +346,7 @@ def qr(x: ArrayLike, *, full_matrices: bool = True) -> Pair:
 
     Raises:
         GradientError: for derivatives of a square Q of a matrix with more rows than columns.
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
