@@ -12,7 +12,7 @@ import numpy as np
 
 from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, DType
+from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT, INTEGERS, DType
 from tfn.eager.operands import (
     REAL,
     apply,
@@ -22,7 +22,6 @@ from tfn.eager.operands import (
     fit,
     is_bool,
     need,
-    need_real,
     together,
 )
 from tfn.errors import ArgumentError
@@ -72,7 +71,9 @@ def _binary(x: UOp, y: UOp, op: Op, dtype: DType, shape: Shape) -> UOp:
 Body = Callable[..., UOp]
 
 
-def composed(body: Body, name: str, *values: ArrayLike, floating: bool = False) -> Array:
+def composed(
+    body: Body, name: str, *values: ArrayLike, floating: bool = False, real: bool = False
+) -> Array:
     """A function of nodes of one dtype and shape, applied to arrays or numbers.
 
     Args:
@@ -80,8 +81,15 @@ def composed(body: Body, name: str, *values: ArrayLike, floating: bool = False) 
         name: name of the function that was called, for errors.
         *values: arrays and numbers, which are promoted and broadcast.
         floating: whether integers become float32 first.
+        real: whether complex numbers are refused.
+
+    Raises:
+        DTypeError: for complex numbers, if they are refused.
+        ShapeError: if the shapes do not broadcast.
     """
     operands, dtype, weak = together(name, *values, floating=floating)
+    if real and dtype in COMPLEXES:
+        need(name, dtype, REAL, "real numbers")
     shape = broadcast_shape(name, *[x.shape for x in operands])
     return apply(_composed, operands, body, dtype, shape, weak=weak)
 
@@ -167,12 +175,13 @@ def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Raises:
         ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> floor_divide(-7, 2)
         Array(-4, dtype=int32, weak_type=True)
     """
-    return composed(_floor_divide, "floor_divide", *counted(x, y))
+    return composed(_floor_divide, "floor_divide", *counted(x, y), real=True)
 
 
 def _floor_divide(x: UOp, y: UOp) -> UOp:
@@ -214,7 +223,7 @@ def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> fmod(-7, 3).item()
         -1
     """
-    return composed(truncated_rest, "fmod", *counted(x, y))
+    return composed(truncated_rest, "fmod", *counted(x, y), real=True)
 
 
 def truncated_rest(x: UOp, y: UOp) -> UOp:
@@ -235,6 +244,7 @@ def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
 
     Raises:
         ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> [x.item() for x in divmod(-7, 2)]
@@ -344,12 +354,13 @@ def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Raises:
         ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> fmax(float("nan"), 1.0).item()
         1.0
     """
-    return composed(_fmax, "fmax", x, y)
+    return composed(_fmax, "fmax", x, y, real=True)
 
 
 def _fmax(x: UOp, y: UOp) -> UOp:
@@ -361,12 +372,13 @@ def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Raises:
         ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> fmin(float("nan"), 1.0).item()
         1.0
     """
-    return composed(_fmin, "fmin", x, y)
+    return composed(_fmin, "fmin", x, y, real=True)
 
 
 def _fmin(x: UOp, y: UOp) -> UOp:
@@ -378,12 +390,13 @@ def arctan2(y: ArrayLike, x: ArrayLike, /) -> Array:
 
     Raises:
         ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> arctan2(0.0, -1.0).item()
         3.1415927410125732
     """
-    return composed(_arctan2, "arctan2", y, x, floating=True)
+    return composed(_arctan2, "arctan2", y, x, floating=True, real=True)
 
 
 def _arctan2(y: UOp, x: UOp) -> UOp:
@@ -401,8 +414,7 @@ def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
         >>> hypot(3e30, 4e30).item() < float("inf")
         True
     """
-    need_real("hypot", x, y)
-    return composed(_hypot, "hypot", x, y, floating=True)
+    return composed(_hypot, "hypot", x, y, floating=True, real=True)
 
 
 def _hypot(x: UOp, y: UOp) -> UOp:
@@ -422,12 +434,13 @@ def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Raises:
         ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> logaddexp(100.0, 100.0)
         Array(100.693146, dtype=float32, weak_type=True)
     """
-    return composed(_logaddexp, "logaddexp", x, y, floating=True)
+    return composed(_logaddexp, "logaddexp", x, y, floating=True, real=True)
 
 
 def _logaddexp(x: UOp, y: UOp) -> UOp:
@@ -445,12 +458,13 @@ def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Raises:
         ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> logaddexp2(3.0, 3.0).item()
         4.0
     """
-    return composed(_logaddexp2, "logaddexp2", x, y, floating=True)
+    return composed(_logaddexp2, "logaddexp2", x, y, floating=True, real=True)
 
 
 def _logaddexp2(x: UOp, y: UOp) -> UOp:
@@ -463,12 +477,13 @@ def copysign(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Raises:
         ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> copysign(3.0, -0.0).item()
         -3.0
     """
-    return composed(_copysign, "copysign", x, y, floating=True)
+    return composed(_copysign, "copysign", x, y, floating=True, real=True)
 
 
 def _copysign(x: UOp, y: UOp) -> UOp:

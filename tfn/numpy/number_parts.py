@@ -39,13 +39,14 @@ def heaviside(x: ArrayLike, at_zero: ArrayLike, /) -> Array:
 
     Raises:
         ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> heaviside(tnp.array([-1.0, 0.0, 2.0]), 0.5)
         Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return composed(_heaviside, "heaviside", x, at_zero, floating=True)
+    return composed(_heaviside, "heaviside", x, at_zero, floating=True, real=True)
 
 
 def _heaviside(x: UOp, at_zero: UOp) -> UOp:
@@ -59,12 +60,13 @@ def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
 
     Raises:
         ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> float(nextafter(1.0, 2.0)) - 1.0
         1.1920928955078125e-07
     """
-    return composed(neighbour, "nextafter", x, y, floating=True)
+    return composed(neighbour, "nextafter", x, y, floating=True, real=True)
 
 
 def neighbour(x: UOp, y: UOp) -> UOp:
@@ -84,11 +86,14 @@ def neighbour(x: UOp, y: UOp) -> UOp:
 def spacing(x: ArrayLike, /) -> Array:
     """The distance to the next float away from zero; negative for negative numbers.
 
+    Raises:
+        DTypeError: for complex numbers.
+
     Example:
         >>> spacing(1.0).item() == 2**-23
         True
     """
-    return composed(_spacing, "spacing", x, floating=True)
+    return composed(_spacing, "spacing", x, floating=True, real=True)
 
 
 def _spacing(x: UOp) -> UOp:
