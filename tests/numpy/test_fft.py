@@ -71,7 +71,7 @@ def test_lengths_without_axes_are_those_of_the_last_ones(name):
 
 
 def test_dtypes():
-    for dtype, wanted in (
+    for dtype, expected in (
         ("int32", "complex64"),
         ("bool", "complex64"),
         ("bfloat16", "complex64"),
@@ -79,8 +79,8 @@ def test_dtypes():
         ("complex64", "complex64"),
     ):
         x = tnp.ones(4, dtype)
-        assert tnp.fft.fft(x).dtype == wanted
-        assert tnp.fft.irfft(x).dtype == {"complex128": "float64"}.get(wanted, "float32")
+        assert tnp.fft.fft(x).dtype == expected
+        assert tnp.fft.irfft(x).dtype == {"complex128": "float64"}.get(expected, "float32")
     assert tnp.fft.fft(tnp.ones((0, 4))).shape == (0, 4)
     assert tnp.fft.fftn(tnp.array(2.0), axes=()).tolist() == 2
 

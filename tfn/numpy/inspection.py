@@ -197,7 +197,7 @@ def isscalar(x: Any) -> bool:
 
 
 def iterable(x: Any) -> bool:
-    """Whether ``iter(x)`` works.
+    """Whether a value can be iterated over, by ``iter(x)``.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -158,7 +158,7 @@ def _logic(x: UOp, y: UOp, op: Op, shape: Shape) -> UOp:
 
 
 def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether both are true.
+    """Whether both x and y are true: not zero.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -172,7 +172,7 @@ def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether one is true.
+    """Whether x or y is true: not zero.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -186,7 +186,7 @@ def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether exactly one is true.
+    """Whether exactly one of x and y is true: not zero.
 
     Raises:
         ShapeError: if the shapes do not broadcast.
@@ -200,7 +200,7 @@ def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def logical_not(x: ArrayLike, /) -> Array:
-    """Whether it is false.
+    """Whether x is false: zero.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -215,7 +215,7 @@ def _not(x: UOp) -> UOp:
 
 
 def bitwise_and(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits set in both; logical on booleans.
+    """The bits that are set in both x and y; of booleans logical and.
 
     Raises:
         DTypeError: unless both are integers or booleans.
@@ -229,7 +229,7 @@ def bitwise_and(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def bitwise_or(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits set in either; logical on booleans.
+    """The bits that are set in x or y; of booleans logical or.
 
     Raises:
         DTypeError: unless both are integers or booleans.
@@ -243,7 +243,7 @@ def bitwise_or(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def bitwise_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits that differ; logical on booleans.
+    """The bits in which x and y differ; of booleans logical exclusive or.
 
     Raises:
         DTypeError: unless both are integers or booleans.
@@ -257,7 +257,7 @@ def bitwise_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def invert(x: ArrayLike, /) -> Array:
-    """All bits turned; logical not on booleans.
+    """The number with all bits inverted; of booleans logical not.
 
     Raises:
         DTypeError: unless `x` holds integers or booleans.
@@ -274,7 +274,7 @@ def invert(x: ArrayLike, /) -> Array:
 
 
 def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits moved up by y places.
+    """The bits of x shifted up by y positions, zeros from below.
 
     Raises:
         DTypeError: unless both are integers or booleans.
@@ -289,7 +289,7 @@ def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits moved down by y places; the sign stays.
+    """The bits of x shifted down by y positions; the sign stays.
 
     Raises:
         DTypeError: unless both are integers or booleans.
@@ -378,7 +378,7 @@ def _test(name: str, x: ArrayLike, body: Callable[[UOp], UOp]) -> Array:
 
 
 def isnan(x: ArrayLike, /) -> Array:
-    """Whether it is NaN.
+    """Whether an element is NaN.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -393,7 +393,7 @@ def _isnan(x: UOp) -> UOp:
 
 
 def isinf(x: ArrayLike, /) -> Array:
-    """Whether it is infinite.
+    """Whether an element is infinite, of either sign.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -412,7 +412,7 @@ def _isinf(x: UOp) -> UOp:
 
 
 def isfinite(x: ArrayLike, /) -> Array:
-    """Whether it is neither infinite nor NaN.
+    """Whether an element is neither infinite nor NaN.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -431,7 +431,7 @@ def _isfinite(x: UOp) -> UOp:
 
 
 def isposinf(x: ArrayLike, /) -> Array:
-    """Whether it is plus infinity.
+    """Whether an element is plus infinity.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -442,7 +442,7 @@ def isposinf(x: ArrayLike, /) -> Array:
 
 
 def isneginf(x: ArrayLike, /) -> Array:
-    """Whether it is minus infinity.
+    """Whether an element is minus infinity.
 
     Example:
         >>> import tfn.numpy as tnp

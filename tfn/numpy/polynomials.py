@@ -90,9 +90,9 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
 
 
 def full_convolution(x: Array, y: Array) -> Array:
-    """All sums of products of elements whose places add up to one place.
+    """The full convolution of two vectors, by zeros around the longer one.
 
-    Beyond its ends the longer one counts as zeros, which an infinity in the other makes NaN.
+    A product of such a zero and an infinity in the shorter one is NaN.
     """
     long, short = (x, y) if x.size >= y.size else (y, x)
     return apply(_convolved, (long, flip(short)))
@@ -216,7 +216,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """The complex roots of a polynomial: the eigenvalues of its companion matrix.
 
     Unless `strip_zeros` is False, the value of `p` must be known, since zeros at its ends change
-    how many roots there are.
+    the number of roots.
 
     Example:
         >>> import tfn.numpy as tnp

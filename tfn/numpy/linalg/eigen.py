@@ -1,7 +1,7 @@
 """Eigenvalues and singular values, with their vectors or alone.
 
-Vectors are determined up to a phase, and those of equal values up to a turn of their subspace.
-Derivatives of what does not depend on these choices are right, equal values or not.
+Vectors are determined up to a phase, and those of equal values up to a rotation of their subspace.
+Derivatives of quantities that do not depend on these choices are right, equal values or not.
 
 Sources: M. Giles, "An extended collection of matrix derivative results for forward and reverse
 mode automatic differentiation", 2008; J. Townsend, "Differentiating the singular value

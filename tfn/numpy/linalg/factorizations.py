@@ -77,7 +77,8 @@ def eigh(
 ) -> EighResult:
     """The ascending eigenvalues and the eigenvectors, in columns, of hermitian matrices.
 
-    Derivatives of what does not depend on the choice of vectors are right, equal values or not.
+    Derivatives of quantities that do not depend on the choice of vectors are right, equal values
+    or not.
 
     Args:
         a: square matrices, the last two axes.

@@ -180,8 +180,6 @@ def cond(x: Num[ArrayLike, "*batch m n"], p: Order = None) -> Float[Array, "*bat
     """The condition number of matrices: their norm times that of the inverse, by which relative
     errors can grow.
 
-    The norm is of order `p`, by default 2; see `norm`.
-
     Args:
         x: matrices, the last two axes; square unless `p` is None, 2 or -2.
         p: order of the norm, as for `norm`; 2 for None.

@@ -304,7 +304,7 @@ _solve.deftranspose(_solve_transpose)
 def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
     """The lower triangle L of L L^H = x, for positive definite hermitian x; NaN for others.
 
-    Unless `symmetrize_input`, only the lower triangle is read.
+    With `symmetrize_input` the mean of x and its adjoint is taken, else the lower triangle.
 
     Raises:
         ShapeError: unless the last two axes are of one size.
