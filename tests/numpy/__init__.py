@@ -1,1 +1,1 @@
-"""The face in the manner of NumPy, file by file."""
+"""Tests of tfn.numpy, file by file."""

@@ -1,4 +1,4 @@
-"""Records what dtypes the functions of jax.numpy give; run where jax is installed:
+"""Records the result dtypes of the functions of jax.numpy; run where jax is installed:
 
     python tests/numpy/recorded.py > tests/data/result_types.json
 
@@ -47,13 +47,13 @@ def value(kind: str, make: Callable[[Any, str], Any]) -> Any:
     return plain[kind] if kind in plain else make([[1, 0], [1, 1]], kind)
 
 
-def called(room: Any, name: str, *operands: Any) -> Any:
+def called(module: Any, name: str, *operands: Any) -> Any:
     """The result, or the first of several."""
     if name == "where":
-        operands = (room.asarray(True), *operands)
+        operands = (module.asarray(True), *operands)
     if name in ("convolve", "correlate", "polyadd", "polymul", "polyval"):
         operands = tuple(x[0] if hasattr(x, "shape") else x for x in operands)
-    result = getattr(room, name)(*operands)
+    result = getattr(module, name)(*operands)
     return result[0] if isinstance(result, (tuple, list)) else result
 
 

@@ -1,4 +1,4 @@
-"""What a row of the tables of functions is: how to draw arguments, and what to compare with.
+"""Rows of the tables of functions: strategies for arguments, and references to compare with.
 
 A row gives the dtypes, the shapes, one for each operand, and the further arguments from which
 hypothesis draws.  What is drawn is small: values come from a seed, with the borders of the dtype,
@@ -112,7 +112,7 @@ def ranges(given: Any, count: int) -> tuple[Range | None, ...]:
 
 
 def draws(row: Row) -> st.SearchStrategy[Draw]:
-    """What hypothesis draws of a row."""
+    """The arguments that hypothesis draws for a row."""
 
     @st.composite
     def drawn(draw: Any) -> Draw:
@@ -160,9 +160,9 @@ def leaves(result: Any) -> list[np.ndarray]:
 
 def near(row: Row, got: Any, want: Any, operands: Sequence[np.ndarray] = ()) -> None:
     """Assert the same structure, shapes, and values within the row's units in the last place."""
-    results, wanted = leaves(got), leaves(want)
-    assert len(results) == len(wanted)
-    for g, w in zip(results, wanted):
+    results, expected = leaves(got), leaves(want)
+    assert len(results) == len(expected)
+    for g, w in zip(results, expected):
         assert g.shape == w.shape, (g.shape, w.shape)
         w = w.astype(g.dtype)
         if g.dtype.kind in "biu":

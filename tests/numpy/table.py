@@ -1,4 +1,4 @@
-"""The table: a row for each function that NumPy has too, by family, in the order of the rooms.
+"""The table: a row for each function that NumPy has too, by family, in the order of the files.
 
 `ELSEWHERE` lists the functions without a row, with the reason.
 """

@@ -39,11 +39,11 @@ def oracle() -> Iterator[None]:
     config.device = before
 
 
-def find(room: Any, name: str) -> Any:
+def find(module: Any, name: str) -> Any:
     """A function by its name, with its module where that is not `numpy` itself."""
     for part in name.split("."):
-        room = getattr(room, part)
-    return room
+        module = getattr(module, part)
+    return module
 
 
 def check(name: str, row: Row, drawn: Draw) -> Any:

@@ -41,6 +41,16 @@ def test_broadcasting_error_names_both_shapes():
     assert "tnp.ones(3) + tnp.ones(4)" in str(caught.value)
 
 
+REAL_ONLY = ["floor_divide", "remainder", "fmod", "fmax", "fmin", "arctan2", "hypot"]
+REAL_ONLY += ["logaddexp", "logaddexp2", "copysign", "heaviside", "nextafter"]
+
+
+@pytest.mark.parametrize("function", REAL_ONLY)
+def test_complex_numbers_are_refused_by_the_name_of_the_function(function):
+    with pytest.raises(DTypeError, match=f"^{function} needs real numbers"):
+        getattr(tnp, function)(tnp.array([1j]), 2.0)
+
+
 @pytest.mark.parametrize("name", INTEGERS)
 def test_integer_division_floors_and_zero_gives_zero(name):
     x, y = sample(name, (40,), 3), sample(name, (40,), 4)

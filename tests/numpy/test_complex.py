@@ -1,4 +1,4 @@
-"""Complex numbers through the face: values of NumPy, dtypes of JAX, and what has no meaning."""
+"""Complex numbers: values of NumPy, dtypes of JAX, and operations that they do not have."""
 
 import operator
 import pickle
@@ -132,7 +132,7 @@ def test_casts():
     assert bool(tnp.array(1j)) and not tnp.array(0j)
 
 
-def test_what_orders_numbers_is_refused():
+def test_order_of_complex_numbers_is_refused():
     x = tnp.array([1j, 2.0])
     for f in (
         lambda: x < 1,

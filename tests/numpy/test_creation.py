@@ -44,7 +44,7 @@ def test_array_copies_and_asarray_shares():
 
 
 @pytest.mark.parametrize("bad", [[[1, 2], [3]], ["a"], [None], object(), "text"])
-def test_what_is_no_array(bad):
+def test_values_that_are_no_arrays_are_refused(bad):
     with pytest.raises(ArgumentError):
         tnp.array(bad)
 

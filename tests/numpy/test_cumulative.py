@@ -1,4 +1,4 @@
-"""Running sums and products against NumPy, over block borders."""
+"""Cumulative sums and products against NumPy, over block borders."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_axes_and_dtypes():
     assert tnp.cumsum(np.ones(3, np.float16), dtype="float64").dtype == np.float64
 
 
-def test_what_comes_before_an_infinity_stays_finite():
+def test_cumsum_before_an_infinity_is_finite():
     x = np.float32([1, np.inf, 1, np.nan, 2])
     close(tnp.cumsum(x), np.cumsum(x))
 

@@ -63,8 +63,15 @@ def test_several_axes(name):
     )
 
 
+@pytest.mark.parametrize("name", ["fftn", "ifftn", "rfftn", "irfftn"])
+def test_lengths_without_axes_are_those_of_the_last_ones(name):
+    x = sample((3, 4, 5), name)
+    ours, theirs = getattr(tnp.fft, name), getattr(np.fft, name)
+    close(ours(x, s=(6, 3)), theirs(x, s=(6, 3), axes=(-2, -1)))
+
+
 def test_dtypes():
-    for dtype, wanted in (
+    for dtype, expected in (
         ("int32", "complex64"),
         ("bool", "complex64"),
         ("bfloat16", "complex64"),
@@ -72,8 +79,8 @@ def test_dtypes():
         ("complex64", "complex64"),
     ):
         x = tnp.ones(4, dtype)
-        assert tnp.fft.fft(x).dtype == wanted
-        assert tnp.fft.irfft(x).dtype == {"complex128": "float64"}.get(wanted, "float32")
+        assert tnp.fft.fft(x).dtype == expected
+        assert tnp.fft.irfft(x).dtype == {"complex128": "float64"}.get(expected, "float32")
     assert tnp.fft.fft(tnp.ones((0, 4))).shape == (0, 4)
     assert tnp.fft.fftn(tnp.array(2.0), axes=()).tolist() == 2
 

@@ -153,7 +153,7 @@ def test_static_indices_outside_are_errors():
 
 
 @pytest.mark.parametrize("bad", ["a", 1.5, object(), np.array([1.5]), (..., ...), slice(0, 2, 0)])
-def test_what_is_no_index(bad):
+def test_values_that_are_no_indices_are_refused(bad):
     with pytest.raises(DTypeError if isinstance(bad, np.ndarray) else ArgumentError):
         tnp.ones((2, 2))[bad]
 

@@ -1,4 +1,4 @@
-"""Parts put in, taken out and arranged, against NumPy."""
+"""Insertion, deletion, replacement and blocks, against NumPy."""
 
 import numpy as np
 import pytest

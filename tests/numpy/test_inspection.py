@@ -1,4 +1,4 @@
-"""What the namespace says of itself, as the array API standard asks."""
+"""Inspection of the namespace, as the array API standard defines it."""
 
 import numpy as np
 import pytest

@@ -146,7 +146,7 @@ def test_solve_of_vectors_and_batches():
         tnp.linalg.solve(np.eye(2), np.ones((3, 1)))
 
 
-def test_what_cannot_be_solved_is_nan_and_harms_nobody():
+def test_singular_matrices_give_nan_and_leave_others():
     a = np.stack([np.eye(2), np.ones((2, 2)), -np.eye(2)])
     inverse = np.asarray(tnp.linalg.inv(a))
     assert np.isnan(inverse[1]).all()
@@ -198,8 +198,8 @@ def test_the_last_two_axes_are_matrices():
             wrong(x, x)
 
 
-def test_derivatives_where_values_are_equal():
-    """What does not depend on the choice of vectors in a subspace has its usual derivative."""
+def test_derivatives_at_equal_eigenvalues():
+    """Functions that do not depend on the basis of a subspace have their usual derivatives."""
     identity = tnp.eye(3, dtype="float64")
     gradient = tfn.grad(lambda a: tnp.linalg.eigh(a).eigenvalues.sum())(identity)
     near(gradient, np.eye(3))

@@ -1,4 +1,4 @@
-"""Matrices of a pattern against NumPy."""
+"""Structured matrices against NumPy."""
 
 import numpy as np
 import pytest

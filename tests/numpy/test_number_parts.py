@@ -1,4 +1,4 @@
-"""Numbers taken apart, against NumPy."""
+"""Parts of numbers, against NumPy."""
 
 import numpy as np
 import pytest

@@ -30,7 +30,7 @@ def test_pad_values_and_errors():
 
 @pytest.mark.parametrize("mode", ["maximum", "minimum", "mean", "median", "linear_ramp", "edge"])
 @pytest.mark.parametrize("name", ["float64", "int32"])
-def test_what_the_axis_holds(mode, name):
+def test_modes_that_read_the_axis(mode, name):
     x = sample(name, (4, 5), 1, special=False)
     for width in (2, ((0, 1), (3, 2))):
         got, want = tnp.pad(x, width, mode), np.pad(x, width, mode)

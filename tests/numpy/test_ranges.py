@@ -1,4 +1,4 @@
-"""Numbers in a row against NumPy."""
+"""Ranges against NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Reductions against NumPy: axes, dtypes, NaN, what is empty."""
+"""Reductions against NumPy: axes, dtypes, NaN, empty arrays."""
 
 import numpy as np
 import pytest
@@ -103,7 +103,7 @@ def test_places_of_extremes(name, shape):
         [-np.inf, *[np.nan] * 3, *[np.inf] * 66],
     ],
 )
-def test_the_first_of_what_is_as_good(row):
+def test_argmax_takes_the_first_of_equal_elements(row):
     for size in (1, 2, 16, 17, 64, 65, 70):
         for x in (np.float32(row[:size]), np.float64([row[:size], row[:size][::-1]])):
             close(tnp.argmax(x, -1), np.argmax(x, -1).astype(np.int32))

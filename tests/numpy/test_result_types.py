@@ -1,4 +1,4 @@
-"""What dtypes functions give, for all pairs of dtypes, against a record of JAX's.
+"""Result dtypes of functions, for all pairs of dtypes, against a record of those of JAX.
 
 ``data/result_types.json`` holds what jax 0.10.2 gives; `recorded.py` made it, and says how.
 Whether dtypes are weak is tested where they are promoted, in tests/test_dtypes.py.
@@ -23,7 +23,7 @@ RECORDED: dict[str, str] = json.loads(
 
 
 def result(name: str, kinds: tuple[str, ...]) -> str:
-    """What the function gives, without computing it."""
+    """The result of a function, without computing it."""
     given = [value(kind, tnp.array) for kind in kinds]
     try:
         with warnings.catch_warnings():
@@ -42,7 +42,7 @@ PLACES = ["argmax", "argmin", "nanargmax", "argsort", "count_nonzero"]
 
 
 def on_purpose(name: str, kinds: tuple[str, ...], got: str, want: str) -> bool:
-    """Where tfn differs from JAX, and why."""
+    """The dtypes in which tfn differs from JAX, and why."""
     if name in UNORDERED and any(kind.startswith("complex") for kind in kinds):
         return got == "-"  # complex numbers have no order, and no one logarithm
     if want in WIDE and not WIDE & set(kinds):
@@ -65,7 +65,7 @@ def test_result_types_are_those_of_jax(name: str) -> None:
     assert not wrong
 
 
-def test_the_record_is_whole() -> None:
+def test_record_has_all_functions_and_dtypes() -> None:
     assert list(RECORDED) == UNARY + BINARY
     assert {len(RECORDED[name].split()) for name in UNARY} == {len(KINDS)}
     assert {len(RECORDED[name].split()) for name in BINARY} == {len(KINDS) ** 2}

@@ -1,4 +1,4 @@
-"""Whole numbers near to numbers: the signs of zeros, halves, and what is whole already."""
+"""Rounding: the signs of zeros, halves, and numbers that are whole already."""
 
 import numpy as np
 import pytest

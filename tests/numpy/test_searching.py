@@ -1,4 +1,4 @@
-"""Where it is not zero, and what a mask picks, with known values and with a given size."""
+"""Indices of nonzero elements, and selection by masks, with known values and with a given size."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tfn.errors import ArgumentError, ShapeError, TracerArrayConversionError
 X = np.array([[0, 5, 0], [7, 0, -1]], np.int32)
 
 
-def test_where_it_is_not_zero():
+def test_nonzero_as_numpy():
     close(tnp.flatnonzero(X), np.flatnonzero(X).astype(np.int32))
     close(tnp.argwhere(X), np.argwhere(X).astype(np.int32))
     for got, want in zip(tnp.nonzero(X), np.nonzero(X), strict=True):
@@ -36,7 +36,7 @@ def test_a_traced_value_needs_a_size():
         tfn.jit(tnp.flatnonzero)(X)
 
 
-def test_what_has_no_axis():
+def test_nonzero_needs_an_axis():
     with pytest.raises(ShapeError, match="nonzero needs at least one axis"):
         tnp.nonzero(tnp.array(1))
     assert tnp.argwhere(tnp.array(1)).shape == (1, 0)

@@ -37,17 +37,17 @@ def test_membership():
 def test_unique_of_a_size(name, axis):
     x = np.round(sample(name, (5, 4), 2, special=False).astype(np.float32)).astype(name)
     x[3] = x[1]
-    wanted = np.unique(x, **ALL, axis=axis)
-    lines = wanted[0].shape[axis or 0]
+    expected = np.unique(x, **ALL, axis=axis)
+    lines = expected[0].shape[axis or 0]
     for size in (lines, lines + 3):
         got = tfn.jit(partial(tnp.unique, **ALL, axis=axis, size=size, fill_value=1))(x)
-        for g, w, at in zip(got, wanted, (axis or 0, 0, None, 0)):
+        for g, w, at in zip(got, expected, (axis or 0, 0, None, 0)):
             g = np.asarray(g)
             close(g if at is None else np.take(g, range(lines), at), narrow(w))
         rest = np.take(np.asarray(got[0]), range(lines, size), axis or 0)
         assert (rest == np.array(1, name)).all()
     first = tfn.jit(lambda x: tnp.unique(x, axis=axis, size=1))(x)
-    close(first, np.take(wanted[0], [0], axis or 0))
+    close(first, np.take(expected[0], [0], axis or 0))
 
 
 def test_unique_of_nan():

@@ -1,4 +1,4 @@
-"""Sorting and what follows from it, against NumPy."""
+"""Sorting and binary search, against NumPy."""
 
 import numpy as np
 import pytest
@@ -64,7 +64,7 @@ def test_searchsorted_of_any_size_in_a_few_steps(size):
     close(slope, np.searchsorted(a, v).astype(np.float32))
 
 
-def test_searching_in_what_an_order_sorts():
+def test_searchsorted_with_sorter():
     a, v = np.float32([5, -1, 2]), np.float32([0, 2, 7])
     order = np.argsort(a)
     close(tnp.searchsorted(a, v, sorter=order), np.searchsorted(a, v, sorter=order).astype("int32"))

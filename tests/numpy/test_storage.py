@@ -81,7 +81,7 @@ FILES = {
 
 
 def readable(raw, path):
-    """What a file holds, as text, read by its name and open; None if it is refused."""
+    """The content of a file as text, read by its name and open; None if it is refused."""
     found = []
     for file in (path, io.BytesIO(raw)):
         try:

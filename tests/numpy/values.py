@@ -16,7 +16,7 @@ def kind(name):
 
 
 def sample(name, shape=(17,), seed=0, special=True):
-    """Values of a dtype: some ordinary, and, if wanted and there is room, its special ones."""
+    """Values of a dtype: ordinary ones, and special ones if asked for and the size allows it."""
     dtype = kind(name)
     random = np.random.default_rng(seed)
     if dtype.kind == "b":

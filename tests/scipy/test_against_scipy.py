@@ -77,10 +77,10 @@ ELSEWHERE = {
 TABLE = {**SPECIAL, **DENSITIES}
 
 
-def find(rooms: Any, name: str) -> Any:
+def find(modules: Any, name: str) -> Any:
     for part in name.split("."):
-        rooms = getattr(rooms, part)
-    return rooms
+        modules = getattr(modules, part)
+    return modules
 
 
 def ours(name: str) -> Any:

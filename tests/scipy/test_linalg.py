@@ -1,4 +1,4 @@
-"""Factorisations kept and used, exponentials, matrices of a pattern, against SciPy."""
+"""Factorisations, solutions, exponentials and structured matrices, against SciPy."""
 
 import numpy as np
 import pytest

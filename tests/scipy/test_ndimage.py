@@ -56,7 +56,7 @@ def test_half_way_is_away_from_zero():
     assert map_coordinates(np.arange(5), [at], 0, "wrap").tolist() == [3, 4, 1, 2, 3]
 
 
-def test_a_line_leads_to_what_is_beyond():
+def test_values_at_borders_are_interpolated_with_those_beyond():
     at = [np.float32([-0.25, 1.5, 2.5])]
     x = np.float32([4, 8])
     assert map_coordinates(x, at, 1).tolist() == [3, 4, 0]
@@ -81,7 +81,7 @@ def test_dtypes(name, mode):
         near(np.asarray(got).astype(wide.dtype), want.astype(x.dtype).astype(wide.dtype), 2 * eps)
 
 
-def test_whole_numbers_as_places():
+def test_integer_coordinates():
     x = sample("int32", (5, 3), special=False) + 2**30
     at = [np.int32([0, 4, -1, 7]), np.int8([2, 0, 1, 1])]
     for order in (0, 1):

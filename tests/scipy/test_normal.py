@@ -1,4 +1,4 @@
-"""The normal distribution function far out, and under every transform."""
+"""The normal distribution function in its far tails, and under every transform."""
 
 import numpy as np
 import scipy.special

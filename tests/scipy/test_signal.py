@@ -62,7 +62,7 @@ def test_sums_of_products(shapes, mode, name):
         near(signal.correlate2d(x, y, mode), scipy.signal.correlate2d(x, y, mode))
 
 
-def test_sizes_of_which_neither_is_the_larger():
+def test_shapes_of_which_neither_contains_the_other():
     x, y = values("float64", (3, 7)), values("float64", (5, 2), 1)
     for mode in ("full", "same"):
         near(signal.convolve(x, y, mode), scipy.signal.convolve(x, y, mode, "direct"))
@@ -179,7 +179,7 @@ SIGNALS = [((80,), -1, "float64"), ((3, 40, 2), 1, "float64"), ((50,), 0, "compl
 
 
 def theirs(function, *args, **kwargs):
-    """What SciPy gives, which warns of what the documentation says."""
+    """The result of SciPy, without the warnings that its documentation announces."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return function(*args, **kwargs)

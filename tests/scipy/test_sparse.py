@@ -1,4 +1,4 @@
-"""Iterative solutions: against dense ones, on trees, under transforms, where they cannot go on."""
+"""Iterative solutions: against dense ones, on trees, under transforms, at breakdowns."""
 
 from __future__ import annotations
 

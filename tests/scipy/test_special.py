@@ -78,8 +78,8 @@ def test_borders():
         special.betainc([1.0], 2.0, 3.0)
 
 
-def test_float32_is_as_exact_where_terms_cancel():
-    """What is computed by logarithms of gamma functions, or is a small difference."""
+def test_float32_is_accurate_where_terms_cancel():
+    """Functions of logarithms of gamma functions, and small differences."""
 
     def check(name, *xs, rtol):
         xs = [np.asarray(x, np.float32) for x in np.broadcast_arrays(*xs)]

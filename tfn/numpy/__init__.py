@@ -1,37 +1,36 @@
 """Arrays in the manner of NumPy, as `jax.numpy` has them.  Files in reading order:
 
-operands      arguments become values of one dtype and shape; bodies become programs
 creation        new arrays: from values, or filled
-inspection      what the namespace says of itself; limits of dtypes
-ranges          numbers in a row: counted, evenly spaced
-matrices        matrices of a pattern: the identity, triangles, powers
+inspection      capabilities of the namespace; limits of dtypes
+ranges          numbers by steps, evenly spaced, or of evenly spaced logarithms
+matrices        structured matrices: the identity, triangles, powers
 arithmetic      sums, products, quotients, powers
-rounding        whole numbers near to numbers
+rounding        rounding to whole numbers
 complex         complex numbers and their parts
-elementary      exp, sin, sqrt and their like
+elementary      exponentials, logarithms, trigonometric and hyperbolic functions
 logic           comparisons, logic, bits, choice
-number_parts    numbers taken apart: neighbours, exponents, divisors, bits
-reductions      sums, extremes, means, and where the extremes are
-manipulation    other shapes and orders; diagonals
-concatenation   arrays joined, cut, repeated and shifted
+number_parts    mantissas, exponents, neighbours, divisors, bits
+reductions      sums, extremes, means, and the indices of extremes
+manipulation    reshape, transpose, broadcast, flip, diagonals
+concatenation   arrays joined, split, repeated and shifted
 padding         elements added at both ends of axes
-contraction     dot, matmul, einsum and their like
+contraction     sums of products: dot, matmul, einsum
 indexing        x[...], take
 updates         x.at[...]
-cumulative      running sums and products, differences
-nan_reductions  reductions of what is not NaN
-sorting         sort, argsort, and what follows from them
+cumulative      cumulative sums and products, differences
+nan_reductions  reductions that ignore NaN
+sorting         sorted elements, the indices that sort, binary search
 quantiles       quantiles and medians
-searching       where and which: nonzero, compress
-sets            distinct elements, and which two arrays share
-histograms      how many in each bin
-index_grids     coordinates of triangles, diagonals and grids
+searching       indices of elements that are not zero, selection by masks
+sets            distinct elements, unions, intersections, differences
+histograms      counts of elements in bins
+index_grids     index arrays of triangles, diagonals and grids
 functional      Python functions applied to arrays
-interpolation   interpolation, integrals, polynomials, covariance
+interpolation   interpolation, integrals, values of polynomials, covariance
 fft             discrete Fourier transforms
 polynomials     polynomials by their coefficients
-signals         convolutions, slopes, phases, windows, correlations
-insert_delete   parts put in, taken out, arranged in blocks
+signals         convolutions, gradients, phases, windows, correlations
+insert_delete   insertion, deletion, replacement, blocks
 storage         arrays in NumPy's files
 linalg          norms, systems of equations, factorisations
 """

@@ -12,7 +12,7 @@ import numpy as np
 
 from tfn._support.validate import shown
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, DType
+from tfn.dtypes import BOOL, COMPLEXES, FLOATS, INEXACT, INTEGERS, DType
 from tfn.eager.operands import (
     REAL,
     apply,
@@ -22,7 +22,6 @@ from tfn.eager.operands import (
     fit,
     is_bool,
     need,
-    need_real,
     together,
 )
 from tfn.errors import ArgumentError
@@ -40,7 +39,20 @@ BITS = INTEGERS | {BOOL}
 def binary(
     op: Op, name: str, x: ArrayLike, y: ArrayLike, allowed: frozenset[DType], words: str = "numbers"
 ) -> Array:
-    """An op of two operands on whatever a user may pass."""
+    """An op of two operands, arrays or numbers, which are promoted and broadcast.
+
+    Args:
+        op: the op.
+        name: name of the function that was called, for errors.
+        x: left operand, array or number.
+        y: right operand, array or number.
+        allowed: dtypes that the op takes.
+        words: `allowed` in words, for errors.
+
+    Raises:
+        DTypeError: for another dtype.
+        ShapeError: if the shapes do not broadcast.
+    """
     if type(x) is Array and type(y) is Array and x.dtype is y.dtype and x.shape == y.shape:
         if x.dtype not in allowed:
             need(name, x.dtype, allowed, words)
@@ -59,9 +71,25 @@ def _binary(x: UOp, y: UOp, op: Op, dtype: DType, shape: Shape) -> UOp:
 Body = Callable[..., UOp]
 
 
-def composed(body: Body, name: str, *values: ArrayLike, floating: bool = False) -> Array:
-    """``body(*nodes of one dtype and shape)`` on whatever a user may pass."""
+def composed(
+    body: Body, name: str, *values: ArrayLike, floating: bool = False, real: bool = False
+) -> Array:
+    """A function of nodes of one dtype and shape, applied to arrays or numbers.
+
+    Args:
+        body: function from nodes to a node; one of a module, since it is part of a cache's key.
+        name: name of the function that was called, for errors.
+        *values: arrays and numbers, which are promoted and broadcast.
+        floating: whether integers become float32 first.
+        real: whether complex numbers are refused.
+
+    Raises:
+        DTypeError: for complex numbers, if they are refused.
+        ShapeError: if the shapes do not broadcast.
+    """
     operands, dtype, weak = together(name, *values, floating=floating)
+    if real and dtype in COMPLEXES:
+        need(name, dtype, REAL, "real numbers")
     shape = broadcast_shape(name, *[x.shape for x in operands])
     return apply(_composed, operands, body, dtype, shape, weak=weak)
 
@@ -73,7 +101,10 @@ def _composed(*operands_and_static: object) -> UOp:
 
 
 def add(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The sum; of booleans, their or.
+    """The sum of two arrays or numbers; of booleans, their or.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -86,10 +117,11 @@ def add(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The difference.
+    """The difference of two arrays or numbers.
 
     Raises:
         DTypeError: for booleans; use `bitwise_xor`.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -100,7 +132,10 @@ def subtract(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def multiply(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The product; of booleans, their and.
+    """The product of two arrays or numbers; of booleans, their and.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -117,7 +152,10 @@ def _both_bool(x: ArrayLike, y: ArrayLike) -> bool:
 
 
 def divide(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The quotient, always floating.
+    """The quotient of two arrays or numbers, always floating.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> divide(1, 2)
@@ -135,18 +173,22 @@ def _divide(x: UOp, y: UOp) -> UOp:
 def floor_divide(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The quotient rounded towards minus infinity.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
+
     Example:
         >>> floor_divide(-7, 2)
         Array(-4, dtype=int32, weak_type=True)
     """
-    return composed(_floor_divide, "floor_divide", *counted(x, y))
+    return composed(_floor_divide, "floor_divide", *counted(x, y), real=True)
 
 
 def _floor_divide(x: UOp, y: UOp) -> UOp:
     if x.dtype not in FLOATS:
         return x // y
-    x, y = (UOp(Op.DETACH, (u,)) for u in (x, y))  # a step has no slope
-    # x - x % y is a multiple of y but for rounding, which the second rounding mends.
+    x, y = (UOp(Op.DETACH, (u,)) for u in (x, y))  # the derivative of steps is 0
+    # x - x % y is a multiple of y up to rounding, which the second rounding corrects.
     whole = unary(Op.ROUND, (x - x % y) / y)
     quotient, zero, infinite = x / y, full_like(x, 0), full_like(x, np.inf)
     exact = eq(x, zero) | eq(y, zero) | eq(unary(Op.ABS, quotient), infinite)
@@ -156,7 +198,11 @@ def _floor_divide(x: UOp, y: UOp) -> UOp:
 
 
 def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """What floor division leaves; it has the sign of `y`.
+    """The remainder of floor division, which has the sign of `y`.
+
+    Raises:
+        DTypeError: for complex numbers.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> remainder(-7, 3)
@@ -167,30 +213,38 @@ def remainder(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def fmod(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """What truncating division leaves; it has the sign of `x`.
+    """The remainder of truncating division, which has the sign of `x`.
+
+    Raises:
+        DTypeError: for complex numbers.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> fmod(-7, 3).item()
         -1
     """
-    return composed(truncated_rest, "fmod", *counted(x, y))
+    return composed(truncated_rest, "fmod", *counted(x, y), real=True)
 
 
 def truncated_rest(x: UOp, y: UOp) -> UOp:
-    """What truncating division leaves, of the sign of `x`, also of the smallest integers."""
-    left = cast(size_of(x) % size_of(y), x.dtype)
-    return choose(signed(x), -left, left)
+    """The remainder of truncating division, of the sign of `x`, also of the smallest integers."""
+    size = cast(unsigned_abs(x) % unsigned_abs(y), x.dtype)
+    return choose(signed(x), -size, size)
 
 
-def size_of(x: UOp) -> UOp:
-    """The value without its sign; of an integer unsigned, since the smallest has no negative."""
-    if x.dtype in FLOATS:  # not ABS, whose slope at -0.0 is that at 0.0
+def unsigned_abs(x: UOp) -> UOp:
+    """The absolute value; of an integer unsigned, since the smallest one has no negative."""
+    if x.dtype in FLOATS:  # not ABS, whose derivative at -0.0 is that at 0.0
         return choose(signed(x), -x, x)
     return bitcast(unary(Op.ABS, x), np.dtype(f"u{x.dtype.itemsize}"))
 
 
 def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
     """Floor division and its remainder.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> [x.item() for x in divmod(-7, 2)]
@@ -200,10 +254,11 @@ def divmod(x: ArrayLike, y: ArrayLike, /) -> tuple[Array, Array]:
 
 
 def power(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """x to the power y.  A Python integer `y` becomes multiplications.
+    """The power ``x**y``; a Python integer `y` becomes multiplications.
 
     Raises:
         ArgumentError: for an integer to a negative Python integer.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -225,7 +280,10 @@ def power(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def float_power(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """x to the power y in floating point.
+    """The power ``x**y``, always floating.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> float_power(2, -1).item()
@@ -262,7 +320,11 @@ def _power(x: UOp, y: UOp) -> UOp:
 
 
 def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The larger, NaN if either is NaN.
+    """The larger of two numbers, NaN if either is NaN.
+
+    Raises:
+        DTypeError: for complex numbers.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -273,7 +335,11 @@ def maximum(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The smaller, NaN if either is NaN.
+    """The smaller of two numbers, NaN if either is NaN.
+
+    Raises:
+        DTypeError: for complex numbers.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -284,13 +350,17 @@ def minimum(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def fmax(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The larger; where one is NaN, the other.
+    """The larger of two numbers; where one is NaN, the other.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> fmax(float("nan"), 1.0).item()
         1.0
     """
-    return composed(_fmax, "fmax", x, y)
+    return composed(_fmax, "fmax", x, y, real=True)
 
 
 def _fmax(x: UOp, y: UOp) -> UOp:
@@ -298,13 +368,17 @@ def _fmax(x: UOp, y: UOp) -> UOp:
 
 
 def fmin(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The smaller; where one is NaN, the other.
+    """The smaller of two numbers; where one is NaN, the other.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> fmin(float("nan"), 1.0).item()
         1.0
     """
-    return composed(_fmin, "fmin", x, y)
+    return composed(_fmin, "fmin", x, y, real=True)
 
 
 def _fmin(x: UOp, y: UOp) -> UOp:
@@ -314,11 +388,15 @@ def _fmin(x: UOp, y: UOp) -> UOp:
 def arctan2(y: ArrayLike, x: ArrayLike, /) -> Array:
     """The angle in radians of the point (x, y), between -pi and pi.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
+
     Example:
         >>> arctan2(0.0, -1.0).item()
         3.1415927410125732
     """
-    return composed(_arctan2, "arctan2", y, x, floating=True)
+    return composed(_arctan2, "arctan2", y, x, floating=True, real=True)
 
 
 def _arctan2(y: UOp, x: UOp) -> UOp:
@@ -326,21 +404,24 @@ def _arctan2(y: UOp, x: UOp) -> UOp:
 
 
 def hypot(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """``sqrt(x**2 + y**2)`` of real numbers, without overflow on the way.
+    """The hypotenuse ``sqrt(x**2 + y**2)`` of real numbers, without intermediate overflow.
+
+    Raises:
+        DTypeError: for complex numbers.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> hypot(3e30, 4e30).item() < float("inf")
         True
     """
-    need_real("hypot", x, y)
-    return composed(_hypot, "hypot", x, y, floating=True)
+    return composed(_hypot, "hypot", x, y, floating=True, real=True)
 
 
 def _hypot(x: UOp, y: UOp) -> UOp:
     x, y = unary(Op.ABS, x), unary(Op.ABS, y)
-    first = x >= y  # chosen whole, since MAX and MIN halve derivatives where two tie
-    high, low = choose(first, x, y), choose(first, y, x)
-    zero = eq(x + y, full_like(x, 0))  # where the slope has no direction
+    x_is_larger = x >= y  # a choice, since MAX and MIN halve derivatives of equal values
+    high, low = choose(x_is_larger, x, y), choose(x_is_larger, y, x)
+    zero = eq(x + y, full_like(x, 0))  # the derivative there has no direction
     safe = choose(zero, full_like(high, 1), high)
     ratio = low / safe
     length = choose(zero, full_like(x, 0), high * unary(Op.SQRT, ratio * ratio + 1))
@@ -349,31 +430,41 @@ def _hypot(x: UOp, y: UOp) -> UOp:
 
 
 def logaddexp(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """``log(exp(x) + exp(y))`` without overflow on the way.
+    """The logarithm ``log(exp(x) + exp(y))``, without intermediate overflow.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> logaddexp(100.0, 100.0)
         Array(100.693146, dtype=float32, weak_type=True)
     """
-    return composed(_logaddexp, "logaddexp", x, y, floating=True)
+    return composed(_logaddexp, "logaddexp", x, y, floating=True, real=True)
 
 
 def _logaddexp(x: UOp, y: UOp) -> UOp:
     high, difference = choose(x >= y, x, y), x - y
-    infinite = eq(x, y) & ne(difference, difference)  # both, and equal: the slope is shared
+    infinite = eq(x, y) & ne(
+        difference, difference
+    )  # equal infinities: each has half the derivative
     gap = choose(infinite, full_like(x, 0), -unary(Op.ABS, difference))
     near = high + unary(Op.LOG1P, unary(Op.EXP, gap))
     return choose(infinite, x * 0.5 + y * 0.5, near)
 
 
 def logaddexp2(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """``log2(2**x + 2**y)`` without overflow on the way.
+    """The logarithm ``log2(2**x + 2**y)``, without intermediate overflow.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> logaddexp2(3.0, 3.0).item()
         4.0
     """
-    return composed(_logaddexp2, "logaddexp2", x, y, floating=True)
+    return composed(_logaddexp2, "logaddexp2", x, y, floating=True, real=True)
 
 
 def _logaddexp2(x: UOp, y: UOp) -> UOp:
@@ -382,13 +473,17 @@ def _logaddexp2(x: UOp, y: UOp) -> UOp:
 
 
 def copysign(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The size of `x` with the sign of `y`.
+    """The absolute value of `x` with the sign of `y`.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> copysign(3.0, -0.0).item()
         -3.0
     """
-    return composed(_copysign, "copysign", x, y, floating=True)
+    return composed(_copysign, "copysign", x, y, floating=True, real=True)
 
 
 def _copysign(x: UOp, y: UOp) -> UOp:
@@ -403,6 +498,9 @@ def signed(x: UOp) -> UOp:
 
 def negative(x: ArrayLike, /) -> Array:
     """The value with its sign changed.
+
+    Raises:
+        DTypeError: for booleans.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -423,7 +521,16 @@ def positive(x: ArrayLike, /) -> Array:
 
 
 def plain(op: Op, name: str, x: ArrayLike) -> Array:
-    """An op of one operand that keeps its dtype."""
+    """An op of one operand, array or number, that keeps its dtype.
+
+    Args:
+        op: the op.
+        name: name of the function that was called, for errors.
+        x: array or number, of any shape.
+
+    Raises:
+        DTypeError: for booleans.
+    """
     x = array_of(name, x)
     if x.dtype not in NUMBERS:
         need(name, x.dtype, NUMBERS, "numbers")
@@ -432,7 +539,7 @@ def plain(op: Op, name: str, x: ArrayLike) -> Array:
 
 
 def abs(x: ArrayLike, /) -> Array:
-    """The value without its sign; of a complex number the distance from zero.
+    """The absolute value; of a complex number a real one.
 
     Example:
         >>> abs(-3).item(), abs(3 - 4j).item()
@@ -443,7 +550,10 @@ def abs(x: ArrayLike, /) -> Array:
 
 
 def sign(x: ArrayLike, /) -> Array:
-    """-1, 0 or 1; NaN of NaN.  Of a complex number the one of length 1 in its direction.
+    """The sign: -1, 0 or 1; NaN of NaN; of a complex number the one of length 1 in its direction.
+
+    Raises:
+        DTypeError: for booleans.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -456,7 +566,7 @@ def sign(x: ArrayLike, /) -> Array:
 
 
 def square(x: ArrayLike, /) -> Array:
-    """x times x.
+    """The square ``x * x``.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -467,7 +577,7 @@ def square(x: ArrayLike, /) -> Array:
 
 
 def reciprocal(x: ArrayLike, /) -> Array:
-    """1 divided by x.
+    """The reciprocal ``1 / x``, always floating.
 
     Example:
         >>> reciprocal(4).item()
@@ -481,7 +591,19 @@ def _reciprocal(x: UOp) -> UOp:
 
 
 def clip(x: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
-    """Values not below `min` and not above `max`; NaN stays.
+    """The elements moved into a range: not below `min`, and not above `max`; NaN stays.
+
+    Args:
+        x: array or number.
+        min: lower bound, array or number, broadcast with `x`; None for no bound.
+        max: upper bound, likewise; it wins where it is below `min`.
+
+    Returns:
+        An array of the broadcast shape and the promoted dtype.
+
+    Raises:
+        DTypeError: for complex numbers.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> clip(7, max=5)

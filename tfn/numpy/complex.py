@@ -17,7 +17,7 @@ from tfn.trace.uop import UOp, const
 
 
 def real(x: ArrayLike, /) -> Array:
-    """The real part; of a real array itself.
+    """The real part; a real array itself.
 
     Example:
         >>> real(3 + 4j)
@@ -28,7 +28,7 @@ def real(x: ArrayLike, /) -> Array:
 
 
 def imag(x: ArrayLike, /) -> Array:
-    """The imaginary part; of a real array zeros.
+    """The imaginary part, zeros of a real array.
 
     Example:
         >>> imag(3 + 4j)
@@ -63,8 +63,8 @@ def angle(x: ArrayLike, deg: bool = False) -> Array:
 
 def _angle(x: UOp, kind: DType, deg: bool) -> UOp:
     x = build.cast(x, kind)
-    found = UOp(Op.ATAN2, (build.imag(x), build.real(x)))
-    return found * (180 / math.pi) if deg else found
+    angle = UOp(Op.ATAN2, (build.imag(x), build.real(x)))
+    return angle * (180 / math.pi) if deg else angle
 
 
 def iscomplex(x: ArrayLike, /) -> Array:
@@ -100,7 +100,7 @@ def _isreal(x: UOp) -> UOp:
 
 
 def iscomplexobj(x: Any, /) -> bool:
-    """Whether the dtype is complex; a list is looked through.
+    """Whether the dtype is complex, that of one element of a list.
 
     Example:
         >>> iscomplexobj(1j), iscomplexobj([1, 2])

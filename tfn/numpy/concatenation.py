@@ -1,4 +1,4 @@
-"""Arrays joined, cut, repeated and shifted."""
+"""Concatenation: arrays joined, split, repeated and shifted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,15 @@ from tfn.eager.operands import (
 )
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy.creation import stacked
-from tfn.numpy.manipulation import atleast_1d, atleast_2d, atleast_3d, ravel, reshape, squeeze
+from tfn.numpy.manipulation import (
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    flat_or_axis,
+    ravel,
+    reshape,
+    squeeze,
+)
 from tfn.trace import build
 from tfn.trace.build import cast, shrink
 from tfn.trace.build import concat as joined
@@ -34,10 +42,18 @@ Numbers = tuple[int, ...]
 def concatenate(
     arrays: Sequence[ArrayLike] | Array, axis: int | None = 0, dtype: DTypeLike | None = None
 ) -> Array:
-    """Arrays joined along an axis; flattened first if it is None.
+    """The arrays joined along an axis that they have.
+
+    Args:
+        arrays: list or tuple of arrays, or one array, whose rows are joined.
+        axis: axis along which they are joined, counted from the end if negative; None flattens them
+            first.
+        dtype: dtype of the result; None takes the one that they promote to.
 
     Raises:
-        ShapeError: if other axes differ.
+        ShapeError: if the numbers of axes, or the sizes of other axes, differ.
+        ArgumentError: if there is no array.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -67,10 +83,10 @@ def _several(name: str, arrays: Any, dtype: DTypeLike | None) -> tuple[list[Arra
 
 
 def arrays_of(name: str, arrays: Any) -> Sequence[Any]:
-    """The arrays to be joined, at least one.
+    """The arrays of a sequence, at least one.
 
     Raises:
-        ArgumentError: if there is none, or it is no sequence.
+        ArgumentError: if there is none, or `arrays` is no sequence.
     """
     listed = several(name, "arrays", arrays, "arrays")
     if not listed:
@@ -88,10 +104,17 @@ def _joined(*parts_and_static: Any) -> UOp:
 def stack(
     arrays: Sequence[ArrayLike] | Array, axis: int = 0, dtype: DTypeLike | None = None
 ) -> Array:
-    """Arrays of one shape joined along a new axis.
+    """The arrays, of one shape, joined along a new axis.
+
+    Args:
+        arrays: list or tuple of arrays, or one array, whose rows are joined.
+        axis: position of the new axis in the result, counted from the end if negative.
+        dtype: dtype of the result; None takes the one that they promote to.
 
     Raises:
         ShapeError: if the shapes differ.
+        ArgumentError: if there is no array.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -108,7 +131,10 @@ def stack(
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
-    """The arrays along an axis, which vanishes.
+    """The arrays along an axis, which the results do not have.
+
+    Raises:
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -125,7 +151,11 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 
 def vstack(arrays: Sequence[ArrayLike]) -> Array:
-    """Arrays joined along the first axis; vectors become rows.
+    """The arrays joined along the first axis; vectors become rows.
+
+    Raises:
+        ShapeError: if the sizes of other axes differ.
+        ArgumentError: if there is no array.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -136,7 +166,11 @@ def vstack(arrays: Sequence[ArrayLike]) -> Array:
 
 
 def hstack(arrays: Sequence[ArrayLike]) -> Array:
-    """Arrays joined along the second axis; vectors along their only one.
+    """The arrays joined along the second axis, vectors along their only one.
+
+    Raises:
+        ShapeError: if the sizes of other axes differ.
+        ArgumentError: if there is no array.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -148,7 +182,11 @@ def hstack(arrays: Sequence[ArrayLike]) -> Array:
 
 
 def dstack(arrays: Sequence[ArrayLike]) -> Array:
-    """Arrays joined along the third axis.
+    """The arrays joined along the third axis, which is added where it is missing.
+
+    Raises:
+        ShapeError: if the sizes of other axes differ.
+        ArgumentError: if there is no array.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -159,21 +197,35 @@ def dstack(arrays: Sequence[ArrayLike]) -> Array:
 
 
 def column_stack(arrays: Sequence[ArrayLike]) -> Array:
-    """Vectors as columns of a matrix.
+    """The matrix whose columns are vectors, or those of matrices.
+
+    Raises:
+        ShapeError: for arrays of three and more axes, or if the numbers of rows differ.
+        ArgumentError: if there is no array.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> column_stack([tnp.array([1, 2]), tnp.array([3, 4])]).tolist()
         [[1, 3], [2, 4]]
     """
-    given = [array_of("column_stack", x) for x in arrays_of("column_stack", arrays)]
-    for x in given:
+    columns = [array_of("column_stack", x) for x in arrays_of("column_stack", arrays)]
+    for x in columns:
         rank("column_stack", x, 0, 2)
-    return concatenate([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in given], 1)
+    return concatenate([reshape(x, (-1, 1)) if x.ndim < 2 else x for x in columns], 1)
 
 
 def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
-    """Two arrays joined; flattened first if the axis is None.
+    """Two arrays joined along an axis, in a new array.
+
+    Args:
+        x: first array.
+        values: second array.
+        axis: axis along which they are joined, counted from the end if negative; None flattens both
+            first.
+
+    Raises:
+        ShapeError: if the numbers of axes, or the sizes of other axes, differ.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -184,10 +236,18 @@ def append(x: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 
 
 def split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Parts of an axis: so many equal ones, or cut at indices.
+    """The parts of an axis: a number of equal ones, or cut at indices.
+
+    Args:
+        x: array or number.
+        indices_or_sections: number of parts, or the indices at which a new part begins; negative
+            ones count from the end.
+        axis: axis that is cut, counted from the end if negative.
 
     Raises:
         ShapeError: if the axis cannot be cut into equal parts.
+        ArgumentError: unless there is one part at least.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -212,7 +272,17 @@ def _is_number(value: Any) -> bool:
 
 
 def array_split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Array]:
-    """Parts of an axis: so many nearly equal ones, the larger first, or cut at indices.
+    """The parts of an axis: a number of nearly equal ones, the larger first, or cut at indices.
+
+    Args:
+        x: array or number.
+        indices_or_sections: number of parts, or the indices at which a new part begins; negative
+            ones count from the end.
+        axis: axis that is cut, counted from the end if negative.
+
+    Raises:
+        ArgumentError: unless there is one part at least.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -235,14 +305,24 @@ def array_split(x: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[A
 
 
 def section(x: UOp, axis: int, start: int, stop: int) -> UOp:
-    """Elements `start` to `stop` - 1 of one axis."""
+    """The elements `start` to `stop` - 1 of one axis of a node.
+
+    Args:
+        x: the node.
+        axis: the axis, from 0.
+        start: index of the first element.
+        stop: index after the last element.
+    """
     first = tuple(start if a == axis else 0 for a in range(x.ndim))
     last = tuple(stop if a == axis else n for a, n in enumerate(x.shape))
     return shrink(x, first, last)
 
 
 def vsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Parts of the first axis.
+    """The parts of the first axis; see `split`.
+
+    Raises:
+        ShapeError: for fewer than two axes, or if the axis cannot be cut into equal parts.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -254,7 +334,10 @@ def vsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
 
 
 def hsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Parts of the second axis, or of the only one.
+    """The parts of the second axis, or of the only one; see `split`.
+
+    Raises:
+        ShapeError: for an array without axes, or if the axis cannot be cut into equal parts.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -267,7 +350,10 @@ def hsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
 
 
 def tile(x: ArrayLike, reps: Any) -> Array:
-    """The array repeated side by side, so many times along each axis.
+    """The array repeated side by side, a number of times along each axis.
+
+    Raises:
+        ArgumentError: unless the numbers are integers from 0 on.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -292,20 +378,31 @@ def _tiled(x: UOp, counts: Numbers) -> UOp:
 def repeat(
     x: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
 ) -> Array:
-    """Each element several times: the same number of times, or a known number for each.
+    """The array with each element along an axis repeated.
+
+    Args:
+        x: array or number.
+        repeats: number of repetitions, or a vector of one for each element; not negative.
+        axis: axis whose elements are repeated, counted from the end if negative; None takes the
+            flat array.
+        total_repeat_length: size of the axis in the result: more is cut off, and the last element
+            fills up; None takes the sum of `repeats`.
+
+    Returns:
+        An array of the dtype of `x`, with ``sum(repeats)`` elements along the axis.
 
     Raises:
         ConcretizationTypeError: if `repeats` is being traced.
+        ShapeError: unless there is one number, or one for each element.
+        ArgumentError: for a negative number.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> repeat(tnp.array([1, 2]), 2)
         Array([1, 1, 2, 2], dtype=int32)
     """
-    x = array_of("repeat", x)
-    if axis is None:
-        x, axis = ravel(x), 0
-    axis = one_axis("repeat", axis, x.ndim)
+    x, axis = flat_or_axis("repeat", x, axis)
     size, total = x.shape[axis], total_repeat_length
     counts = _counts(repeats, size)
     if len(counts) == 1 and total is None:
@@ -319,42 +416,60 @@ def repeat(
     if not places.size:
         return apply(section, (x,), axis, 0, 0, weak=x.weak_type)
     index = indices_of("repeat", places, x.shape[axis])
-    return apply(taken, (x, index), axis, weak=x.weak_type)
+    return apply(gather_along, (x, index), axis, weak=x.weak_type)
 
 
 def _counts(repeats: Any, size: int) -> np.ndarray[Any, Any]:
-    """How often each element of an axis is repeated, or how often all are."""
-    known = known_values("repeat", repeats, "mark the argument static_argnums in jit")
-    if known.shape not in ((), (1,), (size,)):
+    """The number of repetitions of each element of an axis, or the one of all."""
+    values = known_values("repeat", repeats, "mark the argument static_argnums in jit")
+    if values.shape not in ((), (1,), (size,)):
         raise ShapeError(
             "repeat needs one number, or one for each element of the axis",
             got=f"repeats={shown(repeats)} for {size} elements",
             hint="pass an int to repeat each element as often",
         )
-    if known.ndim == 0:
+    if values.ndim == 0:
         return np.array([integer("repeat", "repeats", repeats, 0)])
-    if known.dtype.kind not in "iub":
-        return np.array(integers("repeat", "repeats", known.tolist(), 0))
-    integer("repeat", "repeats", int(known.min()) if known.size else 0, 0)
-    return known.astype(np.int64)  # NumPy repeats by no uint64
+    if values.dtype.kind not in "iub":
+        return np.array(integers("repeat", "repeats", values.tolist(), 0))
+    integer("repeat", "repeats", int(values.min()) if values.size else 0, 0)
+    return values.astype(np.int64)  # NumPy repeats by no uint64
 
 
 def _repeated(x: UOp, axis: int, count: int) -> UOp:
-    thin = (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :])
-    full = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
+    inserted = (*x.shape[: axis + 1], 1, *x.shape[axis + 1 :])
+    expanded = (*x.shape[: axis + 1], count, *x.shape[axis + 1 :])
     result = (*x.shape[:axis], x.shape[axis] * count, *x.shape[axis + 1 :])
-    return reshaped(build.expand(reshaped(x, thin), full), result)
+    return reshaped(build.expand(reshaped(x, inserted), expanded), result)
 
 
-def taken(x: UOp, index: UOp, axis: int) -> UOp:
-    """The slices of an axis at an index vector."""
+def gather_along(x: UOp, index: UOp, axis: int) -> UOp:
+    """The slices of an axis of a node at the indices of a vector.
+
+    Args:
+        x: the node.
+        index: vector of indices, none of them negative.
+        axis: the axis, from 0.
+    """
     front = build.moveaxis(x, axis, 0)
     windows = build.gather(front, reshaped(index, (*index.shape, 1)), (1, *front.shape[1:]))
     return build.moveaxis(reshaped(windows, (*index.shape, *front.shape[1:])), 0, axis)
 
 
 def roll(x: ArrayLike, shift: int | Sequence[int], axis: Axes = None) -> Array:
-    """Elements moved along axes; what falls off the end comes in at the front.
+    """The array with its elements moved along axes; those moved past the end come in at the front.
+
+    Args:
+        x: array or number.
+        shift: number of places, negative to move to the front; or one for each axis.
+        axis: axis or axes, counted from the end if negative; None moves in the flat array.
+
+    Returns:
+        An array of the shape and dtype of `x`.
+
+    Raises:
+        ArgumentError: unless there is one shift, or one for each axis.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp

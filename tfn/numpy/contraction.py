@@ -1,4 +1,4 @@
-"""Products that sum over axes: dot, matmul, tensordot, einsum."""
+"""Contractions, sums of products over axes: dot, matmul, tensordot, einsum."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -32,7 +32,15 @@ Numbers = tuple[int, ...]
 def contract(
     x: UOp, y: UOp, pairs: tuple[Numbers, Numbers], batch: tuple[Numbers, Numbers], dtype: DType
 ) -> UOp:
-    """A contraction of nodes of one dtype; booleans are combined by or of ands."""
+    """A contraction of two nodes of one dtype; booleans are combined by or of ands.
+
+    Args:
+        x: first node.
+        y: second node.
+        pairs: axes of `x`, and those of `y` with which they are summed over.
+        batch: axes of `x`, and those of `y` that both keep; they come first in the result.
+        dtype: dtype of the result.
+    """
     if x.dtype == BOOL:
         return cast(contract(cast(x, INT32), cast(y, INT32), pairs, batch, INT32), BOOL)
     return UOp(Op.DOT, (x, y), Dot(*pairs, *batch, dtype))
@@ -47,8 +55,8 @@ def _product(
     dtype: DTypeLike | None = None,
 ) -> Array:
     operands, kind, weak = together(name, x, y)
-    wanted = kind if dtype is None else canonical(dtype)
-    return apply(body, operands, kind, wanted, *static, weak=weak and dtype is None)
+    result_dtype = kind if dtype is None else canonical(dtype)
+    return apply(body, operands, kind, result_dtype, *static, weak=weak and dtype is None)
 
 
 def dot(
@@ -58,12 +66,25 @@ def dot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """The last axis of `x` with the last but one of `y`, the only one of a vector.
+    """The sum of products over the last axis of `x` and the last but one of `y`, the only one of a
+    vector.
+
+    Args:
+        x: first operand, array or number.
+        y: second operand, array or number.
+        precision: accepted as in JAX, and changes nothing.
+        preferred_element_type: dtype of the result, in which products are added up; None takes the
+            one that the operands promote to.
+
+    Returns:
+        An array with the other axes of `x`, then those of `y`; a product of a number is
+        elementwise.
 
     Raises:
         ShapeError: if these axes differ in size.
 
     Example:
+        >>> import numpy as np
         >>> dot(np.float32([1, 2]), np.float32([3, 4]))
         Array(11., dtype=float32)
     """
@@ -80,13 +101,13 @@ def _fits(name: str, x: Array, y: Array, i: int, j: int) -> None:
         raise unfit(what, (x, y), hint, f": {x.shape[i]} and {y.shape[j]}")
 
 
-def _dot(x: UOp, y: UOp, dtype: DType, wanted: DType) -> UOp:
+def _dot(x: UOp, y: UOp, dtype: DType, result_dtype: DType) -> UOp:
     x, y = cast(x, dtype), cast(y, dtype)
     if not x.ndim or not y.ndim:
         shape = x.shape or y.shape
         x, y = build.broadcast_to(x, shape), build.broadcast_to(y, shape)
-        return cast(x & y if dtype == BOOL else x * y, wanted)
-    return contract(x, y, ((x.ndim - 1,), (max(y.ndim - 2, 0),)), ((), ()), wanted)
+        return cast(x & y if dtype == BOOL else x * y, result_dtype)
+    return contract(x, y, ((x.ndim - 1,), (max(y.ndim - 2, 0),)), ((), ()), result_dtype)
 
 
 def matmul(
@@ -98,8 +119,18 @@ def matmul(
 ) -> Array:
     """The matrix product ``x @ y``; axes before the last two are broadcast.
 
+    Args:
+        x: matrices, the last two axes, or one vector.
+        y: matrices, the last two axes, or one vector.
+        precision: accepted as in JAX, and changes nothing.
+        preferred_element_type: dtype of the result, in which products are added up; None takes the
+            one that the operands promote to.
+
+    Returns:
+        An array of shape ``(*batch, rows of x, columns of y)``, without the axis of a vector.
+
     Raises:
-        ShapeError: if the inner sizes differ, or an operand is a scalar.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -117,19 +148,19 @@ def matmul(
     return _product("matmul", _matmul, x, y, dtype=preferred_element_type)
 
 
-def _matmul(x: UOp, y: UOp, dtype: DType, wanted: DType) -> UOp:
+def _matmul(x: UOp, y: UOp, dtype: DType, result_dtype: DType) -> UOp:
     x, y = cast(x, dtype), cast(y, dtype)
     if y.ndim <= 2:
-        return contract(x, y, ((x.ndim - 1,), (max(y.ndim - 2, 0),)), ((), ()), wanted)
+        return contract(x, y, ((x.ndim - 1,), (max(y.ndim - 2, 0),)), ((), ()), result_dtype)
     if x.ndim <= 2:  # y's batch axes come before x's row axis in the result
-        out = contract(x, y, ((x.ndim - 1,), (y.ndim - 2,)), ((), ()), wanted)
+        out = contract(x, y, ((x.ndim - 1,), (y.ndim - 2,)), ((), ()), result_dtype)
         return build.moveaxis(out, 0, out.ndim - 2) if x.ndim == 2 else out
     batch = broadcast_shape("matmul", x.shape[:-2], y.shape[:-2])
     x = build.broadcast_to(x, (*batch, *x.shape[-2:]))
     y = build.broadcast_to(y, (*batch, *y.shape[-2:]))
     n = len(batch)
-    shared = tuple(range(n))
-    return contract(x, y, ((n + 1,), (n,)), (shared, shared), wanted)
+    batch_axes = tuple(range(n))
+    return contract(x, y, ((n + 1,), (n,)), (batch_axes, batch_axes), result_dtype)
 
 
 _PAIRS = "name as many axes of the first array as of the second, such as ((0,), (1,))"
@@ -143,10 +174,24 @@ def tensordot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """Sums over pairs of axes: the last n of `x` with the first n of `y`, or as listed.
+    """The sum of products over pairs of axes of two arrays.
+
+    Args:
+        x: first operand, array or number.
+        y: second operand, array or number.
+        axes: the number n of axes, the last n of `x` and the first n of `y`, 2 by default; or a
+            pair of the axes of `x` and the axes of `y`.
+        precision: accepted as in JAX, and changes nothing.
+        preferred_element_type: dtype of the result, in which products are added up; None takes the
+            one that the operands promote to.
+
+    Returns:
+        An array with the other axes of `x`, then those of `y`.
 
     Raises:
         ShapeError: if paired axes differ in size.
+        ArgumentError: unless the axes come in pairs.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -174,12 +219,17 @@ def tensordot(
     return _product("tensordot", _tensordot, x, y, first, second, dtype=preferred_element_type)
 
 
-def _tensordot(x: UOp, y: UOp, dtype: DType, wanted: DType, first: Numbers, second: Numbers) -> UOp:
-    return contract(cast(x, dtype), cast(y, dtype), (first, second), ((), ()), wanted)
+def _tensordot(
+    x: UOp, y: UOp, dtype: DType, result_dtype: DType, first: Numbers, second: Numbers
+) -> UOp:
+    return contract(cast(x, dtype), cast(y, dtype), (first, second), ((), ()), result_dtype)
 
 
 def inner(x: ArrayLike, y: ArrayLike) -> Array:
-    """Sums over the last axis of both.
+    """The sum of products over the last axes of two arrays.
+
+    Raises:
+        ShapeError: if these axes differ in size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -194,7 +244,7 @@ def inner(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def outer(x: ArrayLike, y: ArrayLike) -> Array:
-    """All products of an element of `x` with one of `y`, both flattened.
+    """The matrix of all products of an element of `x` with one of `y`, both flattened.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -212,7 +262,20 @@ def vdot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """The sum of the products of all elements, both flattened; x is conjugated.
+    """The sum of the products of all elements of two arrays, of which the first is conjugated.
+
+    Args:
+        x: first array, which is flattened.
+        y: second array of as many elements, which is flattened.
+        precision: accepted as in JAX, and changes nothing.
+        preferred_element_type: dtype of the result, in which products are added up; None takes the
+            one that the operands promote to.
+
+    Returns:
+        An array without axes.
+
+    Raises:
+        ShapeError: if the numbers of elements differ.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -225,7 +288,19 @@ def vdot(
 
 
 def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Array:
-    """The sum of products along an axis; x is conjugated, the other axes are broadcast.
+    """The sum of products along an axis, of which the first operand is conjugated.
+
+    Args:
+        x: first operand, array or number.
+        y: second operand, array or number.
+        axis: axis to sum over, counted from the end if negative; in both operands.
+
+    Returns:
+        An array of the broadcast shape of the other axes.
+
+    Raises:
+        ShapeError: if the sizes of the axis differ, or other axes do not broadcast.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -243,7 +318,10 @@ def vecdot(x: ArrayLike, y: ArrayLike, /, *, axis: int = -1) -> Array:
 def matvec(
     x: Shaped[ArrayLike, "*#batch m n"], y: Shaped[ArrayLike, "*#batch n"], /
 ) -> Shaped[Array, "*batch m"]:
-    """Matrices times vectors, both in stacks: the last axis of `y` with the last one of `x`.
+    """The products of matrices and vectors, both in stacks: over the last axes of both.
+
+    Raises:
+        ShapeError: if the inner sizes differ, or other axes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -257,7 +335,10 @@ def matvec(
 def vecmat(
     x: Shaped[ArrayLike, "*#batch m"], y: Shaped[ArrayLike, "*#batch m n"], /
 ) -> Shaped[Array, "*batch n"]:
-    """Vectors, conjugated, times matrices, both in stacks.
+    """The products of conjugated vectors and matrices, both in stacks.
+
+    Raises:
+        ShapeError: if the inner sizes differ, or other axes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -279,16 +360,25 @@ def kron(x: ArrayLike, y: ArrayLike) -> Array:
     x, y = array_of("kron", x), array_of("kron", y)
     ndim = max(x.ndim, y.ndim)
     a, b = (1,) * (ndim - x.ndim) + x.shape, (1,) * (ndim - y.ndim) + y.shape
-    left = x.reshape(tuple(n for size in a for n in (size, 1)))
-    right = y.reshape(tuple(n for size in b for n in (1, size)))
-    return (left * right).reshape(tuple(i * j for i, j in zip(a, b)))
+    spaced_x = x.reshape(tuple(n for size in a for n in (size, 1)))
+    spaced_y = y.reshape(tuple(n for size in b for n in (1, size)))
+    return (spaced_x * spaced_y).reshape(tuple(i * j for i, j in zip(a, b)))
 
 
 def cross(x: ArrayLike, y: ArrayLike, axis: int = -1) -> Array:
-    """The vector product of vectors of three along an axis.
+    """The vector products of vectors of three elements along an axis.
+
+    Args:
+        x: first operand, array or number.
+        y: second operand, array or number.
+        axis: axis of the vectors, counted from the end if negative; the last by default.
+
+    Returns:
+        An array of the broadcast shape and the promoted dtype.
 
     Raises:
         ShapeError: if the axis has another size.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -327,17 +417,30 @@ def einsum(
     preferred_element_type: DTypeLike | None = None,
     optimize: Any = None,
 ) -> Array:
-    """Sums of products in Einstein's notation, such as ``"bij,bjk->bik"``.
+    """The sum of products in Einstein's notation, such as ``"bij,bjk->bik"``.
 
-    A letter names an axis; letters missing after the arrow are summed over; ``...`` stands for
-    axes that are broadcast.  Several operands are contracted in an order that keeps the parts
-    small.
+    A letter names an axis; letters missing after the arrow are summed over; ``...`` stands for axes
+    that are broadcast. Several operands are contracted in an order that keeps the intermediate
+    results small.
+
+    Args:
+        subscripts: the letters of each operand, commas between, an arrow, and those of the result;
+            without an arrow those that occur once, in alphabetical order.
+        *operands: arrays or numbers, one for each term.
+        precision: accepted as in JAX, and changes nothing.
+        preferred_element_type: dtype of the result, in which products are added up; None takes the
+            one that the operands promote to.
+        optimize: accepted as in NumPy, and changes nothing.
+
+    Returns:
+        An array with the axes after the arrow.
 
     Raises:
         ArgumentError: for subscripts that do not fit the operands.
         ShapeError: if axes of one letter differ in size.
 
     Example:
+        >>> import numpy as np
         >>> einsum("ij->i", np.ones((2, 3), np.float32))
         Array([3., 3.], dtype=float32)
     """
@@ -356,10 +459,10 @@ def einsum(
     arrays, dtype, weak = together("einsum", *operands)
     names, out = _letters(subscripts.replace(" ", ""), tuple(x.ndim for x in arrays))
     _sizes(subscripts, names, [x.shape for x in arrays])
-    wanted = dtype if preferred_element_type is None else canonical(preferred_element_type)
+    result_dtype = dtype if preferred_element_type is None else canonical(preferred_element_type)
     path = _path(names, out, tuple(x.shape for x in arrays))
     weak = weak and preferred_element_type is None
-    return apply(_einsum, arrays, dtype, wanted, names, out, path, weak=weak)
+    return apply(_einsum, arrays, dtype, result_dtype, names, out, path, weak=weak)
 
 
 _DOTS = "0123456789"  # one digit for each axis under `...`, the last of them the last digit used
@@ -367,9 +470,9 @@ _DOTS = "0123456789"  # one digit for each axis under `...`, the last of them th
 
 @lru_cache(maxsize=1024)
 def _letters(subscripts: str, ndims: Numbers) -> tuple[tuple[str, ...], str]:
-    """Each operand's axes and the result's, one character an axis; digits stand for ``...``."""
-    left, arrow, right = subscripts.partition("->")
-    terms = left.split(",")
+    """The axes of each operand and of the result, a character for each; digits for ``...``."""
+    inputs, arrow, output = subscripts.partition("->")
+    terms = inputs.split(",")
     if len(terms) != len(ndims):
         raise ArgumentError(
             f"einsum {subscripts!r} names {len(terms)} operands",
@@ -389,14 +492,14 @@ def _letters(subscripts: str, ndims: Numbers) -> tuple[tuple[str, ...], str]:
     names = tuple(t.replace("...", dots[len(dots) - own :]) for t, own in zip(terms, hidden))
     letters = "".join(names)
     if arrow:
-        out = right.replace("...", dots)
+        out = output.replace("...", dots)
     else:
         once = sorted(c for c in set(letters) if letters.count(c) == 1 and c.isalpha())
         out = dots + "".join(once)
     if len(set(out)) != len(out) or not set(dots) <= set(out) <= set(letters):
         raise ArgumentError(
             f"einsum {subscripts!r} has a result that does not follow from it",
-            got=f"{right!r} after the arrow",
+            got=f"{output!r} after the arrow",
             hint="each letter after the arrow stands there once, and also before it; so does ...",
         )
     return names, out
@@ -406,10 +509,10 @@ def _sizes(subscripts: str, names: tuple[str, ...], shapes: list[Shape]) -> None
     sizes: dict[str, int] = {}
     for term, shape in zip(names, shapes):
         for letter, n in zip(term, shape):
-            known = sizes.setdefault(letter, n)
-            if known == 1 and letter.isdigit():
+            size = sizes.setdefault(letter, n)
+            if size == 1 and letter.isdigit():
                 sizes[letter] = n
-            elif known != n and not (n == 1 and letter.isdigit()):
+            elif size != n and not (n == 1 and letter.isdigit()):
                 raise ShapeError(
                     f"einsum {subscripts!r} got two sizes for axis {letter!r}",
                     got=", ".join(map(str, shapes)),
@@ -417,84 +520,90 @@ def _sizes(subscripts: str, names: tuple[str, ...], shapes: list[Shape]) -> None
                 )
 
 
-ANY_MEMORY = 1 << 62
-"""Of what is between two contractions: with a limit, NumPy gives up to go pair by pair."""
+MEMORY_LIMIT_ELEMENTS = 1 << 62
+"""Limit of intermediate results in elements: with a lower one, NumPy may contract all at once."""
 
 
 @lru_cache(maxsize=1024)
 def _path(names: tuple[str, ...], out: str, shapes: tuple[Shape, ...]) -> tuple[Numbers, ...]:
-    """Which operands to contract next, the result being put last."""
+    """The operands of each contraction, whose result is put last."""
     if len(names) <= 2:
         return (tuple(range(len(names))),)
     letters = dict.fromkeys("".join(names))
     plain = {c: chr(97 + i) if i < 26 else chr(65 + i - 26) for i, c in enumerate(letters)}
     spec = ",".join("".join(plain[c] for c in term) for term in names)
     spec += "->" + "".join(plain[c] for c in out)
-    dummies = [np.broadcast_to(np.float32(0), shape) for shape in shapes]  # no memory
-    steps = np.einsum_path(spec, *dummies, optimize=("greedy", ANY_MEMORY))[0][1:]
+    dummies = [
+        np.broadcast_to(np.float32(0), shape) for shape in shapes
+    ]  # strides of 0 take no memory
+    steps = np.einsum_path(spec, *dummies, optimize=("greedy", MEMORY_LIMIT_ELEMENTS))[0][1:]
     return tuple(tuple(step) for step in steps)
 
 
 def _einsum(*nodes_and_static: Any) -> UOp:
-    *nodes, dtype, wanted, names, out, path = nodes_and_static
+    *nodes, dtype, result_dtype, names, out, path = nodes_and_static
     parts = [(cast(u, dtype), term) for u, term in zip(nodes, names)]
     for step in path:
-        chosen = [parts[i] for i in step]
+        operands = [parts[i] for i in step]
         parts = [part for i, part in enumerate(parts) if i not in step]
-        u, term = chosen.pop(0)
-        u, term = _alone(u, term, set(out).union(*(other for _, other in (*parts, *chosen))))
-        while chosen:
-            v, other = chosen.pop(0)
-            kept = set(out).union(*(later for _, later in (*parts, *chosen)))
-            v, other = _alone(v, other, kept | set(term))
-            last = not parts and not chosen
-            u, term = _pair(u, term, v, other, kept, wanted if last else dtype)
+        u, term = operands.pop(0)
+        u, term = _reduce_term(
+            u, term, set(out).union(*(other for _, other in (*parts, *operands)))
+        )
+        while operands:
+            v, other = operands.pop(0)
+            needed = set(out).union(*(later for _, later in (*parts, *operands)))
+            v, other = _reduce_term(v, other, needed | set(term))
+            last = not parts and not operands
+            u, term = _contract_pair(u, term, v, other, needed, result_dtype if last else dtype)
         parts.append((u, term))
     u, term = parts[0]
-    return cast(permute(u, [term.index(c) for c in out]), wanted)
+    return cast(permute(u, [term.index(c) for c in out]), result_dtype)
 
 
-def _alone(u: UOp, term: str, kept: set[str]) -> tuple[UOp, str]:
-    """Repeated letters become diagonals; letters that nobody else needs are summed over."""
+def _reduce_term(u: UOp, term: str, needed: set[str]) -> tuple[UOp, str]:
+    """Diagonals for repeated letters; a letter that is not needed later is summed over."""
     for letter in dict.fromkeys(term):
         while term.count(letter) > 1:
             i = term.index(letter)
             j = term.index(letter, i + 1)
-            same = build.eq(build.iota(u.shape, i), build.iota(u.shape, j))
-            u = _total(build.where(same, u, build.full_like(u, 0)), (j,))
+            on_diagonal = build.eq(build.iota(u.shape, i), build.iota(u.shape, j))
+            u = _total(build.where(on_diagonal, u, build.full_like(u, 0)), (j,))
             term = term[:j] + term[j + 1 :]
-    lonely = tuple(i for i, c in enumerate(term) if c not in kept)
-    return _total(u, lonely), "".join(c for c in term if c in kept)
+    summed = tuple(i for i, c in enumerate(term) if c not in needed)
+    return _total(u, summed), "".join(c for c in term if c in needed)
 
 
 def _total(u: UOp, axes: Numbers) -> UOp:
     return build.reduce(u, Op.MAX, axes) if u.dtype == BOOL else add_up(u, axes)
 
 
-def _pair(x: UOp, a: str, y: UOp, b: str, kept: set[str], dtype: DType) -> tuple[UOp, str]:
-    """Two operands: shared letters are kept in step if needed later, else contracted."""
-    shared = [c for c in a if c in b]
-    for c in shared:  # an axis under `...` may be of size 1 in one of them
+def _contract_pair(
+    x: UOp, a: str, y: UOp, b: str, needed: set[str], dtype: DType
+) -> tuple[UOp, str]:
+    """The product of two operands: common letters are kept if needed later, else summed over."""
+    common = [c for c in a if c in b]
+    for c in common:  # an axis under `...` may be of size 1 in one of them
         size = max(x.shape[a.index(c)], y.shape[b.index(c)])
-        x, y = _grown(x, a.index(c), size), _grown(y, b.index(c), size)
-    batch = [c for c in shared if c in kept]
-    summed = [c for c in shared if c not in kept]
-    term = "".join(batch + [c for c in a if c not in shared] + [c for c in b if c not in shared])
+        x, y = _expand_axis(x, a.index(c), size), _expand_axis(y, b.index(c), size)
+    batch = [c for c in common if c in needed]
+    summed = [c for c in common if c not in needed]
+    term = "".join(batch + [c for c in a if c not in common] + [c for c in b if c not in common])
     if not summed:
         sizes = dict(zip(a + b, x.shape + y.shape))
         shape = tuple(sizes[c] for c in term)
-        x, y = _spread(x, a, term, shape), _spread(y, b, term, shape)
+        x, y = _align(x, a, term, shape), _align(y, b, term, shape)
         return x & y if x.dtype == BOOL else x * y, term
     pairs = tuple(a.index(c) for c in summed), tuple(b.index(c) for c in summed)
     steps = tuple(a.index(c) for c in batch), tuple(b.index(c) for c in batch)
     return contract(x, y, pairs, steps, dtype), term
 
 
-def _grown(u: UOp, axis: int, size: int) -> UOp:
+def _expand_axis(u: UOp, axis: int, size: int) -> UOp:
     return expand(u, (*u.shape[:axis], size, *u.shape[axis + 1 :]))
 
 
-def _spread(u: UOp, own: str, term: str, shape: Shape) -> UOp:
-    """Axes named `own` put where `term` has them."""
+def _align(u: UOp, own: str, term: str, shape: Shape) -> UOp:
+    """A node with axes `own`, permuted and broadcast to the axes of `term`."""
     u = permute(u, [own.index(c) for c in term if c in own])
     return expand(reshape(u, tuple(n if c in own else 1 for c, n in zip(term, shape))), shape)

@@ -1,7 +1,7 @@
 """New arrays: from values, filled, counted.
 
-What depends on no array belongs to the running trace, if there is one, so that a jitted function
-computes it inside; otherwise its graph is evaluated at once, without compiling anything.
+An array that depends on no other belongs to the running trace, if there is one, so that a jitted
+function computes it inside; otherwise its graph is evaluated at once, without compilation.
 """
 
 from __future__ import annotations
@@ -45,7 +45,14 @@ from tfn.trace.uop import UOp, const
 
 
 def make(body: Callable[..., UOp], *static: Any, weak: bool = False) -> Array:
-    """The value of ``body(*static)``, which takes no arrays."""
+    """The value of ``body(*static)``, which takes no arrays.
+
+    Args:
+        body: function from static values to a node; one of a module, since it is part of a cache's
+            key.
+        *static: hashable arguments of the function.
+        weak: whether the dtype of the result gives way to others.
+    """
     running = bind.traces()
     if running:
         traced: Array = bind.face().wrap(body(*static), running[-1], True, weak)
@@ -54,7 +61,7 @@ def make(body: Callable[..., UOp], *static: Any, weak: bool = False) -> Array:
 
 
 def on_device(name: str, device: Any) -> None:
-    """Raise DeviceError unless new arrays are on this device, None being any.
+    """Raise DeviceError unless a device, by its name, is that of the process, or None.
 
     All arrays of a process are on the device of the configuration.
     """
@@ -80,13 +87,27 @@ def array(
     Python numbers become 32 bits wide; NumPy arrays keep their dtype.
 
     Args:
-        copy: True copies always; None copies everything but an Array, which never changes;
-            False copies nothing: the result is the Array itself, or shares the memory of a NumPy
-            array, and then sees what is written there.
+        object: number, Array, NumPy array, object with `__array__`, or nested lists and tuples of
+            these.
+        dtype: dtype of the result; None keeps that of arrays, and makes Python's ints, floats and
+            complex numbers int32, float32 and complex64.
+        copy: True copies always; None copies everything but an Array, which never changes; False
+            copies nothing: the result is the Array itself, or shares the memory of a NumPy array,
+            and then sees what is written there.
+        order: accepted as in NumPy, and changes nothing.
+        ndmin: least number of axes; missing ones of size 1 are put in front.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Returns:
+        An Array of the shape of `object`.
 
     Raises:
-        ArgumentError: for ragged lists, what is no number, or a copy that is needed and forbidden:
-            memory is shared if it is contiguous, aligned to 64 bytes, and of the dtype asked for.
+        ArgumentError: for ragged lists, elements that are no numbers, or a copy that is needed and
+            forbidden: memory is shared if it is contiguous, aligned to 64 bytes, and of the dtype
+            asked for.
+        DTypeError: if there is no such dtype.
+        NumberError: for a number that the dtype does not hold.
+        DeviceError: for another device.
 
     Example:
         >>> array([[1, 2], [3, 4]])
@@ -94,9 +115,9 @@ def array(
                [3, 4]], dtype=int32)
     """
     on_device("array", device)
-    wanted = None if dtype is None else canonical(dtype)
+    kind = None if dtype is None else canonical(dtype)
     if copy is False and not (
-        isinstance(object, (Array, np.ndarray)) and wanted in (None, object.dtype)
+        isinstance(object, (Array, np.ndarray)) and kind in (None, object.dtype)
     ):
         raise ArgumentError(
             "array needs a copy here, which copy=False forbids",
@@ -104,17 +125,17 @@ def array(
             hint="copy=None copies only where it is needed",
         )
     if isinstance(object, (list, tuple)):
-        made = _of_list(object, wanted)
+        result = _of_list(object, kind)
     elif isinstance(object, np.ndarray) and copy is False:
-        made = bind.face().adopt(object)
+        result = bind.face().adopt(object)
     else:
-        made = array_of("array", object) if wanted is None else _of_one(object, wanted)
-        made = made if not copy or made is not object else duplicate(made)
-    if wanted is not None:
-        made = astype(made, wanted)
-    if made.ndim < integer("array", "ndmin", ndmin, 0):
-        made = alias(made, (1,) * (ndmin - made.ndim) + made.shape, made.weak_type)
-    return made
+        result = array_of("array", object) if kind is None else _of_one(object, kind)
+        result = result if not copy or result is not object else duplicate(result)
+    if kind is not None:
+        result = astype(result, kind)
+    if result.ndim < integer("array", "ndmin", ndmin, 0):
+        result = alias(result, (1,) * (ndmin - result.ndim) + result.shape, result.weak_type)
+    return result
 
 
 def asarray(
@@ -127,15 +148,24 @@ def asarray(
 ) -> Array:
     """An Array as it is, anything else as by `array`: NumPy arrays are copied.
 
-    What is written later to a NumPy array is not seen, unless ``copy=False`` asks for its memory.
+    Later writes to a NumPy array are not seen, unless ``copy=False`` asks for its memory.
 
     Args:
+        object: number, Array, NumPy array, object with `__array__`, or nested lists and tuples of
+            these.
+        dtype: dtype of the result; None as for `array`.
+        order: accepted as in NumPy, and changes nothing.
         copy: None copies everything but an Array; True and False as for `array`.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Returns:
+        An Array of the shape of `object`.
 
     Raises:
         ArgumentError: as `array`.
 
     Example:
+        >>> import numpy as np
         >>> data = np.zeros(3)
         >>> x = asarray(data)
         >>> data[0] = 1
@@ -146,9 +176,9 @@ def asarray(
 
 
 def _of_one(value: Any, dtype: DType) -> Array:
-    known = scalar_kind(value) is not None
-    made: Array = bind.face().asarray(value, dtype) if known else array_of("array", value)
-    return made
+    is_number = scalar_kind(value) is not None
+    result: Array = bind.face().asarray(value, dtype) if is_number else array_of("array", value)
+    return result
 
 
 def _of_list(listed: Sequence[Any], dtype: DType | None) -> Array:
@@ -166,8 +196,8 @@ def _of_list(listed: Sequence[Any], dtype: DType | None) -> Array:
                 got=shown(listed),
                 hint="pad short rows, or keep the arrays apart in a list, which is a tree",
             )
-        made: Array = bind.face().asarray(_narrow(data, flat, dtype))
-        return made
+        result: Array = bind.face().asarray(_narrow(data, flat, dtype))
+        return result
     parts = [_of_list(v, dtype) if isinstance(v, (list, tuple)) else v for v in listed]
     operands, kind, weak = together("array", *parts)
     first = operands[0].shape
@@ -187,7 +217,7 @@ def _flatten(listed: Any) -> Any:
 
 
 def _large(listed: Any, flat: list[Any], dtype: DType) -> np.ndarray[Any, Any]:
-    """Integers among which some are too large for int64."""
+    """An array of integers of which some are too large for int64."""
     for v in flat:
         as_number_of(dtype, v)
     return np.array(listed, dtype if dtype in INTEGERS else FLOAT64)
@@ -208,7 +238,7 @@ def _narrow(data: np.ndarray[Any, Any], flat: list[Any], dtype: DType | None) ->
 
 
 def stacked(*parts_and_static: Any) -> UOp:
-    """Nodes of one shape joined along a new axis; the axis and the dtype come last."""
+    """Nodes of one shape joined along a new axis; the last two arguments are axis and dtype."""
     *parts, axis, dtype = parts_and_static
     shape = parts[0].shape
     grown = (*shape[:axis], 1, *shape[axis:])
@@ -236,8 +266,18 @@ def copy(x: ArrayLike) -> Array:
 def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any = None) -> Array:
     """The values in another dtype; float to integer truncates and saturates, NaN becomes 0.
 
+    Args:
+        x: array or number, of any shape.
+        dtype: dtype of the result.
+        copy: whether the result has memory of its own if the dtype is already that of `x`.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Returns:
+        An array of the shape of `x`.
+
     Raises:
         DTypeError: if there is no such dtype.
+        DeviceError: for another device.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -246,17 +286,28 @@ def astype(x: ArrayLike, dtype: DTypeLike, /, *, copy: bool = False, device: Any
     """
     on_device("astype", device)
     x = array_of("astype", x)
-    wanted = canonical(dtype)
-    if wanted == x.dtype:
+    kind = canonical(dtype)
+    if kind == x.dtype:
         return duplicate(x) if copy else alias(x, x.shape) if x.weak_type else x
-    result: Array = bind.bind(Op.CAST, x, arg=wanted)
+    result: Array = bind.bind(Op.CAST, x, arg=kind)
     return result
 
 
 def full(
     shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, *, device: Any = None
 ) -> Array:
-    """One value everywhere.
+    """An array of a shape with one value everywhere.
+
+    Args:
+        shape: tuple of sizes, or one size.
+        fill_value: number, or array that broadcasts to `shape`.
+        dtype: dtype of the result; None takes that of the value, 32 bits for Python numbers.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Raises:
+        ShapeError: if a size is negative, or the value does not broadcast to the shape.
+        NumberError: for a number that the dtype does not hold.
+        DeviceError: for another device.
 
     Example:
         >>> full((2,), 7, "int8")
@@ -266,9 +317,9 @@ def full(
     sizes = a_shape("full", shape)
     kind = scalar_kind(fill_value)
     if kind is not None:
-        wanted = kind if dtype is None else canonical(dtype)
-        fill_value = as_number_of(wanted, fill_value)
-        return make(_constant, fill_value, wanted, sizes, weak=dtype is None and kind != BOOL)
+        target = kind if dtype is None else canonical(dtype)
+        fill_value = as_number_of(target, fill_value)
+        return make(_constant, fill_value, target, sizes, weak=dtype is None and kind != BOOL)
     value = array_of("full", fill_value)
     broadcast_shape("full", value.shape, sizes)
     return apply(fit, (value,), value.dtype if dtype is None else canonical(dtype), sizes)
@@ -279,7 +330,16 @@ def _constant(value: Any, dtype: DType, shape: Shape) -> UOp:
 
 
 def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
-    """All zeros, float32 unless said otherwise.
+    """An array of a shape with zeros everywhere.
+
+    Args:
+        shape: tuple of sizes, or one size.
+        dtype: dtype of the result, float32 for None.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Raises:
+        ShapeError: if a size is negative.
+        DeviceError: for another device.
 
     Example:
         >>> zeros(3)
@@ -291,7 +351,16 @@ def zeros(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> 
 
 
 def ones(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
-    """All ones, float32 unless said otherwise.
+    """An array of a shape with ones everywhere.
+
+    Args:
+        shape: tuple of sizes, or one size.
+        dtype: dtype of the result, float32 for None.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Raises:
+        ShapeError: if a size is negative.
+        DeviceError: for another device.
 
     Example:
         >>> ones((2, 2), "int8").tolist()
@@ -303,7 +372,16 @@ def ones(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> A
 
 
 def empty(shape: Any, dtype: DTypeLike | None = None, *, device: Any = None) -> Array:
-    """All zeros: there is no array without values.
+    """An array of a shape with zeros everywhere: there is no array without values.
+
+    Args:
+        shape: tuple of sizes, or one size.
+        dtype: dtype of the result, float32 for None.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Raises:
+        ShapeError: if a size is negative.
+        DeviceError: for another device.
 
     Example:
         >>> empty((2, 3)).shape
@@ -320,7 +398,18 @@ def full_like(
     *,
     device: Any = None,
 ) -> Array:
-    """One value everywhere, in the shape and dtype of `x`.
+    """An array of the shape and dtype of `x` with one value everywhere.
+
+    Args:
+        x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
+        fill_value: number, or array that broadcasts to the shape.
+        dtype: dtype of the result; None takes that of `x`.
+        shape: tuple of sizes, or one size; None takes the shape of `x`.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Raises:
+        ShapeError: if the value does not broadcast to the shape.
+        NumberError: for a number that the dtype does not hold.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -334,7 +423,13 @@ def full_like(
 def zeros_like(
     x: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """All zeros, in the shape and dtype of `x`.
+    """An array of the shape and dtype of `x` with zeros everywhere.
+
+    Args:
+        x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
+        dtype: dtype of the result; None takes that of `x`.
+        shape: tuple of sizes, or one size; None takes the shape of `x`.
+        device: name of the device, which must be that of the process; None takes it.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -347,7 +442,13 @@ def zeros_like(
 def ones_like(
     x: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """All ones, in the shape and dtype of `x`.
+    """An array of the shape and dtype of `x` with ones everywhere.
+
+    Args:
+        x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
+        dtype: dtype of the result; None takes that of `x`.
+        shape: tuple of sizes, or one size; None takes the shape of `x`.
+        device: name of the device, which must be that of the process; None takes it.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -360,7 +461,13 @@ def ones_like(
 def empty_like(
     x: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None, *, device: Any = None
 ) -> Array:
-    """All zeros, in the shape and dtype of `x`.
+    """An array of the shape and dtype of `x` with zeros everywhere.
+
+    Args:
+        x: array or number, or anything with `shape` and `dtype`, such as a ShapeDtypeStruct.
+        dtype: dtype of the result; None takes that of `x`.
+        shape: tuple of sizes, or one size; None takes the shape of `x`.
+        device: name of the device, which must be that of the process; None takes it.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -378,18 +485,25 @@ def _like(name: str, x: Any, dtype: DTypeLike | None, shape: Any) -> tuple[DType
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """The array of another library, copied, or with ``copy=False`` on the memory that it has.
+    """The array of another library, copied, or with ``copy=False`` in the memory that it has.
 
     Args:
+        x: array with `__dlpack__`, in the memory of the CPU.
+        device: name of the device, which must be that of the process; None takes it.
         copy: as for `asarray`; shared memory must not be written while the result is in use.
 
+    Returns:
+        An Array of the shape and dtype of `x`.
+
     Raises:
-        ArgumentError: for what does not speak DLPack, and for memory that cannot be shared; see
+        ArgumentError: for an object without DLPack, and for memory that cannot be shared; see
             `array`.
-        BufferError: from the other library, for what it cannot export: memory of another device,
-            or a dtype that DLPack has not.
+        BufferError: from the other library, for what it cannot export: memory of another device, or
+            a dtype that DLPack does not have.
+        DeviceError: for another device.
 
     Example:
+        >>> import numpy as np
         >>> from_dlpack(np.arange(3.0))
         Array([0., 1., 2.], dtype=float64)
     """
@@ -410,7 +524,16 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
 def frombuffer(
     buffer: Any, dtype: DTypeLike = "float32", count: int = -1, offset: int = 0
 ) -> Array:
-    """A copy of what supports Python's buffer protocol, bytes for one, read from `offset` on.
+    """The elements of an object with Python's buffer protocol, such as bytes, in a new vector.
+
+    Args:
+        buffer: bytes, bytearray, memoryview or the like.
+        dtype: dtype of the elements, float32 by default.
+        count: number of elements, all of them for -1.
+        offset: bytes before the first element.
+
+    Raises:
+        ArgumentError: if the buffer is too short, or its size is no multiple of that of an element.
 
     Example:
         >>> frombuffer(b"\\x01\\x00\\x02\\x00", "int16")
@@ -429,7 +552,15 @@ def frombuffer(
 
 
 def fromiter(iterable: Any, dtype: DTypeLike, count: int = -1) -> Array:
-    """The vector of the numbers that an iterable gives.
+    """The vector of the numbers that an iterable yields.
+
+    Args:
+        iterable: iterable of numbers.
+        dtype: dtype of the result.
+        count: number of elements taken, all of them for -1.
+
+    Raises:
+        ArgumentError: if there are fewer elements, or one is no number.
 
     Example:
         >>> fromiter((n * n for n in range(4)), "int32")

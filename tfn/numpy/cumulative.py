@@ -1,4 +1,4 @@
-"""Running sums and products, which are scans, and differences."""
+"""Cumulative sums and products, by scans, and differences."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tfn.dtypes import BOOL, INT32, DType, DTypeLike, canonical
 from tfn.eager.operands import apply, array_of, one_axis
 from tfn.errors import ArgumentError
 from tfn.numpy.concatenation import concatenate, section
+from tfn.numpy.manipulation import flat_or_axis
 from tfn.numpy.reductions import sum_dtype
 from tfn.trace import build
 from tfn.trace.argument import Param
@@ -18,7 +19,20 @@ from tfn.trace.uop import UOp
 
 
 def cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
-    """The sums of all elements up to each, along an axis or of the flat array.
+    """The sum of the elements up to each one, along an axis or of the flat array.
+
+    Args:
+        x: array or number.
+        axis: axis along which elements are combined, counted from the end if negative; None takes
+            the flat array.
+        dtype: dtype of the result, in which elements are combined; None takes that of `x`, int32
+            for booleans.
+
+    Returns:
+        An array of the shape of `x`, or a vector of all elements.
+
+    Raises:
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -29,7 +43,20 @@ def cumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None
 
 
 def cumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
-    """The products of all elements up to each, along an axis or of the flat array.
+    """The product of the elements up to each one, along an axis or of the flat array.
+
+    Args:
+        x: array or number.
+        axis: axis along which elements are combined, counted from the end if negative; None takes
+            the flat array.
+        dtype: dtype of the result, in which elements are combined; None takes that of `x`, int32
+            for booleans.
+
+    Returns:
+        An array of the shape of `x`, or a vector of all elements.
+
+    Raises:
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -47,10 +74,22 @@ def cumulative_sum(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """The sums of all elements up to each; with `include_initial` beginning with a zero.
+    """The sum of the elements up to each one; with `include_initial` a zero comes first.
+
+    Args:
+        x: array or number.
+        axis: axis along which elements are added, counted from the end if negative; None takes the
+            only one.
+        dtype: dtype of the result; None takes that of `x`, but 32 bits at least for integers.
+        include_initial: whether the result begins with the value of no elements, and is longer by
+            one.
+
+    Returns:
+        An array of the shape of `x`, or with one element more along the axis.
 
     Raises:
-        ArgumentError: if the axis is not said and there are several.
+        ArgumentError: if `axis` is None and the array has not one axis.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -68,10 +107,22 @@ def cumulative_prod(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """The products of all elements up to each; with `include_initial` beginning with a one.
+    """The product of the elements up to each one; with `include_initial` a one comes first.
+
+    Args:
+        x: array or number.
+        axis: axis along which elements are multiplied, counted from the end if negative; None takes
+            the only one.
+        dtype: dtype of the result; None takes that of `x`, but 32 bits at least for integers.
+        include_initial: whether the result begins with the value of no elements, and is longer by
+            one.
+
+    Returns:
+        An array of the shape of `x`, or with one element more along the axis.
 
     Raises:
-        ArgumentError: if the axis is not said and there are several.
+        ArgumentError: if `axis` is None and the array has not one axis.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -110,9 +161,7 @@ def _accumulate(
 ) -> Array:
     x = array_of(name, x)
     kind = canonical(dtype) if dtype is not None else INT32 if x.dtype == BOOL else x.dtype
-    if axis is None:
-        x, axis = x.reshape(x.size), 0
-    axis = one_axis(name, axis, x.ndim)
+    x, axis = flat_or_axis(name, x, axis)
     return apply(_running, (x,), op, axis, kind, weak=x.weak_type and dtype is None)
 
 
@@ -137,12 +186,25 @@ def diff(
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Array:
-    """Each element less the one before it, `n` times over.
+    """The differences of neighbours along an axis, taken `n` times; of booleans, whether they
+    differ.
 
-    What is prepended or appended first is one value, or an array that fits beside the axis.
+    Args:
+        x: array of one axis at least.
+        n: number of times, not negative; 1 by default.
+        axis: axis of the neighbours, counted from the end if negative; the last by default.
+        prepend: number, or array that fits beside `x` along the axis, put before it first; None for
+            nothing.
+        append: number, or array that fits beside `x` along the axis, put after it first; None for
+            nothing.
+
+    Returns:
+        An array of the dtype of `x`, with `n` elements less along the axis, none at least.
 
     Raises:
         ShapeError: if the array has no axis.
+        ArgumentError: if `n` is negative.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -161,8 +223,8 @@ def diff(
 
 def _end(x: Array, value: ArrayLike, axis: int) -> Array:
     end = array_of("diff", value)
-    thin = tuple(1 if a == axis else size for a, size in enumerate(x.shape))
-    return apply(build.broadcast_to, (end,), thin, weak=end.weak_type) if not end.ndim else end
+    end_shape = tuple(1 if a == axis else size for a, size in enumerate(x.shape))
+    return apply(build.broadcast_to, (end,), end_shape, weak=end.weak_type) if not end.ndim else end
 
 
 def _difference(x: UOp, n: int, axis: int) -> UOp:

@@ -18,7 +18,13 @@ from tfn.trace.uop import UOp
 
 
 def real(op: Op, name: str, x: ArrayLike) -> Array:
-    """An op of one floating operand on whatever a user may pass."""
+    """An op of one operand, array or number, of which integers become float32 first.
+
+    Args:
+        op: the op.
+        name: name of the function that was called, for errors.
+        x: array or number, of any shape.
+    """
     x = array_of(name, x)
     dtype, weak = inexact((x.dtype, x.weak_type))
     if dtype is x.dtype:
@@ -32,7 +38,7 @@ def _real(x: UOp, op: Op, dtype: DType) -> UOp:
 
 
 def exp(x: ArrayLike, /) -> Array:
-    """e to the power x.
+    """The exponential ``e**x``.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -43,7 +49,7 @@ def exp(x: ArrayLike, /) -> Array:
 
 
 def fabs(x: ArrayLike, /) -> Array:
-    """The value of a real number without its sign; always floating.
+    """The absolute value of a real number, always floating.
 
     Raises:
         DTypeError: for complex numbers; see `abs`.
@@ -57,7 +63,7 @@ def fabs(x: ArrayLike, /) -> Array:
 
 
 def exp2(x: ArrayLike, /) -> Array:
-    """2 to the power x.
+    """The power ``2**x``.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -68,7 +74,7 @@ def exp2(x: ArrayLike, /) -> Array:
 
 
 def expm1(x: ArrayLike, /) -> Array:
-    """e to the power x, minus 1; exact near 0.
+    """The exponential less 1, ``e**x - 1``; accurate near 0.
 
     Example:
         >>> expm1(1e-10).item() > 0
@@ -99,7 +105,7 @@ def log2(x: ArrayLike, /) -> Array:
 
 
 def log1p(x: ArrayLike, /) -> Array:
-    """The natural logarithm of 1 + x; exact near 0.
+    """The natural logarithm of 1 + x; accurate near 0.
 
     Example:
         >>> log1p(1e-10).item() > 0
@@ -268,7 +274,7 @@ def log10(x: ArrayLike, /) -> Array:
 
 
 def deg2rad(x: ArrayLike, /) -> Array:
-    """Degrees to radians.
+    """The angle in radians of one in degrees.
 
     Example:
         >>> deg2rad(180.0).item()
@@ -278,7 +284,7 @@ def deg2rad(x: ArrayLike, /) -> Array:
 
 
 def rad2deg(x: ArrayLike, /) -> Array:
-    """Radians to degrees.
+    """The angle in degrees of one in radians.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -289,7 +295,7 @@ def rad2deg(x: ArrayLike, /) -> Array:
 
 
 def sinc(x: ArrayLike, /) -> Array:
-    """``sin(pi x) / (pi x)``, and 1 at 0.
+    """The normalised sinc function ``sin(pi x) / (pi x)``, and 1 at 0.
 
     Example:
         >>> sinc(0.0)
@@ -301,13 +307,13 @@ def sinc(x: ArrayLike, /) -> Array:
 
 
 SINC_TERMS = 8
-"""Of the power series up to 0.5, so that the third derivative is right in float64 too."""
+"""Terms of the power series up to 0.5: enough for the third derivative in float64."""
 
 
 def _sinc(x: UOp, dtype: DType) -> UOp:
     angle = cast(x, dtype) * math.pi
     zero, one = full_like(angle, 0), full_like(angle, 1)
-    small = unary(Op.ABS, angle) < 0.5  # where the quotient of derivatives would cancel
+    small = unary(Op.ABS, angle) < 0.5  # the derivatives of the quotient cancel there
     near, far = (where(small, *pair) for pair in ((angle, zero), (one, angle)))
     square, series = near * near, zero
     for n in range(SINC_TERMS, 0, -1):
@@ -326,7 +332,9 @@ def _scale(x: UOp, op: Op | None, dtype: DType, factor: float) -> UOp:
     x = x if op is None else unary(op, x)
     if dtype not in COMPLEXES:
         return x * factor
-    return complex_(part(x) * factor, imag(x) * factor)  # by no part that is 0
+    return complex_(
+        part(x) * factor, imag(x) * factor
+    )  # a complex factor would make NaN of 0 times infinity
 
 
 acos, asin, atan = arccos, arcsin, arctan

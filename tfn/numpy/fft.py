@@ -1,9 +1,9 @@
 """Discrete Fourier transforms, over one axis or several.
 
 Every function is the one of `numpy.fft`: axes are cut or padded with zeros to the lengths asked
-for, and `norm` says where the number of elements n divides: ``"backward"`` in the inverse,
-``"forward"`` in the transform, ``"ortho"`` its square root in both.  Results have the precision of
-what is transformed.
+for, and `norm` names the place of the division by the number of elements n: ``"backward"`` in the
+inverse, ``"forward"`` in the transform, ``"ortho"`` by its square root in both.  Results have the
+precision of the operand, 32 bits at least.
 """
 
 from __future__ import annotations
@@ -37,15 +37,26 @@ Lengths = Sequence[int] | None
 Axes = Sequence[int] | None
 
 _NORMS = {None: 0.0, "backward": 0.0, "ortho": 0.5, "forward": 1.0}
-"""Which power of the number of elements divides the transform, and multiplies the inverse."""
+"""The power of the number of elements that divides the transform, and multiplies the inverse."""
 _OTHER = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The Fourier transform along an axis.
 
+    Args:
+        a: array to transform; 16-bit floats and integers are computed in 32 bits.
+        n: length to which the axis is cut or padded with zeros; None takes its size.
+        axis: axis to transform, counted from the end if negative; the last by default.
+        norm: division by the number of elements n: "backward" or None in the inverse, "forward" in
+            the transform, "ortho" by its square root in both.
+
+    Returns:
+        A complex array with n elements along the axis.
+
     Raises:
-        ArgumentError: for a length below 1, or a norm that there is not.
+        ArgumentError: for a length below 1, or another norm.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -56,7 +67,21 @@ def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = N
 
 
 def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `fft`.
+    """The inverse Fourier transform along an axis; see `fft`.
+
+    Args:
+        a: array to transform; 16-bit floats and integers are computed in 32 bits.
+        n: length to which the axis is cut or padded with zeros; None takes its size.
+        axis: axis to transform, counted from the end if negative; the last by default.
+        norm: division by the number of elements n: "backward" or None in the inverse, "forward" in
+            the transform, "ortho" by its square root in both.
+
+    Returns:
+        A complex array with n elements along the axis.
+
+    Raises:
+        ArgumentError: for a length below 1, or a norm that there is not.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -69,8 +94,20 @@ def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The first ``n // 2 + 1`` values of the transform of n real ones: the others mirror them.
 
+    Args:
+        a: real array to transform.
+        n: length to which the axis is cut or padded with zeros; None takes its size.
+        axis: axis to transform, counted from the end if negative; the last by default.
+        norm: division by the number of elements n: "backward" or None in the inverse, "forward" in
+            the transform, "ortho" by its square root in both.
+
+    Returns:
+        A complex array with ``n // 2 + 1`` elements along the axis.
+
     Raises:
         DTypeError: for complex values.
+        ArgumentError: for a length below 1, or a norm that there is not.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -81,7 +118,21 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 
 def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `rfft`; n is even unless it is said.
+    """The real values whose transform `rfft` gives: its inverse along an axis.
+
+    Args:
+        a: the first ``n // 2 + 1`` values of a transform; missing ones are zero.
+        n: length of the result along the axis; None takes ``2 * (size - 1)``, which is even.
+        axis: axis to transform, counted from the end if negative; the last by default.
+        norm: division by the number of elements n: "backward" or None in the inverse, "forward" in
+            the transform, "ortho" by its square root in both.
+
+    Returns:
+        A real array with n elements along the axis.
+
+    Raises:
+        ArgumentError: for a length below 1, or a norm that there is not.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -92,7 +143,21 @@ def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
 
 
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The transform, which is real, of values whose second half mirrors the first, conjugated.
+    """The real transform of values whose second half mirrors the first, conjugated.
+
+    Args:
+        a: the first ``n // 2 + 1`` values; the others mirror them.
+        n: length of the result along the axis; None takes ``2 * (size - 1)``, which is even.
+        axis: axis to transform, counted from the end if negative; the last by default.
+        norm: division by the number of elements n: "backward" or None in the inverse, "forward" in
+            the transform, "ortho" by its square root in both.
+
+    Returns:
+        A real array with n elements along the axis.
+
+    Raises:
+        ArgumentError: for a length below 1, or a norm that there is not.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -103,7 +168,22 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
 
 
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
-    """The inverse of `hfft`.
+    """The first half of the values whose transform is real: the inverse of `hfft`.
+
+    Args:
+        a: real array to transform.
+        n: length to which the axis is cut or padded with zeros; None takes its size.
+        axis: axis to transform, counted from the end if negative; the last by default.
+        norm: division by the number of elements n: "backward" or None in the inverse, "forward" in
+            the transform, "ortho" by its square root in both.
+
+    Returns:
+        A complex array with ``n // 2 + 1`` elements along the axis.
+
+    Raises:
+        DTypeError: for complex values.
+        ArgumentError: for a length below 1, or a norm that there is not.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -114,13 +194,23 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
 
 
 def fftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None = None) -> Array:
-    """The Fourier transform over several axes, all of them if none is named.
+    """The Fourier transform over several axes, all of them by default.
 
     Args:
-        s: a length for each axis; -1 stands for its size.
+        a: array to transform; 16-bit floats and integers are computed in 32 bits.
+        s: length of each axis, cut or padded with zeros; -1 stands for its size, None for all
+            sizes.
+        axes: axes to transform, negative ones counted from the end; None takes all, or the last
+            ones if `s` is given.
+        norm: division by the number of elements n: "backward" or None in the inverse, "forward" in
+            the transform, "ortho" by its square root in both.
+
+    Returns:
+        A complex array with the lengths `s` along the axes.
 
     Raises:
-        ArgumentError: unless there are as many lengths as axes.
+        ArgumentError: unless there are as many lengths as axes, from 1 on, and such a norm.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -131,7 +221,23 @@ def fftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None = 
 
 
 def ifftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None = None) -> Array:
-    """The inverse of `fftn`.
+    """The inverse Fourier transform over several axes; see `fftn`.
+
+    Args:
+        a: array to transform; 16-bit floats and integers are computed in 32 bits.
+        s: length of each axis, cut or padded with zeros; -1 stands for its size, None for all
+            sizes.
+        axes: axes to transform, negative ones counted from the end; None takes all, or the last
+            ones if `s` is given.
+        norm: division by the number of elements n: "backward" or None in the inverse, "forward" in
+            the transform, "ortho" by its square root in both.
+
+    Returns:
+        A complex array with the lengths `s` along the axes.
+
+    Raises:
+        ArgumentError: as for `fftn`.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -142,7 +248,26 @@ def ifftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None =
 
 
 def rfftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None = None) -> Array:
-    """The transform of real values over several axes; the last of them is halved as by `rfft`.
+    """The Fourier transform of real values over several axes, of which the last is halved as by
+    `rfft`.
+
+    Args:
+        a: real array to transform.
+        s: length of each axis, cut or padded with zeros; -1 stands for its size, None for all
+            sizes.
+        axes: axes to transform, negative ones counted from the end; None takes all, or the last
+            ones if `s` is given.
+        norm: division by the number of elements n: "backward" or None in the inverse, "forward" in
+            the transform, "ortho" by its square root in both.
+
+    Returns:
+        A complex array with the lengths `s` along the axes, but ``n // 2 + 1`` along the last of
+        them.
+
+    Raises:
+        DTypeError: for complex values.
+        ArgumentError: as for `fftn`.
+        AxisError: if there is no such axis, one is named twice, or none is transformed.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -153,7 +278,23 @@ def rfftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None =
 
 
 def irfftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None = None) -> Array:
-    """The inverse of `rfftn`.
+    """The real values whose transform `rfftn` gives: its inverse over several axes.
+
+    Args:
+        a: array to transform; 16-bit floats and integers are computed in 32 bits.
+        s: length of each axis in the result; None takes the sizes, but ``2 * (size - 1)`` of the
+            last one.
+        axes: axes to transform, negative ones counted from the end; None takes all, or the last
+            ones if `s` is given.
+        norm: division by the number of elements n: "backward" or None in the inverse, "forward" in
+            the transform, "ortho" by its square root in both.
+
+    Returns:
+        A real array with the lengths `s` along the axes.
+
+    Raises:
+        ArgumentError: as for `fftn`.
+        AxisError: if there is no such axis, one is named twice, or none is transformed.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -164,7 +305,23 @@ def irfftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None 
 
 
 def fft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1), norm: str | None = None) -> Array:
-    """`fftn` over two axes.
+    """The Fourier transform over two axes, the last by default; see `fftn`.
+
+    Args:
+        a: array to transform; 16-bit floats and integers are computed in 32 bits.
+        s: length of each axis, cut or padded with zeros; -1 stands for its size, None for all
+            sizes.
+        axes: axes to transform, negative ones counted from the end; None takes all, or the last
+            ones if `s` is given.
+        norm: division by the number of elements n: "backward" or None in the inverse, "forward" in
+            the transform, "ortho" by its square root in both.
+
+    Returns:
+        A complex array with the lengths `s` along the axes.
+
+    Raises:
+        ArgumentError: as for `fftn`.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -175,7 +332,23 @@ def fft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1), norm: str | Non
 
 
 def ifft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1), norm: str | None = None) -> Array:
-    """`ifftn` over two axes.
+    """The inverse Fourier transform over two axes, the last by default; see `ifftn`.
+
+    Args:
+        a: array to transform; 16-bit floats and integers are computed in 32 bits.
+        s: length of each axis, cut or padded with zeros; -1 stands for its size, None for all
+            sizes.
+        axes: axes to transform, negative ones counted from the end; None takes all, or the last
+            ones if `s` is given.
+        norm: division by the number of elements n: "backward" or None in the inverse, "forward" in
+            the transform, "ortho" by its square root in both.
+
+    Returns:
+        A complex array with the lengths `s` along the axes.
+
+    Raises:
+        ArgumentError: as for `fftn`.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -186,7 +359,25 @@ def ifft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1), norm: str | No
 
 
 def rfft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1), norm: str | None = None) -> Array:
-    """`rfftn` over two axes.
+    """The Fourier transform of real values over two axes, the last by default; see `rfftn`.
+
+    Args:
+        a: real array to transform.
+        s: length of each axis, cut or padded with zeros; -1 stands for its size, None for all
+            sizes.
+        axes: axes to transform, negative ones counted from the end; None takes all, or the last
+            ones if `s` is given.
+        norm: division by the number of elements n: "backward" or None in the inverse, "forward" in
+            the transform, "ortho" by its square root in both.
+
+    Returns:
+        A complex array with the lengths `s` along the axes, but ``n // 2 + 1`` along the last of
+        them.
+
+    Raises:
+        DTypeError: for complex values.
+        ArgumentError: as for `fftn`.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -199,7 +390,23 @@ def rfft2(a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1), norm: str | No
 def irfft2(
     a: ArrayLike, s: Lengths = None, axes: Axes = (-2, -1), norm: str | None = None
 ) -> Array:
-    """`irfftn` over two axes.
+    """The inverse of `rfft2` over two axes, the last by default; see `irfftn`.
+
+    Args:
+        a: array to transform; 16-bit floats and integers are computed in 32 bits.
+        s: length of each axis in the result; None takes the sizes, but ``2 * (size - 1)`` of the
+            last one.
+        axes: axes to transform, negative ones counted from the end; None takes all, or the last
+            ones if `s` is given.
+        norm: division by the number of elements n: "backward" or None in the inverse, "forward" in
+            the transform, "ortho" by its square root in both.
+
+    Returns:
+        A real array with the lengths `s` along the axes.
+
+    Raises:
+        ArgumentError: as for `fftn`.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -235,7 +442,7 @@ def _transform(
         )
     x = array_of(name, a)
     if axes is None and s is not None:
-        axes = range(x.ndim - len(s), x.ndim)
+        axes = tuple(range(x.ndim - len(s), x.ndim))
     along = some_axes(name, axes, x.ndim)
     if not along and kind in (FftType.RFFT, FftType.IRFFT):
         raise AxisError(
@@ -251,8 +458,8 @@ def _transform(
                 got=f"s={shown(s)}, axes={axes}",
                 hint="leave s out to transform whole axes, or write -1 for one",
             )
-        wanted = integers(name, "s", s)
-        lengths = [n if length == -1 else length for n, length in zip(lengths, wanted)]
+        requested = integers(name, "s", s)
+        lengths = [n if length == -1 else length for n, length in zip(lengths, requested)]
     if min(lengths, default=1) < 1:
         raise ArgumentError(
             f"{name} needs lengths of 1 and more",
@@ -271,8 +478,8 @@ def _transformed(x: UOp, arg: Fft, axes: Shape, dtype: DType, scale: float) -> U
     sizes = dict(zip(axes, arg.lengths))
     if arg.kind is FftType.IRFFT:
         sizes[axes[-1]] = half(arg.lengths[-1])
-    more = tuple(sizes.get(i, n) - n for i, n in enumerate(x.shape))
-    x = pad_or_crop(cast(x, dtype), (0,) * x.ndim, more)
+    padding = tuple(sizes.get(i, n) - n for i, n in enumerate(x.shape))
+    x = pad_or_crop(cast(x, dtype), (0,) * x.ndim, padding)
     order = [*(i for i in range(x.ndim) if i not in axes), *axes]
     y = UOp(Op.FFT, (permute(x, order),), arg) if axes else x
     y = permute(y, sorted(range(y.ndim), key=order.__getitem__))
@@ -285,7 +492,22 @@ def _transformed(x: UOp, arg: Fft, axes: Shape, dtype: DType, scale: float) -> U
 def fftfreq(
     n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: object = None
 ) -> Array:
-    """The frequencies of the values of `fft`: 0, 1, ..., then the negative ones, by ``1 / (n d)``.
+    """The frequencies of the values of `fft`, as multiples of ``1 / (n d)``: 0, 1, ..., then the
+    negative ones.
+
+    Args:
+        n: number of samples, 1 at least.
+        d: distance of two samples, in any unit; 1 by default, and not 0.
+        dtype: floating dtype of the result, float32 for None.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Returns:
+        A vector of n frequencies, in cycles for each unit of `d`.
+
+    Raises:
+        ArgumentError: for fewer than one sample, or a distance of 0.
+        DTypeError: for another dtype.
+        DeviceError: for another device.
 
     Example:
         >>> fftfreq(4).tolist()
@@ -298,7 +520,21 @@ def fftfreq(
 def rfftfreq(
     n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: object = None
 ) -> Array:
-    """The frequencies of the values of `rfft`.
+    """The frequencies of the values of `rfft`, as multiples of ``1 / (n d)``: 0, 1, ...
+
+    Args:
+        n: number of samples, 1 at least.
+        d: distance of two samples, in any unit; 1 by default, and not 0.
+        dtype: floating dtype of the result, float32 for None.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Returns:
+        A vector of ``n // 2 + 1`` frequencies, in cycles for each unit of `d`.
+
+    Raises:
+        ArgumentError: for fewer than one sample, or a distance of 0.
+        DTypeError: for another dtype.
+        DeviceError: for another device.
 
     Example:
         >>> rfftfreq(4).tolist()
@@ -330,7 +566,10 @@ def _spectrum(
 
 
 def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
-    """The zero frequency moved to the middle.
+    """The array with the zero frequency moved to the middle of its axes.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> fftshift(fftfreq(4)).tolist()
@@ -343,6 +582,9 @@ def fftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
 
 def ifftshift(x: ArrayLike, axes: int | Sequence[int] | None = None) -> Array:
     """The inverse of `fftshift`, which differs where a size is odd.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -48,10 +48,19 @@ def vectorize(
     excluded: Iterable[int | str] = (),
     signature: str | None = None,
 ) -> Any:
-    """A function of single elements, or of the axes that a signature names, on whole arrays.
+    """A function of single elements, or of the axes that a signature names, applied to whole
+    arrays.
 
-    All other axes of the arguments are broadcast and mapped over by `vmap`.  Arguments that are
-    `excluded`, by position or name, are passed on as they are.
+    All other axes of the arguments are broadcast and mapped over by `vmap`.
+
+    Args:
+        pyfunc: the function; None gives a decorator.
+        excluded: positions and names of arguments that are passed on as they are.
+        signature: axes of arguments and results, such as ``"(m,n),(n)->(m)"``; None is scalars
+            only.
+
+    Returns:
+        A function with the name and docstring of `pyfunc`.
 
     Raises:
         ArgumentError: for a signature that cannot be read, or another number of arguments.
@@ -109,11 +118,11 @@ def _mapped(core: Callable[..., Any], arrays: Sequence[Array], cores: Any) -> An
                 hint="x[None] adds an axis; () in the signature takes scalars",
             )
         for name, size in zip(names, x.shape[x.ndim - len(names) :], strict=True):
-            known = int(name) if name.isdigit() else sizes.setdefault(name, size)
-            if known != size:
+            expected = int(name) if name.isdigit() else sizes.setdefault(name, size)
+            if expected != size:
                 raise ShapeError(
                     "vectorize needs one size for each name of its signature",
-                    got=f"{name} is {known} and {size}",
+                    got=f"{name} is {expected} and {size}",
                     hint="give axes that differ in size different names",
                 )
     batches = [x.shape[: x.ndim - len(names)] for x, names in zip(arrays, inputs, strict=True)]
@@ -123,9 +132,9 @@ def _mapped(core: Callable[..., Any], arrays: Sequence[Array], cores: Any) -> An
         axes = [0 if _has(b, depth) else None for b in batches]
         function = vmap(function, in_axes=tuple(axes), axis_size=batch[-depth])
     shaped = []
-    for x, own in zip(arrays, batches, strict=True):  # axes of size 1 are left out, not repeated
-        kept = tuple(n for i, n in enumerate(own) if _has(own, len(own) - i))
-        shaped.append(x.reshape(kept + x.shape[len(own) :]))
+    for x, own in zip(arrays, batches, strict=True):  # axes of size 1 are dropped, not repeated
+        batch_shape = tuple(n for i, n in enumerate(own) if _has(own, len(own) - i))
+        shaped.append(x.reshape(batch_shape + x.shape[len(own) :]))
     return function(*shaped)
 
 
@@ -136,7 +145,21 @@ def _has(batch: Shape, depth: int) -> bool:
 def apply_along_axis(
     func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
 ) -> Array:
-    """A function of vectors on all vectors along an axis, which its result replaces.
+    """The results of a function of vectors on all vectors along an axis.
+
+    Args:
+        func1d: function from a vector to an array.
+        axis: axis of the vectors, counted from the end if negative.
+        arr: array of one axis at least.
+        *args: further arguments of the function, passed on as they are.
+        **kwargs: keyword arguments of the function.
+
+    Returns:
+        An array with the axes of the result in place of the axis.
+
+    Raises:
+        AxisError: if the array has no such axis.
+        ArgumentError: unless `func1d` can be called.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -150,14 +173,26 @@ def apply_along_axis(
     function: Callable[..., Any] = lambda line: func1d(line, *args, **kwargs)
     for _ in range(x.ndim - 1):
         function = vmap(function)
-    found: Array = function(moveaxis(x, at, -1))
+    result: Array = function(moveaxis(x, at, -1))
     front = x.ndim - 1
-    results = tuple(range(front, found.ndim))
-    return moveaxis(found, results, tuple(range(at, at + len(results))))
+    results = tuple(range(front, result.ndim))
+    return moveaxis(result, results, tuple(range(at, at + len(results))))
 
 
 def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Axes) -> Array:
     """A reduction over one axis after another, each of which keeps size 1.
+
+    Args:
+        func: function of an array and an axis.
+        a: array of any shape.
+        axes: axis or axes, negative ones counted from the end; None takes all.
+
+    Returns:
+        An array of as many axes as `a`.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
+        ArgumentError: unless `func` can be called.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -167,15 +202,24 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: Axes) -
     a_function("apply_over_axes", "func", func)
     x = array_of("apply_over_axes", a)
     for axis in some_axes("apply_over_axes", axes, x.ndim):
-        found = array_of("apply_over_axes", func(x, axis))
-        x = found if found.ndim == x.ndim else expand_dims(found, axis)
+        reduced = array_of("apply_over_axes", func(x, axis))
+        x = reduced if reduced.ndim == x.ndim else expand_dims(reduced, axis)
     return x
 
 
 def fromfunction(
     function: Callable[..., Any], shape: Any, *, dtype: DTypeLike = float, **kwargs: Any
 ) -> Any:
-    """A function of coordinates at every place of an array of a shape.
+    """The result of a function of the coordinates of every element of an array of a shape.
+
+    Args:
+        function: function of as many arrays as there are axes, each of the shape.
+        shape: tuple of sizes, or one size.
+        dtype: dtype of the coordinates, float32 by default.
+        **kwargs: keyword arguments of the function.
+
+    Raises:
+        ArgumentError: unless `function` can be called.
 
     Example:
         >>> fromfunction(lambda i, j: i + j, (2, 2), dtype=int)
@@ -190,9 +234,19 @@ def fromfunction(
 def piecewise(
     x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kwargs: Any
 ) -> Array:
-    """Each element by the function, or the number, of the last condition that holds for it.
+    """The elements by the function, or the number, of the last condition that holds for each.
 
-    One more function than conditions is the one for the rest, which otherwise is 0.
+    Args:
+        x: array or number.
+        condlist: boolean arrays of the shape of `x`, in a list, or along the first axis of one
+            array.
+        funclist: functions of `x`, or numbers, one for each condition; one more is for the elements
+            of no condition, which otherwise become 0.
+        *args: further arguments of the functions.
+        **kwargs: keyword arguments of the functions.
+
+    Returns:
+        An array of the shape and dtype of `x`.
 
     Raises:
         ArgumentError: for another number of functions.
@@ -204,8 +258,8 @@ def piecewise(
     """
     x = array_of("piecewise", x)
     single = not isinstance(condlist, (list, tuple))
-    given = list(asarray(condlist)) if single and asarray(condlist).ndim > x.ndim else condlist
-    conditions = [asarray(c) for c in ([given] if single and given is condlist else given)]
+    rows = list(asarray(condlist)) if single and asarray(condlist).ndim > x.ndim else condlist
+    conditions = [asarray(c) for c in ([rows] if single and rows is condlist else rows)]
     functions = list(funclist)
     if len(functions) == len(conditions) + 1:
         functions = [functions[-1], *functions[:-1]]
@@ -230,7 +284,7 @@ class ufunc:
     Attributes:
         nin: the number of arguments.
         nout: the number of results, 1.
-        identity: what reductions of nothing give, None if that is not defined.
+        identity: result of reductions of no elements; None if there is none.
     """
 
     __slots__ = ("__wrapped__", "identity", "nin", "nout")
@@ -249,7 +303,7 @@ class ufunc:
         self.__wrapped__, self.nin, self.nout, self.identity = function, nin, nout, identity
 
     def __call__(self, *args: Any) -> Any:
-        """The function at every element."""
+        """The function of the elements at each index of the broadcast arguments."""
         return vectorize(self.__wrapped__)(*args)
 
     def reduce(
@@ -257,8 +311,19 @@ class ufunc:
     ) -> Array:
         """The function of the first two elements of an axis, of that and the third, and so on.
 
+        Args:
+            a: array of one axis at least.
+            axis: axis to reduce, counted from the end if negative; the first by default.
+            keepdims: whether the axis stays, with size 1.
+            initial: value before the first element; None takes the identity, for an empty axis
+                only.
+
+        Returns:
+            An array without the axis, or with size 1 there.
+
         Raises:
             ArgumentError: for an empty axis, if there is no identity and no initial value.
+            AxisError: if the array has no such axis.
         """
         line = self.accumulate(a, axis)
         at = one_axis("reduce", axis, line.ndim)
@@ -278,32 +343,69 @@ class ufunc:
         return expand_dims(total, at) if keepdims else total
 
     def accumulate(self, a: ArrayLike, axis: int = 0) -> Array:
-        """What `reduce` gives for the elements up to each."""
+        """The results of `reduce` for the elements up to each one.
+
+        Args:
+            a: array of one axis at least.
+            axis: axis of the elements, counted from the end if negative; the first by default.
+
+        Returns:
+            An array of the shape of `a`.
+
+        Raises:
+            AxisError: if the array has no such axis.
+        """
         x = array_of("accumulate", a)
         at = one_axis("accumulate", axis, x.ndim)
         if x.shape[at] < 2:
             return x
         rows = moveaxis(x, at, 0)
-        total, found = rows[0], [rows[:1]]
+        total, prefixes = rows[0], [rows[:1]]
         for i in range(1, x.shape[at]):
             total = self(total, rows[i])
-            found.append(total[None])
-        return moveaxis(concatenate(found), 0, at)
+            prefixes.append(total[None])
+        return moveaxis(concatenate(prefixes), 0, at)
 
     def outer(self, a: ArrayLike, b: ArrayLike) -> Array:
-        """The function of all pairs."""
+        """The function of all pairs of an element of `a` and one of `b`.
+
+        Args:
+            a: first array.
+            b: second array.
+
+        Returns:
+            An array of the shape ``a.shape + b.shape``.
+        """
         x, y = array_of("outer", a), array_of("outer", b)
         result: Array = self(x.reshape(*x.shape, *(1,) * y.ndim), y)
         return result
 
     def at(self, a: ArrayLike, indices: Any, b: ArrayLike) -> Array:
-        """A new array with the elements at indices replaced by the function of them and of `b`."""
+        """A new array with the elements at indices replaced by the function of them and of `b`.
+
+        Args:
+            a: array whose elements are replaced in the result.
+            indices: integers, slices, index arrays, or a tuple of these.
+            b: array or number that broadcasts to the indexed shape.
+
+        Returns:
+            An array of the shape and dtype of `a`.
+        """
         x = array_of("at", a)
         return update(x, indices, self(getitem(x, indices), b), "set")
 
 
 def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Any = None) -> ufunc:
     """A function of numbers as a ufunc: vectorised, with `reduce`, `accumulate`, `outer` and `at`.
+
+    Args:
+        func: function of `nin` numbers.
+        nin: number of arguments.
+        nout: number of results, which must be 1.
+        identity: result of reductions of no elements; None if there is none.
+
+    Raises:
+        ArgumentError: for another number of results, or if `func` cannot be called.
 
     Example:
         >>> import tfn.numpy as tnp

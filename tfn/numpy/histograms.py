@@ -1,4 +1,4 @@
-"""How many elements lie in each bin: bincount and histograms of one and more dimensions."""
+"""Histograms: counts of elements in bins, of one and more dimensions, and of integers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,23 @@ Range = tuple[ArrayLike, ArrayLike] | None
 def bincount(
     x: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
 ) -> Array:
-    """How often each number occurs, or the sum of the weights there.
+    """The number of occurrences of each integer from 0 on, or the sum of their weights.
 
-    `length` says the size of the result, and larger numbers are left out; without it the value
-    of `x` must be known.
+    Args:
+        x: vector of integers; negative ones count as 0.
+        weights: number, or vector of the size of `x`, of the weights; None counts each as 1.
+        minlength: least size of the result without `length`, 0 by default.
+        length: size of the result, which fixes the shape: larger integers are left out; None takes
+            the largest integer plus 1, and needs values that are known.
+
+    Returns:
+        A vector of the dtype of the weights, int32 without them.
 
     Raises:
         DTypeError: unless `x` holds integers.
         TracerArrayConversionError: without `length`, for a traced value.
+        ShapeError: unless `x` is a vector.
+        ArgumentError: if a length is negative.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -55,9 +64,9 @@ def bincount(
         counts = known_values("bincount", x, "pass length=, which fixes the shape")
         length = max(least, int(counts.max()) + 1 if x.size else 0)
     length = integer("bincount", "length", length, 0)
-    counted = array_of("bincount", np.int32(1) if weights is None else weights)
-    broadcast_shape("bincount", counted.shape, x.shape)
-    return apply(_counts, (x, counted), length)
+    increments = array_of("bincount", np.int32(1) if weights is None else weights)
+    broadcast_shape("bincount", increments.shape, x.shape)
+    return apply(_counts, (x, increments), length)
 
 
 def _counts(x: UOp, weights: UOp, length: int) -> UOp:
@@ -72,9 +81,20 @@ def _counts(x: UOp, weights: UOp, length: int) -> UOp:
 def histogram_bin_edges(
     a: ArrayLike, bins: ArrayLike = 10, range: Range = None, weights: ArrayLike | None = None
 ) -> Array:
-    """The borders of `bins` bins of equal width from the smallest to the largest element.
+    """The borders of bins of equal width from the smallest to the largest element.
 
-    `range` gives other ends; borders given as `bins` are the result.
+    Args:
+        a: array of any shape, which is flattened.
+        bins: number of bins, 10 by default; or a vector of borders, which are the result.
+        range: lowest and highest border; None takes the smallest and largest element.
+        weights: accepted as in NumPy, and changes nothing.
+
+    Returns:
+        A floating vector of the number of bins plus 1.
+
+    Raises:
+        ArgumentError: for bins by name, fewer than one, or a range that does not rise.
+        ShapeError: for borders of two and more axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -99,17 +119,17 @@ def histogram_bin_edges(
     if range is None:
         range = (smallest(x), largest(x)) if x.size else (0, 1)
     low, high = (asarray(end).astype(dtype) for end in _ends(range))
-    one = low == high  # a single value lies in the middle of bins of total width 1
+    one = low == high  # all elements are equal: the middle of bins of total width 1
     low, high = where(one, low - 0.5, low), where(one, high + 0.5, high)
     edges: Array = linspace(low, high, count + 1, dtype=dtype)
     return edges
 
 
 def _ends(range: Any) -> tuple[Any, Any]:
-    """The ends of a range; numbers must be finite and rise."""
+    """The ends of a range; those that are numbers must be finite and ascend."""
     ends = several("a histogram", "range", range, "numbers")
-    known = all(isinstance(end, (int, float)) for end in ends)
-    if len(ends) != 2 or (known and not -math.inf < ends[0] <= ends[1] < math.inf):
+    are_numbers = all(isinstance(end, (int, float)) for end in ends)
+    if len(ends) != 2 or (are_numbers and not -math.inf < ends[0] <= ends[1] < math.inf):
         raise ArgumentError(
             "a histogram needs a range of two finite numbers that rise",
             got=f"range={shown(range)}",
@@ -125,10 +145,24 @@ def histogram(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array]:
-    """How many elements, or how much weight, lie in each bin, and the borders of the bins.
+    """The number of elements in each bin, or the sum of their weights, and the borders of the bins.
 
-    A bin holds its left border, the last one also its right.  With `density` the integral over
-    all bins is 1.
+    A bin holds its left border, the last one also its right.
+
+    Args:
+        a: array of any shape, which is flattened.
+        bins: number of bins, 10 by default; or an ascending vector of borders.
+        range: lowest and highest border; None takes the smallest and largest element. What lies
+            outside does not count.
+        weights: weight of each element, as many as there are; None counts each as 1.
+        density: whether the result is divided so that its integral is 1.
+
+    Returns:
+        A floating vector of the bins, and one of their borders, longer by one.
+
+    Raises:
+        ArgumentError: for bins by name, fewer than one, or a range that does not rise.
+        ShapeError: unless there is a weight for each element.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -138,7 +172,7 @@ def histogram(
     x = array_of("histogram", a)
     x = x.reshape(x.size)
     edges = histogram_bin_edges(x, bins, range)
-    total, (line,) = _spread([x], [edges], _weights(x, weights))
+    total, (line,) = _cell_sums([x], [edges], _weights(x, weights))
     return _density(total, [line]) if density else total, line
 
 
@@ -150,7 +184,21 @@ def histogram2d(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, Array, Array]:
-    """How many points lie in each cell of a grid, and the borders along both axes.
+    """The number of points in each cell of a grid, and the borders along both axes.
+
+    Args:
+        x: vector of first coordinates.
+        y: vector of second coordinates, of the same size.
+        bins: number of bins, or vector of borders, for both axes; or a pair of these.
+        range: a pair (lowest, highest), or None, for each axis; None takes the extremes.
+        weights: weight of each element, as many as there are; None counts each as 1.
+        density: whether the result is divided so that its integral is 1.
+
+    Returns:
+        A floating matrix of the cells, and the two vectors of borders.
+
+    Raises:
+        ArgumentError: for bins by name, fewer than one, or a range that does not rise.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -172,7 +220,17 @@ def histogramdd(
     weights: ArrayLike | None = None,
     density: bool | None = None,
 ) -> tuple[Array, list[Array]]:
-    """How many rows of `sample` lie in each cell of a grid, and the borders along each axis.
+    """The number of points in each cell of a grid, and the borders along each axis.
+
+    Args:
+        sample: matrix with one point in each row.
+        bins: number of bins, or vector of borders, for all axes; or a list of these.
+        range: a pair (lowest, highest), or None, for each axis; None takes the extremes.
+        weights: weight of each element, as many as there are; None counts each as 1.
+        density: whether the result is divided so that its integral is 1.
+
+    Returns:
+        A floating array of the cells, one axis for each column, and the list of their borders.
 
     Raises:
         ShapeError: unless `sample` is a matrix, one point in each row.
@@ -197,12 +255,12 @@ def histogramdd(
             hint="a single number of bins is that of all columns",
         )
     edges = [histogram_bin_edges(x, b, r) for x, b, r in zip(columns, each, ranges, strict=True)]
-    total, edges = _spread(columns, edges, _weights(points[:, 0], weights))
+    total, edges = _cell_sums(columns, edges, _weights(points[:, 0], weights))
     return _density(total, edges) if density else total, edges
 
 
 def _weights(x: Array, weights: ArrayLike | None) -> Array:
-    """The weight of each element: 1 unless said otherwise."""
+    """The weight of each element, 1 by default."""
     if weights is None:
         return full_like(x, 1, inexact((x.dtype, False))[0])
     w = array_of("weights", weights)
@@ -213,7 +271,7 @@ def _weights(x: Array, weights: ArrayLike | None) -> Array:
     return w.reshape(w.size)
 
 
-def _spread(
+def _cell_sums(
     columns: Sequence[Array], edges: list[Array], weights: Array
 ) -> tuple[Array, list[Array]]:
     """The weights added up in the cells of a grid."""
@@ -232,6 +290,6 @@ def _spread(
 def _density(total: Array, edges: Sequence[Array]) -> Array:
     result = divide(total, total.sum())
     for axis, line in enumerate(edges):
-        thin = tuple(-1 if a == axis else 1 for a in np.arange(total.ndim).tolist())
-        result = result / diff(line).reshape(thin)
+        line_shape = tuple(-1 if a == axis else 1 for a in np.arange(total.ndim).tolist())
+        result = result / diff(line).reshape(line_shape)
     return result

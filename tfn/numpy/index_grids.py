@@ -1,4 +1,4 @@
-"""Coordinates: index arrays of triangles, diagonals and grids, and flat indices taken apart."""
+"""Index arrays of triangles, diagonals and grids; flat indices and their coordinates."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import numpy as np
 
 from tfn._support.validate import element_type, integer, one_of, rank, several, shown
 from tfn.array import Array, ArrayLike
-from tfn.dtypes import INTEGERS, SHORT
+from tfn.dtypes import INTEGERS
 from tfn.eager.operands import a_shape, apply, array_of, indices_of
-from tfn.errors import ArgumentError, DTypeError
+from tfn.errors import ArgumentError
 from tfn.numpy.concatenation import concatenate, stack
 from tfn.numpy.creation import asarray, make
 from tfn.numpy.ranges import arange, linspace
@@ -33,7 +33,19 @@ def _triangle(name: str, of: Any, n: int, k: int, m: int | None) -> tuple[Array,
 
 
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Row and column of each element at or below the k-th diagonal of an n by m matrix.
+    """Row and column indices of the elements at or below the k-th diagonal of an n by m matrix.
+
+    Args:
+        n: number of rows.
+        k: number of the diagonal: 0 is the main one, positive ones lie above it, negative ones
+            below.
+        m: number of columns, n for None.
+
+    Returns:
+        Two integer vectors of one size.
+
+    Raises:
+        ShapeError: if a size is negative.
 
     Example:
         >>> tril_indices(2)
@@ -43,7 +55,19 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
-    """Row and column of each element at or above the k-th diagonal of an n by m matrix.
+    """Row and column indices of the elements at or above the k-th diagonal of an n by m matrix.
+
+    Args:
+        n: number of rows.
+        k: number of the diagonal: 0 is the main one, positive ones lie above it, negative ones
+            below.
+        m: number of columns, n for None.
+
+    Returns:
+        Two integer vectors of one size.
+
+    Raises:
+        ShapeError: if a size is negative.
 
     Example:
         >>> triu_indices(2)
@@ -54,6 +78,10 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """The coordinates of the main diagonal of an array of size `n` along each of `ndim` axes.
+
+    Raises:
+        ShapeError: if `n` is negative.
+        ArgumentError: if `ndim` is negative.
 
     Example:
         >>> diag_indices(3)
@@ -67,6 +95,9 @@ def indices(dimensions: Any, sparse: bool = False) -> Any:
     """The coordinates of every element, one array for each axis, along a new first axis.
 
     If `sparse`, a tuple of arrays that broadcast to them.
+
+    Raises:
+        ShapeError: if a size is negative.
 
     Example:
         >>> indices((2, 2)).tolist()
@@ -92,6 +123,7 @@ def unravel_index(indices: ArrayLike, shape: Any) -> tuple[Array, ...]:
 
     Raises:
         DTypeError: unless the indices are integers.
+        ShapeError: if a size is negative.
 
     Example:
         >>> [int(i) for i in unravel_index(5, (2, 3))]
@@ -114,6 +146,8 @@ def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
 
     Raises:
         ArgumentError: unless there is one index array for each axis.
+        DTypeError: unless the indices are integers.
+        ShapeError: if a size is negative.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -121,8 +155,8 @@ def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
         Array([5, 1], dtype=int32)
     """
     sizes = a_shape("ravel_multi_index", dims)
-    given = several("ravel_multi_index", "multi_index", multi_index, "index arrays")
-    lines = [array_of("ravel_multi_index", line) for line in given]
+    parts = several("ravel_multi_index", "multi_index", multi_index, "index arrays")
+    lines = [array_of("ravel_multi_index", line) for line in parts]
     for line in lines:
         element_type("ravel_multi_index", line, INTEGERS, "integers")
     if len(lines) != len(sizes) or not lines:
@@ -131,9 +165,6 @@ def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
             got=f"{len(lines)} index arrays, dims={sizes}",
             hint="pass a tuple of them, in the order of the axes",
         )
-    for line in lines:
-        if line.dtype not in INTEGERS:
-            raise DTypeError("ravel_multi_index needs integers", got=SHORT[line.dtype])
     dtype = build.index_dtype(build.count(sizes), *[line.dtype for line in lines])
     flat = lines[0].astype(dtype)
     for line, n in zip(lines[1:], sizes[1:]):
@@ -142,10 +173,20 @@ def ravel_multi_index(multi_index: Any, dims: Any) -> Array:
 
 
 def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list[Array]:
-    """Coordinate arrays of the grid that vectors span.
+    """The coordinate arrays of the grid that vectors span.
+
+    Args:
+        *xs: vectors, or numbers.
+        indexing: "xy" for the second vector along the first axis, "ij" for the vectors in the order
+            of the axes.
+        sparse: whether to leave size 1 along the axes of the other vectors.
+
+    Returns:
+        A list of one array for each vector, of its dtype and the shape of the grid.
 
     Raises:
-        ArgumentError: unless `indexing` is "xy" or "ij" and each vector has one axis at most.
+        ArgumentError: unless `indexing` is "xy" or "ij".
+        ShapeError: for arrays of two and more axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -163,17 +204,20 @@ def meshgrid(*xs: ArrayLike, indexing: str = "xy", sparse: bool = False) -> list
     shape = tuple(sizes[axis] for axis in axes)
     grids = []
     for x, axis in zip(lines, axes):
-        thin = tuple(x.size if i == axis else 1 for i in range(len(lines)))
-        grids.append(apply(_grid, (x,), thin, thin if sparse else shape))
+        line_shape = tuple(x.size if i == axis else 1 for i in range(len(lines)))
+        grids.append(apply(_grid, (x,), line_shape, line_shape if sparse else shape))
     return grids
 
 
-def _grid(x: UOp, thin: Shape, shape: Shape) -> UOp:
-    return build.expand(reshape(x, thin), shape)
+def _grid(x: UOp, line_shape: Shape, shape: Shape) -> UOp:
+    return build.expand(reshape(x, line_shape), shape)
 
 
 def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """Row and column of each element at or below the k-th diagonal of a matrix.
+    """Row and column indices of the elements at or below the k-th diagonal of a matrix.
+
+    Raises:
+        ShapeError: unless `arr` is a matrix.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -186,7 +230,10 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
 
 
 def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """Row and column of each element at or above the k-th diagonal of a matrix.
+    """Row and column indices of the elements at or above the k-th diagonal of a matrix.
+
+    Raises:
+        ShapeError: unless `arr` is a matrix.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -199,10 +246,10 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
 
 
 class IndexExpression:
-    """What stands between brackets: ``s_[1:3, ...]``.
+    """The index between brackets, as it is: ``s_[1:3, ...]``.
 
     Attributes:
-        always_tuple: whether a single index comes as a tuple, too.
+        always_tuple: whether a single index becomes a tuple, too.
     """
 
     __slots__ = ("always_tuple",)
@@ -215,7 +262,7 @@ class IndexExpression:
 
 
 def _line_of(part: Any) -> Array:
-    """The numbers that a slice means: a complex step counts them, both ends included."""
+    """The numbers of a slice; a complex step is their number, and both ends are included."""
     if not isinstance(part, slice):
         raise ArgumentError(
             "mgrid and ogrid take slices", got=shown(part), hint="write mgrid[0:4, 0:1:5j]"
@@ -228,10 +275,10 @@ def _line_of(part: Any) -> Array:
 
 
 class Grid:
-    """Coordinates of grids by slices: ``mgrid[0:3, 0:1:5j]``.
+    """The coordinates of a grid by slices: ``mgrid[0:3, 0:1:5j]``.
 
     Attributes:
-        sparse: whether the coordinates of each axis are one line.
+        sparse: whether to leave size 1 along other axes.
     """
 
     __slots__ = ("sparse",)
@@ -248,7 +295,7 @@ class Grid:
 
 
 class Joiner:
-    """Arrays, numbers and slices joined: ``r_[0:3, x, 7]`` and ``c_[x, y]``.
+    """The concatenation of arrays, numbers and slices: ``r_[0:3, x, 7]`` and ``c_[x, y]``.
 
     Attributes:
         columns: whether vectors become columns.
@@ -260,12 +307,12 @@ class Joiner:
         self.columns = columns
 
     def __getitem__(self, index: Any) -> Array:
-        given = index if isinstance(index, tuple) else (index,)
-        if any(isinstance(part, str) for part in given):
+        items = index if isinstance(index, tuple) else (index,)
+        if any(isinstance(part, str) for part in items):
             raise ArgumentError(
-                "r_ and c_ take no strings", got=shown(given), hint="use stack or concatenate"
+                "r_ and c_ take no strings", got=shown(items), hint="use stack or concatenate"
             )
-        parts = [_line_of(part) if isinstance(part, slice) else asarray(part) for part in given]
+        parts = [_line_of(part) if isinstance(part, slice) else asarray(part) for part in items]
         if not self.columns:
             return concatenate([part.reshape(1) if part.ndim == 0 else part for part in parts])
         parts = [part.reshape(-1, 1) if part.ndim < 2 else part for part in parts]
@@ -278,7 +325,7 @@ r_, c_ = Joiner(False), Joiner(True)
 
 
 def ix_(*lines: ArrayLike) -> tuple[Array, ...]:
-    """Vectors shaped so that together they index a grid.
+    """The vectors in shapes by which together they index a grid.
 
     Raises:
         ShapeError: if one has not exactly one axis.
@@ -288,9 +335,10 @@ def ix_(*lines: ArrayLike) -> tuple[Array, ...]:
         >>> tnp.arange(6).reshape(2, 3)[ix_(tnp.array([0, 1]), tnp.array([0, 2]))].tolist()
         [[0, 2], [3, 5]]
     """
-    given = [array_of("ix_", line) for line in lines]
-    for v in given:
+    vectors = [array_of("ix_", line) for line in lines]
+    for v in vectors:
         rank("ix_", v, 1, 1)
     return tuple(
-        v.reshape((1,) * i + (v.size,) + (1,) * (len(given) - i - 1)) for i, v in enumerate(given)
+        v.reshape((1,) * i + (v.size,) + (1,) * (len(vectors) - i - 1))
+        for i, v in enumerate(vectors)
     )

@@ -1,17 +1,17 @@
 """x[index] and x.at[index]: NumPy's indexing as one gather or scatter.
 
-An index is first read into a `Plan`, which says for each axis how it is walked:
+An index is first parsed into a `Plan`, which has for each axis one kind of access:
 
     whole     ``:``             the axis is part of every window
     window    ``i`` or ``a:b``  a window of known size at a start
-    column    ``a:b:k``         single elements, at start, start + k, ...
-    point     an index array    single elements, at places only known when it runs
+    strided   ``a:b:k``         single elements, at start, start + k, ...
+    gathered  an index array    single elements, at indices that only the run knows
 
-A single truth is a mask of no axes: it adds one, of size 1 or 0, to the index arrays.  These are
-broadcast together; they, and the columns, span the grid of gathered windows.
+A single boolean is a mask of no axes: it adds an axis, of size 1 or 0, to the index arrays.  These
+are broadcast together; they, and the strided axes, span the grid of gathered windows.
 Starts are operands of an eager program, so that ``x[i]`` and ``x[i:i + 8]`` with another ``i``
 need no other program; in a trace they are constants.  A static index outside its axis is an error;
-a dynamic one is moved to the border when reading, and left out when writing.
+a dynamic one is moved to the border by a read, and left out by a write.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ from tfn.eager.operands import (
     array_of,
     broadcast_shape,
     number_as,
-    one_axis,
     scalar_kind,
 )
 from tfn.errors import (
@@ -45,6 +44,7 @@ from tfn.errors import (
     NonConcreteBooleanIndexError,
     OutOfBoundsError,
 )
+from tfn.numpy.manipulation import flat_or_axis
 from tfn.numpy.ranges import arange
 from tfn.trace import bind, build
 from tfn.trace.build import cast, concat, expand, flip, permute, reshape, shrink
@@ -56,15 +56,15 @@ MODES = ("clip", "fill", "drop", "promise_in_bounds", None)
 
 
 @frozen
-class Walk:
-    """How one axis of the array is walked; see the head of this file.
+class AxisIndex:
+    """The access to one axis of the array; the docstring of this file lists the kinds.
 
     Attributes:
-        kind: "whole", "window", "column" or "point".
-        size: elements taken: of the window or the column, 1 of a point.
-        step: from one element of a column to the next.
-        slot: which start or which index array it uses.
-        kept: whether the axis appears in the result, which that of an integer does not.
+        kind: "whole", "window", "strided" or "gathered".
+        size: number of elements: of the window, or of the strided ones; 1 if gathered.
+        step: distance of strided elements.
+        slot: number of its start, or of its index array.
+        kept: whether the axis appears in the result; that of an integer does not.
     """
 
     kind: str
@@ -76,83 +76,88 @@ class Walk:
 
 @frozen
 class Plan:
-    """An index, read.
+    """An index in terms of the axes of the array: the static part, by which programs are cached.
 
     Attributes:
-        walks: one for each axis of the array.
-        result: what the axes of the result are: an axis of the array, "new", or "grid" for all
-            axes of the broadcast index arrays.
+        axes: the access to each axis of the array.
+        result: the origin of the axes of the result: an axis of the array, "new", or "grid" for
+            all axes of the broadcast index arrays.
         grid: shape of the broadcast index arrays.
     """
 
-    walks: tuple[Walk, ...]
+    axes: tuple[AxisIndex, ...]
     result: tuple[int | str, ...]
     grid: Shape
 
     @property
     def entries(self) -> list[int | str]:
-        """What each axis of the result is, the axes of the grid one by one."""
+        """The origin of each axis of the result, the axes of the grid one by one."""
         each = [f"grid{i}" for i in range(len(self.grid))]
         return [e for entry in self.result for e in (each if entry == "grid" else [entry])]
 
 
 @dataclass(slots=True)
-class _Reading:
-    """A Plan and what belongs to it but is not part of its key."""
+class ParsedIndex:
+    """A plan, and the starts and index arrays that it is applied to."""
 
     plan: Plan
     starts: Numbers
     points: list[Array]
 
 
-def read_index(x: Array, index: Any, checked: bool = True) -> _Reading:
-    """An index of `x`, read; unless `checked`, integers may lie outside.
+def parse_index(x: Array, index: Any, checked: bool = True) -> ParsedIndex:
+    """An index of `x`, parsed into a plan, starts of windows and index arrays.
+
+    Args:
+        x: array that is indexed.
+        index: the index, or a tuple of its items.
+        checked: whether integers outside are an error.
 
     Raises:
         OutOfBoundsError: if a static index is outside its axis, or there are too many.
-        ArgumentError: for what is no index.
+        ArgumentError: for an item that is no index.
         NonConcreteBooleanIndexError: for a mask whose values are not known.
     """
     items = _completed(x, [_item(i) for i in _listed(index)])
-    spread = [_is_point(item, checked) for item in items]
-    if any(spread):  # beside index arrays, an integer is one of them
-        spread = [s or isinstance(item, int) for s, item in zip(spread, items)]
-    where_spread = [i for i, s in enumerate(spread) if s]
-    joined = not where_spread or where_spread[-1] - where_spread[0] + 1 == len(where_spread)
-    walks: list[Walk] = []
+    is_gathered = [_is_point(item, checked) for item in items]
+    if any(is_gathered):  # beside index arrays, an integer is one of them
+        is_gathered = [s or isinstance(item, int) for s, item in zip(is_gathered, items)]
+    gathered_items = [i for i, s in enumerate(is_gathered) if s]
+    joined = not gathered_items or gathered_items[-1] - gathered_items[0] + 1 == len(gathered_items)
+    axis_indices: list[AxisIndex] = []
     result: list[int | str] = [] if joined else ["grid"]
     starts: list[int] = []
     points: list[Any] = []
-    truths: list[Shape] = []
-    for item, pointed in zip(items, spread):
-        axis = len(walks)
-        if pointed:
+    mask_shapes: list[Shape] = []
+    for item, gathered in zip(items, is_gathered):
+        axis = len(axis_indices)
+        if gathered:
             if "grid" not in result:
                 result.append("grid")
             if isinstance(item, np.ndarray) and not item.ndim:  # a new axis, of size 1 or 0
-                truths.append((int(item),))
+                mask_shapes.append((int(item),))
                 continue
             for place in _places(x, item, axis, checked):
-                walks.append(Walk("point", 1, slot=len(points), kept=False))
+                axis_indices.append(AxisIndex("gathered", 1, slot=len(points), kept=False))
                 points.append(place)
         elif item is Ellipsis:  # only parts the index arrays before it from those after it
             pass
         elif item is None:
             result.append("new")
         elif isinstance(item, slice):
-            walks.append(_walk_slice(item, x.shape[axis], starts))
+            axis_indices.append(_slice_index(item, x.shape[axis], starts))
             result.append(axis)
         else:
-            walks.append(Walk("window", 1, slot=len(starts), kept=False))
+            axis_indices.append(AxisIndex("window", 1, slot=len(starts), kept=False))
             starts.append(_inside(item, x.shape[axis], axis))
     trace = bind.innermost([x, *[p for p in points if isinstance(p, Array)]])
     arrays = [
         number_as(p, build.index_dtype(abs(p)), trace) if isinstance(p, int) else _indices(p)
         for p in points
     ]
-    grid = broadcast_shape("indexing", *[p.shape for p in arrays], *truths)
-    plan = Plan(tuple(walks), tuple(result), grid)
-    return _Reading(plan, tuple(starts), arrays)
+    grid = broadcast_shape("indexing", *[p.shape for p in arrays], *mask_shapes)
+    plan = Plan(tuple(axis_indices), tuple(result), grid)
+    return ParsedIndex(plan, tuple(starts), arrays)
 
 
 def _indices(p: Any) -> Array:
@@ -181,8 +186,8 @@ def _item(item: Any) -> Any:
         item = np.asarray(item) if item else np.zeros(0, np.int32)
     if isinstance(item, (bool, np.bool_)):
         return np.asarray(item)
-    known = isinstance(item, (np.ndarray, np.generic)) and item.dtype.kind in "iub"
-    if known and (item.ndim or item.dtype == BOOL):
+    is_known_array = isinstance(item, (np.ndarray, np.generic)) and item.dtype.kind in "iub"
+    if is_known_array and (item.ndim or item.dtype == BOOL):
         return item
     try:
         return as_index(item)
@@ -200,7 +205,7 @@ def _is_point(item: Any, checked: bool) -> bool:
 
 
 def _axes_of(item: Any) -> int:
-    """How many axes of the array an item uses."""
+    """The number of axes of the array that an item uses."""
     if item is None or item is Ellipsis:
         return 0
     return item.ndim if isinstance(item, np.ndarray) and item.dtype == BOOL else 1
@@ -226,7 +231,7 @@ def _completed(x: Array, items: list[Any]) -> list[Any]:
 
 
 def _places(x: Array, item: Any, axis: int, checked: bool) -> list[Any]:
-    """The index arrays, one for each axis, that an item stands for."""
+    """The index arrays of an item, one for each axis that it uses."""
     if isinstance(item, int):
         return [_inside(item, x.shape[axis], axis) if checked else item]
     if isinstance(item, np.ndarray):
@@ -261,7 +266,7 @@ def _inside(index: int, size: int, axis: int) -> int:
     return index % size
 
 
-def _walk_slice(item: slice, size: int, starts: list[int]) -> Walk:
+def _slice_index(item: slice, size: int, starts: list[int]) -> AxisIndex:
     if isinstance(item.step, int) and not item.step:
         raise ArgumentError(
             "a slice needs a step that is not zero",
@@ -271,27 +276,40 @@ def _walk_slice(item: slice, size: int, starts: list[int]) -> Walk:
     try:
         start, stop, step = item.indices(size)
     except TypeError as error:
-        known = not isinstance(error, ConcretizationTypeError)
-        raise (ArgumentError if known else ConcretizationTypeError)(
+        is_argument_error = not isinstance(error, ConcretizationTypeError)
+        raise (ArgumentError if is_argument_error else ConcretizationTypeError)(
             "a slice needs integers that are known while tracing",
             got=repr(item),
             hint="tfn.lax.dynamic_slice takes a traced start and a fixed size",
         ) from None
     count = len(range(start, stop, step))
     if count == size and step == 1:
-        return Walk("whole", size)
+        return AxisIndex("whole", size)
     starts.append(start if count else 0)
-    kind = "window" if step == 1 or count < 2 else "column"
-    return Walk(kind, count, step, len(starts) - 1)
+    kind = "window" if step == 1 or count < 2 else "strided"
+    return AxisIndex(kind, count, step, len(starts) - 1)
 
 
 def getitem(
     x: ArrayLike, index: Any, *, mode: str | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """``x[index]``, or ``x.at[index].get(mode=..., fill_value=...)``.
+    """The elements ``x[index]``, or ``x.at[index].get(mode=..., fill_value=...)``.
+
+    Args:
+        x: array that is indexed.
+        index: integers, slices, None, Ellipsis, index arrays, masks, or a tuple of these.
+        mode: indices outside: "clip" moves them to the border, "fill" and "drop" give `fill_value`,
+            "promise_in_bounds" says that there are none; None, the default of ``x[index]``, is an
+            error for those known.
+        fill_value: element for indices outside; None takes NaN, the lowest integer (the highest of
+            unsigned ones), or True.
+
+    Returns:
+        An array of the dtype of `x`.
 
     Raises:
         OutOfBoundsError: without a mode, if a static index is outside its axis.
+        ArgumentError: for another mode, or something that is no index.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -299,20 +317,20 @@ def getitem(
         Array([5, 3], dtype=int32)
     """
     x = array_of("indexing", x)
-    if type(index) is int and mode is None and x.trace is None and x.shape:  # the way of loops
+    if type(index) is int and mode is None and x.trace is None and x.shape:  # rows in a loop
         start = _inside(index, x.shape[0], 0)
         return apply(_row, (x, starts_operand((start,), config.device)), weak=x.weak_type)
     check_mode(mode)
-    reading = read_index(x, index, checked=mode is None)
-    plan, starts, points = reading.plan, reading.starts, reading.points
+    parsed = parse_index(x, index, checked=mode is None)
+    plan, starts, points = parsed.plan, parsed.starts, parsed.points
     if points or plan.grid:
         if points and mode in ("fill", "drop"):
             fill = _fill(x, fill_value)
             return apply(_filled, (x, fill, *points), plan, starts, weak=x.weak_type)
         return apply(_taken, (x, *points), plan, starts, weak=x.weak_type)
     if not starts:
-        return alias(x, shape_of(plan), x.weak_type)
-    if x.trace is None and not any(walk.kind == "column" for walk in plan.walks):
+        return alias(x, result_shape(plan), x.weak_type)
+    if x.trace is None and not any(axis_index.kind == "strided" for axis_index in plan.axes):
         begin = starts_operand(starts, config.device)
         return apply(_window, (x, begin), plan, weak=x.weak_type)
     return apply(_cut, (x,), plan, starts, weak=x.weak_type)
@@ -320,7 +338,7 @@ def getitem(
 
 @lru_cache(maxsize=4096)
 def starts_operand(starts: Numbers, device: str) -> Array:
-    """Starts of windows as an operand, kept since loops come back to the same ones."""
+    """Starts of windows as an operand, cached since loops repeat them."""
     return array_of("indexing", np.array(starts, build.index_dtype(max(starts))))
 
 
@@ -349,74 +367,76 @@ def _fill(x: Array, value: ArrayLike | None) -> Array:
     return array_of("fill_value", value)
 
 
-def shape_of(plan: Plan) -> Shape:
+def result_shape(plan: Plan) -> Shape:
     """The shape of the result."""
-    sizes: dict[int | str, int] = {"new": 1, **{a: w.size for a, w in enumerate(plan.walks)}}
+    sizes: dict[int | str, int] = {"new": 1, **{a: w.size for a, w in enumerate(plan.axes)}}
     sizes |= {f"grid{i}": n for i, n in enumerate(plan.grid)}
     return tuple(sizes[e] for e in plan.entries)
 
 
 def _slabs(x: UOp, plan: Plan, starts: Numbers) -> UOp:
-    """The windows and columns cut out; axes of points stay whole, and none vanishes."""
-    begin, end, step, turned = [], [], [], []
-    for axis, (walk, size) in enumerate(zip(plan.walks, x.shape)):
+    """Windows and strided elements cut out; gathered axes stay whole, and all axes stay."""
+    begin, end, step, flipped_axes = [], [], [], []
+    for axis, (axis_index, size) in enumerate(zip(plan.axes, x.shape)):
         first, last, by = 0, size, 1
-        if walk.kind in ("window", "column"):
-            first = starts[walk.slot]
-            last, by = first + (walk.size - 1) * walk.step, walk.step
-            if walk.step < 0 and walk.size > 1:
-                first, last, by = last, first, -walk.step
-                turned.append(axis)
-            last = max(first, last) + 1 if walk.size else first
+        if axis_index.kind in ("window", "strided"):
+            first = starts[axis_index.slot]
+            last, by = first + (axis_index.size - 1) * axis_index.step, axis_index.step
+            if axis_index.step < 0 and axis_index.size > 1:
+                first, last, by = last, first, -axis_index.step
+                flipped_axes.append(axis)
+            last = max(first, last) + 1 if axis_index.size else first
         begin.append(first)
         end.append(last)
-        step.append(by if walk.size > 1 else 1)
-    return flip(shrink(x, tuple(begin), tuple(end), tuple(step)), turned)
+        step.append(by if axis_index.size > 1 else 1)
+    return flip(shrink(x, tuple(begin), tuple(end), tuple(step)), flipped_axes)
 
 
 def _cut(x: UOp, plan: Plan, starts: Numbers) -> UOp:
-    return reshape(_slabs(x, plan, starts), shape_of(plan))
+    return reshape(_slabs(x, plan, starts), result_shape(plan))
 
 
 def _window(x: UOp, begin: UOp, plan: Plan) -> UOp:
-    """One window at a start that is only known when it runs."""
-    moving = [a for a, walk in enumerate(plan.walks) if walk.kind == "window"]
+    """One window at a start that only the run knows."""
+    moving = [a for a, axis_index in enumerate(plan.axes) if axis_index.kind == "window"]
     order = moving + [a for a in range(x.ndim) if a not in moving]
-    cut = build.gather(permute(x, order), begin, tuple(plan.walks[a].size for a in order))
-    return reshape(permute(cut, inverse(order)), shape_of(plan))
+    cut = build.gather(permute(x, order), begin, tuple(plan.axes[a].size for a in order))
+    return reshape(permute(cut, inverse_permutation(order)), result_shape(plan))
 
 
-def inverse(order: Sequence[int]) -> list[int]:
-    """The permutation that undoes this one."""
+def inverse_permutation(order: Sequence[int]) -> list[int]:
+    """The permutation that undoes another one."""
     return sorted(range(len(order)), key=order.__getitem__)
 
 
 def _taken(x: UOp, *rest: Any) -> UOp:
     *points, plan, starts = rest
-    pointed = [a for a, walk in enumerate(plan.walks) if walk.kind == "point"]
-    others = [a for a in range(x.ndim) if a not in pointed]
-    slabs = permute(_slabs(x, plan, starts), pointed + others)
-    sizes = slabs.shape[len(pointed) :]
-    if not all(plan.grid + slabs.shape[: len(pointed)]):  # nothing to take
-        found = build.zeros(plan.grid + sizes, x.dtype)
-    elif not pointed:  # the grid is that of truths
-        found = reshape(slabs, plan.grid + sizes)
+    gathered = [a for a, axis_index in enumerate(plan.axes) if axis_index.kind == "gathered"]
+    others = [a for a in range(x.ndim) if a not in gathered]
+    slabs = permute(_slabs(x, plan, starts), gathered + others)
+    sizes = slabs.shape[len(gathered) :]
+    if not all(plan.grid + slabs.shape[: len(gathered)]):  # no elements
+        elements = build.zeros(plan.grid + sizes, x.dtype)
+    elif not gathered:  # the grid comes from single booleans
+        elements = reshape(slabs, plan.grid + sizes)
     else:
-        indices = side_by_side([wrapped(u, x.shape[a]) for u, a in zip(points, pointed)], plan.grid)
-        found = build.gather(slabs, indices, (1,) * len(pointed) + sizes)
-        found = reshape(found, plan.grid + sizes)
+        indices = index_vectors(
+            [nonnegative(u, x.shape[a]) for u, a in zip(points, gathered)], plan.grid
+        )
+        elements = build.gather(slabs, indices, (1,) * len(gathered) + sizes)
+        elements = reshape(elements, plan.grid + sizes)
     have = [f"grid{i}" for i in range(len(plan.grid))] + others
     order = [have.index(e) for e in plan.entries if e != "new"]
-    return reshape(permute(found, order), shape_of(plan))
+    return reshape(permute(elements, order), result_shape(plan))
 
 
-def wrapped(u: UOp, size: int) -> UOp:
+def nonnegative(u: UOp, size: int) -> UOp:
     """An index array as int32 or int64, its negative elements counted from the end."""
     u = cast(u, build.index_dtype(size, u.dtype))
     return build.where(u < 0, u + size, u)
 
 
-def side_by_side(columns: Sequence[UOp], grid: Shape) -> UOp:
+def index_vectors(columns: Sequence[UOp], grid: Shape) -> UOp:
     """Index arrays broadcast to the grid, side by side along a new last axis."""
     dtype = build.index_dtype(0, *[u.dtype for u in columns])
     full = [build.broadcast_to(cast(u, dtype), grid) for u in columns]
@@ -425,19 +445,21 @@ def side_by_side(columns: Sequence[UOp], grid: Shape) -> UOp:
 
 def _filled(x: UOp, fill: UOp, *rest: Any) -> UOp:
     *points, plan, _ = rest
-    found = _taken(x, *rest)
+    values = _taken(x, *rest)
     inside: UOp | None = None
-    pointed = [a for a, walk in enumerate(plan.walks) if walk.kind == "point"]
-    for u, axis in zip(points, pointed):
-        at = build.broadcast_to(wrapped(u, x.shape[axis]), plan.grid)
-        ok = (at >= 0) & (at < x.shape[axis])
-        inside = ok if inside is None else inside & ok
+    gathered = [a for a, axis_index in enumerate(plan.axes) if axis_index.kind == "gathered"]
+    for u, axis in zip(points, gathered):
+        at = build.broadcast_to(nonnegative(u, x.shape[axis]), plan.grid)
+        valid = (at >= 0) & (at < x.shape[axis])
+        inside = valid if inside is None else inside & valid
     assert inside is not None
-    shape = found.shape
+    shape = values.shape
     first = plan.result.index("grid")
-    thin = (1,) * first + plan.grid + (1,) * (len(shape) - first - len(plan.grid))
+    mask_shape = (1,) * first + plan.grid + (1,) * (len(shape) - first - len(plan.grid))
     return build.where(
-        expand(reshape(inside, thin), shape), found, build.broadcast_to(cast(fill, x.dtype), shape)
+        expand(reshape(inside, mask_shape), shape),
+        values,
+        build.broadcast_to(cast(fill, x.dtype), shape),
     )
 
 
@@ -449,22 +471,32 @@ def take(
     mode: str | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """Elements at indices along an axis, or of the flat array.
+    """The elements at indices along an axis, or of the flat array.
 
-    An index outside gives NaN (mode "fill", the default), or the border (mode "clip"), or counts
-    around (mode "wrap").
+    Args:
+        x: array that is indexed.
+        indices: array of integers, or one; negative ones count from the end.
+        axis: axis that is indexed, counted from the end if negative; None takes the flat array.
+        mode: indices outside: "fill", the default, gives `fill_value`, "clip" the border, "wrap"
+            counts around.
+        fill_value: element for indices outside; None takes NaN, the lowest integer (the highest of
+            unsigned ones), or True.
+
+    Returns:
+        An array of the dtype of `x`, with the axes of `indices` in place of `axis`.
+
+    Raises:
+        DTypeError: unless `indices` holds integers.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> take(tnp.array([1.0, 2.0]), tnp.array([1, 5, -1]))
         Array([ 2., nan,  2.], dtype=float32)
     """
-    x = array_of("take", x)
     places = array_of("take", indices)
     element_type("take", places, INTEGERS, "integer indices")
-    if axis is None:
-        x, axis = x.reshape(x.size), 0
-    axis = one_axis("take", axis, x.ndim)
+    x, axis = flat_or_axis("take", x, axis)
     if mode == "wrap":
         n = x.shape[axis]
         places, mode = places.astype(build.index_dtype(n, places.dtype)) % n, "clip"
@@ -480,10 +512,24 @@ def take_along_axis(
     mode: str | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """For each place of the other axes, elements at indices along this one.
+    """The elements at indices along an axis, for each position of the other axes.
+
+    Args:
+        x: array that is indexed.
+        indices: integers, with as many axes as `x`; other axes have the size of `x`, or 1.
+        axis: axis that is indexed, counted from the end if negative; None takes the flat array.
+        mode: indices outside: "fill", the default, gives `fill_value`, "clip" the border.
+        fill_value: element for indices outside; None takes NaN, the lowest integer (the highest of
+            unsigned ones), or True.
+
+    Returns:
+        An array of the dtype of `x`, of the size of `indices` along the axis, and of that of `x`
+        along others.
 
     Raises:
         ShapeError: if the other axes do not broadcast.
+        DTypeError: unless `indices` holds integers.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -493,9 +539,7 @@ def take_along_axis(
     """
     x, places = array_of("take_along_axis", x), array_of("take_along_axis", indices)
     element_type("take_along_axis", places, INTEGERS, "integer indices")
-    if axis is None:
-        x, axis = x.reshape(x.size), 0
-    axis = one_axis("take_along_axis", axis, x.ndim)
+    x, axis = flat_or_axis("take_along_axis", x, axis)
     if places.ndim != x.ndim:
         what = "take_along_axis needs indices with as many axes as the array"
         raise unfit(what, (x, places), "argmax and argmin keep them with keepdims=True")
@@ -503,11 +547,11 @@ def take_along_axis(
     broadcast_shape(
         "take_along_axis", tuple(others), tuple(n for a, n in enumerate(places.shape) if a != axis)
     )
-    index = tuple(places if a == axis else counted(x, a) for a in range(x.ndim))
+    index = tuple(places if a == axis else axis_coordinates(x, a) for a in range(x.ndim))
     return getitem(x, index, mode=mode or "fill", fill_value=fill_value)
 
 
-def counted(x: Array, axis: int) -> Array:
-    """The coordinates of an axis, shaped to broadcast with the array."""
+def axis_coordinates(x: Array, axis: int) -> Array:
+    """The coordinates along an axis, in a shape that broadcasts with the array."""
     shape = tuple(x.shape[axis] if a == axis else 1 for a in range(x.ndim))
     return arange(x.shape[axis], dtype=build.index_dtype(x.shape[axis])).reshape(shape)

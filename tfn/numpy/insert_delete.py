@@ -1,4 +1,4 @@
-"""Arrays with parts put in, taken out, or arranged in blocks, at places known to Python."""
+"""Insertion, deletion, replacement and blocks, at indices that Python knows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tfn.numpy.creation import asarray, ones
 from tfn.numpy.index_grids import diag_indices
 from tfn.numpy.indexing import getitem
 from tfn.numpy.logic import where
-from tfn.numpy.manipulation import broadcast_to, diag, moveaxis
+from tfn.numpy.manipulation import broadcast_to, diag, flat_or_axis, moveaxis
 from tfn.numpy.sorting import argsort, sort
 from tfn.numpy.updates import update
 from tfn.trace.build import index_dtype
@@ -33,15 +33,8 @@ from tfn.trace.build import index_dtype
 OUTSIDE = "compute it outside of the traced function, or mark the argument static_argnums in jit"
 
 
-def _flat(name: str, arr: ArrayLike, axis: int | None) -> tuple[Array, int]:
-    x = array_of(name, arr)
-    if axis is None:
-        return x.reshape(x.size), 0
-    return x, one_axis(name, axis, x.ndim)
-
-
 def _places(name: str, obj: Any, size: int) -> np.ndarray[Any, Any]:
-    """Known places along an axis, from an integer, a slice, a list or an array."""
+    """Known indices along an axis, from an integer, a slice, a list or an array."""
     if isinstance(obj, slice):
         return np.arange(size)[obj]
     places = known_values(name, obj, OUTSIDE)
@@ -62,29 +55,58 @@ def _places(name: str, obj: Any, size: int) -> np.ndarray[Any, Any]:
 def delete(
     arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
 ) -> Array:
-    """Without the elements at places along an axis, or of the flat array.
+    """The array without the elements at indices along an axis, or of the flat array.
 
-    The places must be known: an integer, a slice, a list, or a NumPy array.
+    Args:
+        arr: array of any shape.
+        obj: index, slice, list or array of indices, or mask, along the axis; its value must be
+            known.
+        axis: the axis, counted from the end if negative; None takes the flat array.
+        assume_unique_indices: accepted as in JAX, and changes nothing.
+
+    Returns:
+        An array of the dtype of `arr`.
+
+    Raises:
+        TracerArrayConversionError: if `obj` is traced.
+        OutOfBoundsError: for an index outside of the axis.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> delete(tnp.arange(4), 1)
         Array([0, 2, 3], dtype=int32)
     """
-    x, at = _flat("delete", arr, axis)
-    kept = np.delete(np.arange(x.shape[at]), _places("delete", obj, x.shape[at]))
-    return getitem(x, (slice(None),) * at + (indices_of("delete", kept, x.shape[at]),))
+    x, at = flat_or_axis("delete", arr, axis)
+    indices = np.delete(np.arange(x.shape[at]), _places("delete", obj, x.shape[at]))
+    return getitem(x, (slice(None),) * at + (indices_of("delete", indices, x.shape[at]),))
 
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
-    """With values put in before places along an axis, or of the flat array; see `delete`.
+    """The array with values inserted before indices along an axis, or of the flat array.
+
+    Args:
+        arr: array of any shape.
+        obj: index, slice, list or array of indices, or mask, along the axis; its value must be
+            known.
+        values: array or number, converted to the dtype of `arr`, that broadcasts to the inserted
+            part.
+        axis: the axis, counted from the end if negative; None takes the flat array.
+
+    Returns:
+        An array of the dtype of `arr`.
+
+    Raises:
+        TracerArrayConversionError: if `obj` is traced.
+        OutOfBoundsError: for an index outside of the axis.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> insert(tnp.arange(3), 1, 9)
         Array([0, 9, 1, 2], dtype=int32)
     """
-    x, at = _flat("insert", arr, axis)
+    x, at = flat_or_axis("insert", arr, axis)
     size = x.shape[at]
     places = _places("insert", obj, size)
     new = asarray(values, x.dtype)
@@ -103,7 +125,10 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
 
 
 def resize(a: ArrayLike, new_shape: Any) -> Array:
-    """The elements in order under any shape: repeated if there are too few, else left out.
+    """The elements in order in a new shape: repeated if there are too few, cut off if too many.
+
+    Raises:
+        ShapeError: if a size is negative, or there are no elements to repeat.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -125,10 +150,12 @@ def resize(a: ArrayLike, new_shape: Any) -> Array:
 
 
 def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
-    """A vector without zeros at the front ("f") and at the back ("b"); its value must be known.
+    """The vector without zeros at the front ("f") and at the back ("b"); its value must be known.
 
     Raises:
         TracerArrayConversionError: for a traced value.
+        ShapeError: unless `filt` is a vector.
+        ArgumentError: unless `trim` is "f", "b" or "fb".
 
     Example:
         >>> import tfn.numpy as tnp
@@ -147,7 +174,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb") -> Array:
 
 
 def block(arrays: Any) -> Array:
-    """Nested lists of arrays joined: the innermost lists along the last axis, and so on.
+    """The array of nested lists of blocks: the innermost lists are joined along the last axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -190,7 +217,7 @@ def _gather(part: Any, leaves: list[Array]) -> None:
 
 
 def dsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
-    """Parts of the third axis.
+    """The parts of the third axis; see `split`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -201,9 +228,20 @@ def dsplit(x: ArrayLike, indices_or_sections: Any) -> list[Array]:
 
 
 def choose(a: ArrayLike, choices: Any, mode: str = "raise") -> Array:
-    """Each element from the array that `a` says by number; see `numpy.choose`.
+    """The elements of several arrays, each from the one whose number `a` holds.
 
-    In mode "wrap" numbers count around, in others they are moved to the border.
+    Args:
+        a: integers, or booleans.
+        choices: list of arrays, broadcast with `a`.
+        mode: numbers outside: "wrap" counts around; "clip", and "raise", whose check would need
+            values, move to the border.
+
+    Returns:
+        An array of the broadcast shape and the promoted dtype.
+
+    Raises:
+        DTypeError: unless `a` holds integers or booleans.
+        ArgumentError: for another mode, or no choices.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -213,19 +251,29 @@ def choose(a: ArrayLike, choices: Any, mode: str = "raise") -> Array:
     index = array_of("choose", a)
     one_of("choose", "mode", mode, ("raise", "wrap", "clip"))
     element_type("choose", index, INTEGERS | {BOOL}, "integers, which say which choice")
-    given = [asarray(c) for c in arrays_of("choose", choices)]
-    index = index % len(given) if mode == "wrap" else clip(index, 0, len(given) - 1)
-    result = given[0]
-    for i, choice in enumerate(given[1:], 1):
+    arrays = [asarray(c) for c in arrays_of("choose", choices)]
+    index = index % len(arrays) if mode == "wrap" else clip(index, 0, len(arrays) - 1)
+    result = arrays[0]
+    for i, choice in enumerate(arrays[1:], 1):
         result = where(index == i, choice, result)
-    return where(index == 0, given[0], result)
+    return where(index == 0, arrays[0], result)
 
 
 def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = False) -> Array:
-    """A new array with the elements under a known mask replaced by values in order, repeated.
+    """A new array with the elements under a mask replaced by values in order, repeated.
+
+    Args:
+        arr: array of any shape.
+        mask: array of as many elements, whose values are known.
+        vals: number, or array whose elements are put in order.
+        inplace: must be False: the result is a new array.
+
+    Returns:
+        An array of the shape and dtype of `arr`.
 
     Raises:
         ArgumentError: unless `inplace` is False, since arrays cannot be changed.
+        TracerArrayConversionError: if the mask is traced.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -243,10 +291,23 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = F
 def put(
     a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = False
 ) -> Array:
-    """A new array with the elements at flat places replaced by values in order, repeated.
+    """A new array with the elements at indices of the flat array replaced by values in order,
+    repeated.
+
+    Args:
+        a: array of any shape.
+        ind: integers; negative ones count from the end.
+        v: number, or array whose elements are put in order.
+        mode: indices outside: None leaves them out, "clip" moves them to the border, "wrap" counts
+            around.
+        inplace: must be False: the result is a new array.
+
+    Returns:
+        An array of the shape and dtype of `a`.
 
     Raises:
-        ArgumentError: unless `inplace` is False, since arrays cannot be changed.
+        ArgumentError: unless `inplace` is False, or for another mode.
+        DTypeError: unless `ind` holds integers.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -265,7 +326,7 @@ def put(
 
 
 def _repeated(name: str, values: ArrayLike, size: int) -> ArrayLike:
-    """Values in order for so many places; a number is left as it is."""
+    """Values in order, repeated to a size; a number as it is."""
     if scalar_kind(values) is not None:
         return values
     return resize(array_of(name, values).reshape(-1), size)
@@ -305,7 +366,20 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
 
 
 def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
-    """The k-th smallest element at its place, no larger ones before it: all are sorted here.
+    """The elements with the k-th smallest at index `kth`, and no larger one before it: all are
+    sorted.
+
+    Args:
+        a: array of any shape.
+        kth: index along the axis, counted from the end if negative.
+        axis: the axis, counted from the end if negative; None takes the flat array.
+
+    Returns:
+        An array of the shape and dtype of `a`, or a vector of all elements.
+
+    Raises:
+        OutOfBoundsError: if the axis has no such index.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -316,7 +390,7 @@ def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
 
 
 def _parted(name: str, a: ArrayLike, kth: int, axis: int | None) -> Array:
-    """The array, which has a k-th element along the axis."""
+    """An array, checked to have a k-th element along the axis."""
     x = array_of(name, a)
     size = x.size if axis is None else x.shape[one_axis(name, axis, x.ndim)]
     if not -size <= integer(name, "kth", kth) < size:
@@ -329,7 +403,19 @@ def _parted(name: str, a: ArrayLike, kth: int, axis: int | None) -> Array:
 
 
 def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
-    """The indices that `partition`.
+    """The indices that `partition` an array along an axis: those of `argsort`.
+
+    Args:
+        a: array of any shape.
+        kth: index along the axis, counted from the end if negative.
+        axis: the axis, counted from the end if negative; None takes the flat array.
+
+    Returns:
+        An integer array of the shape of `a`, or a vector of as many elements.
+
+    Raises:
+        OutOfBoundsError: if the axis has no such index.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -342,7 +428,15 @@ def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
 def ediff1d(
     ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Array:
-    """Each element of the flat array less the one before it, with values put at the ends.
+    """The differences of neighbours in the flat array, with values put at the ends.
+
+    Args:
+        ary: array of any shape.
+        to_end: number or array put after the differences, converted to the dtype; None for nothing.
+        to_begin: number or array put before the differences, likewise.
+
+    Returns:
+        A vector of the dtype of `ary`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -352,12 +446,24 @@ def ediff1d(
     x = array_of("ediff1d", ary)
     x = x.reshape(x.size)
     parts = [to_begin, x[1:] - x[:-1] if x.size else x, to_end]
-    given = [asarray(p, x.dtype).reshape(-1) for p in parts if p is not None]
-    return concatenate(given)
+    vectors = [asarray(p, x.dtype).reshape(-1) for p in parts if p is not None]
+    return concatenate(vectors)
 
 
 def mask_indices(n: int, mask_func: Any, k: int = 0) -> tuple[Array, ...]:
-    """Where a function such as `triu` leaves ones of an n by n matrix standing.
+    """The indices of the elements of an n by n matrix that a function such as `triu` leaves.
+
+    Args:
+        n: number of rows and columns.
+        mask_func: function of a matrix of ones and `k`.
+        k: second argument of the function, the number of a diagonal; 0 by default.
+
+    Returns:
+        One integer vector for each axis.
+
+    Raises:
+        ArgumentError: unless `mask_func` can be called.
+        ShapeError: if `n` is negative.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -365,5 +471,5 @@ def mask_indices(n: int, mask_func: Any, k: int = 0) -> tuple[Array, ...]:
         (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
     a_function("mask_indices", "mask_func", mask_func)
-    kept = np.asarray(mask_func(ones(a_shape("mask_indices", (n, n)), "int32"), k))
-    return tuple(indices_of("mask_indices", line, n) for line in np.nonzero(kept))
+    mask = np.asarray(mask_func(ones(a_shape("mask_indices", (n, n)), "int32"), k))
+    return tuple(indices_of("mask_indices", line, n) for line in np.nonzero(mask))

@@ -1,4 +1,4 @@
-"""What the namespace says of itself, its dtypes and its devices, and questions about values.
+"""Inspection: capabilities, dtypes and devices of the namespace; predicates of values.
 
 Source: the Python array API standard 2024.12, "Inspection" and "Data type functions".
 """
@@ -39,7 +39,12 @@ def _names(kind: Any) -> frozenset[DType]:
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
-    """Whether a dtype is of a kind: a name of the standard, a dtype, or one of a tuple of these.
+    """Whether a dtype is of a kind.
+
+    Args:
+        dtype: a dtype, or its name.
+        kind: "bool", "signed integer", "unsigned integer", "integral", "real floating", "complex
+            floating", "numeric", a dtype, or a tuple of these.
 
     Raises:
         DTypeError: if there is no such dtype or kind.
@@ -58,8 +63,8 @@ def can_cast(from_: Any, to: Any, /) -> bool:
         >>> can_cast("int32", "float32"), can_cast("float32", "int32")
         (True, False)
     """
-    given, wanted = getattr(from_, "dtype", from_), dtypes.canonical(to)
-    return dtypes.promote_types(given, wanted) == wanted
+    source, target = getattr(from_, "dtype", from_), dtypes.canonical(to)
+    return dtypes.promote_types(source, target) == target
 
 
 @frozen
@@ -67,16 +72,16 @@ class FloatInfo:
     """Limits of a floating dtype, or of the parts of a complex one, as Python floats.
 
     Attributes:
-        bits: of one number, sign, exponent and mantissa together.
-        eps: from 1 to the next larger number.
+        bits: number of bits of sign, exponent and mantissa together.
+        eps: distance from 1 to the next larger number.
         max: the largest number.
-        min: the smallest one, ``-max``.
+        min: the smallest number, ``-max``.
         smallest_normal: the smallest positive number of full precision; also `tiny`.
-        dtype: of the numbers.
+        dtype: the dtype; of the parts, if a complex one was asked for.
         smallest_subnormal: the smallest positive number.
-        resolution: the precision in decimals, as a number.
-        nmant: bits of the mantissa.
-        nexp: bits of the exponent.
+        resolution: 10 to the negative number of decimal digits.
+        nmant: number of bits of the mantissa.
+        nexp: number of bits of the exponent.
     """
 
     bits: int
@@ -109,18 +114,18 @@ def finfo(dtype: Any) -> FloatInfo:
     kind = dtypes.part(dtypes.canonical(getattr(dtype, "dtype", dtype)))
     if kind not in FLOATS:
         raise DTypeError("finfo needs a floating dtype", got=kind.name, hint="use iinfo")
-    found = dtypes.finfo(kind)
+    limits = dtypes.finfo(kind)
     return FloatInfo(
-        bits=int(found.bits),
-        eps=float(found.eps),
-        max=float(found.max),
-        min=float(found.min),
-        smallest_normal=float(found.smallest_normal),
+        bits=int(limits.bits),
+        eps=float(limits.eps),
+        max=float(limits.max),
+        min=float(limits.min),
+        smallest_normal=float(limits.smallest_normal),
         dtype=kind,
-        smallest_subnormal=float(found.smallest_subnormal),
-        resolution=float(found.resolution),
-        nmant=int(found.nmant),
-        nexp=int(found.nexp),
+        smallest_subnormal=float(limits.smallest_subnormal),
+        resolution=float(limits.resolution),
+        nmant=int(limits.nmant),
+        nexp=int(limits.nexp),
     )
 
 
@@ -135,12 +140,14 @@ def iinfo(dtype: Any) -> Any:
 
 
 class Namespace:
-    """What the array API asks of ``__array_namespace_info__()``."""
+    """The inspection functions of the array API."""
 
     __slots__ = ()
 
     def capabilities(self) -> dict[str, bool | int | None]:
-        """What depends on values: masks as indices and results of unknown shape work eagerly."""
+        """Support of shapes that depend on values: masks as indices, and results of unknown size,
+        work eagerly.
+        """
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
     def default_device(self) -> str:
@@ -152,28 +159,33 @@ class Namespace:
         return [config.device]
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
-        """What Python numbers become: 32 bits."""
+        """The dtypes of Python's numbers, 32 bits wide, and of indices."""
         on_device("default_dtypes", device)
         names = {"real floating": float, "complex floating": complex, "integral": int}
-        found = {name: dtypes.DEFAULTS[scalar] for name, scalar in names.items()}
-        return found | {"indexing": dtypes.DEFAULTS[int]}
+        defaults = {name: dtypes.DEFAULTS[scalar] for name, scalar in names.items()}
+        return defaults | {"indexing": dtypes.DEFAULTS[int]}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, DType]:
-        """The dtypes of a kind by name, those of the standard; all of them without a kind."""
+        """The dtypes of a kind by name, among those of the standard.
+
+        Args:
+            device: name of the device, which must be that of the process; None takes it.
+            kind: a kind, or a tuple of them, as for `isdtype`; None takes all.
+        """
         on_device("dtypes", device)
-        wanted = frozenset(dtypes.ALL) if kind is None else _names(kind)
-        known = {name.dtype.name: name.dtype for name in SCALAR_TYPES}
+        chosen = frozenset(dtypes.ALL) if kind is None else _names(kind)
+        scalars = {name.dtype.name: name.dtype for name in SCALAR_TYPES}
         standard = KINDS["numeric"] - {dtypes.BFLOAT16, dtypes.FLOAT16} | {BOOL}
-        return {name: kind for name, kind in known.items() if kind in wanted & standard}
+        return {name: kind for name, kind in scalars.items() if kind in chosen & standard}
 
 
 def __array_namespace_info__() -> Namespace:
-    """What can be asked about this namespace."""
+    """The inspection functions of this namespace."""
     return Namespace()
 
 
 def isscalar(x: Any) -> bool:
-    """Whether this is a number, of Python or of NumPy, or an array without axes.
+    """Whether a value is a number, of Python or of NumPy, or an array without axes.
 
     Example:
         >>> isscalar(1.5), isscalar([1.5])
@@ -185,7 +197,7 @@ def isscalar(x: Any) -> bool:
 
 
 def iterable(x: Any) -> bool:
-    """Whether ``iter(x)`` works.
+    """Whether a value can be iterated over, by ``iter(x)``.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -205,7 +217,13 @@ def array_repr(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """The text that shows an array and its dtype; see `numpy.array_repr`.
+    """The text of an array and its dtype; see `numpy.array_repr`.
+
+    Args:
+        x: array or number, of any shape.
+        max_line_width: characters in a line; None takes NumPy's print options.
+        precision: digits after the point; None takes NumPy's print options.
+        suppress_small: whether to write no exponents; None takes NumPy's print options.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -222,7 +240,13 @@ def array_str(
     precision: int | None = None,
     suppress_small: bool | None = None,
 ) -> str:
-    """The text of an array's values; see `numpy.array_str`.
+    """The text of the values of an array; see `numpy.array_str`.
+
+    Args:
+        x: array or number, of any shape.
+        max_line_width: characters in a line; None takes NumPy's print options.
+        precision: digits after the point; None takes NumPy's print options.
+        suppress_small: whether to write no exponents; None takes NumPy's print options.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -234,5 +258,5 @@ def array_str(
 
 
 def _options(width: int | None, precision: int | None, suppress: bool | None) -> Any:
-    given = {"linewidth": width, "precision": precision, "suppress": suppress}
-    return {name: value for name, value in given.items() if value is not None}
+    options = {"linewidth": width, "precision": precision, "suppress": suppress}
+    return {name: value for name, value in options.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Functions given by samples or coefficients: interpolation, integrals, polynomials, covariance."""
+"""Interpolation and integrals of samples, values of polynomials, covariances."""
 
 from __future__ import annotations
 
@@ -19,9 +19,18 @@ from tfn.trace.uop import UOp
 
 
 def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike) -> Array:
-    """The piecewise linear function through the points (xp, fp), at `x`; constant outside.
+    """The piecewise linear function through the points (xp, fp), evaluated at `x`; constant
+    outside.
 
-    `xp` must ascend.  All of `xp` is compared with each element of `x`, in one pass.
+    All of `xp` is compared with each element of `x`, in one pass.
+
+    Args:
+        x: real array or number, of any shape.
+        xp: ascending vector of two points at least.
+        fp: vector of the values there, real or complex.
+
+    Returns:
+        A floating array of the shape of `x`.
 
     Raises:
         ShapeError: unless `xp` and `fp` are vectors of one size, of two points at least.
@@ -45,30 +54,42 @@ def _interp(x: UOp, xp: UOp, fp: UOp, dtype: DType) -> UOp:
     x, xp, fp = cast(x, part_of(dtype)), cast(xp, part_of(dtype)), cast(fp, dtype)
     count = xp.size
     shape = (*x.shape, count)
-    passed = build.broadcast_to(xp, shape) <= build.broadcast_in_dim(x, shape, range(x.ndim))
-    place = add_up(cast(passed, INT32), (x.ndim,)) - 1
+    reached = build.broadcast_to(xp, shape) <= build.broadcast_in_dim(x, shape, range(x.ndim))
+    place = add_up(cast(reached, INT32), (x.ndim,)) - 1
     place = build.minimum(build.maximum(place, full_like(place, 0)), full_like(place, count - 2))
 
     def at(line: UOp, index: UOp) -> UOp:
-        found = build.gather(line, reshape(index, (*index.shape, 1)), (1,))
-        return reshape(found, index.shape)
+        values = build.gather(line, reshape(index, (*index.shape, 1)), (1,))
+        return reshape(values, index.shape)
 
-    left, right = at(xp, place), at(xp, place + 1)
-    low, high = at(fp, place), at(fp, place + 1)
-    zero, one, step = full_like(x, 0), full_like(x, 1), right - left
-    jump = eq(step, zero)  # two points at one place: the second counts there
-    part = choose(jump & (left <= x), one, (x - left) / choose(jump, one, step))
-    part = cast(choose(part < 0, zero, choose(part > 1, one, part)), dtype)
-    return low * (1 - part) + high * part
+    lower_x, upper_x = at(xp, place), at(xp, place + 1)
+    lower_y, upper_y = at(fp, place), at(fp, place + 1)
+    zero, one, step = full_like(x, 0), full_like(x, 1), upper_x - lower_x
+    coincident = eq(step, zero)  # two points at one x: the second counts
+    fraction = choose(
+        coincident & (lower_x <= x), one, (x - lower_x) / choose(coincident, one, step)
+    )
+    fraction = cast(choose(fraction < 0, zero, choose(fraction > 1, one, fraction)), dtype)
+    return lower_y * (1 - fraction) + upper_y * fraction
 
 
 def trapezoid(
     y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
 ) -> Array:
-    """The integral of samples by the trapezoidal rule, at places `x` or at a distance `dx`.
+    """The integral of samples along an axis by the trapezoidal rule.
+
+    Args:
+        y: array of samples.
+        x: positions of the samples, a vector or of the shape of `y`; None takes the distance `dx`.
+        dx: distance of two samples, a number or an array that broadcasts; 1 by default.
+        axis: axis of the samples, counted from the end if negative; the last by default.
+
+    Returns:
+        A floating array without the axis, 0 for fewer than two samples.
 
     Raises:
         ShapeError: if `x` is neither a vector of the axis nor of the shape of `y`.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -142,13 +163,25 @@ def cov(
     fweights: ArrayLike | None = None,
     aweights: ArrayLike | None = None,
 ) -> Array:
-    """The covariance matrix of variables, which are the rows of `m` (columns unless `rowvar`).
+    """The covariance matrix of variables, the rows of `m`.
 
-    `y` holds more variables.  Sums of squares are divided by the number of samples less `ddof`,
-    by default 1, or 0 with `bias`.  `fweights` say how often a sample counts, `aweights` how much.
+    The sum of squares is divided by the number of samples less `ddof`.
+
+    Args:
+        m: matrix with one variable in each row and one sample in each column, or one variable.
+        y: more variables, of the same form; None for none.
+        rowvar: whether rows are variables; else columns are.
+        bias: whether `ddof` is 0 by default, and not 1.
+        ddof: number by which the divisor is less than the number of samples; None follows `bias`.
+        fweights: vector of the number of times that each sample counts; None for once.
+        aweights: vector of the weight of each sample; None for 1.
+
+    Returns:
+        A floating matrix of the number of variables; a number for one variable.
 
     Raises:
         ShapeError: if there are more than two axes.
+        ArgumentError: unless `ddof` is an integer.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -158,21 +191,21 @@ def cov(
     rows = _variables(m, rowvar)
     if y is not None:
         rows = concatenate([rows, _variables(y, rowvar)])
-    less = (0 if bias else 1) if ddof is None else integer("cov", "ddof", ddof)
+    ddof_or_default = (0 if bias else 1) if ddof is None else integer("cov", "ddof", ddof)
     dtype = inexact((rows.dtype, False))[0]
     if fweights is None and aweights is None:
-        out = apply(_covariance, (rows,), dtype, less)
+        out = apply(_covariance, (rows,), dtype, ddof_or_default)
     else:
         kind = part_of(dtype)
-        often = 1.0 if fweights is None else array_of("cov", fweights).astype(kind)
-        much = 1.0 if aweights is None else array_of("cov", aweights).astype(kind)
-        weights: Any = often * much
+        frequency = 1.0 if fweights is None else array_of("cov", fweights).astype(kind)
+        reliability = 1.0 if aweights is None else array_of("cov", aweights).astype(kind)
+        weights: Any = frequency * reliability
         total = weights.sum()
-        spread = 1.0 if aweights is None else (weights * much).sum() / total
-        count = total - less * spread
+        mean_reliability = 1.0 if aweights is None else (weights * reliability).sum() / total
+        count = total - ddof_or_default * mean_reliability
         rows = rows.astype(dtype)
-        away = rows - (rows * weights).sum(1, keepdims=True) / total
-        out = matmul(away * weights, conj(away).T) / count
+        deviation = rows - (rows * weights).sum(1, keepdims=True) / total
+        out = matmul(deviation * weights, conj(deviation).T) / count
     return out.reshape(()) if out.size == 1 else out
 
 
@@ -185,5 +218,7 @@ def _variables(m: ArrayLike, rowvar: bool) -> Array:
 def _covariance(x: UOp, dtype: DType, ddof: int) -> UOp:
     x = cast(x, dtype)
     mean = add_up(x, (1,), keepdims=True) / max(x.shape[1], 1)
-    away = x - expand(mean, x.shape)
-    return contract(away, build.conj(away), ((1,), (1,)), ((), ()), dtype) / (x.shape[1] - ddof)
+    deviation = x - expand(mean, x.shape)
+    return contract(deviation, build.conj(deviation), ((1,), (1,)), ((), ()), dtype) / (
+        x.shape[1] - ddof
+    )

@@ -32,7 +32,20 @@ from tfn.trace.uop import UOp, const
 
 
 def compare(op: Op, name: str, x: ArrayLike, y: ArrayLike) -> Array:
-    """A comparison of whatever a user may pass; the result is boolean."""
+    """A comparison of two operands, arrays or numbers, which are promoted and broadcast.
+
+    Args:
+        op: the op.
+        name: name of the function that was called, for errors.
+        x: array or number.
+        y: array or number, broadcast with `x`.
+
+    Returns:
+        A boolean array of the broadcast shape.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+    """
     if type(x) is Array and type(y) is Array and x.dtype is y.dtype and x.shape == y.shape:
         result: Array = bind(op, x, y)
         return result
@@ -48,6 +61,9 @@ def _compare(x: UOp, y: UOp, op: Op, dtype: DType, shape: Shape) -> UOp:
 def less(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether x < y.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> less(tnp.array([1, 2, 3]), 2)
@@ -58,6 +74,9 @@ def less(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def less_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether x <= y.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -70,6 +89,9 @@ def less_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
 def greater(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether x > y.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> greater(tnp.array([1, 2, 3]), 2)
@@ -80,6 +102,9 @@ def greater(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def greater_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether x >= y.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -92,6 +117,9 @@ def greater_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
 def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether x == y; NaN equals nothing.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> equal(tnp.array([1.0, float("nan")]), tnp.array([1.0, float("nan")]))
@@ -102,6 +130,9 @@ def equal(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 def not_equal(x: ArrayLike, y: ArrayLike, /) -> Array:
     """Whether x != y.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -127,7 +158,10 @@ def _logic(x: UOp, y: UOp, op: Op, shape: Shape) -> UOp:
 
 
 def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether both are true.
+    """Whether both x and y are true: not zero.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -138,7 +172,10 @@ def logical_and(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether one is true.
+    """Whether x or y is true: not zero.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -149,7 +186,10 @@ def logical_or(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """Whether exactly one is true.
+    """Whether exactly one of x and y is true: not zero.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -160,7 +200,7 @@ def logical_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def logical_not(x: ArrayLike, /) -> Array:
-    """Whether it is false.
+    """Whether x is false: zero.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -175,7 +215,11 @@ def _not(x: UOp) -> UOp:
 
 
 def bitwise_and(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits set in both; logical on booleans.
+    """The bits that are set in both x and y; of booleans logical and.
+
+    Raises:
+        DTypeError: unless both are integers or booleans.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> bitwise_and(0b1100, 0b1010).item() == 0b1000
@@ -185,7 +229,11 @@ def bitwise_and(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def bitwise_or(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits set in either; logical on booleans.
+    """The bits that are set in x or y; of booleans logical or.
+
+    Raises:
+        DTypeError: unless both are integers or booleans.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> bitwise_or(0b1100, 0b1010).item() == 0b1110
@@ -195,7 +243,11 @@ def bitwise_or(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def bitwise_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits that differ; logical on booleans.
+    """The bits in which x and y differ; of booleans logical exclusive or.
+
+    Raises:
+        DTypeError: unless both are integers or booleans.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> bitwise_xor(0b1100, 0b1010).item() == 0b0110
@@ -205,7 +257,10 @@ def bitwise_xor(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def invert(x: ArrayLike, /) -> Array:
-    """All bits turned; logical not on booleans.
+    """The number with all bits inverted; of booleans logical not.
+
+    Raises:
+        DTypeError: unless `x` holds integers or booleans.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -219,7 +274,11 @@ def invert(x: ArrayLike, /) -> Array:
 
 
 def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits moved up by y places.
+    """The bits of x shifted up by y positions, zeros from below.
+
+    Raises:
+        DTypeError: unless both are integers or booleans.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> left_shift(3, 2).item()
@@ -230,7 +289,11 @@ def left_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
-    """The bits moved down by y places; the sign stays.
+    """The bits of x shifted down by y positions; the sign stays.
+
+    Raises:
+        DTypeError: unless both are integers or booleans.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> right_shift(-8, 1).item()
@@ -241,10 +304,19 @@ def right_shift(x: ArrayLike, y: ArrayLike, /) -> Array:
 
 
 def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Array:
-    """`x` where the condition holds, else `y`.
+    """The elements of `x` where a condition holds, else those of `y`.
+
+    Args:
+        condition: array or number; what is not zero is true.
+        x: value where it holds, array or number.
+        y: value where it does not, array or number; all three are broadcast.
+
+    Returns:
+        An array of the broadcast shape and the dtype that `x` and `y` promote to.
 
     Raises:
         ArgumentError: if `x` or `y` is missing: the number of true elements is no static shape.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> where(True, 1.0, 2)
@@ -257,9 +329,9 @@ def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None 
             hint="pass both, or nonzero(condition, size=n), whose shape is known",
         )
     test = array_of("where", condition)
-    given = values_of("where", x, y)
-    dtype, weak = promote(tuple([type_of(v) for v in given]))
-    operands = numbers_as([test, *given], dtype)
+    values = values_of("where", x, y)
+    dtype, weak = promote(tuple([type_of(v) for v in values]))
+    operands = numbers_as([test, *values], dtype)
     shape = broadcast_shape("where", *[v.shape for v in operands])
     return apply(_where, operands, dtype, shape, weak=weak)
 
@@ -269,10 +341,19 @@ def _where(condition: UOp, x: UOp, y: UOp, dtype: DType, shape: Shape) -> UOp:
 
 
 def select(conditions: list[Array], choices: list[ArrayLike], default: ArrayLike = 0) -> Array:
-    """The choice of the first condition that holds, else the default.
+    """For each element the choice of the first condition that holds, else the default.
+
+    Args:
+        conditions: list of boolean arrays.
+        choices: list of as many arrays or numbers, broadcast with them.
+        default: value where no condition holds, array or number; 0 by default.
+
+    Returns:
+        An array of the broadcast shape and the dtype that choices and default promote to.
 
     Raises:
         ArgumentError: if there are not as many conditions as choices.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -297,7 +378,7 @@ def _test(name: str, x: ArrayLike, body: Callable[[UOp], UOp]) -> Array:
 
 
 def isnan(x: ArrayLike, /) -> Array:
-    """Whether it is NaN.
+    """Whether an element is NaN.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -312,7 +393,7 @@ def _isnan(x: UOp) -> UOp:
 
 
 def isinf(x: ArrayLike, /) -> Array:
-    """Whether it is infinite.
+    """Whether an element is infinite, of either sign.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -331,7 +412,7 @@ def _isinf(x: UOp) -> UOp:
 
 
 def isfinite(x: ArrayLike, /) -> Array:
-    """Whether it is neither infinite nor NaN.
+    """Whether an element is neither infinite nor NaN.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -350,7 +431,7 @@ def _isfinite(x: UOp) -> UOp:
 
 
 def isposinf(x: ArrayLike, /) -> Array:
-    """Whether it is plus infinity.
+    """Whether an element is plus infinity.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -361,7 +442,7 @@ def isposinf(x: ArrayLike, /) -> Array:
 
 
 def isneginf(x: ArrayLike, /) -> Array:
-    """Whether it is minus infinity.
+    """Whether an element is minus infinity.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -373,6 +454,9 @@ def isneginf(x: ArrayLike, /) -> Array:
 
 def signbit(x: ArrayLike, /) -> Array:
     """Whether the sign is minus; true of -0.0.
+
+    Raises:
+        DTypeError: for complex numbers.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -396,7 +480,19 @@ def nan_to_num(
     posinf: ArrayLike | None = None,
     neginf: ArrayLike | None = None,
 ) -> Array:
-    """NaN and infinities replaced, by 0 and the largest and smallest finite numbers.
+    """The elements, but NaN and infinities replaced by finite numbers.
+
+    Complex numbers are changed in each part; integers and booleans stay as they are.
+
+    Args:
+        x: array or number, of any shape.
+        copy: accepted as in NumPy, and changes nothing.
+        nan: number in place of NaN, 0 by default.
+        posinf: number in place of infinity; None takes the largest finite one of the dtype.
+        neginf: number in place of minus infinity; None takes the smallest finite one of the dtype.
+
+    Returns:
+        An array of the shape and dtype of `x`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -418,7 +514,20 @@ def nan_to_num(
 def isclose(
     x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Whether ``|x - y| <= atol + rtol * |y|``.
+    """Whether ``|x - y| <= atol + rtol * |y|``; equal infinities are close.
+
+    Args:
+        x: array or number.
+        y: array or number, broadcast with `x`.
+        rtol: tolerance relative to `y`, a number or an array; 1e-5 by default.
+        atol: absolute tolerance, a number or an array; 1e-8 by default.
+        equal_nan: whether NaN counts as equal to NaN.
+
+    Returns:
+        A boolean array of the broadcast shape.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -427,8 +536,8 @@ def isclose(
     """
     operands, dtype, _ = together("isclose", x, y, floating=True)
     shape = broadcast_shape("isclose", operands[0].shape, operands[1].shape)
-    limits = numbers_as([*operands, rtol, atol], part(dtype))
-    return apply(_isclose, limits, dtype, shape, bool(equal_nan))
+    operands_and_limits = numbers_as([*operands, rtol, atol], part(dtype))
+    return apply(_isclose, operands_and_limits, dtype, shape, bool(equal_nan))
 
 
 def _isclose(
@@ -444,7 +553,17 @@ def _isclose(
 def allclose(
     x: ArrayLike, y: ArrayLike, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Whether all elements are close; see `isclose`.
+    """Whether all elements are close, as a boolean without axes; see `isclose`.
+
+    Args:
+        x: array or number.
+        y: array or number, broadcast with `x`.
+        rtol: tolerance relative to `y`, a number or an array; 1e-5 by default.
+        atol: absolute tolerance, a number or an array; 1e-8 by default.
+        equal_nan: whether NaN counts as equal to NaN.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -459,7 +578,12 @@ def _all(x: UOp) -> UOp:
 
 
 def array_equal(x: ArrayLike, y: ArrayLike, equal_nan: bool = False) -> Array:
-    """Whether two arrays have one shape and equal elements.
+    """Whether two arrays have one shape and equal elements, as a boolean without axes.
+
+    Args:
+        x: array or number.
+        y: array or number.
+        equal_nan: whether NaN counts as equal to NaN.
 
     Example:
         >>> import tfn.numpy as tnp

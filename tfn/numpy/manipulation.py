@@ -1,4 +1,4 @@
-"""The same elements under other shapes and in other orders; diagonals."""
+"""Shape manipulation: reshape, transpose, broadcast, flip, diagonals."""
 
 from __future__ import annotations
 
@@ -37,11 +37,21 @@ Numbers = tuple[int, ...]
 def reshape(x: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
     """The elements in order under another shape, one size of which may be -1.
 
-    Arrays are immutable, so that nobody sees whether the memory is shared; with ``copy=True`` it
-    is not.
+    Arrays are immutable, so that sharing memory cannot be seen; with ``copy=True`` it is not
+    shared.
+
+    Args:
+        x: array or number, of any shape.
+        shape: tuple of sizes, or one size; -1 for the one that follows from the others.
+        order: "C" if the last axis runs fastest in both shapes, "F" if the first one does.
+        copy: whether the result has memory of its own; None and False copy where they must.
+
+    Returns:
+        An array of the dtype of `x`.
 
     Raises:
         ShapeError: if the number of elements differs.
+        ArgumentError: for another order.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -50,7 +60,7 @@ def reshape(x: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = N
     """
     x = array_of("reshape", x)
     x = duplicate(x) if copy else x
-    sizes = _wanted(x.shape, shape)
+    sizes = _new_shape(x.shape, shape)
     if order == "C":
         return x if sizes == x.shape else alias(x, sizes, x.weak_type)
     one_of("reshape", "order", order, ("C", "F"))
@@ -62,21 +72,21 @@ def _reshape_columns(x: UOp, shape: Shape) -> UOp:
     return permute(reshaped(backwards, shape[::-1]), range(len(shape))[::-1])
 
 
-def _wanted(old: Shape, shape: Any) -> Shape:
-    listed = list(shape) if isinstance(shape, (tuple, list)) else [shape]
-    unknown = [i for i, n in enumerate(listed) if not isinstance(n, Array) and n == -1]
+def _new_shape(old: Shape, shape: Any) -> Shape:
+    sizes_or_unknown = list(shape) if isinstance(shape, (tuple, list)) else [shape]
+    unknown = [i for i, n in enumerate(sizes_or_unknown) if not isinstance(n, Array) and n == -1]
     if len(unknown) > 1:
         raise ShapeError(
             "reshape can find only one size",
-            got=f"shape={tuple(listed)}",
+            got=f"shape={tuple(sizes_or_unknown)}",
             hint="write -1 for one axis, and the sizes of the others",
         )
     if unknown:
         others = math.prod(
-            a_shape("reshape", [n for i, n in enumerate(listed) if i not in unknown])
+            a_shape("reshape", [n for i, n in enumerate(sizes_or_unknown) if i not in unknown])
         )
-        listed[unknown[0]] = math.prod(old) // others if others else 0
-    sizes = a_shape("reshape", listed)
+        sizes_or_unknown[unknown[0]] = math.prod(old) // others if others else 0
+    sizes = a_shape("reshape", sizes_or_unknown)
     if math.prod(sizes) != math.prod(old):
         raise ShapeError(
             f"reshape cannot turn {math.prod(old)} elements into shape {shape}",
@@ -87,7 +97,7 @@ def _wanted(old: Shape, shape: Any) -> Shape:
 
 
 def ravel(x: ArrayLike, order: str = "C") -> Array:
-    """All elements along one axis.
+    """The elements of the flat array, as a vector.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -98,10 +108,11 @@ def ravel(x: ArrayLike, order: str = "C") -> Array:
 
 
 def transpose(x: ArrayLike, axes: Sequence[int] | None = None) -> Array:
-    """Axes in another order, reversed if none is given.
+    """The array with its axes in another order, reversed if none is given.
 
     Raises:
         AxisError: if `axes` is not a permutation of all axes.
+        ArgumentError: unless `axes` is a sequence of integers.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -133,7 +144,7 @@ def _permuted(x: Array, order: Numbers) -> Array:
 
 
 def matrix_transpose(x: ArrayLike, /) -> Array:
-    """The last two axes exchanged.
+    """The array with its last two axes exchanged.
 
     Raises:
         ShapeError: if there are fewer than two axes.
@@ -149,7 +160,15 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
 
 
 def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Array:
-    """Two axes exchanged.
+    """The array with two axes exchanged.
+
+    Args:
+        x: array or number, of any shape.
+        axis1: an axis, counted from the end if negative.
+        axis2: another axis, or the same.
+
+    Raises:
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -164,10 +183,16 @@ def swapaxes(x: ArrayLike, axis1: int, axis2: int) -> Array:
 
 
 def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Sequence[int]) -> Array:
-    """Axes moved to other places; the others keep their order.
+    """The array with axes moved to other positions; the others keep their order.
+
+    Args:
+        x: array or number, of any shape.
+        source: axis or axes, counted from the end if negative.
+        destination: for each of them its position in the result.
 
     Raises:
         ArgumentError: if there are not as many sources as destinations.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -190,7 +215,17 @@ def moveaxis(x: ArrayLike, source: int | Sequence[int], destination: int | Seque
 
 
 def rollaxis(x: ArrayLike, axis: int, start: int = 0) -> Array:
-    """One axis moved before the position `start`.
+    """The array with one axis moved before the position `start`.
+
+    Args:
+        x: array or number, of any shape.
+        axis: the axis, counted from the end if negative.
+        start: position from 0, the front and default, to the number of axes, the end; or counted
+            from the end if negative.
+
+    Raises:
+        AxisError: if the array has no such axis or position.
+        ArgumentError: unless `axis` and `start` are integers.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -211,7 +246,10 @@ def rollaxis(x: ArrayLike, axis: int, start: int = 0) -> Array:
 
 
 def expand_dims(x: ArrayLike, axis: int | Sequence[int]) -> Array:
-    """Axes of size 1 inserted; `axis` counts in the result.
+    """The array with axes of size 1 inserted; `axis` counts in the result.
+
+    Raises:
+        AxisError: if the result has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -227,10 +265,11 @@ def expand_dims(x: ArrayLike, axis: int | Sequence[int]) -> Array:
 
 
 def squeeze(x: ArrayLike, axis: Axes = None) -> Array:
-    """Without axes of size 1: all of them, or those named.
+    """The array without axes of size 1: all of them, or those named.
 
     Raises:
         ShapeError: if a named axis has another size.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -251,7 +290,7 @@ def squeeze(x: ArrayLike, axis: Axes = None) -> Array:
 
 
 def broadcast_to(x: ArrayLike, shape: Any) -> Array:
-    """Axes of size 1 repeated to the sizes of a shape, and new axes in front.
+    """The array with axes of size 1 repeated to the sizes of a shape, and new axes in front.
 
     Raises:
         ShapeError: if the shapes do not fit.
@@ -277,6 +316,9 @@ def broadcast_to(x: ArrayLike, shape: Any) -> Array:
 def broadcast_shapes(*shapes: Any) -> Shape:
     """The shape that NumPy's broadcasting gives.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> broadcast_shapes((3, 1), (2,))
         (3, 2)
@@ -285,20 +327,43 @@ def broadcast_shapes(*shapes: Any) -> Shape:
 
 
 def broadcast_arrays(*xs: ArrayLike) -> list[Array]:
-    """All arrays in one shape.
+    """The arrays, broadcast to one shape.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> [x.shape for x in broadcast_arrays(tnp.ones((3, 1)), tnp.ones(2))]
         [(3, 2), (3, 2)]
     """
-    given = [array_of("broadcast_arrays", x) for x in xs]
-    shape = broadcast_shape("broadcast_arrays", *[x.shape for x in given])
-    return [broadcast_to(x, shape) for x in given]
+    arrays = [array_of("broadcast_arrays", x) for x in xs]
+    shape = broadcast_shape("broadcast_arrays", *[x.shape for x in arrays])
+    return [broadcast_to(x, shape) for x in arrays]
+
+
+def flat_or_axis(name: str, x: ArrayLike, axis: int | None) -> tuple[Array, int]:
+    """An array with one of its axes counted from the front; for None the flat array and 0.
+
+    Args:
+        name: name of the function that was called, for errors.
+        x: array or number.
+        axis: the axis, counted from the end if negative, or None.
+
+    Raises:
+        AxisError: if the array has no such axis.
+    """
+    x = array_of(name, x)
+    if axis is None:
+        return x.reshape(x.size), 0
+    return x, one_axis(name, axis, x.ndim)
 
 
 def flip(x: ArrayLike, axis: Axes = None) -> Array:
-    """Axes counted backwards: all of them, or those named.
+    """The array with axes counted backwards: all of them, or those named.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -310,7 +375,10 @@ def flip(x: ArrayLike, axis: Axes = None) -> Array:
 
 
 def fliplr(x: ArrayLike) -> Array:
-    """The second axis counted backwards.
+    """The array with its second axis counted backwards.
+
+    Raises:
+        AxisError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -321,7 +389,10 @@ def fliplr(x: ArrayLike) -> Array:
 
 
 def flipud(x: ArrayLike) -> Array:
-    """The first axis counted backwards.
+    """The array with its first axis counted backwards.
+
+    Raises:
+        AxisError: if there is no axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -332,7 +403,16 @@ def flipud(x: ArrayLike) -> Array:
 
 
 def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
-    """Turned by k quarter turns in the plane of two axes, from the first to the second.
+    """The array turned by k quarter turns in the plane of two axes, from the first to the second.
+
+    Args:
+        x: array of two axes at least.
+        k: number of quarter turns; negative ones turn the other way.
+        axes: the two axes of the plane, the first two by default.
+
+    Raises:
+        AxisError: unless `axes` names two axes of the array.
+        ArgumentError: unless `k` is an integer.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -350,7 +430,7 @@ def rot90(x: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
 
 
 def atleast_1d(x: ArrayLike) -> Array:
-    """At least one axis.
+    """The array with one axis at least.
 
     Example:
         >>> atleast_1d(3.0).shape
@@ -361,7 +441,7 @@ def atleast_1d(x: ArrayLike) -> Array:
 
 
 def atleast_2d(x: ArrayLike) -> Array:
-    """At least two axes; a vector becomes a row.
+    """The array with two axes at least; a vector becomes a row.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -373,7 +453,7 @@ def atleast_2d(x: ArrayLike) -> Array:
 
 
 def atleast_3d(x: ArrayLike) -> Array:
-    """At least three axes; a matrix becomes one of depth 1.
+    """The array with three axes at least; a matrix becomes one of depth 1.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -387,10 +467,23 @@ def atleast_3d(x: ArrayLike) -> Array:
 
 
 def diagonal(x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The diagonal of two axes, as the last axis.
+    """The diagonals of two axes, as the last axis of the result.
+
+    Args:
+        x: array of two axes at least.
+        offset: number of the diagonal: 0 is the main one, positive ones lie above it, negative ones
+            below.
+        axis1: axis of the rows, counted from the end if negative; the first by default.
+        axis2: axis of the columns, counted from the end if negative; the second by default.
+
+    Returns:
+        An array of the dtype of `x`; without the two axes, and with the diagonal, which may be
+        empty, last.
 
     Raises:
         ShapeError: if there are fewer than two axes.
+        AxisError: if the array has no such axis, or one is named twice.
+        ArgumentError: unless `offset` is an integer.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -412,7 +505,7 @@ def _diagonal(x: UOp, offset: int, axis1: int, axis2: int) -> UOp:
     size = max(min(rows - row, columns - column), 0)
     if not size:
         return build.zeros((*batch, 0), x.dtype)
-    # Row after row, the diagonal is every (columns + 1)-th element.
+    # In row order the diagonal is every (columns + 1)-th element.
     flat = reshaped(x, (*batch, rows * columns))
     start = row * columns + column
     zeros = (0,) * len(batch)
@@ -426,6 +519,7 @@ def diag(v: ArrayLike, k: int = 0) -> Array:
 
     Raises:
         ShapeError: for other numbers of axes.
+        ArgumentError: unless `k` is an integer.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -445,14 +539,29 @@ def _matrix(v: UOp, k: int) -> UOp:
     shape = (rows.size, rows.size)
     distance = build.iota(shape, 1) - build.iota(shape, 0)
     lines = spread(reshaped(rows, (rows.size, 1)), shape)
-    there = build.eq(distance, const(k, distance.dtype, shape))
-    return build.where(there, lines, const(0, v.dtype, shape))
+    on_diagonal = build.eq(distance, const(k, distance.dtype, shape))
+    return build.where(on_diagonal, lines, const(0, v.dtype, shape))
 
 
 def trace(
     x: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: DTypeLike | None = None
 ) -> Array:
-    """The sum of the diagonal of two axes.
+    """The sums of the diagonals of two axes.
+
+    Args:
+        x: array of two axes at least.
+        offset: number of the diagonal: 0 is the main one, positive ones lie above it, negative ones
+            below.
+        axis1: axis of the rows, counted from the end if negative; the first by default.
+        axis2: axis of the columns, counted from the end if negative; the second by default.
+        dtype: dtype of the sums, as for `sum`; None takes that of `x`, but 32 bits at least.
+
+    Returns:
+        An array without the two axes.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -465,13 +574,21 @@ def trace(
 def fill_diagonal(
     a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = False
 ) -> Array:
-    """A new array whose elements at equal indices are `val`.
+    """A new array with `val` in place of the elements whose indices are all equal.
 
-    With `wrap` the diagonal of a tall matrix begins anew beneath its end, one row further down.
+    Args:
+        a: matrix, or array of more axes, all of one size.
+        val: number, or array without axes.
+        wrap: whether the diagonal of a tall matrix begins anew beneath its end, one row further
+            down.
+        inplace: must be False: the result is a new array.
+
+    Returns:
+        An array of the shape and dtype of `a`.
 
     Raises:
         ArgumentError: unless `inplace` is False, since arrays cannot be changed.
-        ShapeError: for fewer than two axes, or more that differ in size.
+        ShapeError: for fewer than two axes, more that differ in size, or a `val` with axes.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -1,4 +1,4 @@
-"""Matrices of a pattern: the identity, triangles, diagonals, powers."""
+"""Structured matrices: the identity, triangles, powers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,19 @@ def eye(
     *,
     device: Any = None,
 ) -> Array:
-    """Ones on the k-th diagonal, zeros elsewhere.
+    """A matrix with ones on the k-th diagonal and zeros elsewhere.
+
+    Args:
+        N: number of rows.
+        M: number of columns, N for None.
+        k: number of the diagonal: 0 is the main one, positive ones lie above it, negative ones
+            below.
+        dtype: dtype of the result, float32 for None.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Raises:
+        ShapeError: if a size is negative.
+        DeviceError: for another device.
 
     Example:
         >>> eye(2, 3, 1).tolist()
@@ -39,17 +51,17 @@ def eye(
 
 
 def _inside(name: str, k: int, shape: Shape) -> int:
-    """The number of a diagonal, or of one just outside of the matrix for those further away."""
+    """The number of a diagonal, clipped to the first one outside of the matrix."""
     return min(max(integer(name, "k", k), -shape[-2] - 1), shape[-1])
 
 
 def _eye(shape: Shape, k: int, dtype: DType) -> UOp:
-    rows, columns = places(shape)
+    rows, columns = rows_and_columns(shape)
     return cast(build.eq(rows + k, columns), dtype)
 
 
 def identity(n: int, dtype: DTypeLike | None = None) -> Array:
-    """The identity matrix.
+    """The identity matrix of n rows, float32 by default.
 
     Example:
         >>> identity(2).tolist()
@@ -59,7 +71,17 @@ def identity(n: int, dtype: DTypeLike | None = None) -> Array:
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
-    """Ones at and below the k-th diagonal, zeros above.
+    """A matrix with ones at and below the k-th diagonal and zeros above.
+
+    Args:
+        N: number of rows.
+        M: number of columns, N for None.
+        k: number of the diagonal: 0 is the main one, positive ones lie above it, negative ones
+            below.
+        dtype: dtype of the result, float32 for None.
+
+    Raises:
+        ShapeError: if a size is negative.
 
     Example:
         >>> tri(2, 3).tolist()
@@ -77,18 +99,21 @@ def _tri(shape: Shape, k: int, dtype: DType) -> UOp:
 
 def below(shape: Shape, k: int) -> UOp:
     """Whether an element of the last two axes is at or below the k-th diagonal."""
-    rows, columns = places(shape)
+    rows, columns = rows_and_columns(shape)
     return columns <= rows + k
 
 
-def places(shape: Shape) -> tuple[UOp, UOp]:
+def rows_and_columns(shape: Shape) -> tuple[UOp, UOp]:
     """The row and the column of each element of the last two axes, in one dtype."""
     dtype, n = build.index_dtype(max(shape[-2:])), len(shape)
     return iota(shape, n - 2, dtype), iota(shape, n - 1, dtype)
 
 
 def tril(m: ArrayLike, k: int = 0) -> Array:
-    """The lower triangle; zeros above the k-th diagonal.
+    """The lower triangles of matrices, the last two axes: zeros above the k-th diagonal.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -99,7 +124,10 @@ def tril(m: ArrayLike, k: int = 0) -> Array:
 
 
 def triu(m: ArrayLike, k: int = 0) -> Array:
-    """The upper triangle; zeros below the k-th diagonal.
+    """The upper triangles of matrices, the last two axes: zeros below the k-th diagonal.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -121,10 +149,19 @@ def _masked(m: UOp, k: int, lower: bool) -> UOp:
 
 
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
-    """The powers of the elements of a vector, one row for each; the highest power first.
+    """The matrix of powers of the elements of a vector, one row for each; the highest power first.
+
+    Args:
+        x: vector of numbers.
+        N: number of columns, the size of `x` for None.
+        increasing: whether the lowest power, the ones, comes first.
+
+    Returns:
+        A matrix of shape ``(x.size, N)`` and the dtype of `x`.
 
     Raises:
         ShapeError: unless `x` is a vector.
+        ArgumentError: if `N` is negative.
 
     Example:
         >>> import tfn.numpy as tnp

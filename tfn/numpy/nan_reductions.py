@@ -1,4 +1,4 @@
-"""Reductions of what is not NaN: sums, extremes, means, and where the extremes are."""
+"""Reductions that ignore NaN: sums, extremes, means, and the indices of extremes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,19 @@ Numbers = tuple[int, ...]
 def nansum(
     x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Array:
-    """The sum of what is not NaN.
+    """The sum of the elements over axes that are not NaN, 0 of none.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        dtype: dtype of the result; None takes that of `x`, but 32 bits at least for integers.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        An array without the reduced axes, or with size 1 there.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -36,7 +48,19 @@ def nansum(
 def nanprod(
     x: ArrayLike, axis: Axes = None, dtype: DTypeLike | None = None, keepdims: bool = False
 ) -> Array:
-    """The product of what is not NaN.
+    """The product of the elements over axes that are not NaN, 1 of none.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        dtype: dtype of the result; None takes that of `x`, but 32 bits at least for integers.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        An array without the reduced axes, or with size 1 there.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -47,7 +71,20 @@ def nanprod(
 
 
 def nanmax(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The largest of what is not NaN; NaN if nothing is left.
+    """The largest of the elements over axes that are not NaN; NaN if all are.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        An array of the dtype of `x` without the reduced axes, or with size 1 there.
+
+    Raises:
+        ShapeError: if there are no elements.
+        DTypeError: for complex numbers.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -58,7 +95,20 @@ def nanmax(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
 
 
 def nanmin(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The smallest of what is not NaN; NaN if nothing is left.
+    """The smallest of the elements over axes that are not NaN; NaN if all are.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        An array of the dtype of `x` without the reduced axes, or with size 1 there.
+
+    Raises:
+        ShapeError: if there are no elements.
+        DTypeError: for complex numbers.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -69,7 +119,18 @@ def nanmin(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
 
 
 def nanmean(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The mean of what is not NaN.
+    """The mean of the elements over axes that are not NaN; NaN of none.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A floating array without the reduced axes, or with size 1 there.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -81,7 +142,20 @@ def nanmean(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
 
 
 def nanvar(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Array:
-    """The variance of what is not NaN.
+    """The variance of the elements over axes that are not NaN; see `var`.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        ddof: number by which the divisor is less than the number of elements; 0 by default.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A real floating array without the reduced axes, or with size 1 there.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
+        ArgumentError: unless `ddof` is a number.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -93,21 +167,34 @@ def nanvar(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = Fals
     return apply(_nanvar, (x,), axes, kind, real_number("nanvar", "ddof", ddof), bool(keepdims))
 
 
-def _nanvar(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
+def _nanvar(x: UOp, axes: Numbers, dtype: DType, ddof: int, keepdims: bool) -> UOp:
     wide = accumulator(dtype)
     x = cast(x, wide)
     number = eq(x, x)
     x = choose(number, x, full_like(x, 0))
     count = build.add_up(cast(number, wide), axes, True)
     mean = build.add_up(x, axes, True) / count
-    away = choose(number, x - expand(mean, x.shape), full_like(x, 0))
-    total = build.add_up(reductions.squared(away), axes, True) / build.real(count - less)
+    deviation = choose(number, x - expand(mean, x.shape), full_like(x, 0))
+    total = build.add_up(reductions.squared(deviation), axes, True) / build.real(count - ddof)
     shape = tuple(n for a, n in enumerate(x.shape) if a not in axes)
     return cast(total if keepdims else reshape(total, shape), part(dtype))
 
 
 def nanstd(x: ArrayLike, axis: Axes = None, ddof: int = 0, keepdims: bool = False) -> Array:
-    """The standard deviation of what is not NaN.
+    """The standard deviation of the elements over axes that are not NaN; see `std`.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        ddof: number by which the divisor is less than the number of elements; 0 by default.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A real floating array without the reduced axes, or with size 1 there.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
+        ArgumentError: unless `ddof` is a number.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -153,7 +240,19 @@ def _extreme_number(x: UOp, op: Op, axes: Numbers, keepdims: bool) -> UOp:
 
 
 def nancumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
-    """The running sums, in which NaN counts as 0.
+    """The sum of the elements up to each one, in which NaN counts as 0.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis along which elements are added, counted from the end if negative; None takes the
+            flat array.
+        dtype: dtype of the result; None takes that of `x`, int32 for booleans.
+
+    Returns:
+        An array of the shape of `x`, or a vector of all elements.
+
+    Raises:
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -164,7 +263,19 @@ def nancumsum(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = N
 
 
 def nancumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None) -> Array:
-    """The running products, in which NaN counts as 1.
+    """The product of the elements up to each one, in which NaN counts as 1.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis along which elements are multiplied, counted from the end if negative; None takes
+            the flat array.
+        dtype: dtype of the result; None takes that of `x`, int32 for booleans.
+
+    Returns:
+        An array of the shape of `x`, or a vector of all elements.
+
+    Raises:
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -175,7 +286,19 @@ def nancumprod(x: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = 
 
 
 def nanargmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The first index of the largest of what is not NaN; -1 if nothing is left.
+    """The first index of the largest element along an axis that is not NaN; -1 if all are.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis to reduce, counted from the end if negative; None searches the flat array.
+        keepdims: whether the axis, or all of them, stay with size 1.
+
+    Returns:
+        An integer array without the axis, or with size 1 there.
+
+    Raises:
+        ShapeError: if there are no elements.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -186,7 +309,19 @@ def nanargmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> 
 
 
 def nanargmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The first index of the smallest of what is not NaN; -1 if nothing is left.
+    """The first index of the smallest element along an axis that is not NaN; -1 if all are.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis to reduce, counted from the end if negative; None searches the flat array.
+        keepdims: whether the axis, or all of them, stay with size 1.
+
+    Returns:
+        An integer array without the axis, or with size 1 there.
+
+    Raises:
+        ShapeError: if there are no elements.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -199,14 +334,14 @@ def nanargmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> 
 def _nan_place(name: str, x: ArrayLike, axis: int | None, keepdims: bool) -> Array:
     x = array_of(name, x)
     if x.dtype not in FLOATS:
-        find: Any = reductions.argmax if name == "nanargmax" else reductions.argmin
-        return find(x, axis, keepdims)  # type: ignore[no-any-return]
-    worst, find = (
+        arg_extreme: Any = reductions.argmax if name == "nanargmax" else reductions.argmin
+        return arg_extreme(x, axis, keepdims)  # type: ignore[no-any-return]
+    worst, arg_extreme = (
         (-math.inf, reductions.argmax) if name == "nanargmax" else (math.inf, reductions.argmin)
     )
-    place = find(_instead_of_nan(name, x, worst), axis, keepdims)
-    some = reductions.any(apply(_is_number, (x,)), axis, keepdims)
-    return apply(_or_nowhere, (some, place))
+    place = arg_extreme(_instead_of_nan(name, x, worst), axis, keepdims)
+    has_number = reductions.any(apply(_is_number, (x,)), axis, keepdims)
+    return apply(_or_nowhere, (has_number, place))
 
 
 def _or_nowhere(some: UOp, place: UOp) -> UOp:

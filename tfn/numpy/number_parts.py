@@ -1,4 +1,4 @@
-"""Numbers taken apart: the bits and neighbours of floats, divisors of integers, bits in bytes."""
+"""Parts of numbers: mantissas and neighbours of floats, divisors of integers, bits in bytes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tfn.eager.operands import (
     fit,
     inexact,
     need,
-    one_axis,
     together,
 )
 from tfn.numpy.arithmetic import abs as magnitude
-from tfn.numpy.arithmetic import composed, signed, size_of
+from tfn.numpy.arithmetic import composed, signed, unsigned_abs
 from tfn.numpy.logic import truth
+from tfn.numpy.manipulation import flat_or_axis
 from tfn.numpy.rounding import trunc
 from tfn.trace import build
 from tfn.trace.argument import Param
@@ -35,14 +35,18 @@ Pair = tuple[Array, Array]
 
 
 def heaviside(x: ArrayLike, at_zero: ArrayLike, /) -> Array:
-    """0 below zero, 1 above, `at_zero` at zero.
+    """The step function: 0 below zero, 1 above, `at_zero` at zero.
+
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> heaviside(tnp.array([-1.0, 0.0, 2.0]), 0.5)
         Array([0. , 0.5, 1. ], dtype=float32)
     """
-    return composed(_heaviside, "heaviside", x, at_zero, floating=True)
+    return composed(_heaviside, "heaviside", x, at_zero, floating=True, real=True)
 
 
 def _heaviside(x: UOp, at_zero: UOp) -> UOp:
@@ -54,35 +58,42 @@ def _heaviside(x: UOp, at_zero: UOp) -> UOp:
 def nextafter(x: ArrayLike, y: ArrayLike, /) -> Array:
     """The neighbour of x among the floats of its dtype, in the direction of y.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+        DTypeError: for complex numbers.
+
     Example:
         >>> float(nextafter(1.0, 2.0)) - 1.0
         1.1920928955078125e-07
     """
-    return composed(neighbour, "nextafter", x, y, floating=True)
+    return composed(neighbour, "nextafter", x, y, floating=True, real=True)
 
 
 def neighbour(x: UOp, y: UOp) -> UOp:
-    """The float beside each x on the side of y."""
-    # Floats of one sign are in the order of their bits; next to zero is the smallest number.
+    """The next float after each x in the direction of y."""
+    # Floats of one sign have the order of their bits; next to zero is the smallest subnormal.
     integer = np.dtype(f"int{8 * x.dtype.itemsize}")
     bits, zero = bitcast(x, integer), full_like(x, 0)
     up = x < y
-    away = ~(up ^ (zero < x))
-    moved = choose(away, bits + 1, bits - 1)
+    outwards = ~(up ^ (zero < x))
+    neighbour_bits = choose(outwards, bits + 1, bits - 1)
     sign = full_like(bits, np.iinfo(integer).min)
     tiny = choose(up, full_like(bits, 1), sign | 1)
-    found = bitcast(choose(eq(x, zero), tiny, moved), x.dtype)
-    return choose(ne(x, x) | ne(y, y), x + y, choose(eq(x, y), y, found))
+    result = bitcast(choose(eq(x, zero), tiny, neighbour_bits), x.dtype)
+    return choose(ne(x, x) | ne(y, y), x + y, choose(eq(x, y), y, result))
 
 
 def spacing(x: ArrayLike, /) -> Array:
-    """How far the next float away from zero is; negative for negative numbers.
+    """The distance to the next float away from zero; negative for negative numbers.
+
+    Raises:
+        DTypeError: for complex numbers.
 
     Example:
         >>> spacing(1.0).item() == 2**-23
         True
     """
-    return composed(_spacing, "spacing", x, floating=True)
+    return composed(_spacing, "spacing", x, floating=True, real=True)
 
 
 def _spacing(x: UOp) -> UOp:
@@ -93,6 +104,9 @@ def _spacing(x: UOp) -> UOp:
 
 def frexp(x: ArrayLike, /) -> Pair:
     """The mantissa, at least 0.5 and below 1, and the exponent of 2.
+
+    Raises:
+        DTypeError: for complex numbers.
 
     Example:
         >>> [y.tolist() for y in frexp(6.0)]
@@ -105,7 +119,7 @@ def frexp(x: ArrayLike, /) -> Pair:
 
 
 def _scaled(x: UOp) -> tuple[UOp, UOp]:
-    """The number as a normal one, and by which exponent it was enlarged for that."""
+    """The number scaled to a normal one, and the exponent of the scale."""
     limits = finfo(x.dtype)
     small = unary(Op.ABS, x) < full_like(x, float(limits.smallest_normal))
     lift = int(limits.nmant) + 2
@@ -140,10 +154,11 @@ FARTHEST_EXPONENT = 1 << 13
 
 
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """x1 times 2 to the power x2, an integer.
+    """The product ``x1 * 2**x2``, of integers x2.
 
     Raises:
         DTypeError: unless `x2` holds integers.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> ldexp(0.75, 3).item()
@@ -185,11 +200,11 @@ def modf(x: ArrayLike, /) -> Pair:
 
 
 def _fraction(x: UOp) -> UOp:
-    """What is behind the point, with the sign of x: 0 of infinities, a slope of 1 elsewhere."""
-    size = size_of(x)
-    left = size - unary(Op.FLOOR, size)
-    left = choose(eq(size, full_like(size, np.inf)), full_like(size, 0), left)
-    return choose(signed(x), -left, left)
+    """The digits after the point, with the sign of x; 0 of infinities."""
+    size = unsigned_abs(x)
+    fraction = size - unary(Op.FLOOR, size)
+    fraction = choose(eq(size, full_like(size, np.inf)), full_like(size, 0), fraction)
+    return choose(signed(x), -fraction, fraction)
 
 
 def gcd(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -197,6 +212,7 @@ def gcd(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
     Raises:
         DTypeError: unless both hold integers.
+        ShapeError: if the shapes do not broadcast.
 
     Source: Euclid, Elements, book VII, propositions 1 and 2.
 
@@ -214,7 +230,7 @@ def _of_integers(body: Callable[..., UOp], name: str, *values: ArrayLike) -> Arr
 
 
 def _gcd(x: UOp, y: UOp) -> UOp:
-    return cast(_common(size_of(x), size_of(y)), x.dtype)
+    return cast(_common(unsigned_abs(x), unsigned_abs(y)), x.dtype)
 
 
 def _common(x: UOp, y: UOp) -> UOp:
@@ -230,6 +246,9 @@ def _common(x: UOp, y: UOp) -> UOp:
 def lcm(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The least common multiple of integers; 0 if one of them is 0.
 
+    Raises:
+        ShapeError: if the shapes do not broadcast.
+
     Example:
         >>> lcm(4, 6).item()
         12
@@ -238,12 +257,15 @@ def lcm(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def _lcm(x: UOp, y: UOp) -> UOp:
-    first, second = size_of(x), size_of(y)
+    first, second = unsigned_abs(x), unsigned_abs(y)
     return cast(first // _common(first, second) * second, x.dtype)  # 0 // 0 is 0
 
 
 def bitwise_count(x: ArrayLike, /) -> Array:
-    """How many bits of the size of an integer are set, as uint8.
+    """The number of set bits of the absolute value of an integer, as uint8.
+
+    Raises:
+        DTypeError: unless `x` holds integers or booleans.
 
     Source: H. S. Warren, "Hacker's Delight", 2nd edition, 5-1.
 
@@ -275,11 +297,20 @@ def _population(x: UOp) -> UOp:
 
 
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
-    """Eight truths along an axis in each byte, filled up with zeros.
+    """The truths of eight elements along an axis in each byte, the last one filled up with zeros.
+
+    Args:
+        a: booleans or integers, of which those that are not zero are true.
+        axis: axis that is packed, counted from the end if negative; None takes the flat array.
+        bitorder: "big" for the first element in the highest bit of a byte, "little" for the lowest.
+
+    Returns:
+        A uint8 array, the axis an eighth as long, rounded up.
 
     Raises:
         DTypeError: unless `a` holds booleans or integers.
         ArgumentError: unless `bitorder` is "big" or "little".
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -296,9 +327,7 @@ def _bits(
     one_of(name, "bitorder", order, ("big", "little"))
     a = array_of(name, a)
     need(name, a.dtype, allowed, "booleans or integers")
-    if axis is None:
-        return a.reshape(a.size), 0
-    return a, one_axis(name, axis, a.ndim)
+    return flat_or_axis(name, a, axis)
 
 
 def _packed(a: UOp, axis: int, little: bool) -> UOp:
@@ -316,10 +345,23 @@ def _packed(a: UOp, axis: int, little: bool) -> UOp:
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Array:
-    """The bits of bytes, along an axis; the first `count` of them, or all but the last -`count`.
+    """The bits of bytes along an axis, as uint8 numbers 0 and 1.
+
+    Args:
+        a: uint8 array.
+        axis: axis along which bits are put, counted from the end if negative; None takes the flat
+            array.
+        count: number of bits along the axis, zeros beyond the end; if negative, so many are cut
+            off; None takes all.
+        bitorder: "big" for the first element in the highest bit of a byte, "little" for the lowest.
+
+    Returns:
+        A uint8 array with `count` elements along the axis, 8 for each byte by default.
 
     Raises:
         DTypeError: unless `a` holds uint8.
+        ArgumentError: unless `bitorder` is "big" or "little".
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -328,8 +370,8 @@ def unpackbits(
     """
     a, at = _bits("unpackbits", a, axis, bitorder, frozenset({np.dtype("uint8")}))
     size = 8 * a.shape[at]
-    wanted = size if count is None else count if count >= 0 else max(size + count, 0)
-    return apply(_unpacked, (a,), at, wanted, bitorder == "little")
+    bit_count = size if count is None else count if count >= 0 else max(size + count, 0)
+    return apply(_unpacked, (a,), at, bit_count, bitorder == "little")
 
 
 def _unpacked(a: UOp, axis: int, count: int, little: bool) -> UOp:
@@ -340,7 +382,7 @@ def _unpacked(a: UOp, axis: int, count: int, little: bool) -> UOp:
     bits = (build.broadcast_in_dim(line, shape, range(line.ndim)) >> shift) & 1
     bits = reshape(bits, (*line.shape[:-1], 8 * line.shape[-1]))
     zeros = (0,) * (bits.ndim - 1)
-    keep = min(count, bits.shape[-1])
-    bits = build.shrink(bits, (*zeros, 0), (*bits.shape[:-1], keep))
-    bits = build.pad(bits, (*zeros, 0), (*zeros, count - keep))
+    kept_count = min(count, bits.shape[-1])
+    bits = build.shrink(bits, (*zeros, 0), (*bits.shape[:-1], kept_count))
+    bits = build.pad(bits, (*zeros, 0), (*zeros, count - kept_count))
     return build.moveaxis(bits, a.ndim - 1, axis)

@@ -1,4 +1,4 @@
-"""Elements added at both ends of each axis: constants, mirrors, ramps, and what the axis holds."""
+"""Padding of axes at both ends: by constants, mirrored elements, ramps, or statistics."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfn.array import Array, ArrayLike
 from tfn.eager.operands import apply, array_of, number_as, scalar_kind
 from tfn.errors import ArgumentError, ShapeError
 from tfn.numpy import quantiles, reductions
-from tfn.numpy.concatenation import concatenate, taken
+from tfn.numpy.concatenation import concatenate, gather_along
 from tfn.numpy.creation import asarray
 from tfn.numpy.indexing import getitem
 from tfn.numpy.manipulation import broadcast_to, moveaxis
@@ -31,8 +31,8 @@ STATISTICS: dict[str, Callable[..., Array]] = {
     "mean": reductions.mean,
     "median": quantiles.median,
 }
-FEW_RUNS = 5
-"""So many parts of an axis are put side by side; of more, each element is looked up."""
+MAX_RUNS_TO_CONCATENATE = 5
+"""Up to so many slices of an axis are concatenated; of more, the elements are gathered."""
 
 MODES = ("constant", "empty", "linear_ramp", *MIRRORS, *STATISTICS)
 
@@ -47,15 +47,30 @@ def pad(
     stat_length: Any = None,
     reflect_type: str = "even",
 ) -> Array:
-    """Elements added at both ends of each axis.
+    """The array with elements added at both ends of each axis.
 
-    `pad_width` is a number, a pair (before, after), or a pair for each axis; so are
-    `constant_values`, `end_values` of the mode linear_ramp, and `stat_length`, which says how many
-    elements at the end the modes maximum, minimum, mean and median look at.  Other modes: constant,
-    edge, reflect, symmetric, wrap, empty (zeros).
+    Of the modes, "constant" adds `constant_values`; "empty" zeros; "edge" the first and last
+    element; "linear_ramp" even steps from there to `end_values`; "reflect" the array mirrored at
+    its first and last element, "symmetric" mirrored at its border; "wrap" the other end; "maximum",
+    "minimum", "mean" and "median" that of the axis.
+
+    Args:
+        x: array or number, of any shape.
+        pad_width: number of elements to add, a pair (before, after), or a pair for each axis; not
+            negative.
+        mode: name of a mode, "constant" by default.
+        constant_values: number, pair, or pair for each axis, of mode "constant"; 0 by default.
+        end_values: number, pair, or pair for each axis, of mode "linear_ramp"; 0 by default.
+        stat_length: number of elements at the end from which "maximum", "minimum", "mean" and
+            "median" are taken, or a pair, or a pair for each axis; None takes the whole axis.
+        reflect_type: "even", the only one that is supported.
+
+    Returns:
+        An array of the dtype of `x`.
 
     Raises:
         ArgumentError: for another mode, or widths that do not fit.
+        ShapeError: if an empty axis is extended by a mode other than "constant" and "empty".
 
     Example:
         >>> import tfn.numpy as tnp
@@ -75,7 +90,7 @@ def pad(
     if mode == "empty":
         mode, constant_values = "constant", 0
     one_of("pad", "reflect_type", reflect_type, ("even",))
-    if mode == "constant" and _is_one(constant_values):
+    if mode == "constant" and _is_scalar(constant_values):
         low, high = (tuple(column.tolist()) for column in widths.T) if x.ndim else ((), ())
         value = _value(x, constant_values)
         return apply(_padded, (x, value), low, high, weak=x.weak_type)
@@ -84,7 +99,9 @@ def pad(
             continue
         if mode == "constant":
             ends = _ends(x, constant_values, axis)
-            x = _both(x, axis, *(_spread(x, axis, end, n) for end, n in zip(ends, (before, after))))
+            x = _with_ends(
+                x, axis, *(_filled_slab(x, axis, end, n) for end, n in zip(ends, (before, after)))
+            )
             continue
         if not x.shape[axis]:
             raise ShapeError(
@@ -93,15 +110,15 @@ def pad(
                 hint="mode='constant' needs no elements",
             )
         if mode in MIRRORS:
-            places = np.pad(np.arange(x.shape[axis], dtype=np.int32), (before, after), mode)  # type: ignore[call-overload]
-            runs = _runs(places)
-            if len(runs) <= FEW_RUNS:
+            indices = np.pad(np.arange(x.shape[axis], dtype=np.int32), (before, after), mode)  # type: ignore[call-overload]
+            runs = _runs(indices)
+            if len(runs) <= MAX_RUNS_TO_CONCATENATE:
                 x = concatenate([_run(x, axis, *run) for run in runs], axis)
             else:
-                x = apply(taken, (x, array_of("pad", places)), axis, weak=x.weak_type)
+                x = apply(gather_along, (x, array_of("pad", indices)), axis, weak=x.weak_type)
         elif mode == "linear_ramp":
             ends = _ends(x, end_values, axis)
-            x = _both(
+            x = _with_ends(
                 x,
                 axis,
                 _ramp(x, axis, ends[0], before, False),
@@ -109,18 +126,20 @@ def pad(
             )
         else:
             lengths = None if stat_length is None else _lengths(x, stat_length)[axis]
-            parts = (_part(x, axis, lengths, last) for last in (False, True))
+            parts = (_end_slice(x, axis, lengths, last) for last in (False, True))
             stats = [_statistic(mode, part, axis).astype(x.dtype) for part in parts]
-            x = _both(x, axis, *(_spread(x, axis, s, n) for s, n in zip(stats, (before, after))))
+            x = _with_ends(
+                x, axis, *(_filled_slab(x, axis, s, n) for s, n in zip(stats, (before, after)))
+            )
     return x
 
 
 def _runs(places: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:
-    """Places as runs of neighbours, each by its first place, its step (-1, 0 or 1) and its length.
+    """Indices as runs, each by its first index, its step (-1, 0 or 1) and its length.
 
     ``2 1 0 1 2 3 2  ->  2 1 0, 1 2 3, 2``
     """
-    found: list[tuple[int, int, int]] = []
+    runs: list[tuple[int, int, int]] = []
     steps = np.diff(places).tolist()
     i = 0
     while i < len(places):
@@ -129,16 +148,16 @@ def _runs(places: np.ndarray[Any, Any]) -> list[tuple[int, int, int]]:
             step = steps[i]
             while j < len(places) and steps[j - 1] == step:
                 j += 1
-        found.append((int(places[i]), step, j - i))
+        runs.append((int(places[i]), step, j - i))
         i = j
-    return found
+    return runs
 
 
 def _run(x: Array, axis: int, first: int, step: int, length: int) -> Array:
-    """A run of places along an axis."""
+    """The slice of an axis at a run of indices."""
     before = (slice(None),) * axis
     if step == 0:
-        return _spread(x, axis, getitem(x, (*before, slice(first, first + 1))), length)
+        return _filled_slab(x, axis, getitem(x, (*before, slice(first, first + 1))), length)
     if step > 0:
         return getitem(x, (*before, slice(first, first + length)))
     last = first - length
@@ -146,11 +165,11 @@ def _run(x: Array, axis: int, first: int, step: int, length: int) -> Array:
 
 
 def _pairs(argument: str, value: Any, x: Array) -> np.ndarray[Any, Any]:
-    """A number, a pair, or a pair for each axis, as a pair for each axis."""
+    """A pair for each axis, from a number, a pair, or a pair for each axis."""
     try:
-        given = np.asarray(value)
-        if given.dtype.kind in "iu" or not given.size:
-            return np.broadcast_to(given.astype(np.int64), (x.ndim, 2))
+        pairs = np.asarray(value)
+        if pairs.dtype.kind in "iu" or not pairs.size:
+            return np.broadcast_to(pairs.astype(np.int64), (x.ndim, 2))
     except ValueError:
         pass
     raise ArgumentError(
@@ -161,21 +180,21 @@ def _pairs(argument: str, value: Any, x: Array) -> np.ndarray[Any, Any]:
 
 
 def _lengths(x: Array, stat_length: Any) -> np.ndarray[Any, Any]:
-    found = _pairs("stat_length", stat_length, x)
-    if found.size:
-        integer("pad", "stat_length", int(found.min()), 1)
-    return found
+    lengths = _pairs("stat_length", stat_length, x)
+    if lengths.size:
+        integer("pad", "stat_length", int(lengths.min()), 1)
+    return lengths
 
 
-def _is_one(value: Any) -> bool:
+def _is_scalar(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return False
     return scalar_kind(value) is not None or array_of("pad", value).ndim == 0
 
 
 def _value(x: Array, value: Any) -> Array:
-    known = scalar_kind(value) is not None
-    return number_as(value, x.dtype, bind.innermost([x])) if known else array_of("pad", value)
+    is_number = scalar_kind(value) is not None
+    return number_as(value, x.dtype, bind.innermost([x])) if is_number else array_of("pad", value)
 
 
 def _padded(x: UOp, value: UOp, low: Numbers, high: Numbers) -> UOp:
@@ -188,12 +207,12 @@ def _ends(x: Array, values: Any, axis: int) -> list[Array]:
     return [pairs[axis, 0], pairs[axis, 1]]
 
 
-def _spread(x: Array, axis: int, value: Array, count: int) -> Array:
+def _filled_slab(x: Array, axis: int, value: Array, count: int) -> Array:
     shape = tuple(count if a == axis else n for a, n in enumerate(x.shape))
     return broadcast_to(value, shape)
 
 
-def _both(x: Array, axis: int, before: Array, after: Array) -> Array:
+def _with_ends(x: Array, axis: int, before: Array, after: Array) -> Array:
     return concatenate([before, x, after], axis)
 
 
@@ -202,23 +221,23 @@ def _edge(x: Array, axis: int, last: bool) -> Array:
 
 
 def _ramp(x: Array, axis: int, end: Array, count: int, last: bool) -> Array:
-    """Even steps from the border of an axis to an end value, or the other way round."""
+    """Even steps from an end value to the border of an axis; behind it if `last`."""
     border = _edge(x, axis, last)
     line: Array = linspace(end.astype(border.dtype), border, count + 1, dtype=x.dtype)
     line = line[:-1][::-1] if last else line[:-1]
     return moveaxis(line, 0, axis)
 
 
-def _part(x: Array, axis: int, lengths: Any, last: bool) -> Array:
-    """The elements at one end of an axis, of a length that is said, or all."""
+def _end_slice(x: Array, axis: int, lengths: Any, last: bool) -> Array:
+    """The elements at one end of an axis, by a length, or all of them."""
     if lengths is None:
         return x
     count = min(int(lengths[int(last)]), x.shape[axis])
-    chosen = slice(x.shape[axis] - count, None) if last else slice(count)
-    return getitem(x, (slice(None),) * axis + (chosen,))
+    window = slice(x.shape[axis] - count, None) if last else slice(count)
+    return getitem(x, (slice(None),) * axis + (window,))
 
 
 def _statistic(mode: str, x: Array, axis: int) -> Array:
-    found = STATISTICS[mode](x, axis, keepdims=True)
+    statistic = STATISTICS[mode](x, axis, keepdims=True)
     whole = x.dtype.kind in "iu" and mode in ("mean", "median")
-    return rint(found) if whole else found
+    return rint(statistic) if whole else statistic

@@ -63,7 +63,19 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 
 def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
-    """The product of two polynomials.
+    """The product of two polynomials, of any lengths.
+
+    Args:
+        a1: vector of coefficients, the highest power first.
+        a2: vector of coefficients, the highest power first.
+        trim_leading_zeros: whether zeros of the highest powers are left out first, which needs
+            values that are known.
+
+    Returns:
+        A floating vector of ``a1.size + a2.size - 1`` coefficients.
+
+    Raises:
+        ShapeError: unless both are vectors.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -74,13 +86,13 @@ def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -
     if trim_leading_zeros:
         x, y = (z[int(np.argmax(np.asarray(z) != 0)) :] for z in (x, y))
     (x, y), dtype, _ = together("polymul", x, y, floating=True)
-    return multiplied(x.astype(dtype), y.astype(dtype))
+    return full_convolution(x.astype(dtype), y.astype(dtype))
 
 
-def multiplied(x: Array, y: Array) -> Array:
-    """All sums of products of elements whose places add up to one place.
+def full_convolution(x: Array, y: Array) -> Array:
+    """The full convolution of two vectors, by zeros around the longer one.
 
-    Beyond its ends the longer one counts as zeros, which an infinity in the other makes NaN.
+    A product of such a zero and an infinity in the shorter one is NaN.
     """
     long, short = (x, y) if x.size >= y.size else (y, x)
     return apply(_convolved, (long, flip(short)))
@@ -90,14 +102,24 @@ def _convolved(x: UOp, window: UOp) -> UOp:
     beyond = window.size - 1
     arg = Conv((1,), ((beyond, beyond),), (1,), (1,), 1, 1, x.dtype)
     x, window = build.reshape(x, (1, x.size, 1)), build.reshape(window, (window.size, 1, 1))
-    made = build.conv(x, window, arg)
-    return build.reshape(made, (made.size,))
+    sums = build.conv(x, window, arg)
+    return build.reshape(sums, (sums.size,))
 
 
 def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> Any:
-    """The quotient of two polynomials and what it leaves; the remainder keeps leading zeros.
+    """The quotient and the remainder of two polynomials.
 
-    With `trim_leading_zeros` it loses what rounding alone may have left of them.
+    Args:
+        u: vector of coefficients of the dividend, the highest power first.
+        v: vector of coefficients of the divisor, the first not zero.
+        trim_leading_zeros: whether the remainder loses leading coefficients as small as rounding
+            errors, which needs values that are known.
+
+    Returns:
+        Two floating vectors; by default the remainder has as many coefficients as `u`.
+
+    Raises:
+        ShapeError: unless both are vectors.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -138,7 +160,18 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
 
 def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
-    """The m-th integral of a polynomial, with constants of integration `k`, 0 by default.
+    """The m-th integral of a polynomial.
+
+    Args:
+        p: vector of coefficients, the highest power first.
+        m: number of integrations, not negative; 1 by default.
+        k: constant of integration, or a vector of m of them; None takes 0.
+
+    Returns:
+        A floating vector of ``p.size + m`` coefficients.
+
+    Raises:
+        ArgumentError: if `m` is negative, or there is another number of constants.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -183,7 +216,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """The complex roots of a polynomial: the eigenvalues of its companion matrix.
 
     Unless `strip_zeros` is False, the value of `p` must be known, since zeros at its ends change
-    how many roots there are.
+    the number of roots.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -203,8 +236,8 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     matrix = diag(asarray(np.ones(max(size - 1, 0))).astype(line.dtype), -1)
     if size:
         matrix = matrix.at[0].set(-line[1:] / line[0])
-    found = eigvals(matrix) if size else zeros(0, eigvals(zeros((1, 1), line.dtype)).dtype)
-    return concatenate([found, zeros(trailing, found.dtype)])
+    eigenvalues = eigvals(matrix) if size else zeros(0, eigvals(zeros((1, 1), line.dtype)).dtype)
+    return concatenate([eigenvalues, zeros(trailing, eigenvalues.dtype)])
 
 
 def polyfit(
@@ -218,11 +251,24 @@ def polyfit(
 ) -> Any:
     """The polynomial of degree `deg` with the least sum of squared distances from points.
 
-    `w` are factors of the distances.  With `full` also what `lstsq` gives; with `cov` also the
-    covariance matrix of the coefficients, not scaled by the distances if it is "unscaled".
+    Args:
+        x: vector of the positions of the points.
+        y: vector of their values, or matrix with one set of values in each column.
+        deg: degree, not negative.
+        rcond: singular values below this fraction of the largest count as zero; None takes the
+            number of points times the machine precision.
+        full: whether to return the residuals, the rank, the singular values and `rcond`, too.
+        w: vector of factors of the distances; None for 1.
+        cov: whether to return the covariance matrix of the coefficients, too; "unscaled" does not
+            scale it by the residuals.
+
+    Returns:
+        A vector of ``deg + 1`` coefficients, the highest power first, or a matrix with one column
+        for each of `y`; or a tuple of it and what was asked for.
 
     Raises:
         ArgumentError: for a negative degree.
+        ShapeError: unless there is a value for each position.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -238,22 +284,22 @@ def polyfit(
             "pass y of as many elements as x",
         )
     places = places.astype(inexact((places.dtype, False))[0])
-    left = vander(places, deg + 1)
-    right = values.astype(places.dtype) if values.dtype.kind in "biu" else values
+    design = vander(places, deg + 1)
+    targets = values.astype(places.dtype) if values.dtype.kind in "biu" else values
     if w is not None:
         factor = asarray(w).astype(places.dtype)
-        left = left * factor[:, None]
-        right = right * (factor if right.ndim == 1 else factor[:, None])
-    scale = add_up(left * left, 0) ** 0.5
+        design = design * factor[:, None]
+        targets = targets * (factor if targets.ndim == 1 else factor[:, None])
+    scale = add_up(design * design, 0) ** 0.5
     limit = places.size * finfo(places.dtype).eps if rcond is None else rcond
-    found = lstsq(left / scale, right, float(limit))
-    line = (found.x.T / scale).T
+    solution = lstsq(design / scale, targets, float(limit))
+    line = (solution.x.T / scale).T
     if full:
-        return line, found.residuals, found.rank, found.s, limit
+        return line, solution.residuals, solution.rank, solution.s, limit
     if not cov:
         return line
-    inner = inv((left / scale).T @ (left / scale)) / (scale[:, None] * scale)
+    inner = inv((design / scale).T @ (design / scale)) / (scale[:, None] * scale)
     if cov == "unscaled":
         return line, inner
-    factor = found.residuals / (places.size - (deg + 1))
-    return line, inner * factor if right.ndim == 1 else inner[:, :, None] * factor
+    factor = solution.residuals / (places.size - (deg + 1))
+    return line, inner * factor if targets.ndim == 1 else inner[:, :, None] * factor

@@ -33,11 +33,23 @@ METHODS: dict[str, tuple[float, float]] = {
     "median_unbiased": (1 / 3, 1 / 3),
     "normal_unbiased": (3 / 8, 3 / 8),
 }
-"""The numbers (a, b) of each method."""
+"""The parameters (a, b) of each method."""
 
 
 def median(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The middle element of the sorted ones, the mean of two if their number is even.
+    """The middle element of the sorted ones over axes, the mean of two if their number is even.
+
+    Args:
+        x: real numbers or booleans, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A floating array without the reduced axes, or with size 1 there; NaN if an element is NaN.
+
+    Raises:
+        ShapeError: if there are no elements.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -55,7 +67,23 @@ def percentile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """The value below which `q` percent of the elements lie; see `quantile`.
+    """The value below which `q` percent of the elements over axes lie; see `quantile`.
+
+    Args:
+        x: real numbers or booleans, of any shape.
+        q: percentages from 0 to 100, number or array; its axes come first in the result.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A floating array of the axes of `q`, then those that are not reduced; NaN if an element is
+        NaN.
+
+    Raises:
+        ArgumentError: for another method, or a number outside of the range.
+        ShapeError: if there are no elements.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -73,14 +101,23 @@ def quantile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """The value below which a fraction `q` of the elements lies, NaN if one is NaN.
+    """The value below which a fraction `q` of the elements over axes lies; NaN if one is NaN.
 
-    Axes of `q` come first in the result.  Methods: linear, lower, higher, nearest, midpoint, and
-    inverted_cdf, interpolated_inverted_cdf, hazen, weibull, median_unbiased, normal_unbiased.
+    Args:
+        x: real numbers or booleans, of any shape.
+        q: fractions from 0 to 1, number or array; its axes come first in the result.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        method: "linear", "lower", "higher", "nearest", "midpoint", "inverted_cdf",
+            "interpolated_inverted_cdf", "hazen", "weibull", "median_unbiased" or "normal_unbiased".
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A floating array of the axes of `q`, then those that are not reduced.
 
     Raises:
-        ArgumentError: for another method.
+        ArgumentError: for another method, or a number outside of the range.
         ShapeError: if there are no elements.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -91,7 +128,19 @@ def quantile(
 
 
 def nanmedian(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The median of what is not NaN.
+    """The median of the elements over axes that are not NaN; NaN of none.
+
+    Args:
+        x: real numbers or booleans, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A floating array without the reduced axes, or with size 1 there.
+
+    Raises:
+        ShapeError: if there are no elements.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -109,7 +158,22 @@ def nanpercentile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """The percentile of what is not NaN; see `percentile`.
+    """The percentile of the elements over axes that are not NaN; NaN of none; see `percentile`.
+
+    Args:
+        x: real numbers or booleans, of any shape.
+        q: percentages from 0 to 100, number or array; its axes come first in the result.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A floating array of the axes of `q`, then those that are not reduced.
+
+    Raises:
+        ArgumentError: for another method, or a number outside of the range.
+        ShapeError: if there are no elements.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -127,7 +191,22 @@ def nanquantile(
     method: str = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """The quantile of what is not NaN, NaN where nothing is left; see `quantile`.
+    """The quantile of the elements over axes that are not NaN; NaN of none; see `quantile`.
+
+    Args:
+        x: real numbers or booleans, of any shape.
+        q: fractions from 0 to 1, number or array; its axes come first in the result.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        method: interpolation between two elements, by its name in `METHODS`; "linear" by default.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A floating array of the axes of `q`, then those that are not reduced.
+
+    Raises:
+        ArgumentError: for another method, or a number outside of the range.
+        ShapeError: if there are no elements.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -143,12 +222,12 @@ def _fraction(name: str, q: ArrayLike) -> ArrayLike:
 
 
 def _within(name: str, q: ArrayLike, most: int) -> Any:
-    """A number from 0 to `most`, or an array, whose elements are not looked at."""
+    """A number from 0 to `most`, or an array, whose elements are not checked."""
     return real_number(name, "q", q, 0, most) if scalar_kind(q) is not None else array_of(name, q)
 
 
 def _apply(
-    name: str, x: ArrayLike, q: ArrayLike, axis: Axes, method: str, keepdims: bool, left: bool
+    name: str, x: ArrayLike, q: ArrayLike, axis: Axes, method: str, keepdims: bool, ignore_nan: bool
 ) -> Array:
     one_of(name, "method", method, tuple(METHODS))
     x = array_of(name, x)
@@ -163,11 +242,11 @@ def _apply(
     dtype = inexact((x.dtype, False))[0]
     number = scalar_kind(q) is not None
     fraction = number_as(q, dtype, bind.innermost([x])) if number else array_of(name, q)
-    return apply(_quantile, (x, fraction), axes, dtype, method, bool(keepdims), left)
+    return apply(_quantile, (x, fraction), axes, dtype, method, bool(keepdims), ignore_nan)
 
 
 def _quantile(
-    x: UOp, q: UOp, axes: Numbers, dtype: DType, method: str, keepdims: bool, left: bool
+    x: UOp, q: UOp, axes: Numbers, dtype: DType, method: str, keepdims: bool, ignore_nan: bool
 ) -> UOp:
     wide = dtype if dtype.itemsize >= 4 else FLOAT32
     others = [a for a in range(x.ndim) if a not in axes]
@@ -178,7 +257,7 @@ def _quantile(
     shape = (*sizes, *q.shape)
     whole = add_up(cast(eq(rows, rows), wide), (rows.ndim - 1,))
     number = build.broadcast_in_dim(whole, shape, range(len(sizes)))
-    if not left:
+    if not ignore_nan:
         number = full_like(number, count)
 
     a, b = METHODS[method]
@@ -200,14 +279,14 @@ def _quantile(
     below, above = at(low), at(high)
     weight = full_like(place, 0.5) if method == "midpoint" else place - low
     gap, zero = above - below, full_like(below, 0)
-    gap = build.where(ne(gap, gap), zero, gap)  # of two equal infinities
+    gap = build.where(ne(gap, gap), zero, gap)  # the difference of two equal infinities
     line = below * (1 - weight) + above * weight
     between = build.where(eq(below, above), below + gap * weight, line)
-    missing = eq(whole, full_like(whole, 0)) if left else ne(whole, full_like(whole, count))
+    missing = eq(whole, full_like(whole, 0)) if ignore_nan else ne(whole, full_like(whole, count))
     nan = build.broadcast_in_dim(missing, shape, range(len(sizes)))
-    found = cast(build.where(nan, full_like(between, float("nan")), between), dtype)
-    found = permute(found, [*range(len(sizes), len(shape)), *range(len(sizes))])
+    result = cast(build.where(nan, full_like(between, float("nan")), between), dtype)
+    result = permute(result, [*range(len(sizes), len(shape)), *range(len(sizes))])
     if keepdims:
-        thin = tuple(1 if axis in axes else n for axis, n in enumerate(x.shape))
-        found = reshape(found, (*q.shape, *thin))
-    return found
+        shape_with_ones = tuple(1 if axis in axes else n for axis, n in enumerate(x.shape))
+        result = reshape(result, (*q.shape, *shape_with_ones))
+    return result

@@ -1,4 +1,4 @@
-"""Numbers in a row: counted, evenly spaced, evenly spaced in their logarithms."""
+"""Ranges: numbers by steps, evenly spaced, or of evenly spaced logarithms."""
 
 from __future__ import annotations
 
@@ -51,11 +51,21 @@ def arange(
     *,
     device: Any = None,
 ) -> Array:
-    """start, start + step, ... below stop; ``arange(n)`` counts from 0.
+    """The vector start, start + step, ... of numbers below `stop`; ``arange(n)`` counts from 0.
+
+    Args:
+        start: first number; with `stop` None it is the end, and 0 the first one.
+        stop: end, which is not reached.
+        step: distance of two numbers, not 0; 1 for None, and negative ones count down.
+        dtype: dtype of the result; None gives int32 for integers and float32 for others, or the
+            dtype of ends that are arrays.
+        device: name of the device, which must be that of the process; None takes it.
 
     Raises:
         ArgumentError: if the step is zero, or an argument is not known.
         NumberError: if the dtype, int32 if none is given, does not hold all of them.
+        DeviceError: for another device.
+        ShapeError: for more elements than a machine can address.
 
     Example:
         >>> arange(2, 8, 3)
@@ -74,19 +84,23 @@ def arange(
     size = max(_steps(first, last, by), 0)
     size_limit("arange", (size,))
     whole = all(isinstance(v, int) for v in (first, last, by))
-    given = [v.dtype for v in (start, stop, step) if isinstance(v, (Array, np.generic, np.ndarray))]
+    dtypes = [
+        v.dtype for v in (start, stop, step) if isinstance(v, (Array, np.generic, np.ndarray))
+    ]
     kind = FLOAT32 if not whole else INT32
     if dtype is not None:
         kind = canonical(dtype)
-    elif given:
-        kind = np.result_type(*given) if whole else next((d for d in given if d in FLOATS), FLOAT32)
+    elif dtypes:
+        kind = (
+            np.result_type(*dtypes) if whole else next((d for d in dtypes if d in FLOATS), FLOAT32)
+        )
     for end in (first, first + by * (size - 1)) if whole and size else ():
         as_number_of(kind, end)
     return make(_arange, size, first, by, kind)
 
 
 def _steps(first: Any, last: Any, by: Any) -> int:
-    """How many steps lead from the first number to the last, both known."""
+    """The number of steps from the first number to the last, both known."""
     if all(isinstance(v, int) for v in (first, last, by)):
         return int(-((first - last) // by))
     if not all(map(math.isfinite, (first, last, by))):
@@ -134,6 +148,26 @@ def linspace(
 ) -> Any:
     """`num` evenly spaced numbers from `start` to `stop`; with `retstep`, also their distance.
 
+    Args:
+        start: first value; array or number.
+        stop: last value; array or number, broadcast with `start`.
+        num: number of values, not negative; 50 by default.
+        endpoint: whether `stop` is the last value; else it is the one after.
+        retstep: whether the distance of two values is returned, too.
+        dtype: dtype of the result; None takes the floating dtype of the ends.
+        axis: position of the new axis in the result, counted from the end if negative.
+        device: name of the device, which must be that of the process; None takes it.
+
+    Returns:
+        An array of the broadcast shape of `start` and `stop` with the axis added; with `retstep` a
+        pair of it and the distance, of the broadcast shape, NaN if there is none.
+
+    Raises:
+        ArgumentError: unless `num` is an integer from 0 on.
+        AxisError: if the array has no such axis.
+        ShapeError: if the shapes do not broadcast.
+        DeviceError: for another device.
+
     Example:
         >>> linspace(0, 1, 5)
         Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
@@ -141,14 +175,14 @@ def linspace(
     on_device("linspace", device)
     count = integer("linspace", "num", num, 0)
     size_limit("linspace", (count,))
-    given = values_of("linspace", start, stop)
+    ends = values_of("linspace", start, stop)
     wide = [] if dtype is None else [(canonical(dtype), False)]
-    kind = inexact(promote((*map(type_of, given), *wide)))[0]
-    operands = numbers_as(given, kind)
+    kind = inexact(promote((*map(type_of, ends), *wide)))[0]
+    operands = numbers_as(ends, kind)
     shape = broadcast_shape("linspace", *[x.shape for x in operands])
     axis = one_axis("linspace", axis, len(shape) + 1)
-    wanted = kind if dtype is None else canonical(dtype)
-    line = apply(_linspace, operands, count, bool(endpoint), kind, wanted, shape, axis)
+    result_dtype = kind if dtype is None else canonical(dtype)
+    line = apply(_linspace, operands, count, bool(endpoint), kind, result_dtype, shape, axis)
     if not retstep:
         return line
     return line, apply(_distance, operands, max(count - bool(endpoint), 0), kind, shape)
@@ -165,7 +199,7 @@ def _linspace(
     count: int,
     endpoint: bool,
     dtype: DType,
-    wanted: DType,
+    result_dtype: DType,
     shape: Shape,
     axis: int,
 ) -> UOp:
@@ -177,9 +211,9 @@ def _linspace(
     line = low * cast(1 - at, kind) + high * cast(at, kind)
     if endpoint and count > 1:
         line = choose(at < 1, line, high)
-    if wanted not in INEXACT:
+    if result_dtype not in INEXACT:
         line = build.unary(Op.FLOOR, line)
-    return cast(moveaxis(line, 0, axis), wanted)
+    return cast(moveaxis(line, 0, axis), result_dtype)
 
 
 def logspace(
@@ -190,7 +224,22 @@ def logspace(
     base: float = 10.0,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Numbers whose logarithms are evenly spaced.
+    """`num` numbers from ``base**start`` to ``base**stop`` with evenly spaced logarithms.
+
+    Args:
+        start: logarithm of the first value; array or number.
+        stop: logarithm of the last value; array or number, broadcast with `start`.
+        num: number of values, not negative; 50 by default.
+        endpoint: whether `stop` is the last value; else it is the one after.
+        base: base of the logarithms, a Python number; 10 by default.
+        dtype: dtype of the result; None takes the floating dtype of the ends.
+
+    Returns:
+        An array of the broadcast shape of `start` and `stop`, with a new first axis of size `num`.
+
+    Raises:
+        ArgumentError: unless `num` is an integer from 0 on.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> logspace(0, 2, 3)
@@ -213,9 +262,23 @@ def geomspace(
     dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
-    """Numbers from `start` to `stop`, each the same multiple of the one before it.
+    """`num` numbers from `start` to `stop`, each the same multiple of the one before it.
 
-    Both ends need the same sign.
+    Args:
+        start: first value; array or number, not 0.
+        stop: last value, of the sign of `start`; broadcast with it.
+        num: number of values, not negative; 50 by default.
+        endpoint: whether `stop` is the last value; else it is the one after.
+        dtype: dtype of the result; None takes the floating dtype of the ends.
+        axis: position of the new axis in the result, counted from the end if negative.
+
+    Returns:
+        An array of the broadcast shape of `start` and `stop` with the axis added.
+
+    Raises:
+        ArgumentError: unless `num` is an integer from 0 on.
+        AxisError: if the array has no such axis.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> geomspace(1, 8, 4)

@@ -1,6 +1,6 @@
-"""Arrays to fewer axes: sums, extremes, means, counts, and where the extremes are.
+"""Reductions: sums, extremes, means, counts, and the indices of extremes.
 
-Sums of narrow integers are kept in 32 bits; sums of 16-bit floats are added up in 32 bits.
+Sums of narrow integers have 32 bits; 16-bit floats are added up in 32 bits.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _reduction(
 ) -> Array:
     x = array_of(name, x)
     axes = some_axes(name, axis, x.ndim)
-    operands, has = [x], (initial is not None, where is not None)
+    operands, has_extras = [x], (initial is not None, where is not None)
     if initial is not None:
         start = _known_kind(name, initial, dtype, x)
         operands.append(start)
@@ -64,7 +64,7 @@ def _reduction(
         mask = array_of(name, where)
         broadcast_shape(name, x.shape, mask.shape)
         operands.append(mask)
-    return apply(_reduce, operands, op, axes, dtype, bool(keepdims), has, weak=weak)
+    return apply(_reduce, operands, op, axes, dtype, bool(keepdims), has_extras, weak=weak)
 
 
 def _known_kind(name: str, value: ArrayLike, dtype: DType, x: Array) -> Array:
@@ -84,7 +84,7 @@ def _reduce(x: UOp, *rest: Any) -> UOp:
 
 
 def sum_dtype(x: Array, dtype: DTypeLike | None) -> DType:
-    """The dtype in which a sum is kept: 32 bits at least for integers."""
+    """The dtype of a sum: 32 bits at least for integers."""
     if dtype is not None:
         return canonical(dtype)
     if x.dtype == BOOL or (x.dtype.kind == "i" and x.dtype.itemsize < 4):
@@ -101,7 +101,23 @@ def sum(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The sum over axes; over all of them if none is named.
+    """The sum over axes, 0 of no elements.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        dtype: dtype in which elements are combined, and of the result; None takes that of `x`, but
+            32 bits at least for integers and int32 for booleans.
+        keepdims: whether reduced axes stay, with size 1.
+        initial: value that is combined with the result of each reduction; None adds none.
+        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+
+    Returns:
+        An array without the reduced axes, or with size 1 there.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -126,7 +142,23 @@ def prod(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The product over axes.
+    """The product over axes, 1 of no elements.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        dtype: dtype in which elements are combined, and of the result; None takes that of `x`, but
+            32 bits at least for integers and int32 for booleans.
+        keepdims: whether reduced axes stay, with size 1.
+        initial: value that is combined with the result of each reduction; None adds none.
+        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+
+    Returns:
+        An array without the reduced axes, or with size 1 there.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -146,10 +178,23 @@ def max(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The largest over axes, NaN if there is one.
+    """The largest element over axes, NaN if one is NaN.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        keepdims: whether reduced axes stay, with size 1.
+        initial: value that counts as one more element; needed where there may be none.
+        where: mask that broadcasts to `x`: elements where it is false are left out; needs
+            `initial`.
+
+    Returns:
+        An array of the dtype of `x` without the reduced axes, or with size 1 there.
 
     Raises:
         ShapeError: if there are no elements and no `initial`.
+        ArgumentError: for `where` without `initial`.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -167,10 +212,23 @@ def min(
     initial: ArrayLike | None = None,
     where: ArrayLike | None = None,
 ) -> Array:
-    """The smallest over axes, NaN if there is one.
+    """The smallest element over axes, NaN if one is NaN.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        keepdims: whether reduced axes stay, with size 1.
+        initial: value that counts as one more element; needed where there may be none.
+        where: mask that broadcasts to `x`: elements where it is false are left out; needs
+            `initial`.
+
+    Returns:
+        An array of the dtype of `x` without the reduced axes, or with size 1 there.
 
     Raises:
         ShapeError: if there are no elements and no `initial`.
+        ArgumentError: for `where` without `initial`.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -202,7 +260,14 @@ def _extreme(
 
 
 def not_empty(name: str, x: Array, axes: Numbers, hint: str) -> None:
-    """Raise ShapeError if there is nothing to reduce."""
+    """Raise ShapeError if there is nothing to reduce.
+
+    Args:
+        name: name of the function that was called, for errors.
+        x: the array.
+        axes: axes that are reduced, from 0.
+        hint: hint of the error.
+    """
     if 0 in [x.shape[a] for a in axes]:
         raise ShapeError(f"{name} of no elements does not exist", got=shown(x), hint=hint)
 
@@ -210,7 +275,19 @@ def not_empty(name: str, x: Array, axes: Numbers, hint: str) -> None:
 def any(
     x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, where: ArrayLike | None = None
 ) -> Array:
-    """Whether one element over axes is true.
+    """Whether one element over axes is true: not zero; NaN is true, and of no elements it is false.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        keepdims: whether reduced axes stay, with size 1.
+        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+
+    Returns:
+        A boolean array without the reduced axes, or with size 1 there.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -223,7 +300,19 @@ def any(
 def all(
     x: ArrayLike, axis: Axes = None, keepdims: bool = False, *, where: ArrayLike | None = None
 ) -> Array:
-    """Whether all elements over axes are true.
+    """Whether all elements over axes are true: not zero; NaN is true, and so are no elements.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        keepdims: whether reduced axes stay, with size 1.
+        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+
+    Returns:
+        A boolean array without the reduced axes, or with size 1 there.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -240,7 +329,19 @@ def _truths(
 
 
 def count_nonzero(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """How many elements over axes are not zero.
+    """The number of elements over axes that are not zero.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        An int32 array (int64 for 2**31 elements and more) without the reduced axes, or with size 1
+        there.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -265,6 +366,20 @@ def mean(
     where: ArrayLike | None = None,
 ) -> Array:
     """The mean over axes, always floating; NaN of no elements.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        dtype: dtype of the result; None takes that of `x`, float32 for integers and booleans.
+        keepdims: whether reduced axes stay, with size 1.
+        where: mask that broadcasts to `x`: elements where it is false are left out; None takes all.
+
+    Returns:
+        An array of dtype `dtype` without the reduced axes, or with size 1 there.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
+        ShapeError: if the shapes do not broadcast.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -310,7 +425,23 @@ def average(
     returned: bool = False,
     keepdims: bool = False,
 ) -> Any:
-    """The weighted mean; with `returned`, also the sum of the weights.
+    """The weighted mean over axes; with `returned`, also the sum of the weights.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        weights: array of the shape of `x`, or of its sizes along `axis`; None gives all elements
+            the weight 1.
+        returned: whether the sum of the weights is returned, too.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A floating array without the reduced axes, or with size 1 there; with `returned` a pair of
+        such arrays.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
+        ShapeError: if the weights have another shape.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -324,7 +455,7 @@ def average(
         count = math.prod(x.shape[a] for a in axes)
         return (result, apply(full_like, (result,), count)) if returned else result
     w = array_of("average", weights)
-    thin = w.shape
+    w_shape = w.shape
     if w.shape != x.shape:
         if w.shape != tuple(x.shape[a] for a in axes) or axis is None:
             raise ShapeError(
@@ -332,24 +463,26 @@ def average(
                 got=f"weights={shown(w)} for {shown(x)}, axis={axis}",
                 hint="name the axes that the weights have with axis=",
             )
-        thin = tuple(n if a in axes else 1 for a, n in enumerate(x.shape))
+        w_shape = tuple(n if a in axes else 1 for a, n in enumerate(x.shape))
     kind = inexact((x.dtype, False))[0]
-    result = apply(_average, (x, w), thin, axes, kind, bool(keepdims))
+    result = apply(_average, (x, w), w_shape, axes, kind, bool(keepdims))
     return (
-        (result, apply(_weight, (x, w), thin, axes, kind, bool(keepdims))) if returned else result
+        (result, apply(_weight, (x, w), w_shape, axes, kind, bool(keepdims)))
+        if returned
+        else result
     )
 
 
-def _weight(x: UOp, w: UOp, thin: Numbers, axes: Numbers, dtype: DType, keepdims: bool) -> UOp:
-    full = expand(reshape(cast(w, accumulator(dtype)), thin), x.shape)
-    return cast(build.add_up(full, axes, keepdims), dtype)
+def _weight(x: UOp, w: UOp, shape: Numbers, axes: Numbers, dtype: DType, keepdims: bool) -> UOp:
+    weights = expand(reshape(cast(w, accumulator(dtype)), shape), x.shape)
+    return cast(build.add_up(weights, axes, keepdims), dtype)
 
 
-def _average(x: UOp, w: UOp, thin: Numbers, axes: Numbers, dtype: DType, keepdims: bool) -> UOp:
+def _average(x: UOp, w: UOp, shape: Numbers, axes: Numbers, dtype: DType, keepdims: bool) -> UOp:
     wide = accumulator(dtype)
-    full = expand(reshape(cast(w, wide), thin), x.shape)
-    total = build.add_up(cast(x, wide) * full, axes, keepdims)
-    return cast(total / build.add_up(full, axes, keepdims), dtype)
+    weights = expand(reshape(cast(w, wide), shape), x.shape)
+    total = build.add_up(cast(x, wide) * weights, axes, keepdims)
+    return cast(total / build.add_up(weights, axes, keepdims), dtype)
 
 
 def var(
@@ -365,28 +498,46 @@ def var(
 
     The sum of squares is divided by the number of elements less `ddof`.
 
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        dtype: dtype of the mean, whose real part the result has; None takes that of `x`, float32
+            for integers and booleans.
+        ddof: number by which the divisor is less than the number of elements; 0 by default, 1 gives
+            the unbiased estimate.
+        keepdims: whether reduced axes stay, with size 1.
+        correction: name of `ddof` in the array API; None uses `ddof`.
+
+    Returns:
+        A real floating array without the reduced axes, or with size 1 there; NaN where the divisor
+        is 0.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
+        ArgumentError: unless `ddof` or `correction` is a number.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> var(tnp.array([1.0, 3.0])).item(), var(tnp.array([1.0, 3.0]), ddof=1).item()
         (1.0, 2.0)
     """
     x = array_of("var", x)
-    less = real_number("var", "ddof", ddof if correction is None else correction)
+    divisor_reduction = real_number("var", "ddof", ddof if correction is None else correction)
     kind, axes = mean_dtype(x, dtype), some_axes("var", axis, x.ndim)
-    return apply(_var, (x,), axes, kind, less, bool(keepdims), weak=_weak(x, dtype))
+    return apply(_var, (x,), axes, kind, divisor_reduction, bool(keepdims), weak=_weak(x, dtype))
 
 
-def _var(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
+def _var(x: UOp, axes: Numbers, dtype: DType, ddof: int, keepdims: bool) -> UOp:
     wide = accumulator(dtype)
     x = cast(x, wide)
-    away = x - expand(_mean(x, axes, wide, True), x.shape)
-    count = math.prod(x.shape[a] for a in axes) - less
-    total = build.add_up(squared(away), axes, keepdims)
+    deviation = x - expand(_mean(x, axes, wide, True), x.shape)
+    count = math.prod(x.shape[a] for a in axes) - ddof
+    total = build.add_up(squared(deviation), axes, keepdims)
     return cast(total / (count if count > 0 else math.nan if not count else 0.0), part(dtype))
 
 
 def squared(u: UOp) -> UOp:
-    """The squared distance from zero."""
+    """The squared absolute value, real of complex numbers."""
     if u.dtype not in COMPLEXES:
         return u * u
     return build.real(u) * build.real(u) + build.imag(u) * build.imag(u)
@@ -401,7 +552,25 @@ def std(
     *,
     correction: int | None = None,
 ) -> Array:
-    """The standard deviation: the square root of the variance.
+    """The standard deviation over axes: the square root of `var`.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        dtype: dtype of the mean, whose real part the result has; None takes that of `x`, float32
+            for integers and booleans.
+        ddof: number by which the divisor is less than the number of elements; 0 by default, 1 gives
+            the unbiased estimate.
+        keepdims: whether reduced axes stay, with size 1.
+        correction: name of `ddof` in the array API; None uses `ddof`.
+
+    Returns:
+        A real floating array without the reduced axes, or with size 1 there; NaN where the divisor
+        is 0.
+
+    Raises:
+        AxisError: if the array has no such axis, or one is named twice.
+        ArgumentError: unless `ddof` or `correction` is a number.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -409,9 +578,9 @@ def std(
         1.0
     """
     x = array_of("std", x)
-    less = real_number("std", "ddof", ddof if correction is None else correction)
+    divisor_reduction = real_number("std", "ddof", ddof if correction is None else correction)
     kind, axes = mean_dtype(x, dtype), some_axes("std", axis, x.ndim)
-    return apply(_std, (x,), axes, kind, less, bool(keepdims), weak=_weak(x, dtype))
+    return apply(_std, (x,), axes, kind, divisor_reduction, bool(keepdims), weak=_weak(x, dtype))
 
 
 def _std(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
@@ -419,7 +588,19 @@ def _std(x: UOp, axes: Numbers, dtype: DType, less: int, keepdims: bool) -> UOp:
 
 
 def ptp(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The largest less the smallest.
+    """The largest element less the smallest over axes, NaN if one is NaN.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis or axes to reduce, negative ones counted from the end; None reduces all.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        An array of the dtype of `x` without the reduced axes, or with size 1 there.
+
+    Raises:
+        ShapeError: if there are no elements.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -430,10 +611,19 @@ def ptp(x: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
 
 
 def argmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The first index of the largest along an axis, or of the flat array; NaN counts as largest.
+    """The first index of the largest element along an axis; NaN counts as largest.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis to reduce, counted from the end if negative; None searches the flat array.
+        keepdims: whether the axis, or all of them, stay with size 1.
+
+    Returns:
+        An int32 array (int64 for 2**31 elements and more) without the axis, or with size 1 there.
 
     Raises:
         ShapeError: if there are no elements.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -444,10 +634,19 @@ def argmax(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Arr
 
 
 def argmin(x: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The first index of the smallest along an axis, or of the flat array; NaN counts as smallest.
+    """The first index of the smallest element along an axis; NaN counts as smallest.
+
+    Args:
+        x: array or number, of any shape.
+        axis: axis to reduce, counted from the end if negative; None searches the flat array.
+        keepdims: whether the axis, or all of them, stay with size 1.
+
+    Returns:
+        An int32 array (int64 for 2**31 elements and more) without the axis, or with size 1 there.
 
     Raises:
         ShapeError: if there are no elements.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -467,8 +666,8 @@ def _arg(name: str, op: Op, x: ArrayLike, axis: int | None, keepdims: bool) -> A
 def _place(x: UOp, op: Op, axis: int | None, keepdims: bool) -> UOp:
     if axis is not None:
         return build.reduce(x, op, (axis,), keepdims, build.index_dtype(x.shape[axis]))
-    found = build.reduce(reshape(x, (x.size,)), op, (0,), index=build.index_dtype(x.size))
-    return reshape(found, (1,) * x.ndim) if keepdims else found
+    place = build.reduce(reshape(x, (x.size,)), op, (0,), index=build.index_dtype(x.size))
+    return reshape(place, (1,) * x.ndim) if keepdims else place
 
 
 amax, amin = max, min

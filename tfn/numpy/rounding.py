@@ -1,4 +1,4 @@
-"""Whole numbers near to numbers: below, above, nearest, towards zero."""
+"""Rounding to whole numbers: down, up, nearest, towards zero."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from tfn.trace.uop import UOp
 def floor(x: ArrayLike, /) -> Array:
     """The largest whole number that is not above x.
 
+    Raises:
+        DTypeError: for complex numbers.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> floor(tnp.array([-1.5, 1.2]))
@@ -27,6 +30,9 @@ def floor(x: ArrayLike, /) -> Array:
 
 def ceil(x: ArrayLike, /) -> Array:
     """The smallest whole number that is not below x.
+
+    Raises:
+        DTypeError: for complex numbers.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -52,7 +58,10 @@ def _rint(x: UOp) -> UOp:
 
 
 def trunc(x: ArrayLike, /) -> Array:
-    """The whole part.
+    """The number rounded towards zero.
+
+    Raises:
+        DTypeError: for complex numbers.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -69,7 +78,10 @@ def _trunc(x: UOp) -> UOp:
 
 
 def round(x: ArrayLike, decimals: int = 0) -> Array:
-    """Rounded to a number of decimals, halves to even.
+    """The number rounded to a number of decimals, halves to even.
+
+    Raises:
+        ArgumentError: unless `decimals` is an integer.
 
     Example:
         >>> round(2.5), round(0.125, 2)

@@ -1,7 +1,7 @@
-"""Where and which: the places of elements, and elements picked by a mask.
+"""Searching: indices of elements that are not zero, and elements selected by a mask.
 
-Results whose size depends on values: outside of traced functions the size is found; inside,
-`size` must say it, and the places that are left over are filled.
+The size of results depends on values: outside of traced functions these are read; inside, the
+argument `size` fixes it, and the results that are missing are filled.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import numpy as np
 
 from tfn._support.validate import integer, rank, shown
 from tfn.array import Array, ArrayLike
-from tfn.eager.operands import apply, array_of, indices_of, known_values, one_axis
+from tfn.eager.operands import apply, array_of, indices_of, known_values
 from tfn.errors import ShapeError
 from tfn.numpy.indexing import getitem
 from tfn.numpy.logic import truth, where
+from tfn.numpy.manipulation import flat_or_axis
 from tfn.trace import build
 from tfn.trace.build import iota, reshape
 from tfn.trace.uop import UOp, const
@@ -22,12 +23,20 @@ SIZE = "pass size=, which fixes the shape, or call this outside of the traced fu
 
 
 def flatnonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> Array:
-    """The flat indices of the elements that are not zero.
+    """The indices of the elements of the flat array that are not zero.
 
-    With `size` there are so many: the first ones, then `fill_value`.
+    Args:
+        x: array or number; what is not zero is true.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing, 0 by default.
+
+    Returns:
+        An integer vector of `size` elements.
 
     Raises:
         TracerArrayConversionError: without `size`, for a traced value.
+        ArgumentError: if `size` is negative.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -53,7 +62,21 @@ def _places(x: UOp, size: int, fill: int) -> UOp:
 
 
 def nonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> tuple[Array, ...]:
-    """The indices of what is not zero, one vector for each axis; see `flatnonzero`.
+    """The indices of the elements that are not zero, one vector for each axis; see `flatnonzero`.
+
+    Args:
+        x: array of one axis at least.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing, 0 by default.
+
+    Returns:
+        A tuple of integer vectors of `size` elements.
+
+    Raises:
+        ShapeError: if there is no axis.
+        TracerArrayConversionError: without `size`, for a traced value.
+        ArgumentError: if `size` is negative.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -65,8 +88,8 @@ def nonzero(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> tu
     x = array_of("nonzero", x)
     rank("nonzero", x, 1)
     if size is None:
-        found = np.nonzero(known_values("nonzero", x, SIZE))
-        return tuple(indices_of("nonzero", line, n) for line, n in zip(found, x.shape))
+        coordinates = np.nonzero(known_values("nonzero", x, SIZE))
+        return tuple(indices_of("nonzero", line, n) for line, n in zip(coordinates, x.shape))
     flat = flatnonzero(x, size=integer("nonzero", "size", size, 0), fill_value=-1)
     return tuple(apply(_coordinate, (flat,), x.shape, axis, fill_value) for axis in range(x.ndim))
 
@@ -78,7 +101,20 @@ def _coordinate(flat: UOp, shape: tuple[int, ...], axis: int, fill: int) -> UOp:
 
 
 def argwhere(x: ArrayLike, *, size: int | None = None, fill_value: int = 0) -> Array:
-    """The indices of the elements that are not zero, as rows; see `flatnonzero`.
+    """The indices of the elements that are not zero, one row for each; see `flatnonzero`.
+
+    Args:
+        x: array or number; what is not zero is true.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing, 0 by default.
+
+    Returns:
+        An integer matrix of `size` rows and a column for each axis.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
+        ArgumentError: if `size` is negative.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -107,17 +143,28 @@ def compress(
 ) -> Array:
     """The slices along an axis, or elements of the flat array, where a condition holds.
 
-    With `size` there are so many: the first ones, then `fill_value`.
+    Args:
+        condition: vector no longer than the axis; what is not zero is true.
+        a: array that is indexed.
+        axis: axis of the slices, counted from the end if negative; None takes the flat array.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing, 0 by default.
+
+    Returns:
+        An array of the dtype of `a`, with `size` elements along the axis.
+
+    Raises:
+        ShapeError: if the condition is no vector, or longer than the axis.
+        TracerArrayConversionError: without `size`, for a traced value.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> compress(tnp.array([True, False, True]), tnp.array([1, 2, 3]))
         Array([1, 3], dtype=int32)
     """
-    a = array_of("compress", a)
-    if axis is None:
-        a, axis = a.reshape(a.size), 0
-    axis = one_axis("compress", axis, a.ndim)
+    a, axis = flat_or_axis("compress", a, axis)
     mask = array_of("compress", condition)
     if mask.ndim != 1 or mask.size > a.shape[axis]:
         raise ShapeError(
@@ -125,24 +172,45 @@ def compress(
             got=f"condition={shown(mask)} for axis {axis} of {shown(a)}",
             hint="pass a truth for each element; where(condition, x, y) takes any shape",
         )
-    return picked(a, flatnonzero(mask, size=size, fill_value=-1), axis, fill_value)
+    return slices_at(a, flatnonzero(mask, size=size, fill_value=-1), axis, fill_value)
 
 
-def picked(a: Array, places: Array, axis: int, fill_value: ArrayLike) -> Array:
-    """Slices along an axis at places, and `fill_value` where a place is negative."""
-    if not a.shape[axis]:  # nothing can be taken: all of it is filled
+def slices_at(a: Array, places: Array, axis: int, fill_value: ArrayLike) -> Array:
+    """The slices of an axis at indices, and `fill_value` where an index is negative.
+
+    Args:
+        a: array that is indexed.
+        places: vector of indices along the axis.
+        axis: axis of the slices, from 0.
+        fill_value: number, or array that broadcasts to a slice.
+    """
+    if not a.shape[axis]:  # no elements: the result is filled
         shape = (*a.shape[:axis], places.size, *a.shape[axis + 1 :])
         fill = array_of("fill_value", fill_value).astype(a.dtype)
         return apply(build.broadcast_to, (fill,), shape)
-    taken = getitem(a, (slice(None),) * axis + (places,), mode="clip")
-    thin = (places.size,) + (1,) * (a.ndim - axis - 1)
-    return where(places.reshape(thin) < 0, fill_value, taken).astype(a.dtype)
+    slices = getitem(a, (slice(None),) * axis + (places,), mode="clip")
+    mask_shape = (places.size,) + (1,) * (a.ndim - axis - 1)
+    return where(places.reshape(mask_shape) < 0, fill_value, slices).astype(a.dtype)
 
 
 def extract(
     condition: ArrayLike, x: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
 ) -> Array:
-    """The elements of the flat array where a condition of the same size holds; see `compress`.
+    """The elements of the flat array where a condition holds; see `compress`.
+
+    Args:
+        condition: array of as many elements at most, in the same order.
+        x: array that is indexed.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing, 0 by default.
+
+    Returns:
+        A vector of the dtype of `x` with `size` elements.
+
+    Raises:
+        ShapeError: if the condition has more elements.
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -1,7 +1,7 @@
-"""Sets: the distinct elements, and which of them two arrays share.
+"""Sets: distinct elements, unions, intersections and differences.
 
-Results whose size depends on values: outside of traced functions the size is found; inside,
-`size` must say it, and what is left over is filled.
+The size of results depends on values: outside of traced functions these are read; inside, the
+argument `size` fixes it, and the results that are missing are filled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tfn.numpy.concatenation import concatenate
 from tfn.numpy.cumulative import cumsum
 from tfn.numpy.indexing import getitem
 from tfn.numpy.logic import logical_and, logical_not, logical_xor
-from tfn.numpy.searching import SIZE, flatnonzero, picked
+from tfn.numpy.searching import SIZE, flatnonzero, slices_at
 from tfn.numpy.sorting import searchsorted
 from tfn.numpy.updates import update
 from tfn.trace import build
@@ -41,12 +41,29 @@ def unique(
     fill_value: ArrayLike | None = None,
     sorted: bool = True,
 ) -> Any:
-    """The sorted distinct elements, or slices of an axis, and on request where and how many.
+    """The sorted distinct elements, or slices of an axis, and on request their indices and counts.
 
-    With `size` there are so many: the first ones, then `fill_value`, by default the smallest.
+    Args:
+        x: array or number, of any shape.
+        return_index: whether to return the index of the first occurrence of each.
+        return_inverse: whether to return the indices that rebuild `x` from the result.
+        return_counts: whether to return the number of occurrences of each.
+        axis: axis whose slices are compared, counted from the end if negative; None takes the flat
+            array.
+        equal_nan: whether all NaN count as one element.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+        sorted: accepted as in NumPy: results are always sorted.
+
+    Returns:
+        The distinct elements, or a tuple of them and the integer arrays asked for, in the order
+        above.
 
     Raises:
         TracerArrayConversionError: without `size`, for a traced value.
+        ArgumentError: if `size` is negative.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -55,13 +72,13 @@ def unique(
         ([1, 3, 1], [1, 2, 0])
     """
     x = array_of("unique", x)
-    wanted = (return_index, return_inverse, return_counts)
+    requests = (return_index, return_inverse, return_counts)
     axis = None if axis is None else one_axis("unique", axis, x.ndim)
     if size is None:
-        found: Any = _unique(
-            known_values("unique", x, SIZE), *wanted, axis=axis, equal_nan=equal_nan
+        result: Any = _unique(
+            known_values("unique", x, SIZE), *requests, axis=axis, equal_nan=equal_nan
         )
-        values, *places = found if isinstance(found, tuple) else (found,)
+        values, *places = result if isinstance(result, tuple) else (result,)
         results = [indices_of("unique", p, x.size) for p in places]
         return (array_of("unique", values), *results) if results else array_of("unique", values)
     size = integer("unique", "size", size, 0)
@@ -73,7 +90,7 @@ def unique(
     index = getitem(order, (starts,), mode="clip") if count else starts
     default = 0 if not count else getitem(lines, (slice(None),) * at + (index[:1] if size else 0,))
     fill = default if fill_value is None else fill_value
-    values = picked(lines, _marked(index, starts), at, fill)
+    values = slices_at(lines, _mark_missing(index, starts), at, fill)
     results = [index] if return_index else []
     if return_inverse:
         group = cumsum(new, dtype=build.index_dtype(count)) - 1
@@ -84,7 +101,7 @@ def unique(
     return (values, *results) if results else values
 
 
-def _marked(index: Array, starts: Array) -> Array:
+def _mark_missing(index: Array, starts: Array) -> Array:
     return apply(_mark, (index, starts))
 
 
@@ -93,7 +110,7 @@ def _mark(index: UOp, starts: UOp) -> UOp:
 
 
 def _lengths(starts: UOp, count: int) -> UOp:
-    """From each start to the next one, or to the end; 0 where there is no start."""
+    """The distance of each start to the next one, or to the end; 0 where there is no start."""
     begin = build.where(starts < 0, build.full_like(starts, count), starts)
     if not starts.size:
         return begin
@@ -102,12 +119,12 @@ def _lengths(starts: UOp, count: int) -> UOp:
 
 
 def _ordered(x: Array, axis: int, equal_nan: bool = True) -> tuple[Array, Array]:
-    """The order that sorts the slices of an axis, and which of them differ from the one before."""
+    """The order that sorts the slices of an axis, and whether each differs from the one before."""
     return apply(_order, (x,), axis), apply(_new, (x,), axis, equal_nan)
 
 
 def _rows(x: UOp, axis: int) -> tuple[list[UOp], UOp]:
-    """The slices of an axis sorted, as the columns of a matrix, and the order that sorts them."""
+    """The sorted slices of an axis, as the columns of a matrix, and the order that sorts them."""
     count = x.shape[axis]
     width = x.size // count if count else 0
     matrix = reshape(build.moveaxis(x, axis, x.ndim - 1), (width, count))
@@ -162,7 +179,20 @@ class UniqueInverse(NamedTuple):
 def unique_all(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueAll:
-    """The distinct elements, where each is first, which one each element is, and how many.
+    """The distinct elements, the index of each, the inverse indices, and the counts; each NaN is
+    distinct.
+
+    Args:
+        x: array or number, of any shape.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+
+    Returns:
+        A named tuple of `values`, `indices`, `inverse_indices` and `counts`.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -176,7 +206,19 @@ def unique_all(
 def unique_counts(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueCounts:
-    """The distinct elements and how often each occurs; each NaN is distinct.
+    """The distinct elements and the number of occurrences of each; each NaN is distinct.
+
+    Args:
+        x: array or number, of any shape.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+
+    Returns:
+        A named tuple of `values` and `counts`.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -190,7 +232,19 @@ def unique_counts(
 def unique_inverse(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueInverse:
-    """The distinct elements and which of them each element is; each NaN is distinct.
+    """The distinct elements and the indices that rebuild `x` from them; each NaN is distinct.
+
+    Args:
+        x: array or number, of any shape.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+
+    Returns:
+        A named tuple of `values` and `inverse_indices`, which have the shape of `x`.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -204,45 +258,66 @@ def unique_inverse(
 def unique_values(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The distinct elements; each NaN is distinct.
+    """The sorted vector of the distinct elements; each NaN is distinct.
+
+    Args:
+        x: array or number, of any shape.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> unique_values(tnp.array([2, 1, 2]))
         Array([1, 2], dtype=int32)
     """
-    found: Array = unique(x, equal_nan=False, size=size, fill_value=fill_value)
-    return found
+    values: Array = unique(x, equal_nan=False, size=size, fill_value=fill_value)
+    return values
 
 
-def _shared(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
-    """Two arrays flat and of one dtype."""
+def _flattened(name: str, a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
+    """Two arrays flattened and promoted to one dtype."""
     (x, y), dtype, _ = together(name, a, b)
     return x.reshape(x.size).astype(dtype), y.reshape(y.size).astype(dtype)
 
 
-def _chosen(
+def _selected(
     x: Array, keep: Array, size: int | None, fill_value: ArrayLike | None, order: Array
 ) -> tuple[Array, Array]:
-    """The distinct elements to keep, and where each is in `x`, -1 where there is none."""
+    """The elements that a mask selects, and the index of each in `x`, -1 where there is none."""
     places = flatnonzero(keep, size=size, fill_value=-1)
-    where = _marked(getitem(order, (places,), mode="clip"), places) if x.size else places
+    where = _mark_missing(getitem(order, (places,), mode="clip"), places) if x.size else places
     default = 0 if not x.size or not places.size else getitem(x, (where[:1],), mode="clip")
-    return picked(x, where, 0, default if fill_value is None else fill_value), where
+    return slices_at(x, where, 0, default if fill_value is None else fill_value), where
 
 
 def union1d(
     a: ArrayLike, b: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
-    """The sorted distinct elements of two arrays; see `unique` for `size`.
+    """The sorted vector of the distinct elements of two arrays.
+
+    Args:
+        a: first array, which is flattened.
+        b: second array, which is flattened.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> union1d(tnp.array([3, 1]), tnp.array([2, 3]))
         Array([1, 2, 3], dtype=int32)
     """
-    found: Array = unique(concatenate(_shared("union1d", a, b)), size=size, fill_value=fill_value)
-    return found
+    values: Array = unique(
+        concatenate(_flattened("union1d", a, b)), size=size, fill_value=fill_value
+    )
+    return values
 
 
 def setdiff1d(
@@ -253,20 +328,32 @@ def setdiff1d(
     size: int | None = None,
     fill_value: ArrayLike | None = 0,
 ) -> Array:
-    """The sorted distinct elements of one array that are not in another; see `unique`.
+    """The sorted vector of the distinct elements of one array that are not in another.
+
+    Args:
+        a: first array, which is flattened.
+        b: second array, which is flattened.
+        assume_unique: whether elements of `a` are neither sorted nor made distinct.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing, 0 by default; None takes the first element of
+            the result.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> setdiff1d(tnp.array([3, 1, 2]), tnp.array([2]))
         Array([1, 3], dtype=int32)
     """
-    x, y = _shared("setdiff1d", a, b)
+    x, y = _flattened("setdiff1d", a, b)
     if assume_unique:
         places = flatnonzero(isin(x, y, invert=True), size=size, fill_value=-1)
-        return picked(x, places, 0, 0 if fill_value is None else fill_value)
+        return slices_at(x, places, 0, 0 if fill_value is None else fill_value)
     order, new = _ordered(x, 0)
     keep = logical_and(new, logical_not(isin(getitem(x, (order,)), y)))
-    return _chosen(x, keep, size, fill_value, order)[0]
+    return _selected(x, keep, size, fill_value, order)[0]
 
 
 def setxor1d(
@@ -277,19 +364,30 @@ def setxor1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Array:
-    """The sorted distinct elements that are in one of two arrays only; see `unique`.
+    """The sorted vector of the distinct elements that are in one of two arrays only.
+
+    Args:
+        a: first array, which is flattened.
+        b: second array, which is flattened.
+        assume_unique: accepted as in NumPy, and changes nothing.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> setxor1d(tnp.array([1, 2]), tnp.array([2, 3]))
         Array([1, 3], dtype=int32)
     """
-    x, y = _shared("setxor1d", a, b)
+    x, y = _flattened("setxor1d", a, b)
     both = concatenate([x, y])
     order, new = _ordered(both, 0)
     line = getitem(both, (order,))
     keep = logical_and(new, logical_xor(isin(line, x), isin(line, y)))
-    return _chosen(both, keep, size, fill_value, order)[0]
+    return _selected(both, keep, size, fill_value, order)[0]
 
 
 def intersect1d(
@@ -301,33 +399,60 @@ def intersect1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """The sorted distinct elements of both arrays, and on request where each is in them.
+    """The sorted vector of the distinct elements that two arrays share, and on request their
+    indices.
 
-    With `size`, places that are left over point behind the arrays.
+    Args:
+        a: first array, which is flattened.
+        b: second array, which is flattened.
+        assume_unique: accepted as in NumPy, and changes nothing.
+        return_indices: whether to return the index of each in `a` and in `b`; missing ones are the
+            number of elements of the array.
+        size: number of results, which fixes the shape: the first ones, then `fill_value`; None
+            takes all, and needs values that are known.
+        fill_value: value of results that are missing; None takes the first element of the result.
+
+    Returns:
+        The vector, or a tuple of it and two integer vectors.
+
+    Raises:
+        TracerArrayConversionError: without `size`, for a traced value.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> intersect1d(tnp.array([3, 1, 2]), tnp.array([2, 3, 4]))
         Array([2, 3], dtype=int32)
     """
-    x, y = _shared("intersect1d", a, b)
+    x, y = _flattened("intersect1d", a, b)
     order, new = _ordered(x, 0)
     keep = logical_and(new, isin(getitem(x, (order,)), y))
-    values, place = _chosen(x, keep, size, fill_value, order)
+    values, place = _selected(x, keep, size, fill_value, order)
     if not return_indices:
         return values
-    other, _ = _ordered(y, 0)
-    found = searchsorted(getitem(y, (other,)), values)
-    there = getitem(other, (found,), mode="clip") if y.size else found
-    return values, apply(_behind, (place, place), x.size), apply(_behind, (there, place), y.size)
+    y_order, _ = _ordered(y, 0)
+    positions = searchsorted(getitem(y, (y_order,)), values)
+    positions_in_y = getitem(y_order, (positions,), mode="clip") if y.size else positions
+    return (
+        values,
+        apply(_past_end, (place, place), x.size),
+        apply(_past_end, (positions_in_y, place), y.size),
+    )
 
 
-def _behind(place: UOp, valid: UOp, size: int) -> UOp:
+def _past_end(place: UOp, valid: UOp, size: int) -> UOp:
     return build.where(valid < 0, build.full_like(place, size), place)
 
 
 def isin(element: ArrayLike, test_elements: ArrayLike, *, invert: bool = False) -> Array:
     """Whether each element is among those of another array; all pairs are compared.
+
+    Args:
+        element: array or number that is looked up.
+        test_elements: array of any shape.
+        invert: whether the answer is negated.
+
+    Returns:
+        A boolean array of the shape of `element`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -342,5 +467,5 @@ def _isin(x: UOp, y: UOp, dtype: Any, invert: bool) -> UOp:
     shape = (*x.shape, y.size)
     each = build.broadcast_in_dim(cast(x, dtype), shape, range(x.ndim))
     line = build.broadcast_to(reshape(cast(y, dtype), (y.size,)), shape)
-    found = build.reduce(build.eq(each, line), Op.MAX, (x.ndim,))
-    return build.unary(Op.NOT, found) if invert else found
+    contained = build.reduce(build.eq(each, line), Op.MAX, (x.ndim,))
+    return build.unary(Op.NOT, contained) if invert else contained

@@ -1,4 +1,4 @@
-"""Signals: convolutions of vectors, slopes, phases, windows, and how variables go together."""
+"""Signals: convolutions of vectors, gradients, phases, windows and correlations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfn.numpy.indexing import getitem
 from tfn.numpy.interpolation import cov
 from tfn.numpy.logic import where
 from tfn.numpy.manipulation import diagonal, flip
-from tfn.numpy.polynomials import multiplied
+from tfn.numpy.polynomials import full_convolution
 from tfn.numpy.ranges import arange
 from tfn.numpy.reductions import sum as add_up
 
@@ -38,10 +38,19 @@ def convolve(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """All sums of products of elements whose places add up to one place.
+    """The convolution of two vectors: the sums of products of elements whose indices add up to one
+    number.
 
-    In mode "same" the middle part of the larger size, in mode "valid" the part that all elements
-    of the smaller vector take part in.
+    Args:
+        a: vector of one element at least.
+        v: vector of one element at least.
+        mode: "full" for all sums, "same" for as many in the middle as the larger vector has,
+            "valid" for those with all elements of the smaller one.
+        precision: accepted as in JAX, and changes nothing.
+        preferred_element_type: accepted as in JAX, and changes nothing.
+
+    Returns:
+        A floating vector.
 
     Raises:
         ShapeError: unless both are vectors that are not empty.
@@ -58,7 +67,7 @@ def convolve(
         hint = "tfn.scipy.signal.convolve takes arrays of more axes"
         raise unfit("convolve needs vectors with elements", (x, y), hint)
     large, small = (x, y) if x.size >= y.size else (y, x)
-    full = multiplied(small.astype(dtype), large.astype(dtype))
+    full = full_convolution(small.astype(dtype), large.astype(dtype))
     if mode == "full":
         return full
     if mode == "same":
@@ -75,7 +84,23 @@ def correlate(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """All sums of products of elements of `a` with those of `v`, conjugated, at each distance.
+    """The correlation of two vectors: the sums of products of elements of `a` and of `v`,
+    conjugated, at each shift.
+
+    Args:
+        a: vector of one element at least.
+        v: vector of one element at least.
+        mode: "full" for all sums, "same" for as many in the middle as the larger vector has,
+            "valid", the default, for those with all elements of the smaller one.
+        precision: accepted as in JAX, and changes nothing.
+        preferred_element_type: accepted as in JAX, and changes nothing.
+
+    Returns:
+        A floating vector.
+
+    Raises:
+        ShapeError: unless both are vectors that are not empty.
+        ArgumentError: for another mode.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -95,13 +120,22 @@ def correlate(
 def gradient(
     f: ArrayLike, *varargs: ArrayLike, axis: Axes = None, edge_order: int | None = None
 ) -> Any:
-    """Slopes along axes: central differences, and one-sided ones at the ends.
+    """The slopes of samples along axes: central differences, and one-sided ones at the ends.
 
-    `varargs` are distances or places, one for all axes or one for each.
+    Args:
+        f: array of samples.
+        *varargs: distance of two samples, or vector of positions, one for all axes or one for each;
+            1 by default.
+        axis: axis or axes of the slopes, negative ones counted from the end; None takes all.
+        edge_order: 1 or None: the ends are differences of two samples.
+
+    Returns:
+        A floating array of the shape of `f`, or a list of one for each axis.
 
     Raises:
         ArgumentError: for another number of distances, or an edge order other than 1.
         ShapeError: for an axis with fewer than two elements.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -119,8 +153,8 @@ def gradient(
             got=f"{len(steps)} distances for {len(axes)} axes",
             hint="a single distance is that of all axes",
         )
-    found = [_slope(x, at, asarray(step)) for at, step in zip(axes, steps, strict=True)]
-    return found[0] if len(found) == 1 else found
+    slopes = [_slope(x, at, asarray(step)) for at, step in zip(axes, steps, strict=True)]
+    return slopes[0] if len(slopes) == 1 else slopes
 
 
 def _slope(x: Array, axis: int, step: Array) -> Array:
@@ -134,8 +168,8 @@ def _slope(x: Array, axis: int, step: Array) -> Array:
     def part(first: int, last: int | None) -> Array:
         return getitem(x, (slice(None),) * axis + (slice(first, last),))
 
-    thin = (slice(None),) + (None,) * (x.ndim - axis - 1)
-    gaps = diff(step)[thin] if step.ndim else step
+    gap_index = (slice(None),) + (None,) * (x.ndim - axis - 1)
+    gaps = diff(step)[gap_index] if step.ndim else step
     gaps = gaps.astype(x.dtype) if step.dtype.kind in "biu" else gaps
     between = (part(1, None) - part(0, -1)) / gaps
     if step.ndim:
@@ -145,7 +179,7 @@ def _slope(x: Array, axis: int, step: Array) -> Array:
         )
         before, after = gaps[:-1], gaps[1:]
         inner = (low * after + high * before) / (before + after)
-    else:  # the element between does not count, be it infinite
+    else:  # one difference: an infinity in the middle has no influence
         inner = (part(2, None) - part(0, -2)) / (2 * gaps)
     ends = [getitem(between, (slice(None),) * axis + (s,)) for s in (slice(1), slice(-1, None))]
     return concatenate([ends[0], inner, ends[1]], axis)
@@ -154,9 +188,19 @@ def _slope(x: Array, axis: int, step: Array) -> Array:
 def unwrap(
     p: ArrayLike, discont: float | None = None, axis: int = -1, period: float = 2 * math.pi
 ) -> Array:
-    """Phases without jumps: whole periods are added so that no step is larger than half of one.
+    """The phases without jumps: whole periods are added so that no step is larger than half of one.
 
-    With `discont` only steps larger than that are changed.
+    Args:
+        p: array of phases, in radians by default.
+        discont: least size of a step that is changed; None changes those larger than half a period.
+        axis: axis of the steps, counted from the end if negative; the last by default.
+        period: the period; 2 pi by default, and an integer keeps integers.
+
+    Returns:
+        An array of the shape of `p`.
+
+    Raises:
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -168,9 +212,9 @@ def unwrap(
     at = one_axis("unwrap", axis, x.ndim)
     step = diff(x, axis=at)
     half = period / 2 if not isinstance(period, int) else period // 2
-    turned = (step + half) % period - half
-    turned = where((turned == -half) & (step > 0), half, turned)
-    change = turned - step
+    wrapped_step = (step + half) % period - half
+    wrapped_step = where((wrapped_step == -half) & (step > 0), half, wrapped_step)
+    change = wrapped_step - step
     if discont is not None:
         change = where(magnitude(step) < discont, 0, change)
     first = getitem(x, (slice(None),) * at + (slice(1),))
@@ -180,6 +224,9 @@ def unwrap(
 
 def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of order 0: the mean of exp(x cos t) around the circle.
+
+    Raises:
+        DTypeError: for complex numbers.
 
     Source: L. N. Trefethen and J. A. C. Weideman, "The exponentially convergent trapezoidal rule",
     2014: 256 points are enough for all x whose result is a float.
@@ -192,12 +239,12 @@ def i0(x: ArrayLike) -> Array:
     x = magnitude(_floats("i0", x))
     angle = arange(129, dtype=x.dtype) * (math.pi / 128)
     weight = where((angle == 0) | (angle == angle[-1]), 1 / 256, 1 / 128)
-    half = exp(x * 0.5)  # of two factors, of which one alone would be too large too soon
+    half = exp(x * 0.5)  # two factors, since exp(x) alone overflows before i0(x)
     return half * add_up(exp(x[..., None] * (cos(angle) - 0.5)) * weight, -1)
 
 
 def _window(name: str, M: int, *terms: float) -> Array:
-    """Sums of cosines of once, twice, ... the angle across a window of size M."""
+    """The sum of cosines of once, twice, ... the angle across a window of size M."""
     M = _points(name, M)
     if M <= 1:
         return ones(M)
@@ -209,14 +256,14 @@ def _window(name: str, M: int, *terms: float) -> Array:
 
 
 def _points(name: str, M: int) -> int:
-    """The number of points of a window, none if it is negative, as in NumPy."""
+    """The number of points of a window, 0 if it is negative, as in NumPy."""
     count = max(integer(name, "M", M), 0)
     size_limit(name, (count,))
     return count
 
 
 def hanning(M: int) -> Array:
-    """The window of Hann: a raised cosine.
+    """The Hann window of M points: a raised cosine.
 
     Example:
         >>> hanning(5).round(3).tolist()
@@ -226,7 +273,7 @@ def hanning(M: int) -> Array:
 
 
 def hamming(M: int) -> Array:
-    """The window of Hamming: a raised cosine on a step.
+    """The Hamming window of M points: a raised cosine that does not reach 0.
 
     Example:
         >>> hamming(3).round(3).tolist()
@@ -236,7 +283,7 @@ def hamming(M: int) -> Array:
 
 
 def blackman(M: int) -> Array:
-    """The window of Blackman: three cosines.
+    """The Blackman window of M points: a sum of three cosines.
 
     Example:
         >>> blackman(3).round(3).tolist()
@@ -246,7 +293,7 @@ def blackman(M: int) -> Array:
 
 
 def bartlett(M: int) -> Array:
-    """The window of Bartlett: a triangle.
+    """The Bartlett window of M points: a triangle.
 
     Example:
         >>> bartlett(5)
@@ -259,7 +306,7 @@ def bartlett(M: int) -> Array:
 
 
 def kaiser(M: int, beta: ArrayLike) -> Array:
-    """The window of Kaiser, of which `beta` says how narrow it is.
+    """The Kaiser window of M points; the larger `beta`, the narrower.
 
     Example:
         >>> kaiser(3, 0.0)
@@ -274,7 +321,18 @@ def kaiser(M: int, beta: ArrayLike) -> Array:
 
 
 def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> Array:
-    """The correlation matrix of variables, which are rows (columns unless `rowvar`).
+    """The matrix of the correlation coefficients of variables, which are rows.
+
+    Args:
+        x: matrix with one variable in each row and one sample in each column, or one variable.
+        y: more variables, of the same form; None for none.
+        rowvar: whether rows are variables; else columns are.
+
+    Returns:
+        A floating matrix of the number of variables, from -1 to 1; a number for one variable.
+
+    Raises:
+        ShapeError: if there are more than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -285,5 +343,5 @@ def corrcoef(x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> A
     if not c.ndim:
         return c / c
     size = sqrt(real(diagonal(c)))
-    found = c / size[:, None] / size
-    return found if found.dtype.kind == "c" else clip(found, -1, 1)
+    result = c / size[:, None] / size
+    return result if result.dtype.kind == "c" else clip(result, -1, 1)

@@ -1,4 +1,4 @@
-"""Sorting, and what follows from an order: places, parts, searching."""
+"""Sorting: sorted elements, the indices that sort, and binary search."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tfn.dtypes import FLOATS, INTEGERS, DType, complex_of
 from tfn.eager.operands import apply, array_of, inexact, one_axis, together
 from tfn.errors import ArgumentError
 from tfn.numpy.indexing import getitem
+from tfn.numpy.manipulation import flat_or_axis
 from tfn.trace import build
 from tfn.trace.argument import Param
 from tfn.trace.build import cast, eq, flip, iota, moveaxis, ne
@@ -21,36 +22,55 @@ from tfn.trace.uop import UOp
 def sort(
     x: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
 ) -> Array:
-    """Sorted along an axis, or flattened if it is None; NaN comes last, or first if descending.
+    """The elements sorted along an axis; NaN comes last, or first if descending.
+
+    Args:
+        x: array of any dtype; complex numbers are ordered by real, then imaginary part.
+        axis: axis that is sorted, counted from the end if negative; the last by default, None takes
+            the flat array.
+        descending: whether the largest elements come first.
+        stable: accepted as in NumPy: sorting is always stable.
+
+    Returns:
+        An array of the shape and dtype of `x`, or a vector of all elements.
+
+    Raises:
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> sort(tnp.array([3, 1, 2]), descending=True)
         Array([3, 2, 1], dtype=int32)
     """
-    x, axis = _line("sort", x, axis)
+    x, axis = flat_or_axis("sort", x, axis)
     return apply(_sorted, (x,), axis, bool(descending), weak=x.weak_type)
 
 
 def argsort(
     x: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
 ) -> Array:
-    """The indices that sort; equal elements keep their order.
+    """The indices that sort an array along an axis; equal elements keep their order.
+
+    Args:
+        x: array of any dtype; complex numbers are ordered by real, then imaginary part.
+        axis: axis that is sorted, counted from the end if negative; the last by default, None takes
+            the flat array.
+        descending: whether the largest elements come first.
+        stable: accepted as in NumPy: sorting is always stable.
+
+    Returns:
+        An integer array of the shape of `x`, or a vector of as many elements.
+
+    Raises:
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> argsort(tnp.array([3, 1, 2]))
         Array([1, 2, 0], dtype=int32)
     """
-    x, axis = _line("argsort", x, axis)
+    x, axis = flat_or_axis("argsort", x, axis)
     return apply(_order, (x,), axis, bool(descending))
-
-
-def _line(name: str, x: ArrayLike, axis: int | None) -> tuple[Array, int]:
-    x = array_of(name, x)
-    if axis is None:
-        return x.reshape(x.size), 0
-    return x, one_axis(name, axis, x.ndim)
 
 
 def _sorted(x: UOp, axis: int, descending: bool) -> UOp:
@@ -74,32 +94,34 @@ def lexsort(keys: Any, axis: int = -1) -> Array:
 
     Raises:
         ArgumentError: without keys.
+        ShapeError: if the keys differ in shape.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> lexsort((tnp.array([1, 0, 2]), tnp.array([5, 5, 4])))
         Array([2, 1, 0], dtype=int32)
     """
-    given = [array_of("lexsort", key) for key in several("lexsort", "keys", keys, "arrays")]
-    if not given:
+    arrays = [array_of("lexsort", key) for key in several("lexsort", "keys", keys, "arrays")]
+    if not arrays:
         raise ArgumentError(
             "lexsort needs at least one key", got=f"keys={keys!r}", hint="argsort takes one array"
         )
-    if any(key.shape != given[0].shape for key in given):
-        raise unfit("lexsort needs keys of one shape", given, "broadcast_arrays makes them equal")
-    return apply(_lexical, given[::-1], one_axis("lexsort", axis, given[0].ndim))
+    if any(key.shape != arrays[0].shape for key in arrays):
+        raise unfit("lexsort needs keys of one shape", arrays, "broadcast_arrays makes them equal")
+    return apply(_lexical, arrays[::-1], one_axis("lexsort", axis, arrays[0].ndim))
 
 
 def _lexical(*keys_and_axis: Any) -> UOp:
     *keys, axis = keys_and_axis
     last = keys[0].ndim - 1
-    moved = [moveaxis(key, axis, last) for key in keys]
-    place = build.sort([*moved, iota(moved[0].shape, last)], len(keys))[-1]
+    columns = [moveaxis(key, axis, last) for key in keys]
+    place = build.sort([*columns, iota(columns[0].shape, last)], len(keys))[-1]
     return moveaxis(place, last, axis)
 
 
 SEARCHES = ("scan", "scan_unrolled", "sort", "compare_all", "default")
-"""The methods that a caller may ask for."""
+"""The methods that are accepted, as in JAX."""
 
 
 def searchsorted(
@@ -110,15 +132,24 @@ def searchsorted(
     *,
     method: str = "scan",
 ) -> Array:
-    """Where to insert `v` into the sorted vector `a` to keep it sorted.
+    """The indices at which `v` would be inserted into the sorted vector `a` to keep it sorted.
 
-    With side "left" before equal elements, with "right" after them.  If `a` is not sorted,
-    `sorter` holds the indices that sort it.  Steps are halved until the place is found, for many
-    elements side by side, whatever `method` asks for.
+    A binary search for all elements of `v` side by side, whatever `method` asks for.
+
+    Args:
+        a: ascending vector.
+        v: array or number; NaN counts as the largest.
+        side: "left" for the index before equal elements, "right" for the one after them.
+        sorter: the indices that sort `a`, if it is not sorted; None if it is.
+        method: accepted as in JAX: "scan", "scan_unrolled", "sort", "compare_all" or "default".
+
+    Returns:
+        An int32 array of the shape of `v` (int64 for 2**31 elements of `a` and more).
 
     Raises:
-        ArgumentError: for another side.
+        ArgumentError: for another side or method.
         ShapeError: unless `a` is a vector.
+        DTypeError: unless `sorter` holds integers.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -137,7 +168,7 @@ def searchsorted(
 
 
 def _search(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
-    """How many elements come before: from steps of a power of two down to one."""
+    """The number of elements before each key, by steps of powers of two down to one."""
     size, shape, turns = a.size, v.shape, a.size.bit_length()
     index = build.index_dtype(size)
     start = build.zeros(shape, index)
@@ -150,16 +181,16 @@ def _search(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
         ((), index),
     ]
     params = tuple(Param(i, *kind) for i, kind in enumerate(types))
-    line, wanted, place, step = map(param, params)
-    next_ = place + build.broadcast_to(step, shape)
-    limit = build.full_like(next_, size)
-    last = build.reshape(build.minimum(next_, limit) - 1, (*shape, 1))
-    found = build.reshape(build.gather(line, last, (1,)), shape)
-    before = found < wanted if left else found <= wanted
+    line, key, place, step = map(param, params)
+    next_place = place + build.broadcast_to(step, shape)
+    limit = build.full_like(next_place, size)
+    last = build.reshape(build.minimum(next_place, limit) - 1, (*shape, 1))
+    candidate = build.reshape(build.gather(line, last, (1,)), shape)
+    before = candidate < key if left else candidate <= key
     if dtype in FLOATS:  # NaN counts as the largest
-        lost = ne(wanted, wanted)
-        before = before | (lost & eq(found, found)) if left else before | lost
-    body = function([build.where(before & (next_ <= limit), next_, place)], params)
+        key_is_nan = ne(key, key)
+        before = before | (key_is_nan & eq(candidate, candidate)) if left else before | key_is_nan
+    body = function([build.where(before & (next_place <= limit), next_place, place)], params)
     powers = iota((turns,), 0, index)
     steps = flip(build.full_like(powers, 1) << powers, (0,))
     operands = [UOp(Op.DETACH, (cast(u, dtype),)) for u in (a, v)]
@@ -167,7 +198,18 @@ def _search(a: UOp, v: UOp, dtype: DType, left: bool) -> UOp:
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
-    """The number of the bin that each element lies in; `bins` ascend.
+    """The number of the bin in which each element lies: 0 before the first border.
+
+    Args:
+        x: array or number.
+        bins: ascending vector of borders.
+        right: whether a border belongs to the bin below it.
+
+    Returns:
+        An integer array of the shape of `x`, of numbers from 0 to the number of borders.
+
+    Raises:
+        ShapeError: unless `bins` is a vector.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -178,7 +220,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
 
 
 def sort_complex(a: ArrayLike) -> Array:
-    """Sorted by the real parts, then the imaginary ones, as complex numbers.
+    """The elements sorted by real, then imaginary parts, as complex numbers.
 
     Example:
         >>> import tfn.numpy as tnp

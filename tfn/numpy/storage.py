@@ -1,4 +1,4 @@
-"""Arrays in NumPy's files.
+"""Storage of arrays in NumPy's file formats.
 
 A file is written whole or not at all.  Nothing in a file is run: pickled objects are refused.  The
 members of an ``.npz`` have checksums, which are compared; an ``.npy`` has none, so that a changed
@@ -23,9 +23,9 @@ from tfn.eager.operands import array_of
 from tfn.errors import ArgumentError, StateError
 from tfn.numpy.creation import asarray
 
-_END = struct.Struct("<4s4H2LH")  # of a ZIP file: its fourth field is the number of members
-_MANY = 0xFFFF  # members, of which the number is somewhere else
-_VOID = np.dtype("V2")  # what NumPy calls bfloat16 in a file
+_END = struct.Struct("<4s4H2LH")  # end of a ZIP file: field 4 is the number of members
+_MANY = 0xFFFF  # this number of members means that another record has it
+_VOID = np.dtype("V2")  # the name of bfloat16 in NumPy's files
 
 
 def save(file: Any, arr: ArrayLike) -> None:
@@ -49,7 +49,12 @@ def save(file: Any, arr: ArrayLike) -> None:
 
 
 def savez(file: Any, *args: ArrayLike, **kwargs: ArrayLike) -> None:
-    """Write arrays to a file in NumPy's format ``.npz``, by name, or as arr_0, arr_1, ...
+    """Write arrays to a file in NumPy's format ``.npz``.
+
+    Args:
+        file: path, to which ``.npz`` is added if it is missing, or an open binary file.
+        *args: arrays that are named arr_0, arr_1, ...
+        **kwargs: arrays by name.
 
     Raises:
         ArgumentError: if two would have one name, or one cannot be the name of a file.
@@ -65,15 +70,15 @@ def savez(file: Any, *args: ArrayLike, **kwargs: ArrayLike) -> None:
         Array([0, 1, 2], dtype=int32)
     """
     named = {f"arr_{i}": x for i, x in enumerate(args)}
-    wrong = [name for name in kwargs if name in named or "\0" in name or not _encodes(name)]
-    if wrong:
+    refused = [name for name in kwargs if name in named or "\0" in name or not _encodes(name)]
+    if refused:
         raise ArgumentError(
             "savez needs one name for each array, of Unicode without zeros",
-            got=", ".join(map(repr, wrong)),
+            got=", ".join(map(repr, refused)),
         )
-    found = {name: np.asarray(array_of("savez", x)) for name, x in {**named, **kwargs}.items()}
+    arrays = {name: np.asarray(array_of("savez", x)) for name, x in {**named, **kwargs}.items()}
     with _writing(file, ".npz") as opened, zipfile.ZipFile(opened, "w") as members:
-        for name, data in found.items():
+        for name, data in arrays.items():
             with members.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.save(member, data, allow_pickle=False)
 
@@ -87,7 +92,7 @@ def _encodes(name: str) -> bool:
 
 @contextmanager
 def _writing(file: Any, suffix: str) -> Iterator[IO[bytes]]:
-    """An open file as it is, or one of this name, and suffix if it has not got it."""
+    """An open file as it is, or a new one of a name, to which the suffix is added if missing."""
     if not isinstance(file, (str, os.PathLike)):
         yield file
         return
@@ -117,14 +122,14 @@ def load(file: Any) -> Array | dict[str, Array]:
     if not isinstance(file, (str, os.PathLike)):
         return _read(file, f"the open {type(file).__name__}")
     with open(file, "rb") as opened:
-        found = _read(opened, os.fspath(file))
-        if isinstance(found, Array) and opened.read(1):
+        content = _read(opened, os.fspath(file))
+        if isinstance(content, Array) and opened.read(1):
             raise StateError(f"{os.fspath(file)} goes on after its array")
-        return found
+        return content
 
 
 def _read(file: IO[bytes], name: str) -> Array | dict[str, Array]:
-    """What an open file holds from here on, of either format."""
+    """The content of an open file from its position on, of either format."""
     with parsing(name, "whole file of NumPy's arrays"):
         first = file.read(2)
         file.seek(-len(first), os.SEEK_CUR)
@@ -136,17 +141,17 @@ def _read(file: IO[bytes], name: str) -> Array | dict[str, Array]:
             count = _END.unpack(file.read(_END.size))[4]
             if count not in (len(infos), _MANY) or len(members.NameToInfo) != len(infos):
                 raise ValueError(f"{len(members.NameToInfo)} names of {count} arrays")
-            found = {}
+            arrays = {}
             for info in infos:
                 with members.open(info) as member:
-                    found[info.filename.removesuffix(".npy")] = asarray(_array(member))
-                    if member.read(1):  # at the end, a checksum is compared
+                    arrays[info.filename.removesuffix(".npy")] = asarray(_array(member))
+                    if member.read(1):  # the read at the end compares the checksum
                         raise ValueError(f"{info.filename} goes on after its array")
-            return found
+            return arrays
 
 
 def _array(file: IO[bytes]) -> np.ndarray[Any, Any]:
-    """The array in the format ``.npy`` that an open file holds from here on."""
+    """The array in the format ``.npy`` at the position of an open file."""
     data: np.ndarray[Any, Any] = np.lib.format.read_array(file, allow_pickle=False)
     if data.dtype == np.bool_ and data.view(np.uint8).max(initial=0) > 1:
         raise ValueError("elements of dtype bool that are neither False nor True")

@@ -27,13 +27,13 @@ from tfn.errors import (
 from tfn.numpy.arithmetic import divide, negative, power
 from tfn.numpy.creation import full_like as filled_like
 from tfn.numpy.indexing import (
+    axis_coordinates,
     check_mode,
-    counted,
-    read_index,
-    shape_of,
-    side_by_side,
+    index_vectors,
+    nonnegative,
+    parse_index,
+    result_shape,
     starts_operand,
-    wrapped,
 )
 from tfn.trace import bind, build
 from tfn.trace.build import cast, full_like, iota, permute, reshape, shrink
@@ -45,11 +45,25 @@ _COMBINE = {"set": Op.WHERE, "add": Op.ADD, "multiply": Op.MUL, "min": Op.MIN, "
 
 
 def update(x: ArrayLike, index: Any, values: ArrayLike, how: str, mode: str | None = None) -> Array:
-    """``x.at[index].set(values)`` and its like; `how` is the name of the method.
+    """A new array, as by ``x.at[index].set(values)`` and the other methods of `.at`.
+
+    Args:
+        x: array whose elements are replaced in the result.
+        index: integers, slices, None, Ellipsis, index arrays, masks, or a tuple of these.
+        values: array or number that broadcasts to the shape of ``x[index]``.
+        how: name of the method: "set", "add", "subtract", "multiply", "divide", "power", "min" or
+            "max".
+        mode: indices outside: "clip" moves them to the border, "fill" and "drop" leave them out;
+            None, the default, is an error for those known.
+
+    Returns:
+        An array of the shape of `x`.
 
     Raises:
         OutOfBoundsError: without a mode, if a static index is outside its axis.
         DTypeError: for floats put into integers.
+        ShapeError: if the values do not broadcast to the indexed shape.
+        ArgumentError: for another mode, or something that is no index.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -74,22 +88,22 @@ def update(x: ArrayLike, index: Any, values: ArrayLike, how: str, mode: str | No
     if mask is not None and values.ndim <= x.ndim - mask.ndim:
         broadcast_shape("x.at[mask]", values.shape, x.shape[mask.ndim :])
         return apply(_masked, (x, values, mask), op, weak=x.weak_type)
-    reading = read_index(x, index, checked=mode is None)
-    plan, starts = reading.plan, reading.starts
-    if plan.grid and not reading.points:
+    parsed = parse_index(x, index, checked=mode is None)
+    plan, starts = parsed.plan, parsed.starts
+    if plan.grid and not parsed.points:
         raise ArgumentError(
             f"x.at[index].{how} takes a single truth alone, as x.at[truth].{how}",
             got=f"index={shown(index)}",
             hint="index with it first, then with the rest",
         )
-    shape = shape_of(plan)
+    shape = result_shape(plan)
     if broadcast_shape(f"x.at[index].{how}", values.shape, shape) != shape:
         raise ShapeError(
             f"x.at[index].{how} needs values that broadcast to the indexed shape",
             got=f"values {values.shape}, x[index] {shape}",
             hint="values may have fewer axes, or axes of size 1",
         )
-    operands = [x, values, *reading.points]
+    operands = [x, values, *parsed.points]
     if starts and bind.innermost(operands) is None:
         operands.append(starts_operand(starts, config.device))
         return apply(_updated, operands, plan, None, op, mode, weak=x.weak_type)
@@ -140,43 +154,43 @@ def _masked(x: UOp, values: UOp, mask: UOp, op: Op) -> UOp:
 def _updated(x: UOp, values: UOp, *rest: Any) -> UOp:
     *points, plan, starts, op, mode = rest
     begin = points.pop() if starts is None else None
-    columns = [a for a, walk in enumerate(plan.walks) if walk.kind == "column"]
-    windows = [a for a, walk in enumerate(plan.walks) if walk.kind == "window"]
-    pointed = [a for a, walk in enumerate(plan.walks) if walk.kind == "point"]
-    wholes = [a for a, walk in enumerate(plan.walks) if walk.kind == "whole"]
-    values = build.broadcast_to(cast(values, x.dtype), shape_of(plan))
+    columns = [a for a, axis_index in enumerate(plan.axes) if axis_index.kind == "strided"]
+    windows = [a for a, axis_index in enumerate(plan.axes) if axis_index.kind == "window"]
+    gathered = [a for a, axis_index in enumerate(plan.axes) if axis_index.kind == "gathered"]
+    wholes = [a for a, axis_index in enumerate(plan.axes) if axis_index.kind == "whole"]
+    values = build.broadcast_to(cast(values, x.dtype), result_shape(plan))
     if 0 in values.shape:
         return x
 
-    moving = pointed + columns + windows
-    if not moving:  # all of it, under new axes at most
+    moving = gathered + columns + windows
+    if not moving:  # the whole array, with new axes at most
         return _combine(op, x, reshape(values, x.shape))
     leading, wide = range(max(moving) + 1), {*windows, *wholes}
 
-    # The values' axes in the order that a scatter has them: grid, columns, windows and wholes.
+    # A scatter has the axes of the values in the order: grid, strided, windows and wholes.
     entries = [e for e in plan.entries if e != "new"]
     values = reshape(values, tuple(n for n, e in zip(values.shape, plan.entries) if e != "new"))
     order = [entries.index(f"grid{i}") for i in range(len(plan.grid))]
     order += [entries.index(a) for a in (*columns, *sorted(wide)) if a in entries]
     values = permute(values, order)
 
-    lines = tuple(plan.walks[a].size for a in columns)
+    lines = tuple(plan.axes[a].size for a in columns)
     grid = plan.grid + lines
     begins: dict[int, UOp] = dict.fromkeys(wholes, const(0, INT32))
-    for u, axis in zip(points, pointed):
-        u = wrapped(u, x.shape[axis])
+    for u, axis in zip(points, gathered):
+        u = nonnegative(u, x.shape[axis])
         if mode == "clip":
             u = build.minimum(build.maximum(u, full_like(u, 0)), full_like(u, x.shape[axis] - 1))
         begins[axis] = reshape(u, u.shape + (1,) * len(lines))
     for i, axis in enumerate(columns):
-        walk = plan.walks[axis]
-        steps = iota(grid, len(plan.grid) + i) * walk.step
-        begins[axis] = steps + build.broadcast_to(_start(starts, begin, walk.slot), grid)
+        axis_index = plan.axes[axis]
+        steps = iota(grid, len(plan.grid) + i) * axis_index.step
+        begins[axis] = steps + build.broadcast_to(_start(starts, begin, axis_index.slot), grid)
     for axis in windows:
-        begins[axis] = _start(starts, begin, plan.walks[axis].slot)
-    sizes = tuple(plan.walks[a].size if a in wide else 1 for a in leading)
+        begins[axis] = _start(starts, begin, plan.axes[axis].slot)
+    sizes = tuple(plan.axes[a].size if a in wide else 1 for a in leading)
     values = reshape(values, grid + sizes + x.shape[len(leading) :])
-    at = side_by_side([begins[axis] for axis in leading], grid)
+    at = index_vectors([begins[axis] for axis in leading], grid)
     return build.scatter(x, at, values, op)
 
 
@@ -190,10 +204,21 @@ def _start(starts: Numbers | None, begin: UOp | None, slot: int) -> UOp:
 def put_along_axis(
     x: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: int, *, inplace: bool = False
 ) -> Array:
-    """A new array with elements at indices along an axis replaced.
+    """A new array with the elements at indices along an axis replaced.
+
+    Args:
+        x: array whose elements are replaced in the result.
+        indices: integers, with as many axes as `x`; those outside are left out.
+        values: array or number, broadcast with `indices`.
+        axis: the axis, counted from the end if negative.
+        inplace: must be False: the result is a new array.
+
+    Returns:
+        An array of the shape and dtype of `x`.
 
     Raises:
         ArgumentError: unless `inplace` is False, since arrays cannot be changed.
+        AxisError: if the array has no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -203,5 +228,5 @@ def put_along_axis(
     not_in_place("put_along_axis", inplace)
     x, places = array_of("put_along_axis", x), array_of("put_along_axis", indices)
     axis = one_axis("put_along_axis", axis, x.ndim)
-    index = tuple(places if a == axis else counted(x, a) for a in range(x.ndim))
+    index = tuple(places if a == axis else axis_coordinates(x, a) for a in range(x.ndim))
     return update(x, index, values, "set", "drop")

@@ -1,12 +1,12 @@
 """Functions in the manner of SciPy, as `jax.scipy` has them.  Files in reading order:
 
-special  the error, gamma and beta functions and their like, for statistics
+special  special functions: error, gamma, beta and Bessel functions
 normal   the normal distribution function, its logarithm and its inverse
-linalg   factorisations to be kept and used, matrix exponentials, matrices of a pattern
-sparse   linear systems by iteration
-stats    densities and distribution functions
-signal   convolutions, and the frequencies of parts of a signal
-ndimage  values between the elements of an array
+linalg   factorisations, solutions by them, matrix exponentials, structured matrices
+sparse   Krylov methods for linear systems
+stats    probability distributions
+signal   convolution, detrending, windows, spectra
+ndimage  interpolation between elements
 """
 
 from tfn._support.lazy import on_demand as _on_demand

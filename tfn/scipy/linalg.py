@@ -1,4 +1,4 @@
-"""Linear algebra in the manner of `scipy.linalg`: factorisations kept and used, exponentials."""
+"""Linear algebra in the manner of `scipy.linalg`: factorisations, solutions, exponentials."""
 
 from __future__ import annotations
 
@@ -19,6 +19,9 @@ from tfn.numpy.linalg.stacks import adjoint, matrices
 def cholesky(a: ArrayLike, lower: bool = False) -> Array:
     """The upper triangle R of R^H R = a, or the lower L of L L^H = a.
 
+    Raises:
+        ShapeError: unless the last two axes are of one size.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> cholesky(tnp.array([[4.0, 2.0], [2.0, 2.0]])).tolist()
@@ -30,6 +33,9 @@ def cholesky(a: ArrayLike, lower: bool = False) -> Array:
 def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[Array, bool]:
     """A factor for `cho_solve`, and whether it is the lower one.
 
+    Raises:
+        ShapeError: unless the last two axes are of one size.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> factor, lower = cho_factor(tnp.array([[4.0, 0.0], [0.0, 9.0]]))
@@ -40,7 +46,11 @@ def cho_factor(a: ArrayLike, lower: bool = False) -> tuple[Array, bool]:
 
 
 def cho_solve(c_and_lower: tuple[ArrayLike, bool], b: ArrayLike) -> Array:
-    """x of a x = b from the factor of a.
+    """The solution x of a x = b from the result of `cho_factor` of a.
+
+    Raises:
+        ArgumentError: unless `c_and_lower` is such a pair.
+        ShapeError: if the shapes do not fit.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -67,12 +77,21 @@ def solve_triangular(
     lower: bool = False,
     unit_diagonal: bool = False,
 ) -> Array:
-    """x of op(a) x = b, of which one triangle of a is read; `b` may be a vector.
+    """The solution x of op(a) x = b, for a triangular matrix a.
 
-    `trans` is 0 or "N" for a itself, 1 or "T" for its transpose, 2 or "C" for its adjoint.
+    Args:
+        a: square matrices, the last two axes, of which only one triangle is read.
+        b: matrices of right sides, or one vector.
+        trans: op: 0 or "N" for a itself, 1 or "T" for its transpose, 2 or "C" for its adjoint.
+        lower: whether the lower triangle is read; else the upper one.
+        unit_diagonal: whether the diagonal is taken to be 1, and not read.
+
+    Returns:
+        An array of the shape of `b`; NaN where a diagonal has a zero.
 
     Raises:
         ArgumentError: for another `trans`.
+        ShapeError: if the shapes do not fit.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -96,7 +115,10 @@ def solve_triangular(
 
 
 def lu(a: ArrayLike, permute_l: bool = False) -> Any:
-    """P, L and U of a = P L U; with `permute_l` the product P L, and U.
+    """The factors P, L and U of a = P L U; with `permute_l` the product P L, and U.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -119,7 +141,10 @@ def lu(a: ArrayLike, permute_l: bool = False) -> Any:
 
 
 def lu_factor(a: ArrayLike) -> tuple[Array, Array]:
-    """L and U in one matrix, and the pivots, for `lu_solve`.
+    """The factors L and U in one matrix, and the pivots, for `lu_solve`.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -131,7 +156,19 @@ def lu_factor(a: ArrayLike) -> tuple[Array, Array]:
 
 
 def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int = 0) -> Array:
-    """x of a x = b from the factors of a; of its transpose (1) or adjoint (2).
+    """The solution x of a x = b from the results of `lu_factor` of a.
+
+    Args:
+        lu_and_piv: what `lu_factor` returned.
+        b: matrices of right sides, or one vector.
+        trans: 0 for a itself, 1 for its transpose, 2 for its adjoint.
+
+    Returns:
+        An array of the shape of `b`.
+
+    Raises:
+        ArgumentError: for another `trans`.
+        ShapeError: if the shapes do not fit.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -145,10 +182,21 @@ def lu_solve(lu_and_piv: tuple[ArrayLike, ArrayLike], b: ArrayLike, trans: int =
 
 
 def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, assume_a: str = "gen") -> Array:
-    """x of a x = b; with ``assume_a="pos"`` by `cholesky`, for positive definite matrices.
+    """The solution x of a x = b, for square matrices.
+
+    Args:
+        a: square matrices, the last two axes.
+        b: matrices of right sides, or one vector.
+        lower: whether the factor is the lower one, for "pos".
+        assume_a: "gen", "sym" or "her", which all use `lu`, or "pos" for positive definite
+            matrices, which uses `cholesky`.
+
+    Returns:
+        An array of the shape of `b`; NaN where a matrix is singular, or not positive definite.
 
     Raises:
-        ArgumentError: for other assumptions than "gen", "sym", "her", "pos".
+        ArgumentError: for another assumption.
+        ShapeError: if the shapes do not fit.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -162,9 +210,20 @@ def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, assume_a: str = "gen"
 def eigh(
     a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, eigvals_only: bool = False
 ) -> Any:
-    """Eigenvalues and eigenvectors of hermitian matrices, or the values alone.
+    """The ascending eigenvalues and the eigenvectors, in columns, of hermitian matrices, or the
+    values alone.
 
-    With `b`, positive definite, those of the problem a v = w b v.
+    Args:
+        a: hermitian matrices, the last two axes.
+        b: positive definite matrices of the problem a v = w b v; None for the identity.
+        lower: whether to name the lower triangle; changes nothing, as the mean of both is taken.
+        eigvals_only: whether to return the values alone.
+
+    Returns:
+        Real vectors of values, and matrices of vectors.
+
+    Raises:
+        ShapeError: unless the matrices are square.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -189,22 +248,39 @@ def eigh(
 
 
 def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> Any:
-    """U, the singular values and V^H, or the values alone; see `tfn.numpy.linalg.svd`.
+    """The factors U, S and V^H of a = U S V^H, or the singular values alone; see
+    `tfn.numpy.linalg.svd`.
+
+    Args:
+        a: matrices, the last two axes.
+        full_matrices: whether U and V are square; else they have as many columns as there are
+            values.
+        compute_uv: whether U and V^H are returned, and not S alone.
+
+    Returns:
+        A tuple of the matrices U, the real descending vectors S and the matrices V^H, or S alone.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> svd(tnp.array([[3.0, 0.0], [0.0, 4.0]]))[1].tolist()
         [4.0, 3.0]
     """
-    found = jnp.linalg.svd(a, full_matrices, compute_uv)
-    return tuple(found) if compute_uv else found
+    factors = jnp.linalg.svd(a, full_matrices, compute_uv)
+    return tuple(factors) if compute_uv else factors
 
 
 def qr(a: ArrayLike, mode: str = "full") -> Any:
-    """Q and R; Q is square in mode "full", has the smaller size in mode "economic"; R alone in "r".
+    """The factors Q and R of a = Q R, orthonormal columns and an upper triangle, or R alone.
+
+    Q is square in mode "full", and has the smaller size of `a` in mode "economic"; mode "r" is R
+    alone.
 
     Raises:
         ArgumentError: for another mode.
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -214,8 +290,8 @@ def qr(a: ArrayLike, mode: str = "full") -> Any:
     """
     modes = {"full": "complete", "economic": "reduced", "r": "r"}
     one_of("qr", "mode", mode, tuple(modes))
-    found = jnp.linalg.qr(a, modes[mode])
-    return (found,) if mode == "r" else tuple(found)
+    factors = jnp.linalg.qr(a, modes[mode])
+    return (factors,) if mode == "r" else tuple(factors)
 
 
 # fmt: off
@@ -228,15 +304,21 @@ _PADE = (
 
 
 def expm(A: ArrayLike, *, max_squarings: int = 16) -> Array:
-    """The exponential of square matrices: a quotient of polynomials of degree 13, squared again.
+    """The exponential of square matrices: a rational function of degree 13, squared again and
+    again.
 
     The result is NaN where more than `max_squarings` would be needed.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
+        ArgumentError: if `max_squarings` is negative.
 
     Source: N. J. Higham, "The scaling and squaring method for the matrix exponential revisited",
     2005.
 
     Example:
-        >>> expm(jnp.zeros((2, 2))).tolist()
+        >>> import tfn.numpy as tnp
+        >>> expm(tnp.zeros((2, 2))).tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
     a = matrices("expm", A, square=True)
@@ -264,7 +346,7 @@ def expm(A: ArrayLike, *, max_squarings: int = 16) -> Array:
 
 
 def block_diag(*arrs: ArrayLike) -> Array:
-    """Matrices along the diagonal of one matrix, zeros elsewhere.
+    """The matrix with blocks along its diagonal, and zeros elsewhere.
 
     Raises:
         ShapeError: for arrays of more than two axes.
@@ -286,7 +368,7 @@ def block_diag(*arrs: ArrayLike) -> Array:
 
 
 def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
-    """The matrix with constant diagonals that has first column `c` and first row `r`.
+    """The Toeplitz matrix, of constant diagonals, with first column `c` and first row `r`.
 
     Without `r` it is hermitian; the first element of `r` is not used.
 
@@ -304,12 +386,15 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 
 def _square(name: str, n: int) -> int:
-    """The size of a square matrix."""
+    """The checked size of a square matrix."""
     return a_shape(name, (n, n))[0]
 
 
 def hilbert(n: int) -> Array:
-    """The matrix of ``1 / (i + j + 1)``.
+    """The Hilbert matrix, of elements ``1 / (i + j + 1)``.
+
+    Raises:
+        ShapeError: if `n` is negative.
 
     Example:
         >>> hilbert(2).tolist()
@@ -321,6 +406,9 @@ def hilbert(n: int) -> Array:
 
 def dft(n: int, scale: str | None = None) -> Array:
     """The matrix of the discrete Fourier transform; `scale` is None, "sqrtn" or "n".
+
+    Raises:
+        ArgumentError: unless `n` is an integer from 1 on, and for another scale.
 
     Example:
         >>> dft(2).real.round(3).tolist()

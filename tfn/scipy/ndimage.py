@@ -1,4 +1,4 @@
-"""Values between the elements of an array, in the manner of `scipy.ndimage`."""
+"""Interpolation between the elements of an array, in the manner of `scipy.ndimage`."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -31,19 +31,24 @@ def map_coordinates(
     mode: str = "constant",
     cval: ArrayLike = 0.0,
 ) -> Shaped[Array, "*places"]:
-    """The values of an array at places that are not whole numbers.
+    """The values of an array at coordinates between its elements.
+
+    Integer results are rounded to the nearest.  The derivative by the coordinates is the slope of
+    the interpolation, 0 for order 0.  "constant" and "wrap" are "grid-constant" and "grid-wrap" in
+    SciPy: values between the array and those beyond it are interpolated, too.
 
     Args:
-        coordinates: an array of places for each axis of `input`; element i of an axis is at i.
-        order: 0 takes the nearest element, of two at the same distance the one further from 0;
-            1 lies on a straight line between two along each axis.
-        mode: what is beyond the borders: "constant", which is `cval`; "nearest", the element at
-            the border; "wrap", the array again; "reflect", the array backwards, and "mirror", the
-            same without the element at the border.
+        input: array of one element at least; element i of an axis is at coordinate i.
+        coordinates: an array of coordinates for each axis of `input`, all of one shape.
+        order: 0 for the nearest element, of two at the same distance the one further from 0; 1 for
+            linear interpolation along each axis.
+        mode: values beyond the borders: "constant", which is `cval`; "nearest", the element at the
+            border; "wrap", the array again; "reflect", the array backwards, and "mirror", the same
+            without the element at the border.
+        cval: number beyond the borders for "constant", 0 by default.
 
-    Integers are rounded to the nearest ones.  A derivative by the coordinates is the slope of the
-    line: 0 for order 0.  "constant" and "wrap" are what SciPy calls "grid-constant" and
-    "grid-wrap": between the array and what is beyond it lies a line too.
+    Returns:
+        An array of the dtype of `input` and the shape of the coordinates.
 
     Raises:
         ShapeError: for another number of coordinates than `input` has axes, or if it is empty.
@@ -51,15 +56,16 @@ def map_coordinates(
         DTypeError: for complex coordinates.
 
     Example:
-        >>> x = jnp.array([[0.0, 1.0], [2.0, 3.0]])
-        >>> map_coordinates(x, [jnp.array([0.5, 1.0]), jnp.array([0.5, 2.0])], 1).tolist()
+        >>> import tfn.numpy as tnp
+        >>> x = tnp.array([[0.0, 1.0], [2.0, 3.0]])
+        >>> map_coordinates(x, [tnp.array([0.5, 1.0]), tnp.array([0.5, 2.0])], 1).tolist()
         [1.5, 0.0]
-        >>> map_coordinates(x[1], [jnp.array([-1.2, 2.4])], 0, "reflect").tolist()
+        >>> map_coordinates(x[1], [tnp.array([-1.2, 2.4])], 0, "reflect").tolist()
         [2.0, 3.0]
     """
     x = array_of("map_coordinates", input)
-    given = several("map_coordinates", "coordinates", coordinates, "arrays")
-    places = [array_of("map_coordinates", place) for place in given]
+    listed = several("map_coordinates", "coordinates", coordinates, "arrays")
+    places = [array_of("map_coordinates", place) for place in listed]
     need_real("map_coordinates", *places)
     if len(places) != x.ndim or not x.size or not places:
         raise ShapeError(
@@ -69,13 +75,13 @@ def map_coordinates(
         )
     one_of("map_coordinates", "order", order, tuple(_BETWEEN))
     one_of("map_coordinates", "mode", mode, tuple(_FOLDED))
-    found: Array = _mapped(x, jnp.broadcast_arrays(*places), cval, order, mode)
-    return found
+    values: Array = _mapped(x, jnp.broadcast_arrays(*places), cval, order, mode)
+    return values
 
 
 @partial(jit, static_argnums=(3, 4))
 def _mapped(x: Array, places: list[Array], cval: Array, order: int, mode: str) -> Array:
-    ends = []  # for each axis, the elements around each place: index, whether it exists, weight
+    ends = []  # for each axis, the elements around each point: index, existence, weight
     for place, size in zip(places, x.shape):
         ends.append(
             [
@@ -118,7 +124,7 @@ def _line(place: Array) -> list[tuple[Index, Array]]:
 _BETWEEN = {0: _nearest, 1: _line}
 
 
-# The element that stands for one beyond the borders.
+# The index of the element in place of one beyond the borders.
 
 
 def _clipped(index: Index, size: int) -> Index:
@@ -130,15 +136,15 @@ def _wrapped(index: Index, size: int) -> Index:
 
 
 def _mirrored(index: Index, size: int) -> Index:
-    """There and back, with a period of two lengths less two, since both ends come once."""
+    """Mirrored indices: a period of two lengths less two, since both ends occur once."""
     last = size - 1
     return abs((index + last) % max(2 * last, 1) - last)
 
 
 def _reflected(index: Index, size: int) -> Index:
-    """There and back, with a period of two lengths."""
-    turned = index % (2 * size)
-    return jnp.minimum(turned, 2 * size - 1 - turned)
+    """Reflected indices: a period of two lengths, since both ends occur twice."""
+    position = index % (2 * size)
+    return jnp.minimum(position, 2 * size - 1 - position)
 
 
 _FOLDED: dict[str, Callable[[Int32[Array, "*places"], int], Int32[Array, "*places"]]] = {

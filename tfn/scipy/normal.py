@@ -20,13 +20,13 @@ _ROOT, _LOG = math.sqrt(2 * math.pi), math.log(2 * math.pi) / 2
 
 
 def real(name: str, x: ArrayLike) -> Array:
-    """An argument as an array of floats."""
+    """An argument as an array of a floating dtype."""
     x = array_of(name, x)
     return x.astype(inexact((x.dtype, False))[0])
 
 
 def ndtr(x: ArrayLike) -> Array:
-    """How probable it is that a standard normal number is at most x.
+    """The probability of a standard normal number of at most x.
 
     Example:
         >>> ndtr(0.0).tolist()
@@ -43,8 +43,8 @@ def log_ndtr(x: ArrayLike) -> Array:
         >>> log_ndtr(-20.0)
         Array(-203.91716, dtype=float32)
     """
-    found: Array = _log_ndtr(real("log_ndtr", x))
-    return found
+    result: Array = _log_ndtr(real("log_ndtr", x))
+    return result
 
 
 def _log_ndtr_of(x: Array) -> Array:
@@ -73,14 +73,15 @@ _log_ndtr.defjvp(_log_ndtr_jvp)
 
 
 def ndtri(p: ArrayLike) -> Array:
-    """The number that a standard normal one does not exceed with probability p: inverts `ndtr`.
+    """The number that a standard normal one does not exceed with probability p: the inverse of
+    `ndtr`.
 
     Example:
         >>> round(float(ndtri(0.975)), 4)
         1.96
     """
-    found: Array = _ndtri(real("ndtri", p))
-    return found
+    result: Array = _ndtri(real("ndtri", p))
+    return result
 
 
 # fmt: off

@@ -22,10 +22,11 @@ Pair = tuple[Array, Array]
 
 
 def softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
-    """Positive numbers in the proportion of ``exp(x)``, with the sum 1 over all axes unless told.
+    """The numbers ``exp(x)`` divided by their sum over axes, all of them by default.
 
     Example:
-        >>> softmax(jnp.zeros((2, 2))).tolist()
+        >>> import tfn.numpy as tnp
+        >>> softmax(tnp.zeros((2, 2))).tolist()
         [[0.25, 0.25], [0.25, 0.25]]
     """
     return functions.softmax(jnp.asarray(x), axis)
@@ -35,7 +36,8 @@ def log_softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
     """The logarithm of `softmax`, without its rounding to 0.
 
     Example:
-        >>> log_softmax(jnp.array([0.0, -200.0])).tolist()
+        >>> import tfn.numpy as tnp
+        >>> log_softmax(tnp.array([0.0, -200.0])).tolist()
         [0.0, -200.0]
     """
     return functions.log_softmax(jnp.asarray(x), axis)
@@ -45,25 +47,26 @@ def reals(name: str, *values: ArrayLike) -> list[Array]:
     """Arguments as arrays of one floating dtype and one shape.
 
     Example:
-        >>> [x.shape for x in reals("example", jnp.ones(3), 2)]
+        >>> import tfn.numpy as tnp
+        >>> [x.shape for x in reals("example", tnp.ones(3), 2)]
         [(3,), (3,)]
     """
     operands, dtype, _ = together(name, *values, floating=True)
     return jnp.broadcast_arrays(*[x.astype(dtype) for x in operands])
 
 
-# Logarithms that are zero where their factor is.
+# Products with logarithms, zero where the factor is.
 
 
 def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x * log(y)``, and 0 where x is 0.
+    """The product ``x * log(y)``, and 0 where x is 0.
 
     Example:
         >>> xlogy(0.0, 0.0).tolist()
         0.0
     """
-    found: Array = _xlogy(*reals("xlogy", x, y))
-    return found
+    result: Array = _xlogy(*reals("xlogy", x, y))
+    return result
 
 
 def _xlogy_of(x: Array, y: Array) -> Array:
@@ -82,14 +85,14 @@ _xlogy.defjvp(_xlogy_jvp)
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x * log(1 + y)``, and 0 where x is 0.
+    """The product ``x * log(1 + y)``, and 0 where x is 0.
 
     Example:
         >>> xlog1py(0.0, -1.0).tolist()
         0.0
     """
-    found: Array = _xlog1py(*reals("xlog1py", x, y))
-    return found
+    result: Array = _xlog1py(*reals("xlog1py", x, y))
+    return result
 
 
 def _xlog1py_of(x: Array, y: Array) -> Array:
@@ -108,7 +111,7 @@ _xlog1py.defjvp(_xlog1py_jvp)
 
 
 def entr(x: ArrayLike) -> Array:
-    """``-x * log(x)``: what a probability adds to the entropy; -inf below 0.
+    """The contribution ``-x * log(x)`` of a probability to the entropy; -inf below 0.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -120,7 +123,7 @@ def entr(x: ArrayLike) -> Array:
 
 
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
-    """``p * log(p / q)``, a term of the relative entropy; inf where not defined.
+    """The term ``p * log(p / q)`` of the relative entropy; inf where not defined.
 
     Example:
         >>> rel_entr(1.0, 1.0).tolist()
@@ -132,12 +135,12 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     near = (inside_p < 2 * inside_q) & (inside_q < 2 * inside_p)  # of a ratio of almost 1
     change = (inside_p - inside_q) / jnp.where(near, inside_q, jnp.inf)
     far = jnp.log(inside_p) - jnp.log(inside_q)
-    found = inside_p * jnp.where(near, jnp.log1p(change), far)
-    return jnp.where(both, found, jnp.where((p == 0) & (q >= 0), 0, _nan_or_inf(p, q)))
+    entropy = inside_p * jnp.where(near, jnp.log1p(change), far)
+    return jnp.where(both, entropy, jnp.where((p == 0) & (q >= 0), 0, _nan_or_inf(p, q)))
 
 
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
-    """``p * log(p / q) - p + q``; inf where not defined.
+    """The term ``p * log(p / q) - p + q`` of the Kullback-Leibler divergence, or inf.
 
     Example:
         >>> kl_div(1.0, 1.0).tolist()
@@ -155,7 +158,7 @@ def _nan_or_inf(p: Array, q: Array) -> Array:
 
 
 def expit(x: ArrayLike) -> Array:
-    """``1 / (1 + exp(-x))``, the logistic function.
+    """The logistic function ``1 / (1 + exp(-x))``.
 
     Example:
         >>> expit(0.0).tolist()
@@ -165,7 +168,7 @@ def expit(x: ArrayLike) -> Array:
 
 
 def logit(p: ArrayLike) -> Array:
-    """``log(p / (1 - p))``: inverts `expit`.
+    """The log-odds ``log(p / (1 - p))``: the inverse of `expit`.
 
     Example:
         >>> logit(0.5).tolist()
@@ -187,7 +190,7 @@ def erf(x: ArrayLike) -> Array:
 
 
 def erfc(x: ArrayLike) -> Array:
-    """``1 - erf(x)``, accurate where it is small.
+    """The complementary error function ``1 - erf(x)``, accurate where it is small.
 
     Example:
         >>> erfc(0.0).tolist()
@@ -197,7 +200,7 @@ def erfc(x: ArrayLike) -> Array:
 
 
 def erfinv(x: ArrayLike) -> Array:
-    """The number of which `erf` is x.
+    """The inverse of `erf`.
 
     Example:
         >>> erfinv(0.0).tolist()
@@ -210,7 +213,7 @@ def erfinv(x: ArrayLike) -> Array:
 
 
 def gammaln(x: ArrayLike) -> Array:
-    """The logarithm of the size of the gamma function.
+    """The logarithm of the absolute value of the gamma function.
 
     Example:
         >>> gammaln(1.0).tolist()
@@ -250,7 +253,10 @@ def gamma(x: ArrayLike) -> Array:
 
 
 def factorial(n: ArrayLike, exact: bool = False) -> Array:
-    """``1 * 2 * ... * n``, as a float; 0 below zero.
+    """The factorial ``1 * 2 * ... * n``, as a float; 0 below zero.
+
+    Raises:
+        ArgumentError: if `exact` is True.
 
     Example:
         >>> factorial(5).round(3).tolist()
@@ -278,19 +284,19 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
         >>> polygamma(1, 1.0).round(4).tolist()
         1.6448999643325806
     """
-    found: Array = lax.polygamma(*reals("polygamma", n, x))
-    return found
+    result: Array = lax.polygamma(*reals("polygamma", n, x))
+    return result
 
 
 def zeta(x: ArrayLike, q: ArrayLike = 1.0) -> Array:
-    """The sum of ``(q + k) ** -x`` over k = 0, 1, 2, ...: the zeta function of Hurwitz.
+    """The Hurwitz zeta function: the sum of ``(q + k) ** -x`` over k = 0, 1, 2, ...
 
     Example:
         >>> zeta(2.0, 1.0).round(4).tolist()
         1.6448999643325806
     """
-    found: Array = lax.zeta(*reals("zeta", x, q))
-    return found
+    result: Array = lax.zeta(*reals("zeta", x, q))
+    return result
 
 
 def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
@@ -300,23 +306,26 @@ def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
         >>> gammainc(1.0, 0.0).tolist()
         0.0
     """
-    found: Array = lax.igamma(*reals("gammainc", a, x))
-    return found
+    result: Array = lax.igamma(*reals("gammainc", a, x))
+    return result
 
 
 def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
-    """``1 - gammainc(a, x)``, accurate where it is small.
+    """The regularised upper incomplete gamma function, ``1 - gammainc(a, x)``.
 
     Example:
         >>> gammaincc(1.0, 0.0).tolist()
         1.0
     """
-    found: Array = lax.igammac(*reals("gammaincc", a, x))
-    return found
+    result: Array = lax.igammac(*reals("gammaincc", a, x))
+    return result
 
 
 def multigammaln(a: ArrayLike, d: int) -> Array:
-    """The logarithm of the gamma function of matrices of size d.
+    """The logarithm of the multivariate gamma function, of matrices of size d.
+
+    Raises:
+        ArgumentError: unless `d` is an integer from 1 on.
 
     Example:
         >>> multigammaln(2.0, 1).round(4).tolist()
@@ -330,7 +339,7 @@ def multigammaln(a: ArrayLike, d: int) -> Array:
 
 
 def poch(z: ArrayLike, m: ArrayLike) -> Array:
-    """``gamma(z + m) / gamma(z)``, rising factorials.
+    """The rising factorial ``gamma(z + m) / gamma(z)``.
 
     Example:
         >>> poch(3.0, 2.0).round(3).tolist()
@@ -346,7 +355,7 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
 
 
 def betaln(a: ArrayLike, b: ArrayLike) -> Array:
-    """The logarithm of the size of the beta function.
+    """The logarithm of the absolute value of the beta function.
 
     Example:
         >>> betaln(1.0, 1.0).tolist()
@@ -356,7 +365,7 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
-    """``gamma(a) * gamma(b) / gamma(a + b)``.
+    """The beta function ``gamma(a) * gamma(b) / gamma(a + b)``.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -368,18 +377,39 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """The regularised incomplete beta function.
+    """The regularised incomplete beta function, of x from 0 to 1.
+
+    Args:
+        a: first parameter, positive; array or number.
+        b: second parameter, positive; array or number.
+        x: upper limit of the integral; all three are broadcast.
+
+    Returns:
+        A floating array of the broadcast shape.
 
     Example:
         >>> betainc(1.0, 1.0, 0.25).round(5).tolist()
         0.25
     """
-    found: Array = lax.betainc(*reals("betainc", a, b, x))
-    return found
+    result: Array = lax.betainc(*reals("betainc", a, b, x))
+    return result
 
 
 def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = False) -> Array:
-    """In how many ways k of N things can be chosen, as a float; by gamma functions in between.
+    """The number of ways to choose k of N things, as a float; gamma functions interpolate.
+
+    Args:
+        N: number of things, array or number.
+        k: number of those chosen, array or number, broadcast with `N`.
+        exact: must be False: there are no integers of any size.
+        repetition: whether a thing can be chosen several times.
+
+    Returns:
+        A floating array of the broadcast shape, 0 where k is negative or above the number of
+        things.
+
+    Raises:
+        ArgumentError: if `exact` is True.
 
     Example:
         >>> comb(5, 2).round(3).tolist()
@@ -391,33 +421,33 @@ def comb(N: ArrayLike, k: ArrayLike, *, exact: bool = False, repetition: bool = 
     inside = (k >= 0) & (k <= n)
     n, k = jnp.where(inside, n, 0), jnp.where(inside, k, 0)
     count = jnp.exp(-log_beta(n - k + 1, k + 1)) / (n + 1)
-    counted = (n == jnp.floor(n)) & (k == jnp.floor(k))
-    return jnp.where(inside, jnp.where(counted, jnp.round(count), count), 0)
+    whole = (n == jnp.floor(n)) & (k == jnp.floor(k))
+    return jnp.where(inside, jnp.where(whole, jnp.round(count), count), 0)
 
 
 # Bessel functions.
 
 
 def i0e(x: ArrayLike) -> Array:
-    """``exp(-|x|) * i0(x)``.
+    """The scaled modified Bessel function ``exp(-|x|) * i0(x)``.
 
     Example:
         >>> i0e(0.0).tolist()
         1.0
     """
-    found: Array = lax.bessel_i0e(real("i0e", x))
-    return found
+    result: Array = lax.bessel_i0e(real("i0e", x))
+    return result
 
 
 def i1e(x: ArrayLike) -> Array:
-    """``exp(-|x|) * i1(x)``.
+    """The scaled modified Bessel function ``exp(-|x|) * i1(x)``.
 
     Example:
         >>> i1e(0.0).tolist()
         0.0
     """
-    found: Array = lax.bessel_i1e(real("i1e", x))
-    return found
+    result: Array = lax.bessel_i1e(real("i1e", x))
+    return result
 
 
 def i0(x: ArrayLike) -> Array:
@@ -427,8 +457,8 @@ def i0(x: ArrayLike) -> Array:
         >>> i0(0.0).tolist()
         1.0
     """
-    found: Array = _i0(real("i0", x))
-    return found
+    result: Array = _i0(real("i0", x))
+    return result
 
 
 def i1(x: ArrayLike) -> Array:
@@ -438,12 +468,12 @@ def i1(x: ArrayLike) -> Array:
         >>> i1(0.0).tolist()
         0.0
     """
-    found: Array = _i1(real("i1", x))
-    return found
+    result: Array = _i1(real("i1", x))
+    return result
 
 
 def _grown(scaled: Array, x: Array) -> Array:
-    """``scaled * exp(|x|)``, in two steps, of which one may be too large without the other."""
+    """The product ``scaled * exp(|x|)``, in two factors, since exp(|x|) overflows before it."""
     half = jnp.exp(abs(x) * 0.5)
     return scaled * half * half
 
@@ -463,15 +493,15 @@ _i1.defjvps(lambda dx, out, x: dx * _grown(lax.bessel_i0e(x) - _over(x), x))
 
 
 def _over(x: Array) -> Array:
-    """``i1e(x) / x``, which is a half at 0."""
+    """The quotient ``i1e(x) / x``, a half at 0."""
     return jnp.where(x == 0, 0.5, lax.bessel_i1e(x) / jnp.where(x == 0, 1.0, x))
 
 
-# Transformations of Box and Cox.
+# Box-Cox transformations.
 
 
 def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """``(x ** l - 1) / l``, and ``log(x)`` where l is 0.
+    """The Box-Cox transformation ``(x**lmbda - 1) / lmbda``, and ``log(x)`` where lmbda is 0.
 
     Example:
         >>> boxcox(2.0, 1.0).tolist()
@@ -483,7 +513,7 @@ def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
 
 
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """`boxcox` of 1 + x, accurate near 0.
+    """The Box-Cox transformation of 1 + x, accurate near 0.
 
     Example:
         >>> boxcox1p(2.0, 1.0).tolist()

@@ -12,9 +12,9 @@ from tfn.numpy.complex import imag, real
 from tfn.numpy.contraction import matmul
 from tfn.numpy.elementary import log
 from tfn.numpy.linalg import host_calls
-from tfn.numpy.linalg.stacks import host, matrices, turned
+from tfn.numpy.linalg.stacks import call_host, matrices
 from tfn.numpy.linalg.triangular import factors, solve
-from tfn.numpy.manipulation import diagonal, trace
+from tfn.numpy.manipulation import diagonal, matrix_transpose, trace
 from tfn.numpy.ranges import arange
 from tfn.numpy.reductions import prod
 from tfn.numpy.reductions import sum as add_up
@@ -27,13 +27,16 @@ Pair = tuple[Array, Array]
 def det(x: ArrayLike) -> Array:
     """The determinants of square matrices.
 
+    Raises:
+        ShapeError: unless the last two axes are of one size.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> det(tnp.array([[3.0, 1.0], [1.0, 2.0]])).tolist()
         5.0
     """
-    found: Array = _det(matrices("det", x, square=True))
-    return found
+    result: Array = _det(matrices("det", x, square=True))
+    return result
 
 
 def _det_of(a: Array) -> Array:
@@ -53,7 +56,7 @@ _det = custom_jvp(jit(_det_of))
 
 def _det_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
     (a,), (da,) = primals, tangents
-    return _det(a), add_up(turned(_adjugate(a)) * da, (-2, -1))
+    return _det(a), add_up(matrix_transpose(_adjugate(a)) * da, (-2, -1))
 
 
 _det.defjvp(_det_jvp)
@@ -62,46 +65,55 @@ _det.defjvp(_det_jvp)
 def adjugate(x: ArrayLike) -> Array:
     """The transposed cofactors of square matrices: det(x) times the inverse, where there is one.
 
+    Raises:
+        ShapeError: unless the last two axes are of one size.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> adjugate(tnp.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
         [[3.999999761581421, -1.9999998807907104], [-2.999999761581421, 1.0]]
     """
-    found: Array = _adjugate(matrices("adjugate", x, square=True))
-    return found
+    result: Array = _adjugate(matrices("adjugate", x, square=True))
+    return result
 
 
 def _adjugate_of(a: Array) -> Array:
-    found: Array = host(host_calls.adjugate, (a,), (a.shape, a.dtype))
-    return found
+    result: Array = call_host(host_calls.adjugate, (a,), (a.shape, a.dtype))
+    return result
 
 
 _adjugate = custom_jvp(_adjugate_of)
 
 
 def _adjugate_jvp(primals: tuple[Array], tangents: tuple[Array]) -> Pair:
-    # Of adj(a) = det(a) / a; second derivatives of the determinant need an inverse.
+    # From adj(a) = det(a) inv(a): second derivatives of the determinant need an inverse.
     (a,), (da,) = primals, tangents
-    found, size = _adjugate(a), _det(a)[..., None, None]
-    moved = matmul(found, da)
-    return found, (trace(moved, 0, -2, -1)[..., None, None] * found - matmul(moved, found)) / size
+    value, determinant = _adjugate(a), _det(a)[..., None, None]
+    product = matmul(value, da)
+    return value, (
+        trace(product, 0, -2, -1)[..., None, None] * value - matmul(product, value)
+    ) / determinant
 
 
 _adjugate.defjvp(_adjugate_jvp)
 
 
 def slogdet(x: ArrayLike) -> Pair:
-    """The sign, or phase, of the determinants and the logarithms of their sizes.
+    """The sign, or phase, of the determinants of square matrices, and the logarithms of their
+    sizes.
 
     A singular matrix has sign 0 and logarithm -inf.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> slogdet(tnp.array([[-1.0, 0.0], [0.0, 1.0]]))
         (Array(-1., dtype=float32), Array(0., dtype=float32))
     """
-    found: Pair = _slogdet(matrices("slogdet", x, square=True))
-    return found
+    result: Pair = _slogdet(matrices("slogdet", x, square=True))
+    return result
 
 
 def _slogdet_of(a: Array) -> Pair:

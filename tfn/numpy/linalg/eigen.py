@@ -1,7 +1,7 @@
 """Eigenvalues and singular values, with their vectors or alone.
 
-Vectors are determined up to a phase, and those of equal values up to a turn of their subspace.
-Derivatives of what does not depend on these choices are right, equal values or not.
+Vectors are determined up to a phase, and those of equal values up to a rotation of their subspace.
+Derivatives of quantities that do not depend on these choices are right, equal values or not.
 
 Sources: M. Giles, "An extended collection of matrix derivative results for forward and reverse
 mode automatic differentiation", 2008; J. Townsend, "Differentiating the singular value
@@ -25,17 +25,16 @@ from tfn.numpy.indexing import take_along_axis
 from tfn.numpy.linalg import host_calls
 from tfn.numpy.linalg.stacks import (
     adjoint,
-    host,
-    info_of,
-    inverse,
+    call_host,
+    info_type,
     matrices,
+    reciprocal_or_zero,
     routine,
-    turned,
     valid,
 )
 from tfn.numpy.linalg.triangular import solve
 from tfn.numpy.logic import isfinite, where
-from tfn.numpy.manipulation import broadcast_to, diagonal
+from tfn.numpy.manipulation import broadcast_to, diagonal, matrix_transpose
 from tfn.numpy.matrices import eye
 from tfn.numpy.reductions import argmax
 from tfn.numpy.reductions import sum as add_up
@@ -48,17 +47,27 @@ Triple = tuple[Array, Array, Array]
 
 
 def _between(values: Array) -> Array:
-    """1 / (value j - value i) at (i, j), and 0 where they are equal."""
-    return inverse(values[..., None, :] - values[..., :, None])
+    """The matrix of ``1 / (value j - value i)``, and 0 where they are equal."""
+    return reciprocal_or_zero(values[..., None, :] - values[..., :, None])
 
 
 # Hermitian matrices.
 
 
 def eigh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True) -> Pair:
-    """Eigenvectors, in columns, and eigenvalues, ascending, of hermitian matrices.
+    """The eigenvectors, in columns, and the ascending eigenvalues of hermitian matrices.
 
-    Unless `symmetrize_input`, one triangle is read.
+    Args:
+        x: square matrices, the last two axes.
+        lower: whether that is the lower triangle.
+        symmetrize_input: whether ``(x + x^H) / 2`` is taken; else one triangle is read.
+
+    Returns:
+        Matrices of the dtype of `x`, 32 bits wide at least, and real vectors; NaN where LAPACK
+        fails.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -70,15 +79,26 @@ def eigh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True) -> 
 
 
 def eigvalsh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True) -> Array:
-    """Eigenvalues, ascending, of hermitian matrices; see `eigh`.
+    """The ascending eigenvalues of hermitian matrices; see `eigh`.
+
+    Args:
+        x: square matrices, the last two axes.
+        lower: whether that is the lower triangle.
+        symmetrize_input: whether ``(x + x^H) / 2`` is taken; else one triangle is read.
+
+    Returns:
+        Real vectors; NaN where LAPACK fails.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> eigvalsh(tnp.array([[2.0, 0.0], [0.0, 1.0]])).tolist()
         [1.0, 2.0]
     """
-    found: Array = _eigvalsh(_hermitian("eigvalsh", x, lower, symmetrize_input))
-    return found
+    values: Array = _eigvalsh(_hermitian("eigvalsh", x, lower, symmetrize_input))
+    return values
 
 
 def _hermitian(name: str, x: ArrayLike, lower: bool, symmetrize: bool) -> Array:
@@ -87,9 +107,9 @@ def _hermitian(name: str, x: ArrayLike, lower: bool, symmetrize: bool) -> Array:
 
 
 def _eigh_of(a: Array) -> Pair:
-    kinds = (a.shape, a.dtype), (a.shape[:-1], part(a.dtype)), info_of(a)
-    vectors, values, info = routine("syevd", (turned(a),), *kinds)
-    return valid(values, info), valid(turned(vectors), info)
+    kinds = (a.shape, a.dtype), (a.shape[:-1], part(a.dtype)), info_type(a)
+    vectors, values, info = routine("syevd", (matrix_transpose(a),), *kinds)
+    return valid(values, info), valid(matrix_transpose(vectors), info)
 
 
 _eigh = custom_jvp(jit(_eigh_of))
@@ -107,8 +127,8 @@ _eigh.defjvp(_eigh_jvp)
 
 
 def _eigvalsh_of(a: Array) -> Array:
-    kinds = (a.shape[:-1], part(a.dtype)), info_of(a)
-    return valid(*routine("syevd", (turned(a),), *kinds))
+    kinds = (a.shape[:-1], part(a.dtype)), info_type(a)
+    return valid(*routine("syevd", (matrix_transpose(a),), *kinds))
 
 
 _eigvalsh = custom_jvp(jit(_eigvalsh_of))
@@ -130,9 +150,12 @@ def _diagonal(x: Array) -> Array:
 
 
 def eig(x: ArrayLike) -> Pair:
-    """Complex eigenvalues and right eigenvectors, in columns, of square matrices.
+    """The complex eigenvalues and right eigenvectors, in columns, of square matrices.
 
     Vectors have length 1, and their largest element is real.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -140,26 +163,31 @@ def eig(x: ArrayLike) -> Pair:
         >>> values.tolist()
         [(2+0j), (3+0j)]
     """
-    found: Pair = _eig(matrices("eig", x, square=True))
-    return found
+    values_and_vectors: Pair = _eig(matrices("eig", x, square=True))
+    return values_and_vectors
 
 
 def eigvals(x: ArrayLike) -> Array:
-    """Complex eigenvalues of square matrices.
+    """The complex eigenvalues of square matrices.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> eigvals(tnp.array([[0.0, 1.0], [-1.0, 0.0]])).imag.tolist()
         [1.0, -1.0]
     """
-    found: Array = _eigvals(matrices("eigvals", x, square=True))
-    return found
+    values: Array = _eigvals(matrices("eigvals", x, square=True))
+    return values
 
 
 def _eig_of(a: Array) -> Pair:
     wide = complex_of(a.dtype)
-    found: Pair = host(host_calls.eig, (a,), (a.shape[:-1], wide), (a.shape, wide))
-    return found
+    values_and_vectors: Pair = call_host(
+        host_calls.eig, (a,), (a.shape[:-1], wide), (a.shape, wide)
+    )
+    return values_and_vectors
 
 
 _eig = custom_jvp(_eig_of)
@@ -180,8 +208,8 @@ _eig.defjvp(_eig_jvp)
 
 
 def _eigvals_of(a: Array) -> Array:
-    found: Array = host(host_calls.eigvals, (a,), (a.shape[:-1], complex_of(a.dtype)))
-    return found
+    values: Array = call_host(host_calls.eigvals, (a,), (a.shape[:-1], complex_of(a.dtype)))
+    return values
 
 
 _eigvals = custom_jvp(_eigvals_of)
@@ -200,12 +228,20 @@ _eigvals.defjvp(_eigvals_jvp)
 
 
 def svd(x: ArrayLike, *, full_matrices: bool = True, compute_uv: bool = True) -> Any:
-    """U, S and V^H of x = U S V^H, the values descending; S alone unless `compute_uv`.
+    """The factors U, S and V^H of x = U S V^H, the singular values descending.
 
-    With `full_matrices` U and V are square; else they have as many columns as there are values.
+    Args:
+        x: matrices, the last two axes.
+        full_matrices: whether U and V are square; else they have as many columns as there are
+            values.
+        compute_uv: whether U and V^H are returned, and not S alone.
+
+    Returns:
+        Matrices U, real vectors S, and matrices V^H; NaN where LAPACK fails.
 
     Raises:
         GradientError: for derivatives of square U or V of a matrix that is not square.
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -221,43 +257,46 @@ def svd(x: ArrayLike, *, full_matrices: bool = True, compute_uv: bool = True) ->
 
 
 def svdvals(x: ArrayLike) -> Array:
-    """The singular values, descending.
+    """The descending singular values of matrices.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
         >>> svdvals(tnp.array([[3.0, 0.0], [0.0, 4.0]])).tolist()
         [4.0, 3.0]
     """
-    found: Array = _svdvals(matrices("svdvals", x))
-    return found
+    values: Array = _svdvals(matrices("svdvals", x))
+    return values
 
 
 def _svd_of(a: Array, complete: bool) -> Triple:
     *batch, rows, columns = a.shape
     size = min(rows, columns)
-    left = rows if complete else size, rows  # columns of u, and rows of v^H
-    right = columns, columns if complete else size
-    if not size:  # LAPACK would leave u and v as they are
-        u, v = (eye(*shape[::-1], dtype=a.dtype) for shape in (left, right))
-        none = zeros((*batch, 0), part(a.dtype))
-        return broadcast_to(u, (*batch, *u.shape)), none, broadcast_to(v, (*batch, *v.shape))
+    u_shape = rows if complete else size, rows  # columns of u, and rows of v^H
+    v_shape = columns, columns if complete else size
+    if not size:  # LAPACK would not write u and v
+        u, v = (eye(*shape[::-1], dtype=a.dtype) for shape in (u_shape, v_shape))
+        no_values = zeros((*batch, 0), part(a.dtype))
+        return broadcast_to(u, (*batch, *u.shape)), no_values, broadcast_to(v, (*batch, *v.shape))
     flags = "A" if complete else "S"
     kinds = [
-        ((*batch, *left), a.dtype),
+        ((*batch, *u_shape), a.dtype),
         ((*batch, size), part(a.dtype)),
-        ((*batch, *right), a.dtype),
-        info_of(a),
+        ((*batch, *v_shape), a.dtype),
+        info_type(a),
     ]
     u, s, v = _gesdd(a, kinds, flags)
-    return turned(u), s, turned(v)
+    return matrix_transpose(u), s, matrix_transpose(v)
 
 
 def _gesdd(a: Array, kinds: Sequence[tuple[Shape, DType]], flags: str) -> list[Array]:
-    """The results of a routine that does not end on matrices with infinities."""
+    """The results of gesdd, which does not end on matrices with infinities: NaN for these."""
     good = isfinite(a).all((-2, -1))
     finite = where(good[..., None, None], a, 0)
-    *found, info = routine("gesdd", (turned(finite),), *kinds, flags=flags)
-    return [valid(x, where(good, info, 1)) for x in found]
+    *results, info = routine("gesdd", (matrix_transpose(finite),), *kinds, flags=flags)
+    return [valid(x, where(good, info, 1)) for x in results]
 
 
 _svd = custom_jvp(jit(_svd_of, static_argnums=(1,)), nondiff_argnums=(1,))
@@ -275,19 +314,21 @@ def _svd_jvp(complete: bool, primals: tuple[Array], tangents: tuple[Array]) -> A
     v, uh = adjoint(vh), adjoint(u)
     inner = matmul(uh, matmul(da, v))
     row, column = s[..., None, :].astype(a.dtype), s[..., :, None].astype(a.dtype)
-    apart = inverse((s[..., None, :] - s[..., :, None]) * (s[..., None, :] + s[..., :, None]))
-    left, right = inner * row, inner * column
-    du = matmul(u, (left + adjoint(left)) * apart.astype(a.dtype))
-    dv = matmul(v, (right + adjoint(right)) * apart.astype(a.dtype))
-    over = inverse(row)
+    reciprocal_gaps = reciprocal_or_zero(
+        (s[..., None, :] - s[..., :, None]) * (s[..., None, :] + s[..., :, None])
+    )
+    scaled_rows, scaled_columns = inner * row, inner * column
+    du = matmul(u, (scaled_rows + adjoint(scaled_rows)) * reciprocal_gaps.astype(a.dtype))
+    dv = matmul(v, (scaled_columns + adjoint(scaled_columns)) * reciprocal_gaps.astype(a.dtype))
+    reciprocal = reciprocal_or_zero(row)
     if a.dtype in COMPLEXES:
-        du = du + u * ((imag(_diagonal(inner)) * inverse(s))[..., None, :] * 1j)
+        du = du + u * ((imag(_diagonal(inner)) * reciprocal_or_zero(s))[..., None, :] * 1j)
     if a.shape[-2] > a.shape[-1]:
         outside = matmul(da, v)
-        du = du + (outside - matmul(u, matmul(uh, outside))) * over
+        du = du + (outside - matmul(u, matmul(uh, outside))) * reciprocal
     if a.shape[-1] > a.shape[-2]:
         outside = matmul(adjoint(da), u)
-        dv = dv + (outside - matmul(v, matmul(vh, outside))) * over
+        dv = dv + (outside - matmul(v, matmul(vh, outside))) * reciprocal
     return (u, s, vh), (du, real(_diagonal(inner)), adjoint(dv))
 
 
@@ -296,8 +337,8 @@ _svd.defjvp(_svd_jvp)
 
 def _svdvals_of(a: Array) -> Array:
     shape = (*a.shape[:-2], min(a.shape[-2:]))
-    (found,) = _gesdd(a, [(shape, part(a.dtype)), info_of(a)], "N")
-    return found
+    (values,) = _gesdd(a, [(shape, part(a.dtype)), info_type(a)], "N")
+    return values
 
 
 _svdvals = custom_jvp(jit(_svdvals_of))

@@ -18,9 +18,16 @@ if TYPE_CHECKING:
 def cholesky(
     a: Num[ArrayLike, "*batch n n"], /, *, upper: bool = False, symmetrize_input: bool = True
 ) -> Inexact[Array, "*batch n n"]:
-    """The lower triangle L of L L^H = a, or its adjoint, for positive definite matrices.
+    """The lower triangle L of L L^H = a, or its adjoint, for positive definite matrices; NaN for
+    others.
 
-    NaN where a matrix is not positive definite.
+    Args:
+        a: square matrices, the last two axes.
+        upper: whether the adjoint L^H, an upper triangle, is returned.
+        symmetrize_input: whether ``(a + a^H) / 2`` is taken; else one triangle is read.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -68,13 +75,24 @@ def _is_lower(name: str, UPLO: str | None) -> bool:
 def eigh(
     a: Num[ArrayLike, "*batch n n"], UPLO: str | None = None, symmetrize_input: bool = True
 ) -> EighResult:
-    """Eigenvalues, ascending, and eigenvectors, in columns, of hermitian matrices.
+    """The ascending eigenvalues and the eigenvectors, in columns, of hermitian matrices.
 
-    Derivatives of what does not depend on the choice of vectors are right, equal values or not.
+    Derivatives of quantities that do not depend on the choice of vectors are right, equal values
+    or not.
+
+    Args:
+        a: square matrices, the last two axes.
+        UPLO: triangle that is read unless the input is made symmetric: "L", the lower one and
+            default, "U", or None for "L".
+        symmetrize_input: whether ``(a + a^H) / 2`` is taken; else one triangle is read.
+
+    Returns:
+        A named tuple of `eigenvalues`, real vectors, and `eigenvectors`, matrices; NaN where LAPACK
+        fails.
 
     Raises:
-        ArgumentError: unless UPLO is "L" or "U", the triangle that is read if the input is not
-            made symmetric.
+        ArgumentError: for another `UPLO`.
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -89,7 +107,17 @@ def eigh(
 def eigvalsh(
     a: Num[ArrayLike, "*batch n n"], UPLO: str | None = "L", *, symmetrize_input: bool = True
 ) -> Float[Array, "*batch n"]:
-    """Eigenvalues, ascending, of hermitian matrices; see `eigh`.
+    """The ascending eigenvalues of hermitian matrices; see `eigh`.
+
+    Args:
+        a: square matrices, the last two axes.
+        UPLO: triangle that is read unless the input is made symmetric: "L", the lower one and
+            default, "U", or None for "L".
+        symmetrize_input: whether ``(a + a^H) / 2`` is taken; else one triangle is read.
+
+    Raises:
+        ArgumentError: for another `UPLO`.
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -100,7 +128,11 @@ def eigvalsh(
 
 
 def eig(a: Num[ArrayLike, "*batch n n"]) -> EigResult:
-    """Complex eigenvalues, in no order, and right eigenvectors, in columns.
+    """The complex eigenvalues, in no order, and the right eigenvectors, in columns, of square
+    matrices.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -112,7 +144,10 @@ def eig(a: Num[ArrayLike, "*batch n n"]) -> EigResult:
 
 
 def eigvals(a: Num[ArrayLike, "*batch n n"]) -> Inexact[Array, "*batch n"]:
-    """Complex eigenvalues, in no order.
+    """The complex eigenvalues, in no order, of square matrices.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -128,10 +163,22 @@ def svd(
     compute_uv: bool = True,
     hermitian: bool = False,
 ) -> Any:
-    """U, S and Vh of a = U S Vh: orthonormal vectors and singular values, descending.
+    """The factors U, S and Vh of a = U S Vh: orthonormal vectors, and singular values, descending.
 
-    Without `compute_uv` the values alone.  With `full_matrices` U and V are square, and then have
-    derivatives only for square matrices.
+    Args:
+        a: matrices, the last two axes.
+        full_matrices: whether U and V are square, and then have derivatives for square matrices
+            only; else they have as many columns as there are values.
+        compute_uv: whether U and Vh are returned, and not S alone.
+        hermitian: accepted as in NumPy, and changes nothing.
+
+    Returns:
+        A named tuple of the matrices `U`, the real vectors `S` and the matrices `Vh`, or S alone;
+        NaN where LAPACK fails.
+
+    Raises:
+        GradientError: for derivatives of square U or V of a matrix that is not square.
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -144,7 +191,10 @@ def svd(
 
 
 def svdvals(x: Num[ArrayLike, "*batch m n"], /) -> Float[Array, "*batch k"]:
-    """The singular values, descending.
+    """The descending singular values of matrices.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -155,13 +205,14 @@ def svdvals(x: Num[ArrayLike, "*batch m n"], /) -> Float[Array, "*batch k"]:
 
 
 def qr(a: Num[ArrayLike, "*batch m n"], mode: str = "reduced") -> Any:
-    """Q and R of a = Q R: orthonormal columns and an upper triangle.
+    """The factors Q and R of a = Q R: orthonormal columns and an upper triangle.
 
     In mode "reduced" Q has as many columns as R has rows, in mode "complete" it is square, in mode
     "r" the result is R alone.
 
     Raises:
         ArgumentError: for another mode.
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -170,5 +221,5 @@ def qr(a: Num[ArrayLike, "*batch m n"], mode: str = "reduced") -> Any:
         ((3, 2), (2, 2), True)
     """
     one_of("qr", "mode", mode, ("reduced", "complete", "r"))
-    found = triangular.qr(a, full_matrices=mode == "complete")
-    return found[1] if mode == "r" else QRResult(*found)
+    factors = triangular.qr(a, full_matrices=mode == "complete")
+    return factors[1] if mode == "r" else QRResult(*factors)

@@ -1,4 +1,4 @@
-"""Functions of matrices on NumPy arrays, by NumPy: what `linalg` calls on the host.
+"""Host functions of matrices, on NumPy arrays and by NumPy, which `linalg` calls.
 
 Each function takes and returns arrays whose last two axes are matrices.  Where LAPACK fails - a
 matrix is singular, not positive, not finite - its results are NaN, and those of other matrices
@@ -20,18 +20,18 @@ Results = tuple[Data, ...]
 
 
 def _each(function: Callable[[Data], Any], x: Data) -> Results:
-    """A function of NumPy on all matrices, or one after another if one of them fails."""
+    """A function of NumPy on all matrices at once, or one by one if it fails."""
     try:
-        found = function(x)
-        return found if isinstance(found, tuple) else (found,)
+        result = function(x)
+        return result if isinstance(result, tuple) else (result,)
     except np.linalg.LinAlgError:
         return _one_by_one(function, x)
 
 
 def _one_by_one(function: Callable[[Data], Any], x: Data) -> Results:
     matrices = x.reshape(-1, *x.shape[-2:])
-    found = function(np.broadcast_to(np.eye(*x.shape[-2:], dtype=x.dtype), matrices.shape))
-    results = found if isinstance(found, tuple) else (found,)
+    example = function(np.broadcast_to(np.eye(*x.shape[-2:], dtype=x.dtype), matrices.shape))
+    results = example if isinstance(example, tuple) else (example,)
     filled = tuple([np.full_like(r, math.nan) for r in results])
     for i, matrix in enumerate(matrices):
         try:

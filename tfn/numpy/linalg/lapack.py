@@ -1,8 +1,8 @@
 """Routines of LAPACK on stacks of matrices: one call of native code for a whole stack.
 
-LAPACK reads a matrix column by column, so operands and results are the transposes of what
-mathematics says.  A routine works in place, on a copy of its last operand, and says for each
-matrix whether it succeeded: 0, or where it failed.
+LAPACK stores matrices by columns, so operands and results are transposes of the mathematical ones.
+A routine works in place, on a copy of its last operand, and returns a code for each matrix: 0 for
+success, else the position of the failure.
 
 The routines are those of SciPy, by their addresses; they take pointers only.
 
@@ -27,11 +27,12 @@ Data = np.ndarray[Any, Any]
 
 @frozen
 class Scratch:
-    """Memory of which nobody reads the contents, the same for all matrices.
+    """Workspace of a routine, one for all matrices.
 
     Attributes:
-        kind: the character of its dtype.
-        size: how many elements; None if the routine is asked, and told: then it is two arguments.
+        kind: character of its dtype.
+        size: number of elements; None if the routine is queried for it, and gets it as the next
+            argument.
     """
 
     kind: str
@@ -40,7 +41,7 @@ class Scratch:
 
 Argument = Data | Scratch | str | int
 Call = tuple[str, Data, list[Argument]]
-"""The name without its first letter, what is worked on in place, and the arguments."""
+"""The name without its first letter, the array that is overwritten, and the arguments."""
 
 
 @frozen
@@ -48,29 +49,36 @@ class Routine:
     """A routine as a function of the host.
 
     Attributes:
-        name: of a row of `CALLS`.
-        flags: one letter for each choice it leaves.
+        name: name of its row of `CALLS`.
+        flags: a letter for each of its choices.
     """
 
     name: str
     flags: str = ""
 
     def __call__(self, results: Sequence[Data], operands: Sequence[Data]) -> None:
-        """Call it once."""
+        """Runs the routine once."""
         self.bound(results, [np.ascontiguousarray(x) for x in operands])()
 
     def bound(self, results: Sequence[Data], operands: Sequence[Data]) -> Callable[[], None]:
-        """The call on these places in memory."""
+        """The call of the routine on these arrays, ready to be run again.
+
+        Args:
+            results: arrays that are written.
+            operands: arrays that are read.
+        """
         source = operands[-1]
         name, target, arguments = CALLS[self.name](self.flags, results, operands)
         name = "sdcz"["fdFD".index(source.dtype.char)] + name
-        # Arrays say nothing to this question but where they are.
-        asked = tuple([None if isinstance(x, np.ndarray) else x for x in arguments])
-        made = list(_filled(arguments, _sizes(name, asked)))
+        # The sizes of workspaces depend on sizes and flags, not on elements of arrays.
+        sizes_key = tuple([None if isinstance(x, np.ndarray) else x for x in arguments])
+        memory = list(_filled(arguments, _sizes(name, sizes_key)))
         count = prod(source.shape[:-2])
-        places = [(x.ctypes.data, x.nbytes // count if count and moves else 0) for x, moves in made]
+        addresses = [
+            (x.ctypes.data, x.nbytes // count if count and moves else 0) for x, moves in memory
+        ]
         copy = target.ctypes.data, source.ctypes.data, source.nbytes
-        return each(lapack(name), count, places, copy, (made, target, results, operands))
+        return each(lapack(name), count, addresses, copy, (memory, target, results, operands))
 
     def __str__(self) -> str:
         return self.name
@@ -79,37 +87,37 @@ class Routine:
 def _filled(
     arguments: Iterable[Argument | None], sizes: Sequence[int]
 ) -> Iterable[tuple[Data, bool]]:
-    """The memory of each argument, and whether each matrix has its own."""
-    left = iter(sizes)
+    """The memory of each argument, and whether it advances from matrix to matrix."""
+    remaining = iter(sizes)
     for x in arguments:
         if isinstance(x, Scratch):
-            size = next(left) if x.size is None else x.size
+            size = next(remaining) if x.size is None else x.size
             yield np.zeros(max(1, size), x.kind), False
             if x.size is None:
                 yield np.array(size, np.int32), False
         elif isinstance(x, np.ndarray):
             yield x, True
         else:
-            word = x.encode() if isinstance(x, str) else np.int32(x or 0).tobytes()
-            yield np.frombuffer(word.ljust(8, b"\0"), np.uint8), False
+            scalar = x.encode() if isinstance(x, str) else np.int32(x or 0).tobytes()
+            yield np.frombuffer(scalar.ljust(8, b"\0"), np.uint8), False
 
 
 @once
 def _sizes(name: str, arguments: tuple[Scratch | str | int | None, ...]) -> list[int]:
-    """How much memory a routine wants to work fast: it says so if it is told of -1."""
-    wanted = [x for x in arguments if isinstance(x, Scratch) and x.size is None]
-    if not wanted:
+    """The best size of each workspace in elements, which a routine returns for sizes of -1."""
+    queried = [x for x in arguments if isinstance(x, Scratch) and x.size is None]
+    if not queried:
         return []
-    made = list(
-        _filled([np.zeros(8, np.int32) if x is None else x for x in arguments], [-1] * len(wanted))
+    memory = list(
+        _filled([np.zeros(8, np.int32) if x is None else x for x in arguments], [-1] * len(queried))
     )
-    each(lapack(name), 1, [(x.ctypes.data, 0) for x, _ in made])()
-    lengths = [i for i, (x, _) in enumerate(made) if x.dtype == np.int32 and x.shape == ()]
-    return [max(1, int(made[i - 1][0][0].real)) for i in lengths]
+    each(lapack(name), 1, [(x.ctypes.data, 0) for x, _ in memory])()
+    lengths = [i for i, (x, _) in enumerate(memory) if x.dtype == np.int32 and x.shape == ()]
+    return [max(1, int(memory[i - 1][0][0].real)) for i in lengths]
 
 
 def _line(x: Data) -> int:
-    """By how many elements columns are apart."""
+    """The leading dimension: the distance of two columns in elements."""
     width: int = x.shape[-1]
     return max(1, width)
 
@@ -172,8 +180,8 @@ def _gesdd(flags: str, results: Sequence[Data], operands: Sequence[Data]) -> Cal
     kind, target, none = a.dtype.char, np.empty_like(a), Scratch(a.dtype.char, 1)
     u, s, v = vectors if len(vectors) > 1 else (none, *vectors, none)
     lines = [_line(x) if isinstance(x, np.ndarray) else 1 for x in (u, v)]
-    turned = small * max(5 * small + 7, 2 * large + 2 * small + 1)
-    work = [Scratch(kind), *([Scratch(_part(a), turned)] if a.dtype.kind == "c" else [])]
+    real_work_size = small * max(5 * small + 7, 2 * large + 2 * small + 1)
+    work = [Scratch(kind), *([Scratch(_part(a), real_work_size)] if a.dtype.kind == "c" else [])]
     return (
         "gesdd",
         target,
@@ -205,7 +213,7 @@ CALLS: Mapping[str, Callable[[str, Sequence[Data], Sequence[Data]], Call]] = {
     "getrs": _getrs,  # packed, pivots, b -> x, info; flags N, or T for the transpose
     "trtrs": _trtrs,  # a, b -> x, info; flags U or L, N or T, U for a diagonal of 1 or N
     "potrf": _potrf,  # a -> factor, info: in the lower triangle
-    "geqrf": _geqrf,  # a -> packed, scales, info: R, and what Q is made of
+    "geqrf": _geqrf,  # a -> packed, scales, info: R, and the reflections of Q
     "orgqr": _orgqr,  # scales, packed -> q, info
     "syevd": _syevd,  # a -> (vectors,) values, info: of the lower triangle
     "gesdd": _gesdd,  # a -> (u,) s, (v^H,) info; flags N for s alone, S, or A for all of u and v

@@ -1,4 +1,4 @@
-"""The size of vectors and matrices: norms, condition, rank."""
+"""Norms of vectors and matrices, condition numbers and ranks."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -31,15 +31,24 @@ Order = float | str | None
 
 
 def norm(x: ArrayLike, ord: Order = None, axis: Axes = None, keepdims: bool = False) -> Array:
-    """The length of vectors or the size of matrices.
+    """The norm of vectors, over one axis, or of matrices, over two.
 
-    Of vectors: any number, `inf`, `-inf`, or 0 (how many are not zero); of matrices, over two
-    axes: "fro", 1, -1, `inf`, `-inf` (the largest or smallest sum of a column or row), "nuc", 2, -2
-    (the sum, the largest, the smallest of the singular values).  Without `ord` the root of the sum
-    of squares over all axes.
+    Args:
+        x: array or number.
+        ord: of vectors any number, `inf`, `-inf`, or 0 for the number of elements that are not
+            zero; of matrices "fro", 1, -1, `inf`, `-inf` (the largest or smallest sum of a column
+            or row), "nuc", 2, -2 (the sum, the largest, the smallest of the singular values); None
+            for the root of the sum of squares over all axes.
+        axis: axis of vectors, or two of matrices, negative ones counted from the end; None takes
+            all.
+        keepdims: whether reduced axes stay, with size 1.
+
+    Returns:
+        A real floating array without the reduced axes, or with size 1 there.
 
     Raises:
         ArgumentError: for an order that is not known.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -78,10 +87,16 @@ def _spectral(x: Array, order: Order, axes: Sequence[int], keepdims: bool) -> Ar
 def matrix_norm(
     x: Num[ArrayLike, "*batch m n"], /, *, keepdims: bool = False, ord: Order = "fro"
 ) -> Float[Array, "*batch"]:
-    """The size of matrices, the last two axes; see `norm`.
+    """The norm of matrices, the last two axes.
+
+    Args:
+        x: matrices, the last two axes.
+        keepdims: whether reduced axes stay, with size 1.
+        ord: order, as for `norm`; "fro" by default, and None for the same.
 
     Raises:
         ShapeError: if there are fewer than two axes.
+        ArgumentError: for an order that is not known.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -96,7 +111,21 @@ def matrix_norm(
 def vector_norm(
     x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2
 ) -> Array:
-    """The length of vectors over axes, taken as one; see `norm`.
+    """The norm of vectors over axes, whose elements count as those of one vector.
+
+    Args:
+        x: array or number.
+        axis: axis or axes of the vectors, negative ones counted from the end; None takes all.
+        keepdims: whether reduced axes stay, with size 1.
+        ord: any number, `inf`, `-inf`, or 0 for the number of elements that are not zero; 2 by
+            default.
+
+    Returns:
+        A real floating array without the reduced axes, or with size 1 there.
+
+    Raises:
+        ArgumentError: unless `ord` is a number.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -148,9 +177,15 @@ def _matrix(x: UOp, order: float, axes: tuple[int, ...], dtype: DType, keepdims:
 
 
 def cond(x: Num[ArrayLike, "*batch m n"], p: Order = None) -> Float[Array, "*batch"]:
-    """How much a matrix can enlarge relative errors: its norm times that of its inverse.
+    """The condition number of matrices: their norm times that of the inverse, by which relative
+    errors can grow.
 
-    The norm is of order `p`, by default 2; see `norm`.
+    Args:
+        x: matrices, the last two axes; square unless `p` is None, 2 or -2.
+        p: order of the norm, as for `norm`; 2 for None.
+
+    Raises:
+        ShapeError: if there are fewer than two axes, or the matrices are to be square and are not.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -173,10 +208,18 @@ def matrix_rank(
     tol: ArrayLike | None = None,
     hermitian: bool = False,
 ) -> Array:
-    """How many singular values are not negligible.
+    """The number of singular values that are not negligible.
 
-    Those below `tol` are, or below `rtol` times the largest; by default `rtol` is the larger size
-    of the matrix times the machine precision.
+    Args:
+        x: matrices, the last two axes; of fewer axes the rank is 1, or 0 if all is zero.
+        rtol: singular values up to this fraction of the largest are negligible; None takes the
+            larger size of the matrix times the machine precision.
+        tol: singular values up to this one are negligible, whatever `rtol` says; None follows
+            `rtol`.
+        hermitian: accepted as in NumPy, and changes nothing.
+
+    Returns:
+        An int32 array without the last two axes.
 
     Example:
         >>> import tfn.numpy as tnp

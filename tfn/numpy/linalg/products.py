@@ -1,4 +1,4 @@
-"""Products of matrices: powers, chains, and what the array API has beside them."""
+"""Products of matrices: powers, chains, cross and outer products, traces."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -32,6 +32,7 @@ def matrix_power(a: Num[ArrayLike, "*batch d d"], n: int) -> Num[Array, "*batch 
 
     Raises:
         ShapeError: unless the last two axes are of one size.
+        ArgumentError: unless `n` is an integer.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -89,7 +90,7 @@ def multi_dot(arrays: Sequence[ArrayLike]) -> Array:
 
 
 def _splits(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """For each part of a chain, where to cut it."""
+    """The best cut of each part of a chain, by dynamic programming."""
     count = len(sizes) - 1
     cost = np.zeros((count, count))
     cut: dict[tuple[int, int], int] = {}
@@ -118,7 +119,12 @@ def _product(chain: Sequence[Array], cut: dict[tuple[int, int], int]) -> Array:
 def cross(
     x1: Num[ArrayLike, "*#batch d"], x2: Num[ArrayLike, "*#batch d"], /, *, axis: int = -1
 ) -> Num[Array, "*batch d"]:
-    """The cross product of vectors of size 3 along an axis.
+    """The cross products of vectors of three elements along an axis.
+
+    Args:
+        x1: first vectors.
+        x2: second vectors, broadcast with the first.
+        axis: axis of the vectors, counted from the end if negative; the last by default.
 
     Raises:
         ShapeError: for other sizes.
@@ -156,6 +162,9 @@ def diagonal(
 ) -> Shaped[Array, "*batch k"]:
     """The diagonals of matrices, the last two axes.
 
+    Raises:
+        ShapeError: if there are fewer than two axes.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> diagonal(tnp.array([[1, 2], [3, 4]]))
@@ -168,6 +177,15 @@ def trace(
     x: Shaped[ArrayLike, "*batch m n"], /, *, offset: int = 0, dtype: DTypeLike | None = None
 ) -> Shaped[Array, "*batch"]:
     """The sums of the diagonals of matrices, the last two axes.
+
+    Args:
+        x: matrices, the last two axes.
+        offset: number of the diagonal: 0 is the main one, positive ones lie above it, negative ones
+            below.
+        dtype: dtype of the sums; None takes that of `x`, but 32 bits at least.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp

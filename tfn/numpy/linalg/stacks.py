@@ -1,4 +1,4 @@
-"""Stacks of matrices: what is accepted, and small steps on them."""
+"""Stacks of matrices: checks of arguments, and small operations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfn.errors import ShapeError
 from tfn.numpy.complex import conj
 from tfn.numpy.linalg.lapack import Routine
 from tfn.numpy.logic import where
-from tfn.numpy.manipulation import broadcast_to, swapaxes
+from tfn.numpy.manipulation import broadcast_to, matrix_transpose
 from tfn.trace.argument import Host, VmapMethod
 from tfn.trace.op import Shape
 from tfn.transforms.callback import of_host, pure_callback
@@ -25,16 +25,30 @@ from tfn.transforms.tangents import SymbolicZero
 def matrices(name: str, x: ArrayLike, square: bool = False) -> Array:
     """An argument as a stack of matrices, floating or complex, of 32 bits at least.
 
+    Args:
+        name: name of the function that was called, for errors.
+        x: array or number.
+        square: whether the matrices must be square.
+
     Raises:
         ShapeError: if there are fewer than two axes, or the matrices are to be square and are not.
     """
     x = array_of(name, x)
     need_matrices(name, x, square)
-    return x.astype(computed(x.dtype))
+    return x.astype(lapack_dtype(x.dtype))
 
 
 def need_matrices(name: str, x: Array, square: bool = False) -> None:
-    """Raise ShapeError unless the last two axes are matrices, or square ones."""
+    """Raise ShapeError unless the last two axes are matrices, or square ones.
+
+    Args:
+        name: name of the function that was called, for errors.
+        x: the array.
+        square: whether the matrices must be square.
+
+    Raises:
+        ShapeError: if they are not.
+    """
     if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
         words = "square matrices" if square else "matrices, of two axes at least"
         raise ShapeError(
@@ -46,14 +60,20 @@ def need_matrices(name: str, x: Array, square: bool = False) -> None:
         )
 
 
-def computed(dtype: DType) -> DType:
-    """The dtype in which LAPACK computes."""
+def lapack_dtype(dtype: DType) -> DType:
+    """The dtype in which LAPACK computes: 32 bits at least."""
     wide = inexact((dtype, False))[0]
     return FLOAT32 if wide.itemsize < 4 else wide
 
 
 def system(name: str, a: ArrayLike, b: ArrayLike, left: bool = True) -> tuple[Array, Array]:
     """The matrices of a x = b, or of x a = b, in one dtype and with the same batches.
+
+    Args:
+        name: name of the function that was called, for errors.
+        a: square matrices.
+        b: matrices of right sides.
+        left: whether the system is a x = b; else it is x a = b.
 
     Raises:
         ShapeError: if they do not fit.
@@ -67,10 +87,17 @@ def system(name: str, a: ArrayLike, b: ArrayLike, left: bool = True) -> tuple[Ar
     return x, y
 
 
-def host(
+def call_host(
     function: Callable[..., Any], operands: tuple[Array, ...], *results: tuple[Shape, DType]
 ) -> Any:
-    """A function of `lapack` on arrays: its result, or the tuple of its results."""
+    """A function of `host_calls` on arrays, called on the host: its result, or the tuple of its
+    results.
+
+    Args:
+        function: function of NumPy arrays.
+        operands: its arguments.
+        *results: shape and dtype of each of its results.
+    """
     kinds = tuple(ShapeDtypeStruct(shape, dtype) for shape, dtype in results)
     declared = kinds if len(kinds) > 1 else kinds[0]
     return pure_callback(function, declared, *operands, vmap_method="broadcast_all")
@@ -79,17 +106,24 @@ def host(
 def routine(
     name: str, operands: tuple[Array, ...], *results: tuple[Shape, DType], flags: str = ""
 ) -> list[Array]:
-    """The results of a routine of LAPACK: see `routines.CALLS`."""
+    """The results of a routine of LAPACK; see `lapack.CALLS`.
+
+    Args:
+        name: name of its row of `CALLS`.
+        operands: its operands.
+        *results: shape and dtype of each of its results.
+        flags: a letter for each of its choices.
+    """
     return of_host(Host(Routine(name, flags), results, VmapMethod.BROADCAST), operands)
 
 
-def turned_of(x: Array) -> tuple[Shape, DType]:
-    """The type of the transposes."""
+def transposed_type(x: Array) -> tuple[Shape, DType]:
+    """The shape and dtype of the transposes."""
     return (*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype
 
 
-def info_of(x: Array) -> tuple[Shape, DType]:
-    """The type of what LAPACK says about the success for each matrix."""
+def info_type(x: Array) -> tuple[Shape, DType]:
+    """The shape and dtype of the success codes of LAPACK, one for each matrix."""
     return x.shape[:-2], INT32
 
 
@@ -98,14 +132,9 @@ def valid(x: Array, info: Array) -> Array:
     return where(info.reshape(*info.shape, *[1] * (x.ndim - info.ndim)) == 0, x, nan)
 
 
-def turned(x: Array) -> Array:
-    """The transposes."""
-    return swapaxes(x, -1, -2)
-
-
 def adjoint(x: Array) -> Array:
-    """The conjugate transposes."""
-    return turned(conj(x)) if x.dtype in COMPLEXES else turned(x)
+    """The conjugate transposes of matrices."""
+    return matrix_transpose(conj(x)) if x.dtype in COMPLEXES else matrix_transpose(x)
 
 
 def is_zero(dx: Any) -> bool:
@@ -113,9 +142,11 @@ def is_zero(dx: Any) -> bool:
     return dx is None or isinstance(dx, SymbolicZero)
 
 
-def inverse(x: Array) -> Array:
-    """1 / x, and 0 for 0: differences of equal values in a derivative count for nothing, since
-    what is well defined does not depend on the basis of their subspace.
+def reciprocal_or_zero(x: Array) -> Array:
+    """``1 / x``, and 0 for 0.
+
+    In derivatives x is the difference of two eigenvalues.  Where they are equal, no well-defined
+    result depends on the basis of their subspace, so its rotation may count as 0.
     """
     zero = x == 0
     return where(zero, 0, 1 / where(zero, 1, x))

@@ -15,7 +15,7 @@ from tfn.errors import ShapeError
 from tfn.numpy.contraction import matmul
 from tfn.numpy.creation import asarray, zeros
 from tfn.numpy.linalg import determinants, eigen, triangular
-from tfn.numpy.linalg.stacks import adjoint, inverse, matrices
+from tfn.numpy.linalg.stacks import adjoint, matrices, reciprocal_or_zero
 from tfn.numpy.logic import where
 from tfn.numpy.manipulation import moveaxis
 from tfn.numpy.matrices import eye
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def solve(
     a: Num[ArrayLike, "*batch n n"], b: Num[ArrayLike, "*columns"]
 ) -> Inexact[Array, "*columns"]:
-    """x of a x = b, for square matrices; `b` holds matrices, or is one vector.
+    """The solution x of a x = b, for square matrices; `b` holds matrices, or is one vector.
 
     Raises:
         ShapeError: if they do not fit.
@@ -47,7 +47,10 @@ def solve(
 
 
 def inv(a: Num[ArrayLike, "*batch n n"]) -> Inexact[Array, "*batch n n"]:
-    """The inverse of square matrices; NaN where there is none.
+    """The inverses of square matrices; NaN where there is none.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -59,10 +62,11 @@ def inv(a: Num[ArrayLike, "*batch n n"]) -> Inexact[Array, "*batch n n"]:
 
 
 def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
-    """The inverse of `a` as a map from its axes behind the first `ind` to these.
+    """The inverse of `a` as a linear map from its axes behind the first `ind` to these.
 
     Raises:
         ShapeError: unless both groups of axes have as many elements.
+        ArgumentError: unless `ind` is an integer from 1 on.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -82,10 +86,20 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
 
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Axes = None) -> Array:
-    """x of tensordot(a, x, x.ndim) = b; `axes` of `a` are moved to its end first.
+    """The solution x of ``tensordot(a, x, x.ndim) = b``.
+
+    Args:
+        a: array with the axes of `b`, then those of the solution, with as many elements on both
+            sides.
+        b: right side.
+        axes: axes of `a` that are moved to its end first; None for none.
+
+    Returns:
+        A floating array of the shape of the axes of `a` behind those of `b`.
 
     Raises:
         ShapeError: if the shapes do not fit.
+        AxisError: if the array has no such axis, or one is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -94,8 +108,8 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Axes = None) -> Array:
     """
     a, b = array_of("tensorsolve", a), array_of("tensorsolve", b)
     if axes is not None:
-        moved = some_axes("tensorsolve", axes, a.ndim)
-        a = moveaxis(a, moved, tuple(range(a.ndim - len(moved), a.ndim)))
+        last = some_axes("tensorsolve", axes, a.ndim)
+        a = moveaxis(a, last, tuple(range(a.ndim - len(last), a.ndim)))
     shape = a.shape[b.ndim :]
     if math.prod(shape) != b.size:
         what = "tensorsolve needs a square system"
@@ -105,6 +119,9 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Axes = None) -> Array:
 
 def det(a: Num[ArrayLike, "*batch n n"]) -> Inexact[Array, "*batch"]:
     """The determinants of square matrices.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -124,6 +141,9 @@ class SlogdetResult(NamedTuple):
 def slogdet(a: Num[ArrayLike, "*batch n n"]) -> SlogdetResult:
     """The sign, or phase, of determinants, and the logarithm of their size.
 
+    Raises:
+        ShapeError: unless the last two axes are of one size.
+
     Example:
         >>> import tfn.numpy as tnp
         >>> slogdet(tnp.array([[-1.0, 0.0], [0.0, 1.0]]))
@@ -139,10 +159,20 @@ def pinv(
     *,
     rcond: ArrayLike | None = None,
 ) -> Array:
-    """The Moore-Penrose inverse: the best x of a x = 1.
+    """The Moore-Penrose inverses of matrices: the best x of a x = 1.
 
-    Singular values below `rtol` times the largest count as zero; by default `rtol` is the larger
-    size of the matrix times the machine precision.
+    Args:
+        a: matrices, the last two axes.
+        rtol: singular values up to this fraction of the largest count as zero; None takes the
+            larger size of the matrix times the machine precision.
+        hermitian: accepted as in NumPy, and changes nothing.
+        rcond: older name of `rtol`, which wins if it is given.
+
+    Returns:
+        Matrices of shape ``(*batch, n, m)``.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Source: G. H. Golub and V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least
     squares problems whose variables separate", 1973.
@@ -156,14 +186,14 @@ def pinv(
     relative = rtol if rcond is None else rcond
     if relative is None:
         relative = max(a.shape[-2:]) * finfo(a.dtype).eps
-    found: Array = _pinv(a, asarray(relative))
-    return found
+    result: Array = _pinv(a, asarray(relative))
+    return result
 
 
 def _pinv_of(a: Array, relative: Array) -> Array:
     u, s, vh = eigen.svd(a, full_matrices=False)
     least = largest(s, -1, keepdims=True, initial=0) * relative[..., None].astype(s.dtype)
-    scaled = inverse(where(s > least, s, 0))
+    scaled = reciprocal_or_zero(where(s > least, s, 0))
     return matmul(adjoint(vh), scaled[..., None].astype(a.dtype) * adjoint(u))
 
 
@@ -174,12 +204,12 @@ def _pinv_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Any]) -> tupl
     a, da = primals[0], tangents[0]
     x = _pinv(*primals)
     change = -matmul(x, matmul(da, x))
-    # What is outside of the range, and of that of the adjoint.
-    turned = adjoint(da)
-    right = turned - matmul(matmul(turned, a), x)
-    left = turned - matmul(x, matmul(a, turned))
-    change = change + matmul(matmul(x, adjoint(x)), right)
-    return x, change + matmul(left, matmul(adjoint(x), x))
+    # The parts of da in the left null space of a, and in its null space.
+    adjoint_da = adjoint(da)
+    left_null = adjoint_da - matmul(matmul(adjoint_da, a), x)
+    right_null = adjoint_da - matmul(x, matmul(a, adjoint_da))
+    change = change + matmul(matmul(x, adjoint(x)), left_null)
+    return x, change + matmul(right_null, matmul(adjoint(x), x))
 
 
 _pinv.defjvp(_pinv_jvp)
@@ -201,10 +231,19 @@ def lstsq(
     *,
     numpy_resid: bool = False,
 ) -> LstsqResult:
-    """The shortest x that makes the sum of squares of a x - b least.
+    """The shortest x with the least sum of squares of a x - b.
 
-    Also the sums of squares of what is left, one for each column of `b`, the rank of `a`, and its
-    singular values.  With `numpy_resid` the sums are empty where NumPy leaves them out.
+    Args:
+        a: matrix.
+        b: vector, or matrix with one right side in each column.
+        rcond: singular values up to this fraction of the largest count as zero; None, or a negative
+            number, takes the larger size of the matrix times the machine precision.
+        numpy_resid: whether the residuals are empty where NumPy leaves them out, for which the rank
+            must be known.
+
+    Returns:
+        A named tuple of `x`, a vector or matrix; `residuals`, the sum of squares for each column of
+        `b`; `rank`, the rank of `a`; and `s`, its singular values.
 
     Raises:
         ShapeError: unless `a` is a matrix and `b` has as many rows.

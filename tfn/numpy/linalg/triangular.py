@@ -1,4 +1,4 @@
-"""Triangles: triangular_solve, lu, solve, cholesky, qr.
+"""Triangular factorisations and systems: triangular_solve, lu, solve, cholesky, qr.
 
 Sources: M. Giles, "An extended collection of matrix derivative results for forward and reverse
 mode automatic differentiation", 2008; S. Walter and L. Lehmann, "Algorithmic differentiation of
@@ -22,16 +22,15 @@ from tfn.numpy.contraction import matmul
 from tfn.numpy.indexing import take_along_axis
 from tfn.numpy.linalg.stacks import (
     adjoint,
-    info_of,
+    info_type,
     is_zero,
     matrices,
     routine,
     system,
-    turned,
-    turned_of,
+    transposed_type,
     valid,
 )
-from tfn.numpy.manipulation import broadcast_to, diagonal
+from tfn.numpy.manipulation import broadcast_to, diagonal, matrix_transpose
 from tfn.numpy.matrices import eye, tril, triu
 from tfn.numpy.padding import pad
 from tfn.numpy.ranges import arange
@@ -53,9 +52,19 @@ def triangular_solve(
     conjugate_a: bool = False,
     unit_diagonal: bool = False,
 ) -> Array:
-    """x of op(a) x = b, or of x op(a) = b, for triangular matrices.
+    """The solution x of op(a) x = b, or of x op(a) = b, for triangular matrices.
 
-    Only one triangle of `a` is read; op transposes and conjugates as the flags say.
+    Args:
+        a: square matrices, the last two axes, of which only one triangle is read.
+        b: matrices of right sides; other axes are broadcast.
+        left_side: whether the system is op(a) x = b; else it is x op(a) = b.
+        lower: whether the lower triangle is read; else the upper one.
+        transpose_a: whether op transposes.
+        conjugate_a: whether op conjugates.
+        unit_diagonal: whether the diagonal is taken to be 1, and not read.
+
+    Returns:
+        Matrices of the shape of `b`; NaN where a diagonal has a zero.
 
     Raises:
         ShapeError: if the matrices do not fit.
@@ -69,14 +78,20 @@ def triangular_solve(
     x, y = system("triangular_solve", a, b, left_side)
     x = conj(x) if conjugate_a else x
     flags = bool(lower), bool(transpose_a) != (not left_side), bool(unit_diagonal)
-    return _triangular(x, y, *flags) if left_side else turned(_triangular(x, turned(y), *flags))
+    return (
+        _triangular(x, y, *flags)
+        if left_side
+        else matrix_transpose(_triangular(x, matrix_transpose(y), *flags))
+    )
 
 
 def _triangular_of(a: Array, b: Array, lower: bool, transposed: bool, unit: bool) -> Array:
-    # Read column by column, `a` is its transpose: that saves turning it.
+    # By columns LAPACK reads the transpose of `a`: the flags say so, which saves a transposition.
     flags = ("U" if lower else "L") + ("N" if transposed else "T") + ("U" if unit else "N")
-    x, info = routine("trtrs", (a, turned(b)), turned_of(b), info_of(b), flags=flags)
-    return valid(turned(x), info)
+    x, info = routine(
+        "trtrs", (a, matrix_transpose(b)), transposed_type(b), info_type(b), flags=flags
+    )
+    return valid(matrix_transpose(x), info)
 
 
 _triangular = custom_jvp(jit(_triangular_of, static_argnums=(2, 3, 4)), nondiff_argnums=(2, 3, 4))
@@ -90,8 +105,8 @@ def _triangular_jvp(lower: bool, transposed: bool, unit: bool, primals: Pair, ta
     if not is_zero(da):
         offset = int(unit)
         part = tril(da, -offset) if lower else triu(da, offset)
-        moved = matmul(turned(part) if transposed else part, x)
-        change = -moved if is_zero(db) else db - moved
+        product = matmul(matrix_transpose(part) if transposed else part, x)
+        change = -product if is_zero(db) else db - product
     return x, None if is_zero(change) else _triangular(a, change, lower, transposed, unit)
 
 
@@ -109,9 +124,13 @@ _triangular.deftranspose(_triangular_transpose)
 
 
 def lu(x: ArrayLike) -> Triple:
-    """P x = L U by partial pivoting: L and U in one matrix, the pivots, and P as a permutation.
+    """The factors of P x = L U by partial pivoting: L and U in one matrix, the pivots, and P as a
+    permutation.
 
-    The diagonal of L is 1 and not kept.  Pivot i says with which row row i was swapped.
+    The diagonal of L is 1, and not stored. Pivot i is the row with which row i was swapped.
+
+    Raises:
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -125,7 +144,12 @@ def lu(x: ArrayLike) -> Triple:
 
 
 def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
-    """The order of the rows after all swaps: row i of the result was row ``permutation[i]``.
+    """The permutation of the rows by all swaps: row i of the result was row ``permutation[i]``.
+
+    Raises:
+        DTypeError: unless the pivots are integers.
+        ShapeError: if they have no axis.
+        ArgumentError: if there are fewer rows than pivots.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -136,9 +160,11 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
     swaps = array_of(name, pivots)
     rank(name, swaps, 1)
     element_type(name, swaps, INTEGERS, "integer pivots")
-    least = swaps.shape[-1]  # there may be more rows than pivots
-    found: Array = _order(swaps, integer(name, "permutation_size", permutation_size, least))
-    return found
+    pivot_count = swaps.shape[-1]  # there may be more rows than pivots
+    permutation: Array = _order(
+        swaps, integer(name, "permutation_size", permutation_size, pivot_count)
+    )
+    return permutation
 
 
 @partial(jit, static_argnums=(1,))
@@ -151,13 +177,13 @@ def _order(pivots: Array, size: int) -> Array:
 
 def _lu_of(a: Array) -> Pair:
     packed, pivots = factors(a)
-    return turned(packed), pivots - 1
+    return matrix_transpose(packed), pivots - 1
 
 
 def factors(a: Array) -> Pair:
     """L and U in one transposed matrix, and pivots that count from 1."""
-    kinds = turned_of(a), ((*a.shape[:-2], min(a.shape[-2:])), INT32), info_of(a)
-    packed, pivots, _ = routine("getrf", (turned(a),), *kinds)
+    kinds = transposed_type(a), ((*a.shape[:-2], min(a.shape[-2:])), INT32), info_type(a)
+    packed, pivots, _ = routine("getrf", (matrix_transpose(a),), *kinds)
     return packed, pivots
 
 
@@ -171,7 +197,7 @@ def _lu_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Pair, tuple[
     size = min(rows, columns)
     order = lu_pivots_to_permutation(pivots, rows)
     da = take_along_axis(da, order[..., None], -2)
-    # L and U are made square by the identity: what is beyond the pivots is not factored.
+    # The identity makes L and U square: rows and columns beyond the pivots are not factored.
     batch = [(0, 0)] * (a.ndim - 2)
     low = tril(packed[..., :, :size], -1)
     low = pad(low, [*batch, (0, 0), (0, rows - size)]) + eye(rows, dtype=a.dtype)
@@ -187,8 +213,20 @@ _lu.defjvp(_lu_jvp)
 
 
 def lu_solve(packed: ArrayLike, pivots: ArrayLike, b: ArrayLike, trans: int = 0) -> Array:
-    """x of a x = b from the results of `lu`; of the transpose of a if `trans` is 1, of the
-    conjugate transpose if it is 2.
+    """The solution x of a x = b from the results of `lu` of a.
+
+    Args:
+        packed: L and U in one matrix.
+        pivots: for each row the one that it was swapped with, from 0.
+        b: matrices of right sides.
+        trans: 0 for a itself, 1 for its transpose, 2 for its adjoint.
+
+    Returns:
+        Matrices of the shape of `b`.
+
+    Raises:
+        ArgumentError: for another `trans`.
+        ShapeError: if the matrices do not fit.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -214,7 +252,7 @@ def lu_solve(packed: ArrayLike, pivots: ArrayLike, b: ArrayLike, trans: int = 0)
 
 
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
-    """x of a x = b for square matrices, by `lu`; NaN where a matrix is singular.
+    """The solution x of a x = b for square matrices, by `lu`; NaN where a matrix is singular.
 
     One factorisation serves the solution and its derivatives.
 
@@ -227,15 +265,15 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
         [[1.0], [1.0]]
     """
     x, y = system("solve", a, b)
-    found: Array = _solve(x, y, False)
-    return found
+    solution: Array = _solve(x, y, False)
+    return solution
 
 
 def _solve_of(a: Array, b: Array, transposed: bool) -> Array:
     packed, pivots = factors(a)
-    operands, flags = (packed, pivots, turned(b)), "T" if transposed else "N"
-    x, _ = routine("getrs", operands, turned_of(b), info_of(b), flags=flags)
-    return valid(turned(x), (diagonal(packed, 0, -2, -1) == 0).any(-1))
+    operands, flags = (packed, pivots, matrix_transpose(b)), "T" if transposed else "N"
+    x, _ = routine("getrs", operands, transposed_type(b), info_type(b), flags=flags)
+    return valid(matrix_transpose(x), (diagonal(packed, 0, -2, -1) == 0).any(-1))
 
 
 _solve = custom_jvp(jit(_solve_of, static_argnums=(2,)), nondiff_argnums=(2,))
@@ -247,8 +285,8 @@ def _solve_jvp(transposed: bool, primals: Pair, tangents: Any) -> Any:
     x = _solve(a, b, transposed)
     change = db
     if not is_zero(da):
-        moved = matmul(turned(da) if transposed else da, x)
-        change = -moved if is_zero(db) else db - moved
+        product = matmul(matrix_transpose(da) if transposed else da, x)
+        change = -product if is_zero(db) else db - product
     return x, None if is_zero(change) else _solve(a, change, transposed)
 
 
@@ -266,7 +304,10 @@ _solve.deftranspose(_solve_transpose)
 def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
     """The lower triangle L of L L^H = x, for positive definite hermitian x; NaN for others.
 
-    Unless `symmetrize_input`, only the lower triangle is read.
+    With `symmetrize_input` the mean of x and its adjoint is taken, else the lower triangle.
+
+    Raises:
+        ShapeError: unless the last two axes are of one size.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -274,13 +315,13 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
         [[2.0, 0.0], [1.0, 1.0]]
     """
     x = matrices("cholesky", x, square=True)
-    found: Array = _cholesky((x + adjoint(x)) / 2 if symmetrize_input else x)
-    return found
+    factor: Array = _cholesky((x + adjoint(x)) / 2 if symmetrize_input else x)
+    return factor
 
 
 def _cholesky_of(a: Array) -> Array:
-    factor, info = routine("potrf", (turned(a),), (a.shape, a.dtype), info_of(a))
-    return valid(tril(turned(factor)), info)
+    factor, info = routine("potrf", (matrix_transpose(a),), (a.shape, a.dtype), info_type(a))
+    return valid(tril(matrix_transpose(factor)), info)
 
 
 _cholesky = custom_jvp(jit(_cholesky_of))
@@ -299,12 +340,13 @@ _cholesky.defjvp(_cholesky_jvp)
 
 
 def qr(x: ArrayLike, *, full_matrices: bool = True) -> Pair:
-    """Q and R of x = Q R; the columns of Q are orthonormal, R is an upper triangle.
+    """The factors Q and R of x = Q R; the columns of Q are orthonormal, R is an upper triangle.
 
     With `full_matrices` Q is square; else it has as many columns as R has rows, the smaller size.
 
     Raises:
         GradientError: for derivatives of a square Q of a matrix with more rows than columns.
+        ShapeError: if there are fewer than two axes.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -314,20 +356,20 @@ def qr(x: ArrayLike, *, full_matrices: bool = True) -> Pair:
     """
     x = matrices("qr", x)
     complete = full_matrices and x.shape[-2] > x.shape[-1]
-    found: Pair = _qr(x, complete)
-    return found
+    factors: Pair = _qr(x, complete)
+    return factors
 
 
 def _qr_of(a: Array, complete: bool) -> Pair:
     *batch, rows, columns = a.shape
     size = min(rows, columns)
-    kinds = turned_of(a), ((*batch, size), a.dtype), info_of(a)
-    packed, scales, _ = routine("geqrf", (turned(a),), *kinds)
+    kinds = transposed_type(a), ((*batch, size), a.dtype), info_type(a)
+    packed, scales, _ = routine("geqrf", (matrix_transpose(a),), *kinds)
     height = rows if complete else size
     lines = packed[..., :size, :]
     lines = pad(lines, [(0, 0)] * len(batch) + [(0, height - size), (0, 0)])
-    q, _ = routine("orgqr", (scales, lines), (lines.shape, a.dtype), info_of(a))
-    return turned(q), triu(turned(packed)[..., :height, :])
+    q, _ = routine("orgqr", (scales, lines), (lines.shape, a.dtype), info_type(a))
+    return matrix_transpose(q), triu(matrix_transpose(packed)[..., :height, :])
 
 
 _qr = custom_jvp(jit(_qr_of, static_argnums=(1,)), nondiff_argnums=(1,))
@@ -344,7 +386,7 @@ def _qr_jvp(complete: bool, primals: tuple[Array], tangents: tuple[Array]) -> tu
     q, r = _qr(a, complete)
     size = q.shape[-1]
     dq, dr = _reduced(q, r[..., :size], da[..., :size])
-    if a.shape[-1] > size:  # what is right of the square part follows from Q
+    if a.shape[-1] > size:  # the columns beyond the square part follow from Q
         rest = matmul(adjoint(dq), a[..., size:]) + matmul(adjoint(q), da[..., size:])
         dr = concatenate([dr, rest], -1)
     return (q, r), (dq, dr)
@@ -352,13 +394,13 @@ def _qr_jvp(complete: bool, primals: tuple[Array], tangents: tuple[Array]) -> tu
 
 def _reduced(q: Array, r: Array, da: Array) -> Pair:
     """The tangents of a Q with as many columns as the matrix, and of a square R."""
-    moved = triangular_solve(r, da)
-    inner = matmul(adjoint(q), moved)
+    quotient = triangular_solve(r, da)
+    inner = matmul(adjoint(q), quotient)
     below = tril(inner, -1)
     turn = below - adjoint(below)
-    if q.dtype in COMPLEXES:  # the diagonal of R is kept real
+    if q.dtype in COMPLEXES:  # the diagonal of R stays real
         turn = turn + eye(inner.shape[-1], dtype=q.dtype) * (inner - real(inner))
-    return matmul(q, turn - inner) + moved, matmul(inner - turn, r)
+    return matmul(q, turn - inner) + quotient, matmul(inner - turn, r)
 
 
 _qr.defjvp(_qr_jvp)

@@ -1,9 +1,9 @@
 """Signals in the manner of `scipy.signal`.  Files in reading order:
 
-convolution  sums of products at every distance, in any number of axes, direct or by frequencies
-trends       straight lines taken out of a signal
-windows      weights of the samples of a segment, by name
-spectra      frequencies of overlapping segments: their transforms, the way back, their powers
+convolution  convolution and correlation in any number of axes, direct or by Fourier transforms
+trends       removal of linear trends
+windows      window functions by name
+spectra      short-time Fourier transforms, their inverse, and power spectra
 """
 
 from tfn._support.lazy import on_demand as _on_demand

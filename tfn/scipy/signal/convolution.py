@@ -1,4 +1,4 @@
-"""Sums of products at every distance, in any number of axes, direct or by frequencies."""
+"""Convolution and correlation in any number of axes, direct or by Fourier transforms."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -28,13 +28,19 @@ def convolve(
     method: str = "auto",
     precision: Any = None,
 ) -> Inexact[Array, "*found"]:
-    """The sum of all products of elements whose places add up to one place.
+    """The convolution of two arrays: the sums of products of elements whose indices add up to the
+    same.
 
     Args:
-        mode: "full" for all places, "same" for as many in the middle as `in1` has, "valid" for
-            those that all elements of the smaller array take part in.
+        in1: array, of integers or numbers.
+        in2: array of as many axes.
+        mode: "full" for all sums, "same" for as many in the middle as `in1` has, "valid" for those
+            with all elements of the smaller array.
         method: "direct", also called "auto", or "fft", which is `fftconvolve`.
         precision: accepted, and changes nothing.
+
+    Returns:
+        A floating array, complex if one of the two is.
 
     Raises:
         ShapeError: unless both have as many axes, and elements; and for "valid", unless one is at
@@ -42,9 +48,10 @@ def convolve(
         ArgumentError: for another mode or method.
 
     Example:
-        >>> convolve(jnp.array([1, 2, 3]), jnp.array([1, 1])).tolist()
+        >>> import tfn.numpy as tnp
+        >>> convolve(tnp.array([1, 2, 3]), tnp.array([1, 1])).tolist()
         [1.0, 3.0, 5.0, 3.0]
-        >>> convolve(jnp.ones((2, 3)), jnp.ones((2, 2)), "valid").tolist()
+        >>> convolve(tnp.ones((2, 3)), tnp.ones((2, 2)), "valid").tolist()
         [[4.0, 4.0]]
     """
     one_of("convolve", "method", method, ("auto", "direct", "fft"))
@@ -58,12 +65,26 @@ def correlate(
     method: str = "auto",
     precision: Any = None,
 ) -> Inexact[Array, "*found"]:
-    """The sum of all products of elements of `in1` and of `in2`, conjugated, at each distance.
+    """The correlation of two arrays: the sums of products of elements of `in1` and of `in2`,
+    conjugated, at each shift.
 
-    The arguments are those of `convolve`.
+    Args:
+        in1: array, of integers or numbers.
+        in2: array of as many axes.
+        mode: "full", "same" or "valid", as for `convolve`.
+        method: "direct", also called "auto", or "fft", which is `fftconvolve`.
+        precision: accepted as in JAX, and changes nothing.
+
+    Returns:
+        A floating array, complex if one of the two is.
+
+    Raises:
+        ShapeError: as `convolve`.
+        ArgumentError: for another mode or method.
 
     Example:
-        >>> correlate(jnp.array([1, 2, 3]), jnp.array([0, 1, 1])).tolist()
+        >>> import tfn.numpy as tnp
+        >>> correlate(tnp.array([1, 2, 3]), tnp.array([0, 1, 1])).tolist()
         [1.0, 3.0, 5.0, 3.0, 0.0]
     """
     return convolve(in1, jnp.flip(jnp.conj(array_of("correlate", in2))), mode, method)
@@ -77,17 +98,27 @@ def convolve2d(
     fillvalue: float = 0,
     precision: Any = None,
 ) -> Inexact[Array, "p q"]:
-    """`convolve` of two matrices.
+    """The convolution of two matrices; see `convolve`.
 
     Args:
-        boundary, fillvalue: what is beyond the borders: always "fill", and 0.
+        in1: matrix.
+        in2: matrix.
+        mode: "full", "same" or "valid", as for `convolve`.
+        boundary: values beyond the borders: "fill" with `fillvalue`, the only one that is
+            supported.
+        fillvalue: 0, the only one that is supported.
+        precision: accepted as in JAX, and changes nothing.
+
+    Returns:
+        A floating matrix, complex if one of the two is.
 
     Raises:
         ArgumentError: for another boundary.
         ShapeError: unless both are matrices.
 
     Example:
-        >>> convolve2d(jnp.array([[1, 2], [3, 4]]), jnp.array([[1, 1]]), "same").tolist()
+        >>> import tfn.numpy as tnp
+        >>> convolve2d(tnp.array([[1, 2], [3, 4]]), tnp.array([[1, 1]]), "same").tolist()
         [[1.0, 3.0], [3.0, 7.0]]
     """
     return _direct("convolve2d", *_matrices("convolve2d", in1, in2, boundary, fillvalue), mode)
@@ -101,23 +132,37 @@ def correlate2d(
     fillvalue: float = 0,
     precision: Any = None,
 ) -> Inexact[Array, "p q"]:
-    """The sums of products of a matrix and another one, conjugated, at each distance.
+    """The correlation of two matrices: the sums of products of elements of `in1` and of `in2`,
+    conjugated.
 
-    As SciPy, and unlike `correlate`, "same" leaves out one more at the end than at the beginning
-    where it has to choose, and "valid" conjugates `in1` if `in2` is the larger.
+    As in SciPy, and unlike `correlate`, the odd sum that "same" leaves out is one at the end, and
+    "valid" conjugates `in1` if `in2` is the larger.
+
+    Args:
+        in1: matrix.
+        in2: matrix.
+        mode: "full", "same" or "valid", as for `convolve`.
+        boundary: values beyond the borders: "fill" with `fillvalue`, the only one that is
+            supported.
+        fillvalue: 0, the only one that is supported.
+        precision: accepted as in JAX, and changes nothing.
+
+    Returns:
+        A floating matrix, complex if one of the two is.
 
     Raises:
         ArgumentError: for a boundary other than "fill" with 0.
         ShapeError: unless both are matrices.
 
     Example:
-        >>> correlate2d(jnp.array([[1, 2], [3, 4]]), jnp.array([[1, 1]]), "same").tolist()
+        >>> import tfn.numpy as tnp
+        >>> correlate2d(tnp.array([[1, 2], [3, 4]]), tnp.array([[1, 1]]), "same").tolist()
         [[3.0, 2.0], [7.0, 4.0]]
     """
     x, y = _matrices("correlate2d", in1, in2, boundary, fillvalue)
-    found = jnp.flip(_direct("correlate2d", jnp.flip(x), jnp.conj(y), mode))
+    sums = jnp.flip(_direct("correlate2d", jnp.flip(x), jnp.conj(y), mode))
     exchanged = mode == "valid" and x.shape != y.shape and y.size > x.size
-    return jnp.conj(found) if exchanged else found
+    return jnp.conj(sums) if exchanged else sums
 
 
 def fftconvolve(
@@ -126,20 +171,28 @@ def fftconvolve(
     mode: str = "full",
     axes: Axes = None,
 ) -> Inexact[Array, "*found"]:
-    """`convolve` by a product of frequencies, which is faster where both arrays are large.
+    """The convolution of two arrays by a product of their transforms, fast where both are large.
 
     Each sum has an error in proportion to the largest ones.
 
     Args:
-        axes: along which to convolve, all of them if None; along others the arrays go in step,
-            and sizes are equal, or one of them is 1.
+        in1: array, of integers or numbers.
+        in2: array of as many axes.
+        mode: "full", "same" or "valid", as for `convolve`.
+        axes: axes of the convolution, all of them for None; along others sizes are equal, or one of
+            them is 1.
+
+    Returns:
+        A floating array, complex if one of the two is.
 
     Raises:
-        ShapeError, ArgumentError: as `convolve`.
+        ShapeError: as `convolve`.
+        ArgumentError: for another mode.
         AxisError: for an axis that the arrays do not have.
 
     Example:
-        >>> fftconvolve(jnp.array([1, 2, 3]), jnp.array([1, 1])).round(3).tolist()
+        >>> import tfn.numpy as tnp
+        >>> fftconvolve(tnp.array([1, 2, 3]), tnp.array([1, 1])).round(3).tolist()
         [1.0, 3.0, 5.0, 3.0]
     """
     x, y = _alike("fftconvolve", in1, in2)
@@ -152,15 +205,15 @@ def fftconvolve(
         return x * y
     lengths = [_fast(n + k - 1) for n, k in zip(sizes, others)]
     dtype, real = x.dtype, x.dtype.kind != "c"
-    there, back = (jnp.fft.rfftn, jnp.fft.irfftn) if real else (jnp.fft.fftn, jnp.fft.ifftn)
-    full = back(there(x, lengths, along) * there(y, lengths, along), lengths, along)
+    forward, inverse = (jnp.fft.rfftn, jnp.fft.irfftn) if real else (jnp.fft.fftn, jnp.fft.ifftn)
+    full = inverse(forward(x, lengths, along) * forward(y, lengths, along), lengths, along)
     for axis, (first, size) in zip(along, parts):
         full = lax.slice_in_dim(full, first, first + size, 1, axis)
     return full.astype(dtype)
 
 
 def _alike(name: str, in1: ArrayLike, in2: ArrayLike) -> tuple[Array, Array]:
-    """Two arrays of one inexact dtype and as many axes."""
+    """Two arrays in one inexact dtype, checked to have as many axes."""
     (x, y), dtype, _ = together(name, in1, in2, floating=True)
     if x.ndim != y.ndim or not x.size or not y.size:
         raise unfit(
@@ -187,7 +240,7 @@ def _matrices(
 
 
 def _parts(name: str, mode: str, sizes: Shape, others: Shape) -> Parts:
-    """Of all sums along each axis, which is the first one of a mode, and how many there are."""
+    """The index of the first sum of a mode among all sums along each axis, and their number."""
     one_of(name, "mode", mode, ("full", "same", "valid"))
     pairs = list(zip(sizes, others))
     if mode == "full":
@@ -207,16 +260,16 @@ def _direct(name: str, in1: ArrayLike, in2: ArrayLike, mode: str) -> Array:
     x, y = _alike(name, in1, in2)
     parts = _parts(name, mode, x.shape, y.shape)
     image, window = (x, y) if x.size >= y.size else (y, x)
-    padding = [  # so that the window, turned around, begins at the first sum that is wanted
+    padding = [  # by which the flipped window begins at the first sum of the mode
         (k - 1 - first, first + size - n)
         for n, k, (first, size) in zip(image.shape, window.shape, parts)
     ]
-    found = lax.conv_general_dilated(
+    sums = lax.conv_general_dilated(
         image[None, None], jnp.flip(window)[None, None], (1,) * x.ndim, padding
     )
-    return found[0, 0]
+    return sums[0, 0]
 
 
 def _fast(length: int) -> int:
-    """The next length without prime factors above 5: its Fourier transform is fast."""
+    """The next length without prime factors above 5, whose Fourier transform is fast."""
     return next(n for n in count(length) if 60 ** n.bit_length() % n == 0)

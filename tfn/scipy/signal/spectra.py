@@ -1,4 +1,4 @@
-"""Frequencies of overlapping segments: their transforms, the way back, their powers."""
+"""Spectra of overlapping segments: short-time Fourier transforms, their inverse, powers."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -24,17 +24,17 @@ Window = str | tuple[Any, ...] | ArrayLike
 Trend = bool | str | Callable[[Array], Array]
 
 EXTENDED = {"zeros": "constant", "even": "reflect", "odd": "reflect", "constant": "edge"}
-"""How a signal goes on at both ends, and what `tfn.numpy.pad` calls it."""
+"""The boundaries of signals, and the modes of `tfn.numpy.pad` that make them."""
 
 
 @frozen
 class Cut:
-    """How a signal becomes segments, and they are transformed.
+    """The division of a signal into segments, and the kind of their transforms.
 
-    Args:
-        window: the weights of the samples of a segment.
-        step: from one segment to the next one.
-        length: of a segment that is filled with zeros.
+    Attributes:
+        window: weights of the samples of a segment.
+        step: samples from one segment to the next one.
+        length: samples of a segment after zeros are added.
         onesided: whether the negative frequencies are left out.
     """
 
@@ -65,20 +65,21 @@ def stft(
     """The Fourier transforms of overlapping segments of a signal.
 
     Args:
-        fs: samples in a unit of time.
+        x: signal, real or complex, along one axis.
+        fs: samples in a unit of time, a number; 1 by default.
         window: the weights of the samples of a segment: a name such as "hann", a tuple of a name
             and parameters (see `tfn.scipy.signal.windows`), or an array.
-        nperseg: samples of a segment: at most all of them, which None means, or the size of a
-            window that is an array.
-        noverlap: samples that a segment shares with the next one; half of them if None.
-        nfft: the length to which segments are filled with zeros.
+        nperseg: samples of a segment, at most all of them; None takes all, or the size of a window
+            that is an array.
+        noverlap: samples that a segment shares with the next one; None takes half of them.
+        nfft: length to which segments are filled with zeros; None takes `nperseg`.
         detrend: what is taken out of each segment: "constant", "linear", nothing if False, or a
-            function of segments, whose samples are their last axis.
+            function of segments with their samples along the last axis.
         return_onesided: whether to leave out the negative frequencies, unless x is complex.
         boundary: how the signal goes on for half a segment at both ends: "zeros", "even", "odd",
             "constant", or None, not at all.
         padded: whether zeros are added at the end until segments take in all samples.
-        axis: that of time.
+        axis: axis of the samples, counted from the end if negative; the last by default.
 
     Returns:
         The frequencies, the times in the middle of the segments, and the transforms: `axis` is
@@ -93,8 +94,9 @@ def stft(
     transform", 1978.
 
     Example:
-        >>> frequencies, times, found = stft(jnp.ones(8), nperseg=4)
-        >>> frequencies.tolist(), times.tolist(), found.shape
+        >>> import tfn.numpy as tnp
+        >>> frequencies, times, transforms = stft(tnp.ones(8), nperseg=4)
+        >>> frequencies.tolist(), times.tolist(), transforms.shape
         ([0.0, 0.25, 0.5], [0.0, 2.0, 4.0, 6.0, 8.0], (3, 5))
     """
     (samples,), at = _signals("stft", axis, x)
@@ -103,10 +105,10 @@ def stft(
         samples = _extended(samples, cut.size // 2, boundary)
     if padded:
         samples = _longer(samples, -(samples.shape[-1] - cut.size) % cut.step)
-    found = _transforms(samples, cut, detrend) / cut.window.sum()
-    places = jnp.arange(found.shape[-2], dtype=found.real.dtype) * cut.step
+    transforms = _transforms(samples, cut, detrend) / cut.window.sum()
+    places = jnp.arange(transforms.shape[-2], dtype=transforms.real.dtype) * cut.step
     times = (places if boundary is not None else places + cut.size / 2) / fs
-    return _frequencies(cut, fs), times, jnp.moveaxis(found, -1, at)
+    return _frequencies(cut, fs), times, jnp.moveaxis(transforms, -1, at)
 
 
 def istft(
@@ -121,28 +123,36 @@ def istft(
     time_axis: int = -1,
     freq_axis: int = -2,
 ) -> tuple[Float[Array, " places"], Inexact[Array, "*found"]]:
-    """The signal whose `stft` comes closest to what is given.
-
-    The arguments are those that `stft` had.
+    """The signal whose `stft` comes closest to the given transforms.
 
     Args:
-        nperseg: samples of a segment; if None, as many as there are frequencies for.
-        input_onesided: whether the negative frequencies are missing.
-        boundary: whether the signal was extended.
+        Zxx: transforms of segments, as `stft` returns them.
+        fs: samples in a unit of time, a number; 1 by default.
+        window: weights of the samples of a segment, those of `stft`.
+        nperseg: samples of a segment; None takes as many as there are frequencies for.
+        noverlap: samples that a segment shares with the next one; None takes half of them.
+        nfft: length of the transforms; None takes as many as there are frequencies for.
+        input_onesided: whether the negative frequencies are missing; the signal is real then.
+        boundary: whether the signal was extended by half a segment, which is cut off.
+        time_axis: axis of the segments, counted from the end if negative; the last by default.
+        freq_axis: axis of the frequencies, counted from the end if negative; the last but one by
+            default.
 
     Returns:
-        The times of the samples, and the signal.
+        The times of the samples, and the signal, its samples along the axis of the segments.
 
     Raises:
-        ArgumentError, ShapeError: as `stft`.
+        ArgumentError: as `stft`.
+        ShapeError: as `stft`.
         AxisError: if the array has no such axes, or they are the same.
 
     Source: D. W. Griffin and J. S. Lim, "Signal estimation from modified short-time Fourier
     transform", 1984.
 
     Example:
-        >>> _, _, found = stft(jnp.arange(8.0), nperseg=4)
-        >>> istft(found)[1].round(3).tolist()
+        >>> import tfn.numpy as tnp
+        >>> _, _, transforms = stft(tnp.arange(8.0), nperseg=4)
+        >>> istft(transforms)[1].round(3).tolist()
         [0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
     """
     z = array_of("istft", Zxx)
@@ -158,21 +168,21 @@ def istft(
     whole = 2 * (frequencies - 1) if input_onesided else frequencies
     size = whole if nperseg is None else integer("istft", "nperseg", nperseg, 1)
     if nfft is None:
-        nfft = whole + (input_onesided and size == whole + 1)  # an odd size has no middle one
+        nfft = whole + (input_onesided and size == whole + 1)  # an odd size has no middle frequency
     z = z.astype(jnp.result_type(z.dtype, "complex64"))
     kind = z.real.dtype if input_onesided else z.dtype
-    like = jnp.zeros(max(size, 0), kind)
-    cut = _cut("istft", like, window, size, noverlap, nfft, input_onesided)
+    example = jnp.zeros(max(size, 0), kind)
+    cut = _cut("istft", example, window, size, noverlap, nfft, input_onesided)
     inverse = jnp.fft.irfft if cut.onesided else jnp.fft.ifft
     segments = inverse(z, cut.length)[..., :size] * cut.window.sum()
-    found = _added(segments * cut.window, cut.step)
+    signal = _added(segments * cut.window, cut.step)
     weight = _added(jnp.broadcast_to(cut.window**2, segments.shape[-2:]), cut.step)
-    found = found / jnp.where(abs(weight) > 1e-10, weight, 1)
+    signal = signal / jnp.where(abs(weight) > 1e-10, weight, 1)
     if boundary:
-        found = found[..., size // 2 : found.shape[-1] - size // 2]
-    times = jnp.arange(found.shape[-1], dtype=found.real.dtype) / fs
+        signal = signal[..., size // 2 : signal.shape[-1] - size // 2]
+    times = jnp.arange(signal.shape[-1], dtype=signal.real.dtype) / fs
     at = from_axes[1] - (from_axes[0] < from_axes[1])
-    return times, jnp.moveaxis(found, -1, at)
+    return times, jnp.moveaxis(signal, -1, at)
 
 
 def csd(
@@ -189,28 +199,39 @@ def csd(
     axis: int = -1,
     average: str = "mean",
 ) -> tuple[Float[Array, " places"], Inexact[Array, "*found"]]:
-    """The power that two signals have in common at each frequency, by the method of Welch.
+    """The power that two signals share at each frequency, by the method of Welch.
 
-    It is the mean over segments of products of their transforms.  Arguments that are not told here
-    are those of `stft`.
+    The mean over segments of products of their transforms, of which the first is conjugated.
 
     Args:
-        y: the other signal, of which the shorter one is filled with zeros; x itself if None, and
-            then the result is real.
+        x: first signal, real or complex, along one axis.
+        y: second signal, of which the shorter one is filled with zeros; None takes `x`, and then
+            the result is real.
+        fs: samples in a unit of time, a number; 1 by default.
+        window: weights of the samples of a segment, as for `stft`.
+        nperseg: samples of a segment; None takes all, or the size of a window that is an array.
+        noverlap: samples that a segment shares with the next one; None takes half of them.
+        nfft: length to which segments are filled with zeros; None takes `nperseg`.
+        detrend: trend taken out of each segment, as for `stft`; the mean by default.
+        return_onesided: whether to leave out the negative frequencies, unless `x` is complex.
         scaling: "density", by the unit of frequency, or "spectrum".
+        axis: axis of the samples, counted from the end if negative; the last by default.
         average: "mean", or "median", corrected to be a mean where all is noise.
 
     Returns:
-        The frequencies, and the powers.
+        The frequencies, in cycles for a unit of time, and the powers, along `axis`.
 
     Raises:
-        ArgumentError, ShapeError, AxisError: as `stft`, and for another scaling or average.
+        ArgumentError: as `stft`, and for another scaling or average.
+        ShapeError: as `stft`.
+        AxisError: as `stft`.
 
     Source: P. D. Welch, "The use of fast Fourier transform for the estimation of power spectra",
     1967; B. Allen and others, "FINDCHIRP", 2012, appendix B, for the median.
 
     Example:
-        >>> x = jnp.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+        >>> import tfn.numpy as tnp
+        >>> x = tnp.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
         >>> frequencies, powers = csd(x, -x, nperseg=4, scaling="spectrum", window="boxcar")
         >>> frequencies.tolist(), powers.real.round(3).tolist()
         ([0.0, 0.25, 0.5], [0.0, 0.0, -1.0])
@@ -221,11 +242,11 @@ def csd(
     cut = _cut("csd", signals[0], window, nperseg, noverlap, nfft, return_onesided)
     one_of("csd", "scaling", scaling, ("density", "spectrum"))
     one_of("csd", "average", average, ("mean", "median"))
-    found = [_transforms(samples, cut, detrend) for samples in signals]
-    powers = jnp.conj(found[0]) * found[-1]
+    transforms = [_transforms(samples, cut, detrend) for samples in signals]
+    powers = jnp.conj(transforms[0]) * transforms[-1]
     powers = powers.real if y is None else powers
     places = _frequencies(cut, fs)
-    if cut.onesided:  # each stands for a negative one too, but the first and the middle
+    if cut.onesided:  # each counts for a negative one, too, but the first and the middle
         alone = (jnp.arange(len(places)) * 2) % cut.length == 0
         powers = powers * jnp.where(alone, 1, 2)
     whole, squares = abs(cut.window.sum()) ** 2, (abs(cut.window) ** 2).sum()
@@ -249,8 +270,30 @@ def welch(
 ) -> tuple[Float[Array, " places"], Float[Array, "*found"]]:
     """The power of a signal at each frequency: `csd` of it and itself.
 
+    Args:
+        x: signal, real or complex, along one axis.
+        fs: samples in a unit of time, a number; 1 by default.
+        window: weights of the samples of a segment, as for `stft`.
+        nperseg: samples of a segment; None takes all, or the size of a window that is an array.
+        noverlap: samples that a segment shares with the next one; None takes half of them.
+        nfft: length to which segments are filled with zeros; None takes `nperseg`.
+        detrend: trend taken out of each segment, as for `stft`; the mean by default.
+        return_onesided: whether to leave out the negative frequencies, unless `x` is complex.
+        scaling: "density", power in a unit of frequency, or "spectrum", power.
+        axis: axis of the samples, counted from the end if negative; the last by default.
+        average: "mean" over the segments, or "median", corrected to be the mean of noise.
+
+    Returns:
+        The frequencies, in cycles for a unit of time, and the real powers, along `axis`.
+
+    Raises:
+        ArgumentError: as `csd`.
+        ShapeError: as `csd`.
+        AxisError: as `csd`.
+
     Example:
-        >>> x = jnp.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
+        >>> import tfn.numpy as tnp
+        >>> x = tnp.array([1.0, -1.0, 1.0, -1.0, 1.0, -1.0, 1.0, -1.0])
         >>> welch(x, nperseg=4, scaling="spectrum", window="boxcar")[1].round(3).tolist()
         [0.0, 0.0, 1.0]
     """
@@ -271,7 +314,7 @@ def welch(
 
 
 def _signals(name: str, axis: int, *given: ArrayLike) -> tuple[list[Array], int]:
-    """Signals of one inexact dtype with their samples along the last axis, and where they were."""
+    """Signals in one inexact dtype, their samples along the last axis, and the original axis."""
     signals, dtype, _ = together(name, *given, floating=True)
     ndim, at = signals[0].ndim, one_axis(name, axis, signals[0].ndim)
     if not all(x.ndim == ndim and x.size for x in signals):
@@ -280,7 +323,7 @@ def _signals(name: str, axis: int, *given: ArrayLike) -> tuple[list[Array], int]
             signals,
             "x[None] adds an axis",
         )
-    dtype = jnp.result_type(dtype, "float32")  # in which frequencies are computed
+    dtype = jnp.result_type(dtype, "float32")  # transforms have 32 bits at least
     signals = [jnp.moveaxis(x.astype(dtype), at, -1) for x in signals]
     broadcast_shape(name, *(x.shape[:-1] for x in signals))
     return signals, at
@@ -304,22 +347,22 @@ def _cut(
         weights = weights.astype(samples.dtype if weights.dtype.kind == "c" else samples.real.dtype)
         rank(name, weights, 1, 1, "as window")
         size = weights.size if nperseg is None else integer(name, "nperseg", nperseg, 1)
-    shared = size // 2 if noverlap is None else integer(name, "noverlap", noverlap, 0)
+    overlap = size // 2 if noverlap is None else integer(name, "noverlap", noverlap, 0)
     length = size if nfft is None else integer(name, "nfft", nfft, 1)
-    if not 0 <= shared < size == weights.size <= min(count, length):
+    if not 0 <= overlap < size == weights.size <= min(count, length):
         raise ArgumentError(
             f"{name} needs segments no longer than the signal and the transform, which share less "
             "than all",
-            got=f"{count} samples, nperseg {size}, noverlap {shared}, nfft {length}, "
+            got=f"{count} samples, nperseg {size}, noverlap {overlap}, nfft {length}, "
             f"a window of {weights.size}",
             hint="take noverlap < nperseg <= nfft, and a window of nperseg",
         )
     real = samples.dtype.kind != "c"
-    return Cut(weights, size - shared, length, bool(onesided) and real)
+    return Cut(weights, size - overlap, length, bool(onesided) and real)
 
 
 def _longer(samples: Array, more: int) -> Array:
-    """A signal with zeros at its end."""
+    """A signal with a number of zeros added at its end."""
     return jnp.pad(samples, [(0, 0)] * (samples.ndim - 1) + [(0, more)]) if more else samples
 
 
@@ -337,12 +380,12 @@ def _extended(samples: Array, more: int, boundary: str) -> Array:
             hint="boundary='zeros' needs none",
         )
     widths = [(0, 0)] * (samples.ndim - 1) + [(more, more)]
-    found = jnp.pad(samples, widths, EXTENDED[boundary])
-    return 2 * jnp.pad(samples, widths, "edge") - found if boundary == "odd" else found
+    extension = jnp.pad(samples, widths, EXTENDED[boundary])
+    return 2 * jnp.pad(samples, widths, "edge") - extension if boundary == "odd" else extension
 
 
 def _transforms(samples: Array, cut: Cut, trend: Trend) -> Array:
-    """The transforms of all segments: their last axis is that of frequencies."""
+    """The transforms of all segments, frequencies along the last axis."""
     count = (samples.shape[-1] - cut.size) // cut.step + 1
     places = jnp.arange(count)[:, None] * cut.step + jnp.arange(cut.size)
     segments = samples.at[..., places].get(mode="promise_in_bounds")
@@ -367,7 +410,7 @@ def _frequencies(cut: Cut, fs: ArrayLike) -> Array:
 
 
 def _median(powers: Array) -> Array:
-    """The median over segments, by how much less it is than the mean of that much noise."""
+    """The median over segments, divided by its bias: its expectation for noise of power 1."""
     count = powers.shape[-2]
     bias = 1 + sum(1 / (i + 1) - 1 / i for i in range(2, count, 2))
     if powers.dtype.kind != "c":
@@ -376,10 +419,10 @@ def _median(powers: Array) -> Array:
 
 
 def _added(segments: Array, step: int) -> Array:
-    """Segments laid one over the other, each a step further than the one before, and added.
+    """The overlap-add of segments, each a step further than the one before.
 
-    Pieces as long as a step are put in rows: piece i of all segments in row i.  Rows are followed
-    by zeros; cut into rows that are shorter by one piece, row i moves i pieces further.
+    Row i of a matrix has piece i, as long as a step, of all segments, then zeros.  Reshaped to
+    rows that are shorter by one piece, row i is shifted by i pieces; the sum of rows is the result.
     """
     *batch, count, size = segments.shape
     pieces = -(-size // step)
@@ -387,5 +430,5 @@ def _added(segments: Array, step: int) -> Array:
     rows = jnp.swapaxes(whole, -3, -2).reshape(*batch, pieces, count * step)
     flat = _longer(rows, pieces * step).reshape(*batch, pieces * (count + pieces) * step)
     length = (count + pieces - 1) * step
-    moved = flat[..., : pieces * length].reshape(*batch, pieces, length)
-    return moved.sum(-2)[..., : (count - 1) * step + size]
+    shifted = flat[..., : pieces * length].reshape(*batch, pieces, length)
+    return shifted.sum(-2)[..., : (count - 1) * step + size]

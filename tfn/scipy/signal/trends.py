@@ -1,4 +1,4 @@
-"""Straight lines taken out of a signal."""
+"""Removal of trends: means and straight lines subtracted from a signal."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -26,12 +26,18 @@ def detrend(
     bp: int | Sequence[int] = 0,
     overwrite_data: None = None,
 ) -> Inexact[Array, "*sizes"]:
-    """What is left of the data along an axis without its mean or its slope.
+    """The data along an axis less their mean or their linear trend.
 
     Args:
+        data: array of samples.
+        axis: axis of the samples, counted from the end if negative; the last by default.
         type: "linear" subtracts the straight line with the least sum of squares to the data,
             "constant" the mean.
-        bp: places where one line ends and another one begins.
+        bp: index, or sequence of indices, where one line ends and another one begins.
+        overwrite_data: must be None: the result is a new array.
+
+    Returns:
+        A floating array of the shape of `data`.
 
     Raises:
         ArgumentError: for another type, a break outside the data, or with `overwrite_data`, since
@@ -40,9 +46,10 @@ def detrend(
         ShapeError: if there are no data along the axis.
 
     Example:
-        >>> detrend(jnp.array([1.0, 4.0, 8.0, 8.0, 9.0])).tolist()
+        >>> import tfn.numpy as tnp
+        >>> detrend(tnp.array([1.0, 4.0, 8.0, 8.0, 9.0])).tolist()
         [-1.0, 0.0, 2.0, 0.0, -1.0]
-        >>> detrend(jnp.array([1.0, 2.0, 6.0]), type="constant").tolist()
+        >>> detrend(tnp.array([1.0, 2.0, 6.0]), type="constant").tolist()
         [-2.0, -1.0, 3.0]
     """
     if overwrite_data is not None:
@@ -79,7 +86,7 @@ def detrend(
 
 
 def _without_line(x: Array, axis: int) -> Array:
-    """Less its mean and its slope around the middle, which know nothing of each other."""
+    """An array less its mean and its slope, orthogonal since positions count from the middle."""
     n = x.shape[axis]
     shape = [n if i == axis else 1 for i in range(x.ndim)]
     place = (jnp.arange(n, dtype=x.real.dtype) - (n - 1) / 2).reshape(shape)

@@ -1,7 +1,7 @@
-"""Weights of the samples of a segment, by name.
+"""Window functions: weights of the samples of a segment, by name.
 
-Windows here go on periodically, as segments of a signal do: the first sample after the last one
-would be the first one again.
+Windows are periodic, as transforms take segments to be: the sample after the last one would be the
+first one again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COSINES: dict[str, tuple[float, ...]] = {
     "blackmanharris": (0.35875, 0.48829, 0.14128, 0.01168),
     "flattop": (0.21557895, 0.41663158, 0.277263158, 0.083578947, 0.006947368),
 }
-"""Sums of cosines of 0, 1, 2, ... turns across the window, with alternating signs.
+"""Coefficients of cosines of 0, 1, 2, ... turns across the window, of alternating signs.
 
 Source: F. J. Harris, "On the use of windows for harmonic analysis with the discrete Fourier
 transform", 1978; A. H. Nuttall, "Some windows with very good sidelobe behavior", 1981."""
@@ -34,7 +34,7 @@ transform", 1978; A. H. Nuttall, "Some windows with very good sidelobe behavior"
 
 
 def window(name: str | tuple[Any, ...], size: int) -> Weights:
-    """A window of a name, or of a tuple of a name and parameters.
+    """The weights of a window, by its name, or by a tuple of its name and parameters.
 
     Raises:
         ArgumentError: for another name, or another number of parameters.
@@ -50,15 +50,15 @@ def window(name: str | tuple[Any, ...], size: int) -> Weights:
         turns = [2 * math.pi * i * (np.arange(size) / size + 0.5) for i in range(5)]
         terms = [a * np.cos(turn) for a, turn in zip(COSINES[kind], turns)]
         return np.asarray(sum(terms))
-    needed, made = SHAPES.get(kind, ((), None))
-    if made is None or len(needed) != len(parameters):
+    parameter_names, shape = SHAPES.get(kind, ((), None))
+    if shape is None or len(parameter_names) != len(parameters):
         names = [*COSINES, *(str((n, *more)) if more else n for n, (more, _) in SHAPES.items())]
         raise ArgumentError(
             "there is no window of this name and these parameters",
             got=repr(name),
             hint="windows are " + ", ".join(names),
         )
-    return made(np.arange(size) / size, size, *parameters)
+    return shape(np.arange(size) / size, size, *parameters)
 
 
 def _bartlett(turn: Weights, size: int) -> Weights:
@@ -78,7 +78,7 @@ def _kaiser(turn: Weights, size: int, beta: float) -> Weights:
 
 
 def _tukey(turn: Weights, size: int, slope: float) -> Weights:
-    """A cosine up and down over a part of the window, and 1 between."""
+    """The Tukey window: a cosine slope at both ends, and 1 between."""
     edge = np.minimum(turn, 1 - turn) * 2
     return 0.5 - 0.5 * np.cos(math.pi * np.where(edge < slope, edge / (slope or 1), 1))
 

@@ -1,4 +1,4 @@
-"""Linear systems whose matrix is only known by what it does, as in `jax.scipy.sparse`.
+"""Linear systems of matrices given as functions, solved by iteration, as in `jax.scipy.sparse`.
 
 Files in reading order:
     krylov  the iterations, on vectors

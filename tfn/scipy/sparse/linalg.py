@@ -1,7 +1,7 @@
-"""Solutions of A x = b by iteration, on trees of arrays: `cg`, `bicgstab`, `gmres`.
+"""Iterative solvers of A x = b on trees of arrays: `cg`, `bicgstab`, `gmres`.
 
-They are differentiated as solutions of linear systems, by one more of them: no derivative goes
-through the iterations.
+Their derivatives are those of solutions, by one more linear system: none goes through the
+iterations.
 """
 
 from __future__ import annotations
@@ -33,22 +33,28 @@ def cg(
     maxiter: int | None = None,
     M: Linear | ArrayLike | None = None,
 ) -> tuple[Any, None]:
-    """x of A x = b for hermitian positive A, by conjugate gradients; and None.
+    """The solution x of A x = b for hermitian positive definite A, by conjugate gradients.
 
     Args:
-        A: the matrix, or a linear function of trees like `b`.
-        b: an array or a tree of arrays.
-        x0: where to begin; zero unless told.
-        tol, atol: it ends when the norm of b - A x is at most ``max(tol * norm(b), atol)``.
-        maxiter: after so many steps it ends in any case; 10 times the size of b unless told.
-        M: near the inverse of A, like A a matrix or a function: fewer steps are needed.
+        A: square matrix, or a linear function of trees like `b`.
+        b: right side, an array or a tree of arrays.
+        x0: first guess, a tree like `b`; None takes zero.
+        tol: relative tolerance: the end is a norm of b - A x of ``max(tol * norm(b), atol)``.
+        atol: absolute tolerance, 0 by default.
+        maxiter: largest number of steps; None takes 10 times the number of elements of `b`.
+        M: approximate inverse of `A`, a matrix or a function, which saves steps; None for the
+            identity.
+
+    Returns:
+        The solution, a tree like `b`, and None.
 
     Raises:
-        ArgumentError: if A or M is no function and no square matrix.
+        ArgumentError: if `A` or `M` is no function and no square matrix.
         TreeError, ShapeError: if x0 is not like b.
 
     Example:
-        >>> x, _ = cg(jnp.array([[4.0, 1.0], [1.0, 3.0]]), jnp.array([1.0, 2.0]))
+        >>> import tfn.numpy as tnp
+        >>> x, _ = cg(tnp.array([[4.0, 1.0], [1.0, 3.0]]), tnp.array([1.0, 2.0]))
         >>> (11 * x).round(4).tolist()
         [1.0, 7.0]
     """
@@ -66,12 +72,31 @@ def bicgstab(
     maxiter: int | None = None,
     M: Linear | ArrayLike | None = None,
 ) -> tuple[Any, None]:
-    """x of A x = b, by stabilized biconjugate gradients; and None.
+    """The solution x of A x = b for any A, by stabilised biconjugate gradients.
 
-    Two products with A in each step, and memory of a few vectors; see `cg`.
+    Two products with A in each step, and memory of a few vectors.
+
+    Args:
+        A: square matrix, or a linear function of trees like `b`.
+        b: right side, an array or a tree of arrays.
+        x0: first guess, a tree like `b`; None takes zero.
+        tol: relative tolerance: the end is a norm of b - A x of ``max(tol * norm(b), atol)``.
+        atol: absolute tolerance, 0 by default.
+        maxiter: largest number of steps; None takes 10 times the number of elements of `b`.
+        M: approximate inverse of `A`, a matrix or a function, which saves steps; None for the
+            identity.
+
+    Returns:
+        The solution, a tree like `b`, and None.
+
+    Raises:
+        ArgumentError: if `A` or `M` is no function and no square matrix.
+        TreeError: if `x0` has another structure than `b`.
+        ShapeError: if `x0` has other shapes than `b`.
 
     Example:
-        >>> x, _ = bicgstab(jnp.array([[2.0, 1.0], [0.0, 1.0]]), jnp.array([3.0, 1.0]))
+        >>> import tfn.numpy as tnp
+        >>> x, _ = bicgstab(tnp.array([[2.0, 1.0], [0.0, 1.0]]), tnp.array([3.0, 1.0]))
         >>> x.round(4).tolist()
         [1.0, 1.0]
     """
@@ -90,21 +115,32 @@ def gmres(
     M: Linear | ArrayLike | None = None,
     solve_method: str = "batched",
 ) -> tuple[Any, None]:
-    """x of A x = b, of least residual among all sums of ``A A ... b``; and None.
+    """The solution x of A x = b for any A, by generalised minimal residuals.
 
     Args:
-        restart: of how many vectors sums are taken before it begins again where it is.
-        maxiter: how often it may begin.
-        solve_method: accepted as in JAX, ``batched`` or ``incremental``; both end as soon as they
-            are near enough.
+        A: square matrix, or a linear function of trees like `b`.
+        b: right side, an array or a tree of arrays.
+        x0: first guess, a tree like `b`; None takes zero.
+        tol: relative tolerance: the end is a norm of b - A x of ``max(tol * norm(b), atol)``.
+        atol: absolute tolerance, 0 by default.
+        restart: number of directions after which the search begins again from the best x, 20 by
+            default.
+        maxiter: largest number of such cycles; None takes 10 times the number of elements of `b`.
+        M: approximate inverse of `A`, a matrix or a function, which saves steps; None for the
+            identity.
+        solve_method: accepted as in JAX, "batched" or "incremental", and changes nothing.
 
-    The others are as for `cg`.
+    Returns:
+        The solution, a tree like `b`, and None.
 
     Raises:
-        ArgumentError, TreeError, ShapeError: as `cg`; and for another `solve_method`.
+        ArgumentError: as `cg`, and for another `solve_method`.
+        TreeError: as `cg`.
+        ShapeError: as `cg`.
 
     Example:
-        >>> x, _ = gmres(jnp.array([[0.0, 1.0], [-1.0, 0.0]]), jnp.array([1.0, 2.0]))
+        >>> import tfn.numpy as tnp
+        >>> x, _ = gmres(tnp.array([[0.0, 1.0], [-1.0, 0.0]]), tnp.array([1.0, 2.0]))
         >>> x.round(4).tolist()
         [-2.0, 1.0]
     """
@@ -127,12 +163,12 @@ def _solved(
 ) -> tuple[Any, None]:
     b = tree.map(jnp.asarray, b)
     matvec, _ = _operator(name, "A", A)
-    near, near_transposed = _operator(name, "M", M)
-    begin = tree.map(jnp.zeros_like, b) if x0 is None else tree.map(jnp.asarray, x0)
-    _alike(name, begin, b)
-    start, _ = ravel_pytree(begin)
+    preconditioner, preconditioner_transposed = _operator(name, "M", M)
+    guess = tree.map(jnp.zeros_like, b) if x0 is None else tree.map(jnp.asarray, x0)
+    _alike(name, guess, b)
+    start, _ = ravel_pytree(guess)
 
-    def solve(near: Linear) -> Callable[[Linear, Any], Any]:
+    def solve(preconditioner: Linear) -> Callable[[Linear, Any], Any]:
         def run(matvec: Linear, right: Any) -> Any:
             vector, unravel = ravel_pytree(right)
             dtype = vector.dtype
@@ -143,37 +179,41 @@ def _solved(
             bound = jnp.maximum(tol * krylov.norm(vector), atol)
             steps = 10 * vector.size if maxiter is None else maxiter
             return unravel(
-                solver(flat(matvec), flat(near), vector, start.astype(dtype), bound, steps)
+                solver(
+                    flat(matvec), flat(preconditioner), vector, start.astype(dtype), bound, steps
+                )
             )
 
         return run
 
-    found = custom_linear_solve(matvec, b, solve(near), solve(near_transposed), symmetric)
-    return found, None
+    solution = custom_linear_solve(
+        matvec, b, solve(preconditioner), solve(preconditioner_transposed), symmetric
+    )
+    return solution, None
 
 
-def _operator(name: str, what: str, given: Any) -> tuple[Linear, Linear]:
-    """A matrix or a function as a function, and its transpose, which for a function is itself."""
-    if given is None:
+def _operator(name: str, argument: str, operator: Any) -> tuple[Linear, Linear]:
+    """A linear function from a matrix or a function, and its transpose; of a function itself."""
+    if operator is None:
         return (lambda x: x), (lambda x: x)
-    if callable(given):
-        return given, given
-    matrix = jnp.asarray(given)
+    if callable(operator):
+        return operator, operator
+    matrix = jnp.asarray(operator)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ArgumentError(
-            f"{name} needs a function or a square matrix as {what}",
-            got=f"{what}={shown(matrix)}",
+            f"{name} needs a function or a square matrix as {argument}",
+            got=f"{argument}={shown(matrix)}",
             hint="pass a matrix of n rows and n columns, or x -> matrix @ x",
         )
     return (lambda x: matrix @ x), (lambda x: matrix.T @ x)
 
 
 def _alike(name: str, x0: Any, b: Any) -> None:
-    got, wanted = tree.structure(x0), tree.structure(b)
-    if got != wanted:
+    got, expected = tree.structure(x0), tree.structure(b)
+    if got != expected:
         raise TreeError(
             f"{name} needs x0 of the structure of b",
-            got=f"{tree.show(got)} instead of {tree.show(wanted)}",
+            got=f"{tree.show(got)} instead of {tree.show(expected)}",
             hint="leave x0 out to begin with zeros",
         )
     for x, y in zip(tree.leaves(x0), tree.leaves(b), strict=True):

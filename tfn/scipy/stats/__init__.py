@@ -1,32 +1,37 @@
-"""Densities, probabilities and distribution functions, one file for each distribution.
+"""Probability distributions: densities and distribution functions, one file for each.
 
-places               what they are given, in units of the scale
-bernoulli            the distribution of Bernoulli
+Source: N. L. Johnson, S. Kotz and N. Balakrishnan, "Continuous univariate distributions", 1994;
+N. L. Johnson, A. W. Kemp and S. Kotz, "Univariate discrete distributions", 2005.
+
+Files in reading order:
+
+location_scale       points in units of the scale, and back
+bernoulli            the Bernoulli distribution
 beta                 the beta distribution
-betabinom            the binomial distribution whose probability is beta distributed
+betabinom            the beta-binomial distribution
 binom                the binomial distribution
-cauchy               the distribution of Cauchy
+cauchy               the Cauchy distribution
 chi2                 the chi-squared distribution
-dirichlet            the distribution of Dirichlet
+dirichlet            the Dirichlet distribution
 expon                the exponential distribution
 gamma                the gamma distribution
 gennorm              the generalised normal distribution
 geom                 the geometric distribution
-gumbel_l             the distribution of Gumbel, of smallest values
-gumbel_r             the distribution of Gumbel, of largest values
-laplace              the distribution of Laplace
+gumbel_l             the Gumbel distribution of smallest values
+gumbel_r             the Gumbel distribution of largest values
+laplace              the Laplace distribution
 logistic             the logistic distribution
 multinomial          the multinomial distribution
 multivariate_normal  the normal distribution of vectors
 nbinom               the negative binomial distribution
 norm                 the normal distribution
-pareto               the distribution of Pareto
-poisson              the distribution of Poisson
-t                    the distribution of Student
-truncnorm            the normal distribution between a and b, in units of scale from loc
-uniform              the uniform distribution, from loc to loc + scale
-vonmises             the distribution of von Mises, on the circle
-wrapcauchy           the distribution of Cauchy, wrapped around the circle
+pareto               the Pareto distribution
+poisson              the Poisson distribution
+t                    Student's t distribution
+truncnorm            the truncated normal distribution
+uniform              the uniform distribution
+vonmises             the von Mises distribution, on the circle
+wrapcauchy           the wrapped Cauchy distribution, on the circle
 """
 
 from tfn.scipy.stats import bernoulli as bernoulli

@@ -1,26 +1,68 @@
-"""The distribution of Bernoulli: 1 with probability p, else 0."""
+"""The Bernoulli distribution: 1 with probability p, else 0."""
 
 from __future__ import annotations
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import xlog1py, xlogy
-from tfn.scipy.stats.places import placed
+from tfn.scipy.stats.location_scale import standardize
 
 
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The logarithm of the probability of k."""
-    z, p, _ = placed("bernoulli.logpmf", k, p, loc, 1)
-    found = xlogy(z, p) + xlog1py(1 - z, -p)
-    return jnp.where((z == 0) | (z == 1), found, -jnp.inf)
+    """The logarithm of the probability of k; -inf unless ``k - loc`` is 0 or 1.
+
+    Args:
+        k: counts, an array or a number.
+        p: probability of 1, from 0 to 1.
+        loc: shift of k; 0 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import bernoulli
+        >>> round(float(bernoulli.logpmf(1, 0.3)), 3)
+        -1.204
+    """
+    z, p, _ = standardize("bernoulli.logpmf", k, p, loc, 1)
+    log_mass = xlogy(z, p) + xlog1py(1 - z, -p)
+    return jnp.where((z == 0) | (z == 1), log_mass, -jnp.inf)
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of k."""
+    """The probability of k; 0 unless ``k - loc`` is 0 or 1.
+
+    Args:
+        k: counts, an array or a number.
+        p: probability of 1, from 0 to 1.
+        loc: shift of k; 0 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import bernoulli
+        >>> round(float(bernoulli.pmf(1, 0.3)), 3)
+        0.3
+    """
     return jnp.exp(logpmf(k, p, loc))
 
 
 def cdf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """How probable it is to be at most k."""
-    z, p, _ = placed("bernoulli.cdf", k, p, loc, 1)
+    """The probability of a value of at most k.
+
+    Args:
+        k: counts, an array or a number.
+        p: probability of 1, from 0 to 1.
+        loc: shift of k; 0 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import bernoulli
+        >>> round(float(bernoulli.cdf(1, 0.3)), 3)
+        1.0
+    """
+    z, p, _ = standardize("bernoulli.cdf", k, p, loc, 1)
     return jnp.where(z < 0, 0, jnp.where(z < 1, 1 - p, 1))

@@ -1,22 +1,57 @@
-"""The binomial distribution whose probability is beta distributed."""
+"""The beta-binomial distribution: a binomial one whose probability is beta distributed.
+
+The probability of k is ``C(n, k) B(k + a, n - k + b) / B(a, b)``, for ``loc = 0``.
+"""
 
 from __future__ import annotations
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import betaln
-from tfn.scipy.stats.places import placed
+from tfn.scipy.stats.location_scale import standardize
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The logarithm of the probability of k."""
-    z, n, a, b, _ = placed("betabinom.logpmf", k, n, a, b, loc, 1)
+    """The logarithm of the probability of k; -inf unless ``k - loc`` is a whole number from 0 to n.
+
+    Args:
+        k: counts, an array or a number.
+        n: number of trials, not negative.
+        a: first parameter of the beta distribution, positive.
+        b: second parameter of the beta distribution, positive.
+        loc: shift of k; 0 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import betabinom
+        >>> round(float(betabinom.logpmf(2, 5, 2.0, 3.0)), 3)
+        -1.435
+    """
+    z, n, a, b, _ = standardize("betabinom.logpmf", k, n, a, b, loc, 1)
     inside = jnp.clip(z, 0, n)
-    ways = -betaln(inside + 1, n - inside + 1) - jnp.log(n + 1)
-    found = ways + betaln(inside + a, n - inside + b) - betaln(a, b)
-    return jnp.where((z == inside) & (jnp.floor(z) == z), found, -jnp.inf)
+    log_combinations = -betaln(inside + 1, n - inside + 1) - jnp.log(n + 1)
+    log_mass = log_combinations + betaln(inside + a, n - inside + b) - betaln(a, b)
+    return jnp.where((z == inside) & (jnp.floor(z) == z), log_mass, -jnp.inf)
 
 
 def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of k."""
+    """The probability of k; 0 unless ``k - loc`` is a whole number from 0 to n.
+
+    Args:
+        k: counts, an array or a number.
+        n: number of trials, not negative.
+        a: first parameter of the beta distribution, positive.
+        b: second parameter of the beta distribution, positive.
+        loc: shift of k; 0 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import betabinom
+        >>> round(float(betabinom.pmf(2, 5, 2.0, 3.0)), 3)
+        0.238
+    """
     return jnp.exp(logpmf(k, n, a, b, loc))

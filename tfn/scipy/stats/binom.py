@@ -1,30 +1,78 @@
-"""The binomial distribution: successes among n."""
+"""The binomial distribution: the number of successes in n trials.
+
+The probability of k is ``C(n, k) p**k (1 - p)**(n - k)``, for ``loc = 0``.
+"""
 
 from __future__ import annotations
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import betainc, betaln, xlog1py, xlogy
-from tfn.scipy.stats.places import placed
+from tfn.scipy.stats.location_scale import standardize
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The logarithm of the probability of k."""
-    z, n, p, _ = placed("binom.logpmf", k, n, p, loc, 1)
+    """The logarithm of the probability of k; -inf unless ``k - loc`` is a whole number from 0 to n.
+
+    Args:
+        k: counts, an array or a number.
+        n: number of trials, not negative.
+        p: probability of success, from 0 to 1.
+        loc: shift of k; 0 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import binom
+        >>> round(float(binom.logpmf(2, 5, 0.3)), 3)
+        -1.175
+    """
+    z, n, p, _ = standardize("binom.logpmf", k, n, p, loc, 1)
     inside = jnp.clip(z, 0, n)
-    ways = -betaln(inside + 1, n - inside + 1) - jnp.log(n + 1)
-    found = ways + xlogy(inside, p) + xlog1py(n - inside, -p)
-    return jnp.where((z == inside) & (jnp.floor(z) == z), found, -jnp.inf)
+    log_combinations = -betaln(inside + 1, n - inside + 1) - jnp.log(n + 1)
+    log_mass = log_combinations + xlogy(inside, p) + xlog1py(n - inside, -p)
+    return jnp.where((z == inside) & (jnp.floor(z) == z), log_mass, -jnp.inf)
 
 
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of k."""
+    """The probability of k; 0 unless ``k - loc`` is a whole number from 0 to n.
+
+    Args:
+        k: counts, an array or a number.
+        n: number of trials, not negative.
+        p: probability of success, from 0 to 1.
+        loc: shift of k; 0 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import binom
+        >>> round(float(binom.pmf(2, 5, 0.3)), 3)
+        0.309
+    """
     return jnp.exp(logpmf(k, n, p, loc))
 
 
 def cdf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """How probable it is to be at most k."""
-    z, n, p, _ = placed("binom.cdf", k, n, p, loc, 1)
+    """The probability of a value of at most k.
+
+    Args:
+        k: counts, an array or a number.
+        n: number of trials, not negative.
+        p: probability of success, from 0 to 1.
+        loc: shift of k; 0 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import binom
+        >>> round(float(binom.cdf(2, 5, 0.3)), 3)
+        0.837
+    """
+    z, n, p, _ = standardize("binom.cdf", k, n, p, loc, 1)
     inside = jnp.clip(jnp.floor(z), 0, n - 1)
-    found = betainc(n - inside, inside + 1, 1 - p)
-    return jnp.where(z < 0, 0, jnp.where(z >= n, 1, found))
+    probability = betainc(n - inside, inside + 1, 1 - p)
+    return jnp.where(z < 0, 0, jnp.where(z >= n, 1, probability))

@@ -1,4 +1,7 @@
-"""The distribution of Cauchy."""
+"""The Cauchy distribution, which has no mean.
+
+With ``z = (x - loc) / scale`` the density is ``1 / (pi (1 + z**2) scale)``.
+"""
 
 from __future__ import annotations
 
@@ -6,49 +9,161 @@ import math
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.scipy.stats.places import moved, placed
+from tfn.scipy.stats.location_scale import rescale, standardize
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the density at x."""
-    z, scale = placed("cauchy.logpdf", x, loc, scale)
+    """The logarithm of the probability density at x.
+
+    Args:
+        x: points, an array or a number.
+        loc: median; 0 by default.
+        scale: half the width at half the height, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import cauchy
+        >>> round(float(cauchy.logpdf(1.0)), 3)
+        -1.838
+    """
+    z, scale = standardize("cauchy.logpdf", x, loc, scale)
     return -jnp.log(math.pi * scale) - jnp.log1p(z * z)
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The density at x."""
+    """The probability density at x.
+
+    Args:
+        x: points, an array or a number.
+        loc: median; 0 by default.
+        scale: half the width at half the height, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import cauchy
+        >>> round(float(cauchy.pdf(1.0)), 3)
+        0.159
+    """
     return jnp.exp(logpdf(x, loc, scale))
 
 
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """How probable it is to be at most x."""
-    z, _ = placed("cauchy.cdf", x, loc, scale)
+    """The probability of a value of at most x.
+
+    Args:
+        x: points, an array or a number.
+        loc: median; 0 by default.
+        scale: half the width at half the height, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import cauchy
+        >>> round(float(cauchy.cdf(1.0)), 3)
+        0.75
+    """
+    z, _ = standardize("cauchy.cdf", x, loc, scale)
     return 0.5 + jnp.arctan(z) / math.pi
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `cdf`."""
+    """The logarithm of `cdf`.
+
+    Args:
+        x: points, an array or a number.
+        loc: median; 0 by default.
+        scale: half the width at half the height, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import cauchy
+        >>> round(float(cauchy.logcdf(1.0)), 3)
+        -0.288
+    """
     return jnp.log(cdf(x, loc, scale))
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """How probable it is to be more than x."""
-    z, _ = placed("cauchy.sf", x, loc, scale)
+    """The probability of a value above x.
+
+    Args:
+        x: points, an array or a number.
+        loc: median; 0 by default.
+        scale: half the width at half the height, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import cauchy
+        >>> round(float(cauchy.sf(1.0)), 3)
+        0.25
+    """
+    z, _ = standardize("cauchy.sf", x, loc, scale)
     return 0.5 - jnp.arctan(z) / math.pi
 
 
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `sf`."""
+    """The logarithm of `sf`.
+
+    Args:
+        x: points, an array or a number.
+        loc: median; 0 by default.
+        scale: half the width at half the height, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import cauchy
+        >>> round(float(cauchy.logsf(1.0)), 3)
+        -1.386
+    """
     return jnp.log(sf(x, loc, scale))
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The x that is not exceeded with probability q: inverts `cdf`."""
-    z, _ = placed("cauchy.ppf", q, 0, 1)
-    return moved(jnp.tan(math.pi * (z - 0.5)), loc, scale)
+    """The x that is not exceeded with probability q: the inverse of `cdf`.
+
+    Args:
+        q: probabilities from 0 to 1, an array or a number.
+        loc: median; 0 by default.
+        scale: half the width at half the height, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import cauchy
+        >>> round(float(cauchy.ppf(0.9)), 3)
+        3.078
+    """
+    z, _ = standardize("cauchy.ppf", q, 0, 1)
+    return rescale(jnp.tan(math.pi * (z - 0.5)), loc, scale)
 
 
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The x that is exceeded with probability q: inverts `sf`."""
-    z, _ = placed("cauchy.isf", q, 0, 1)
-    return moved(jnp.tan(math.pi * (0.5 - z)), loc, scale)
+    """The x that is exceeded with probability q: the inverse of `sf`.
+
+    Args:
+        q: probabilities from 0 to 1, an array or a number.
+        loc: median; 0 by default.
+        scale: half the width at half the height, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import cauchy
+        >>> round(float(cauchy.isf(0.9)), 3)
+        -3.078
+    """
+    z, _ = standardize("cauchy.isf", q, 0, 1)
+    return rescale(jnp.tan(math.pi * (0.5 - z)), loc, scale)

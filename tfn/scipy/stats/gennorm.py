@@ -1,40 +1,133 @@
-"""The generalised normal distribution."""
+"""The generalised normal distribution, with Laplace (beta 1) and normal (beta 2) as cases.
+
+With ``z = (x - loc) / scale`` the density is ``beta exp(-|z|**beta) / (2 Gamma(1 / beta) scale)``.
+"""
 
 from __future__ import annotations
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import gammainc, gammaln
-from tfn.scipy.stats.places import placed
+from tfn.scipy.stats.location_scale import standardize
 
 
 def logpdf(x: ArrayLike, beta: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the density at x."""
-    z, beta, scale = placed("gennorm.logpdf", x, beta, loc, scale)
+    """The logarithm of the probability density at x.
+
+    Args:
+        x: points, an array or a number.
+        beta: exponent, positive.
+        loc: mean; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import gennorm
+        >>> round(float(gennorm.logpdf(1.0, 1.5)), 3)
+        -1.591
+    """
+    z, beta, scale = standardize("gennorm.logpdf", x, beta, loc, scale)
     return jnp.log(beta / 2) - gammaln(1 / beta) - abs(z) ** beta - jnp.log(scale)
 
 
 def pdf(x: ArrayLike, beta: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The density at x."""
+    """The probability density at x.
+
+    Args:
+        x: points, an array or a number.
+        beta: exponent, positive.
+        loc: mean; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import gennorm
+        >>> round(float(gennorm.pdf(1.0, 1.5)), 3)
+        0.204
+    """
     return jnp.exp(logpdf(x, beta, loc, scale))
 
 
 def cdf(x: ArrayLike, beta: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """How probable it is to be at most x."""
-    z, beta, _ = placed("gennorm.cdf", x, beta, loc, scale)
+    """The probability of a value of at most x.
+
+    Args:
+        x: points, an array or a number.
+        beta: exponent, positive.
+        loc: mean; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import gennorm
+        >>> round(float(gennorm.cdf(1.0, 1.5)), 3)
+        0.888
+    """
+    z, beta, _ = standardize("gennorm.cdf", x, beta, loc, scale)
     return 0.5 + jnp.sign(z) * gammainc(1 / beta, abs(z) ** beta) / 2
 
 
 def logcdf(x: ArrayLike, beta: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `cdf`."""
+    """The logarithm of `cdf`.
+
+    Args:
+        x: points, an array or a number.
+        beta: exponent, positive.
+        loc: mean; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import gennorm
+        >>> round(float(gennorm.logcdf(1.0, 1.5)), 3)
+        -0.119
+    """
     return jnp.log(cdf(x, beta, loc, scale))
 
 
 def sf(x: ArrayLike, beta: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """How probable it is to be more than x."""
+    """The probability of a value above x.
+
+    Args:
+        x: points, an array or a number.
+        beta: exponent, positive.
+        loc: mean; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import gennorm
+        >>> round(float(gennorm.sf(1.0, 1.5)), 3)
+        0.112
+    """
     return 1 - cdf(x, beta, loc, scale)
 
 
 def logsf(x: ArrayLike, beta: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `sf`."""
+    """The logarithm of `sf`.
+
+    Args:
+        x: points, an array or a number.
+        beta: exponent, positive.
+        loc: mean; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import gennorm
+        >>> round(float(gennorm.logsf(1.0, 1.5)), 3)
+        -2.186
+    """
     return jnp.log1p(-cdf(x, beta, loc, scale))

@@ -1,26 +1,71 @@
-"""The geometric distribution: how often to try until the first success."""
+"""The geometric distribution: the number of trials until the first success.
+
+The probability of k is ``p (1 - p)**(k - 1)``, for ``loc = 0``.
+"""
 
 from __future__ import annotations
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import xlog1py
-from tfn.scipy.stats.places import placed
+from tfn.scipy.stats.location_scale import standardize
 
 
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The logarithm of the probability of k."""
-    z, p, _ = placed("geom.logpmf", k, p, loc, 1)
-    found = xlog1py(z - 1, -p) + jnp.log(p)
-    return jnp.where((z < 1) | (jnp.floor(z) != z), -jnp.inf, found)
+    """The logarithm of the probability of k; -inf unless ``k - loc`` is a whole number from 1 on.
+
+    Args:
+        k: counts, an array or a number.
+        p: probability of success, above 0 and up to 1.
+        loc: shift of k; 0 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import geom
+        >>> round(float(geom.logpmf(2, 0.3)), 3)
+        -1.561
+    """
+    z, p, _ = standardize("geom.logpmf", k, p, loc, 1)
+    log_mass = xlog1py(z - 1, -p) + jnp.log(p)
+    return jnp.where((z < 1) | (jnp.floor(z) != z), -jnp.inf, log_mass)
 
 
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of k."""
+    """The probability of k; 0 unless ``k - loc`` is a whole number from 1 on.
+
+    Args:
+        k: counts, an array or a number.
+        p: probability of success, above 0 and up to 1.
+        loc: shift of k; 0 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import geom
+        >>> round(float(geom.pmf(2, 0.3)), 3)
+        0.21
+    """
     return jnp.exp(logpmf(k, p, loc))
 
 
 def cdf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """How probable it is to be at most k."""
-    z, p, _ = placed("geom.cdf", k, p, loc, 1)
+    """The probability of a value of at most k.
+
+    Args:
+        k: counts, an array or a number.
+        p: probability of success, above 0 and up to 1.
+        loc: shift of k; 0 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import geom
+        >>> round(float(geom.cdf(2, 0.3)), 3)
+        0.51
+    """
+    z, p, _ = standardize("geom.cdf", k, p, loc, 1)
     return jnp.where(z < 1, 0, -jnp.expm1(jnp.floor(z) * jnp.log1p(-p)))

@@ -1,53 +1,168 @@
-"""The distribution of Gumbel, of largest values."""
+"""The Gumbel distribution of largest values.
+
+With ``z = (x - loc) / scale`` the density is ``exp(-z - exp(-z)) / scale``.
+"""
 
 from __future__ import annotations
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.scipy.stats.places import moved, placed
+from tfn.scipy.stats.location_scale import rescale, standardize
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the density at x."""
-    z, scale = placed("gumbel_r.logpdf", x, loc, scale)
+    """The logarithm of the probability density at x.
+
+    Args:
+        x: points, an array or a number.
+        loc: mode; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import gumbel_r
+        >>> round(float(gumbel_r.logpdf(0.5)), 3)
+        -1.107
+    """
+    z, scale = standardize("gumbel_r.logpdf", x, loc, scale)
     return -z - jnp.exp(-z) - jnp.log(scale)
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The density at x."""
+    """The probability density at x.
+
+    Args:
+        x: points, an array or a number.
+        loc: mode; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import gumbel_r
+        >>> round(float(gumbel_r.pdf(0.5)), 3)
+        0.331
+    """
     return jnp.exp(logpdf(x, loc, scale))
 
 
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """How probable it is to be at most x."""
-    z, _ = placed("gumbel_r.cdf", x, loc, scale)
+    """The probability of a value of at most x.
+
+    Args:
+        x: points, an array or a number.
+        loc: mode; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import gumbel_r
+        >>> round(float(gumbel_r.cdf(0.5)), 3)
+        0.545
+    """
+    z, _ = standardize("gumbel_r.cdf", x, loc, scale)
     return jnp.exp(-jnp.exp(-z))
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `cdf`."""
-    z, _ = placed("gumbel_r.logcdf", x, loc, scale)
+    """The logarithm of `cdf`.
+
+    Args:
+        x: points, an array or a number.
+        loc: mode; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import gumbel_r
+        >>> round(float(gumbel_r.logcdf(0.5)), 3)
+        -0.607
+    """
+    z, _ = standardize("gumbel_r.logcdf", x, loc, scale)
     return -jnp.exp(-z)
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """How probable it is to be more than x."""
-    z, _ = placed("gumbel_r.sf", x, loc, scale)
+    """The probability of a value above x.
+
+    Args:
+        x: points, an array or a number.
+        loc: mode; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import gumbel_r
+        >>> round(float(gumbel_r.sf(0.5)), 3)
+        0.455
+    """
+    z, _ = standardize("gumbel_r.sf", x, loc, scale)
     return -jnp.expm1(-jnp.exp(-z))
 
 
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `sf`."""
+    """The logarithm of `sf`.
+
+    Args:
+        x: points, an array or a number.
+        loc: mode; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import gumbel_r
+        >>> round(float(gumbel_r.logsf(0.5)), 3)
+        -0.788
+    """
     return jnp.log(sf(x, loc, scale))
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The x that is not exceeded with probability q: inverts `cdf`."""
-    z, _ = placed("gumbel_r.ppf", q, 0, 1)
-    return moved(-jnp.log(-jnp.log(z)), loc, scale)
+    """The x that is not exceeded with probability q: the inverse of `cdf`.
+
+    Args:
+        q: probabilities from 0 to 1, an array or a number.
+        loc: mode; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import gumbel_r
+        >>> round(float(gumbel_r.ppf(0.9)), 3)
+        2.25
+    """
+    z, _ = standardize("gumbel_r.ppf", q, 0, 1)
+    return rescale(-jnp.log(-jnp.log(z)), loc, scale)
 
 
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The x that is exceeded with probability q: inverts `sf`."""
-    z, _ = placed("gumbel_r.isf", q, 0, 1)
-    return moved(-jnp.log(-jnp.log1p(-z)), loc, scale)
+    """The x that is exceeded with probability q: the inverse of `sf`.
+
+    Args:
+        q: probabilities from 0 to 1, an array or a number.
+        loc: mode; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import gumbel_r
+        >>> round(float(gumbel_r.isf(0.9)), 3)
+        -0.834
+    """
+    z, _ = standardize("gumbel_r.isf", q, 0, 1)
+    return rescale(-jnp.log(-jnp.log1p(-z)), loc, scale)

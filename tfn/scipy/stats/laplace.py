@@ -1,4 +1,7 @@
-"""The distribution of Laplace."""
+"""The Laplace distribution: exponential on both sides.
+
+With ``z = (x - loc) / scale`` the density is ``exp(-|z|) / (2 scale)``.
+"""
 
 from __future__ import annotations
 
@@ -6,50 +9,162 @@ import math
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.scipy.stats.places import moved, placed
+from tfn.scipy.stats.location_scale import rescale, standardize
 
 
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the density at x."""
-    z, scale = placed("laplace.logpdf", x, loc, scale)
+    """The logarithm of the probability density at x.
+
+    Args:
+        x: points, an array or a number.
+        loc: mean; 0 by default.
+        scale: mean distance from `loc`, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import laplace
+        >>> round(float(laplace.logpdf(1.0)), 3)
+        -1.693
+    """
+    z, scale = standardize("laplace.logpdf", x, loc, scale)
     return -abs(z) - jnp.log(2 * scale)
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The density at x."""
+    """The probability density at x.
+
+    Args:
+        x: points, an array or a number.
+        loc: mean; 0 by default.
+        scale: mean distance from `loc`, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import laplace
+        >>> round(float(laplace.pdf(1.0)), 3)
+        0.184
+    """
     return jnp.exp(logpdf(x, loc, scale))
 
 
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """How probable it is to be at most x."""
-    z, _ = placed("laplace.cdf", x, loc, scale)
+    """The probability of a value of at most x.
+
+    Args:
+        x: points, an array or a number.
+        loc: mean; 0 by default.
+        scale: mean distance from `loc`, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import laplace
+        >>> round(float(laplace.cdf(1.0)), 3)
+        0.816
+    """
+    z, _ = standardize("laplace.cdf", x, loc, scale)
     return jnp.where(z < 0, jnp.exp(jnp.minimum(z, 0)) / 2, 1 - jnp.exp(-jnp.maximum(z, 0)) / 2)
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `cdf`."""
-    z, _ = placed("laplace.logcdf", x, loc, scale)
+    """The logarithm of `cdf`.
+
+    Args:
+        x: points, an array or a number.
+        loc: mean; 0 by default.
+        scale: mean distance from `loc`, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import laplace
+        >>> round(float(laplace.logcdf(1.0)), 3)
+        -0.203
+    """
+    z, _ = standardize("laplace.logcdf", x, loc, scale)
     return jnp.where(z < 0, z - math.log(2), jnp.log1p(-jnp.exp(-jnp.maximum(z, 0)) / 2))
 
 
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """How probable it is to be more than x."""
-    z, _ = placed("laplace.sf", x, loc, scale)
+    """The probability of a value above x.
+
+    Args:
+        x: points, an array or a number.
+        loc: mean; 0 by default.
+        scale: mean distance from `loc`, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import laplace
+        >>> round(float(laplace.sf(1.0)), 3)
+        0.184
+    """
+    z, _ = standardize("laplace.sf", x, loc, scale)
     return jnp.where(z > 0, jnp.exp(-jnp.maximum(z, 0)) / 2, 1 - jnp.exp(jnp.minimum(z, 0)) / 2)
 
 
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `sf`."""
-    z, _ = placed("laplace.logsf", x, loc, scale)
+    """The logarithm of `sf`.
+
+    Args:
+        x: points, an array or a number.
+        loc: mean; 0 by default.
+        scale: mean distance from `loc`, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import laplace
+        >>> round(float(laplace.logsf(1.0)), 3)
+        -1.693
+    """
+    z, _ = standardize("laplace.logsf", x, loc, scale)
     return jnp.where(z > 0, -z - math.log(2), jnp.log1p(-jnp.exp(jnp.minimum(z, 0)) / 2))
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The x that is not exceeded with probability q: inverts `cdf`."""
-    z, _ = placed("laplace.ppf", q, 0, 1)
-    return moved(jnp.where(z < 0.5, jnp.log(2 * z), -jnp.log(2 * (1 - z))), loc, scale)
+    """The x that is not exceeded with probability q: the inverse of `cdf`.
+
+    Args:
+        q: probabilities from 0 to 1, an array or a number.
+        loc: mean; 0 by default.
+        scale: mean distance from `loc`, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import laplace
+        >>> round(float(laplace.ppf(0.9)), 3)
+        1.609
+    """
+    z, _ = standardize("laplace.ppf", q, 0, 1)
+    return rescale(jnp.where(z < 0.5, jnp.log(2 * z), -jnp.log(2 * (1 - z))), loc, scale)
 
 
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The x that is exceeded with probability q: inverts `sf`."""
+    """The x that is exceeded with probability q: the inverse of `sf`.
+
+    Args:
+        q: probabilities from 0 to 1, an array or a number.
+        loc: mean; 0 by default.
+        scale: mean distance from `loc`, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import laplace
+        >>> round(float(laplace.isf(0.9)), 3)
+        -1.609
+    """
     return ppf(jnp.subtract(1, q), loc, scale)

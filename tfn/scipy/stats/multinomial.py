@@ -1,4 +1,7 @@
-"""The multinomial distribution: how often each of several things happens among n."""
+"""The multinomial distribution: the counts of several outcomes among n trials.
+
+The probability of the counts x is ``n! prod(p**x / x!)``.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,44 @@ from tfn.scipy.special import gammaln, reals, xlogy
 
 
 def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
-    """The logarithm of the probability of the counts x, the last axis."""
-    counts, shares = reals("multinomial.logpmf", x, p)
+    """The logarithm of the probability of the counts x; -inf unless they add up to n.
+
+    Args:
+        x: counts of the outcomes, along the last axis.
+        n: number of trials, array or number, broadcast with the other axes of `x`.
+        p: probabilities of the outcomes, along the last axis.
+
+    Returns:
+        A floating array without the last axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> from tfn.scipy.stats import multinomial
+        >>> round(float(multinomial.logpmf(tnp.array([1, 2]), 3, tnp.array([0.4, 0.6]))), 3)
+        -0.839
+    """
+    counts, probabilities = reals("multinomial.logpmf", x, p)
     (total,) = reals("multinomial.logpmf", n)
     total = total.astype(counts.dtype)
-    found = gammaln(total + 1) + (xlogy(counts, shares) - gammaln(counts + 1)).sum(-1)
-    return jnp.where(counts.sum(-1) == total, found, -jnp.inf)
+    log_mass = gammaln(total + 1) + (xlogy(counts, probabilities) - gammaln(counts + 1)).sum(-1)
+    return jnp.where(counts.sum(-1) == total, log_mass, -jnp.inf)
 
 
 def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
-    """The probability of the counts x, the last axis."""
+    """The probability of the counts x; 0 unless they add up to n.
+
+    Args:
+        x: counts of the outcomes, along the last axis.
+        n: number of trials, array or number, broadcast with the other axes of `x`.
+        p: probabilities of the outcomes, along the last axis.
+
+    Returns:
+        A floating array without the last axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> from tfn.scipy.stats import multinomial
+        >>> round(float(multinomial.pmf(tnp.array([1, 2]), 3, tnp.array([0.4, 0.6]))), 3)
+        0.432
+    """
     return jnp.exp(logpmf(x, n, p))

@@ -1,4 +1,7 @@
-"""The normal distribution of vectors."""
+"""The normal distribution of vectors of n elements.
+
+The density is ``exp(-(x - mean)^T cov^-1 (x - mean) / 2) / sqrt((2 pi)**n det(cov))``.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +14,52 @@ from tfn.scipy.normal import real
 
 
 def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
-    """The logarithm of the density at vectors x, the last axis.
+    """The logarithm of the probability density at x.
 
-    `cov` holds covariance matrices, or is a number, by which the identity is multiplied.
+    Args:
+        x: vectors, along the last axis.
+        mean: vectors of means, or a number, broadcast with `x`.
+        cov: positive definite covariance matrices, the last two axes; or a number, by which the
+            identity is multiplied.
+
+    Returns:
+        A floating array without the last axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> from tfn.scipy.stats import multivariate_normal
+        >>> round(float(multivariate_normal.logpdf(tnp.array([1.0, 2.0]), 0.0, 2.0)), 3)
+        -3.781
     """
-    place, center, spread = (real("multivariate_normal.logpdf", v) for v in (x, mean, cov))
-    away = place - center
-    if not spread.ndim:
-        size = away.shape[-1] if away.ndim else 1
-        square = away * away if not away.ndim else (away * away).sum(-1)
-        return -(square / spread + size * jnp.log(2 * math.pi * spread)) / 2
-    factor = jnp.linalg.cholesky(spread)
-    line = lax.linalg.triangular_solve(factor, away[..., None], left_side=True, lower=True)
-    logs = jnp.log(jnp.diagonal(factor, 0, -2, -1)).sum(-1)
-    square = (line[..., 0] ** 2).sum(-1)
-    return -square / 2 - logs - away.shape[-1] / 2 * math.log(2 * math.pi)
+    point, center, covariance = (real("multivariate_normal.logpdf", v) for v in (x, mean, cov))
+    deviation = point - center
+    if not covariance.ndim:
+        size = deviation.shape[-1] if deviation.ndim else 1
+        square = deviation * deviation if not deviation.ndim else (deviation * deviation).sum(-1)
+        return -(square / covariance + size * jnp.log(2 * math.pi * covariance)) / 2
+    factor = jnp.linalg.cholesky(covariance)
+    whitened = lax.linalg.triangular_solve(factor, deviation[..., None], left_side=True, lower=True)
+    log_root = jnp.log(jnp.diagonal(factor, 0, -2, -1)).sum(-1)
+    square = (whitened[..., 0] ** 2).sum(-1)
+    return -square / 2 - log_root - deviation.shape[-1] / 2 * math.log(2 * math.pi)
 
 
 def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
-    """The density at vectors x, the last axis; see `logpdf`."""
+    """The probability density at x.
+
+    Args:
+        x: vectors, along the last axis.
+        mean: vectors of means, or a number, broadcast with `x`.
+        cov: positive definite covariance matrices, the last two axes; or a number, by which the
+            identity is multiplied.
+
+    Returns:
+        A floating array without the last axis.
+
+    Example:
+        >>> import tfn.numpy as tnp
+        >>> from tfn.scipy.stats import multivariate_normal
+        >>> round(float(multivariate_normal.pdf(tnp.array([1.0, 2.0]), 0.0, 2.0)), 3)
+        0.023
+    """
     return jnp.exp(logpdf(x, mean, cov))

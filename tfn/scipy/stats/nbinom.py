@@ -1,28 +1,76 @@
-"""The negative binomial distribution: failures until n successes."""
+"""The negative binomial distribution: the number of failures before n successes.
+
+The probability of k is ``C(k + n - 1, k) p**n (1 - p)**k``, for ``loc = 0``.
+"""
 
 from __future__ import annotations
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import betainc, gammaln, xlog1py, xlogy
-from tfn.scipy.stats.places import placed
+from tfn.scipy.stats.location_scale import standardize
 
 
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The logarithm of the probability of k."""
-    z, n, p, _ = placed("nbinom.logpmf", k, n, p, loc, 1)
+    """The logarithm of the probability of k; -inf unless ``k - loc`` is a whole number from 0 on.
+
+    Args:
+        k: counts, an array or a number.
+        n: number of successes, positive.
+        p: probability of success, above 0 and up to 1.
+        loc: shift of k; 0 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import nbinom
+        >>> round(float(nbinom.logpmf(2, 5, 0.7)), 3)
+        -1.483
+    """
+    z, n, p, _ = standardize("nbinom.logpmf", k, n, p, loc, 1)
     inside = jnp.maximum(z, 0)
-    ways = gammaln(n + inside) - gammaln(n) - gammaln(inside + 1)
-    found = ways + xlogy(n, p) + xlog1py(inside, -p)
-    return jnp.where((z < 0) | (jnp.floor(z) != z), -jnp.inf, found)
+    log_combinations = gammaln(n + inside) - gammaln(n) - gammaln(inside + 1)
+    log_mass = log_combinations + xlogy(n, p) + xlog1py(inside, -p)
+    return jnp.where((z < 0) | (jnp.floor(z) != z), -jnp.inf, log_mass)
 
 
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The probability of k."""
+    """The probability of k; 0 unless ``k - loc`` is a whole number from 0 on.
+
+    Args:
+        k: counts, an array or a number.
+        n: number of successes, positive.
+        p: probability of success, above 0 and up to 1.
+        loc: shift of k; 0 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import nbinom
+        >>> round(float(nbinom.pmf(2, 5, 0.7)), 3)
+        0.227
+    """
     return jnp.exp(logpmf(k, n, p, loc))
 
 
 def cdf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """How probable it is to be at most k."""
-    z, n, p, _ = placed("nbinom.cdf", k, n, p, loc, 1)
+    """The probability of a value of at most k.
+
+    Args:
+        k: counts, an array or a number.
+        n: number of successes, positive.
+        p: probability of success, above 0 and up to 1.
+        loc: shift of k; 0 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import nbinom
+        >>> round(float(nbinom.cdf(2, 5, 0.7)), 3)
+        0.647
+    """
+    z, n, p, _ = standardize("nbinom.cdf", k, n, p, loc, 1)
     return jnp.where(z < 0, 0, betainc(n, jnp.floor(jnp.maximum(z, 0)) + 1, p))

@@ -1,4 +1,8 @@
-"""The distribution of Student."""
+"""Student's t distribution.
+
+With ``z = (x - loc) / scale`` the density is ``(1 + z**2 / df)**(-(df + 1) / 2) / (sqrt(df) B(1 /
+2, df / 2) scale)``.
+"""
 
 from __future__ import annotations
 
@@ -7,41 +11,131 @@ import math
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import betainc, gammaln
-from tfn.scipy.stats.places import placed
+from tfn.scipy.stats.location_scale import standardize
 
 
 def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the density at x."""
-    z, df, scale = placed("t.logpdf", x, df, loc, scale)
+    """The logarithm of the probability density at x.
+
+    Args:
+        x: points, an array or a number.
+        df: degrees of freedom, positive.
+        loc: median; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import t
+        >>> round(float(t.logpdf(1.0, 3.0)), 3)
+        -1.576
+    """
+    z, df, scale = standardize("t.logpdf", x, df, loc, scale)
     half = df / 2
     normal = gammaln(half + 0.5) - gammaln(half) - jnp.log(df * math.pi) / 2
     return normal - (half + 0.5) * jnp.log1p(z * z / df) - jnp.log(scale)
 
 
 def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The density at x."""
+    """The probability density at x.
+
+    Args:
+        x: points, an array or a number.
+        df: degrees of freedom, positive.
+        loc: median; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import t
+        >>> round(float(t.pdf(1.0, 3.0)), 3)
+        0.207
+    """
     return jnp.exp(logpdf(x, df, loc, scale))
 
 
 def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """How probable it is to be at most x."""
-    z, df, _ = placed("t.cdf", x, df, loc, scale)
+    """The probability of a value of at most x.
+
+    Args:
+        x: points, an array or a number.
+        df: degrees of freedom, positive.
+        loc: median; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import t
+        >>> round(float(t.cdf(1.0, 3.0)), 3)
+        0.804
+    """
+    z, df, _ = standardize("t.cdf", x, df, loc, scale)
     part = betainc(df / 2, 0.5, df / (df + z * z)) / 2
     return jnp.where(z > 0, 1 - part, part)
 
 
 def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `cdf`."""
+    """The logarithm of `cdf`.
+
+    Args:
+        x: points, an array or a number.
+        df: degrees of freedom, positive.
+        loc: median; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import t
+        >>> round(float(t.logcdf(1.0, 3.0)), 3)
+        -0.218
+    """
     return jnp.log(cdf(x, df, loc, scale))
 
 
 def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """How probable it is to be more than x."""
-    z, df, _ = placed("t.sf", x, df, loc, scale)
+    """The probability of a value above x.
+
+    Args:
+        x: points, an array or a number.
+        df: degrees of freedom, positive.
+        loc: median; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import t
+        >>> round(float(t.sf(1.0, 3.0)), 3)
+        0.196
+    """
+    z, df, _ = standardize("t.sf", x, df, loc, scale)
     part = betainc(df / 2, 0.5, df / (df + z * z)) / 2
     return jnp.where(z > 0, part, 1 - part)
 
 
 def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of `sf`."""
+    """The logarithm of `sf`.
+
+    Args:
+        x: points, an array or a number.
+        df: degrees of freedom, positive.
+        loc: median; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import t
+        >>> round(float(t.logsf(1.0, 3.0)), 3)
+        -1.632
+    """
     return jnp.log(sf(x, df, loc, scale))

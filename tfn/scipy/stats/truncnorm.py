@@ -1,4 +1,8 @@
-"""The normal distribution between a and b, in units of scale from loc."""
+"""The normal distribution between two bounds, in units of scale from loc.
+
+With ``z = (x - loc) / scale`` the density is ``phi(z) / ((Phi(b) - Phi(a)) scale)`` for z from a to
+b.  phi and Phi are the density and the distribution function of standard normal numbers.
+"""
 
 from __future__ import annotations
 
@@ -7,58 +11,155 @@ import math
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
 from tfn.scipy.special import log_ndtr
-from tfn.scipy.stats.places import placed
+from tfn.scipy.stats.location_scale import standardize
 
 
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The logarithm of the density at x."""
-    z, a, b, scale = placed("truncnorm.logpdf", x, a, b, loc, scale)
-    mass = between(a, b)
-    found = -z * z / 2 - math.log(2 * math.pi) / 2 - jnp.log(scale) - mass
-    return jnp.where((z < a) | (z > b), -jnp.inf, found)
+    """The logarithm of the probability density at x; -inf outside of ``loc + a * scale`` to ``loc +
+    b * scale``.
+
+    Args:
+        x: points, an array or a number.
+        a: lower bound of z.
+        b: upper bound of z, above `a`.
+        loc: mean before truncation; 0 by default.
+        scale: standard deviation before truncation, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import truncnorm
+        >>> round(float(truncnorm.logpdf(0.5, -1.0, 2.0)), 3)
+        -0.844
+    """
+    z, a, b, scale = standardize("truncnorm.logpdf", x, a, b, loc, scale)
+    log_probability = _log_probability(a, b)
+    log_density = -z * z / 2 - math.log(2 * math.pi) / 2 - jnp.log(scale) - log_probability
+    return jnp.where((z < a) | (z > b), -jnp.inf, log_density)
 
 
 def pdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The density at x."""
+    """The probability density at x; 0 outside of ``loc + a * scale`` to ``loc + b * scale``.
+
+    Args:
+        x: points, an array or a number.
+        a: lower bound of z.
+        b: upper bound of z, above `a`.
+        loc: mean before truncation; 0 by default.
+        scale: standard deviation before truncation, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import truncnorm
+        >>> round(float(truncnorm.pdf(0.5, -1.0, 2.0)), 3)
+        0.43
+    """
     return jnp.exp(logpdf(x, a, b, loc, scale))
 
 
 def cdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """How probable it is to be at most x."""
-    z, a, b, _ = placed("truncnorm.cdf", x, a, b, loc, scale)
-    return jnp.exp(between(a, jnp.clip(z, a, b)) - between(a, b))
+    """The probability of a value of at most x.
+
+    Args:
+        x: points, an array or a number.
+        a: lower bound of z.
+        b: upper bound of z, above `a`.
+        loc: mean before truncation; 0 by default.
+        scale: standard deviation before truncation, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import truncnorm
+        >>> round(float(truncnorm.cdf(0.5, -1.0, 2.0)), 3)
+        0.651
+    """
+    z, a, b, _ = standardize("truncnorm.cdf", x, a, b, loc, scale)
+    return jnp.exp(_log_probability(a, jnp.clip(z, a, b)) - _log_probability(a, b))
 
 
 def logcdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The logarithm of `cdf`."""
-    z, a, b, _ = placed("truncnorm.logcdf", x, a, b, loc, scale)
-    return between(a, jnp.clip(z, a, b)) - between(a, b)
+    """The logarithm of `cdf`.
+
+    Args:
+        x: points, an array or a number.
+        a: lower bound of z.
+        b: upper bound of z, above `a`.
+        loc: mean before truncation; 0 by default.
+        scale: standard deviation before truncation, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import truncnorm
+        >>> round(float(truncnorm.logcdf(0.5, -1.0, 2.0)), 3)
+        -0.429
+    """
+    z, a, b, _ = standardize("truncnorm.logcdf", x, a, b, loc, scale)
+    return _log_probability(a, jnp.clip(z, a, b)) - _log_probability(a, b)
 
 
 def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """How probable it is to be more than x."""
-    z, a, b, _ = placed("truncnorm.sf", x, a, b, loc, scale)
-    return jnp.exp(between(jnp.clip(z, a, b), b) - between(a, b))
+    """The probability of a value above x.
+
+    Args:
+        x: points, an array or a number.
+        a: lower bound of z.
+        b: upper bound of z, above `a`.
+        loc: mean before truncation; 0 by default.
+        scale: standard deviation before truncation, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import truncnorm
+        >>> round(float(truncnorm.sf(0.5, -1.0, 2.0)), 3)
+        0.349
+    """
+    z, a, b, _ = standardize("truncnorm.sf", x, a, b, loc, scale)
+    return jnp.exp(_log_probability(jnp.clip(z, a, b), b) - _log_probability(a, b))
 
 
 def logsf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The logarithm of `sf`."""
-    z, a, b, _ = placed("truncnorm.logsf", x, a, b, loc, scale)
-    return between(jnp.clip(z, a, b), b) - between(a, b)
+    """The logarithm of `sf`.
+
+    Args:
+        x: points, an array or a number.
+        a: lower bound of z.
+        b: upper bound of z, above `a`.
+        loc: mean before truncation; 0 by default.
+        scale: standard deviation before truncation, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import truncnorm
+        >>> round(float(truncnorm.logsf(0.5, -1.0, 2.0)), 3)
+        -1.052
+    """
+    z, a, b, _ = standardize("truncnorm.logsf", x, a, b, loc, scale)
+    return _log_probability(jnp.clip(z, a, b), b) - _log_probability(a, b)
 
 
-def between(a: Array, b: Array) -> Array:
-    """The logarithm of how probable a standard normal number from a to b is."""
-    turned = a > 0  # in the upper tail both probabilities are near 1: take those of the lower
-    low, high = jnp.where(turned, -b, a), jnp.where(turned, -a, b)
+def _log_probability(a: Array, b: Array) -> Array:
+    """The logarithm of the probability of a standard normal number from a to b."""
+    upper = a > 0  # both probabilities are near 1 there; those of the mirrored interval are exact
+    low, high = jnp.where(upper, -b, a), jnp.where(upper, -a, b)
     return log_ndtr(high) + jnp.log1p(-jnp.exp(log_ndtr(low) - log_ndtr(high)))

@@ -1,4 +1,8 @@
-"""The distribution of Cauchy, wrapped around the circle."""
+"""The Cauchy distribution wrapped around the circle.
+
+With ``z = (x - loc) / scale`` the density is ``(1 - c**2) / (2 pi (1 + c**2 - 2 c cos(z)) scale)``
+for z from 0 to 2 pi.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,48 @@ import math
 
 from tfn import numpy as jnp
 from tfn.array import Array, ArrayLike
-from tfn.scipy.stats.places import placed
+from tfn.scipy.stats.location_scale import standardize
 
 
 def logpdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The logarithm of the density at x."""
-    z, c, scale = placed("wrapcauchy.logpdf", x, c, loc, scale)
-    found = jnp.log((1 - c * c) / (2 * math.pi * (1 + c * c - 2 * c * jnp.cos(z)))) - jnp.log(scale)
-    return jnp.where((z < 0) | (z > 2 * math.pi), -jnp.inf, found)
+    """The logarithm of the probability density at x; -inf outside of `loc` to ``loc + 2 pi scale``.
+
+    Args:
+        x: points, an array or a number.
+        c: concentration, above 0 and below 1.
+        loc: angle of the mode, in radians for scale 1; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import wrapcauchy
+        >>> round(float(wrapcauchy.logpdf(0.5, 0.5)), 3)
+        -1.138
+    """
+    z, c, scale = standardize("wrapcauchy.logpdf", x, c, loc, scale)
+    log_density = jnp.log((1 - c * c) / (2 * math.pi * (1 + c * c - 2 * c * jnp.cos(z)))) - jnp.log(
+        scale
+    )
+    return jnp.where((z < 0) | (z > 2 * math.pi), -jnp.inf, log_density)
 
 
 def pdf(x: ArrayLike, c: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The density at x."""
+    """The probability density at x; 0 outside of `loc` to ``loc + 2 pi scale``.
+
+    Args:
+        x: points, an array or a number.
+        c: concentration, above 0 and below 1.
+        loc: angle of the mode, in radians for scale 1; 0 by default.
+        scale: unit of x, positive; 1 by default.
+
+    Returns:
+        A floating array of the shape to which the arguments broadcast.
+
+    Example:
+        >>> from tfn.scipy.stats import wrapcauchy
+        >>> round(float(wrapcauchy.pdf(0.5, 0.5)), 3)
+        0.321
+    """
     return jnp.exp(logpdf(x, c, loc, scale))
