@@ -34,13 +34,21 @@ _ALIKE = "return the containers, shapes and dtypes of one of the two arguments"
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:
-    """``e0, fn(e0, e1), fn(fn(e0, e1), e2), ...`` along an axis, grouped as is fastest.
+    """Returns all prefixes ``e0, fn(e0, e1), fn(fn(e0, e1), e2), ...`` of an associative function.
+
+    The function is applied to elements in another grouping than from left to right, so that many of
+    them run at once.
 
     Args:
-        fn: an associative function of two trees like `elems`; it is given many elements at once,
-            along `axis`, and must treat each of them alike.
-        elems: a tree of arrays of one size along `axis`.
+        fn: an associative function of two trees like `elems`; it is called with many elements at
+            once, stacked along `axis`, and must treat each pair of them independently.
+        elems: a tree of arrays of one size along `axis`, which may be 0 or 1.
         reverse: begin with the last element: ``..., fn(fn(e9, e8), e7), fn(e9, e8), e9``.
+        axis: the axis of every array along which the elements follow each other; negative axes
+            count from the end of each.
+
+    Returns:
+        A tree like `elems`, of the same shapes and dtypes.
 
     Raises:
         ArgumentError: if there are no arrays, or `fn` is not a function, or does not return arrays

@@ -192,9 +192,17 @@ def _reduced_jvp(exponent_bits: int, mantissa_bits: int, primals: Any, tangents:
 
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
-    """The nearest floats that have so many bits; too large ones are infinite, too small ones 0.
+    """Rounds floats to the nearest that have so many bits of exponent and mantissa, ties to even.
 
-    The derivative is that of the operand.
+    Values that are too large become infinite, values that are too small 0 of their sign, and NaN
+    stays NaN.  The derivative is that of the identity.
+
+    Args:
+        operand: floats of any shape; the result has their shape and dtype.
+        exponent_bits: bits of the exponent, at least 1; as many as the dtype has, or more, change
+            nothing.
+        mantissa_bits: bits of the mantissa without the implicit one, at least 0; more change
+            nothing.
 
     Raises:
         DTypeError: unless the operand is floating.

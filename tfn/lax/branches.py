@@ -37,8 +37,14 @@ def cond(
 
     Args:
         pred: a scalar; a number holds unless it is zero.
-        operands: trees of arrays.  What the functions close over is passed on as well.
+        true_fun: called with the operands if `pred` holds.
+        false_fun: called with the operands otherwise; its results have the types of those of
+            `true_fun`.
+        operands: trees of arrays.  Arrays that the functions close over are passed on as well.
         operand: the only operand, by name.
+
+    Returns:
+        The tree that the branch returns.
 
     Raises:
         ShapeError: if `pred` is not a scalar.
@@ -58,7 +64,17 @@ def cond(
 
 
 def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """``branches[index](*operands)``; an index outside is clamped.
+    """Returns ``branches[index](*operands)``; an index outside is clamped to the first or last
+    branch.
+
+    Args:
+        index: an integer scalar.
+        branches: functions of the operands, at least one, whose results have one structure and one
+            type.
+        operands: trees of arrays.  Arrays that the functions close over are passed on as well.
+
+    Returns:
+        The tree that the branch returns.
 
     Raises:
         ArgumentError: if there is no branch.

@@ -49,6 +49,15 @@ def custom_root(
         solve: ``solve(f, initial_guess)`` gives the root, or (root, aux) with `has_aux`; what it
             closes over has no part in derivatives.
         tangent_solve: ``tangent_solve(g, y)`` gives the x with ``g(x) = y`` for a linear g.
+        has_aux: whether `solve` returns a pair (root, aux); aux has no derivative.
+
+    Returns:
+        The root, a tree like `initial_guess`; (root, aux) with `has_aux`.
+
+    Raises:
+        ArgumentError: if one of the functions is no function.
+
+    Source: Blondel et al. 2022, "Efficient and modular implicit differentiation", arXiv:2105.15183.
 
     Example:
         >>> import tfn
@@ -97,7 +106,7 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """The x with ``matvec(x) = b``, differentiated as the solution of a linear system.
+    """Returns the x with ``matvec(x) = b``, differentiated as the solution of a linear system.
 
     Args:
         matvec: a linear function; what it closes over may be differentiated.
@@ -106,6 +115,10 @@ def custom_linear_solve(
         transpose_solve: ``transpose_solve(vecmat, b)`` solves the transposed system, for reverse
             mode.
         symmetric: whether `matvec` is its own transpose; then `solve` will do for both.
+        has_aux: whether the solvers return a pair (x, aux); aux has no derivative.
+
+    Returns:
+        A tree like `b`; (x, aux) with `has_aux`.
 
     Raises:
         TreeError: if x has not the structure of b.

@@ -156,7 +156,7 @@ def div(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def rem(x: ArrayLike, y: ArrayLike) -> Array:
-    """What `div` towards zero leaves: it has the sign of x.
+    """Returns the remainder of the division towards zero, which has the sign of x.
 
     Example:
         >>> rem(-7, 2).tolist(), rem(-7.5, 2.0).tolist()
@@ -192,7 +192,15 @@ def min(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
-    """x, but not below `min` nor above `max`.
+    """Limits x to [min, max]; where min > max it is max, and NaN stays NaN.
+
+    Args:
+        min: lower bound, a scalar or an array of the shape and dtype of x.
+        x: array of any shape; the result has its shape and dtype.
+        max: upper bound, a scalar or an array of the shape and dtype of x.
+
+    Raises:
+        ShapeError, DTypeError: if shapes or dtypes differ.
 
     Example:
         >>> clamp(0.0, 1.5, 1.0).tolist()
@@ -352,7 +360,15 @@ def ge(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
-    """`on_true` where `pred` holds, else `on_false`.
+    """Returns `on_true` where `pred` holds, else `on_false`.
+
+    Args:
+        pred: booleans, a scalar or of the shape of the others.
+        on_true: a scalar or an array.
+        on_false: a scalar or an array, of the shape and dtype of `on_true`.
+
+    Raises:
+        ShapeError, DTypeError: if shapes or dtypes differ, or `pred` is not boolean.
 
     Example:
         >>> select(True, 1.0, 2.0).tolist()

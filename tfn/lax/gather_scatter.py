@@ -26,7 +26,7 @@ from tfn.trace.op import Op, Shape
 
 
 class GatherScatterMode(enum.Enum):
-    """What happens where a window does not fit."""
+    """The treatment of a window that does not lie inside the array."""
 
     CLIP = "clip"  # it is moved until it does
     FILL_OR_DROP = "fill"  # it is filled with a value; an update is dropped
@@ -54,7 +54,7 @@ class GatherScatterMode(enum.Enum):
 
 
 class GatherDimensionNumbers(NamedTuple):
-    """Which axis means what in a `gather`.
+    """The meaning of each axis in a `gather`.
 
     Attributes:
         offset_dims: axes of the result that lie in the window.
@@ -71,7 +71,7 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """Which axis means what in a `scatter`; see `GatherDimensionNumbers`.
+    """The meaning of each axis in a `scatter`; see `GatherDimensionNumbers`.
 
     Attributes:
         update_window_dims: axes of the updates that lie in the window.
@@ -209,16 +209,27 @@ def gather(
     mode: str | GatherScatterMode | None = None,
     fill_value: Any = None,
 ) -> Array:
-    """Windows of the operand at computed starts.
+    """Returns windows of an array at computed starts.
 
     Args:
-        start_indices: the last axis holds one start per axis in `start_index_map`.
-        slice_sizes: of the window, per axis of the operand.
-        mode: what a window that does not fit gives, see `GatherScatterMode`; None means CLIP.
-        fill_value: for mode "fill"; NaN, the smallest signed or largest unsigned integer if None.
+        operand: array of any shape.
+        start_indices: integers; the last axis holds one start for each axis in `start_index_map`.
+        dimension_numbers: the meaning of each axis, see `GatherDimensionNumbers`.
+        slice_sizes: static size of the window, for each axis of the operand.
+        unique_indices, indices_are_sorted: accepted as in JAX and ignored.
+        mode: "clip" moves a window that does not fit until it does, "fill" fills it; None means
+            CLIP; see `GatherScatterMode`.
+        fill_value: scalar for mode "fill"; NaN, the smallest signed or largest unsigned integer if
+            None.
+
+    Returns:
+        An array of the axes of `start_indices` but its last, with those of the window at
+        `offset_dims`, of the dtype of `operand`.
 
     Raises:
         ShapeError: if the numbers do not describe the operands.
+        DTypeError: unless the indices are integers.
+        ArgumentError: for another mode, or numbers of another class.
 
     Example:
         >>> import numpy as np
@@ -285,10 +296,24 @@ def scatter(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The operand with windows set to updates; of several the last wins, none that does not fit.
+    """Returns the operand with windows replaced by updates; of several at one place the last wins.
+
+    Args:
+        operand: array of any shape.
+        scatter_indices: integers; the last axis holds one start for each of
+            `scatter_dims_to_operand_dims`.
+        updates: the windows, of the dtype of `operand`.
+        dimension_numbers: the meaning of each axis, see `ScatterDimensionNumbers`.
+        indices_are_sorted, unique_indices: accepted as in JAX and ignored.
+        mode: "fill", "drop" or None drop a window that does not fit, "clip" moves it until it does;
+            see `GatherScatterMode`.
+
+    Returns:
+        An array like `operand`.
 
     Raises:
-        ShapeError, DTypeError: if the operands do not go together.
+        ShapeError, DTypeError: if the operands do not fit together.
+        ArgumentError: for another mode, or numbers of another class.
 
     Example:
         >>> import numpy as np
@@ -309,7 +334,23 @@ def scatter_add(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The operand with updates added to windows.
+    """Returns the operand with updates added to windows; several at one place are all added.
+
+    Args:
+        operand: array of any shape.
+        scatter_indices: integers; the last axis holds one start for each of
+            `scatter_dims_to_operand_dims`.
+        updates: the windows, of the dtype of `operand`.
+        dimension_numbers: the meaning of each axis, see `ScatterDimensionNumbers`.
+        indices_are_sorted, unique_indices: accepted as in JAX and ignored.
+        mode: "fill", "drop" or None drop a window that does not fit, "clip" moves it until it does;
+            see `GatherScatterMode`.
+
+    Returns:
+        An array like `operand`.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `scatter`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -330,7 +371,24 @@ def scatter_sub(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The operand with updates taken from windows.
+    """Returns the operand with updates subtracted from windows; several at one place are all
+    subtracted.
+
+    Args:
+        operand: array of any shape.
+        scatter_indices: integers; the last axis holds one start for each of
+            `scatter_dims_to_operand_dims`.
+        updates: the windows, of the dtype of `operand`.
+        dimension_numbers: the meaning of each axis, see `ScatterDimensionNumbers`.
+        indices_are_sorted, unique_indices: accepted as in JAX and ignored.
+        mode: "fill", "drop" or None drop a window that does not fit, "clip" moves it until it does;
+            see `GatherScatterMode`.
+
+    Returns:
+        An array like `operand`.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `scatter`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -352,7 +410,23 @@ def scatter_mul(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The operand with windows multiplied by updates.
+    """Returns the operand with windows multiplied by updates; several at one place all multiply it.
+
+    Args:
+        operand: array of any shape.
+        scatter_indices: integers; the last axis holds one start for each of
+            `scatter_dims_to_operand_dims`.
+        updates: the windows, of the dtype of `operand`.
+        dimension_numbers: the meaning of each axis, see `ScatterDimensionNumbers`.
+        indices_are_sorted, unique_indices: accepted as in JAX and ignored.
+        mode: "fill", "drop" or None drop a window that does not fit, "clip" moves it until it does;
+            see `GatherScatterMode`.
+
+    Returns:
+        An array like `operand`.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `scatter`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -373,7 +447,23 @@ def scatter_min(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The operand with windows replaced where updates are smaller.
+    """Returns the operand with elements of windows replaced by updates that are smaller, or NaN.
+
+    Args:
+        operand: array of any shape.
+        scatter_indices: integers; the last axis holds one start for each of
+            `scatter_dims_to_operand_dims`.
+        updates: the windows, of the dtype of `operand`.
+        dimension_numbers: the meaning of each axis, see `ScatterDimensionNumbers`.
+        indices_are_sorted, unique_indices: accepted as in JAX and ignored.
+        mode: "fill", "drop" or None drop a window that does not fit, "clip" moves it until it does;
+            see `GatherScatterMode`.
+
+    Returns:
+        An array like `operand`.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `scatter`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -394,7 +484,23 @@ def scatter_max(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The operand with windows replaced where updates are larger.
+    """Returns the operand with elements of windows replaced by updates that are larger, or NaN.
+
+    Args:
+        operand: array of any shape.
+        scatter_indices: integers; the last axis holds one start for each of
+            `scatter_dims_to_operand_dims`.
+        updates: the windows, of the dtype of `operand`.
+        dimension_numbers: the meaning of each axis, see `ScatterDimensionNumbers`.
+        indices_are_sorted, unique_indices: accepted as in JAX and ignored.
+        mode: "fill", "drop" or None drop a window that does not fit, "clip" moves it until it does;
+            see `GatherScatterMode`.
+
+    Returns:
+        An array like `operand`.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `scatter`.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -38,7 +38,7 @@ def scan(
     *,
     checkpoint_every: int | str | None = None,
 ) -> Any:
-    """Carry a value along the first axis of `xs`.
+    """Carries a value along the first axis of `xs`, and stacks an output for each step.
 
     In Python::
 
@@ -145,7 +145,7 @@ def while_loop(
     max_steps: int | None = None,
     checkpoint_every: int | str | None = "sqrt",
 ) -> Any:
-    """Apply a body to a value while a condition of it holds.
+    """Applies a body to a value while a condition of the value holds.
 
     In Python::
 
@@ -165,6 +165,9 @@ def while_loop(
         checkpoint_every: with `max_steps`, after how many steps reverse mode keeps the value; the
             steps between are run again.  With "sqrt" its memory grows with the square root of
             `max_steps`; None keeps what the derivative needs of each step.
+
+    Returns:
+        The last value, a tree like `init_val`.
 
     Raises:
         ShapeError, DTypeError: if the condition is not a boolean scalar, or the body changes a
@@ -263,14 +266,20 @@ def fori_loop(
     unroll: int | bool | None = None,
     checkpoint_every: int | str | None = None,
 ) -> Any:
-    """Apply ``val = body_fun(i, val)`` for i from `lower` to ``upper - 1``.
+    """Applies ``val = body_fun(i, val)`` for i from `lower` to ``upper - 1``.
 
     If the bounds are known while tracing, it is a `scan` and has a reverse mode; else it is a
     `while_loop`.
 
     Args:
         lower, upper: integers; `body_fun` gets i in their dtype.
+        body_fun: takes the index, a scalar, and the value, and returns the next value of the same
+            type.
+        init_val: the first value, a tree of arrays; the result if there are no steps.
         unroll, checkpoint_every: as for `scan`; only with known bounds.
+
+    Returns:
+        The last value, a tree like `init_val`.
 
     Raises:
         DTypeError: if a bound is not an integer scalar; else as for `scan`.
@@ -344,10 +353,19 @@ def _bound(name: str, value: ArrayLike) -> Array:
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
-    """Apply a function to each slice along the first axis, one after the other, and stack.
+    """Applies a function to each slice along the first axis, one after the other, and stacks the
+    results.
 
-    With `batch_size` as many slices at a time go through `vmap`: less memory than `vmap` over all
+    With `batch_size`, blocks of so many slices go through `vmap`: less memory than `vmap` over all
     of them, and less time than one by one.
+
+    Args:
+        f: from a tree of slices of `xs` to a tree of arrays.
+        xs: a tree of arrays of one length along their first axis.
+        batch_size: number of slices at a time, at least 1; one by one if None.
+
+    Returns:
+        A tree like the result of `f`, with a first axis of that length.
 
     Raises:
         ShapeError: if lengths differ, naming each array.

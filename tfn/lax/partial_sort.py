@@ -33,12 +33,22 @@ nanosecond for each element of a block; to sort takes so long for each element (
 
 
 def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
-    """The k largest elements along an axis, the largest first, and their coordinates.
+    """Returns the k largest elements along an axis, the largest first, and their indices.
 
     Of equal elements the first comes first; NaN is larger than all.
 
+    Args:
+        x: array with at least one axis; NaN is larger than all.
+        k: number of elements, from 0 to the size of the axis.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+
+    Returns:
+        A pair of arrays, whose size along the axis is k: the values, and their indices (int32, or
+        int64 along an axis that needs it).
+
     Raises:
         ArgumentError: unless 0 <= k <= size of the axis.
+        AxisError: if there is no such axis.
 
     Example:
         >>> values, places = top_k(array(np.array([1.0, 3.0, 2.0])), 2)
@@ -65,7 +75,17 @@ def approx_max_k(
     recall_target: float = 0.95,
     **hints: Any,
 ) -> tuple[Array, Array]:
-    """The k largest elements along an axis and their coordinates: `top_k`, which misses none.
+    """Returns the k largest elements along an axis and their indices, exactly: it is `top_k`.
+
+    Args:
+        operand: array with at least one axis; NaN is larger than all.
+        k: number of elements, from 0 to the size of the axis.
+        reduction_dimension: the axis; negative ones count from the end.
+        recall_target: accepted as in JAX and ignored: none is missed.
+        hints: further arguments of JAX, ignored.
+
+    Raises:
+        ArgumentError: unless 0 <= k <= size of the axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -82,7 +102,15 @@ def approx_min_k(
     recall_target: float = 0.95,
     **hints: Any,
 ) -> tuple[Array, Array]:
-    """The k smallest elements along an axis, the smallest first, and their coordinates.
+    """Returns the k smallest elements along an axis, the smallest first, and their indices,
+    exactly.
+
+    Args:
+        operand: array with at least one axis; NaN is larger than all.
+        k: number of elements, from 0 to the size of the axis.
+        reduction_dimension: the axis; negative ones count from the end.
+        recall_target: accepted as in JAX and ignored: none is missed.
+        hints: further arguments of JAX, ignored.
 
     Raises:
         ArgumentError: unless 0 <= k <= size of the axis.

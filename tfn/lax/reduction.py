@@ -35,7 +35,13 @@ MONOID: dict[Computation, Op] = {
 
 
 def fold(op: Op, x: ArrayLike, axes: Axes) -> Array:
-    """A monoid over axes, which vanish."""
+    """Reduces an array over axes by an associative op with an identity; the axes vanish.
+
+    Args:
+        op: Op.ADD, Op.MUL, Op.MAX or Op.MIN.
+        x: array of any shape.
+        axes: one or several axes, or None for all.
+    """
     x = array(x)
     found = tuple(sorted(some_axes("a reduction", axes, len(x.shape))))
     return bind(Op.REDUCE, x, arg=Reduce(op, found)) if found else x
@@ -150,13 +156,25 @@ def _begin(out: Array, init_value: ArrayLike, computation: Computation, op: Op) 
 
 
 def reduce(operands: Any, init_values: Any, computation: Computation, dimensions: Axes) -> Any:
-    """``computation`` over axes of an array, or of a tree of arrays of one shape.
+    """Reduces an array, or a tree of arrays of one shape, over axes by an associative function.
 
-    A function that `MONOID` lists is one op.  Any other must be associative; it is given two
-    elements, or two trees of elements, as scalars, and combines them in a tree, in their order.
+    A function that `MONOID` lists is one op.  Any other is called with two elements, or two trees
+    of elements, as scalars, and combines them pairwise in a tree, in their order.
+
+    Args:
+        operands: an array, or a tree of arrays of one shape.
+        init_values: an initial value for each operand, combined with the result, and the result
+            where there are no elements.
+        computation: ``lax.add``, ``lax.max``, ... or an associative function of two elements.
+        dimensions: one or several axes, which vanish; all of them if None.
+
+    Returns:
+        An array or a tree like the operands, without the axes.
 
     Raises:
         TreeError: if the initial values, or what the function returns, have another structure.
+        ShapeError: if the operands have several shapes.
+        AxisError: if an axis does not exist or is named twice.
 
     Example:
         >>> from tfn.lax.movement import iota
@@ -195,10 +213,22 @@ def reduce_xor(x: ArrayLike, axes: Axes = None) -> Array:
 
 
 def argmax(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
-    """The first coordinate of the largest element along an axis; of the first NaN if there is one.
+    """Returns the first index of the largest element along an axis, or of the first NaN if there is
+    one.
+
+    Args:
+        x: array with at least one axis.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+        index_dtype: integer dtype of the result, in which all indices of the axis must fit.
+
+    Returns:
+        An array without the axis.
 
     Raises:
         ShapeError: if the axis is empty.
+        DTypeError: unless `index_dtype` is integer.
+        ArgumentError: if `index_dtype` cannot hold the indices.
+        AxisError: if there is no such axis.
 
     Example:
         >>> from tfn.lax.movement import iota
@@ -209,7 +239,19 @@ def argmax(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
 
 
 def argmin(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
-    """The first coordinate of the smallest element along an axis; of the first NaN if any.
+    """Returns the first index of the smallest element along an axis, or of the first NaN if there
+    is one.
+
+    Args:
+        x: array with at least one axis.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+        index_dtype: integer dtype of the result, in which all indices of the axis must fit.
+
+    Returns:
+        An array without the axis.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError, AxisError: as `argmax`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -260,15 +302,23 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Array:
-    """``computation`` over every place of a window; x is padded with what changes nothing.
+    """Reduces every window of an array; padding adds elements that change nothing.
 
-    The window is a product of intervals, so it is folded one axis after the other.
+    The window is a product of intervals, so it is reduced one axis after the other.
 
     Args:
-        computation: ``lax.add``, ``lax.max``, ``lax.min`` or ``lax.mul``.
-        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) per axis.
-        base_dilation: spreads the elements of x.
-        window_dilation: spreads those of the window.
+        x: array of any shape.
+        init_value: a scalar combined with every result.
+        computation: ``lax.add``, ``lax.max``, ``lax.min`` or ``lax.mul``; on bool also the bitwise
+            functions.
+        window_dimensions: size of the window along every axis, at least 1.
+        window_strides: steps of the window along every axis, at least 1; 1 if None.
+        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) per axis; negative numbers crop.
+        base_dilation: distance of neighbouring elements of x, per axis; 1 if None.
+        window_dilation: distance of neighbouring elements of the window, per axis; 1 if None.
+
+    Returns:
+        An array of the dtype of x, with one element for each position of the window.
 
     Raises:
         ArgumentError, ShapeError: for another computation, or sizes that do not fit.

@@ -24,7 +24,7 @@ from tfn.trace.uop import UOp
 
 
 class RandomAlgorithm(enum.IntEnum):
-    """How bits are made; each of them means threefry here."""
+    """The generator of the bits; each of the names means Threefry here."""
 
     RNG_DEFAULT = 0
     RNG_THREE_FRY = 1
@@ -70,14 +70,22 @@ def rng_bit_generator(
     dtype: Any = np.uint32,
     algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT,
 ) -> tuple[Array, Array]:
-    """The next state, and unsigned integers of which every value is equally likely.
+    """Returns the next state, and unsigned integers of which every value is equally likely.
 
     Args:
         key: the state, uint32[4]: two words of a key, and a counter as two words.
+        shape: of the bits, an integer or a sequence of integers.
+        dtype: of the bits: uint8, uint16, uint32 or uint64.
+        algorithm: accepted as in JAX; every generator is Threefry.
+
+    Returns:
+        The state uint32[4] after the draw, and an array of `shape` and `dtype`.
 
     Raises:
         DTypeError: unless `dtype` is an unsigned integer type.
         ArgumentError: for another state.
+
+    Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
 
     Example:
         >>> state, bits = rng_bit_generator(np.zeros(4, "uint32"), (3,))

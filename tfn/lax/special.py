@@ -214,10 +214,12 @@ _SAMPLE = each(partial(_by_a, sample=True), "random_gamma_grad")
 
 @custom_jvp
 def igamma(a: ArrayLike, x: ArrayLike) -> Array:
-    """The regularized lower incomplete gamma function: the share of gamma(a) that is below x.
+    """Returns the regularized lower incomplete gamma function: the share of gamma(a) that lies
+    below x.
 
     Raises:
         DTypeError, ShapeError: unless both have one floating dtype and one shape.
+
     Source: Gautschi 1979, "A computational procedure for incomplete gamma functions".
 
     Example:
@@ -252,7 +254,7 @@ def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
 
 
 def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
-    """How a sample x of gamma(a) moves with a, its place in the distribution kept.
+    """Returns the derivative by a of a sample x of gamma(a) whose quantile is fixed.
 
     Source: Figurnov, Mohamed, Mnih 2018, arXiv:1805.08498.
 
@@ -327,10 +329,19 @@ _BETA = each(_beta, "betainc")
 
 @custom_jvp
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """The regularized incomplete beta function: the share of beta(a, b) that is below x.
+    """Returns the regularized incomplete beta function: the share of beta(a, b) that lies below x.
+
+    Args:
+        a: positive floats, a scalar, or an array of the shape and dtype of the others.
+        b: positive floats, a scalar, or an array of the shape and dtype of the others.
+        x: floats in [0, 1], a scalar, or an array of the shape and dtype of the others.
+
+    Returns:
+        Floats in [0, 1]; NaN where a parameter is outside its domain.
 
     Raises:
         DTypeError, ShapeError: unless all have one floating dtype and one shape.
+
     Source: Press et al., Numerical Recipes, section 6.4.
 
     Example:
