@@ -120,10 +120,17 @@ def weighted_distinct(words: UOp, p: UOp, count: int) -> UOp:
 def permutation(
     key: KeyLike, x: int | ArrayLike, axis: int = 0, independent: bool = False
 ) -> Array:
-    """The slices of an array along an axis, or the first x integers, in a random order.
+    """Returns the slices of an array along an axis, or the first x integers, in a random order.
 
     Args:
-        independent: order each line along the axis in a way of its own.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        x: an array, or an integer that stands for ``arange(x)``.
+        axis: the axis to permute; negative ones count from the end; without meaning for an integer
+            x.
+        independent: whether each line along the axis gets an order of its own.
+
+    Returns:
+        An array of the shape and dtype of x, or int32 of shape (x,).
 
     Raises:
         AxisError: if the array does not have the axis.
@@ -151,18 +158,27 @@ def categorical(
     replace: bool = True,
     mode: str | None = None,
 ) -> Array:
-    """Coordinates along an axis with probabilities ``softmax(logits, axis)``.
+    """Draws indices along an axis with probabilities ``softmax(logits, axis)``.
 
     Args:
-        shape: of the result, the last axes of which broadcast with those of logits without
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        logits: floats with at least one axis; -inf means probability 0.
+        axis: the axis of the categories; negative ones count from the end.
+        shape: of the result, the last axes of which broadcast with those of `logits` without
             `axis`; just those if None.
-        replace: whether a coordinate may be drawn more than once by the leading axes of shape.
-        mode: that of `gumbel`.
+        replace: whether an index may be drawn more than once along the leading axes of `shape`.
+        mode: 'low' or 'high' (more random bits), as in `gumbel`; 'low' if None.
+
+    Returns:
+        Integers in [0, size of the axis), of shape `shape`.
 
     Raises:
         DTypeError: unless logits are floating.
         ShapeError: if shape does not end as logits without `axis` do.
         ArgumentError: if more different coordinates are asked for than there are.
+
+    Source: Gumbel 1954 (the maximum of noisy logits); Kool, van Hoof, Welling 2019,
+        arXiv:1903.06059 (without replacement).
 
     Example:
         >>> from tfn.random.keys import key
@@ -201,11 +217,18 @@ def choice(
     p: ArrayLike | None = None,
     axis: int = 0,
 ) -> Array:
-    """Slices of an array along an axis, or integers below a, drawn at random.
+    """Draws slices of an array along an axis, or integers below a, at random.
 
     Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        a: an array, or an integer that stands for ``arange(a)``.
+        shape: of the draws, an integer or a sequence; () for a single one.
         replace: whether one may be drawn more than once.
-        p: probability of each, uniform if None.
+        p: a vector of probabilities, one for each, which need not add up to 1; uniform if None.
+        axis: the axis of `a`; negative ones count from the end; without meaning for an integer `a`.
+
+    Returns:
+        An array of the dtype of `a` in which the axes of `shape` take the place of `axis`.
 
     Raises:
         ArgumentError: if there are none to draw from, or too few without replacement.

@@ -81,14 +81,21 @@ def _poisson(words: Array, rate: Array, kind: DType) -> Array:
 def poisson(
     key: KeyLike, lam: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
 ) -> Array:
-    """Integers with the Poisson distribution of mean `lam`.
+    """Draws integers with the Poisson distribution of mean `lam`.
 
     Args:
-        shape: of the result; that of lam if None.
-        dtype: int32 if it is not said.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        lam: the mean, a real scalar or array; where it is negative or NaN the result is -1.
+        shape: sizes of the result, an integer or a sequence, to which `lam` broadcasts; that of
+            `lam` if None.
+        dtype: integer dtype of the result; int32 if None.
 
     Raises:
         DTypeError: unless `dtype` is integer.
+        ShapeError: if the parameters do not broadcast to `shape`.
+
+    Source: Knuth, The Art of Computer Programming, volume 2, section 3.4.1 (mean below 10); Hormann
+        1993, "The transformed rejection method for generating Poisson random variables".
 
     Example:
         >>> from tfn.random.keys import key
@@ -209,13 +216,24 @@ def binomial(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """How many of n trials succeed, each with probability p, as floats; NaN where that is none.
+    """Draws the number of successes among n trials, each with probability p, as floats.
 
     Args:
-        shape: of the result; that of the parameters, broadcast, if None.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        n: number of trials, a real scalar or array; fractions are dropped.
+        p: probability of success in [0, 1], a real scalar or array.
+        shape: sizes of the result, an integer or a sequence, to which n and p broadcast; that of
+            both, broadcast, if None.
+        dtype: floating dtype of the result; float32 if None.
+
+    Returns:
+        Floats in [0, n]; NaN where n is negative, p is outside [0, 1], or one of them is NaN.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
+
+    Source: Hormann 1993, "The generation of binomial random variates", algorithm BTRS.
 
     Example:
         >>> from tfn.random.keys import key
@@ -242,11 +260,18 @@ def multinomial(
     dtype: DTypeLike | None = None,
     unroll: int | bool = 1,
 ) -> Array:
-    """How many of n trials have each result, which have probabilities p along the last axis.
+    """Draws the number of times that each result occurs in n trials.
 
     Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        n: number of trials, a scalar or an array of shape (*batch).
+        p: probabilities, shape (*batch, results); they need not add up to 1.
         shape: of the result, whose last axis is that of p; that of n with it if None.
+        dtype: floating dtype of the result; float32 if None.
         unroll: how many results are drawn in one step of the loop over them.
+
+    Returns:
+        Floats, shape (*batch, results), which add up to n along the last axis.
 
     Raises:
         DTypeError: unless `dtype` is floating.

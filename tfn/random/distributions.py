@@ -188,7 +188,12 @@ def integers_between(words: UOp, low: UOp, high: UOp, shape: Shape, dtype: DType
 
 
 def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """Unsigned integers, every value equally likely.
+    """Draws unsigned integers, every value equally likely.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: uint8, uint16, uint32 or uint64; uint32 if None.
 
     Raises:
         DTypeError: unless `dtype` is an unsigned integer type.
@@ -205,7 +210,7 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) ->
 
 
 def floating(name: str, dtype: DTypeLike | None) -> DType:
-    """The floating type that a function is asked for: float32 if it is not said.
+    """Returns the floating dtype that a function is asked for: float32 for None.
 
     Raises:
         DTypeError: for a type that is not floating.
@@ -217,7 +222,7 @@ def floating(name: str, dtype: DTypeLike | None) -> DType:
 def parameters(
     name: str, dtype: DType, shape: ShapeLike | None, *bounds: ArrayLike
 ) -> tuple[list[Array], Shape]:
-    """Parameters of a distribution as arrays of a dtype, and the shape of the result.
+    """Returns parameters of a distribution as arrays of one dtype, and the shape of the result.
 
     Raises:
         ArgumentError: if they do not broadcast to the shape.
@@ -249,10 +254,19 @@ def uniform(
     minval: ArrayLike = 0.0,
     maxval: ArrayLike = 1.0,
 ) -> Array:
-    """Floats in [minval, maxval).
+    """Draws floats that are uniform in [minval, maxval).
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: floating dtype of the result; float32 if None.
+        minval: lower bound, a real scalar or array that broadcasts to `shape`; included.
+        maxval: upper bound, likewise; excluded.  Where it is not above `minval`, the result is
+            `minval`.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
 
     Example:
         >>> from tfn.random.keys import key
@@ -272,7 +286,13 @@ def _is(value: ArrayLike, number: int) -> bool:
 
 
 def normal(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """Numbers with the standard normal distribution; complex ones if `dtype` is.
+    """Draws numbers with the standard normal distribution.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: floating or complex dtype; float32 if None.  Both parts of complex numbers have
+            variance 1/2.
 
     Raises:
         DTypeError: unless `dtype` is floating or complex.
@@ -296,13 +316,19 @@ def truncated_normal(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Floats with the standard normal distribution, given that they lie in (lower, upper).
+    """Draws floats with the standard normal distribution, given that they lie in (lower, upper).
 
     Args:
-        shape: of the result; that of the bounds, broadcast, if None.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        lower: lower bound, a real scalar or array.
+        upper: upper bound, a real scalar or array.
+        shape: sizes of the result, an integer or a sequence, to which the bounds broadcast; that of
+            both, broadcast, if None.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
 
     Example:
         >>> from tfn.random.keys import key
@@ -332,24 +358,43 @@ def gumbel_of(name: str, mode: str | None) -> Callable[..., UOp]:
 def gumbel(
     key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None, mode: str | None = None
 ) -> Array:
-    """Floats with the standard Gumbel distribution.
+    """Draws floats with the standard Gumbel distribution.
 
     Args:
-        mode: 'high' takes twice as many random bits, so that the largest numbers are not missed.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: floating dtype of the result; float32 if None.
+        mode: 'low', or 'high' for twice as many random bits, so that the largest numbers are not
+            missed; 'low' if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
         ArgumentError: for another mode than 'low' and 'high'.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> gumbel(key(0), (3,)).shape
+        (3,)
     """
     kind, body = floating("gumbel", dtype), gumbel_of("gumbel", mode)
     return apply(body, [words_of("gumbel", key)], a_shape("gumbel", shape), kind)
 
 
 def exponential(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """Floats with the exponential distribution of mean 1.
+    """Draws floats with the exponential distribution of mean 1.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bool((exponential(key(0), (9,)) >= 0).all())
+        True
     """
     kind = floating("exponential", dtype)
     words = words_of("exponential", key)
@@ -357,10 +402,20 @@ def exponential(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = N
 
 
 def laplace(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """Floats with the Laplace distribution of mean 0 and scale 1.
+    """Draws floats with the Laplace distribution of mean 0 and scale 1.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> laplace(key(0), (3,)).shape
+        (3,)
     """
     kind = floating("laplace", dtype)
     return apply(laplace_body, [words_of("laplace", key)], a_shape("laplace", shape), kind)
@@ -369,11 +424,14 @@ def laplace(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None)
 def bernoulli(
     key: KeyLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None, mode: str = "low"
 ) -> Array:
-    """Booleans that are true with probability p.
+    """Draws booleans that are true with probability p.
 
     Args:
-        shape: of the result; that of p if None.
-        mode: 'high' takes twice as many random bits, for probabilities below 1e-6.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        p: probability, a float or an array of floats; always true from 1 on, never true for NaN.
+        shape: sizes of the result, an integer or a sequence, to which p broadcasts; that of p if
+            None.
+        mode: 'low', or 'high' for twice as many random bits, for probabilities below 1e-6.
 
     Raises:
         DTypeError: unless p is floating.
@@ -411,10 +469,20 @@ BERNOULLI = {"low": bernoulli_body, "high": fine_bernoulli_body}
 
 
 def rademacher(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """-1 or 1, equally likely.
+    """Draws -1 or 1, equally likely.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: signed integer, floating or complex dtype; int32 if None.
 
     Raises:
         DTypeError: for a dtype that has no -1.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bool((abs(rademacher(key(0), (9,))) == 1).all())
+        True
     """
     kind = INT32 if dtype is None else dtypes.canonical(dtype)
     result_type("rademacher", kind, SIGNED | INEXACT, "a signed dtype")
@@ -435,9 +503,18 @@ def randint(
     maxval: ArrayLike,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Integers in [minval, maxval); minval where there are none.
+    """Draws integers that are uniform in [minval, maxval).
 
     Twice as many bits as needed are drawn, so that the bias of the remainder is small.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        minval: lower bound, an integer or an array of integers that broadcasts to `shape`;
+            included.
+        maxval: upper bound, likewise; excluded.  Where it is not above `minval`, the result is
+            `minval`.
+        dtype: integer dtype of the result; int32 if None.
 
     Raises:
         DTypeError: unless `dtype` and the bounds are integer.

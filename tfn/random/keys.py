@@ -289,7 +289,19 @@ def key(seed: ArrayLike, *, impl: str | None = None) -> Key:
 
 
 def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> Array:
-    """The words of `key`, as an array uint32[2]; every function here takes them as a key."""
+    """Returns the words of `key`, as an array uint32[2]; every function here takes them as a key.
+
+    Args:
+        seed: a Python integer, or an integer scalar array, which may be traced.
+        impl: the generator, of which there is one, ``"threefry2x32"``.
+
+    Raises:
+        DTypeError, ArgumentError: as `key`.
+
+    Example:
+        >>> PRNGKey(42).tolist()
+        [0, 42]
+    """
     _known(impl)
     if isinstance(seed, int) and not isinstance(seed, bool):
         return apply(seed_words, [_integer(seed)])
@@ -321,7 +333,14 @@ def _integer(value: int) -> Array:
 
 
 def split(key: KeyLike, num: int | Sequence[int] = 2) -> Any:
-    """Independent keys: the first axis has `num` of them, or the first axes those of a shape.
+    """Returns independent keys, derived from one.
+
+    Args:
+        key: a single key, used up by this call.
+        num: number of keys, or the shape of an array of them.
+
+    Returns:
+        A `Key` of shape (num,) or `num`; words, uint32[..., 2], if `key` is words.
 
     Raises:
         ArgumentError: unless `key` is a single key.
