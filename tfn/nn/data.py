@@ -108,6 +108,8 @@ class Batches:
         """The batches from a position on.
 
         Args:
+            start: position of the first batch, such as that of a checkpoint; the beginning by
+                default.
             epochs: the epoch before which they end; None for never.
             ahead: how many batches a thread prepares while others are used; 0 for no thread.
 

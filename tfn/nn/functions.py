@@ -50,13 +50,13 @@ def relu6(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
 
 
 def leaky_relu(x: Float[Array, "*axes"], negative_slope: ArrayLike = 0.01) -> Float[Array, "*axes"]:
-    """x where it is not negative, else x times a small slope."""
+    """Returns x where it is not negative, else x times a small slope."""
     x = _floating(x)
     return jnp.where(x >= 0, x, negative_slope * x)
 
 
 def elu(x: Float[Array, "*axes"], alpha: ArrayLike = 1.0) -> Float[Array, "*axes"]:
-    """x where it is positive, else ``alpha * (exp(x) - 1)``.
+    """Returns x where it is positive, else ``alpha * (exp(x) - 1)``.
 
     Source: Clevert, Unterthiner, Hochreiter 2015, arXiv:1511.07289.
     """
@@ -67,7 +67,7 @@ def elu(x: Float[Array, "*axes"], alpha: ArrayLike = 1.0) -> Float[Array, "*axes
 
 
 def celu(x: Float[Array, "*axes"], alpha: ArrayLike = 1.0) -> Float[Array, "*axes"]:
-    """`elu` with a derivative that is continuous for every alpha.
+    """`elu` with a continuous derivative for every alpha.
 
     Source: Barron 2017, arXiv:1704.07483.
     """
@@ -172,7 +172,7 @@ def log1mexp(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
 
 
 def identity(x: Shaped[Array, "*axes"]) -> Shaped[Array, "*axes"]:
-    """x."""
+    """Returns x."""
     return jnp.asarray(x)
 
 
@@ -226,10 +226,16 @@ def glu(x: Float[Array, "*axes"], axis: int = -1) -> Float[Array, "*half"]:
 def softmax(
     x: Float[Array, "*axes"], axis: Axes = -1, where: Bool[Array, "*#axes"] | None = None
 ) -> Float[Array, "*axes"]:
-    """Positive numbers that add up to 1 along an axis, in the proportion of ``exp(x)``.
+    """Returns positive numbers in proportion to ``exp(x)`` that add up to 1 along an axis.
 
     Args:
-        where: which elements take part; the others get 0.
+        x: floats of any shape; integers become float32.
+        axis: one or several axes, negative ones count from the end; None for all.
+        where: booleans that broadcast to x, True for the elements that take part; all if None.  The
+            others get 0.
+
+    Returns:
+        Floats of the shape and dtype of x.
 
     Example:
         >>> softmax(jnp.array([0.0, 0.0])).tolist()
@@ -254,7 +260,16 @@ def _softmax_jvp(axis: Axes, primals: tuple[Array], tangents: tuple[Array]) -> t
 def log_softmax(
     x: Float[Array, "*axes"], axis: Axes = -1, where: Bool[Array, "*#axes"] | None = None
 ) -> Float[Array, "*axes"]:
-    """The logarithm of `softmax`, without its rounding to 0.
+    """Returns the logarithm of `softmax`, without its rounding to 0.
+
+    Args:
+        x: floats of any shape; integers become float32.
+        axis: one or several axes, negative ones count from the end; None for all.
+        where: booleans that broadcast to x, True for the elements that take part; all if None.  The
+            others get -inf.
+
+    Returns:
+        Floats of the shape and dtype of x.
 
     Example:
         >>> log_softmax(jnp.array([0.0, -200.0])).tolist()
@@ -302,12 +317,19 @@ def logsumexp(
     return_sign: bool = False,
     where: Bool[Array, "*#axes"] | None = None,
 ) -> Any:
-    """``log(sum(b * exp(x)))``, without overflow.
+    """Returns ``log(sum(b * exp(x)))`` over axes, without overflow.
 
     Args:
-        b: factors of the terms, 1 if None.
-        return_sign: return the logarithm of the magnitude of the sum, and its sign.
-        where: which elements take part.
+        x: floats of any shape; integers become float32.
+        axis: one or several axes, negative ones count from the end; None for all.
+        b: factors of the terms, which broadcast to x and may be negative; 1 if None.
+        keepdims: whether the axes stay, with size 1.
+        return_sign: whether to return the logarithm of the magnitude of the sum, and its sign.
+        where: booleans that broadcast to x, True for the elements that take part; all if None.
+
+    Returns:
+        Floats; -inf where no element takes part, and NaN where a sum is negative, unless
+        `return_sign`.
 
     Example:
         >>> logsumexp(jnp.array([1000.0, 1000.0])).item() - 1000
@@ -335,7 +357,16 @@ def logmeanexp(
     where: Bool[Array, "*#axes"] | None = None,
     keepdims: bool = False,
 ) -> Float[Array, "*rest"]:
-    """``log(mean(exp(x)))``, without overflow.
+    """Returns ``log(mean(exp(x)))`` over axes, without overflow.
+
+    Args:
+        x: floats of any shape; integers become float32.
+        axis: one or several axes, negative ones count from the end; None for all.
+        where: booleans that broadcast to x, True for the elements that take part; all if None.
+        keepdims: whether the axes stay, with size 1.
+
+    Returns:
+        Floats; NaN where no element takes part.
 
     Example:
         >>> logmeanexp(jnp.array([1000.0, 1000.0])).item()
@@ -360,12 +391,20 @@ def standardize(
     epsilon: ArrayLike = 1e-5,
     where: Bool[Array, "*#axes"] | None = None,
 ) -> Float[Array, "*axes"]:
-    """x less its mean, divided by its standard deviation along an axis.
+    """Returns x minus its mean, divided by its standard deviation, along an axis.
 
     Args:
+        x: floats of any shape; integers become float32.
+        axis: one or several axes, negative ones count from the end; None for all.
         mean, variance: to be used instead of those of x.
+        mean: used instead of that of x; broadcasts to x.
+        variance: used instead of that of x; broadcasts to x.
         epsilon: added to the variance.
-        where: which elements mean and variance are taken over.
+        where: booleans that broadcast to x, True for the elements that take part; all if None.  Of
+            the mean and the variance only.
+
+    Returns:
+        Floats of the shape and dtype of x.
 
     Example:
         >>> standardize(jnp.array([1.0, 3.0]), epsilon=0.0).tolist()
@@ -383,10 +422,16 @@ def standardize(
 def one_hot(
     x: Integer[Array, "*axes"], num_classes: int, *, dtype: Any = None, axis: int = -1
 ) -> Shaped[Array, "*more"]:
-    """A new axis with 1 at the coordinate that x gives and 0 elsewhere; all 0 if it is outside.
+    """Returns a new axis with 1 at the index that x gives and 0 elsewhere; all 0 if it is outside.
 
     Args:
-        dtype: of the result, float32 if None.
+        x: integers of any shape.
+        num_classes: size of the new axis; it may be 0.
+        dtype: dtype of the result; float32 if None.
+        axis: position of the new axis in the result; negative ones count from the end.
+
+    Raises:
+        AxisError: if the result has no such axis.
 
     Example:
         >>> one_hot(jnp.array([1, 3]), 3).tolist()

@@ -95,12 +95,18 @@ def is_array(x: Any) -> bool:
 
 
 def is_inexact_array(x: Any) -> bool:
-    """Whether x is an Array of floats, which is what has gradients."""
+    """Whether x is an Array of floats or complex numbers, which can have gradients."""
     return isinstance(x, Array) and jnp.issubdtype(x.dtype, jnp.inexact)
 
 
 def filter(pytree: T, keep: Filter, *, inverse: bool = False) -> T:
-    """The tree with None in place of the leaves that are not to be kept.
+    """Returns the tree with None in place of the leaves that are not selected.
+
+    Args:
+        pytree: any tree.
+        keep: a predicate of a leaf, or a tree of predicates and booleans, each for whatever is
+            below it.
+        inverse: whether to select the other leaves instead.
 
     Example:
         >>> filter({"a": jnp.ones(()), "b": "text"}, is_array)
@@ -118,7 +124,7 @@ def _mask(pytree: Any, keep: Filter) -> Any:
 
 
 def partition(pytree: T, keep: Filter) -> tuple[T, T]:
-    """The leaves to be kept and the others, as two trees with None where a leaf is in the other.
+    """Splits a tree into the selected leaves and the others, each with None in place of the rest.
 
     Gradients for some of the parameters only::
 
@@ -168,12 +174,13 @@ def tree_at(
     replace_fn: Callable[[Any], Any] | None = None,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> T:
-    """The tree with some of its nodes replaced.
+    """Returns the tree with some of its nodes replaced.
 
     Args:
         where: gives a node of the tree that it is passed, or a tuple or other tree of nodes.
-        replace: what comes in its place, or a tree of as many as `where` gives.
-        replace_fn: makes what comes in place of a node from the node.
+        pytree: the tree to change; it stays as it is.
+        replace: the new node, or a tree of as many as `where` gives.
+        replace_fn: makes the new node from the old one; used instead of `replace` if given.
         is_leaf: as of `tree.map`; ``lambda x: x is None`` lets a None be replaced.
 
     Raises:

@@ -170,7 +170,9 @@ def plot(
     """Draw curves of numbers over steps into a PNG file, noisy ones with their running means.
 
     Args:
+        path: file to write; replaced as a whole.
         history: as `Training.history` gives it.
+        title: text above the curves; none if empty.
         log: whether the axis of the numbers is logarithmic.
 
     Raises:

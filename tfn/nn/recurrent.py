@@ -27,29 +27,37 @@ if TYPE_CHECKING:
 
 
 class Cell(Protocol):
-    """What can be carried along a sequence."""
+    """A recurrent cell, as `along` runs it over a sequence."""
 
     def start(self, batch: tuple[int, ...] = ()) -> Any:
-        """The state before the first place."""
+        """Returns the state before the first position."""
 
     def project(self, x: Array) -> Array:
-        """What a place, or all of them at once, add to the gates."""
+        """Returns the contribution of the input at one position, or at all of them, to the gates."""
 
     def advance(self, projected: Array, state: Any) -> Any:
-        """The next state."""
+        """Returns the next state."""
 
     def output(self, state: Any) -> Array:
-        """What others see of a state."""
+        """Returns the part of a state that is the output."""
 
 
 def along(
     cell: Cell, xs: Float[Array, "time *batch inputs"], state: Any = None, *, reverse: bool = False
 ) -> tuple[Float[Array, "time *batch hidden"], Any]:
-    """A cell over a sequence: its outputs, and the last state.
+    """Runs a cell over a sequence, and returns its outputs and the last state.
 
     Args:
-        state: before the first place; that of `Cell.start` if None.
-        reverse: begin with the last place; outputs keep the order of xs.
+        cell: an LSTMCell, a GRUCell, or another `Cell`.
+        xs: the inputs, time first.
+        state: before the first position; that of `Cell.start` if None.
+        reverse: begin with the last position; outputs keep the order of xs.
+
+    Example:
+        >>> cell = GRUCell.init(random.key(0), 3, 4)
+        >>> ys, state = along(cell, jnp.ones((7, 2, 3)))
+        >>> ys.shape, state.shape
+        ((7, 2, 4), (2, 4))
     """
 
     def body(state: Any, projected: Array) -> tuple[Any, Array]:
@@ -71,7 +79,7 @@ def _weights(
 
 
 class LSTMState(NamedTuple):
-    """The state of an LSTM: what others see, and what it keeps to itself."""
+    """The state of an LSTM: its output, and its memory."""
 
     hidden: Float[Array, "*batch hidden"]
     cell: Float[Array, "*batch hidden"]
@@ -95,7 +103,14 @@ class LSTMCell:
 
     @staticmethod
     def init(key: KeyLike, inputs: int, hidden: int, *, dtype: Any = float) -> LSTMCell:
-        """Random weights, and biases of 0, but for those of the forget gate, which are 1."""
+        """Returns a cell with random weights; biases are 0, but those of the forget gate 1.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            inputs: number of features of the input.
+            hidden: number of features of the state.
+            dtype: floating dtype of the parameters; float32 by default.
+        """
         linear, states = _weights(key, inputs, hidden, 4, dtype)
         bias = jnp.zeros((4, hidden), dtype).at[1].set(1.0).reshape(-1)
         return LSTMCell(Linear(linear.weight, bias), states)
@@ -106,7 +121,7 @@ class LSTMCell:
         return LSTMState(zeros, zeros)
 
     def project(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch gates"]:
-        """What x adds to the gates."""
+        """Returns the contribution of x to the gates."""
         return self.inputs(x)
 
     def advance(self, projected: Float[Array, "*batch gates"], state: LSTMState) -> LSTMState:
@@ -145,7 +160,14 @@ class GRUCell:
 
     @staticmethod
     def init(key: KeyLike, inputs: int, hidden: int, *, dtype: Any = float) -> GRUCell:
-        """Random weights, and biases of 0."""
+        """Returns a cell with random weights and biases of 0.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            inputs: number of features of the input.
+            hidden: number of features of the state.
+            dtype: floating dtype of the parameters; float32 by default.
+        """
         linear, states = _weights(key, inputs, hidden, 3, dtype)
         return GRUCell(linear, states, jnp.zeros((hidden,), dtype))
 
@@ -154,7 +176,7 @@ class GRUCell:
         return jnp.zeros((*batch, self.states.shape[0]), self.states.dtype)
 
     def project(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch gates"]:
-        """What x adds to the gates."""
+        """Returns the contribution of x to the gates."""
         return self.inputs(x)
 
     def advance(
@@ -212,7 +234,15 @@ class LSTM:
     def init(
         key: KeyLike, inputs: int, hidden: int, *, layers: int = 1, dtype: Any = float
     ) -> LSTM:
-        """Random weights."""
+        """Returns layers with random weights.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            inputs: number of features of the input.
+            hidden: number of features of the state.
+            layers: number of layers, at least 1; each gets the outputs of the one before.
+            dtype: floating dtype of the parameters; float32 by default.
+        """
         return LSTM(_layers(LSTMCell.init, key, inputs, hidden, layers, dtype))
 
     def __call__(
@@ -222,7 +252,13 @@ class LSTM:
         *,
         reverse: bool = False,
     ) -> tuple[Float[Array, "time *batch hidden"], tuple[LSTMState, ...]]:
-        """The outputs of the last layer, and the last state of each."""
+        """Returns the outputs of the last layer, and the last state of each.
+
+        Args:
+            xs: the inputs, time first.
+            states: the first state of each layer; zeros if None.
+            reverse: begin with the last position; outputs keep the order of xs.
+        """
         rank("LSTM", xs, 2)
         return _run(self.cells, xs, states, reverse)
 
@@ -241,7 +277,15 @@ class GRU:
 
     @staticmethod
     def init(key: KeyLike, inputs: int, hidden: int, *, layers: int = 1, dtype: Any = float) -> GRU:
-        """Random weights."""
+        """Returns layers with random weights.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            inputs: number of features of the input.
+            hidden: number of features of the state.
+            layers: number of layers, at least 1; each gets the outputs of the one before.
+            dtype: floating dtype of the parameters; float32 by default.
+        """
         return GRU(_layers(GRUCell.init, key, inputs, hidden, layers, dtype))
 
     def __call__(
@@ -251,6 +295,12 @@ class GRU:
         *,
         reverse: bool = False,
     ) -> tuple[Float[Array, "time *batch hidden"], tuple[Array, ...]]:
-        """The outputs of the last layer, and the last state of each."""
+        """Returns the outputs of the last layer, and the last state of each.
+
+        Args:
+            xs: the inputs, time first.
+            states: the first state of each layer; zeros if None.
+            reverse: begin with the last position; outputs keep the order of xs.
+        """
         rank("GRU", xs, 2)
         return _run(self.cells, xs, states, reverse)

@@ -90,10 +90,12 @@ def names(pytree: Any) -> list[str]:
 
 
 def save(path: PathLike, pytree: Any, *, metadata: Mapping[str, str] | None = None) -> None:
-    """Write the arrays and numbers of a tree to a file, which is whole or not there.
+    """Writes the arrays and numbers of a tree to a safetensors file, atomically.
 
     Args:
-        metadata: texts to be kept with them.
+        path: file to write; replaced as a whole.
+        pytree: a tree of arrays and numbers.
+        metadata: texts to store with them; none if None.
 
     Raises:
         ArgumentError: for a leaf that is no array or number, two of one name, metadata that are

@@ -10,7 +10,7 @@ from tfn.nn.optim.protocol import GradientTransformation, Params, Updates, state
 
 
 def global_norm(updates: Updates) -> Array:
-    """The Euclidean norm of all leaves together.
+    """Returns the Euclidean norm of all leaves together.
 
     Example:
         >>> global_norm({"a": jnp.array([3.0]), "b": jnp.array([4.0])}).item()
@@ -20,7 +20,7 @@ def global_norm(updates: Updates) -> Array:
 
 
 def clip_by_global_norm(max_norm: float) -> GradientTransformation:
-    """Updates scaled down until their `global_norm` is at most `max_norm`.
+    """Scales updates down until their `global_norm` is at most `max_norm`.
 
     Source: Pascanu, Mikolov, Bengio 2012, arXiv:1211.5063.
     """
@@ -36,7 +36,7 @@ def clip_by_global_norm(max_norm: float) -> GradientTransformation:
 
 
 def clip(max_delta: float) -> GradientTransformation:
-    """Each element of the updates kept in [-max_delta, max_delta]."""
+    """Clips each element of the updates to [-max_delta, max_delta]."""
     array_of("clip", max_delta)
     return stateless(
         lambda updates, params: tree.map(lambda u: jnp.clip(u, -max_delta, max_delta), updates)
@@ -44,7 +44,7 @@ def clip(max_delta: float) -> GradientTransformation:
 
 
 def clip_by_block_rms(threshold: float) -> GradientTransformation:
-    """Each leaf of the updates scaled down until the root of its mean square is at most this."""
+    """Scales each leaf of the updates down until its root mean square is at most `threshold`."""
 
     def clip(u: Array) -> Array:
         return u / jnp.maximum(1.0, jnp.sqrt(jnp.mean(jnp.square(u))) / threshold)

@@ -49,13 +49,14 @@ def scale_by_factored_rms(
     min_dim_size_to_factor: int = 128,
     epsilon: float = 1e-30,
 ) -> GradientTransformation:
-    """Gradients over the root of the mean of their squares, which is kept by row and column.
+    """Divides gradients by the root of the mean of their squares, stored by row and column.
 
     Args:
-        factored: whether it is; if not, each element has its own mean.
-        decay_rate: after n steps a mean keeps ``1 - (n + 1) ** -decay_rate`` of what it was.
-        step_offset: how many steps the parameters had behind them before the first.
-        min_dim_size_to_factor: how long both axes must be.
+        factored: whether means are factored; if not, each element has its own mean.
+        decay_rate: exponent of the decay: after n steps a mean keeps ``1 - (n + 1) ** -decay_rate``
+            of its value.
+        step_offset: number of steps made before the first one, as when training is resumed.
+        min_dim_size_to_factor: smallest size of the two longest axes of an array that is factored.
         epsilon: added to the squares.
 
     Raises:
@@ -104,7 +105,7 @@ def scale_by_factored_rms(
 
 
 def scale_by_param_block_rms(min_scale: float = 1e-3) -> GradientTransformation:
-    """Each update times the root mean square of its parameter, or a number if that is larger.
+    """Multiplies each update by the root mean square of its parameter, but at least `min_scale`.
 
     Raises:
         ArgumentError: if `update` is called without parameters.

@@ -35,7 +35,7 @@ class Update(Protocol):
 
 
 class GradientTransformation(NamedTuple):
-    """An optimizer, or a part of one.
+    """An optimizer, or a part of one: two pure functions.
 
     Attributes:
         init: from parameters, the first state.
@@ -47,7 +47,7 @@ class GradientTransformation(NamedTuple):
 
 
 def apply_updates(params: Params, updates: Updates) -> Params:
-    """Parameters plus updates, in the dtype of the parameters.
+    """Returns parameters plus updates, in the dtype of the parameters.
 
     Example:
         >>> from tfn import numpy as jnp
@@ -58,11 +58,11 @@ def apply_updates(params: Params, updates: Updates) -> Params:
 
 
 class EmptyState(NamedTuple):
-    """The state of a part that remembers nothing."""
+    """The state of a transformation without memory."""
 
 
 def stateless(function: Callable[[Updates, Params | None], Updates]) -> GradientTransformation:
-    """A part that remembers nothing, from a function of updates and parameters."""
+    """Returns a transformation without memory, from a function of updates and parameters."""
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         return function(updates, params), state
@@ -71,7 +71,7 @@ def stateless(function: Callable[[Updates, Params | None], Updates]) -> Gradient
 
 
 def needed(params: Params | None, what: str) -> Params:
-    """The parameters, by a part that cannot do without.
+    """Returns the parameters, or raises if `update` was called without them.
 
     Raises:
         ArgumentError: if `update` was called without them.
@@ -86,12 +86,12 @@ def needed(params: Params | None, what: str) -> Params:
 
 
 def identity() -> GradientTransformation:
-    """Gradients as they are."""
+    """Returns gradients as they are."""
     return stateless(lambda updates, params: updates)
 
 
 def chain(*parts: GradientTransformation) -> GradientTransformation:
-    """Parts applied one after the other; the state is a tuple of theirs.
+    """Applies transformations one after the other; the state is a tuple of theirs.
 
     Example:
         >>> from tfn import numpy as jnp

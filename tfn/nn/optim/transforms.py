@@ -22,23 +22,23 @@ from tfn.nn.optim.wrappers import Mask, masked
 
 
 def scale(factor: float | Array) -> GradientTransformation:
-    """Updates times a factor."""
+    """Multiplies updates by a factor."""
     return stateless(lambda updates, params: tree.map(lambda u: u * factor, updates))
 
 
 def set_to_zero() -> GradientTransformation:
-    """Updates that change nothing, for parameters that are not to be trained."""
+    """Replaces updates by zeros, for parameters that are not trained."""
     return stateless(lambda updates, params: tree.map(jnp.zeros_like, updates))
 
 
 class ScaleByScheduleState(NamedTuple):
-    """How many steps were made."""
+    """The number of steps made."""
 
     count: Array  # type: ignore[assignment]  # optax's name, and tuple's
 
 
 def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
-    """Updates times a function of the number of steps made before."""
+    """Multiplies updates by a function of the number of steps made before."""
 
     def init(params: Params) -> State:
         return ScaleByScheduleState(jnp.zeros((), int))
@@ -53,7 +53,7 @@ def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
 def scale_by_learning_rate(
     learning_rate: Rate, *, flip_sign: bool = True
 ) -> GradientTransformation:
-    """Updates times minus the learning rate, a number or a function of the number of steps."""
+    """Multiplies updates by minus the learning rate, a number or a function of the number of steps."""
     sign = -1 if flip_sign else 1
     if callable(learning_rate):
         schedule = learning_rate
@@ -98,10 +98,21 @@ class TraceState(NamedTuple):
 def trace(
     decay: float, nesterov: bool = False, accumulator_dtype: Any = None
 ) -> GradientTransformation:
-    """Momentum: gradients plus a decayed sum of those before.
+    """Momentum: adds to gradients a decayed sum of those before.
+
+    Args:
+        decay: factor of the sum at each step, in [0, 1).
+        nesterov: whether the sum is decayed and added to the gradient once more.
+        accumulator_dtype: dtype of the sum; that of each parameter if None.
 
     Source: Sutskever, Martens, Dahl, Hinton 2013, "On the importance of initialization and
     momentum in deep learning" (nesterov: the sum is decayed and added once more).
+
+    Example:
+        >>> momentum = trace(0.5)
+        >>> updates, state = momentum.update(jnp.array([1.0]), momentum.init(jnp.zeros(1)))
+        >>> momentum.update(jnp.array([1.0]), state)[0].tolist()
+        [1.5]
     """
 
     def add(gradient: Array, sum: Array) -> Array:
@@ -125,10 +136,12 @@ class EmaState(NamedTuple):
 
 
 def ema(decay: float, debias: bool = True, accumulator_dtype: Any = None) -> GradientTransformation:
-    """The running mean of updates in their place; of parameters, if those are passed as updates.
+    """Replaces updates by their running mean; averages parameters, if those are passed as updates.
 
     Args:
-        debias: whether it counts only the steps that were made, not the zeros before them.
+        decay: fraction of the old mean that remains at each step, in [0, 1).
+        debias: whether the mean counts only the steps made, not the zeros before them.
+        accumulator_dtype: dtype of the mean; that of each parameter if None.
 
     Example:
         >>> average = ema(0.9)
@@ -163,9 +176,22 @@ def scale_by_adam(
     eps_root: float = 0.0,
     mu_dtype: Any = None,
 ) -> GradientTransformation:
-    """Gradients by their mean over the root of the mean of their squares.
+    """Replaces gradients by their mean divided by the root of the mean of their squares.
+
+    Args:
+        b1: decay of the mean of gradients, in [0, 1).
+        b2: decay of the mean of squared gradients, in [0, 1).
+        eps: added to the root of the mean of squares.
+        eps_root: added under the root.
+        mu_dtype: dtype of the mean of gradients; that of each parameter if None.
 
     Source: Kingma, Ba 2014, arXiv:1412.6980, algorithm 1.
+
+    Example:
+        >>> part = scale_by_adam()
+        >>> updates, _ = part.update(jnp.array([100.0]), part.init(jnp.zeros(1)))
+        >>> round(updates.item(), 4)
+        1.0
     """
 
     def init(params: Params) -> State:
@@ -193,7 +219,13 @@ class ScaleByRmsState(NamedTuple):
 def scale_by_rms(
     decay: float = 0.9, eps: float = 1e-8, initial_scale: float = 0.0, eps_in_sqrt: bool = True
 ) -> GradientTransformation:
-    """Gradients over the root of the mean of their squares.
+    """Divides gradients by the root of the mean of their squares.
+
+    Args:
+        decay: decay of the mean of squared gradients, in [0, 1).
+        eps: added to the mean of squares, or to its root.
+        initial_scale: initial value of the mean of squares.
+        eps_in_sqrt: whether `eps` is added under the root, instead of to it.
 
     Source: Hinton 2012, "Neural networks for machine learning", lecture 6e.
     """
@@ -224,7 +256,14 @@ class ScaleByRStdDevState(NamedTuple):
 def scale_by_stddev(
     decay: float = 0.9, eps: float = 1e-8, initial_scale: float = 0.0, eps_in_sqrt: bool = True
 ) -> GradientTransformation:
-    """Gradients over their standard deviation."""
+    """Divides gradients by their standard deviation.
+
+    Args:
+        decay: decay of the means of gradients and of their squares, in [0, 1).
+        eps: added to the variance, or to its root.
+        initial_scale: initial value of the mean of squares.
+        eps_in_sqrt: whether `eps` is added under the root, instead of to it.
+    """
 
     def init(params: Params) -> State:
         nu = tree.map(lambda p: jnp.full_like(p, initial_scale), params)
@@ -253,7 +292,7 @@ class ScaleByRssState(NamedTuple):
 def scale_by_rss(
     initial_accumulator_value: float = 0.1, eps: float = 1e-7
 ) -> GradientTransformation:
-    """Gradients over the root of the sum of their squares.
+    """Divides gradients by the root of the sum of their squares.
 
     Source: Duchi, Hazan, Singer 2011, "Adaptive subgradient methods".
     """
@@ -280,7 +319,12 @@ class ScaleByLionState(NamedTuple):
 def scale_by_lion(
     b1: float = 0.9, b2: float = 0.99, mu_dtype: Any = None
 ) -> GradientTransformation:
-    """The sign of a mean of gradients in their place.
+    """Replaces gradients by the sign of a mean of gradients.
+
+    Args:
+        b1: weight of the old mean in the sign.
+        b2: decay of the mean of gradients, in [0, 1).
+        mu_dtype: dtype of the mean of gradients; that of each parameter if None.
 
     Source: Chen et al. 2023, arXiv:2302.06675, program 1.
     """
@@ -302,12 +346,17 @@ def scale_by_lion(
 def scale_by_trust_ratio(
     min_norm: float = 0.0, trust_coefficient: float = 1.0, eps: float = 0.0
 ) -> GradientTransformation:
-    """Each update made as long as its parameter, times a coefficient; as it is if one is zero.
+    """Scales each update to the length of its parameter; leaves it as it is if one is zero.
 
-    Source: You et al. 2019, arXiv:1904.00962.
+    Args:
+        min_norm: lower bound of both lengths.
+        trust_coefficient: factor of the ratio of the lengths.
+        eps: added to the length of the update.
 
     Raises:
         ArgumentError: if `update` is called without parameters.
+
+    Source: You et al. 2019, arXiv:1904.00962.
     """
 
     def along(u: Array, p: Array) -> Array:
@@ -325,7 +374,7 @@ def scale_by_trust_ratio(
 def add_decayed_weights(
     weight_decay: float = 0.0, mask: Mask | None = None
 ) -> GradientTransformation:
-    """Updates plus a fraction of the parameters.
+    """Adds a fraction of the parameters to the updates.
 
     Args:
         mask: which parameters decay, as of `masked`; all if None.

@@ -19,16 +19,18 @@ Mask = Any
 
 
 class MaskedState(NamedTuple):
-    """The state of the inner optimizer, which knows of its part of the tree only."""
+    """The state of the inner optimizer, for its part of the tree only."""
 
     inner_state: State
 
 
 def masked(inner: GradientTransformation, mask: Mask) -> GradientTransformation:
-    """An optimizer on a part of the tree; other updates stay as they are.
+    """Returns an optimizer that acts on a part of the tree; other updates stay as they are.
 
     Args:
-        mask: which part.
+        inner: the optimizer.
+        mask: a tree of booleans, each for whatever is below it, or a function that makes one of a
+            tree.
 
     Example:
         >>> from tfn.nn import optim
@@ -60,11 +62,11 @@ def masked(inner: GradientTransformation, mask: Mask) -> GradientTransformation:
 
 
 class MultiStepsState(NamedTuple):
-    """Gradients gathered since the last update, and how many.
+    """The gradients gathered since the last update.
 
     Attributes:
-        mini_step: how many gradients were gathered.
-        gradient_step: how many updates were made.
+        mini_step: number of gradients gathered.
+        gradient_step: number of updates made.
         inner_opt_state: the state of the inner optimizer.
         acc_grads: the mean of the gradients gathered.
     """
@@ -76,10 +78,11 @@ class MultiStepsState(NamedTuple):
 
 
 def multi_steps(inner: GradientTransformation, every: int | Schedule) -> GradientTransformation:
-    """An optimizer that acts on the mean of several gradients; between, updates are zeros.
+    """Returns an optimizer that acts on the mean of several gradients; between, updates are zeros.
 
     Args:
-        every: how many gradients make an update, or a function of the number of updates made.
+        inner: the optimizer.
+        every: number of gradients for one update, or a function of the number of updates made.
     """
     if not callable(every):
         integer("multi_steps", "every", every, 1)
@@ -117,14 +120,14 @@ def _choose(condition: Array, a: Any, b: Any) -> Any:
 
 
 def accumulate(function: Callable[[Any], Any], batches: Any) -> Any:
-    """The mean of a function of a batch over several batches, one after the other.
+    """Returns the mean of a function of a batch over several batches, one after the other.
 
-    What is needed for one batch is all the memory it takes: gradients of a batch that is too large
-    for it are ``accumulate(lambda part: tfn.value_and_grad(loss)(params, part), parts)``.
+    The memory is that of one batch: gradients of a batch that is too large are ``accumulate(lambda
+    part: tfn.value_and_grad(loss)(params, part), parts)``.
 
     Args:
-        function: gives a tree of arrays of floats.
-        batches: a tree of arrays with one more axis, the first, along which the batches lie.
+        function: from a batch to a tree of arrays of floats.
+        batches: a tree of arrays with one more axis, the first, which counts the batches.
 
     Example:
         >>> accumulate(lambda batch: batch.sum(), jnp.arange(6.0).reshape(3, 2)).item()
@@ -149,12 +152,12 @@ def accumulate(function: Callable[[Any], Any], batches: Any) -> Any:
 
 
 class ApplyIfFiniteState(NamedTuple):
-    """What was seen of numbers that are not finite.
+    """Counts of the updates that were not finite.
 
     Attributes:
-        notfinite_count: how many of the last updates held some, without one between that did not.
-        last_finite: whether the last one held none.
-        total_notfinite: how many did since the beginning.
+        notfinite_count: number of the last updates in a row that were not finite.
+        last_finite: whether the last one was finite.
+        total_notfinite: number of all updates that were not finite.
         inner_state: the state of the inner optimizer.
     """
 
@@ -167,10 +170,11 @@ class ApplyIfFiniteState(NamedTuple):
 def apply_if_finite(
     inner: GradientTransformation, max_consecutive_errors: int
 ) -> GradientTransformation:
-    """An optimizer that does nothing for gradients with NaN or infinity.
+    """Returns an optimizer that does nothing for gradients with NaN or infinity.
 
     Args:
-        max_consecutive_errors: after so many of them on end, they are passed on.
+        inner: the optimizer.
+        max_consecutive_errors: number of such gradients in a row after which they are passed on.
     """
     integer("apply_if_finite", "max_consecutive_errors", max_consecutive_errors, 0)
 
@@ -194,11 +198,11 @@ def apply_if_finite(
 
 
 class InjectHyperparamsState(NamedTuple):
-    """Numbers of an optimizer, where they can be seen and replaced.
+    """The hyperparameters of an optimizer, where they can be read and replaced.
 
     Attributes:
-        count: how many steps were made.
-        hyperparams: by their names; of those that follow a schedule, the last used.
+        count: number of steps made.
+        hyperparams: by their names; of those that follow a schedule, the value used last.
         inner_state: the state of the inner optimizer.
     """
 
@@ -210,9 +214,9 @@ class InjectHyperparamsState(NamedTuple):
 def inject_hyperparams(
     factory: Callable[..., GradientTransformation],
 ) -> Callable[..., GradientTransformation]:
-    """A maker of optimizers whose numbers are part of their state, so that they can be changed.
+    """Returns a factory of optimizers whose hyperparameters are part of their state.
 
-    Each number may also be a function of the number of steps.
+    They can be replaced between steps.  Each may also be a function of the number of steps.
 
     Example:
         >>> from tfn.nn import optim
