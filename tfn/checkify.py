@@ -148,13 +148,14 @@ def checkify(function: Callable[..., Any], errors: Checks = user_checks) -> Call
 
 
 def check(pred: Any, msg: str, *args: Any, debug: bool = False, **kwargs: Any) -> None:
-    """Check that a condition holds; `msg` is formatted with the values of arrays if it does not.
+    """Checks that a condition holds; `msg` is formatted with the values of arrays if it does not.
 
     Inside of `checkify` a failure is returned; elsewhere it is raised, when the program runs.
 
     Args:
         pred: a boolean scalar.
-        msg: as for `debug.print`.
+        msg: a format string, as for `debug.print`.
+        args, kwargs: arrays, or trees of them, for the format.
         debug: whether the check counts only inside of `checkify`.
 
     Raises:
@@ -179,12 +180,24 @@ def check(pred: Any, msg: str, *args: Any, debug: bool = False, **kwargs: Any) -
 
 
 def debug_check(pred: Any, msg: str, *args: Any, **kwargs: Any) -> None:
-    """A `check` that counts only inside of `checkify`, and costs nothing elsewhere but a call."""
+    """Checks a condition inside of `checkify` only; elsewhere it costs nothing but a call.
+
+    Args:
+        pred: a boolean scalar.
+        msg: a format string, as for `debug.print`.
+        args, kwargs: arrays, or trees of them, for the format.
+
+    Raises:
+        ArgumentError: as `check`.
+
+    Example:
+        >>> debug_check(1 + 1 == 3, "not checked here")
+    """
     check(pred, msg, *args, debug=True, **kwargs)
 
 
 def check_error(error: Error) -> None:
-    """Raise an error if there is one; inside of `checkify`, return it from there instead.
+    """Raises an error if there is one; inside of `checkify`, returns it from there instead.
 
     Raises:
         CheckError: with the text of `Error.get`.

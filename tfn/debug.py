@@ -31,9 +31,10 @@ def callback(
     partitioned: bool = False,
     **kwargs: Any,
 ) -> None:
-    """Call a Python function on the values of arrays, as NumPy arrays; what it returns is dropped.
+    """Calls a Python function on the values of arrays, as NumPy arrays; its result is dropped.
 
     Args:
+        callback: the function.
         args, kwargs: trees of arrays; what is not an array or a number is passed as it is.
         ordered, partitioned: accepted as in JAX: calls are always in the order in which Python
             asked for them, and of whole arrays.
@@ -77,14 +78,14 @@ def print(
     skip_format_check: bool = False,
     **kwargs: Any,
 ) -> None:
-    """Print values of arrays in a format string, when the program comes to it.
+    """Prints values of arrays in a format string, when the program runs.
 
     Args:
         fmt: as for ``str.format``: ``"x = {}"``, ``"loss {loss:.3f}"``.
         args, kwargs: what is printed: arrays, or trees of them.
         ordered, partitioned: accepted as in JAX: lines always come in the order in which Python
             asked for them, and of whole arrays.
-        skip_format_check: whether the format is left for the time when it is used.
+        skip_format_check: whether the format is checked only when it is used.
 
     Raises:
         ArgumentError: if the format asks for something that is not given, or not for something
@@ -105,7 +106,13 @@ def print(
 
 
 def fits(what: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Check that a format fits its arguments, before a program is made of it.
+    """Raises ArgumentError unless a format fits its arguments.
+
+    Args:
+        what: the calling function, for messages.
+        fmt: the format string.
+        args: the positional arguments.
+        kwargs: the arguments with names.
 
     Raises:
         ArgumentError: if it does not.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class ResizeMethod(enum.Enum):
-    """What lies between the elements of an image."""
+    """The interpolation between the elements of an image."""
 
     NEAREST = 0
     LINEAR = 1
@@ -44,7 +44,7 @@ class ResizeMethod(enum.Enum):
 
     @staticmethod
     def from_string(s: str) -> ResizeMethod:
-        """The method of a name.
+        """Returns the method of a name.
 
         Raises:
             ArgumentError: for a name that no method has.
@@ -80,18 +80,23 @@ def resize(
     antialias: bool = True,
     precision: Any = None,
 ) -> Shaped[Array, "*sizes"]:
-    """An image of another shape.
+    """Returns an image of another shape, interpolated.
 
-    All axes are alike: sizes that stay the same, such as those of a batch and of channels, stand
-    in `shape` too.
+    No axis is special: sizes that stay the same, such as those of a batch and of channels, are part
+    of `shape` too.
 
     Args:
+        image: array of any shape.
+        shape: of the result, with as many axes as the image.
         method: "nearest"; "linear", also "bilinear", "trilinear" and "triangle"; "cubic", also
             "bicubic" and "tricubic"; "lanczos3", "lanczos5", "area"; or "cubic-pytorch", which
-            differs from "cubic" without `antialias`.  "nearest" keeps the dtype, others give
-            floats.
+            differs from "cubic" without `antialias`; or a ResizeMethod.  "nearest" keeps the dtype,
+            others give floats.
         antialias: whether an image that becomes smaller is smoothed first.
-        precision: accepted, and changes nothing.
+        precision: accepted as in JAX and ignored.
+
+    Returns:
+        An array of `shape`, of the dtype of the image if that is floating or `method` "nearest".
 
     Raises:
         ShapeError: for another number of axes, or if an axis of no elements shall have some.
@@ -129,18 +134,23 @@ def scale_and_translate(
     antialias: bool = True,
     precision: Any = None,
 ) -> Float[Array, "*sizes"]:
-    """An image drawn larger by `scale` and then moved by `translation`, cut to a shape.
+    """Returns an image scaled by `scale` and then moved by `translation`, cut to a shape.
 
-    What was at place x of an axis of `spatial_dims` is at ``x * scale + translation``.  Where
-    nothing was, there are zeros.  The image has a derivative by scale and translation too.
-    With ``scale = (n - 1) / (m - 1)`` and ``translation = (1 - scale) / 2`` the centres of the
-    first and the last of m elements come upon those of n.
+    The element at coordinate x of an axis of `spatial_dims` comes to ``x * scale + translation``;
+    zeros fill the rest.  The image has a derivative by scale and translation too. With ``scale = (n
+    - 1) / (m - 1)`` and ``translation = (1 - scale) / 2`` the centres of the first and the last of
+    m elements come upon those of n.
 
     Args:
+        image: array of any shape.
+        shape: of the result, with as many axes as the image.
+        spatial_dims: the axes to scale and move; negative ones count from the end.
         scale, translation: vectors, one number for each of `spatial_dims`.
+        scale: factors, one for each of `spatial_dims`.
+        translation: distances in elements of the result, one for each of `spatial_dims`.
         method: as in `resize`, but not "nearest".
         antialias: whether an image that becomes smaller is smoothed first.
-        precision: accepted, and changes nothing.
+        precision: accepted as in JAX and ignored.
 
     Raises:
         ShapeError: for another number of axes, scales or translations.

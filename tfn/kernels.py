@@ -53,7 +53,7 @@ def kernel(
     vjp: tuple[Function, Function] | None = None,
     batch: Function | None = None,
 ) -> Any:
-    """A function of arrays that is one kernel, written by hand.
+    """Returns a function of arrays that is one kernel, written by hand.
 
     A body is called once, as ``body(loop, *operands, *results)``.  ``i, j = loop(4, 5)`` opens
     loops; ``x[i, j]`` reads a scalar, ``x.get(i, j, where=c)`` reads zero where the condition does
@@ -65,11 +65,12 @@ def kernel(
     and what it reads and writes is not checked.
 
     Args:
-        takes, gives: the types of the operands and of the results.
-        name: what it is called; the name of the body if None.
-        tiles: of a text, how many parts can be run apart, on several threads.
-        jvp: a rule as `custom_jvp` takes it.
-        vjp: a pair of rules as `custom_vjp` takes it.
+        body: a Python function over loops, or LLVM IR as text; a decorator is returned if None.
+        takes, gives: types of the operands and of the results, a `ShapeDtypeStruct` or several.
+        name: name of the kernel; that of the body if None.
+        tiles: number of parts of a text that can be run apart, on several threads; at least 1.
+        jvp: a rule as `custom_jvp` takes it; none if None, and so no forward mode.
+        vjp: a pair of rules as `custom_vjp` takes it; none if None.
         batch: ``(size, mapped, *operands) -> (results, mapped)``; without it, a body gets one more
             loop under `vmap`, and a text is run once for each lane.
 
@@ -350,7 +351,16 @@ class Block:
         self.set(*(index if isinstance(index, tuple) else (index,)), value=value)
 
     def get(self, *index: Any, where: Any = None) -> Any:
-        """The element at an index; zero where the condition does not hold, which nobody reads."""
+        """Returns the element at an index; zero where the condition does not hold.
+
+        Args:
+            index: an integer or an index of a loop for each axis.
+            where: a boolean scalar; True if None.
+
+        Raises:
+            ArgumentError: if the array is a result.
+            OutOfBoundsError: if the index may leave the array.
+        """
         if self._result:
             raise ArgumentError(
                 f"{self.name} is a result, which a kernel only writes",
@@ -363,7 +373,18 @@ class Block:
         return self._writing.value(UOp(Op.LOAD, src))
 
     def set(self, *index: Any, value: Any, where: Any = None) -> None:
-        """Write an element, if the condition holds."""
+        """Writes an element, if the condition holds.
+
+        Args:
+            index: an integer or an index of a loop for each axis.
+            value: a scalar of the dtype of the array.
+            where: a boolean scalar; True if None.
+
+        Raises:
+            ArgumentError: if the array is an operand.
+            DTypeError: for a value of another dtype.
+            OutOfBoundsError: if the index may leave the array.
+        """
         if not self._result:
             raise ArgumentError(
                 f"{self.name} is an operand, which a kernel only reads",

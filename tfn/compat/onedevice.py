@@ -100,7 +100,7 @@ class AbstractMesh:
 
 
 def Mesh(devices: Any, axis_names: Any = ()) -> AbstractMesh:
-    """An array of devices with a name for each axis.
+    """Returns a mesh from an array of devices and a name for each axis.
 
     Raises:
         ArgumentError: for more than the one device.
@@ -110,7 +110,12 @@ def Mesh(devices: Any, axis_names: Any = ()) -> AbstractMesh:
 
 
 def make_mesh(axis_shapes: Any, axis_names: Any, **options: Any) -> AbstractMesh:
-    """A mesh of devices, of which there is one.
+    """Returns a mesh of devices, of which there is one.
+
+    Args:
+        axis_shapes: sizes of the axes, all 1.
+        axis_names: a name for each axis.
+        options: further arguments of JAX, ignored.
 
     Raises:
         ArgumentError: for more.

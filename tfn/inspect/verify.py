@@ -123,12 +123,15 @@ class Report:
 def verify(
     function: Callable[..., Any], *args: Any, target: Target | None = None, **kwargs: Any
 ) -> Report:
-    """Prove that every load and store of a function's program is in bounds.
+    """Proves that every load and store of a function's program is in bounds.
 
     Args:
-        function: jitted or not.
-        args, kwargs: what it would be called with; `ShapeDtypeStruct` will do for an array.
-        target: what the program is made for, the default device's target if None.
+        function: a function of arrays, jitted or not.
+        args, kwargs: arguments of the function; `ShapeDtypeStruct` will do for an array.
+        target: the machine that the program is compiled for; that of the default device if None.
+
+    Returns:
+        A report of the accesses that are proved, assumed, and not proved.
 
     Raises:
         MissingPackageError: if there is need of z3, and it is not installed.
@@ -145,7 +148,13 @@ def verify(
 
 
 def report(program: Program, target: Target, language: pipeline.Language = pipeline.LLVM) -> Report:
-    """The proofs of a lowered program."""
+    """Returns the proofs of a lowered program.
+
+    Args:
+        program: the lowered program.
+        target: the machine that it is compiled for.
+        language: the language of its kernels.
+    """
     kernels: list[Checked] = []
     operands: dict[Kernel, dict[int, int]] = {}
     numbers = {kernel.name: i for i, kernel in enumerate(program.kernels)}
@@ -160,7 +169,14 @@ def report(program: Program, target: Target, language: pipeline.Language = pipel
 def checked(
     number: int, launch: Launch, target: Target, language: pipeline.Language
 ) -> tuple[Checked, dict[int, int]]:
-    """The proofs of a kernel where it is first launched, and the bytes that its operands need."""
+    """Returns the proofs of a kernel at its first launch, and the bytes that its operands need.
+
+    Args:
+        number: position of the kernel in the program.
+        launch: the first launch.
+        target: the machine that the kernel is compiled for.
+        language: the language of the kernel.
+    """
     kernel, body = launch.kernel, launch.kernel.source
     assert body is not None, "a kernel that `pipeline.kernel` has made"
     of_hand = body.src[0].src[0] if body.op is Op.TUPLE else None

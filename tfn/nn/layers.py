@@ -105,7 +105,8 @@ class Embedding:
         return Embedding(make(key, (rows, features), dtype))
 
     def __call__(self, x: Integer[Array, "*places"]) -> Float[Array, "*places features"]:
-        """Returns the row of each index; an index outside is clamped."""
+        """Returns the row of each index; negative ones count from the end, then they are clamped.
+        """
         return self.weight[x]
 
     def attend(self, x: Float[Array, "... features"]) -> Float[Array, "... rows"]:

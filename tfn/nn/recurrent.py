@@ -33,7 +33,7 @@ class Cell(Protocol):
         """Returns the state before the first position."""
 
     def project(self, x: Array) -> Array:
-        """Returns the contribution of the input at one position, or at all of them, to the gates."""
+        """Returns the contribution to the gates of the input at one position, or at all of them."""
 
     def advance(self, projected: Array, state: Any) -> Any:
         """Returns the next state."""

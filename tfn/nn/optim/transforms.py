@@ -53,7 +53,7 @@ def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
 def scale_by_learning_rate(
     learning_rate: Rate, *, flip_sign: bool = True
 ) -> GradientTransformation:
-    """Multiplies updates by minus the learning rate, a number or a function of the number of steps."""
+    """Multiplies updates by minus the learning rate, a number or a function of the step count."""
     sign = -1 if flip_sign else 1
     if callable(learning_rate):
         schedule = learning_rate
