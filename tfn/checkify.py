@@ -33,7 +33,7 @@ from tfn.transforms.vmap import vmap
 Checks = frozenset[str]
 
 user_checks: Checks = frozenset({"user"})
-"""What `check` says."""
+"""The conditions of `check`."""
 nan_checks: Checks = frozenset({"nan"})
 """No operation may give NaN."""
 div_checks: Checks = frozenset({"div"})
@@ -60,11 +60,11 @@ class Error:
     sites: tuple[runtime_checks.Site, ...]
 
     def get(self) -> str | None:
-        """What went wrong, and where; None if nothing did.  Of many lanes, each that failed."""
+        """Returns the message and the line of each lane that failed; None if none did."""
         codes = np.asarray(self.code)
         if not codes.ndim:
             return runtime_checks.text(self.sites, int(codes), self.payload)
-        found = [
+        messages = [
             f"at mapped index {', '.join(map(str, at))}: {text}"
             for at in np.ndindex(*codes.shape)
             if (
@@ -73,10 +73,10 @@ class Error:
                 )
             )
         ]
-        return "\n".join(found) or None
+        return "\n".join(messages) or None
 
     def throw(self) -> None:
-        """Raise what went wrong, if anything did.
+        """Raises the failure, if there is one.
 
         Raises:
             CheckError: with the text of `get`.
@@ -95,10 +95,11 @@ tree.register_node(
 
 
 def checkify(function: Callable[..., Any], errors: Checks = user_checks) -> Callable[..., Any]:
-    """A function that returns (error, result) for the arguments of `function`.
+    """Returns a function that returns (error, result) for the arguments of `function`.
 
     Args:
-        errors: which checks: a union of `user_checks`, `nan_checks`, `div_checks`, `index_checks`.
+        function: a function of arrays.
+        errors: the checks: a union of `user_checks`, `nan_checks`, `div_checks`, `index_checks`.
 
     Example:
         >>> import tfn
@@ -132,13 +133,13 @@ def checkify(function: Callable[..., Any], errors: Checks = user_checks) -> Call
 
         with source_lines.keeping():
             recorded = record("checkify", function, call, values, names, known=False)
-            given = [variable(value, value) for value in values]
-            places = dict(zip(recorded.inputs, given, strict=True))
+            variables = [variable(value, value) for value in values]
+            places = dict(zip(recorded.inputs, variables, strict=True))
             graphs = substitute([*recorded.effects, *recorded.outputs], places)
-            outputs, found, sites = runtime_checks.checked(graphs, frozenset(errors))
+            outputs, failures, sites = runtime_checks.checked(graphs, frozenset(errors))
         if recorded.effects:
             recorded.trace.token = outputs.pop(0)
-        outcome = found.flat(range(1, len(sites) + 1))
+        outcome = failures.flat(range(1, len(sites) + 1))
         weak = [*recorded.weak, *(False for _ in outcome)]
         results, (code, *payload) = recorded.evaluate(outputs, outcome, weak=weak)
         error = Error(code, tuple(payload), tuple(sites))
@@ -172,10 +173,10 @@ def check(pred: Any, msg: str, *args: Any, debug: bool = False, **kwargs: Any) -
             "check needs a boolean scalar", got=show(holds), hint="compare, and reduce with .all()"
         )
     leaves, structure = tree.flatten((args, kwargs))
-    given = [tnp.asarray(leaf) for leaf in leaves]
+    values = [tnp.asarray(leaf) for leaf in leaves]
     site = runtime_checks.Site(msg, user_line(), structure)
     effects.act(
-        runtime_checks.raising([site], debug), [tnp.where(holds, np.int32(0), np.int32(1)), *given]
+        runtime_checks.raising([site], debug), [tnp.where(holds, np.int32(0), np.int32(1)), *values]
     )
 
 

@@ -50,8 +50,8 @@ def callback(
     """
     a_function("debug.callback", "callback", callback)
     leaves, structure = tree.flatten((args, kwargs))
-    given = [i for i, x in enumerate(leaves) if is_array(x)]
-    fixed = tuple((i, x) for i, x in enumerate(leaves) if i not in set(given))
+    dynamic = [i for i, x in enumerate(leaves) if is_array(x)]
+    fixed = tuple((i, x) for i, x in enumerate(leaves) if i not in set(dynamic))
     try:
         hash(fixed)
     except TypeError:
@@ -60,7 +60,7 @@ def callback(
             got=", ".join(repr(x)[:40] for _, x in fixed),
             hint="pass arrays, numbers and strings",
         ) from None
-    values = [as_value(leaves[i], f"argument {i}") for i in given]
+    values = [as_value(leaves[i], f"argument {i}") for i in dynamic]
     run = Returning(_Silent(callback, structure, fixed), tree.structure((values, {})), NOTHING)
     effects.act(acting(run), values)
 
@@ -123,7 +123,7 @@ def fits(what: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             got=shown_value(fmt),
             hint='write "{}", and what is to be shown after it',
         )
-    asked, count = set[str](), 0
+    fields, count = set[str](), 0
     try:
         parts = list(string.Formatter().parse(fmt))
     except ValueError as error:
@@ -135,16 +135,16 @@ def fits(what: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     for _, name, _, _ in parts:
         if name is not None:
             first = name.split(".")[0].split("[")[0]
-            asked.add(first or builtins.str(count))
+            fields.add(first or builtins.str(count))
             count += not first
-    known = {*kwargs, *map(builtins.str, range(len(args)))}
-    if asked != known:
+    names = {*kwargs, *map(builtins.str, range(len(args)))}
+    if fields != names:
         raise ArgumentError(
             f"the format of {what} does not fit its arguments",
             got=f"{fmt!r} with {len(args)} positional and {sorted(kwargs)}",
-            hint="missing: " + ", ".join(sorted(asked - known))
-            if asked - known
-            else "not in the format: " + ", ".join(sorted(known - asked)),
+            hint="missing: " + ", ".join(sorted(fields - names))
+            if fields - names
+            else "not in the format: " + ", ".join(sorted(names - fields)),
         )
 
 

@@ -1,8 +1,8 @@
-"""Images made larger, smaller, or moved, along any axes, as `jax.image` has them.
+"""Image resizing (resampling) along any axes, with the functions of `jax.image`.
 
-Each axis has a matrix of weights: how much of an old element goes into a new one.  An image is
+Each axis has a matrix of weights, of each old element in each new one.  An image is
 contracted with the matrices of the axes that change, so that its derivative is a contraction too.
-Elements are cells: element i stands at ``i + 0.5`` of an axis that begins at 0.
+Elements are cells: the centre of element i is at ``i + 0.5`` of an axis that begins at 0.
 """
 
 # ruff: noqa: F722  (annotations hold shapes)
@@ -56,9 +56,11 @@ class ResizeMethod(enum.Enum):
         for method, names in _NAMES.items():
             if s in names:
                 return method
-        known = ", ".join(name for names in _NAMES.values() for name in names)
+        names_of_all = ", ".join(name for names in _NAMES.values() for name in names)
         raise ArgumentError(
-            "no method of resizing has this name", got=f"method={s!r}", hint="names are " + known
+            "no method of resizing has this name",
+            got=f"method={s!r}",
+            hint="names are " + names_of_all,
         )
 
 
@@ -120,8 +122,8 @@ def resize(
             got=f"{x.shape} to {sizes}",
             hint="zeros(shape) makes an image of nothing",
         )
-    found: Array = _resized(x, sizes, axes, _method(method), bool(antialias))
-    return found
+    out: Array = _resized(x, sizes, axes, _method(method), bool(antialias))
+    return out
 
 
 def scale_and_translate(
@@ -171,14 +173,14 @@ def scale_and_translate(
             got=f"scale={shown(by)}, translation={shown(to)} for {len(axes)} axes",
             hint="pass vectors with a number for each axis of spatial_dims",
         )
-    known = _method(method)
-    if known is ResizeMethod.NEAREST:
+    kind = _method(method)
+    if kind is ResizeMethod.NEAREST:
         raise ArgumentError(
             "scale_and_translate cannot do 'nearest'", got=f"method={method!r}", hint="use 'linear'"
         )
     by, to = by.astype(dtype), to.astype(dtype)
-    found: Array = _moved(x, by, to, sizes, axes, known, bool(antialias))
-    return found
+    out: Array = _moved(x, by, to, sizes, axes, kind, bool(antialias))
+    return out
 
 
 def _image(name: str, image: ArrayLike, shape: Sequence[int]) -> tuple[Array, Shape]:
@@ -260,7 +262,7 @@ def _drawn(
 def _weights(
     m: int, n: int, scale: Array, translation: Array, method: ResizeMethod, antialias: bool
 ) -> Float[Array, "m n"]:
-    """How much of each of m old elements goes into each of n new ones."""
+    """The weight of each of m old elements in each of n new ones."""
     step = 1 / scale
     centre = (jnp.arange(n, dtype=scale.dtype) + 0.5) * step - translation * step - 0.5
     edge = 0 if method is not ResizeMethod.CUBIC_PYTORCH or antialias else 2
@@ -281,7 +283,7 @@ def _weights(
 
 
 def _folded(weights: Array, edge: int) -> Array:
-    """Rows before the first that counts are added to it, and those after the last to that one."""
+    """Adds the rows beyond either border to the row at the border."""
     m = weights.shape[0] - 2 * edge
     rows = jnp.clip(jnp.arange(-edge, m + edge), 0, m - 1)
     return jnp.zeros((m, weights.shape[1]), weights.dtype).at[rows].add(weights)
@@ -314,8 +316,8 @@ def _lanczos(radius: int) -> Kernel:
         angle = math.pi * x
         far = x > 1e-3
         product = radius * jnp.sin(angle) * jnp.sin(angle / radius)
-        found = jnp.where(far, product / jnp.where(far, angle * angle, 1), 1)
-        return jnp.where(x > radius, 0, found)
+        weight = jnp.where(far, product / jnp.where(far, angle * angle, 1), 1)
+        return jnp.where(x > radius, 0, weight)
 
     return kernel
 

@@ -5,8 +5,8 @@
         i = loop(1000)
         out[i] = a[()] * x[i] + y[i]
 
-What a body computes with is the public face of tfn, on scalars.  Loops have no order: the compiler
-splits them, makes vectors of them and shares them out, as it does with its own.
+A body computes with the public functions of tfn, on scalars.  Loops have no order: the compiler
+splits, vectorises and parallelises them as it does with its own.
 """
 
 from __future__ import annotations
@@ -130,8 +130,8 @@ def kernel(
     arg = replace(arg, batch=batch)
 
     def run(*args: Any) -> Any:
-        found = _bound(arg, _checked(arg, names, args))
-        return tuple(found) if len(results) > 1 else found[0]
+        outputs = _bound(arg, _checked(arg, names, args))
+        return tuple(outputs) if len(results) > 1 else outputs[0]
 
     run.__name__ = run.__qualname__ = arg.name
     run.__doc__, run.__module__ = inspect.getdoc(body), getattr(body, "__module__", __name__)
@@ -141,10 +141,10 @@ def kernel(
     return _with_rules(run, jvp, vjp, batch)
 
 
-def _types(what: str, given: Types) -> list[ShapeDtypeStruct]:
-    single = hasattr(given, "shape") or isinstance(given, str)
-    found: list[Any] = [given] if single else list(several("kernel", what, given, "types"))
-    for t in found:
+def _types(what: str, types: Types) -> list[ShapeDtypeStruct]:
+    single = hasattr(types, "shape") or isinstance(types, str)
+    listed: list[Any] = [types] if single else list(several("kernel", what, types, "types"))
+    for t in listed:
         if not isinstance(t, ShapeDtypeStruct):
             raise ArgumentError(
                 f"{what} of a kernel holds types of arrays",
@@ -157,13 +157,13 @@ def _types(what: str, given: Types) -> list[ShapeDtypeStruct]:
                 got=show(t),
                 hint="pass the real and the imaginary part",
             )
-    if what == "gives" and (not found or any(t.size == 0 for t in found)):
+    if what == "gives" and (not listed or any(t.size == 0 for t in listed)):
         raise ShapeError(
             "a kernel gives at least one array, and none without elements",
-            got=", ".join(map(show, found)) or "nothing",
+            got=", ".join(map(show, listed)) or "nothing",
             hint="name the arrays that it writes in gives=",
         )
-    return found
+    return listed
 
 
 def _with_rules(
@@ -205,28 +205,28 @@ def _checked(arg: Handmade, names: Sequence[str], args: Sequence[Any]) -> list[A
             got=f"{len(args)} of them",
             hint=f"pass {', '.join(names) or 'nothing'}",
         )
-    found = []
-    for given, name, (shape, dtype) in zip(args, names, arg.takes, strict=True):
-        value = as_value(given, name)
+    values = []
+    for operand, name, (shape, dtype) in zip(args, names, arg.takes, strict=True):
+        value = as_value(operand, name)
         if value.dtype != dtype and value.weak_type:
             value = bind.bind(Op.CAST, value, arg=dtype)
         if (value.shape, value.dtype) != (shape, dtype):
-            wanted = show(ShapeDtypeStruct(shape, dtype))
+            expected = show(ShapeDtypeStruct(shape, dtype))
             error = ShapeError if value.shape != shape else DTypeError
             raise error(
                 f"the kernel {arg.name} was written for another {name}",
-                got=f"{show(value)} instead of {wanted}",
+                got=f"{show(value)} instead of {expected}",
             )
-        found.append(value)
-    return found
+        values.append(value)
+    return values
 
 
 def _bound(arg: Handmade, operands: Sequence[Any]) -> list[Any]:
     """The results: recorded, or computed now."""
-    found: Any = bind.bind(Op.KERNEL, *operands, arg=arg)
-    if isinstance(found, list):
-        return found
-    return [bind.bind(Op.GET, found, arg=i) for i in range(len(arg.results))]
+    out: Any = bind.bind(Op.KERNEL, *operands, arg=arg)
+    if isinstance(out, list):
+        return out
+    return [bind.bind(Op.GET, out, arg=i) for i in range(len(arg.results))]
 
 
 # Bodies.
@@ -274,14 +274,14 @@ class Writing:
 
 
 class Loops:
-    """What a body opens loops with, and reduces over them."""
+    """The first argument of a body: opens loops, and reduces over them."""
 
     def __init__(self, writing: Writing) -> None:
         self._writing = writing
 
     def __call__(self, *sizes: int) -> Any:
         """The counter of a loop; a tuple of them for several sizes."""
-        found = []
+        counters = []
         for size in sizes:
             if not isinstance(size, int) or size < 1:
                 raise ArgumentError(
@@ -292,8 +292,8 @@ class Loops:
             count = self._writing.ranges
             self._writing.ranges += 1
             r = UOp(Op.RANGE, (), Range(count, size)) if size > 1 else const(0, INT64)
-            found.append(self._writing.value(r))
-        return found[0] if len(found) == 1 else tuple(found)
+            counters.append(self._writing.value(r))
+        return counters[0] if len(counters) == 1 else tuple(counters)
 
     def sum(self, value: Any, over: Any) -> Any:
         """The sum over one loop, or a tuple of loops."""
@@ -530,11 +530,11 @@ def _from_text(
             got=", ".join(defined) or "no definition",
             hint=f"define void @{name}(i64 %begin, i64 %end, ptr %operands), and give its name",
         )
-    found = signature(text, name)
-    if found != SIGNATURE:
+    actual = signature(text, name)
+    if actual != SIGNATURE:
         raise ArgumentError(
             f"the function {name} must be {SIGNATURE}",
-            got=found,
+            got=actual,
             hint="operands are results, then what it takes",
         )
     ChildCompiler().compile(text, host())
@@ -544,7 +544,7 @@ def _from_text(
 
 @frozen
 class Text:
-    """What a kernel that is text means to a device without its instructions: nothing."""
+    """A kernel of LLVM IR on a device that does not run it: an error."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""Elements combined by the segment that they belong to: sums, products and extremes."""
+"""Segment reductions: sums, products and extremes of the elements of each segment."""
 
 from __future__ import annotations
 

@@ -210,10 +210,10 @@ def flatten_with_path(
         [("['a'][0]", 5)]
     """
     with section():
-        found, values, spec = optree.tree_flatten_with_accessor(
+        accessors, values, spec = optree.tree_flatten_with_accessor(
             tree, is_leaf=is_leaf, namespace=NAMESPACE
         )
-        return [(tuple(builtins.map(_key, a)), value) for a, value in zip(found, values)], spec
+        return [(tuple(builtins.map(_key, a)), value) for a, value in zip(accessors, values)], spec
 
 
 def _key(entry: optree.PyTreeEntry) -> Any:
@@ -297,7 +297,7 @@ def difference(tree: Any, other: Any, name: str, is_leaf: _IsLeaf = None) -> str
 
 
 def _difference(tree: Any, other: Any, path: str, is_leaf: _IsLeaf) -> tuple[str, str, str] | None:
-    """Where the second tree first leaves the structure of the first, and what each has there."""
+    """Returns the path of the first difference of two trees, and the nodes of both there."""
     if optree.tree_is_leaf(tree, is_leaf=is_leaf, namespace=NAMESPACE):
         return None
     if type(tree) is not type(other):
@@ -312,10 +312,10 @@ def _difference(tree: Any, other: Any, path: str, is_leaf: _IsLeaf) -> tuple[str
     if mine.metadata != theirs.metadata:
         return path, f"static {mine.metadata!r}", f"static {theirs.metadata!r}"
     for entry, a, b in zip(mine.entries, mine.children, theirs.children):
-        named = mine.path_entry_type(entry, mine.type, mine.kind).codify(path)
-        found = _difference(a, b, named, is_leaf)
-        if found is not None:
-            return found
+        child_path = mine.path_entry_type(entry, mine.type, mine.kind).codify(path)
+        result = _difference(a, b, child_path, is_leaf)
+        if result is not None:
+            return result
     return None
 
 
@@ -343,10 +343,10 @@ def reduce(
         3
     """
     a_function("tree.reduce", "f", f)
-    found = [*(() if initializer is _NOTHING else (initializer,)), *leaves(tree, is_leaf)]
-    if not found:
+    items = [*(() if initializer is _NOTHING else (initializer,)), *leaves(tree, is_leaf)]
+    if not items:
         raise _nothing(tree, "pass an initializer")
-    return functools.reduce(f, found)
+    return functools.reduce(f, items)
 
 
 def _nothing(tree: Any, hint: str) -> TreeError:
@@ -570,7 +570,7 @@ def register_with_keys(
 
 
 def register_with_keys_class(cls: C) -> C:
-    """Makes a class with ``tree_flatten_with_keys`` and ``tree_unflatten`` (a classmethod) a node."""
+    """Makes a class with ``tree_flatten_with_keys`` and ``tree_unflatten`` a node."""
     return register_with_keys(cls, lambda x: x.tree_flatten_with_keys(), cls.tree_unflatten)
 
 
@@ -641,8 +641,8 @@ def is_open(spec: Structure) -> bool:
         (True, False)
     """
     kind = spec.type
-    known = kind in _OPEN or kind in FIELDS or is_namedtuple(kind)
-    return known and builtins.all(is_open(child) for child in spec.children())
+    is_data = kind in _OPEN or kind in FIELDS or is_namedtuple(kind)
+    return is_data and builtins.all(is_open(child) for child in spec.children())
 
 
 _OPEN = {None, type(None), tuple, list, dict}  # a leaf has no type

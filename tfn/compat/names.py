@@ -20,7 +20,7 @@ DTYPES, ERRORS, TREE = "tfn.dtypes", "tfn.errors", "tfn.tree_util"
 
 @frozen
 class Names:
-    """Where a module of JAX finds its names: in `source`, but those of `elsewhere` there."""
+    """The names of a module of JAX: those of the module `source`, and the rows of `elsewhere`."""
 
     source: str | None = None
     elsewhere: dict[str, str] = field(default_factory=dict)

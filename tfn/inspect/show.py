@@ -47,8 +47,8 @@ class View:
     @cached_property
     def real(self) -> UOp:
         """The function without complex values."""
-        made: UOp = pipeline.passes.complex_pairs(self.runnable.function, self.target)
-        return made
+        function: UOp = pipeline.passes.complex_pairs(self.runnable.function, self.target)
+        return function
 
     @cached_property
     def stages(self) -> Sequence[IndexedKernel | Region]:
@@ -57,8 +57,8 @@ class View:
 
     def inside(self, function: UOp) -> tuple[UOp, Sequence[IndexedKernel | Region]]:
         """A function with barriers, the whole or one in a loop, and its kernels over ranges."""
-        made: UOp = pipeline.passes.boundaries(function, self.target)
-        return made, pipeline.passes.ranges(made, self.target)
+        with_barriers: UOp = pipeline.passes.boundaries(function, self.target)
+        return with_barriers, pipeline.passes.ranges(with_barriers, self.target)
 
     @cached_property
     def graph(self) -> Graph:
@@ -98,9 +98,9 @@ class View:
 
     def splits(self, body: UOp, names: Sequence[str]) -> str:
         """A kernel as loops with places, and how they came about."""
-        chosen: loop_nest.Nest = self.after("split", body)
-        opts = [f"# {opt_ops.show(opt)}" for opt in chosen.opts]
-        return "\n".join([*opts, nest.nest(chosen, names)])
+        split_nest: loop_nest.Nest = self.after("split", body)
+        opts = [f"# {opt_ops.show(opt)}" for opt in split_nest.opts]
+        return "\n".join([*opts, nest.nest(split_nest, names)])
 
     def linear(self, body: UOp, names: Sequence[str]) -> str:
         """A kernel in order."""
@@ -109,13 +109,16 @@ class View:
     @cached_property
     def cost(self) -> dict[str, float]:
         """Floating operations, transcendental functions and bytes of memory of one call."""
-        work, (taken, given) = cost.work(self.real), cost.needed_bytes(self.jaxpr.function)
+        work, (input_bytes, output_bytes) = (
+            cost.work(self.real),
+            cost.needed_bytes(self.jaxpr.function),
+        )
         return {
             "flops": float(work.flops),
             "transcendentals": float(work.transcendentals),
             "bytes accessed": cost.traffic_bytes(self.program.steps),
-            "bytes in": taken,
-            "bytes out": given,
+            "bytes in": input_bytes,
+            "bytes out": output_bytes,
         }
 
     def text(self, stage: str) -> str:
@@ -124,14 +127,14 @@ class View:
         Raises:
             ArgumentError: if there is no such stage.
         """
-        made = STAGES.get(stage)
-        if made is None:
+        picture = STAGES.get(stage)
+        if picture is None:
             raise ArgumentError(
                 f"there is no stage {stage!r}",
                 got=f"at={stage!r}",
                 hint="stages are " + ", ".join(STAGES),
             )
-        return made(self)
+        return picture(self)
 
     def assembly(self) -> str:
         """The machine code of each distinct kernel, then of the driver."""

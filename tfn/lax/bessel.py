@@ -77,8 +77,8 @@ def _bessel(order: int, x: Array) -> Array:
     half = near / 2
     first = _polynomial(half * half, inner[order]) * exp(-near)
     beyond = _polynomial(_FAR / far, outer[order]) / tnp.sqrt(far)
-    found = tnp.where(size < _FAR, first * half if order else first, beyond)
-    return tnp.copysign(found, x) if order else found
+    value = tnp.where(size < _FAR, first * half if order else first, beyond)
+    return tnp.copysign(value, x) if order else value
 
 
 _BESSEL = [each(partial(_bessel, n), f"bessel_i{n}e") for n in (0, 1)]

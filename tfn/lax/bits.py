@@ -1,4 +1,4 @@
-"""Bits: counted, read as another dtype, and those of floats one step on or rounded."""
+"""Bit operations: population count, leading zeros, bitcasts, nextafter, reduced precision."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def _steps(u: UOp) -> list[int]:
 
 
 def _ones(u: UOp) -> UOp:
-    """How many bits are set: sums of neighbours, then of neighbouring sums."""
+    """The number of bits set, by sums of neighbouring bits, then of neighbouring sums.
+
+    Source: Warren, "Hacker's delight", section 5-1.
+    """
     width = 8 * u.dtype.itemsize
     for step in _steps(u):
         pattern = sum(((1 << step) - 1) << at for at in range(0, width, 2 * step))
@@ -166,7 +169,7 @@ def _rounded(x: UOp, exponent_bits: int, mantissa_bits: int) -> UOp:
     sign = bits & (1 << (width - 1))
     size = bits & ((1 << (width - 1)) - 1)
     dropped = mantissa - mantissa_bits
-    if dropped > 0:  # half to even: what is dropped is carried if it is more than a half
+    if dropped > 0:  # round half to even: add just below half, plus the last bit that stays
         odd = (size >> dropped) & 1
         size = ((size + ((1 << (dropped - 1)) - 1) + odd) >> dropped) << dropped
     exponents = width - 1 - mantissa

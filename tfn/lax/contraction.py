@@ -1,4 +1,4 @@
-"""Sums of products: dot, dot_general, convolutions.
+"""Contractions: dot, dot_general, convolutions.
 
 A convolution is computed as (batch, *space, channels) with (*window, channels, features); other
 layouts are permuted to it and back.
@@ -33,7 +33,7 @@ DotNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Seq
 
 
 class Precision(enum.Enum):
-    """How exactly a processor should multiply; here all of them do it as exactly as they can."""
+    """The precision of products; accepted as in JAX, and always the highest here."""
 
     DEFAULT = 0
     HIGH = 1
@@ -98,14 +98,14 @@ def dot_general(
 
 
 def _axes(x: Array, axes: Sequence[int]) -> Shape:
-    found = integers("dot_general", "dimension_numbers", axes)
-    if any(not 0 <= axis < len(x.shape) for axis in found):
+    numbers = integers("dot_general", "dimension_numbers", axes)
+    if any(not 0 <= axis < len(x.shape) for axis in numbers):
         raise AxisError(
             "dot_general needs axes that are there",
-            got=f"{show(x)}, {found}",
+            got=f"{show(x)}, {numbers}",
             hint=f"axes go from 0 to {len(x.shape) - 1}",
         )
-    return found
+    return numbers
 
 
 def _result(x: Array, preferred: Any) -> dtypes.DType:
@@ -219,9 +219,9 @@ def ragged_dot(
     end = broadcast_in_dim(ends, (m, groups, n), (1,))
     begin = broadcast_in_dim(elementwise.sub(ends, sizes), (m, groups, n), (1,))
     every = dot_general(x, w, (((1,), (1,)), ((), ())), precision, preferred_element_type)
-    own = elementwise.bitwise_and(elementwise.ge(row, begin), elementwise.lt(row, end))
-    kept: Array = elementwise.select(own, every, 0)
-    return apply(_over_groups, [kept])
+    in_group = elementwise.bitwise_and(elementwise.ge(row, begin), elementwise.lt(row, end))
+    selected: Array = elementwise.select(in_group, every, 0)
+    return apply(_over_groups, [selected])
 
 
 def _ends(sizes: UOp) -> UOp:
@@ -374,14 +374,14 @@ def pairs_of(name: str, padding: Any, rank: int) -> tuple[tuple[int, int], ...]:
     Raises:
         ArgumentError: for something else.
     """
-    given = [integers(name, "padding", p) for p in several(name, "padding", padding, "pairs")]
-    if len(given) != rank or any(len(pair) != 2 for pair in given):
+    pairs = [integers(name, "padding", p) for p in several(name, "padding", padding, "pairs")]
+    if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
         raise ArgumentError(
             f"{name} needs a padding of {rank} pairs, or a word",
             got=f"padding={shown(padding)}",
             hint="write (low, high) for each axis, or 'SAME' or 'VALID'",
         )
-    return tuple((low, high) for low, high in given)
+    return tuple((low, high) for low, high in pairs)
 
 
 def dilated(window: Sequence[int], dilation: Sequence[int]) -> list[int]:

@@ -1,4 +1,4 @@
-"""What all elements up to each come to, along an axis: sums, products, extremes."""
+"""Cumulative reductions (prefix sums, products, extremes) along an axis."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tfn import tree
 from tfn._support.frozen import frozen
 from tfn._support.validate import a_function, unfit
 from tfn.errors import GradientError, TreeError
-from tfn.lax.closed_functions import closed, shared, values
+from tfn.lax.closed_functions import closed, values, with_common_captures
 from tfn.trace.argument import Custom
 from tfn.trace.build import several
 from tfn.trace.jaxpr import function
@@ -69,8 +69,8 @@ def custom_root(
         >>> round(float(cube_root(8.0)), 4), round(float(tfn.grad(cube_root)(8.0)), 4)
         (2.0, 0.0833)
     """
-    for name, given in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
-        a_function("custom_root", name, given)
+    for name, callee in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
+        a_function("custom_root", name, callee)
     residual = converted("custom_root", f, [initial_guess])
 
     def at(parameters: Any) -> Function:
@@ -86,12 +86,12 @@ def custom_root(
 
     def rule(primals: Any, tangents: Any) -> Any:
         (parameters, guess, fixed), (directions, *_) = primals, tangents
-        found = differentiated(parameters, guess, fixed)
-        x = found[0] if has_aux else found
+        solution = differentiated(parameters, guess, fixed)
+        x = solution[0] if has_aux else solution
         slope = jvp(lambda p: at(p)(x), (parameters,), (directions,))[1]
         _, linear = linearize(at(parameters), x)
         dx = tangent_solve(linear, tree.map(lambda y: -y, slope))
-        return found, ((dx, tree.map(lambda leaf: None, found[1])) if has_aux else dx)
+        return solution, ((dx, tree.map(lambda leaf: None, solution[1])) if has_aux else dx)
 
     differentiated = custom_jvp(root)
     differentiated.defjvp(rule)
@@ -140,10 +140,10 @@ def custom_linear_solve(
 
     def checked(name: str, solver: Function, system: Function) -> Function:
         def run(right: Any) -> Any:
-            found = solver(system, right)
-            x = found[0] if has_aux else found
+            solution = solver(system, right)
+            x = solution[0] if has_aux else solution
             _same("x", name, tree.structure(x), structure)
-            return found
+            return solution
 
         return run
 
@@ -173,20 +173,20 @@ def custom_linear_solve(
                     (x, y),
                     "matvec takes and gives arrays of these shapes",
                 )
-    made, captured, _ = shared(parts)
+    functions, captured, _ = with_common_captures(parts)
     n = len(flat)
-    lean = [function(f.src[:n], f.arg.params) for f in made]
+    lean = [function(f.src[:n], f.arg.params) for f in functions]
     rules = Solve(len(captured), lean[0], lean[1], *(lean[2:] or (None, None)))
     weak = parts[1].weak
-    found = custom("custom_linear_solve", made[1], [*captured, *flat], rules, weak)
-    return tree.unflatten(parts[1].structure, found)
+    outputs = custom("custom_linear_solve", functions[1], [*captured, *flat], rules, weak)
+    return tree.unflatten(parts[1].structure, outputs)
 
 
-def _same(what: str, name: str, got: tree.Structure, wanted: tree.Structure) -> None:
-    if got != wanted:
+def _same(what: str, name: str, got: tree.Structure, expected: tree.Structure) -> None:
+    if got != expected:
         raise TreeError(
             f"custom_linear_solve needs {what} of the structure of b from {name}",
-            got=f"{tree.show(got)} instead of {tree.show(wanted)}",
+            got=f"{tree.show(got)} instead of {tree.show(expected)}",
             hint="return the containers that b comes in",
         )
 
@@ -216,20 +216,20 @@ class Solve:
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """``solve(db - dA x)``."""
         first = 1 + self.parameters
-        given, x = u.src[1:first], several(u)
+        parameters, x = u.src[1:first], several(u)
         inputs, outputs = opened(self.matvec)
         moving = {
             p: fresh(p) for p, dp in zip(inputs, tangents[1:first], strict=False) if dp is not None
         }
-        actual = dict(zip(inputs, [*given, *x], strict=False))
+        actual = dict(zip(inputs, [*parameters, *x], strict=False))
         actual |= {moving[p]: dp for p, dp in zip(inputs, tangents[1:first]) if dp is not None}
         slopes = push(outputs, moving)
         rights = []
         for b, db, slope in zip(u.src[first:], tangents[first:], slopes, strict=True):
             right = filled(db, b)
             rights.append(right if slope is None else right - substitute([slope], actual)[0])
-        made = UOp(Op.CUSTOM, (self.solve, *given, *rights), replace(u.arg, rules=self))
-        return [*several(made), *[None] * (len(x) - len(rights))]
+        solution = UOp(Op.CUSTOM, (self.solve, *parameters, *rights), replace(u.arg, rules=self))
+        return [*several(solution), *[None] * (len(x) - len(rights))]
 
     def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
         """The transposed system, solved for the cotangents."""
@@ -246,6 +246,6 @@ class Solve:
         rights = [filled(ct, b) for ct, b in zip(cts, u.src[first:], strict=False)]
         rules = Solve(self.parameters, self.vecmat, self.transpose_solve, self.matvec, self.solve)
         arg = Custom(u.arg.name, rules)
-        made = UOp(Op.CUSTOM, (self.transpose_solve, *u.src[1:first], *rights), arg)
-        found = several(made)
-        return [found[i - first] for i in moving]
+        solution = UOp(Op.CUSTOM, (self.transpose_solve, *u.src[1:first], *rights), arg)
+        parts = several(solution)
+        return [parts[i - first] for i in moving]

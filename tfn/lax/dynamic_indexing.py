@@ -1,4 +1,4 @@
-"""Access by values: slices at computed places, sorting."""
+"""Dynamic slices (at computed starts), sorting, platform_dependent, optimization_barrier."""
 
 from __future__ import annotations
 
@@ -121,9 +121,9 @@ def _starts(x: Array, start_indices: Starts, sizes: Shape) -> Shape | Array:
         )
     limits = [n - size for n, size in zip(x.shape, sizes, strict=True)]
     values = [_start(s, n) for s, n in zip(start_indices, x.shape, strict=True)]
-    known = [min(max(v, 0), limit) for v, limit in zip(values, limits) if isinstance(v, int)]
-    if len(known) == len(values):
-        return tuple(known)
+    constants = [min(max(v, 0), limit) for v, limit in zip(values, limits) if isinstance(v, int)]
+    if len(constants) == len(values):
+        return tuple(constants)
     moving = [v for v in values if isinstance(v, Array)]
     dtype = index_dtype(max(limits), *[v.dtype for v in moving])
     return _vector(
@@ -314,8 +314,8 @@ def sort(
             hint="num_keys counts the operands that are compared",
         )
     axis = one_axis("sort", dimension, len(xs[0].shape))
-    moved = [moveaxis(x, axis, -1) for x in xs]
-    out = tuple(moveaxis(x, -1, axis) for x in _sorted(moved, num_keys))
+    lines = [moveaxis(x, axis, -1) for x in xs]
+    out = tuple(moveaxis(x, -1, axis) for x in _sorted(lines, num_keys))
     return out if many else out[0]
 
 
@@ -369,14 +369,14 @@ def platform_dependent(
         >>> platform_dependent(3, default=lambda x: x + 1)
         4
     """
-    found = per_platform.get("cpu", default)
-    if found is None:
+    function = per_platform.get("cpu", default)
+    if function is None:
         raise ArgumentError(
             "platform_dependent needs a function for cpu, or a default",
             got=", ".join(per_platform) or "none",
             hint="pass cpu=function or default=function",
         )
-    return found(*args)
+    return function(*args)
 
 
 def with_sharding_constraint(x: T, shardings: Any) -> T:

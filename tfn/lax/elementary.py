@@ -1,4 +1,4 @@
-"""Functions of real numbers, element by element."""
+"""Elementary functions: exponentials, trigonometry, erf, lgamma, element by element."""
 
 from __future__ import annotations
 

@@ -274,8 +274,8 @@ def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
     if x.dtype in SIGNED:
         return binary(Op.SHR, x, y)
     signed = np.dtype(f"i{x.dtype.itemsize}")
-    moved = binary(Op.SHR, *(bind(Op.BITCAST, v, arg=signed) for v in (x, y)))
-    return bitcast_convert_type(moved, x.dtype)
+    bits = binary(Op.SHR, *(bind(Op.BITCAST, v, arg=signed) for v in (x, y)))
+    return bitcast_convert_type(bits, x.dtype)
 
 
 def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
@@ -289,8 +289,8 @@ def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
     if x.dtype in UNSIGNED:
         return binary(Op.SHR, x, y)
     unsigned = np.dtype(f"u{x.dtype.itemsize}")
-    moved = binary(Op.SHR, *(bind(Op.BITCAST, v, arg=unsigned) for v in (x, y)))
-    return bitcast_convert_type(moved, x.dtype)
+    bits = binary(Op.SHR, *(bind(Op.BITCAST, v, arg=unsigned) for v in (x, y)))
+    return bitcast_convert_type(bits, x.dtype)
 
 
 # Comparisons.

@@ -1,4 +1,4 @@
-"""Windows read from, and combined into, an array at computed places, in JAX's layouts.
+"""Gather and scatter of windows at computed starts, in JAX's layouts.
 
 The op takes one layout: batch axes first, then the axes that a start moves, then the others; the
 functions here permute to it and back.
@@ -88,7 +88,7 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """How the two sides are permuted to what the op takes.
+    """Permutations of operand and indices to the layout of the op.
 
     Attributes:
         operand: order of the operand's axes: batch, moved, others.
@@ -109,46 +109,48 @@ def _layout(
     operand: Array,
     indices: Array,
     window_dims: Shape,
-    dropped: Shape,
-    moved: Shape,
+    absent_axes: Shape,
+    start_axes: Shape,
     batch_a: Shape,
     batch_b: Shape,
 ) -> _Layout:
-    if not indices.shape or indices.shape[-1] != len(moved) or len(batch_a) != len(batch_b):
+    if not indices.shape or indices.shape[-1] != len(start_axes) or len(batch_a) != len(batch_b):
         raise unfit(
             "the last axis of the indices holds one coordinate per moved axis",
             (operand, indices),
             "indices[..., None] adds an axis for one coordinate",
-            f", moved {tuple(moved)}",
+            f", moved {tuple(start_axes)}",
         )
-    others = [a for a in range(len(operand.shape)) if a not in (*batch_a, *moved)]
-    order = (*batch_a, *moved, *others)
+    others = [a for a in range(len(operand.shape)) if a not in (*batch_a, *start_axes)]
+    order = (*batch_a, *start_axes, *others)
     points = [a for a in range(len(indices.shape) - 1) if a not in batch_b]
     front = (*batch_b, *points)
     # Places of the result: the points in their order, the window's axes in that of the operand.
-    kept = [a for a in order[len(batch_a) :] if a not in dropped]
-    rank = len(front) + len(kept)
+    window_axes = [a for a in order[len(batch_a) :] if a not in absent_axes]
+    rank = len(front) + len(window_axes)
     free = iter([a for a in range(rank) if a not in window_dims])
     place_of_point = {point: next(free) for point in sorted(front)}
-    place_of_axis = dict(zip(sorted(kept), sorted(window_dims), strict=True))
-    windows = tuple([place_of_point[p] for p in front] + [place_of_axis[a] for a in kept])
-    return _Layout(order, (*front, len(indices.shape) - 1), windows, tuple(dropped), len(batch_a))
+    place_of_axis = dict(zip(sorted(window_axes), sorted(window_dims), strict=True))
+    windows = tuple([place_of_point[p] for p in front] + [place_of_axis[a] for a in window_axes])
+    return _Layout(
+        order, (*front, len(indices.shape) - 1), windows, tuple(absent_axes), len(batch_a)
+    )
 
 
 def _anchored(
-    operand: Array, indices: Array, sizes: Sequence[int], moved: Shape, in_step: Shape
+    operand: Array, indices: Array, sizes: Sequence[int], start_axes: Shape, in_step: Shape
 ) -> tuple[Array, Shape]:
     """The indices, and the axes they move, with a start of 0 where a window is cut short."""
     short = tuple(
         a
         for a, (size, n) in enumerate(zip(sizes, operand.shape, strict=True))
-        if size < n and a not in (*moved, *in_step)
+        if size < n and a not in (*start_axes, *in_step)
     )
     if not short:
-        return indices, tuple(moved)
+        return indices, tuple(start_axes)
     shape = (*indices.shape[:-1], len(short))
     zeros = literal(0, indices.dtype, shape, [operand, indices])
-    return concatenate([indices, zeros], len(shape) - 1), (*moved, *short)
+    return concatenate([indices, zeros], len(shape) - 1), (*start_axes, *short)
 
 
 def _inverse(order: Sequence[int]) -> Shape:
@@ -242,10 +244,10 @@ def gather(
     _check_numbers("gather", numbers, GatherDimensionNumbers)
     slice_sizes = of_each_axis("gather", "slice_sizes", slice_sizes, len(x.shape), 0)
     element_type("gather", at, INTEGERS, "integer indices")
-    gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    absent_axes = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     in_step = numbers.operand_batching_dims, numbers.start_indices_batching_dims
-    at, moved = _anchored(x, at, slice_sizes, numbers.start_index_map, in_step[0])
-    layout = _layout(x, at, numbers.offset_dims, gone, moved, *in_step)
+    at, start_axes = _anchored(x, at, slice_sizes, numbers.start_index_map, in_step[0])
+    layout = _layout(x, at, numbers.offset_dims, absent_axes, start_axes, *in_step)
     x, at = transpose(x, layout.operand), transpose(at, layout.indices)
     sizes = tuple(slice_sizes[a] for a in layout.operand[layout.batch :])
     out = bind(Op.GATHER, x, at, arg=Gather(layout.batch, sizes))
@@ -255,8 +257,10 @@ def gather(
         fits = _fits(x, at, sizes, layout.batch)
         fits = broadcast_in_dim(fits, out.shape, range(len(fits.shape)))
         out = elementwise.select(fits, out, scalar(value, out))
-    kept = [slice_sizes[a] for a in layout.operand[layout.batch :] if a not in layout.dropped]
-    return transpose(reshape(out, (*at.shape[:-1], *kept)), _inverse(layout.windows))
+    window_shape = [
+        slice_sizes[a] for a in layout.operand[layout.batch :] if a not in layout.dropped
+    ]
+    return transpose(reshape(out, (*at.shape[:-1], *window_shape)), _inverse(layout.windows))
 
 
 def _scatter(
@@ -270,12 +274,12 @@ def _scatter(
     _check_numbers("scatter", numbers, ScatterDimensionNumbers)
     x, at, new = array(operand), array(scatter_indices), array(updates)
     element_type("scatter", at, INTEGERS, "integer indices")
-    gone = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+    absent_axes = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
     in_step = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
-    kept = iter([new.shape[a] for a in sorted(numbers.update_window_dims)])
-    window = [1 if a in gone else next(kept) for a in range(len(x.shape))]
-    at, moved = _anchored(x, at, window, numbers.scatter_dims_to_operand_dims, in_step[0])
-    layout = _layout(x, at, numbers.update_window_dims, gone, moved, *in_step)
+    window_sizes = iter([new.shape[a] for a in sorted(numbers.update_window_dims)])
+    window = [1 if a in absent_axes else next(window_sizes) for a in range(len(x.shape))]
+    at, start_axes = _anchored(x, at, window, numbers.scatter_dims_to_operand_dims, in_step[0])
+    layout = _layout(x, at, numbers.update_window_dims, absent_axes, start_axes, *in_step)
     x, at = transpose(x, layout.operand), transpose(at, layout.indices)
     sizes = tuple(window[a] for a in layout.operand[layout.batch :])
     new = transpose(new, layout.windows)

@@ -1,6 +1,6 @@
-"""Which element goes where: shapes, slices, padding, joining, and counting.
+"""Data movement: reshape, transpose, broadcast, slices, padding, concatenation, iota.
 
-Nothing here computes with elements.
+No function here computes with elements.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tfn.trace.bind import bind
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 
-# Arrays from nothing.
+# Arrays from scalars.
 
 
 def full(shape: int | Sequence[int], fill_value: ArrayLike, dtype: Any = None) -> Array:
@@ -77,8 +77,8 @@ def full_like(
 
 
 def _cast(x: Array, dtype: Any) -> Array:
-    wanted = x.dtype if dtype is None else dtypes.canonical(dtype)
-    return x if x.dtype == wanted else bind(Op.CAST, x, arg=wanted)
+    target = x.dtype if dtype is None else dtypes.canonical(dtype)
+    return x if x.dtype == target else bind(Op.CAST, x, arg=target)
 
 
 def iota(dtype: Any, size: int) -> Array:
@@ -288,8 +288,8 @@ def broadcast_in_dim(
     inner = [1] * len(shape)
     for axis, dim in enumerate(dims):
         inner[dim] = x.shape[axis]
-    placed = reshape(x, inner)
-    return placed if placed.shape == shape else bind(Op.EXPAND, placed, arg=shape)
+    aligned = reshape(x, inner)
+    return aligned if aligned.shape == shape else bind(Op.EXPAND, aligned, arg=shape)
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:

@@ -1,4 +1,4 @@
-"""Numbers and what they are made of: signs, whole numbers, the parts of complex numbers."""
+"""Sign, rounding to integers, real and imaginary parts."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def ceil(x: ArrayLike) -> Array:
 
 
 class RoundingMethod(enum.IntEnum):
-    """Where `round` takes a half."""
+    """The rounding of halves by `round`."""
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1

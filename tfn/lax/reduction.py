@@ -1,4 +1,4 @@
-"""Many elements to one: reductions over axes and over windows, argmax, argmin."""
+"""Reductions over axes and over windows, argmax, argmin."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def fold(op: Op, x: ArrayLike, axes: Axes) -> Array:
         axes: one or several axes, or None for all.
     """
     x = array(x)
-    found = tuple(sorted(some_axes("a reduction", axes, len(x.shape))))
-    return bind(Op.REDUCE, x, arg=Reduce(op, found)) if found else x
+    over = tuple(sorted(some_axes("a reduction", axes, len(x.shape))))
+    return bind(Op.REDUCE, x, arg=Reduce(op, over)) if over else x
 
 
 def reduce_sum(x: ArrayLike, axes: Axes = None) -> Array:
@@ -134,15 +134,15 @@ def monoid(computation: Computation, x: Array) -> Op:
     Raises:
         ArgumentError: for any other function.
     """
-    found = MONOID.get(computation)
+    op = MONOID.get(computation)
     bitwise = computation in (elementwise.bitwise_or, elementwise.bitwise_and)
-    if found is None or (bitwise and x.dtype != BOOL):
+    if op is None or (bitwise and x.dtype != BOOL):
         raise ArgumentError(
             "a reduction needs lax.add, mul, max, min, or on bool bitwise_or, bitwise_and",
             got=f"computation={shown(computation)} on {show(x)}",
             hint="lax.reduce takes any function that is associative",
         )
-    return found
+    return op
 
 
 def _begin(out: Array, init_value: ArrayLike, computation: Computation, op: Op) -> Array:
@@ -209,7 +209,7 @@ def reduce_xor(x: ArrayLike, axes: Axes = None) -> Array:
     return out
 
 
-# Where the largest is.
+# Indices of extremes.
 
 
 def argmax(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
@@ -288,8 +288,9 @@ def _where_best(op: Op, x: ArrayLike, axis: int, index_dtype: Any) -> Array:
 
 # Windows.
 
-UNROLLED = 8
-"""Up to this size a window is so many strided slices, which fuse; above it they are doubled."""
+MAX_UNROLLED_WINDOW = 8
+"""Windows up to this size, in elements, are combined from one strided slice per element, which
+fuse into one kernel; larger ones by doubling, which materialises log2(window) arrays."""
 
 
 def reduce_window(
@@ -366,7 +367,7 @@ def _fold_windows(
 
     if places == 0 or window == 1:
         return piece(x, 0)
-    if window <= UNROLLED:
+    if window <= MAX_UNROLLED_WINDOW:
         out = piece(x, 0)
         for j in range(1, window):
             out = bind(op, out, piece(x, j * spread))

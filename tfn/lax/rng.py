@@ -1,6 +1,6 @@
-"""Random bits from a state that the caller keeps: `rng_bit_generator`.
+"""Random bits from an explicit state: `rng_bit_generator`, a building block for generators.
 
-`tfn.random` is made for people; this is what generators of other libraries are built on.
+Programs use `tfn.random`, whose keys cannot be used twice by mistake.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _bits(state: UOp, shape: Shape, dtype: DType) -> UOp:
 
 
 def _after(state: UOp, size: int) -> UOp:
-    """The state when so many blocks more have been drawn."""
+    """The state after `size` more blocks."""
     end = _begin(state) + size
     ends = [build.reshape(build.cast(part, UINT32), (1,)) for part in (end, end >> 32)]
     return build.concat([build.shrink(state, (0,), (2,)), *ends], 0)

@@ -77,39 +77,39 @@ def dot_product_attention(
             got=f"query {query.shape}, key {key.shape}, value {value.shape}",
             hint="the last axes are (time, heads, size), as x.reshape(*batch, time, heads, size)",
         )
-    shared = heads // kv_heads
-    grouped = query.reshape(*batch, time, kv_heads, shared, size)
+    group_size = heads // kv_heads
+    grouped = query.reshape(*batch, time, kv_heads, group_size, size)
     scores = jnp.einsum("...tkgh,...skh->...kgts", grouped, key)
     scores = scores.astype(jnp.promote_types(scores.dtype, jnp.float32))
     scores = scores * (1 / math.sqrt(size) if scale is None else scale)
     if bias is not None:
-        scores = scores + _by_group(jnp.asarray(bias), kv_heads, shared)
+        scores = scores + _by_group(jnp.asarray(bias), kv_heads, group_size)
     if mask is not None:
-        mask = _by_group(jnp.asarray(mask), kv_heads, shared)
+        mask = _by_group(jnp.asarray(mask), kv_heads, group_size)
     if is_causal:
-        before = jnp.tri(time, source, dtype=bool)
-        mask = before if mask is None else mask & before
+        causal = jnp.tri(time, source, dtype=bool)
+        mask = causal if mask is None else mask & causal
     for lengths, axis, places in (
         (query_seq_lengths, -2, time),
         (key_value_seq_lengths, -1, source),
     ):
         if lengths is not None:
-            within = jnp.arange(places) < jnp.asarray(lengths)[..., None]  # (*batch, places)
-            within = jnp.expand_dims(within, (-4, -3, -3 - axis))
-            mask = within if mask is None else mask & within
+            valid = jnp.arange(places) < jnp.asarray(lengths)[..., None]  # (*batch, places)
+            valid = jnp.expand_dims(valid, (-4, -3, -3 - axis))
+            mask = valid if mask is None else mask & valid
     if mask is not None:
         mask = jnp.broadcast_to(mask, scores.shape)
     weights = softmax(scores, where=mask).astype(value.dtype)
-    mixed = jnp.einsum("...kgts,...skh->...tkgh", weights, value)
-    return mixed.reshape(*batch, time, heads, value.shape[-1])
+    mean = jnp.einsum("...kgts,...skh->...tkgh", weights, value)
+    return mean.reshape(*batch, time, heads, value.shape[-1])
 
 
-def _by_group(x: Array, kv_heads: int, shared: int) -> Array:
+def _by_group(x: Array, kv_heads: int, group_size: int) -> Array:
     """An axis of heads, if there is one, as (kv_heads, shared)."""
     if x.ndim < 3:
         return x
     *batch, heads, time, source = x.shape
-    split = (1, 1) if heads == 1 else (kv_heads, shared)
+    split = (1, 1) if heads == 1 else (kv_heads, group_size)
     return x.reshape(*batch, *split, time, source)
 
 
@@ -323,9 +323,9 @@ class MultiheadAttention:
             is_causal: as of `dot_product_attention`.
             positions: as of `rotary`, for queries and keys.
         """
-        seen = x if context is None else context
+        source = x if context is None else context
         query = self._split(self.query(x), self.heads)
-        key, value = (self._split(f(seen), self.kv_heads) for f in (self.key, self.value))
+        key, value = (self._split(f(source), self.kv_heads) for f in (self.key, self.value))
         query, key = self._turned(query, positions), self._turned(key, positions)
         return self._join(dot_product_attention(query, key, value, mask=mask, is_causal=is_causal))
 
@@ -353,9 +353,9 @@ class MultiheadAttention:
         query = self._turned(self._split(self.query(x), self.heads), places)
         key = self._turned(self._split(self.key(x), self.kv_heads), places)
         cache = cache.extend(key, self._split(self.value(x), self.kv_heads))
-        seen = jnp.arange(room) <= places[:, None]
+        visible = jnp.arange(room) <= places[:, None]
         keys, values = cache.key.astype(x.dtype), cache.value.astype(x.dtype)
-        return self._join(dot_product_attention(query, keys, values, mask=seen)), cache
+        return self._join(dot_product_attention(query, keys, values, mask=visible)), cache
 
     def _split(self, x: Array, heads: int) -> Array:
         return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)

@@ -84,14 +84,14 @@ def each_axis(argument: str, sizes: Sizes, rank: int) -> tuple[int, ...]:
         ((3, 3), (3, 5))
     """
     several = isinstance(sizes, (tuple, list))
-    given = tuple(sizes) if several else (sizes,) * max(rank, 1)  # type: ignore[arg-type]
-    if len(given) != rank:
+    numbers = tuple(sizes) if several else (sizes,) * max(rank, 1)  # type: ignore[arg-type]
+    if len(numbers) != rank:
         raise ArgumentError(
             f"one number, or one for each of {rank} axes of space, is needed",
             got=f"{argument}={sizes}",
-            hint=f"write {argument}={given[0] if given else 1} for all axes",
+            hint=f"write {argument}={numbers[0] if numbers else 1} for all axes",
         )
-    return integers("a layer", argument, given, 1)
+    return integers("a layer", argument, numbers, 1)
 
 
 def _make(

@@ -46,9 +46,9 @@ class Batches:
             batch are read; a file must not be cut short while it is mapped.  The rows may be
             windows of a long text that overlap:
             ``numpy.lib.stride_tricks.sliding_window_view(text, length)`` copies nothing.
-        size: rows in a batch; what is left at the end of an epoch waits for a later one.
+        size: rows in a batch; fewer rows than that at the end of an epoch are left out.
         key: determines the orders; None for the order as it is.
-        transform: makes of a batch of NumPy arrays what is wanted; runs beside the training.
+        transform: applied to each batch of NumPy arrays, ahead of its use; `jnp.asarray` if None.
 
     Example:
         >>> batches = Batches({"x": np.arange(6)}, 2)
@@ -86,7 +86,7 @@ class Batches:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(tree.leaves(self.arrays)[0])
 
     def __len__(self) -> int:
@@ -137,9 +137,9 @@ class Batches:
             for i in range(at, len(self)):
                 rows = order[i * self.size : (i + 1) * self.size]
                 batch = tree.unflatten(structure, [_take(x, rows) for x in leaves])
-                made = self.transform(batch) if self.transform else tree.map(jnp.asarray, batch)
+                item = self.transform(batch) if self.transform else tree.map(jnp.asarray, batch)
                 after = Position(epoch, i + 1) if i + 1 < len(self) else Position(epoch + 1, 0)
-                yield after, made
+                yield after, item
             epoch, at = epoch + 1, 0
 
 
@@ -204,8 +204,8 @@ class _Ahead:
 
     def __next__(self) -> Any:
         if self._ended is None:
-            good, item = self._queue.get()
-            if good:
+            is_item, item = self._queue.get()
+            if is_item:
                 return item
             self._ended = item
         raise self._ended
@@ -220,7 +220,7 @@ class _Ahead:
 
 Items = queue.Queue[tuple[bool, Any]]
 _RUNNING: weakref.WeakKeyDictionary[threading.Thread, threading.Event] = weakref.WeakKeyDictionary()
-PATIENCE_SECONDS = 5.0
+JOIN_TIMEOUT_SECONDS = 5.0
 
 
 @atexit.register
@@ -230,7 +230,7 @@ def _end() -> None:
     for _, stop in running:
         stop.set()
     for thread, _ in running:
-        thread.join(PATIENCE_SECONDS)
+        thread.join(JOIN_TIMEOUT_SECONDS)
 
 
 def _produce(source: Iterator[Any], ready: Items, stop: threading.Event) -> None:

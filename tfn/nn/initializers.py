@@ -161,8 +161,8 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = float) ->
             return jnp.zeros(shape, dtype)
         q = random.orthogonal(key, prod(shape) // columns, (), dtype, columns)
         rows = [n for i, n in enumerate(shape) if i != column_axis % len(shape)]
-        placed = jnp.moveaxis(q.reshape((*rows, columns)), -1, column_axis)
-        return placed * scale
+        matrix = jnp.moveaxis(q.reshape((*rows, columns)), -1, column_axis)
+        return matrix * scale
 
     return init
 

@@ -105,8 +105,7 @@ class Embedding:
         return Embedding(make(key, (rows, features), dtype))
 
     def __call__(self, x: Integer[Array, "*places"]) -> Float[Array, "*places features"]:
-        """Returns the row of each index; negative ones count from the end, then they are clamped.
-        """
+        """Returns the row of each index; negative ones count from the end, others are clamped."""
         return self.weight[x]
 
     def attend(self, x: Float[Array, "... features"]) -> Float[Array, "... rows"]:
@@ -159,8 +158,8 @@ class Dropout:
             )
         if self.rate == 1:
             return jnp.zeros_like(x)
-        kept = random.bernoulli(key, 1.0 - self.rate, x.shape)
-        return jnp.where(kept, x / (1.0 - self.rate), 0.0)
+        mask = random.bernoulli(key, 1.0 - self.rate, x.shape)
+        return jnp.where(mask, x / (1.0 - self.rate), 0.0)
 
 
 @module
@@ -247,7 +246,10 @@ class Sequential:
         """Returns the layers as one module; functions become part of its structure."""
         is_tree = [tree.structure(layer) != tree.structure(0) for layer in layers]
         return Sequential(
-            tuple(x if known else Lambda(x) for x, known in zip(layers, is_tree, strict=True))
+            tuple(
+                x if has_leaves else Lambda(x)
+                for x, has_leaves in zip(layers, is_tree, strict=True)
+            )
         )
 
     def __call__(self, x: Any) -> Any:

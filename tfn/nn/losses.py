@@ -1,4 +1,4 @@
-"""How far predictions are from what they should be, one number for each."""
+"""Loss functions: cross entropies, squared errors and their like, one number per prediction."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 

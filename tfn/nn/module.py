@@ -1,4 +1,4 @@
-"""Modules: frozen dataclasses that are pytrees, and what is done with them as trees.
+"""Modules: frozen dataclasses that are pytrees, and functions of trees of parameters.
 
 A module's arrays and submodules are its leaves and branches; fields marked `static` belong to the
 structure.  So a module goes through `jit`, `grad` and `vmap` as it is, its gradient is a module of
@@ -25,8 +25,8 @@ from tfn.errors import ArgumentError
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
 Filter = Any
-"""What to keep of a tree: a function of a leaf, or a tree of such functions and of booleans that
-stand for whatever is below them."""
+"""A selection of leaves: a predicate of a leaf, or a tree of predicates and booleans, each for
+whatever is below it."""
 
 
 def static(**options: Any) -> Any:
@@ -39,7 +39,7 @@ def module(cls: C) -> C:
     """Make a class with annotated fields a module: a frozen dataclass, and a node of pytrees.
 
     Raises:
-        ArgumentError: later, if somebody subclasses it.
+        ArgumentError: for anything but a class; later, if the module is subclassed.
 
     Example:
         >>> @module
@@ -55,10 +55,10 @@ def module(cls: C) -> C:
         raise ArgumentError(
             "nn.module needs a class", got=shown(cls), hint="write @nn.module above a class"
         )
-    made: Any = tree.register_dataclass(dataclass(frozen=True, eq=False, repr=False)(cls))
-    made.__repr__ = _show
-    made.__init_subclass__ = classmethod(_refuse)
-    final: C = made
+    node: Any = tree.register_dataclass(dataclass(frozen=True, eq=False, repr=False)(cls))
+    node.__repr__ = _show
+    node.__init_subclass__ = classmethod(_refuse)
+    final: C = node
     return final
 
 
@@ -112,15 +112,21 @@ def filter(pytree: T, keep: Filter, *, inverse: bool = False) -> T:
         >>> filter({"a": jnp.ones(()), "b": "text"}, is_array)
         {'a': Array(1., dtype=float32), 'b': None}
     """
-    chosen = tree.map(lambda kept, x: x if kept != inverse else None, _mask(pytree, keep), pytree)
-    found: T = chosen
-    return found
+    selection = tree.map(
+        lambda is_kept, x: x if is_kept != inverse else None, _mask(pytree, keep), pytree
+    )
+    out: T = selection
+    return out
 
 
 def _mask(pytree: Any, keep: Filter) -> Any:
     """A tree of booleans."""
-    asked = tree.broadcast(keep, pytree)
-    return tree.map(lambda ask, x: bool(ask(x)) if callable(ask) else bool(ask), asked, pytree)
+    predicates = tree.broadcast(keep, pytree)
+    return tree.map(
+        lambda predicate, x: bool(predicate(x)) if callable(predicate) else bool(predicate),
+        predicates,
+        pytree,
+    )
 
 
 def partition(pytree: T, keep: Filter) -> tuple[T, T]:
@@ -150,15 +156,15 @@ def combine(*pytrees: T) -> T:
     def first(*leaves: Any) -> Any:
         return next((leaf for leaf in leaves if leaf is not None), None)
 
-    made: T = tree.map(first, *pytrees, is_leaf=lambda x: x is None)
-    return made
+    out: T = tree.map(first, *pytrees, is_leaf=lambda x: x is None)
+    return out
 
 
 # Another tree.
 
 
 class _Place:
-    """What stands for a leaf while `tree_at` asks where to change a tree."""
+    """A marker in place of a leaf while `tree_at` calls `where`."""
 
     __slots__ = ("leaf",)
 
@@ -202,8 +208,8 @@ def tree_at(
         return False
 
     tree.leaves(marked, note)
-    chosen, outer = tree.flatten(where(marked), lambda x: id(x) in nodes)
-    for node in chosen:
+    targets, outer = tree.flatten(where(marked), lambda x: id(x) in nodes)
+    for node in targets:
         if id(node) not in nodes:
             raise ArgumentError(
                 "tree_at changes nodes of the tree that its first argument gets",
@@ -211,10 +217,10 @@ def tree_at(
                 hint="return a field or an item, as it is; for a None, give is_leaf",
             )
     if replace_fn is not None:
-        made = [replace_fn(_unmarked(node)) for node in chosen]
+        values = [replace_fn(_unmarked(node)) for node in targets]
     else:
-        made = tree.flatten_up_to(outer, replace)
-    new = {id(node): value for node, value in zip(chosen, made, strict=True)}
+        values = tree.flatten_up_to(outer, replace)
+    new = {id(node): value for node, value in zip(targets, values, strict=True)}
 
     def put(node: Any) -> Any:
         if id(node) in new:
@@ -236,12 +242,12 @@ def cast(pytree: T, dtype: Any) -> T:
         >>> cast({"w": jnp.ones(2), "n": jnp.arange(2)}, "bfloat16")["w"].dtype.name
         'bfloat16'
     """
-    made: T = tree.map(lambda x: x.astype(dtype) if is_inexact_array(x) else x, pytree)
-    return made
+    out: T = tree.map(lambda x: x.astype(dtype) if is_inexact_array(x) else x, pytree)
+    return out
 
 
 def parameter_count(pytree: Any) -> int:
-    """How many numbers the arrays of a tree hold.
+    """Returns the number of elements of all arrays in a tree.
 
     Example:
         >>> parameter_count({"w": jnp.ones((3, 4)), "b": jnp.ones(4)})

@@ -256,10 +256,10 @@ class BatchNorm:
         wide = x.astype(state.mean.dtype)
         mean = jnp.mean(wide, axes)
         variance = jnp.mean(jnp.square(wide - mean), axes)
-        seen = lax.stop_gradient((mean, variance * (count / (count - 1))))
+        statistics = lax.stop_gradient((mean, variance * (count / (count - 1))))
         new = [
             self.decay * old + (1 - self.decay) * now
-            for old, now in zip((state.mean, state.variance), seen, strict=True)
+            for old, now in zip((state.mean, state.variance), statistics, strict=True)
         ]
         return self._by(x, mean, variance), BatchNormState(*new)
 

@@ -94,8 +94,8 @@ def adaptive_avg_pool(
         [0.5, 2.5]
     """
     rank("adaptive_avg_pool", x, 3)
-    wanted = each_axis("sizes", sizes, x.ndim - 2)
-    for axis, n in enumerate(wanted, 1):
+    counts = each_axis("sizes", sizes, x.ndim - 2)
+    for axis, n in enumerate(counts, 1):
         m = x.shape[axis]
         if m % n == 0:
             x = x.reshape(*x.shape[:axis], n, m // n, *x.shape[axis + 1 :]).mean(axis + 1)

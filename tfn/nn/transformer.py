@@ -265,8 +265,8 @@ class Stack:
         keys = None if key is None else random.split(key, count)
 
         def body(x: Any, layer: Any) -> tuple[Any, None]:
-            own, key = layer
-            return own(x, **options) if key is None else own(x, key=key, **options), None
+            module, key = layer
+            return module(x, **options) if key is None else module(x, key=key, **options), None
 
         return lax.scan(body, x, (self.layers, keys))[0]
 

@@ -13,7 +13,7 @@ from tfn.dtypes import FLOAT32, FLOATS, UINT32, DType
 from tfn.eager.operands import a_shape, apply, array_of, broadcast_shape, one_axis
 from tfn.errors import ArgumentError, ShapeError
 from tfn.random.distributions import ShapeLike, gumbel_body, gumbel_of, integers, random_bits, unit
-from tfn.random.keys import KeyLike, split_words, words_of
+from tfn.random.keys import KeyLike, independent_words, words_of
 from tfn.trace import build
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
@@ -22,7 +22,7 @@ from tfn.trace.uop import UOp, const
 
 
 def shuffled(words: UOp, x: UOp, axis: int) -> UOp:
-    """Each line along an axis in a random order, by sorting with random keys.
+    """Permutes each line along an axis at random, by sorting with random keys.
 
     Two equal keys would bias the order, so the sort is repeated with fresh keys until equal keys
     in every round are unlikely: size**3 < 2**(32 * rounds).
@@ -30,8 +30,7 @@ def shuffled(words: UOp, x: UOp, axis: int) -> UOp:
     rounds = ceil(3 * log(max(1, build.count(x.shape))) / log(np.iinfo(UINT32).max))
     order = build.moveaxis(x, axis, x.ndim - 1)
     for _ in range(rounds):
-        pair = split_words(words, (2,))
-        words, fresh = (build.reshape(build.shrink(pair, (i, 0), (i + 1, 2)), (2,)) for i in (0, 1))
+        words, fresh = independent_words(words)
         keys = build.moveaxis(random_bits(fresh, x.shape, 32), axis, x.ndim - 1)
         _, order = build.sort((keys, order))
     return build.moveaxis(order, x.ndim - 1, axis)
@@ -44,11 +43,11 @@ def random_order(words: UOp, size: int) -> UOp:
 
 def permuted(words: UOp, x: UOp, axis: int) -> UOp:
     """The slices along an axis in a random order."""
-    return taken(x, random_order(words, x.shape[axis]), axis)
+    return take_slices(x, random_order(words, x.shape[axis]), axis)
 
 
-def taken(x: UOp, places: UOp, axis: int) -> UOp:
-    """The slices at these places of an axis, which becomes the axes of `places`."""
+def take_slices(x: UOp, places: UOp, axis: int) -> UOp:
+    """Gathers slices at indices along an axis, which becomes the axes of the indices."""
     front = build.moveaxis(x, axis, 0)
     starts = build.reshape(places, (*places.shape, 1))
     picked = build.gather(front, starts, (1, *front.shape[1:]))
@@ -58,7 +57,7 @@ def taken(x: UOp, places: UOp, axis: int) -> UOp:
     return build.permute(picked, order)
 
 
-def largest_places(u: UOp, count: int) -> UOp:
+def argsort_top(u: UOp, count: int) -> UOp:
     """The coordinates of the largest elements of each line, the largest first."""
     last = (u.ndim - 1,)
     places = build.flip(build.iota(u.shape, u.ndim - 1), last)
@@ -71,7 +70,7 @@ Body = Callable[..., UOp]
 
 
 def categorical_body(words: UOp, logits: UOp, shape: Shape, axis: int, gumbel: Body) -> UOp:
-    """The largest of logits plus Gumbel noise: a draw with replacement for each place of shape."""
+    """Argmax of logits plus Gumbel noise: a draw with replacement for each element of shape."""
     prefix = shape[: len(shape) - logits.ndim + 1]
     lines = list(shape[len(prefix) :])
     lines.insert(axis, logits.shape[axis])
@@ -82,23 +81,23 @@ def categorical_body(words: UOp, logits: UOp, shape: Shape, axis: int, gumbel: B
 
 
 def distinct_body(words: UOp, logits: UOp, count: int, axis: int, gumbel: Body) -> UOp:
-    """The `count` largest of logits plus Gumbel noise: draws without replacement, in front."""
+    """The `count` largest of logits plus Gumbel noise: draws without replacement, axis 0."""
     noise = gumbel(words, logits.shape, logits.dtype)
     noisy = build.moveaxis(logits + noise, axis, logits.ndim - 1)
-    return build.moveaxis(largest_places(noisy, count), noisy.ndim - 1, 0)
+    return build.moveaxis(argsort_top(noisy, count), noisy.ndim - 1, 0)
 
 
-def any_of(words: UOp, size: int, shape: Shape) -> UOp:
+def uniform_integers(words: UOp, size: int, shape: Shape) -> UOp:
     """Integers in [0, size), with replacement."""
     dtype = build.index_dtype(size)
     unsigned = np.dtype(f"u{dtype.itemsize}")
     return integers(words, const(0, dtype), const(size, unsigned), shape, dtype)
 
 
-def weighted(words: UOp, p: UOp, shape: Shape) -> UOp:
-    """Integers with probabilities p, with replacement: where a uniform float falls in their sum."""
+def weighted_integers(words: UOp, p: UOp, shape: Shape) -> UOp:
+    """Integers with probabilities p, with replacement, by inversion of the prefix sums of p."""
     total, step = p, 1
-    while step < p.shape[0]:  # each round doubles how many terms an element has summed up
+    while step < p.shape[0]:  # prefix sums by doubling: log2(n) rounds
         total = total + build.pad_or_crop(total, (step,), (-step,))
         step *= 2
     r = build.broadcast_to(
@@ -109,9 +108,9 @@ def weighted(words: UOp, p: UOp, shape: Shape) -> UOp:
     return build.add_up(build.cast(below, build.index_dtype(p.size)), (len(shape),))
 
 
-def weighted_distinct(words: UOp, p: UOp, count: int) -> UOp:
-    """Different integers with probabilities p."""
-    return largest_places(gumbel_body(words, p.shape, p.dtype) + UOp(Op.LOG, (p,)), count)
+def distinct_weighted_integers(words: UOp, p: UOp, count: int) -> UOp:
+    """Distinct integers with probabilities p, by the Gumbel-top-k trick."""
+    return argsort_top(gumbel_body(words, p.shape, p.dtype) + UOp(Op.LOG, (p,)), count)
 
 
 # The public functions.
@@ -190,23 +189,23 @@ def categorical(
     element_type("categorical", values, FLOATS, "floating logits")
     axis = one_axis("categorical", axis, len(values.shape))
     lines = values.shape[:axis] + values.shape[axis + 1 :]
-    wanted = lines if shape is None else a_shape("categorical", shape)
-    if broadcast_shape("categorical", wanted, lines) != wanted:
+    sizes = lines if shape is None else a_shape("categorical", shape)
+    if broadcast_shape("categorical", sizes, lines) != sizes:
         raise ShapeError(
             "categorical needs a shape that the logits broadcast to",
-            got=f"logits {values.shape} along axis {axis}, shape={wanted}",
+            got=f"logits {values.shape} along axis {axis}, shape={sizes}",
             hint="the last axes of the shape are those of the logits without the axis",
         )
     if replace:
-        return apply(categorical_body, [words, values], wanted, axis, noise)
-    count = prod(wanted[: len(wanted) - len(lines)])
+        return apply(categorical_body, [words, values], sizes, axis, noise)
+    count = prod(sizes[: len(sizes) - len(lines)])
     if count > values.shape[axis]:
         raise ArgumentError(
             f"only {values.shape[axis]} different coordinates can be drawn",
-            got=f"shape={wanted}, replace=False",
+            got=f"shape={sizes}, replace=False",
             hint="draw with replacement, or fewer",
         )
-    return apply(distinct_body, [words, values], count, axis, noise).reshape(wanted)
+    return apply(distinct_body, [words, values], count, axis, noise).reshape(sizes)
 
 
 def choice(
@@ -258,18 +257,20 @@ def choice(
         picked = permutation(words, values, axis)
         picked = picked[(slice(None),) * axis + (slice(count),)]
     else:
-        places = _places(words, size, sizes, replace, p)
+        places = _drawn_indices(words, size, sizes, replace, p)
         if values is None:
             return places.reshape(sizes)
-        picked = apply(taken, [values, places.reshape(sizes)], axis)
+        picked = apply(take_slices, [values, places.reshape(sizes)], axis)
     assert values is not None
     return picked.reshape((*values.shape[:axis], *sizes, *values.shape[axis + 1 :]))
 
 
-def _places(words: Array, size: int, shape: Shape, replace: bool, p: ArrayLike | None) -> Array:
+def _drawn_indices(
+    words: Array, size: int, shape: Shape, replace: bool, p: ArrayLike | None
+) -> Array:
     if p is None:
         if replace:
-            return apply(any_of, [words], size, shape)
+            return apply(uniform_integers, [words], size, shape)
         return apply(random_order, [words], size)[: prod(shape)]
     weights = array_of("p", p)
     if weights.shape != (size,):
@@ -281,5 +282,5 @@ def _places(words: Array, size: int, shape: Shape, replace: bool, p: ArrayLike |
     kind: DType = weights.dtype if weights.dtype in FLOATS else FLOAT32
     weights = weights if weights.dtype == kind else weights.astype(kind)
     if replace:
-        return apply(weighted, [words, weights], shape)
-    return apply(weighted_distinct, [words, weights], prod(shape))
+        return apply(weighted_integers, [words, weights], shape)
+    return apply(distinct_weighted_integers, [words, weights], prod(shape))

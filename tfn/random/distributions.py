@@ -1,7 +1,7 @@
-"""Random bits, and numbers with a distribution.
+"""Random bits, and distributions by inversion: uniform, normal, exponential, integers.
 
-Each element is a function of the key and of its place alone: 32 bits (or 64) of the hash of the
-place become an integer, or a float in [0, 1), and that what the distribution asks for.
+Each element is a function of the key and of its index alone: 32 bits (or 64) of the hash of the
+index become an integer, or a float in [0, 1), at which the inverse distribution function is taken.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tfn.eager.operands import (
 )
 from tfn.errors import DTypeError, ShapeError
 from tfn.numpy.number_parts import neighbour
-from tfn.random.keys import SHIFT, KeyLike, counters, hash_pair, split_words, words_of
+from tfn.random.keys import SHIFT, KeyLike, counters, hash_pair, independent_words, words_of
 from tfn.trace import build
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
@@ -88,8 +88,7 @@ def normal_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
 
 def complex_normal_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
     """Both parts normal, each with half of the variance."""
-    keys = split_words(words, (2,))
-    re, im = (build.reshape(build.shrink(keys, (i, 0), (i + 1, 2)), (2,)) for i in range(2))
+    re, im = independent_words(words)
     half = dtypes.part(dtype)
     both = build.complex_(normal_body(re, shape, half), normal_body(im, shape, half))
     return both / float(np.array(np.sqrt(2), half))
@@ -146,10 +145,8 @@ def laplace_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
 
 def integers(words: UOp, low: UOp, span: UOp, shape: Shape, dtype: DType) -> UOp:
     """``low + r % span`` for a random r of twice as many bits; a span of 0 means all values."""
-    pair = split_words(words, (2,))
     width = 8 * dtype.itemsize
-    keys = [build.reshape(build.shrink(pair, (i, 0), (i + 1, 2)), (2,)) for i in range(2)]
-    high, rest = (random_bits(k, shape, width) for k in keys)
+    high, rest = (random_bits(k, shape, width) for k in independent_words(words))
     power = _modulo(const(1 << (width // 2), span.dtype, span.shape), span)
     power = build.broadcast_to(_modulo(power * power, span), shape)
     span, low = build.broadcast_to(span, shape), build.broadcast_to(low, shape)
@@ -237,14 +234,14 @@ def parameters(
     common = broadcast_shape(name, *[v.shape for v in values])
     if shape is None:
         return values, common
-    wanted = a_shape(name, shape)
-    if broadcast_shape(name, common, wanted) != wanted:
+    sizes = a_shape(name, shape)
+    if broadcast_shape(name, common, sizes) != sizes:
         raise ShapeError(
             f"{name} needs parameters that broadcast to its shape",
-            got=f"parameters {common}, shape={wanted}",
+            got=f"parameters {common}, shape={sizes}",
             hint="the last axes of the shape are those of the parameters",
         )
-    return values, wanted
+    return values, sizes
 
 
 def uniform(
@@ -342,7 +339,7 @@ def truncated_normal(
 
 
 GUMBEL = {"low": gumbel_body, "high": fine_gumbel_body}
-"""How many random bits an extreme number is made of."""
+"""The body for each mode: the number of random bits that an extreme number is made of."""
 
 
 def gumbel_of(name: str, mode: str | None) -> Callable[..., UOp]:

@@ -62,11 +62,11 @@ def _one(words: Array, a: Array, logarithm: bool) -> Array:
     if logarithm:
         power = -exponential(of_power, (), dtype)
         boost = tnp.where(large | (power == 0), 0, power * (1 / a))
-        found: Array = log(d) + log(v) + boost
+        number: Array = log(d) + log(v) + boost
     else:
         boost = tnp.where(large, 1, (1 - uniform(of_power, (), dtype)) ** (1 / a))
-        found = d * v * boost
-    return found
+        number = d * v * boost
+    return number
 
 
 @partial(jit, static_argnums=2)

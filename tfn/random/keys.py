@@ -46,7 +46,7 @@ KEY_TYPE = KeyType()
 
 
 class Use(NamedTuple):
-    """What used a key, where, and within which trace."""
+    """The use of a key: by which function, on which line, within which trace."""
 
     name: str
     place: Line
@@ -69,7 +69,7 @@ class Key:
 
     __slots__ = ("data", "used")
     data: Array
-    used: Use | None  # by what, if anything
+    used: Use | None
     __hash__ = None  # type: ignore[assignment]  # ``==`` is elementwise
 
     def __init__(self, data: Array) -> None:
@@ -158,7 +158,7 @@ def words_of(name: str, key: KeyLike, uses: bool = True) -> Array:
     """The words of a single key, shape (2,); `name` is the function that uses it up.
 
     Raises:
-        ArgumentError: for what is no key, or for an array of them.
+        ArgumentError: for anything but a key, or for an array of them.
         KeyReuseError: for a key that has been used.
     """
     data = key.data if isinstance(key, Key) else key
@@ -202,7 +202,7 @@ def _like(key: KeyLike, data: Array) -> Any:
 
 
 def counters(shape: Shape) -> tuple[UOp, UOp]:
-    """The place of each element in row-major order, as two 32-bit words."""
+    """The index of each element in row-major order, as two 32-bit words."""
     size = prod(shape)
     if size <= _LARGEST:
         low = build.reshape(build.iota((size,), 0, UINT32), shape)
@@ -212,7 +212,7 @@ def counters(shape: Shape) -> tuple[UOp, UOp]:
 
 
 def hash_pair(words: UOp, high: UOp, low: UOp) -> tuple[UOp, UOp]:
-    """The two words that a key, shape (2,), makes of each counter."""
+    """Threefry: two random words for each counter, from a key of shape (2,)."""
     operands = (
         build.broadcast_to(word(words, 0), low.shape),
         build.broadcast_to(word(words, 1), low.shape),
@@ -236,6 +236,12 @@ def join(first: UOp, second: UOp) -> UOp:
 def split_words(words: UOp, shape: Shape) -> UOp:
     """The words of independent keys."""
     return join(*hash_pair(words, *counters(shape)))
+
+
+def independent_words(words: UOp, count: int = 2) -> list[UOp]:
+    """The words of `count` independent keys, each of shape (2,)."""
+    keys = split_words(words, (count,))
+    return [build.reshape(build.shrink(keys, (i, 0), (i + 1, 2)), (2,)) for i in range(count)]
 
 
 def fold_words(words: UOp, number: UOp) -> UOp:

@@ -55,14 +55,14 @@ def multivariate_normal(
             "tfn.numpy.diag makes a matrix of variances",
         )
     lines = broadcast_shape("multivariate_normal", centre.shape[:-1], spread.shape[:-2])
-    wanted = lines if shape is None else a_shape("multivariate_normal", shape)
-    if broadcast_shape("multivariate_normal", wanted, lines) != wanted:
+    sizes = lines if shape is None else a_shape("multivariate_normal", shape)
+    if broadcast_shape("multivariate_normal", sizes, lines) != sizes:
         raise ShapeError(
             "multivariate_normal needs parameters that broadcast to its shape",
-            got=f"parameters {lines}, shape={wanted}",
+            got=f"parameters {lines}, shape={sizes}",
             hint="the last axes of the shape are those of the parameters",
         )
-    noise = normal(words, (*wanted, centre.shape[-1]), kind)
+    noise = normal(words, (*sizes, centre.shape[-1]), kind)
     return centre + tnp.einsum("...ij,...j->...i", _factor(spread, method), noise)
 
 

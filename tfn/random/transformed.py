@@ -18,18 +18,12 @@ from tfn.random.distributions import (
     rademacher_body,
     unit,
 )
-from tfn.random.keys import KeyLike, split_words, words_of
+from tfn.random.keys import KeyLike, independent_words, words_of
 from tfn.trace import build
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
 
 # Inside programs: graphs over the words of a key.
-
-
-def pair(words: UOp, count: int = 2) -> list[UOp]:
-    """The words of so many independent keys."""
-    keys = split_words(words, (count,))
-    return [build.reshape(build.shrink(keys, (i, 0), (i + 1, 2)), (2,)) for i in range(count)]
 
 
 def open_unit(words: UOp, smallest: float, shape: Shape, dtype: DType) -> UOp:
@@ -57,7 +51,7 @@ def maxwell_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
 
 def double_sided_maxwell_body(words: UOp, loc: UOp, scale: UOp, shape: Shape, dtype: DType) -> UOp:
     """`maxwell_body` with a sign, scaled and moved."""
-    lengths, signs = pair(words)
+    lengths, signs = independent_words(words)
     signed = rademacher_body(signs, shape, dtype) * maxwell_body(lengths, shape, dtype)
     return signed * build.broadcast_to(scale, shape) + build.broadcast_to(loc, shape)
 
@@ -92,7 +86,7 @@ def wald_body(words: UOp, mean: UOp, shape: Shape, dtype: DType) -> UOp:
     Source: Michael, Schucany, Haas 1976, "Generating random variates using transformations with
     multiple roots".
     """
-    first, second = pair(words)
+    first, second = independent_words(words)
     mean = build.broadcast_to(mean, shape)
     v = normal_body(first, shape, dtype)
     y = v * v
@@ -416,6 +410,8 @@ def geometric(
     """
     kind = INT32 if dtype is None else dtypes.canonical(dtype)
     words = words_of("geometric", key)
-    known = FLOAT32 if scalar_kind(p) is not None else array_of("geometric", p).dtype
-    values, sizes = parameters("geometric", known if known in FLOATS else FLOAT32, shape, p)
+    parameter_dtype = FLOAT32 if scalar_kind(p) is not None else array_of("geometric", p).dtype
+    values, sizes = parameters(
+        "geometric", parameter_dtype if parameter_dtype in FLOATS else FLOAT32, shape, p
+    )
     return apply(geometric_body, [words, *values], sizes, kind)

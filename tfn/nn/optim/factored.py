@@ -82,8 +82,8 @@ def scale_by_factored_rms(
         keep = 1 - (state.count - step_offset + 1).astype(float) ** -decay_rate
 
         def mean(old: Array, new: Array) -> Array:
-            found: Array = keep * old + (1 - keep) * new
-            return found.astype(old.dtype)
+            average: Array = keep * old + (1 - keep) * new
+            return average.astype(old.dtype)
 
         def one(g: Array, row: Array, col: Array, full: Array) -> tuple[Array, ...]:
             square, axes = jnp.square(g) + epsilon, _axes(g.shape, smallest)
@@ -97,8 +97,10 @@ def scale_by_factored_rms(
             u = g * jnp.expand_dims(by_row, first) * jnp.expand_dims(lax.rsqrt(col), second)
             return u, row, col, full
 
-        made = tree.map(one, updates, state.v_row, state.v_col, state.v)
-        new, *parts = (tree.map(lambda _, found, i=i: found[i], updates, made) for i in range(4))
+        results = tree.map(one, updates, state.v_row, state.v_col, state.v)
+        new, *parts = (
+            tree.map(lambda _, result, i=i: result[i], updates, results) for i in range(4)
+        )
         return new, FactoredState(state.count + 1, *parts)
 
     return GradientTransformation(init, update)

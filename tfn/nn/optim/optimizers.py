@@ -290,17 +290,15 @@ def adafactor(
         >>> state[0].v_row.shape, state[0].v_col.shape, state[0].v.shape
         ((128,), (128,), (1,))
     """
-    chosen = [
-        scale_by_factored_rms(factored, decay_rate, decay_offset, min_dim_size_to_factor, eps)
-    ]
+    parts = [scale_by_factored_rms(factored, decay_rate, decay_offset, min_dim_size_to_factor, eps)]
     if clipping_threshold is not None:
-        chosen.append(clip_by_block_rms(clipping_threshold))
+        parts.append(clip_by_block_rms(clipping_threshold))
     if learning_rate is not None:
-        chosen.append(transforms.scale_by_learning_rate(learning_rate, flip_sign=False))
+        parts.append(transforms.scale_by_learning_rate(learning_rate, flip_sign=False))
     if multiply_by_parameter_scale:
-        chosen.append(scale_by_param_block_rms())
+        parts.append(scale_by_param_block_rms())
     if momentum is not None:
-        chosen.append(transforms.ema(momentum, debias=False, accumulator_dtype=dtype_momentum))
+        parts.append(transforms.ema(momentum, debias=False, accumulator_dtype=dtype_momentum))
     if weight_decay_rate is not None:
-        chosen.append(transforms.add_decayed_weights(weight_decay_rate, weight_decay_mask))
-    return chain(*chosen, transforms.scale(-1))
+        parts.append(transforms.add_decayed_weights(weight_decay_rate, weight_decay_mask))
+    return chain(*parts, transforms.scale(-1))

@@ -1,4 +1,4 @@
-"""What an optimizer is: two functions and a state that they alone understand."""
+"""The protocol of optimizers: two functions and an opaque state; `chain`, `apply_updates`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Params = Any
 Updates = Any
 State = Any
 Schedule = Callable[[Array], Any]
-"""A number that depends on how many steps were made before."""
+"""A number as a function of the number of steps made before."""
 Rate = float | Array | Schedule
 
 

@@ -43,8 +43,8 @@ def polynomial_schedule(
     _some("transition_steps", transition_steps)
 
     def value(count: Array) -> Array:
-        left = 1 - jnp.clip((count - transition_begin) / transition_steps, 0.0, 1.0)
-        return end_value + (init_value - end_value) * left**power
+        fraction = 1 - jnp.clip((count - transition_begin) / transition_steps, 0.0, 1.0)
+        return end_value + (init_value - end_value) * fraction**power
 
     return value
 
@@ -94,8 +94,8 @@ def cosine_decay_schedule(
     _some("decay_steps", decay_steps)
 
     def value(count: Array) -> Array:
-        done = jnp.clip(count / decay_steps, 0.0, 1.0)
-        curve = 0.5 * (1 + jnp.cos(math.pi * done))
+        fraction = jnp.clip(count / decay_steps, 0.0, 1.0)
+        curve = 0.5 * (1 + jnp.cos(math.pi * fraction))
         curve = curve if exponent == 1 else curve**exponent
         return init_value * ((1 - alpha) * curve + alpha)
 
@@ -132,8 +132,8 @@ def exponential_decay(
 
     def value(count: Array) -> Array:
         times = jnp.maximum(count - transition_begin, 0) / transition_steps
-        found = init_value * decay_rate ** (jnp.floor(times) if staircase else times)
-        return found if end_value is None else bound(found, end_value)
+        decayed = init_value * decay_rate ** (jnp.floor(times) if staircase else times)
+        return decayed if end_value is None else bound(decayed, end_value)
 
     return value
 

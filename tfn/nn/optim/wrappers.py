@@ -45,17 +45,17 @@ def masked(inner: GradientTransformation, mask: Mask) -> GradientTransformation:
         function = callable(mask) and tree.structure(mask) == tree.structure(0)
         return tree.broadcast(mask(pytree) if function else mask, pytree)
 
-    def part(chosen: Any, pytree: Any) -> Any:
-        return tree.map(lambda m, x: x if m else None, chosen, pytree)
+    def part(selection: Any, pytree: Any) -> Any:
+        return tree.map(lambda m, x: x if m else None, selection, pytree)
 
     def init(params: Params) -> State:
         return MaskedState(inner.init(part(of(params), params)))
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
-        chosen = of(updates)
-        mine = None if params is None else part(chosen, params)
-        new, state = inner.update(part(chosen, updates), state.inner_state, mine)
-        both = tree.map(lambda m, n, u: n if m else u, chosen, new, updates)
+        selection = of(updates)
+        mine = None if params is None else part(selection, params)
+        new, state = inner.update(part(selection, updates), state.inner_state, mine)
+        both = tree.map(lambda m, n, u: n if m else u, selection, new, updates)
         return both, MaskedState(state)
 
     return GradientTransformation(init, update)
@@ -93,12 +93,12 @@ def multi_steps(inner: GradientTransformation, every: int | Schedule) -> Gradien
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         n = state.mini_step
-        wanted = every(state.gradient_step) if callable(every) else every
+        limit = every(state.gradient_step) if callable(every) else every
         mean = tree.map(
             lambda a, g: a + (g - a) / (n + 1).astype(a.dtype), state.acc_grads, updates
         )
         new, inner_state = inner.update(mean, state.inner_opt_state, params)
-        last = n + 1 >= wanted
+        last = n + 1 >= limit
         state = MultiStepsState(
             jnp.where(last, 0, n + 1),
             state.gradient_step + last,
@@ -188,9 +188,9 @@ def apply_if_finite(
             finite = finite & jnp.isfinite(u).all()
         count = jnp.where(finite, 0, state.notfinite_count + 1)
         new, inner_state = inner.update(updates, state.inner_state, params)
-        done = finite | (count > max_consecutive_errors)
-        new = _choose(done, new, _zeros(new))
-        inner_state = _choose(done, inner_state, state.inner_state)
+        applies = finite | (count > max_consecutive_errors)
+        new = _choose(applies, new, _zeros(new))
+        inner_state = _choose(applies, inner_state, state.inner_state)
         total = state.total_notfinite + ~finite
         return new, ApplyIfFiniteState(count, finite, total, inner_state)
 
@@ -230,28 +230,30 @@ def inject_hyperparams(
     signature = inspect.signature(factory)
 
     def make(*args: Any, **options: Any) -> GradientTransformation:
-        given = signature.bind(*args, **options)
-        given.apply_defaults()
-        schedules = {name: x for name, x in given.arguments.items() if callable(x)}
+        bound = signature.bind(*args, **options)
+        bound.apply_defaults()
+        schedules = {name: x for name, x in bound.arguments.items() if callable(x)}
         numbers = {
             name: x
-            for name, x in given.arguments.items()
+            for name, x in bound.arguments.items()
             if isinstance(x, (int, float, Array)) and not isinstance(x, bool)
         }
-        rest = {k: v for k, v in given.arguments.items() if k not in {**schedules, **numbers}}
+        rest = {k: v for k, v in bound.arguments.items() if k not in {**schedules, **numbers}}
 
         def now(count: Array) -> dict[str, Array]:
             return {name: jnp.asarray(f(count), float) for name, f in schedules.items()}
 
         def init(params: Params) -> State:
             count = jnp.zeros((), int)
-            found = {name: jnp.asarray(x, float) for name, x in numbers.items()} | now(count)
-            return InjectHyperparamsState(count, found, factory(**rest, **found).init(params))
+            hyperparams = {name: jnp.asarray(x, float) for name, x in numbers.items()} | now(count)
+            return InjectHyperparamsState(
+                count, hyperparams, factory(**rest, **hyperparams).init(params)
+            )
 
         def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
-            found = {**state.hyperparams, **now(state.count)}
-            new, inner = factory(**rest, **found).update(updates, state.inner_state, params)
-            return new, InjectHyperparamsState(state.count + 1, found, inner)
+            hyperparams = {**state.hyperparams, **now(state.count)}
+            new, inner = factory(**rest, **hyperparams).update(updates, state.inner_state, params)
+            return new, InjectHyperparamsState(state.count + 1, hyperparams, inner)
 
         return GradientTransformation(init, update)
 
