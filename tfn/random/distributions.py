@@ -47,11 +47,12 @@ ShapeLike = int | Sequence[int]
 
 
 def unsigned(width: int) -> DType:
-    """The unsigned integer type of so many bits."""
+    """The unsigned integer dtype of `width` bits."""
     return np.dtype(f"u{width // 8}")
 
 
-# Inside programs: graphs over the words of a key.
+# Graph builders, traced inside of programs: `words` is the node of a key, uint32[2], `shape` and
+# `dtype` are those of the result.  Parameters are nodes that broadcast to `shape`.
 
 
 def random_bits(words: UOp, shape: Shape, width: int) -> UOp:
@@ -537,7 +538,13 @@ def randint(
         out = apply(integers, [words, *operands], sizes, drawn)
     else:
         bounds = [b if isinstance(b, Array) else _wide(b, words) for b in (low, high)]
-        broadcast_shape("randint", sizes, *[b.shape for b in bounds])
+        common = broadcast_shape("randint", *[b.shape for b in bounds])
+        if broadcast_shape("randint", sizes, common) != sizes:
+            raise ShapeError(
+                "randint needs bounds that broadcast to its shape",
+                got=f"bounds {common}, shape={sizes}",
+                hint="the last axes of the shape are those of the bounds",
+            )
         out = apply(integers_between, [words, *bounds], sizes, drawn)
     return out if drawn == kind else out.astype(kind)
 
