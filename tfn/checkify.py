@@ -51,8 +51,14 @@ class Error:
 
     Attributes:
         code: 0, or the number of the check that failed.
-        payload: what the messages of the checks need.
+        payload: values that the messages of the checks show.
         sites: the checks.
+
+    Example:
+        >>> import tfn
+        >>> error, _ = checkify(tfn.numpy.log, errors=nan_checks)(-1.0)
+        >>> error.get() is None
+        False
     """
 
     code: Any
@@ -203,6 +209,10 @@ def check_error(error: Error) -> None:
     Raises:
         CheckError: with the text of `Error.get`.
         ArgumentError: for something else than an `Error`.
+
+    Example:
+        >>> import tfn
+        >>> check_error(checkify(tfn.numpy.log, errors=nan_checks)(2.0)[0])
     """
     if not isinstance(error, Error):
         raise ArgumentError(

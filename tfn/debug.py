@@ -66,7 +66,12 @@ def callback(
 
 
 def is_array(x: Any) -> bool:
-    """Whether a leaf is an array or a number; all else is passed as it is."""
+    """Whether a leaf is an array or a number; all else is passed as it is.
+
+    Example:
+        >>> is_array(1.0), is_array("text")
+        (True, False)
+    """
     return isinstance(x, (bool, int, float, complex)) or hasattr(x, "__array__")
 
 
@@ -116,6 +121,9 @@ def fits(what: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
     Raises:
         ArgumentError: if it does not.
+
+    Example:
+        >>> fits("print", "{} {x}", (1,), {"x": 2})
     """
     if not isinstance(fmt, str):
         raise ArgumentError(

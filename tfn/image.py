@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 
 
 class ResizeMethod(enum.Enum):
-    """The interpolation between the elements of an image."""
+    """The interpolation between the elements of an image.
+
+    Example:
+        >>> resize(jnp.array([0.0, 4.0]), (4,), ResizeMethod.NEAREST).tolist()
+        [0.0, 0.0, 4.0, 4.0]
+    """
 
     NEAREST = 0
     LINEAR = 1

@@ -32,7 +32,12 @@ atexit.register(end)  # and so before optree forgets all classes, which was load
 
 @frozen
 class DictKey:
-    """A step of a path into a dict: ``['a']``."""
+    """A step of a path into a dict: ``['a']``.
+
+    Example:
+        >>> str(DictKey("a"))
+        "['a']"
+    """
 
     key: Hashable
 
@@ -42,7 +47,12 @@ class DictKey:
 
 @frozen
 class SequenceKey:
-    """A step of a path into a tuple, a list or a deque: ``[0]``."""
+    """A step of a path into a tuple, a list or a deque: ``[0]``.
+
+    Example:
+        >>> str(SequenceKey(0))
+        '[0]'
+    """
 
     idx: int
 
@@ -52,7 +62,12 @@ class SequenceKey:
 
 @frozen
 class GetAttrKey:
-    """A step of a path into a namedtuple or a dataclass: ``.weight``."""
+    """A step of a path into a namedtuple or a dataclass: ``.weight``.
+
+    Example:
+        >>> str(GetAttrKey("weight"))
+        '.weight'
+    """
 
     name: str
 
@@ -62,7 +77,12 @@ class GetAttrKey:
 
 @frozen
 class FlattenedIndexKey:
-    """A step of a path into a class registered without keys: the number of the child."""
+    """A step of a path into a class registered without keys: the number of the child.
+
+    Example:
+        >>> str(FlattenedIndexKey(0))
+        '[<flat index 0>]'
+    """
 
     key: int
 
@@ -90,6 +110,10 @@ def unflatten(structure: Structure, values: Iterable[Any]) -> Any:
 
     Raises:
         TreeError: if there are too few or too many.
+
+    Example:
+        >>> unflatten(structure({"a": 0, "b": (0, 0)}), [1, 2, 3])
+        {'a': 1, 'b': (2, 3)}
     """
     if not isinstance(structure, optree.PyTreeSpec):
         raise ArgumentError(
@@ -109,13 +133,23 @@ def unflatten(structure: Structure, values: Iterable[Any]) -> Any:
 
 
 def leaves(tree: Any, is_leaf: _IsLeaf = None) -> list[Any]:
-    """Returns the leaves in order."""
+    """Returns the leaves in order.
+
+    Example:
+        >>> leaves({"b": 1, "a": (2, None)})
+        [2, 1]
+    """
     with section():
         return optree.tree_leaves(tree, is_leaf=is_leaf, namespace=NAMESPACE)
 
 
 def structure(tree: Any, is_leaf: _IsLeaf = None) -> Structure:
-    """Returns the structure of a tree without its leaves."""
+    """Returns the structure of a tree without its leaves.
+
+    Example:
+        >>> structure([1, 2]) == structure([3, 4])
+        True
+    """
     with section():
         return optree.tree_structure(tree, is_leaf=is_leaf, namespace=NAMESPACE)
 
@@ -239,7 +273,12 @@ class _Keyed(optree.PyTreeEntry):
 
 
 def leaves_with_path(tree: Any, is_leaf: _IsLeaf = None) -> list[tuple[Path, Any]]:
-    """Returns (path, leaf) pairs in order."""
+    """Returns (path, leaf) pairs in order.
+
+    Example:
+        >>> [(keystr(path), leaf) for path, leaf in leaves_with_path({"a": [5]})]
+        [("['a'][0]", 5)]
+    """
     return flatten_with_path(tree, is_leaf)[0]
 
 
@@ -382,7 +421,12 @@ def reduce_associative(
 
 
 def all(tree: Any, *, is_leaf: _IsLeaf = None) -> bool:
-    """Whether every leaf is true."""
+    """Whether every leaf is true.
+
+    Example:
+        >>> all({"a": True, "b": [1, 0]})
+        False
+    """
     return builtins.all(leaves(tree, is_leaf))
 
 
@@ -421,12 +465,21 @@ def transpose(outer: Structure, inner: Structure | None, tree: Any) -> Any:
 def paths(tree: Any, is_leaf: _IsLeaf = None) -> list[str]:
     """Returns the text of each leaf's path, as a user would write it: ``['w'][0]``; empty for a
     leaf.
+
+    Example:
+        >>> paths({"w": [1, 2]})
+        ["['w'][0]", "['w'][1]"]
     """
     return [text for _, text in places(structure(tree, is_leaf))]
 
 
 def show(spec: Structure) -> str:
-    """Returns a structure as messages print it: ``{'a': *, 'b': (*, *)}``."""
+    """Returns a structure as messages print it: ``{'a': *, 'b': (*, *)}``.
+
+    Example:
+        >>> show(structure({"a": 1, "b": (2, 3)}))
+        "{'a': *, 'b': (*, *)}"
+    """
     with section():
         text = str(spec)
     inside = text[text.index("(") + 1 : -1]
@@ -527,7 +580,18 @@ def _register(cls: C, take: Any, make: Any, entry: Any = optree.AutoEntry) -> C:
 
 
 def register_node_class(cls: C) -> C:
-    """Makes a class with ``tree_flatten`` and ``tree_unflatten`` (a classmethod) a node."""
+    """Makes a class with ``tree_flatten`` and ``tree_unflatten`` (a classmethod) a node.
+
+    Example:
+        >>> @register_node_class
+        ... class Box:
+        ...     def __init__(self, x): self.x = x
+        ...     def tree_flatten(self): return (self.x,), None
+        ...     @classmethod
+        ...     def tree_unflatten(cls, static, children): return cls(*children)
+        >>> leaves(Box(1))
+        [1]
+    """
     return register_node(cls, lambda x: x.tree_flatten(), cls.tree_unflatten)
 
 
@@ -570,7 +634,18 @@ def register_with_keys(
 
 
 def register_with_keys_class(cls: C) -> C:
-    """Makes a class with ``tree_flatten_with_keys`` and ``tree_unflatten`` a node."""
+    """Makes a class with ``tree_flatten_with_keys`` and ``tree_unflatten`` a node.
+
+    Example:
+        >>> @register_with_keys_class
+        ... class Box:
+        ...     def __init__(self, x): self.x = x
+        ...     def tree_flatten_with_keys(self): return ((GetAttrKey("x"), self.x),), None
+        ...     @classmethod
+        ...     def tree_unflatten(cls, static, children): return cls(*children)
+        >>> paths(Box(1))
+        ['.x']
+    """
     return register_with_keys(cls, lambda x: x.tree_flatten_with_keys(), cls.tree_unflatten)
 
 
@@ -591,6 +666,16 @@ def register_dataclass(
 
     Raises:
         ArgumentError: if it is not a class, is a node already, or has no fields.
+
+    Example:
+        >>> from dataclasses import dataclass, field
+        >>> @register_dataclass
+        ... @dataclass
+        ... class Scale:
+        ...     factor: float
+        ...     name: str = field(metadata={"static": True})
+        >>> map(lambda x: 2 * x, Scale(1.5, "a")).factor
+        3.0
     """
     if data_fields is None:
         if not is_dataclass(cls):
@@ -649,7 +734,14 @@ _OPEN = {None, type(None), tuple, list, dict}  # a leaf has no type
 
 
 def register_static(cls: C) -> C:
-    """Makes a class a node without children: its instances, hashable, belong to the structure."""
+    """Makes a class a node without children: its instances, hashable, belong to the structure.
+
+    Example:
+        >>> @register_static
+        ... class Mode: ...
+        >>> leaves(Mode())
+        []
+    """
     return register_node(cls, lambda x: ((), x), lambda x, _: x)
 
 

@@ -161,7 +161,7 @@ def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def _rounded(x: UOp, exponent_bits: int, mantissa_bits: int) -> UOp:
-    """The nearest float with so many bits, by arithmetic on those of x."""
+    """Rounds to the nearest float of the given format, by integer arithmetic on the bits of x."""
     info = dtypes.finfo(x.dtype)
     carrier = _unsigned(x.dtype)
     mantissa, width = int(info.nmant), 8 * x.dtype.itemsize
@@ -195,7 +195,7 @@ def _reduced_jvp(exponent_bits: int, mantissa_bits: int, primals: Any, tangents:
 
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
-    """Rounds floats to the nearest that have so many bits of exponent and mantissa, ties to even.
+    """Rounds floats to a given number of bits of exponent and mantissa, ties to even.
 
     Values that are too large become infinite, values that are too small 0 of their sign, and NaN
     stays NaN.  The derivative is that of the identity.

@@ -33,7 +33,13 @@ DotNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Seq
 
 
 class Precision(enum.Enum):
-    """The precision of products; accepted as in JAX, and always the highest here."""
+    """The precision of products; accepted as in JAX, and always the highest here.
+
+    Example:
+        >>> from tfn import lax
+        >>> lax.dot(lax.full((2,), 1.0), lax.full((2,), 1.0), Precision.HIGHEST).item()
+        2.0
+    """
 
     DEFAULT = 0
     HIGH = 1

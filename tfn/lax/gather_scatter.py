@@ -26,7 +26,12 @@ from tfn.trace.op import Op, Shape
 
 
 class GatherScatterMode(enum.Enum):
-    """The treatment of a window that does not lie inside the array."""
+    """The treatment of a window that does not lie inside the array.
+
+    Example:
+        >>> GatherScatterMode.from_any("drop").name
+        'FILL_OR_DROP'
+    """
 
     CLIP = "clip"  # it is moved until it does
     FILL_OR_DROP = "fill"  # it is filled with a value; an update is dropped

@@ -358,7 +358,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     """Applies a function to each slice along the first axis, one after the other, and stacks the
     results.
 
-    With `batch_size`, blocks of so many slices go through `vmap`: less memory than `vmap` over all
+    With `batch_size`, blocks of that size go through `vmap`: less memory than `vmap` over all
     of them, and less time than one by one.
 
     Args:

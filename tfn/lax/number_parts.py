@@ -68,7 +68,12 @@ def ceil(x: ArrayLike) -> Array:
 
 
 class RoundingMethod(enum.IntEnum):
-    """The rounding of halves by `round`."""
+    """The rounding of halves by `round`.
+
+    Example:
+        >>> round(0.5, RoundingMethod.AWAY_FROM_ZERO).tolist()
+        1.0
+    """
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1

@@ -24,7 +24,13 @@ from tfn.trace.uop import UOp
 
 
 class RandomAlgorithm(enum.IntEnum):
-    """The generator of the bits; each of the names means Threefry here."""
+    """The generator of the bits; each of the names means Threefry here.
+
+    Example:
+        >>> state, algorithm = np.zeros(4, "uint32"), RandomAlgorithm.RNG_THREE_FRY
+        >>> rng_bit_generator(state, (2,), algorithm=algorithm)[1].shape
+        (2,)
+    """
 
     RNG_DEFAULT = 0
     RNG_THREE_FRY = 1

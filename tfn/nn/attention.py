@@ -1,7 +1,8 @@
-"""Attention: values mixed by how well their keys answer to queries.
+"""Attention: dot-product and multi-head attention, rotary positions, key-value cache.
 
-Axes are (..., time, heads, size), so that the heads of one place lie together, as a Linear makes
-them.  There may be fewer heads of keys and values than of queries: each then serves several.
+Axes are (..., time, heads, size), so that the heads of one position are contiguous, as a Linear
+returns them.  There may be fewer heads of keys and values than of queries, each for several of
+them.
 """
 
 # ruff: noqa: F722  (annotations hold shapes)
@@ -167,6 +168,12 @@ class KVCache:
 
     Attributes:
         used: number of positions that are filled; the others hold zeros.
+
+    Example:
+        >>> cache = KVCache.init(8, 2, 4)
+        >>> cache = cache.extend(jnp.ones((3, 2, 4)), jnp.ones((3, 2, 4)))
+        >>> cache.key.shape, int(cache.used)
+        ((8, 2, 4), 3)
     """
 
     key: Float[Array, "*batch room kv_heads size"]

@@ -1,4 +1,4 @@
-"""Convolutions over one, two or three axes of space, channels last; and transposed ones.
+"""Convolutions over one, two or three spatial axes, channels last; and transposed ones.
 
 All six modules are two functions, `_convolve` and `_transpose`; they differ in their shapes only.
 """

@@ -158,6 +158,12 @@ class Stream:
 
     Attributes:
         position: of the batch that comes next, whatever the thread has prepared.
+
+    Example:
+        >>> with Batches({"x": np.arange(4)}, 2).stream() as stream:
+        ...     batch = next(stream)
+        >>> batch["x"].tolist(), stream.position
+        ([0, 1], Position(epoch=0, batch=1))
     """
 
     def __init__(self, batches: Batches, start: Position, epochs: int | None, ahead: int) -> None:

@@ -1,4 +1,4 @@
-"""Functions of activations: plain functions of arrays, to be composed, differentiated, jitted.
+"""Activation functions, softmax, one_hot: plain functions of arrays.
 
 Integers become float32, as everywhere in tfn.numpy.
 """
@@ -45,12 +45,22 @@ def relu(x: Shaped[Array, "*axes"]) -> Shaped[Array, "*axes"]:
 
 
 def relu6(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """`relu`, at most 6; the derivative at 6 is 0."""
+    """`relu`, at most 6; the derivative at 6 is 0.
+
+    Example:
+        >>> relu6(jnp.array([-1.0, 3.0, 9.0])).tolist()
+        [0.0, 3.0, 6.0]
+    """
     return jnp.where(jnp.asarray(x) >= 6, 6, relu(x))
 
 
 def leaky_relu(x: Float[Array, "*axes"], negative_slope: ArrayLike = 0.01) -> Float[Array, "*axes"]:
-    """Returns x where it is not negative, else x times a small slope."""
+    """Returns x where it is not negative, else x times a small slope.
+
+    Example:
+        >>> leaky_relu(jnp.array([-1.0, 2.0]), 0.5).tolist()
+        [-0.5, 2.0]
+    """
     x = _floating(x)
     return jnp.where(x >= 0, x, negative_slope * x)
 
@@ -59,6 +69,10 @@ def elu(x: Float[Array, "*axes"], alpha: ArrayLike = 1.0) -> Float[Array, "*axes
     """Returns x where it is positive, else ``alpha * (exp(x) - 1)``.
 
     Source: Clevert, Unterthiner, Hochreiter 2015, arXiv:1511.07289.
+
+    Example:
+        >>> elu(jnp.array([-100.0, 2.0])).tolist()
+        [-1.0, 2.0]
     """
     x = _floating(x)
     positive = x > 0
@@ -70,6 +84,10 @@ def celu(x: Float[Array, "*axes"], alpha: ArrayLike = 1.0) -> Float[Array, "*axe
     """`elu` with a continuous derivative for every alpha.
 
     Source: Barron 2017, arXiv:1704.07483.
+
+    Example:
+        >>> celu(jnp.array([-100.0, 2.0]), 2.0).tolist()
+        [-2.0, 2.0]
     """
     x = _floating(x)
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
@@ -79,6 +97,10 @@ def selu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """`elu` scaled so that activations keep mean 0 and variance 1.
 
     Source: Klambauer, Unterthiner, Mayr, Hochreiter 2017, arXiv:1706.02515.
+
+    Example:
+        >>> selu(jnp.array([-1.0, 1.0])).tolist()
+        [-1.111..., 1.050...]
     """
     return 1.0507009873554805 * elu(x, 1.6732632423543772)
 
@@ -103,17 +125,32 @@ def gelu(x: Float[Array, "*axes"], approximate: bool = True) -> Float[Array, "*a
 
 
 def sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``1 / (1 + exp(-x))``."""
+    """``1 / (1 + exp(-x))``.
+
+    Example:
+        >>> sigmoid(jnp.array([0.0, 100.0])).tolist()
+        [0.5, 1.0]
+    """
     return lax.logistic(_floating(x))
 
 
 def log_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """The logarithm of `sigmoid`, finite for all finite x."""
+    """The logarithm of `sigmoid`, finite for all finite x.
+
+    Example:
+        >>> log_sigmoid(jnp.array(-1000.0)).item()
+        -1000.0
+    """
     return -softplus(-_floating(x))
 
 
 def silu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``x * sigmoid(x)``."""
+    """``x * sigmoid(x)``.
+
+    Example:
+        >>> silu(jnp.array(1.0)).item()
+        0.731...
+    """
     x = _floating(x)
     return x * sigmoid(x)
 
@@ -125,13 +162,22 @@ def mish(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """``x * tanh(softplus(x))``.
 
     Source: Misra 2019, arXiv:1908.08681.
+
+    Example:
+        >>> mish(jnp.array(1.0)).item()
+        0.865...
     """
     x = _floating(x)
     return x * jnp.tanh(softplus(x))
 
 
 def softplus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``log(1 + exp(x))``, without overflow."""
+    """``log(1 + exp(x))``, without overflow.
+
+    Example:
+        >>> softplus(jnp.array([0.0, 1000.0])).tolist()
+        [0.693..., 1000.0]
+    """
     return jnp.logaddexp(x, 0.0)
 
 
@@ -139,6 +185,10 @@ def squareplus(x: Float[Array, "*axes"], b: ArrayLike = 4.0) -> Float[Array, "*a
     """``(x + sqrt(x**2 + b)) / 2``: like `softplus`, without exp and log.
 
     Source: Barron 2021, arXiv:2112.11687.
+
+    Example:
+        >>> squareplus(jnp.array(0.0)).item()
+        1.0
     """
     x = _floating(x)
     root = jnp.sqrt(jnp.square(x) + b)
@@ -149,13 +199,22 @@ def sparse_plus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """0 below -1, x above 1, and a parabola between them.
 
     Source: Martins, Astudillo 2016, arXiv:1602.02068: the loss of sparsemax for two classes.
+
+    Example:
+        >>> sparse_plus(jnp.array([-2.0, 0.0, 2.0])).tolist()
+        [0.0, 0.25, 2.0]
     """
     x = _floating(x)
     return jnp.where(x <= -1, 0.0, jnp.where(x >= 1, x, jnp.square(x + 1) / 4))
 
 
 def sparse_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``(x + 1) / 2`` between 0 and 1: the derivative of `sparse_plus`."""
+    """``(x + 1) / 2`` between 0 and 1: the derivative of `sparse_plus`.
+
+    Example:
+        >>> sparse_sigmoid(jnp.array([-2.0, 0.0, 2.0])).tolist()
+        [0.0, 0.5, 1.0]
+    """
     return jnp.clip((_floating(x) + 1) / 2, 0.0, 1.0)
 
 
@@ -163,6 +222,10 @@ def log1mexp(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """``log(1 - exp(-x))`` for x > 0, accurate near zero and far from it.
 
     Source: Maechler 2012, "Accurately computing log(1 - exp(-|a|))".
+
+    Example:
+        >>> log1mexp(jnp.array(1.0)).item()
+        -0.458...
     """
     x = _floating(x)
     near = x < math.log(2)
@@ -172,29 +235,54 @@ def log1mexp(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
 
 
 def identity(x: Shaped[Array, "*axes"]) -> Shaped[Array, "*axes"]:
-    """Returns x."""
+    """Returns x.
+
+    Example:
+        >>> identity(jnp.array([1, 2])).tolist()
+        [1, 2]
+    """
     return jnp.asarray(x)
 
 
 def soft_sign(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``x / (1 + |x|)``."""
+    """``x / (1 + |x|)``.
+
+    Example:
+        >>> soft_sign(jnp.array([-1.0, 3.0])).tolist()
+        [-0.5, 0.75]
+    """
     x = _floating(x)
     return x / (1 + jnp.abs(x))
 
 
 def tanh(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    Example:
+        >>> tanh(jnp.array(100.0)).item()
+        1.0
+    """
     return jnp.tanh(x)
 
 
 def hard_tanh(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """x between -1 and 1."""
+    """Clips x to [-1, 1].
+
+    Example:
+        >>> hard_tanh(jnp.array([-4.0, 0.5])).tolist()
+        [-1.0, 0.5]
+    """
     x = _floating(x)
     return jnp.where(x > 1, 1.0, jnp.where(x < -1, -1.0, x))
 
 
 def hard_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """`sigmoid` in three straight pieces."""
+    """Returns `sigmoid` approximated by three straight pieces.
+
+    Example:
+        >>> hard_sigmoid(jnp.array([-4.0, 0.0, 4.0])).tolist()
+        [0.0, 0.5, 1.0]
+    """
     return relu6(_floating(x) + 3) / 6
 
 
@@ -202,6 +290,10 @@ def hard_silu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
     """``x * hard_sigmoid(x)``.
 
     Source: Howard et al. 2019, arXiv:1905.02244.
+
+    Example:
+        >>> hard_silu(jnp.array([0.0, 4.0])).tolist()
+        [0.0, 4.0]
     """
     x = _floating(x)
     return x * hard_sigmoid(x)
@@ -211,10 +303,16 @@ hard_swish = hard_silu
 
 
 def glu(x: Float[Array, "*axes"], axis: int = -1) -> Float[Array, "*half"]:
-    """The first half along an axis times the sigmoid of the second.
+    """Returns the first half along an axis times the sigmoid of the second (gated linear unit).
 
     Raises:
         ArgumentError: if the axis cannot be halved.
+
+    Source: Dauphin, Fan, Auli, Grangier 2016, arXiv:1612.08083.
+
+    Example:
+        >>> glu(jnp.array([3.0, 0.0])).tolist()
+        [1.5]
     """
     value, gate = jnp.split(x, 2, axis)
     return value * sigmoid(gate)

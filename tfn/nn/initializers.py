@@ -1,4 +1,4 @@
-"""First values of parameters: ``initializer(key, shape, dtype)``, by the names of JAX.
+"""Initializers of parameters: ``initializer(key, shape, dtype)``, by the names of JAX.
 
 Source: LeCun et al. 1998 (lecun), Glorot, Bengio 2010 (glorot), He et al. 2015, arXiv:1502.01852
 (he): the variance is a scale over the number of inputs, of outputs, or their mean.

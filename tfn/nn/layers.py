@@ -219,7 +219,12 @@ class MLP:
 
 @module
 class Lambda:
-    """A function as a module, without parameters."""
+    """A function as a module, without parameters.
+
+    Example:
+        >>> Lambda(jnp.abs)(jnp.array([-1.0])).tolist()
+        [1.0]
+    """
 
     function: Callable[[Any], Any] = static()
 

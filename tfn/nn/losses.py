@@ -64,14 +64,24 @@ def softmax_cross_entropy_with_integer_labels(
 def sigmoid_binary_cross_entropy(
     logits: Float[Array, "*batch"], labels: Float[Array, "*batch"]
 ) -> Float[Array, "*batch"]:
-    """Returns the cross entropy between sigmoids of logits and labels in [0, 1]."""
+    """Returns the cross entropy between sigmoids of logits and labels in [0, 1].
+
+    Example:
+        >>> sigmoid_binary_cross_entropy(jnp.array([0.0]), jnp.array([1.0])).tolist()
+        [0.693...]
+    """
     return -labels * log_sigmoid(logits) - (1.0 - labels) * log_sigmoid(-logits)
 
 
 def squared_error(
     predictions: Float[Array, "*batch"], targets: ArrayLike = 0.0
 ) -> Float[Array, "*batch"]:
-    """Returns the square of the difference."""
+    """Returns the square of the difference.
+
+    Example:
+        >>> squared_error(jnp.array([3.0]), 1.0).tolist()
+        [4.0]
+    """
     return jnp.square(predictions - targets)
 
 
@@ -111,7 +121,12 @@ def huber_loss(
 def log_cosh(
     predictions: Float[Array, "*batch"], targets: ArrayLike = 0.0
 ) -> Float[Array, "*batch"]:
-    """Returns the logarithm of the hyperbolic cosine of the difference: smooth, linear far away."""
+    """Returns the logarithm of the hyperbolic cosine of the difference: smooth, linear far away.
+
+    Example:
+        >>> log_cosh(jnp.array([0.0, 1.0])).tolist()
+        [0.0, 0.433...]
+    """
     error = predictions - targets
     return jnp.logaddexp(error, -error) - math.log(2)
 
@@ -119,7 +134,12 @@ def log_cosh(
 def hinge_loss(
     predictions: Float[Array, "*batch"], signs: Float[Array, "*batch"]
 ) -> Float[Array, "*batch"]:
-    """Returns ``max(0, 1 - predictions * signs)``, where the signs are -1 or 1."""
+    """Returns ``max(0, 1 - predictions * signs)``, where the signs are -1 or 1.
+
+    Example:
+        >>> hinge_loss(jnp.array([0.5, 3.0]), jnp.array([1.0, 1.0])).tolist()
+        [0.5, 0.0]
+    """
     return jnp.maximum(0.0, 1.0 - predictions * signs)
 
 
@@ -159,9 +179,13 @@ def cosine_similarity(
 def smooth_labels(
     labels: Float[Array, "*batch classes"], alpha: float
 ) -> Float[Array, "*batch classes"]:
-    """Probabilities of classes, a fraction `alpha` of which is spread over all of them.
+    """Returns probabilities of classes, a fraction `alpha` of which is spread over all of them.
 
     Source: Müller, Kornblith, Hinton 2019, arXiv:1906.02629.
+
+    Example:
+        >>> smooth_labels(jnp.array([1.0, 0.0]), 0.5).tolist()
+        [0.75, 0.25]
     """
     array_of("smooth_labels", alpha)
     return (1.0 - alpha) * labels + alpha / labels.shape[-1]

@@ -30,13 +30,21 @@ whatever is below it."""
 
 
 def static(**options: Any) -> Any:
-    """A field of a module that is no parameter: hashable, and part of the structure."""
+    """Declares a field of a module that is no parameter: hashable, and part of the structure.
+
+    Example:
+        >>> @module
+        ... class Power:
+        ...     exponent: int = static(default=2)
+        >>> tree.leaves(Power())
+        []
+    """
     return field(metadata={"static": True}, **options)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static, field))
 def module(cls: C) -> C:
-    """Make a class with annotated fields a module: a frozen dataclass, and a node of pytrees.
+    """Makes a class with annotated fields a module: a frozen dataclass, and a node of pytrees.
 
     Raises:
         ArgumentError: for anything but a class; later, if the module is subclassed.
@@ -90,12 +98,22 @@ def _text(value: Any) -> str:
 
 
 def is_array(x: Any) -> bool:
-    """Whether x is an Array, concrete or traced."""
+    """Whether x is an Array, concrete or traced.
+
+    Example:
+        >>> is_array(jnp.ones(2)), is_array(1.0)
+        (True, False)
+    """
     return isinstance(x, Array)
 
 
 def is_inexact_array(x: Any) -> bool:
-    """Whether x is an Array of floats or complex numbers, which can have gradients."""
+    """Whether x is an Array of floats or complex numbers, which can have gradients.
+
+    Example:
+        >>> is_inexact_array(jnp.ones(2)), is_inexact_array(jnp.arange(2))
+        (True, False)
+    """
     return isinstance(x, Array) and jnp.issubdtype(x.dtype, jnp.inexact)
 
 
@@ -146,7 +164,7 @@ def partition(pytree: T, keep: Filter) -> tuple[T, T]:
 
 
 def combine(*pytrees: T) -> T:
-    """Trees of one structure made one: for each place the first leaf that is not None.
+    """Combines trees of one structure: for each position the first leaf that is not None.
 
     Example:
         >>> combine({"a": 1, "b": None}, {"a": None, "b": 2})
@@ -203,7 +221,7 @@ def tree_at(
     nodes: dict[int, Any] = {}
 
     def note(node: Any) -> bool:
-        if node is not None and node != ():  # there is only one of each, wherever it stands
+        if node is not None and node != ():  # there is only one of each, whatever its position
             nodes[id(node)] = node
         return False
 
@@ -236,7 +254,7 @@ def _unmarked(node: Any) -> Any:
 
 
 def cast(pytree: T, dtype: Any) -> T:
-    """The tree with its arrays of floats in another dtype; other leaves stay.
+    """Returns the tree with its arrays of floats in another dtype; other leaves stay.
 
     Example:
         >>> cast({"w": jnp.ones(2), "n": jnp.arange(2)}, "bfloat16")["w"].dtype.name

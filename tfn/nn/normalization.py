@@ -1,4 +1,4 @@
-"""Norms: activations moved and scaled to a mean of 0 and a size of 1, over some of their axes.
+"""Normalization layers: activations of mean 0 and variance 1 over some of their axes.
 
 Sums are taken in 32 bits at least, whatever the dtype of the activations.
 """
@@ -176,7 +176,12 @@ class GroupNorm:
 
 @module
 class BatchNormState:
-    """Running means and variances of the batches that a `BatchNorm` has seen, for each channel."""
+    """Running means and variances of the batches that a `BatchNorm` has seen, for each channel.
+
+    Example:
+        >>> BatchNorm.init(2)[1].variance.tolist()
+        [1.0, 1.0]
+    """
 
     mean: Float[Array, " channels"]
     variance: Float[Array, " channels"]

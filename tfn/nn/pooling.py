@@ -1,6 +1,6 @@
-"""Windows made one number: the largest, or the mean, over any number of axes of space.
+"""Pooling: the largest element or the mean of each window, over any number of spatial axes.
 
-Images are (batch, *space, channels).  A window of one number is as large along each axis of space.
+Images are (batch, *space, channels).  An integer window has that size along each spatial axis.
 """
 
 # ruff: noqa: F722  (annotations hold shapes)

@@ -153,7 +153,7 @@ class Training:
 
 
 def smoothed(values: Sequence[float], window: int) -> list[float]:
-    """Running means over so many values, the first ones over as many as there are.
+    """Returns running means over `window` values, the first ones over as many as there are.
 
     Example:
         >>> smoothed([1.0, 3.0, 5.0], 2)

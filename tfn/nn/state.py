@@ -7,7 +7,7 @@ read by other libraries too.  There are two ways to read:
   covers every byte of the file.  A file that was altered is refused, and whatever happens to the
   file afterwards, the arrays stay what they are.
 - `mapped` maps the file, as is good for one that is larger than memory: no byte is read before
-  somebody looks at it, and no checksum is compared; `verify` does that.
+  it is used, and no checksum is compared; `verify` does that.
 
 A file of another library has no checksum: a changed bit of its data cannot be known.
 
@@ -234,7 +234,7 @@ class _Header:
 
 
 _Reader = Callable[[_Header, IO[bytes]], dict[str, Data]]
-"""Makes arrays of an open file, which stands after its header."""
+"""Makes arrays of an open file, which is positioned after its header."""
 
 
 def _header(path: PathLike, file: IO[bytes]) -> _Header:
@@ -440,8 +440,8 @@ def mapped(path: PathLike) -> dict[str, Data]:
     """The arrays of a file as read-only views of it, of any dtype that the format has.
 
     The header is read, and must fit the file; the data are read as they are used, so a changed bit
-    of them is not noticed: see `verify`.  While the views live the file must not be changed where
-    it lies.  A file that is replaced, as `save` does it, leaves them as they are; one that is cut
+    of them is not noticed: see `verify`.  While the views live the file must not be changed in
+    place.  A file that is replaced, as `save` does it, leaves them as they are; one that is cut
     short ends the process (SIGBUS) when what is missing is used.  `load` depends on none of this.
 
     Args:
@@ -529,6 +529,6 @@ def _like(x: Any, data: Data) -> Any:
 
 
 def _array(data: Data) -> Array:
-    """An array on the memory of the file, which nobody writes; a copy, where it is not aligned."""
+    """An array on the memory of the file, which is read-only; a copy, where it is not aligned."""
     aligned = data.__array_interface__["data"][0] % ALIGNMENT == 0
     return jnp.asarray(data, copy=False if aligned else None)

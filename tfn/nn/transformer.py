@@ -24,10 +24,10 @@ Norm = LayerNorm | RMSNorm
 
 
 class MakeNorm(Protocol):
-    """Makes a norm: `LayerNorm.init` or `RMSNorm.init`."""
+    """A constructor of norms: `LayerNorm.init` or `RMSNorm.init`."""
 
     def __call__(self, features: int, *, dtype: Any = float) -> Norm:
-        """The norm of so many features."""
+        """Returns the norm of a last axis of `features`."""
 
 
 @module

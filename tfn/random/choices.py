@@ -18,7 +18,8 @@ from tfn.trace import build
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
 
-# Inside programs: graphs over the words of a key.
+# Graph builders, traced inside of programs: `words` is the node of a key, uint32[2], `shape` and
+# `dtype` are those of the result.  Parameters are nodes that broadcast to `shape`.
 
 
 def shuffled(words: UOp, x: UOp, axis: int) -> UOp:

@@ -361,7 +361,7 @@ def split(key: KeyLike, num: int | Sequence[int] = 2) -> Any:
 
 
 def fold_in(key: KeyLike, data: ArrayLike) -> Any:
-    """A key that depends on a key and a number, as that of a step or a layer.
+    """Returns a key that depends on a key and a number, such as that of a step or a layer.
 
     Args:
         data: an integer, or an integer scalar array, which may be traced; 32 bits are used.
@@ -393,16 +393,20 @@ def fold_narrow(words: UOp, number: UOp) -> UOp:
 
 
 def key_data(keys: KeyLike) -> Array:
-    """The words: an array uint32[..., 2].
+    """Returns the words of keys: an array uint32[..., 2].
 
     Raises:
         ArgumentError: for what is no key.
+
+    Example:
+        >>> key_data(key(42)).tolist()
+        [0, 42]
     """
     return keys.data if isinstance(keys, Key) else _words("key_data", keys)
 
 
 def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None) -> Key:
-    """The keys with these words.
+    """Returns the keys with these words.
 
     Raises:
         ArgumentError: unless the array is uint32[..., 2].
@@ -427,7 +431,7 @@ def _words(name: str, data: Any) -> Array:
 
 
 def clone(key: KeyLike) -> Any:
-    """The same key once more, for use where a key is meant to be used twice.
+    """Returns the same key once more, for use where a key is meant to be used twice.
 
     Example:
         >>> from tfn import random
@@ -439,5 +443,10 @@ def clone(key: KeyLike) -> Any:
 
 
 def key_impl(keys: KeyLike) -> str:
-    """The name of the generator that keys belong to: there is one."""
+    """Returns the name of the generator that keys belong to: there is one.
+
+    Example:
+        >>> key_impl(key(0))
+        'threefry2x32'
+    """
     return IMPL

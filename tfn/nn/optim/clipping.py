@@ -23,6 +23,11 @@ def clip_by_global_norm(max_norm: float) -> GradientTransformation:
     """Scales updates down until their `global_norm` is at most `max_norm`.
 
     Source: Pascanu, Mikolov, Bengio 2012, arXiv:1211.5063.
+
+    Example:
+        >>> part, g = clip_by_global_norm(1.0), jnp.array([0.0, 4.0])
+        >>> part.update(g, part.init(g))[0].tolist()
+        [0.0, 1.0]
     """
 
     array_of("clip_by_global_norm", max_norm)
@@ -36,7 +41,13 @@ def clip_by_global_norm(max_norm: float) -> GradientTransformation:
 
 
 def clip(max_delta: float) -> GradientTransformation:
-    """Clips each element of the updates to [-max_delta, max_delta]."""
+    """Clips each element of the updates to [-max_delta, max_delta].
+
+    Example:
+        >>> part, g = clip(1.0), jnp.array([3.0, -0.5])
+        >>> part.update(g, part.init(g))[0].tolist()
+        [1.0, -0.5]
+    """
     array_of("clip", max_delta)
     return stateless(
         lambda updates, params: tree.map(lambda u: jnp.clip(u, -max_delta, max_delta), updates)
@@ -44,7 +55,13 @@ def clip(max_delta: float) -> GradientTransformation:
 
 
 def clip_by_block_rms(threshold: float) -> GradientTransformation:
-    """Scales each leaf of the updates down until its root mean square is at most `threshold`."""
+    """Scales each leaf of the updates down until its root mean square is at most `threshold`.
+
+    Example:
+        >>> part, g = clip_by_block_rms(1.0), jnp.array([2.0, -2.0])
+        >>> part.update(g, part.init(g))[0].tolist()
+        [1.0, -1.0]
+    """
 
     def clip(u: Array) -> Array:
         return u / jnp.maximum(1.0, jnp.sqrt(jnp.mean(jnp.square(u))) / threshold)

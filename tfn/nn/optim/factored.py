@@ -61,6 +61,14 @@ def scale_by_factored_rms(
 
     Raises:
         ArgumentError: if `update` is called without parameters.
+
+    Example:
+        >>> part, w = scale_by_factored_rms(min_dim_size_to_factor=2), jnp.ones((2, 3))
+        >>> state = part.init(w)
+        >>> state.v_row.shape, state.v_col.shape
+        ((2,), (3,))
+        >>> part.update(3 * w, state, w)[0].round(3)[0].tolist()
+        [1.0, 1.0, 1.0]
     """
     smallest = min_dim_size_to_factor if factored else np.iinfo(np.int64).max
 
@@ -111,6 +119,11 @@ def scale_by_param_block_rms(min_scale: float = 1e-3) -> GradientTransformation:
 
     Raises:
         ArgumentError: if `update` is called without parameters.
+
+    Example:
+        >>> part, w = scale_by_param_block_rms(), jnp.array([2.0, 2.0])
+        >>> part.update(jnp.ones(2), part.init(w), w)[0].tolist()
+        [2.0, 2.0]
     """
 
     def along(u: Array, p: Array) -> Array:

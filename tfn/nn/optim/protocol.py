@@ -62,7 +62,13 @@ class EmptyState(NamedTuple):
 
 
 def stateless(function: Callable[[Updates, Params | None], Updates]) -> GradientTransformation:
-    """Returns a transformation without memory, from a function of updates and parameters."""
+    """Returns a transformation without memory, from a function of updates and parameters.
+
+    Example:
+        >>> double = stateless(lambda updates, params: tree.map(lambda u: 2 * u, updates))
+        >>> double.update({"w": 1.0}, double.init({"w": 0.0}))[0]
+        {'w': 2.0}
+    """
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         return function(updates, params), state
@@ -86,7 +92,12 @@ def needed(params: Params | None, what: str) -> Params:
 
 
 def identity() -> GradientTransformation:
-    """Returns gradients as they are."""
+    """Returns gradients as they are.
+
+    Example:
+        >>> identity().update(1.0, identity().init(0.0))[0]
+        1.0
+    """
     return stateless(lambda updates, params: updates)
 
 

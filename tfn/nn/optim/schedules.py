@@ -13,7 +13,12 @@ from tfn.nn.optim.protocol import Schedule
 
 
 def constant_schedule(value: float) -> Schedule:
-    """Returns a schedule that is always the same."""
+    """Returns a schedule that is always the same.
+
+    Example:
+        >>> constant_schedule(0.1)(jnp.array(7))
+        0.1
+    """
     return lambda count: value
 
 

@@ -22,12 +22,24 @@ from tfn.nn.optim.wrappers import Mask, masked
 
 
 def scale(factor: float | Array) -> GradientTransformation:
-    """Multiplies updates by a factor."""
+    """Multiplies updates by a factor.
+
+    Example:
+        >>> part, g = scale(-0.5), jnp.array([2.0])
+        >>> part.update(g, part.init(g))[0].tolist()
+        [-1.0]
+    """
     return stateless(lambda updates, params: tree.map(lambda u: u * factor, updates))
 
 
 def set_to_zero() -> GradientTransformation:
-    """Replaces updates by zeros, for parameters that are not trained."""
+    """Replaces updates by zeros, for parameters that are not trained.
+
+    Example:
+        >>> part, g = set_to_zero(), jnp.array([3.0])
+        >>> part.update(g, part.init(g))[0].tolist()
+        [0.0]
+    """
     return stateless(lambda updates, params: tree.map(jnp.zeros_like, updates))
 
 
@@ -38,7 +50,14 @@ class ScaleByScheduleState(NamedTuple):
 
 
 def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
-    """Multiplies updates by a function of the number of steps made before."""
+    """Multiplies updates by a function of the number of steps made before.
+
+    Example:
+        >>> part, g = scale_by_schedule(lambda count: 2.0 - count), jnp.array([3.0])
+        >>> updates, state = part.update(g, part.init(g))
+        >>> updates.tolist(), part.update(g, state)[0].tolist()
+        ([6.0], [3.0])
+    """
 
     def init(params: Params) -> State:
         return ScaleByScheduleState(jnp.zeros((), int))
@@ -53,7 +72,13 @@ def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
 def scale_by_learning_rate(
     learning_rate: Rate, *, flip_sign: bool = True
 ) -> GradientTransformation:
-    """Multiplies updates by minus the learning rate, a number or a function of the step count."""
+    """Multiplies updates by minus the learning rate, a number or a function of the step count.
+
+    Example:
+        >>> part, g = scale_by_learning_rate(0.5), jnp.array([2.0])
+        >>> part.update(g, part.init(g))[0].tolist()
+        [-1.0]
+    """
     sign = -1 if flip_sign else 1
     if callable(learning_rate):
         schedule = learning_rate
@@ -228,6 +253,11 @@ def scale_by_rms(
         eps_in_sqrt: whether `eps` is added under the root, instead of to it.
 
     Source: Hinton 2012, "Neural networks for machine learning", lecture 6e.
+
+    Example:
+        >>> part, g = scale_by_rms(decay=0.75), jnp.array([3.0])
+        >>> round(part.update(g, part.init(g))[0].item(), 4)
+        2.0
     """
 
     def init(params: Params) -> State:
@@ -263,6 +293,11 @@ def scale_by_stddev(
         eps: added to the variance, or to its root.
         initial_scale: initial value of the mean of squares.
         eps_in_sqrt: whether `eps` is added under the root, instead of to it.
+
+    Example:
+        >>> part, g = scale_by_stddev(decay=0.5), jnp.array([3.0])
+        >>> round(part.update(g, part.init(g))[0].item(), 4)
+        2.0
     """
 
     def init(params: Params) -> State:
@@ -295,6 +330,11 @@ def scale_by_rss(
     """Divides gradients by the root of the sum of their squares.
 
     Source: Duchi, Hazan, Singer 2011, "Adaptive subgradient methods".
+
+    Example:
+        >>> part, g = scale_by_rss(0.0), jnp.array([3.0])
+        >>> round(part.update(g, part.init(g))[0].item(), 4)
+        1.0
     """
 
     def init(params: Params) -> State:
@@ -327,6 +367,11 @@ def scale_by_lion(
         mu_dtype: dtype of the mean of gradients; that of each parameter if None.
 
     Source: Chen et al. 2023, arXiv:2302.06675, program 1.
+
+    Example:
+        >>> part, g = scale_by_lion(), jnp.array([3.0, -0.1])
+        >>> part.update(g, part.init(g))[0].tolist()
+        [1.0, -1.0]
     """
 
     def init(params: Params) -> State:
@@ -357,6 +402,11 @@ def scale_by_trust_ratio(
         ArgumentError: if `update` is called without parameters.
 
     Source: You et al. 2019, arXiv:1904.00962.
+
+    Example:
+        >>> part, w = scale_by_trust_ratio(), jnp.array([3.0, 4.0])
+        >>> part.update(jnp.array([1.0, 0.0]), part.init(w), w)[0].tolist()
+        [5.0, 0.0]
     """
 
     def along(u: Array, p: Array) -> Array:
@@ -377,10 +427,16 @@ def add_decayed_weights(
     """Adds a fraction of the parameters to the updates.
 
     Args:
+        weight_decay: fraction of the parameters that is added.
         mask: which parameters decay, as of `masked`; all if None.
 
     Raises:
         ArgumentError: if `update` is called without parameters.
+
+    Example:
+        >>> part, w = add_decayed_weights(0.5), jnp.array([2.0])
+        >>> part.update(jnp.zeros(1), part.init(w), w)[0].tolist()
+        [1.0]
     """
 
     def decay(updates: Updates, params: Params | None) -> Updates:

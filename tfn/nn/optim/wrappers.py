@@ -83,6 +83,14 @@ def multi_steps(inner: GradientTransformation, every: int | Schedule) -> Gradien
     Args:
         inner: the optimizer.
         every: number of gradients for one update, or a function of the number of updates made.
+
+    Example:
+        >>> from tfn.nn import optim
+        >>> optimizer, w = multi_steps(optim.sgd(1.0), 2), jnp.zeros(1)
+        >>> first, state = optimizer.update(jnp.array([1.0]), optimizer.init(w))
+        >>> second, state = optimizer.update(jnp.array([3.0]), state)
+        >>> first.tolist(), second.tolist()
+        ([0.0], [-2.0])
     """
     if not callable(every):
         integer("multi_steps", "every", every, 1)
@@ -175,6 +183,13 @@ def apply_if_finite(
     Args:
         inner: the optimizer.
         max_consecutive_errors: number of such gradients in a row after which they are passed on.
+
+    Example:
+        >>> from tfn.nn import optim
+        >>> optimizer, w = apply_if_finite(optim.sgd(0.5), 3), jnp.zeros(1)
+        >>> updates, state = optimizer.update(jnp.array([jnp.nan]), optimizer.init(w))
+        >>> updates.tolist(), int(state.notfinite_count)
+        ([0.0], 1)
     """
     integer("apply_if_finite", "max_consecutive_errors", max_consecutive_errors, 0)
 
