@@ -184,20 +184,20 @@ def show(
     target: Target | None = None,
     **kwargs: Any,
 ) -> Picture:
-    """A function at one stage of the way to machine code, as text.
+    """Returns a function at one stage of its compilation, as text.
 
     Nothing is run; arrays are read for their shapes only, so `ShapeDtypeStruct` will do.  A prompt
     shows the result as it is, and ``str()`` gives the text.
 
     Args:
-        function: jitted or not.
-        args, kwargs: what it would be called with.
+        function: a function of arrays, jitted or not.
+        args, kwargs: arguments of the function; `ShapeDtypeStruct` will do for an array.
         at: a stage: jaxpr, kernels, ranges, splits, linear, llvm, driver, memory or
             assembly.
-        target: what code is generated for, the default device's target if None.
+        target: the machine that code is generated for; that of the default device if None.
 
     Raises:
-        ArgumentError: for a stage that there is not.
+        ArgumentError: if there is no such stage.
 
     Example:
         >>> import tfn

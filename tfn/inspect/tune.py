@@ -115,7 +115,7 @@ def tune(
     quiet: bool = False,
     **kwargs: Any,
 ) -> Report:
-    """Search for better opt-ops for the kernels of a function on these arguments.
+    """Searches for better opt-ops for the kernels of a function on these arguments.
 
     Kernels are searched in the order of the time they take, until `seconds` have passed; each
     candidate is compiled and timed in another process.  The fastest is stored in the cache

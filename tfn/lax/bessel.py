@@ -86,7 +86,10 @@ _BESSEL = [each(partial(_bessel, n), f"bessel_i{n}e") for n in (0, 1)]
 
 @custom_jvp
 def bessel_i0e(x: ArrayLike) -> Array:
-    """``exp(-|x|)`` times the modified Bessel function of order 0.
+    """Returns ``exp(-abs(x))`` times the modified Bessel function of order 0.
+
+    Raises:
+        DTypeError: unless x is floating.
 
     Example:
         >>> bessel_i0e(1.0).item()
@@ -97,7 +100,10 @@ def bessel_i0e(x: ArrayLike) -> Array:
 
 @custom_jvp
 def bessel_i1e(x: ArrayLike) -> Array:
-    """``exp(-|x|)`` times the modified Bessel function of order 1.
+    """Returns ``exp(-abs(x))`` times the modified Bessel function of order 1.
+
+    Raises:
+        DTypeError: unless x is floating.
 
     Example:
         >>> bessel_i1e(1.0).item()

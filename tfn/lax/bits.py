@@ -61,7 +61,7 @@ def _integer(name: str, x: ArrayLike) -> Array:
 
 
 def population_count(x: ArrayLike) -> Array:
-    """The number of bits that are set.
+    """Returns the number of bits that are set.
 
     Raises:
         DTypeError: unless x is integer.
@@ -74,7 +74,7 @@ def population_count(x: ArrayLike) -> Array:
 
 
 def clz(x: ArrayLike) -> Array:
-    """The number of zeros above the highest bit that is set.
+    """Returns the number of zeros above the highest bit that is set; the width of the dtype for 0.
 
     Raises:
         DTypeError: unless x is integer.
@@ -108,7 +108,7 @@ def _joined(x: UOp, dtype: DType) -> UOp:
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
-    """The same bits read as another dtype.
+    """Reads the same bits as another dtype.
 
     A narrower dtype gives a last axis of the parts, the lowest bits first; a wider one takes it.
 
@@ -148,7 +148,7 @@ def _floats(name: str, *operands: ArrayLike) -> list[Array]:
 
 
 def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
-    """The float beside x on the side of y.
+    """Returns the next float after x towards y.
 
     Raises:
         DTypeError: unless both have one floating dtype and one shape.

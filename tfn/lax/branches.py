@@ -29,7 +29,7 @@ def cond(
     *operands: Any,
     operand: Any = _NONE,
 ) -> Any:
-    """``true_fun(*operands)`` if `pred` holds, else ``false_fun(*operands)``.
+    """Returns ``true_fun(*operands)`` if `pred` holds, else ``false_fun(*operands)``.
 
     Only one of them runs.  Under `vmap` with a predicate that differs from lane to lane both run
     and each lane selects; what the other branch did there, NaN too, has no influence, on

@@ -40,7 +40,7 @@ Function = Callable[..., Any]
 def custom_root(
     f: Function, initial_guess: Any, solve: Function, tangent_solve: Function, has_aux: bool = False
 ) -> Any:
-    """A root of a function, differentiated by the implicit function theorem.
+    """Finds a root of a function, differentiated by the implicit function theorem.
 
     Args:
         f: the function, of the structure of its argument; what it closes over may be

@@ -380,7 +380,7 @@ def platform_dependent(
 
 
 def with_sharding_constraint(x: T, shardings: Any) -> T:
-    """x: there is one device, and everything is on it.
+    """Returns x: every array is on the one device.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -391,7 +391,7 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
 
 
 def optimization_barrier(operand: T) -> T:
-    """The same values, materialised: nothing is fused across.
+    """Returns the same values, materialised: nothing is fused across.
 
     Example:
         >>> optimization_barrier({"x": 1})["x"].tolist()

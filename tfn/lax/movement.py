@@ -82,7 +82,10 @@ def _cast(x: Array, dtype: Any) -> Array:
 
 
 def iota(dtype: Any, size: int) -> Array:
-    """0, 1, ..., size - 1.
+    """Returns 0, 1, ..., size - 1.
+
+    Raises:
+        ArgumentError: if they do not fit into the dtype.
 
     Example:
         >>> iota("int32", 3).tolist()
@@ -148,7 +151,7 @@ def reshape(
 
 
 def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:
-    """Axes in another order: axis i of the result is axis ``permutation[i]`` of x.
+    """Permutes axes: axis i of the result is axis ``permutation[i]`` of x.
 
     Raises:
         AxisError: unless every axis is named once.
@@ -177,7 +180,10 @@ def moveaxis(x: Array, source: int, to: int) -> Array:
 
 
 def expand_dims(x: ArrayLike, dimensions: Sequence[int]) -> Array:
-    """Axes of size 1 at these places of the result.
+    """Inserts axes of size 1 at these positions of the result, which may be negative.
+
+    Raises:
+        AxisError: if the result has no such axis, or one is named twice.
 
     Example:
         >>> expand_dims(iota("int32", 3), (0, -1)).shape
@@ -191,10 +197,11 @@ def expand_dims(x: ArrayLike, dimensions: Sequence[int]) -> Array:
 
 
 def squeeze(x: ArrayLike, dimensions: Axes = None) -> Array:
-    """Without these axes of size 1, or without all of them.
+    """Removes these axes of size 1, or all such axes for None.
 
     Raises:
         ShapeError: if one of them has another size.
+        AxisError: if there is no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -243,7 +250,7 @@ def collapse(x: ArrayLike, start_dimension: int, stop_dimension: int | None = No
 
 
 def broadcast(x: ArrayLike, sizes: Sequence[int]) -> Array:
-    """New axes in front, along which x is repeated.
+    """Adds leading axes of these sizes, along which x is repeated.
 
     Example:
         >>> broadcast(1.0, (2,)).tolist()
@@ -293,7 +300,10 @@ def broadcast_in_dim(
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
-    """Axes of size 1 in front, up to a number of axes.
+    """Adds leading axes of size 1 up to a number of axes.
+
+    Raises:
+        ArgumentError: if x has more axes than that.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -306,7 +316,10 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
 
 
 def rev(x: ArrayLike, dimensions: Axes) -> Array:
-    """Axes counted backwards.
+    """Reverses the order of elements along axes, all of them for None.
+
+    Raises:
+        AxisError: if there is no such axis, or one is named twice.
 
     Example:
         >>> rev(iota("int32", 3), (0,)).tolist()
@@ -321,7 +334,7 @@ def rev(x: ArrayLike, dimensions: Axes) -> Array:
 
 
 def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
-    """Arrays joined along an axis.
+    """Concatenates arrays along an axis.
 
     Raises:
         ArgumentError: if there are none.
@@ -337,7 +350,7 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
 
 
 def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
-    """Arrays of one shape and dtype along a new axis.
+    """Stacks arrays of one shape and dtype along a new axis.
 
     Raises:
         ShapeError, DTypeError: if they differ.
@@ -352,7 +365,10 @@ def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
 
 
 def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
-    """The slices along an axis, which vanishes.
+    """Splits an array along an axis into its slices, without the axis.
+
+    Raises:
+        AxisError: if there is no such axis.
 
     Example:
         >>> [int(x) for x in unstack(iota("int32", 2))]
@@ -364,7 +380,7 @@ def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
-    """The shape that arrays of these shapes have in common; sizes of 1 are repeated.
+    """Returns the common shape of arrays of these shapes; sizes of 1 are repeated.
 
     Raises:
         ShapeError: if there is none.
@@ -409,7 +425,10 @@ def split(x: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
 
 
 def tile(x: ArrayLike, reps: Sequence[int]) -> Array:
-    """x repeated as a block along each axis.
+    """Repeats x as a block, along each axis.
+
+    Raises:
+        ShapeError, ArgumentError: unless there is a number, not negative, for each axis.
 
     Example:
         >>> tile(iota("int32", 2), (2,)).tolist()

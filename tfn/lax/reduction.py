@@ -48,7 +48,10 @@ def fold(op: Op, x: ArrayLike, axes: Axes) -> Array:
 
 
 def reduce_sum(x: ArrayLike, axes: Axes = None) -> Array:
-    """The sum over axes; 16-bit floats are summed in 32 bits.
+    """Returns the sum over axes, all for None; 16-bit floats are summed in 32 bits.
+
+    Raises:
+        AxisError: if an axis does not exist or is named twice.
 
     Example:
         >>> from tfn.lax.movement import iota
@@ -59,7 +62,10 @@ def reduce_sum(x: ArrayLike, axes: Axes = None) -> Array:
 
 
 def reduce_prod(x: ArrayLike, axes: Axes = None) -> Array:
-    """The product over axes.
+    """Returns the product over axes, all for None; 1 of no elements.
+
+    Raises:
+        AxisError: if an axis does not exist or is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -70,7 +76,11 @@ def reduce_prod(x: ArrayLike, axes: Axes = None) -> Array:
 
 
 def reduce_max(x: ArrayLike, axes: Axes = None) -> Array:
-    """The largest element over axes, NaN if there is one; -inf or the smallest integer if none.
+    """Returns the largest element over axes, NaN if there is one; -inf or the smallest integer of
+    none.
+
+    Raises:
+        AxisError: if an axis does not exist or is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -81,7 +91,11 @@ def reduce_max(x: ArrayLike, axes: Axes = None) -> Array:
 
 
 def reduce_min(x: ArrayLike, axes: Axes = None) -> Array:
-    """The smallest element over axes, NaN if there is one; inf or the largest integer if none.
+    """Returns the smallest element over axes, NaN if there is one; inf or the largest integer of
+    none.
+
+    Raises:
+        AxisError: if an axis does not exist or is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -129,7 +143,7 @@ def _boolean(x: ArrayLike) -> Array:
 
 
 def monoid(computation: Computation, x: Array) -> Op:
-    """The op behind a function such as ``lax.max``.
+    """Returns the op of a function such as ``lax.max``.
 
     Raises:
         ArgumentError: for any other function.
@@ -193,7 +207,11 @@ def reduce(operands: Any, init_values: Any, computation: Computation, dimensions
 
 
 def reduce_xor(x: ArrayLike, axes: Axes = None) -> Array:
-    """Bits that are set in an odd number of the elements over axes.
+    """Returns the bits that are set in an odd number of the elements over axes.
+
+    Raises:
+        AxisError: if an axis does not exist or is named twice.
+        DTypeError: unless x is integer or boolean.
 
     Example:
         >>> from tfn.lax.movement import iota

@@ -225,7 +225,7 @@ def igamma(a: ArrayLike, x: ArrayLike) -> Array:
 
 @custom_jvp
 def igammac(a: ArrayLike, x: ArrayLike) -> Array:
-    """``1 - igamma(a, x)``, accurate where it is small.
+    """Returns ``1 - igamma(a, x)``, accurate where it is small.
 
     Raises:
         DTypeError, ShapeError: as `igamma`.
@@ -238,7 +238,10 @@ def igammac(a: ArrayLike, x: ArrayLike) -> Array:
 
 
 def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
-    """The derivative of `igamma` by a.
+    """Returns the derivative of `igamma` by a.
+
+    Raises:
+        DTypeError, ShapeError: as `igamma`.
 
     Example:
         >>> igamma_grad_a(1.0, 0.0).tolist()
@@ -249,6 +252,9 @@ def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
 
 def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
     """Returns the derivative by a of a sample x of gamma(a) whose quantile is fixed.
+
+    Raises:
+        DTypeError, ShapeError: as `igamma`.
 
     Source: Figurnov, Mohamed, Mnih 2018, arXiv:1805.08498.
 
@@ -387,7 +393,8 @@ _ZETA = each(_zeta, "zeta")
 
 
 def zeta(x: ArrayLike, q: ArrayLike) -> Array:
-    """The Hurwitz zeta function: the sum of ``1 / (q + k)**x`` over k = 0, 1, ..., for q > 0.
+    """Returns the Hurwitz zeta function: the sum of ``1 / (q + k)**x`` over k = 0, 1, ..., for q >
+    0.
 
     Raises:
         DTypeError, ShapeError: unless both have one floating dtype and one shape.
@@ -401,7 +408,7 @@ def zeta(x: ArrayLike, q: ArrayLike) -> Array:
 
 @custom_jvp
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
-    """The derivative of order m of `digamma`, for x > 0; m is a whole number in a float.
+    """Returns the derivative of order m of `digamma`, for x > 0; m is an integer stored as a float.
 
     Raises:
         DTypeError, ShapeError: unless both have one floating dtype and one shape.

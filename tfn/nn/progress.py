@@ -169,7 +169,7 @@ def smoothed(values: Sequence[float], window: int) -> list[float]:
 def plot(
     path: str | os.PathLike[str], history: History, *, title: str = "", log: bool = False
 ) -> None:
-    """Draw curves of numbers over steps into a PNG file, noisy ones with their running means.
+    """Draws curves of numbers over steps into a PNG file, noisy ones with their running means.
 
     Args:
         path: file to write; replaced as a whole.
@@ -180,6 +180,9 @@ def plot(
     Raises:
         MissingPackageError: without matplotlib.
         OSError: if the system refuses; the file is then what it was.
+
+    Example:
+        >>> plot("/tmp/tfn-example.png", {"loss": [(1, 1.0), (2, 0.5)]}, title="training")
     """
     try:
         from matplotlib.figure import Figure

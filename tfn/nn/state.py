@@ -392,7 +392,7 @@ def _index(path: PathLike) -> dict[str, str]:
 
 
 def load(path: PathLike, template: Any = None) -> Any:
-    """The tree that was saved in a file, in memory of its own.
+    """Reads the tree that was saved in a file, into memory of its own.
 
     All bytes are read.  Of a file that `save` wrote, their checksum is compared.
 
@@ -437,7 +437,7 @@ def load(path: PathLike, template: Any = None) -> Any:
 
 
 def mapped(path: PathLike) -> dict[str, Data]:
-    """The arrays of a file as read-only views of it, of any dtype that the format has.
+    """Maps a file: returns its arrays as read-only views, of any dtype that the format has.
 
     The header is read, and must fit the file; the data are read as they are used, so a changed bit
     of them is not noticed: see `verify`.  While the views live the file must not be changed in
@@ -460,7 +460,7 @@ def mapped(path: PathLike) -> dict[str, Data]:
 
 
 def metadata(path: PathLike) -> dict[str, str]:
-    """The texts that were saved with the arrays of a file, by their names.
+    """Returns the texts that were saved with the arrays of a file, by their names.
 
     Raises:
         StateError, OSError: as `mapped`.
@@ -475,7 +475,7 @@ def metadata(path: PathLike) -> dict[str, str]:
 
 
 def verify(path: PathLike) -> None:
-    """Read all bytes of a file written by `save`, and compare their checksum.
+    """Reads all bytes of a file written by `save`, and compares their checksum.
 
     Raises:
         StateError: if it differs, or there is none.
