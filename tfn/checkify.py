@@ -47,7 +47,7 @@ all_checks = automatic_checks | user_checks
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Error:
-    """The first failure of a function, or none; a pytree, which transforms pass through.
+    """The first failure of a function, or none; a pytree that passes through transforms.
 
     Attributes:
         code: 0, or the number of the check that failed.

@@ -1,4 +1,4 @@
-"""Looks into programs while they run: `debug.print`, `debug.callback`.
+"""Debugging of running programs: `debug.print`, `debug.callback`.
 
 They change nothing: a derivative, a batch, a compiled program computes the same with and without
 them.  Under `vmap` they are called once for each lane, in a loop once for each step, and of a

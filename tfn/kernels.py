@@ -1,4 +1,4 @@
-"""Kernels written by hand: loops over scalars, or LLVM IR, as functions like any other.
+"""Custom kernels: loops over scalars, or LLVM IR, written by hand, as functions of arrays.
 
     @tfn.kernel(takes=(scalar, vector, vector), gives=vector)      for i in 1000:
     def saxpy(loop, a, x, y, out):                                   out[i] = a * x[i] + y[i]
@@ -222,7 +222,7 @@ def _checked(arg: Handmade, names: Sequence[str], args: Sequence[Any]) -> list[A
 
 
 def _bound(arg: Handmade, operands: Sequence[Any]) -> list[Any]:
-    """The results: recorded, or computed now."""
+    """Returns the results: recorded in a trace, or computed now."""
     out: Any = bind.bind(Op.KERNEL, *operands, arg=arg)
     if isinstance(out, list):
         return out
@@ -234,7 +234,7 @@ def _bound(arg: Handmade, operands: Sequence[Any]) -> list[Any]:
 
 @dataclass(eq=False)
 class Writing:
-    """A kernel while its body runs."""
+    """The state of a kernel while its body runs."""
 
     name: str
     trace: bind.Trace
@@ -242,7 +242,7 @@ class Writing:
     stores: list[tuple[int, UOp]] = field(default_factory=list)  # of which result
 
     def node(self, value: Any) -> UOp:
-        """A scalar that the body gives."""
+        """Returns the node of a scalar of the body."""
         if isinstance(value, (bool, int, float)):
             value = bind.face().asarray(value)
         if getattr(value, "shape", None) != ():
@@ -269,7 +269,7 @@ class Writing:
         return uop
 
     def value(self, uop: UOp, weak: bool = False) -> Any:
-        """A node as what the body computes with."""
+        """Wraps a node as a scalar of the body."""
         return bind.face().wrap(uop, self.trace, False, weak)
 
 
@@ -280,7 +280,7 @@ class Loops:
         self._writing = writing
 
     def __call__(self, *sizes: int) -> Any:
-        """The counter of a loop; a tuple of them for several sizes."""
+        """Opens loops, and returns the index of one, or a tuple of several."""
         counters = []
         for size in sizes:
             if not isinstance(size, int) or size < 1:
@@ -296,19 +296,19 @@ class Loops:
         return counters[0] if len(counters) == 1 else tuple(counters)
 
     def sum(self, value: Any, over: Any) -> Any:
-        """The sum over one loop, or a tuple of loops."""
+        """Returns the sum over one loop, or a tuple of loops."""
         return self._fold(Op.ADD, value, over)
 
     def prod(self, value: Any, over: Any) -> Any:
-        """The product over loops."""
+        """Returns the product over one loop, or a tuple of loops."""
         return self._fold(Op.MUL, value, over)
 
     def max(self, value: Any, over: Any) -> Any:
-        """The largest over loops."""
+        """Returns the largest over one loop, or a tuple of loops."""
         return self._fold(Op.MAX, value, over)
 
     def min(self, value: Any, over: Any) -> Any:
-        """The smallest over loops."""
+        """Returns the smallest over one loop, or a tuple of loops."""
         return self._fold(Op.MIN, value, over)
 
     def _fold(self, op: Op, value: Any, over: Any) -> Any:
@@ -445,7 +445,7 @@ class Block:
 def _from_body(
     body: Function, name: str, takes: Sequence[ShapeDtypeStruct], gives: Sequence[ShapeDtypeStruct]
 ) -> tuple[Handmade, list[str]]:
-    """The kernel of a body, and what the body calls its operands."""
+    """Traces a body: returns the kernel, and the names of its operands."""
     names = list(inspect.signature(body).parameters)[1:]
     if len(names) != len(takes) + len(gives):
         raise ArgumentError(
@@ -483,7 +483,7 @@ def _kinds(types: Sequence[ShapeDtypeStruct]) -> tuple[tuple[Shape, DType], ...]
 
 
 def _check(name: str, sink: UOp) -> None:
-    """Refuse what has no place inside of loops."""
+    """Refuses operations that have no meaning inside of loops."""
     for node in walk([sink]):
         if node.op is Op.LEAF:
             raise ArgumentError(
@@ -520,7 +520,7 @@ def _from_text(
     gives: Sequence[ShapeDtypeStruct],
     tiles: int,
 ) -> Handmade:
-    """The kernel of a text, which LLVM accepts in a process of its own."""
+    """Returns the kernel of LLVM IR, which LLVM has accepted in a process of its own."""
     defined = re.findall(r"^define [^@\n]*@([-\w.$]+)", text, re.MULTILINE)
     if name is None:
         name = defined[0] if len(defined) == 1 else "kernel"
@@ -549,7 +549,7 @@ class Text:
     name: str
 
     def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
-        """Refused.
+        """Raises DeviceError.
 
         Raises:
             DeviceError: always.

@@ -1,4 +1,4 @@
-"""Each public module of JAX, and where tfn has its names.
+"""The table of JAX's public modules, and the modules of tfn that have their names.
 
 A row is a module of JAX, the module of tfn that has its names under the same names, if there is
 one, and those that are elsewhere: ``"module:name"``, or ``"module"`` for a module itself.  Names

@@ -1,4 +1,4 @@
-"""`show`: one function on its way to machine code, at any stage of it, as text.
+"""Pictures of compilation (`tfn.show`): a function at any stage of the compiler, as text.
 
 jaxpr     the function as it was traced
 kernels   cut into kernels by barriers

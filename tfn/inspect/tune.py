@@ -1,4 +1,4 @@
-"""`tune`: better opt-ops for the kernels of a function, by search, kept on disk.
+"""Autotuning (`tfn.tune`): a search for faster opt-ops for kernels, cached on disk.
 
 The result of a search is used from then on, by this and by later processes (without the disk cache,
 by this one), wherever the same kernel is compiled for the same kind of machine.  It never changes
@@ -195,7 +195,7 @@ def _search_kernel(body: UOp, launches: int, target: Target, trials: Trials, end
 
 
 def _replay(plain: loop_nest.Nest, rows: Sequence[opt_ops.Row] | None) -> list[loop_nest.Nest]:
-    """The nest of opt-ops that were kept, unless there are none, or none that this version has."""
+    """Applies cached opt-ops; no nest if there are none, or if this version lacks one of them."""
     if rows is not None:
         with suppress(SplitError):
             return [loop_nest.simplified(opt_ops.replay(plain, opt_ops.from_rows(rows)))]

@@ -1,4 +1,4 @@
-"""`tfn.verify`: every load and store of a program is in bounds, by proof.
+"""Bounds proofs (`tfn.verify`): every load and store of a program is in bounds.
 
     print(tfn.verify(step, network, images))
 
@@ -40,7 +40,7 @@ from tfn.transforms.jit import Jitted
 
 @frozen
 class Checked:
-    """A kernel, and how its accesses were proved.
+    """The proofs of the accesses of a kernel.
 
     Attributes:
         number: as `tfn.show` counts them.

@@ -62,7 +62,7 @@ _FAR_64 = (
 
 
 def _polynomial(x: Array, coefficients: Sequence[float]) -> Array:
-    """The value of a polynomial, the constant term first."""
+    """Evaluates a polynomial by Horner's scheme, the constant term first."""
     total = tnp.full_like(x, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         total = total * x + coefficient

@@ -87,7 +87,7 @@ def clz(x: ArrayLike) -> Array:
 
 
 def _parted(x: UOp, dtype: DType) -> UOp:
-    """Wide elements as several narrow ones, the lowest bits first."""
+    """Splits wide elements into several narrow ones along a new axis, the lowest bits first."""
     bits, width = build.bitcast(x, _unsigned(x.dtype)), 8 * dtype.itemsize
     count = x.dtype.itemsize // dtype.itemsize
     parts = [build.cast(bits >> (width * i), _unsigned(dtype)) for i in range(count)]
@@ -96,7 +96,7 @@ def _parted(x: UOp, dtype: DType) -> UOp:
 
 
 def _joined(x: UOp, dtype: DType) -> UOp:
-    """Several narrow elements along the last axis as a wide one."""
+    """Joins several narrow elements along the last axis to a wide one, the lowest bits first."""
     shape: Shape = x.shape[:-1]
     wide = build.cast(build.bitcast(x, _unsigned(x.dtype)), _unsigned(dtype))
     width = 8 * x.dtype.itemsize

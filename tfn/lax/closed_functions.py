@@ -76,7 +76,7 @@ def closed(
     structure: tree.Structure,
     branch: bool = False,
 ) -> Closed:
-    """The closed function of leaves of these types, which are arguments of this structure.
+    """Returns the closure of a function for leaves of these types, arguments of this structure.
 
     `what` is the name of the loop, for messages.  Operations on captured values alone are hoisted
     out of a loop; those of a `branch` stay in it, and run only if it is chosen.
@@ -128,7 +128,7 @@ def perform(
     weak: Sequence[bool],
     acts: bool = False,
 ) -> list[Any]:
-    """The results of a graph over operands: recorded, or run now as one program."""
+    """Returns the results of a graph over operands: recorded in a trace, or run as one program."""
     params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
     outputs = make([param(p) for p in params])
     return bind.call(Jaxpr(function(outputs, params)), operands, weak, acts)
@@ -271,7 +271,7 @@ def _mismatch(what: str, wrong: Sequence[tuple[str, Any, Any]]) -> TfnError:
 
 
 def same_results(what: str, functions: Sequence[Function], branches: Sequence[Closed]) -> list[Any]:
-    """The types of the results of all branches.
+    """Returns the types of the results of all branches, which are the same but for weak dtypes.
 
     Raises:
         TreeError, ShapeError, DTypeError: naming the branches and the paths in which they differ.

@@ -1,5 +1,4 @@
-"""Solvers that are differentiated by what they solve, not by how: `custom_root`,
-`custom_linear_solve`.
+"""Implicit differentiation of solvers: `custom_root`, `custom_linear_solve`.
 
     f(x, p) = 0      ->    J dx = -df,  J the derivative of f by x, df that by p along dp
     A(p) x = b       ->    A dx = db - dA x;   transposed, A' ct_b = ct_x

@@ -145,7 +145,7 @@ def _layout(
 def _anchored(
     operand: Array, indices: Array, sizes: Sequence[int], start_axes: Shape, in_step: Shape
 ) -> tuple[Array, Shape]:
-    """The indices, and the axes they move, with a start of 0 where a window is cut short."""
+    """Adds starts of 0 for the axes whose window is shorter than the axis but has no start."""
     short = tuple(
         a
         for a, (size, n) in enumerate(zip(sizes, operand.shape, strict=True))
@@ -181,7 +181,7 @@ def _fits(operand: Array, indices: Array, sizes: Shape, batch: int) -> Array:
 
 
 def _clamped(operand: Array, indices: Array, sizes: Shape, batch: int) -> Array:
-    """The starts, moved until their windows fit."""
+    """Clamps the starts, so that the windows fit."""
     columns = []
     for k in range(indices.shape[-1]):
         start = index_in_dim(indices, k, axis=-1)

@@ -193,7 +193,9 @@ def bounded(
 def _bounded_segment(
     test: UOp, body: UOp, params: tuple[Param, ...], a: int, b: int, steps: int, operands: Nodes
 ) -> list[UOp]:
-    """At most `steps` steps, over nodes: consts of the condition, of the body, carries."""
+    """A checkpointed segment of at most `steps` steps, over consts of the condition, of the body,
+    carries.
+    """
     nodes = [param(p) for p in params]
     consts, more, state = nodes[:a], nodes[a : a + b], nodes[a + b :]
     unchanged = function(state, params)

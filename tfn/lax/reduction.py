@@ -377,7 +377,9 @@ def reduce_window(
 def _fold_windows(
     x: Array, op: Op, axis: int, window: int, stride: int, spread: int, places: int
 ) -> Array:
-    """Place i of the result holds the monoid of elements ``i * stride + j * spread``."""
+    """Reduces windows along an axis: element i is the reduction of elements ``i * stride + j *
+    spread``.
+    """
 
     def piece(x: Array, start: int) -> Array:
         stop = start + (places - 1) * stride + 1 if places else start
@@ -398,7 +400,7 @@ def _fold_windows(
 
 
 def _doubled(x: Array, op: Op, axis: int, window: int, spread: int) -> Array:
-    """Windows at every place, each from two of half the size: log(window) steps, not window."""
+    """Reduces windows at every position, each from two of half the size: log2(window) steps."""
     if window == 1:
         return x
     half = bind(Op.GBARRIER, _doubled(x, op, axis, window // 2, spread))

@@ -42,7 +42,7 @@ def _word(words: UOp, i: int) -> UOp:
 
 
 def _begin(state: UOp) -> UOp:
-    """The number of blocks that have been drawn, from the last two words."""
+    """Returns the counter, the number of blocks drawn, from the last two words."""
     low, high = (build.cast(_word(state, i), UINT64) for i in (2, 3))
     return low | (high << 32)
 

@@ -117,7 +117,7 @@ def _fraction(a: Array, x: Array, by_a: bool) -> Arrays:
 
 
 def _quotient(terms: Sequence[Array]) -> Arrays:
-    """p / q."""
+    """Returns p / q, and its derivative by a if the terms hold derivatives."""
     p, q, *slopes = terms
     value = p / q
     return (value, (slopes[0] - value * slopes[1]) / q) if slopes else (value,)
@@ -161,7 +161,7 @@ def _factor(a: Array, x: Array) -> Array:
 
 
 def _times(factor: Array, value: Array) -> Array:
-    """The product, and 0 where the factor is, which far away the value is not known to be."""
+    """Returns the product; 0 where the factor is 0, even if the value is not finite there."""
     return choose(factor == 0, 0.0, factor * value)
 
 
@@ -188,7 +188,7 @@ def _upper(a: Array, x: Array) -> Array:
 
 
 def _by_a(a: Array, x: Array, sample: bool) -> Array:
-    """The derivative of `_lower` by a; with `sample`, less it over that by x."""
+    """The derivative of `_lower` by a; with `sample`, minus it, divided by the derivative by x."""
 
     def f(a: Array, x: Array) -> Array:
         upper, (total, d_total), (value, d_value) = _parts(a, x, by_a=True)
@@ -284,7 +284,11 @@ igammac.defjvps(
 
 
 def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
-    """The continued fraction of the incomplete beta function, by the method of Lentz."""
+    """The continued fraction of the incomplete beta function, by the method of Lentz.
+
+    Source: Lentz 1976, "Generating Bessel functions in Mie scattering calculations using continued
+        fractions".
+    """
     eps = float(finfo(x.dtype).eps)
     tiny = float(finfo(x.dtype).tiny) / eps
 
@@ -352,7 +356,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 
 def _moved(f: Callable[..., Array], i: int) -> Callable[..., Array]:
-    """The derivative of an elementwise function by one argument, forward through its loop."""
+    """The rule of a derivative by argument i, by forward mode through the loop of the function."""
 
     def rule(dx: Array, out: Array, *xs: Array) -> Array:
         dxs = [tnp.ones_like(x) if j == i else tnp.zeros_like(x) for j, x in enumerate(xs)]
@@ -376,7 +380,7 @@ _DIRECT = 9
 
 
 def _zeta(s: Array, q: Array) -> Array:
-    """The first terms of the sum, and the rest by the formula of Euler and Maclaurin."""
+    """Sums the first terms, and the rest by the formula of Euler and Maclaurin."""
     total = sum(((q + k) ** -s for k in range(_DIRECT)), start=tnp.zeros_like(q))
     end = q + _DIRECT
     power = end**-s

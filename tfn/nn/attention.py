@@ -106,7 +106,7 @@ def dot_product_attention(
 
 
 def _by_group(x: Array, kv_heads: int, group_size: int) -> Array:
-    """An axis of heads, if there is one, as (kv_heads, shared)."""
+    """Splits the axis of heads, if there is one, into (kv_heads, group_size)."""
     if x.ndim < 3:
         return x
     *batch, heads, time, source = x.shape

@@ -1,4 +1,4 @@
-"""Checkpoints of a training run: from each of them it goes on as if it had never stopped.
+"""Checkpoints of a training run, each of which continues the run as if it had never stopped.
 
 What has to be in one is whatever a step reads and writes: parameters, the state of the optimizer,
 random keys, the position in the data.  They are one tree, so they are one file, and a file is
@@ -27,8 +27,8 @@ class Checkpoints:
     """A folder of checkpoints, of which the newest are kept.
 
     Attributes:
-        folder: made when it is first written to; no two runs may share it.
-        keep: how many.
+        folder: created when it is first written to; no two runs may share it.
+        keep: number of checkpoints to keep, at least 1.
 
     Example:
         >>> import tempfile
@@ -45,7 +45,7 @@ class Checkpoints:
     keep: int = 3
 
     def path(self, step: int) -> Path:
-        """The file of a step.
+        """Returns the file of a step.
 
         Raises:
             ArgumentError: if the step is no integer, or negative.
@@ -60,19 +60,23 @@ class Checkpoints:
         return Path(self.folder) / f"step-{number:09}.safetensors"
 
     def steps(self) -> list[int]:
-        """The steps of which there are checkpoints, the oldest first."""
+        """Returns the steps that have a checkpoint, the oldest first."""
         if not Path(self.folder).is_dir():
             return []
         matches = map(NAME.fullmatch, os.listdir(self.folder))
         return sorted(int(match[1]) for match in matches if match)
 
     def clear(self) -> None:
-        """Delete them all, so that a run begins anew."""
+        """Deletes all checkpoints, so that a run begins anew."""
         for step in self.steps():
             self.path(step).unlink()
 
     def save(self, step: int, pytree: Any) -> None:
-        """Write the checkpoint of a step, then delete those that are too old.
+        """Writes the checkpoint of a step, then deletes those that are too old.
+
+        Args:
+            step: number of steps made, not below that of the newest checkpoint.
+            pytree: the state of the run, as `nn.state.save` takes it.
 
         Raises:
             ArgumentError: if the step is no number of one, a later one is there already, `keep`
@@ -94,7 +98,7 @@ class Checkpoints:
             file.unlink(missing_ok=True)
 
     def resume(self, first: T) -> tuple[int, T]:
-        """The newest step and its tree; step 0 and `first` if there is no checkpoint yet.
+        """Returns the newest step and its tree; step 0 and `first` if there is no checkpoint yet.
 
         Args:
             first: what the run begins with, whose structure, shapes and dtypes are expected.
@@ -121,7 +125,7 @@ class Checkpoints:
 
 
 def _count(value: Any) -> int | None:
-    """A number of steps as an int; None if it is none."""
+    """Returns a number of steps as an int; None for anything but a non-negative integer."""
     try:
         number = operator.index(value)
     except TypeError:

@@ -97,7 +97,7 @@ def each_axis(argument: str, sizes: Sizes, rank: int) -> tuple[int, ...]:
 def _make(
     key: KeyLike, inputs: int, outputs: int, window: Sizes, rank: int, options: Options
 ) -> tuple[Array, Array | None, Steps]:
-    """The fields of a convolution."""
+    """Returns the fields of a convolution: weights, biases, geometry."""
     groups, dtype = options.get("groups", 1), options.get("dtype", float)
     if integer("a layer", "groups", groups, 1) and (inputs % groups or outputs % groups):
         raise ArgumentError(
@@ -189,7 +189,7 @@ class Conv1d:
         return Conv1d(*_make(key, inputs, outputs, window, 1, options))
 
     def __call__(self, x: Float[Array, "batch w inputs"]) -> Float[Array, "batch x outputs"]:
-        """The layer's outputs."""
+        """Returns the convolution of x, plus the biases."""
         return _convolve(x, self.weight, self.bias, self.steps)
 
 
@@ -228,7 +228,7 @@ class Conv2d:
         return Conv2d(*_make(key, inputs, outputs, window, 2, options))
 
     def __call__(self, x: Float[Array, "batch h w inputs"]) -> Float[Array, "batch y x outputs"]:
-        """The layer's outputs."""
+        """Returns the convolution of x, plus the biases."""
         return _convolve(x, self.weight, self.bias, self.steps)
 
 
@@ -268,13 +268,13 @@ class Conv3d:
     def __call__(
         self, x: Float[Array, "batch d h w inputs"]
     ) -> Float[Array, "batch z y x outputs"]:
-        """The layer's outputs."""
+        """Returns the convolution of x, plus the biases."""
         return _convolve(x, self.weight, self.bias, self.steps)
 
 
 @module
 class ConvTranspose1d:
-    """A transposed convolution of sequences: `strides` outputs for each place of the input.
+    """A transposed convolution of sequences: `strides` outputs for each position of the input.
 
     Example:
         >>> from tfn import random
@@ -305,7 +305,7 @@ class ConvTranspose1d:
         return ConvTranspose1d(*_make(key, inputs, outputs, window, 1, _ungrouped(options)))
 
     def __call__(self, x: Float[Array, "batch w inputs"]) -> Float[Array, "batch x outputs"]:
-        """The layer's outputs."""
+        """Returns the transposed convolution of x, plus the biases."""
         return _transpose(x, self.weight, self.bias, self.steps)
 
 
@@ -343,7 +343,7 @@ class ConvTranspose2d:
         return ConvTranspose2d(*_make(key, inputs, outputs, window, 2, _ungrouped(options)))
 
     def __call__(self, x: Float[Array, "batch h w inputs"]) -> Float[Array, "batch y x outputs"]:
-        """The layer's outputs."""
+        """Returns the transposed convolution of x, plus the biases."""
         return _transpose(x, self.weight, self.bias, self.steps)
 
 
@@ -383,5 +383,5 @@ class ConvTranspose3d:
     def __call__(
         self, x: Float[Array, "batch d h w inputs"]
     ) -> Float[Array, "batch z y x outputs"]:
-        """The layer's outputs."""
+        """Returns the transposed convolution of x, plus the biases."""
         return _transpose(x, self.weight, self.bias, self.steps)

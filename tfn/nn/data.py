@@ -30,7 +30,7 @@ Rows = np.ndarray[Any, Any]
 
 
 class Position(NamedTuple):
-    """A place in the data: the next batch is number `batch` of an epoch.  It can be saved."""
+    """A position in the data: the next batch is number `batch` of an epoch.  It can be saved."""
 
     epoch: int = 0
     batch: int = 0
@@ -93,7 +93,7 @@ class Batches:
         return self.rows // self.size
 
     def order(self, epoch: int) -> Rows:
-        """The order of the rows in an epoch."""
+        """Returns the order of the rows in an epoch."""
         if self.key is None:
             return np.arange(self.rows)
         return np.asarray(random.permutation(random.fold_in(self.key, epoch), self.rows))
@@ -105,13 +105,13 @@ class Batches:
         epochs: int | None = None,
         ahead: int = 2,
     ) -> Stream:
-        """The batches from a position on.
+        """Returns the batches from a position on.
 
         Args:
             start: position of the first batch, such as that of a checkpoint; the beginning by
                 default.
             epochs: the epoch before which they end; None for never.
-            ahead: how many batches a thread prepares while others are used; 0 for no thread.
+            ahead: number of batches that a thread prepares while others are used; 0 for no thread.
 
         Raises:
             ArgumentError: if there is no such position, as when it is of other data.
@@ -144,7 +144,7 @@ class Batches:
 
 
 def _take(x: Any, rows: Rows) -> Rows:
-    """Rows of an array; from one that is mapped, in the order in which they lie in the file."""
+    """Returns rows of an array; of one that is mapped, read in the order of the file."""
     if not isinstance(x, np.memmap):
         return np.asarray(x)[rows]
     order = np.argsort(rows)
@@ -154,10 +154,10 @@ def _take(x: Any, rows: Rows) -> Rows:
 
 
 class Stream:
-    """An iterator over batches that knows where it is.  Close it, or use it in a ``with``.
+    """An iterator over batches that knows its position.  Close it, or use it in a ``with``.
 
     Attributes:
-        position: of the batch that comes next, whatever the thread has prepared.
+        position: of the next batch, whatever the thread has prepared.
 
     Example:
         >>> with Batches({"x": np.arange(4)}, 2).stream() as stream:
@@ -179,7 +179,7 @@ class Stream:
         return batch
 
     def close(self) -> None:
-        """End the thread, if there is one."""
+        """Ends the thread, if there is one."""
         if isinstance(self._ready, _Ahead):
             self._ready.stop()
             self._ready.thread.join()
@@ -197,7 +197,7 @@ class Stream:
 
 
 class _Ahead:
-    """The items of an iterator, made by a thread that is some of them ahead."""
+    """The items of an iterator, prepared by a thread some of them ahead."""
 
     def __init__(self, source: Iterator[Any], ahead: int) -> None:
         self._queue: Items = queue.Queue(ahead)
@@ -231,7 +231,7 @@ JOIN_TIMEOUT_SECONDS = 5.0
 
 @atexit.register
 def _end() -> None:
-    """Stop all threads while there is still an interpreter: one that wakes without it aborts."""
+    """Stops all threads while the interpreter lives: a thread that wakes without it aborts."""
     running = list(_RUNNING.items())
     for _, stop in running:
         stop.set()
@@ -240,7 +240,7 @@ def _end() -> None:
 
 
 def _produce(source: Iterator[Any], ready: Items, stop: threading.Event) -> None:
-    """Put (True, item) for each item, then (False, what ended it)."""
+    """Puts (True, item) for each item, then (False, the exception that ended it)."""
 
     def put(item: tuple[bool, Any]) -> None:
         while not stop.is_set():

@@ -34,7 +34,7 @@ def _floating(x: ArrayLike) -> Array:
 
 
 def relu(x: Shaped[Array, "*axes"]) -> Shaped[Array, "*axes"]:
-    """The positive part; NaN passes, and the derivative at 0 is 0.
+    """Returns the positive part; NaN stays NaN, and the derivative at 0 is 0.
 
     Example:
         >>> relu(jnp.array([-1.0, 0.0, 2.0])).tolist()
@@ -45,7 +45,7 @@ def relu(x: Shaped[Array, "*axes"]) -> Shaped[Array, "*axes"]:
 
 
 def relu6(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """`relu`, at most 6; the derivative at 6 is 0.
+    """Returns `relu`, at most 6; the derivative at 6 is 0.
 
     Example:
         >>> relu6(jnp.array([-1.0, 3.0, 9.0])).tolist()
@@ -81,7 +81,7 @@ def elu(x: Float[Array, "*axes"], alpha: ArrayLike = 1.0) -> Float[Array, "*axes
 
 
 def celu(x: Float[Array, "*axes"], alpha: ArrayLike = 1.0) -> Float[Array, "*axes"]:
-    """`elu` with a continuous derivative for every alpha.
+    """Returns `elu` with a continuous derivative for every alpha.
 
     Source: Barron 2017, arXiv:1704.07483.
 
@@ -94,7 +94,7 @@ def celu(x: Float[Array, "*axes"], alpha: ArrayLike = 1.0) -> Float[Array, "*axe
 
 
 def selu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """`elu` scaled so that activations keep mean 0 and variance 1.
+    """Returns `elu` scaled so that activations keep mean 0 and variance 1.
 
     Source: Klambauer, Unterthiner, Mayr, Hochreiter 2017, arXiv:1706.02515.
 
@@ -106,7 +106,7 @@ def selu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
 
 
 def gelu(x: Float[Array, "*axes"], approximate: bool = True) -> Float[Array, "*axes"]:
-    """x times the probability that a standard normal number is below x.
+    """Returns x times the probability that a standard normal number is below x.
 
     Args:
         approximate: use tanh instead of erf; the two differ by at most 0.0005.
@@ -125,7 +125,7 @@ def gelu(x: Float[Array, "*axes"], approximate: bool = True) -> Float[Array, "*a
 
 
 def sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``1 / (1 + exp(-x))``.
+    """Returns ``1 / (1 + exp(-x))``.
 
     Example:
         >>> sigmoid(jnp.array([0.0, 100.0])).tolist()
@@ -135,7 +135,7 @@ def sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
 
 
 def log_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """The logarithm of `sigmoid`, finite for all finite x.
+    """Returns the logarithm of `sigmoid`, finite for all finite x.
 
     Example:
         >>> log_sigmoid(jnp.array(-1000.0)).item()
@@ -145,7 +145,9 @@ def log_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
 
 
 def silu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``x * sigmoid(x)``.
+    """Returns ``x * sigmoid(x)``.
+
+    Source: Elfwing, Uchibe, Doya 2017, arXiv:1702.03118.
 
     Example:
         >>> silu(jnp.array(1.0)).item()
@@ -159,7 +161,7 @@ swish = silu
 
 
 def mish(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``x * tanh(softplus(x))``.
+    """Returns ``x * tanh(softplus(x))``.
 
     Source: Misra 2019, arXiv:1908.08681.
 
@@ -172,7 +174,7 @@ def mish(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
 
 
 def softplus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``log(1 + exp(x))``, without overflow.
+    """Returns ``log(1 + exp(x))``, without overflow.
 
     Example:
         >>> softplus(jnp.array([0.0, 1000.0])).tolist()
@@ -182,7 +184,7 @@ def softplus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
 
 
 def squareplus(x: Float[Array, "*axes"], b: ArrayLike = 4.0) -> Float[Array, "*axes"]:
-    """``(x + sqrt(x**2 + b)) / 2``: like `softplus`, without exp and log.
+    """Returns ``(x + sqrt(x**2 + b)) / 2``: like `softplus`, without exp and log.
 
     Source: Barron 2021, arXiv:2112.11687.
 
@@ -196,7 +198,7 @@ def squareplus(x: Float[Array, "*axes"], b: ArrayLike = 4.0) -> Float[Array, "*a
 
 
 def sparse_plus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """0 below -1, x above 1, and a parabola between them.
+    """Returns 0 below -1, x above 1, and a parabola between them.
 
     Source: Martins, Astudillo 2016, arXiv:1602.02068: the loss of sparsemax for two classes.
 
@@ -209,7 +211,7 @@ def sparse_plus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
 
 
 def sparse_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``(x + 1) / 2`` between 0 and 1: the derivative of `sparse_plus`.
+    """Returns ``(x + 1) / 2`` clipped to [0, 1]: the derivative of `sparse_plus`.
 
     Example:
         >>> sparse_sigmoid(jnp.array([-2.0, 0.0, 2.0])).tolist()
@@ -219,7 +221,7 @@ def sparse_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
 
 
 def log1mexp(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``log(1 - exp(-x))`` for x > 0, accurate near zero and far from it.
+    """Returns ``log(1 - exp(-x))`` for x > 0, accurate near zero and far from it.
 
     Source: Maechler 2012, "Accurately computing log(1 - exp(-|a|))".
 
@@ -245,7 +247,7 @@ def identity(x: Shaped[Array, "*axes"]) -> Shaped[Array, "*axes"]:
 
 
 def soft_sign(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``x / (1 + |x|)``.
+    """Returns ``x / (1 + abs(x))``.
 
     Example:
         >>> soft_sign(jnp.array([-1.0, 3.0])).tolist()
@@ -256,7 +258,7 @@ def soft_sign(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
 
 
 def tanh(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """The hyperbolic tangent.
+    """Returns the hyperbolic tangent.
 
     Example:
         >>> tanh(jnp.array(100.0)).item()
@@ -287,7 +289,7 @@ def hard_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
 
 
 def hard_silu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``x * hard_sigmoid(x)``.
+    """Returns ``x * hard_sigmoid(x)``.
 
     Source: Howard et al. 2019, arXiv:1905.02244.
 
@@ -350,7 +352,7 @@ def _softmax(x: Array, axis: Axes) -> Array:
 
 @_softmax.defjvp
 def _softmax_jvp(axis: Axes, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    """By the result alone: rules of its steps would take the powers and divide by sums again."""
+    """Uses the result alone: rules of its steps would compute powers and sums again."""
     out, (dx,) = _softmax(*primals, axis), tangents
     return out, out * (dx - jnp.sum(out * dx, axis, keepdims=True))
 
@@ -384,7 +386,7 @@ def _masked(x: Array, where: Array | None) -> Array:
 
 
 def _unmasked(out: Array, where: Array | None, value: float) -> Array:
-    """A row without any element that takes part would be NaN."""
+    """Replaces the masked elements: a row with none but them would be NaN."""
     return out if where is None else jnp.where(where, out, value)
 
 

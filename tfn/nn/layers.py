@@ -1,4 +1,4 @@
-"""Linear, Embedding, Dropout, MLP, Sequential: the layers that know nothing of space or time.
+"""Linear, Embedding, Dropout, MLP, Sequential: the layers without axes of space or time.
 
 As for all modules of this package: ``init`` makes one, from a key first of all if anything in it
 is random; its arrays are parameters; calling it is a pure function of them and of the arguments.
@@ -74,7 +74,7 @@ class Linear:
 
 @module
 class Embedding:
-    """A row of a table for each index.
+    """A table with a row for each index.
 
     Example:
         >>> Embedding.init(random.key(0), 10, 4)(jnp.array([1, 2, 3])).shape
@@ -117,7 +117,7 @@ class Embedding:
 
 @module
 class Dropout:
-    """Elements set to 0 at random, the others scaled up so that the mean stays.
+    """Sets elements to 0 at random, and scales the others up so that the mean stays.
 
     Attributes:
         rate: probability of an element to be dropped.
@@ -235,7 +235,7 @@ class Lambda:
 
 @module
 class Sequential:
-    """Modules and functions, one after the other.
+    """Modules and functions, applied in order.
 
     Example:
         >>> first, second = random.split(random.key(0))

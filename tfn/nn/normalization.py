@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def _scales(
     features: int, use_weight: bool, use_bias: bool, dtype: Any
 ) -> tuple[Array | None, Array | None]:
-    """Scales of 1 and shifts of 0."""
+    """Returns factors of 1 and shifts of 0."""
     weight = jnp.ones((features,), dtype) if use_weight else None
     return weight, jnp.zeros((features,), dtype) if use_bias else None
 

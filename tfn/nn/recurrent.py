@@ -1,8 +1,8 @@
 """Recurrent layers: a state carried along a sequence.
 
-A cell takes one place and the state before it; LSTM and GRU are cells over whole sequences, whose
-first axis is time.  What depends on the inputs alone is one product for all places, made before
-the loop; the loop is a `scan`, compiled once for all lengths.
+A cell takes the input at one position and the state before it; LSTM and GRU are cells over whole
+sequences, whose first axis is time.  The projection of the inputs is one product for all positions,
+computed before the loop; the loop is a `scan`, compiled once for all lengths.
 """
 
 # ruff: noqa: F722  (annotations hold shapes)
@@ -72,7 +72,7 @@ def along(
 def _weights(
     key: KeyLike, inputs: int, hidden: int, gates: int, dtype: Any
 ) -> tuple[Linear, Array]:
-    """A projection of inputs to all gates, and the weights of the state."""
+    """Returns a projection of inputs to all gates, and the weights of the state."""
     first, second = random.split(key)
     states = initializers.lecun_normal()(second, (hidden, gates * hidden), dtype)
     return Linear.init(first, inputs, gates * hidden, dtype=dtype), states
@@ -87,7 +87,7 @@ class LSTMState(NamedTuple):
 
 @module
 class LSTMCell:
-    """One place of an LSTM; the gates are input, forget, candidate, output, in this order.
+    """One step of an LSTM; the gates are input, forget, candidate, output, in this order.
 
     Source: Hochreiter, Schmidhuber 1997; Gers, Schmidhuber, Cummins 2000 (the forget gate);
     Jozefowicz, Zaremba, Sutskever 2015 (whose bias begins at 1).
@@ -116,7 +116,7 @@ class LSTMCell:
         return LSTMCell(Linear(linear.weight, bias), states)
 
     def start(self, batch: tuple[int, ...] = ()) -> LSTMState:
-        """Zeros."""
+        """Returns a state of zeros."""
         zeros = jnp.zeros((*batch, self.states.shape[0]), self.states.dtype)
         return LSTMState(zeros, zeros)
 
@@ -125,24 +125,24 @@ class LSTMCell:
         return self.inputs(x)
 
     def advance(self, projected: Float[Array, "*batch gates"], state: LSTMState) -> LSTMState:
-        """The next state."""
+        """Returns the next state."""
         gates = projected + state.hidden @ self.states
         write, keep, candidate, read = jnp.split(gates, 4, -1)
         cell = sigmoid(keep) * state.cell + sigmoid(write) * tanh(candidate)
         return LSTMState(sigmoid(read) * tanh(cell), cell)
 
     def output(self, state: LSTMState) -> Float[Array, "*batch hidden"]:
-        """The hidden part."""
+        """Returns the hidden part of the state."""
         return state.hidden
 
     def __call__(self, x: Float[Array, "*batch inputs"], state: LSTMState) -> LSTMState:
-        """The next state."""
+        """Returns the next state."""
         return self.advance(self.project(x), state)
 
 
 @module
 class GRUCell:
-    """One place of a GRU; the gates are reset, update, candidate, in this order.
+    """One step of a GRU; the gates are reset, update, candidate, in this order.
 
     The reset gate acts on what the state adds to the candidate, its bias included.
 
@@ -172,7 +172,7 @@ class GRUCell:
         return GRUCell(linear, states, jnp.zeros((hidden,), dtype))
 
     def start(self, batch: tuple[int, ...] = ()) -> Float[Array, "*batch hidden"]:
-        """Zeros."""
+        """Returns a state of zeros."""
         return jnp.zeros((*batch, self.states.shape[0]), self.states.dtype)
 
     def project(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch gates"]:
@@ -182,7 +182,7 @@ class GRUCell:
     def advance(
         self, projected: Float[Array, "*batch gates"], state: Float[Array, "*batch hidden"]
     ) -> Float[Array, "*batch hidden"]:
-        """The next state."""
+        """Returns the next state."""
         from_state = jnp.split(state @ self.states, 3, -1)
         from_input = jnp.split(projected, 3, -1)
         reset = sigmoid(from_input[0] + from_state[0])
@@ -191,13 +191,13 @@ class GRUCell:
         return (1 - update) * candidate + update * state
 
     def output(self, state: Float[Array, "*batch hidden"]) -> Float[Array, "*batch hidden"]:
-        """The whole state."""
+        """Returns the whole state."""
         return state
 
     def __call__(
         self, x: Float[Array, "*batch inputs"], state: Float[Array, "*batch hidden"]
     ) -> Float[Array, "*batch hidden"]:
-        """The next state."""
+        """Returns the next state."""
         return self.advance(self.project(x), state)
 
 

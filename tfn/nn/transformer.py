@@ -1,4 +1,4 @@
-"""Transformer blocks, norms first; and equal modules one after the other as one loop."""
+"""Transformer blocks (pre-norm), and stacks of equal modules as one loop."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -32,7 +32,7 @@ class MakeNorm(Protocol):
 
 @module
 class FeedForward:
-    """Two layers, the first wide; with a gate, three.
+    """Two linear layers with an activation between them; with a gate, three.
 
     Attributes:
         gate: None, or the layer whose activation is multiplied with the outputs of `up`.
@@ -83,7 +83,7 @@ class FeedForward:
         )
 
     def __call__(self, x: Float[Array, "... features"]) -> Float[Array, "... features"]:
-        """The layer's outputs."""
+        """Returns the outputs of the second layer."""
         wide = self.up(x)
         if self.gate is None:
             return self.down(self.activation(wide))

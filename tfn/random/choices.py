@@ -1,4 +1,4 @@
-"""Random orders and random elements: permutation, choice, categorical."""
+"""Random permutations and random sampling: permutation, choice, categorical."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shuffled(words: UOp, x: UOp, axis: int) -> UOp:
 
 
 def random_order(words: UOp, size: int) -> UOp:
-    """0, ..., size - 1 in a random order."""
+    """The integers 0 to size - 1 in a random order."""
     return shuffled(words, build.iota((size,), 0), 0)
 
 
@@ -59,7 +59,7 @@ def take_slices(x: UOp, places: UOp, axis: int) -> UOp:
 
 
 def argsort_top(u: UOp, count: int) -> UOp:
-    """The coordinates of the largest elements of each line, the largest first."""
+    """The indices of the largest elements of each line, the largest first."""
     last = (u.ndim - 1,)
     places = build.flip(build.iota(u.shape, u.ndim - 1), last)
     _, order = build.sort((build.flip(u, last), places))

@@ -128,7 +128,7 @@ _STIRLING_TABLE = (
 
 
 def _stirling(k: Array) -> Array:
-    """log(k!) less Stirling's formula for it; exact below 10."""
+    """The error of Stirling's formula for log(k!): from a table below 10, else by a series."""
     small = tnp.clip(k, 0.0, 9.0)
     square = (small + 1) * (small + 1)
     rest = (1 / 12 - (1 / 360 - 1 / 1260 / square) / square) / (small + 1)
@@ -196,7 +196,7 @@ def _binomial_by_rejection(words: Array, count: Array, p: Array) -> Array:
 
 @partial(jit, static_argnums=3)
 def _binomial(words: Array, count: Array, p: Array, kind: DType) -> Array:
-    """Counts of successes, or of failures where those are fewer."""
+    """Counts successes, or failures where those are rarer."""
     flipped = ~(p < 0.5)
     rare = tnp.where(flipped, 1 - p, p)
     wrong_count = tnp.isnan(count) | (count < 0)

@@ -96,7 +96,7 @@ def complex_normal_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
 
 
 def truncated_body(words: UOp, lower: UOp, upper: UOp, shape: Shape, dtype: DType) -> UOp:
-    """`normal_body` on the part of (-1, 1) that lies between two bounds."""
+    """`normal_body` on the part of (-1, 1) between two bounds."""
     root = float(np.array(np.sqrt(2), dtype))
     u = between(words, UOp(Op.ERF, (lower / root,)), UOp(Op.ERF, (upper / root,)), shape, dtype)
     fixed = [UOp(Op.DETACH, (bound,)) for bound in (lower, upper)]
@@ -124,7 +124,7 @@ def fine_gumbel_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
 
 
 def halves(words: UOp, shape: Shape, dtype: DType) -> list[UOp]:
-    """Two floats in [0, 1) for each place."""
+    """Two floats in [0, 1) for each element."""
     both = unit(words, (2, *shape), dtype)
     zeros = (0,) * len(shape)
     return [
@@ -160,7 +160,7 @@ def _modulo(x: UOp, span: UOp) -> UOp:
 
 
 def clipped(u: UOp, dtype: DType) -> UOp:
-    """Integers in another integer type: the nearest that it has."""
+    """Clips integers to the range of another integer dtype, and converts them."""
     low = max(int(np.iinfo(dtype).min), int(np.iinfo(u.dtype).min))
     high = min(int(np.iinfo(dtype).max), int(np.iinfo(u.dtype).max))
     inside = build.minimum(build.maximum(u, build.full_like(u, low)), build.full_like(u, high))

@@ -1,4 +1,4 @@
-"""Gamma numbers, and the distributions that are made of them."""
+"""Gamma distribution by rejection, and distributions derived from it: beta, dirichlet, t, f."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tfn.transforms.vmap import vmap
 
 
 def _one(words: Array, a: Array, logarithm: bool) -> Array:
-    """One gamma number, by rejection; for a < 1 that of a + 1 times a power of a uniform one.
+    """One gamma number, by rejection; for a < 1 the number of a + 1 times a power of a uniform one.
 
     Source: Marsaglia, Tsang 2000, "A simple method for generating gamma variables".
     """
@@ -84,7 +84,10 @@ def _gamma(words: Array, a: Array, logarithm: bool) -> Array:
 
 @_gamma.defjvp
 def _gamma_jvp(logarithm: bool, primals: Any, tangents: Any) -> Any:
-    """The number keeps its place in the distribution while a moves."""
+    """Implicit reparametrisation: the quantile of the number stays while a changes.
+
+    Source: Figurnov, Mohamed, Mnih 2018, arXiv:1805.08498.
+    """
     (words, a), (_, da) = primals, tangents
     out = _gamma(words, a, logarithm)
     if not logarithm:

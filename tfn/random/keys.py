@@ -180,7 +180,7 @@ def words_of(name: str, key: KeyLike, uses: bool = True) -> Array:
 
 
 def _use(name: str, key: Key) -> None:
-    """Note that a key is used; branches, of which one will run, may use the same."""
+    """Records that a key is used; branches, of which one will run, may use the same."""
     running = traces()
     use = Use(name, place_of(name), running[-1] if running else None)
     before = key.used
@@ -276,7 +276,7 @@ def _known(impl: str | None) -> None:
 
 
 def key(seed: ArrayLike, *, impl: str | None = None) -> Key:
-    """A key from an integer, of which 64 bits are used.
+    """Returns a key from an integer, of which 64 bits are used.
 
     Args:
         seed: a Python integer, or an integer scalar array, which may be traced.
@@ -420,7 +420,7 @@ def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None) -> Key:
 
 
 def _words(name: str, data: Any) -> Array:
-    """The words of keys as they are."""
+    """Checks the words of keys, and returns them."""
     if not isinstance(data, Array) or data.dtype != UINT32 or data.shape[-1:] != (2,):
         raise ArgumentError(
             f"{name} needs the words of keys, which are uint32[..., 2]",

@@ -1,4 +1,4 @@
-"""Vectors and matrices: multivariate_normal, orthogonal."""
+"""Random vectors and matrices: multivariate_normal, orthogonal."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def multivariate_normal(
 
 
 def _factor(cov: Array, method: str) -> Array:
-    """A matrix whose product with its transpose is the covariance."""
+    """Returns a matrix whose product with its transpose is the covariance."""
     if method == "cholesky":
         factor: Array = tnp.linalg.cholesky(cov)
         return factor

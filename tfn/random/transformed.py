@@ -1,4 +1,4 @@
-"""Distributions that are uniform, normal or exponential numbers, transformed."""
+"""Distributions by one formula of uniform, normal or exponential numbers: cauchy, pareto, wald."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def weibull_body(words: UOp, scale: UOp, concentration: UOp, shape: Shape, dtype
 
 
 def wald_body(words: UOp, mean: UOp, shape: Shape, dtype: DType) -> UOp:
-    """One of the two roots that a squared normal number belongs to.
+    """One of the two roots of the equation for a squared normal number, chosen at random.
 
     Source: Michael, Schucany, Haas 1976, "Generating random variates using transformations with
     multiple roots".

@@ -1,4 +1,4 @@
-"""Norms of updates, and updates that are too large."""
+"""Gradient clipping: by value, by the norm of each leaf, by the norm of all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Means of squares of matrices, kept as one row and one column.
+"""Factored second moments: means of squares of matrices as one row and one column.
 
 Source: Shazeer, Stern 2018, arXiv:1804.04235 (adafactor), algorithm 4.
 """
@@ -35,7 +35,7 @@ class FactoredState(NamedTuple):
 
 
 def _axes(shape: tuple[int, ...], smallest: int) -> tuple[int, int] | None:
-    """The two longest axes, the longest last; None if the second is too short."""
+    """Returns the two longest axes, the longest last; None if the second is too short."""
     if len(shape) < 2:
         return None
     *_, second, first = np.argsort(shape, kind="stable").tolist()

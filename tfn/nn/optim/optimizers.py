@@ -1,4 +1,4 @@
-"""Optimizers, by their names: each is a chain of parts."""
+"""Optimizers (sgd, adam, adamw, lion, ...): chains of gradient transformations."""
 
 from __future__ import annotations
 

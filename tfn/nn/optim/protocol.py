@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from tfn import numpy as jnp
 from tfn import tree
 from tfn._support.validate import shown
 from tfn.array import Array
@@ -19,19 +20,25 @@ Rate = float | Array | Schedule
 
 
 class Init(Protocol):
-    """Makes the first state of an optimizer."""
+    """Returns the first state of an optimizer."""
 
     def __call__(self, params: Params) -> State:
-        """The state."""
+        """Returns the state for parameters of this structure."""
 
 
 class Update(Protocol):
-    """Makes updates of gradients."""
+    """Returns updates for gradients, and the next state."""
 
     def __call__(
         self, updates: Updates, state: State, params: Params | None = None
     ) -> tuple[Updates, State]:
-        """The updates, and the next state."""
+        """Returns the updates, and the next state.
+
+        Args:
+            updates: gradients, or the updates of the transformation before.
+            state: the state that `init` or the last `update` returned.
+            params: the parameters, for transformations that depend on them.
+        """
 
 
 class GradientTransformation(NamedTuple):
@@ -89,6 +96,11 @@ def needed(params: Params | None, what: str) -> Params:
             hint="call optimizer.update(gradients, state, params)",
         )
     return params
+
+
+def zeros_like(pytree: Any, dtype: Any = None) -> Any:
+    """Returns a tree of zeros, in the dtype of each leaf for None."""
+    return tree.map(lambda x: jnp.zeros_like(x, dtype), pytree)
 
 
 def identity() -> GradientTransformation:

@@ -1,4 +1,4 @@
-"""Numbers that depend on how many steps were made before: learning rates, above all."""
+"""Schedules: learning rates and other numbers as functions of the number of steps made."""
 
 from __future__ import annotations
 

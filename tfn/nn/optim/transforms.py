@@ -1,4 +1,4 @@
-"""Parts of optimizers: factors, momentum, means of squares, decay of weights."""
+"""Gradient transformations: scaling, momentum, second moments, weight decay."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tfn.nn.optim.protocol import (
     Updates,
     needed,
     stateless,
+    zeros_like,
 )
 from tfn.nn.optim.wrappers import Mask, masked
 
@@ -91,12 +92,8 @@ def scale_by_learning_rate(
 # Sums and means over the steps.
 
 
-def _zeros(params: Params, dtype: Any = None) -> Params:
-    return tree.map(lambda p: jnp.zeros_like(p, dtype), params)
-
-
 def _mean(old: Params, new: Updates, decay: float) -> Params:
-    """A running mean that keeps a fraction `decay` of what it was."""
+    """Returns a running mean with the fraction `decay` of the old one."""
     return tree.map(lambda m, x: decay * m + (1 - decay) * x, old, new)
 
 
@@ -105,7 +102,7 @@ def _squares(updates: Updates) -> Updates:
 
 
 def _debiased(mean: Params, decay: float, count: Array) -> Params:
-    """A running mean that began at 0, as if it had begun at what it is the mean of."""
+    """Corrects a running mean for its beginning at 0."""
     share = 1 - decay ** count.astype(float)
     return tree.map(lambda m: m / share.astype(m.dtype), mean)
 
@@ -149,7 +146,7 @@ def trace(
         return used, TraceState(_cast(new, accumulator_dtype))
 
     return GradientTransformation(
-        lambda params: TraceState(_zeros(params, accumulator_dtype)), update
+        lambda params: TraceState(zeros_like(params, accumulator_dtype)), update
     )
 
 
@@ -176,7 +173,7 @@ def ema(decay: float, debias: bool = True, accumulator_dtype: Any = None) -> Gra
     """
 
     def init(params: Params) -> State:
-        return EmaState(jnp.zeros((), int), _zeros(params, accumulator_dtype))
+        return EmaState(jnp.zeros((), int), zeros_like(params, accumulator_dtype))
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         mean, count = _mean(state.ema, updates, decay), state.count + 1
@@ -220,7 +217,9 @@ def scale_by_adam(
     """
 
     def init(params: Params) -> State:
-        return ScaleByAdamState(jnp.zeros((), int), _zeros(params, mu_dtype), _zeros(params))
+        return ScaleByAdamState(
+            jnp.zeros((), int), zeros_like(params, mu_dtype), zeros_like(params)
+        )
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         mu, nu = _mean(state.mu, updates, b1), _mean(state.nu, _squares(updates), b2)
@@ -302,7 +301,7 @@ def scale_by_stddev(
 
     def init(params: Params) -> State:
         nu = tree.map(lambda p: jnp.full_like(p, initial_scale), params)
-        return ScaleByRStdDevState(_zeros(params), nu)
+        return ScaleByRStdDevState(zeros_like(params), nu)
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         mu = _mean(state.mu, updates, decay)
@@ -375,7 +374,7 @@ def scale_by_lion(
     """
 
     def init(params: Params) -> State:
-        return ScaleByLionState(jnp.zeros((), int), _zeros(params, mu_dtype))
+        return ScaleByLionState(jnp.zeros((), int), zeros_like(params, mu_dtype))
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         new = tree.map(jnp.sign, _mean(state.mu, updates, b1))

@@ -1,4 +1,4 @@
-"""Optimizers around optimizers: on a part of the tree, every few steps, if all is finite."""
+"""Optimizers around optimizers: masked, multi_steps, apply_if_finite, inject_hyperparams."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ from tfn._support.validate import a_function, integer, rank
 from tfn.array import Array
 from tfn.eager.operands import array_of
 from tfn.errors import ArgumentError
-from tfn.nn.optim.protocol import GradientTransformation, Params, Schedule, State, Updates
+from tfn.nn.optim.protocol import (
+    GradientTransformation,
+    Params,
+    Schedule,
+    State,
+    Updates,
+    zeros_like,
+)
 
 Mask = Any
 """A tree of booleans, each for whatever is below it, or a function that makes one of parameters."""
@@ -97,7 +104,7 @@ def multi_steps(inner: GradientTransformation, every: int | Schedule) -> Gradien
 
     def init(params: Params) -> State:
         zero = jnp.zeros((), int)
-        return MultiStepsState(zero, zero, inner.init(params), _zeros(params))
+        return MultiStepsState(zero, zero, inner.init(params), zeros_like(params))
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         n = state.mini_step
@@ -111,15 +118,11 @@ def multi_steps(inner: GradientTransformation, every: int | Schedule) -> Gradien
             jnp.where(last, 0, n + 1),
             state.gradient_step + last,
             _choose(last, inner_state, state.inner_opt_state),
-            _choose(last, _zeros(mean), mean),
+            _choose(last, zeros_like(mean), mean),
         )
-        return _choose(last, new, _zeros(new)), state
+        return _choose(last, new, zeros_like(new)), state
 
     return GradientTransformation(init, update)
-
-
-def _zeros(pytree: Any) -> Any:
-    return tree.map(jnp.zeros_like, pytree)
 
 
 def _choose(condition: Array, a: Any, b: Any) -> Any:
@@ -204,7 +207,7 @@ def apply_if_finite(
         count = jnp.where(finite, 0, state.notfinite_count + 1)
         new, inner_state = inner.update(updates, state.inner_state, params)
         applies = finite | (count > max_consecutive_errors)
-        new = _choose(applies, new, _zeros(new))
+        new = _choose(applies, new, zeros_like(new))
         inner_state = _choose(applies, inner_state, state.inner_state)
         total = state.total_notfinite + ~finite
         return new, ApplyIfFiniteState(count, finite, total, inner_state)
