@@ -186,8 +186,7 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf = None) -
         f: takes a leaf of `tree`, and the subtree at its position of each of the others.
         tree: any tree.
         rest: trees that begin with the structure of `tree`.
-        is_leaf: a predicate: a node for which it holds is a leaf; only leaves of their own are if
-            None.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
 
     Returns:
         A tree of the structure of `tree`.
@@ -216,8 +215,7 @@ def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf
         f: like that of `map`, with the path of the leaf as its first argument.
         tree: any tree.
         rest: trees that begin with the structure of `tree`.
-        is_leaf: a predicate: a node for which it holds is a leaf; only leaves of their own are if
-            None.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
 
     Returns:
         A tree of the structure of `tree`.
@@ -287,7 +285,7 @@ def keystr(path: Path, *, simple: bool = False, separator: str = "") -> str:
 
     Args:
         path: keys, as `flatten_with_path` gives them.
-        simple: whether to write ``a.b`` instead of ``['a'].b``: the bare keys.
+        simple: whether to write the bare keys, ``a`` instead of ``['a']``.
         separator: text between the keys.
 
     Example:
@@ -320,8 +318,7 @@ def difference(tree: Any, other: Any, name: str, is_leaf: _IsLeaf = None) -> str
         tree: the tree whose structure is expected.
         other: the tree to compare.
         name: name of the tree, the first part of the path.
-        is_leaf: a predicate: a node for which it holds is a leaf; only leaves of their own are if
-            None.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
 
     Returns:
         Text; empty if `other` begins with the structure of `tree`.
@@ -370,8 +367,7 @@ def reduce(
         f: takes the result so far and a leaf.
         tree: any tree.
         initializer: the first result; the first leaf if it is left out.
-        is_leaf: a predicate: a node for which it holds is a leaf; only leaves of their own are if
-            None.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
 
     Raises:
         TreeError: if there is neither a leaf nor an initializer.
@@ -401,8 +397,7 @@ def reduce_associative(
         f: an associative function of two leaves.
         tree: any tree.
         identity: the result without leaves.
-        is_leaf: a predicate: a node for which it holds is a leaf; only leaves of their own are if
-            None.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
 
     Raises:
         TreeError: if there is neither a leaf nor an identity.
@@ -492,8 +487,7 @@ def broadcast(prefix: Any, tree: Any, is_leaf: _IsLeaf = None) -> Any:
     Args:
         prefix: a tree that has a leaf where `tree` may have more of it.
         tree: any tree.
-        is_leaf: a predicate: a node for which it holds is a leaf; only leaves of their own are if
-            None.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
 
     Raises:
         TreeError: if `prefix` is not a prefix of the tree.
@@ -511,8 +505,7 @@ def broadcast_prefix(prefix: Any, tree: Any, is_leaf: _IsLeaf = None) -> list[An
     Args:
         prefix: a tree that has a leaf where `tree` may have more of it.
         tree: any tree.
-        is_leaf: a predicate: a node for which it holds is a leaf; only leaves of their own are if
-            None.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
 
     Raises:
         TreeError: if `prefix` is not a prefix of the tree.
@@ -665,7 +658,8 @@ def register_dataclass(
         The class.
 
     Raises:
-        ArgumentError: if it is not a class, is a node already, or has no fields.
+        ArgumentError: if it is not a class, or a node already, or no dataclass while `data_fields`
+            is None.
 
     Example:
         >>> from dataclasses import dataclass, field

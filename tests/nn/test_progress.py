@@ -60,7 +60,7 @@ def test_a_run_that_is_continued() -> None:
     assert run(terminal=False, first=9)[1].summary().endswith(" s")
 
 
-def test_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_of_steps_and_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
 
     def clock() -> float:

@@ -169,7 +169,7 @@ def with_common_captures(functions: Sequence[Closed]) -> tuple[list[UOp], list[A
         for value in f.captured:
             if order.setdefault(identity(value), len(order)) == len(captured):
                 captured.append(value)
-    made = []
+    widened = []
     acts = any(f.acts for f in functions)
     for f in functions:
         types = [*captured, *([ShapeDtypeStruct((), BOOL)] if acts else []), *f.inputs]
@@ -178,8 +178,8 @@ def with_common_captures(functions: Sequence[Closed]) -> tuple[list[UOp], list[A
         places += range(len(captured) + (acts and not f.acts), len(params))
         outputs = inlined(f.function, [param(params[i]) for i in places])
         same = [param(params[len(captured)])] if acts and not f.acts else []
-        made.append(function([*same, *outputs], params))
-    return made, captured, acts
+        widened.append(function([*same, *outputs], params))
+    return widened, captured, acts
 
 
 def identity(value: Any) -> Any:

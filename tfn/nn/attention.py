@@ -54,7 +54,7 @@ def dot_product_attention(
         key_value_seq_lengths: number of valid source positions in each row of the batch.
 
     Returns:
-        Floats of the dtype of `value`; products and softmax are computed in 32 bits at least.
+        Floats of the dtype of `value`; the softmax is computed in 32 bits at least.
 
     Raises:
         ShapeError: if the sizes of query and key differ, or the heads of keys do not divide

@@ -223,7 +223,8 @@ def parameters(
     """Returns parameters of a distribution as arrays of one dtype, and the shape of the result.
 
     Raises:
-        ArgumentError: if they do not broadcast to the shape.
+        DTypeError: for complex parameters.
+        ShapeError: if they do not broadcast to the shape.
     """
     values = numbers_as(
         [b if scalar_kind(b) is not None else array_of(name, b) for b in bounds], dtype
@@ -516,6 +517,7 @@ def randint(
 
     Raises:
         DTypeError: unless `dtype` and the bounds are integer.
+        ShapeError: if the bounds do not broadcast to `shape`.
 
     Example:
         >>> from tfn.random.keys import key

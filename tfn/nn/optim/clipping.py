@@ -1,6 +1,10 @@
 """Gradient clipping: by value, by the norm of each leaf, by the norm of all."""
 
+# ruff: noqa: F722  (annotations hold shapes)
+
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from tfn import numpy as jnp
 from tfn import tree
@@ -8,8 +12,11 @@ from tfn.array import Array
 from tfn.eager.operands import array_of
 from tfn.nn.optim.protocol import GradientTransformation, Params, Updates, stateless
 
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
-def global_norm(updates: Updates) -> Array:
+
+def global_norm(updates: Updates) -> Float[Array, ""]:
     """Returns the Euclidean norm of all leaves together.
 
     Example:
