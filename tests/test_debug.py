@@ -187,7 +187,7 @@ def test_python_may_look_at_values(lines: Lines) -> None:
     assert lines() == ["a 2.0", "b 4.0"]
 
 
-def test_what_the_function_returns_does_not_change() -> None:
+def test_callbacks_do_not_change_results() -> None:
     quiet = lambda x: x * x
     for f in (tfn.grad, tfn.jit, lambda f: tfn.vmap(f, axis_size=2, in_axes=None)):
         assert np.asarray(f(square)(3.0)).tolist() == np.asarray(f(quiet)(3.0)).tolist()

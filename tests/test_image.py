@@ -79,7 +79,7 @@ def test_nearest_is_the_element_at_the_centre(sizes):
 
 @pytest.mark.parametrize("antialias", [True, False])
 @pytest.mark.parametrize("method", METHODS)
-def test_what_every_method_keeps(method, antialias):
+def test_invariants_of_every_method(method, antialias):
     ones = np.ones((3, 7))
     near(image.resize(ones, (11, 2), method, antialias), np.ones((11, 2)))
     x = sample("float64", (6, 5, 3), special=False)

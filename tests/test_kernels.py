@@ -321,7 +321,7 @@ def test_in_two_parts_is_fine() -> None:
     close(found, Z[:10] * ([2] * 3 + [3] * 7))
 
 
-def test_what_a_body_may_not_do() -> None:
+def test_wrong_bodies_raise() -> None:
     captured = tnp.ones(10)
     refuse(writing(lambda loop, x, i: captured[0]), ArgumentError, "closes over an array")
     refuse(writing(lambda loop, x, i: tnp.stack([x[i], x[i]]).sum()), ArgumentError, "with scalars")
@@ -340,7 +340,7 @@ def test_what_a_body_may_not_do() -> None:
         )(1.0)
 
 
-def test_what_a_kernel_cannot_be() -> None:
+def test_wrong_kernels_raise() -> None:
     refuse(3, ArgumentError, "function over loops")  # type: ignore[arg-type]
     refuse(writing(lambda *_: 0.0), ArgumentError, "types of arrays", takes=[(10,)])
     refuse(writing(lambda *_: 0.0), DTypeError, "no complex", takes=t(10, dtype="complex64"))

@@ -33,7 +33,7 @@ from tfn.transforms.vmap import vmap
 Checks = frozenset[str]
 
 user_checks: Checks = frozenset({"user"})
-"""What `check` says."""
+"""The conditions of `check`."""
 nan_checks: Checks = frozenset({"nan"})
 """No operation may give NaN."""
 div_checks: Checks = frozenset({"div"})
@@ -47,12 +47,18 @@ all_checks = automatic_checks | user_checks
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Error:
-    """The first failure of a function, or none; a pytree, which transforms pass through.
+    """The first failure of a function, or none; a pytree that passes through transforms.
 
     Attributes:
         code: 0, or the number of the check that failed.
-        payload: what the messages of the checks need.
+        payload: values that the messages of the checks show.
         sites: the checks.
+
+    Example:
+        >>> import tfn
+        >>> error, _ = checkify(tfn.numpy.log, errors=nan_checks)(-1.0)
+        >>> error.get() is None
+        False
     """
 
     code: Any
@@ -60,11 +66,11 @@ class Error:
     sites: tuple[runtime_checks.Site, ...]
 
     def get(self) -> str | None:
-        """What went wrong, and where; None if nothing did.  Of many lanes, each that failed."""
+        """Returns the message and the line of each lane that failed; None if none did."""
         codes = np.asarray(self.code)
         if not codes.ndim:
             return runtime_checks.text(self.sites, int(codes), self.payload)
-        found = [
+        messages = [
             f"at mapped index {', '.join(map(str, at))}: {text}"
             for at in np.ndindex(*codes.shape)
             if (
@@ -73,10 +79,10 @@ class Error:
                 )
             )
         ]
-        return "\n".join(found) or None
+        return "\n".join(messages) or None
 
     def throw(self) -> None:
-        """Raise what went wrong, if anything did.
+        """Raises the failure, if there is one.
 
         Raises:
             CheckError: with the text of `get`.
@@ -95,10 +101,11 @@ tree.register_node(
 
 
 def checkify(function: Callable[..., Any], errors: Checks = user_checks) -> Callable[..., Any]:
-    """A function that returns (error, result) for the arguments of `function`.
+    """Returns a function that returns (error, result) for the arguments of `function`.
 
     Args:
-        errors: which checks: a union of `user_checks`, `nan_checks`, `div_checks`, `index_checks`.
+        function: a function of arrays.
+        errors: the checks: a union of `user_checks`, `nan_checks`, `div_checks`, `index_checks`.
 
     Example:
         >>> import tfn
@@ -132,13 +139,13 @@ def checkify(function: Callable[..., Any], errors: Checks = user_checks) -> Call
 
         with source_lines.keeping():
             recorded = record("checkify", function, call, values, names, known=False)
-            given = [variable(value, value) for value in values]
-            places = dict(zip(recorded.inputs, given, strict=True))
+            variables = [variable(value, value) for value in values]
+            places = dict(zip(recorded.inputs, variables, strict=True))
             graphs = substitute([*recorded.effects, *recorded.outputs], places)
-            outputs, found, sites = runtime_checks.checked(graphs, frozenset(errors))
+            outputs, failures, sites = runtime_checks.checked(graphs, frozenset(errors))
         if recorded.effects:
             recorded.trace.token = outputs.pop(0)
-        outcome = found.flat(range(1, len(sites) + 1))
+        outcome = failures.flat(range(1, len(sites) + 1))
         weak = [*recorded.weak, *(False for _ in outcome)]
         results, (code, *payload) = recorded.evaluate(outputs, outcome, weak=weak)
         error = Error(code, tuple(payload), tuple(sites))
@@ -148,13 +155,14 @@ def checkify(function: Callable[..., Any], errors: Checks = user_checks) -> Call
 
 
 def check(pred: Any, msg: str, *args: Any, debug: bool = False, **kwargs: Any) -> None:
-    """Check that a condition holds; `msg` is formatted with the values of arrays if it does not.
+    """Checks that a condition holds; `msg` is formatted with the values of arrays if it does not.
 
     Inside of `checkify` a failure is returned; elsewhere it is raised, when the program runs.
 
     Args:
         pred: a boolean scalar.
-        msg: as for `debug.print`.
+        msg: a format string, as for `debug.print`.
+        args, kwargs: arrays, or trees of them, for the format.
         debug: whether the check counts only inside of `checkify`.
 
     Raises:
@@ -171,24 +179,40 @@ def check(pred: Any, msg: str, *args: Any, debug: bool = False, **kwargs: Any) -
             "check needs a boolean scalar", got=show(holds), hint="compare, and reduce with .all()"
         )
     leaves, structure = tree.flatten((args, kwargs))
-    given = [tnp.asarray(leaf) for leaf in leaves]
+    values = [tnp.asarray(leaf) for leaf in leaves]
     site = runtime_checks.Site(msg, user_line(), structure)
     effects.act(
-        runtime_checks.raising([site], debug), [tnp.where(holds, np.int32(0), np.int32(1)), *given]
+        runtime_checks.raising([site], debug), [tnp.where(holds, np.int32(0), np.int32(1)), *values]
     )
 
 
 def debug_check(pred: Any, msg: str, *args: Any, **kwargs: Any) -> None:
-    """A `check` that counts only inside of `checkify`, and costs nothing elsewhere but a call."""
+    """Checks a condition inside of `checkify` only; elsewhere it costs nothing but a call.
+
+    Args:
+        pred: a boolean scalar.
+        msg: a format string, as for `debug.print`.
+        args, kwargs: arrays, or trees of them, for the format.
+
+    Raises:
+        ArgumentError: as `check`.
+
+    Example:
+        >>> debug_check(1 + 1 == 3, "not checked here")
+    """
     check(pred, msg, *args, debug=True, **kwargs)
 
 
 def check_error(error: Error) -> None:
-    """Raise an error if there is one; inside of `checkify`, return it from there instead.
+    """Raises an error if there is one; inside of `checkify`, returns it from there instead.
 
     Raises:
         CheckError: with the text of `Error.get`.
         ArgumentError: for something else than an `Error`.
+
+    Example:
+        >>> import tfn
+        >>> check_error(checkify(tfn.numpy.log, errors=nan_checks)(2.0)[0])
     """
     if not isinstance(error, Error):
         raise ArgumentError(

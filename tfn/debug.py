@@ -1,4 +1,4 @@
-"""Looks into programs while they run: `debug.print`, `debug.callback`.
+"""Debugging of running programs: `debug.print`, `debug.callback`.
 
 They change nothing: a derivative, a batch, a compiled program computes the same with and without
 them.  Under `vmap` they are called once for each lane, in a loop once for each step, and of a
@@ -31,9 +31,10 @@ def callback(
     partitioned: bool = False,
     **kwargs: Any,
 ) -> None:
-    """Call a Python function on the values of arrays, as NumPy arrays; what it returns is dropped.
+    """Calls a Python function on the values of arrays, as NumPy arrays; its result is dropped.
 
     Args:
+        callback: the function.
         args, kwargs: trees of arrays; what is not an array or a number is passed as it is.
         ordered, partitioned: accepted as in JAX: calls are always in the order in which Python
             asked for them, and of whole arrays.
@@ -49,8 +50,8 @@ def callback(
     """
     a_function("debug.callback", "callback", callback)
     leaves, structure = tree.flatten((args, kwargs))
-    given = [i for i, x in enumerate(leaves) if is_array(x)]
-    fixed = tuple((i, x) for i, x in enumerate(leaves) if i not in set(given))
+    dynamic = [i for i, x in enumerate(leaves) if is_array(x)]
+    fixed = tuple((i, x) for i, x in enumerate(leaves) if i not in set(dynamic))
     try:
         hash(fixed)
     except TypeError:
@@ -59,13 +60,18 @@ def callback(
             got=", ".join(repr(x)[:40] for _, x in fixed),
             hint="pass arrays, numbers and strings",
         ) from None
-    values = [as_value(leaves[i], f"argument {i}") for i in given]
+    values = [as_value(leaves[i], f"argument {i}") for i in dynamic]
     run = Returning(_Silent(callback, structure, fixed), tree.structure((values, {})), NOTHING)
     effects.act(acting(run), values)
 
 
 def is_array(x: Any) -> bool:
-    """Whether a leaf is an array or a number; all else is passed as it is."""
+    """Whether a leaf is an array or a number; all else is passed as it is.
+
+    Example:
+        >>> is_array(1.0), is_array("text")
+        (True, False)
+    """
     return isinstance(x, (bool, int, float, complex)) or hasattr(x, "__array__")
 
 
@@ -77,14 +83,14 @@ def print(
     skip_format_check: bool = False,
     **kwargs: Any,
 ) -> None:
-    """Print values of arrays in a format string, when the program comes to it.
+    """Prints values of arrays in a format string, when the program runs.
 
     Args:
         fmt: as for ``str.format``: ``"x = {}"``, ``"loss {loss:.3f}"``.
         args, kwargs: what is printed: arrays, or trees of them.
         ordered, partitioned: accepted as in JAX: lines always come in the order in which Python
             asked for them, and of whole arrays.
-        skip_format_check: whether the format is left for the time when it is used.
+        skip_format_check: whether the format is checked only when it is used.
 
     Raises:
         ArgumentError: if the format asks for something that is not given, or not for something
@@ -105,10 +111,19 @@ def print(
 
 
 def fits(what: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Check that a format fits its arguments, before a program is made of it.
+    """Raises ArgumentError unless a format fits its arguments.
+
+    Args:
+        what: the calling function, for messages.
+        fmt: the format string.
+        args: the positional arguments.
+        kwargs: the arguments with names.
 
     Raises:
         ArgumentError: if it does not.
+
+    Example:
+        >>> fits("print", "{} {x}", (1,), {"x": 2})
     """
     if not isinstance(fmt, str):
         raise ArgumentError(
@@ -116,7 +131,7 @@ def fits(what: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             got=shown_value(fmt),
             hint='write "{}", and what is to be shown after it',
         )
-    asked, count = set[str](), 0
+    fields, count = set[str](), 0
     try:
         parts = list(string.Formatter().parse(fmt))
     except ValueError as error:
@@ -128,16 +143,16 @@ def fits(what: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     for _, name, _, _ in parts:
         if name is not None:
             first = name.split(".")[0].split("[")[0]
-            asked.add(first or builtins.str(count))
+            fields.add(first or builtins.str(count))
             count += not first
-    known = {*kwargs, *map(builtins.str, range(len(args)))}
-    if asked != known:
+    names = {*kwargs, *map(builtins.str, range(len(args)))}
+    if fields != names:
         raise ArgumentError(
             f"the format of {what} does not fit its arguments",
             got=f"{fmt!r} with {len(args)} positional and {sorted(kwargs)}",
-            hint="missing: " + ", ".join(sorted(asked - known))
-            if asked - known
-            else "not in the format: " + ", ".join(sorted(known - asked)),
+            hint="missing: " + ", ".join(sorted(fields - names))
+            if fields - names
+            else "not in the format: " + ", ".join(sorted(names - fields)),
         )
 
 

@@ -1,8 +1,8 @@
-"""Images made larger, smaller, or moved, along any axes, as `jax.image` has them.
+"""Image resizing (resampling) along any axes, with the functions of `jax.image`.
 
-Each axis has a matrix of weights: how much of an old element goes into a new one.  An image is
+Each axis has a matrix of weights, of each old element in each new one.  An image is
 contracted with the matrices of the axes that change, so that its derivative is a contraction too.
-Elements are cells: element i stands at ``i + 0.5`` of an axis that begins at 0.
+Elements are cells: the centre of element i is at ``i + 0.5`` of an axis that begins at 0.
 """
 
 # ruff: noqa: F722  (annotations hold shapes)
@@ -32,7 +32,12 @@ if TYPE_CHECKING:
 
 
 class ResizeMethod(enum.Enum):
-    """What lies between the elements of an image."""
+    """The interpolation between the elements of an image.
+
+    Example:
+        >>> resize(jnp.array([0.0, 4.0]), (4,), ResizeMethod.NEAREST).tolist()
+        [0.0, 0.0, 4.0, 4.0]
+    """
 
     NEAREST = 0
     LINEAR = 1
@@ -44,7 +49,7 @@ class ResizeMethod(enum.Enum):
 
     @staticmethod
     def from_string(s: str) -> ResizeMethod:
-        """The method of a name.
+        """Returns the method of a name.
 
         Raises:
             ArgumentError: for a name that no method has.
@@ -56,9 +61,11 @@ class ResizeMethod(enum.Enum):
         for method, names in _NAMES.items():
             if s in names:
                 return method
-        known = ", ".join(name for names in _NAMES.values() for name in names)
+        names_of_all = ", ".join(name for names in _NAMES.values() for name in names)
         raise ArgumentError(
-            "no method of resizing has this name", got=f"method={s!r}", hint="names are " + known
+            "no method of resizing has this name",
+            got=f"method={s!r}",
+            hint="names are " + names_of_all,
         )
 
 
@@ -80,18 +87,23 @@ def resize(
     antialias: bool = True,
     precision: Any = None,
 ) -> Shaped[Array, "*sizes"]:
-    """An image of another shape.
+    """Returns an image of another shape, interpolated.
 
-    All axes are alike: sizes that stay the same, such as those of a batch and of channels, stand
-    in `shape` too.
+    No axis is special: sizes that stay the same, such as those of a batch and of channels, are part
+    of `shape` too.
 
     Args:
+        image: array of any shape.
+        shape: of the result, with as many axes as the image.
         method: "nearest"; "linear", also "bilinear", "trilinear" and "triangle"; "cubic", also
             "bicubic" and "tricubic"; "lanczos3", "lanczos5", "area"; or "cubic-pytorch", which
-            differs from "cubic" without `antialias`.  "nearest" keeps the dtype, others give
-            floats.
+            differs from "cubic" without `antialias`; or a ResizeMethod.  "nearest" keeps the dtype,
+            others give floats.
         antialias: whether an image that becomes smaller is smoothed first.
-        precision: accepted, and changes nothing.
+        precision: accepted as in JAX and ignored.
+
+    Returns:
+        An array of `shape`, of the dtype of the image if that is floating or `method` "nearest".
 
     Raises:
         ShapeError: for another number of axes, or if an axis of no elements shall have some.
@@ -115,8 +127,8 @@ def resize(
             got=f"{x.shape} to {sizes}",
             hint="zeros(shape) makes an image of nothing",
         )
-    found: Array = _resized(x, sizes, axes, _method(method), bool(antialias))
-    return found
+    out: Array = _resized(x, sizes, axes, _method(method), bool(antialias))
+    return out
 
 
 def scale_and_translate(
@@ -129,18 +141,23 @@ def scale_and_translate(
     antialias: bool = True,
     precision: Any = None,
 ) -> Float[Array, "*sizes"]:
-    """An image drawn larger by `scale` and then moved by `translation`, cut to a shape.
+    """Returns an image scaled by `scale` and then moved by `translation`, cut to a shape.
 
-    What was at place x of an axis of `spatial_dims` is at ``x * scale + translation``.  Where
-    nothing was, there are zeros.  The image has a derivative by scale and translation too.
-    With ``scale = (n - 1) / (m - 1)`` and ``translation = (1 - scale) / 2`` the centres of the
-    first and the last of m elements come upon those of n.
+    The element at coordinate x of an axis of `spatial_dims` comes to ``x * scale + translation``;
+    zeros fill the rest.  The image has a derivative by scale and translation too. With ``scale = (n
+    - 1) / (m - 1)`` and ``translation = (1 - scale) / 2`` the centres of the first and the last of
+    m elements come upon those of n.
 
     Args:
+        image: array of any shape.
+        shape: of the result, with as many axes as the image.
+        spatial_dims: the axes to scale and move; negative ones count from the end.
         scale, translation: vectors, one number for each of `spatial_dims`.
+        scale: factors, one for each of `spatial_dims`.
+        translation: distances in elements of the result, one for each of `spatial_dims`.
         method: as in `resize`, but not "nearest".
         antialias: whether an image that becomes smaller is smoothed first.
-        precision: accepted, and changes nothing.
+        precision: accepted as in JAX and ignored.
 
     Raises:
         ShapeError: for another number of axes, scales or translations.
@@ -161,14 +178,14 @@ def scale_and_translate(
             got=f"scale={shown(by)}, translation={shown(to)} for {len(axes)} axes",
             hint="pass vectors with a number for each axis of spatial_dims",
         )
-    known = _method(method)
-    if known is ResizeMethod.NEAREST:
+    kind = _method(method)
+    if kind is ResizeMethod.NEAREST:
         raise ArgumentError(
             "scale_and_translate cannot do 'nearest'", got=f"method={method!r}", hint="use 'linear'"
         )
     by, to = by.astype(dtype), to.astype(dtype)
-    found: Array = _moved(x, by, to, sizes, axes, known, bool(antialias))
-    return found
+    out: Array = _moved(x, by, to, sizes, axes, kind, bool(antialias))
+    return out
 
 
 def _image(name: str, image: ArrayLike, shape: Sequence[int]) -> tuple[Array, Shape]:
@@ -250,7 +267,7 @@ def _drawn(
 def _weights(
     m: int, n: int, scale: Array, translation: Array, method: ResizeMethod, antialias: bool
 ) -> Float[Array, "m n"]:
-    """How much of each of m old elements goes into each of n new ones."""
+    """The weight of each of m old elements in each of n new ones."""
     step = 1 / scale
     centre = (jnp.arange(n, dtype=scale.dtype) + 0.5) * step - translation * step - 0.5
     edge = 0 if method is not ResizeMethod.CUBIC_PYTORCH or antialias else 2
@@ -271,7 +288,7 @@ def _weights(
 
 
 def _folded(weights: Array, edge: int) -> Array:
-    """Rows before the first that counts are added to it, and those after the last to that one."""
+    """Adds the rows beyond either border to the row at the border."""
     m = weights.shape[0] - 2 * edge
     rows = jnp.clip(jnp.arange(-edge, m + edge), 0, m - 1)
     return jnp.zeros((m, weights.shape[1]), weights.dtype).at[rows].add(weights)
@@ -304,8 +321,8 @@ def _lanczos(radius: int) -> Kernel:
         angle = math.pi * x
         far = x > 1e-3
         product = radius * jnp.sin(angle) * jnp.sin(angle / radius)
-        found = jnp.where(far, product / jnp.where(far, angle * angle, 1), 1)
-        return jnp.where(x > radius, 0, found)
+        weight = jnp.where(far, product / jnp.where(far, angle * angle, 1), 1)
+        return jnp.where(x > radius, 0, weight)
 
     return kernel
 

@@ -1,12 +1,12 @@
-"""Kernels written by hand: loops over scalars, or LLVM IR, as functions like any other.
+"""Custom kernels: loops over scalars, or LLVM IR, written by hand, as functions of arrays.
 
     @tfn.kernel(takes=(scalar, vector, vector), gives=vector)      for i in 1000:
     def saxpy(loop, a, x, y, out):                                   out[i] = a * x[i] + y[i]
         i = loop(1000)
         out[i] = a[()] * x[i] + y[i]
 
-What a body computes with is the public face of tfn, on scalars.  Loops have no order: the compiler
-splits them, makes vectors of them and shares them out, as it does with its own.
+A body computes with the public functions of tfn, on scalars.  Loops have no order: the compiler
+splits, vectorises and parallelises them as it does with its own.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def kernel(
     vjp: tuple[Function, Function] | None = None,
     batch: Function | None = None,
 ) -> Any:
-    """A function of arrays that is one kernel, written by hand.
+    """Returns a function of arrays that is one kernel, written by hand.
 
     A body is called once, as ``body(loop, *operands, *results)``.  ``i, j = loop(4, 5)`` opens
     loops; ``x[i, j]`` reads a scalar, ``x.get(i, j, where=c)`` reads zero where the condition does
@@ -65,11 +65,12 @@ def kernel(
     and what it reads and writes is not checked.
 
     Args:
-        takes, gives: the types of the operands and of the results.
-        name: what it is called; the name of the body if None.
-        tiles: of a text, how many parts can be run apart, on several threads.
-        jvp: a rule as `custom_jvp` takes it.
-        vjp: a pair of rules as `custom_vjp` takes it.
+        body: a Python function over loops, or LLVM IR as text; a decorator is returned if None.
+        takes, gives: types of the operands and of the results, a `ShapeDtypeStruct` or several.
+        name: name of the kernel; that of the body if None.
+        tiles: number of parts of a text that can be run apart, on several threads; at least 1.
+        jvp: a rule as `custom_jvp` takes it; none if None, and so no forward mode.
+        vjp: a pair of rules as `custom_vjp` takes it; none if None.
         batch: ``(size, mapped, *operands) -> (results, mapped)``; without it, a body gets one more
             loop under `vmap`, and a text is run once for each lane.
 
@@ -129,8 +130,8 @@ def kernel(
     arg = replace(arg, batch=batch)
 
     def run(*args: Any) -> Any:
-        found = _bound(arg, _checked(arg, names, args))
-        return tuple(found) if len(results) > 1 else found[0]
+        outputs = _bound(arg, _checked(arg, names, args))
+        return tuple(outputs) if len(results) > 1 else outputs[0]
 
     run.__name__ = run.__qualname__ = arg.name
     run.__doc__, run.__module__ = inspect.getdoc(body), getattr(body, "__module__", __name__)
@@ -140,10 +141,10 @@ def kernel(
     return _with_rules(run, jvp, vjp, batch)
 
 
-def _types(what: str, given: Types) -> list[ShapeDtypeStruct]:
-    single = hasattr(given, "shape") or isinstance(given, str)
-    found: list[Any] = [given] if single else list(several("kernel", what, given, "types"))
-    for t in found:
+def _types(what: str, types: Types) -> list[ShapeDtypeStruct]:
+    single = hasattr(types, "shape") or isinstance(types, str)
+    listed: list[Any] = [types] if single else list(several("kernel", what, types, "types"))
+    for t in listed:
         if not isinstance(t, ShapeDtypeStruct):
             raise ArgumentError(
                 f"{what} of a kernel holds types of arrays",
@@ -156,13 +157,13 @@ def _types(what: str, given: Types) -> list[ShapeDtypeStruct]:
                 got=show(t),
                 hint="pass the real and the imaginary part",
             )
-    if what == "gives" and (not found or any(t.size == 0 for t in found)):
+    if what == "gives" and (not listed or any(t.size == 0 for t in listed)):
         raise ShapeError(
             "a kernel gives at least one array, and none without elements",
-            got=", ".join(map(show, found)) or "nothing",
+            got=", ".join(map(show, listed)) or "nothing",
             hint="name the arrays that it writes in gives=",
         )
-    return found
+    return listed
 
 
 def _with_rules(
@@ -204,28 +205,28 @@ def _checked(arg: Handmade, names: Sequence[str], args: Sequence[Any]) -> list[A
             got=f"{len(args)} of them",
             hint=f"pass {', '.join(names) or 'nothing'}",
         )
-    found = []
-    for given, name, (shape, dtype) in zip(args, names, arg.takes, strict=True):
-        value = as_value(given, name)
+    values = []
+    for operand, name, (shape, dtype) in zip(args, names, arg.takes, strict=True):
+        value = as_value(operand, name)
         if value.dtype != dtype and value.weak_type:
             value = bind.bind(Op.CAST, value, arg=dtype)
         if (value.shape, value.dtype) != (shape, dtype):
-            wanted = show(ShapeDtypeStruct(shape, dtype))
+            expected = show(ShapeDtypeStruct(shape, dtype))
             error = ShapeError if value.shape != shape else DTypeError
             raise error(
                 f"the kernel {arg.name} was written for another {name}",
-                got=f"{show(value)} instead of {wanted}",
+                got=f"{show(value)} instead of {expected}",
             )
-        found.append(value)
-    return found
+        values.append(value)
+    return values
 
 
 def _bound(arg: Handmade, operands: Sequence[Any]) -> list[Any]:
-    """The results: recorded, or computed now."""
-    found: Any = bind.bind(Op.KERNEL, *operands, arg=arg)
-    if isinstance(found, list):
-        return found
-    return [bind.bind(Op.GET, found, arg=i) for i in range(len(arg.results))]
+    """Returns the results: recorded in a trace, or computed now."""
+    out: Any = bind.bind(Op.KERNEL, *operands, arg=arg)
+    if isinstance(out, list):
+        return out
+    return [bind.bind(Op.GET, out, arg=i) for i in range(len(arg.results))]
 
 
 # Bodies.
@@ -233,7 +234,7 @@ def _bound(arg: Handmade, operands: Sequence[Any]) -> list[Any]:
 
 @dataclass(eq=False)
 class Writing:
-    """A kernel while its body runs."""
+    """The state of a kernel while its body runs."""
 
     name: str
     trace: bind.Trace
@@ -241,7 +242,7 @@ class Writing:
     stores: list[tuple[int, UOp]] = field(default_factory=list)  # of which result
 
     def node(self, value: Any) -> UOp:
-        """A scalar that the body gives."""
+        """Returns the node of a scalar of the body."""
         if isinstance(value, (bool, int, float)):
             value = bind.face().asarray(value)
         if getattr(value, "shape", None) != ():
@@ -268,19 +269,19 @@ class Writing:
         return uop
 
     def value(self, uop: UOp, weak: bool = False) -> Any:
-        """A node as what the body computes with."""
+        """Wraps a node as a scalar of the body."""
         return bind.face().wrap(uop, self.trace, False, weak)
 
 
 class Loops:
-    """What a body opens loops with, and reduces over them."""
+    """The first argument of a body: opens loops, and reduces over them."""
 
     def __init__(self, writing: Writing) -> None:
         self._writing = writing
 
     def __call__(self, *sizes: int) -> Any:
-        """The counter of a loop; a tuple of them for several sizes."""
-        found = []
+        """Opens loops, and returns the index of one, or a tuple of several."""
+        counters = []
         for size in sizes:
             if not isinstance(size, int) or size < 1:
                 raise ArgumentError(
@@ -291,23 +292,23 @@ class Loops:
             count = self._writing.ranges
             self._writing.ranges += 1
             r = UOp(Op.RANGE, (), Range(count, size)) if size > 1 else const(0, INT64)
-            found.append(self._writing.value(r))
-        return found[0] if len(found) == 1 else tuple(found)
+            counters.append(self._writing.value(r))
+        return counters[0] if len(counters) == 1 else tuple(counters)
 
     def sum(self, value: Any, over: Any) -> Any:
-        """The sum over one loop, or a tuple of loops."""
+        """Returns the sum over one loop, or a tuple of loops."""
         return self._fold(Op.ADD, value, over)
 
     def prod(self, value: Any, over: Any) -> Any:
-        """The product over loops."""
+        """Returns the product over one loop, or a tuple of loops."""
         return self._fold(Op.MUL, value, over)
 
     def max(self, value: Any, over: Any) -> Any:
-        """The largest over loops."""
+        """Returns the largest over one loop, or a tuple of loops."""
         return self._fold(Op.MAX, value, over)
 
     def min(self, value: Any, over: Any) -> Any:
-        """The smallest over loops."""
+        """Returns the smallest over one loop, or a tuple of loops."""
         return self._fold(Op.MIN, value, over)
 
     def _fold(self, op: Op, value: Any, over: Any) -> Any:
@@ -350,7 +351,16 @@ class Block:
         self.set(*(index if isinstance(index, tuple) else (index,)), value=value)
 
     def get(self, *index: Any, where: Any = None) -> Any:
-        """The element at an index; zero where the condition does not hold, which nobody reads."""
+        """Returns the element at an index; zero where the condition does not hold.
+
+        Args:
+            index: an integer or an index of a loop for each axis.
+            where: a boolean scalar; True if None.
+
+        Raises:
+            ArgumentError: if the array is a result.
+            OutOfBoundsError: if the index may leave the array.
+        """
         if self._result:
             raise ArgumentError(
                 f"{self.name} is a result, which a kernel only writes",
@@ -363,7 +373,18 @@ class Block:
         return self._writing.value(UOp(Op.LOAD, src))
 
     def set(self, *index: Any, value: Any, where: Any = None) -> None:
-        """Write an element, if the condition holds."""
+        """Writes an element, if the condition holds.
+
+        Args:
+            index: an integer or an index of a loop for each axis.
+            value: a scalar of the dtype of the array.
+            where: a boolean scalar; True if None.
+
+        Raises:
+            ArgumentError: if the array is an operand.
+            DTypeError: for a value of another dtype.
+            OutOfBoundsError: if the index may leave the array.
+        """
         if not self._result:
             raise ArgumentError(
                 f"{self.name} is an operand, which a kernel only reads",
@@ -424,7 +445,7 @@ class Block:
 def _from_body(
     body: Function, name: str, takes: Sequence[ShapeDtypeStruct], gives: Sequence[ShapeDtypeStruct]
 ) -> tuple[Handmade, list[str]]:
-    """The kernel of a body, and what the body calls its operands."""
+    """Traces a body: returns the kernel, and the names of its operands."""
     names = list(inspect.signature(body).parameters)[1:]
     if len(names) != len(takes) + len(gives):
         raise ArgumentError(
@@ -462,7 +483,7 @@ def _kinds(types: Sequence[ShapeDtypeStruct]) -> tuple[tuple[Shape, DType], ...]
 
 
 def _check(name: str, sink: UOp) -> None:
-    """Refuse what has no place inside of loops."""
+    """Refuses operations that have no meaning inside of loops."""
     for node in walk([sink]):
         if node.op is Op.LEAF:
             raise ArgumentError(
@@ -499,7 +520,7 @@ def _from_text(
     gives: Sequence[ShapeDtypeStruct],
     tiles: int,
 ) -> Handmade:
-    """The kernel of a text, which LLVM accepts in a process of its own."""
+    """Returns the kernel of LLVM IR, which LLVM has accepted in a process of its own."""
     defined = re.findall(r"^define [^@\n]*@([-\w.$]+)", text, re.MULTILINE)
     if name is None:
         name = defined[0] if len(defined) == 1 else "kernel"
@@ -509,11 +530,11 @@ def _from_text(
             got=", ".join(defined) or "no definition",
             hint=f"define void @{name}(i64 %begin, i64 %end, ptr %operands), and give its name",
         )
-    found = signature(text, name)
-    if found != SIGNATURE:
+    actual = signature(text, name)
+    if actual != SIGNATURE:
         raise ArgumentError(
             f"the function {name} must be {SIGNATURE}",
-            got=found,
+            got=actual,
             hint="operands are results, then what it takes",
         )
     ChildCompiler().compile(text, host())
@@ -523,12 +544,12 @@ def _from_text(
 
 @frozen
 class Text:
-    """What a kernel that is text means to a device without its instructions: nothing."""
+    """A kernel of LLVM IR on a device that does not run it: an error."""
 
     name: str
 
     def __call__(self, results: Sequence[Any], operands: Sequence[Any]) -> None:
-        """Refused.
+        """Raises DeviceError.
 
         Raises:
             DeviceError: always.

@@ -1,4 +1,4 @@
-"""Elements combined by the segment that they belong to: sums, products and extremes."""
+"""Segment reductions: sums, products and extremes of the elements of each segment."""
 
 from __future__ import annotations
 
@@ -52,14 +52,23 @@ def segment_sum(
     bucket_size: int | None = None,
     mode: str | None = None,
 ) -> Array:
-    """The sum of the elements of each segment; zero for one without any.
+    """Returns the sum of the elements of each segment; zero for one without any.
 
     Args:
-        segment_ids: the segment of each element; elements of those outside are left out.
-        num_segments: how many segments there are; needed where segment_ids are traced.
+        data: array of any dtype; its first axes are those of `segment_ids`.
+        segment_ids: integers, the segment of each element; elements outside of [0, num_segments)
+            are left out, unless `mode` is "clip".
+        num_segments: number of segments; the largest id plus 1 if None, which needs ids that are
+            known.
+        indices_are_sorted, unique_indices, bucket_size: accepted as in JAX and ignored.
+        mode: of the updates outside, as of `Array.at`; None drops them.
+
+    Returns:
+        An array (num_segments, *rest) of the dtype of `data`, where rest are its other axes.
 
     Raises:
         ShapeError: unless each element has a segment.
+        DTypeError: unless the segments are integers.
 
     Example:
         >>> segment_sum(tnp.array([1, 2, 3]), tnp.array([0, 2, 0]), 4).tolist()
@@ -77,7 +86,27 @@ def segment_prod(
     bucket_size: int | None = None,
     mode: str | None = None,
 ) -> Array:
-    """The product of the elements of each segment; arguments as of `segment_sum`."""
+    """Returns the product of the elements of each segment; one for one without any.
+
+    Args:
+        data: array of any dtype; its first axes are those of `segment_ids`.
+        segment_ids: integers, the segment of each element; elements outside of [0, num_segments)
+            are left out, unless `mode` is "clip".
+        num_segments: number of segments; the largest id plus 1 if None, which needs ids that are
+            known.
+        indices_are_sorted, unique_indices, bucket_size: accepted as in JAX and ignored.
+        mode: of the updates outside, as of `Array.at`; None drops them.
+
+    Returns:
+        An array (num_segments, *rest) of the dtype of `data`, where rest are its other axes.
+
+    Raises:
+        ShapeError, DTypeError: as `segment_sum`.
+
+    Example:
+        >>> segment_prod(tnp.array([2, 3, 4]), tnp.array([0, 2, 0]), 3).tolist()
+        [8, 1, 3]
+    """
     return _combined("segment_prod", Op.MUL, data, segment_ids, num_segments, mode)
 
 
@@ -90,7 +119,28 @@ def segment_max(
     bucket_size: int | None = None,
     mode: str | None = None,
 ) -> Array:
-    """The largest element of each segment; arguments as of `segment_sum`."""
+    """Returns the largest element of each segment; -inf or the smallest integer for one without
+    any.
+
+    Args:
+        data: real numbers or booleans; the first axes are those of `segment_ids`.
+        segment_ids: integers, the segment of each element; elements outside of [0, num_segments)
+            are left out, unless `mode` is "clip".
+        num_segments: number of segments; the largest id plus 1 if None, which needs ids that are
+            known.
+        indices_are_sorted, unique_indices, bucket_size: accepted as in JAX and ignored.
+        mode: of the updates outside, as of `Array.at`; None drops them.
+
+    Returns:
+        An array (num_segments, *rest) of the dtype of `data`, where rest are its other axes.
+
+    Raises:
+        ShapeError, DTypeError: as `segment_sum`, and for complex numbers.
+
+    Example:
+        >>> segment_max(tnp.array([2.0, 3.0, 4.0]), tnp.array([0, 2, 0]), 3).tolist()
+        [4.0, -inf, 3.0]
+    """
     return _combined("segment_max", Op.MAX, data, segment_ids, num_segments, mode)
 
 
@@ -103,5 +153,25 @@ def segment_min(
     bucket_size: int | None = None,
     mode: str | None = None,
 ) -> Array:
-    """The smallest element of each segment; arguments as of `segment_sum`."""
+    """Returns the smallest element of each segment; inf or the largest integer for one without any.
+
+    Args:
+        data: real numbers or booleans; the first axes are those of `segment_ids`.
+        segment_ids: integers, the segment of each element; elements outside of [0, num_segments)
+            are left out, unless `mode` is "clip".
+        num_segments: number of segments; the largest id plus 1 if None, which needs ids that are
+            known.
+        indices_are_sorted, unique_indices, bucket_size: accepted as in JAX and ignored.
+        mode: of the updates outside, as of `Array.at`; None drops them.
+
+    Returns:
+        An array (num_segments, *rest) of the dtype of `data`, where rest are its other axes.
+
+    Raises:
+        ShapeError, DTypeError: as `segment_sum`, and for complex numbers.
+
+    Example:
+        >>> segment_min(tnp.array([2.0, 3.0, 4.0]), tnp.array([0, 2, 0]), 3).tolist()
+        [2.0, inf, 3.0]
+    """
     return _combined("segment_min", Op.MIN, data, segment_ids, num_segments, mode)

@@ -32,7 +32,12 @@ atexit.register(end)  # and so before optree forgets all classes, which was load
 
 @frozen
 class DictKey:
-    """A step of a path into a dict: ``['a']``."""
+    """A step of a path into a dict: ``['a']``.
+
+    Example:
+        >>> str(DictKey("a"))
+        "['a']"
+    """
 
     key: Hashable
 
@@ -42,7 +47,12 @@ class DictKey:
 
 @frozen
 class SequenceKey:
-    """A step of a path into a tuple, a list or a deque: ``[0]``."""
+    """A step of a path into a tuple, a list or a deque: ``[0]``.
+
+    Example:
+        >>> str(SequenceKey(0))
+        '[0]'
+    """
 
     idx: int
 
@@ -52,7 +62,12 @@ class SequenceKey:
 
 @frozen
 class GetAttrKey:
-    """A step of a path into a namedtuple or a dataclass: ``.weight``."""
+    """A step of a path into a namedtuple or a dataclass: ``.weight``.
+
+    Example:
+        >>> str(GetAttrKey("weight"))
+        '.weight'
+    """
 
     name: str
 
@@ -62,7 +77,12 @@ class GetAttrKey:
 
 @frozen
 class FlattenedIndexKey:
-    """A step of a path into a class registered without keys: the number of the child."""
+    """A step of a path into a class registered without keys: the number of the child.
+
+    Example:
+        >>> str(FlattenedIndexKey(0))
+        '[<flat index 0>]'
+    """
 
     key: int
 
@@ -75,7 +95,7 @@ Path = tuple[Any, ...]
 
 
 def flatten(tree: Any, is_leaf: _IsLeaf = None) -> tuple[list[Any], Structure]:
-    """The leaves in order, and the structure that rebuilds the tree from them.
+    """Returns the leaves in order, and the structure that rebuilds the tree from them.
 
     Example:
         >>> flatten({"b": 1, "a": (2, None)})[0]
@@ -86,10 +106,14 @@ def flatten(tree: Any, is_leaf: _IsLeaf = None) -> tuple[list[Any], Structure]:
 
 
 def unflatten(structure: Structure, values: Iterable[Any]) -> Any:
-    """The tree of a structure with these leaves.
+    """Returns the tree of a structure with these leaves.
 
     Raises:
         TreeError: if there are too few or too many.
+
+    Example:
+        >>> unflatten(structure({"a": 0, "b": (0, 0)}), [1, 2, 3])
+        {'a': 1, 'b': (2, 3)}
     """
     if not isinstance(structure, optree.PyTreeSpec):
         raise ArgumentError(
@@ -109,19 +133,29 @@ def unflatten(structure: Structure, values: Iterable[Any]) -> Any:
 
 
 def leaves(tree: Any, is_leaf: _IsLeaf = None) -> list[Any]:
-    """The leaves in order."""
+    """Returns the leaves in order.
+
+    Example:
+        >>> leaves({"b": 1, "a": (2, None)})
+        [2, 1]
+    """
     with section():
         return optree.tree_leaves(tree, is_leaf=is_leaf, namespace=NAMESPACE)
 
 
 def structure(tree: Any, is_leaf: _IsLeaf = None) -> Structure:
-    """The structure without the leaves."""
+    """Returns the structure of a tree without its leaves.
+
+    Example:
+        >>> structure([1, 2]) == structure([3, 4])
+        True
+    """
     with section():
         return optree.tree_structure(tree, is_leaf=is_leaf, namespace=NAMESPACE)
 
 
 def flatten_up_to(structure: Structure, tree: Any) -> list[Any]:
-    """What a tree has at the places of the leaves of a structure.
+    """Returns the subtrees of a tree at the positions of the leaves of a structure.
 
     Raises:
         ValueError, TypeError: if the tree does not begin like that.
@@ -135,7 +169,7 @@ def flatten_up_to(structure: Structure, tree: Any) -> list[Any]:
 
 
 def places(structure: Structure, start: int = 0) -> list[tuple[tuple[Any, ...], str]]:
-    """For each leaf its path: its keys without their kinds, and as text from key `start` on.
+    """Returns the path of each leaf: its keys without their kinds, and as text from key `start` on.
 
     Example:
         >>> places(structure({"a": [0, 0]}), 1)
@@ -146,10 +180,20 @@ def places(structure: Structure, start: int = 0) -> list[tuple[tuple[Any, ...], 
 
 
 def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf = None) -> Any:
-    """A tree of ``f(leaf, *subtrees at the same place of the others)``.
+    """Applies a function to each leaf, and returns the tree of the results.
+
+    Args:
+        f: takes a leaf of `tree`, and the subtree at its position of each of the others.
+        tree: any tree.
+        rest: trees that begin with the structure of `tree`.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
+
+    Returns:
+        A tree of the structure of `tree`.
 
     Raises:
         TreeError: naming the path, if a structure of `rest` does not begin like that of `tree`.
+        ArgumentError: if `f` is not a function.
 
     Example:
         >>> map(lambda x, y: x + y, {"a": 1}, {"a": 2})
@@ -164,7 +208,25 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf = None) -
 
 
 def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf = None) -> Any:
-    """Like `map`, but `f` also takes the path of the leaf, as its first argument."""
+    """Applies a function to the path of each leaf and the leaf, and returns the tree of the
+    results.
+
+    Args:
+        f: like that of `map`, with the path of the leaf as its first argument.
+        tree: any tree.
+        rest: trees that begin with the structure of `tree`.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
+
+    Returns:
+        A tree of the structure of `tree`.
+
+    Raises:
+        TreeError: as `map`.
+
+    Example:
+        >>> map_with_path(lambda path, x: keystr(path), {"a": [5]})
+        {'a': ["['a'][0]"]}
+    """
     pairs, spec = flatten_with_path(tree, is_leaf)
     others = [_flatten_like(spec, tree, other, is_leaf) for other in rest]
     return unflatten(spec, [f(*pair, *xs) for pair, *xs in zip(pairs, *others)])
@@ -173,17 +235,17 @@ def map_with_path(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: _IsLeaf
 def flatten_with_path(
     tree: Any, is_leaf: _IsLeaf = None
 ) -> tuple[list[tuple[Path, Any]], Structure]:
-    """(path, leaf) pairs in order, and the structure.
+    """Returns (path, leaf) pairs in order, and the structure.
 
     Example:
         >>> [(keystr(path), leaf) for path, leaf in flatten_with_path({"a": [5]})[0]]
         [("['a'][0]", 5)]
     """
     with section():
-        found, values, spec = optree.tree_flatten_with_accessor(
+        accessors, values, spec = optree.tree_flatten_with_accessor(
             tree, is_leaf=is_leaf, namespace=NAMESPACE
         )
-        return [(tuple(builtins.map(_key, a)), value) for a, value in zip(found, values)], spec
+        return [(tuple(builtins.map(_key, a)), value) for a, value in zip(accessors, values)], spec
 
 
 def _key(entry: optree.PyTreeEntry) -> Any:
@@ -209,12 +271,22 @@ class _Keyed(optree.PyTreeEntry):
 
 
 def leaves_with_path(tree: Any, is_leaf: _IsLeaf = None) -> list[tuple[Path, Any]]:
-    """(path, leaf) pairs in order."""
+    """Returns (path, leaf) pairs in order.
+
+    Example:
+        >>> [(keystr(path), leaf) for path, leaf in leaves_with_path({"a": [5]})]
+        [("['a'][0]", 5)]
+    """
     return flatten_with_path(tree, is_leaf)[0]
 
 
 def keystr(path: Path, *, simple: bool = False, separator: str = "") -> str:
-    """A path as text: ``['a'][0]``, or if `simple` the bare keys between separators.
+    """Returns a path as text.
+
+    Args:
+        path: keys, as `flatten_with_path` gives them.
+        simple: whether to write the bare keys, ``a`` instead of ``['a']``.
+        separator: text between the keys.
 
     Example:
         >>> keystr((DictKey("a"), SequenceKey(0))), keystr((DictKey("a"),), simple=True)
@@ -240,7 +312,16 @@ def _flatten_like(spec: Structure, tree: Any, other: Any, is_leaf: _IsLeaf) -> l
 
 
 def difference(tree: Any, other: Any, name: str, is_leaf: _IsLeaf = None) -> str:
-    """Where a tree first is not as another one begins, and what both have there.
+    """Returns where a tree first differs from the beginning of another, and what both have there.
+
+    Args:
+        tree: the tree whose structure is expected.
+        other: the tree to compare.
+        name: name of the tree, the first part of the path.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
+
+    Returns:
+        Text; empty if `other` begins with the structure of `tree`.
 
     Example:
         >>> difference({"a": [1, 2]}, {"a": [1, [2, 3], 4]}, "params")
@@ -252,7 +333,7 @@ def difference(tree: Any, other: Any, name: str, is_leaf: _IsLeaf = None) -> str
 
 
 def _difference(tree: Any, other: Any, path: str, is_leaf: _IsLeaf) -> tuple[str, str, str] | None:
-    """Where the second tree first leaves the structure of the first, and what each has there."""
+    """Returns the path of the first difference of two trees, and the nodes of both there."""
     if optree.tree_is_leaf(tree, is_leaf=is_leaf, namespace=NAMESPACE):
         return None
     if type(tree) is not type(other):
@@ -267,10 +348,10 @@ def _difference(tree: Any, other: Any, path: str, is_leaf: _IsLeaf) -> tuple[str
     if mine.metadata != theirs.metadata:
         return path, f"static {mine.metadata!r}", f"static {theirs.metadata!r}"
     for entry, a, b in zip(mine.entries, mine.children, theirs.children):
-        named = mine.path_entry_type(entry, mine.type, mine.kind).codify(path)
-        found = _difference(a, b, named, is_leaf)
-        if found is not None:
-            return found
+        child_path = mine.path_entry_type(entry, mine.type, mine.kind).codify(path)
+        result = _difference(a, b, child_path, is_leaf)
+        if result is not None:
+            return result
     return None
 
 
@@ -280,17 +361,27 @@ _NOTHING: Any = object()
 def reduce(
     f: Callable[[Any, Any], Any], tree: Any, initializer: Any = _NOTHING, is_leaf: _IsLeaf = None
 ) -> Any:
-    """The leaves folded from the left.
+    """Combines the leaves from left to right.
+
+    Args:
+        f: takes the result so far and a leaf.
+        tree: any tree.
+        initializer: the first result; the first leaf if it is left out.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
+
+    Raises:
+        TreeError: if there is neither a leaf nor an initializer.
+        ArgumentError: if `f` is not a function.
 
     Example:
         >>> reduce(lambda x, y: x - y, {"a": 5, "b": 2}, initializer=10)
         3
     """
     a_function("tree.reduce", "f", f)
-    found = [*(() if initializer is _NOTHING else (initializer,)), *leaves(tree, is_leaf)]
-    if not found:
+    items = [*(() if initializer is _NOTHING else (initializer,)), *leaves(tree, is_leaf)]
+    if not items:
         raise _nothing(tree, "pass an initializer")
-    return functools.reduce(f, found)
+    return functools.reduce(f, items)
 
 
 def _nothing(tree: Any, hint: str) -> TreeError:
@@ -300,7 +391,13 @@ def _nothing(tree: Any, hint: str) -> TreeError:
 def reduce_associative(
     f: Callable[[Any, Any], Any], tree: Any, *, identity: Any = _NOTHING, is_leaf: _IsLeaf = None
 ) -> Any:
-    """The leaves combined in pairs, so that the graph is as deep as a balanced tree.
+    """Combines the leaves in pairs, so that the graph is as deep as a balanced tree.
+
+    Args:
+        f: an associative function of two leaves.
+        tree: any tree.
+        identity: the result without leaves.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
 
     Raises:
         TreeError: if there is neither a leaf nor an identity.
@@ -319,12 +416,29 @@ def reduce_associative(
 
 
 def all(tree: Any, *, is_leaf: _IsLeaf = None) -> bool:
-    """Whether every leaf is true."""
+    """Whether every leaf is true.
+
+    Example:
+        >>> all({"a": True, "b": [1, 0]})
+        False
+    """
     return builtins.all(leaves(tree, is_leaf))
 
 
 def transpose(outer: Structure, inner: Structure | None, tree: Any) -> Any:
-    """A tree of structure `outer` with trees `inner` as leaves, turned inside out.
+    """Exchanges the two levels of a tree of structure `outer` with trees of structure `inner` as
+    leaves.
+
+    Args:
+        outer: the structure of the tree above the inner ones.
+        inner: the structure of each leaf of that; taken from the first if None.
+        tree: the tree.
+
+    Returns:
+        A tree of structure `inner` with trees of structure `outer` as leaves.
+
+    Raises:
+        TreeError: if the tree has another structure.
 
     Example:
         >>> transpose(structure([0, 0]), structure({"a": 0}), [{"a": 1}, {"a": 2}])
@@ -344,12 +458,23 @@ def transpose(outer: Structure, inner: Structure | None, tree: Any) -> Any:
 
 
 def paths(tree: Any, is_leaf: _IsLeaf = None) -> list[str]:
-    """How a user would write each leaf: ``['w'][0]``; empty for a tree that is a leaf."""
+    """Returns the text of each leaf's path, as a user would write it: ``['w'][0]``; empty for a
+    leaf.
+
+    Example:
+        >>> paths({"w": [1, 2]})
+        ["['w'][0]", "['w'][1]"]
+    """
     return [text for _, text in places(structure(tree, is_leaf))]
 
 
 def show(spec: Structure) -> str:
-    """A structure as messages print it: ``{'a': *, 'b': (*, *)}``."""
+    """Returns a structure as messages print it: ``{'a': *, 'b': (*, *)}``.
+
+    Example:
+        >>> show(structure({"a": 1, "b": (2, 3)}))
+        "{'a': *, 'b': (*, *)}"
+    """
     with section():
         text = str(spec)
     inside = text[text.index("(") + 1 : -1]
@@ -357,7 +482,12 @@ def show(spec: Structure) -> str:
 
 
 def broadcast(prefix: Any, tree: Any, is_leaf: _IsLeaf = None) -> Any:
-    """A tree of the structure of `tree` with the leaves of its prefix, repeated.
+    """Returns a tree of the structure of `tree` with the leaves of its prefix, repeated.
+
+    Args:
+        prefix: a tree that has a leaf where `tree` may have more of it.
+        tree: any tree.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
 
     Raises:
         TreeError: if `prefix` is not a prefix of the tree.
@@ -370,10 +500,19 @@ def broadcast(prefix: Any, tree: Any, is_leaf: _IsLeaf = None) -> Any:
 
 
 def broadcast_prefix(prefix: Any, tree: Any, is_leaf: _IsLeaf = None) -> list[Any]:
-    """One value of `prefix` per leaf of `tree`.
+    """Returns one value of `prefix` per leaf of `tree`.
+
+    Args:
+        prefix: a tree that has a leaf where `tree` may have more of it.
+        tree: any tree.
+        is_leaf: a predicate of nodes: those for which it holds are leaves too; none if None.
 
     Raises:
         TreeError: if `prefix` is not a prefix of the tree.
+
+    Example:
+        >>> broadcast_prefix([1, 2], [{"a": 0, "b": 0}, 3])
+        [1, 1, 2]
     """
     try:
         with section():
@@ -391,7 +530,27 @@ def register_node(
     flatten: Callable[[Any], tuple[Iterable[Any], Any]],
     unflatten: Callable[[Any, Sequence[Any]], Any],
 ) -> C:
-    """Make a class a node: `flatten(x)` gives (children, static), `unflatten(static, children)`."""
+    """Makes a class a node of trees.
+
+    Args:
+        cls: the class.
+        flatten: from an instance to (children, static), of which static, hashable, belongs to the
+            structure.
+        unflatten: from static and a list of children to an instance.
+
+    Returns:
+        The class.
+
+    Raises:
+        ArgumentError: if it is not a class, or a node already.
+
+    Example:
+        >>> class Pair:
+        ...     def __init__(self, x, y): self.x, self.y = x, y
+        >>> _ = register_node(Pair, lambda p: ((p.x, p.y), None), lambda static, xs: Pair(*xs))
+        >>> leaves(Pair(1, 2))
+        [1, 2]
+    """
     return _register(cls, flatten, lambda static, children: unflatten(static, list(children)))
 
 
@@ -414,7 +573,18 @@ def _register(cls: C, take: Any, make: Any, entry: Any = optree.AutoEntry) -> C:
 
 
 def register_node_class(cls: C) -> C:
-    """Make a class with ``tree_flatten`` and ``tree_unflatten`` (a classmethod) a node."""
+    """Makes a class with ``tree_flatten`` and ``tree_unflatten`` (a classmethod) a node.
+
+    Example:
+        >>> @register_node_class
+        ... class Box:
+        ...     def __init__(self, x): self.x = x
+        ...     def tree_flatten(self): return (self.x,), None
+        ...     @classmethod
+        ...     def tree_unflatten(cls, static, children): return cls(*children)
+        >>> leaves(Box(1))
+        [1]
+    """
     return register_node(cls, lambda x: x.tree_flatten(), cls.tree_unflatten)
 
 
@@ -424,9 +594,28 @@ def register_with_keys(
     unflatten: Callable[[Any, Sequence[Any]], Any],
     flatten: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
 ) -> C:
-    """Make a class a node: `flatten_with_keys(x)` gives ((key, child), ...) and what is static.
+    """Makes a class a node of trees whose children have keys of their own in paths.
 
-    A key prints as the step that it is, like `DictKey` and its kin.  `flatten` is not needed.
+    Args:
+        cls: the class.
+        flatten_with_keys: from an instance to (((key, child), ...), static); the text of a key is a
+            step of a path, as that of `DictKey` is.
+        unflatten: from static and a list of children to an instance.
+        flatten: accepted as in JAX and ignored.
+
+    Returns:
+        The class.
+
+    Raises:
+        ArgumentError: if it is not a class, or a node already.
+
+    Example:
+        >>> class Pair:
+        ...     def __init__(self, x, y): self.x, self.y = x, y
+        >>> keyed = lambda p: (((GetAttrKey("x"), p.x), (GetAttrKey("y"), p.y)), None)
+        >>> _ = register_with_keys(Pair, keyed, lambda static, xs: Pair(*xs))
+        >>> paths(Pair(1, 2))
+        ['.x', '.y']
     """
 
     def take(x: Any) -> tuple[list[Any], Any, tuple[Any, ...]]:
@@ -438,16 +627,49 @@ def register_with_keys(
 
 
 def register_with_keys_class(cls: C) -> C:
-    """Like `register_node_class`, for a class with ``tree_flatten_with_keys``."""
+    """Makes a class with ``tree_flatten_with_keys`` and ``tree_unflatten`` a node.
+
+    Example:
+        >>> @register_with_keys_class
+        ... class Box:
+        ...     def __init__(self, x): self.x = x
+        ...     def tree_flatten_with_keys(self): return ((GetAttrKey("x"), self.x),), None
+        ...     @classmethod
+        ...     def tree_unflatten(cls, static, children): return cls(*children)
+        >>> paths(Box(1))
+        ['.x']
+    """
     return register_with_keys(cls, lambda x: x.tree_flatten_with_keys(), cls.tree_unflatten)
 
 
 def register_dataclass(
     cls: C, data_fields: Sequence[str] | None = None, meta_fields: Sequence[str] = ()
 ) -> C:
-    """Make a dataclass a node: data fields are children, meta fields belong to the structure.
+    """Makes a dataclass a node of trees.
 
-    Without `data_fields`, a field is meta if its metadata say ``static=True``, else data.
+    Args:
+        cls: the class.
+        data_fields: names of the fields that are children; if None, those whose metadata do not say
+            ``static=True``.
+        meta_fields: names of the fields that belong to the structure, hashable; ignored if
+            `data_fields` is None.
+
+    Returns:
+        The class.
+
+    Raises:
+        ArgumentError: if it is not a class, or a node already, or no dataclass while `data_fields`
+            is None.
+
+    Example:
+        >>> from dataclasses import dataclass, field
+        >>> @register_dataclass
+        ... @dataclass
+        ... class Scale:
+        ...     factor: float
+        ...     name: str = field(metadata={"static": True})
+        >>> map(lambda x: 2 * x, Scale(1.5, "a")).factor
+        3.0
     """
     if data_fields is None:
         if not is_dataclass(cls):
@@ -498,15 +720,22 @@ def is_open(spec: Structure) -> bool:
         (True, False)
     """
     kind = spec.type
-    known = kind in _OPEN or kind in FIELDS or is_namedtuple(kind)
-    return known and builtins.all(is_open(child) for child in spec.children())
+    is_data = kind in _OPEN or kind in FIELDS or is_namedtuple(kind)
+    return is_data and builtins.all(is_open(child) for child in spec.children())
 
 
 _OPEN = {None, type(None), tuple, list, dict}  # a leaf has no type
 
 
 def register_static(cls: C) -> C:
-    """Make a class a node without children: its instances, hashable, belong to the structure."""
+    """Makes a class a node without children: its instances, hashable, belong to the structure.
+
+    Example:
+        >>> @register_static
+        ... class Mode: ...
+        >>> leaves(Mode())
+        []
+    """
     return register_node(cls, lambda x: ((), x), lambda x, _: x)
 
 

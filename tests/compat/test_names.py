@@ -15,7 +15,7 @@ def test_parents_come_before_their_modules(name):
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))
-def test_what_a_row_names_is_there(name):
+def test_every_row_can_be_imported(name):
     names = MODULES[name]
     if names.source:
         importlib.import_module(names.source)

@@ -44,7 +44,9 @@ def test_a_search_reports_and_changes_no_bit() -> None:
     assert np.asarray(f(a, b)).tobytes() == want
 
 
-def test_what_wins_is_used_from_then_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fastest_opt_ops_are_used_from_then_on(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a search that finds the loops as they are to be twice as fast."""
     x = jnp.arange(24.0).reshape(4, 6)
 

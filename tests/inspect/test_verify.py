@@ -76,7 +76,7 @@ def test_a_scanned_lstm() -> None:
     assert found.proved and not found.assumptions, str(found)
 
 
-def test_how_it_prints() -> None:
+def test_report_prints_as_a_table() -> None:
     text = str(verify(lambda x, i: tnp.sort(x[i].ravel()), X, np.arange(5)))
     head, *_, launches, assumed = text.splitlines()
     assert " ".join(head.split()) == "kernel accesses by intervals by z3 assumed unproved"

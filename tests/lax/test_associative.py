@@ -104,7 +104,7 @@ def test_the_program_does_not_grow_with_the_elements() -> None:
         ),
     ],
 )
-def test_what_is_refused(call: Any, kind: Any, words: str) -> None:
+def test_wrong_arguments_raise(call: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         call()
 

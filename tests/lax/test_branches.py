@@ -37,7 +37,7 @@ def test_switch_clamps() -> None:
     assert tfn.vmap(f)(tnp.array([-1, 1, 7])).tolist() == [1, 2, 3]
 
 
-def test_what_a_branch_closes_over_is_computed_in_it() -> None:
+def test_captured_values_are_computed_in_their_branch() -> None:
     def f(p: Any, x: Any) -> Any:
         return lax.cond(
             p, lambda: tnp.sin(x), lambda: lax.cond(x > 0, lambda: tnp.cos(x), lambda: x)
@@ -113,7 +113,7 @@ def test_residuals_of_branches_share_places() -> None:
         ),
     ],
 )
-def test_what_is_refused(call: Any, kind: Any, words: str) -> None:
+def test_wrong_arguments_raise(call: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         tfn.jit(call)(True)
 

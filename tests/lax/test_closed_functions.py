@@ -35,7 +35,7 @@ def test_a_function_is_traced_once_for_each_type() -> None:
     assert len(calls) <= 3
 
 
-def test_what_is_captured_becomes_a_parameter() -> None:
+def test_captured_values_become_parameters() -> None:
     w = tnp.array([1.0, 2.0])
     f = closed("scan", lambda x: x * w + w, [SCALAR], ONE)
     assert len(f.captured) == 1 and f.captured[0] is w
@@ -114,7 +114,7 @@ def test_a_body_must_return_a_pair() -> None:
 # Memory.
 
 
-def test_what_a_function_keeps_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_of_closures_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "cache_limit_bytes", 1 << 20)
 
     def body(c: Any, x: Any) -> Any:

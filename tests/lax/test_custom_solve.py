@@ -168,6 +168,6 @@ def test_without_a_transpose_there_is_forward_mode_alone() -> None:
         ),
     ],
 )
-def test_what_is_refused(call: Any, kind: Any, words: str) -> None:
+def test_wrong_arguments_raise(call: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         call()

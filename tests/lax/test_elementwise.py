@@ -1,5 +1,7 @@
 """Arithmetic of elements against NumPy, and where the two mean different things."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -86,3 +88,17 @@ def test_comparisons(name: str) -> None:
     expected = getattr(np.ndarray, f"__{name}__")(x, y)
     np.testing.assert_array_equal(getattr(lax, name)(x, y), expected)
     np.testing.assert_array_equal(getattr(lax, name)(x, 2), expected)
+
+
+@pytest.mark.parametrize("shift", [lax.shift_right_arithmetic, lax.shift_right_logical])
+@pytest.mark.parametrize("dtype", ["bool", "float32", "complex64"])
+def test_right_shifts_take_integers_only(shift: Any, dtype: str) -> None:
+    with pytest.raises(DTypeError, match="needs integers"):
+        shift(np.ones(2, dtype), np.ones(2, dtype))
+
+
+@pytest.mark.parametrize("shift", [lax.shift_right_arithmetic, lax.shift_right_logical])
+def test_right_shifts_need_one_dtype(shift: Any) -> None:
+    for a, b in (("uint8", "int32"), ("int32", "uint8"), ("int32", "uint32"), ("uint32", "int32")):
+        with pytest.raises(DTypeError):
+            shift(np.ones(2, a), np.ones(2, b))

@@ -25,7 +25,7 @@ def test_rows() -> None:
 @pytest.mark.parametrize(
     ("dtype", "fill"), [(np.float32, np.nan), (np.int8, -128), (np.uint16, 65535), (np.bool_, True)]
 )
-def test_what_fills(dtype: type, fill: object) -> None:
+def test_fill_value_of_each_dtype(dtype: type, fill: object) -> None:
     numbers = lax.GatherDimensionNumbers((), (0,), (0,))
     out = lax.gather(np.zeros(3, dtype), np.array([[1], [3]]), numbers, (1,), mode="fill")
     np.testing.assert_array_equal(out, np.array([0, fill], dtype))

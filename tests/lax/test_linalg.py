@@ -158,7 +158,7 @@ def test_permutations():
         assert rows.dtype == pivots.dtype == np.int32
 
 
-def test_what_is_not_determined_has_no_derivative():
+def test_undetermined_factors_have_no_derivative():
     tall = tnp.ones((3, 2))
     for f in (lambda a: linalg.svd(a)[0].sum(), lambda a: linalg.qr(a)[0].sum()):
         with pytest.raises(GradientError, match="square"):

@@ -119,7 +119,7 @@ def test_the_trace_does_not_depend_on_the_length() -> None:
     assert text(3) == text(30)
 
 
-def test_what_a_while_ends_by_is_not_evaluated_after_it() -> None:
+def test_steps_after_the_end_of_a_while_are_not_evaluated() -> None:
     """A step after the end would be NaN, and so would its derivative."""
     f = lambda x: lax.while_loop(lambda v: v > 0.5, lambda v: tnp.sqrt(v - 0.5), x, max_steps=20)
     assert float(tfn.grad(f)(0.9)) == pytest.approx(
@@ -129,7 +129,7 @@ def test_what_a_while_ends_by_is_not_evaluated_after_it() -> None:
 
 
 @pytest.mark.parametrize("every", [0, -1, "cube", 2.0, True])
-def test_what_is_refused(every: Any) -> None:
+def test_wrong_checkpoint_every_raises(every: Any) -> None:
     with pytest.raises(ArgumentError, match='a number of steps >= 1, or "sqrt"'):
         lax.scan(lambda c, x: (c, x), STATE, None, 3, checkpoint_every=every)
     with pytest.raises(ArgumentError, match="while_loop needs max_steps >= 0"):

@@ -300,7 +300,7 @@ def test_linear_transpose_of_a_loop() -> None:
         (lambda: lax.map(lambda x: x, tnp.ones(2), batch_size=0), ArgumentError, "batch_size"),
     ],
 )
-def test_what_is_refused(call: Any, kind: Any, words: str) -> None:
+def test_wrong_arguments_raise(call: Any, kind: Any, words: str) -> None:
     with pytest.raises(kind, match=words):
         call()
 

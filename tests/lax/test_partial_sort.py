@@ -8,7 +8,7 @@ import pytest
 import tfn
 from tfn import lax
 from tfn.errors import ArgumentError
-from tfn.lax.partial_sort import ENOUGH
+from tfn.lax.partial_sort import MIN_ELEMENTS_TO_SELECT
 
 
 def by_sorting(x: np.ndarray, k: int, axis: int) -> tuple[np.ndarray, np.ndarray]:
@@ -43,7 +43,9 @@ def test_top_k() -> None:
     "dtype",
     ["float32", "float16", "bfloat16", "float64", "int8", "uint16", "int32", "uint32", "int64"],
 )
-@pytest.mark.parametrize(("shape", "axis"), [((ENOUGH,), 0), ((3, 101), 1), ((1300, 4), 0)])
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((MIN_ELEMENTS_TO_SELECT,), 0), ((3, 101), 1), ((1300, 4), 0)]
+)
 def test_the_largest_of_many(dtype: str, shape: tuple[int, ...], axis: int) -> None:
     """With equal ones, infinities, zeros of both signs, NaN, and the limits of integers."""
     rng = np.random.default_rng(0)

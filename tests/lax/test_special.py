@@ -61,7 +61,7 @@ def test_gradients(ours, theirs, xs, by):
     np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-4 * np.abs(expected).max())
 
 
-def test_how_a_sample_moves_keeps_its_place():
+def test_random_gamma_grad_keeps_the_quantile():
     kept = (A > 1e-2) & (np.abs(np.log(X / A)) < 1)
     a, x = A[kept], X[kept]
     density = np.exp((a - 1) * np.log(x) - x - sp.gammaln(a))

@@ -89,7 +89,7 @@ def test_a_place_that_sees_nothing_gets_zeros() -> None:
     assert np.isfinite(tfn.grad(lambda q: loss(q).sum())(q)).all()
 
 
-def test_what_does_not_fit() -> None:
+def test_wrong_shapes_raise() -> None:
     q, k, v = case()
     with pytest.raises(ShapeError, match="as long as"):
         nn.dot_product_attention(q, k[..., :4], v)

@@ -122,7 +122,7 @@ def test_a_damaged_one_is_refused_with_advice(tmp_path: Path) -> None:
         checkpoints.resume({"w": jnp.zeros(2), "at": Position()})
 
 
-def test_what_killed_processes_left_is_swept(tmp_path: Path) -> None:
+def test_files_of_killed_processes_are_deleted(tmp_path: Path) -> None:
     (tmp_path / f".step-000000009.safetensors.{2**30}.tmp").write_bytes(b"half")
     (tmp_path / "notes.txt").write_text("mine")
     checkpoints = Checkpoints(tmp_path)

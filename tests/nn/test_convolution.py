@@ -115,7 +115,7 @@ def test_a_transposed_one_is_the_adjoint(rank: int, padding: str) -> None:
     )
 
 
-def test_what_does_not_fit() -> None:
+def test_wrong_arguments_raise() -> None:
     with pytest.raises(ArgumentError, match="groups must divide"):
         nn.Conv2d.init(KEY, 4, 6, 3, groups=4)
     with pytest.raises(ArgumentError, match="has no groups"):

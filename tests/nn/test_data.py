@@ -131,7 +131,7 @@ def test_a_process_ends_although_a_stream_is_open() -> None:
     assert ended.stderr == ""
 
 
-def test_what_does_not_fit() -> None:
+def test_wrong_arguments_raise() -> None:
     with pytest.raises(ShapeError, match="one length"):
         Batches({"x": np.ones(3), "y": np.ones(4)}, 2)
     for size in (0, 24):

@@ -30,7 +30,7 @@ def run(terminal: bool, quiet: bool = False, **options: Any) -> tuple[str, Train
 
 
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "REDRAWN_SECONDS", 0.0)
+    monkeypatch.setattr(progress, "REDRAW_INTERVAL_SECONDS", 0.0)
     text, _ = run(terminal=True)
     assert "10/10" in text
     assert re.search(r"loss 0\.1000  accuracy 0\.9000  [\d,]+ images/s", text)
@@ -60,7 +60,7 @@ def test_a_run_that_is_continued() -> None:
     assert run(terminal=False, first=9)[1].summary().endswith(" s")
 
 
-def test_what_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_of_steps_and_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
 
     def clock() -> float:

@@ -126,7 +126,7 @@ def test_several_files_and_their_index(tmp_path: Path) -> None:
         state.load(index)
 
 
-def test_what_is_mapped_is_not_copied(path: Path) -> None:
+def test_mapped_arrays_are_views_of_the_file(path: Path) -> None:
     rng = np.random.default_rng(0)
     whole = {
         "big": rng.random((64, 33), np.float32),
@@ -145,7 +145,7 @@ def test_what_is_mapped_is_not_copied(path: Path) -> None:
         np.testing.assert_array_equal(mapped[name], whole[name])
 
 
-def test_what_is_loaded_does_not_depend_on_the_file(path: Path) -> None:
+def test_loaded_arrays_do_not_depend_on_the_file(path: Path) -> None:
     """A page of a mapped file that is gone ends the process."""
     x = np.arange(100_000.0)
     state.save(path, {"x": x})
@@ -187,7 +187,7 @@ def test_the_file_may_be_replaced_and_what_was_loaded_donated(path: Path) -> Non
     np.testing.assert_array_equal(state.load(path)["x"], np.arange(1000.0) * 2)
 
 
-def test_what_cannot_be_saved(path: Path) -> None:
+def test_save_refuses_trees_that_do_not_fit_a_file(path: Path) -> None:
     with pytest.raises(ArgumentError, match="one name"):
         state.save(path, {"a.b": 1, "a": {"b": 2}})
     with pytest.raises(ArgumentError, match="__metadata__"):
@@ -405,7 +405,7 @@ def test_metadata_are_texts(path: Path) -> None:
     state.load(path)
 
 
-def test_what_load_would_take_for_an_index_is_not_written(tmp_path: Path) -> None:
+def test_save_refuses_the_suffix_of_an_index(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="index"):
         state.save(tmp_path / "a.json", {"w": 1})
     assert os.listdir(tmp_path) == []

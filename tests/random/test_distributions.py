@@ -117,6 +117,12 @@ def test_randint(dtype: str, low: int, high: int, expected: list[int]) -> None:
     assert (out.dtype, out.tolist()) == (np.dtype(dtype), expected)
 
 
+def test_randint_refuses_bounds_that_do_not_broadcast_to_its_shape() -> None:
+    for shape in ((), (1,), (2,)):
+        with pytest.raises(ShapeError):
+            random.randint(KEY, shape, 0, np.array([1, 2, 3]))
+
+
 def test_randint_between_arrays() -> None:
     low, high = np.array([[0], [-4]], np.int32), np.array([5, 100, -2], np.int8)
     assert random.randint(KEY, (2, 3), low, high).tolist() == [[4, 22, 0], [3, 58, -4]]

@@ -188,7 +188,7 @@ def test_a_key_used_twice_is_an_error_that_names_both_lines(strict, again):
     assert "split(key)" in caught.value.hint
 
 
-def test_what_does_not_use_a_key_up(strict):
+def test_functions_that_do_not_use_a_key_up(strict):
     key = random.key(0)
     for i in range(3):
         random.uniform(random.fold_in(key, i))

@@ -1,4 +1,4 @@
-"""The table becomes modules that ``import jax`` finds: `install_as_jax`."""
+"""Modules made from the table, which ``import jax`` returns: `install_as_jax`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfn.errors import ArgumentError
 
 
 def install_as_jax() -> None:
-    """Let ``import jax``, ``jax.numpy``, ``jax.lax`` ... mean tfn, from now on in this process.
+    """Makes ``import jax``, ``jax.numpy``, ``jax.lax`` ... import tfn, from now on in this process.
 
     A random key may then be used twice, as with JAX, until ``jax_debug_key_reuse`` is set.
 
@@ -26,9 +26,9 @@ def install_as_jax() -> None:
         >>> install_as_jax()  # doctest: +SKIP
         >>> import jax.numpy as jnp  # doctest: +SKIP
     """
-    known = sys.modules.get("jax")
-    if known is not None:
-        if isinstance(known.__spec__, ModuleSpec) and known.__spec__.origin == ORIGIN:
+    jax = sys.modules.get("jax")
+    if jax is not None:
+        if isinstance(jax.__spec__, ModuleSpec) and jax.__spec__.origin == ORIGIN:
             return
         raise ArgumentError(
             "JAX itself has been imported already",
@@ -53,11 +53,11 @@ def _module(name: str, names: Names) -> ModuleType:
         if place is None and (names.source is None or attribute.startswith("__")):
             raise _missing(name, attribute, names)
         try:
-            found = _found(place or f"{names.source}:{attribute}")
+            value = _imported(place or f"{names.source}:{attribute}")
         except (ImportError, AttributeError):
             raise _missing(name, attribute, names) from None
-        setattr(module, attribute, found)
-        return found
+        setattr(module, attribute, value)
+        return value
 
     spec = ModuleSpec(name, None, origin=ORIGIN, is_package=True)
     module: ModuleType = importlib.util.module_from_spec(spec)
@@ -66,11 +66,11 @@ def _module(name: str, names: Names) -> ModuleType:
     return module
 
 
-def _found(place: str) -> Any:
-    """What a row of the table means."""
+def _imported(place: str) -> Any:
+    """Imports the object of a row of the table."""
     module, _, attribute = place.partition(":")
-    found = importlib.import_module(module)
-    return getattr(found, attribute) if attribute else found
+    value = importlib.import_module(module)
+    return getattr(value, attribute) if attribute else value
 
 
 def _listed(names: Names) -> list[str]:

@@ -1,4 +1,4 @@
-"""Each public module of JAX, and where tfn has its names.
+"""The table of JAX's public modules, and the modules of tfn that have their names.
 
 A row is a module of JAX, the module of tfn that has its names under the same names, if there is
 one, and those that are elsewhere: ``"module:name"``, or ``"module"`` for a module itself.  Names
@@ -20,7 +20,7 @@ DTYPES, ERRORS, TREE = "tfn.dtypes", "tfn.errors", "tfn.tree_util"
 
 @frozen
 class Names:
-    """Where a module of JAX finds its names: in `source`, but those of `elsewhere` there."""
+    """The names of a module of JAX: those of the module `source`, and the rows of `elsewhere`."""
 
     source: str | None = None
     elsewhere: dict[str, str] = field(default_factory=dict)

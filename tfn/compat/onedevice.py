@@ -1,4 +1,4 @@
-"""What JAX says of devices, shardings and settings, of a process with one device.
+"""JAX's names for devices, shardings and settings, for a process with one device.
 
 Every array is on that device, so every sharding is the same, and none is applied.
 """
@@ -49,7 +49,7 @@ local_devices = devices
 
 
 def device_count(backend: str | None = None) -> int:
-    """1."""
+    """Returns 1."""
     return 1
 
 
@@ -57,7 +57,7 @@ local_device_count = process_count = device_count
 
 
 def process_index(backend: str | None = None) -> int:
-    """0."""
+    """Returns 0."""
     return 0
 
 
@@ -70,7 +70,7 @@ def default_backend() -> str:
 
 
 def PartitionSpec(*parts: Any) -> tuple[Any, ...]:
-    """Which axis of a mesh each axis of an array is split over: a tuple of their names."""
+    """Returns the names of the mesh axes over which each axis of an array is split, as a tuple."""
     return parts
 
 
@@ -100,7 +100,7 @@ class AbstractMesh:
 
 
 def Mesh(devices: Any, axis_names: Any = ()) -> AbstractMesh:
-    """An array of devices with a name for each axis.
+    """Returns a mesh from an array of devices and a name for each axis.
 
     Raises:
         ArgumentError: for more than the one device.
@@ -110,7 +110,12 @@ def Mesh(devices: Any, axis_names: Any = ()) -> AbstractMesh:
 
 
 def make_mesh(axis_shapes: Any, axis_names: Any, **options: Any) -> AbstractMesh:
-    """A mesh of devices, of which there is one.
+    """Returns a mesh of devices, of which there is one.
+
+    Args:
+        axis_shapes: sizes of the axes, all 1.
+        axis_names: a name for each axis.
+        options: further arguments of JAX, ignored.
 
     Raises:
         ArgumentError: for more.
@@ -126,7 +131,7 @@ def make_mesh(axis_shapes: Any, axis_names: Any, **options: Any) -> AbstractMesh
 
 @dataclass(frozen=True)
 class NamedSharding:
-    """How an array is laid out over a mesh."""
+    """The layout of an array over a mesh."""
 
     mesh: AbstractMesh = AbstractMesh()
     spec: tuple[Any, ...] = ()
@@ -210,8 +215,8 @@ def typeof(x: Any) -> ShapedArray:
 
 
 @dataclass(frozen=True)
-class _Those:
-    """What ``isinstance(x, ...)`` asks a question of."""
+class _PredicateType:
+    """A type by a predicate, for ``isinstance(x, ...)``."""
 
     name: str
     holds: Callable[[Any], bool]
@@ -227,7 +232,7 @@ def _traced(x: Any) -> bool:
     return isinstance(x, Array) and x.trace is not None
 
 
-Tracer: Any = _Those("Tracer", _traced)
+Tracer: Any = _PredicateType("Tracer", _traced)
 
 
 # Settings.

@@ -1,9 +1,9 @@
-"""Questions about a function: its program at every stage, faster kernels, proofs of its bounds.
+"""Inspection of a function: its program at every stage, autotuning, proofs of bounds.
 
 Files in reading order:
     show    `tfn.show`: a function at any stage of the compiler, as text
-    tune    `tfn.tune`: faster opt-ops for its kernels, by search
-    verify  `tfn.verify`: a proof that every load and store is in bounds
+    tune    `tfn.tune`: autotuning, a search for faster opt-ops
+    verify  `tfn.verify`: proofs that every load and store is in bounds
 """
 
 from tfn._support.lazy import on_demand as _on_demand

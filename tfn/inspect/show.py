@@ -1,4 +1,4 @@
-"""`show`: one function on its way to machine code, at any stage of it, as text.
+"""Pictures of compilation (`tfn.show`): a function at any stage of the compiler, as text.
 
 jaxpr     the function as it was traced
 kernels   cut into kernels by barriers
@@ -48,8 +48,8 @@ class View:
     @cached_property
     def real(self) -> UOp:
         """The function without complex values."""
-        made: UOp = passes.complex_pairs(self.runnable.function, self.target)
-        return made
+        function: UOp = passes.complex_pairs(self.runnable.function, self.target)
+        return function
 
     @cached_property
     def stages(self) -> Sequence[IndexedKernel | Region]:
@@ -58,8 +58,8 @@ class View:
 
     def inside(self, function: UOp) -> tuple[UOp, Sequence[IndexedKernel | Region]]:
         """A function with barriers, the whole or one in a loop, and its kernels over ranges."""
-        made: UOp = passes.boundaries(function, self.target)
-        return made, passes.ranges(made, self.target)
+        with_barriers: UOp = passes.boundaries(function, self.target)
+        return with_barriers, passes.ranges(with_barriers, self.target)
 
     @cached_property
     def graph(self) -> Graph:
@@ -99,9 +99,9 @@ class View:
 
     def splits(self, body: UOp, names: Sequence[str]) -> str:
         """A kernel as loops with places, and how they came about."""
-        chosen: loop_nest.Nest = self.after("split", body)
-        opts = [f"# {opt_ops.show(opt)}" for opt in chosen.opts]
-        return "\n".join([*opts, nest.nest(chosen, names)])
+        split_nest: loop_nest.Nest = self.after("split", body)
+        opts = [f"# {opt_ops.show(opt)}" for opt in split_nest.opts]
+        return "\n".join([*opts, nest.nest(split_nest, names)])
 
     def linear(self, body: UOp, names: Sequence[str]) -> str:
         """A kernel in order."""
@@ -110,13 +110,16 @@ class View:
     @cached_property
     def cost(self) -> dict[str, float]:
         """Floating operations, transcendental functions and bytes of memory of one call."""
-        work, (taken, given) = cost.work(self.real), cost.needed_bytes(self.jaxpr.function)
+        work, (input_bytes, output_bytes) = (
+            cost.work(self.real),
+            cost.needed_bytes(self.jaxpr.function),
+        )
         return {
             "flops": float(work.flops),
             "transcendentals": float(work.transcendentals),
             "bytes accessed": cost.traffic_bytes(self.program.steps),
-            "bytes in": taken,
-            "bytes out": given,
+            "bytes in": input_bytes,
+            "bytes out": output_bytes,
         }
 
     def text(self, stage: str) -> str:
@@ -125,14 +128,14 @@ class View:
         Raises:
             ArgumentError: if there is no such stage.
         """
-        made = STAGES.get(stage)
-        if made is None:
+        picture = STAGES.get(stage)
+        if picture is None:
             raise ArgumentError(
                 f"there is no stage {stage!r}",
                 got=f"at={stage!r}",
                 hint="stages are " + ", ".join(STAGES),
             )
-        return made(self)
+        return picture(self)
 
     def assembly(self) -> str:
         """The machine code of each distinct kernel, then of the driver."""
@@ -182,20 +185,20 @@ def show(
     target: Target | None = None,
     **kwargs: Any,
 ) -> Picture:
-    """A function at one stage of the way to machine code, as text.
+    """Returns a function at one stage of its compilation, as text.
 
     Nothing is run; arrays are read for their shapes only, so `ShapeDtypeStruct` will do.  A prompt
     shows the result as it is, and ``str()`` gives the text.
 
     Args:
-        function: jitted or not.
-        args, kwargs: what it would be called with.
+        function: a function of arrays, jitted or not.
+        args, kwargs: arguments of the function; `ShapeDtypeStruct` will do for an array.
         at: a stage: jaxpr, kernels, ranges, splits, linear, llvm, driver, memory or
             assembly.
-        target: what code is generated for, the default device's target if None.
+        target: the machine that code is generated for; that of the default device if None.
 
     Raises:
-        ArgumentError: for a stage that there is not.
+        ArgumentError: if there is no such stage.
 
     Example:
         >>> import tfn

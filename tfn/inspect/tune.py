@@ -1,8 +1,8 @@
-"""`tune`: better opt-ops for the kernels of a function, by search, kept on disk.
+"""Autotuning (`tfn.tune`): a search for faster opt-ops for kernels, cached on disk.
 
-What is found is used from then on, by this and by later processes (without the disk cache, by this
-one), wherever the same kernel is made for the same kind of machine.  It never changes a result: the
-search leaves alone what bits depend on.
+The result of a search is used from then on, by this and by later processes (without the disk cache,
+by this one), wherever the same kernel is compiled for the same kind of machine.  It never changes
+bits: the search leaves the order of summation as it is.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ from tfn.trace.op import Op
 from tfn.trace.uop import UOp, walk
 from tfn.transforms.jit import Jitted, jit
 
-WORTH = 0.97
-"""What is found is kept if it takes less than so much of the time before."""
+MAX_TIME_RATIO = 0.97
+"""A kernel is replaced if it takes less than this fraction of the time before: differences below
+3% are within the noise of the timer."""
 
 
 @frozen
 class Row:
-    """What was found for one kernel.
+    """The result of the search for one kernel.
 
     Attributes:
         name: of the kernel that the model makes.
@@ -61,11 +62,11 @@ class Row:
 
 @frozen
 class Report:
-    """What was tried, what won, and by how much.
+    """The results of a search: opt-ops tried and chosen, times before and after.
 
     Attributes:
         rows: one for each kernel that was searched.
-        left: how many kernels there was no time for.
+        left: number of kernels that were not searched for lack of time.
     """
 
     rows: tuple[Row, ...]
@@ -78,13 +79,13 @@ class Report:
 
     @property
     def after_ns(self) -> float:
-        """The same with what was found."""
+        """The same with the opt-ops of the search."""
         return sum(row.after_ns * row.launches for row in self.rows)
 
     def __str__(self) -> str:
         table = Table("kernel", "launches", "before", "after", "tried", "opt-ops that won")
         for row in self.rows:
-            won = (
+            winners = (
                 " ".join(map(opt_ops.show, row.after))
                 if row.after != row.before
                 else "those of the model"
@@ -95,13 +96,13 @@ class Report:
                 _microseconds(row.before_ns),
                 _microseconds(row.after_ns),
                 str(row.tried),
-                won,
+                winners,
             )
         text = io.StringIO()
         Console(width=120, file=text).print(table)
         total = f"{_microseconds(self.before_ns)} -> {_microseconds(self.after_ns)}"
-        left = f"; no time for {self.left} other kernels" if self.left else ""
-        return text.getvalue() + f"all launches on one core: {total}{left}"
+        rest = f"; no time for {self.left} other kernels" if self.left else ""
+        return text.getvalue() + f"all launches on one core: {total}{rest}"
 
 
 def _microseconds(ns: float) -> str:
@@ -115,17 +116,17 @@ def tune(
     quiet: bool = False,
     **kwargs: Any,
 ) -> Report:
-    """Search for better opt-ops for the kernels of a function on these arguments.
+    """Searches for better opt-ops for the kernels of a function on these arguments.
 
     Kernels are searched in the order of the time they take, until `seconds` have passed; each
-    candidate is compiled and timed in another process.  What wins is kept under the cache folder;
-    what an earlier search has kept there is a candidate too, and stays if nothing beats it.
+    candidate is compiled and timed in another process.  The fastest is stored in the cache
+    folder; the result of an earlier search is a candidate too, and stays unless another beats it.
 
     Args:
-        function: what `jit` takes, or has made.
-        args, kwargs: arguments, or `ShapeDtypeStruct` in the place of arrays.
-        seconds: after which no other candidate is measured.
-        quiet: whether to draw no bar.
+        function: a function of arrays, jitted or not.
+        args, kwargs: arguments of the function; `ShapeDtypeStruct` will do for an array.
+        seconds: time after which no other candidate is measured.
+        quiet: whether to draw no progress bar.
 
     Raises:
         ArgumentError: on a device that compiles nothing.
@@ -148,11 +149,11 @@ def tune(
     jitted = function if isinstance(function, Jitted) else jit(function)
     program = run.load(jitted.trace(*args, **kwargs).jaxpr).program
     target = device.target
-    found = pipeline.bodies(program, target)
+    bodies = pipeline.bodies(program, target)
     counts: dict[str, int] = {}
     for launch in all_launches(program.steps):
         counts[launch.kernel.name] = counts.get(launch.kernel.name, 0) + 1
-    order = sorted(found, key=lambda name: -_kernel(program.kernels, name).work_ns * counts[name])
+    order = sorted(bodies, key=lambda name: -_kernel(program.kernels, name).work_ns * counts[name])
     end = time.monotonic() + seconds
     rows = []
     with Trials(target) as trials, Progress(disable=quiet) as progress:
@@ -160,7 +161,7 @@ def tune(
         for name in order:
             if time.monotonic() > end:
                 break
-            rows.append(_searched(found[name], counts[name], target, trials, end))
+            rows.append(_search_kernel(bodies[name], counts[name], target, trials, end))
             progress.advance(task)
     run.forget()
     jitted.clear_cache()
@@ -171,31 +172,33 @@ def _kernel(kernels: Sequence[Kernel], name: str) -> Kernel:
     return next(k for k in kernels if k.name == name)
 
 
-def _searched(body: UOp, launches: int, target: Target, trials: Trials, end: float) -> Row:
-    """Search for one kernel; what was kept before is timed again, and stays if nothing beats it."""
+def _search_kernel(body: UOp, launches: int, target: Target, trials: Trials, end: float) -> Row:
+    """Searches for one kernel; cached opt-ops are a candidate, and stay unless one is faster."""
     simple = passes.decompose(body, target)
     plain = loop_nest.nest(simple)
-    chosen = pipeline.kernel_of_nest(passes.split(simple, target), target)
-    known = _replayed(plain, tuning_cache.find(chosen.name, target))
-    kept = known[0].opts if known else chosen.opts
+    default = pipeline.kernel_of_nest(passes.split(simple, target), target)
+    candidates = _replay(plain, tuning_cache.find(default.name, target))
+    cached_opts = candidates[0].opts if candidates else default.opts
     params = {u.arg.index: u for u in walk([simple]) if u.op is Op.PARAM and u.arg.index >= 0}
     buffers = [(params[i].size, params[i].dtype) for i in range(len(params))]
 
     def measure(n: loop_nest.Nest) -> float | None:
-        late = time.monotonic() > end and n.opts not in (chosen.opts, kept)
+        late = time.monotonic() > end and n.opts not in (default.opts, cached_opts)
         return None if late else trials.measure(pipeline.kernel_of_nest(n, target), buffers)
 
-    won = search(plain, target, measure, known)
-    better = won.ns < WORTH * won.heuristic_ns
-    opts = won.opts if better else chosen.opts
-    if opts != kept:
-        tuning_cache.keep(chosen.name, target, opt_ops.to_rows(opts))
-    after_ns = won.ns if better else won.heuristic_ns
-    return Row(chosen.name, launches, won.heuristic_ns, after_ns, won.measured, chosen.opts, opts)
+    winner = search(plain, target, measure, candidates)
+    better = winner.ns < MAX_TIME_RATIO * winner.heuristic_ns
+    opts = winner.opts if better else default.opts
+    if opts != cached_opts:
+        tuning_cache.keep(default.name, target, opt_ops.to_rows(opts))
+    after_ns = winner.ns if better else winner.heuristic_ns
+    return Row(
+        default.name, launches, winner.heuristic_ns, after_ns, winner.measured, default.opts, opts
+    )
 
 
-def _replayed(plain: loop_nest.Nest, rows: Sequence[opt_ops.Row] | None) -> list[loop_nest.Nest]:
-    """The nest of opt-ops that were kept, unless there are none, or none that this version has."""
+def _replay(plain: loop_nest.Nest, rows: Sequence[opt_ops.Row] | None) -> list[loop_nest.Nest]:
+    """Applies cached opt-ops; no nest if there are none, or if this version lacks one of them."""
     if rows is not None:
         with suppress(SplitError):
             return [loop_nest.simplified(opt_ops.replay(plain, opt_ops.from_rows(rows)))]

@@ -1,11 +1,11 @@
-"""`tfn.verify`: every load and store of a program is in bounds, by proof.
+"""Bounds proofs (`tfn.verify`): every load and store of a program is in bounds.
 
     print(tfn.verify(step, network, images))
 
-What is proved, for each kernel, are the instructions that its text is written from: that each
-access stays within its operand, wherever loops, lanes and gates stand (`lower.accesses`).  For each
-launch it is proved that its operands stay within the inputs, the outputs and the arena, wherever
-the loops around it stand.
+For each kernel it is proved of the instructions, from which its text is written, that each access
+stays within its operand, for all values of loops, lanes and predicates (`lower.report.verify`).
+For each launch it is proved that its operands stay within the inputs, the outputs and the arena,
+for all values of the loops around it.
 
 Both are about memory, not about values: that results are right is what tests are for.  And both are
 about instructions: that compilers and writers of text do as these say is believed, and tested under
@@ -40,7 +40,7 @@ from tfn.transforms.jit import Jitted
 
 @frozen
 class Checked:
-    """A kernel, and how its accesses were proved.
+    """The proofs of the accesses of a kernel.
 
     Attributes:
         number: as `tfn.show` counts them.
@@ -61,13 +61,13 @@ class Checked:
 
     @property
     def accesses(self) -> int:
-        """How many loads and stores it has."""
+        """The number of loads and stores."""
         return self.by_intervals + self.by_solver + self.assumed + len(self.unproved)
 
 
 @frozen
 class Report:
-    """What has been proved of a program; it prints as a table.
+    """The proofs of a program; it prints as a table.
 
     Attributes:
         kernels: in order of first use; one text may serve arrays of several sizes, and is then
@@ -96,9 +96,9 @@ class Report:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What has been believed."""
-        found = (k.assumption for k in self.kernels if k.assumed or k.unproved)
-        return tuple(dict.fromkeys(text for text in found if text))
+        """The assumptions that proofs rest on."""
+        texts = (k.assumption for k in self.kernels if k.assumed or k.unproved)
+        return tuple(dict.fromkeys(text for text in texts if text))
 
     def __str__(self) -> str:
         rows: list[tuple[str, ...]] = [
@@ -123,12 +123,15 @@ class Report:
 def verify(
     function: Callable[..., Any], *args: Any, target: Target | None = None, **kwargs: Any
 ) -> Report:
-    """Prove that every load and store of a function's program is in bounds.
+    """Proves that every load and store of a function's program is in bounds.
 
     Args:
-        function: jitted or not.
-        args, kwargs: what it would be called with; `ShapeDtypeStruct` will do for an array.
-        target: what the program is made for, the default device's target if None.
+        function: a function of arrays, jitted or not.
+        args, kwargs: arguments of the function; `ShapeDtypeStruct` will do for an array.
+        target: the machine that the program is compiled for; that of the default device if None.
+
+    Returns:
+        A report of the accesses that are proved, assumed, and not proved.
 
     Raises:
         MissingPackageError: if there is need of z3, and it is not installed.
@@ -145,22 +148,35 @@ def verify(
 
 
 def report(program: Program, target: Target, language: pipeline.Language = pipeline.LLVM) -> Report:
-    """The proofs of a lowered program."""
+    """Returns the proofs of a lowered program.
+
+    Args:
+        program: the lowered program.
+        target: the machine that it is compiled for.
+        language: the language of its kernels.
+    """
     kernels: list[Checked] = []
     operands: dict[Kernel, dict[int, int]] = {}
     numbers = {kernel.name: i for i, kernel in enumerate(program.kernels)}
     for launch in program.launches:
         if launch.kernel not in operands:
             number = numbers[launch.kernel.name]
-            found, operands[launch.kernel] = checked(number, launch, target, language)
-            kernels.append(found)
+            proof, operands[launch.kernel] = checked(number, launch, target, language)
+            kernels.append(proof)
     return Report(tuple(kernels), len(program.launches), tuple(out_of_bounds(program, operands)))
 
 
 def checked(
     number: int, launch: Launch, target: Target, language: pipeline.Language
 ) -> tuple[Checked, dict[int, int]]:
-    """The proofs of a kernel where it is first launched, and the bytes that its operands need."""
+    """Returns the proofs of a kernel at its first launch, and the bytes that its operands need.
+
+    Args:
+        number: position of the kernel in the program.
+        launch: the first launch.
+        target: the machine that the kernel is compiled for.
+        language: the language of the kernel.
+    """
     kernel, body = launch.kernel, launch.kernel.source
     assert body is not None, "a kernel that `pipeline.kernel` has made"
     of_hand = body.src[0].src[0] if body.op is Op.TUPLE else None
@@ -170,22 +186,22 @@ def checked(
         sizes = _declared(of_hand) if of_hand is not None and of_hand.op is Op.KERNEL else {}
         return Checked(number, kernel.name, 0, 0, 0, (error.what,), ""), sizes
     assumed = sort.assumed(body, items) if of_hand is not None else {}
-    found = accesses.check(items, kernel.tiles, assumed)
-    unproved = tuple(u.text(_named(launch.operands[u.buffer])) for u in found.unproved)
-    made = Checked(
+    proofs = accesses.check(items, kernel.tiles, assumed)
+    unproved = tuple(u.text(_named(launch.operands[u.buffer])) for u in proofs.unproved)
+    summary = Checked(
         number,
         kernel.name,
-        found.by_intervals,
-        found.by_solver,
-        found.assumed,
+        proofs.by_intervals,
+        proofs.by_solver,
+        proofs.assumed,
         unproved,
         sort.ASSUMPTION if of_hand is not None else "",
     )
-    return made, found.operands
+    return summary, proofs.operands
 
 
 def _named(slot: Slot) -> str:
-    """What an operand is: ``input 2``, or a part of the arena."""
+    """Returns the name of an operand: ``input 2``, or a part of the arena."""
     if slot.space is Space.ARENA:
         return f"the arena's value at byte {slot.at:,}"
     return f"{slot.space.value} {slot.at}"

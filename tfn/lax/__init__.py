@@ -1,26 +1,26 @@
-"""Functions close to the language: no promotion, no broadcasting, one or few ops each.
+"""Primitive functions: no promotion, no broadcasting, one or few ops of the language each.
 
 Files in reading order:
-    operand           what is accepted: arrays of one dtype, Python scalars that take it
-    elementary        exp, sin, erf and their like
-    elementwise       arithmetic, comparisons, bits, choices, casts
-    number_parts      signs, whole numbers, the parts of complex numbers
-    bits              counted, read as another dtype, those of floats
-    movement          shapes, slices, padding, joining, counting
+    operand           operands: arrays of one dtype, and Python scalars that take it
+    elementary        exp, sin, erf and other functions of one operand
+    elementwise       arithmetic, comparisons, bitwise functions, select, casts
+    number_parts      sign, rounding, real and imaginary parts
+    bits              population count, bitcasts, nextafter, reduced precision
+    movement          reshape, transpose, broadcast, slices, padding, concatenation, iota
     contraction       dot, dot_general, convolutions
     fourier           the discrete Fourier transform
     reduction         reductions over axes and windows, argmax, argmin
     dynamic_indexing  dynamic slices, sort, optimization_barrier
-    partial_sort      top_k and its like
+    partial_sort      top_k, approx_max_k, approx_min_k
     gather_scatter    gather and scatter in JAX's layouts
-    closed_functions  a user's function as part of a loop or a branch
-    loop_blocks       loops in blocks of steps: unrolled, or checkpointed
+    closed_functions  closure conversion of the functions of loops and branches
+    loop_blocks       strip-mined loops: unrolled, or checkpointed
     loops             scan, while_loop, fori_loop, map
     branches          cond, switch
     custom_solve      custom_root, custom_linear_solve
     associative       associative_scan
-    cumulative        cumsum, cummax and their like
-    rng               random bits from a state that the caller keeps
+    cumulative        cumsum, cumprod, cummax, cummin, cumlogsumexp
+    rng               random bits from an explicit state
     logbeta           logarithms of beta functions and of rising factorials
     special           incomplete gamma and beta functions, zeta
     bessel            modified Bessel functions

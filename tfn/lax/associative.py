@@ -1,4 +1,10 @@
-"""Associative operations on many elements: all prefixes, or one result."""
+"""Associative scans and reductions: all prefixes of a line of elements, or their combination.
+
+The function is of the user, so its tree of applications is chosen here: rows of blocks, scanned in
+step (prefixes), or a balanced tree of pairs (a reduction).
+
+Source: Blelloch 1990, "Prefix sums and their applications".
+"""
 
 from __future__ import annotations
 
@@ -28,19 +34,27 @@ from tfn.lax.movement import (
 from tfn.lax.operand import show
 from tfn.transforms.vmap import vmap
 
-_ALIKE = "return the containers, shapes and dtypes of one of the two arguments"
+_SAME_TYPES = "return the containers, shapes and dtypes of one of the two arguments"
 
 
 def associative_scan(
     fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:
-    """``e0, fn(e0, e1), fn(fn(e0, e1), e2), ...`` along an axis, grouped as is fastest.
+    """Returns all prefixes ``e0, fn(e0, e1), fn(fn(e0, e1), e2), ...`` of an associative function.
+
+    The function is applied to elements in another grouping than from left to right, so that many of
+    them run at once.
 
     Args:
-        fn: an associative function of two trees like `elems`; it is given many elements at once,
-            along `axis`, and must treat each of them alike.
-        elems: a tree of arrays of one size along `axis`.
+        fn: an associative function of two trees like `elems`; it is called with many elements at
+            once, stacked along `axis`, and must treat each pair of them independently.
+        elems: a tree of arrays of one size along `axis`, which may be 0 or 1.
         reverse: begin with the last element: ``..., fn(fn(e9, e8), e7), fn(e9, e8), e9``.
+        axis: the axis of every array along which the elements follow each other; negative axes
+            count from the end of each.
+
+    Returns:
+        A tree like `elems`, of the same shapes and dtypes.
 
     Raises:
         ArgumentError: if there are no arrays, or `fn` is not a function, or does not return arrays
@@ -73,42 +87,44 @@ def associative_scan(
 
     def combine(left: list[Array], right: list[Array]) -> list[Array]:
         both = [tree.unflatten(structure, part) for part in (left, right)]
-        out, _, found = values("the result", fn(*both))
-        if found != structure:
+        out, _, result_structure = values("the result", fn(*both))
+        if result_structure != structure:
             raise TreeError(
                 "the function of associative_scan must return what it takes",
-                got=f"{tree.show(found)} for {tree.show(structure)}",
-                hint=_ALIKE,
+                got=f"{tree.show(result_structure)} for {tree.show(structure)}",
+                hint=_SAME_TYPES,
             )
         for x, y in zip(left, out):
             if (x.shape, x.dtype) != (y.shape, y.dtype):
                 raise ArgumentError(
                     "the function of associative_scan must return what it takes",
                     got=f"{show(y)} for {show(x)}",
-                    hint=_ALIKE,
+                    hint=_SAME_TYPES,
                 )
         return out
 
     start = [rev(x, (a,)) for x, a in zip(arrays, axes)] if reverse else arrays
-    found = _prefixes(combine, start, axes)
-    back = [rev(x, (a,)) for x, a in zip(found, axes)] if reverse else found
+    prefixes = _prefixes(combine, start, axes)
+    back = [rev(x, (a,)) for x, a in zip(prefixes, axes)] if reverse else prefixes
     return tree.unflatten(structure, back)
 
 
 _Combine = Callable[[list[Array], list[Array]], list[Array]]
 
-FEW = 64
-"""Fewer elements than these, beside each other, do not hide latencies."""
+MIN_PARALLEL_ELEMENTS = 64
+"""Fewer elements than these, combined at the same time, do not hide the latency of one
+combination: then the line is cut into blocks that advance together."""
 
-SIDE_BY_SIDE = 512
-"""There are blocks then, for about so many."""
+MAX_PARALLEL_ELEMENTS = 512
+"""Elements that blocks combine at the same time: more would give shorter blocks, whose totals
+take a larger part of the work."""
 
-LENGTH = 32
-"""Blocks are at least so long, since what comes before each has to be found first."""
+MIN_BLOCK_ROWS = 32
+"""Steps of a block, at least: the prefix before each block costs two more passes over blocks."""
 
 
 def _prefixes(combine: _Combine, xs: list[Array], axes: list[int]) -> list[Array]:
-    """One element after the other; in blocks side by side, once it is known what comes before each.
+    """Prefixes element by element, of several blocks at once after the totals of the blocks.
 
     Before -> after, on sums::
 
@@ -120,67 +136,67 @@ def _prefixes(combine: _Combine, xs: list[Array], axes: list[int]) -> list[Array
     n = xs[0].shape[axes[0]]
     if n < 2:
         return xs
-    blocks = _blocks(n, max(prod(x.shape) for x in xs) // n)
+    blocks = _block_count(n, max(prod(x.shape) for x in xs) // n)
     whole = n - n % blocks
 
     def part(values: list[Array], start: int, stop: int) -> list[Array]:
         return [slice_in_dim(x, start, stop, 1, a) for x, a in zip(values, axes)]
 
-    lines = [_lines(x, blocks, a) for x, a in zip(part(xs, 0, whole), axes)]
-    begin = [reshape(slice_in_dim(x, 0, 1), x.shape[1:]) for x in lines]
-    later = [slice_in_dim(x, 1, len(x)) for x in lines]
+    rows = [_to_rows(x, blocks, a) for x, a in zip(part(xs, 0, whole), axes)]
+    begin = [reshape(slice_in_dim(x, 0, 1), x.shape[1:]) for x in rows]
+    later = [slice_in_dim(x, 1, len(x)) for x in rows]
     if blocks > 1:
-        totals, _ = _go_on(combine, begin, later)
+        totals, _ = _scan_rows(combine, begin, later)
         before = part(_prefixes(combine, totals, axes), 0, blocks - 1)
         others = combine(before, part(begin, 1, blocks))
         begin = [concatenate([x, y], a) for x, y, a in zip(part(begin, 0, 1), others, axes)]
-    last, found = _go_on(combine, begin, later)
-    found = [concatenate([expand_dims(x, (0,)), y], 0) for x, y in zip(begin, found)]
-    out = [_joined(y, a) for y, a in zip(optimization_barrier(found), axes)]
+    last, prefixes = _scan_rows(combine, begin, later)
+    prefixes = [concatenate([expand_dims(x, (0,)), y], 0) for x, y in zip(begin, prefixes)]
+    out = [_from_rows(y, a) for y, a in zip(optimization_barrier(prefixes), axes)]
     if whole < n:
-        rest = [_lines(x, 1, a) for x, a in zip(part(xs, whole, n), axes)]
-        _, found = _go_on(combine, part(last, blocks - 1, blocks), rest)
-        out = [concatenate([x, _joined(y, a)], a) for x, y, a in zip(out, found, axes)]
+        rest = [_to_rows(x, 1, a) for x, a in zip(part(xs, whole, n), axes)]
+        _, prefixes = _scan_rows(combine, part(last, blocks - 1, blocks), rest)
+        out = [concatenate([x, _from_rows(y, a)], a) for x, y, a in zip(out, prefixes, axes)]
     return out
 
 
-def _blocks(n: int, width: int) -> int:
-    """How many there are of n elements, each `width` numbers: without a rest, if that is close."""
-    wanted = min(SIDE_BY_SIDE // max(width, 1), n // LENGTH)
-    if width >= FEW or wanted < 2:
+def _block_count(n: int, width: int) -> int:
+    """Returns the number of blocks for n elements of `width` numbers; a divisor of n, if near."""
+    most = min(MAX_PARALLEL_ELEMENTS // max(width, 1), n // MIN_BLOCK_ROWS)
+    if width >= MIN_PARALLEL_ELEMENTS or most < 2:
         return 1
-    return next((b for b in range(wanted, wanted // 2, -1) if n % b == 0), wanted)
+    return next((b for b in range(most, most // 2, -1) if n % b == 0), most)
 
 
-def _go_on(
-    combine: _Combine, carry: list[Array], lines: list[Array]
+def _scan_rows(
+    combine: _Combine, carry: list[Array], rows: list[Array]
 ) -> tuple[list[Array], list[Array]]:
-    """The last prefix, and all of them, which go on from a carry line by line."""
+    """Returns the last prefix, and all of them, which continue a carry row by row."""
 
     def step(before: list[Array], x: list[Array]) -> tuple[list[Array], list[Array]]:
         out = combine(before, x)
         return out, out
 
-    last, found = scan(step, carry, lines)
-    return last, found
+    last, prefixes = scan(step, carry, rows)
+    return last, prefixes
 
 
-def _lines(x: Array, blocks: int, axis: int) -> Array:
-    """What is done one after the other as the first axis: of each block one element."""
+def _to_rows(x: Array, blocks: int, axis: int) -> Array:
+    """Puts the steps of all blocks first: row i holds element i of every block."""
     length = x.shape[axis] // blocks
     parts = reshape(x, (*x.shape[:axis], blocks, length, *x.shape[axis + 1 :]))
     return moveaxis(parts, axis + 1, 0)
 
 
-def _joined(lines: Array, axis: int) -> Array:
-    """Elements where they were before they became lines."""
-    length, *shape = lines.shape
-    parts = moveaxis(lines, 0, axis + 1)
+def _from_rows(rows: Array, axis: int) -> Array:
+    """The inverse of `_to_rows`: elements in their order along the axis."""
+    length, *shape = rows.shape
+    parts = moveaxis(rows, 0, axis + 1)
     return reshape(parts, (*shape[:axis], length * shape[axis], *shape[axis + 1 :]))
 
 
 def reduce_pairs(fn: Callable[[Any, Any], Any], operands: Any, init: Any, axes: Axes) -> Any:
-    """An associative function of two elements over axes: neighbours first, then their results.
+    """Reduces axes by an associative function of two elements: neighbours first, then the results.
 
     Raises:
         ShapeError: if the arrays have several shapes.
@@ -188,11 +204,11 @@ def reduce_pairs(fn: Callable[[Any, Any], Any], operands: Any, init: Any, axes: 
     """
     a_function("reduce", "computation", fn)
     arrays, names, structure = values("operands", operands)
-    first, _, found = values("init_values", init)
-    if found != structure:
+    first, _, init_structure = values("init_values", init)
+    if init_structure != structure:
         raise TreeError(
             "reduce needs one initial value for each operand",
-            got=f"{tree.show(found)} for {tree.show(structure)}",
+            got=f"{tree.show(init_structure)} for {tree.show(structure)}",
             hint="write init_values as the operands, with a number for each",
         )
     if len({x.shape for x in arrays}) > 1:
@@ -202,11 +218,11 @@ def reduce_pairs(fn: Callable[[Any, Any], Any], operands: Any, init: Any, axes: 
             hint="broadcast them first",
         )
     ndim = arrays[0].ndim
-    gone = some_axes("reduce", axes, ndim)
-    kept = [axis for axis in range(ndim) if axis not in gone]
-    shape = tuple(arrays[0].shape[axis] for axis in kept)
-    size = prod(arrays[0].shape[axis] for axis in gone)
-    lines = [reshape(transpose(x, (*gone, *kept)), (size, *shape)) for x in arrays]
+    reduced_axes = some_axes("reduce", axes, ndim)
+    kept_axes = [axis for axis in range(ndim) if axis not in reduced_axes]
+    shape = tuple(arrays[0].shape[axis] for axis in kept_axes)
+    size = prod(arrays[0].shape[axis] for axis in reduced_axes)
+    rows = [reshape(transpose(x, (*reduced_axes, *kept_axes)), (size, *shape)) for x in arrays]
 
     def combine(left: list[Array], right: list[Array]) -> list[Array]:
         """The function on each pair of elements."""
@@ -214,23 +230,23 @@ def reduce_pairs(fn: Callable[[Any, Any], Any], operands: Any, init: Any, axes: 
             tree.unflatten(structure, [reshape(x, (prod(x.shape),)) for x in side])
             for side in (left, right)
         ]
-        out, _, given = values("the result", vmap(fn)(*flat))
-        if given != structure:
+        out, _, result_structure = values("the result", vmap(fn)(*flat))
+        if result_structure != structure:
             raise TreeError(
                 "the function of reduce must return what it takes",
-                got=f"{tree.show(given)} for {tree.show(structure)}",
-                hint=_ALIKE,
+                got=f"{tree.show(result_structure)} for {tree.show(structure)}",
+                hint=_SAME_TYPES,
             )
         return [reshape(y, x.shape) for y, x in zip(out, left)]
 
     while size > 1:
         half = size // 2
-        pairs = [[slice_in_dim(x, start, 2 * half, 2, 0) for x in lines] for start in (0, 1)]
-        made = combine(*pairs)
+        pairs = [[slice_in_dim(x, start, 2 * half, 2, 0) for x in rows] for start in (0, 1)]
+        combined = combine(*pairs)
         if size % 2:
-            last = [slice_in_dim(x, size - 1, size, 1, 0) for x in lines]
-            made = [concatenate([x, y], 0) for x, y in zip(made, last)]
-        lines, size = made, size - half
-    begin = [broadcast(convert_element_type(v, x.dtype), (1, *shape)) for v, x in zip(first, lines)]
-    total = combine(begin, lines) if size else begin
+            last = [slice_in_dim(x, size - 1, size, 1, 0) for x in rows]
+            combined = [concatenate([x, y], 0) for x, y in zip(combined, last)]
+        rows, size = combined, size - half
+    begin = [broadcast(convert_element_type(v, x.dtype), (1, *shape)) for v, x in zip(first, rows)]
+    total = combine(begin, rows) if size else begin
     return tree.unflatten(structure, [reshape(x, shape) for x in total])

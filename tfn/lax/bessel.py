@@ -62,7 +62,7 @@ _FAR_64 = (
 
 
 def _polynomial(x: Array, coefficients: Sequence[float]) -> Array:
-    """The value of a polynomial, the constant term first."""
+    """Evaluates a polynomial by Horner's scheme, the constant term first."""
     total = tnp.full_like(x, coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         total = total * x + coefficient
@@ -77,8 +77,8 @@ def _bessel(order: int, x: Array) -> Array:
     half = near / 2
     first = _polynomial(half * half, inner[order]) * exp(-near)
     beyond = _polynomial(_FAR / far, outer[order]) / tnp.sqrt(far)
-    found = tnp.where(size < _FAR, first * half if order else first, beyond)
-    return tnp.copysign(found, x) if order else found
+    value = tnp.where(size < _FAR, first * half if order else first, beyond)
+    return tnp.copysign(value, x) if order else value
 
 
 _BESSEL = [each(partial(_bessel, n), f"bessel_i{n}e") for n in (0, 1)]
@@ -86,7 +86,10 @@ _BESSEL = [each(partial(_bessel, n), f"bessel_i{n}e") for n in (0, 1)]
 
 @custom_jvp
 def bessel_i0e(x: ArrayLike) -> Array:
-    """``exp(-|x|)`` times the modified Bessel function of order 0.
+    """Returns ``exp(-abs(x))`` times the modified Bessel function of order 0.
+
+    Raises:
+        DTypeError: unless x is floating.
 
     Example:
         >>> bessel_i0e(1.0).item()
@@ -97,7 +100,10 @@ def bessel_i0e(x: ArrayLike) -> Array:
 
 @custom_jvp
 def bessel_i1e(x: ArrayLike) -> Array:
-    """``exp(-|x|)`` times the modified Bessel function of order 1.
+    """Returns ``exp(-abs(x))`` times the modified Bessel function of order 1.
+
+    Raises:
+        DTypeError: unless x is floating.
 
     Example:
         >>> bessel_i1e(1.0).item()

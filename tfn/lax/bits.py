@@ -1,4 +1,4 @@
-"""Bits: counted, read as another dtype, and those of floats one step on or rounded."""
+"""Bit operations: population count, leading zeros, bitcasts, nextafter, reduced precision."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ def _steps(u: UOp) -> list[int]:
 
 
 def _ones(u: UOp) -> UOp:
-    """How many bits are set: sums of neighbours, then of neighbouring sums."""
+    """The number of bits set, by sums of neighbouring bits, then of neighbouring sums.
+
+    Source: Warren, "Hacker's delight", section 5-1.
+    """
     width = 8 * u.dtype.itemsize
     for step in _steps(u):
         pattern = sum(((1 << step) - 1) << at for at in range(0, width, 2 * step))
@@ -58,7 +61,7 @@ def _integer(name: str, x: ArrayLike) -> Array:
 
 
 def population_count(x: ArrayLike) -> Array:
-    """The number of bits that are set.
+    """Returns the number of bits that are set.
 
     Raises:
         DTypeError: unless x is integer.
@@ -71,7 +74,7 @@ def population_count(x: ArrayLike) -> Array:
 
 
 def clz(x: ArrayLike) -> Array:
-    """The number of zeros above the highest bit that is set.
+    """Returns the number of zeros above the highest bit that is set; the width of the dtype for 0.
 
     Raises:
         DTypeError: unless x is integer.
@@ -84,7 +87,7 @@ def clz(x: ArrayLike) -> Array:
 
 
 def _parted(x: UOp, dtype: DType) -> UOp:
-    """Wide elements as several narrow ones, the lowest bits first."""
+    """Splits wide elements into several narrow ones along a new axis, the lowest bits first."""
     bits, width = build.bitcast(x, _unsigned(x.dtype)), 8 * dtype.itemsize
     count = x.dtype.itemsize // dtype.itemsize
     parts = [build.cast(bits >> (width * i), _unsigned(dtype)) for i in range(count)]
@@ -93,7 +96,7 @@ def _parted(x: UOp, dtype: DType) -> UOp:
 
 
 def _joined(x: UOp, dtype: DType) -> UOp:
-    """Several narrow elements along the last axis as a wide one."""
+    """Joins several narrow elements along the last axis to a wide one, the lowest bits first."""
     shape: Shape = x.shape[:-1]
     wide = build.cast(build.bitcast(x, _unsigned(x.dtype)), _unsigned(dtype))
     width = 8 * x.dtype.itemsize
@@ -105,7 +108,7 @@ def _joined(x: UOp, dtype: DType) -> UOp:
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: Any) -> Array:
-    """The same bits read as another dtype.
+    """Reads the same bits as another dtype.
 
     A narrower dtype gives a last axis of the parts, the lowest bits first; a wider one takes it.
 
@@ -145,7 +148,7 @@ def _floats(name: str, *operands: ArrayLike) -> list[Array]:
 
 
 def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
-    """The float beside x on the side of y.
+    """Returns the next float after x towards y.
 
     Raises:
         DTypeError: unless both have one floating dtype and one shape.
@@ -158,7 +161,7 @@ def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def _rounded(x: UOp, exponent_bits: int, mantissa_bits: int) -> UOp:
-    """The nearest float with so many bits, by arithmetic on those of x."""
+    """Rounds to the nearest float of the given format, by integer arithmetic on the bits of x."""
     info = dtypes.finfo(x.dtype)
     carrier = _unsigned(x.dtype)
     mantissa, width = int(info.nmant), 8 * x.dtype.itemsize
@@ -166,7 +169,7 @@ def _rounded(x: UOp, exponent_bits: int, mantissa_bits: int) -> UOp:
     sign = bits & (1 << (width - 1))
     size = bits & ((1 << (width - 1)) - 1)
     dropped = mantissa - mantissa_bits
-    if dropped > 0:  # half to even: what is dropped is carried if it is more than a half
+    if dropped > 0:  # round half to even: add just below half, plus the last bit that stays
         odd = (size >> dropped) & 1
         size = ((size + ((1 << (dropped - 1)) - 1) + odd) >> dropped) << dropped
     exponents = width - 1 - mantissa
@@ -192,9 +195,17 @@ def _reduced_jvp(exponent_bits: int, mantissa_bits: int, primals: Any, tangents:
 
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
-    """The nearest floats that have so many bits; too large ones are infinite, too small ones 0.
+    """Rounds floats to a given number of bits of exponent and mantissa, ties to even.
 
-    The derivative is that of the operand.
+    Values that are too large become infinite, values that are too small 0 of their sign, and NaN
+    stays NaN.  The derivative is that of the identity.
+
+    Args:
+        operand: floats of any shape; the result has their shape and dtype.
+        exponent_bits: bits of the exponent, at least 1; as many as the dtype has, or more, change
+            nothing.
+        mantissa_bits: bits of the mantissa without the implicit one, at least 0; more change
+            nothing.
 
     Raises:
         DTypeError: unless the operand is floating.

@@ -1,4 +1,4 @@
-"""One of several functions: `cond`, `switch`."""
+"""Conditionals: `cond`, `switch`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfn._support.validate import several
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, INT32, INTEGERS
 from tfn.errors import ArgumentError, DTypeError, ShapeError
-from tfn.lax.closed_functions import closed, perform, same_results, shared, values
+from tfn.lax.closed_functions import closed, perform, same_results, values, with_common_captures
 from tfn.lax.elementwise import clamp, convert_element_type, ne
 from tfn.lax.operand import array, show
 from tfn.trace import effects
@@ -29,7 +29,7 @@ def cond(
     *operands: Any,
     operand: Any = _NONE,
 ) -> Any:
-    """``true_fun(*operands)`` if `pred` holds, else ``false_fun(*operands)``.
+    """Returns ``true_fun(*operands)`` if `pred` holds, else ``false_fun(*operands)``.
 
     Only one of them runs.  Under `vmap` with a predicate that differs from lane to lane both run
     and each lane selects; what the other branch did there, NaN too, has no influence, on
@@ -37,8 +37,14 @@ def cond(
 
     Args:
         pred: a scalar; a number holds unless it is zero.
-        operands: trees of arrays.  What the functions close over is passed on as well.
+        true_fun: called with the operands if `pred` holds.
+        false_fun: called with the operands otherwise; its results have the types of those of
+            `true_fun`.
+        operands: trees of arrays.  Arrays that the functions close over are passed on as well.
         operand: the only operand, by name.
+
+    Returns:
+        The tree that the branch returns.
 
     Raises:
         ShapeError: if `pred` is not a scalar.
@@ -58,7 +64,17 @@ def cond(
 
 
 def switch(index: ArrayLike, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
-    """``branches[index](*operands)``; an index outside is clamped.
+    """Returns ``branches[index](*operands)``; an index outside is clamped to the first or last
+    branch.
+
+    Args:
+        index: an integer scalar.
+        branches: functions of the operands, at least one, whose results have one structure and one
+            type.
+        operands: trees of arrays.  Arrays that the functions close over are passed on as well.
+
+    Returns:
+        The tree that the branch returns.
 
     Raises:
         ArgumentError: if there is no branch.
@@ -114,17 +130,19 @@ def _scalar(what: str, value: ArrayLike) -> Array:
 def _choose(
     what: str, index: Array, functions: Sequence[Callable[..., Any]], operands: tuple[Any, ...]
 ) -> Any:
-    given, _, structure = values("operands", operands)
-    types = [ShapeDtypeStruct.of(v) for v in given]
+    leaves, _, structure = values("operands", operands)
+    types = [ShapeDtypeStruct.of(v) for v in leaves]
     branches = [closed(what, f, types, structure, branch=True) for f in functions]
-    wanted = same_results(f"{what} ({', '.join(map(name_of, functions))})", functions, branches)
-    made, captured, acts = shared(branches)
-    dtypes = [*([BOOL] if acts else []), *(t.dtype for t in wanted)]
-    made = [function(list(map(cast, f.src, dtypes)), f.arg.params) for f in made]
+    result_types = same_results(
+        f"{what} ({', '.join(map(name_of, functions))})", functions, branches
+    )
+    bodies, captured, acts = with_common_captures(branches)
+    dtypes = [*([BOOL] if acts else []), *(t.dtype for t in result_types)]
+    bodies = [function(list(map(cast, f.src, dtypes)), f.arg.params) for f in bodies]
     results = perform(
-        lambda nodes: choose(nodes[0], made, nodes[1:]),
-        [index, *captured, *([effects.token()] if acts else []), *given],
-        [t.weak_type for t in wanted],
+        lambda nodes: choose(nodes[0], bodies, nodes[1:]),
+        [index, *captured, *([effects.token()] if acts else []), *leaves],
+        [t.weak_type for t in result_types],
         acts,
     )
     return tree.unflatten(branches[0].structure, results)

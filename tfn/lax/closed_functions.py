@@ -1,8 +1,8 @@
-"""A user's function as part of a loop or a branch: traced once, closed over what it uses.
+"""Closure conversion: the function of a loop or a branch, traced once, with its captures.
 
-What the function captured - arrays, or values of an outer trace - become its first parameters, and
-the loop passes them on.  A function that is met again with arguments of the same types is not
-traced again, unless it captured values of a trace.
+The values that the function captured, arrays or values of an outer trace, become its first
+parameters, and the loop passes them on.  A closure is cached by its function and the types of the
+arguments, unless it captured values of a trace.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tfn.transforms.tracing import record
 
 @frozen
 class Closed:
-    """A function of values alone.
+    """A traced function, with its captured values as explicit parameters.
 
     Attributes:
         function: the FUNCTION; its parameters are what was captured, then the inputs.
@@ -54,7 +54,7 @@ class Closed:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes: arrays that it captured may have no other owner."""
+        """Memory that the closure keeps alive: captured arrays may have no other owner."""
         nodes = sum(1 for _ in walk(self.function.src))
         captured_bytes: int = sum(value.nbytes for value in self.captured)
         return NODE_BYTES * nodes + captured_bytes
@@ -76,24 +76,24 @@ def closed(
     structure: tree.Structure,
     branch: bool = False,
 ) -> Closed:
-    """The closed function of leaves of these types, which are arguments of this structure.
+    """Returns the closure of a function for leaves of these types, arguments of this structure.
 
-    `what` is the name of the loop, for messages.  What a loop does to captured values alone is
-    done once, outside; what a `branch` does is done only if it is chosen.
+    `what` is the name of the loop, for messages.  Operations on captured values alone are hoisted
+    out of a loop; those of a `branch` stay in it, and run only if it is chosen.
     """
     key = what, structure, tuple(types)
     try:
-        kept = _CLOSED.get(f)
+        cache = _CLOSED.get(f)
     except TypeError:  # not hashable, or without weak references
         return _close(what, f, types, structure, branch)
-    found = None if kept is None else kept.find(key)
-    if found is None:
-        found = _close(what, f, types, structure, branch)
-        if all(value.trace is None for value in found.captured):
-            if kept is None:
-                kept = _CLOSED[f] = Cache("functions in loops", lambda closed: closed.size_bytes)
-            kept.keep(key, found)
-    return found
+    result = None if cache is None else cache.find(key)
+    if result is None:
+        result = _close(what, f, types, structure, branch)
+        if all(value.trace is None for value in result.captured):
+            if cache is None:
+                cache = _CLOSED[f] = Cache("functions in loops", lambda closed: closed.size_bytes)
+            cache.keep(key, result)
+    return result
 
 
 def _close(
@@ -128,44 +128,48 @@ def perform(
     weak: Sequence[bool],
     acts: bool = False,
 ) -> list[Any]:
-    """The results of a graph over operands: recorded, or run now as one program."""
+    """Returns the results of a graph over operands: recorded in a trace, or run as one program."""
     params = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(operands))
-    made = make([param(p) for p in params])
-    return bind.call(Jaxpr(function(made, params)), operands, weak, acts)
+    outputs = make([param(p) for p in params])
+    return bind.call(Jaxpr(function(outputs, params)), operands, weak, acts)
 
 
-def values(name: str, given: Any) -> tuple[list[Any], list[str], tree.Structure]:
-    """The leaves of an argument as Values, how a user would write each, and their structure."""
-    flat, structure = tree.flatten(given)
+def values(name: str, argument: Any) -> tuple[list[Any], list[str], tree.Structure]:
+    """Returns the leaves of an argument as Values, the path of each, and their structure."""
+    flat, structure = tree.flatten(argument)
     names = [name + text for _, text in tree.places(structure)]
     return [as_value(x, n) for x, n in zip(flat, names, strict=True)], names, structure
 
 
-def with_numbers(operands: Sequence[Any], begin: int, given: Any) -> list[Any]:
-    """Operands in which those from `begin` on are the leaves of what a user gave.
+def with_numbers(operands: Sequence[Any], begin: int, argument: Any) -> list[Any]:
+    """Replaces the Python numbers among the leaves of an argument, which begin at operand `begin`.
 
     Python numbers among them are constants of the trace, if there is one; else they are operands,
     so that another number needs no other program.
     """
     trace = bind.innermost(operands)
-    made = list(operands)
+    replaced = list(operands)
     if trace is not None:
-        for i, leaf in enumerate(tree.leaves(given), begin):
+        for i, leaf in enumerate(tree.leaves(argument), begin):
             if isinstance(leaf, (bool, int, float, complex)):
-                made[i] = number_as(leaf, made[i].dtype, trace)
-    return made
+                replaced[i] = number_as(leaf, replaced[i].dtype, trace)
+    return replaced
 
 
-def shared(functions: Sequence[Closed]) -> tuple[list[UOp], list[Any], bool]:
-    """The functions with one list of captured values for all of them, those values, and whether
-    any of them has effects: then all of them take and give a token."""
+def with_common_captures(functions: Sequence[Closed]) -> tuple[list[UOp], list[Any], bool]:
+    """Gives all functions the same list of captured values.
+
+    Returns:
+        The functions, the captured values, and whether any function has effects: then all of them
+        take a token and return one.
+    """
     order: dict[Any, int] = {}
     captured: list[Any] = []
     for f in functions:
         for value in f.captured:
             if order.setdefault(identity(value), len(order)) == len(captured):
                 captured.append(value)
-    made = []
+    widened = []
     acts = any(f.acts for f in functions)
     for f in functions:
         types = [*captured, *([ShapeDtypeStruct((), BOOL)] if acts else []), *f.inputs]
@@ -174,12 +178,12 @@ def shared(functions: Sequence[Closed]) -> tuple[list[UOp], list[Any], bool]:
         places += range(len(captured) + (acts and not f.acts), len(params))
         outputs = inlined(f.function, [param(params[i]) for i in places])
         same = [param(params[len(captured)])] if acts and not f.acts else []
-        made.append(function([*same, *outputs], params))
-    return made, captured, acts
+        widened.append(function([*same, *outputs], params))
+    return widened, captured, acts
 
 
 def identity(value: Any) -> Any:
-    """What is the same for two Values that are one."""
+    """Returns a key that is equal for two handles of one Value."""
     return id(value) if value.trace is None else value.uop
 
 
@@ -196,7 +200,10 @@ def settle(
     structure: tree.Structure,
     close_body: Callable[[list[ShapeDtypeStruct]], tuple[Closed, tree.Structure]],
 ) -> tuple[list[Any], Closed, UOp]:
-    """First carries of the types that the body gives back, the body, and its FUNCTION.
+    """Finds types of the carry that the body returns as it takes them (a fixed point).
+
+    Returns:
+        The first carries in these types, the body, and its FUNCTION.
 
     A weak carry (that began as a Python number) takes the dtype that the body gives it.
     `close_body` traces the body for carries of given types, and says which part of the structure
@@ -208,11 +215,11 @@ def settle(
     """
     types = [ShapeDtypeStruct.of(v) for v in init]
     while True:
-        body, given = close_body(types)
-        if given != structure:
+        body, result_structure = close_body(types)
+        if result_structure != structure:
             raise TreeError(
                 f"the body of {what} must return a carry of the structure that it takes",
-                got=f"it takes {tree.show(structure)} and returns {tree.show(given)}",
+                got=f"it takes {tree.show(structure)} and returns {tree.show(result_structure)}",
                 hint="return the same containers with the same keys, or change the first carry",
             )
         wider = [_joined(old, new) for old, new in zip(types, body.types)]
@@ -264,7 +271,7 @@ def _mismatch(what: str, wrong: Sequence[tuple[str, Any, Any]]) -> TfnError:
 
 
 def same_results(what: str, functions: Sequence[Function], branches: Sequence[Closed]) -> list[Any]:
-    """The types of the results of all branches.
+    """Returns the types of the results of all branches, which are the same but for weak dtypes.
 
     Raises:
         TreeError, ShapeError, DTypeError: naming the branches and the paths in which they differ.
@@ -281,14 +288,16 @@ def same_results(what: str, functions: Sequence[Function], branches: Sequence[Cl
             )
         types = [_either(old, new) for old, new in zip(types, branch.types)]
     for f, branch in zip(functions, branches):
-        for i, (wanted, got) in enumerate(zip(types, branch.types)):
-            if got.shape != wanted.shape or (got.dtype != wanted.dtype and not got.weak_type):
+        for i, (expected, got) in enumerate(zip(types, branch.types)):
+            if got.shape != expected.shape or (got.dtype != expected.dtype and not got.weak_type):
                 path = tree.places(first.structure)[i][1]
-                raise (DTypeError if got.shape == wanted.shape else ShapeError)(
+                raise (DTypeError if got.shape == expected.shape else ShapeError)(
                     f"the branches of {what} must return results of one type",
                     got=f"result{path} is {show(first.types[i])} in {name_of(functions[0])} and "
                     f"{show(got)} in {name_of(f)}",
-                    hint="use .astype" if got.shape == wanted.shape else "reshape or broadcast it",
+                    hint="use .astype"
+                    if got.shape == expected.shape
+                    else "reshape or broadcast it",
                 )
     return types
 

@@ -1,4 +1,4 @@
-"""Sums of products: dot, dot_general, convolutions.
+"""Contractions: dot, dot_general, convolutions.
 
 A convolution is computed as (batch, *space, channels) with (*window, channels, features); other
 layouts are permuted to it and back.
@@ -33,7 +33,13 @@ DotNumbers = tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Seq
 
 
 class Precision(enum.Enum):
-    """How exactly a processor should multiply; here all of them do it as exactly as they can."""
+    """The precision of products; accepted as in JAX, and always the highest here.
+
+    Example:
+        >>> from tfn import lax
+        >>> lax.dot(lax.full((2,), 1.0), lax.full((2,), 1.0), Precision.HIGHEST).item()
+        2.0
+    """
 
     DEFAULT = 0
     HIGH = 1
@@ -47,17 +53,25 @@ def dot_general(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """The sum of products over contracted axes, in step over batch axes.
+    """Returns the sum of products over contracted axes, separately for each index of the batch
+    axes.
 
     The result has the batch axes, then the free axes of lhs, then those of rhs.  Products are
     summed in at least 32 bits; `precision` is accepted and changes nothing.
 
     Args:
-        dimension_numbers: ((contracted of lhs, of rhs), (batch axes of lhs, of rhs)).
-        preferred_element_type: dtype of the result, that of the operands if None.
+        lhs: array of any shape; axes are contracted, batch axes, or free.
+        rhs: array of the dtype of `lhs`, with contracted and batch axes of the same sizes.
+        dimension_numbers: ((contracted of lhs, of rhs), (batch axes of lhs, of rhs)), each a
+            sequence of axes counted from 0; negative axes are refused.
+        precision: accepted as in JAX and ignored: products are always computed as exactly as
+            possible.
+        preferred_element_type: dtype of the result; that of the operands if None.
 
     Raises:
         ShapeError, DTypeError: if paired axes or the dtypes differ.
+        AxisError: if an axis does not exist or is named twice.
+        ArgumentError: if the axes are not in pairs.
 
     Example:
         >>> from tfn import lax
@@ -90,14 +104,14 @@ def dot_general(
 
 
 def _axes(x: Array, axes: Sequence[int]) -> Shape:
-    found = integers("dot_general", "dimension_numbers", axes)
-    if any(not 0 <= axis < len(x.shape) for axis in found):
+    numbers = integers("dot_general", "dimension_numbers", axes)
+    if any(not 0 <= axis < len(x.shape) for axis in numbers):
         raise AxisError(
             "dot_general needs axes that are there",
-            got=f"{show(x)}, {found}",
+            got=f"{show(x)}, {numbers}",
             hint=f"axes go from 0 to {len(x.shape) - 1}",
         )
-    return found
+    return numbers
 
 
 def _result(x: Array, preferred: Any) -> dtypes.DType:
@@ -107,10 +121,22 @@ def _result(x: Array, preferred: Any) -> dtypes.DType:
 def dot(
     lhs: ArrayLike, rhs: ArrayLike, precision: Any = None, preferred_element_type: Any = None
 ) -> Array:
-    """The product of vectors or matrices: the last axis of lhs meets the first of rhs.
+    """Returns the product of vectors or matrices: the last axis of lhs is contracted with the first
+    of rhs.
+
+    Args:
+        lhs: shape (k,) or (m, k).
+        rhs: shape (k,) or (k, n), of the dtype of `lhs`.
+        precision: accepted as in JAX and ignored: products are always computed as exactly as
+            possible.
+        preferred_element_type: dtype of the result; that of the operands if None.
+
+    Returns:
+        An array of the axes that are left: (), (m,), (n,) or (m, n).
 
     Raises:
-        ShapeError: for more than two axes, or sizes that differ.
+        ShapeError: for scalars, for more than two axes, or if the sizes of k differ.
+        DTypeError: if the dtypes differ.
 
     Example:
         >>> from tfn import lax
@@ -127,7 +153,20 @@ def dot(
 
 
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Array:
-    """Products of matrices, in step over all axes but the last two.
+    """Multiplies stacks of matrices, one pair for each index of all axes but the last two.
+
+    Args:
+        lhs: shape (*batch, m, k), at least two axes.
+        rhs: shape (*batch, k, n), of the dtype of `lhs`; batch axes do not broadcast.
+        precision: accepted as in JAX and ignored: products are always computed as exactly as
+            possible.
+
+    Returns:
+        An array (*batch, m, n).
+
+    Raises:
+        ShapeError, DTypeError: if sizes or dtypes differ.
+        AxisError: for fewer than two axes.
 
     Example:
         >>> from tfn import lax
@@ -147,10 +186,22 @@ def ragged_dot(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """Rows of lhs (m, k) times the matrix of their group, of rhs (groups, k, n).
+    """Multiplies rows of lhs (m, k) with the matrix of their group, one of rhs (groups, k, n).
 
-    The first ``group_sizes[0]`` rows belong to the first group, and so on; rows after them all
-    give zeros.  Each row is multiplied with every matrix, in one product, and one is kept.
+    The first ``group_sizes[0]`` rows belong to the first group, and so on; rows after the last
+    group give zeros.  Each row is multiplied with every matrix in one product, of which one row is
+    selected, so the work is that of `groups` products.
+
+    Args:
+        lhs: rows in the order of their groups, shape (m, k).
+        rhs: one matrix for each group, shape (groups, k, n), of the dtype of `lhs`.
+        group_sizes: number of rows of each group, integers of shape (groups,).
+        precision: accepted as in JAX and ignored: products are always computed as exactly as
+            possible.
+        preferred_element_type: dtype of the result; that of the operands if None.
+
+    Returns:
+        An array (m, n).
 
     Raises:
         ShapeError: unless the shapes are (m, k), (groups, k, n) and (groups,).
@@ -174,9 +225,9 @@ def ragged_dot(
     end = broadcast_in_dim(ends, (m, groups, n), (1,))
     begin = broadcast_in_dim(elementwise.sub(ends, sizes), (m, groups, n), (1,))
     every = dot_general(x, w, (((1,), (1,)), ((), ())), precision, preferred_element_type)
-    own = elementwise.bitwise_and(elementwise.ge(row, begin), elementwise.lt(row, end))
-    kept: Array = elementwise.select(own, every, 0)
-    return apply(_over_groups, [kept])
+    in_group = elementwise.bitwise_and(elementwise.ge(row, begin), elementwise.lt(row, end))
+    selected: Array = elementwise.select(in_group, every, 0)
+    return apply(_over_groups, [selected])
 
 
 def _ends(sizes: UOp) -> UOp:
@@ -191,7 +242,8 @@ def _over_groups(products: UOp) -> UOp:
 
 
 class ConvDimensionNumbers(NamedTuple):
-    """Where a layout keeps its axes.
+    """The axes of a convolution's operands and result, in an order that does not depend on the
+    layout.
 
     Attributes:
         lhs_spec: axes of (batch, channels, *space).
@@ -210,10 +262,18 @@ Layout = ConvDimensionNumbers | tuple[str, str, str] | None
 def conv_dimension_numbers(
     lhs_shape: Sequence[int], rhs_shape: Sequence[int], dimension_numbers: Layout
 ) -> ConvDimensionNumbers:
-    """A layout as axes; None means N, C, space with O, I, window.
+    """Returns a layout as axes.
+
+    Args:
+        lhs_shape: shape of the input, of which only the number of axes matters.
+        rhs_shape: shape of the kernel, with as many axes.
+        dimension_numbers: three strings of letters such as ("NHWC", "HWIO", "NHWC"), a
+            ConvDimensionNumbers, which is returned as it is, or None for batch, channels, space
+            with features, channels, window.
 
     Raises:
-        ArgumentError: unless each string names each axis once.
+        ArgumentError: unless there are three strings, each of which names each axis once.
+        ShapeError: if the shapes have different numbers of axes.
 
     Example:
         >>> conv_dimension_numbers((1, 8, 8, 3), (3, 3, 3, 4), ("NHWC", "HWIO", "NHWC"))
@@ -270,13 +330,20 @@ def padtype_to_pads(
     window_strides: Sequence[int],
     padding: str,
 ) -> list[tuple[int, int]]:
-    """What 'SAME', 'SAME_LOWER' or 'VALID' means, as (low, high) per axis.
+    """Returns the padding (low, high) of each axis for 'SAME', 'SAME_LOWER' or 'VALID'.
 
-    'SAME' gives ceil(size / stride) places; an odd element is padded at the end, with
-    'SAME_LOWER' at the beginning.
+    'VALID' pads nothing.  'SAME' gives ceil(size / stride) windows; an odd element is padded at the
+    end, with 'SAME_LOWER' at the beginning.
+
+    Args:
+        in_shape: sizes of the spatial axes.
+        window_shape: sizes of the window along them, dilation included.
+        window_strides: steps of the window along them, at least 1.
+        padding: the word, in capitals or not.
 
     Raises:
         ArgumentError: for another word.
+        ShapeError: if the numbers of axes differ.
 
     Example:
         >>> padtype_to_pads((8,), (3,), (2,), "SAME")
@@ -303,23 +370,28 @@ def padtype_to_pads(
 
 
 def pairs_of(name: str, padding: Any, rank: int) -> tuple[tuple[int, int], ...]:
-    """A padding as (low, high) for each axis.
+    """Returns a padding as a pair (low, high) for each axis.
+
+    Args:
+        name: the calling function, for messages.
+        padding: as the user passed it.
+        rank: number of axes.
 
     Raises:
         ArgumentError: for something else.
     """
-    given = [integers(name, "padding", p) for p in several(name, "padding", padding, "pairs")]
-    if len(given) != rank or any(len(pair) != 2 for pair in given):
+    pairs = [integers(name, "padding", p) for p in several(name, "padding", padding, "pairs")]
+    if len(pairs) != rank or any(len(pair) != 2 for pair in pairs):
         raise ArgumentError(
             f"{name} needs a padding of {rank} pairs, or a word",
             got=f"padding={shown(padding)}",
             hint="write (low, high) for each axis, or 'SAME' or 'VALID'",
         )
-    return tuple((low, high) for low, high in given)
+    return tuple((low, high) for low, high in pairs)
 
 
 def dilated(window: Sequence[int], dilation: Sequence[int]) -> list[int]:
-    """How far a window reaches when its elements are spread."""
+    """Returns the extent of a window whose elements are spread by a dilation, per axis."""
     return [(n - 1) * d + 1 if n else 0 for n, d in zip(window, dilation, strict=True)]
 
 
@@ -339,17 +411,29 @@ def conv_general_dilated(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """A convolution (a cross-correlation: the window is not flipped) in any layout.
+    """Convolves an array with a kernel in any layout (a cross-correlation: the kernel is not
+    flipped).
 
     Args:
-        window_strides: steps of the window per axis of space.
-        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) per axis, which may be negative.
-        lhs_dilation: spreads the elements of lhs, which is what a transposed convolution does.
-        rhs_dilation: spreads those of the window.
+        lhs: the input: batch, channels and any number of spatial axes, in the order of the layout.
+        rhs: the kernel: features, channels and the window, in the order of the layout, of the dtype
+            of `lhs`; it has ``channels / feature_group_count`` channels.
+        window_strides: steps of the window along each spatial axis, at least 1.
+        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) per spatial axis; negative numbers
+            crop.
+        lhs_dilation: distance of neighbouring elements of `lhs`, per spatial axis, with zeros
+            between them, as in a transposed convolution; 1 if None.
+        rhs_dilation: distance of neighbouring elements of the window, per spatial axis; 1 if None.
         dimension_numbers: layouts of lhs, rhs and result; NCHW, OIHW, NCHW if None.
-        feature_group_count: independent groups of channels.
-        batch_group_count: independent groups of the batch, each with features of its own.
-        preferred_element_type: dtype of the result, that of lhs if None.
+        feature_group_count: number of independent groups of channels, which divides both the
+            channels and the features.
+        batch_group_count: number of independent groups of the batch, each with features of its own.
+        precision: accepted as in JAX and ignored: products are always computed as exactly as
+            possible.
+        preferred_element_type: dtype of the result; that of the operands if None.
+
+    Returns:
+        An array of batch, features and spatial axes, in the order of the layout.
 
     Raises:
         ShapeError, DTypeError, ArgumentError: for operands or a layout that do not fit.
@@ -416,7 +500,22 @@ def conv(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """A convolution in the layouts NCHW, OIHW, NCHW.
+    """Convolves an array with a kernel in the layouts NCHW, OIHW, NCHW.
+
+    Args:
+        lhs: the input, shape (batch, channels, *space).
+        rhs: the kernel, shape (features, channels, *window), of the dtype of `lhs`.
+        window_strides: steps of the window along each spatial axis, at least 1.
+        padding: 'SAME', 'SAME_LOWER' or 'VALID', as in `padtype_to_pads`.
+        precision: accepted as in JAX and ignored: products are always computed as exactly as
+            possible.
+        preferred_element_type: dtype of the result; that of the operands if None.
+
+    Returns:
+        An array (batch, features, *space).
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `conv_general_dilated`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -443,7 +542,24 @@ def conv_with_general_padding(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """A convolution in the layouts NCHW, OIHW, NCHW, with padding in pairs and dilations.
+    """Convolves in the layouts NCHW, OIHW, NCHW, with padding in pairs and with dilations.
+
+    Args:
+        lhs: the input, shape (batch, channels, *space).
+        rhs: the kernel, shape (features, channels, *window), of the dtype of `lhs`.
+        window_strides: steps of the window along each spatial axis, at least 1.
+        padding: (low, high) per spatial axis, negative numbers crop; or a word as in `conv`.
+        lhs_dilation: distance of neighbouring elements of `lhs`, per spatial axis; 1 if None.
+        rhs_dilation: distance of neighbouring elements of the window, per spatial axis; 1 if None.
+        precision: accepted as in JAX and ignored: products are always computed as exactly as
+            possible.
+        preferred_element_type: dtype of the result; that of the operands if None.
+
+    Returns:
+        An array (batch, features, *space).
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `conv_general_dilated`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -474,9 +590,28 @@ def conv_general_dilated_patches(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """What a window sees at each place, as channels: those of lhs, each with the window's places.
+    """Extracts the elements of every window (im2col), as channels: those of lhs, each with the
+    window's.
 
-    It is a convolution, of which each feature looks at one place of one channel.
+    Computed as a convolution with one-hot kernels, one for each element of the window.
+
+    Args:
+        lhs: the input: batch, channels and spatial axes, in the order of the layout.
+        filter_shape: sizes of the window along the spatial axes.
+        window_strides: steps of the window along each spatial axis, at least 1.
+        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) per spatial axis.
+        lhs_dilation: distance of neighbouring elements of `lhs`, per spatial axis; 1 if None.
+        rhs_dilation: distance of neighbouring elements of the window, per spatial axis; 1 if None.
+        dimension_numbers: layouts of lhs, of a kernel, and of the result; NCHW, OIHW, NCHW if None.
+        precision: accepted as in JAX and ignored: products are always computed as exactly as
+            possible.
+        preferred_element_type: dtype of the result; that of the operands if None.
+
+    Returns:
+        An array of batch, channels * window and spatial axes, in the order of the layout.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `conv_general_dilated`.
 
     Example:
         >>> from tfn import lax
@@ -523,13 +658,29 @@ def conv_transpose(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """A convolution with a fractional stride, as decoders use it to grow an image.
+    """Convolves with a fractional stride (a transposed convolution), as decoders do to enlarge an
+    image.
 
     Args:
-        padding: 'SAME' (size * stride places), 'VALID', or pairs for the dilated lhs.
+        lhs: the input: batch, channels and 1 to 3 spatial axes, in the order of the layout.
+        rhs: the kernel: window, channels and features, in the order of the layout, of the dtype of
+            `lhs`.
+        strides: factor by which each spatial axis grows, at least 1.
+        padding: 'SAME' (size * stride elements per axis), 'VALID' (every element that the window
+            reaches), or (low, high) per spatial axis, around the dilated `lhs`.
+        rhs_dilation: distance of neighbouring elements of the window, per spatial axis; 1 if None.
         dimension_numbers: as of `conv_general_dilated`; channels last if None.
         transpose_kernel: flip the window and swap its channels and features, which makes this
             the gradient of a convolution with the same kernel.
+        precision: accepted as in JAX and ignored: products are always computed as exactly as
+            possible.
+        preferred_element_type: dtype of the result; that of the operands if None.
+
+    Returns:
+        An array of batch, features and spatial axes, in the order of the layout.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `conv_general_dilated`.
 
     Example:
         >>> from tfn import lax

@@ -1,4 +1,4 @@
-"""What all elements up to each come to, along an axis: sums, products, extremes."""
+"""Cumulative reductions (prefix sums, products, extremes) along an axis."""
 
 from __future__ import annotations
 
@@ -36,7 +36,20 @@ def _cumulative(name: str, op: Op, x: ArrayLike, axis: int, reverse: bool) -> Ar
 
 
 def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """The sums of all elements up to each, in their dtype; from the end on if `reverse`.
+    """Returns the sums of all elements up to each along an axis.
+
+    Args:
+        operand: array with at least one axis, of numbers; 16-bit floats are summed in 32 bits,
+            integers wrap around.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+        reverse: begin with the last element.
+
+    Returns:
+        An array of the shape and dtype of `operand`.
+
+    Raises:
+        DTypeError: for booleans.
+        AxisError: if there is no such axis.
 
     Example:
         >>> cumsum(tnp.array([1, 2, 3])).tolist(), cumsum(tnp.array([1, 2, 3]), 0, True).tolist()
@@ -46,7 +59,20 @@ def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
 
 
 def cumprod(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """The products of all elements up to each, in their dtype; from the end on if `reverse`.
+    """Returns the products of all elements up to each along an axis.
+
+    Args:
+        operand: array with at least one axis, of numbers; 16-bit floats are multiplied in 32 bits,
+            integers wrap around.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+        reverse: begin with the last element.
+
+    Returns:
+        An array of the shape and dtype of `operand`.
+
+    Raises:
+        DTypeError: for booleans.
+        AxisError: if there is no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -57,7 +83,19 @@ def cumprod(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
 
 
 def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """The largest of all elements up to each, NaN if there is one; backwards if `reverse`.
+    """Returns the largest of all elements up to each along an axis; NaN from the first NaN on.
+
+    Args:
+        operand: array with at least one axis, of numbers in an order: integers or floats.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+        reverse: begin with the last element.
+
+    Returns:
+        An array of the shape and dtype of `operand`.
+
+    Raises:
+        DTypeError: for booleans and complex numbers.
+        AxisError: if there is no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -68,7 +106,19 @@ def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
 
 
 def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """The smallest of all elements up to each, NaN if there is one; backwards if `reverse`.
+    """Returns the smallest of all elements up to each along an axis; NaN from the first NaN on.
+
+    Args:
+        operand: array with at least one axis, of numbers in an order: integers or floats.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+        reverse: begin with the last element.
+
+    Returns:
+        An array of the shape and dtype of `operand`.
+
+    Raises:
+        DTypeError: for booleans and complex numbers.
+        AxisError: if there is no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -79,7 +129,19 @@ def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
 
 
 def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
-    """``log(cumsum(exp(x)))``, without overflow.
+    """Returns ``log(cumsum(exp(x)))`` along an axis, without overflow.
+
+    Args:
+        operand: floats, with at least one axis.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+        reverse: begin with the last element.
+
+    Returns:
+        An array of the shape and dtype of `operand`.
+
+    Raises:
+        ArgumentError: for integers.
+        AxisError: if there is no such axis.
 
     Example:
         >>> cumlogsumexp(tnp.array([1000.0, 1000.0])).tolist()

@@ -1,5 +1,4 @@
-"""Solvers that are differentiated by what they solve, not by how: `custom_root`,
-`custom_linear_solve`.
+"""Implicit differentiation of solvers: `custom_root`, `custom_linear_solve`.
 
     f(x, p) = 0      ->    J dx = -df,  J the derivative of f by x, df that by p along dp
     A(p) x = b       ->    A dx = db - dA x;   transposed, A' ct_b = ct_x
@@ -18,7 +17,7 @@ from tfn import tree
 from tfn._support.frozen import frozen
 from tfn._support.validate import a_function, unfit
 from tfn.errors import GradientError, TreeError
-from tfn.lax.closed_functions import closed, shared, values
+from tfn.lax.closed_functions import closed, values, with_common_captures
 from tfn.trace.argument import Custom
 from tfn.trace.build import several
 from tfn.trace.jaxpr import function
@@ -40,7 +39,7 @@ Function = Callable[..., Any]
 def custom_root(
     f: Function, initial_guess: Any, solve: Function, tangent_solve: Function, has_aux: bool = False
 ) -> Any:
-    """A root of a function, differentiated by the implicit function theorem.
+    """Finds a root of a function, differentiated by the implicit function theorem.
 
     Args:
         f: the function, of the structure of its argument; what it closes over may be
@@ -49,6 +48,15 @@ def custom_root(
         solve: ``solve(f, initial_guess)`` gives the root, or (root, aux) with `has_aux`; what it
             closes over has no part in derivatives.
         tangent_solve: ``tangent_solve(g, y)`` gives the x with ``g(x) = y`` for a linear g.
+        has_aux: whether `solve` returns a pair (root, aux); aux has no derivative.
+
+    Returns:
+        The root, a tree like `initial_guess`; (root, aux) with `has_aux`.
+
+    Raises:
+        ArgumentError: if one of the functions is no function.
+
+    Source: Blondel et al. 2022, "Efficient and modular implicit differentiation", arXiv:2105.15183.
 
     Example:
         >>> import tfn
@@ -60,8 +68,8 @@ def custom_root(
         >>> round(float(cube_root(8.0)), 4), round(float(tfn.grad(cube_root)(8.0)), 4)
         (2.0, 0.0833)
     """
-    for name, given in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
-        a_function("custom_root", name, given)
+    for name, callee in (("f", f), ("solve", solve), ("tangent_solve", tangent_solve)):
+        a_function("custom_root", name, callee)
     residual = converted("custom_root", f, [initial_guess])
 
     def at(parameters: Any) -> Function:
@@ -77,12 +85,12 @@ def custom_root(
 
     def rule(primals: Any, tangents: Any) -> Any:
         (parameters, guess, fixed), (directions, *_) = primals, tangents
-        found = differentiated(parameters, guess, fixed)
-        x = found[0] if has_aux else found
+        solution = differentiated(parameters, guess, fixed)
+        x = solution[0] if has_aux else solution
         slope = jvp(lambda p: at(p)(x), (parameters,), (directions,))[1]
         _, linear = linearize(at(parameters), x)
         dx = tangent_solve(linear, tree.map(lambda y: -y, slope))
-        return found, ((dx, tree.map(lambda leaf: None, found[1])) if has_aux else dx)
+        return solution, ((dx, tree.map(lambda leaf: None, solution[1])) if has_aux else dx)
 
     differentiated = custom_jvp(root)
     differentiated.defjvp(rule)
@@ -97,7 +105,7 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """The x with ``matvec(x) = b``, differentiated as the solution of a linear system.
+    """Returns the x with ``matvec(x) = b``, differentiated as the solution of a linear system.
 
     Args:
         matvec: a linear function; what it closes over may be differentiated.
@@ -106,6 +114,10 @@ def custom_linear_solve(
         transpose_solve: ``transpose_solve(vecmat, b)`` solves the transposed system, for reverse
             mode.
         symmetric: whether `matvec` is its own transpose; then `solve` will do for both.
+        has_aux: whether the solvers return a pair (x, aux); aux has no derivative.
+
+    Returns:
+        A tree like `b`; (x, aux) with `has_aux`.
 
     Raises:
         TreeError: if x has not the structure of b.
@@ -127,10 +139,10 @@ def custom_linear_solve(
 
     def checked(name: str, solver: Function, system: Function) -> Function:
         def run(right: Any) -> Any:
-            found = solver(system, right)
-            x = found[0] if has_aux else found
+            solution = solver(system, right)
+            x = solution[0] if has_aux else solution
             _same("x", name, tree.structure(x), structure)
-            return found
+            return solution
 
         return run
 
@@ -160,20 +172,20 @@ def custom_linear_solve(
                     (x, y),
                     "matvec takes and gives arrays of these shapes",
                 )
-    made, captured, _ = shared(parts)
+    functions, captured, _ = with_common_captures(parts)
     n = len(flat)
-    lean = [function(f.src[:n], f.arg.params) for f in made]
+    lean = [function(f.src[:n], f.arg.params) for f in functions]
     rules = Solve(len(captured), lean[0], lean[1], *(lean[2:] or (None, None)))
     weak = parts[1].weak
-    found = custom("custom_linear_solve", made[1], [*captured, *flat], rules, weak)
-    return tree.unflatten(parts[1].structure, found)
+    outputs = custom("custom_linear_solve", functions[1], [*captured, *flat], rules, weak)
+    return tree.unflatten(parts[1].structure, outputs)
 
 
-def _same(what: str, name: str, got: tree.Structure, wanted: tree.Structure) -> None:
-    if got != wanted:
+def _same(what: str, name: str, got: tree.Structure, expected: tree.Structure) -> None:
+    if got != expected:
         raise TreeError(
             f"custom_linear_solve needs {what} of the structure of b from {name}",
-            got=f"{tree.show(got)} instead of {tree.show(wanted)}",
+            got=f"{tree.show(got)} instead of {tree.show(expected)}",
             hint="return the containers that b comes in",
         )
 
@@ -203,20 +215,20 @@ class Solve:
     def jvp(self, push: Push, u: UOp, tangents: Tangents) -> Tangents:
         """``solve(db - dA x)``."""
         first = 1 + self.parameters
-        given, x = u.src[1:first], several(u)
+        parameters, x = u.src[1:first], several(u)
         inputs, outputs = opened(self.matvec)
         moving = {
             p: fresh(p) for p, dp in zip(inputs, tangents[1:first], strict=False) if dp is not None
         }
-        actual = dict(zip(inputs, [*given, *x], strict=False))
+        actual = dict(zip(inputs, [*parameters, *x], strict=False))
         actual |= {moving[p]: dp for p, dp in zip(inputs, tangents[1:first]) if dp is not None}
         slopes = push(outputs, moving)
         rights = []
         for b, db, slope in zip(u.src[first:], tangents[first:], slopes, strict=True):
             right = filled(db, b)
             rights.append(right if slope is None else right - substitute([slope], actual)[0])
-        made = UOp(Op.CUSTOM, (self.solve, *given, *rights), replace(u.arg, rules=self))
-        return [*several(made), *[None] * (len(x) - len(rights))]
+        solution = UOp(Op.CUSTOM, (self.solve, *parameters, *rights), replace(u.arg, rules=self))
+        return [*several(solution), *[None] * (len(x) - len(rights))]
 
     def transpose(self, pull: Pull, u: UOp, cts: Tangents, moving: Sequence[int]) -> Tangents:
         """The transposed system, solved for the cotangents."""
@@ -233,6 +245,6 @@ class Solve:
         rights = [filled(ct, b) for ct, b in zip(cts, u.src[first:], strict=False)]
         rules = Solve(self.parameters, self.vecmat, self.transpose_solve, self.matvec, self.solve)
         arg = Custom(u.arg.name, rules)
-        made = UOp(Op.CUSTOM, (self.transpose_solve, *u.src[1:first], *rights), arg)
-        found = several(made)
-        return [found[i - first] for i in moving]
+        solution = UOp(Op.CUSTOM, (self.transpose_solve, *u.src[1:first], *rights), arg)
+        parts = several(solution)
+        return [parts[i - first] for i in moving]

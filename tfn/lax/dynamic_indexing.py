@@ -1,4 +1,4 @@
-"""Access by values: slices at computed places, sorting."""
+"""Dynamic slices (at computed starts), sorting, platform_dependent, optimization_barrier."""
 
 from __future__ import annotations
 
@@ -33,12 +33,22 @@ Starts = Array | np.ndarray[Any, Any] | Sequence[ArrayLike]
 
 
 def dynamic_slice(x: ArrayLike, start_indices: Starts, slice_sizes: Sequence[int]) -> Array:
-    """A block of fixed size at computed starts.
+    """Returns a block of fixed size at starts that may be computed.
 
     Negative starts count from the end once; then a start is clamped, so that the block fits.
 
+    Args:
+        x: array of any shape.
+        start_indices: one integer scalar for each axis, in a sequence or a vector; a negative start
+            has the size of its axis added, then it is clamped to [0, size - slice_size].
+        slice_sizes: static size of the block along each axis, at most that of x.
+
+    Returns:
+        An array of shape `slice_sizes` and the dtype of x.
+
     Raises:
         ShapeError: unless there is a start and a size for each axis, and the size fits.
+        DTypeError, ArgumentError: if a start is not an integer scalar.
 
     Example:
         >>> from tfn.lax.movement import broadcasted_iota
@@ -60,11 +70,16 @@ def dynamic_slice(x: ArrayLike, start_indices: Starts, slice_sizes: Sequence[int
 
 
 def dynamic_update_slice(x: ArrayLike, update: ArrayLike, start_indices: Starts) -> Array:
-    """x with a block replaced, at starts that are treated as those of `dynamic_slice`.
+    """Returns x with a block replaced at starts that may be computed.
+
+    Args:
+        x: array of any shape.
+        update: the block, of the dtype of x, with as many axes, none of them longer.
+        start_indices: one integer scalar for each axis, as for `dynamic_slice`.
 
     Raises:
         ShapeError: if the block is larger than x or has another number of axes.
-        DTypeError: if the dtypes differ.
+        DTypeError: if the dtypes differ, or a start is not an integer.
 
     Example:
         >>> from tfn.lax.movement import broadcasted_iota
@@ -106,9 +121,9 @@ def _starts(x: Array, start_indices: Starts, sizes: Shape) -> Shape | Array:
         )
     limits = [n - size for n, size in zip(x.shape, sizes, strict=True)]
     values = [_start(s, n) for s, n in zip(start_indices, x.shape, strict=True)]
-    known = [min(max(v, 0), limit) for v, limit in zip(values, limits) if isinstance(v, int)]
-    if len(known) == len(values):
-        return tuple(known)
+    constants = [min(max(v, 0), limit) for v, limit in zip(values, limits) if isinstance(v, int)]
+    if len(constants) == len(values):
+        return tuple(constants)
     moving = [v for v in values if isinstance(v, Array)]
     dtype = index_dtype(max(limits), *[v.dtype for v in moving])
     return _vector(
@@ -149,7 +164,17 @@ def _along(x: Array, axis: int, start: ArrayLike) -> list[ArrayLike]:
 def dynamic_slice_in_dim(
     x: ArrayLike, start_index: ArrayLike, slice_size: int, axis: int = 0
 ) -> Array:
-    """`dynamic_slice` along one axis, with all of the others.
+    """Returns a block of fixed size along one axis, whole along the others; see `dynamic_slice`.
+
+    Args:
+        x: array of at least one axis.
+        start_index: integer scalar; negative ones count from the end, then it is clamped to fit.
+        slice_size: static size of the block along the axis, at most that of x.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+
+    Raises:
+        ShapeError: if `slice_size` is larger than the axis.
+        AxisError: if there is no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -165,7 +190,17 @@ def dynamic_slice_in_dim(
 def dynamic_index_in_dim(
     x: ArrayLike, index: ArrayLike, axis: int = 0, keepdims: bool = True
 ) -> Array:
-    """The elements at one computed coordinate of an axis.
+    """Returns the elements at one index of an axis, which may be computed.
+
+    Args:
+        x: array of at least one axis.
+        index: integer scalar; negative ones count from the end, then it is clamped to the axis.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+        keepdims: whether the axis stays, with size 1.
+
+    Raises:
+        ShapeError: if the axis is empty.
+        AxisError: if there is no such axis.
 
     Example:
         >>> from tfn.lax.movement import broadcasted_iota
@@ -179,7 +214,17 @@ def dynamic_index_in_dim(
 def dynamic_update_slice_in_dim(
     x: ArrayLike, update: ArrayLike, start_index: ArrayLike, axis: int
 ) -> Array:
-    """`dynamic_update_slice` along one axis.
+    """Returns x with a block replaced along one axis; see `dynamic_update_slice`.
+
+    Args:
+        x: array of at least one axis.
+        update: the block, of the dtype of x, with as many axes.
+        start_index: integer scalar; negative ones count from the end, then it is clamped to fit.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+
+    Raises:
+        ShapeError, DTypeError: if the block does not fit, or its dtype differs.
+        AxisError: if there is no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -194,7 +239,17 @@ def dynamic_update_slice_in_dim(
 def dynamic_update_index_in_dim(
     x: ArrayLike, update: ArrayLike, index: ArrayLike, axis: int
 ) -> Array:
-    """x with the elements at one coordinate of an axis replaced.
+    """Returns x with the elements at one index of an axis replaced.
+
+    Args:
+        x: array of at least one axis.
+        update: the elements, of the dtype of x, with the axis of size 1, or without it.
+        index: integer scalar; negative ones count from the end, then it is clamped to the axis.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+
+    Raises:
+        ShapeError, DTypeError: if the elements do not fit, or their dtype differs.
+        AxisError: if there is no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -225,13 +280,25 @@ def sort(
     is_stable: bool = True,
     num_keys: int = 1,
 ) -> Array | tuple[Array, ...]:
-    """Ascending along an axis, NaN last; always stable.
+    """Sorts in ascending order along an axis, NaN last; equal elements keep their order.
 
-    Several operands are moved together, in the order of the first `num_keys` of them.
+    Several operands are permuted together, in the order of the first `num_keys` of them, compared
+    one after the other.
+
+    Args:
+        operand: an array with at least one axis, or a sequence of arrays of one shape, of any
+            dtypes.
+        dimension: the axis, an integer in [-ndim, ndim).
+        is_stable: accepted as in JAX and ignored: every sort is stable.
+        num_keys: number of leading operands that are compared, at least 1.
+
+    Returns:
+        An array like the operand, or a tuple of arrays like the operands.
 
     Raises:
         ArgumentError: unless 1 <= num_keys <= number of operands.
         ShapeError: if the operands have different shapes.
+        AxisError: if there is no such axis.
 
     Example:
         >>> keys, values = array(np.array([2, 1])), array(np.array([7.0, 8.0]))
@@ -247,8 +314,8 @@ def sort(
             hint="num_keys counts the operands that are compared",
         )
     axis = one_axis("sort", dimension, len(xs[0].shape))
-    moved = [moveaxis(x, axis, -1) for x in xs]
-    out = tuple(moveaxis(x, -1, axis) for x in _sorted(moved, num_keys))
+    lines = [moveaxis(x, axis, -1) for x in xs]
+    out = tuple(moveaxis(x, -1, axis) for x in _sorted(lines, num_keys))
     return out if many else out[0]
 
 
@@ -262,7 +329,17 @@ def _sorted(xs: Sequence[Array], keys: int) -> list[Array]:
 def sort_key_val(
     keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Array, Array]:
-    """Keys in ascending order along an axis, and values moved with them.
+    """Returns keys in ascending order along an axis, and values permuted with them.
+
+    Args:
+        keys: array with at least one axis; NaN comes last, equal keys keep their order.
+        values: array of the shape of `keys`, of any dtype.
+        dimension: the axis, an integer in [-ndim, ndim).
+        is_stable: accepted as in JAX and ignored: every sort is stable.
+
+    Raises:
+        ShapeError: if the shapes differ.
+        AxisError: if there is no such axis.
 
     Example:
         >>> [x.tolist() for x in sort_key_val(np.array([2, 1]), np.array([7.0, 8.0]))]
@@ -275,27 +352,35 @@ def sort_key_val(
 def platform_dependent(
     *args: Any, default: Callable[..., T] | None = None, **per_platform: Callable[..., T]
 ) -> T:
-    """``per_platform["cpu"](*args)``, or that of the default if it is not there.
+    """Calls the function for this platform, ``per_platform["cpu"]``, or the default.
+
+    Args:
+        args: arguments of the function.
+        default: the function to call if there is none for cpu.
+        per_platform: functions by platform: cpu, cuda, ...; all but cpu are ignored.
+
+    Returns:
+        Whatever the function returns.
 
     Raises:
-        ArgumentError: if neither is.
+        ArgumentError: if there is neither a function for cpu nor a default.
 
     Example:
         >>> platform_dependent(3, default=lambda x: x + 1)
         4
     """
-    found = per_platform.get("cpu", default)
-    if found is None:
+    function = per_platform.get("cpu", default)
+    if function is None:
         raise ArgumentError(
             "platform_dependent needs a function for cpu, or a default",
             got=", ".join(per_platform) or "none",
             hint="pass cpu=function or default=function",
         )
-    return found(*args)
+    return function(*args)
 
 
 def with_sharding_constraint(x: T, shardings: Any) -> T:
-    """x: there is one device, and everything is on it.
+    """Returns x: every array is on the one device.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -306,7 +391,7 @@ def with_sharding_constraint(x: T, shardings: Any) -> T:
 
 
 def optimization_barrier(operand: T) -> T:
-    """The same values, materialised: nothing is fused across.
+    """Returns the same values, materialised: nothing is fused across.
 
     Example:
         >>> optimization_barrier({"x": 1})["x"].tolist()

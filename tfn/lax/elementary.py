@@ -1,4 +1,4 @@
-"""Functions of real numbers, element by element."""
+"""Elementary functions: exponentials, trigonometry, erf, lgamma, element by element."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ def unary(op: Op, x: ArrayLike) -> Array:
 
 
 def exp(x: ArrayLike) -> Array:
-    """e to the power of x.
+    """Returns e to the power of x.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> exp(0.0).tolist()
@@ -26,7 +29,10 @@ def exp(x: ArrayLike) -> Array:
 
 
 def exp2(x: ArrayLike) -> Array:
-    """2 to the power of x.
+    """Returns 2 to the power of x.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> exp2(3.0).tolist()
@@ -36,7 +42,10 @@ def exp2(x: ArrayLike) -> Array:
 
 
 def expm1(x: ArrayLike) -> Array:
-    """``exp(x) - 1``, accurate near zero.
+    """Returns ``exp(x) - 1``, accurate near zero.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> expm1(0.0).tolist()
@@ -46,7 +55,10 @@ def expm1(x: ArrayLike) -> Array:
 
 
 def log(x: ArrayLike) -> Array:
-    """The natural logarithm.
+    """Returns the natural logarithm: -inf at 0, NaN for negative x.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> log(1.0).tolist(), log(0.0).tolist()
@@ -56,7 +68,10 @@ def log(x: ArrayLike) -> Array:
 
 
 def log2(x: ArrayLike) -> Array:
-    """The logarithm to base 2.
+    """Returns the logarithm to base 2: -inf at 0, NaN for negative x.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> log2(8.0).tolist()
@@ -66,7 +81,10 @@ def log2(x: ArrayLike) -> Array:
 
 
 def log1p(x: ArrayLike) -> Array:
-    """``log(1 + x)``, accurate near zero.
+    """Returns ``log(1 + x)``, accurate near zero: -inf at -1, NaN below.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> log1p(0.0).tolist()
@@ -76,7 +94,10 @@ def log1p(x: ArrayLike) -> Array:
 
 
 def sqrt(x: ArrayLike) -> Array:
-    """The square root.
+    """Returns the square root, NaN for negative x.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> sqrt(9.0).tolist()
@@ -86,7 +107,10 @@ def sqrt(x: ArrayLike) -> Array:
 
 
 def rsqrt(x: ArrayLike) -> Array:
-    """``1 / sqrt(x)``.
+    """Returns ``1 / sqrt(x)``: inf at 0, NaN for negative x.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> rsqrt(4.0).tolist()
@@ -96,7 +120,10 @@ def rsqrt(x: ArrayLike) -> Array:
 
 
 def cbrt(x: ArrayLike) -> Array:
-    """The cube root, of negative values too.
+    """Returns the cube root, of negative values too.
+
+    Raises:
+        DTypeError: unless x is floating.
 
     Example:
         >>> cbrt(-8.0).tolist()
@@ -109,7 +136,10 @@ def cbrt(x: ArrayLike) -> Array:
 
 
 def sin(x: ArrayLike) -> Array:
-    """The sine of an angle in radians.
+    """Returns the sine of an angle in radians.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> sin(0.0).tolist()
@@ -119,7 +149,10 @@ def sin(x: ArrayLike) -> Array:
 
 
 def cos(x: ArrayLike) -> Array:
-    """The cosine of an angle in radians.
+    """Returns the cosine of an angle in radians.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> cos(0.0).tolist()
@@ -129,7 +162,10 @@ def cos(x: ArrayLike) -> Array:
 
 
 def tan(x: ArrayLike) -> Array:
-    """The tangent of an angle in radians.
+    """Returns the tangent of an angle in radians.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> tan(0.0).tolist()
@@ -139,7 +175,10 @@ def tan(x: ArrayLike) -> Array:
 
 
 def asin(x: ArrayLike) -> Array:
-    """The angle in [-pi/2, pi/2] with this sine.
+    """Returns the angle in [-pi/2, pi/2] with this sine; NaN outside of [-1, 1].
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> asin(0.0).tolist()
@@ -149,7 +188,10 @@ def asin(x: ArrayLike) -> Array:
 
 
 def acos(x: ArrayLike) -> Array:
-    """The angle in [0, pi] with this cosine.
+    """Returns the angle in [0, pi] with this cosine; NaN outside of [-1, 1].
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> acos(1.0).tolist()
@@ -159,7 +201,10 @@ def acos(x: ArrayLike) -> Array:
 
 
 def atan(x: ArrayLike) -> Array:
-    """The angle in [-pi/2, pi/2] with this tangent.
+    """Returns the angle in [-pi/2, pi/2] with this tangent.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> atan(0.0).tolist()
@@ -169,7 +214,10 @@ def atan(x: ArrayLike) -> Array:
 
 
 def atan2(y: ArrayLike, x: ArrayLike) -> Array:
-    """The angle in [-pi, pi] of the point (x, y).
+    """Returns the angle in [-pi, pi] of the point (x, y).
+
+    Raises:
+        DTypeError, ShapeError: unless both are floating, of one dtype and shape.
 
     Example:
         >>> atan2(0.0, 1.0).tolist()
@@ -179,7 +227,10 @@ def atan2(y: ArrayLike, x: ArrayLike) -> Array:
 
 
 def sinh(x: ArrayLike) -> Array:
-    """The hyperbolic sine.
+    """Returns the hyperbolic sine.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> sinh(0.0).tolist()
@@ -189,7 +240,10 @@ def sinh(x: ArrayLike) -> Array:
 
 
 def cosh(x: ArrayLike) -> Array:
-    """The hyperbolic cosine.
+    """Returns the hyperbolic cosine.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> cosh(0.0).tolist()
@@ -199,7 +253,10 @@ def cosh(x: ArrayLike) -> Array:
 
 
 def tanh(x: ArrayLike) -> Array:
-    """The hyperbolic tangent.
+    """Returns the hyperbolic tangent.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> tanh(100.0).tolist()
@@ -209,7 +266,10 @@ def tanh(x: ArrayLike) -> Array:
 
 
 def asinh(x: ArrayLike) -> Array:
-    """The inverse of `sinh`.
+    """Returns the inverse of `sinh`.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> asinh(0.0).tolist()
@@ -219,7 +279,10 @@ def asinh(x: ArrayLike) -> Array:
 
 
 def acosh(x: ArrayLike) -> Array:
-    """The inverse of `cosh`, not negative.
+    """Returns the inverse of `cosh`, not negative; NaN below 1.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> acosh(1.0).tolist()
@@ -229,7 +292,10 @@ def acosh(x: ArrayLike) -> Array:
 
 
 def atanh(x: ArrayLike) -> Array:
-    """The inverse of `tanh`.
+    """Returns the inverse of `tanh`: infinite at -1 and 1, NaN outside of them.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> atanh(0.0).tolist()
@@ -242,7 +308,10 @@ def atanh(x: ArrayLike) -> Array:
 
 
 def logistic(x: ArrayLike) -> Array:
-    """``1 / (1 + exp(-x))``.
+    """Returns ``1 / (1 + exp(-x))``.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> logistic(0.0).tolist()
@@ -252,7 +321,10 @@ def logistic(x: ArrayLike) -> Array:
 
 
 def erf(x: ArrayLike) -> Array:
-    """The error function.
+    """Returns the error function.
+
+    Raises:
+        DTypeError: unless x is floating.
 
     Example:
         >>> erf(0.0).tolist(), erf(10.0).tolist()
@@ -262,7 +334,10 @@ def erf(x: ArrayLike) -> Array:
 
 
 def erfc(x: ArrayLike) -> Array:
-    """``1 - erf(x)``, accurate for large x.
+    """Returns ``1 - erf(x)``, accurate for large x.
+
+    Raises:
+        DTypeError: unless x is floating.
 
     Example:
         >>> erfc(0.0).tolist()
@@ -272,7 +347,10 @@ def erfc(x: ArrayLike) -> Array:
 
 
 def erf_inv(x: ArrayLike) -> Array:
-    """The inverse of `erf`.
+    """Returns the inverse of `erf`: infinite at -1 and 1, NaN outside of them.
+
+    Raises:
+        DTypeError: unless x is floating.
 
     Example:
         >>> erf_inv(1.0).tolist()
@@ -282,7 +360,10 @@ def erf_inv(x: ArrayLike) -> Array:
 
 
 def lgamma(x: ArrayLike) -> Array:
-    """The logarithm of the magnitude of the gamma function.
+    """Returns ``log(abs(gamma(x)))``: inf at 0 and at negative integers.
+
+    Raises:
+        DTypeError: unless x is floating.
 
     Example:
         >>> lgamma(2.0).tolist()
@@ -292,7 +373,10 @@ def lgamma(x: ArrayLike) -> Array:
 
 
 def digamma(x: ArrayLike) -> Array:
-    """The derivative of `lgamma`.
+    """Returns the derivative of `lgamma`: NaN at negative integers.
+
+    Raises:
+        DTypeError: unless x is floating.
 
     Example:
         >>> digamma(1.0)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfn import dtypes
-from tfn._support.validate import element_type, integer
+from tfn._support.validate import element_type, integer, unlike
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import BOOL, FLOATS, INEXACT, INTEGERS, SIGNED, UNSIGNED
 from tfn.eager.operands import apply
@@ -24,12 +24,12 @@ from tfn.trace.uop import UOp
 
 
 def binary(op: Op, x: ArrayLike, y: ArrayLike) -> Array:
-    """One op on two operands."""
+    """Binds an op of two operands."""
     return together(op, *arrays(x, y))
 
 
 def cast(x: Array, dtype: Any) -> Array:
-    """The values in a canonical dtype."""
+    """Converts to a canonical dtype."""
     return x if x.dtype == dtype else bind(Op.CAST, x, arg=dtype)
 
 
@@ -37,7 +37,7 @@ def cast(x: Array, dtype: Any) -> Array:
 
 
 def square(x: ArrayLike) -> Array:
-    """``x * x``.
+    """Returns ``x * x``.
 
     Example:
         >>> square(-3).tolist()
@@ -48,7 +48,7 @@ def square(x: ArrayLike) -> Array:
 
 
 def reciprocal(x: ArrayLike) -> Array:
-    """``1 / x``.
+    """Returns ``1 / x``; of integers the quotient towards zero.
 
     Example:
         >>> reciprocal(4.0).tolist()
@@ -59,7 +59,7 @@ def reciprocal(x: ArrayLike) -> Array:
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Array:
-    """x to the power y, which for floating x may be an integer array.
+    """Returns x to the power y, which for floating x may be an integer array.
 
     Raises:
         DTypeError: for integer x; see `integer_pow`.
@@ -75,7 +75,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def integer_pow(x: ArrayLike, y: int) -> Array:
-    """x to the power of a Python integer, by repeated squaring.
+    """Returns x to the power of a Python integer, by repeated squaring.
 
     Raises:
         ArgumentError: for a negative power of integers.
@@ -105,7 +105,7 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
 
 
 def add(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x + y``.
+    """Returns ``x + y``; integers wrap around.
 
     Raises:
         ShapeError, DTypeError: unless both have one shape and dtype, as in all of tfn.lax.
@@ -118,7 +118,10 @@ def add(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def sub(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x - y``.
+    """Returns ``x - y``; integers wrap around.
+
+    Raises:
+        DTypeError, ShapeError: unless both have one dtype, of numbers, and one shape.
 
     Example:
         >>> sub(1.0, 3).tolist()
@@ -128,7 +131,10 @@ def sub(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def mul(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x * y``.
+    """Returns ``x * y``; integers wrap around.
+
+    Raises:
+        DTypeError, ShapeError: unless both have one dtype, of numbers, and one shape.
 
     Example:
         >>> mul(2.0, 3).tolist()
@@ -138,7 +144,10 @@ def mul(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def div(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x / y``; of integers the quotient towards zero, as hardware and JAX have it.
+    """Returns ``x / y``; of integers the quotient towards zero, and 0 for a divisor of 0.
+
+    Raises:
+        DTypeError, ShapeError: unless both have one dtype, of numbers, and one shape.
 
     Example:
         >>> div(-7, 2).tolist(), div(-7.0, 2.0).tolist()
@@ -156,7 +165,10 @@ def div(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def rem(x: ArrayLike, y: ArrayLike) -> Array:
-    """What `div` towards zero leaves: it has the sign of x.
+    """Returns the remainder of `div` towards zero, which has the sign of x; NaN or 0 for y = 0.
+
+    Raises:
+        DTypeError, ShapeError: unless both are real, of one dtype and shape.
 
     Example:
         >>> rem(-7, 2).tolist(), rem(-7.5, 2.0).tolist()
@@ -172,7 +184,10 @@ def _rest(x: UOp, y: UOp) -> UOp:
 
 
 def max(x: ArrayLike, y: ArrayLike) -> Array:
-    """The larger; NaN if either is NaN.
+    """Returns the larger of two values; NaN if either is NaN.
+
+    Raises:
+        DTypeError, ShapeError: unless both are real or boolean, of one dtype and shape.
 
     Example:
         >>> max(1.0, float("nan")).tolist()
@@ -182,7 +197,10 @@ def max(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def min(x: ArrayLike, y: ArrayLike) -> Array:
-    """The smaller; NaN if either is NaN.
+    """Returns the smaller of two values; NaN if either is NaN.
+
+    Raises:
+        DTypeError, ShapeError: unless both are real or boolean, of one dtype and shape.
 
     Example:
         >>> min(1.0, 2.0).tolist()
@@ -192,7 +210,15 @@ def min(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
-    """x, but not below `min` nor above `max`.
+    """Limits x to [min, max]; where min > max it is max, and NaN stays NaN.
+
+    Args:
+        min: lower bound, a scalar or an array of the shape and dtype of x.
+        x: array of any shape; the result has its shape and dtype.
+        max: upper bound, a scalar or an array of the shape and dtype of x.
+
+    Raises:
+        ShapeError, DTypeError: if shapes or dtypes differ.
 
     Example:
         >>> clamp(0.0, 1.5, 1.0).tolist()
@@ -206,7 +232,10 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
 
 
 def bitwise_not(x: ArrayLike) -> Array:
-    """Every bit turned; logical on bool.
+    """Inverts every bit; logical on bool.
+
+    Raises:
+        DTypeError: unless x is integer or boolean.
 
     Example:
         >>> bitwise_not(0).tolist()
@@ -216,7 +245,10 @@ def bitwise_not(x: ArrayLike) -> Array:
 
 
 def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
-    """The bits that both have.
+    """Returns the bits that both operands have; logical on bool.
+
+    Raises:
+        DTypeError, ShapeError: unless both are integer or boolean, of one dtype and shape.
 
     Example:
         >>> bitwise_and(0b1100, 0b1010).tolist() == 0b1000
@@ -226,7 +258,10 @@ def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
-    """The bits that either has.
+    """Returns the bits that either operand has; logical on bool.
+
+    Raises:
+        DTypeError, ShapeError: unless both are integer or boolean, of one dtype and shape.
 
     Example:
         >>> bitwise_or(0b1100, 0b1010).tolist() == 0b1110
@@ -236,7 +271,10 @@ def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
-    """The bits in which the operands differ.
+    """Returns the bits in which the operands differ; logical on bool.
+
+    Raises:
+        DTypeError, ShapeError: unless both are integer or boolean, of one dtype and shape.
 
     Example:
         >>> bitwise_xor(0b1100, 0b1010).tolist() == 0b0110
@@ -246,7 +284,10 @@ def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
-    """Bits moved y places up; nothing is left from the width on.
+    """Shifts bits up by y, zeros in; 0 if y is the width of the dtype or more.
+
+    Raises:
+        DTypeError, ShapeError: unless both are integer, of one dtype and shape.
 
     Example:
         >>> shift_left(3, 2).tolist()
@@ -256,40 +297,52 @@ def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
-    """Bits moved y places down, the sign bit repeated.
+    """Shifts bits down by y, copies of the sign bit in.
+
+    Raises:
+        DTypeError, ShapeError: unless both are integer, of one dtype and shape.
 
     Example:
         >>> shift_right_arithmetic(-8, 1).tolist()
         -4
     """
-    x, y = arrays(x, y)
-    if x.dtype in SIGNED:
-        return binary(Op.SHR, x, y)
-    signed = np.dtype(f"i{x.dtype.itemsize}")
-    moved = binary(Op.SHR, *(bind(Op.BITCAST, v, arg=signed) for v in (x, y)))
-    return bitcast_convert_type(moved, x.dtype)
+    return _shift_right("shift_right_arithmetic", x, y, "i")
 
 
 def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
-    """Bits moved y places down, zeros shifted in.
+    """Shifts bits down by y, zeros in; 0 if y is the width of the dtype or more.
+
+    Raises:
+        DTypeError, ShapeError: unless both are integer, of one dtype and shape.
 
     Example:
         >>> shift_right_logical(-1, 31).tolist()
         1
     """
+    return _shift_right("shift_right_logical", x, y, "u")
+
+
+def _shift_right(name: str, x: ArrayLike, y: ArrayLike, kind: str) -> Array:
+    """Shifts in the signed ("i") or unsigned ("u") dtype, which fills the high bits."""
     x, y = arrays(x, y)
-    if x.dtype in UNSIGNED:
+    element_type(name, x, INTEGERS, "integers")
+    if x.dtype != y.dtype:
+        raise unlike(name, (x, y))
+    carrier = np.dtype(f"{kind}{x.dtype.itemsize}")
+    if x.dtype == carrier:
         return binary(Op.SHR, x, y)
-    unsigned = np.dtype(f"u{x.dtype.itemsize}")
-    moved = binary(Op.SHR, *(bind(Op.BITCAST, v, arg=unsigned) for v in (x, y)))
-    return bitcast_convert_type(moved, x.dtype)
+    bits = binary(Op.SHR, *(bind(Op.BITCAST, v, arg=carrier) for v in (x, y)))
+    return bitcast_convert_type(bits, x.dtype)
 
 
 # Comparisons.
 
 
 def eq(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x == y``.
+    """Returns ``x == y``; false on NaN.
+
+    Raises:
+        DTypeError, ShapeError: unless both have one dtype and one shape.
 
     Example:
         >>> eq(1, 1).tolist()
@@ -299,7 +352,10 @@ def eq(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def ne(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x != y``; true on NaN.
+    """Returns ``x != y``; true on NaN.
+
+    Raises:
+        DTypeError, ShapeError: unless both have one dtype and one shape.
 
     Example:
         >>> ne(1, 2).tolist()
@@ -309,7 +365,10 @@ def ne(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def lt(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x < y``.
+    """Returns ``x < y``; false on NaN.
+
+    Raises:
+        DTypeError, ShapeError: unless both are real or boolean, of one dtype and shape.
 
     Example:
         >>> lt(2, 2).tolist()
@@ -319,7 +378,10 @@ def lt(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def le(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x <= y``.
+    """Returns ``x <= y``; false on NaN.
+
+    Raises:
+        DTypeError, ShapeError: as `lt`.
 
     Example:
         >>> le(2, 2).tolist()
@@ -329,7 +391,10 @@ def le(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def gt(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x > y``.
+    """Returns ``x > y``; false on NaN.
+
+    Raises:
+        DTypeError, ShapeError: as `lt`.
 
     Example:
         >>> gt(2, 2).tolist()
@@ -339,7 +404,10 @@ def gt(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def ge(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x >= y``.
+    """Returns ``x >= y``; false on NaN.
+
+    Raises:
+        DTypeError, ShapeError: as `lt`.
 
     Example:
         >>> ge(2, 2).tolist()
@@ -352,7 +420,15 @@ def ge(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
-    """`on_true` where `pred` holds, else `on_false`.
+    """Returns `on_true` where `pred` holds, else `on_false`.
+
+    Args:
+        pred: booleans, a scalar or of the shape of the others.
+        on_true: a scalar or an array.
+        on_false: a scalar or an array, of the shape and dtype of `on_true`.
+
+    Raises:
+        ShapeError, DTypeError: if shapes or dtypes differ, or `pred` is not boolean.
 
     Example:
         >>> select(True, 1.0, 2.0).tolist()
@@ -363,7 +439,7 @@ def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
 
 
 def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
-    """The element of ``cases[which]``, for a boolean or integer `which`.
+    """Returns the elements of ``cases[which]``; an integer outside is clamped.
 
     Raises:
         ArgumentError: without cases, or with more than two for a boolean.
@@ -392,7 +468,7 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
 
 
 def convert_element_type(x: ArrayLike, new_dtype: Any) -> Array:
-    """The values in another dtype; float to integer truncates and saturates, NaN becomes 0.
+    """Converts to another dtype; float to integer truncates and saturates, and NaN becomes 0.
 
     Example:
         >>> convert_element_type(2.7, "int8").tolist()
@@ -402,7 +478,7 @@ def convert_element_type(x: ArrayLike, new_dtype: Any) -> Array:
 
 
 def bitcast_convert_type(x: ArrayLike, new_dtype: Any) -> Array:
-    """The same bits read as another dtype of one width.
+    """Reads the same bits as another dtype of the same width.
 
     Raises:
         DTypeError: if the widths differ.

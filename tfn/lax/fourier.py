@@ -15,16 +15,22 @@ from tfn.trace.op import Op
 
 
 def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Array:
-    """A Fourier transform over the last axes, of which `fft_lengths` are the sizes.
+    """Returns the discrete Fourier transform over the last axes, whose sizes are `fft_lengths`.
 
     Args:
+        x: array with at least as many axes as there are lengths; complex, or real for RFFT.
         fft_type: FFT, IFFT (divided by the number of elements), RFFT of real values, which leaves
             out the second half of the last axis, or IRFFT, back to real values.
-        fft_lengths: the sizes of the axes before RFFT and after IRFFT.
+        fft_lengths: sizes of the transformed axes; for RFFT and IRFFT those of the real array.
+
+    Returns:
+        An array whose last axis has ``n // 2 + 1`` elements after RFFT, n after the others;
+        complex, but real after IRFFT.
 
     Raises:
         DTypeError: unless x is complex, or real for RFFT.
-        ShapeError: for other sizes.
+        ShapeError: if the lengths are not the sizes of the axes.
+        ArgumentError: for another kind of transform.
 
     Example:
         >>> import tfn.numpy as tnp

@@ -1,4 +1,4 @@
-"""Windows read from, and combined into, an array at computed places, in JAX's layouts.
+"""Gather and scatter of windows at computed starts, in JAX's layouts.
 
 The op takes one layout: batch axes first, then the axes that a start moves, then the others; the
 functions here permute to it and back.
@@ -26,7 +26,12 @@ from tfn.trace.op import Op, Shape
 
 
 class GatherScatterMode(enum.Enum):
-    """What happens where a window does not fit."""
+    """The treatment of a window that does not lie inside the array.
+
+    Example:
+        >>> GatherScatterMode.from_any("drop").name
+        'FILL_OR_DROP'
+    """
 
     CLIP = "clip"  # it is moved until it does
     FILL_OR_DROP = "fill"  # it is filled with a value; an update is dropped
@@ -54,7 +59,7 @@ class GatherScatterMode(enum.Enum):
 
 
 class GatherDimensionNumbers(NamedTuple):
-    """Which axis means what in a `gather`.
+    """The meaning of each axis in a `gather`.
 
     Attributes:
         offset_dims: axes of the result that lie in the window.
@@ -71,7 +76,7 @@ class GatherDimensionNumbers(NamedTuple):
 
 
 class ScatterDimensionNumbers(NamedTuple):
-    """Which axis means what in a `scatter`; see `GatherDimensionNumbers`.
+    """The meaning of each axis in a `scatter`; see `GatherDimensionNumbers`.
 
     Attributes:
         update_window_dims: axes of the updates that lie in the window.
@@ -88,7 +93,7 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """How the two sides are permuted to what the op takes.
+    """Permutations of operand and indices to the layout of the op.
 
     Attributes:
         operand: order of the operand's axes: batch, moved, others.
@@ -109,46 +114,48 @@ def _layout(
     operand: Array,
     indices: Array,
     window_dims: Shape,
-    dropped: Shape,
-    moved: Shape,
+    absent_axes: Shape,
+    start_axes: Shape,
     batch_a: Shape,
     batch_b: Shape,
 ) -> _Layout:
-    if not indices.shape or indices.shape[-1] != len(moved) or len(batch_a) != len(batch_b):
+    if not indices.shape or indices.shape[-1] != len(start_axes) or len(batch_a) != len(batch_b):
         raise unfit(
             "the last axis of the indices holds one coordinate per moved axis",
             (operand, indices),
             "indices[..., None] adds an axis for one coordinate",
-            f", moved {tuple(moved)}",
+            f", moved {tuple(start_axes)}",
         )
-    others = [a for a in range(len(operand.shape)) if a not in (*batch_a, *moved)]
-    order = (*batch_a, *moved, *others)
+    others = [a for a in range(len(operand.shape)) if a not in (*batch_a, *start_axes)]
+    order = (*batch_a, *start_axes, *others)
     points = [a for a in range(len(indices.shape) - 1) if a not in batch_b]
     front = (*batch_b, *points)
     # Places of the result: the points in their order, the window's axes in that of the operand.
-    kept = [a for a in order[len(batch_a) :] if a not in dropped]
-    rank = len(front) + len(kept)
+    window_axes = [a for a in order[len(batch_a) :] if a not in absent_axes]
+    rank = len(front) + len(window_axes)
     free = iter([a for a in range(rank) if a not in window_dims])
     place_of_point = {point: next(free) for point in sorted(front)}
-    place_of_axis = dict(zip(sorted(kept), sorted(window_dims), strict=True))
-    windows = tuple([place_of_point[p] for p in front] + [place_of_axis[a] for a in kept])
-    return _Layout(order, (*front, len(indices.shape) - 1), windows, tuple(dropped), len(batch_a))
+    place_of_axis = dict(zip(sorted(window_axes), sorted(window_dims), strict=True))
+    windows = tuple([place_of_point[p] for p in front] + [place_of_axis[a] for a in window_axes])
+    return _Layout(
+        order, (*front, len(indices.shape) - 1), windows, tuple(absent_axes), len(batch_a)
+    )
 
 
 def _anchored(
-    operand: Array, indices: Array, sizes: Sequence[int], moved: Shape, in_step: Shape
+    operand: Array, indices: Array, sizes: Sequence[int], start_axes: Shape, in_step: Shape
 ) -> tuple[Array, Shape]:
-    """The indices, and the axes they move, with a start of 0 where a window is cut short."""
+    """Adds starts of 0 for the axes whose window is shorter than the axis but has no start."""
     short = tuple(
         a
         for a, (size, n) in enumerate(zip(sizes, operand.shape, strict=True))
-        if size < n and a not in (*moved, *in_step)
+        if size < n and a not in (*start_axes, *in_step)
     )
     if not short:
-        return indices, tuple(moved)
+        return indices, tuple(start_axes)
     shape = (*indices.shape[:-1], len(short))
     zeros = literal(0, indices.dtype, shape, [operand, indices])
-    return concatenate([indices, zeros], len(shape) - 1), (*moved, *short)
+    return concatenate([indices, zeros], len(shape) - 1), (*start_axes, *short)
 
 
 def _inverse(order: Sequence[int]) -> Shape:
@@ -174,7 +181,7 @@ def _fits(operand: Array, indices: Array, sizes: Shape, batch: int) -> Array:
 
 
 def _clamped(operand: Array, indices: Array, sizes: Shape, batch: int) -> Array:
-    """The starts, moved until their windows fit."""
+    """Clamps the starts, so that the windows fit."""
     columns = []
     for k in range(indices.shape[-1]):
         start = index_in_dim(indices, k, axis=-1)
@@ -209,16 +216,27 @@ def gather(
     mode: str | GatherScatterMode | None = None,
     fill_value: Any = None,
 ) -> Array:
-    """Windows of the operand at computed starts.
+    """Returns windows of an array at computed starts.
 
     Args:
-        start_indices: the last axis holds one start per axis in `start_index_map`.
-        slice_sizes: of the window, per axis of the operand.
-        mode: what a window that does not fit gives, see `GatherScatterMode`; None means CLIP.
-        fill_value: for mode "fill"; NaN, the smallest signed or largest unsigned integer if None.
+        operand: array of any shape.
+        start_indices: integers; the last axis holds one start for each axis in `start_index_map`.
+        dimension_numbers: the meaning of each axis, see `GatherDimensionNumbers`.
+        slice_sizes: static size of the window, for each axis of the operand.
+        unique_indices, indices_are_sorted: accepted as in JAX and ignored.
+        mode: "clip" moves a window that does not fit until it does, "fill" fills it; None means
+            CLIP; see `GatherScatterMode`.
+        fill_value: scalar for mode "fill"; NaN, the smallest signed or largest unsigned integer if
+            None.
+
+    Returns:
+        An array of the axes of `start_indices` but its last, with those of the window at
+        `offset_dims`, of the dtype of `operand`.
 
     Raises:
         ShapeError: if the numbers do not describe the operands.
+        DTypeError: unless the indices are integers.
+        ArgumentError: for another mode, or numbers of another class.
 
     Example:
         >>> import numpy as np
@@ -231,10 +249,10 @@ def gather(
     _check_numbers("gather", numbers, GatherDimensionNumbers)
     slice_sizes = of_each_axis("gather", "slice_sizes", slice_sizes, len(x.shape), 0)
     element_type("gather", at, INTEGERS, "integer indices")
-    gone = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
+    absent_axes = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     in_step = numbers.operand_batching_dims, numbers.start_indices_batching_dims
-    at, moved = _anchored(x, at, slice_sizes, numbers.start_index_map, in_step[0])
-    layout = _layout(x, at, numbers.offset_dims, gone, moved, *in_step)
+    at, start_axes = _anchored(x, at, slice_sizes, numbers.start_index_map, in_step[0])
+    layout = _layout(x, at, numbers.offset_dims, absent_axes, start_axes, *in_step)
     x, at = transpose(x, layout.operand), transpose(at, layout.indices)
     sizes = tuple(slice_sizes[a] for a in layout.operand[layout.batch :])
     out = bind(Op.GATHER, x, at, arg=Gather(layout.batch, sizes))
@@ -244,8 +262,10 @@ def gather(
         fits = _fits(x, at, sizes, layout.batch)
         fits = broadcast_in_dim(fits, out.shape, range(len(fits.shape)))
         out = elementwise.select(fits, out, scalar(value, out))
-    kept = [slice_sizes[a] for a in layout.operand[layout.batch :] if a not in layout.dropped]
-    return transpose(reshape(out, (*at.shape[:-1], *kept)), _inverse(layout.windows))
+    window_shape = [
+        slice_sizes[a] for a in layout.operand[layout.batch :] if a not in layout.dropped
+    ]
+    return transpose(reshape(out, (*at.shape[:-1], *window_shape)), _inverse(layout.windows))
 
 
 def _scatter(
@@ -259,12 +279,12 @@ def _scatter(
     _check_numbers("scatter", numbers, ScatterDimensionNumbers)
     x, at, new = array(operand), array(scatter_indices), array(updates)
     element_type("scatter", at, INTEGERS, "integer indices")
-    gone = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
+    absent_axes = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
     in_step = numbers.operand_batching_dims, numbers.scatter_indices_batching_dims
-    kept = iter([new.shape[a] for a in sorted(numbers.update_window_dims)])
-    window = [1 if a in gone else next(kept) for a in range(len(x.shape))]
-    at, moved = _anchored(x, at, window, numbers.scatter_dims_to_operand_dims, in_step[0])
-    layout = _layout(x, at, numbers.update_window_dims, gone, moved, *in_step)
+    window_sizes = iter([new.shape[a] for a in sorted(numbers.update_window_dims)])
+    window = [1 if a in absent_axes else next(window_sizes) for a in range(len(x.shape))]
+    at, start_axes = _anchored(x, at, window, numbers.scatter_dims_to_operand_dims, in_step[0])
+    layout = _layout(x, at, numbers.update_window_dims, absent_axes, start_axes, *in_step)
     x, at = transpose(x, layout.operand), transpose(at, layout.indices)
     sizes = tuple(window[a] for a in layout.operand[layout.batch :])
     new = transpose(new, layout.windows)
@@ -285,10 +305,24 @@ def scatter(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The operand with windows set to updates; of several the last wins, none that does not fit.
+    """Returns the operand with windows replaced by updates; of several at one place the last wins.
+
+    Args:
+        operand: array of any shape.
+        scatter_indices: integers; the last axis holds one start for each of
+            `scatter_dims_to_operand_dims`.
+        updates: the windows, of the dtype of `operand`.
+        dimension_numbers: the meaning of each axis, see `ScatterDimensionNumbers`.
+        indices_are_sorted, unique_indices: accepted as in JAX and ignored.
+        mode: "fill", "drop" or None drop a window that does not fit, "clip" moves it until it does;
+            see `GatherScatterMode`.
+
+    Returns:
+        An array like `operand`.
 
     Raises:
-        ShapeError, DTypeError: if the operands do not go together.
+        ShapeError, DTypeError: if the operands do not fit together.
+        ArgumentError: for another mode, or numbers of another class.
 
     Example:
         >>> import numpy as np
@@ -309,7 +343,23 @@ def scatter_add(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The operand with updates added to windows.
+    """Returns the operand with updates added to windows; several at one place are all added.
+
+    Args:
+        operand: array of any shape.
+        scatter_indices: integers; the last axis holds one start for each of
+            `scatter_dims_to_operand_dims`.
+        updates: the windows, of the dtype of `operand`.
+        dimension_numbers: the meaning of each axis, see `ScatterDimensionNumbers`.
+        indices_are_sorted, unique_indices: accepted as in JAX and ignored.
+        mode: "fill", "drop" or None drop a window that does not fit, "clip" moves it until it does;
+            see `GatherScatterMode`.
+
+    Returns:
+        An array like `operand`.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `scatter`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -330,7 +380,24 @@ def scatter_sub(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The operand with updates taken from windows.
+    """Returns the operand with updates subtracted from windows; several at one place are all
+    subtracted.
+
+    Args:
+        operand: array of any shape.
+        scatter_indices: integers; the last axis holds one start for each of
+            `scatter_dims_to_operand_dims`.
+        updates: the windows, of the dtype of `operand`.
+        dimension_numbers: the meaning of each axis, see `ScatterDimensionNumbers`.
+        indices_are_sorted, unique_indices: accepted as in JAX and ignored.
+        mode: "fill", "drop" or None drop a window that does not fit, "clip" moves it until it does;
+            see `GatherScatterMode`.
+
+    Returns:
+        An array like `operand`.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `scatter`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -352,7 +419,23 @@ def scatter_mul(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The operand with windows multiplied by updates.
+    """Returns the operand with windows multiplied by updates; several at one place all multiply it.
+
+    Args:
+        operand: array of any shape.
+        scatter_indices: integers; the last axis holds one start for each of
+            `scatter_dims_to_operand_dims`.
+        updates: the windows, of the dtype of `operand`.
+        dimension_numbers: the meaning of each axis, see `ScatterDimensionNumbers`.
+        indices_are_sorted, unique_indices: accepted as in JAX and ignored.
+        mode: "fill", "drop" or None drop a window that does not fit, "clip" moves it until it does;
+            see `GatherScatterMode`.
+
+    Returns:
+        An array like `operand`.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `scatter`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -373,7 +456,23 @@ def scatter_min(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The operand with windows replaced where updates are smaller.
+    """Returns the operand with elements of windows replaced by updates that are smaller, or NaN.
+
+    Args:
+        operand: array of any shape.
+        scatter_indices: integers; the last axis holds one start for each of
+            `scatter_dims_to_operand_dims`.
+        updates: the windows, of the dtype of `operand`.
+        dimension_numbers: the meaning of each axis, see `ScatterDimensionNumbers`.
+        indices_are_sorted, unique_indices: accepted as in JAX and ignored.
+        mode: "fill", "drop" or None drop a window that does not fit, "clip" moves it until it does;
+            see `GatherScatterMode`.
+
+    Returns:
+        An array like `operand`.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `scatter`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -394,7 +493,23 @@ def scatter_max(
     unique_indices: bool = False,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The operand with windows replaced where updates are larger.
+    """Returns the operand with elements of windows replaced by updates that are larger, or NaN.
+
+    Args:
+        operand: array of any shape.
+        scatter_indices: integers; the last axis holds one start for each of
+            `scatter_dims_to_operand_dims`.
+        updates: the windows, of the dtype of `operand`.
+        dimension_numbers: the meaning of each axis, see `ScatterDimensionNumbers`.
+        indices_are_sorted, unique_indices: accepted as in JAX and ignored.
+        mode: "fill", "drop" or None drop a window that does not fit, "clip" moves it until it does;
+            see `GatherScatterMode`.
+
+    Returns:
+        An array like `operand`.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError: as `scatter`.
 
     Example:
         >>> import tfn.numpy as tnp

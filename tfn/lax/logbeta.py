@@ -1,4 +1,4 @@
-"""Ratios of gamma functions by their logarithms, without the difference of large numbers.
+"""Logarithms of beta functions and of ratios of gamma functions, without cancellation.
 
 Of an argument of a million the logarithm is twelve million, of which float32 knows the units; the
 logarithm of the ratio of two such may be 1.  Stirling's formula has the large terms cancelled on
@@ -18,8 +18,8 @@ from tfn.array import Array
 from tfn.lax.elementary import lgamma, log, log1p
 from tfn.trace.build import accumulator
 
-LARGE = 8.0
-"""From here on the series of `_rest` is right to the last digit of float64."""
+MIN_ASYMPTOTIC = 8.0
+"""The series of `_stirling_remainder` is exact to the last digit of float64 for x from here on."""
 
 _SERIES = (
     0.0833333333333333,
@@ -31,7 +31,7 @@ _SERIES = (
 )
 
 
-def _rest(x: Array) -> Array:
+def _stirling_remainder(x: Array) -> Array:
     """``lgamma(x)`` less ``(x - 0.5) * log(x) - x + log(2 * pi) / 2``, for large x."""
     square, total = 1 / (x * x), tnp.zeros_like(x)
     for coefficient in _SERIES[::-1]:
@@ -39,8 +39,8 @@ def _rest(x: Array) -> Array:
     return total / x
 
 
-def _where(condition: Array, x: Any, y: Any) -> Array:
-    """A choice in the dtype of the arrays."""
+def choose(condition: Array, x: Any, y: Any) -> Array:
+    """``where`` with the type of an Array, for branches of arrays and Python numbers."""
     out: Array = tnp.where(condition, x, y)
     return out
 
@@ -55,11 +55,18 @@ def log_rise(z: Array, m: Array) -> Array:
     dtype = z.dtype
     z, m = z.astype(accumulator(dtype)), m.astype(accumulator(dtype))
     end = z + m
-    large = (z >= LARGE) & (end >= LARGE) & (end < math.inf)
-    a, b, step = (_where(large, u, other) for u, other in ((end, LARGE), (z, LARGE), (m, 0.0)))
-    series = (a - 0.5) * log1p(step / b) + step * (log(b) - 1) + (_rest(a) - _rest(b))
-    z, end = (_where(large, 1.0, u) for u in (z, end))
-    return _where(large, series, lgamma(end) - lgamma(z)).astype(dtype)
+    large = (z >= MIN_ASYMPTOTIC) & (end >= MIN_ASYMPTOTIC) & (end < math.inf)
+    a, b, step = (
+        choose(large, u, other)
+        for u, other in ((end, MIN_ASYMPTOTIC), (z, MIN_ASYMPTOTIC), (m, 0.0))
+    )
+    series = (
+        (a - 0.5) * log1p(step / b)
+        + step * (log(b) - 1)
+        + (_stirling_remainder(a) - _stirling_remainder(b))
+    )
+    z, end = (choose(large, 1.0, u) for u in (z, end))
+    return choose(large, series, lgamma(end) - lgamma(z)).astype(dtype)
 
 
 def log_term(a: Array, x: Array) -> Array:
@@ -69,13 +76,13 @@ def log_term(a: Array, x: Array) -> Array:
         >>> log_term(tnp.float32(1e6), tnp.float32(1e6)).item()  # log(1e6 / (2 * pi)) / 2
         5.98881...
     """
-    large = a >= LARGE
-    b = _where(large, a, LARGE)
+    large = a >= MIN_ASYMPTOTIC
+    b = choose(large, a, MIN_ASYMPTOTIC)
     far = (x - b) / b
     near = abs(far) < 0.5
-    line = _where(near, log1p(_where(near, far, 0.0)), log(x / b)) - far
-    series = b * line + (log(b / (2 * math.pi)) / 2 - _rest(b))
-    return _where(large, series, a * log(x) - x - lgamma(_where(large, 1.0, a)))
+    line = choose(near, log1p(choose(near, far, 0.0)), log(x / b)) - far
+    series = b * line + (log(b / (2 * math.pi)) / 2 - _stirling_remainder(b))
+    return choose(large, series, a * log(x) - x - lgamma(choose(large, 1.0, a)))
 
 
 def log_beta(a: Array, b: Array) -> Array:
@@ -88,13 +95,15 @@ def log_beta(a: Array, b: Array) -> Array:
     dtype = a.dtype
     a, b = a.astype(accumulator(dtype)), b.astype(accumulator(dtype))
     first = a <= b  # chosen whole, since MAX and MIN halve derivatives where two tie
-    low, high = _where(first, a, b), _where(first, b, a)
-    large = (low >= LARGE) & (high < math.inf)
-    p, q = _where(large, low, LARGE), _where(large, high, LARGE)
+    low, high = choose(first, a, b), choose(first, b, a)
+    large = (low >= MIN_ASYMPTOTIC) & (high < math.inf)
+    p, q = choose(large, low, MIN_ASYMPTOTIC), choose(large, high, MIN_ASYMPTOTIC)
     ratio = p / q
-    both = (math.log(2 * math.pi) - log(q)) / 2 + (_rest(p) + (_rest(q) - _rest(p + q)))
+    both = (math.log(2 * math.pi) - log(q)) / 2 + (
+        _stirling_remainder(p) + (_stirling_remainder(q) - _stirling_remainder(p + q))
+    )
     both = both + (p - 0.5) * log(ratio / (1 + ratio)) - q * log1p(ratio)
-    low = _where(large, 1.0, low)
-    one = lgamma(low) - log_rise(_where(large, 1.0, high), low)
-    found = _where(large, both, one)
-    return _where((low > 0) & (high == math.inf), -math.inf, found).astype(dtype)
+    low = choose(large, 1.0, low)
+    one = lgamma(low) - log_rise(choose(large, 1.0, high), low)
+    value = choose(large, both, one)
+    return choose((low > 0) & (high == math.inf), -math.inf, value).astype(dtype)

@@ -1,10 +1,12 @@
-"""Loops of a known number of steps, taken in blocks: written out, or checkpointed.
+"""Strip-mined loops: a known trip count in blocks that are unrolled or checkpointed.
 
-    scan body, n steps    ->    scan block, n / k turns; the steps that are left
+    scan body, n steps    ->    scan block, n / k turns; the remaining n % k steps
 
-A block that is written out has k copies of the body: fewer turns, and more to fuse.  A block that
-is checkpointed is a loop of k steps: reverse mode keeps the carries at its beginning and runs its
-steps again, so it needs memory for n / k carries and for the residuals of k steps.
+An unrolled block has k copies of the body: fewer turns, and more to fuse.  A checkpointed block is
+a loop of k steps: reverse mode stores the carries at its beginning and recomputes its steps, so it
+needs memory for n / k carries and for the residuals of k steps.
+
+Source: Chen, Xu, Zhang, Guestrin 2016, arXiv:1604.06174 (checkpoints every sqrt(n) steps).
 """
 
 from __future__ import annotations
@@ -30,14 +32,14 @@ Nodes = Sequence[UOp]
 
 
 @frozen
-class Taken:
-    """How the steps of a loop are taken.
+class LoopPlan:
+    """The order and the grouping of the steps of a loop.
 
     Attributes:
-        steps: how many there are.
+        steps: trip count.
         reverse: whether the last slice comes first.
-        unroll: how many are written out in one turn.
-        every: after how many a checkpoint is made; None if there is none.
+        unroll: number of steps that are unrolled into one turn.
+        every: number of steps between two checkpoints; None for no checkpoints.
     """
 
     steps: int
@@ -47,10 +49,10 @@ class Taken:
 
 
 def unrolled(unroll: int | bool | None, steps: int) -> int:
-    """How many steps a user wants to be written out in one turn.
+    """Returns the number of steps to unroll into one turn, at most all of them.
 
     Raises:
-        ArgumentError: for what is no positive number.
+        ArgumentError: for anything but a positive integer, a bool or None.
     """
     if unroll is None or isinstance(unroll, bool):
         return max(steps, 1) if unroll else 1
@@ -58,10 +60,10 @@ def unrolled(unroll: int | bool | None, steps: int) -> int:
 
 
 def checkpointed(every: int | str | None, steps: int) -> int | None:
-    """After how many steps a user wants a checkpoint.
+    """Returns the number of steps between two checkpoints; None for no checkpoints.
 
     Raises:
-        ArgumentError: for what is neither a positive number nor "sqrt".
+        ArgumentError: for anything but a positive integer, "sqrt" or None.
     """
     if every is None:
         return None
@@ -76,86 +78,88 @@ def checkpointed(every: int | str | None, steps: int) -> int | None:
     return every
 
 
-def scan(body: UOp, consts: Nodes, carries: Nodes, arrays: Nodes, how: Taken) -> list[UOp]:
-    """Last carries, and arrays of slices: a SCAN, or blocks of them."""
-    if how.every is not None and how.steps:
-        return _in_blocks(_segment, body, consts, carries, arrays, how, how.every)
-    if how.unroll > 1:
-        return _in_blocks(_written_out, body, consts, carries, arrays, how, how.unroll)
-    return build.scan(body, consts, carries, arrays, how.steps, how.reverse)
+def scan(body: UOp, consts: Nodes, carries: Nodes, arrays: Nodes, plan: LoopPlan) -> list[UOp]:
+    """Returns the last carries and the stacked outputs: of one SCAN, or of blocks of steps."""
+    if plan.every is not None and plan.steps:
+        return _in_blocks(_segment, body, consts, carries, arrays, plan, plan.every)
+    if plan.unroll > 1:
+        return _in_blocks(_unrolled, body, consts, carries, arrays, plan, plan.unroll)
+    return build.scan(body, consts, carries, arrays, plan.steps, plan.reverse)
 
 
-Block = Callable[[UOp, int, int, Taken], UOp]
-"""From a body, the numbers of its consts and carries, and how to take the steps of a block, to a
-body that does them all."""
+Block = Callable[[UOp, int, int, LoopPlan], UOp]
+"""Makes the body of a block: from the body of one step, the numbers of its consts and carries, and
+the plan of the steps in the block."""
 
 
 def _in_blocks(
-    block: Block, body: UOp, consts: Nodes, carries: Nodes, arrays: Nodes, how: Taken, size: int
+    block: Block, body: UOp, consts: Nodes, carries: Nodes, arrays: Nodes, plan: LoopPlan, size: int
 ) -> list[UOp]:
-    """A scan of blocks of `size` steps; those that fill no block are a smaller one beside it."""
-    turns, left = divmod(how.steps, size)
-    middle, n = how.steps - left, len(carries)
+    """Scans over blocks of `size` steps; the rest of the steps is a smaller block."""
+    turns, rest = divmod(plan.steps, size)
+    middle, n = plan.steps - rest, len(carries)
     make = partial(block, body, len(consts), n)
 
     def over_blocks(state: Nodes) -> list[UOp]:
-        taken = make(Taken(size, how.reverse, how.unroll))
+        body_of_block = make(LoopPlan(size, plan.reverse, plan.unroll))
         blocks = [build.reshape(cut(x, 0, middle), (turns, size, *x.shape[1:])) for x in arrays]
-        found = build.scan(taken, consts, state, blocks, turns, how.reverse)
-        return found[:n] + [build.reshape(y, (middle, *y.shape[2:])) for y in found[n:]]
+        outputs = build.scan(body_of_block, consts, state, blocks, turns, plan.reverse)
+        return outputs[:n] + [build.reshape(y, (middle, *y.shape[2:])) for y in outputs[n:]]
 
     def over_rest(state: Nodes) -> list[UOp]:
-        taken = make(Taken(left, how.reverse, unrolled(how.unroll, left)))
-        return inlined(taken, [*consts, *state, *(cut(x, middle, how.steps) for x in arrays)])
+        body_of_rest = make(LoopPlan(rest, plan.reverse, unrolled(plan.unroll, rest)))
+        return inlined(
+            body_of_rest, [*consts, *state, *(cut(x, middle, plan.steps) for x in arrays)]
+        )
 
-    if not left:
+    if not rest:
         return over_blocks(carries)
     if not turns:
         return over_rest(carries)
-    if how.reverse:
+    if plan.reverse:
         late = over_rest(carries)
         early = over_blocks(late[:n])
     else:
         early = over_blocks(carries)
         late = over_rest(early[:n])
-    last = early[:n] if how.reverse else late[:n]
+    last = early[:n] if plan.reverse else late[:n]
     return last + [build.concat(ys, 0) for ys in zip(early[n:], late[n:], strict=True)]
 
 
 def cut(x: UOp, start: int, stop: int) -> UOp:
-    """Some of the slices along the first axis."""
+    """Returns the slices start to stop - 1 along the first axis."""
     return build.shrink(x, (start, *[0] * (x.ndim - 1)), (stop, *x.shape[1:]))
 
 
 def _wide(body: UOp, end: int, steps: int) -> tuple[Param, ...]:
-    """The parameters of a block: slices, from number `end` on, come several at once."""
+    """The parameters of a block: from number `end` on, slices of several steps."""
     types: tuple[Param, ...] = body.arg.params
     return types[:end] + tuple(Param(p.index, (steps, *p.shape), p.dtype) for p in types[end:])
 
 
-def _written_out(body: UOp, consts: int, carries: int, how: Taken) -> UOp:
-    """A body that takes several slices, and does their steps one after the other."""
+def _unrolled(body: UOp, consts: int, carries: int, plan: LoopPlan) -> UOp:
+    """Strip-mines and unrolls: a body that takes several slices and contains all their steps."""
     end = consts + carries
-    params = _wide(body, end, how.steps)
+    params = _wide(body, end, plan.steps)
     nodes = [param(p) for p in params]
     state, rows = nodes[consts:end], list[list[UOp]]()
-    for i in range(how.steps)[:: -1 if how.reverse else 1]:
+    for i in range(plan.steps)[:: -1 if plan.reverse else 1]:
         slices = [build.reshape(cut(x, i, i + 1), x.shape[1:]) for x in nodes[end:]]
-        found = inlined(body, [*nodes[:consts], *state, *slices])
-        state = found[:carries]
-        rows.append([build.reshape(y, (1, *y.shape)) for y in found[carries:]])
-    ordered = rows[::-1] if how.reverse else rows
+        outputs = inlined(body, [*nodes[:consts], *state, *slices])
+        state = outputs[:carries]
+        rows.append([build.reshape(y, (1, *y.shape)) for y in outputs[carries:]])
+    ordered = rows[::-1] if plan.reverse else rows
     return function([*state, *(build.concat(ys, 0) for ys in zip(*ordered, strict=True))], params)
 
 
-def _segment(body: UOp, consts: int, carries: int, how: Taken) -> UOp:
-    """A body that takes several slices, and does their steps in a checkpointed loop."""
+def _segment(body: UOp, consts: int, carries: int, plan: LoopPlan) -> UOp:
+    """A body that takes several slices and runs their steps in a checkpointed loop."""
     end = consts + carries
-    params = _wide(body, end, how.steps)
+    params = _wide(body, end, plan.steps)
     nodes = [param(p) for p in params]
-    found = scan(body, nodes[:consts], nodes[consts:end], nodes[end:], how)
+    outputs = scan(body, nodes[:consts], nodes[consts:end], nodes[end:], plan)
     rules = Checkpoint(nothing_saveable)
-    return function(_custom(function(found, params), nodes, rules), params)
+    return function(_custom(function(outputs, params), nodes, rules), params)
 
 
 def _custom(f: UOp, operands: Nodes, rules: Checkpoint) -> list[UOp]:
@@ -168,13 +172,13 @@ def _custom(f: UOp, operands: Nodes, rules: Checkpoint) -> list[UOp]:
 def bounded(
     test: UOp, body: UOp, consts: Nodes, more: Nodes, carries: Nodes, steps: int, every: int
 ) -> list[UOp]:
-    """A WHILE of at most so many steps, of which reverse mode keeps one carry in `every`.
+    """A WHILE of at most `steps` steps, of which reverse mode stores one carry in `every`.
 
     Forward, a segment is a WHILE that ends early; backward, the same steps are a SCAN of which
-    those after the end do nothing, and a segment that was never begun is left out whole.
+    those after the end do nothing, and a segment that was never begun is skipped.
     """
     state = list(carries)
-    turns, left = divmod(steps, every)
+    turns, rest = divmod(steps, every)
     types = [Param(i, x.shape, x.dtype) for i, x in enumerate([*consts, *more, *carries])]
     params = tuple(types)
     operands = [*consts, *more]
@@ -183,22 +187,24 @@ def bounded(
         nodes = list(map(param, params))
         turn = function(make(every, nodes), params)
         state = build.scan(turn, operands, state, [], turns)
-    return make(left, [*operands, *state]) if left else state
+    return make(rest, [*operands, *state]) if rest else state
 
 
 def _bounded_segment(
     test: UOp, body: UOp, params: tuple[Param, ...], a: int, b: int, steps: int, operands: Nodes
 ) -> list[UOp]:
-    """At most so many steps, over nodes: consts of the condition, of the body, carries."""
+    """A checkpointed segment of at most `steps` steps, over consts of the condition, of the body,
+    carries.
+    """
     nodes = [param(p) for p in params]
     consts, more, state = nodes[:a], nodes[a : a + b], nodes[a + b :]
-    same = function(state, params)
+    unchanged = function(state, params)
     holds = inlined(test, [*consts, *state])[0]
     index = build.cast(holds, INT32)
     once = function(inlined(body, [*more, *state]), params)
-    step = function(build.choose(index, [same, once], nodes), params)
-    again = function(build.scan(step, [*consts, *more], state, [], steps), params)
-    replay = function(build.choose(index, [same, again], nodes), params)
+    step = function(build.choose(index, [unchanged, once], nodes), params)
+    loop = function(build.scan(step, [*consts, *more], state, [], steps), params)
+    replay = function(build.choose(index, [unchanged, loop], nodes), params)
     rules = Checkpoint(nothing_saveable, other=replay)
     return _custom(function(_counted(test, body, nodes, a, b, steps), params), operands, rules)
 

@@ -1,4 +1,4 @@
-"""Functions repeated: `scan`, `while_loop`, `fori_loop`, `map`.
+"""Loops: `scan`, `while_loop`, `fori_loop`, `map`.
 
 The body is traced once, whatever the number of repetitions, and the loop runs as one program.
 """
@@ -16,7 +16,7 @@ from tfn.errors import ArgumentError, DTypeError, ShapeError
 from tfn.lax import loop_blocks
 from tfn.lax.closed_functions import Closed, closed, inlined, perform, settle, values, with_numbers
 from tfn.lax.elementwise import convert_element_type
-from tfn.lax.loop_blocks import Taken, checkpointed, unrolled
+from tfn.lax.loop_blocks import LoopPlan, checkpointed, unrolled
 from tfn.lax.movement import concatenate, reshape, slice_in_dim
 from tfn.lax.operand import array
 from tfn.trace import build, effects
@@ -38,7 +38,7 @@ def scan(
     *,
     checkpoint_every: int | str | None = None,
 ) -> Any:
-    """Carry a value along the first axis of `xs`.
+    """Carries a value along the first axis of `xs`, and stacks an output for each step.
 
     In Python::
 
@@ -82,17 +82,17 @@ def scan(
     def close_body(types: list[ShapeDtypeStruct]) -> tuple[Closed, tree.Structure]:
         both = tree.unflatten(structure, types), tree.unflatten(over, slices)
         body = closed("scan", f, [*types, *slices], tree.structure(both))
-        found = body.structure
-        if found.type is not tuple or found.num_children != 2:
+        result = body.structure
+        if result.type is not tuple or result.num_children != 2:
             raise ArgumentError(
                 f"the body of {where} must return a pair (carry, y)",
-                got=tree.show(found),
+                got=tree.show(result),
                 hint="return (carry, None) if there is nothing to stack",
             )
-        return body, found.child(0)
+        return body, result.child(0)
 
-    first, body, made = settle(where, start, paths, structure, close_body)
-    how = Taken(steps, reverse, unrolled(unroll, steps), checkpointed(checkpoint_every, steps))
+    first, body, step = settle(where, start, paths, structure, close_body)
+    plan = LoopPlan(steps, reverse, unrolled(unroll, steps), checkpointed(checkpoint_every, steps))
     weak = body.weak
 
     token = [effects.token()] if body.acts else []
@@ -100,7 +100,7 @@ def scan(
 
     def make(nodes: list[UOp]) -> list[UOp]:
         consts, carries, stacked = nodes[:before], nodes[before:last], nodes[last:]
-        return loop_blocks.scan(made, consts, carries, stacked, how)
+        return loop_blocks.scan(step, consts, carries, stacked, plan)
 
     operands = [*body.captured, *token, *first, *arrays]
     operands = with_numbers(operands, before + len(token), init)
@@ -117,8 +117,8 @@ def _length(arrays: Sequence[Array], names: Sequence[str], length: int | None) -
                 got=f"{name}: {show(x)}",
                 hint="put what all steps share into the carry, or close over it",
             )
-    known = [] if length is None else [integer("scan", "length", length, 0)]
-    sizes = {x.shape[0] for x in arrays}.union(known)
+    lengths = [] if length is None else [integer("scan", "length", length, 0)]
+    sizes = {x.shape[0] for x in arrays}.union(lengths)
     if len(sizes) > 1:
         got = [f"{name}: {show(x)}" for name, x in zip(names, arrays)]
         got += [] if length is None else [f"length={length}"]
@@ -133,8 +133,8 @@ def _length(arrays: Sequence[Array], names: Sequence[str], length: int | None) -
             got="no arrays, length=None",
             hint="give length=, the number of steps",
         )
-    (found,) = sizes
-    return found
+    (steps,) = sizes
+    return steps
 
 
 def while_loop(
@@ -145,7 +145,7 @@ def while_loop(
     max_steps: int | None = None,
     checkpoint_every: int | str | None = "sqrt",
 ) -> Any:
-    """Apply a body to a value while a condition of it holds.
+    """Applies a body to a value while a condition of the value holds.
 
     In Python::
 
@@ -165,6 +165,9 @@ def while_loop(
         checkpoint_every: with `max_steps`, after how many steps reverse mode keeps the value; the
             steps between are run again.  With "sqrt" its memory grows with the square root of
             `max_steps`; None keeps what the derivative needs of each step.
+
+    Returns:
+        The last value, a tree like `init_val`.
 
     Raises:
         ShapeError, DTypeError: if the condition is not a boolean scalar, or the body changes a
@@ -187,7 +190,7 @@ def while_loop(
         body = closed("while_loop", body_fun, types, outer)
         return body, body.structure
 
-    first, body, made = settle(where, start, paths, structure, close_body)
+    first, body, body_function = settle(where, start, paths, structure, close_body)
     types = [ShapeDtypeStruct(v.shape, v.dtype, w) for v, w in zip(first, body.weak, strict=True)]
     test = closed("while_loop cond", cond_fun, types, outer)
     if not test.structure.is_leaf() or test.types[0].shape or test.types[0].dtype != BOOL:
@@ -201,17 +204,17 @@ def while_loop(
 
     def make(nodes: list[UOp]) -> list[UOp]:
         consts, more, carries = nodes[:a], nodes[a : a + b], nodes[a + b :]
-        cond, step = test.function, made
+        cond, step = test.function, body_function
         if acts:
-            cond, step, carries = _acting(test, body, made, consts, more, carries)
+            cond, step, carries = _acting(test, body, body_function, consts, more, carries)
             consts, more = [], [*consts, *more]
         if max_steps is not None:
             every = checkpointed(checkpoint_every, max_steps) or max(max_steps, 1)
-            found = loop_blocks.bounded(cond, step, consts, more, carries, max_steps, every)
+            outputs = loop_blocks.bounded(cond, step, consts, more, carries, max_steps, every)
         else:
             names = paths if len(paths) == len(carries) else ()
-            found = build.repeat_while(cond, step, consts, more, carries, names)
-        return [found[0], *found[2:]] if acts else found
+            outputs = build.repeat_while(cond, step, consts, more, carries, names)
+        return [outputs[0], *outputs[2:]] if acts else outputs
 
     token = [effects.token()] if acts else []
     operands = [*test.captured, *body.captured, *token, *first]
@@ -228,30 +231,30 @@ def _acting(
     more: Sequence[UOp],
     carries: Sequence[UOp],
 ) -> tuple[UOp, UOp, list[UOp]]:
-    """A loop with effects carries a token, and whether it goes on, so that a condition acts once.
+    """Rewrites a loop with effects to carry a token and its condition, whose effects occur once.
 
     `step` is the function of the body; the first of the carries is the token.  The result is the
     condition, the body, which takes all consts, and the first carries.
     """
 
-    def again(known: Sequence[UOp], token: UOp, state: Sequence[UOp]) -> list[UOp]:
-        seen = [*known, *([token] if test.acts else []), *state]
-        return [token, *inlined(test.function, seen)][-2:]
+    def condition(constants: Sequence[UOp], token: UOp, state: Sequence[UOp]) -> list[UOp]:
+        operands = [*constants, *([token] if test.acts else []), *state]
+        return [token, *inlined(test.function, operands)][-2:]
 
     token, *first = carries
-    types = [*consts, *more, token, *again(consts, token, first)[1:], *first]
+    types = [*consts, *more, token, *condition(consts, token, first)[1:], *first]
     nodes = [param(Param(i, x.shape, x.dtype)) for i, x in enumerate(types)]
     a, b = len(consts), len(consts) + len(more)
     now, state = nodes[b], nodes[b + 2 :]
-    found = [now, *inlined(step, [*nodes[a:b], *([now] if body.acts else []), *state])]
-    outputs = found[body.acts :]
+    results = [now, *inlined(step, [*nodes[a:b], *([now] if body.acts else []), *state])]
+    outputs = results[body.acts :]
     turn = function(
-        [*again(nodes[:a], outputs[0], outputs[1:]), *outputs[1:]],
+        [*condition(nodes[:a], outputs[0], outputs[1:]), *outputs[1:]],
         tuple(u.arg for u in nodes),
     )
     carried = tuple(Param(i, x.shape, x.dtype) for i, x in enumerate(types[b:]))
     going = function([param(carried[1])], carried)
-    return going, turn, [*again(consts, token, first), *first]
+    return going, turn, [*condition(consts, token, first), *first]
 
 
 def fori_loop(
@@ -263,14 +266,20 @@ def fori_loop(
     unroll: int | bool | None = None,
     checkpoint_every: int | str | None = None,
 ) -> Any:
-    """Apply ``val = body_fun(i, val)`` for i from `lower` to ``upper - 1``.
+    """Applies ``val = body_fun(i, val)`` for i from `lower` to ``upper - 1``.
 
     If the bounds are known while tracing, it is a `scan` and has a reverse mode; else it is a
     `while_loop`.
 
     Args:
         lower, upper: integers; `body_fun` gets i in their dtype.
+        body_fun: takes the index, a scalar, and the value, and returns the next value of the same
+            type.
+        init_val: the first value, a tree of arrays; the result if there are no steps.
         unroll, checkpoint_every: as for `scan`; only with known bounds.
+
+    Returns:
+        The last value, a tree like `init_val`.
 
     Raises:
         DTypeError: if a bound is not an integer scalar; else as for `scan`.
@@ -291,27 +300,29 @@ def fori_loop(
         body = closed("fori_loop", body_fun, [counter, *types], arguments)
         return body, body.structure
 
-    first, body, made = settle(where, start, paths, structure, close_body)
+    first, body, body_function = settle(where, start, paths, structure, close_body)
     n, acts = len(body.captured), int(body.acts)
-    i = param(made.arg.params[n + acts])
-    step = function([*made.src[:acts], i + 1, *made.src[acts:]], made.arg.params)
+    i = param(body_function.arg.params[n + acts])
+    step = function(
+        [*body_function.src[:acts], i + 1, *body_function.src[acts:]], body_function.arg.params
+    )
     low, high = convert_element_type(low, dtype), convert_element_type(high, dtype)
 
     def forward(nodes: list[UOp]) -> list[UOp]:
         steps = max(int(high) - int(low), 0)
         consts, carries = nodes[:n], nodes[n:]
-        how = Taken(
+        plan = LoopPlan(
             steps, unroll=unrolled(unroll, steps), every=checkpointed(checkpoint_every, steps)
         )
-        found = loop_blocks.scan(step, consts, carries, [], how)
-        return found[:acts] + found[acts + 1 :]
+        outputs = loop_blocks.scan(step, consts, carries, [], plan)
+        return outputs[:acts] + outputs[acts + 1 :]
 
     def unknown(nodes: list[UOp]) -> list[UOp]:
         end, consts, carries = nodes[0], nodes[1 : 1 + n], nodes[1 + n :]
         params = tuple(Param(k, u.shape, u.dtype) for k, u in enumerate([end, *carries]))
         test = function([param(params[1 + acts]) < param(params[0])], params)
-        found = build.repeat_while(test, step, [end], consts, carries)
-        return found[:acts] + found[acts + 1 :]
+        outputs = build.repeat_while(test, step, [end], consts, carries)
+        return outputs[:acts] + outputs[acts + 1 :]
 
     token = [effects.token()] if acts else []
     if low.trace is None and high.trace is None:
@@ -344,10 +355,19 @@ def _bound(name: str, value: ArrayLike) -> Array:
 
 
 def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
-    """Apply a function to each slice along the first axis, one after the other, and stack.
+    """Applies a function to each slice along the first axis, one after the other, and stacks the
+    results.
 
-    With `batch_size` as many slices at a time go through `vmap`: less memory than `vmap` over all
+    With `batch_size`, blocks of that size go through `vmap`: less memory than `vmap` over all
     of them, and less time than one by one.
+
+    Args:
+        f: from a tree of slices of `xs` to a tree of arrays.
+        xs: a tree of arrays of one length along their first axis.
+        batch_size: number of slices at a time, at least 1; one by one if None.
+
+    Returns:
+        A tree like the result of `f`, with a first axis of that length.
 
     Raises:
         ShapeError: if lengths differ, naming each array.
@@ -368,8 +388,8 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     batch_size = integer("map", "batch_size", batch_size, 1)
     arrays, names, structure = values("xs", xs)
     steps = _length(arrays, names, None)
-    turns, left = divmod(steps, batch_size)
-    middle = steps - left
+    turns, remainder = divmod(steps, batch_size)
+    middle = steps - remainder
 
     def part(start: int, stop: int, shape: tuple[int, ...]) -> Any:
         cut = [slice_in_dim(x, start, stop) for x in arrays]
@@ -379,7 +399,7 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
         return vmap(f)(xs)
     blocks = map(vmap(f), part(0, middle, (turns, batch_size)))
     whole = tree.map(lambda y: reshape(y, (middle, *y.shape[2:])), blocks)
-    if not left:
+    if not remainder:
         return whole
-    rest = vmap(f)(part(middle, steps, (left,)))
+    rest = vmap(f)(part(middle, steps, (remainder,)))
     return tree.map(lambda a, b: concatenate([a, b], 0), whole, rest)

@@ -1,6 +1,6 @@
-"""Which element goes where: shapes, slices, padding, joining, and counting.
+"""Data movement: reshape, transpose, broadcast, slices, padding, concatenation, iota.
 
-Nothing here computes with elements.
+No function here computes with elements.
 """
 
 from __future__ import annotations
@@ -23,11 +23,19 @@ from tfn.trace.bind import bind
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp
 
-# Arrays from nothing.
+# Arrays from scalars.
 
 
 def full(shape: int | Sequence[int], fill_value: ArrayLike, dtype: Any = None) -> Array:
-    """One value everywhere.
+    """Returns an array filled with one value.
+
+    Args:
+        shape: sizes of the axes, or one integer for a vector.
+        fill_value: a scalar; floats become integers towards zero if `dtype` is integer.
+        dtype: of the result; that of `fill_value`, as for an array, if None.
+
+    Raises:
+        ShapeError: if the value has axes, or a size is negative.
 
     Example:
         >>> full((2,), 7).tolist()
@@ -45,7 +53,17 @@ def full(shape: int | Sequence[int], fill_value: ArrayLike, dtype: Any = None) -
 def full_like(
     x: ArrayLike, fill_value: ArrayLike, dtype: Any = None, shape: Sequence[int] | None = None
 ) -> Array:
-    """One value in the shape and dtype of `x`, unless others are given.
+    """Returns an array filled with one value, in the shape and dtype of another unless others are
+    given.
+
+    Args:
+        x: the array to imitate; its elements are not read.
+        fill_value: a scalar.
+        dtype: of the result; that of x if None.
+        shape: of the result; that of x if None.
+
+    Raises:
+        ShapeError: if the value has axes, or a size is negative.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -59,12 +77,15 @@ def full_like(
 
 
 def _cast(x: Array, dtype: Any) -> Array:
-    wanted = x.dtype if dtype is None else dtypes.canonical(dtype)
-    return x if x.dtype == wanted else bind(Op.CAST, x, arg=wanted)
+    target = x.dtype if dtype is None else dtypes.canonical(dtype)
+    return x if x.dtype == target else bind(Op.CAST, x, arg=target)
 
 
 def iota(dtype: Any, size: int) -> Array:
-    """0, 1, ..., size - 1.
+    """Returns 0, 1, ..., size - 1.
+
+    Raises:
+        ArgumentError: if they do not fit into the dtype.
 
     Example:
         >>> iota("int32", 3).tolist()
@@ -85,7 +106,15 @@ def _iota(size: int, dtype: dtypes.DType) -> UOp:
 
 
 def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
-    """The coordinate along one axis, at every element of a shape.
+    """Returns the index along one axis, at every element of a shape.
+
+    Args:
+        dtype: of the result, integer or floating.
+        shape: of the result, with at least one axis.
+        dimension: the axis, in [-ndim, ndim); negative ones count from the end.
+
+    Raises:
+        AxisError: if there is no such axis.
 
     Example:
         >>> broadcasted_iota("int32", (2, 2), 0).tolist()
@@ -102,7 +131,12 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int) -> Array:
 def reshape(
     x: ArrayLike, new_sizes: int | Sequence[int], dimensions: Sequence[int] | None = None
 ) -> Array:
-    """The same elements in row-major order; with `dimensions`, after a transpose.
+    """Returns the same elements in row-major order under another shape.
+
+    Args:
+        x: array of any shape.
+        new_sizes: the new shape, whose sizes are all known: -1 is refused, as in JAX.
+        dimensions: order of the axes in which elements are read, a permutation; 0, 1, ... if None.
 
     Raises:
         ShapeError: if the numbers of elements differ.
@@ -117,7 +151,7 @@ def reshape(
 
 
 def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:
-    """Axes in another order: axis i of the result is axis ``permutation[i]`` of x.
+    """Permutes axes: axis i of the result is axis ``permutation[i]`` of x.
 
     Raises:
         AxisError: unless every axis is named once.
@@ -132,7 +166,13 @@ def transpose(x: ArrayLike, permutation: Sequence[int]) -> Array:
 
 
 def moveaxis(x: Array, source: int, to: int) -> Array:
-    """One axis moved to another place."""
+    """Returns an array with one axis moved to another position.
+
+    Args:
+        x: array of any shape.
+        source: the axis, which may be negative.
+        to: its position in the result, which may be negative.
+    """
     source, to = source % len(x.shape), to % len(x.shape)
     order = [a for a in range(len(x.shape)) if a != source]
     order.insert(to, source)
@@ -140,7 +180,10 @@ def moveaxis(x: Array, source: int, to: int) -> Array:
 
 
 def expand_dims(x: ArrayLike, dimensions: Sequence[int]) -> Array:
-    """Axes of size 1 at these places of the result.
+    """Inserts axes of size 1 at these positions of the result, which may be negative.
+
+    Raises:
+        AxisError: if the result has no such axis, or one is named twice.
 
     Example:
         >>> expand_dims(iota("int32", 3), (0, -1)).shape
@@ -154,10 +197,11 @@ def expand_dims(x: ArrayLike, dimensions: Sequence[int]) -> Array:
 
 
 def squeeze(x: ArrayLike, dimensions: Axes = None) -> Array:
-    """Without these axes of size 1, or without all of them.
+    """Removes these axes of size 1, or all such axes for None.
 
     Raises:
         ShapeError: if one of them has another size.
+        AxisError: if there is no such axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -177,7 +221,16 @@ def squeeze(x: ArrayLike, dimensions: Axes = None) -> Array:
 
 
 def collapse(x: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
-    """The axes from start to stop (not included) as one.
+    """Returns an array whose axes from start to stop (not included) are one.
+
+    Args:
+        x: array of any shape.
+        start_dimension: first axis to merge; negative ones count from the end.
+        stop_dimension: axis after the last to merge; as a slice has it, so None means all that
+            follow.
+
+    Raises:
+        ArgumentError: if there is no axis between them.
 
     Example:
         >>> collapse(full((2, 3, 4), 0), 0, 2).shape
@@ -197,7 +250,7 @@ def collapse(x: ArrayLike, start_dimension: int, stop_dimension: int | None = No
 
 
 def broadcast(x: ArrayLike, sizes: Sequence[int]) -> Array:
-    """New axes in front, along which x is repeated.
+    """Adds leading axes of these sizes, along which x is repeated.
 
     Example:
         >>> broadcast(1.0, (2,)).tolist()
@@ -211,7 +264,14 @@ def broadcast(x: ArrayLike, sizes: Sequence[int]) -> Array:
 def broadcast_in_dim(
     x: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int]
 ) -> Array:
-    """Axis i of x becomes axis ``broadcast_dimensions[i]`` of the shape; the others repeat it.
+    """Places the axes of an array in a larger shape and repeats it along the other axes.
+
+    Axis i of x becomes axis ``broadcast_dimensions[i]`` of the result.
+
+    Args:
+        x: array of any shape.
+        shape: of the result.
+        broadcast_dimensions: for each axis of x its position in the shape, from 0, in rising order.
 
     Raises:
         ShapeError: if an axis of x is neither 1 nor of the new size.
@@ -235,12 +295,15 @@ def broadcast_in_dim(
     inner = [1] * len(shape)
     for axis, dim in enumerate(dims):
         inner[dim] = x.shape[axis]
-    placed = reshape(x, inner)
-    return placed if placed.shape == shape else bind(Op.EXPAND, placed, arg=shape)
+    aligned = reshape(x, inner)
+    return aligned if aligned.shape == shape else bind(Op.EXPAND, aligned, arg=shape)
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
-    """Axes of size 1 in front, up to a number of axes.
+    """Adds leading axes of size 1 up to a number of axes.
+
+    Raises:
+        ArgumentError: if x has more axes than that.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -253,7 +316,10 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
 
 
 def rev(x: ArrayLike, dimensions: Axes) -> Array:
-    """Axes counted backwards.
+    """Reverses the order of elements along axes, all of them for None.
+
+    Raises:
+        AxisError: if there is no such axis, or one is named twice.
 
     Example:
         >>> rev(iota("int32", 3), (0,)).tolist()
@@ -268,7 +334,7 @@ def rev(x: ArrayLike, dimensions: Axes) -> Array:
 
 
 def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
-    """Arrays joined along an axis.
+    """Concatenates arrays along an axis.
 
     Raises:
         ArgumentError: if there are none.
@@ -284,7 +350,7 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
 
 
 def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
-    """Arrays of one shape and dtype along a new axis.
+    """Stacks arrays of one shape and dtype along a new axis.
 
     Raises:
         ShapeError, DTypeError: if they differ.
@@ -299,7 +365,10 @@ def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
 
 
 def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
-    """The slices along an axis, which vanishes.
+    """Splits an array along an axis into its slices, without the axis.
+
+    Raises:
+        AxisError: if there is no such axis.
 
     Example:
         >>> [int(x) for x in unstack(iota("int32", 2))]
@@ -311,7 +380,7 @@ def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
-    """The shape that arrays of these shapes have in common; sizes of 1 are repeated.
+    """Returns the common shape of arrays of these shapes; sizes of 1 are repeated.
 
     Raises:
         ShapeError: if there is none.
@@ -324,7 +393,12 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
 
 
 def split(x: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
-    """Consecutive pieces of these sizes.
+    """Returns consecutive pieces of an array along an axis.
+
+    Args:
+        x: array with at least one axis.
+        sizes: static size of each piece along the axis; a size may be 0.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
 
     Raises:
         ShapeError: unless the sizes add up to that of the axis.
@@ -351,7 +425,10 @@ def split(x: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
 
 
 def tile(x: ArrayLike, reps: Sequence[int]) -> Array:
-    """x repeated as a block along each axis.
+    """Repeats x as a block, along each axis.
+
+    Raises:
+        ShapeError, ArgumentError: unless there is a number, not negative, for each axis.
 
     Example:
         >>> tile(iota("int32", 2), (2,)).tolist()
@@ -367,12 +444,20 @@ def tile(x: ArrayLike, reps: Sequence[int]) -> Array:
 def pad(
     x: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]
 ) -> Array:
-    """Elements added before, after and between, per axis: (low, high, interior).
+    """Adds elements before, after and between those of each axis.
 
     Negative low and high remove elements, after those between have been added.
 
+    Args:
+        x: array of any shape.
+        padding_value: the new elements, a scalar of the dtype of x.
+        padding_config: (low, high, interior) for each axis; interior, which is not negative, is the
+            number of elements between neighbours.
+
     Raises:
-        ArgumentError: for a negative interior, or if more is removed than there is.
+        ArgumentError: for a negative interior, or another number of axes.
+        ShapeError: if more is removed than there is, or the value has axes.
+        DTypeError: if the value has another dtype.
 
     Example:
         >>> pad(iota("int32", 3), 9, [(1, -1, 1)]).tolist()
@@ -421,7 +506,13 @@ def slice(
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> Array:
-    """Elements start, start + stride, ... below the limit of each axis.
+    """Returns the elements start, start + stride, ... below the limit of each axis.
+
+    Args:
+        x: array of any shape.
+        start_indices: first index, for each axis; negative ones are refused, unlike in NumPy.
+        limit_indices: index after the last, for each axis, at most its size.
+        strides: steps, for each axis, at least 1; 1 if None.
 
     Raises:
         ShapeError: unless 0 <= start <= limit <= size and stride >= 1 on every axis.
@@ -448,7 +539,18 @@ def slice(
 def slice_in_dim(
     x: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
 ) -> Array:
-    """`slice` along one axis; start and limit count from the end if negative.
+    """Returns a slice along one axis, whole along the others.
+
+    Args:
+        x: array with at least one axis.
+        start_index: first index, which counts from the end if negative; 0 if None.
+        limit_index: index after the last, which counts from the end if negative; the size if None.
+        stride: step, at least 1.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+
+    Raises:
+        ShapeError: if start or limit are outside the axis, or stride < 1; they are not clamped.
+        AxisError: if there is no such axis.
 
     Example:
         >>> slice_in_dim(iota("int32", 6), -3, None).tolist()
@@ -466,10 +568,17 @@ def slice_in_dim(
 
 
 def index_in_dim(x: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
-    """The elements at one coordinate of an axis.
+    """Returns the elements at one index of an axis.
+
+    Args:
+        x: array with at least one axis.
+        index: in [-size, size); negative ones count from the end.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+        keepdims: whether the axis stays, with size 1.
 
     Raises:
-        OutOfBoundsError: if the axis does not have it.
+        OutOfBoundsError: if the index is outside the axis.
+        AxisError: if there is no such axis.
 
     Example:
         >>> index_in_dim(iota("int32", 3), -1, keepdims=False).tolist()

@@ -1,4 +1,4 @@
-"""Numbers and what they are made of: signs, whole numbers, the parts of complex numbers."""
+"""Sign, rounding to integers, real and imaginary parts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from tfn.trace.op import Op
 
 
 def neg(x: ArrayLike) -> Array:
-    """``-x``; wraps around on integers.
+    """Returns ``-x``; integers wrap around.
+
+    Raises:
+        DTypeError: for booleans.
 
     Example:
         >>> neg(2).tolist()
@@ -28,7 +31,10 @@ def neg(x: ArrayLike) -> Array:
 
 
 def abs(x: ArrayLike) -> Array:
-    """The magnitude.
+    """Returns the magnitude, which is real for complex x; the smallest integer stays negative.
+
+    Raises:
+        DTypeError: for booleans.
 
     Example:
         >>> abs(-2).tolist()
@@ -38,7 +44,10 @@ def abs(x: ArrayLike) -> Array:
 
 
 def sign(x: ArrayLike) -> Array:
-    """-1, 0 or 1; keeps -0.0, and NaN stays NaN.
+    """Returns -1, 0 or 1, for complex x ``x / abs(x)``; keeps -0.0, and NaN stays NaN.
+
+    Raises:
+        DTypeError: for booleans.
 
     Example:
         >>> sign(-2.5).tolist()
@@ -48,7 +57,10 @@ def sign(x: ArrayLike) -> Array:
 
 
 def floor(x: ArrayLike) -> Array:
-    """The largest integer that is not larger.
+    """Rounds down to an integer, as a float.
+
+    Raises:
+        DTypeError: unless x is floating.
 
     Example:
         >>> floor(-1.5).tolist()
@@ -58,7 +70,10 @@ def floor(x: ArrayLike) -> Array:
 
 
 def ceil(x: ArrayLike) -> Array:
-    """The smallest integer that is not smaller.
+    """Rounds up to an integer, as a float.
+
+    Raises:
+        DTypeError: unless x is floating.
 
     Example:
         >>> ceil(-1.5).tolist()
@@ -68,14 +83,22 @@ def ceil(x: ArrayLike) -> Array:
 
 
 class RoundingMethod(enum.IntEnum):
-    """Where `round` takes a half."""
+    """The rounding of halves by `round`.
+
+    Example:
+        >>> round(0.5, RoundingMethod.AWAY_FROM_ZERO).tolist()
+        1.0
+    """
 
     AWAY_FROM_ZERO = 0
     TO_NEAREST_EVEN = 1
 
 
 def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
-    """The nearest integer.
+    """Rounds to the nearest integer, as a float; the method decides about halves.
+
+    Raises:
+        DTypeError: unless x is floating.
 
     Example:
         >>> round(2.5).tolist(), round(2.5, RoundingMethod.TO_NEAREST_EVEN).tolist()
@@ -90,7 +113,10 @@ def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FR
 
 
 def trunc(x: ArrayLike) -> Array:
-    """The integer part.
+    """Rounds towards zero to an integer, as a float.
+
+    Raises:
+        DTypeError: unless x is floating.
 
     Example:
         >>> trunc(-1.5).tolist()
@@ -103,6 +129,9 @@ def trunc(x: ArrayLike) -> Array:
 def is_finite(x: ArrayLike) -> Array:
     """Whether a floating value is neither infinite nor NaN.
 
+    Raises:
+        DTypeError: unless x is floating or complex.
+
     Example:
         >>> is_finite(float("inf")).tolist()
         False
@@ -114,7 +143,10 @@ def is_finite(x: ArrayLike) -> Array:
 
 
 def complex(x: ArrayLike, y: ArrayLike) -> Array:
-    """The complex numbers with real part x and imaginary part y.
+    """Returns the complex numbers with real part x and imaginary part y.
+
+    Raises:
+        DTypeError, ShapeError: unless both are floating, of one dtype and shape.
 
     Example:
         >>> complex(1.0, 2.0).tolist()
@@ -124,7 +156,7 @@ def complex(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def real(x: ArrayLike) -> Array:
-    """The real part.
+    """Returns the real part.
 
     Raises:
         DTypeError: unless x is complex; see `tfn.numpy.real`.
@@ -137,7 +169,7 @@ def real(x: ArrayLike) -> Array:
 
 
 def imag(x: ArrayLike) -> Array:
-    """The imaginary part.
+    """Returns the imaginary part.
 
     Raises:
         DTypeError: unless x is complex; see `tfn.numpy.imag`.
@@ -150,7 +182,10 @@ def imag(x: ArrayLike) -> Array:
 
 
 def conj(x: ArrayLike) -> Array:
-    """The complex conjugate; of real numbers as complex ones.
+    """Returns the complex conjugate; of real numbers as complex ones.
+
+    Raises:
+        DTypeError: unless x is floating or complex.
 
     Example:
         >>> conj(1 + 2j).tolist()

@@ -1,6 +1,6 @@
-"""What a function of lax accepts: arrays of one dtype, and Python scalars that take it.
+"""Operands of `tfn.lax`: arrays of one dtype, and Python scalars that take it.
 
-Nothing is promoted here.  A Python scalar takes the dtype of the array beside it, and a scalar is
+Nothing is promoted.  A Python scalar takes the dtype of the array beside it, and a scalar is
 repeated to its shape; apart from that, shapes and dtypes must be equal.
 """
 
@@ -25,7 +25,7 @@ from tfn.trace.uop import UOp, const, reshaped
 _RANK = {bool: 0, int: 1, float: 2, complex: 3}
 
 _HOLDS = {0: {dtypes.BOOL}, 1: dtypes.INTEGERS, 2: dtypes.FLOATS, 3: dtypes.COMPLEXES}
-"""Numbers of which rank an array of a dtype takes: of this one, and of those below."""
+"""The dtypes whose arrays accept a Python number of a rank in `_RANK`, and of lower ranks."""
 
 
 def show(x: Array) -> str:
@@ -44,10 +44,10 @@ def arrays(*values: ArrayLike) -> list[Array]:
     Raises:
         DTypeError: if a Python scalar has no value in that dtype.
     """
-    given = [v if isinstance(v, (bool, int, float, complex)) else asarray(v) for v in values]
-    known = [v for v in given if isinstance(v, Array)]
-    if known:
-        return [v if isinstance(v, Array) else scalar(v, known[0]) for v in given]
+    operands = [v if isinstance(v, (bool, int, float, complex)) else asarray(v) for v in values]
+    existing = [v for v in operands if isinstance(v, Array)]
+    if existing:
+        return [v if isinstance(v, Array) else scalar(v, existing[0]) for v in operands]
     kind = max((type(v) for v in values), key=lambda t: _RANK.get(t, 2))
     return [asarray(v, dtypes.DEFAULTS.get(kind, dtypes.FLOAT32)) for v in values]
 

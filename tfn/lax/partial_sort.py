@@ -1,4 +1,4 @@
-"""The largest and the smallest elements along an axis."""
+"""Partial sorts: the k largest or smallest elements along an axis, by selection or by a sort."""
 
 from __future__ import annotations
 
@@ -21,24 +21,39 @@ from tfn.trace.jaxpr import function, param
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
 
-LANES = 16
-"""Blocks are whole vectors."""
+BLOCK_ALIGNMENT_ELEMENTS = 16
+"""Block sizes are multiples of this: whole vectors of 512 bits of 32-bit keys."""
 
-MOST = 1 << 30
-"""Elements among which places are found in 32 bits, blocks that are not full included."""
+MAX_ELEMENTS_IN_32_BITS = 1 << 30
+"""Axes below this size are indexed in 32 bits, the padding of the last block included."""
 
-ENOUGH, STEP_NS, SORT_NS = 64, 20, 7
-"""Of so many elements on, a few are found one after the other: each takes so long, and half a
-nanosecond for each element of a block; to sort takes so long for each element (measured)."""
+MIN_ELEMENTS_TO_SELECT = 64
+"""Shorter axes are sorted: there is nothing to gain."""
+
+SELECT_STEP_NS = 20
+SELECT_NS_PER_BLOCK_ELEMENT = 0.5
+SORT_NS_PER_ELEMENT = 7
+"""Measured: each of the k largest takes a step, in which a block of sqrt(size) elements is read;
+a sort takes its time for each element of the axis.  The cheaper of the two is used."""
 
 
 def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
-    """The k largest elements along an axis, the largest first, and their coordinates.
+    """Returns the k largest elements along an axis, the largest first, and their indices.
 
     Of equal elements the first comes first; NaN is larger than all.
 
+    Args:
+        x: array with at least one axis; NaN is larger than all.
+        k: number of elements, from 0 to the size of the axis.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+
+    Returns:
+        A pair of arrays, whose size along the axis is k: the values, and their indices (int32, or
+        int64 along an axis that needs it).
+
     Raises:
         ArgumentError: unless 0 <= k <= size of the axis.
+        AxisError: if there is no such axis.
 
     Example:
         >>> values, places = top_k(array(np.array([1.0, 3.0, 2.0])), 2)
@@ -47,8 +62,10 @@ def top_k(x: ArrayLike, k: int, axis: int = -1) -> tuple[Array, Array]:
     """
     x, axis = _checked("top_k", x, k, axis)
     size = x.shape[axis]
-    few = ENOUGH <= size < MOST and 0 < k * (STEP_NS + math.isqrt(size) / 2) < SORT_NS * size
-    if few and _key_dtype(x.dtype) is not None:
+    step_ns = SELECT_STEP_NS + SELECT_NS_PER_BLOCK_ELEMENT * math.isqrt(size)
+    cheaper = 0 < k * step_ns < SORT_NS_PER_ELEMENT * size
+    in_range = MIN_ELEMENTS_TO_SELECT <= size < MAX_ELEMENTS_IN_32_BITS
+    if cheaper and in_range and _key_dtype(x.dtype) is not None:
         places = apply(_selected, (x,), k, axis)
         return apply(_at, (x, places), axis, weak=x.weak_type), places
     # A stable ascending sort of the reversed row, reversed, is a stable descending one.
@@ -65,7 +82,17 @@ def approx_max_k(
     recall_target: float = 0.95,
     **hints: Any,
 ) -> tuple[Array, Array]:
-    """The k largest elements along an axis and their coordinates: `top_k`, which misses none.
+    """Returns the k largest elements along an axis and their indices, exactly: it is `top_k`.
+
+    Args:
+        operand: array with at least one axis; NaN is larger than all.
+        k: number of elements, from 0 to the size of the axis.
+        reduction_dimension: the axis; negative ones count from the end.
+        recall_target: accepted as in JAX and ignored: none is missed.
+        hints: further arguments of JAX, ignored.
+
+    Raises:
+        ArgumentError: unless 0 <= k <= size of the axis.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -82,7 +109,15 @@ def approx_min_k(
     recall_target: float = 0.95,
     **hints: Any,
 ) -> tuple[Array, Array]:
-    """The k smallest elements along an axis, the smallest first, and their coordinates.
+    """Returns the k smallest elements along an axis, the smallest first, and their indices,
+    exactly.
+
+    Args:
+        operand: array with at least one axis; NaN is larger than all.
+        k: number of elements, from 0 to the size of the axis.
+        reduction_dimension: the axis; negative ones count from the end.
+        recall_target: accepted as in JAX and ignored: none is missed.
+        hints: further arguments of JAX, ignored.
 
     Raises:
         ArgumentError: unless 0 <= k <= size of the axis.
@@ -131,14 +166,14 @@ def _keys(x: UOp) -> UOp:
 
 
 def _selected(x: UOp, k: int, axis: int) -> UOp:
-    """The places of the k largest, each the largest of those that come after the one before.
+    """Returns the indices of the k largest, by repeated selection of the largest that remains.
 
-    Of each block it is known what is the largest that is left: only the best block is looked
-    through, once to find it, and once for what is left there then.
+    The largest remaining key of each block is carried along, so a step reads the block with the
+    best of them only: once to select the key, and once for the largest that remains after it.
     """
     keys = _keys(build.moveaxis(UOp(Op.DETACH, (x,)), axis, x.ndim - 1))
     last, size, kind = keys.ndim - 1, keys.shape[-1], keys.dtype
-    width = LANES * max(1, math.isqrt(size) // LANES)
+    width = BLOCK_ALIGNMENT_ELEMENTS * max(1, math.isqrt(size) // BLOCK_ALIGNMENT_ELEMENTS)
     count, least = -(-size // width), np.iinfo(kind).min
     rows = keys.shape[:-1]
     beyond = (*(0,) * last, count * width - size)
@@ -153,7 +188,7 @@ def _selected(x: UOp, k: int, axis: int) -> UOp:
     all_, best, key, place = map(param, params)
 
     def left(of: UOp, line: UOp, key: UOp, place: UOp) -> UOp:
-        """Those that come after an element; the least for the others."""
+        """Masks the keys that were selected already, up to (key, place), with the least key."""
         before, there = (build.broadcast_in_dim(u, of.shape, range(last)) for u in (key, place))
         after = (of < before) | (build.eq(of, before) & (there < line))
         return build.where(after, of, build.full_like(of, least))
@@ -180,8 +215,8 @@ def _selected(x: UOp, k: int, axis: int) -> UOp:
 
 
 def _at(x: UOp, places: UOp, axis: int) -> UOp:
-    """The elements at places along an axis."""
+    """Returns the elements at indices along an axis."""
     last = x.ndim - 1
     lines, at = build.moveaxis(x, axis, last), build.moveaxis(places, axis, last)
-    found = build.gather(lines, build.reshape(at, (*at.shape, 1)), (1,), last)
-    return build.moveaxis(build.reshape(found, at.shape), last, axis)
+    elements = build.gather(lines, build.reshape(at, (*at.shape, 1)), (1,), last)
+    return build.moveaxis(build.reshape(elements, at.shape), last, axis)

@@ -1,4 +1,4 @@
-"""Many elements to one: reductions over axes and over windows, argmax, argmin."""
+"""Reductions over axes and over windows, argmax, argmin."""
 
 from __future__ import annotations
 
@@ -35,14 +35,23 @@ MONOID: dict[Computation, Op] = {
 
 
 def fold(op: Op, x: ArrayLike, axes: Axes) -> Array:
-    """A monoid over axes, which vanish."""
+    """Reduces an array over axes by an associative op with an identity; the axes vanish.
+
+    Args:
+        op: Op.ADD, Op.MUL, Op.MAX or Op.MIN.
+        x: array of any shape.
+        axes: one or several axes, or None for all.
+    """
     x = array(x)
-    found = tuple(sorted(some_axes("a reduction", axes, len(x.shape))))
-    return bind(Op.REDUCE, x, arg=Reduce(op, found)) if found else x
+    over = tuple(sorted(some_axes("a reduction", axes, len(x.shape))))
+    return bind(Op.REDUCE, x, arg=Reduce(op, over)) if over else x
 
 
 def reduce_sum(x: ArrayLike, axes: Axes = None) -> Array:
-    """The sum over axes; 16-bit floats are summed in 32 bits.
+    """Returns the sum over axes, all for None; 16-bit floats are summed in 32 bits.
+
+    Raises:
+        AxisError: if an axis does not exist or is named twice.
 
     Example:
         >>> from tfn.lax.movement import iota
@@ -53,7 +62,10 @@ def reduce_sum(x: ArrayLike, axes: Axes = None) -> Array:
 
 
 def reduce_prod(x: ArrayLike, axes: Axes = None) -> Array:
-    """The product over axes.
+    """Returns the product over axes, all for None; 1 of no elements.
+
+    Raises:
+        AxisError: if an axis does not exist or is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -64,7 +76,11 @@ def reduce_prod(x: ArrayLike, axes: Axes = None) -> Array:
 
 
 def reduce_max(x: ArrayLike, axes: Axes = None) -> Array:
-    """The largest element over axes, NaN if there is one; -inf or the smallest integer if none.
+    """Returns the largest element over axes, NaN if there is one; -inf or the smallest integer of
+    none.
+
+    Raises:
+        AxisError: if an axis does not exist or is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -75,7 +91,11 @@ def reduce_max(x: ArrayLike, axes: Axes = None) -> Array:
 
 
 def reduce_min(x: ArrayLike, axes: Axes = None) -> Array:
-    """The smallest element over axes, NaN if there is one; inf or the largest integer if none.
+    """Returns the smallest element over axes, NaN if there is one; inf or the largest integer of
+    none.
+
+    Raises:
+        AxisError: if an axis does not exist or is named twice.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -123,20 +143,20 @@ def _boolean(x: ArrayLike) -> Array:
 
 
 def monoid(computation: Computation, x: Array) -> Op:
-    """The op behind a function such as ``lax.max``.
+    """Returns the op of a function such as ``lax.max``.
 
     Raises:
         ArgumentError: for any other function.
     """
-    found = MONOID.get(computation)
+    op = MONOID.get(computation)
     bitwise = computation in (elementwise.bitwise_or, elementwise.bitwise_and)
-    if found is None or (bitwise and x.dtype != BOOL):
+    if op is None or (bitwise and x.dtype != BOOL):
         raise ArgumentError(
             "a reduction needs lax.add, mul, max, min, or on bool bitwise_or, bitwise_and",
             got=f"computation={shown(computation)} on {show(x)}",
             hint="lax.reduce takes any function that is associative",
         )
-    return found
+    return op
 
 
 def _begin(out: Array, init_value: ArrayLike, computation: Computation, op: Op) -> Array:
@@ -150,13 +170,25 @@ def _begin(out: Array, init_value: ArrayLike, computation: Computation, op: Op) 
 
 
 def reduce(operands: Any, init_values: Any, computation: Computation, dimensions: Axes) -> Any:
-    """``computation`` over axes of an array, or of a tree of arrays of one shape.
+    """Reduces an array, or a tree of arrays of one shape, over axes by an associative function.
 
-    A function that `MONOID` lists is one op.  Any other must be associative; it is given two
-    elements, or two trees of elements, as scalars, and combines them in a tree, in their order.
+    A function that `MONOID` lists is one op.  Any other is called with two elements, or two trees
+    of elements, as scalars, and combines them pairwise in a tree, in their order.
+
+    Args:
+        operands: an array, or a tree of arrays of one shape.
+        init_values: an initial value for each operand, combined with the result, and the result
+            where there are no elements.
+        computation: ``lax.add``, ``lax.max``, ... or an associative function of two elements.
+        dimensions: one or several axes, which vanish; all of them if None.
+
+    Returns:
+        An array or a tree like the operands, without the axes.
 
     Raises:
         TreeError: if the initial values, or what the function returns, have another structure.
+        ShapeError: if the operands have several shapes.
+        AxisError: if an axis does not exist or is named twice.
 
     Example:
         >>> from tfn.lax.movement import iota
@@ -175,7 +207,11 @@ def reduce(operands: Any, init_values: Any, computation: Computation, dimensions
 
 
 def reduce_xor(x: ArrayLike, axes: Axes = None) -> Array:
-    """Bits that are set in an odd number of the elements over axes.
+    """Returns the bits that are set in an odd number of the elements over axes.
+
+    Raises:
+        AxisError: if an axis does not exist or is named twice.
+        DTypeError: unless x is integer or boolean.
 
     Example:
         >>> from tfn.lax.movement import iota
@@ -191,14 +227,26 @@ def reduce_xor(x: ArrayLike, axes: Axes = None) -> Array:
     return out
 
 
-# Where the largest is.
+# Indices of extremes.
 
 
 def argmax(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
-    """The first coordinate of the largest element along an axis; of the first NaN if there is one.
+    """Returns the first index of the largest element along an axis, or of the first NaN if there is
+    one.
+
+    Args:
+        x: array with at least one axis.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+        index_dtype: integer dtype of the result, in which all indices of the axis must fit.
+
+    Returns:
+        An array without the axis.
 
     Raises:
         ShapeError: if the axis is empty.
+        DTypeError: unless `index_dtype` is integer.
+        ArgumentError: if `index_dtype` cannot hold the indices.
+        AxisError: if there is no such axis.
 
     Example:
         >>> from tfn.lax.movement import iota
@@ -209,7 +257,19 @@ def argmax(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
 
 
 def argmin(x: ArrayLike, axis: int, index_dtype: Any = "int32") -> Array:
-    """The first coordinate of the smallest element along an axis; of the first NaN if any.
+    """Returns the first index of the smallest element along an axis, or of the first NaN if there
+    is one.
+
+    Args:
+        x: array with at least one axis.
+        axis: integer in [-ndim, ndim); negative axes count from the end.
+        index_dtype: integer dtype of the result, in which all indices of the axis must fit.
+
+    Returns:
+        An array without the axis.
+
+    Raises:
+        ShapeError, DTypeError, ArgumentError, AxisError: as `argmax`.
 
     Example:
         >>> import tfn.numpy as tnp
@@ -246,8 +306,9 @@ def _where_best(op: Op, x: ArrayLike, axis: int, index_dtype: Any) -> Array:
 
 # Windows.
 
-UNROLLED = 8
-"""Up to this size a window is so many strided slices, which fuse; above it they are doubled."""
+MAX_UNROLLED_WINDOW = 8
+"""Windows up to this size, in elements, are combined from one strided slice per element, which
+fuse into one kernel; larger ones by doubling, which materialises log2(window) arrays."""
 
 
 def reduce_window(
@@ -260,15 +321,23 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Array:
-    """``computation`` over every place of a window; x is padded with what changes nothing.
+    """Reduces every window of an array; padding adds elements that change nothing.
 
-    The window is a product of intervals, so it is folded one axis after the other.
+    The window is a product of intervals, so it is reduced one axis after the other.
 
     Args:
-        computation: ``lax.add``, ``lax.max``, ``lax.min`` or ``lax.mul``.
-        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) per axis.
-        base_dilation: spreads the elements of x.
-        window_dilation: spreads those of the window.
+        x: array of any shape.
+        init_value: a scalar combined with every result.
+        computation: ``lax.add``, ``lax.max``, ``lax.min`` or ``lax.mul``; on bool also the bitwise
+            functions.
+        window_dimensions: size of the window along every axis, at least 1.
+        window_strides: steps of the window along every axis, at least 1; 1 if None.
+        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) per axis; negative numbers crop.
+        base_dilation: distance of neighbouring elements of x, per axis; 1 if None.
+        window_dilation: distance of neighbouring elements of the window, per axis; 1 if None.
+
+    Returns:
+        An array of the dtype of x, with one element for each position of the window.
 
     Raises:
         ArgumentError, ShapeError: for another computation, or sizes that do not fit.
@@ -308,7 +377,9 @@ def reduce_window(
 def _fold_windows(
     x: Array, op: Op, axis: int, window: int, stride: int, spread: int, places: int
 ) -> Array:
-    """Place i of the result holds the monoid of elements ``i * stride + j * spread``."""
+    """Reduces windows along an axis: element i is the reduction of elements ``i * stride + j *
+    spread``.
+    """
 
     def piece(x: Array, start: int) -> Array:
         stop = start + (places - 1) * stride + 1 if places else start
@@ -316,7 +387,7 @@ def _fold_windows(
 
     if places == 0 or window == 1:
         return piece(x, 0)
-    if window <= UNROLLED:
+    if window <= MAX_UNROLLED_WINDOW:
         out = piece(x, 0)
         for j in range(1, window):
             out = bind(op, out, piece(x, j * spread))
@@ -329,7 +400,7 @@ def _fold_windows(
 
 
 def _doubled(x: Array, op: Op, axis: int, window: int, spread: int) -> Array:
-    """Windows at every place, each from two of half the size: log(window) steps, not window."""
+    """Reduces windows at every position, each from two of half the size: log2(window) steps."""
     if window == 1:
         return x
     half = bind(Op.GBARRIER, _doubled(x, op, axis, window // 2, spread))

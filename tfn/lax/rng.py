@@ -1,6 +1,6 @@
-"""Random bits from a state that the caller keeps: `rng_bit_generator`.
+"""Random bits from an explicit state: `rng_bit_generator`, a building block for generators.
 
-`tfn.random` is made for people; this is what generators of other libraries are built on.
+Programs use `tfn.random`, whose keys cannot be used twice by mistake.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ from tfn.trace.uop import UOp
 
 
 class RandomAlgorithm(enum.IntEnum):
-    """How bits are made; each of them means threefry here."""
+    """The generator of the bits; each of the names means Threefry here.
+
+    Example:
+        >>> state, algorithm = np.zeros(4, "uint32"), RandomAlgorithm.RNG_THREE_FRY
+        >>> rng_bit_generator(state, (2,), algorithm=algorithm)[1].shape
+        (2,)
+    """
 
     RNG_DEFAULT = 0
     RNG_THREE_FRY = 1
@@ -36,7 +42,7 @@ def _word(words: UOp, i: int) -> UOp:
 
 
 def _begin(state: UOp) -> UOp:
-    """The number of blocks that have been drawn, from the last two words."""
+    """Returns the counter, the number of blocks drawn, from the last two words."""
     low, high = (build.cast(_word(state, i), UINT64) for i in (2, 3))
     return low | (high << 32)
 
@@ -58,7 +64,7 @@ def _bits(state: UOp, shape: Shape, dtype: DType) -> UOp:
 
 
 def _after(state: UOp, size: int) -> UOp:
-    """The state when so many blocks more have been drawn."""
+    """The state after `size` more blocks."""
     end = _begin(state) + size
     ends = [build.reshape(build.cast(part, UINT32), (1,)) for part in (end, end >> 32)]
     return build.concat([build.shrink(state, (0,), (2,)), *ends], 0)
@@ -70,14 +76,22 @@ def rng_bit_generator(
     dtype: Any = np.uint32,
     algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT,
 ) -> tuple[Array, Array]:
-    """The next state, and unsigned integers of which every value is equally likely.
+    """Returns the next state, and unsigned integers of which every value is equally likely.
 
     Args:
         key: the state, uint32[4]: two words of a key, and a counter as two words.
+        shape: of the bits, an integer or a sequence of integers.
+        dtype: of the bits: uint8, uint16, uint32 or uint64.
+        algorithm: accepted as in JAX; every generator is Threefry.
+
+    Returns:
+        The state uint32[4] after the draw, and an array of `shape` and `dtype`.
 
     Raises:
         DTypeError: unless `dtype` is an unsigned integer type.
         ArgumentError: for another state.
+
+    Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
 
     Example:
         >>> state, bits = rng_bit_generator(np.zeros(4, "uint32"), (3,))

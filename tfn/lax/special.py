@@ -1,4 +1,4 @@
-"""Functions that are the limits of series and of continued fractions, element by element.
+"""Special functions by series and continued fractions: incomplete gamma and beta, zeta.
 
 Each is written for a scalar, as a loop that ends when its terms no longer count, and mapped over
 the elements; 16-bit floats are computed in 32 bits.
@@ -19,7 +19,7 @@ from tfn._support.validate import unfit, unlike
 from tfn.array import Array, ArrayLike
 from tfn.dtypes import FLOATS, finfo
 from tfn.lax.elementary import digamma, exp, lgamma, log, log1p
-from tfn.lax.logbeta import log_beta, log_term
+from tfn.lax.logbeta import choose, log_beta, log_term
 from tfn.lax.loops import while_loop
 from tfn.lax.operand import arrays, expand
 from tfn.trace.build import accumulator
@@ -30,12 +30,12 @@ from tfn.transforms.vmap import vmap
 
 Arrays = tuple[Array, ...]
 
-MOST_TERMS = 2000
-"""After so many terms a loop ends in any case; it needs about 3 * sqrt(a) of them."""
+MAX_TERMS = 2000
+"""Bound of the terms of a series or fraction: about 3 * sqrt(a) are needed, so a up to 4e5."""
 
 
 def each(f: Callable[..., Array], name: str) -> Callable[..., Array]:
-    """A function of scalars at all elements of operands of one floating dtype and one shape."""
+    """Maps a function of scalars over operands of one floating dtype and one shape."""
 
     @jit
     def run(*xs: Array) -> Array:
@@ -59,7 +59,7 @@ def each(f: Callable[..., Array], name: str) -> Callable[..., Array]:
 # The incomplete gamma functions.
 
 
-# What follows gives a value, and after it the derivative by a if that is wanted.
+# Each expansion returns its value, followed by the derivative by a if `by_a`.
 
 
 def _series(a: Array, x: Array, by_a: bool) -> Arrays:
@@ -68,7 +68,7 @@ def _series(a: Array, x: Array, by_a: bool) -> Arrays:
 
     def more(state: Any) -> Any:
         n, terms, totals = state
-        return (n < MOST_TERMS) & _any(abs(u) > eps * abs(v) for u, v in zip(terms, totals))
+        return (n < MAX_TERMS) & _any(abs(u) > eps * abs(v) for u, v in zip(terms, totals))
 
     def step(state: Any) -> Any:
         n, (term, *slopes), totals = state
@@ -92,7 +92,7 @@ def _fraction(a: Array, x: Array, by_a: bool) -> Arrays:
 
     def more(state: Any) -> Any:
         n, *_, moving = state
-        return moving & (n < MOST_TERMS)
+        return moving & (n < MAX_TERMS)
 
     def step(state: Any) -> Any:
         n, before, now, last, _ = state
@@ -104,7 +104,7 @@ def _fraction(a: Array, x: Array, by_a: bool) -> Arrays:
         values = _quotient(new)
         bounds = eps * abs(values[0]), eps
         moving = _any(abs(u - v) > bound for u, v, bound in zip(values, last, bounds))
-        shrink = _where(abs(new[0]) > large, eps, one)
+        shrink = choose(abs(new[0]) > large, eps, one)
         return n + 1, *(tuple([v * shrink for v in terms]) for terms in (now, new)), values, moving
 
     one = tnp.ones_like(x)
@@ -117,7 +117,7 @@ def _fraction(a: Array, x: Array, by_a: bool) -> Arrays:
 
 
 def _quotient(terms: Sequence[Array]) -> Arrays:
-    """p / q."""
+    """Returns p / q, and its derivative by a if the terms hold derivatives."""
     p, q, *slopes = terms
     value = p / q
     return (value, (slopes[0] - value * slopes[1]) / q) if slopes else (value,)
@@ -128,13 +128,13 @@ def _any(conditions: Iterable[Array]) -> Array:
 
 
 def _parts(a: Array, x: Array, by_a: bool = False) -> tuple[Array, Arrays, Arrays]:
-    """Which expansion converges at a point, and both.
+    """Returns whether the fraction converges at a point (else the series does), and both values.
 
-    Each is asked only for points where it converges, and for harmless ones elsewhere.
+    Each is evaluated where it converges, and at a harmless point elsewhere.
     """
     upper = (x > 1) & (x > a)
-    below = _series(a, _where(upper, 0.5, x), by_a)
-    return upper, below, _fraction(_where(upper, a, 1.0), _where(upper, x, 2.0), by_a)
+    below = _series(a, choose(upper, 0.5, x), by_a)
+    return upper, below, _fraction(choose(upper, a, 1.0), choose(upper, x, 2.0), by_a)
 
 
 def _inside(
@@ -149,17 +149,11 @@ def _inside(
 
     For a = 0 and a positive x it is `at_no_a`.
     """
-    good = (x > 0) & (a > 0) & (x < np.inf)
-    found = f(_where(good, a, 1.0), _where(good, x, 1.0))
-    limit = _where(x == 0, at_zero, _where(x == np.inf, at_infinity, x))
-    other = _where((a == 0) & (x > 0), at_no_a, x * np.nan)
-    return _where(good, found, _where((a > 0) & (x >= 0), limit, other))
-
-
-def _where(condition: Array, x: Any, y: Any) -> Array:
-    """A choice in the dtype of the arrays."""
-    out: Array = tnp.where(condition, x, y)
-    return out
+    inside = (x > 0) & (a > 0) & (x < np.inf)
+    value = f(choose(inside, a, 1.0), choose(inside, x, 1.0))
+    limit = choose(x == 0, at_zero, choose(x == np.inf, at_infinity, x))
+    other = choose((a == 0) & (x > 0), at_no_a, x * np.nan)
+    return choose(inside, value, choose((a > 0) & (x >= 0), limit, other))
 
 
 def _factor(a: Array, x: Array) -> Array:
@@ -167,8 +161,8 @@ def _factor(a: Array, x: Array) -> Array:
 
 
 def _times(factor: Array, value: Array) -> Array:
-    """The product, and 0 where the factor is, which far away the value is not known to be."""
-    return _where(factor == 0, 0.0, factor * value)
+    """Returns the product; 0 where the factor is 0, even if the value is not finite there."""
+    return choose(factor == 0, 0.0, factor * value)
 
 
 def _lower(a: Array, x: Array) -> Array:
@@ -177,7 +171,7 @@ def _lower(a: Array, x: Array) -> Array:
     def f(a: Array, x: Array) -> Array:
         upper, (total,), (value,) = _parts(a, x)
         factor = _factor(a, x)
-        return _where(upper, 1 - _times(factor, value), factor * total / a)
+        return choose(upper, 1 - _times(factor, value), factor * total / a)
 
     return _inside(f, a, x, 0.0, 1.0, 1.0)
 
@@ -188,20 +182,20 @@ def _upper(a: Array, x: Array) -> Array:
     def f(a: Array, x: Array) -> Array:
         upper, (total,), (value,) = _parts(a, x)
         factor = _factor(a, x)
-        return _where(upper, _times(factor, value), 1 - factor * total / a)
+        return choose(upper, _times(factor, value), 1 - factor * total / a)
 
     return _inside(f, a, x, 1.0, 0.0, 0.0)
 
 
 def _by_a(a: Array, x: Array, sample: bool) -> Array:
-    """The derivative of `_lower` by a; with `sample`, less it over that by x."""
+    """The derivative of `_lower` by a; with `sample`, minus it, divided by the derivative by x."""
 
     def f(a: Array, x: Array) -> Array:
         upper, (total, d_total), (value, d_value) = _parts(a, x, by_a=True)
         slope = log(x) - digamma(a)
         below = ((slope - 1 / a) * total + d_total) / a  # digamma(a + 1) = digamma(a) + 1 / a
         above = slope * value + d_value
-        return _times(-x if sample else _factor(a, x), _where(upper, -above, below))
+        return _times(-x if sample else _factor(a, x), choose(upper, -above, below))
 
     return _inside(f, a, x, 0.0, 0.0)
 
@@ -214,10 +208,12 @@ _SAMPLE = each(partial(_by_a, sample=True), "random_gamma_grad")
 
 @custom_jvp
 def igamma(a: ArrayLike, x: ArrayLike) -> Array:
-    """The regularized lower incomplete gamma function: the share of gamma(a) that is below x.
+    """Returns the regularized lower incomplete gamma function: the share of gamma(a) that lies
+    below x.
 
     Raises:
         DTypeError, ShapeError: unless both have one floating dtype and one shape.
+
     Source: Gautschi 1979, "A computational procedure for incomplete gamma functions".
 
     Example:
@@ -229,7 +225,7 @@ def igamma(a: ArrayLike, x: ArrayLike) -> Array:
 
 @custom_jvp
 def igammac(a: ArrayLike, x: ArrayLike) -> Array:
-    """``1 - igamma(a, x)``, accurate where it is small.
+    """Returns ``1 - igamma(a, x)``, accurate where it is small.
 
     Raises:
         DTypeError, ShapeError: as `igamma`.
@@ -242,7 +238,10 @@ def igammac(a: ArrayLike, x: ArrayLike) -> Array:
 
 
 def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
-    """The derivative of `igamma` by a.
+    """Returns the derivative of `igamma` by a.
+
+    Raises:
+        DTypeError, ShapeError: as `igamma`.
 
     Example:
         >>> igamma_grad_a(1.0, 0.0).tolist()
@@ -252,7 +251,10 @@ def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
 
 
 def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
-    """How a sample x of gamma(a) moves with a, its place in the distribution kept.
+    """Returns the derivative by a of a sample x of gamma(a) whose quantile is fixed.
+
+    Raises:
+        DTypeError, ShapeError: as `igamma`.
 
     Source: Figurnov, Mohamed, Mnih 2018, arXiv:1805.08498.
 
@@ -266,8 +268,8 @@ def random_gamma_grad(a: ArrayLike, x: ArrayLike) -> Array:
 
 def _density(a: Array, x: Array) -> Array:
     inside = x != 0
-    found = exp(log_term(a, _where(inside, x, 1.0)) - log(_where(inside, x, 1.0)))
-    return _where(inside, found, _where(a < 1, np.inf, _where(a == 1, 1.0, a * 0)))
+    value = exp(log_term(a, choose(inside, x, 1.0)) - log(choose(inside, x, 1.0)))
+    return choose(inside, value, choose(a < 1, np.inf, choose(a == 1, 1.0, a * 0)))
 
 
 igamma.defjvps(
@@ -282,16 +284,20 @@ igammac.defjvps(
 
 
 def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
-    """The continued fraction of the incomplete beta function, by the method of Lentz."""
+    """The continued fraction of the incomplete beta function, by the method of Lentz.
+
+    Source: Lentz 1976, "Generating Bessel functions in Mie scattering calculations using continued
+        fractions".
+    """
     eps = float(finfo(x.dtype).eps)
     tiny = float(finfo(x.dtype).tiny) / eps
 
     def away(v: Array) -> Array:
-        return _where(abs(v) < tiny, tiny, v)
+        return choose(abs(v) < tiny, tiny, v)
 
     def more(state: Any) -> Any:
         n, _, _, _, change = state
-        return (abs(change - 1) > eps) & (n < MOST_TERMS)
+        return (abs(change - 1) > eps) & (n < MAX_TERMS)
 
     def step(state: Any) -> Any:
         n, c, d, value, _ = state
@@ -311,15 +317,15 @@ def _beta_fraction(a: Array, b: Array, x: Array) -> Array:
 
 def _beta(a: Array, b: Array, x: Array) -> Array:
     """The incomplete beta function, from the side on which the fraction converges fast."""
-    good = (a > 0) & (b > 0) & (x > 0) & (x < 1)
-    p, q, t = _where(good, a, 1.0), _where(good, b, 1.0), _where(good, x, 0.5)
-    turned = t > (p + 1) / (p + q + 2)
-    p, q = _where(turned, q, p), _where(turned, p, q)
-    u = _where(turned, 1 - t, t)
+    inside = (a > 0) & (b > 0) & (x > 0) & (x < 1)
+    p, q, t = choose(inside, a, 1.0), choose(inside, b, 1.0), choose(inside, x, 0.5)
+    swapped = t > (p + 1) / (p + q + 2)
+    p, q = choose(swapped, q, p), choose(swapped, p, q)
+    u = choose(swapped, 1 - t, t)
     factor = p * log(u) + q * log1p(-u) - log_beta(p, q)
     part = exp(factor) * _beta_fraction(p, q, u) / p
-    limit = _where((a > 0) & (b > 0) & ((x == 0) | (x == 1)), x, x * np.nan)
-    return _where(good, _where(turned, 1 - part, part), limit)
+    limit = choose((a > 0) & (b > 0) & ((x == 0) | (x == 1)), x, x * np.nan)
+    return choose(inside, choose(swapped, 1 - part, part), limit)
 
 
 _BETA = each(_beta, "betainc")
@@ -327,10 +333,19 @@ _BETA = each(_beta, "betainc")
 
 @custom_jvp
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """The regularized incomplete beta function: the share of beta(a, b) that is below x.
+    """Returns the regularized incomplete beta function: the share of beta(a, b) that lies below x.
+
+    Args:
+        a: positive floats, a scalar, or an array of the shape and dtype of the others.
+        b: positive floats, a scalar, or an array of the shape and dtype of the others.
+        x: floats in [0, 1], a scalar, or an array of the shape and dtype of the others.
+
+    Returns:
+        Floats in [0, 1]; NaN where a parameter is outside its domain.
 
     Raises:
         DTypeError, ShapeError: unless all have one floating dtype and one shape.
+
     Source: Press et al., Numerical Recipes, section 6.4.
 
     Example:
@@ -341,7 +356,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
 
 
 def _moved(f: Callable[..., Array], i: int) -> Callable[..., Array]:
-    """The derivative of an elementwise function by one argument, forward through its loop."""
+    """The rule of a derivative by argument i, by forward mode through the loop of the function."""
 
     def rule(dx: Array, out: Array, *xs: Array) -> Array:
         dxs = [tnp.ones_like(x) if j == i else tnp.zeros_like(x) for j, x in enumerate(xs)]
@@ -365,7 +380,7 @@ _DIRECT = 9
 
 
 def _zeta(s: Array, q: Array) -> Array:
-    """The first terms of the sum, and the rest by the formula of Euler and Maclaurin."""
+    """Sums the first terms, and the rest by the formula of Euler and Maclaurin."""
     total = sum(((q + k) ** -s for k in range(_DIRECT)), start=tnp.zeros_like(q))
     end = q + _DIRECT
     power = end**-s
@@ -375,14 +390,15 @@ def _zeta(s: Array, q: Array) -> Array:
         n = 2 * j + 2
         rest = rest + number / factorial(n) * factor
         factor = factor * (s + n - 1) * (s + n) / (end * end)
-    return _where((s > 1) & (q > 0), total + rest, _where(s == 1, np.inf, s * np.nan))
+    return choose((s > 1) & (q > 0), total + rest, choose(s == 1, np.inf, s * np.nan))
 
 
 _ZETA = each(_zeta, "zeta")
 
 
 def zeta(x: ArrayLike, q: ArrayLike) -> Array:
-    """The Hurwitz zeta function: the sum of ``1 / (q + k)**x`` over k = 0, 1, ..., for q > 0.
+    """Returns the Hurwitz zeta function: the sum of ``1 / (q + k)**x`` over k = 0, 1, ..., for q >
+    0.
 
     Raises:
         DTypeError, ShapeError: unless both have one floating dtype and one shape.
@@ -396,7 +412,7 @@ def zeta(x: ArrayLike, q: ArrayLike) -> Array:
 
 @custom_jvp
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
-    """The derivative of order m of `digamma`, for x > 0; m is a whole number in a float.
+    """Returns the derivative of order m of `digamma`, for x > 0; m is an integer stored as a float.
 
     Raises:
         DTypeError, ShapeError: unless both have one floating dtype and one shape.
@@ -408,8 +424,8 @@ def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     m, x = arrays(m, x)
     m = expand(m, x.shape)
     sign = 1 - 2 * ((m + 1) % 2)
-    high = sign * exp(lgamma(m + 1)) * zeta(_where(m > 0, m + 1, 2.0), x)
-    return _where(m == 0, digamma(x), high)
+    high = sign * exp(lgamma(m + 1)) * zeta(choose(m > 0, m + 1, 2.0), x)
+    return choose(m == 0, digamma(x), high)
 
 
 polygamma.defjvps(None, lambda dx, out, m, x: dx * polygamma(m + 1, x))

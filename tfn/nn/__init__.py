@@ -1,24 +1,24 @@
-"""Neural networks: guests of the house, who use its public face only.
+"""Neural networks: layers, losses, optimizers, data and checkpoints.
 
 Files in reading order:
     functions      activations, softmax, one_hot
-    initializers   first values of parameters
+    initializers   initial values of parameters
     module         frozen dataclasses that are pytrees; tree_at, partition, combine
     layers         Linear, Embedding, Dropout, MLP, Sequential
     convolution    Conv1d to Conv3d, and transposed ones
-    pooling        largest elements and means of windows
+    pooling        max pooling and average pooling
     normalization  LayerNorm, RMSNorm, GroupNorm, BatchNorm
-    attention      dot products, rotary positions, heads, and a cache of keys and values
+    attention      dot-product and multi-head attention, rotary positions, key-value cache
     recurrent      LSTM and GRU, as cells and over sequences
-    transformer    feed-forward networks, blocks, and stacks of equal modules
+    transformer    feed-forward networks, transformer blocks, stacks of equal modules
     losses         cross entropies and squared errors
-    optim          sgd, adam and their like, the parts they are made of, schedules
-    state          trees of arrays in files, by the format safetensors
-    checkpoint     the newest states of a training run, each of them whole
+    optim          sgd, adam and other optimizers, gradient transformations, schedules
+    state          trees of arrays in files of the format safetensors
+    checkpoint     checkpoints of a training run, written atomically
     data           batches in an order that a key determines, from any position
-    progress       a bar with losses and speed, and their picture
+    progress       a progress bar with losses and speed, and plots of them
 
-The last four are loaded when they are first asked for.
+The last four are loaded at their first use.  All files use the public API of tfn.
 """
 
 # ruff: noqa: I001  (reading order)

@@ -1,7 +1,8 @@
-"""Attention: values mixed by how well their keys answer to queries.
+"""Attention: dot-product and multi-head attention, rotary positions, key-value cache.
 
-Axes are (..., time, heads, size), so that the heads of one place lie together, as a Linear makes
-them.  There may be fewer heads of keys and values than of queries: each then serves several.
+Axes are (..., time, heads, size), so that the heads of one position are contiguous, as a Linear
+returns them.  There may be fewer heads of keys and values than of queries, each for several of
+them.
 """
 
 # ruff: noqa: F722  (annotations hold shapes)
@@ -37,16 +38,23 @@ def dot_product_attention(
     query_seq_lengths: Integer[Array, "*#q"] | None = None,
     key_value_seq_lengths: Integer[Array, "*#k"] | None = None,
 ) -> Float[Array, "*batch time heads width"]:
-    """Values mixed by the softmax of scaled products of queries and keys.
+    """Returns values averaged with the weights softmax(query @ key.T * scale), for each query.
 
     Args:
+        query: floats; `heads` is a multiple of `kv_heads`.
+        key: floats, one for each source position.
+        value: floats, one for each source position; `width` may differ from `size`.
         bias: added to the scaled products; broadcast against (..., heads, time, source).
-        mask: which places of the source each place may see; broadcast like `bias`.  A place that
-            sees none gets zeros.
-        scale: of the products; 1 / sqrt(size) if None.
-        is_causal: whether a place sees no place of the source after it.
-        query_seq_lengths: how many places each row of the batch has; those after them get zeros.
-        key_value_seq_lengths: how many places of the source each row of the batch has.
+        mask: which source positions each position attends to; broadcast like `bias`.  A position
+            without any gets zeros.
+        scale: factor of the products; 1 / sqrt(size) if None.
+        is_causal: whether position i attends only to source positions 0 to i.
+        query_seq_lengths: number of valid positions in each row of the batch; those after them get
+            zeros.
+        key_value_seq_lengths: number of valid source positions in each row of the batch.
+
+    Returns:
+        Floats of the dtype of `value`; the softmax is computed in 32 bits at least.
 
     Raises:
         ShapeError: if the sizes of query and key differ, or the heads of keys do not divide
@@ -70,39 +78,39 @@ def dot_product_attention(
             got=f"query {query.shape}, key {key.shape}, value {value.shape}",
             hint="the last axes are (time, heads, size), as x.reshape(*batch, time, heads, size)",
         )
-    shared = heads // kv_heads
-    grouped = query.reshape(*batch, time, kv_heads, shared, size)
+    group_size = heads // kv_heads
+    grouped = query.reshape(*batch, time, kv_heads, group_size, size)
     scores = jnp.einsum("...tkgh,...skh->...kgts", grouped, key)
     scores = scores.astype(jnp.promote_types(scores.dtype, jnp.float32))
     scores = scores * (1 / math.sqrt(size) if scale is None else scale)
     if bias is not None:
-        scores = scores + _by_group(jnp.asarray(bias), kv_heads, shared)
+        scores = scores + _by_group(jnp.asarray(bias), kv_heads, group_size)
     if mask is not None:
-        mask = _by_group(jnp.asarray(mask), kv_heads, shared)
+        mask = _by_group(jnp.asarray(mask), kv_heads, group_size)
     if is_causal:
-        before = jnp.tri(time, source, dtype=bool)
-        mask = before if mask is None else mask & before
+        causal = jnp.tri(time, source, dtype=bool)
+        mask = causal if mask is None else mask & causal
     for lengths, axis, places in (
         (query_seq_lengths, -2, time),
         (key_value_seq_lengths, -1, source),
     ):
         if lengths is not None:
-            within = jnp.arange(places) < jnp.asarray(lengths)[..., None]  # (*batch, places)
-            within = jnp.expand_dims(within, (-4, -3, -3 - axis))
-            mask = within if mask is None else mask & within
+            valid = jnp.arange(places) < jnp.asarray(lengths)[..., None]  # (*batch, places)
+            valid = jnp.expand_dims(valid, (-4, -3, -3 - axis))
+            mask = valid if mask is None else mask & valid
     if mask is not None:
         mask = jnp.broadcast_to(mask, scores.shape)
     weights = softmax(scores, where=mask).astype(value.dtype)
-    mixed = jnp.einsum("...kgts,...skh->...tkgh", weights, value)
-    return mixed.reshape(*batch, time, heads, value.shape[-1])
+    mean = jnp.einsum("...kgts,...skh->...tkgh", weights, value)
+    return mean.reshape(*batch, time, heads, value.shape[-1])
 
 
-def _by_group(x: Array, kv_heads: int, shared: int) -> Array:
-    """An axis of heads, if there is one, as (kv_heads, shared)."""
+def _by_group(x: Array, kv_heads: int, group_size: int) -> Array:
+    """Splits the axis of heads, if there is one, into (kv_heads, group_size)."""
     if x.ndim < 3:
         return x
     *batch, heads, time, source = x.shape
-    split = (1, 1) if heads == 1 else (kv_heads, shared)
+    split = (1, 1) if heads == 1 else (kv_heads, group_size)
     return x.reshape(*batch, *split, time, source)
 
 
@@ -113,15 +121,19 @@ def rotary(
     base: float = 10000.0,
     interleaved: bool = False,
 ) -> Float[Array, "*batch time heads size"]:
-    """x with pairs of its numbers turned by angles that grow with the position.
+    """Rotates pairs of features by angles proportional to the position (rotary position embedding).
 
-    A product of two such vectors depends on the distance of their positions only.
+    The product of two such vectors depends on the difference of their positions only.
 
     Args:
-        positions: of the places, (time,) or (*batch, time); 0, 1, ... if None.
-        base: pair i of n turns by ``base ** (-i / n)`` from a place to the next.
+        x: floats with an even number of features per head.
+        positions: of shape (time,) or (*batch, time); 0, 1, ... if None.
+        base: pair i of n is rotated by ``base ** (-i / n)`` radians from a position to the next.
         interleaved: whether a pair is two neighbours, as in the paper and in Llama's own weights,
             instead of an element of the first half and one of the second, as elsewhere.
+
+    Raises:
+        ShapeError: for an odd number of features, or fewer than three axes.
 
     Source: Su et al. 2021, arXiv:2104.09864.
 
@@ -152,10 +164,16 @@ def rotary(
 
 @module
 class KVCache:
-    """Keys and values of the places seen so far, in memory for a given number of places.
+    """Keys and values of the positions seen so far, in memory for a fixed number of positions.
 
     Attributes:
-        used: how many places are filled; the others hold zeros.
+        used: number of positions that are filled; the others hold zeros.
+
+    Example:
+        >>> cache = KVCache.init(8, 2, 4)
+        >>> cache = cache.extend(jnp.ones((3, 2, 4)), jnp.ones((3, 2, 4)))
+        >>> cache.key.shape, int(cache.used)
+        ((8, 2, 4), 3)
     """
 
     key: Float[Array, "*batch room kv_heads size"]
@@ -166,7 +184,15 @@ class KVCache:
     def init(
         room: int, kv_heads: int, size: int, *, batch: tuple[int, ...] = (), dtype: Any = float
     ) -> KVCache:
-        """Nothing seen yet, and room for so many places."""
+        """Returns an empty cache.
+
+        Args:
+            room: number of positions that fit.
+            kv_heads: number of heads of keys and values.
+            size: number of features of a head.
+            batch: sizes of leading axes; () for none.
+            dtype: floating dtype of keys and values; float32 by default.
+        """
         empty = jnp.zeros((*batch, room, kv_heads, size), dtype)
         return KVCache(empty, empty, jnp.zeros((), int))
 
@@ -175,7 +201,8 @@ class KVCache:
         key: Float[Array, "*batch time kv_heads size"],
         value: Float[Array, "*batch time kv_heads size"],
     ) -> KVCache:
-        """The cache with more places; that they fit is for the caller to see to.
+        """Returns the cache with more positions; the caller makes sure that they fit behind those
+        used.
 
         Raises:
             ShapeError: for more places than there is room for at all.
@@ -198,11 +225,11 @@ class KVCache:
 
 @module
 class MultiheadAttention:
-    """Several attentions side by side, over the places of x or, from there, of a context.
+    """Attention with several heads, over the positions of x (self-attention) or of a context.
 
     Attributes:
-        heads, kv_heads: of queries, and of keys and values.
-        rotary_base: of `rotary`; None for attention that knows nothing of positions.
+        heads, kv_heads: number of heads of queries, and of keys and values.
+        rotary_base: `base` of `rotary`; None for attention without positions.
         interleaved: as of `rotary`.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762.
@@ -241,10 +268,22 @@ class MultiheadAttention:
         interleaved: bool = False,
         dtype: Any = float,
     ) -> MultiheadAttention:
-        """Random projections to heads of a size that is features / heads unless given.
+        """Returns random projections.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            features: number of features of the input and of the output.
+            heads: number of heads of queries.
+            kv_heads: number of heads of keys and values, which divides `heads`; `heads` if None.
+            size: number of features of a head; ``features // heads`` if None.
+            use_bias: whether the four projections have biases.
+            rotary_base: `base` of `rotary`, applied to queries and keys; None for no positions.
+            interleaved: as of `rotary`.
+            dtype: floating dtype of the parameters; float32 by default.
 
         Raises:
-            ArgumentError: if heads do not divide features, or kv_heads heads.
+            ArgumentError: if `heads` does not divide `features`, `kv_heads` does not divide
+                `heads`, or rotated heads have an odd size.
         """
         kv_heads = heads if kv_heads is None else kv_heads
         integer("attention", "heads", heads, 1)
@@ -281,20 +320,30 @@ class MultiheadAttention:
         is_causal: bool = False,
         positions: Integer[Array, "*times"] | None = None,
     ) -> Float[Array, "*batch time features"]:
-        """What each place finds at the places of the context, which is x itself if None.
+        """Returns the attention of every position of x to the positions of the context.
 
         Args:
+            x: the input, from which queries are made.
+            context: the input from which keys and values are made; x if None.
             mask, is_causal: as of `dot_product_attention`.
-            positions: as of `rotary`, for queries and keys alike.
+            mask: as of `dot_product_attention`.
+            is_causal: as of `dot_product_attention`.
+            positions: as of `rotary`, for queries and keys.
         """
-        seen = x if context is None else context
+        source = x if context is None else context
         query = self._split(self.query(x), self.heads)
-        key, value = (self._split(f(seen), self.kv_heads) for f in (self.key, self.value))
+        key, value = (self._split(f(source), self.kv_heads) for f in (self.key, self.value))
         query, key = self._turned(query, positions), self._turned(key, positions)
         return self._join(dot_product_attention(query, key, value, mask=mask, is_causal=is_causal))
 
     def cache(self, room: int, *, batch: tuple[int, ...] = (), dtype: Any = None) -> KVCache:
-        """An empty cache for `step`, in the dtype of the parameters unless told otherwise."""
+        """Returns an empty cache for `step`.
+
+        Args:
+            room: number of positions that fit.
+            batch: sizes of the leading axes of the inputs; () for none.
+            dtype: floating dtype of the cache; that of the parameters if None.
+        """
         size = self.key.weight.shape[-1] // self.kv_heads
         return KVCache.init(
             room, self.kv_heads, size, batch=batch, dtype=dtype or self.key.weight.dtype
@@ -303,15 +352,17 @@ class MultiheadAttention:
     def step(
         self, x: Float[Array, "*batch time features"], cache: KVCache
     ) -> tuple[Float[Array, "*batch time features"], KVCache]:
-        """The same as if x came after what the cache has seen, each place seeing no later one."""
+        """Returns the outputs of causal self-attention for positions after those in the cache, and
+        the cache.
+        """
         time, room = x.shape[-2], cache.key.shape[-3]
         places = cache.used + jnp.arange(time)
         query = self._turned(self._split(self.query(x), self.heads), places)
         key = self._turned(self._split(self.key(x), self.kv_heads), places)
         cache = cache.extend(key, self._split(self.value(x), self.kv_heads))
-        seen = jnp.arange(room) <= places[:, None]
+        visible = jnp.arange(room) <= places[:, None]
         keys, values = cache.key.astype(x.dtype), cache.value.astype(x.dtype)
-        return self._join(dot_product_attention(query, keys, values, mask=seen)), cache
+        return self._join(dot_product_attention(query, keys, values, mask=visible)), cache
 
     def _split(self, x: Array, heads: int) -> Array:
         return x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads)

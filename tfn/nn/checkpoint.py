@@ -1,4 +1,4 @@
-"""Checkpoints of a training run: from each of them it goes on as if it had never stopped.
+"""Checkpoints of a training run, each of which continues the run as if it had never stopped.
 
 What has to be in one is whatever a step reads and writes: parameters, the state of the optimizer,
 random keys, the position in the data.  They are one tree, so they are one file, and a file is
@@ -27,8 +27,8 @@ class Checkpoints:
     """A folder of checkpoints, of which the newest are kept.
 
     Attributes:
-        folder: made when it is first written to; no two runs may share it.
-        keep: how many.
+        folder: created when it is first written to; no two runs may share it.
+        keep: number of checkpoints to keep, at least 1.
 
     Example:
         >>> import tempfile
@@ -45,7 +45,7 @@ class Checkpoints:
     keep: int = 3
 
     def path(self, step: int) -> Path:
-        """The file of a step.
+        """Returns the file of a step.
 
         Raises:
             ArgumentError: if the step is no integer, or negative.
@@ -60,41 +60,45 @@ class Checkpoints:
         return Path(self.folder) / f"step-{number:09}.safetensors"
 
     def steps(self) -> list[int]:
-        """The steps of which there are checkpoints, the oldest first."""
+        """Returns the steps that have a checkpoint, the oldest first."""
         if not Path(self.folder).is_dir():
             return []
         matches = map(NAME.fullmatch, os.listdir(self.folder))
-        return sorted(int(found[1]) for found in matches if found)
+        return sorted(int(match[1]) for match in matches if match)
 
     def clear(self) -> None:
-        """Delete them all, so that a run begins anew."""
+        """Deletes all checkpoints, so that a run begins anew."""
         for step in self.steps():
             self.path(step).unlink()
 
     def save(self, step: int, pytree: Any) -> None:
-        """Write the checkpoint of a step, then delete those that are too old.
+        """Writes the checkpoint of a step, then deletes those that are too old.
+
+        Args:
+            step: number of steps made, not below that of the newest checkpoint.
+            pytree: the state of the run, as `nn.state.save` takes it.
 
         Raises:
             ArgumentError: if the step is no number of one, a later one is there already, `keep`
                 keeps nothing, or a leaf of the tree cannot be saved.
             OSError: if the system refuses; the checkpoints are then what they were.
         """
-        path, there, keep = self.path(step), self.steps(), _count(self.keep)
-        if (there and there[-1] > step) or not keep:
+        path, steps, keep = self.path(step), self.steps(), _count(self.keep)
+        if (steps and steps[-1] > step) or not keep:
             raise ArgumentError(
                 "a checkpoint is written after all others, and kept",
-                got=f"step {step} after {there}, keep={self.keep}",
+                got=f"step {step} after {steps}, keep={self.keep}",
                 hint="resume from the newest, or use another folder",
             )
         Path(self.folder).mkdir(parents=True, exist_ok=True)
         state.save(path, pytree, metadata={"step": str(_count(step))})
         for old in self.steps()[:-keep]:
             self.path(old).unlink()
-        for left in unfinished(self.folder, NAME):  # by a process that was killed
-            left.unlink(missing_ok=True)
+        for file in unfinished(self.folder, NAME):  # by a process that was killed
+            file.unlink(missing_ok=True)
 
     def resume(self, first: T) -> tuple[int, T]:
-        """The newest step and its tree; step 0 and `first` if there is no checkpoint yet.
+        """Returns the newest step and its tree; step 0 and `first` if there is no checkpoint yet.
 
         Args:
             first: what the run begins with, whose structure, shapes and dtypes are expected.
@@ -103,27 +107,27 @@ class Checkpoints:
             StateError: if the newest checkpoint is damaged, of another run, or of another step than
                 its name says.
         """
-        there = self.steps()
-        if not there:
+        steps = self.steps()
+        if not steps:
             return 0, first
-        newest = self.path(there[-1])
+        newest = self.path(steps[-1])
         try:
-            written = state.metadata(newest).get("step", str(there[-1]))
-            if written != str(there[-1]):
+            written = state.metadata(newest).get("step", str(steps[-1]))
+            if written != str(steps[-1]):
                 raise StateError(
                     f"{newest} is of another step", got=f"step {written} in its header"
                 )
-            return there[-1], state.load(newest, first)
+            return steps[-1], state.load(newest, first)
         except StateError as error:
-            before = f"; the one before is of step {there[-2]}" if len(there) > 1 else ""
+            before = f"; the one before is of step {steps[-2]}" if len(steps) > 1 else ""
             error.add_note(f"delete {newest} to do without it{before}")
             raise
 
 
 def _count(value: Any) -> int | None:
-    """A number of steps as an int; None if it is none."""
+    """Returns a number of steps as an int; None for anything but a non-negative integer."""
     try:
-        found = operator.index(value)
+        number = operator.index(value)
     except TypeError:
         return None
-    return None if found < 0 or isinstance(value, bool) else found
+    return None if number < 0 or isinstance(value, bool) else number

@@ -1,4 +1,4 @@
-"""Convolutions over one, two or three axes of space, channels last; and transposed ones.
+"""Convolutions over one, two or three spatial axes, channels last; and transposed ones.
 
 All six modules are two functions, `_convolve` and `_transpose`; they differ in their shapes only.
 """
@@ -33,13 +33,13 @@ SPACE = {1: "W", 2: "HW", 3: "DHW"}
 
 @dataclass(frozen=True)
 class Steps:
-    """How a window moves over an image.
+    """The geometry of a convolution.
 
     Attributes:
-        strides: places from one window to the next, for each axis of space.
-        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) for each axis of space.
-        dilation: places from one element of the window to the next.
-        groups: parts of the channels that do not see each other.
+        strides: steps of the window along each spatial axis.
+        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) for each spatial axis.
+        dilation: distance of neighbouring elements of the window, along each spatial axis.
+        groups: number of independent groups of channels.
     """
 
     strides: tuple[int, ...]
@@ -49,14 +49,14 @@ class Steps:
 
 
 class Options(TypedDict, total=False):
-    """What may be given when a convolution is made.
+    """Keyword arguments of the ``init`` of all convolutions.
 
     Attributes:
-        strides, padding, dilation, groups: as of `Steps`; 1, 'SAME', 1 and 1 unless given, and
-            one number stands for all axes of space.
-        use_bias: whether to add a number to each output channel; yes, unless given.
-        weight_init: makes the weights; of variance 1 / (inputs that reach an output) unless given.
-        dtype: of the parameters; float32 unless given.
+        strides, padding, dilation, groups: as of `Steps`; 1, 'SAME', 1 and 1 unless given, and one
+            number stands for all spatial axes.
+        use_bias: whether to add a learned number to each output channel; True unless given.
+        weight_init: makes the weights; variance 1 / (inputs that reach an output) unless given.
+        dtype: floating dtype of the parameters; float32 unless given.
     """
 
     strides: Sizes
@@ -69,7 +69,12 @@ class Options(TypedDict, total=False):
 
 
 def each_axis(argument: str, sizes: Sizes, rank: int) -> tuple[int, ...]:
-    """One number per axis of space, from one for all or from all of them.
+    """Returns one integer for each spatial axis, from one for all of them or one for each.
+
+    Args:
+        argument: name of the argument, for messages.
+        sizes: an integer, or a sequence of one for each axis.
+        rank: number of spatial axes.
 
     Raises:
         ArgumentError: for another number of them, or one below 1.
@@ -79,20 +84,20 @@ def each_axis(argument: str, sizes: Sizes, rank: int) -> tuple[int, ...]:
         ((3, 3), (3, 5))
     """
     several = isinstance(sizes, (tuple, list))
-    given = tuple(sizes) if several else (sizes,) * max(rank, 1)  # type: ignore[arg-type]
-    if len(given) != rank:
+    numbers = tuple(sizes) if several else (sizes,) * max(rank, 1)  # type: ignore[arg-type]
+    if len(numbers) != rank:
         raise ArgumentError(
             f"one number, or one for each of {rank} axes of space, is needed",
             got=f"{argument}={sizes}",
-            hint=f"write {argument}={given[0] if given else 1} for all axes",
+            hint=f"write {argument}={numbers[0] if numbers else 1} for all axes",
         )
-    return integers("a layer", argument, given, 1)
+    return integers("a layer", argument, numbers, 1)
 
 
 def _make(
     key: KeyLike, inputs: int, outputs: int, window: Sizes, rank: int, options: Options
 ) -> tuple[Array, Array | None, Steps]:
-    """The fields of a convolution."""
+    """Returns the fields of a convolution: weights, biases, geometry."""
     groups, dtype = options.get("groups", 1), options.get("dtype", float)
     if integer("a layer", "groups", groups, 1) and (inputs % groups or outputs % groups):
         raise ArgumentError(
@@ -168,7 +173,15 @@ class Conv1d:
     def init(
         key: KeyLike, inputs: int, outputs: int, window: Sizes, **options: Unpack[Options]
     ) -> Conv1d:
-        """Random weights for a window of so many places; see `Options`.
+        """Returns a layer with random weights.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            inputs: number of channels of the input.
+            outputs: number of channels of the output.
+            window: size of the window.
+            options: the keys of `Options`: strides, padding, dilation, groups, use_bias,
+                weight_init, dtype.
 
         Raises:
             ArgumentError: if the groups do not divide inputs and outputs.
@@ -176,7 +189,7 @@ class Conv1d:
         return Conv1d(*_make(key, inputs, outputs, window, 1, options))
 
     def __call__(self, x: Float[Array, "batch w inputs"]) -> Float[Array, "batch x outputs"]:
-        """The layer's outputs."""
+        """Returns the convolution of x, plus the biases."""
         return _convolve(x, self.weight, self.bias, self.steps)
 
 
@@ -199,7 +212,15 @@ class Conv2d:
     def init(
         key: KeyLike, inputs: int, outputs: int, window: Sizes, **options: Unpack[Options]
     ) -> Conv2d:
-        """Random weights for a window of (height, width); see `Options`.
+        """Returns a layer with random weights.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            inputs: number of channels of the input.
+            outputs: number of channels of the output.
+            window: (height, width) of the window; one integer for both.
+            options: the keys of `Options`: strides, padding, dilation, groups, use_bias,
+                weight_init, dtype.
 
         Raises:
             ArgumentError: if the groups do not divide inputs and outputs.
@@ -207,7 +228,7 @@ class Conv2d:
         return Conv2d(*_make(key, inputs, outputs, window, 2, options))
 
     def __call__(self, x: Float[Array, "batch h w inputs"]) -> Float[Array, "batch y x outputs"]:
-        """The layer's outputs."""
+        """Returns the convolution of x, plus the biases."""
         return _convolve(x, self.weight, self.bias, self.steps)
 
 
@@ -229,7 +250,15 @@ class Conv3d:
     def init(
         key: KeyLike, inputs: int, outputs: int, window: Sizes, **options: Unpack[Options]
     ) -> Conv3d:
-        """Random weights for a window of (depth, height, width); see `Options`.
+        """Returns a layer with random weights.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            inputs: number of channels of the input.
+            outputs: number of channels of the output.
+            window: (depth, height, width) of the window; one integer for all three.
+            options: the keys of `Options`: strides, padding, dilation, groups, use_bias,
+                weight_init, dtype.
 
         Raises:
             ArgumentError: if the groups do not divide inputs and outputs.
@@ -239,13 +268,13 @@ class Conv3d:
     def __call__(
         self, x: Float[Array, "batch d h w inputs"]
     ) -> Float[Array, "batch z y x outputs"]:
-        """The layer's outputs."""
+        """Returns the convolution of x, plus the biases."""
         return _convolve(x, self.weight, self.bias, self.steps)
 
 
 @module
 class ConvTranspose1d:
-    """A transposed convolution of sequences: `strides` outputs for each place of the input.
+    """A transposed convolution of sequences: `strides` outputs for each position of the input.
 
     Example:
         >>> from tfn import random
@@ -261,7 +290,14 @@ class ConvTranspose1d:
     def init(
         key: KeyLike, inputs: int, outputs: int, window: Sizes, **options: Unpack[Options]
     ) -> ConvTranspose1d:
-        """Random weights for a window of so many places; see `Options`, without groups.
+        """Returns a layer with random weights.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            inputs: number of channels of the input.
+            outputs: number of channels of the output.
+            window: size of the window.
+            options: the keys of `Options` without groups.
 
         Raises:
             ArgumentError: for groups.
@@ -269,7 +305,7 @@ class ConvTranspose1d:
         return ConvTranspose1d(*_make(key, inputs, outputs, window, 1, _ungrouped(options)))
 
     def __call__(self, x: Float[Array, "batch w inputs"]) -> Float[Array, "batch x outputs"]:
-        """The layer's outputs."""
+        """Returns the transposed convolution of x, plus the biases."""
         return _transpose(x, self.weight, self.bias, self.steps)
 
 
@@ -292,7 +328,14 @@ class ConvTranspose2d:
     def init(
         key: KeyLike, inputs: int, outputs: int, window: Sizes, **options: Unpack[Options]
     ) -> ConvTranspose2d:
-        """Random weights for a window of (height, width); see `Options`, without groups.
+        """Returns a layer with random weights.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            inputs: number of channels of the input.
+            outputs: number of channels of the output.
+            window: (height, width) of the window; one integer for both.
+            options: the keys of `Options` without groups.
 
         Raises:
             ArgumentError: for groups.
@@ -300,7 +343,7 @@ class ConvTranspose2d:
         return ConvTranspose2d(*_make(key, inputs, outputs, window, 2, _ungrouped(options)))
 
     def __call__(self, x: Float[Array, "batch h w inputs"]) -> Float[Array, "batch y x outputs"]:
-        """The layer's outputs."""
+        """Returns the transposed convolution of x, plus the biases."""
         return _transpose(x, self.weight, self.bias, self.steps)
 
 
@@ -323,7 +366,14 @@ class ConvTranspose3d:
     def init(
         key: KeyLike, inputs: int, outputs: int, window: Sizes, **options: Unpack[Options]
     ) -> ConvTranspose3d:
-        """Random weights for a window of (depth, height, width); see `Options`, without groups.
+        """Returns a layer with random weights.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            inputs: number of channels of the input.
+            outputs: number of channels of the output.
+            window: (depth, height, width) of the window; one integer for all three.
+            options: the keys of `Options` without groups.
 
         Raises:
             ArgumentError: for groups.
@@ -333,5 +383,5 @@ class ConvTranspose3d:
     def __call__(
         self, x: Float[Array, "batch d h w inputs"]
     ) -> Float[Array, "batch z y x outputs"]:
-        """The layer's outputs."""
+        """Returns the transposed convolution of x, plus the biases."""
         return _transpose(x, self.weight, self.bias, self.steps)

@@ -30,7 +30,7 @@ Rows = np.ndarray[Any, Any]
 
 
 class Position(NamedTuple):
-    """A place in the data: the next batch is number `batch` of an epoch.  It can be saved."""
+    """A position in the data: the next batch is number `batch` of an epoch.  It can be saved."""
 
     epoch: int = 0
     batch: int = 0
@@ -46,9 +46,9 @@ class Batches:
             batch are read; a file must not be cut short while it is mapped.  The rows may be
             windows of a long text that overlap:
             ``numpy.lib.stride_tricks.sliding_window_view(text, length)`` copies nothing.
-        size: rows in a batch; what is left at the end of an epoch waits for a later one.
+        size: rows in a batch; fewer rows than that at the end of an epoch are left out.
         key: determines the orders; None for the order as it is.
-        transform: makes of a batch of NumPy arrays what is wanted; runs beside the training.
+        transform: applied to each batch of NumPy arrays, ahead of its use; `jnp.asarray` if None.
 
     Example:
         >>> batches = Batches({"x": np.arange(6)}, 2)
@@ -86,14 +86,14 @@ class Batches:
 
     @property
     def rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return len(tree.leaves(self.arrays)[0])
 
     def __len__(self) -> int:
         return self.rows // self.size
 
     def order(self, epoch: int) -> Rows:
-        """The order of the rows in an epoch."""
+        """Returns the order of the rows in an epoch."""
         if self.key is None:
             return np.arange(self.rows)
         return np.asarray(random.permutation(random.fold_in(self.key, epoch), self.rows))
@@ -105,11 +105,13 @@ class Batches:
         epochs: int | None = None,
         ahead: int = 2,
     ) -> Stream:
-        """The batches from a position on.
+        """Returns the batches from a position on.
 
         Args:
+            start: position of the first batch, such as that of a checkpoint; the beginning by
+                default.
             epochs: the epoch before which they end; None for never.
-            ahead: how many batches a thread prepares while others are used; 0 for no thread.
+            ahead: number of batches that a thread prepares while others are used; 0 for no thread.
 
         Raises:
             ArgumentError: if there is no such position, as when it is of other data.
@@ -135,14 +137,14 @@ class Batches:
             for i in range(at, len(self)):
                 rows = order[i * self.size : (i + 1) * self.size]
                 batch = tree.unflatten(structure, [_take(x, rows) for x in leaves])
-                made = self.transform(batch) if self.transform else tree.map(jnp.asarray, batch)
+                item = self.transform(batch) if self.transform else tree.map(jnp.asarray, batch)
                 after = Position(epoch, i + 1) if i + 1 < len(self) else Position(epoch + 1, 0)
-                yield after, made
+                yield after, item
             epoch, at = epoch + 1, 0
 
 
 def _take(x: Any, rows: Rows) -> Rows:
-    """Rows of an array; from one that is mapped, in the order in which they lie in the file."""
+    """Returns rows of an array; of one that is mapped, read in the order of the file."""
     if not isinstance(x, np.memmap):
         return np.asarray(x)[rows]
     order = np.argsort(rows)
@@ -152,10 +154,16 @@ def _take(x: Any, rows: Rows) -> Rows:
 
 
 class Stream:
-    """An iterator over batches that knows where it is.  Close it, or use it in a ``with``.
+    """An iterator over batches that knows its position.  Close it, or use it in a ``with``.
 
     Attributes:
-        position: of the batch that comes next, whatever the thread has prepared.
+        position: of the next batch, whatever the thread has prepared.
+
+    Example:
+        >>> with Batches({"x": np.arange(4)}, 2).stream() as stream:
+        ...     batch = next(stream)
+        >>> batch["x"].tolist(), stream.position
+        ([0, 1], Position(epoch=0, batch=1))
     """
 
     def __init__(self, batches: Batches, start: Position, epochs: int | None, ahead: int) -> None:
@@ -171,7 +179,7 @@ class Stream:
         return batch
 
     def close(self) -> None:
-        """End the thread, if there is one."""
+        """Ends the thread, if there is one."""
         if isinstance(self._ready, _Ahead):
             self._ready.stop()
             self._ready.thread.join()
@@ -189,7 +197,7 @@ class Stream:
 
 
 class _Ahead:
-    """The items of an iterator, made by a thread that is some of them ahead."""
+    """The items of an iterator, prepared by a thread some of them ahead."""
 
     def __init__(self, source: Iterator[Any], ahead: int) -> None:
         self._queue: Items = queue.Queue(ahead)
@@ -202,8 +210,8 @@ class _Ahead:
 
     def __next__(self) -> Any:
         if self._ended is None:
-            good, item = self._queue.get()
-            if good:
+            is_item, item = self._queue.get()
+            if is_item:
                 return item
             self._ended = item
         raise self._ended
@@ -218,21 +226,21 @@ class _Ahead:
 
 Items = queue.Queue[tuple[bool, Any]]
 _RUNNING: weakref.WeakKeyDictionary[threading.Thread, threading.Event] = weakref.WeakKeyDictionary()
-PATIENCE_SECONDS = 5.0
+JOIN_TIMEOUT_SECONDS = 5.0
 
 
 @atexit.register
 def _end() -> None:
-    """Stop all threads while there is still an interpreter: one that wakes without it aborts."""
+    """Stops all threads while the interpreter lives: a thread that wakes without it aborts."""
     running = list(_RUNNING.items())
     for _, stop in running:
         stop.set()
     for thread, _ in running:
-        thread.join(PATIENCE_SECONDS)
+        thread.join(JOIN_TIMEOUT_SECONDS)
 
 
 def _produce(source: Iterator[Any], ready: Items, stop: threading.Event) -> None:
-    """Put (True, item) for each item, then (False, what ended it)."""
+    """Puts (True, item) for each item, then (False, the exception that ended it)."""
 
     def put(item: tuple[bool, Any]) -> None:
         while not stop.is_set():

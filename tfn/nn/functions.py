@@ -1,4 +1,4 @@
-"""Functions of activations: plain functions of arrays, to be composed, differentiated, jitted.
+"""Activation functions, softmax, one_hot: plain functions of arrays.
 
 Integers become float32, as everywhere in tfn.numpy.
 """
@@ -34,7 +34,7 @@ def _floating(x: ArrayLike) -> Array:
 
 
 def relu(x: Shaped[Array, "*axes"]) -> Shaped[Array, "*axes"]:
-    """The positive part; NaN passes, and the derivative at 0 is 0.
+    """Returns the positive part; NaN stays NaN, and the derivative at 0 is 0.
 
     Example:
         >>> relu(jnp.array([-1.0, 0.0, 2.0])).tolist()
@@ -45,20 +45,34 @@ def relu(x: Shaped[Array, "*axes"]) -> Shaped[Array, "*axes"]:
 
 
 def relu6(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """`relu`, at most 6; the derivative at 6 is 0."""
+    """Returns `relu`, at most 6; the derivative at 6 is 0.
+
+    Example:
+        >>> relu6(jnp.array([-1.0, 3.0, 9.0])).tolist()
+        [0.0, 3.0, 6.0]
+    """
     return jnp.where(jnp.asarray(x) >= 6, 6, relu(x))
 
 
 def leaky_relu(x: Float[Array, "*axes"], negative_slope: ArrayLike = 0.01) -> Float[Array, "*axes"]:
-    """x where it is not negative, else x times a small slope."""
+    """Returns x where it is not negative, else x times a small slope.
+
+    Example:
+        >>> leaky_relu(jnp.array([-1.0, 2.0]), 0.5).tolist()
+        [-0.5, 2.0]
+    """
     x = _floating(x)
     return jnp.where(x >= 0, x, negative_slope * x)
 
 
 def elu(x: Float[Array, "*axes"], alpha: ArrayLike = 1.0) -> Float[Array, "*axes"]:
-    """x where it is positive, else ``alpha * (exp(x) - 1)``.
+    """Returns x where it is positive, else ``alpha * (exp(x) - 1)``.
 
     Source: Clevert, Unterthiner, Hochreiter 2015, arXiv:1511.07289.
+
+    Example:
+        >>> elu(jnp.array([-100.0, 2.0])).tolist()
+        [-1.0, 2.0]
     """
     x = _floating(x)
     positive = x > 0
@@ -67,24 +81,32 @@ def elu(x: Float[Array, "*axes"], alpha: ArrayLike = 1.0) -> Float[Array, "*axes
 
 
 def celu(x: Float[Array, "*axes"], alpha: ArrayLike = 1.0) -> Float[Array, "*axes"]:
-    """`elu` with a derivative that is continuous for every alpha.
+    """Returns `elu` with a continuous derivative for every alpha.
 
     Source: Barron 2017, arXiv:1704.07483.
+
+    Example:
+        >>> celu(jnp.array([-100.0, 2.0]), 2.0).tolist()
+        [-2.0, 2.0]
     """
     x = _floating(x)
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
 
 
 def selu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """`elu` scaled so that activations keep mean 0 and variance 1.
+    """Returns `elu` scaled so that activations keep mean 0 and variance 1.
 
     Source: Klambauer, Unterthiner, Mayr, Hochreiter 2017, arXiv:1706.02515.
+
+    Example:
+        >>> selu(jnp.array([-1.0, 1.0])).tolist()
+        [-1.111..., 1.050...]
     """
     return 1.0507009873554805 * elu(x, 1.6732632423543772)
 
 
 def gelu(x: Float[Array, "*axes"], approximate: bool = True) -> Float[Array, "*axes"]:
-    """x times the probability that a standard normal number is below x.
+    """Returns x times the probability that a standard normal number is below x.
 
     Args:
         approximate: use tanh instead of erf; the two differ by at most 0.0005.
@@ -103,17 +125,34 @@ def gelu(x: Float[Array, "*axes"], approximate: bool = True) -> Float[Array, "*a
 
 
 def sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``1 / (1 + exp(-x))``."""
+    """Returns ``1 / (1 + exp(-x))``.
+
+    Example:
+        >>> sigmoid(jnp.array([0.0, 100.0])).tolist()
+        [0.5, 1.0]
+    """
     return lax.logistic(_floating(x))
 
 
 def log_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """The logarithm of `sigmoid`, finite for all finite x."""
+    """Returns the logarithm of `sigmoid`, finite for all finite x.
+
+    Example:
+        >>> log_sigmoid(jnp.array(-1000.0)).item()
+        -1000.0
+    """
     return -softplus(-_floating(x))
 
 
 def silu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``x * sigmoid(x)``."""
+    """Returns ``x * sigmoid(x)``.
+
+    Source: Elfwing, Uchibe, Doya 2017, arXiv:1702.03118.
+
+    Example:
+        >>> silu(jnp.array(1.0)).item()
+        0.731...
+    """
     x = _floating(x)
     return x * sigmoid(x)
 
@@ -122,23 +161,36 @@ swish = silu
 
 
 def mish(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``x * tanh(softplus(x))``.
+    """Returns ``x * tanh(softplus(x))``.
 
     Source: Misra 2019, arXiv:1908.08681.
+
+    Example:
+        >>> mish(jnp.array(1.0)).item()
+        0.865...
     """
     x = _floating(x)
     return x * jnp.tanh(softplus(x))
 
 
 def softplus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``log(1 + exp(x))``, without overflow."""
+    """Returns ``log(1 + exp(x))``, without overflow.
+
+    Example:
+        >>> softplus(jnp.array([0.0, 1000.0])).tolist()
+        [0.693..., 1000.0]
+    """
     return jnp.logaddexp(x, 0.0)
 
 
 def squareplus(x: Float[Array, "*axes"], b: ArrayLike = 4.0) -> Float[Array, "*axes"]:
-    """``(x + sqrt(x**2 + b)) / 2``: like `softplus`, without exp and log.
+    """Returns ``(x + sqrt(x**2 + b)) / 2``: like `softplus`, without exp and log.
 
     Source: Barron 2021, arXiv:2112.11687.
+
+    Example:
+        >>> squareplus(jnp.array(0.0)).item()
+        1.0
     """
     x = _floating(x)
     root = jnp.sqrt(jnp.square(x) + b)
@@ -146,23 +198,36 @@ def squareplus(x: Float[Array, "*axes"], b: ArrayLike = 4.0) -> Float[Array, "*a
 
 
 def sparse_plus(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """0 below -1, x above 1, and a parabola between them.
+    """Returns 0 below -1, x above 1, and a parabola between them.
 
     Source: Martins, Astudillo 2016, arXiv:1602.02068: the loss of sparsemax for two classes.
+
+    Example:
+        >>> sparse_plus(jnp.array([-2.0, 0.0, 2.0])).tolist()
+        [0.0, 0.25, 2.0]
     """
     x = _floating(x)
     return jnp.where(x <= -1, 0.0, jnp.where(x >= 1, x, jnp.square(x + 1) / 4))
 
 
 def sparse_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``(x + 1) / 2`` between 0 and 1: the derivative of `sparse_plus`."""
+    """Returns ``(x + 1) / 2`` clipped to [0, 1]: the derivative of `sparse_plus`.
+
+    Example:
+        >>> sparse_sigmoid(jnp.array([-2.0, 0.0, 2.0])).tolist()
+        [0.0, 0.5, 1.0]
+    """
     return jnp.clip((_floating(x) + 1) / 2, 0.0, 1.0)
 
 
 def log1mexp(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``log(1 - exp(-x))`` for x > 0, accurate near zero and far from it.
+    """Returns ``log(1 - exp(-x))`` for x > 0, accurate near zero and far from it.
 
     Source: Maechler 2012, "Accurately computing log(1 - exp(-|a|))".
+
+    Example:
+        >>> log1mexp(jnp.array(1.0)).item()
+        -0.458...
     """
     x = _floating(x)
     near = x < math.log(2)
@@ -172,36 +237,65 @@ def log1mexp(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
 
 
 def identity(x: Shaped[Array, "*axes"]) -> Shaped[Array, "*axes"]:
-    """x."""
+    """Returns x.
+
+    Example:
+        >>> identity(jnp.array([1, 2])).tolist()
+        [1, 2]
+    """
     return jnp.asarray(x)
 
 
 def soft_sign(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``x / (1 + |x|)``."""
+    """Returns ``x / (1 + abs(x))``.
+
+    Example:
+        >>> soft_sign(jnp.array([-1.0, 3.0])).tolist()
+        [-0.5, 0.75]
+    """
     x = _floating(x)
     return x / (1 + jnp.abs(x))
 
 
 def tanh(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """The hyperbolic tangent."""
+    """Returns the hyperbolic tangent.
+
+    Example:
+        >>> tanh(jnp.array(100.0)).item()
+        1.0
+    """
     return jnp.tanh(x)
 
 
 def hard_tanh(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """x between -1 and 1."""
+    """Clips x to [-1, 1].
+
+    Example:
+        >>> hard_tanh(jnp.array([-4.0, 0.5])).tolist()
+        [-1.0, 0.5]
+    """
     x = _floating(x)
     return jnp.where(x > 1, 1.0, jnp.where(x < -1, -1.0, x))
 
 
 def hard_sigmoid(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """`sigmoid` in three straight pieces."""
+    """Returns `sigmoid` approximated by three straight pieces.
+
+    Example:
+        >>> hard_sigmoid(jnp.array([-4.0, 0.0, 4.0])).tolist()
+        [0.0, 0.5, 1.0]
+    """
     return relu6(_floating(x) + 3) / 6
 
 
 def hard_silu(x: Float[Array, "*axes"]) -> Float[Array, "*axes"]:
-    """``x * hard_sigmoid(x)``.
+    """Returns ``x * hard_sigmoid(x)``.
 
     Source: Howard et al. 2019, arXiv:1905.02244.
+
+    Example:
+        >>> hard_silu(jnp.array([0.0, 4.0])).tolist()
+        [0.0, 4.0]
     """
     x = _floating(x)
     return x * hard_sigmoid(x)
@@ -211,10 +305,16 @@ hard_swish = hard_silu
 
 
 def glu(x: Float[Array, "*axes"], axis: int = -1) -> Float[Array, "*half"]:
-    """The first half along an axis times the sigmoid of the second.
+    """Returns the first half along an axis times the sigmoid of the second (gated linear unit).
 
     Raises:
         ArgumentError: if the axis cannot be halved.
+
+    Source: Dauphin, Fan, Auli, Grangier 2016, arXiv:1612.08083.
+
+    Example:
+        >>> glu(jnp.array([3.0, 0.0])).tolist()
+        [1.5]
     """
     value, gate = jnp.split(x, 2, axis)
     return value * sigmoid(gate)
@@ -226,10 +326,16 @@ def glu(x: Float[Array, "*axes"], axis: int = -1) -> Float[Array, "*half"]:
 def softmax(
     x: Float[Array, "*axes"], axis: Axes = -1, where: Bool[Array, "*#axes"] | None = None
 ) -> Float[Array, "*axes"]:
-    """Positive numbers that add up to 1 along an axis, in the proportion of ``exp(x)``.
+    """Returns positive numbers in proportion to ``exp(x)`` that add up to 1 along an axis.
 
     Args:
-        where: which elements take part; the others get 0.
+        x: floats of any shape; integers become float32.
+        axis: one or several axes, negative ones count from the end; None for all.
+        where: booleans that broadcast to x, True for the elements that take part; all if None.  The
+            others get 0.
+
+    Returns:
+        Floats of the shape and dtype of x.
 
     Example:
         >>> softmax(jnp.array([0.0, 0.0])).tolist()
@@ -246,7 +352,7 @@ def _softmax(x: Array, axis: Axes) -> Array:
 
 @_softmax.defjvp
 def _softmax_jvp(axis: Axes, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    """By the result alone: rules of its steps would take the powers and divide by sums again."""
+    """Uses the result alone: rules of its steps would compute powers and sums again."""
     out, (dx,) = _softmax(*primals, axis), tangents
     return out, out * (dx - jnp.sum(out * dx, axis, keepdims=True))
 
@@ -254,7 +360,16 @@ def _softmax_jvp(axis: Axes, primals: tuple[Array], tangents: tuple[Array]) -> t
 def log_softmax(
     x: Float[Array, "*axes"], axis: Axes = -1, where: Bool[Array, "*#axes"] | None = None
 ) -> Float[Array, "*axes"]:
-    """The logarithm of `softmax`, without its rounding to 0.
+    """Returns the logarithm of `softmax`, without its rounding to 0.
+
+    Args:
+        x: floats of any shape; integers become float32.
+        axis: one or several axes, negative ones count from the end; None for all.
+        where: booleans that broadcast to x, True for the elements that take part; all if None.  The
+            others get -inf.
+
+    Returns:
+        Floats of the shape and dtype of x.
 
     Example:
         >>> log_softmax(jnp.array([0.0, -200.0])).tolist()
@@ -271,7 +386,7 @@ def _masked(x: Array, where: Array | None) -> Array:
 
 
 def _unmasked(out: Array, where: Array | None, value: float) -> Array:
-    """A row without any element that takes part would be NaN."""
+    """Replaces the masked elements: a row with none but them would be NaN."""
     return out if where is None else jnp.where(where, out, value)
 
 
@@ -302,12 +417,19 @@ def logsumexp(
     return_sign: bool = False,
     where: Bool[Array, "*#axes"] | None = None,
 ) -> Any:
-    """``log(sum(b * exp(x)))``, without overflow.
+    """Returns ``log(sum(b * exp(x)))`` over axes, without overflow.
 
     Args:
-        b: factors of the terms, 1 if None.
-        return_sign: return the logarithm of the magnitude of the sum, and its sign.
-        where: which elements take part.
+        x: floats of any shape; integers become float32.
+        axis: one or several axes, negative ones count from the end; None for all.
+        b: factors of the terms, which broadcast to x and may be negative; 1 if None.
+        keepdims: whether the axes stay, with size 1.
+        return_sign: whether to return the logarithm of the magnitude of the sum, and its sign.
+        where: booleans that broadcast to x, True for the elements that take part; all if None.
+
+    Returns:
+        Floats; -inf where no element takes part, and NaN where a sum is negative, unless
+        `return_sign`.
 
     Example:
         >>> logsumexp(jnp.array([1000.0, 1000.0])).item() - 1000
@@ -335,7 +457,16 @@ def logmeanexp(
     where: Bool[Array, "*#axes"] | None = None,
     keepdims: bool = False,
 ) -> Float[Array, "*rest"]:
-    """``log(mean(exp(x)))``, without overflow.
+    """Returns ``log(mean(exp(x)))`` over axes, without overflow.
+
+    Args:
+        x: floats of any shape; integers become float32.
+        axis: one or several axes, negative ones count from the end; None for all.
+        where: booleans that broadcast to x, True for the elements that take part; all if None.
+        keepdims: whether the axes stay, with size 1.
+
+    Returns:
+        Floats; NaN where no element takes part.
 
     Example:
         >>> logmeanexp(jnp.array([1000.0, 1000.0])).item()
@@ -360,12 +491,20 @@ def standardize(
     epsilon: ArrayLike = 1e-5,
     where: Bool[Array, "*#axes"] | None = None,
 ) -> Float[Array, "*axes"]:
-    """x less its mean, divided by its standard deviation along an axis.
+    """Returns x minus its mean, divided by its standard deviation, along an axis.
 
     Args:
+        x: floats of any shape; integers become float32.
+        axis: one or several axes, negative ones count from the end; None for all.
         mean, variance: to be used instead of those of x.
+        mean: used instead of that of x; broadcasts to x.
+        variance: used instead of that of x; broadcasts to x.
         epsilon: added to the variance.
-        where: which elements mean and variance are taken over.
+        where: booleans that broadcast to x, True for the elements that take part; all if None.  Of
+            the mean and the variance only.
+
+    Returns:
+        Floats of the shape and dtype of x.
 
     Example:
         >>> standardize(jnp.array([1.0, 3.0]), epsilon=0.0).tolist()
@@ -383,10 +522,16 @@ def standardize(
 def one_hot(
     x: Integer[Array, "*axes"], num_classes: int, *, dtype: Any = None, axis: int = -1
 ) -> Shaped[Array, "*more"]:
-    """A new axis with 1 at the coordinate that x gives and 0 elsewhere; all 0 if it is outside.
+    """Returns a new axis with 1 at the index that x gives and 0 elsewhere; all 0 if it is outside.
 
     Args:
-        dtype: of the result, float32 if None.
+        x: integers of any shape.
+        num_classes: size of the new axis; it may be 0.
+        dtype: dtype of the result; float32 if None.
+        axis: position of the new axis in the result; negative ones count from the end.
+
+    Raises:
+        AxisError: if the result has no such axis.
 
     Example:
         >>> one_hot(jnp.array([1, 3]), 3).tolist()

@@ -1,4 +1,4 @@
-"""First values of parameters: ``initializer(key, shape, dtype)``, by the names of JAX.
+"""Initializers of parameters: ``initializer(key, shape, dtype)``, by the names of JAX.
 
 Source: LeCun et al. 1998 (lecun), Glorot, Bengio 2010 (glorot), He et al. 2015, arXiv:1502.01852
 (he): the variance is a scale over the number of inputs, of outputs, or their mean.
@@ -23,24 +23,55 @@ Axes = int | Sequence[int]
 
 
 class Initializer(Protocol):
-    """A function that makes an array from a key."""
+    """A function that makes the first value of a parameter from a key."""
 
     def __call__(self, key: KeyLike, shape: Sequence[int], dtype: Any = float) -> Array:
-        """The array."""
+        """Returns the array.
+
+        Args:
+            key: a key; used up if the values are random.
+            shape: sizes of the array.
+            dtype: dtype of the array; float32 by default.
+        """
 
 
 def zeros(key: KeyLike, shape: Sequence[int], dtype: Any = float) -> Array:
-    """All zeros; the key is not used."""
+    """Returns an array of zeros: an initializer itself.
+
+    Args:
+        key: not used.
+        shape: sizes of the array.
+        dtype: dtype of the array; float32 by default.
+
+    Example:
+        >>> zeros(random.key(0), (2,)).tolist()
+        [0.0, 0.0]
+    """
     return jnp.zeros(shape, dtype)
 
 
 def ones(key: KeyLike, shape: Sequence[int], dtype: Any = float) -> Array:
-    """All ones; the key is not used."""
+    """Returns an array of ones: an initializer itself.
+
+    Args:
+        key: not used.
+        shape: sizes of the array.
+        dtype: dtype of the array; float32 by default.
+
+    Example:
+        >>> ones(random.key(0), (2,)).tolist()
+        [1.0, 1.0]
+    """
     return jnp.ones(shape, dtype)
 
 
 def constant(value: ArrayLike, dtype: Any = float) -> Initializer:
-    """One value everywhere."""
+    """Returns an initializer that fills with one value.
+
+    Example:
+        >>> constant(3.0)(random.key(0), (2,)).tolist()
+        [3.0, 3.0]
+    """
 
     def init(key: KeyLike, shape: Sequence[int], dtype: Any = dtype) -> Array:
         return jnp.full(shape, value, dtype)
@@ -49,7 +80,12 @@ def constant(value: ArrayLike, dtype: Any = float) -> Initializer:
 
 
 def uniform(scale: float = 1e-2, dtype: Any = float) -> Initializer:
-    """Uniform in [0, scale)."""
+    """Returns an initializer with uniform numbers in [0, scale).
+
+    Example:
+        >>> uniform(0.1)(random.key(0), (2, 3)).shape
+        (2, 3)
+    """
 
     def init(key: KeyLike, shape: Sequence[int], dtype: Any = dtype) -> Array:
         return random.uniform(key, shape, dtype) * scale
@@ -58,7 +94,12 @@ def uniform(scale: float = 1e-2, dtype: Any = float) -> Initializer:
 
 
 def normal(stddev: float = 1e-2, dtype: Any = float) -> Initializer:
-    """Normal with mean 0."""
+    """Returns an initializer with normal numbers of mean 0.
+
+    Example:
+        >>> normal(0.1)(random.key(0), (2, 3)).shape
+        (2, 3)
+    """
 
     def init(key: KeyLike, shape: Sequence[int], dtype: Any = dtype) -> Array:
         return random.normal(key, shape, dtype) * stddev
@@ -69,7 +110,18 @@ def normal(stddev: float = 1e-2, dtype: Any = float) -> Initializer:
 def truncated_normal(
     stddev: float = 1e-2, dtype: Any = float, lower: float = -2.0, upper: float = 2.0
 ) -> Initializer:
-    """Normal with mean 0, cut off at `lower` and `upper` times `stddev`."""
+    """Returns an initializer with normal numbers of mean 0, cut off on both sides.
+
+    Args:
+        stddev: standard deviation before they are cut off.
+        dtype: dtype of the result when `init` is called without one; float32 by default.
+        lower: lower bound, in units of `stddev`.
+        upper: upper bound, in units of `stddev`.
+
+    Example:
+        >>> truncated_normal(0.1)(random.key(0), (2, 3)).shape
+        (2, 3)
+    """
 
     def init(key: KeyLike, shape: Sequence[int], dtype: Any = dtype) -> Array:
         return random.truncated_normal(key, lower, upper, shape, dtype) * stddev
@@ -78,13 +130,17 @@ def truncated_normal(
 
 
 def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = float) -> Initializer:
-    """A matrix with orthonormal columns, or rows where there are fewer of them, times a scale.
+    """Returns an initializer of matrices with orthonormal columns, or rows if those are fewer.
 
     Args:
-        column_axis: the axis of columns; all others together are that of rows.
+        scale: factor of the matrix.
+        column_axis: the axis of columns, which may be negative; all others together are that of
+            rows.
+        dtype: dtype of the result when `init` is called without one; float32 by default.
 
     Raises:
-        ArgumentError: for a shape of fewer than two axes.
+        ShapeError: by the initializer, for a shape of fewer than two axes.
+
     Source: Saxe, McClelland, Ganguli 2013, arXiv:1312.6120.
 
     Example:
@@ -105,19 +161,30 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = float) ->
             return jnp.zeros(shape, dtype)
         q = random.orthogonal(key, prod(shape) // columns, (), dtype, columns)
         rows = [n for i, n in enumerate(shape) if i != column_axis % len(shape)]
-        placed = jnp.moveaxis(q.reshape((*rows, columns)), -1, column_axis)
-        return placed * scale
+        matrix = jnp.moveaxis(q.reshape((*rows, columns)), -1, column_axis)
+        return matrix * scale
 
     return init
 
 
 def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = float) -> Initializer:
-    """A window of a convolution that is `orthogonal` in its middle and zero elsewhere.
+    """Returns an initializer of convolution windows that are `orthogonal` in the middle and zero
+    elsewhere.
+
+    Args:
+        scale: factor of the window.
+        column_axis: the axis of columns of the matrix in the middle, as of `orthogonal`.
+        dtype: dtype of the result when `init` is called without one; float32 by default.
 
     Raises:
-        ArgumentError: unless the shape is (*window, inputs, outputs) with one to three axes of
-            window, and no more inputs than outputs.
+        ArgumentError: by the initializer, unless the shape is (*window, inputs, outputs) with one
+            to three axes of window, and no more inputs than outputs.
+
     Source: Xiao et al. 2018, arXiv:1806.05393.
+
+    Example:
+        >>> delta_orthogonal()(random.key(0), (3, 3, 2, 4)).shape
+        (3, 3, 2, 4)
     """
     matrix = orthogonal(scale, column_axis, dtype)
 
@@ -154,16 +221,24 @@ def variance_scaling(
     batch_axis: Axes = (),
     dtype: Any = float,
 ) -> Initializer:
-    """Mean 0 and variance ``scale / fan``, so that signals keep their size through a layer.
+    """Returns an initializer of mean 0 and variance ``scale / fan``, which keeps the size of
+    signals.
 
     Args:
-        mode: which fan: 'fan_in', 'fan_out', 'fan_avg' or 'fan_geo_avg'.
-        distribution: 'truncated_normal', 'normal' or 'uniform'.
+        scale: factor of the variance.
+        mode: which fan: 'fan_in', 'fan_out', 'fan_avg' or 'fan_geo_avg', their geometric mean.
+        distribution: 'truncated_normal' (cut off at two standard deviations), 'normal' or
+            'uniform'.
         in_axis, out_axis: axes of inputs and outputs; those of neither are a receptive field.
-        batch_axis: axes along which there are independent layers.
+        in_axis: axis of the inputs, or several; axes of neither inputs nor outputs are a receptive
+            field.
+        out_axis: axis of the outputs, or several.
+        batch_axis: axes along which there are independent layers; () for none.
+        dtype: dtype of the result when `init` is called without one; float32 by default.
 
     Raises:
-        ArgumentError: for another mode or distribution, or a shape of fewer than two axes.
+        ArgumentError: for another mode or distribution.
+        ShapeError: by the initializer, for a shape of fewer than two axes.
 
     Example:
         >>> init = variance_scaling(2.0, "fan_in", "truncated_normal")
@@ -189,10 +264,19 @@ def variance_scaling(
 def fans(
     shape: Sequence[int], in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = ()
 ) -> tuple[float, float]:
-    """How many inputs reach an output of a layer, and how many outputs an input.
+    """Returns how many inputs reach an output of a layer, and how many outputs an input.
+
+    Args:
+        shape: of the weights, at least two axes.
+        in_axis: axis of the inputs, or several.
+        out_axis: axis of the outputs, or several.
+        batch_axis: axes along which there are independent layers; () for none.
+
+    Returns:
+        (fan_in, fan_out), as floats.
 
     Raises:
-        ArgumentError: for a shape of fewer than two axes.
+        ShapeError: for a shape of fewer than two axes.
 
     Example:
         >>> fans((3, 3, 16, 32))
@@ -214,23 +298,111 @@ def _size(shape: Sequence[int], axis: Axes) -> int:
     return shape[axis] if isinstance(axis, int) else prod(shape[a] for a in axis)
 
 
-def _named(scale: float, mode: str, distribution: str, text: str) -> Any:
-    def make(
-        in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = float
-    ) -> Initializer:
-        return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+def lecun_normal(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = float
+) -> Initializer:
+    """Returns an initializer with truncated normal numbers of variance 1 / fan_in.
 
-    make.__doc__ = text
-    return make
+    Args:
+        in_axis, out_axis, batch_axis, dtype: as of `variance_scaling`.
+
+    Source: LeCun, Bottou, Orr, Müller 1998, "Efficient backprop".
+
+    Example:
+        >>> lecun_normal()(random.key(0), (4, 3)).shape
+        (4, 3)
+    """
+    return variance_scaling(1.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
 
 
-# fmt: off
-lecun_normal = _named(1.0, "fan_in", "truncated_normal", "Variance 1 / fan_in, truncated.")
-lecun_uniform = _named(1.0, "fan_in", "uniform", "Variance 1 / fan_in, uniform.")
-glorot_normal = _named(1.0, "fan_avg", "truncated_normal", "Variance 1 / fan_avg, truncated.")
-glorot_uniform = _named(1.0, "fan_avg", "uniform", "Variance 1 / fan_avg, uniform.")
-he_normal = _named(2.0, "fan_in", "truncated_normal", "Variance 2 / fan_in, truncated.")
-he_uniform = _named(2.0, "fan_in", "uniform", "Variance 2 / fan_in, uniform.")
-# fmt: on
+def lecun_uniform(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = float
+) -> Initializer:
+    """Returns an initializer with uniform numbers of variance 1 / fan_in.
+
+    Args:
+        in_axis, out_axis, batch_axis, dtype: as of `variance_scaling`.
+
+    Source: LeCun, Bottou, Orr, Müller 1998, "Efficient backprop".
+
+    Example:
+        >>> lecun_uniform()(random.key(0), (4, 3)).shape
+        (4, 3)
+    """
+    return variance_scaling(1.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
+
+
+def glorot_normal(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = float
+) -> Initializer:
+    """Returns an initializer with truncated normal numbers of variance 1 / fan_avg.
+
+    Args:
+        in_axis, out_axis, batch_axis, dtype: as of `variance_scaling`.
+
+    Source: Glorot, Bengio 2010, "Understanding the difficulty of training deep feedforward neural
+    networks".
+
+    Example:
+        >>> glorot_normal()(random.key(0), (4, 3)).shape
+        (4, 3)
+    """
+    return variance_scaling(
+        1.0, "fan_avg", "truncated_normal", in_axis, out_axis, batch_axis, dtype
+    )
+
+
+def glorot_uniform(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = float
+) -> Initializer:
+    """Returns an initializer with uniform numbers of variance 1 / fan_avg.
+
+    Args:
+        in_axis, out_axis, batch_axis, dtype: as of `variance_scaling`.
+
+    Source: Glorot, Bengio 2010, "Understanding the difficulty of training deep feedforward neural
+    networks".
+
+    Example:
+        >>> glorot_uniform()(random.key(0), (4, 3)).shape
+        (4, 3)
+    """
+    return variance_scaling(1.0, "fan_avg", "uniform", in_axis, out_axis, batch_axis, dtype)
+
+
+def he_normal(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = float
+) -> Initializer:
+    """Returns an initializer with truncated normal numbers of variance 2 / fan_in.
+
+    Args:
+        in_axis, out_axis, batch_axis, dtype: as of `variance_scaling`.
+
+    Source: He, Zhang, Ren, Sun 2015, arXiv:1502.01852.
+
+    Example:
+        >>> he_normal()(random.key(0), (4, 3)).shape
+        (4, 3)
+    """
+    return variance_scaling(2.0, "fan_in", "truncated_normal", in_axis, out_axis, batch_axis, dtype)
+
+
+def he_uniform(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = float
+) -> Initializer:
+    """Returns an initializer with uniform numbers of variance 2 / fan_in.
+
+    Args:
+        in_axis, out_axis, batch_axis, dtype: as of `variance_scaling`.
+
+    Source: He, Zhang, Ren, Sun 2015, arXiv:1502.01852.
+
+    Example:
+        >>> he_uniform()(random.key(0), (4, 3)).shape
+        (4, 3)
+    """
+    return variance_scaling(2.0, "fan_in", "uniform", in_axis, out_axis, batch_axis, dtype)
+
+
 xavier_normal, xavier_uniform = glorot_normal, glorot_uniform
 kaiming_normal, kaiming_uniform = he_normal, he_uniform

@@ -1,4 +1,4 @@
-"""Linear, Embedding, Dropout, MLP, Sequential: the layers that know nothing of space or time.
+"""Linear, Embedding, Dropout, MLP, Sequential: the layers without axes of space or time.
 
 As for all modules of this package: ``init`` makes one, from a key first of all if anything in it
 is random; its arrays are parameters; calling it is a pure function of them and of the arguments.
@@ -52,20 +52,29 @@ class Linear:
         weight_init: Initializer | None = None,
         dtype: Any = float,
     ) -> Linear:
-        """Weights of variance 1 / inputs, unless `weight_init` says otherwise, and zero biases."""
+        """Returns a layer with random weights and zero biases.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            inputs: number of features of the input.
+            outputs: number of features of the output.
+            use_bias: whether to add a learned number to each output.
+            weight_init: makes the weights; variance 1 / inputs if None.
+            dtype: floating dtype of the parameters; float32 by default.
+        """
         make = weight_init or initializers.lecun_normal()
         weight = make(key, (inputs, outputs), dtype)
         return Linear(weight, jnp.zeros((outputs,), dtype) if use_bias else None)
 
     def __call__(self, x: Float[Array, "... inputs"]) -> Float[Array, "... outputs"]:
-        """The layer's outputs."""
+        """Returns ``x @ weight + bias``."""
         y = array_of("a layer", x) @ self.weight
         return y if self.bias is None else y + self.bias
 
 
 @module
 class Embedding:
-    """A row of a table for each index.
+    """A table with a row for each index.
 
     Example:
         >>> Embedding.init(random.key(0), 10, 4)(jnp.array([1, 2, 3])).shape
@@ -83,22 +92,32 @@ class Embedding:
         weight_init: Initializer | None = None,
         dtype: Any = float,
     ) -> Embedding:
-        """Rows that are standard normal, unless `weight_init` says otherwise."""
+        """Returns a table of random rows.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            rows: number of rows.
+            features: size of a row.
+            weight_init: makes the table; standard normal if None.
+            dtype: floating dtype of the parameters; float32 by default.
+        """
         make = weight_init or initializers.normal(1.0)
         return Embedding(make(key, (rows, features), dtype))
 
     def __call__(self, x: Integer[Array, "*places"]) -> Float[Array, "*places features"]:
-        """The rows."""
+        """Returns the row of each index; negative ones count from the end, others are clamped."""
         return self.weight[x]
 
     def attend(self, x: Float[Array, "... features"]) -> Float[Array, "... rows"]:
-        """The product of x with each row: logits, for a model whose outputs share the table."""
+        """Returns the product of x with each row: logits, for a model whose outputs share the
+        table.
+        """
         return x @ self.weight.T
 
 
 @module
 class Dropout:
-    """Elements set to 0 at random, the others scaled up so that the mean stays.
+    """Sets elements to 0 at random, and scales the others up so that the mean stays.
 
     Attributes:
         rate: probability of an element to be dropped.
@@ -118,7 +137,12 @@ class Dropout:
     def __call__(
         self, x: Float[Array, "*axes"], *, key: KeyLike | None = None, inference: bool | None = None
     ) -> Float[Array, "*axes"]:
-        """The elements that are left.
+        """Returns x with elements dropped at random, the others divided by ``1 - rate``.
+
+        Args:
+            x: floats of any shape.
+            key: a key, from which the dropped elements are drawn; needed while training.
+            inference: whether to return x as it is; the attribute of the layer if None.
 
         Raises:
             ArgumentError: if there is no key while training.
@@ -134,8 +158,8 @@ class Dropout:
             )
         if self.rate == 1:
             return jnp.zeros_like(x)
-        kept = random.bernoulli(key, 1.0 - self.rate, x.shape)
-        return jnp.where(kept, x / (1.0 - self.rate), 0.0)
+        mask = random.bernoulli(key, 1.0 - self.rate, x.shape)
+        return jnp.where(mask, x / (1.0 - self.rate), 0.0)
 
 
 @module
@@ -160,7 +184,15 @@ class MLP:
         weight_init: Initializer | None = None,
         dtype: Any = float,
     ) -> MLP:
-        """Layers from each size to the next.
+        """Returns linear layers from each size to the next.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            sizes: number of features of the input, of the hidden layers, and of the output.
+            activation: applied to the outputs of every layer but the last.
+            use_bias: whether the layers have biases.
+            weight_init: makes the weights; variance 1 / inputs if None.
+            dtype: floating dtype of the parameters; float32 by default.
 
         Raises:
             ArgumentError: for fewer than two sizes.
@@ -179,7 +211,7 @@ class MLP:
         return MLP(layers, activation)
 
     def __call__(self, x: Float[Array, "... inputs"]) -> Float[Array, "... outputs"]:
-        """The outputs of the last layer, without an activation."""
+        """Returns the outputs of the last layer, without an activation."""
         for layer in self.layers[:-1]:
             x = self.activation(layer(x))
         return self.layers[-1](x)
@@ -187,18 +219,23 @@ class MLP:
 
 @module
 class Lambda:
-    """A function as a module, without parameters."""
+    """A function as a module, without parameters.
+
+    Example:
+        >>> Lambda(jnp.abs)(jnp.array([-1.0])).tolist()
+        [1.0]
+    """
 
     function: Callable[[Any], Any] = static()
 
     def __call__(self, x: Any) -> Any:
-        """The function of x."""
+        """Returns the function of x."""
         return self.function(x)
 
 
 @module
 class Sequential:
-    """Modules and functions, one after the other.
+    """Modules and functions, applied in order.
 
     Example:
         >>> first, second = random.split(random.key(0))
@@ -211,14 +248,17 @@ class Sequential:
 
     @staticmethod
     def init(*layers: Callable[[Any], Any]) -> Sequential:
-        """Of modules, and of functions, which become part of the structure."""
+        """Returns the layers as one module; functions become part of its structure."""
         is_tree = [tree.structure(layer) != tree.structure(0) for layer in layers]
         return Sequential(
-            tuple(x if known else Lambda(x) for x, known in zip(layers, is_tree, strict=True))
+            tuple(
+                x if has_leaves else Lambda(x)
+                for x, has_leaves in zip(layers, is_tree, strict=True)
+            )
         )
 
     def __call__(self, x: Any) -> Any:
-        """What the last makes of what the others make of x."""
+        """Applies the layers in order."""
         for layer in self.layers:
             x = layer(x)
         return x

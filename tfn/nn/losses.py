@@ -1,4 +1,4 @@
-"""How far predictions are from what they should be, one number for each."""
+"""Loss functions: cross entropies, squared errors and their like, one number per prediction."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 def softmax_cross_entropy(
     logits: Float[Array, "*batch classes"], labels: Float[Array, "*batch classes"], axis: int = -1
 ) -> Float[Array, "*batch"]:
-    """The cross entropy between the softmax of logits and labels that are probabilities.
+    """Returns the cross entropy between the softmax of logits and labels that are probabilities.
+
+    Args:
+        logits: floats; not normalized.
+        labels: probabilities of the classes, of the shape of `logits`.
+        axis: axis of the classes; negative ones count from the end.
 
     Example:
         >>> labels = jnp.array([[0.5, 0.5]])
@@ -35,7 +40,7 @@ def softmax_cross_entropy(
 def softmax_cross_entropy_with_integer_labels(
     logits: Float[Array, "*batch classes"], labels: Integer[Array, "*batch"]
 ) -> Float[Array, "*batch"]:
-    """The cross entropy between the softmax of logits and labels that are classes.
+    """Returns the cross entropy between the softmax of logits and labels that are classes.
 
     Raises:
         DTypeError, ShapeError: unless labels are integers, one for each row of logits.
@@ -59,21 +64,31 @@ def softmax_cross_entropy_with_integer_labels(
 def sigmoid_binary_cross_entropy(
     logits: Float[Array, "*batch"], labels: Float[Array, "*batch"]
 ) -> Float[Array, "*batch"]:
-    """The cross entropy between sigmoids of logits and labels in [0, 1]."""
+    """Returns the cross entropy between sigmoids of logits and labels in [0, 1].
+
+    Example:
+        >>> sigmoid_binary_cross_entropy(jnp.array([0.0]), jnp.array([1.0])).tolist()
+        [0.693...]
+    """
     return -labels * log_sigmoid(logits) - (1.0 - labels) * log_sigmoid(-logits)
 
 
 def squared_error(
     predictions: Float[Array, "*batch"], targets: ArrayLike = 0.0
 ) -> Float[Array, "*batch"]:
-    """The square of the difference."""
+    """Returns the square of the difference.
+
+    Example:
+        >>> squared_error(jnp.array([3.0]), 1.0).tolist()
+        [4.0]
+    """
     return jnp.square(predictions - targets)
 
 
 def l2_loss(
     predictions: Float[Array, "*batch"], targets: ArrayLike = 0.0
 ) -> Float[Array, "*batch"]:
-    """Half the square of the difference, whose gradient is the difference.
+    """Returns half the square of the difference, whose gradient is the difference.
 
     Example:
         >>> l2_loss(jnp.array([3.0]), 1.0).tolist()
@@ -85,9 +100,18 @@ def l2_loss(
 def huber_loss(
     predictions: Float[Array, "*batch"], targets: ArrayLike = 0.0, delta: float = 1.0
 ) -> Float[Array, "*batch"]:
-    """`l2_loss` up to a difference of delta, linear beyond.
+    """Returns `l2_loss` up to a difference of delta, and a linear function beyond.
+
+    Args:
+        predictions: floats of any shape.
+        targets: floats that broadcast with `predictions`.
+        delta: the difference at which the loss becomes linear, positive.
 
     Source: Huber 1964, "Robust estimation of a location parameter".
+
+    Example:
+        >>> huber_loss(jnp.array([0.5, 3.0])).tolist()
+        [0.125, 2.5]
     """
     error = jnp.abs(predictions - targets)
     near = jnp.minimum(error, delta)
@@ -97,7 +121,12 @@ def huber_loss(
 def log_cosh(
     predictions: Float[Array, "*batch"], targets: ArrayLike = 0.0
 ) -> Float[Array, "*batch"]:
-    """The logarithm of the hyperbolic cosine of the difference: smooth, linear far away."""
+    """Returns the logarithm of the hyperbolic cosine of the difference: smooth, linear far away.
+
+    Example:
+        >>> log_cosh(jnp.array([0.0, 1.0])).tolist()
+        [0.0, 0.433...]
+    """
     error = predictions - targets
     return jnp.logaddexp(error, -error) - math.log(2)
 
@@ -105,14 +134,19 @@ def log_cosh(
 def hinge_loss(
     predictions: Float[Array, "*batch"], signs: Float[Array, "*batch"]
 ) -> Float[Array, "*batch"]:
-    """How far predictions are from being beyond the signs, -1 or 1, that they should have."""
+    """Returns ``max(0, 1 - predictions * signs)``, where the signs are -1 or 1.
+
+    Example:
+        >>> hinge_loss(jnp.array([0.5, 3.0]), jnp.array([1.0, 1.0])).tolist()
+        [0.5, 0.0]
+    """
     return jnp.maximum(0.0, 1.0 - predictions * signs)
 
 
 def kl_divergence(
     log_predictions: Float[Array, "*batch classes"], targets: Float[Array, "*batch classes"]
 ) -> Float[Array, "*batch"]:
-    """The divergence of probabilities, given as logarithms, from those of the targets.
+    """Returns the divergence of predicted probabilities, given as logarithms, from the targets.
 
     Source: Kullback, Leibler 1951, "On information and sufficiency".
 
@@ -127,10 +161,12 @@ def kl_divergence(
 def cosine_similarity(
     a: Float[Array, "*batch features"], b: Float[Array, "*batch features"], epsilon: float = 1e-12
 ) -> Float[Array, "*batch"]:
-    """The cosine of the angle between vectors; 0 if one of them is 0.
+    """Returns the cosine of the angle between vectors; 0 if one of them is 0.
 
     Args:
-        epsilon: what the square of a length is taken to be at least.
+        a: vectors along the last axis.
+        b: vectors along the last axis; broadcast with `a`.
+        epsilon: lower bound of the squared lengths, which avoids a division by 0.
 
     Example:
         >>> cosine_similarity(jnp.array([1.0, 0.0]), jnp.array([3.0, 4.0])).item()
@@ -143,9 +179,13 @@ def cosine_similarity(
 def smooth_labels(
     labels: Float[Array, "*batch classes"], alpha: float
 ) -> Float[Array, "*batch classes"]:
-    """Probabilities of classes, a fraction `alpha` of which is spread over all of them.
+    """Returns probabilities of classes, a fraction `alpha` of which is spread over all of them.
 
     Source: Müller, Kornblith, Hinton 2019, arXiv:1906.02629.
+
+    Example:
+        >>> smooth_labels(jnp.array([1.0, 0.0]), 0.5).tolist()
+        [0.75, 0.25]
     """
     array_of("smooth_labels", alpha)
     return (1.0 - alpha) * labels + alpha / labels.shape[-1]

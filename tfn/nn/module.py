@@ -1,4 +1,4 @@
-"""Modules: frozen dataclasses that are pytrees, and what is done with them as trees.
+"""Modules: frozen dataclasses that are pytrees, and functions of trees of parameters.
 
 A module's arrays and submodules are its leaves and branches; fields marked `static` belong to the
 structure.  So a module goes through `jit`, `grad` and `vmap` as it is, its gradient is a module of
@@ -25,21 +25,29 @@ from tfn.errors import ArgumentError
 T = TypeVar("T")
 C = TypeVar("C", bound=type[Any])
 Filter = Any
-"""What to keep of a tree: a function of a leaf, or a tree of such functions and of booleans that
-stand for whatever is below them."""
+"""A selection of leaves: a predicate of a leaf, or a tree of predicates and booleans, each for
+whatever is below it."""
 
 
 def static(**options: Any) -> Any:
-    """A field of a module that is no parameter: hashable, and part of the structure."""
+    """Declares a field of a module that is no parameter: hashable, and part of the structure.
+
+    Example:
+        >>> @module
+        ... class Power:
+        ...     exponent: int = static(default=2)
+        >>> tree.leaves(Power())
+        []
+    """
     return field(metadata={"static": True}, **options)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(static, field))
 def module(cls: C) -> C:
-    """Make a class with annotated fields a module: a frozen dataclass, and a node of pytrees.
+    """Makes a class with annotated fields a module: a frozen dataclass, and a node of pytrees.
 
     Raises:
-        ArgumentError: later, if somebody subclasses it.
+        ArgumentError: for anything but a class; later, if the module is subclassed.
 
     Example:
         >>> @module
@@ -55,10 +63,10 @@ def module(cls: C) -> C:
         raise ArgumentError(
             "nn.module needs a class", got=shown(cls), hint="write @nn.module above a class"
         )
-    made: Any = tree.register_dataclass(dataclass(frozen=True, eq=False, repr=False)(cls))
-    made.__repr__ = _show
-    made.__init_subclass__ = classmethod(_refuse)
-    final: C = made
+    node: Any = tree.register_dataclass(dataclass(frozen=True, eq=False, repr=False)(cls))
+    node.__repr__ = _show
+    node.__init_subclass__ = classmethod(_refuse)
+    final: C = node
     return final
 
 
@@ -90,35 +98,57 @@ def _text(value: Any) -> str:
 
 
 def is_array(x: Any) -> bool:
-    """Whether x is an Array, concrete or traced."""
+    """Whether x is an Array, concrete or traced.
+
+    Example:
+        >>> is_array(jnp.ones(2)), is_array(1.0)
+        (True, False)
+    """
     return isinstance(x, Array)
 
 
 def is_inexact_array(x: Any) -> bool:
-    """Whether x is an Array of floats, which is what has gradients."""
+    """Whether x is an Array of floats or complex numbers, which can have gradients.
+
+    Example:
+        >>> is_inexact_array(jnp.ones(2)), is_inexact_array(jnp.arange(2))
+        (True, False)
+    """
     return isinstance(x, Array) and jnp.issubdtype(x.dtype, jnp.inexact)
 
 
 def filter(pytree: T, keep: Filter, *, inverse: bool = False) -> T:
-    """The tree with None in place of the leaves that are not to be kept.
+    """Returns the tree with None in place of the leaves that are not selected.
+
+    Args:
+        pytree: any tree.
+        keep: a predicate of a leaf, or a tree of predicates and booleans, each for whatever is
+            below it.
+        inverse: whether to select the other leaves instead.
 
     Example:
         >>> filter({"a": jnp.ones(()), "b": "text"}, is_array)
         {'a': Array(1., dtype=float32), 'b': None}
     """
-    chosen = tree.map(lambda kept, x: x if kept != inverse else None, _mask(pytree, keep), pytree)
-    found: T = chosen
-    return found
+    selection = tree.map(
+        lambda is_kept, x: x if is_kept != inverse else None, _mask(pytree, keep), pytree
+    )
+    out: T = selection
+    return out
 
 
 def _mask(pytree: Any, keep: Filter) -> Any:
     """A tree of booleans."""
-    asked = tree.broadcast(keep, pytree)
-    return tree.map(lambda ask, x: bool(ask(x)) if callable(ask) else bool(ask), asked, pytree)
+    predicates = tree.broadcast(keep, pytree)
+    return tree.map(
+        lambda predicate, x: bool(predicate(x)) if callable(predicate) else bool(predicate),
+        predicates,
+        pytree,
+    )
 
 
 def partition(pytree: T, keep: Filter) -> tuple[T, T]:
-    """The leaves to be kept and the others, as two trees with None where a leaf is in the other.
+    """Splits a tree into the selected leaves and the others, each with None in place of the rest.
 
     Gradients for some of the parameters only::
 
@@ -134,7 +164,7 @@ def partition(pytree: T, keep: Filter) -> tuple[T, T]:
 
 
 def combine(*pytrees: T) -> T:
-    """Trees of one structure made one: for each place the first leaf that is not None.
+    """Combines trees of one structure: for each position the first leaf that is not None.
 
     Example:
         >>> combine({"a": 1, "b": None}, {"a": None, "b": 2})
@@ -144,15 +174,15 @@ def combine(*pytrees: T) -> T:
     def first(*leaves: Any) -> Any:
         return next((leaf for leaf in leaves if leaf is not None), None)
 
-    made: T = tree.map(first, *pytrees, is_leaf=lambda x: x is None)
-    return made
+    out: T = tree.map(first, *pytrees, is_leaf=lambda x: x is None)
+    return out
 
 
 # Another tree.
 
 
 class _Place:
-    """What stands for a leaf while `tree_at` asks where to change a tree."""
+    """A marker in place of a leaf while `tree_at` calls `where`."""
 
     __slots__ = ("leaf",)
 
@@ -168,12 +198,13 @@ def tree_at(
     replace_fn: Callable[[Any], Any] | None = None,
     is_leaf: Callable[[Any], bool] | None = None,
 ) -> T:
-    """The tree with some of its nodes replaced.
+    """Returns the tree with some of its nodes replaced.
 
     Args:
         where: gives a node of the tree that it is passed, or a tuple or other tree of nodes.
-        replace: what comes in its place, or a tree of as many as `where` gives.
-        replace_fn: makes what comes in place of a node from the node.
+        pytree: the tree to change; it stays as it is.
+        replace: the new node, or a tree of as many as `where` gives.
+        replace_fn: makes the new node from the old one; used instead of `replace` if given.
         is_leaf: as of `tree.map`; ``lambda x: x is None`` lets a None be replaced.
 
     Raises:
@@ -190,13 +221,13 @@ def tree_at(
     nodes: dict[int, Any] = {}
 
     def note(node: Any) -> bool:
-        if node is not None and node != ():  # there is only one of each, wherever it stands
+        if node is not None and node != ():  # there is only one of each, whatever its position
             nodes[id(node)] = node
         return False
 
     tree.leaves(marked, note)
-    chosen, outer = tree.flatten(where(marked), lambda x: id(x) in nodes)
-    for node in chosen:
+    targets, outer = tree.flatten(where(marked), lambda x: id(x) in nodes)
+    for node in targets:
         if id(node) not in nodes:
             raise ArgumentError(
                 "tree_at changes nodes of the tree that its first argument gets",
@@ -204,10 +235,10 @@ def tree_at(
                 hint="return a field or an item, as it is; for a None, give is_leaf",
             )
     if replace_fn is not None:
-        made = [replace_fn(_unmarked(node)) for node in chosen]
+        values = [replace_fn(_unmarked(node)) for node in targets]
     else:
-        made = tree.flatten_up_to(outer, replace)
-    new = {id(node): value for node, value in zip(chosen, made, strict=True)}
+        values = tree.flatten_up_to(outer, replace)
+    new = {id(node): value for node, value in zip(targets, values, strict=True)}
 
     def put(node: Any) -> Any:
         if id(node) in new:
@@ -223,18 +254,18 @@ def _unmarked(node: Any) -> Any:
 
 
 def cast(pytree: T, dtype: Any) -> T:
-    """The tree with its arrays of floats in another dtype; other leaves stay.
+    """Returns the tree with its arrays of floats in another dtype; other leaves stay.
 
     Example:
         >>> cast({"w": jnp.ones(2), "n": jnp.arange(2)}, "bfloat16")["w"].dtype.name
         'bfloat16'
     """
-    made: T = tree.map(lambda x: x.astype(dtype) if is_inexact_array(x) else x, pytree)
-    return made
+    out: T = tree.map(lambda x: x.astype(dtype) if is_inexact_array(x) else x, pytree)
+    return out
 
 
 def parameter_count(pytree: Any) -> int:
-    """How many numbers the arrays of a tree hold.
+    """Returns the number of elements of all arrays in a tree.
 
     Example:
         >>> parameter_count({"w": jnp.ones((3, 4)), "b": jnp.ones(4)})

@@ -1,4 +1,4 @@
-"""Norms: activations moved and scaled to a mean of 0 and a size of 1, over some of their axes.
+"""Normalization layers: activations of mean 0 and variance 1 over some of their axes.
 
 Sums are taken in 32 bits at least, whatever the dtype of the activations.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def _scales(
     features: int, use_weight: bool, use_bias: bool, dtype: Any
 ) -> tuple[Array | None, Array | None]:
-    """Scales of 1 and shifts of 0."""
+    """Returns factors of 1 and shifts of 0."""
     weight = jnp.ones((features,), dtype) if use_weight else None
     return weight, jnp.zeros((features,), dtype) if use_bias else None
 
@@ -62,11 +62,19 @@ class LayerNorm:
         use_bias: bool = True,
         dtype: Any = float,
     ) -> LayerNorm:
-        """Scales of 1 and shifts of 0."""
+        """Returns a norm with factors of 1 and shifts of 0.
+
+        Args:
+            features: size of the last axis.
+            epsilon: added to the variance.
+            use_weight: whether to multiply by a learned factor for each feature.
+            use_bias: whether to add a learned number to each feature.
+            dtype: floating dtype of the parameters; float32 by default.
+        """
         return LayerNorm(*_scales(features, use_weight, use_bias, dtype), epsilon)
 
     def __call__(self, x: Float[Array, "... features"]) -> Float[Array, "... features"]:
-        """The layer's outputs."""
+        """Returns x with mean 0 and variance 1 along the last axis, scaled and shifted."""
         y = standardize(_wide(x), epsilon=self.epsilon).astype(x.dtype)
         return _scaled(y, self.weight, self.bias)
 
@@ -89,11 +97,18 @@ class RMSNorm:
     def init(
         features: int, *, epsilon: float = 1e-6, use_weight: bool = True, dtype: Any = float
     ) -> RMSNorm:
-        """Scales of 1."""
+        """Returns a norm with factors of 1.
+
+        Args:
+            features: size of the last axis.
+            epsilon: added to the mean square.
+            use_weight: whether to multiply by a learned factor for each feature.
+            dtype: floating dtype of the parameters; float32 by default.
+        """
         return RMSNorm(_scales(features, use_weight, False, dtype)[0], epsilon)
 
     def __call__(self, x: Float[Array, "... features"]) -> Float[Array, "... features"]:
-        """The layer's outputs."""
+        """Returns x with mean square 1 along the last axis, scaled."""
         wide = _wide(x)
         root = lax.rsqrt(jnp.mean(jnp.square(wide), -1, keepdims=True) + self.epsilon)
         return _scaled((wide * root).astype(x.dtype), self.weight, None)
@@ -127,7 +142,16 @@ class GroupNorm:
         use_bias: bool = True,
         dtype: Any = float,
     ) -> GroupNorm:
-        """Scales of 1 and shifts of 0.
+        """Returns a norm with factors of 1 and shifts of 0.
+
+        Args:
+            groups: number of groups of channels; 1 is a layer norm, as many as channels an instance
+                norm.
+            channels: number of channels, a multiple of `groups`.
+            epsilon: added to the variance.
+            use_weight: whether to multiply by a learned factor for each channel.
+            use_bias: whether to add a learned number to each channel.
+            dtype: floating dtype of the parameters; float32 by default.
 
         Raises:
             ArgumentError: if the groups do not divide the channels.
@@ -143,7 +167,7 @@ class GroupNorm:
     def __call__(
         self, x: Float[Array, "batch *space channels"]
     ) -> Float[Array, "batch *space channels"]:
-        """The layer's outputs."""
+        """Returns x with mean 0 and variance 1 in each group of each image, scaled and shifted."""
         grouped = _wide(x).reshape(*x.shape[:-1], self.groups, x.shape[-1] // self.groups)
         axes = (*range(1, x.ndim - 1), x.ndim)
         y = standardize(grouped, axes, epsilon=self.epsilon).reshape(x.shape)
@@ -152,7 +176,12 @@ class GroupNorm:
 
 @module
 class BatchNormState:
-    """What is known of the batches that a `BatchNorm` has seen, channel by channel."""
+    """Running means and variances of the batches that a `BatchNorm` has seen, for each channel.
+
+    Example:
+        >>> BatchNorm.init(2)[1].variance.tolist()
+        [1.0, 1.0]
+    """
 
     mean: Float[Array, " channels"]
     variance: Float[Array, " channels"]
@@ -165,7 +194,7 @@ class BatchNorm:
     The state goes in and comes out; a module remembers nothing.
 
     Attributes:
-        decay: how much of the state stays when a batch is added to it.
+        decay: fraction of the state that remains when a batch is added to it.
 
     Source: Ioffe, Szegedy 2015, arXiv:1502.03167, algorithms 1 and 2.
 
@@ -190,7 +219,16 @@ class BatchNorm:
         use_bias: bool = True,
         dtype: Any = float,
     ) -> tuple[BatchNorm, BatchNormState]:
-        """Scales of 1 and shifts of 0; a state of mean 0 and variance 1."""
+        """Returns a norm with factors of 1 and shifts of 0, and a state of mean 0 and variance 1.
+
+        Args:
+            channels: number of channels, the last axis.
+            decay: fraction of the state that remains when a batch is added to it.
+            epsilon: added to the variance.
+            use_weight: whether to multiply by a learned factor for each channel.
+            use_bias: whether to add a learned number to each channel.
+            dtype: floating dtype of the parameters; float32 by default.
+        """
         norm = BatchNorm(*_scales(channels, use_weight, use_bias, dtype), decay, epsilon)
         return norm, BatchNormState(jnp.zeros((channels,)), jnp.ones((channels,)))
 
@@ -201,7 +239,12 @@ class BatchNorm:
         *,
         inference: bool = False,
     ) -> tuple[Float[Array, "batch *space channels"], BatchNormState]:
-        """The layer's outputs, by the statistics of the batch or those of the state; the state.
+        """Returns x standardized by the statistics of the batch, and the next state.
+
+        Args:
+            x: a batch of at least two elements for each channel, while training.
+            state: the state before; used instead of the batch's statistics with `inference`.
+            inference: whether to use the state, and return it as it is.
 
         Raises:
             ArgumentError: while training, for a batch of one element for each channel.
@@ -218,10 +261,10 @@ class BatchNorm:
         wide = x.astype(state.mean.dtype)
         mean = jnp.mean(wide, axes)
         variance = jnp.mean(jnp.square(wide - mean), axes)
-        seen = lax.stop_gradient((mean, variance * (count / (count - 1))))
+        statistics = lax.stop_gradient((mean, variance * (count / (count - 1))))
         new = [
             self.decay * old + (1 - self.decay) * now
-            for old, now in zip((state.mean, state.variance), seen, strict=True)
+            for old, now in zip((state.mean, state.variance), statistics, strict=True)
         ]
         return self._by(x, mean, variance), BatchNormState(*new)
 

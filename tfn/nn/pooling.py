@@ -1,6 +1,6 @@
-"""Windows made one number: the largest, or the mean, over any number of axes of space.
+"""Pooling: the largest element or the mean of each window, over any number of spatial axes.
 
-Images are (batch, *space, channels).  A window of one number is as large along each axis of space.
+Images are (batch, *space, channels).  An integer window has that size along each spatial axis.
 """
 
 # ruff: noqa: F722  (annotations hold shapes)
@@ -27,7 +27,17 @@ def max_pool(
     strides: Sizes | None = None,
     padding: Padding = "VALID",
 ) -> Float[Array, "batch *places channels"]:
-    """The largest element of each window; windows do not overlap unless strides are given.
+    """Returns the largest element of each window.
+
+    Args:
+        x: images.
+        window: size of the window along each spatial axis; one integer for all of them.
+        strides: steps of the window; those of the window, so that windows do not overlap, if None.
+        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) for each spatial axis, of -inf.
+
+    Raises:
+        ArgumentError: for another number of sizes, or one below 1.
+        ShapeError: if x has fewer than three axes.
 
     Example:
         >>> max_pool(jnp.ones((2, 28, 28, 8)), 2).shape
@@ -43,10 +53,18 @@ def avg_pool(
     padding: Padding = "VALID",
     count_include_pad: bool = False,
 ) -> Float[Array, "batch *places channels"]:
-    """The mean of each window.
+    """Returns the mean of each window.
 
     Args:
-        count_include_pad: whether padding counts as elements of value 0.
+        x: images.
+        window: size of the window along each spatial axis; one integer for all of them.
+        strides: steps of the window; those of the window, so that windows do not overlap, if None.
+        padding: 'SAME', 'SAME_LOWER', 'VALID', or (low, high) for each spatial axis.
+        count_include_pad: whether padding counts as elements of value 0, instead of not at all.
+
+    Raises:
+        ArgumentError: for another number of sizes, or one below 1.
+        ShapeError: if x has fewer than three axes.
 
     Example:
         >>> avg_pool(jnp.ones((2, 28, 28, 8)), 2).shape
@@ -62,7 +80,8 @@ def avg_pool(
 def adaptive_avg_pool(
     x: Float[Array, "batch *space channels"], sizes: Sizes
 ) -> Float[Array, "batch *places channels"]:
-    """Means of so many windows along each axis of space, as equal as they can be.
+    """Returns the means of a given number of windows along each spatial axis, as equal as they can
+    be.
 
     Window i of n over an axis of m elements begins at ``i * m // n`` and ends before
     ``-(-(i + 1) * m // n)``; those of an n that does not divide m overlap.
@@ -75,8 +94,8 @@ def adaptive_avg_pool(
         [0.5, 2.5]
     """
     rank("adaptive_avg_pool", x, 3)
-    wanted = each_axis("sizes", sizes, x.ndim - 2)
-    for axis, n in enumerate(wanted, 1):
+    counts = each_axis("sizes", sizes, x.ndim - 2)
+    for axis, n in enumerate(counts, 1):
         m = x.shape[axis]
         if m % n == 0:
             x = x.reshape(*x.shape[:axis], n, m // n, *x.shape[axis + 1 :]).mean(axis + 1)

@@ -19,28 +19,28 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from tfn._support.files import replacing
 from tfn.errors import MissingPackageError
 
-REDRAWN_SECONDS = 0.1
+REDRAW_INTERVAL_SECONDS = 0.1
 History = Mapping[str, Sequence[tuple[int, float]]]
-"""Numbers by their names: the step after which each was seen, and its value."""
+"""Values by name: pairs of the step after which each was recorded, and the value."""
 
 
 class Training:
-    """What is shown of a training loop while it runs, and known of it afterwards.  A context.
+    """A progress bar and a record of a training loop, as a context manager.
 
-    A number of a step is looked at when the bar is drawn or somebody asks, not before, so that
+    The value of an array is read when the bar is drawn or the history is read, not before, so that
     showing it does not make the loop wait.
 
     Args:
-        steps: how many there will be.
-        unit: what steps are counted in: images, tokens.
-        first: how many steps were made before, by a run that this one continues.
+        steps: number of steps of the whole run.
+        unit: name of the items that a step processes: images, tokens.
+        first: number of steps made before, by a run that this one continues.
         quiet: whether to write nothing at all.
-        console: where to; standard output unless given.
+        console: the console to write to; standard output if None.
 
     Attributes:
-        done: how many steps were made, those before included.
-        first_seconds: what the first step took, which is compiled in it.
-        seconds: what all others took, without what was done between a step and a note.
+        done: number of steps made, those before included.
+        first_seconds: time of the first step, which includes compilation.
+        seconds: time of all other steps, without the time between a step and a note.
 
     Example:
         >>> with Training(steps=3, unit="images", quiet=True) as training:
@@ -89,10 +89,12 @@ class Training:
         self._bar.stop()
 
     def step(self, count: int, **numbers: Any) -> None:
-        """One more step, of so many units.
+        """Counts one more step.
 
         Args:
-            numbers: what to show and remember of it: floats, or arrays of one element.
+            count: number of items that the step processed.
+            numbers: losses and the like, which are shown and recorded: floats, or arrays of one
+                element.
         """
         self.done += 1
         for name, value in numbers.items():
@@ -106,7 +108,7 @@ class Training:
         else:
             self.seconds += now - self._lap
             self._count += count
-        if not self._bar.disable and now - self._drawn >= REDRAWN_SECONDS:
+        if not self._bar.disable and now - self._drawn >= REDRAW_INTERVAL_SECONDS:
             self._draw()
             self._drawn = now
         self._lap = time.perf_counter()
@@ -139,19 +141,19 @@ class Training:
 
     def summary(self) -> str:
         """One line: the last of each number, and the speed."""
-        made = self.done - self._first
+        steps = self.done - self._first
         parts = [f"{self.done} steps"]
         parts += [f"{name} {value:.4f}" for name, (_, value) in self._last().items()]
-        if made > 0:
+        if steps > 0:
             parts.append(f"compiled in {self.first_seconds:.2f} s")
-        if made > 1:
-            parts.append(f"{self.seconds / (made - 1) * 1e3:.2f} ms a step")
+        if steps > 1:
+            parts.append(f"{self.seconds / (steps - 1) * 1e3:.2f} ms a step")
             parts.append(f"{self.speed:,.0f} {self.unit}/s")
         return ", ".join(parts)
 
 
 def smoothed(values: Sequence[float], window: int) -> list[float]:
-    """Running means over so many values, the first ones over as many as there are.
+    """Returns running means over `window` values, the first ones over as many as there are.
 
     Example:
         >>> smoothed([1.0, 3.0, 5.0], 2)
@@ -167,15 +169,20 @@ def smoothed(values: Sequence[float], window: int) -> list[float]:
 def plot(
     path: str | os.PathLike[str], history: History, *, title: str = "", log: bool = False
 ) -> None:
-    """Draw curves of numbers over steps into a PNG file, noisy ones with their running means.
+    """Draws curves of numbers over steps into a PNG file, noisy ones with their running means.
 
     Args:
+        path: file to write; replaced as a whole.
         history: as `Training.history` gives it.
+        title: text above the curves; none if empty.
         log: whether the axis of the numbers is logarithmic.
 
     Raises:
         MissingPackageError: without matplotlib.
         OSError: if the system refuses; the file is then what it was.
+
+    Example:
+        >>> plot("/tmp/tfn-example.png", {"loss": [(1, 1.0), (2, 0.5)]}, title="training")
     """
     try:
         from matplotlib.figure import Figure

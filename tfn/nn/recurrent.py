@@ -1,8 +1,8 @@
 """Recurrent layers: a state carried along a sequence.
 
-A cell takes one place and the state before it; LSTM and GRU are cells over whole sequences, whose
-first axis is time.  What depends on the inputs alone is one product for all places, made before
-the loop; the loop is a `scan`, compiled once for all lengths.
+A cell takes the input at one position and the state before it; LSTM and GRU are cells over whole
+sequences, whose first axis is time.  The projection of the inputs is one product for all positions,
+computed before the loop; the loop is a `scan`, compiled once for all lengths.
 """
 
 # ruff: noqa: F722  (annotations hold shapes)
@@ -27,29 +27,37 @@ if TYPE_CHECKING:
 
 
 class Cell(Protocol):
-    """What can be carried along a sequence."""
+    """A recurrent cell, as `along` runs it over a sequence."""
 
     def start(self, batch: tuple[int, ...] = ()) -> Any:
-        """The state before the first place."""
+        """Returns the state before the first position."""
 
     def project(self, x: Array) -> Array:
-        """What a place, or all of them at once, add to the gates."""
+        """Returns the contribution to the gates of the input at one position, or at all of them."""
 
     def advance(self, projected: Array, state: Any) -> Any:
-        """The next state."""
+        """Returns the next state."""
 
     def output(self, state: Any) -> Array:
-        """What others see of a state."""
+        """Returns the part of a state that is the output."""
 
 
 def along(
     cell: Cell, xs: Float[Array, "time *batch inputs"], state: Any = None, *, reverse: bool = False
 ) -> tuple[Float[Array, "time *batch hidden"], Any]:
-    """A cell over a sequence: its outputs, and the last state.
+    """Runs a cell over a sequence, and returns its outputs and the last state.
 
     Args:
-        state: before the first place; that of `Cell.start` if None.
-        reverse: begin with the last place; outputs keep the order of xs.
+        cell: an LSTMCell, a GRUCell, or another `Cell`.
+        xs: the inputs, time first.
+        state: before the first position; that of `Cell.start` if None.
+        reverse: begin with the last position; outputs keep the order of xs.
+
+    Example:
+        >>> cell = GRUCell.init(random.key(0), 3, 4)
+        >>> ys, state = along(cell, jnp.ones((7, 2, 3)))
+        >>> ys.shape, state.shape
+        ((7, 2, 4), (2, 4))
     """
 
     def body(state: Any, projected: Array) -> tuple[Any, Array]:
@@ -64,14 +72,14 @@ def along(
 def _weights(
     key: KeyLike, inputs: int, hidden: int, gates: int, dtype: Any
 ) -> tuple[Linear, Array]:
-    """A projection of inputs to all gates, and the weights of the state."""
+    """Returns a projection of inputs to all gates, and the weights of the state."""
     first, second = random.split(key)
     states = initializers.lecun_normal()(second, (hidden, gates * hidden), dtype)
     return Linear.init(first, inputs, gates * hidden, dtype=dtype), states
 
 
 class LSTMState(NamedTuple):
-    """The state of an LSTM: what others see, and what it keeps to itself."""
+    """The state of an LSTM: its output, and its memory."""
 
     hidden: Float[Array, "*batch hidden"]
     cell: Float[Array, "*batch hidden"]
@@ -79,7 +87,7 @@ class LSTMState(NamedTuple):
 
 @module
 class LSTMCell:
-    """One place of an LSTM; the gates are input, forget, candidate, output, in this order.
+    """One step of an LSTM; the gates are input, forget, candidate, output, in this order.
 
     Source: Hochreiter, Schmidhuber 1997; Gers, Schmidhuber, Cummins 2000 (the forget gate);
     Jozefowicz, Zaremba, Sutskever 2015 (whose bias begins at 1).
@@ -95,39 +103,46 @@ class LSTMCell:
 
     @staticmethod
     def init(key: KeyLike, inputs: int, hidden: int, *, dtype: Any = float) -> LSTMCell:
-        """Random weights, and biases of 0, but for those of the forget gate, which are 1."""
+        """Returns a cell with random weights; biases are 0, but those of the forget gate 1.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            inputs: number of features of the input.
+            hidden: number of features of the state.
+            dtype: floating dtype of the parameters; float32 by default.
+        """
         linear, states = _weights(key, inputs, hidden, 4, dtype)
         bias = jnp.zeros((4, hidden), dtype).at[1].set(1.0).reshape(-1)
         return LSTMCell(Linear(linear.weight, bias), states)
 
     def start(self, batch: tuple[int, ...] = ()) -> LSTMState:
-        """Zeros."""
+        """Returns a state of zeros."""
         zeros = jnp.zeros((*batch, self.states.shape[0]), self.states.dtype)
         return LSTMState(zeros, zeros)
 
     def project(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch gates"]:
-        """What x adds to the gates."""
+        """Returns the contribution of x to the gates."""
         return self.inputs(x)
 
     def advance(self, projected: Float[Array, "*batch gates"], state: LSTMState) -> LSTMState:
-        """The next state."""
+        """Returns the next state."""
         gates = projected + state.hidden @ self.states
         write, keep, candidate, read = jnp.split(gates, 4, -1)
         cell = sigmoid(keep) * state.cell + sigmoid(write) * tanh(candidate)
         return LSTMState(sigmoid(read) * tanh(cell), cell)
 
     def output(self, state: LSTMState) -> Float[Array, "*batch hidden"]:
-        """The hidden part."""
+        """Returns the hidden part of the state."""
         return state.hidden
 
     def __call__(self, x: Float[Array, "*batch inputs"], state: LSTMState) -> LSTMState:
-        """The next state."""
+        """Returns the next state."""
         return self.advance(self.project(x), state)
 
 
 @module
 class GRUCell:
-    """One place of a GRU; the gates are reset, update, candidate, in this order.
+    """One step of a GRU; the gates are reset, update, candidate, in this order.
 
     The reset gate acts on what the state adds to the candidate, its bias included.
 
@@ -145,22 +160,29 @@ class GRUCell:
 
     @staticmethod
     def init(key: KeyLike, inputs: int, hidden: int, *, dtype: Any = float) -> GRUCell:
-        """Random weights, and biases of 0."""
+        """Returns a cell with random weights and biases of 0.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            inputs: number of features of the input.
+            hidden: number of features of the state.
+            dtype: floating dtype of the parameters; float32 by default.
+        """
         linear, states = _weights(key, inputs, hidden, 3, dtype)
         return GRUCell(linear, states, jnp.zeros((hidden,), dtype))
 
     def start(self, batch: tuple[int, ...] = ()) -> Float[Array, "*batch hidden"]:
-        """Zeros."""
+        """Returns a state of zeros."""
         return jnp.zeros((*batch, self.states.shape[0]), self.states.dtype)
 
     def project(self, x: Float[Array, "*batch inputs"]) -> Float[Array, "*batch gates"]:
-        """What x adds to the gates."""
+        """Returns the contribution of x to the gates."""
         return self.inputs(x)
 
     def advance(
         self, projected: Float[Array, "*batch gates"], state: Float[Array, "*batch hidden"]
     ) -> Float[Array, "*batch hidden"]:
-        """The next state."""
+        """Returns the next state."""
         from_state = jnp.split(state @ self.states, 3, -1)
         from_input = jnp.split(projected, 3, -1)
         reset = sigmoid(from_input[0] + from_state[0])
@@ -169,13 +191,13 @@ class GRUCell:
         return (1 - update) * candidate + update * state
 
     def output(self, state: Float[Array, "*batch hidden"]) -> Float[Array, "*batch hidden"]:
-        """The whole state."""
+        """Returns the whole state."""
         return state
 
     def __call__(
         self, x: Float[Array, "*batch inputs"], state: Float[Array, "*batch hidden"]
     ) -> Float[Array, "*batch hidden"]:
-        """The next state."""
+        """Returns the next state."""
         return self.advance(self.project(x), state)
 
 
@@ -212,7 +234,15 @@ class LSTM:
     def init(
         key: KeyLike, inputs: int, hidden: int, *, layers: int = 1, dtype: Any = float
     ) -> LSTM:
-        """Random weights."""
+        """Returns layers with random weights.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            inputs: number of features of the input.
+            hidden: number of features of the state.
+            layers: number of layers, at least 1; each gets the outputs of the one before.
+            dtype: floating dtype of the parameters; float32 by default.
+        """
         return LSTM(_layers(LSTMCell.init, key, inputs, hidden, layers, dtype))
 
     def __call__(
@@ -222,7 +252,13 @@ class LSTM:
         *,
         reverse: bool = False,
     ) -> tuple[Float[Array, "time *batch hidden"], tuple[LSTMState, ...]]:
-        """The outputs of the last layer, and the last state of each."""
+        """Returns the outputs of the last layer, and the last state of each.
+
+        Args:
+            xs: the inputs, time first.
+            states: the first state of each layer; zeros if None.
+            reverse: begin with the last position; outputs keep the order of xs.
+        """
         rank("LSTM", xs, 2)
         return _run(self.cells, xs, states, reverse)
 
@@ -241,7 +277,15 @@ class GRU:
 
     @staticmethod
     def init(key: KeyLike, inputs: int, hidden: int, *, layers: int = 1, dtype: Any = float) -> GRU:
-        """Random weights."""
+        """Returns layers with random weights.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            inputs: number of features of the input.
+            hidden: number of features of the state.
+            layers: number of layers, at least 1; each gets the outputs of the one before.
+            dtype: floating dtype of the parameters; float32 by default.
+        """
         return GRU(_layers(GRUCell.init, key, inputs, hidden, layers, dtype))
 
     def __call__(
@@ -251,6 +295,12 @@ class GRU:
         *,
         reverse: bool = False,
     ) -> tuple[Float[Array, "time *batch hidden"], tuple[Array, ...]]:
-        """The outputs of the last layer, and the last state of each."""
+        """Returns the outputs of the last layer, and the last state of each.
+
+        Args:
+            xs: the inputs, time first.
+            states: the first state of each layer; zeros if None.
+            reverse: begin with the last position; outputs keep the order of xs.
+        """
         rank("GRU", xs, 2)
         return _run(self.cells, xs, states, reverse)

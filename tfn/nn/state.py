@@ -7,7 +7,7 @@ read by other libraries too.  There are two ways to read:
   covers every byte of the file.  A file that was altered is refused, and whatever happens to the
   file afterwards, the arrays stay what they are.
 - `mapped` maps the file, as is good for one that is larger than memory: no byte is read before
-  somebody looks at it, and no checksum is compared; `verify` does that.
+  it is used, and no checksum is compared; `verify` does that.
 
 A file of another library has no checksum: a changed bit of its data cannot be known.
 
@@ -49,7 +49,7 @@ TEXTS = "__metadata__"  # where the format has texts, among the names of arrays
 HEADER_LIMIT_BYTES = 100_000_000  # that of the format
 RANK_LIMIT = 64  # that of NumPy
 CHUNK_BYTES = 1 << 20  # read and summed at a time: what fits into the cache of a core
-SHOWN = 4  # differences from a template
+MAX_SHOWN = 4  # differences from a template that an error lists
 
 # fmt: off
 DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in {
@@ -64,7 +64,7 @@ NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 def names(pytree: Any) -> list[str]:
-    """What the leaves of a tree are called in a file: their paths, with dots.
+    """Returns the names of the leaves of a tree in a file: their paths, with dots.
 
     Raises:
         ArgumentError: if two would have one name.
@@ -73,27 +73,29 @@ def names(pytree: Any) -> list[str]:
         >>> names({"w": [1, 2], "b": 3})
         ['b', 'w.0', 'w.1']
     """
-    found = [
+    listed = [
         tree.keystr(path, simple=True, separator=".") for path, _ in tree.leaves_with_path(pytree)
     ]
-    for name, times in Counter([*found, TEXTS]).items():
+    for name, times in Counter([*listed, TEXTS]).items():
         if times > 1:
             raise ArgumentError(
                 "two leaves would have one name in the file",
                 got=name,
                 hint="keys of dicts must not hold dots",
             )
-    return found
+    return listed
 
 
 # Writing.
 
 
 def save(path: PathLike, pytree: Any, *, metadata: Mapping[str, str] | None = None) -> None:
-    """Write the arrays and numbers of a tree to a file, which is whole or not there.
+    """Writes the arrays and numbers of a tree to a safetensors file, atomically.
 
     Args:
-        metadata: texts to be kept with them.
+        path: file to write; replaced as a whole.
+        pytree: a tree of arrays and numbers.
+        metadata: texts to store with them; none if None.
 
     Raises:
         ArgumentError: for a leaf that is no array or number, two of one name, metadata that are
@@ -166,7 +168,7 @@ def _encoded(text: str) -> None:
 
 
 def _sealed(checksum: str) -> bytes:
-    """The checksum as it stands in a header; within a text its quotes would be escaped."""
+    """The checksum as it is written in a header; within a text its quotes would be escaped."""
     return f'"{CHECKSUM}": "{checksum}"'.encode()
 
 
@@ -232,7 +234,7 @@ class _Header:
 
 
 _Reader = Callable[[_Header, IO[bytes]], dict[str, Data]]
-"""Makes arrays of an open file, which stands after its header."""
+"""Makes arrays of an open file, which is positioned after its header."""
 
 
 def _header(path: PathLike, file: IO[bytes]) -> _Header:
@@ -252,22 +254,22 @@ def _header(path: PathLike, file: IO[bytes]) -> _Header:
         texts = record.pop(TEXTS, {})
         if not all(isinstance(text, str) for text in texts.values()):
             raise ValueError(f"metadata that are no texts: {texts}")
-        found = sorted(
+        places = sorted(
             (_place(path, *item) for item in record.items()),
             key=lambda place: (place.begin, place.end),
         )
-        ends = [0, *(place.end for place in found)]
-        if [*(place.begin for place in found), size - 8 - length] != ends:
+        ends = [0, *(place.end for place in places)]
+        if [*(place.begin for place in places), size - 8 - length] != ends:
             raise ValueError("arrays that do not fill the file, or overlap")
     checksum, expected = _expected(path, first + raw, texts)
-    return _Header(path, texts, tuple(found), 8 + length, checksum, expected)
+    return _Header(path, texts, tuple(places), 8 + length, checksum, expected)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         raise ValueError("a name that is there twice")
-    return found
+    return record
 
 
 def _place(path: PathLike, name: str, record: dict[str, Any]) -> _Place:
@@ -294,8 +296,8 @@ def _expected(path: PathLike, head: bytes, texts: Mapping[str, str]) -> tuple[in
     A bit that changes in one of the two texts of ours leaves the other, so that a damaged file of
     ours is never taken for one of another library, which has neither.
     """
-    version, given = texts.get(WRITER), texts.get(CHECKSUM)
-    if version == DATA_VERSION and given is None:
+    version, checksum = texts.get(WRITER), texts.get(CHECKSUM)
+    if version == DATA_VERSION and checksum is None:
         before = texts.get(DATA_CHECKSUM, "")
         if not re.fullmatch("[0-9]{1,10}", before):
             raise StateError(f"{os.fspath(path)} is damaged", got=f"the checksum {before!r}")
@@ -306,11 +308,13 @@ def _expected(path: PathLike, head: bytes, texts: Mapping[str, str]) -> tuple[in
             got=f"version {version} of the file, {VERSION} is known",
             hint="install that tfn",
         )
-    if version is None and given is None:
+    if version is None and checksum is None:
         return 0, None
-    if not re.fullmatch("[0-9a-f]{8}", given or "") or head.count(_sealed(given or "")) != 1:
-        raise StateError(f"{os.fspath(path)} is damaged", got=f"the checksum {given!r}")
-    return zlib.crc32(head.replace(_sealed(given or ""), _sealed(BLANK))), int(given or "", 16)
+    if not re.fullmatch("[0-9a-f]{8}", checksum or "") or head.count(_sealed(checksum or "")) != 1:
+        raise StateError(f"{os.fspath(path)} is damaged", got=f"the checksum {checksum!r}")
+    return zlib.crc32(head.replace(_sealed(checksum or ""), _sealed(BLANK))), int(
+        checksum or "", 16
+    )
 
 
 def _fill(header: _Header, file: IO[bytes], memory: memoryview, checksum: int) -> int:
@@ -326,7 +330,7 @@ def _fill(header: _Header, file: IO[bytes], memory: memoryview, checksum: int) -
 
 def _read(header: _Header, file: IO[bytes]) -> dict[str, Data]:
     """The arrays of an open file in memory of their own, if its checksum is right."""
-    found: dict[str, Data] = {}
+    arrays: dict[str, Data] = {}
     checksum = header.checksum
     for place in header.places:
         raw = np.empty(place.end - place.begin + ALIGNMENT, np.uint8)
@@ -339,9 +343,9 @@ def _read(header: _Header, file: IO[bytes]) -> dict[str, Data]:
                 f"{os.fspath(header.path)} is damaged",
                 got=f"{memory.max()} in {place.name}, which is of dtype bool",
             )
-        found[place.name] = memory.view(place.dtype).reshape(place.shape)
+        arrays[place.name] = memory.view(place.dtype).reshape(place.shape)
     header.compare(checksum)
-    return found
+    return arrays
 
 
 def _mapped(header: _Header, file: IO[bytes]) -> dict[str, Data]:
@@ -367,7 +371,8 @@ def _found(path: PathLike, read: _Reader) -> dict[str, Data]:
     ]
     if missing:
         raise StateError(
-            f"{os.fspath(path)} is no index of the arrays beside it", got="; ".join(missing[:SHOWN])
+            f"{os.fspath(path)} is no index of the arrays beside it",
+            got="; ".join(missing[:MAX_SHOWN]),
         )
     return {name: files[file][name] for name, file in places.items()}
 
@@ -387,15 +392,15 @@ def _index(path: PathLike) -> dict[str, str]:
 
 
 def load(path: PathLike, template: Any = None) -> Any:
-    """The tree that was saved in a file, in memory of its own.
+    """Reads the tree that was saved in a file, into memory of its own.
 
     All bytes are read.  Of a file that `save` wrote, their checksum is compared.
 
     Args:
         path: of a file, or of the index (``model.safetensors.index.json``) of several, as large
             models of other libraries have it.
-        template: a tree of arrays, of `ShapeDtypeStruct`s, or of numbers, of the structure that is
-            wanted; what it holds says which shapes and dtypes are expected.  If None, the result
+        template: a tree of arrays, of `ShapeDtypeStruct`s, or of numbers, of the structure
+            expected, with the shapes and dtypes that are expected.  If None, the result
             is a dict of arrays by their names.
 
     Raises:
@@ -415,28 +420,28 @@ def load(path: PathLike, template: Any = None) -> Any:
           got: w is float32[2,3] in the file, float32[3,2] in the template
         ...
     """
-    found = _found(path, _read)
+    arrays = _found(path, _read)
     if template is None:
-        return {name: _array(data) for name, data in found.items()}
+        return {name: _array(data) for name, data in arrays.items()}
     leaves, structure = tree.flatten(template)
-    asked = dict(zip(names(template), leaves, strict=True))
-    wrong = [*_differences(found, asked)]
+    expected = dict(zip(names(template), leaves, strict=True))
+    wrong = [*_differences(arrays, expected)]
     if wrong:
-        more = f", and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
+        more = f", and {len(wrong) - MAX_SHOWN} more" if len(wrong) > MAX_SHOWN else ""
         raise StateError(
             f"{os.fspath(path)} does not fit the template",
-            got="; ".join(wrong[:SHOWN]) + more,
+            got="; ".join(wrong[:MAX_SHOWN]) + more,
             hint="load(path) without a template gives what the file holds",
         )
-    return tree.unflatten(structure, [_like(x, found[name]) for name, x in asked.items()])
+    return tree.unflatten(structure, [_like(x, arrays[name]) for name, x in expected.items()])
 
 
 def mapped(path: PathLike) -> dict[str, Data]:
-    """The arrays of a file as read-only views of it, of any dtype that the format has.
+    """Maps a file: returns its arrays as read-only views, of any dtype that the format has.
 
     The header is read, and must fit the file; the data are read as they are used, so a changed bit
-    of them is not noticed: see `verify`.  While the views live the file must not be changed where
-    it lies.  A file that is replaced, as `save` does it, leaves them as they are; one that is cut
+    of them is not noticed: see `verify`.  While the views live the file must not be changed in
+    place.  A file that is replaced, as `save` does it, leaves them as they are; one that is cut
     short ends the process (SIGBUS) when what is missing is used.  `load` depends on none of this.
 
     Args:
@@ -455,7 +460,7 @@ def mapped(path: PathLike) -> dict[str, Data]:
 
 
 def metadata(path: PathLike) -> dict[str, str]:
-    """The texts that were saved with the arrays of a file, by their names.
+    """Returns the texts that were saved with the arrays of a file, by their names.
 
     Raises:
         StateError, OSError: as `mapped`.
@@ -470,7 +475,7 @@ def metadata(path: PathLike) -> dict[str, str]:
 
 
 def verify(path: PathLike) -> None:
-    """Read all bytes of a file written by `save`, and compare their checksum.
+    """Reads all bytes of a file written by `save`, and compares their checksum.
 
     Raises:
         StateError: if it differs, or there is none.
@@ -489,15 +494,15 @@ def verify(path: PathLike) -> None:
                 hint="files of other libraries have no checksum",
             )
         checksum, memory = header.checksum, memoryview(bytearray(CHUNK_BYTES))
-        left = max((place.end for place in header.places), default=0)
-        for at in range(0, left, CHUNK_BYTES):
-            checksum = _fill(header, file, memory[: left - at], checksum)
+        size = max((place.end for place in header.places), default=0)
+        for at in range(0, size, CHUNK_BYTES):
+            checksum = _fill(header, file, memory[: size - at], checksum)
         header.compare(checksum)
 
 
-def _differences(found: Mapping[str, Data], asked: Mapping[str, Any]) -> Iterator[str]:
-    for name, x in asked.items():
-        if name not in found:
+def _differences(arrays: Mapping[str, Data], template: Mapping[str, Any]) -> Iterator[str]:
+    for name, x in template.items():
+        if name not in arrays:
             yield f"{name} is not in the file"
             continue
         if not isinstance(x, NUMBERS) and not hasattr(x, "dtype"):
@@ -505,11 +510,11 @@ def _differences(found: Mapping[str, Data], asked: Mapping[str, Any]) -> Iterato
                 "a template is of arrays, their types, and numbers",
                 got=f"{name}: {type(x).__name__}",
             )
-        data = found[name]
+        data = arrays[name]
         expected = np.asarray(x) if isinstance(x, NUMBERS) else x
         if (data.shape, data.dtype) != (tuple(expected.shape), expected.dtype):
             yield f"{name} is {_kind(data)} in the file, {_kind(expected)} in the template"
-    yield from (f"{name} is not in the template" for name in found if name not in asked)
+    yield from (f"{name} is not in the template" for name in arrays if name not in template)
 
 
 def _kind(x: Any) -> str:
@@ -524,6 +529,6 @@ def _like(x: Any, data: Data) -> Any:
 
 
 def _array(data: Data) -> Array:
-    """An array on the memory of the file, which nobody writes; a copy, where it is not aligned."""
+    """An array on the memory of the file, which is read-only; a copy, where it is not aligned."""
     aligned = data.__array_interface__["data"][0] % ALIGNMENT == 0
     return jnp.asarray(data, copy=False if aligned else None)

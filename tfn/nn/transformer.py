@@ -1,4 +1,4 @@
-"""Transformer blocks, norms first; and equal modules one after the other as one loop."""
+"""Transformer blocks (pre-norm), and stacks of equal modules as one loop."""
 
 # ruff: noqa: F722  (annotations hold shapes)
 
@@ -24,18 +24,18 @@ Norm = LayerNorm | RMSNorm
 
 
 class MakeNorm(Protocol):
-    """Makes a norm: `LayerNorm.init` or `RMSNorm.init`."""
+    """A constructor of norms: `LayerNorm.init` or `RMSNorm.init`."""
 
     def __call__(self, features: int, *, dtype: Any = float) -> Norm:
-        """The norm of so many features."""
+        """Returns the norm of a last axis of `features`."""
 
 
 @module
 class FeedForward:
-    """Two layers, the first wide; with a gate, three.
+    """Two linear layers with an activation between them; with a gate, three.
 
     Attributes:
-        gate: None, or what the activation is taken of, to be multiplied with the outputs of `up`.
+        gate: None, or the layer whose activation is multiplied with the outputs of `up`.
 
     Source: Shazeer 2020, arXiv:2002.05202 (the gate; with `silu` it is called SwiGLU).
 
@@ -60,7 +60,19 @@ class FeedForward:
         activation: Callable[[Array], Array] | None = None,
         dtype: Any = float,
     ) -> FeedForward:
-        """Random weights; the activation is `silu` with a gate and `gelu` without, unless given."""
+        """Returns layers with random weights.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            features: number of features of the input and of the output.
+            wide: number of features between the layers.
+            gated: whether the wide features are multiplied with the activation of a third layer's
+                outputs.
+            use_bias: whether the layers have biases.
+            activation: function of the wide features; `silu` with a gate and `gelu` without if
+                None.
+            dtype: floating dtype of the parameters; float32 by default.
+        """
         keys = random.split(key, 3)
         up, gate = (
             Linear.init(k, features, wide, use_bias=use_bias, dtype=dtype) for k in keys[:2]
@@ -71,7 +83,7 @@ class FeedForward:
         )
 
     def __call__(self, x: Float[Array, "... features"]) -> Float[Array, "... features"]:
-        """The layer's outputs."""
+        """Returns the outputs of the second layer."""
         wide = self.up(x)
         if self.gate is None:
             return self.down(self.activation(wide))
@@ -80,10 +92,10 @@ class FeedForward:
 
 @module
 class TransformerBlock:
-    """Attention and a feed-forward network, each added to what came in, each after a norm.
+    """Attention and a feed-forward network, each after a norm and added to its input.
 
     Attributes:
-        dropout: of what is added.
+        dropout: applied to both terms that are added.
 
     Source: Vaswani et al. 2017, arXiv:1706.03762; Xiong et al. 2020, arXiv:2002.04745 (norms
     first).
@@ -117,7 +129,26 @@ class TransformerBlock:
         activation: Callable[[Array], Array] | None = None,
         dtype: Any = float,
     ) -> TransformerBlock:
-        """Random weights; the feed-forward network is 4 * features wide unless given."""
+        """Returns a block with random weights.
+
+        Args:
+            key: a key, from which the random weights are drawn.
+            features: number of features of the input and of the output.
+            heads: number of heads of queries, which divides `features`.
+            wide: number of features inside of the feed-forward network; ``4 * features`` if None.
+            kv_heads: number of heads of keys and values, which divides `heads`; `heads` if None.
+            gated: whether the feed-forward network has a gate, see `FeedForward`.
+            use_bias: whether the linear layers have biases.
+            norm: `LayerNorm.init` or `RMSNorm.init`.
+            rotary_base: `base` of `rotary`; None for no positions.
+            interleaved: as of `rotary`.
+            dropout: probability of an element to be dropped.
+            activation: of the feed-forward network; `silu` with a gate and `gelu` without if None.
+            dtype: floating dtype of the parameters; float32 by default.
+
+        Raises:
+            ArgumentError: as `MultiheadAttention.init`.
+        """
         keys = random.split(key)
         attention = MultiheadAttention.init(
             keys[0],
@@ -151,7 +182,16 @@ class TransformerBlock:
         key: KeyLike | None = None,
         inference: bool = False,
     ) -> Float[Array, "*batch time features"]:
-        """The block's outputs; the key is for dropout, and not needed without it."""
+        """Returns the block's outputs.
+
+        Args:
+            x: the input.
+            mask: as of `dot_product_attention`.
+            is_causal: as of `dot_product_attention`.
+            positions: as of `rotary`.
+            key: a key for dropout; needed only while training with it.
+            inference: whether to leave dropout out.
+        """
         first, second = (None, None) if key is None else random.split(key)
         y = self.attention(
             self.attention_norm(x), mask=mask, is_causal=is_causal, positions=positions
@@ -161,13 +201,21 @@ class TransformerBlock:
         return x + self.dropout(y, key=second, inference=inference)
 
     def cache(self, room: int, *, batch: tuple[int, ...] = (), dtype: Any = None) -> KVCache:
-        """An empty cache for `step`."""
+        """Returns an empty cache for `step`.
+
+        Args:
+            room: number of positions that fit.
+            batch: sizes of the leading axes of the inputs; () for none.
+            dtype: floating dtype of the cache; that of the parameters if None.
+        """
         return self.attention.cache(room, batch=batch, dtype=dtype)
 
     def step(
         self, x: Float[Array, "*batch time features"], cache: KVCache
     ) -> tuple[Float[Array, "*batch time features"], KVCache]:
-        """The outputs for places that come after those the cache has seen, without dropout."""
+        """Returns the outputs for positions after those in the cache, without dropout, and the
+        cache.
+        """
         y, cache = self.attention.step(self.attention_norm(x), cache)
         x = x + y
         return x + self.feed(self.feed_norm(x)), cache
@@ -196,31 +244,39 @@ class Stack:
 
     @staticmethod
     def init(make: Callable[[Any], Any], key: KeyLike, count: int) -> Stack:
-        """So many modules, each made from a key of its own."""
+        """Returns modules, each made from a key of its own, stacked.
+
+        Args:
+            make: a function from a key to a module.
+            key: a key, which is split.
+            count: number of modules, at least 1.
+        """
         return Stack(_stacked([make(k) for k in random.split(key, count)]))
 
     def __call__(self, x: Any, *, key: KeyLike | None = None, **options: Any) -> Any:
-        """What the last module makes of what the others make of x, all with the same options.
+        """Applies the modules in order, all with the same options.
 
         Args:
-            key: is split, a key for each module, if there is one.
+            x: input of the first module.
+            key: split into a key for each module; the modules get none if None.
+            options: further keyword arguments of every module.
         """
         count = tree.leaves(self.layers)[0].shape[0]
         keys = None if key is None else random.split(key, count)
 
         def body(x: Any, layer: Any) -> tuple[Any, None]:
-            own, key = layer
-            return own(x, **options) if key is None else own(x, key=key, **options), None
+            module, key = layer
+            return module(x, **options) if key is None else module(x, key=key, **options), None
 
         return lax.scan(body, x, (self.layers, keys))[0]
 
     def step(self, x: Any, caches: Any) -> tuple[Any, Any]:
-        """Like calling it, with a cache for each module, stacked like their arrays."""
+        """Applies the modules in order, each with its cache, stacked like the modules' arrays."""
         y, caches = lax.scan(lambda x, both: both[0].step(x, both[1]), x, (self.layers, caches))
         return y, caches
 
     def cache(self, *args: Any, **options: Any) -> Any:
-        """The caches of all modules."""
+        """Returns the caches of all modules, stacked."""
         count = tree.leaves(self.layers)[0].shape[0]
         each = tree.map(lambda x: x[0], self.layers).cache(*args, **options)
         return _stacked([each] * count)

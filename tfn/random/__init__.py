@@ -1,10 +1,10 @@
 """Random numbers from explicit keys, equal to JAX's bit for bit.
 
 Files in reading order:
-    keys           the state as a value: key, split, fold_in
-    distributions  bits, and numbers with a distribution
-    transformed    cauchy, logistic, pareto and others: one formula each
-    gamma_family   gamma, beta, dirichlet, t and others that gamma numbers make
+    keys           the state of the generator as a value: key, split, fold_in
+    distributions  random bits; uniform, normal, exponential, integers
+    transformed    cauchy, logistic, pareto and others, by one formula each
+    gamma_family   gamma, and beta, dirichlet, t and others derived from it
     discrete       poisson, binomial, multinomial
     multivariate   multivariate_normal, orthogonal
     choices        permutation, choice, categorical

@@ -1,4 +1,4 @@
-"""Random orders and random elements: permutation, choice, categorical."""
+"""Random permutations and random sampling: permutation, choice, categorical."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from tfn.dtypes import FLOAT32, FLOATS, UINT32, DType
 from tfn.eager.operands import a_shape, apply, array_of, broadcast_shape, one_axis
 from tfn.errors import ArgumentError, ShapeError
 from tfn.random.distributions import ShapeLike, gumbel_body, gumbel_of, integers, random_bits, unit
-from tfn.random.keys import KeyLike, split_words, words_of
+from tfn.random.keys import KeyLike, independent_words, words_of
 from tfn.trace import build
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
 
-# Inside programs: graphs over the words of a key.
+# Graph builders, traced inside of programs: `words` is the node of a key, uint32[2], `shape` and
+# `dtype` are those of the result.  Parameters are nodes that broadcast to `shape`.
 
 
 def shuffled(words: UOp, x: UOp, axis: int) -> UOp:
-    """Each line along an axis in a random order, by sorting with random keys.
+    """Permutes each line along an axis at random, by sorting with random keys.
 
     Two equal keys would bias the order, so the sort is repeated with fresh keys until equal keys
     in every round are unlikely: size**3 < 2**(32 * rounds).
@@ -30,25 +31,24 @@ def shuffled(words: UOp, x: UOp, axis: int) -> UOp:
     rounds = ceil(3 * log(max(1, build.count(x.shape))) / log(np.iinfo(UINT32).max))
     order = build.moveaxis(x, axis, x.ndim - 1)
     for _ in range(rounds):
-        pair = split_words(words, (2,))
-        words, fresh = (build.reshape(build.shrink(pair, (i, 0), (i + 1, 2)), (2,)) for i in (0, 1))
+        words, fresh = independent_words(words)
         keys = build.moveaxis(random_bits(fresh, x.shape, 32), axis, x.ndim - 1)
         _, order = build.sort((keys, order))
     return build.moveaxis(order, x.ndim - 1, axis)
 
 
 def random_order(words: UOp, size: int) -> UOp:
-    """0, ..., size - 1 in a random order."""
+    """The integers 0 to size - 1 in a random order."""
     return shuffled(words, build.iota((size,), 0), 0)
 
 
 def permuted(words: UOp, x: UOp, axis: int) -> UOp:
     """The slices along an axis in a random order."""
-    return taken(x, random_order(words, x.shape[axis]), axis)
+    return take_slices(x, random_order(words, x.shape[axis]), axis)
 
 
-def taken(x: UOp, places: UOp, axis: int) -> UOp:
-    """The slices at these places of an axis, which becomes the axes of `places`."""
+def take_slices(x: UOp, places: UOp, axis: int) -> UOp:
+    """Gathers slices at indices along an axis, which becomes the axes of the indices."""
     front = build.moveaxis(x, axis, 0)
     starts = build.reshape(places, (*places.shape, 1))
     picked = build.gather(front, starts, (1, *front.shape[1:]))
@@ -58,8 +58,8 @@ def taken(x: UOp, places: UOp, axis: int) -> UOp:
     return build.permute(picked, order)
 
 
-def largest_places(u: UOp, count: int) -> UOp:
-    """The coordinates of the largest elements of each line, the largest first."""
+def argsort_top(u: UOp, count: int) -> UOp:
+    """The indices of the largest elements of each line, the largest first."""
     last = (u.ndim - 1,)
     places = build.flip(build.iota(u.shape, u.ndim - 1), last)
     _, order = build.sort((build.flip(u, last), places))
@@ -71,7 +71,7 @@ Body = Callable[..., UOp]
 
 
 def categorical_body(words: UOp, logits: UOp, shape: Shape, axis: int, gumbel: Body) -> UOp:
-    """The largest of logits plus Gumbel noise: a draw with replacement for each place of shape."""
+    """Argmax of logits plus Gumbel noise: a draw with replacement for each element of shape."""
     prefix = shape[: len(shape) - logits.ndim + 1]
     lines = list(shape[len(prefix) :])
     lines.insert(axis, logits.shape[axis])
@@ -82,23 +82,23 @@ def categorical_body(words: UOp, logits: UOp, shape: Shape, axis: int, gumbel: B
 
 
 def distinct_body(words: UOp, logits: UOp, count: int, axis: int, gumbel: Body) -> UOp:
-    """The `count` largest of logits plus Gumbel noise: draws without replacement, in front."""
+    """The `count` largest of logits plus Gumbel noise: draws without replacement, axis 0."""
     noise = gumbel(words, logits.shape, logits.dtype)
     noisy = build.moveaxis(logits + noise, axis, logits.ndim - 1)
-    return build.moveaxis(largest_places(noisy, count), noisy.ndim - 1, 0)
+    return build.moveaxis(argsort_top(noisy, count), noisy.ndim - 1, 0)
 
 
-def any_of(words: UOp, size: int, shape: Shape) -> UOp:
+def uniform_integers(words: UOp, size: int, shape: Shape) -> UOp:
     """Integers in [0, size), with replacement."""
     dtype = build.index_dtype(size)
     unsigned = np.dtype(f"u{dtype.itemsize}")
     return integers(words, const(0, dtype), const(size, unsigned), shape, dtype)
 
 
-def weighted(words: UOp, p: UOp, shape: Shape) -> UOp:
-    """Integers with probabilities p, with replacement: where a uniform float falls in their sum."""
+def weighted_integers(words: UOp, p: UOp, shape: Shape) -> UOp:
+    """Integers with probabilities p, with replacement, by inversion of the prefix sums of p."""
     total, step = p, 1
-    while step < p.shape[0]:  # each round doubles how many terms an element has summed up
+    while step < p.shape[0]:  # prefix sums by doubling: log2(n) rounds
         total = total + build.pad_or_crop(total, (step,), (-step,))
         step *= 2
     r = build.broadcast_to(
@@ -109,9 +109,9 @@ def weighted(words: UOp, p: UOp, shape: Shape) -> UOp:
     return build.add_up(build.cast(below, build.index_dtype(p.size)), (len(shape),))
 
 
-def weighted_distinct(words: UOp, p: UOp, count: int) -> UOp:
-    """Different integers with probabilities p."""
-    return largest_places(gumbel_body(words, p.shape, p.dtype) + UOp(Op.LOG, (p,)), count)
+def distinct_weighted_integers(words: UOp, p: UOp, count: int) -> UOp:
+    """Distinct integers with probabilities p, by the Gumbel-top-k trick."""
+    return argsort_top(gumbel_body(words, p.shape, p.dtype) + UOp(Op.LOG, (p,)), count)
 
 
 # The public functions.
@@ -120,10 +120,17 @@ def weighted_distinct(words: UOp, p: UOp, count: int) -> UOp:
 def permutation(
     key: KeyLike, x: int | ArrayLike, axis: int = 0, independent: bool = False
 ) -> Array:
-    """The slices of an array along an axis, or the first x integers, in a random order.
+    """Returns the slices of an array along an axis, or the first x integers, in a random order.
 
     Args:
-        independent: order each line along the axis in a way of its own.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        x: an array, or an integer that stands for ``arange(x)``.
+        axis: the axis to permute; negative ones count from the end; without meaning for an integer
+            x.
+        independent: whether each line along the axis gets an order of its own.
+
+    Returns:
+        An array of the shape and dtype of x, or int32 of shape (x,).
 
     Raises:
         AxisError: if the array does not have the axis.
@@ -151,18 +158,27 @@ def categorical(
     replace: bool = True,
     mode: str | None = None,
 ) -> Array:
-    """Coordinates along an axis with probabilities ``softmax(logits, axis)``.
+    """Draws indices along an axis with probabilities ``softmax(logits, axis)``.
 
     Args:
-        shape: of the result, the last axes of which broadcast with those of logits without
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        logits: floats with at least one axis; -inf means probability 0.
+        axis: the axis of the categories; negative ones count from the end.
+        shape: of the result, the last axes of which broadcast with those of `logits` without
             `axis`; just those if None.
-        replace: whether a coordinate may be drawn more than once by the leading axes of shape.
-        mode: that of `gumbel`.
+        replace: whether an index may be drawn more than once along the leading axes of `shape`.
+        mode: 'low' or 'high' (more random bits), as in `gumbel`; 'low' if None.
+
+    Returns:
+        Integers in [0, size of the axis), of shape `shape`.
 
     Raises:
         DTypeError: unless logits are floating.
         ShapeError: if shape does not end as logits without `axis` do.
         ArgumentError: if more different coordinates are asked for than there are.
+
+    Source: Gumbel 1954 (the maximum of noisy logits); Kool, van Hoof, Welling 2019,
+        arXiv:1903.06059 (without replacement).
 
     Example:
         >>> from tfn.random.keys import key
@@ -174,23 +190,23 @@ def categorical(
     element_type("categorical", values, FLOATS, "floating logits")
     axis = one_axis("categorical", axis, len(values.shape))
     lines = values.shape[:axis] + values.shape[axis + 1 :]
-    wanted = lines if shape is None else a_shape("categorical", shape)
-    if broadcast_shape("categorical", wanted, lines) != wanted:
+    sizes = lines if shape is None else a_shape("categorical", shape)
+    if broadcast_shape("categorical", sizes, lines) != sizes:
         raise ShapeError(
             "categorical needs a shape that the logits broadcast to",
-            got=f"logits {values.shape} along axis {axis}, shape={wanted}",
+            got=f"logits {values.shape} along axis {axis}, shape={sizes}",
             hint="the last axes of the shape are those of the logits without the axis",
         )
     if replace:
-        return apply(categorical_body, [words, values], wanted, axis, noise)
-    count = prod(wanted[: len(wanted) - len(lines)])
+        return apply(categorical_body, [words, values], sizes, axis, noise)
+    count = prod(sizes[: len(sizes) - len(lines)])
     if count > values.shape[axis]:
         raise ArgumentError(
             f"only {values.shape[axis]} different coordinates can be drawn",
-            got=f"shape={wanted}, replace=False",
+            got=f"shape={sizes}, replace=False",
             hint="draw with replacement, or fewer",
         )
-    return apply(distinct_body, [words, values], count, axis, noise).reshape(wanted)
+    return apply(distinct_body, [words, values], count, axis, noise).reshape(sizes)
 
 
 def choice(
@@ -201,11 +217,18 @@ def choice(
     p: ArrayLike | None = None,
     axis: int = 0,
 ) -> Array:
-    """Slices of an array along an axis, or integers below a, drawn at random.
+    """Draws slices of an array along an axis, or integers below a, at random.
 
     Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        a: an array, or an integer that stands for ``arange(a)``.
+        shape: of the draws, an integer or a sequence; () for a single one.
         replace: whether one may be drawn more than once.
-        p: probability of each, uniform if None.
+        p: a vector of probabilities, one for each, which need not add up to 1; uniform if None.
+        axis: the axis of `a`; negative ones count from the end; without meaning for an integer `a`.
+
+    Returns:
+        An array of the dtype of `a` in which the axes of `shape` take the place of `axis`.
 
     Raises:
         ArgumentError: if there are none to draw from, or too few without replacement.
@@ -235,18 +258,20 @@ def choice(
         picked = permutation(words, values, axis)
         picked = picked[(slice(None),) * axis + (slice(count),)]
     else:
-        places = _places(words, size, sizes, replace, p)
+        places = _drawn_indices(words, size, sizes, replace, p)
         if values is None:
             return places.reshape(sizes)
-        picked = apply(taken, [values, places.reshape(sizes)], axis)
+        picked = apply(take_slices, [values, places.reshape(sizes)], axis)
     assert values is not None
     return picked.reshape((*values.shape[:axis], *sizes, *values.shape[axis + 1 :]))
 
 
-def _places(words: Array, size: int, shape: Shape, replace: bool, p: ArrayLike | None) -> Array:
+def _drawn_indices(
+    words: Array, size: int, shape: Shape, replace: bool, p: ArrayLike | None
+) -> Array:
     if p is None:
         if replace:
-            return apply(any_of, [words], size, shape)
+            return apply(uniform_integers, [words], size, shape)
         return apply(random_order, [words], size)[: prod(shape)]
     weights = array_of("p", p)
     if weights.shape != (size,):
@@ -258,5 +283,5 @@ def _places(words: Array, size: int, shape: Shape, replace: bool, p: ArrayLike |
     kind: DType = weights.dtype if weights.dtype in FLOATS else FLOAT32
     weights = weights if weights.dtype == kind else weights.astype(kind)
     if replace:
-        return apply(weighted, [words, weights], shape)
-    return apply(weighted_distinct, [words, weights], prod(shape))
+        return apply(weighted_integers, [words, weights], shape)
+    return apply(distinct_weighted_integers, [words, weights], prod(shape))

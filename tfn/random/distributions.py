@@ -1,7 +1,7 @@
-"""Random bits, and numbers with a distribution.
+"""Random bits, and distributions by inversion: uniform, normal, exponential, integers.
 
-Each element is a function of the key and of its place alone: 32 bits (or 64) of the hash of the
-place become an integer, or a float in [0, 1), and that what the distribution asks for.
+Each element is a function of the key and of its index alone: 32 bits (or 64) of the hash of the
+index become an integer, or a float in [0, 1), at which the inverse distribution function is taken.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from tfn.eager.operands import (
 )
 from tfn.errors import DTypeError, ShapeError
 from tfn.numpy.number_parts import neighbour
-from tfn.random.keys import SHIFT, KeyLike, counters, hash_pair, split_words, words_of
+from tfn.random.keys import SHIFT, KeyLike, counters, hash_pair, independent_words, words_of
 from tfn.trace import build
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
@@ -47,11 +47,12 @@ ShapeLike = int | Sequence[int]
 
 
 def unsigned(width: int) -> DType:
-    """The unsigned integer type of so many bits."""
+    """The unsigned integer dtype of `width` bits."""
     return np.dtype(f"u{width // 8}")
 
 
-# Inside programs: graphs over the words of a key.
+# Graph builders, traced inside of programs: `words` is the node of a key, uint32[2], `shape` and
+# `dtype` are those of the result.  Parameters are nodes that broadcast to `shape`.
 
 
 def random_bits(words: UOp, shape: Shape, width: int) -> UOp:
@@ -88,15 +89,14 @@ def normal_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
 
 def complex_normal_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
     """Both parts normal, each with half of the variance."""
-    keys = split_words(words, (2,))
-    re, im = (build.reshape(build.shrink(keys, (i, 0), (i + 1, 2)), (2,)) for i in range(2))
+    re, im = independent_words(words)
     half = dtypes.part(dtype)
     both = build.complex_(normal_body(re, shape, half), normal_body(im, shape, half))
     return both / float(np.array(np.sqrt(2), half))
 
 
 def truncated_body(words: UOp, lower: UOp, upper: UOp, shape: Shape, dtype: DType) -> UOp:
-    """`normal_body` on the part of (-1, 1) that lies between two bounds."""
+    """`normal_body` on the part of (-1, 1) between two bounds."""
     root = float(np.array(np.sqrt(2), dtype))
     u = between(words, UOp(Op.ERF, (lower / root,)), UOp(Op.ERF, (upper / root,)), shape, dtype)
     fixed = [UOp(Op.DETACH, (bound,)) for bound in (lower, upper)]
@@ -124,7 +124,7 @@ def fine_gumbel_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
 
 
 def halves(words: UOp, shape: Shape, dtype: DType) -> list[UOp]:
-    """Two floats in [0, 1) for each place."""
+    """Two floats in [0, 1) for each element."""
     both = unit(words, (2, *shape), dtype)
     zeros = (0,) * len(shape)
     return [
@@ -146,10 +146,8 @@ def laplace_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
 
 def integers(words: UOp, low: UOp, span: UOp, shape: Shape, dtype: DType) -> UOp:
     """``low + r % span`` for a random r of twice as many bits; a span of 0 means all values."""
-    pair = split_words(words, (2,))
     width = 8 * dtype.itemsize
-    keys = [build.reshape(build.shrink(pair, (i, 0), (i + 1, 2)), (2,)) for i in range(2)]
-    high, rest = (random_bits(k, shape, width) for k in keys)
+    high, rest = (random_bits(k, shape, width) for k in independent_words(words))
     power = _modulo(const(1 << (width // 2), span.dtype, span.shape), span)
     power = build.broadcast_to(_modulo(power * power, span), shape)
     span, low = build.broadcast_to(span, shape), build.broadcast_to(low, shape)
@@ -162,7 +160,7 @@ def _modulo(x: UOp, span: UOp) -> UOp:
 
 
 def clipped(u: UOp, dtype: DType) -> UOp:
-    """Integers in another integer type: the nearest that it has."""
+    """Clips integers to the range of another integer dtype, and converts them."""
     low = max(int(np.iinfo(dtype).min), int(np.iinfo(u.dtype).min))
     high = min(int(np.iinfo(dtype).max), int(np.iinfo(u.dtype).max))
     inside = build.minimum(build.maximum(u, build.full_like(u, low)), build.full_like(u, high))
@@ -188,7 +186,12 @@ def integers_between(words: UOp, low: UOp, high: UOp, shape: Shape, dtype: DType
 
 
 def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """Unsigned integers, every value equally likely.
+    """Draws unsigned integers, every value equally likely.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: uint8, uint16, uint32 or uint64; uint32 if None.
 
     Raises:
         DTypeError: unless `dtype` is an unsigned integer type.
@@ -205,7 +208,7 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) ->
 
 
 def floating(name: str, dtype: DTypeLike | None) -> DType:
-    """The floating type that a function is asked for: float32 if it is not said.
+    """Returns the floating dtype that a function is asked for: float32 for None.
 
     Raises:
         DTypeError: for a type that is not floating.
@@ -217,10 +220,11 @@ def floating(name: str, dtype: DTypeLike | None) -> DType:
 def parameters(
     name: str, dtype: DType, shape: ShapeLike | None, *bounds: ArrayLike
 ) -> tuple[list[Array], Shape]:
-    """Parameters of a distribution as arrays of a dtype, and the shape of the result.
+    """Returns parameters of a distribution as arrays of one dtype, and the shape of the result.
 
     Raises:
-        ArgumentError: if they do not broadcast to the shape.
+        DTypeError: for complex parameters.
+        ShapeError: if they do not broadcast to the shape.
     """
     values = numbers_as(
         [b if scalar_kind(b) is not None else array_of(name, b) for b in bounds], dtype
@@ -232,14 +236,14 @@ def parameters(
     common = broadcast_shape(name, *[v.shape for v in values])
     if shape is None:
         return values, common
-    wanted = a_shape(name, shape)
-    if broadcast_shape(name, common, wanted) != wanted:
+    sizes = a_shape(name, shape)
+    if broadcast_shape(name, common, sizes) != sizes:
         raise ShapeError(
             f"{name} needs parameters that broadcast to its shape",
-            got=f"parameters {common}, shape={wanted}",
+            got=f"parameters {common}, shape={sizes}",
             hint="the last axes of the shape are those of the parameters",
         )
-    return values, wanted
+    return values, sizes
 
 
 def uniform(
@@ -249,10 +253,19 @@ def uniform(
     minval: ArrayLike = 0.0,
     maxval: ArrayLike = 1.0,
 ) -> Array:
-    """Floats in [minval, maxval).
+    """Draws floats that are uniform in [minval, maxval).
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: floating dtype of the result; float32 if None.
+        minval: lower bound, a real scalar or array that broadcasts to `shape`; included.
+        maxval: upper bound, likewise; excluded.  Where it is not above `minval`, the result is
+            `minval`.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
 
     Example:
         >>> from tfn.random.keys import key
@@ -272,7 +285,13 @@ def _is(value: ArrayLike, number: int) -> bool:
 
 
 def normal(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """Numbers with the standard normal distribution; complex ones if `dtype` is.
+    """Draws numbers with the standard normal distribution.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: floating or complex dtype; float32 if None.  Both parts of complex numbers have
+            variance 1/2.
 
     Raises:
         DTypeError: unless `dtype` is floating or complex.
@@ -296,13 +315,19 @@ def truncated_normal(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Floats with the standard normal distribution, given that they lie in (lower, upper).
+    """Draws floats with the standard normal distribution, given that they lie in (lower, upper).
 
     Args:
-        shape: of the result; that of the bounds, broadcast, if None.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        lower: lower bound, a real scalar or array.
+        upper: upper bound, a real scalar or array.
+        shape: sizes of the result, an integer or a sequence, to which the bounds broadcast; that of
+            both, broadcast, if None.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
 
     Example:
         >>> from tfn.random.keys import key
@@ -316,7 +341,7 @@ def truncated_normal(
 
 
 GUMBEL = {"low": gumbel_body, "high": fine_gumbel_body}
-"""How many random bits an extreme number is made of."""
+"""The body for each mode: the number of random bits that an extreme number is made of."""
 
 
 def gumbel_of(name: str, mode: str | None) -> Callable[..., UOp]:
@@ -332,24 +357,43 @@ def gumbel_of(name: str, mode: str | None) -> Callable[..., UOp]:
 def gumbel(
     key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None, mode: str | None = None
 ) -> Array:
-    """Floats with the standard Gumbel distribution.
+    """Draws floats with the standard Gumbel distribution.
 
     Args:
-        mode: 'high' takes twice as many random bits, so that the largest numbers are not missed.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: floating dtype of the result; float32 if None.
+        mode: 'low', or 'high' for twice as many random bits, so that the largest numbers are not
+            missed; 'low' if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
         ArgumentError: for another mode than 'low' and 'high'.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> gumbel(key(0), (3,)).shape
+        (3,)
     """
     kind, body = floating("gumbel", dtype), gumbel_of("gumbel", mode)
     return apply(body, [words_of("gumbel", key)], a_shape("gumbel", shape), kind)
 
 
 def exponential(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """Floats with the exponential distribution of mean 1.
+    """Draws floats with the exponential distribution of mean 1.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bool((exponential(key(0), (9,)) >= 0).all())
+        True
     """
     kind = floating("exponential", dtype)
     words = words_of("exponential", key)
@@ -357,10 +401,20 @@ def exponential(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = N
 
 
 def laplace(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """Floats with the Laplace distribution of mean 0 and scale 1.
+    """Draws floats with the Laplace distribution of mean 0 and scale 1.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> laplace(key(0), (3,)).shape
+        (3,)
     """
     kind = floating("laplace", dtype)
     return apply(laplace_body, [words_of("laplace", key)], a_shape("laplace", shape), kind)
@@ -369,11 +423,14 @@ def laplace(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None)
 def bernoulli(
     key: KeyLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None, mode: str = "low"
 ) -> Array:
-    """Booleans that are true with probability p.
+    """Draws booleans that are true with probability p.
 
     Args:
-        shape: of the result; that of p if None.
-        mode: 'high' takes twice as many random bits, for probabilities below 1e-6.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        p: probability, a float or an array of floats; always true from 1 on, never true for NaN.
+        shape: sizes of the result, an integer or a sequence, to which p broadcasts; that of p if
+            None.
+        mode: 'low', or 'high' for twice as many random bits, for probabilities below 1e-6.
 
     Raises:
         DTypeError: unless p is floating.
@@ -411,10 +468,20 @@ BERNOULLI = {"low": bernoulli_body, "high": fine_bernoulli_body}
 
 
 def rademacher(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """-1 or 1, equally likely.
+    """Draws -1 or 1, equally likely.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: signed integer, floating or complex dtype; int32 if None.
 
     Raises:
         DTypeError: for a dtype that has no -1.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bool((abs(rademacher(key(0), (9,))) == 1).all())
+        True
     """
     kind = INT32 if dtype is None else dtypes.canonical(dtype)
     result_type("rademacher", kind, SIGNED | INEXACT, "a signed dtype")
@@ -435,12 +502,22 @@ def randint(
     maxval: ArrayLike,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Integers in [minval, maxval); minval where there are none.
+    """Draws integers that are uniform in [minval, maxval).
 
     Twice as many bits as needed are drawn, so that the bias of the remainder is small.
 
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        minval: lower bound, an integer or an array of integers that broadcasts to `shape`;
+            included.
+        maxval: upper bound, likewise; excluded.  Where it is not above `minval`, the result is
+            `minval`.
+        dtype: integer dtype of the result; int32 if None.
+
     Raises:
         DTypeError: unless `dtype` and the bounds are integer.
+        ShapeError: if the bounds do not broadcast to `shape`.
 
     Example:
         >>> from tfn.random.keys import key
@@ -463,7 +540,13 @@ def randint(
         out = apply(integers, [words, *operands], sizes, drawn)
     else:
         bounds = [b if isinstance(b, Array) else _wide(b, words) for b in (low, high)]
-        broadcast_shape("randint", sizes, *[b.shape for b in bounds])
+        common = broadcast_shape("randint", *[b.shape for b in bounds])
+        if broadcast_shape("randint", sizes, common) != sizes:
+            raise ShapeError(
+                "randint needs bounds that broadcast to its shape",
+                got=f"bounds {common}, shape={sizes}",
+                hint="the last axes of the shape are those of the bounds",
+            )
         out = apply(integers_between, [words, *bounds], sizes, drawn)
     return out if drawn == kind else out.astype(kind)
 

@@ -1,4 +1,4 @@
-"""Gamma numbers, and the distributions that are made of them."""
+"""Gamma distribution by rejection, and distributions derived from it: beta, dirichlet, t, f."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tfn.transforms.vmap import vmap
 
 
 def _one(words: Array, a: Array, logarithm: bool) -> Array:
-    """One gamma number, by rejection; for a < 1 that of a + 1 times a power of a uniform one.
+    """One gamma number, by rejection; for a < 1 the number of a + 1 times a power of a uniform one.
 
     Source: Marsaglia, Tsang 2000, "A simple method for generating gamma variables".
     """
@@ -62,11 +62,11 @@ def _one(words: Array, a: Array, logarithm: bool) -> Array:
     if logarithm:
         power = -exponential(of_power, (), dtype)
         boost = tnp.where(large | (power == 0), 0, power * (1 / a))
-        found: Array = log(d) + log(v) + boost
+        number: Array = log(d) + log(v) + boost
     else:
         boost = tnp.where(large, 1, (1 - uniform(of_power, (), dtype)) ** (1 / a))
-        found = d * v * boost
-    return found
+        number = d * v * boost
+    return number
 
 
 @partial(jit, static_argnums=2)
@@ -84,7 +84,10 @@ def _gamma(words: Array, a: Array, logarithm: bool) -> Array:
 
 @_gamma.defjvp
 def _gamma_jvp(logarithm: bool, primals: Any, tangents: Any) -> Any:
-    """The number keeps its place in the distribution while a moves."""
+    """Implicit reparametrisation: the quantile of the number stays while a changes.
+
+    Source: Figurnov, Mohamed, Mnih 2018, arXiv:1805.08498.
+    """
     (words, a), (_, da) = primals, tangents
     out = _gamma(words, a, logarithm)
     if not logarithm:
@@ -111,15 +114,23 @@ def _drawn(
 def gamma(
     key: KeyLike, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
 ) -> Array:
-    """Floats with the gamma distribution of shape parameter a, and scale 1.
+    """Draws floats with the gamma distribution of shape parameter a and scale 1.
 
-    They have a derivative by a: that of the number that keeps its place in the distribution.
+    They have a derivative by a: that of the number whose quantile is fixed.
 
     Args:
-        shape: of the result; that of a if None.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        a: the shape parameter, positive, a real scalar or array.
+        shape: sizes of the result, an integer or a sequence, to which a broadcasts; that of a if
+            None.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
+
+    Source: Marsaglia, Tsang 2000, "A simple method for generating gamma variables"; Figurnov,
+        Mohamed, Mnih 2018, arXiv:1805.08498 (the derivative).
 
     Example:
         >>> from tfn.random.keys import key
@@ -132,13 +143,23 @@ def gamma(
 def loggamma(
     key: KeyLike, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
 ) -> Array:
-    """The logarithms of numbers that `gamma` gives, exact where those would be zero.
+    """Draws logarithms of `gamma` numbers, exact where those would be rounded to zero.
 
     Args:
-        shape: of the result; that of a if None.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        a: the shape parameter, positive, a real scalar or array.
+        shape: sizes of the result, an integer or a sequence, to which a broadcasts; that of a if
+            None.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bool(tnp.isfinite(loggamma(key(0), 1e-6, (3,))).all())
+        True
     """
     return _drawn("loggamma", key, a, shape, dtype, True)
 
@@ -150,13 +171,19 @@ def beta(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Floats in [0, 1] with the beta distribution of parameters a and b.
+    """Draws floats in [0, 1] with the beta distribution of parameters a and b.
 
     Args:
-        shape: of the result; that of the parameters, broadcast, if None.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        a: first parameter, positive, a real scalar or array.
+        b: second parameter, likewise.
+        shape: sizes of the result, an integer or a sequence, to which a and b broadcast; that of
+            both, broadcast, if None.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
 
     Example:
         >>> from tfn.random.keys import key
@@ -176,11 +203,16 @@ def beta(
 def dirichlet(
     key: KeyLike, alpha: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
 ) -> Array:
-    """Vectors of positive numbers that add up to 1, with the Dirichlet distribution.
+    """Draws vectors of positive numbers that add up to 1, with the Dirichlet distribution.
 
     Args:
-        alpha: parameters along the last axis.
-        shape: of the result without its last axis; that of alpha without it if None.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        alpha: positive parameters, shape (*batch, n).
+        shape: of the result without its last axis, to which ``(*batch)`` broadcasts; that if None.
+        dtype: floating dtype of the result; float32 if None.
+
+    Returns:
+        Floats, shape (*shape, n).
 
     Raises:
         DTypeError: unless `dtype` is floating.
@@ -208,13 +240,23 @@ def _value(name: str, x: ArrayLike, kind: Any) -> Array:
 def chisquare(
     key: KeyLike, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
 ) -> Array:
-    """Floats with the chi-square distribution of `df` degrees of freedom.
+    """Draws floats with the chi-square distribution of `df` degrees of freedom.
 
     Args:
-        shape: of the result; that of df if None.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        df: degrees of freedom, positive, a real scalar or array.
+        shape: sizes of the result, an integer or a sequence, to which df broadcasts; that of df if
+            None.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bool((chisquare(key(0), 3.0, (9,)) >= 0).all())
+        True
     """
     kind, words = floating("chisquare", dtype), words_of("chisquare", key)
     return exp(loggamma(words, _value("chisquare", df, kind) / 2, shape, kind)) * 2
@@ -227,14 +269,25 @@ def f(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Floats with the F distribution: the ratio of two mean chi-square numbers.
+    """Draws floats with the F distribution: the ratio of two mean chi-square numbers.
 
     Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
         dfnum, dfden: degrees of freedom of numerator and denominator.
-        shape: of the result; that of the parameters, broadcast, if None.
+        dfnum: degrees of freedom of the numerator, positive, a real scalar or array.
+        dfden: degrees of freedom of the denominator, likewise.
+        shape: sizes of the result, an integer or a sequence, to which the parameters broadcast;
+            that of both, broadcast, if None.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> f(key(0), 3.0, 5.0, (4,)).shape
+        (4,)
     """
     kind, words = floating("f", dtype), words_of("f", key)
     (above, below), sizes = parameters("f", kind, shape, dfnum, dfden)
@@ -244,10 +297,22 @@ def f(
 
 
 def t(key: KeyLike, df: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """Floats with Student's distribution of `df` degrees of freedom.
+    """Draws floats with Student's t distribution of `df` degrees of freedom.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        df: degrees of freedom, positive, a real scalar or array that broadcasts to `shape`.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> t(key(0), 3.0, (4,)).shape
+        (4,)
     """
     kind, words = floating("t", dtype), words_of("t", key)
     (freedom,), sizes = parameters("t", kind, shape, df)
@@ -270,10 +335,22 @@ def _power(name: str, p: Any) -> Any:
 def generalized_normal(
     key: KeyLike, p: float, shape: ShapeLike = (), dtype: DTypeLike | None = None
 ) -> Array:
-    """Floats with a density in proportion to ``exp(-abs(x)**p)``.
+    """Draws floats with a density in proportion to ``exp(-abs(x)**p)``.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        p: the power, not 0, a number or an array of one; 2 gives a normal distribution.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ArgumentError: if p is 0.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> generalized_normal(key(0), 4.0, (4,)).shape
+        (4,)
     """
     kind, words = floating("generalized_normal", dtype), words_of("generalized_normal", key)
     p, sizes = _power("generalized_normal", p), a_shape("generalized_normal", shape)
@@ -285,11 +362,22 @@ def generalized_normal(
 def ball(
     key: KeyLike, d: int, p: float = 2, shape: ShapeLike = (), dtype: DTypeLike | None = None
 ) -> Array:
-    """Points uniform in the unit ball of the p-norm in d dimensions, along the last axis.
+    """Draws points that are uniform in the unit ball of the p-norm in d dimensions.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        d: number of dimensions, which may be 0.
+        p: power of the norm, not 0; 2 is the Euclidean one.
+        shape: sizes of the result without its last axis, an integer or a sequence.
+        dtype: floating dtype of the result; float32 if None.
+
+    Returns:
+        Floats, shape (*shape, d).
 
     Raises:
         DTypeError: unless `dtype` is floating.
-        ArgumentError: if d is negative.
+        ArgumentError: if d is negative, or p is 0.
+
     Source: Barthe, Guedon, Mendelson, Naor 2005, "A probabilistic approach to the geometry of the
         l_p^n-ball".
 

@@ -46,7 +46,7 @@ KEY_TYPE = KeyType()
 
 
 class Use(NamedTuple):
-    """What used a key, where, and within which trace."""
+    """The use of a key: by which function, on which line, within which trace."""
 
     name: str
     place: Line
@@ -69,7 +69,7 @@ class Key:
 
     __slots__ = ("data", "used")
     data: Array
-    used: Use | None  # by what, if anything
+    used: Use | None
     __hash__ = None  # type: ignore[assignment]  # ``==`` is elementwise
 
     def __init__(self, data: Array) -> None:
@@ -158,7 +158,7 @@ def words_of(name: str, key: KeyLike, uses: bool = True) -> Array:
     """The words of a single key, shape (2,); `name` is the function that uses it up.
 
     Raises:
-        ArgumentError: for what is no key, or for an array of them.
+        ArgumentError: for anything but a key, or for an array of them.
         KeyReuseError: for a key that has been used.
     """
     data = key.data if isinstance(key, Key) else key
@@ -180,7 +180,7 @@ def words_of(name: str, key: KeyLike, uses: bool = True) -> Array:
 
 
 def _use(name: str, key: Key) -> None:
-    """Note that a key is used; branches, of which one will run, may use the same."""
+    """Records that a key is used; branches, of which one will run, may use the same."""
     running = traces()
     use = Use(name, place_of(name), running[-1] if running else None)
     before = key.used
@@ -202,7 +202,7 @@ def _like(key: KeyLike, data: Array) -> Any:
 
 
 def counters(shape: Shape) -> tuple[UOp, UOp]:
-    """The place of each element in row-major order, as two 32-bit words."""
+    """The index of each element in row-major order, as two 32-bit words."""
     size = prod(shape)
     if size <= _LARGEST:
         low = build.reshape(build.iota((size,), 0, UINT32), shape)
@@ -212,7 +212,7 @@ def counters(shape: Shape) -> tuple[UOp, UOp]:
 
 
 def hash_pair(words: UOp, high: UOp, low: UOp) -> tuple[UOp, UOp]:
-    """The two words that a key, shape (2,), makes of each counter."""
+    """Threefry: two random words for each counter, from a key of shape (2,)."""
     operands = (
         build.broadcast_to(word(words, 0), low.shape),
         build.broadcast_to(word(words, 1), low.shape),
@@ -236,6 +236,12 @@ def join(first: UOp, second: UOp) -> UOp:
 def split_words(words: UOp, shape: Shape) -> UOp:
     """The words of independent keys."""
     return join(*hash_pair(words, *counters(shape)))
+
+
+def independent_words(words: UOp, count: int = 2) -> list[UOp]:
+    """The words of `count` independent keys, each of shape (2,)."""
+    keys = split_words(words, (count,))
+    return [build.reshape(build.shrink(keys, (i, 0), (i + 1, 2)), (2,)) for i in range(count)]
 
 
 def fold_words(words: UOp, number: UOp) -> UOp:
@@ -270,7 +276,7 @@ def _known(impl: str | None) -> None:
 
 
 def key(seed: ArrayLike, *, impl: str | None = None) -> Key:
-    """A key from an integer, of which 64 bits are used.
+    """Returns a key from an integer, of which 64 bits are used.
 
     Args:
         seed: a Python integer, or an integer scalar array, which may be traced.
@@ -289,7 +295,19 @@ def key(seed: ArrayLike, *, impl: str | None = None) -> Key:
 
 
 def PRNGKey(seed: ArrayLike, *, impl: str | None = None) -> Array:
-    """The words of `key`, as an array uint32[2]; every function here takes them as a key."""
+    """Returns the words of `key`, as an array uint32[2]; every function here takes them as a key.
+
+    Args:
+        seed: a Python integer, or an integer scalar array, which may be traced.
+        impl: the generator, of which there is one, ``"threefry2x32"``.
+
+    Raises:
+        DTypeError, ArgumentError: as `key`.
+
+    Example:
+        >>> PRNGKey(42).tolist()
+        [0, 42]
+    """
     _known(impl)
     if isinstance(seed, int) and not isinstance(seed, bool):
         return apply(seed_words, [_integer(seed)])
@@ -321,7 +339,14 @@ def _integer(value: int) -> Array:
 
 
 def split(key: KeyLike, num: int | Sequence[int] = 2) -> Any:
-    """Independent keys: the first axis has `num` of them, or the first axes those of a shape.
+    """Returns independent keys, derived from one.
+
+    Args:
+        key: a single key, used up by this call.
+        num: number of keys, or the shape of an array of them.
+
+    Returns:
+        A `Key` of shape (num,) or `num`; words, uint32[..., 2], if `key` is words.
 
     Raises:
         ArgumentError: unless `key` is a single key.
@@ -336,7 +361,7 @@ def split(key: KeyLike, num: int | Sequence[int] = 2) -> Any:
 
 
 def fold_in(key: KeyLike, data: ArrayLike) -> Any:
-    """A key that depends on a key and a number, as that of a step or a layer.
+    """Returns a key that depends on a key and a number, such as that of a step or a layer.
 
     Args:
         data: an integer, or an integer scalar array, which may be traced; 32 bits are used.
@@ -368,16 +393,20 @@ def fold_narrow(words: UOp, number: UOp) -> UOp:
 
 
 def key_data(keys: KeyLike) -> Array:
-    """The words: an array uint32[..., 2].
+    """Returns the words of keys: an array uint32[..., 2].
 
     Raises:
         ArgumentError: for what is no key.
+
+    Example:
+        >>> key_data(key(42)).tolist()
+        [0, 42]
     """
     return keys.data if isinstance(keys, Key) else _words("key_data", keys)
 
 
 def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None) -> Key:
-    """The keys with these words.
+    """Returns the keys with these words.
 
     Raises:
         ArgumentError: unless the array is uint32[..., 2].
@@ -391,7 +420,7 @@ def wrap_key_data(key_bits_array: ArrayLike, *, impl: str | None = None) -> Key:
 
 
 def _words(name: str, data: Any) -> Array:
-    """The words of keys as they are."""
+    """Checks the words of keys, and returns them."""
     if not isinstance(data, Array) or data.dtype != UINT32 or data.shape[-1:] != (2,):
         raise ArgumentError(
             f"{name} needs the words of keys, which are uint32[..., 2]",
@@ -402,7 +431,7 @@ def _words(name: str, data: Any) -> Array:
 
 
 def clone(key: KeyLike) -> Any:
-    """The same key once more, for use where a key is meant to be used twice.
+    """Returns the same key once more, for use where a key is meant to be used twice.
 
     Example:
         >>> from tfn import random
@@ -414,5 +443,10 @@ def clone(key: KeyLike) -> Any:
 
 
 def key_impl(keys: KeyLike) -> str:
-    """The name of the generator that keys belong to: there is one."""
+    """Returns the name of the generator that keys belong to: there is one.
+
+    Example:
+        >>> key_impl(key(0))
+        'threefry2x32'
+    """
     return IMPL

@@ -1,4 +1,4 @@
-"""Vectors and matrices: multivariate_normal, orthogonal."""
+"""Random vectors and matrices: multivariate_normal, orthogonal."""
 
 from __future__ import annotations
 
@@ -20,14 +20,19 @@ def multivariate_normal(
     dtype: DTypeLike | None = None,
     method: str = "cholesky",
 ) -> Array:
-    """Vectors with the normal distribution of a mean and a covariance, along the last axis.
+    """Draws vectors with the normal distribution of a mean and a covariance.
 
     Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
         mean: shape (..., n).
-        cov: shape (..., n, n).
+        cov: shape (..., n, n), symmetric; leading axes broadcast with those of `mean`.
         shape: of the result without its last axis; that of the parameters, broadcast, if None.
+        dtype: floating dtype of the result; float32 if None.
         method: the factor of the covariance: 'cholesky', or 'eigh' or 'svd', which take one
             that is singular too.
+
+    Returns:
+        Floats, shape (*shape, n).
 
     Raises:
         DTypeError: unless `dtype` is floating.
@@ -50,19 +55,19 @@ def multivariate_normal(
             "tfn.numpy.diag makes a matrix of variances",
         )
     lines = broadcast_shape("multivariate_normal", centre.shape[:-1], spread.shape[:-2])
-    wanted = lines if shape is None else a_shape("multivariate_normal", shape)
-    if broadcast_shape("multivariate_normal", wanted, lines) != wanted:
+    sizes = lines if shape is None else a_shape("multivariate_normal", shape)
+    if broadcast_shape("multivariate_normal", sizes, lines) != sizes:
         raise ShapeError(
             "multivariate_normal needs parameters that broadcast to its shape",
-            got=f"parameters {lines}, shape={wanted}",
+            got=f"parameters {lines}, shape={sizes}",
             hint="the last axes of the shape are those of the parameters",
         )
-    noise = normal(words, (*wanted, centre.shape[-1]), kind)
+    noise = normal(words, (*sizes, centre.shape[-1]), kind)
     return centre + tnp.einsum("...ij,...j->...i", _factor(spread, method), noise)
 
 
 def _factor(cov: Array, method: str) -> Array:
-    """A matrix whose product with its transpose is the covariance."""
+    """Returns a matrix whose product with its transpose is the covariance."""
     if method == "cholesky":
         factor: Array = tnp.linalg.cholesky(cov)
         return factor
@@ -81,13 +86,21 @@ def orthogonal(
     dtype: DTypeLike | None = None,
     m: int | None = None,
 ) -> Array:
-    """Orthogonal matrices, shape (*shape, n, m), every one equally likely.
+    """Draws orthogonal matrices, every one equally likely.
 
     Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        n: number of rows.
+        shape: sizes of the leading axes, an integer or a sequence; () for one matrix.
+        dtype: floating dtype of the result; float32 if None.
         m: number of columns, n if None; columns are orthonormal, or rows where those are fewer.
+
+    Returns:
+        Floats, shape (*shape, n, m).
 
     Raises:
         DTypeError: unless `dtype` is floating.
+
     Source: Mezzadri 2007, "How to generate random matrices from the classical compact groups".
 
     Example:

@@ -1,4 +1,4 @@
-"""Distributions that are uniform, normal or exponential numbers, transformed."""
+"""Distributions by one formula of uniform, normal or exponential numbers: cauchy, pareto, wald."""
 
 from __future__ import annotations
 
@@ -18,18 +18,13 @@ from tfn.random.distributions import (
     rademacher_body,
     unit,
 )
-from tfn.random.keys import KeyLike, split_words, words_of
+from tfn.random.keys import KeyLike, independent_words, words_of
 from tfn.trace import build
 from tfn.trace.op import Op, Shape
 from tfn.trace.uop import UOp, const
 
-# Inside programs: graphs over the words of a key.
-
-
-def pair(words: UOp, count: int = 2) -> list[UOp]:
-    """The words of so many independent keys."""
-    keys = split_words(words, (count,))
-    return [build.reshape(build.shrink(keys, (i, 0), (i + 1, 2)), (2,)) for i in range(count)]
+# Graph builders, traced inside of programs: `words` is the node of a key, uint32[2], `shape` and
+# `dtype` are those of the result.  Parameters are nodes that broadcast to `shape`.
 
 
 def open_unit(words: UOp, smallest: float, shape: Shape, dtype: DType) -> UOp:
@@ -57,7 +52,7 @@ def maxwell_body(words: UOp, shape: Shape, dtype: DType) -> UOp:
 
 def double_sided_maxwell_body(words: UOp, loc: UOp, scale: UOp, shape: Shape, dtype: DType) -> UOp:
     """`maxwell_body` with a sign, scaled and moved."""
-    lengths, signs = pair(words)
+    lengths, signs = independent_words(words)
     signed = rademacher_body(signs, shape, dtype) * maxwell_body(lengths, shape, dtype)
     return signed * build.broadcast_to(scale, shape) + build.broadcast_to(loc, shape)
 
@@ -87,12 +82,12 @@ def weibull_body(words: UOp, scale: UOp, concentration: UOp, shape: Shape, dtype
 
 
 def wald_body(words: UOp, mean: UOp, shape: Shape, dtype: DType) -> UOp:
-    """One of the two roots that a squared normal number belongs to.
+    """One of the two roots of the equation for a squared normal number, chosen at random.
 
     Source: Michael, Schucany, Haas 1976, "Generating random variates using transformations with
     multiple roots".
     """
-    first, second = pair(words)
+    first, second = independent_words(words)
     mean = build.broadcast_to(mean, shape)
     v = normal_body(first, shape, dtype)
     y = v * v
@@ -125,30 +120,60 @@ def geometric_body(words: UOp, p: UOp, shape: Shape, dtype: DType) -> UOp:
 
 
 def cauchy(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """Floats with the standard Cauchy distribution, which has no mean.
+    """Draws floats with the standard Cauchy distribution, which has no mean.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> cauchy(key(0), (3,)).shape
+        (3,)
     """
     kind = floating("cauchy", dtype)
     return apply(cauchy_body, [words_of("cauchy", key)], a_shape("cauchy", shape), kind)
 
 
 def logistic(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """Floats with the standard logistic distribution.
+    """Draws floats with the standard logistic distribution.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> logistic(key(0), (3,)).shape
+        (3,)
     """
     kind = floating("logistic", dtype)
     return apply(logistic_body, [words_of("logistic", key)], a_shape("logistic", shape), kind)
 
 
 def maxwell(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-    """Floats with the Maxwell distribution: lengths of normal vectors of three elements.
+    """Draws floats with the Maxwell distribution: lengths of normal vectors of three elements.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        shape: sizes of the result, an integer or a sequence; () for a scalar.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bool((maxwell(key(0), (9,)) >= 0).all())
+        True
     """
     kind = floating("maxwell", dtype)
     return apply(maxwell_body, [words_of("maxwell", key)], a_shape("maxwell", shape), kind)
@@ -161,12 +186,25 @@ def double_sided_maxwell(
     shape: ShapeLike = (),
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Floats with the Maxwell distribution and a random sign, times `scale`, plus `loc`.
+    """Draws floats with the Maxwell distribution and a random sign, times `scale`, plus `loc`.
 
-    The shape of the result is `shape` followed by that of the parameters.
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        loc: centre, a real scalar or array.
+        scale: factor, likewise; it broadcasts with `loc`.
+        shape: leading sizes of the result, an integer or a sequence.
+        dtype: floating dtype of the result; float32 if None.
+
+    Returns:
+        Floats, whose shape is `shape` followed by that of the parameters, broadcast.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> double_sided_maxwell(key(0), 0.0, np.ones(3), (2,)).shape
+        (2, 3)
     """
     kind = floating("double_sided_maxwell", dtype)
     words = words_of("double_sided_maxwell", key)
@@ -178,13 +216,23 @@ def double_sided_maxwell(
 def pareto(
     key: KeyLike, b: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
 ) -> Array:
-    """Floats, 1 or more, with the Pareto distribution of exponent b.
+    """Draws floats, 1 or more, with the Pareto distribution of exponent b.
 
     Args:
-        shape: of the result; that of b if None.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        b: the exponent, positive, a real scalar or array.
+        shape: sizes of the result, an integer or a sequence, to which b broadcasts; that of b if
+            None.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bool((pareto(key(0), 2.0, (9,)) >= 1).all())
+        True
     """
     kind, words = floating("pareto", dtype), words_of("pareto", key)
     values, sizes = parameters("pareto", kind, shape, b)
@@ -197,13 +245,23 @@ def lognormal(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Floats whose logarithm is normal, with standard deviation sigma.
+    """Draws floats whose logarithm is normal with mean 0.
 
     Args:
-        shape: of the result; that of sigma if None.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        sigma: standard deviation of the logarithm, a real scalar or array.
+        shape: sizes of the result, an integer or a sequence, to which sigma broadcasts; that of
+            sigma if None.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bool((lognormal(key(0), 0.5, (9,)) > 0).all())
+        True
     """
     kind, words = floating("lognormal", dtype), words_of("lognormal", key)
     values, sizes = parameters("lognormal", kind, shape, sigma)
@@ -213,13 +271,23 @@ def lognormal(
 def rayleigh(
     key: KeyLike, scale: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
 ) -> Array:
-    """Floats with the Rayleigh distribution: lengths of normal vectors of two elements.
+    """Draws floats with the Rayleigh distribution: lengths of normal vectors of two elements.
 
     Args:
-        shape: of the result; that of scale if None.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        scale: standard deviation of the elements, a real scalar or array.
+        shape: sizes of the result, an integer or a sequence, to which scale broadcasts; that of
+            scale if None.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bool((rayleigh(key(0), 1.0, (9,)) >= 0).all())
+        True
     """
     kind, words = floating("rayleigh", dtype), words_of("rayleigh", key)
     values, sizes = parameters("rayleigh", kind, shape, scale)
@@ -233,10 +301,25 @@ def weibull_min(
     shape: ShapeLike = (),
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Floats with the Weibull distribution; the result broadcasts `shape` with the parameters.
+    """Draws floats, 0 or more, with the Weibull distribution.
+
+    Args:
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        scale: factor of the result, a real scalar or array.
+        concentration: the shape parameter, positive, likewise.
+        shape: sizes that are broadcast with those of the parameters, an integer or a sequence.
+        dtype: floating dtype of the result; float32 if None.
+
+    Returns:
+        Floats of `shape` broadcast with the parameters.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> weibull_min(key(0), 1.0, 2.0, (3,)).shape
+        (3,)
     """
     kind, words = floating("weibull_min", dtype), words_of("weibull_min", key)
     values, _ = parameters("weibull_min", kind, None, scale, concentration)
@@ -246,13 +329,26 @@ def weibull_min(
 def wald(
     key: KeyLike, mean: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
 ) -> Array:
-    """Floats with the Wald (inverse Gaussian) distribution.
+    """Draws floats with the Wald (inverse Gaussian) distribution of scale 1.
 
     Args:
-        shape: of the result; that of mean if None.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        mean: the mean, positive, a real scalar or array.
+        shape: sizes of the result, an integer or a sequence, to which mean broadcasts; that of mean
+            if None.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
+
+    Source: Michael, Schucany, Haas 1976, "Generating random variates using transformations with
+        multiple roots".
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bool((wald(key(0), 1.0, (9,)) > 0).all())
+        True
     """
     kind, words = floating("wald", dtype), words_of("wald", key)
     values, sizes = parameters("wald", kind, shape, mean)
@@ -267,13 +363,20 @@ def triangular(
     shape: ShapeLike | None = None,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """Floats whose density rises from `left` to `mode`, and falls from there to `right`.
+    """Draws floats whose density rises from `left` to `mode`, and falls from there to `right`.
 
     Args:
-        shape: of the result; that of the parameters, broadcast, if None.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        left: lower bound, a real scalar or array.
+        mode: position of the largest density in [left, right], likewise.
+        right: upper bound, likewise, above `left`.
+        shape: sizes of the result, an integer or a sequence, to which the parameters broadcast;
+            that of all three, broadcast, if None.
+        dtype: floating dtype of the result; float32 if None.
 
     Raises:
         DTypeError: unless `dtype` is floating.
+        ShapeError: if the parameters do not broadcast to `shape`.
 
     Example:
         >>> from tfn.random.keys import key
@@ -289,14 +392,27 @@ def triangular(
 def geometric(
     key: KeyLike, p: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
 ) -> Array:
-    """How many trials, each with probability p, it takes to succeed: 1 or more.
+    """Draws the number of trials, each with probability p, until the first success: 1 or more.
 
     Args:
-        shape: of the result; that of p if None.
-        dtype: int32 if it is not said.
+        key: a single key from `key` or `split`, used up by this call, or its words.
+        p: probability of success in (0, 1], a real scalar or array.
+        shape: sizes of the result, an integer or a sequence, to which p broadcasts; that of p if
+            None.
+        dtype: dtype of the result; int32 if None.
+
+    Raises:
+        ShapeError: if the parameters do not broadcast to `shape`.
+
+    Example:
+        >>> from tfn.random.keys import key
+        >>> bool((geometric(key(0), 0.3, (9,)) >= 1).all())
+        True
     """
     kind = INT32 if dtype is None else dtypes.canonical(dtype)
     words = words_of("geometric", key)
-    known = FLOAT32 if scalar_kind(p) is not None else array_of("geometric", p).dtype
-    values, sizes = parameters("geometric", known if known in FLOATS else FLOAT32, shape, p)
+    parameter_dtype = FLOAT32 if scalar_kind(p) is not None else array_of("geometric", p).dtype
+    values, sizes = parameters(
+        "geometric", parameter_dtype if parameter_dtype in FLOATS else FLOAT32, shape, p
+    )
     return apply(geometric_body, [words, *values], sizes, kind)

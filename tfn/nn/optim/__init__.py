@@ -5,13 +5,13 @@
 ``params = apply_updates(params, updates)``.  Parts are joined by `chain`.
 
 Files in reading order:
-    protocol    what an optimizer is, `chain`, `apply_updates`
-    transforms  what chains are made of: scaling, momentum, means of squares, decay of weights
-    clipping    norms of updates, and updates that are too large
-    factored    means of squares in little memory, for adafactor
-    optimizers  sgd, adam and their like
-    wrappers    optimizers that act now and then, on a part, or unless something is not finite
-    schedules   numbers that depend on the step
+    protocol    the protocol of optimizers, `chain`, `apply_updates`
+    transforms  gradient transformations: scaling, momentum, second moments, weight decay
+    clipping    gradient clipping
+    factored    factored second moments, for adafactor
+    optimizers  sgd, adam, adamw, lion, rmsprop, adagrad, lamb, adafactor
+    wrappers    masked, multi_steps, accumulate, apply_if_finite, inject_hyperparams
+    schedules   learning rates as functions of the number of steps
 """
 
 # ruff: noqa: I001  (reading order)

@@ -1,6 +1,10 @@
-"""Norms of updates, and updates that are too large."""
+"""Gradient clipping: by value, by the norm of each leaf, by the norm of all."""
+
+# ruff: noqa: F722  (annotations hold shapes)
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from tfn import numpy as jnp
 from tfn import tree
@@ -8,9 +12,12 @@ from tfn.array import Array
 from tfn.eager.operands import array_of
 from tfn.nn.optim.protocol import GradientTransformation, Params, Updates, stateless
 
+if TYPE_CHECKING:
+    from jaxtyping import Float
 
-def global_norm(updates: Updates) -> Array:
-    """The Euclidean norm of all leaves together.
+
+def global_norm(updates: Updates) -> Float[Array, ""]:
+    """Returns the Euclidean norm of all leaves together.
 
     Example:
         >>> global_norm({"a": jnp.array([3.0]), "b": jnp.array([4.0])}).item()
@@ -20,9 +27,14 @@ def global_norm(updates: Updates) -> Array:
 
 
 def clip_by_global_norm(max_norm: float) -> GradientTransformation:
-    """Updates scaled down until their `global_norm` is at most `max_norm`.
+    """Scales updates down until their `global_norm` is at most `max_norm`.
 
     Source: Pascanu, Mikolov, Bengio 2012, arXiv:1211.5063.
+
+    Example:
+        >>> part, g = clip_by_global_norm(1.0), jnp.array([0.0, 4.0])
+        >>> part.update(g, part.init(g))[0].tolist()
+        [0.0, 1.0]
     """
 
     array_of("clip_by_global_norm", max_norm)
@@ -36,7 +48,13 @@ def clip_by_global_norm(max_norm: float) -> GradientTransformation:
 
 
 def clip(max_delta: float) -> GradientTransformation:
-    """Each element of the updates kept in [-max_delta, max_delta]."""
+    """Clips each element of the updates to [-max_delta, max_delta].
+
+    Example:
+        >>> part, g = clip(1.0), jnp.array([3.0, -0.5])
+        >>> part.update(g, part.init(g))[0].tolist()
+        [1.0, -0.5]
+    """
     array_of("clip", max_delta)
     return stateless(
         lambda updates, params: tree.map(lambda u: jnp.clip(u, -max_delta, max_delta), updates)
@@ -44,7 +62,13 @@ def clip(max_delta: float) -> GradientTransformation:
 
 
 def clip_by_block_rms(threshold: float) -> GradientTransformation:
-    """Each leaf of the updates scaled down until the root of its mean square is at most this."""
+    """Scales each leaf of the updates down until its root mean square is at most `threshold`.
+
+    Example:
+        >>> part, g = clip_by_block_rms(1.0), jnp.array([2.0, -2.0])
+        >>> part.update(g, part.init(g))[0].tolist()
+        [1.0, -1.0]
+    """
 
     def clip(u: Array) -> Array:
         return u / jnp.maximum(1.0, jnp.sqrt(jnp.mean(jnp.square(u))) / threshold)

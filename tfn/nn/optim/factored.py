@@ -1,4 +1,4 @@
-"""Means of squares of matrices, kept as one row and one column.
+"""Factored second moments: means of squares of matrices as one row and one column.
 
 Source: Shazeer, Stern 2018, arXiv:1804.04235 (adafactor), algorithm 4.
 """
@@ -35,7 +35,7 @@ class FactoredState(NamedTuple):
 
 
 def _axes(shape: tuple[int, ...], smallest: int) -> tuple[int, int] | None:
-    """The two longest axes, the longest last; None if the second is too short."""
+    """Returns the two longest axes, the longest last; None if the second is too short."""
     if len(shape) < 2:
         return None
     *_, second, first = np.argsort(shape, kind="stable").tolist()
@@ -49,17 +49,26 @@ def scale_by_factored_rms(
     min_dim_size_to_factor: int = 128,
     epsilon: float = 1e-30,
 ) -> GradientTransformation:
-    """Gradients over the root of the mean of their squares, which is kept by row and column.
+    """Divides gradients by the root of the mean of their squares, stored by row and column.
 
     Args:
-        factored: whether it is; if not, each element has its own mean.
-        decay_rate: after n steps a mean keeps ``1 - (n + 1) ** -decay_rate`` of what it was.
-        step_offset: how many steps the parameters had behind them before the first.
-        min_dim_size_to_factor: how long both axes must be.
+        factored: whether means are factored; if not, each element has its own mean.
+        decay_rate: exponent of the decay: after n steps a mean keeps ``1 - (n + 1) ** -decay_rate``
+            of its value.
+        step_offset: number of steps made before the first one, as when training is resumed.
+        min_dim_size_to_factor: smallest size of the two longest axes of an array that is factored.
         epsilon: added to the squares.
 
     Raises:
         ArgumentError: if `update` is called without parameters.
+
+    Example:
+        >>> part, w = scale_by_factored_rms(min_dim_size_to_factor=2), jnp.ones((2, 3))
+        >>> state = part.init(w)
+        >>> state.v_row.shape, state.v_col.shape
+        ((2,), (3,))
+        >>> part.update(3 * w, state, w)[0].round(3)[0].tolist()
+        [1.0, 1.0, 1.0]
     """
     smallest = min_dim_size_to_factor if factored else np.iinfo(np.int64).max
 
@@ -81,8 +90,8 @@ def scale_by_factored_rms(
         keep = 1 - (state.count - step_offset + 1).astype(float) ** -decay_rate
 
         def mean(old: Array, new: Array) -> Array:
-            found: Array = keep * old + (1 - keep) * new
-            return found.astype(old.dtype)
+            average: Array = keep * old + (1 - keep) * new
+            return average.astype(old.dtype)
 
         def one(g: Array, row: Array, col: Array, full: Array) -> tuple[Array, ...]:
             square, axes = jnp.square(g) + epsilon, _axes(g.shape, smallest)
@@ -96,18 +105,25 @@ def scale_by_factored_rms(
             u = g * jnp.expand_dims(by_row, first) * jnp.expand_dims(lax.rsqrt(col), second)
             return u, row, col, full
 
-        made = tree.map(one, updates, state.v_row, state.v_col, state.v)
-        new, *parts = (tree.map(lambda _, found, i=i: found[i], updates, made) for i in range(4))
+        results = tree.map(one, updates, state.v_row, state.v_col, state.v)
+        new, *parts = (
+            tree.map(lambda _, result, i=i: result[i], updates, results) for i in range(4)
+        )
         return new, FactoredState(state.count + 1, *parts)
 
     return GradientTransformation(init, update)
 
 
 def scale_by_param_block_rms(min_scale: float = 1e-3) -> GradientTransformation:
-    """Each update times the root mean square of its parameter, or a number if that is larger.
+    """Multiplies each update by the root mean square of its parameter, but at least `min_scale`.
 
     Raises:
         ArgumentError: if `update` is called without parameters.
+
+    Example:
+        >>> part, w = scale_by_param_block_rms(), jnp.array([2.0, 2.0])
+        >>> part.update(jnp.ones(2), part.init(w), w)[0].tolist()
+        [2.0, 2.0]
     """
 
     def along(u: Array, p: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Optimizers, by their names: each is a chain of parts."""
+"""Optimizers (sgd, adam, adamw, lion, ...): chains of gradient transformations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ def sgd(
     nesterov: bool = False,
     accumulator_dtype: Any = None,
 ) -> GradientTransformation:
-    """Gradient descent, with momentum if it is given.
+    """Returns gradient descent, with momentum if it is given.
+
+    Args:
+        learning_rate: a number, a scalar array, or a function of the number of steps made before.
+        momentum: decay of the sum of past gradients, as of `trace`; no momentum if None.
+        nesterov: whether to use Nesterov's momentum; without meaning if `momentum` is None.
+        accumulator_dtype: dtype of the sum; that of each parameter if None.
 
     Example:
         >>> from tfn import numpy as jnp
@@ -40,7 +46,15 @@ def adam(
     eps_root: float = 0.0,
     mu_dtype: Any = None,
 ) -> GradientTransformation:
-    """Adam: steps of about the learning rate, whatever the size of the gradients.
+    """Returns Adam: steps of about the learning rate, whatever the size of the gradients.
+
+    Args:
+        learning_rate: a number, a scalar array, or a function of the number of steps made before.
+        b1: decay of the mean of gradients, in [0, 1).
+        b2: decay of the mean of squared gradients, in [0, 1).
+        eps: added to the root of the mean of squares.
+        eps_root: added under the root.
+        mu_dtype: dtype of the mean of gradients; that of each parameter if None.
 
     Source: Kingma, Ba 2014, arXiv:1412.6980.
 
@@ -67,9 +81,27 @@ def adamw(
     weight_decay: float = 1e-4,
     mask: Mask | None = None,
 ) -> GradientTransformation:
-    """Adam with weights that decay apart from the gradients.
+    """Returns Adam with weight decay that is independent of the gradients.
+
+    Args:
+        learning_rate: a number, a scalar array, or a function of the number of steps made before.
+        b1: decay of the mean of gradients, in [0, 1).
+        b2: decay of the mean of squared gradients, in [0, 1).
+        eps: added to the root of the mean of squares.
+        eps_root: added under the root.
+        mu_dtype: dtype of the mean of gradients; that of each parameter if None.
+        weight_decay: fraction of the parameters that is added to the updates, before the learning
+            rate.
+        mask: the parameters that decay, as of `masked`; all if None.
 
     Source: Loshchilov, Hutter 2017, arXiv:1711.05101.
+
+    Example:
+        >>> from tfn import numpy as jnp
+        >>> optimizer, w = adamw(0.5, weight_decay=0.1), jnp.array([2.0])
+        >>> updates, _ = optimizer.update(jnp.zeros(1), optimizer.init(w), w)
+        >>> round(updates.item(), 6)
+        -0.1
     """
     return chain(
         transforms.scale_by_adam(b1, b2, eps, eps_root, mu_dtype),
@@ -86,9 +118,24 @@ def lion(
     weight_decay: float = 1e-3,
     mask: Mask | None = None,
 ) -> GradientTransformation:
-    """Steps of one size, in the direction of the signs of a mean of gradients.
+    """Returns Lion: steps of one size, in the direction of the signs of a mean of gradients.
+
+    Args:
+        learning_rate: a number, a scalar array, or a function of the number of steps made before.
+        b1: weight of the old mean in the direction of a step.
+        b2: decay of the mean of gradients, in [0, 1).
+        mu_dtype: dtype of the mean of gradients; that of each parameter if None.
+        weight_decay: fraction of the parameters that is added to the updates, before the learning
+            rate.
+        mask: the parameters that decay, as of `masked`; all if None.
 
     Source: Chen et al. 2023, arXiv:2302.06675.
+
+    Example:
+        >>> from tfn import numpy as jnp
+        >>> optimizer, w = lion(0.5), jnp.zeros(1)
+        >>> optimizer.update(jnp.array([3.0]), optimizer.init(w), w)[0].tolist()
+        [-0.5]
     """
     return chain(
         transforms.scale_by_lion(b1, b2, mu_dtype),
@@ -107,9 +154,26 @@ def rmsprop(
     momentum: float | None = None,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Gradients over the root of the mean of their squares, or if centered of their variance.
+    """Returns RMSProp: gradients divided by the root of the mean of their squares.
+
+    Args:
+        learning_rate: a number, a scalar array, or a function of the number of steps made before.
+        decay: decay of the mean of squared gradients, in [0, 1).
+        eps: added to the mean of squares, or to its root.
+        initial_scale: initial value of the mean of squares.
+        eps_in_sqrt: whether `eps` is added under the root, instead of to it.
+        centered: whether to divide by the standard deviation of gradients instead.
+        momentum: decay of the sum of past updates, as of `trace`; no momentum if None.
+        nesterov: whether to use Nesterov's momentum; without meaning if `momentum` is None.
 
     Source: Hinton 2012, "Neural networks for machine learning", lecture 6e.
+
+    Example:
+        >>> from tfn import numpy as jnp
+        >>> optimizer = rmsprop(0.1, decay=0.75)
+        >>> updates, _ = optimizer.update(jnp.array([3.0]), optimizer.init(jnp.zeros(1)))
+        >>> round(updates.item(), 4)
+        -0.2
     """
     by = transforms.scale_by_stddev if centered else transforms.scale_by_rms
     return chain(
@@ -122,9 +186,21 @@ def rmsprop(
 def adagrad(
     learning_rate: Rate, initial_accumulator_value: float = 0.1, eps: float = 1e-7
 ) -> GradientTransformation:
-    """Steps that become shorter where gradients were large.
+    """Returns Adagrad: steps that become shorter where gradients were large.
+
+    Args:
+        learning_rate: a number, a scalar array, or a function of the number of steps made before.
+        initial_accumulator_value: initial value of the sum of squared gradients.
+        eps: added to the sum, under the root.
 
     Source: Duchi, Hazan, Singer 2011, "Adaptive subgradient methods".
+
+    Example:
+        >>> from tfn import numpy as jnp
+        >>> optimizer = adagrad(0.1, initial_accumulator_value=0.0)
+        >>> updates, _ = optimizer.update(jnp.array([3.0]), optimizer.init(jnp.zeros(1)))
+        >>> round(updates.item(), 4)
+        -0.1
     """
     return chain(
         transforms.scale_by_rss(initial_accumulator_value, eps),
@@ -141,9 +217,27 @@ def lamb(
     weight_decay: float = 0.0,
     mask: Mask | None = None,
 ) -> GradientTransformation:
-    """Adam with steps as long as the parameters times the learning rate, for large batches.
+    """Returns LAMB: Adam with steps as long as the parameters times the learning rate, for large
+    batches.
+
+    Args:
+        learning_rate: a number, a scalar array, or a function of the number of steps made before.
+        b1: decay of the mean of gradients, in [0, 1).
+        b2: decay of the mean of squared gradients, in [0, 1).
+        eps: added to the root of the mean of squares.
+        eps_root: added under the root.
+        weight_decay: fraction of the parameters that is added to the updates, before the learning
+            rate.
+        mask: the parameters that decay, as of `masked`; all if None.
 
     Source: You et al. 2019, arXiv:1904.00962.
+
+    Example:
+        >>> from tfn import numpy as jnp
+        >>> optimizer, w = lamb(0.1), jnp.array([2.0])
+        >>> updates, _ = optimizer.update(jnp.array([3.0]), optimizer.init(w), w)
+        >>> round(updates.item(), 4)
+        -0.2
     """
     return chain(
         transforms.scale_by_adam(b1, b2, eps, eps_root),
@@ -167,21 +261,44 @@ def adafactor(
     factored: bool = True,
     weight_decay_mask: Mask | None = None,
 ) -> GradientTransformation:
-    """Like Adam, with little to remember: of a matrix a row and a column.
+    """Returns Adafactor: like Adam, with a row and a column in memory for each matrix.
+
+    Args:
+        learning_rate: a number, a scalar array, or a function of the number of steps made before.
+            None multiplies by none.
+        min_dim_size_to_factor: smallest size of the two longest axes of an array that is factored.
+        decay_rate: exponent of the decay: after n steps a mean of squares keeps ``1 - (n + 1) **
+            -decay_rate`` of its value.
+        decay_offset: number of steps made before the first one, as when training is resumed.
+        multiply_by_parameter_scale: whether to multiply updates by the root mean square of the
+            parameter.
+        clipping_threshold: largest root mean square of an update, for each array; None for no
+            limit.
+        momentum: decay of a running mean of the updates; no momentum if None.
+        dtype_momentum: dtype of that mean; that of each parameter if None.
+        weight_decay_rate: fraction of the parameters that is subtracted in each step; none if None.
+        eps: added to the squares of gradients.
+        factored: whether means of squares are factored at all.
+        weight_decay_mask: the parameters that decay, as of `masked`; all if None.
 
     Source: Shazeer, Stern 2018, arXiv:1804.04235.
+
+    Example:
+        >>> from tfn import numpy as jnp
+        >>> optimizer, w = adafactor(0.1), jnp.ones((128, 128))
+        >>> state = optimizer.init(w)
+        >>> state[0].v_row.shape, state[0].v_col.shape, state[0].v.shape
+        ((128,), (128,), (1,))
     """
-    chosen = [
-        scale_by_factored_rms(factored, decay_rate, decay_offset, min_dim_size_to_factor, eps)
-    ]
+    parts = [scale_by_factored_rms(factored, decay_rate, decay_offset, min_dim_size_to_factor, eps)]
     if clipping_threshold is not None:
-        chosen.append(clip_by_block_rms(clipping_threshold))
+        parts.append(clip_by_block_rms(clipping_threshold))
     if learning_rate is not None:
-        chosen.append(transforms.scale_by_learning_rate(learning_rate, flip_sign=False))
+        parts.append(transforms.scale_by_learning_rate(learning_rate, flip_sign=False))
     if multiply_by_parameter_scale:
-        chosen.append(scale_by_param_block_rms())
+        parts.append(scale_by_param_block_rms())
     if momentum is not None:
-        chosen.append(transforms.ema(momentum, debias=False, accumulator_dtype=dtype_momentum))
+        parts.append(transforms.ema(momentum, debias=False, accumulator_dtype=dtype_momentum))
     if weight_decay_rate is not None:
-        chosen.append(transforms.add_decayed_weights(weight_decay_rate, weight_decay_mask))
-    return chain(*chosen, transforms.scale(-1))
+        parts.append(transforms.add_decayed_weights(weight_decay_rate, weight_decay_mask))
+    return chain(*parts, transforms.scale(-1))

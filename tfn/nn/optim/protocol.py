@@ -1,10 +1,11 @@
-"""What an optimizer is: two functions and a state that they alone understand."""
+"""The protocol of optimizers: two functions and an opaque state; `chain`, `apply_updates`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
+from tfn import numpy as jnp
 from tfn import tree
 from tfn._support.validate import shown
 from tfn.array import Array
@@ -14,28 +15,34 @@ Params = Any
 Updates = Any
 State = Any
 Schedule = Callable[[Array], Any]
-"""A number that depends on how many steps were made before."""
+"""A number as a function of the number of steps made before."""
 Rate = float | Array | Schedule
 
 
 class Init(Protocol):
-    """Makes the first state of an optimizer."""
+    """Returns the first state of an optimizer."""
 
     def __call__(self, params: Params) -> State:
-        """The state."""
+        """Returns the state for parameters of this structure."""
 
 
 class Update(Protocol):
-    """Makes updates of gradients."""
+    """Returns updates for gradients, and the next state."""
 
     def __call__(
         self, updates: Updates, state: State, params: Params | None = None
     ) -> tuple[Updates, State]:
-        """The updates, and the next state."""
+        """Returns the updates, and the next state.
+
+        Args:
+            updates: gradients, or the updates of the transformation before.
+            state: the state that `init` or the last `update` returned.
+            params: the parameters, for transformations that depend on them.
+        """
 
 
 class GradientTransformation(NamedTuple):
-    """An optimizer, or a part of one.
+    """An optimizer, or a part of one: two pure functions.
 
     Attributes:
         init: from parameters, the first state.
@@ -47,7 +54,7 @@ class GradientTransformation(NamedTuple):
 
 
 def apply_updates(params: Params, updates: Updates) -> Params:
-    """Parameters plus updates, in the dtype of the parameters.
+    """Returns parameters plus updates, in the dtype of the parameters.
 
     Example:
         >>> from tfn import numpy as jnp
@@ -58,11 +65,17 @@ def apply_updates(params: Params, updates: Updates) -> Params:
 
 
 class EmptyState(NamedTuple):
-    """The state of a part that remembers nothing."""
+    """The state of a transformation without memory."""
 
 
 def stateless(function: Callable[[Updates, Params | None], Updates]) -> GradientTransformation:
-    """A part that remembers nothing, from a function of updates and parameters."""
+    """Returns a transformation without memory, from a function of updates and parameters.
+
+    Example:
+        >>> double = stateless(lambda updates, params: tree.map(lambda u: 2 * u, updates))
+        >>> double.update({"w": 1.0}, double.init({"w": 0.0}))[0]
+        {'w': 2.0}
+    """
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         return function(updates, params), state
@@ -71,7 +84,7 @@ def stateless(function: Callable[[Updates, Params | None], Updates]) -> Gradient
 
 
 def needed(params: Params | None, what: str) -> Params:
-    """The parameters, by a part that cannot do without.
+    """Returns the parameters, or raises if `update` was called without them.
 
     Raises:
         ArgumentError: if `update` was called without them.
@@ -85,13 +98,23 @@ def needed(params: Params | None, what: str) -> Params:
     return params
 
 
+def zeros_like(pytree: Any, dtype: Any = None) -> Any:
+    """Returns a tree of zeros, in the dtype of each leaf for None."""
+    return tree.map(lambda x: jnp.zeros_like(x, dtype), pytree)
+
+
 def identity() -> GradientTransformation:
-    """Gradients as they are."""
+    """Returns gradients as they are.
+
+    Example:
+        >>> identity().update(1.0, identity().init(0.0))[0]
+        1.0
+    """
     return stateless(lambda updates, params: updates)
 
 
 def chain(*parts: GradientTransformation) -> GradientTransformation:
-    """Parts applied one after the other; the state is a tuple of theirs.
+    """Applies transformations one after the other; the state is a tuple of theirs.
 
     Example:
         >>> from tfn import numpy as jnp

@@ -1,4 +1,4 @@
-"""Numbers that depend on how many steps were made before: learning rates, above all."""
+"""Schedules: learning rates and other numbers as functions of the number of steps made."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ from tfn.nn.optim.protocol import Schedule
 
 
 def constant_schedule(value: float) -> Schedule:
-    """Always the same."""
+    """Returns a schedule that is always the same.
+
+    Example:
+        >>> constant_schedule(0.1)(jnp.array(7))
+        0.1
+    """
     return lambda count: value
 
 
@@ -24,7 +29,17 @@ def polynomial_schedule(
     transition_steps: int,
     transition_begin: int = 0,
 ) -> Schedule:
-    """From one value to another, by a power of the steps that are left.
+    """Returns a schedule from one value to another, by a power of the steps that remain.
+
+    Args:
+        init_value: value up to step `transition_begin`.
+        end_value: value from step ``transition_begin + transition_steps`` on.
+        power: exponent of the fraction of steps that remain; 1 is linear.
+        transition_steps: number of steps between, at least 1.
+        transition_begin: number of steps before the transition.
+
+    Raises:
+        ArgumentError: for fewer than one step.
 
     Example:
         >>> float(polynomial_schedule(1.0, 0.0, 2, 10)(jnp.array(5)))
@@ -33,8 +48,8 @@ def polynomial_schedule(
     _some("transition_steps", transition_steps)
 
     def value(count: Array) -> Array:
-        left = 1 - jnp.clip((count - transition_begin) / transition_steps, 0.0, 1.0)
-        return end_value + (init_value - end_value) * left**power
+        fraction = 1 - jnp.clip((count - transition_begin) / transition_steps, 0.0, 1.0)
+        return end_value + (init_value - end_value) * fraction**power
 
     return value
 
@@ -42,7 +57,16 @@ def polynomial_schedule(
 def linear_schedule(
     init_value: float, end_value: float, transition_steps: int, transition_begin: int = 0
 ) -> Schedule:
-    """From one value to another in equal steps.
+    """Returns a schedule from one value to another in equal steps.
+
+    Args:
+        init_value: value up to step `transition_begin`.
+        end_value: value from step ``transition_begin + transition_steps`` on.
+        transition_steps: number of steps between, at least 1.
+        transition_begin: number of steps before the transition.
+
+    Raises:
+        ArgumentError: for fewer than one step.
 
     Example:
         >>> float(linear_schedule(1.0, 0.0, 10)(jnp.array(5)))
@@ -54,15 +78,29 @@ def linear_schedule(
 def cosine_decay_schedule(
     init_value: float, decay_steps: int, alpha: float = 0.0, exponent: float = 1.0
 ) -> Schedule:
-    """From a value to `alpha` times it along half a period of a cosine, taken to a power.
+    """Returns a schedule from a value to `alpha` times it, along half a period of a cosine.
+
+    Args:
+        init_value: value at step 0.
+        decay_steps: number of steps until the last value, at least 1.
+        alpha: the last value, as a fraction of the first.
+        exponent: power of the cosine curve.
+
+    Raises:
+        ArgumentError: for fewer than one step.
 
     Source: Loshchilov, Hutter 2016, arXiv:1608.03983.
+
+    Example:
+        >>> schedule = cosine_decay_schedule(1.0, 10, alpha=0.5)
+        >>> [round(float(schedule(jnp.array(n))), 3) for n in (0, 5, 10, 20)]
+        [1.0, 0.75, 0.5, 0.5]
     """
     _some("decay_steps", decay_steps)
 
     def value(count: Array) -> Array:
-        done = jnp.clip(count / decay_steps, 0.0, 1.0)
-        curve = 0.5 * (1 + jnp.cos(math.pi * done))
+        fraction = jnp.clip(count / decay_steps, 0.0, 1.0)
+        curve = 0.5 * (1 + jnp.cos(math.pi * fraction))
         curve = curve if exponent == 1 else curve**exponent
         return init_value * ((1 - alpha) * curve + alpha)
 
@@ -77,11 +115,18 @@ def exponential_decay(
     staircase: bool = False,
     end_value: float | None = None,
 ) -> Schedule:
-    """A value that is multiplied by `decay_rate` within every so many steps.
+    """Returns a schedule that is multiplied by `decay_rate` within every `transition_steps` steps.
 
     Args:
-        staircase: whether at once at the end of them, not little by little.
-        end_value: beyond which it does not go.
+        init_value: value up to step `transition_begin`.
+        transition_steps: number of steps for one factor, at least 1.
+        decay_rate: the factor, positive; above 1 the value grows.
+        transition_begin: number of steps before the decay.
+        staircase: whether to multiply at once at the end of the steps, not little by little.
+        end_value: lower bound of the value (upper if `decay_rate` is 1 or more); none if None.
+
+    Raises:
+        ArgumentError: for fewer than one step.
 
     Example:
         >>> round(float(exponential_decay(1.0, 10, 0.25)(jnp.array(5))), 6)
@@ -92,8 +137,8 @@ def exponential_decay(
 
     def value(count: Array) -> Array:
         times = jnp.maximum(count - transition_begin, 0) / transition_steps
-        found = init_value * decay_rate ** (jnp.floor(times) if staircase else times)
-        return found if end_value is None else bound(found, end_value)
+        decayed = init_value * decay_rate ** (jnp.floor(times) if staircase else times)
+        return decayed if end_value is None else bound(decayed, end_value)
 
     return value
 
@@ -101,7 +146,13 @@ def exponential_decay(
 def piecewise_constant_schedule(
     init_value: float, boundaries_and_scales: Mapping[int, float] | None = None
 ) -> Schedule:
-    """A value that is multiplied by a scale from each boundary on."""
+    """Returns a schedule that is multiplied by a scale from each boundary on.
+
+    Example:
+        >>> schedule = piecewise_constant_schedule(1.0, {10: 0.5})
+        >>> float(schedule(jnp.array(9))), float(schedule(jnp.array(10)))
+        (1.0, 0.5)
+    """
 
     def value(count: Array) -> Array:
         out = jnp.asarray(init_value, float)
@@ -113,7 +164,7 @@ def piecewise_constant_schedule(
 
 
 def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedule:
-    """Schedules one after the other; each counts from the boundary at which it begins.
+    """Returns several schedules in sequence; each counts from the boundary at which it begins.
 
     Raises:
         ArgumentError: unless there is one boundary between each two.
@@ -147,7 +198,18 @@ def warmup_cosine_decay_schedule(
     end_value: float = 0.0,
     exponent: float = 1.0,
 ) -> Schedule:
-    """Linear up to a peak, then along a cosine down to `end_value` at step `decay_steps`.
+    """Returns a linear schedule up to a peak, then a cosine down to `end_value`.
+
+    Args:
+        init_value: value at step 0.
+        peak_value: value at step `warmup_steps`.
+        warmup_steps: number of steps up to the peak; 0 for none.
+        decay_steps: step of the last value, counted from the beginning, above `warmup_steps`.
+        end_value: value from step `decay_steps` on; 0 if `peak_value` is 0.
+        exponent: power of the cosine curve.
+
+    Raises:
+        ArgumentError: unless `decay_steps` is above `warmup_steps`.
 
     Example:
         >>> schedule = warmup_cosine_decay_schedule(0.0, 1.0, 10, 110)

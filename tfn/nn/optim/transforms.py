@@ -1,4 +1,4 @@
-"""Parts of optimizers: factors, momentum, means of squares, decay of weights."""
+"""Gradient transformations: scaling, momentum, second moments, weight decay."""
 
 from __future__ import annotations
 
@@ -17,28 +17,48 @@ from tfn.nn.optim.protocol import (
     Updates,
     needed,
     stateless,
+    zeros_like,
 )
 from tfn.nn.optim.wrappers import Mask, masked
 
 
 def scale(factor: float | Array) -> GradientTransformation:
-    """Updates times a factor."""
+    """Multiplies updates by a factor.
+
+    Example:
+        >>> part, g = scale(-0.5), jnp.array([2.0])
+        >>> part.update(g, part.init(g))[0].tolist()
+        [-1.0]
+    """
     return stateless(lambda updates, params: tree.map(lambda u: u * factor, updates))
 
 
 def set_to_zero() -> GradientTransformation:
-    """Updates that change nothing, for parameters that are not to be trained."""
+    """Replaces updates by zeros, for parameters that are not trained.
+
+    Example:
+        >>> part, g = set_to_zero(), jnp.array([3.0])
+        >>> part.update(g, part.init(g))[0].tolist()
+        [0.0]
+    """
     return stateless(lambda updates, params: tree.map(jnp.zeros_like, updates))
 
 
 class ScaleByScheduleState(NamedTuple):
-    """How many steps were made."""
+    """The number of steps made."""
 
     count: Array  # type: ignore[assignment]  # optax's name, and tuple's
 
 
 def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
-    """Updates times a function of the number of steps made before."""
+    """Multiplies updates by a function of the number of steps made before.
+
+    Example:
+        >>> part, g = scale_by_schedule(lambda count: 2.0 - count), jnp.array([3.0])
+        >>> updates, state = part.update(g, part.init(g))
+        >>> updates.tolist(), part.update(g, state)[0].tolist()
+        ([6.0], [3.0])
+    """
 
     def init(params: Params) -> State:
         return ScaleByScheduleState(jnp.zeros((), int))
@@ -53,7 +73,13 @@ def scale_by_schedule(schedule: Schedule) -> GradientTransformation:
 def scale_by_learning_rate(
     learning_rate: Rate, *, flip_sign: bool = True
 ) -> GradientTransformation:
-    """Updates times minus the learning rate, a number or a function of the number of steps."""
+    """Multiplies updates by minus the learning rate, a number or a function of the step count.
+
+    Example:
+        >>> part, g = scale_by_learning_rate(0.5), jnp.array([2.0])
+        >>> part.update(g, part.init(g))[0].tolist()
+        [-1.0]
+    """
     sign = -1 if flip_sign else 1
     if callable(learning_rate):
         schedule = learning_rate
@@ -66,12 +92,8 @@ def scale_by_learning_rate(
 # Sums and means over the steps.
 
 
-def _zeros(params: Params, dtype: Any = None) -> Params:
-    return tree.map(lambda p: jnp.zeros_like(p, dtype), params)
-
-
 def _mean(old: Params, new: Updates, decay: float) -> Params:
-    """A running mean that keeps a fraction `decay` of what it was."""
+    """Returns a running mean with the fraction `decay` of the old one."""
     return tree.map(lambda m, x: decay * m + (1 - decay) * x, old, new)
 
 
@@ -80,7 +102,7 @@ def _squares(updates: Updates) -> Updates:
 
 
 def _debiased(mean: Params, decay: float, count: Array) -> Params:
-    """A running mean that began at 0, as if it had begun at what it is the mean of."""
+    """Corrects a running mean for its beginning at 0."""
     share = 1 - decay ** count.astype(float)
     return tree.map(lambda m: m / share.astype(m.dtype), mean)
 
@@ -98,10 +120,21 @@ class TraceState(NamedTuple):
 def trace(
     decay: float, nesterov: bool = False, accumulator_dtype: Any = None
 ) -> GradientTransformation:
-    """Momentum: gradients plus a decayed sum of those before.
+    """Momentum: adds to gradients a decayed sum of those before.
+
+    Args:
+        decay: factor of the sum at each step, in [0, 1).
+        nesterov: whether the sum is decayed and added to the gradient once more.
+        accumulator_dtype: dtype of the sum; that of each parameter if None.
 
     Source: Sutskever, Martens, Dahl, Hinton 2013, "On the importance of initialization and
     momentum in deep learning" (nesterov: the sum is decayed and added once more).
+
+    Example:
+        >>> momentum = trace(0.5)
+        >>> updates, state = momentum.update(jnp.array([1.0]), momentum.init(jnp.zeros(1)))
+        >>> momentum.update(jnp.array([1.0]), state)[0].tolist()
+        [1.5]
     """
 
     def add(gradient: Array, sum: Array) -> Array:
@@ -113,7 +146,7 @@ def trace(
         return used, TraceState(_cast(new, accumulator_dtype))
 
     return GradientTransformation(
-        lambda params: TraceState(_zeros(params, accumulator_dtype)), update
+        lambda params: TraceState(zeros_like(params, accumulator_dtype)), update
     )
 
 
@@ -125,10 +158,12 @@ class EmaState(NamedTuple):
 
 
 def ema(decay: float, debias: bool = True, accumulator_dtype: Any = None) -> GradientTransformation:
-    """The running mean of updates in their place; of parameters, if those are passed as updates.
+    """Replaces updates by their running mean; averages parameters, if those are passed as updates.
 
     Args:
-        debias: whether it counts only the steps that were made, not the zeros before them.
+        decay: fraction of the old mean that remains at each step, in [0, 1).
+        debias: whether the mean counts only the steps made, not the zeros before them.
+        accumulator_dtype: dtype of the mean; that of each parameter if None.
 
     Example:
         >>> average = ema(0.9)
@@ -138,7 +173,7 @@ def ema(decay: float, debias: bool = True, accumulator_dtype: Any = None) -> Gra
     """
 
     def init(params: Params) -> State:
-        return EmaState(jnp.zeros((), int), _zeros(params, accumulator_dtype))
+        return EmaState(jnp.zeros((), int), zeros_like(params, accumulator_dtype))
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         mean, count = _mean(state.ema, updates, decay), state.count + 1
@@ -163,13 +198,28 @@ def scale_by_adam(
     eps_root: float = 0.0,
     mu_dtype: Any = None,
 ) -> GradientTransformation:
-    """Gradients by their mean over the root of the mean of their squares.
+    """Replaces gradients by their mean divided by the root of the mean of their squares.
+
+    Args:
+        b1: decay of the mean of gradients, in [0, 1).
+        b2: decay of the mean of squared gradients, in [0, 1).
+        eps: added to the root of the mean of squares.
+        eps_root: added under the root.
+        mu_dtype: dtype of the mean of gradients; that of each parameter if None.
 
     Source: Kingma, Ba 2014, arXiv:1412.6980, algorithm 1.
+
+    Example:
+        >>> part = scale_by_adam()
+        >>> updates, _ = part.update(jnp.array([100.0]), part.init(jnp.zeros(1)))
+        >>> round(updates.item(), 4)
+        1.0
     """
 
     def init(params: Params) -> State:
-        return ScaleByAdamState(jnp.zeros((), int), _zeros(params, mu_dtype), _zeros(params))
+        return ScaleByAdamState(
+            jnp.zeros((), int), zeros_like(params, mu_dtype), zeros_like(params)
+        )
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         mu, nu = _mean(state.mu, updates, b1), _mean(state.nu, _squares(updates), b2)
@@ -193,9 +243,20 @@ class ScaleByRmsState(NamedTuple):
 def scale_by_rms(
     decay: float = 0.9, eps: float = 1e-8, initial_scale: float = 0.0, eps_in_sqrt: bool = True
 ) -> GradientTransformation:
-    """Gradients over the root of the mean of their squares.
+    """Divides gradients by the root of the mean of their squares.
+
+    Args:
+        decay: decay of the mean of squared gradients, in [0, 1).
+        eps: added to the mean of squares, or to its root.
+        initial_scale: initial value of the mean of squares.
+        eps_in_sqrt: whether `eps` is added under the root, instead of to it.
 
     Source: Hinton 2012, "Neural networks for machine learning", lecture 6e.
+
+    Example:
+        >>> part, g = scale_by_rms(decay=0.75), jnp.array([3.0])
+        >>> round(part.update(g, part.init(g))[0].item(), 4)
+        2.0
     """
 
     def init(params: Params) -> State:
@@ -224,11 +285,23 @@ class ScaleByRStdDevState(NamedTuple):
 def scale_by_stddev(
     decay: float = 0.9, eps: float = 1e-8, initial_scale: float = 0.0, eps_in_sqrt: bool = True
 ) -> GradientTransformation:
-    """Gradients over their standard deviation."""
+    """Divides gradients by their standard deviation.
+
+    Args:
+        decay: decay of the means of gradients and of their squares, in [0, 1).
+        eps: added to the variance, or to its root.
+        initial_scale: initial value of the mean of squares.
+        eps_in_sqrt: whether `eps` is added under the root, instead of to it.
+
+    Example:
+        >>> part, g = scale_by_stddev(decay=0.5), jnp.array([3.0])
+        >>> round(part.update(g, part.init(g))[0].item(), 4)
+        2.0
+    """
 
     def init(params: Params) -> State:
         nu = tree.map(lambda p: jnp.full_like(p, initial_scale), params)
-        return ScaleByRStdDevState(_zeros(params), nu)
+        return ScaleByRStdDevState(zeros_like(params), nu)
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         mu = _mean(state.mu, updates, decay)
@@ -253,9 +326,14 @@ class ScaleByRssState(NamedTuple):
 def scale_by_rss(
     initial_accumulator_value: float = 0.1, eps: float = 1e-7
 ) -> GradientTransformation:
-    """Gradients over the root of the sum of their squares.
+    """Divides gradients by the root of the sum of their squares.
 
     Source: Duchi, Hazan, Singer 2011, "Adaptive subgradient methods".
+
+    Example:
+        >>> part, g = scale_by_rss(0.0), jnp.array([3.0])
+        >>> round(part.update(g, part.init(g))[0].item(), 4)
+        1.0
     """
 
     def init(params: Params) -> State:
@@ -280,13 +358,23 @@ class ScaleByLionState(NamedTuple):
 def scale_by_lion(
     b1: float = 0.9, b2: float = 0.99, mu_dtype: Any = None
 ) -> GradientTransformation:
-    """The sign of a mean of gradients in their place.
+    """Replaces gradients by the sign of a mean of gradients.
+
+    Args:
+        b1: weight of the old mean in the sign.
+        b2: decay of the mean of gradients, in [0, 1).
+        mu_dtype: dtype of the mean of gradients; that of each parameter if None.
 
     Source: Chen et al. 2023, arXiv:2302.06675, program 1.
+
+    Example:
+        >>> part, g = scale_by_lion(), jnp.array([3.0, -0.1])
+        >>> part.update(g, part.init(g))[0].tolist()
+        [1.0, -1.0]
     """
 
     def init(params: Params) -> State:
-        return ScaleByLionState(jnp.zeros((), int), _zeros(params, mu_dtype))
+        return ScaleByLionState(jnp.zeros((), int), zeros_like(params, mu_dtype))
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         new = tree.map(jnp.sign, _mean(state.mu, updates, b1))
@@ -302,12 +390,22 @@ def scale_by_lion(
 def scale_by_trust_ratio(
     min_norm: float = 0.0, trust_coefficient: float = 1.0, eps: float = 0.0
 ) -> GradientTransformation:
-    """Each update made as long as its parameter, times a coefficient; as it is if one is zero.
+    """Scales each update to the length of its parameter; leaves it as it is if one is zero.
 
-    Source: You et al. 2019, arXiv:1904.00962.
+    Args:
+        min_norm: lower bound of both lengths.
+        trust_coefficient: factor of the ratio of the lengths.
+        eps: added to the length of the update.
 
     Raises:
         ArgumentError: if `update` is called without parameters.
+
+    Source: You et al. 2019, arXiv:1904.00962.
+
+    Example:
+        >>> part, w = scale_by_trust_ratio(), jnp.array([3.0, 4.0])
+        >>> part.update(jnp.array([1.0, 0.0]), part.init(w), w)[0].tolist()
+        [5.0, 0.0]
     """
 
     def along(u: Array, p: Array) -> Array:
@@ -325,13 +423,19 @@ def scale_by_trust_ratio(
 def add_decayed_weights(
     weight_decay: float = 0.0, mask: Mask | None = None
 ) -> GradientTransformation:
-    """Updates plus a fraction of the parameters.
+    """Adds a fraction of the parameters to the updates.
 
     Args:
+        weight_decay: fraction of the parameters that is added.
         mask: which parameters decay, as of `masked`; all if None.
 
     Raises:
         ArgumentError: if `update` is called without parameters.
+
+    Example:
+        >>> part, w = add_decayed_weights(0.5), jnp.array([2.0])
+        >>> part.update(jnp.zeros(1), part.init(w), w)[0].tolist()
+        [1.0]
     """
 
     def decay(updates: Updates, params: Params | None) -> Updates:

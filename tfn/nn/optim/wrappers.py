@@ -1,4 +1,4 @@
-"""Optimizers around optimizers: on a part of the tree, every few steps, if all is finite."""
+"""Optimizers around optimizers: masked, multi_steps, apply_if_finite, inject_hyperparams."""
 
 from __future__ import annotations
 
@@ -12,23 +12,32 @@ from tfn._support.validate import a_function, integer, rank
 from tfn.array import Array
 from tfn.eager.operands import array_of
 from tfn.errors import ArgumentError
-from tfn.nn.optim.protocol import GradientTransformation, Params, Schedule, State, Updates
+from tfn.nn.optim.protocol import (
+    GradientTransformation,
+    Params,
+    Schedule,
+    State,
+    Updates,
+    zeros_like,
+)
 
 Mask = Any
 """A tree of booleans, each for whatever is below it, or a function that makes one of parameters."""
 
 
 class MaskedState(NamedTuple):
-    """The state of the inner optimizer, which knows of its part of the tree only."""
+    """The state of the inner optimizer, for its part of the tree only."""
 
     inner_state: State
 
 
 def masked(inner: GradientTransformation, mask: Mask) -> GradientTransformation:
-    """An optimizer on a part of the tree; other updates stay as they are.
+    """Returns an optimizer that acts on a part of the tree; other updates stay as they are.
 
     Args:
-        mask: which part.
+        inner: the optimizer.
+        mask: a tree of booleans, each for whatever is below it, or a function that makes one of a
+            tree.
 
     Example:
         >>> from tfn.nn import optim
@@ -43,28 +52,28 @@ def masked(inner: GradientTransformation, mask: Mask) -> GradientTransformation:
         function = callable(mask) and tree.structure(mask) == tree.structure(0)
         return tree.broadcast(mask(pytree) if function else mask, pytree)
 
-    def part(chosen: Any, pytree: Any) -> Any:
-        return tree.map(lambda m, x: x if m else None, chosen, pytree)
+    def part(selection: Any, pytree: Any) -> Any:
+        return tree.map(lambda m, x: x if m else None, selection, pytree)
 
     def init(params: Params) -> State:
         return MaskedState(inner.init(part(of(params), params)))
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
-        chosen = of(updates)
-        mine = None if params is None else part(chosen, params)
-        new, state = inner.update(part(chosen, updates), state.inner_state, mine)
-        both = tree.map(lambda m, n, u: n if m else u, chosen, new, updates)
+        selection = of(updates)
+        mine = None if params is None else part(selection, params)
+        new, state = inner.update(part(selection, updates), state.inner_state, mine)
+        both = tree.map(lambda m, n, u: n if m else u, selection, new, updates)
         return both, MaskedState(state)
 
     return GradientTransformation(init, update)
 
 
 class MultiStepsState(NamedTuple):
-    """Gradients gathered since the last update, and how many.
+    """The gradients gathered since the last update.
 
     Attributes:
-        mini_step: how many gradients were gathered.
-        gradient_step: how many updates were made.
+        mini_step: number of gradients gathered.
+        gradient_step: number of updates made.
         inner_opt_state: the state of the inner optimizer.
         acc_grads: the mean of the gradients gathered.
     """
@@ -76,39 +85,44 @@ class MultiStepsState(NamedTuple):
 
 
 def multi_steps(inner: GradientTransformation, every: int | Schedule) -> GradientTransformation:
-    """An optimizer that acts on the mean of several gradients; between, updates are zeros.
+    """Returns an optimizer that acts on the mean of several gradients; between, updates are zeros.
 
     Args:
-        every: how many gradients make an update, or a function of the number of updates made.
+        inner: the optimizer.
+        every: number of gradients for one update, or a function of the number of updates made.
+
+    Example:
+        >>> from tfn.nn import optim
+        >>> optimizer, w = multi_steps(optim.sgd(1.0), 2), jnp.zeros(1)
+        >>> first, state = optimizer.update(jnp.array([1.0]), optimizer.init(w))
+        >>> second, state = optimizer.update(jnp.array([3.0]), state)
+        >>> first.tolist(), second.tolist()
+        ([0.0], [-2.0])
     """
     if not callable(every):
         integer("multi_steps", "every", every, 1)
 
     def init(params: Params) -> State:
         zero = jnp.zeros((), int)
-        return MultiStepsState(zero, zero, inner.init(params), _zeros(params))
+        return MultiStepsState(zero, zero, inner.init(params), zeros_like(params))
 
     def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
         n = state.mini_step
-        wanted = every(state.gradient_step) if callable(every) else every
+        limit = every(state.gradient_step) if callable(every) else every
         mean = tree.map(
             lambda a, g: a + (g - a) / (n + 1).astype(a.dtype), state.acc_grads, updates
         )
         new, inner_state = inner.update(mean, state.inner_opt_state, params)
-        last = n + 1 >= wanted
+        last = n + 1 >= limit
         state = MultiStepsState(
             jnp.where(last, 0, n + 1),
             state.gradient_step + last,
             _choose(last, inner_state, state.inner_opt_state),
-            _choose(last, _zeros(mean), mean),
+            _choose(last, zeros_like(mean), mean),
         )
-        return _choose(last, new, _zeros(new)), state
+        return _choose(last, new, zeros_like(new)), state
 
     return GradientTransformation(init, update)
-
-
-def _zeros(pytree: Any) -> Any:
-    return tree.map(jnp.zeros_like, pytree)
 
 
 def _choose(condition: Array, a: Any, b: Any) -> Any:
@@ -117,14 +131,14 @@ def _choose(condition: Array, a: Any, b: Any) -> Any:
 
 
 def accumulate(function: Callable[[Any], Any], batches: Any) -> Any:
-    """The mean of a function of a batch over several batches, one after the other.
+    """Returns the mean of a function of a batch over several batches, one after the other.
 
-    What is needed for one batch is all the memory it takes: gradients of a batch that is too large
-    for it are ``accumulate(lambda part: tfn.value_and_grad(loss)(params, part), parts)``.
+    The memory is that of one batch: gradients of a batch that is too large are ``accumulate(lambda
+    part: tfn.value_and_grad(loss)(params, part), parts)``.
 
     Args:
-        function: gives a tree of arrays of floats.
-        batches: a tree of arrays with one more axis, the first, along which the batches lie.
+        function: from a batch to a tree of arrays of floats.
+        batches: a tree of arrays with one more axis, the first, which counts the batches.
 
     Example:
         >>> accumulate(lambda batch: batch.sum(), jnp.arange(6.0).reshape(3, 2)).item()
@@ -149,12 +163,12 @@ def accumulate(function: Callable[[Any], Any], batches: Any) -> Any:
 
 
 class ApplyIfFiniteState(NamedTuple):
-    """What was seen of numbers that are not finite.
+    """Counts of the updates that were not finite.
 
     Attributes:
-        notfinite_count: how many of the last updates held some, without one between that did not.
-        last_finite: whether the last one held none.
-        total_notfinite: how many did since the beginning.
+        notfinite_count: number of the last updates in a row that were not finite.
+        last_finite: whether the last one was finite.
+        total_notfinite: number of all updates that were not finite.
         inner_state: the state of the inner optimizer.
     """
 
@@ -167,10 +181,18 @@ class ApplyIfFiniteState(NamedTuple):
 def apply_if_finite(
     inner: GradientTransformation, max_consecutive_errors: int
 ) -> GradientTransformation:
-    """An optimizer that does nothing for gradients with NaN or infinity.
+    """Returns an optimizer that does nothing for gradients with NaN or infinity.
 
     Args:
-        max_consecutive_errors: after so many of them on end, they are passed on.
+        inner: the optimizer.
+        max_consecutive_errors: number of such gradients in a row after which they are passed on.
+
+    Example:
+        >>> from tfn.nn import optim
+        >>> optimizer, w = apply_if_finite(optim.sgd(0.5), 3), jnp.zeros(1)
+        >>> updates, state = optimizer.update(jnp.array([jnp.nan]), optimizer.init(w))
+        >>> updates.tolist(), int(state.notfinite_count)
+        ([0.0], 1)
     """
     integer("apply_if_finite", "max_consecutive_errors", max_consecutive_errors, 0)
 
@@ -184,9 +206,9 @@ def apply_if_finite(
             finite = finite & jnp.isfinite(u).all()
         count = jnp.where(finite, 0, state.notfinite_count + 1)
         new, inner_state = inner.update(updates, state.inner_state, params)
-        done = finite | (count > max_consecutive_errors)
-        new = _choose(done, new, _zeros(new))
-        inner_state = _choose(done, inner_state, state.inner_state)
+        applies = finite | (count > max_consecutive_errors)
+        new = _choose(applies, new, zeros_like(new))
+        inner_state = _choose(applies, inner_state, state.inner_state)
         total = state.total_notfinite + ~finite
         return new, ApplyIfFiniteState(count, finite, total, inner_state)
 
@@ -194,11 +216,11 @@ def apply_if_finite(
 
 
 class InjectHyperparamsState(NamedTuple):
-    """Numbers of an optimizer, where they can be seen and replaced.
+    """The hyperparameters of an optimizer, where they can be read and replaced.
 
     Attributes:
-        count: how many steps were made.
-        hyperparams: by their names; of those that follow a schedule, the last used.
+        count: number of steps made.
+        hyperparams: by their names; of those that follow a schedule, the value used last.
         inner_state: the state of the inner optimizer.
     """
 
@@ -210,9 +232,9 @@ class InjectHyperparamsState(NamedTuple):
 def inject_hyperparams(
     factory: Callable[..., GradientTransformation],
 ) -> Callable[..., GradientTransformation]:
-    """A maker of optimizers whose numbers are part of their state, so that they can be changed.
+    """Returns a factory of optimizers whose hyperparameters are part of their state.
 
-    Each number may also be a function of the number of steps.
+    They can be replaced between steps.  Each may also be a function of the number of steps.
 
     Example:
         >>> from tfn.nn import optim
@@ -226,28 +248,30 @@ def inject_hyperparams(
     signature = inspect.signature(factory)
 
     def make(*args: Any, **options: Any) -> GradientTransformation:
-        given = signature.bind(*args, **options)
-        given.apply_defaults()
-        schedules = {name: x for name, x in given.arguments.items() if callable(x)}
+        bound = signature.bind(*args, **options)
+        bound.apply_defaults()
+        schedules = {name: x for name, x in bound.arguments.items() if callable(x)}
         numbers = {
             name: x
-            for name, x in given.arguments.items()
+            for name, x in bound.arguments.items()
             if isinstance(x, (int, float, Array)) and not isinstance(x, bool)
         }
-        rest = {k: v for k, v in given.arguments.items() if k not in {**schedules, **numbers}}
+        rest = {k: v for k, v in bound.arguments.items() if k not in {**schedules, **numbers}}
 
         def now(count: Array) -> dict[str, Array]:
             return {name: jnp.asarray(f(count), float) for name, f in schedules.items()}
 
         def init(params: Params) -> State:
             count = jnp.zeros((), int)
-            found = {name: jnp.asarray(x, float) for name, x in numbers.items()} | now(count)
-            return InjectHyperparamsState(count, found, factory(**rest, **found).init(params))
+            hyperparams = {name: jnp.asarray(x, float) for name, x in numbers.items()} | now(count)
+            return InjectHyperparamsState(
+                count, hyperparams, factory(**rest, **hyperparams).init(params)
+            )
 
         def update(updates: Updates, state: State, params: Params | None = None) -> tuple[Any, Any]:
-            found = {**state.hyperparams, **now(state.count)}
-            new, inner = factory(**rest, **found).update(updates, state.inner_state, params)
-            return new, InjectHyperparamsState(state.count + 1, found, inner)
+            hyperparams = {**state.hyperparams, **now(state.count)}
+            new, inner = factory(**rest, **hyperparams).update(updates, state.inner_state, params)
+            return new, InjectHyperparamsState(state.count + 1, hyperparams, inner)
 
         return GradientTransformation(init, update)
 
