@@ -66,8 +66,7 @@ def dot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """The sum of products over the last axis of `x` and the last but one of `y`, the only one of a
-    vector.
+    """The sum of products over the last axis of `x` and the last but one, or the only one, of `y`.
 
     Args:
         x: first operand, array or number.

@@ -186,8 +186,9 @@ def diff(
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Array:
-    """The differences of neighbours along an axis, taken `n` times; of booleans, whether they
-    differ.
+    """The differences of neighbours along an axis, taken `n` times.
+
+    Of booleans, the result is whether two neighbours differ.
 
     Args:
         x: array of one axis at least.

@@ -248,8 +248,7 @@ def ifftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None =
 
 
 def rfftn(a: ArrayLike, s: Lengths = None, axes: Axes = None, norm: str | None = None) -> Array:
-    """The Fourier transform of real values over several axes, of which the last is halved as by
-    `rfft`.
+    """The Fourier transform of real values over several axes, the last one halved as by `rfft`.
 
     Args:
         a: real array to transform.
@@ -492,8 +491,7 @@ def _transformed(x: UOp, arg: Fft, axes: Shape, dtype: DType, scale: float) -> U
 def fftfreq(
     n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: object = None
 ) -> Array:
-    """The frequencies of the values of `fft`, as multiples of ``1 / (n d)``: 0, 1, ..., then the
-    negative ones.
+    """The frequencies of the values of `fft`: 0, 1, ..., then the negative ones, by ``1 / (n d)``.
 
     Args:
         n: number of samples, 1 at least.
@@ -520,7 +518,7 @@ def fftfreq(
 def rfftfreq(
     n: int, d: float = 1.0, *, dtype: DTypeLike | None = None, device: object = None
 ) -> Array:
-    """The frequencies of the values of `rfft`, as multiples of ``1 / (n d)``: 0, 1, ...
+    """The frequencies of the values of `rfft`: 0, 1, ..., by ``1 / (n d)``.
 
     Args:
         n: number of samples, 1 at least.

@@ -48,8 +48,7 @@ def vectorize(
     excluded: Iterable[int | str] = (),
     signature: str | None = None,
 ) -> Any:
-    """A function of single elements, or of the axes that a signature names, applied to whole
-    arrays.
+    """A function of single elements, or of axes that a signature names, applied to whole arrays.
 
     All other axes of the arguments are broadcast and mapped over by `vmap`.
 

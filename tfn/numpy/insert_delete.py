@@ -291,8 +291,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = F
 def put(
     a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = False
 ) -> Array:
-    """A new array with the elements at indices of the flat array replaced by values in order,
-    repeated.
+    """A new array with the elements at flat indices replaced by values in order, repeated.
 
     Args:
         a: array of any shape.
@@ -366,8 +365,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
 
 
 def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
-    """The elements with the k-th smallest at index `kth`, and no larger one before it: all are
-    sorted.
+    """The elements, all sorted, so that the k-th smallest is at index `kth`.
 
     Args:
         a: array of any shape.

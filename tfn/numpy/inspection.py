@@ -145,9 +145,7 @@ class Namespace:
     __slots__ = ()
 
     def capabilities(self) -> dict[str, bool | int | None]:
-        """Support of shapes that depend on values: masks as indices, and results of unknown size,
-        work eagerly.
-        """
+        """Support of shapes that depend on values, by masks or `unique`: they work eagerly."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
     def default_device(self) -> str:

@@ -19,8 +19,7 @@ from tfn.trace.uop import UOp
 
 
 def interp(x: ArrayLike, xp: ArrayLike, fp: ArrayLike) -> Array:
-    """The piecewise linear function through the points (xp, fp), evaluated at `x`; constant
-    outside.
+    """The piecewise linear function through the points (xp, fp), at `x`; constant outside.
 
     All of `xp` is compared with each element of `x`, in one pass.
 

@@ -179,8 +179,7 @@ class UniqueInverse(NamedTuple):
 def unique_all(
     x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueAll:
-    """The distinct elements, the index of each, the inverse indices, and the counts; each NaN is
-    distinct.
+    """The distinct elements, their indices, the inverse indices and counts; each NaN is distinct.
 
     Args:
         x: array or number, of any shape.
@@ -399,8 +398,7 @@ def intersect1d(
     size: int | None = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """The sorted vector of the distinct elements that two arrays share, and on request their
-    indices.
+    """The sorted vector of the distinct elements that two arrays share, and on request indices.
 
     Args:
         a: first array, which is flattened.

@@ -38,8 +38,7 @@ def convolve(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """The convolution of two vectors: the sums of products of elements whose indices add up to one
-    number.
+    """The convolution of two vectors: sums of products of elements whose indices have one sum.
 
     Args:
         a: vector of one element at least.
@@ -84,8 +83,7 @@ def correlate(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Array:
-    """The correlation of two vectors: the sums of products of elements of `a` and of `v`,
-    conjugated, at each shift.
+    """The correlation of two vectors: sums of products of `a` and the conjugate of `v`, shifted.
 
     Args:
         a: vector of one element at least.

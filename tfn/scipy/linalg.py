@@ -210,8 +210,7 @@ def solve(a: ArrayLike, b: ArrayLike, lower: bool = False, assume_a: str = "gen"
 def eigh(
     a: ArrayLike, b: ArrayLike | None = None, lower: bool = True, eigvals_only: bool = False
 ) -> Any:
-    """The ascending eigenvalues and the eigenvectors, in columns, of hermitian matrices, or the
-    values alone.
+    """The ascending eigenvalues of hermitian matrices and their eigenvectors, in columns.
 
     Args:
         a: hermitian matrices, the last two axes.
@@ -248,8 +247,7 @@ def eigh(
 
 
 def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True) -> Any:
-    """The factors U, S and V^H of a = U S V^H, or the singular values alone; see
-    `tfn.numpy.linalg.svd`.
+    """The factors U, S and V^H of a = U S V^H, or the singular values alone.
 
     Args:
         a: matrices, the last two axes.
@@ -294,6 +292,9 @@ def qr(a: ArrayLike, mode: str = "full") -> Any:
     return (factors,) if mode == "r" else tuple(factors)
 
 
+LARGEST_NORM_OF_PADE = 5.371920351148152
+"""The 1-norm up to which the error of the approximation is below that of float64 (theta 13)."""
+
 # fmt: off
 _PADE = (
     64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0,
@@ -301,11 +302,11 @@ _PADE = (
     40840800.0, 960960.0, 16380.0, 182.0, 1.0,
 )
 # fmt: on
+"""Coefficients of the numerator of degree 13, from the constant one on."""
 
 
 def expm(A: ArrayLike, *, max_squarings: int = 16) -> Array:
-    """The exponential of square matrices: a rational function of degree 13, squared again and
-    again.
+    """The exponential of square matrices, by scaling and squaring of a rational approximation.
 
     The result is NaN where more than `max_squarings` would be needed.
 
@@ -324,7 +325,7 @@ def expm(A: ArrayLike, *, max_squarings: int = 16) -> Array:
     a = matrices("expm", A, square=True)
     max_squarings = integer("expm", "max_squarings", max_squarings, 0)
     norm = lax.stop_gradient(jnp.max(jnp.sum(abs(a), -2), -1, initial=0))
-    ratio = norm / 5.371920351148152
+    ratio = norm / LARGEST_NORM_OF_PADE
     squarings = jnp.ceil(jnp.log2(jnp.maximum(ratio, 1)))[..., None, None]
     a = a / (2.0**squarings).astype(a.dtype)
     one = jnp.eye(a.shape[-1], dtype=a.dtype)

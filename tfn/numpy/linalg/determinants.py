@@ -99,8 +99,7 @@ _adjugate.defjvp(_adjugate_jvp)
 
 
 def slogdet(x: ArrayLike) -> Pair:
-    """The sign, or phase, of the determinants of square matrices, and the logarithms of their
-    sizes.
+    """The sign, or phase, of the determinants of square matrices, and the logarithm of their size.
 
     A singular matrix has sign 0 and logarithm -inf.
 

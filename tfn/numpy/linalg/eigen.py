@@ -59,8 +59,9 @@ def eigh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True) -> 
 
     Args:
         x: square matrices, the last two axes.
-        lower: whether that is the lower triangle.
-        symmetrize_input: whether ``(x + x^H) / 2`` is taken; else one triangle is read.
+        lower: whether the lower triangle is read, and not the upper one, unless the mean is taken.
+        symmetrize_input: whether the mean of `x` and its adjoint is taken; else one triangle is
+            read.
 
     Returns:
         Matrices of the dtype of `x`, 32 bits wide at least, and real vectors; NaN where LAPACK
@@ -83,8 +84,9 @@ def eigvalsh(x: ArrayLike, *, lower: bool = True, symmetrize_input: bool = True)
 
     Args:
         x: square matrices, the last two axes.
-        lower: whether that is the lower triangle.
-        symmetrize_input: whether ``(x + x^H) / 2`` is taken; else one triangle is read.
+        lower: whether the lower triangle is read, and not the upper one, unless the mean is taken.
+        symmetrize_input: whether the mean of `x` and its adjoint is taken; else one triangle is
+            read.
 
     Returns:
         Real vectors; NaN where LAPACK fails.

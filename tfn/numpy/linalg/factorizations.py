@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def cholesky(
     a: Num[ArrayLike, "*batch n n"], /, *, upper: bool = False, symmetrize_input: bool = True
 ) -> Inexact[Array, "*batch n n"]:
-    """The lower triangle L of L L^H = a, or its adjoint, for positive definite matrices; NaN for
-    others.
+    """The lower triangle L of L L^H = a, or its adjoint; NaN unless a is positive definite.
 
     Args:
         a: square matrices, the last two axes.
         upper: whether the adjoint L^H, an upper triangle, is returned.
-        symmetrize_input: whether ``(a + a^H) / 2`` is taken; else one triangle is read.
+        symmetrize_input: whether the mean of `a` and its adjoint is taken; else one triangle is
+            read.
 
     Raises:
         ShapeError: unless the last two axes are of one size.
@@ -84,7 +84,8 @@ def eigh(
         a: square matrices, the last two axes.
         UPLO: triangle that is read unless the input is made symmetric: "L", the lower one and
             default, "U", or None for "L".
-        symmetrize_input: whether ``(a + a^H) / 2`` is taken; else one triangle is read.
+        symmetrize_input: whether the mean of `a` and its adjoint is taken; else one triangle is
+            read.
 
     Returns:
         A named tuple of `eigenvalues`, real vectors, and `eigenvectors`, matrices; NaN where LAPACK
@@ -113,7 +114,8 @@ def eigvalsh(
         a: square matrices, the last two axes.
         UPLO: triangle that is read unless the input is made symmetric: "L", the lower one and
             default, "U", or None for "L".
-        symmetrize_input: whether ``(a + a^H) / 2`` is taken; else one triangle is read.
+        symmetrize_input: whether the mean of `a` and its adjoint is taken; else one triangle is
+            read.
 
     Raises:
         ArgumentError: for another `UPLO`.
@@ -128,8 +130,7 @@ def eigvalsh(
 
 
 def eig(a: Num[ArrayLike, "*batch n n"]) -> EigResult:
-    """The complex eigenvalues, in no order, and the right eigenvectors, in columns, of square
-    matrices.
+    """The complex eigenvalues, in no order, and right eigenvectors, in columns, of square matrices.
 
     Raises:
         ShapeError: unless the last two axes are of one size.

@@ -177,8 +177,9 @@ def _matrix(x: UOp, order: float, axes: tuple[int, ...], dtype: DType, keepdims:
 
 
 def cond(x: Num[ArrayLike, "*batch m n"], p: Order = None) -> Float[Array, "*batch"]:
-    """The condition number of matrices: their norm times that of the inverse, by which relative
-    errors can grow.
+    """The condition number of matrices: their norm times that of the inverse.
+
+    Relative errors can grow by this factor.
 
     Args:
         x: matrices, the last two axes; square unless `p` is None, 2 or -2.

@@ -90,8 +90,7 @@ def system(name: str, a: ArrayLike, b: ArrayLike, left: bool = True) -> tuple[Ar
 def call_host(
     function: Callable[..., Any], operands: tuple[Array, ...], *results: tuple[Shape, DType]
 ) -> Any:
-    """A function of `host_calls` on arrays, called on the host: its result, or the tuple of its
-    results.
+    """The result, or the tuple of the results, of a function of `host_calls`, called on the host.
 
     Args:
         function: function of NumPy arrays.

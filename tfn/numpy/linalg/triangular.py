@@ -124,10 +124,10 @@ _triangular.deftranspose(_triangular_transpose)
 
 
 def lu(x: ArrayLike) -> Triple:
-    """The factors of P x = L U by partial pivoting: L and U in one matrix, the pivots, and P as a
-    permutation.
+    """The factors of P x = L U by partial pivoting: L and U in one matrix, the pivots, and P.
 
-    The diagonal of L is 1, and not stored. Pivot i is the row with which row i was swapped.
+    The diagonal of L is 1, and not stored. Pivot i is the row with which row i was swapped; P is
+    the permutation by all swaps.
 
     Raises:
         ShapeError: if there are fewer than two axes.

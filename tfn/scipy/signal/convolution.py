@@ -28,8 +28,7 @@ def convolve(
     method: str = "auto",
     precision: Any = None,
 ) -> Inexact[Array, "*found"]:
-    """The convolution of two arrays: the sums of products of elements whose indices add up to the
-    same.
+    """The convolution of two arrays: sums of products of elements whose indices have one sum.
 
     Args:
         in1: array, of integers or numbers.
@@ -65,8 +64,7 @@ def correlate(
     method: str = "auto",
     precision: Any = None,
 ) -> Inexact[Array, "*found"]:
-    """The correlation of two arrays: the sums of products of elements of `in1` and of `in2`,
-    conjugated, at each shift.
+    """The correlation of two arrays: sums of products of `in1` and the conjugate of `in2`, shifted.
 
     Args:
         in1: array, of integers or numbers.
@@ -132,8 +130,7 @@ def correlate2d(
     fillvalue: float = 0,
     precision: Any = None,
 ) -> Inexact[Array, "p q"]:
-    """The correlation of two matrices: the sums of products of elements of `in1` and of `in2`,
-    conjugated.
+    """The correlation of two matrices: sums of products of `in1` and the conjugate of `in2`.
 
     As in SciPy, and unlike `correlate`, the odd sum that "same" leaves out is one at the end, and
     "valid" conjugates `in1` if `in2` is the larger.

@@ -12,8 +12,7 @@ from tfn.scipy.special import gammaln, xlogy
 
 
 def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
-    """The logarithm of the probability density at x; -inf unless its elements are positive and add
-    up to 1.
+    """The logarithm of the density at x; -inf unless its elements are positive and add up to 1.
 
     Args:
         x: vectors, along the first axis; the last element may be left out, since the others
@@ -42,7 +41,7 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
 
 
 def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
-    """The probability density at x; 0 unless its elements are positive and add up to 1.
+    """The density at x; 0 unless its elements are positive and add up to 1.
 
     Args:
         x: vectors, along the first axis; the last element may be left out, since the others

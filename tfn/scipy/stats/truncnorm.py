@@ -17,8 +17,7 @@ from tfn.scipy.stats.location_scale import standardize
 def logpdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The logarithm of the probability density at x; -inf outside of ``loc + a * scale`` to ``loc +
-    b * scale``.
+    """The logarithm of the probability density at x; -inf outside of the two bounds.
 
     Args:
         x: points, an array or a number.
@@ -44,7 +43,7 @@ def logpdf(
 def pdf(
     x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1
 ) -> Array:
-    """The probability density at x; 0 outside of ``loc + a * scale`` to ``loc + b * scale``.
+    """The probability density at x; 0 outside of the two bounds.
 
     Args:
         x: points, an array or a number.
