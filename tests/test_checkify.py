@@ -117,13 +117,13 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], frozenset[str], str 
 
 @pytest.mark.parametrize("name", CASES)
 def test_checks(name: str) -> None:
-    f, args, errors, wanted = CASES[name]
+    f, args, errors, expected = CASES[name]
     run = checkify.checkify(f, errors=errors)
     for how in (run, tfn.jit(run)):
         error, out = how(*args)
         message = error.get()
-        assert (message and message.splitlines()[0]) == wanted
-        assert tfn.tree.structure(out) == tfn.tree.structure(f(*args) if wanted is None else out)
+        assert (message and message.splitlines()[0]) == expected
+        assert tfn.tree.structure(out) == tfn.tree.structure(f(*args) if expected is None else out)
 
 
 def line_of(f: Any, offset: int) -> int:

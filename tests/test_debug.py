@@ -19,7 +19,7 @@ Lines = Callable[[], list[str]]
 
 @pytest.fixture
 def lines(capsys: pytest.CaptureFixture[str]) -> Lines:
-    """What has been printed since the last time."""
+    """Returns the lines printed since the last call."""
     return lambda: capsys.readouterr().out.splitlines()
 
 
@@ -138,19 +138,19 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_prints(name: str, lines: Lines) -> None:
-    run, args, wanted = PROGRAMS[name]
+    run, args, expected = PROGRAMS[name]
     compiled = tfn.jit(run)
     for how in (run, compiled, compiled):
         how(*args)
-        assert lines() == wanted
+        assert lines() == expected
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_prints_of_the_oracle(name: str, lines: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
-    run, args, wanted = PROGRAMS[name]
+    run, args, expected = PROGRAMS[name]
     monkeypatch.setattr(config, "device", "python")
     tfn.jit(run)(*args)
-    assert lines() == wanted
+    assert lines() == expected
 
 
 def test_a_rule_prints_cotangents(lines: Lines) -> None:

@@ -107,8 +107,8 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], Any]] = {
 }
 
 
-def close(found: Any, wanted: Any) -> None:
-    for a, b in zip(tfn.tree.leaves(found), tfn.tree.leaves(wanted), strict=True):
+def close(actual: Any, expected: Any) -> None:
+    for a, b in zip(tfn.tree.leaves(actual), tfn.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=2e-5, atol=1e-5)
 
 
@@ -116,17 +116,17 @@ def close(found: Any, wanted: Any) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_values(name: str, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(config, "device", device)
-    f, args, wanted = CASES[name]
-    close(f(*args), wanted)
-    close(tfn.jit(f)(*args), wanted)
+    f, args, expected = CASES[name]
+    close(f(*args), expected)
+    close(tfn.jit(f)(*args), expected)
 
 
 @pytest.mark.parametrize("size", (1, 2, 5))
 @pytest.mark.parametrize("name", CASES)
 def test_over_lanes(name: str, size: int) -> None:
-    f, args, wanted = CASES[name]
+    f, args, expected = CASES[name]
     many = [np.stack([x] * size) for x in args]
-    all_ = tfn.tree.map(lambda y: np.stack([y] * size), wanted)
+    all_ = tfn.tree.map(lambda y: np.stack([y] * size), expected)
     close(tfn.vmap(f)(*many), all_)
     first = (0, *[None] * (len(args) - 1))
     close(tfn.vmap(f, first)(many[0], *args[1:]), all_)
@@ -162,8 +162,8 @@ def test_results_that_nobody_wants() -> None:
 @pytest.mark.parametrize("threads", (1, 3))
 def test_on_several_threads(threads: int) -> None:
     jaxpr = tfn.make_jaxpr(lambda x: transpose(transpose(x * 2).T.T.reshape(60, 36)))(T)
-    (found,) = run_on_threads(threads, jaxpr.outputs, [T])
-    close(found, (T * 2).T.reshape(60, 36).T)
+    (actual,) = run_on_threads(threads, jaxpr.outputs, [T])
+    close(actual, (T * 2).T.reshape(60, 36).T)
     assert p(0, 1).op is Op.PARAM
 
 
@@ -317,8 +317,8 @@ def test_in_two_parts_is_fine() -> None:
         out[i] = x[i] * 2
         out[j + 3] = x[j + 3] * 3
 
-    found = tfn.kernel(parts, takes=t(10), gives=t(10))(Z[:10])
-    close(found, Z[:10] * ([2] * 3 + [3] * 7))
+    actual = tfn.kernel(parts, takes=t(10), gives=t(10))(Z[:10])
+    close(actual, Z[:10] * ([2] * 3 + [3] * 7))
 
 
 def test_wrong_bodies_raise() -> None:

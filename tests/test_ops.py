@@ -24,8 +24,8 @@ def test_values(name):
     expected = np.full((5, 2), start, "float32")
     inside = (IDS >= 0) & (IDS < 5)
     combine.at(expected, IDS[inside], X[inside])
-    found = tfn.jit(lambda x, i: getattr(ops, name)(x, i, num_segments=5))(X, IDS)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    actual = tfn.jit(lambda x, i: getattr(ops, name)(x, i, num_segments=5))(X, IDS)
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 def test_the_number_of_segments_is_that_of_the_last():

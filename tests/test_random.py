@@ -24,11 +24,11 @@ KEY = random.key(3)
 @pytest.mark.parametrize("name", sorted(RECORDED))
 def test_the_values_of_jax(name):
     shape, expected = RECORDED[name]
-    found = CASES[name]()
-    assert list(found.shape) == shape
-    tolerance = {"float16": 2e-3, "bfloat16": 2e-2}.get(found.dtype.name, 2e-6)
+    actual = CASES[name]()
+    assert list(actual.shape) == shape
+    tolerance = {"float16": 2e-3, "bfloat16": 2e-2}.get(actual.dtype.name, 2e-6)
     np.testing.assert_allclose(
-        np.asarray(found, "float64").ravel(), expected, rtol=tolerance, atol=tolerance / 10
+        np.asarray(actual, "float64").ravel(), expected, rtol=tolerance, atol=tolerance / 10
     )
 
 
@@ -76,9 +76,9 @@ def test_laws(name):
 @pytest.mark.parametrize("name", COUNTS)
 def test_laws_of_counts(name):
     draw, law = COUNTS[name]
-    found = np.asarray(draw((MANY,)), "d")
-    steps = np.arange(found.min(), found.max() + 1)
-    distance = np.abs([(found <= k).mean() - law.cdf(k) for k in steps]).max()
+    actual = np.asarray(draw((MANY,)), "d")
+    steps = np.arange(actual.min(), actual.max() + 1)
+    distance = np.abs([(actual <= k).mean() - law.cdf(k) for k in steps]).max()
     assert distance < 1.95 / np.sqrt(MANY)
 
 
@@ -164,8 +164,8 @@ def test_gradients_reach_parameters():
         lambda s: random.double_sided_maxwell(KEY, 0.0, s),
         lambda s: random.chisquare(KEY, s),
     ):
-        found = float(tfn.grad(draw)(np.float32(1.3)))
-        assert np.isfinite(found) and found != 0
+        actual = float(tfn.grad(draw)(np.float32(1.3)))
+        assert np.isfinite(actual) and actual != 0
 
 
 def test_shapes_and_dtypes():

@@ -186,9 +186,9 @@ class Keyed:
 
 def test_keys_of_paths_are_those_of_jax():
     given = {"a": [Point(1, 2)], "b": Layer(3, 4), "c": Pair(5, 6), "d": Keyed(7, [8])}
-    found = [path for path, _ in tree.leaves_with_path(given)]
+    actual = [path for path, _ in tree.leaves_with_path(given)]
     D, S, G = tree.DictKey, tree.SequenceKey, tree.GetAttrKey
-    assert found == [
+    assert actual == [
         (D("a"), S(0), G("x")),
         (D("a"), S(0), G("y")),
         (D("b"), G("weight")),
@@ -197,9 +197,9 @@ def test_keys_of_paths_are_those_of_jax():
         (D("d"), G("left")),
         (D("d"), D("right"), S(0)),
     ]
-    assert tree.paths(given) == [tree.keystr(path) for path in found]
-    assert tree.keystr(found[6], simple=True, separator="/") == "d/right/0"
-    assert len({*found}) == len(found)  # hashable
+    assert tree.paths(given) == [tree.keystr(path) for path in actual]
+    assert tree.keystr(actual[6], simple=True, separator="/") == "d/right/0"
+    assert len({*actual}) == len(actual)  # hashable
 
 
 def test_keys_that_a_class_gives_itself_are_in_messages():

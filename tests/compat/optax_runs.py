@@ -1,4 +1,4 @@
-"""What optax does on a small problem, by the public names of JAX alone.
+"""Runs of optax on a small problem, by the public names of JAX alone.
 
 Run with JAX, it records what there is to compare with:
 
@@ -194,15 +194,15 @@ def cases():
 
 def main():
     """Print what each case gives, as JSON; what breaks is a text."""
-    found = {}
+    actual = {}
     for name, case in cases():
         try:
-            found[name] = case()
+            actual[name] = case()
         except Exception as error:
             if "--tfn" not in sys.argv:
                 raise
-            found[name] = f"{type(error).__name__}: {error}"
-    print("{" + ",\n".join(f"{json.dumps(n)}: {json.dumps(v)}" for n, v in found.items()) + "}")
+            actual[name] = f"{type(error).__name__}: {error}"
+    print("{" + ",\n".join(f"{json.dumps(n)}: {json.dumps(v)}" for n, v in actual.items()) + "}")
 
 
 if __name__ == "__main__":

@@ -8,15 +8,15 @@ import pytest
 
 
 def run(code: str) -> str:
-    """What a new process prints."""
-    found = subprocess.run(
+    """Returns the output of a new process."""
+    actual = subprocess.run(
         [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert found.returncode == 0, found.stderr
-    return found.stdout
+    assert actual.returncode == 0, actual.stderr
+    return actual.stdout
 
 
 def test_modules_resolve_to_tfn():

@@ -50,13 +50,13 @@ def test_fastest_opt_ops_are_used_from_then_on(
     """With a search that finds the loops as they are to be twice as fast."""
     x = jnp.arange(24.0).reshape(4, 6)
 
-    def found(n: Nest, target: Target, measure: Measure, known: Sequence[Nest]) -> SearchResult:
+    def one_plan(n: Nest, target: Target, measure: Measure, known: Sequence[Nest]) -> SearchResult:
         assert not known
         start = begin(n, target)
         plain = finish(start.nest, start.model)
         return SearchResult(plain.opts, 1.0, 2.0, 2)
 
-    monkeypatch.setattr("tfn.inspect.tune.search", found)
+    monkeypatch.setattr("tfn.inspect.tune.search", one_plan)
     f = tfn.jit(lambda x: x * 2 + 1)
     want = f(x)
     report = tfn.tune(f, x, quiet=True)

@@ -29,9 +29,9 @@ X = np.ones((5, 9), np.float32)
 def test_networks_on_mnist(model: str) -> None:
     """Steps, tests, first values, and shuffles, of which only the sort is believed."""
     for name, (function, args) in mnist_in_c.functions(mnist.MODELS[model], 1).items():
-        found = verify(function, *args)
-        assert found.proved, str(found)
-        assert bool(found.assumptions) == (name == "shuffle")
+        actual = verify(function, *args)
+        assert actual.proved, str(actual)
+        assert bool(actual.assumptions) == (name == "shuffle")
 
 
 @nn.module
@@ -61,8 +61,8 @@ def test_a_step_of_a_gpt() -> None:
 
     network = tfn.eval_shape(gpt, random.key(0))
     state = tfn.eval_shape(optimizer.init, network)
-    found = verify(step, network, state, tfn.ShapeDtypeStruct((4, 33), "int32"))
-    assert found.proved and not found.assumptions, str(found)
+    actual = verify(step, network, state, tfn.ShapeDtypeStruct((4, 33), "int32"))
+    assert actual.proved and not actual.assumptions, str(actual)
 
 
 def test_a_scanned_lstm() -> None:
@@ -72,8 +72,8 @@ def test_a_scanned_lstm() -> None:
         return (network(xs)[0] ** 2).mean()
 
     xs = tfn.ShapeDtypeStruct((30, 4, 12), "float32")
-    found = verify(tfn.value_and_grad(loss), network, xs)
-    assert found.proved and not found.assumptions, str(found)
+    actual = verify(tfn.value_and_grad(loss), network, xs)
+    assert actual.proved and not actual.assumptions, str(actual)
 
 
 def test_report_prints_as_a_table() -> None:
@@ -85,8 +85,8 @@ def test_report_prints_as_a_table() -> None:
 
 
 def test_one_text_for_arrays_of_several_sizes() -> None:
-    found = tfn.verify(lambda: (tnp.zeros(5120), tnp.zeros(512)))
-    assert found.proved and len(found.kernels) == found.launches == 2
+    actual = tfn.verify(lambda: (tnp.zeros(5120), tnp.zeros(512)))
+    assert actual.proved and len(actual.kernels) == actual.launches == 2
 
 
 def test_a_slot_that_is_wrong() -> None:
@@ -95,8 +95,8 @@ def test_a_slot_that_is_wrong() -> None:
     assert report(program, target).proved
     (launch,) = program.launches
     slots = [replace(slot, offset=4) for slot in launch.operands]
-    found = report(replace(program, steps=(replace(launch, operands=tuple(slots)),)), target)
-    assert not found.proved and "ends at byte 184 of the output 0, which has 180" in str(found)
+    actual = report(replace(program, steps=(replace(launch, operands=tuple(slots)),)), target)
+    assert not actual.proved and "ends at byte 184 of the output 0, which has 180" in str(actual)
 
 
 def test_export_refuses_what_is_not_proved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,8 +144,8 @@ def test_kernels_whose_text_is_not_known() -> None:
     program = pipeline.lower(tfn.make_jaxpr(lambda x: x * 2)(X), target)
     (launch,) = program.launches
     other = replace(launch, kernel=replace(launch.kernel, name="k" + 20 * "0", text=TEXT))
-    found = report(replace(program, steps=(other,)), target)
-    assert not found.proved and "are not known" in str(found)
+    actual = report(replace(program, steps=(other,)), target)
+    assert not actual.proved and "are not known" in str(actual)
 
 
 @pytest.mark.parametrize(
@@ -157,5 +157,5 @@ def test_other_targets(name: str) -> None:
 
     x, w = tfn.ShapeDtypeStruct((37, 21), "float32"), tfn.ShapeDtypeStruct((21, 19), "float32")
     i = tfn.ShapeDtypeStruct((5,), "int32")
-    found = tfn.verify(f, x, w, i, target=named(name))
-    assert found.proved, str(found)
+    actual = tfn.verify(f, x, w, i, target=named(name))
+    assert actual.proved, str(actual)

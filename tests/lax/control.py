@@ -223,7 +223,7 @@ WRAPPERS = (
         lambda step: lambda x: step(x * (0.9 + 0.1 * x)),
     ),
 )
-"""What stands around steps like a control.  A function with rules of its own is a row."""
+"""The control flow around steps.  A function with rules of its own is a row."""
 
 WEIGHTS = np.array([[0.5, -0.3, 0.2], [0.1, 0.4, -0.6], [-0.2, 0.3, 0.7]], np.float32)
 POINTS = np.array([[0.3, -0.8, 0.9], [-0.4, 0.1, -0.6], [1.2, 0.7, 0.2]], np.float32)
@@ -234,9 +234,9 @@ def step(x: Any) -> Any:
     return tnp.tanh(tnp.array(WEIGHTS) @ x)
 
 
-def check(found: Any, wanted: Any, tolerance: float = 2e-4) -> None:
+def check(actual: Any, expected: Any, tolerance: float = 2e-4) -> None:
     """Two trees of arrays are equal but for rounding."""
-    one, other = tree.flatten(found), tree.flatten(wanted)
+    one, other = tree.flatten(actual), tree.flatten(expected)
     assert one[1] == other[1]
     for a, b in zip(one[0], other[0]):
         assert a.shape == b.shape

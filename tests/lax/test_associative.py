@@ -23,35 +23,35 @@ def test_prefixes(n: int, reverse: bool) -> None:
         shape = [2, 3, 2]
         shape[axis] = n
         x = RNG.integers(-9, 9, shape).astype(np.int32)
-        found = lax.associative_scan(tnp.add, tnp.asarray(x), reverse=reverse, axis=axis)
-        wanted = np.cumsum(x, axis)
+        actual = lax.associative_scan(tnp.add, tnp.asarray(x), reverse=reverse, axis=axis)
+        expected = np.cumsum(x, axis)
         if reverse:
-            wanted = np.flip(np.cumsum(np.flip(x, axis), axis), axis)
-        assert np.array_equal(np.asarray(found), wanted)
+            expected = np.flip(np.cumsum(np.flip(x, axis), axis), axis)
+        assert np.array_equal(np.asarray(actual), expected)
 
 
 def test_the_order_of_operands_is_kept() -> None:
     matrices = RNG.normal(size=(7, 2, 2)).astype(np.float32)
-    found = lax.associative_scan(tnp.matmul, tnp.asarray(matrices))
+    actual = lax.associative_scan(tnp.matmul, tnp.asarray(matrices))
     suffixes = lax.associative_scan(tnp.matmul, tnp.asarray(matrices), reverse=True)
-    wanted, back = [matrices[0]], [matrices[-1]]
+    expected, back = [matrices[0]], [matrices[-1]]
     for m in matrices[1:]:
-        wanted.append(wanted[-1] @ m)
+        expected.append(expected[-1] @ m)
     for m in matrices[-2::-1]:
         back.insert(0, back[0] @ m)  # as in JAX: from the last element on
-    check(found, tnp.asarray(np.stack(wanted)))
+    check(actual, tnp.asarray(np.stack(expected)))
     check(suffixes, tnp.asarray(np.stack(back)))
 
 
 def test_trees() -> None:
     both = lambda s, t: {"a": s["a"] * t["a"], "b": s["b"] * t["a"] + t["b"]}
     a, b = RNG.normal(size=(2, 6)).astype(np.float32)
-    found = lax.associative_scan(both, {"a": tnp.asarray(a), "b": tnp.asarray(b)})["b"]
-    h, wanted = 0.0, []
+    actual = lax.associative_scan(both, {"a": tnp.asarray(a), "b": tnp.asarray(b)})["b"]
+    h, expected = 0.0, []
     for i in range(6):
         h = h * a[i] + b[i]
-        wanted.append(h)
-    check(found, tnp.asarray(np.array(wanted, np.float32)))
+        expected.append(h)
+    check(actual, tnp.asarray(np.array(expected, np.float32)))
 
 
 @pytest.mark.parametrize("n", [63, 64, 65, 101, 128, 200, 515])
@@ -67,9 +67,9 @@ def test_prefixes_in_blocks(n: int) -> None:
     x = tnp.asarray(matrices.transpose(2, 0, 1).astype(np.float32) * 1.001)
     weights = tnp.asarray(RNG.normal(size=x.shape).astype(np.float32))
     prefixes = lambda m: lax.associative_scan(tnp.matmul, m)
-    found = tfn.jit(tfn.value_and_grad(lambda m: (prefixes(m) * weights).sum()))(x)
-    wanted = tfn.jit(tfn.value_and_grad(lambda m: (by_loop(m) * weights).sum()))(x)
-    check(found, wanted, 1e-3)
+    actual = tfn.jit(tfn.value_and_grad(lambda m: (prefixes(m) * weights).sum()))(x)
+    expected = tfn.jit(tfn.value_and_grad(lambda m: (by_loop(m) * weights).sum()))(x)
+    check(actual, expected, 1e-3)
 
 
 def test_the_program_does_not_grow_with_the_elements() -> None:
@@ -112,9 +112,9 @@ def test_wrong_arguments_raise(call: Any, kind: Any, words: str) -> None:
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 2), (2, 0), (0, 1, 2), ()])
 def test_reduce_by_any_function(axes: tuple[int, ...]) -> None:
     x = RNG.normal(size=(3, 5, 2)).astype(np.float32)
-    found = lax.reduce(tnp.asarray(x), 0.5, lambda a, b: a + b + a * b, axes)
-    wanted = np.multiply.reduce(1 + x, axis=axes) * 1.5 - 1 if axes else (1 + x) * 1.5 - 1
-    check(found, tnp.asarray(wanted), 1e-4)
+    actual = lax.reduce(tnp.asarray(x), 0.5, lambda a, b: a + b + a * b, axes)
+    expected = np.multiply.reduce(1 + x, axis=axes) * 1.5 - 1 if axes else (1 + x) * 1.5 - 1
+    check(actual, tnp.asarray(expected), 1e-4)
 
 
 def test_reduce_keeps_order_branches_and_trees() -> None:
@@ -125,8 +125,8 @@ def test_reduce_keeps_order_branches_and_trees() -> None:
     places = np.broadcast_to(np.arange(5, dtype=np.int32), v.shape)
     operands = {"i": tnp.asarray(places), "v": tnp.asarray(v)}
     start = {"i": -1, "v": np.int32(-9)}
-    found = tfn.jit(lambda o: lax.reduce(o, start, first_best, (1,)))(operands)
-    assert found["i"].tolist() == [0, 0, 3] and found["v"].tolist() == [3, 0, 5]
+    actual = tfn.jit(lambda o: lax.reduce(o, start, first_best, (1,)))(operands)
+    assert actual["i"].tolist() == [0, 0, 3] and actual["v"].tolist() == [3, 0, 5]
     empty = lax.reduce(tnp.zeros((0, 2)), 4.0, lambda a, b: a - b, (0,))
     assert empty.tolist() == [4.0, 4.0]
     assert int(lax.reduce(tnp.array([1, 4, 1]), 8, lax.bitwise_or, (0,))) == 13

@@ -20,24 +20,24 @@ CASES = [(lax.bessel_i0e, sp.i0e), (lax.bessel_i1e, sp.i1e)]
 def test_values(ours, theirs):
     np.testing.assert_allclose(ours(X), theirs(X), rtol=3e-15)
     narrow = X.astype("float32")
-    found = ours(narrow)
-    assert found.dtype == "float32"
-    np.testing.assert_allclose(found, theirs(narrow.astype("float64")), rtol=5e-7)
+    actual = ours(narrow)
+    assert actual.dtype == "float32"
+    np.testing.assert_allclose(actual, theirs(narrow.astype("float64")), rtol=5e-7)
     for dtype in ("bfloat16", "float16"):
         half = tnp.asarray(X[:99], dtype)
-        found = tfn.jit(ours)(half)
-        assert found.dtype == dtype
+        actual = tfn.jit(ours)(half)
+        assert actual.dtype == dtype
         expected = theirs(np.asarray(half, "float64"))
-        np.testing.assert_allclose(np.asarray(found, "float64"), expected, rtol=2**-8, atol=1e-6)
+        np.testing.assert_allclose(np.asarray(actual, "float64"), expected, rtol=2**-8, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_edges(dtype):
     x = np.array([0, -0.0, np.inf, -np.inf, np.nan], dtype)
     np.testing.assert_array_equal(lax.bessel_i0e(x), [1, 1, 0, 0, np.nan])
-    found = np.asarray(lax.bessel_i1e(x))
-    np.testing.assert_array_equal(found, [0, 0, 0, 0, np.nan])
-    np.testing.assert_array_equal(np.signbit(found[:4]), [False, True, False, True])
+    actual = np.asarray(lax.bessel_i1e(x))
+    np.testing.assert_array_equal(actual, [0, 0, 0, 0, np.nan])
+    np.testing.assert_array_equal(np.signbit(actual[:4]), [False, True, False, True])
     assert lax.bessel_i0e(np.zeros((0, 3), dtype)).shape == (0, 3)
     with pytest.raises(DTypeError, match="floating"):
         lax.bessel_i0e(np.ones(3, "int32"))

@@ -53,10 +53,10 @@ def test_nextafter(dtype: str) -> None:
     x, y = (v.ravel() for v in np.meshgrid(np.array(some, dtype), np.array(some, dtype)))
     with np.errstate(all="ignore"):
         expected = np.nextafter(x, y)
-    found = np.asarray(lax.nextafter(x, y))
-    np.testing.assert_array_equal(found, expected)
-    stepped = (found == 0) & (x != y)
-    np.testing.assert_array_equal(np.signbit(found[stepped]), np.signbit(expected[stepped]))
+    actual = np.asarray(lax.nextafter(x, y))
+    np.testing.assert_array_equal(actual, expected)
+    stepped = (actual == 0) & (x != y)
+    np.testing.assert_array_equal(np.signbit(actual[stepped]), np.signbit(expected[stepped]))
 
 
 def test_precision_of_other_formats() -> None:

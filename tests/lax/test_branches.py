@@ -66,7 +66,7 @@ def safe(x: Any, w: Any) -> Any:
 
 @pytest.mark.parametrize("points", [[2.0, -3.0, 0.0, 1.0], [-2.0, 0.0], [2.0, 1.0], []])
 def test_nan_does_not_leak_through_lanes(points: list[float]) -> None:
-    """Of the logarithm and its slope at zero and below, in lanes that chose the other branch."""
+    """The logarithm and its slope at 0 and below do not leak from lanes with the other branch."""
     xs, w = tnp.array(np.array(points, np.float32)), 2.0
     each = lambda g: tnp.stack([g(x, w) for x in xs]) if points else tnp.zeros(0)
     check(tfn.vmap(safe, in_axes=(0, None))(xs, w), each(safe))

@@ -129,7 +129,7 @@ def test_cache_of_closures_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_body_that_leads_back_to_itself_dies() -> None:
-    """What is kept of it may hold it, by a callback: then it goes after two turns."""
+    """A cached closure may refer to its function, by a callback: it is freed after two turns."""
 
     class Model:
         def __init__(self) -> None:

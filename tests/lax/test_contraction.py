@@ -212,7 +212,7 @@ def test_conv_is_mapped(features: int, batches: int) -> None:
 
 @pytest.mark.parametrize(("features", "batches"), GROUPS)
 def test_gradients_of_conv_for_each_example(features: int, batches: int) -> None:
-    """Those by the weights are convolutions with groups, in which both operands are mapped."""
+    """Gradients by the weights are convolutions with groups, in which both operands are mapped."""
     xs, w = normal(3, 4, 5, 4), normal(3, 4 // features, 8)
 
     def loss(w: tfn.Array, x: tfn.Array) -> tfn.Array:
@@ -229,21 +229,21 @@ def test_gradients_of_conv_for_each_example(features: int, batches: int) -> None
 
     both = tfn.vmap(tfn.grad(loss, argnums=(0, 1)), in_axes=(None, 0))(w, xs)
     for i, x in enumerate(map(tfn.numpy.asarray, xs)):
-        for found, one in zip(both, tfn.grad(loss, argnums=(0, 1))(tfn.numpy.asarray(w), x)):
-            np.testing.assert_allclose(found[i], one, rtol=1e-4, atol=1e-4)
+        for actual, one in zip(both, tfn.grad(loss, argnums=(0, 1))(tfn.numpy.asarray(w), x)):
+            np.testing.assert_allclose(actual[i], one, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("layout", [None, ("NHWC", "HWIO", "NHWC")])
 def test_patches(layout: tuple[str, str, str] | None) -> None:
     x = np.random.default_rng(0).normal(size=(2, 3, 5, 6)).astype("float32")
     given = x if layout is None else x.transpose(0, 2, 3, 1)
-    found = np.asarray(
+    actual = np.asarray(
         lax.conv_general_dilated_patches(given, (2, 3), (1, 2), "VALID", dimension_numbers=layout)
     )
-    found = found if layout is None else found.transpose(0, 3, 1, 2)
+    actual = actual if layout is None else actual.transpose(0, 3, 1, 2)
     windows = np.lib.stride_tricks.sliding_window_view(x, (2, 3), (2, 3))[:, :, :, ::2]
     expected = windows.transpose(0, 1, 4, 5, 2, 3).reshape(2, 18, 4, 2)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("sizes", [[2, 0, 3, 2], [0, 0, 0, 0], [7, 0, 0, 0], [1, 1, 1, 1]])
@@ -253,8 +253,8 @@ def test_rows_times_the_matrix_of_their_group(sizes: list[int]) -> None:
     expected = np.zeros((7, 2))
     for i, group in enumerate(np.repeat(np.arange(4), sizes)):
         expected[i] = x[i] @ w[group]
-    found = tfn.jit(lax.ragged_dot)(x, w, np.array(sizes))
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+    actual = tfn.jit(lax.ragged_dot)(x, w, np.array(sizes))
+    np.testing.assert_allclose(actual, expected, rtol=1e-6, atol=1e-7)
     slope = tfn.grad(lambda w: lax.ragged_dot(x, w, np.array(sizes)).sum())(w)
     assert np.isfinite(np.asarray(slope)).all()
     with pytest.raises(ShapeError, match=r"f64\[7,3\], f64\[4,3,2\], i64\[2\]"):

@@ -23,11 +23,11 @@ FUNCTIONS = {
 @pytest.mark.parametrize("axis", [0, 1, -1])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_values(name: str, axis: int, reverse: bool) -> None:
-    found = tfn.jit(lambda x: getattr(lax, name)(x, axis, reverse))(X)
+    actual = tfn.jit(lambda x: getattr(lax, name)(x, axis, reverse))(X)
     turned = np.flip(X, axis) if reverse else X
     expected = FUNCTIONS[name](turned, axis=axis)
     expected = np.flip(expected, axis) if reverse else expected
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -37,8 +37,8 @@ def test_gradients(name: str) -> None:
     direction = np.random.default_rng(2).normal(size=X.shape)
     x, h = X.astype("float64"), 1e-6
     expected = (float(f(x + h * direction)) - float(f(x - h * direction))) / (2 * h)
-    found = float((np.asarray(tfn.grad(f)(x)) * direction).sum())
-    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    actual = float((np.asarray(tfn.grad(f)(x)) * direction).sum())
+    np.testing.assert_allclose(actual, expected, rtol=1e-5)
 
 
 def test_dtypes_stay() -> None:

@@ -56,8 +56,8 @@ def test_roots_of_trees_with_aux() -> None:
         back = lambda g, y: {"x": y["x"] / 2, "y": [y["y"][0] / 3]}
         return lax.custom_root(system, {"x": 0.0, "y": [0.0]}, solve, back, has_aux=True)
 
-    found, aux = tfn.jit(f)(4.0, 9.0)
-    check(found, {"x": tnp.array(2.0), "y": [tnp.array(3.0)]})
+    actual, aux = tfn.jit(f)(4.0, 9.0)
+    check(actual, {"x": tnp.array(2.0), "y": [tnp.array(3.0)]})
     assert int(aux["steps"]) == 7
     total = lambda a, b: (lambda p, _: p["x"] + p["y"][0])(*f(a, b))
     check(tfn.grad(total, (0, 1))(4.0, 9.0), (tnp.array(0.5), tnp.array(1 / 3)))
@@ -89,9 +89,9 @@ def test_linear_systems() -> None:
     f = lambda a, b: (solve(a, b, transpose_solve=elimination) ** 2).sum()
     g = lambda a, b: ((by_cofactors(a) @ b) ** 2).sum()
     check(solve(M, B), INVERSE @ B, 1e-5)
-    wanted = tfn.grad(g, (0, 1))(M, B)
+    expected = tfn.grad(g, (0, 1))(M, B)
     for run in (tfn.grad(f, (0, 1)), tfn.jit(tfn.grad(f, (0, 1))), tfn.grad(tfn.jit(f), (0, 1))):
-        check(run(M, B), wanted, 1e-4)
+        check(run(M, B), expected, 1e-4)
     check(tfn.jvp(f, (M, B), (M, 2 * B))[1], tfn.jvp(g, (M, B), (M, 2 * B))[1], 1e-4)
     check(tfn.hessian(f, 1)(M, B), 2 * INVERSE.T @ INVERSE, 1e-4)
     many = tnp.stack([B, 2 * B])
@@ -140,8 +140,8 @@ def test_trees() -> None:
         return lax.custom_linear_solve(system, b, run, back)
 
     total = lambda s, b: (lambda x: x["u"] + 3 * x["v"])(f(s, b))
-    found = tfn.grad(total, (0, 1))(4.0, {"u": 8.0, "v": 5.0})
-    check(found, (tnp.array(0.5 * 8 / 16), {"u": tnp.array(-0.125), "v": tnp.array(1.5)}))
+    actual = tfn.grad(total, (0, 1))(4.0, {"u": 8.0, "v": 5.0})
+    check(actual, (tnp.array(0.5 * 8 / 16), {"u": tnp.array(-0.125), "v": tnp.array(1.5)}))
 
 
 def test_without_a_transpose_there_is_forward_mode_alone() -> None:

@@ -121,9 +121,9 @@ def test_sort_and_top_k_are_differentiated() -> None:
 
 def test_keys_with_values_and_the_smallest() -> None:
     keys, values = np.array([[3, 1, 2], [0, 5, 4]]), np.arange(6.0).reshape(2, 3)
-    found = lax.sort_key_val(keys, values, 1)
-    assert found[0].tolist() == [[1, 2, 3], [0, 4, 5]]
-    assert found[1].tolist() == [[1, 2, 0], [3, 5, 4]]
+    actual = lax.sort_key_val(keys, values, 1)
+    assert actual[0].tolist() == [[1, 2, 3], [0, 4, 5]]
+    assert actual[1].tolist() == [[1, 2, 0], [3, 5, 4]]
     least, places = lax.approx_min_k(values, 2)
     assert least.tolist() == [[0, 1], [3, 4]] and places.tolist() == [[0, 1], [0, 1]]
     most, places = lax.approx_max_k(values, 1, reduction_dimension=0)

@@ -108,5 +108,5 @@ def test_gradient_of_gather_adds_up() -> None:
 
 def test_updates_are_subtracted() -> None:
     numbers = lax.ScatterDimensionNumbers((), (0,), (0,))
-    found = lax.scatter_sub(np.zeros(3), np.array([[1], [1]]), np.array([2.0, 3.0]), numbers)
-    assert found.tolist() == [0, -5, 0]
+    actual = lax.scatter_sub(np.zeros(3), np.array([[1], [1]]), np.array([2.0, 3.0]), numbers)
+    assert actual.tolist() == [0, -5, 0]

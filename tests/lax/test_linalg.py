@@ -22,13 +22,13 @@ def adjoint(x):
 
 
 def rebuilt(x):
-    """What does not depend on the phases of singular vectors."""
+    """Results that do not depend on the phases of singular vectors."""
     u, s, vh = linalg.svd(x, full_matrices=False)
     return (u * s.astype(u.dtype) ** 2) @ vh
 
 
 def projected(x):
-    """What does not depend on the phases of eigenvectors."""
+    """Results that do not depend on the phases of eigenvectors."""
     v, w = linalg.eigh(x)
     return (v * tnp.exp(-w).astype(v.dtype)) @ tnp.conj(v).T
 
@@ -95,9 +95,9 @@ def test_derivatives_batches_and_compiled_forms(name, kind):
 
     cts = [np.asarray(matrix(1, y.size, "complex", 9).reshape(y.shape)) for y in ys]
     cts = [ct if np.iscomplexobj(y) else ct.real for ct, y in zip(cts, map(np.asarray, ys))]
-    found = pull(list(map(tnp.asarray, cts)))
+    actual = pull(list(map(tnp.asarray, cts)))
     forth = sum(np.sum(ct * np.asarray(dy)).real for ct, dy in zip(cts, dys))
-    back = sum(np.sum(np.asarray(ct) * dx).real for ct, dx in zip(found, dxs))
+    back = sum(np.sum(np.asarray(ct) * dx).real for ct, dx in zip(actual, dxs))
     np.testing.assert_allclose(forth, back, atol=1e-9 * (1 + abs(forth)))
 
     for got, want in zip(tfn.jit(f)(*xs), ys, strict=True):
@@ -108,7 +108,7 @@ def test_derivatives_batches_and_compiled_forms(name, kind):
         np.testing.assert_allclose(many[0], first, atol=1e-12)
         np.testing.assert_allclose(many[1], second, atol=1e-12)
     lanes = tfn.vmap(lambda *xs: tfn.vjp(f, *xs)[1](list(map(tnp.asarray, cts))))(*stacked)
-    for many, one in zip(lanes, found, strict=True):
+    for many, one in zip(lanes, actual, strict=True):
         np.testing.assert_allclose(many[0], one, atol=1e-9)
 
 
@@ -188,9 +188,11 @@ def test_failures_stay_with_their_matrices(kind, bits):
     factor = tfn.jit(linalg.cholesky)(stack)
     np.testing.assert_allclose(factor[0], np.linalg.cholesky(good), **close)
     assert np.isnan(np.asarray(factor[3:])).all()
-    for found in (linalg.svdvals(stack), linalg.svd(stack)[1]):
-        np.testing.assert_allclose(found[0], np.linalg.svd(good, compute_uv=False), **close)
-        assert np.isnan(np.asarray(found[1:3])).all() and not np.isnan(np.asarray(found[3:])).any()
+    for actual in (linalg.svdvals(stack), linalg.svd(stack)[1]):
+        np.testing.assert_allclose(actual[0], np.linalg.svd(good, compute_uv=False), **close)
+        assert (
+            np.isnan(np.asarray(actual[1:3])).all() and not np.isnan(np.asarray(actual[3:])).any()
+        )
     solved = linalg.solve(stack, right)
     np.testing.assert_allclose(good @ np.asarray(solved[0]), right[0], rtol=1e-3)
     assert np.isnan(np.asarray(solved[4])).all()
@@ -213,8 +215,8 @@ def test_empty_matrices(shape):
 
 
 def test_wild_pivots_are_not_followed():
-    found = linalg.lu_pivots_to_permutation(np.int32([-5, 100, 2]), 3)
-    assert sorted(found.tolist()) == [0, 1, 2]
+    actual = linalg.lu_pivots_to_permutation(np.int32([-5, 100, 2]), 3)
+    assert sorted(actual.tolist()) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("kind", ["real", "complex"])

@@ -38,7 +38,7 @@ def test_where_both_are_large() -> None:
 
 
 def test_derivatives() -> None:
-    """Those of logarithms of gamma functions, ties included: digamma(a) - digamma(a + b)."""
+    """Derivatives of logarithms of gamma functions, ties included: digamma(a) - digamma(a + b)."""
     digamma = lambda x: float(tfn.lax.digamma(tfn.numpy.float64(x)))
     for a, b in ((3.0, 3.0), (50.0, 50.0), (0.5, 20.0), (20.0, 0.5), (9.0, 700.0)):
         point = tuple(map(tfn.numpy.float64, (a, b)))

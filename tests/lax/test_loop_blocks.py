@@ -33,9 +33,9 @@ def loss(xs: Any, start: Any = STATE, **options: Any) -> Any:
 @pytest.mark.parametrize("length", [0, 1, 7])
 def test_a_checkpointed_scan_is_a_scan(length: int, every: Any, reverse: bool) -> None:
     xs = tnp.arange(length * 3.0).reshape(length, 3, 1) / 7
-    wanted = lax.scan(body, STATE, xs, reverse=reverse)
+    expected = lax.scan(body, STATE, xs, reverse=reverse)
     options = {"reverse": reverse, "checkpoint_every": every}
-    check(lax.scan(body, STATE, xs, **options), wanted)
+    check(lax.scan(body, STATE, xs, **options), expected)
     slopes = tfn.jit(tfn.grad(lambda *a: loss(*a, **options), (0, 1)))(xs, STATE)
     check(slopes, tfn.grad(lambda *a: loss(*a, reverse=reverse), (0, 1))(xs, STATE))
 

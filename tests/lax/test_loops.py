@@ -111,13 +111,13 @@ def test_drawn_programs_run_alike_everywhere(names: list[str], seed: int) -> Non
     functions = [(f, plain)]
     if reverse:
         functions.append((tfn.grad(scalar(f)), tfn.grad(scalar(plain))))
-    for run, wanted in functions:
-        expected = np.asarray(wanted(tnp.asarray(point)))
+    for run, reference in functions:
+        expected = np.asarray(reference(tnp.asarray(point)))
         check(run(tnp.asarray(point)), tnp.asarray(expected), 1e-3)
         check(tfn.jit(run)(tnp.asarray(point)), tnp.asarray(expected), 1e-3)
         with on("python"):
-            found = np.asarray(tfn.jit(run)(tnp.asarray(point)))
-        np.testing.assert_allclose(found, expected, 1e-3, 1e-3)
+            actual = np.asarray(tfn.jit(run)(tnp.asarray(point)))
+        np.testing.assert_allclose(actual, expected, 1e-3, 1e-3)
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
@@ -128,8 +128,8 @@ def test_gradients_agree_with_finite_differences(pair: Pair) -> None:
     for i in range(3):
         e = np.zeros(3)
         e[i] = 1e-6
-        wanted = (float(f(x + e)) - float(f(x - e))) / 2e-6
-        assert abs(float(slope[i]) - wanted) < 1e-6 * (1 + abs(wanted))
+        expected = (float(f(x + e)) - float(f(x - e))) / 2e-6
+        assert abs(float(slope[i]) - expected) < 1e-6 * (1 + abs(expected))
 
 
 def second(f: Any) -> Any:
@@ -150,12 +150,12 @@ def test_second_derivatives(pair: Pair) -> None:
 def test_unroll(length: int, unroll: Any, reverse: bool) -> None:
     xs = tnp.arange(length * 2.0).reshape(length, 2)
     body = lambda c, x: (c * 0.5 + x, (c * x, x[0]))
-    wanted = lax.scan(body, tnp.ones(2), xs, reverse=reverse)
-    check(lax.scan(body, tnp.ones(2), xs, reverse=reverse, unroll=unroll), wanted)
+    expected = lax.scan(body, tnp.ones(2), xs, reverse=reverse)
+    check(lax.scan(body, tnp.ones(2), xs, reverse=reverse, unroll=unroll), expected)
 
     def total(xs: Any, unroll: Any) -> Any:
-        found = lax.scan(body, tnp.ones(2), xs, reverse=reverse, unroll=unroll)
-        return sum(y.sum() for y in tfn.tree.leaves(found))
+        actual = lax.scan(body, tnp.ones(2), xs, reverse=reverse, unroll=unroll)
+        return sum(y.sum() for y in tfn.tree.leaves(actual))
 
     slope = tfn.grad(lambda xs: total(xs, unroll))
     check(slope(xs), tfn.grad(lambda xs: total(xs, 1))(xs))
@@ -230,9 +230,9 @@ def test_bounds_may_be_traced() -> None:
 def test_map_in_batches() -> None:
     xs = {"a": tnp.arange(7.0), "b": tnp.ones((7, 2))}
     f = lambda x: (x["a"] * x["b"], x["a"])
-    wanted = lax.map(f, xs)
+    expected = lax.map(f, xs)
     for size in (1, 2, 7, 100):
-        check(lax.map(f, xs, batch_size=size), wanted)
+        check(lax.map(f, xs, batch_size=size), expected)
 
 
 def test_no_reverse_mode_without_a_number_of_steps() -> None:

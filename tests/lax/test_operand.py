@@ -1,4 +1,4 @@
-"""What lax accepts: one shape, one dtype, Python scalars that take it."""
+"""Operands of lax: one shape, one dtype, Python scalars that take it."""
 
 import numpy as np
 import pytest

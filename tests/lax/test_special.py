@@ -32,9 +32,9 @@ def test_values(ours, theirs, xs):
     np.testing.assert_allclose(ours(*xs), theirs(*xs), rtol=1e-10, atol=1e-12)
     narrow = [x.astype("float32") for x in xs]
     expected = theirs(*[x.astype("float64") for x in narrow])
-    found = ours(*narrow)
-    assert found.dtype == "float32"
-    np.testing.assert_allclose(found, expected, rtol=2e-3, atol=3e-4)
+    actual = ours(*narrow)
+    assert actual.dtype == "float32"
+    np.testing.assert_allclose(actual, expected, rtol=2e-3, atol=3e-4)
     half = [tnp.asarray(x[:9], "bfloat16") for x in xs]
     assert tfn.jit(ours)(*half).dtype == "bfloat16"
 
@@ -56,9 +56,9 @@ def slope(f, xs, i, h=1e-6):
     ids=lambda f: getattr(f, "__name__", None),
 )
 def test_gradients(ours, theirs, xs, by):
-    found = tfn.grad(lambda *v: ours(*v).sum(), by)(*xs)
+    actual = tfn.grad(lambda *v: ours(*v).sum(), by)(*xs)
     expected = slope(theirs, xs, by)
-    np.testing.assert_allclose(found, expected, rtol=2e-4, atol=1e-4 * np.abs(expected).max())
+    np.testing.assert_allclose(actual, expected, rtol=2e-4, atol=1e-4 * np.abs(expected).max())
 
 
 def test_random_gamma_grad_keeps_the_quantile():

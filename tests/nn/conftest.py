@@ -18,15 +18,15 @@ METHODS = ("__call__", "step", "attend", "extend", "advance", "project")
 def shapes() -> Iterator[None]:
     """Check modules and functions of `nn` as they are called."""
     patch = pytest.MonkeyPatch()
-    for name, found in list(vars(nn).items()):
-        home = getattr(found, "__module__", "")
+    for name, actual in list(vars(nn).items()):
+        home = getattr(actual, "__module__", "")
         if not home.startswith("tfn.nn.") or home in UNCHECKED:
             continue
-        if isclass(found) and hasattr(found, "__dataclass_fields__"):
+        if isclass(actual) and hasattr(actual, "__dataclass_fields__"):
             for method in METHODS:
-                if method in vars(found):
-                    patch.setattr(found, method, checked(vars(found)[method]))
-        elif isfunction(found):
-            patch.setattr(nn, name, checked(found))
+                if method in vars(actual):
+                    patch.setattr(actual, method, checked(vars(actual)[method]))
+        elif isfunction(actual):
+            patch.setattr(nn, name, checked(actual))
     yield
     patch.undo()

@@ -28,8 +28,8 @@ def resolved(function: Callable[..., Any] | type) -> dict[str, Any]:
 def alternatives(hint: Any) -> list[Any]:
     """The shapes that an annotation allows; none if it speaks of something else."""
     options = typing.get_args(hint) or (hint,)
-    found = [h for h in options if isinstance(h, type) and issubclass(h, jaxtyping.AbstractArray)]
-    return [] if typing.get_origin(hint) is tuple else found
+    actual = [h for h in options if isinstance(h, type) and issubclass(h, jaxtyping.AbstractArray)]
+    return [] if typing.get_origin(hint) is tuple else actual
 
 
 def check(where: str, value: Any, hint: Any) -> None:

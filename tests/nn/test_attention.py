@@ -38,8 +38,8 @@ def case(*batch: int, time: int = 5, source: int = 7, heads: int = 4, kv: int = 
 @pytest.mark.parametrize("kv", [1, 2, 4])
 def test_formula(batch: tuple[int, ...], kv: int) -> None:
     q, k, v = case(*batch, kv=kv)
-    found = nn.dot_product_attention(q, k, v)
-    np.testing.assert_allclose(found, formula(q, k, v), rtol=1e-4, atol=1e-5)
+    actual = nn.dot_product_attention(q, k, v)
+    np.testing.assert_allclose(actual, formula(q, k, v), rtol=1e-4, atol=1e-5)
 
 
 def test_against_torch() -> None:
@@ -66,11 +66,11 @@ def test_masks() -> None:
     for shape in [(5, 7), (1, 5, 7), (4, 5, 7), (2, 4, 5, 7), (2, 1, 5, 7), (2, 1, 1, 7)]:
         mask = rng.random(shape) < 0.6
         mask[..., 2] = True
-        found = nn.dot_product_attention(q, k, v, mask=jnp.asarray(mask))
-        np.testing.assert_allclose(found, formula(q, k, v, mask), rtol=1e-4, atol=1e-5)
+        actual = nn.dot_product_attention(q, k, v, mask=jnp.asarray(mask))
+        np.testing.assert_allclose(actual, formula(q, k, v, mask), rtol=1e-4, atol=1e-5)
     low = np.tri(5, 7, dtype=bool)
-    found = nn.dot_product_attention(q, k, v, is_causal=True)
-    np.testing.assert_allclose(found, formula(q, k, v, low), rtol=1e-4, atol=1e-5)
+    actual = nn.dot_product_attention(q, k, v, is_causal=True)
+    np.testing.assert_allclose(actual, formula(q, k, v, low), rtol=1e-4, atol=1e-5)
     bias = wave(4, 5, 7)
     with_bias = nn.dot_product_attention(q, k, v, bias)
     moved = nn.dot_product_attention(q, k, v, jnp.where(low, bias, -1e9))

@@ -29,8 +29,8 @@ def test_the_newest_are_kept(tmp_path: Path) -> None:
     for step in (1, 5, 1000, 20_000):
         checkpoints.save(step, {"w": jnp.full(3, step), "at": Position(step, 2)})
     assert checkpoints.steps() == [1000, 20_000]
-    step, found = checkpoints.resume({"w": jnp.zeros(3, int), "at": Position()})
-    assert (step, found["w"].tolist(), found["at"]) == (20_000, [20_000] * 3, Position(20_000, 2))
+    step, actual = checkpoints.resume({"w": jnp.zeros(3, int), "at": Position()})
+    assert (step, actual["w"].tolist(), actual["at"]) == (20_000, [20_000] * 3, Position(20_000, 2))
     checkpoints.save(20_000, {"w": jnp.ones(3), "at": Position()})  # once more
     np.testing.assert_array_equal(checkpoints.resume(FIRST)[1]["w"], 1)
 
@@ -143,7 +143,7 @@ def begin(folder: Path) -> subprocess.Popen[str]:
 
 
 def test_a_killed_run_goes_on_to_the_same_end(tmp_path: Path) -> None:
-    """Killed at random moments, it ends in the state of a run that nobody disturbed."""
+    """Killed at random moments, it ends in the state of an undisturbed run."""
     with begin(tmp_path / "calm") as calm:
         assert calm.wait(timeout=60) == 0
     chance = random.Random(0)

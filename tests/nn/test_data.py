@@ -78,14 +78,14 @@ def test_files_that_are_mapped(tmp_path: Path) -> None:
 def test_windows_of_a_text() -> None:
     text = np.arange(100, dtype=np.uint8)
     windows = np.lib.stride_tricks.sliding_window_view(text, 9)
-    found = next(Batches(windows, 4, KEY).stream())
-    assert found.shape == (4, 9)
-    np.testing.assert_array_equal(found - found[:, :1], np.tile(np.arange(9), (4, 1)))
+    actual = next(Batches(windows, 4, KEY).stream())
+    assert actual.shape == (4, 9)
+    np.testing.assert_array_equal(actual - actual[:, :1], np.tile(np.arange(9), (4, 1)))
 
 
 def test_arrays_may_be_ours() -> None:
-    found = next(Batches(jnp.arange(10), 3).stream())
-    assert found.tolist() == [0, 1, 2]
+    actual = next(Batches(jnp.arange(10), 3).stream())
+    assert actual.tolist() == [0, 1, 2]
 
 
 def test_transform_and_its_errors_come_through() -> None:

@@ -47,7 +47,7 @@ def test_a_module_is_immutable_and_final() -> None:
 
 
 class Shaped(Protocol):
-    """What modules may have in common."""
+    """A protocol, which modules may have in common."""
 
     def size(self) -> int:
         return 3
@@ -110,9 +110,9 @@ def test_tree_at_and_none() -> None:
     bare = nn.Linear.init(KEY, 2, 3, use_bias=False)
     with pytest.raises(ArgumentError, match="changes nodes of the tree"):
         nn.tree_at(lambda m: m.weight.shape if hasattr(m.weight, "shape") else 3, bare, 1)
-    found = nn.tree_at(lambda m: m.bias, bare, jnp.ones(3), is_leaf=lambda x: x is None)
-    assert found(jnp.zeros(2)).tolist() == [1, 1, 1]
-    assert nn.tree_at(lambda m: m.weight, found, None).weight is None
+    actual = nn.tree_at(lambda m: m.bias, bare, jnp.ones(3), is_leaf=lambda x: x is None)
+    assert actual(jnp.zeros(2)).tolist() == [1, 1, 1]
+    assert nn.tree_at(lambda m: m.weight, actual, None).weight is None
 
 
 def test_partition_and_combine() -> None:
@@ -177,7 +177,7 @@ MODULES: dict[str, tuple[Callable[[Any], Any], Any]] = {
 
 @nn.module
 class Outputs:
-    """Of two results, the first."""
+    """Returns the first of two results."""
 
     of: Any
 

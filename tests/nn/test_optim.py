@@ -131,8 +131,8 @@ def run(optimizer: GradientTransformation, update: Any = None) -> dict[str, Any]
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_values_of_optax(name: str) -> None:
     optimizer, recorded = OPTIMIZERS[name]
-    found = run(optimizer, tfn.jit(optimizer.update))
-    both = np.concatenate([np.asarray(found["b"]), np.asarray(found["w"]).ravel()[:5]])
+    actual = run(optimizer, tfn.jit(optimizer.update))
+    both = np.concatenate([np.asarray(actual["b"]), np.asarray(actual["w"]).ravel()[:5]])
     np.testing.assert_allclose(both, recorded, rtol=1e-4, atol=2e-5)
 
 
@@ -256,9 +256,9 @@ def test_accumulation_is_a_scan() -> None:
     def both(model: nn.Linear, parts: Any) -> Any:
         return optim.accumulate(lambda x: tfn.value_and_grad(loss)(model, x), parts)
 
-    found, slopes = tfn.jit(both)(model, parts)
+    actual, slopes = tfn.jit(both)(model, parts)
     whole, expected = tfn.value_and_grad(loss)(model, parts.reshape(10, 4))
-    np.testing.assert_allclose(found, whole, rtol=1e-5)
+    np.testing.assert_allclose(actual, whole, rtol=1e-5)
     np.testing.assert_allclose(slopes.weight, expected.weight, rtol=1e-4, atol=1e-6)
     assert optim.accumulate(jnp.sum, wave(1, 2)).item() == wave(1, 2).sum().item()
 

@@ -1,4 +1,4 @@
-"""What is shown of a training loop: bars on terminals, nothing elsewhere, numbers always."""
+"""Progress of a training loop: bars on terminals, nothing elsewhere, numbers always."""
 
 from __future__ import annotations
 

@@ -46,8 +46,8 @@ def test_a_sequence_is_its_cells(kind: Any, reverse: bool) -> None:
         outputs.append(x)
     expected = jnp.stack(outputs[::-1] if reverse else outputs)
     np.testing.assert_allclose(ys, expected, rtol=1e-4, atol=1e-5)
-    for found, wanted in zip(tree.leaves(states), tree.leaves(now), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+    for actual, reference in zip(tree.leaves(states), tree.leaves(now), strict=True):
+        np.testing.assert_allclose(actual, reference, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])

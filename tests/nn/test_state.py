@@ -163,9 +163,9 @@ def test_a_file_cut_off_while_it_is_read(path: Path, monkeypatch: pytest.MonkeyP
     header = state._header
 
     def cutting(path: Any, file: Any) -> Any:
-        found = header(path, file)
+        actual = header(path, file)
         os.truncate(path, 4096)
-        return found
+        return actual
 
     for read in (state.load, state.verify, state.mapped):
         state.save(path, {"x": np.arange(100_000.0)})
@@ -282,12 +282,12 @@ def test_a_header_with_any_other_field_is_refused(path: Path) -> None:
         write(path, header, data)
         for read in (state.load, state.mapped):
             try:
-                found = {name: np.asarray(x).tolist() for name, x in read(path).items()}
+                actual = {name: np.asarray(x).tolist() for name, x in read(path).items()}
             except StateError:
                 refused += 1
             else:  # texts, or a name, are different
                 assert header.get("__metadata__") != good["__metadata__"]
-                assert found == {"w": [*range(20)], "b": [1] * 3}
+                assert actual == {"w": [*range(20)], "b": [1] * 3}
     assert refused > 150
 
 
@@ -375,8 +375,12 @@ def test_files_that_were_written_before(path: Path) -> None:
     path.write_bytes(OLD)
     state.verify(path)
     like = {"w": np.zeros(3, np.float32), "n": 0, "m": np.zeros(2, bool)}
-    found = state.load(path, like)
-    assert (found["w"].tolist(), found["n"], found["m"].tolist()) == ([0, 1, 2], 7, [True, False])
+    actual = state.load(path, like)
+    assert (actual["w"].tolist(), actual["n"], actual["m"].tolist()) == (
+        [0, 1, 2],
+        7,
+        [True, False],
+    )
     assert state.metadata(path)["who"] == "we"
     for at in range(len(OLD) - 22, len(OLD)):
         path.write_bytes(OLD[:at] + bytes([OLD[at] ^ 1]) + OLD[at + 1 :])
@@ -397,11 +401,11 @@ def test_metadata_are_texts(path: Path) -> None:
     numbers = {"tfn_crc32": 1, "tfn": 2.0, "": 3}
     state.save(path, numbers, metadata=texts)
     assert state.load(path, numbers) == numbers
-    found = state.metadata(path)
-    assert {key: found[key] for key in texts if key != "tfn_crc32"} == {
+    actual = state.metadata(path)
+    assert {key: actual[key] for key in texts if key != "tfn_crc32"} == {
         key: text for key, text in texts.items() if key != "tfn_crc32"
     }
-    state.save(path, {"w": 1}, metadata=found)  # once more, with a checksum of its own
+    state.save(path, {"w": 1}, metadata=actual)  # once more, with a checksum of its own
     state.load(path)
 
 

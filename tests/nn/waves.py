@@ -17,6 +17,6 @@ def wave(*shape: int, start: int = 0) -> Array:
     return jnp.asarray(np.sin(count * 0.7).reshape(shape).astype(np.float32))
 
 
-def agrees(found: Array, recorded: list[float]) -> None:
+def agrees(actual: Array, recorded: list[float]) -> None:
     """The first elements are those recorded, up to the 5 digits that were."""
-    assert_allclose(np.asarray(found).ravel()[: len(recorded)], recorded, rtol=1e-4, atol=2e-5)
+    assert_allclose(np.asarray(actual).ravel()[: len(recorded)], recorded, rtol=1e-4, atol=2e-5)

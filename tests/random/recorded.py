@@ -1,4 +1,4 @@
-"""What `jax.random` gives, by the names that JAX and tfn share.
+"""Recorded results of `jax.random`, by the names that JAX and tfn share.
 
 Run with JAX, it records what there is to compare with:
 

@@ -162,7 +162,7 @@ def test_values_do_not_depend_on_being_mapped_or_compiled() -> None:
 
 @pytest.fixture
 def strict():
-    """Keys may be used once, as they are unless somebody says otherwise."""
+    """Keys may be used once, as they are unless the configuration says otherwise."""
     config.key_reuse = False
     yield
     config.key_reuse = True
