@@ -23,6 +23,8 @@ RETIRED = {
     "walker": "indexer",
     "wing": "package, layer",
     "guest": "package",
+    "guests": "packages",
+    "floors": "layers",
     "larder": "a noun of the field",
     "byhand": "IR builder",
     "lemma": "assumption",
@@ -39,8 +41,6 @@ RETIRED = {
 
 UNNAMED = frozenset(
     {
-        "Affine form",
-        "Argument reduction",
         "Batching",
         "Calling convention",
         "Dead code elimination",
