@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from tfn import tree
 from tfn._support.frozen import frozen
@@ -23,6 +23,22 @@ from tfn.transforms.shapes import ShapeDtypeStruct
 
 Function = Callable[..., Any]
 Argnums = int | Sequence[int]
+
+P = ParamSpec("P")
+"""The parameters of the function that a transform wraps, which the result keeps."""
+
+Q = ParamSpec("Q")
+"""Those of a method without the instance it is bound to."""
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+"""The result of that function."""
+
+Instance = TypeVar("Instance")
+"""The object that a method is bound to."""
+
+Aux = TypeVar("Aux")
+"""The second part of its result, with ``has_aux=True``."""
 
 
 def name_of(function: Function) -> str:

@@ -14,9 +14,9 @@ that it must not begin before ``ct`` exists.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, overload
 
 from tfn import tree
 from tfn._support.frozen import frozen
@@ -30,7 +30,7 @@ from tfn.trace.jaxpr import Jaxpr, inline
 from tfn.trace.op import SEVERAL, Op
 from tfn.trace.uop import UOp, rebuild, substitute, walk
 from tfn.transforms import custom_rules
-from tfn.transforms.arguments import Argnums, Function, argument_names, as_value, name_of
+from tfn.transforms.arguments import Argnums, P, R, argument_names, as_value, name_of
 from tfn.transforms.body import VIEWS, closed, depending, fresh, opened, thinned
 from tfn.transforms.checkpoint_policies import (
     Named,
@@ -146,7 +146,7 @@ def _later(x: UOp, others: Sequence[UOp]) -> UOp:
     return x if x.op in (Op.CONST, Op.IOTA) else after(x, others)
 
 
-def checkpoint_name(x: Any, name: str) -> Any:
+def checkpoint_name(x: R, name: str) -> R:
     """The same values, with a name by which policies know them.  `x` may be nested.
 
     Example:
@@ -168,18 +168,43 @@ def checkpoint_name(x: Any, name: str) -> Any:
         (named,) = custom(name, closed([x], [x]), [value], Named(), [value.weak_type])
         return named
 
-    return tree.map(label, x)
+    labelled: R = tree.map(label, x)
+    return labelled
 
 
+@overload
 def checkpoint(
-    fun: Function | None = None,
+    fun: Callable[P, R],
     *,
     prevent_cse: bool = True,
     policy: Policy | None = None,
     static_argnums: Argnums = (),
     static_argnames: Names = (),
     concrete: bool = False,
-) -> Any:
+) -> Callable[P, R]: ...
+
+
+@overload
+def checkpoint(
+    fun: None = None,
+    *,
+    prevent_cse: bool = True,
+    policy: Policy | None = None,
+    static_argnums: Argnums = (),
+    static_argnames: Names = (),
+    concrete: bool = False,
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+
+
+def checkpoint(
+    fun: Callable[P, R] | None = None,
+    *,
+    prevent_cse: bool = True,
+    policy: Policy | None = None,
+    static_argnums: Argnums = (),
+    static_argnames: Names = (),
+    concrete: bool = False,
+) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
     """Let reverse mode compute a function a second time instead of keeping its values.
 
     Usable as ``@checkpoint``, ``@checkpoint(policy=...)`` and ``checkpoint(f, ...)``; `remat` is
@@ -214,7 +239,7 @@ def checkpoint(
     static = Selection.of(fun, "static", static_argnums, static_argnames)
 
     @functools.wraps(fun)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
         split = static.split(fun, args, kwargs)
         flat, structure = tree.flatten(split.dynamic)
         names = argument_names(fun, structure, split.positions)
@@ -229,7 +254,8 @@ def checkpoint(
         recorded = record("checkpoint", fun, call, values, names)
         f, before, acts = enclosed(recorded)
         found = custom(name_of(fun), f, [*before, *values], own, recorded.weak, acts)
-        return tree.unflatten(recorded.structure, found)
+        result: R = tree.unflatten(recorded.structure, found)
+        return result
 
     return run
 

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,13 +18,16 @@ from tfn.dtypes import INEXACT
 from tfn.errors import GradientError, TreeError
 from tfn.trace import bind
 from tfn.trace.jaxpr import Jaxpr, close, leaves
-from tfn.transforms.arguments import Function, as_value
+from tfn.transforms.arguments import Function, P, R, as_value, name_of
 from tfn.transforms.custom import pair
 from tfn.transforms.custom_jvp import custom_jvp
 from tfn.transforms.custom_vjp import custom_vjp
 from tfn.transforms.shapes import ShapeDtypeStruct
 from tfn.transforms.tangents import SymbolicZero
 from tfn.transforms.tracing import record
+
+Residuals = TypeVar("Residuals")
+Linear = TypeVar("Linear")
 
 
 @frozen
@@ -82,7 +85,9 @@ def converted(what: str, fun: Function, args: Sequence[Any]) -> Converted:
     return Converted(values, jaxpr, structure, recorded.structure, tuple(recorded.weak))
 
 
-def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[Any]]:
+def closure_convert(
+    fun: Callable[..., R], *example_args: object
+) -> tuple[Callable[..., R], list[Any]]:
     """A function with the traced values that it closes over as arguments.
 
     For functions that take functions, with a derivative of their own: what those close over has
@@ -117,7 +122,7 @@ def closure_convert(fun: Function, *example_args: Any) -> tuple[Function, list[A
     return run, hoisted
 
 
-def custom_gradient(fun: Function) -> Function:
+def custom_gradient(fun: Callable[P, tuple[R, object]]) -> custom_vjp[P, R]:
     """A function that returns its result and the function from its cotangent to the arguments'.
 
     The second one may close over what the first has computed.  It returns a tuple, or, of one
@@ -133,13 +138,14 @@ def custom_gradient(fun: Function) -> Function:
     """
 
     a_function("custom_gradient", "fun", fun)
+    function: Function = fun
 
-    @functools.wraps(fun)
+    @functools.wraps(function)
     def value(*args: Any) -> Any:
         return both(*args)[0]
 
     def both(*args: Any) -> tuple[Any, Any]:
-        return pair(getattr(fun, "__name__", "the function"), "(result, gradient)", fun(*args))
+        return pair(name_of(function), "(result, gradient)", function(*args))
 
     def fwd(*args: Any) -> tuple[Any, Converted]:
         result, rule = both(*args)
@@ -150,14 +156,18 @@ def custom_gradient(fun: Function) -> Function:
         found = rule(ct)
         return found if isinstance(found, tuple) else (found,)
 
-    run = custom_vjp(value)
+    positional: Function = value
+    run: custom_vjp[P, R] = custom_vjp(positional)
     run.defvjp(fwd, bwd)
     return run
 
 
 def linear_call(
-    fun: Function, fun_transpose: Function, residual_args: Any, linear_args: Any
-) -> Any:
+    fun: Callable[[Residuals, Linear], R],
+    fun_transpose: Callable[[Residuals, R], Linear],
+    residual_args: Residuals,
+    linear_args: Linear,
+) -> R:
     """``fun(residual_args, linear_args)``, linear in the latter, with a transpose of the user's.
 
     Args:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Generic, Self, TypeVar, overload
 
 from tfn import tree
 from tfn._support.frozen import frozen
@@ -12,13 +13,15 @@ from tfn._support.validate import a_function
 from tfn.errors import ArgumentError
 from tfn.trace.build import zeros
 from tfn.trace.uop import UOp
-from tfn.transforms.arguments import Argnums, Function, name_of
+from tfn.transforms.arguments import Argnums, Function, Instance, P, Q, R_co, name_of
 from tfn.transforms.body import filled
 from tfn.transforms.custom import Call, Customized, asking, given, missing, pair, same_result, taken
 from tfn.transforms.custom_rules import Lane, Tangents, through
 from tfn.transforms.scan_rules import Pull, Push
 from tfn.transforms.static_args import Names
 from tfn.transforms.tangents import SymbolicZero
+
+Rule = TypeVar("Rule", bound=Function)
 
 
 @frozen
@@ -87,7 +90,7 @@ class JvpRules:
             return [None] * call.acts + slopes
 
 
-class custom_jvp:
+class custom_jvp(Generic[P, R_co]):
     """A function with a forward derivative of the user's own; reverse mode transposes it.
 
     What the function closes over is not differentiated: pass it as an argument.
@@ -113,8 +116,11 @@ class custom_jvp:
         (2.0, 100.0)
     """
 
+    __name__: str
+    __wrapped__: Callable[P, R_co]
+
     def __init__(
-        self, fun: Function, nondiff_argnums: Argnums = (), nondiff_argnames: Names = ()
+        self, fun: Callable[P, R_co], nondiff_argnums: Argnums = (), nondiff_argnames: Names = ()
     ) -> None:
         functools.update_wrapper(self, fun)
         self.function = fun
@@ -123,7 +129,7 @@ class custom_jvp:
         self.symbolic_zeros = False
         self._custom = Customized("custom_jvp", fun, nondiff_argnums, nondiff_argnames, JvpRules)
 
-    def defjvp(self, jvp: Function, symbolic_zeros: bool = False) -> Function:
+    def defjvp(self, jvp: Rule, symbolic_zeros: bool = False) -> Rule:
         """Say what the derivative is: ``jvp(primals, tangents)`` gives (result, tangent).
 
         Args:
@@ -133,7 +139,7 @@ class custom_jvp:
         self.rule, self.symbolic_zeros = jvp, symbolic_zeros
         return jvp
 
-    def deftranspose(self, transpose: Function) -> Function:
+    def deftranspose(self, transpose: Rule) -> Rule:
         """Say what the transpose is, if the function is linear in some arguments.
 
         ``transpose(cts, *arguments)`` gets cotangents of the result, and None in the place of the
@@ -153,6 +159,8 @@ class custom_jvp:
                 hint="use defjvp, whose rule gets them first",
             )
 
+        call: Function = self
+
         def jvp(primals: Any, tangents: Any) -> Any:
             if len(jvps) != len(primals):
                 raise ArgumentError(
@@ -160,7 +168,7 @@ class custom_jvp:
                     got=f"{len(jvps)} for {len(primals)}",
                     hint="None stands for a derivative of zero",
                 )
-            out = self(*primals)
+            out = call(*primals)
             parts = [
                 rule(dx, out, *primals)
                 for rule, dx in zip(jvps, tangents, strict=True)
@@ -172,9 +180,18 @@ class custom_jvp:
 
         self.defjvp(jvp)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function's result."""
-        return self._custom.call(self, args, kwargs)
+        result: R_co = self._custom.call(self, args, kwargs)
+        return result
 
-    def __get__(self, instance: Any, owner: type) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(
+        self: custom_jvp[Concatenate[Instance, Q], R_co], instance: Instance, owner: type
+    ) -> Callable[Q, R_co]: ...
+
+    def __get__(self, instance: object, owner: type) -> object:
+        return self if instance is None else types.MethodType(self, instance)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+import types
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Generic, Self, overload
 
 from tfn import tree
 from tfn._support.frozen import frozen
@@ -16,7 +17,7 @@ from tfn.trace.argument import Linear, Param
 from tfn.trace.build import after, several, zeros
 from tfn.trace.op import Op
 from tfn.trace.uop import UOp, const
-from tfn.transforms.arguments import Argnums, Function, results
+from tfn.transforms.arguments import Argnums, Function, Instance, P, Q, R_co, results
 from tfn.transforms.body import fresh
 from tfn.transforms.custom import (
     Call,
@@ -168,7 +169,7 @@ class Backward:
         return [zeros(*kind) if y is None else y for y, kind in zip(found, types, strict=True)]
 
 
-class custom_vjp:
+class custom_vjp(Generic[P, R_co]):
     """A function with a reverse derivative of the user's own.
 
     Forward mode works as well where ``bwd`` is linear in the cotangent: it is transposed.  What
@@ -193,8 +194,11 @@ class custom_vjp:
         1.0
     """
 
+    __name__: str
+    __wrapped__: Callable[P, R_co]
+
     def __init__(
-        self, fun: Function, nondiff_argnums: Argnums = (), nondiff_argnames: Names = ()
+        self, fun: Callable[P, R_co], nondiff_argnums: Argnums = (), nondiff_argnames: Names = ()
     ) -> None:
         functools.update_wrapper(self, fun)
         self.function = fun
@@ -224,9 +228,18 @@ class custom_vjp:
         a_function("defvjp", "bwd", bwd)
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function's result."""
-        return self._custom.call(self, args, kwargs)
+        result: R_co = self._custom.call(self, args, kwargs)
+        return result
 
-    def __get__(self, instance: Any, owner: type) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(
+        self: custom_vjp[Concatenate[Instance, Q], R_co], instance: Instance, owner: type
+    ) -> Callable[Q, R_co]: ...
+
+    def __get__(self, instance: object, owner: type) -> object:
+        return self if instance is None else types.MethodType(self, instance)

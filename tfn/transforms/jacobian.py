@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 from tfn import tree
 from tfn._support.validate import a_function
 from tfn.dtypes import COMPLEXES, FLOATS, INEXACT
 from tfn.trace.build import cast, count, eq, iota, moveaxis, reshape, zeros
 from tfn.trace.uop import UOp
-from tfn.transforms.arguments import Argnums, Chosen, Function, choose
+from tfn.transforms.arguments import Argnums, Aux, Chosen, P, choose
 from tfn.transforms.batch import batch
 from tfn.transforms.grad import HOLOMORPHIC, check_results, fill, variable
 from tfn.transforms.jvp import push
@@ -72,15 +72,15 @@ def _reverse(outputs: list[UOp], inputs: list[UOp]) -> list[list[UOp]]:
 def _jacobian(
     name: str,
     blocks: Blocks,
-    function: Function,
+    function: Callable[P, Any],
     argnums: Argnums,
     has_aux: bool,
     holomorphic: bool,
-) -> Function:
+) -> Callable[P, Any]:
     a_function(name, "function", function)
 
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: P.args, **kwargs: P.kwargs) -> Any:
         chosen = Chosen.of(function, args, kwargs, choose(argnums, len(args), name))
         if holomorphic:
             chosen.require(HOLOMORPHIC, COMPLEXES, "complex", "use .astype(complex)")
@@ -99,9 +99,31 @@ def _jacobian(
     return run
 
 
+@overload
 def jacfwd(
-    function: Function, argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Function:
+    function: Callable[P, tuple[object, Aux]],
+    argnums: Argnums = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+) -> Callable[P, tuple[Any, Aux]]: ...
+
+
+@overload
+def jacfwd(
+    function: Callable[P, object],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[P, Any]: ...
+
+
+def jacfwd(
+    function: Callable[P, Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[P, Any]:
     """The Jacobian, column by column: for functions with more results than arguments.
 
     The result has the structure of the function's result, with the structure of the arguments in
@@ -118,9 +140,31 @@ def jacfwd(
     return _jacobian("jacfwd", _forward, function, argnums, has_aux, holomorphic)
 
 
+@overload
 def jacrev(
-    function: Function, argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Function:
+    function: Callable[P, tuple[object, Aux]],
+    argnums: Argnums = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+) -> Callable[P, tuple[Any, Aux]]: ...
+
+
+@overload
+def jacrev(
+    function: Callable[P, object],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[P, Any]: ...
+
+
+def jacrev(
+    function: Callable[P, Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[P, Any]:
     """The Jacobian, row by row: for functions with fewer results than arguments.
 
     The result is that of `jacfwd`.
@@ -136,9 +180,31 @@ def jacrev(
     return _jacobian("jacrev", _reverse, function, argnums, has_aux, holomorphic)
 
 
+@overload
 def hessian(
-    function: Function, argnums: Argnums = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Function:
+    function: Callable[P, tuple[object, Aux]],
+    argnums: Argnums = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+) -> Callable[P, tuple[Any, Aux]]: ...
+
+
+@overload
+def hessian(
+    function: Callable[P, object],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[P, Any]: ...
+
+
+def hessian(
+    function: Callable[P, Any],
+    argnums: Argnums = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Callable[P, Any]:
     """The second derivatives: `jacfwd` of `jacrev`.
 
     Example:

@@ -16,7 +16,7 @@ import functools
 import time
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Concatenate, Generic, NamedTuple, Self, overload
 
 import numpy as np
 
@@ -37,6 +37,11 @@ from tfn.transforms.arguments import (
     STATIC,
     Argnums,
     Function,
+    Instance,
+    P,
+    Q,
+    R,
+    R_co,
     argument_names,
     as_value,
     name_of,
@@ -115,14 +120,36 @@ class CacheInfo(NamedTuple):
     total: bind.Making
 
 
+@overload
 def jit(
-    function: Function | None = None,
+    function: Callable[P, R],
     *,
     static_argnums: Argnums = (),
     static_argnames: Names = (),
     donate_argnums: Argnums = (),
     donate_argnames: Names = (),
-) -> Any:
+) -> Jitted[P, R]: ...
+
+
+@overload
+def jit(
+    function: None = None,
+    *,
+    static_argnums: Argnums = (),
+    static_argnames: Names = (),
+    donate_argnums: Argnums = (),
+    donate_argnames: Names = (),
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+
+
+def jit(
+    function: Callable[P, R] | None = None,
+    *,
+    static_argnums: Argnums = (),
+    static_argnames: Names = (),
+    donate_argnums: Argnums = (),
+    donate_argnames: Names = (),
+) -> Jitted[P, R] | Callable[[Callable[P, R]], Jitted[P, R]]:
     """Compile a function whole, once for each shape, dtype and structure of its arguments.
 
     Usable as ``@jit``, ``@jit(static_argnames="n")`` and ``jit(f, ...)``, on functions and on
@@ -152,15 +179,18 @@ def jit(
     return Jitted(function, *options)
 
 
-class Jitted:
-    """What `jit` returns: a function with a cache of programs.
+class Jitted(Generic[P, R_co]):
+    """The result of `jit`: a function of the same signature, with a cache of programs.
 
     `called` is the name under which it stays one operation in a trace; see `call.call`.
     """
 
+    __name__: str
+    __wrapped__: Callable[P, R_co]
+
     def __init__(
         self,
-        function: Function,
+        function: Callable[P, R_co],
         static_argnums: Argnums = (),
         static_argnames: Names = (),
         donate_argnums: Argnums = (),
@@ -246,11 +276,11 @@ class Jitted:
         traced = self.trace(*args, **kwargs)
         return bind.face().footprint(traced.jaxpr, traced.takes.donated)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """The function's result, from the program for arguments of this kind."""
         if not kwargs:
             for door in self._doors:
-                result = door(*args)
+                result: R_co = door(*args)
                 if result is not NotImplemented:
                     return result
             if self._doors and not self.static and not _MADE_ARRAYS.isdisjoint(map(type, args)):
@@ -259,7 +289,8 @@ class Jitted:
                     result = door(*values)
                     if result is not NotImplemented:
                         return result
-        return self._call(args, kwargs)
+        result = self._call(args, kwargs)
+        return result
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call of any kind: with numbers or static arguments, new, or within an outer trace."""
@@ -378,7 +409,15 @@ class Jitted:
         gone = [is_gone for is_gone, size in zip(chosen, sizes, strict=True) for _ in range(size)]
         return frozenset([i for i, is_gone in enumerate(gone) if is_gone])
 
-    def __get__(self, instance: Any, owner: type) -> Any:
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(
+        self: Jitted[Concatenate[Instance, Q], R_co], instance: Instance, owner: type
+    ) -> Callable[Q, R_co]: ...
+
+    def __get__(self, instance: object, owner: type) -> object:
         return self if instance is None else types.MethodType(self, instance)
 
     def __repr__(self) -> str:

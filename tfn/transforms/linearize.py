@@ -6,8 +6,8 @@ values that the derivative needs, and return a `LinearMap` over those, to be cal
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from tfn.trace import bind
 from tfn.trace.build import zeros
 from tfn.trace.jaxpr import Jaxpr, close, leaves
 from tfn.trace.uop import UOp, substitute
-from tfn.transforms.arguments import Chosen, Function, name_of
+from tfn.transforms.arguments import Aux, Chosen, Function, R, name_of
 from tfn.transforms.body import residuals
 from tfn.transforms.grad import variable
 from tfn.transforms.jvp import push
@@ -48,7 +48,7 @@ class LinearMap:
     gives: Vectors
     single: bool
 
-    def __call__(self, *vectors: Any) -> Any:
+    def __call__(self, *vectors: object) -> Any:
         """The vectors that these are mapped to."""
         if self.single and len(vectors) != 1:
             raise ArgumentError(
@@ -73,8 +73,29 @@ tree.register_node(
 )
 
 
+@overload
 def jvp(
-    function: Function, primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False
+    function: Callable[..., R],
+    primals: Sequence[object],
+    tangents: Sequence[object],
+    has_aux: Literal[False] = False,
+) -> tuple[R, R]: ...
+
+
+@overload
+def jvp(
+    function: Callable[..., tuple[R, Aux]],
+    primals: Sequence[object],
+    tangents: Sequence[object],
+    has_aux: Literal[True],
+) -> tuple[R, R, Aux]: ...
+
+
+def jvp(
+    function: Function,
+    primals: Sequence[object],
+    tangents: Sequence[object],
+    has_aux: bool = False,
 ) -> Any:
     """The value of a function and its derivative along a direction.
 
@@ -111,7 +132,19 @@ def jvp(
     return (*result, recorded.fill_aux(extra)) if has_aux else result
 
 
-def linearize(function: Function, *primals: Any, has_aux: bool = False) -> Any:
+@overload
+def linearize(
+    function: Callable[..., R], *primals: object, has_aux: Literal[False] = False
+) -> tuple[R, LinearMap]: ...
+
+
+@overload
+def linearize(
+    function: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True]
+) -> tuple[R, LinearMap, Aux]: ...
+
+
+def linearize(function: Function, *primals: object, has_aux: bool = False) -> Any:
     """The value of a function and its derivative as a function of the direction.
 
     Returns:
@@ -135,7 +168,19 @@ def linearize(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     return _with_map(recorded, slopes, directions, takes, gives, False, has_aux)
 
 
-def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
+@overload
+def vjp(
+    function: Callable[..., R], *primals: object, has_aux: Literal[False] = False
+) -> tuple[R, LinearMap]: ...
+
+
+@overload
+def vjp(
+    function: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True]
+) -> tuple[R, LinearMap, Aux]: ...
+
+
+def vjp(function: Function, *primals: object, has_aux: bool = False) -> Any:
     """The value of a function, and the function from cotangents of it to those of the arguments.
 
     Returns:
@@ -159,7 +204,7 @@ def vjp(function: Function, *primals: Any, has_aux: bool = False) -> Any:
     return _with_map(recorded, _floating(slopes, recorded.inputs), cts, takes, gives, True, has_aux)
 
 
-def linear_transpose(function: Function, *primals: Any) -> LinearMap:
+def linear_transpose(function: Function, *primals: object) -> LinearMap:
     """The transpose of a linear function; of `primals` only shapes and dtypes count.
 
     Raises:

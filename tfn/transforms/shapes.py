@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfn._support.validate import shown, size_limit
-from tfn.dtypes import INEXACT, DType, canonical
+from tfn.dtypes import INEXACT, DType, DTypeLike, canonical
 from tfn.errors import ShapeError
 from tfn.trace.op import Shape
 
@@ -27,6 +28,12 @@ class ShapeDtypeStruct:
     shape: Shape
     dtype: DType
     weak_type: bool = False
+
+    if TYPE_CHECKING:  # a name of a dtype will do for one
+
+        def __init__(
+            self, shape: Sequence[int], dtype: DTypeLike, weak_type: bool = False
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         dtype = canonical(self.dtype)

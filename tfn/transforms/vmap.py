@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfn import tree
@@ -17,7 +17,7 @@ from tfn.errors import ArgumentError, AxisError, ShapeError, TreeError
 from tfn.trace.build import moveaxis
 from tfn.trace.uop import UOp
 from tfn.transforms.annotations import checked
-from tfn.transforms.arguments import Function, argument_names, as_value, name_of, show
+from tfn.transforms.arguments import Function, P, R, argument_names, as_value, name_of, show
 from tfn.transforms.batch import batch
 from tfn.transforms.body import Lanes
 from tfn.transforms.grad import variable
@@ -26,12 +26,12 @@ from tfn.transforms.tracing import Recording, record
 
 
 def vmap(
-    function: Function,
-    in_axes: Any = 0,
-    out_axes: Any = 0,
+    function: Callable[P, R],
+    in_axes: object = 0,
+    out_axes: object = 0,
     axis_name: None = None,
     axis_size: int | None = None,
-) -> Function:
+) -> Callable[P, R]:
     """Map a function over an axis of its arguments.
 
     Args:
@@ -66,7 +66,7 @@ def vmap(
         return argument_names(function, structure)
 
     @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, structure = tree.flatten((args, kwargs))
         axes = _prefix("in_axes", _as_tuple(in_axes), args) + [0] * len(tree.leaves(kwargs))
         names = names_of(structure)
@@ -93,7 +93,8 @@ def vmap(
             trace.token = found.pop().graph
         outputs = _outputs(recorded, found, out_axes, size)
         (values,) = recorded.evaluate(outputs, weak=recorded.weak)
-        return tree.unflatten(recorded.structure, values)
+        result: R = tree.unflatten(recorded.structure, values)
+        return result
 
     return run
 
