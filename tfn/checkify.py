@@ -137,7 +137,7 @@ def checkify(function: Callable[..., Any], errors: Checks = user_checks) -> Call
             new_args, new_kwargs = tree.unflatten(structure, xs)
             return function(*new_args, **new_kwargs)
 
-        with source_lines.keeping():
+        with source_lines.tracking():
             recorded = record("checkify", function, call, values, names, known=False)
             variables = [variable(value, value) for value in values]
             places = dict(zip(recorded.inputs, variables, strict=True))

@@ -361,14 +361,14 @@ def iinfo(dtype: Any) -> Any:
     return np.iinfo(kind)
 
 
-def lowest(dtype: DType) -> Any:
+def lowest(dtype: DType) -> float:
     """The identity of `max`: -inf, the smallest integer, or False."""
     if dtype in FLOATS:
         return -np.inf
     return False if dtype == BOOL else int(np.iinfo(dtype).min)
 
 
-def highest(dtype: DType) -> Any:
+def highest(dtype: DType) -> float:
     """The identity of `min`: inf, the largest integer, or True."""
     if dtype in FLOATS:
         return np.inf

@@ -19,7 +19,7 @@ from tfn.trace.argument import Access, Const, Handmade, Param
 from tfn.trace.jaxpr import function
 from tfn.trace.op import Op
 from tfn.trace.uop import (
-    MOST_FACTS,
+    MAX_FACTS,
     UOp,
     const,
     field,
@@ -140,8 +140,8 @@ def test_of_a_node_not_too_much_is_remembered() -> None:
         return number + 1
 
     u = x - y
-    assert [plus(u, i) for i in range(10 * MOST_FACTS)] == [i + 1 for i in range(10 * MOST_FACTS)]
-    assert len(u.facts) <= MOST_FACTS
+    assert [plus(u, i) for i in range(10 * MAX_FACTS)] == [i + 1 for i in range(10 * MAX_FACTS)]
+    assert len(u.facts) <= MAX_FACTS
 
 
 # Identity.

@@ -419,6 +419,6 @@ def wrap(uop: UOp, trace: bind.Trace, known: bool, weak: bool = False) -> Array:
     """An Array that is a value of a running trace."""
     place = place_of(uop.op)
     trace.places.setdefault(uop, place)
-    if source_lines.kept():
+    if source_lines.enabled():
         source_lines.cover([uop], place)
     return traced(uop, trace, known, weak)

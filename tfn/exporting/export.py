@@ -260,7 +260,10 @@ def _owners(structure: tree.Structure, positions: Sequence[int]) -> list[int | s
 
 
 def _chosen(
-    jitted: Jitted[..., object], embed: Sequence[int | str], args: Sequence[Any], kwargs: dict[str, Any]
+    jitted: Jitted[..., object],
+    embed: Sequence[int | str],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
 ) -> list[int | str]:
     """The arguments to embed: those by position as numbers, others as names."""
     names = parameter_names(jitted.function, len(args))

@@ -55,7 +55,7 @@ def _product(name: str, src: tuple[Node, ...], dtype: DType) -> None:
 def conv_size(
     n: int, window: int, stride: int, padding: tuple[int, int], dilation_x: int, dilation_w: int
 ) -> int:
-    """How many places a window of a convolution has along one axis."""
+    """The number of positions of a window of a convolution along one axis."""
     inner = (n - 1) * dilation_x + 1 if n else 0
     reach = (window - 1) * dilation_w + 1 if window else 0
     return max((inner + sum(padding) - reach) // stride + 1, 0)
@@ -90,7 +90,7 @@ def conv(src: tuple[Node, ...], arg: Any) -> Type:
 
 
 def half(n: int) -> int:
-    """How many of the values of a Fourier transform tell all, if it is of real values."""
+    """The length of the non-redundant half of the Fourier transform of `n` real values."""
     return n // 2 + 1
 
 
@@ -103,8 +103,8 @@ def fft(src: tuple[Node, ...], arg: Any) -> Type:
         element_type(arg.kind.value, x, COMPLEXES, "complex values")
     rank = len(x.shape) - len(arg.lengths)
     halved = (*arg.lengths[:-1], *map(half, arg.lengths[-1:]))
-    found = x.shape[max(rank, 0) :]
-    if not prod(found) or found != (halved if inverse else arg.lengths) or not arg.lengths:
+    sizes = x.shape[max(rank, 0) :]
+    if not prod(sizes) or sizes != (halved if inverse else arg.lengths) or not arg.lengths:
         raise unfit(
             f"{arg.kind.value} needs last axes of its lengths, none of them 0",
             src,

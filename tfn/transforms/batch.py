@@ -65,7 +65,7 @@ def batch(outputs: Sequence[UOp], batched: Mapping[UOp, UOp], size: int) -> list
             continue
         src = [known[s] if m else same.get(s, s) for s, m in zip(node.src, mapped)]
         made = BATCH[node.op](node, src, mapped, size)
-        if source_lines.kept():
+        if source_lines.enabled():
             source_lines.inherit(made, node)
         if isinstance(made, Lanes):
             (known if made.many else same)[node] = made.graph

@@ -216,7 +216,7 @@ def batch_rule(
         masked = effects.tokens(functions[0]).union(*map(effects.tokens, functions))
         made = _select(batch, inputs, branches, src[0], operands, many, size, masked)
         alike = [operands[i] for i in masked if not many[i]]
-        given = frozenset().union(*map(effects.given, functions))
+        given = frozenset().union(*map(effects.token_results, functions))
         return [rejoined(y, alike if i in given else []) for i, y in enumerate(made)]
     wide, some = _lanes(functions[0], functions[1:], batch, tuple(many), size)
     made = _again(u, wide, operands, "vmap", src[:first])

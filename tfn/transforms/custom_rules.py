@@ -136,7 +136,7 @@ class Lane:
             for x, many in zip(inputs, self.mapped, strict=True)
         ]
         moving = {x: full for x, full in zip(inputs, lanes, strict=True) if x is not full}
-        tokens = effects.given(f)
+        tokens = effects.token_results(f)
         found = enumerate(self.batch(outputs, moving, self.size))
         return closed([y.graph if i in tokens else y.full(self.size) for i, y in found], lanes)
 

@@ -70,7 +70,7 @@ def push(outputs: Sequence[UOp], tangents: Mapping[UOp, UOp]) -> list[UOp | None
                 dy = JVP[node.op](node, [known.get(s) for s in node.src])
                 if dy is not None:
                     known[node] = dy
-                    if source_lines.kept():
+                    if source_lines.enabled():
                         source_lines.inherit(dy, node)
                 break
     return [known.get(u) for u in outputs]

@@ -107,7 +107,7 @@ def pull(
             for i, part in zip(moving, back, strict=True):
                 if part is not None:
                     arrive(src[i], part)
-                    if source_lines.kept():
+                    if source_lines.enabled():
                         source_lines.inherit(part, node)
             continue
         if node not in found:
@@ -122,7 +122,7 @@ def pull(
         for i in moving:
             part = rule(node, arrived, i)
             arrive(src[i], part)
-            if source_lines.kept():
+            if source_lines.enabled():
                 source_lines.inherit(part, node)
     return [total(found[x]) if x in found else None for x in inputs]
 
